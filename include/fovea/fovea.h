@@ -1,0 +1,428 @@
+/* fovea.h: vision transformers with linear attention at high resolution on edge devices.
+ *
+ * The whole public interface. In one breath: a *model* (immutable: configuration and memory-mapped
+ * weights) becomes a *plan* (one device, one picture size, one attention), and a plan *runs* frames.
+ *
+ *     fovea_device *device;   fovea_model *model;   fovea_plan *plan;
+ *     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+ *     float logits[1000];
+ *     options.frame.width = 1920;  options.frame.height = 1080;
+ *     options.attention = "linear:elu1";
+ *     if (fovea_device_open(&device, "cpu", NULL) || fovea_model_load(&model, "dinov2-base") ||
+ *         fovea_plan_create(&plan, model, device, &options))
+ *         return fprintf(stderr, "%s\n", fovea_error());
+ *     fovea_frame frame = {.pixels = {camera}, .stride = {1920 * 3}};
+ *     fovea_output out = {logits, sizeof logits};
+ *     while (next(camera))
+ *         fovea_run(plan, &frame, &out, 1);
+ *
+ * Rules that hold for every function
+ *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
+ *     result and is left untouched on failure. fovea_error() then holds one line that names the
+ *     thing and the remedy. `void` functions cannot fail and take NULL.
+ *   - Everything that can be decided is decided by fovea_plan_create. After it the library allocates
+ *     nothing, opens no file, takes no lock that another frame could hold, and it never prints,
+ *     aborts or exits.
+ *   - Threads: a model may be used by many threads, a device by many plans; one plan is run by one
+ *     thread at a time; different plans run concurrently.
+ *   - Activations are float32, rows of channels: [token][channel], channels contiguous.
+ *   - Option structs begin with `version`; initialise them with their _INIT macro so that they can
+ *     grow. Zero in a field means "the default" unless the field says otherwise.
+ */
+#ifndef FOVEA_FOVEA_H
+#define FOVEA_FOVEA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <fovea/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(FOVEA_STATIC)
+#define FOVEA_API
+#elif defined(__GNUC__)
+#define FOVEA_API __attribute__((visibility("default")))
+#else
+#define FOVEA_API
+#endif
+
+/* ---------------------------------------------------------------------------------------------
+ * Status and messages
+ */
+
+typedef enum fovea_status {
+    FOVEA_OK = 0,
+    FOVEA_EINVAL = -1,   /* an argument or option is wrong: fix the call */
+    FOVEA_ENOMEM = -2,   /* out of memory, or over the plan's memory limit: plan smaller */
+    FOVEA_EIO = -3,      /* a file could not be opened or read */
+    FOVEA_EFORMAT = -4,  /* a file is truncated, corrupt or contradicts itself */
+    FOVEA_ENOTSUP = -5,  /* understood, but not supported here (model type, op, device) */
+    FOVEA_ENODEV = -6,   /* no such device */
+    FOVEA_EDEVICE = -7,  /* the device failed: close and reopen it */
+    FOVEA_EWISDOM = -8,  /* a tuning file is malformed; nothing was changed */
+    FOVEA_ETIMEOUT = -9, /* the wait ended before the frame did */
+} fovea_status;
+
+/* One line about this thread's last failure: the thing and the remedy. Never NULL; "" when nothing
+ * has failed yet. Valid until the thread's next failing call. */
+FOVEA_API const char *fovea_error(void);
+
+/* "ok", "out of memory", ... Static text for any value. */
+FOVEA_API const char *fovea_status_text(fovea_status status);
+
+/* Version of the library at run time, "0.1.0". */
+FOVEA_API const char *fovea_version(void);
+
+/* Remarks that are no failures (a remainder of the image that is ignored, a fallback taken) go to
+ * `log`, one line without a newline each, from any thread while loading and planning, never while
+ * running. NULL (the default) drops them. Not to be changed while other calls are under way. */
+typedef void fovea_log_fn(const char *line, void *payload);
+FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
+
+/* ---------------------------------------------------------------------------------------------
+ * Devices
+ */
+
+typedef struct fovea_device fovea_device;
+
+typedef struct fovea_device_info {
+    char id[32];       /* what fovea_device_open takes: "cpu", "cl:0" */
+    char name[128];    /* "AMD EPYC 9755" */
+    char features[64]; /* ISA level or device features: "avx512" */
+    uint32_t units;    /* processors this process may use, or compute units */
+    uint32_t clusters; /* kinds of cores, fastest first; 1 on a symmetric machine */
+    uint32_t big;      /* processors of the fastest kind */
+    uint64_t memory;   /* bytes it can address */
+    uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
+} fovea_device_info;
+
+/* Fills up to `max` entries and returns how many devices exist. Costs a probe of each backend. */
+FOVEA_API size_t fovea_device_list(fovea_device_info *out, size_t max);
+
+/* What the backend found besides, or why it found nothing; one line per backend, index from 0; NULL
+ * at the end. Static text. */
+FOVEA_API const char *fovea_backend_remark(size_t index);
+
+typedef struct fovea_kernel_info {
+    const char *name;      /* "gemm_f32_14x32_avx512" */
+    const char *op;        /* "gemm" */
+    const char *mechanism; /* "elu1", or "any" */
+    const char *isa;       /* "scalar", "avx2", ... or the device's kind */
+    int usable;            /* on this machine */
+} fovea_kernel_info;
+
+/* Kernel `index` of all backends, from 0; returns 0 past the end. Static texts. */
+FOVEA_API int fovea_kernel_list(size_t index, fovea_kernel_info *out);
+
+/* A caller's own parallel loop: run fn(arg, i) for every i in [0, n), in any order, on any threads,
+ * and return when all are done. At most n calls overlap. */
+typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
+
+typedef struct fovea_device_options {
+    uint32_t version;
+    uint32_t threads;   /* workers, the calling thread included; 0: one per performance core */
+    const char *isa;    /* "scalar", "avx2", "avx512", "neon": highest level to use; NULL: FOVEA_ISA
+                           of the environment, else the best there is */
+    const char *cores;  /* "big" (default), "little", "all", or a list: "4-7" or "0,2" */
+    fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
+    void *parallel_ctx;
+} fovea_device_options;
+#define FOVEA_DEVICE_OPTIONS_INIT {1, 0, NULL, NULL, NULL, NULL}
+
+/* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
+ * ENODEV when there is none of that id, EINVAL for options that contradict the machine. */
+FOVEA_API fovea_status fovea_device_open(fovea_device **out, const char *id,
+                                         const fovea_device_options *options);
+/* The device must outlive its plans and its models' packed weights. */
+FOVEA_API void fovea_device_close(fovea_device *device);
+FOVEA_API void fovea_device_describe(const fovea_device *device, fovea_device_info *out);
+/* Workers that a plan of this device uses. */
+FOVEA_API uint32_t fovea_device_threads(const fovea_device *device);
+
+/* ---------------------------------------------------------------------------------------------
+ * Models
+ */
+
+typedef struct fovea_model fovea_model;
+
+/* Loads `path`: a Hugging Face directory (config.json and model.safetensors, or its shards with
+ * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file with
+ * config.json beside it, or "synthetic:NAME" (random weights from a seed; fovea_model_synthetic
+ * lists the names). Weights are mapped, not read. EIO, EFORMAT, ENOTSUP name file and tensor. */
+FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
+/* Plans keep what they need: a model may be freed before them. */
+FOVEA_API void fovea_model_free(fovea_model *model);
+
+/* Names that "synthetic:" takes, index from 0; NULL at the end. */
+FOVEA_API const char *fovea_model_synthetic(size_t index);
+
+typedef enum fovea_resize {
+    FOVEA_RESIZE_NONE,  /* the frame has the plan's size already; remainders are cut */
+    FOVEA_RESIZE_SHORT, /* the shorter side becomes `short_edge` (0: as long as it takes to cover
+                           the crop), then centre crop */
+    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any */
+} fovea_resize;
+
+typedef enum fovea_filter {
+    FOVEA_FILTER_BILINEAR,
+    FOVEA_FILTER_BICUBIC,
+    FOVEA_FILTER_LANCZOS,
+    FOVEA_FILTER_NEAREST,
+    FOVEA_FILTER_BOX,
+    FOVEA_FILTER_HAMMING,
+} fovea_filter;
+
+/* From picture to normalised pixels, as the Hugging Face image processors do it (Pillow's
+ * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel). */
+typedef struct fovea_preprocess {
+    uint32_t version;
+    fovea_resize resize;
+    fovea_filter filter;
+    uint32_t short_edge;
+    uint32_t resize_width, resize_height;
+    uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
+    float rescale;                    /* 1/255 */
+    float mean[3], std[3];            /* in R, G, B order */
+} fovea_preprocess;
+
+typedef struct fovea_model_info {
+    char type[32];      /* config.json's model_type: "dinov2" */
+    char attention[32]; /* the attention it was made for: "softmax", or "fovea": {"attention"} */
+    uint32_t width;     /* C */
+    uint32_t depth, heads;
+    uint32_t patch;         /* pixels */
+    uint32_t prefix;        /* tokens before the patches: class, distillation, registers */
+    uint32_t native_width, native_height; /* the size its position table was made for */
+    uint32_t classes;       /* rows of the head, 0 without */
+    uint64_t parameters;
+    uint64_t mapped_bytes;  /* of the checkpoint */
+    fovea_preprocess preprocess; /* preprocessor_config.json, else the family's */
+} fovea_model_info;
+
+FOVEA_API void fovea_model_describe(const fovea_model *model, fovea_model_info *out);
+/* id2label of class i, or NULL. Belongs to the model. */
+FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
+/* The outputs a model can give, index from 0; NULL at the end: "logits", "last_hidden_state",
+ * "pooler_output", "image_embeds", "hidden0" ... "hiddenL". Belongs to the model. */
+FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
+
+/* The preprocessing of `model` changed to give a picture of width x height: the same rule and filter;
+ * a SHORT rule covers width x height and crops its centre. */
+FOVEA_API void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height);
+
+/* ---------------------------------------------------------------------------------------------
+ * Plans
+ */
+
+typedef struct fovea_plan fovea_plan;
+
+typedef enum fovea_format {
+    FOVEA_RGB8, /* bytes R, G, B */
+    FOVEA_BGR8,
+    FOVEA_GRAY8,
+    FOVEA_PLANES_F32, /* three float planes R, G, B, already normalised; never resized */
+} fovea_format;
+
+typedef enum fovea_schedule {
+    FOVEA_SCHEDULE_AUTO,
+    FOVEA_SCHEDULE_STREAMED, /* a chunk of tokens is carried through all steps of a sweep */
+    FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
+} fovea_schedule;
+
+typedef struct fovea_plan_options {
+    uint32_t version;
+    struct {
+        fovea_format format;
+        uint32_t width, height; /* pixels of the frames that will come */
+    } frame;
+    const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
+                                           the patch are ignored at right and bottom), and are only
+                                           normalised, with the model's mean and std */
+    const char *attention;      /* "softmax", "linear:elu1", ...; NULL: the model's own */
+    const char *const *outputs; /* names; NULL: the model's main output */
+    size_t n_outputs;
+    fovea_schedule schedule;
+    uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen */
+    uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more */
+    int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
+} fovea_plan_options;
+#define FOVEA_PLAN_OPTIONS_INIT                                                                    \
+    {1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0}
+
+/* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
+ * EINVAL: a size under one patch, an unknown output or attention; ENOTSUP: the device lacks an op;
+ * ENOMEM. The device must outlive the plan. */
+FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
+                                         fovea_device *device, const fovea_plan_options *options);
+FOVEA_API void fovea_plan_free(fovea_plan *plan);
+
+typedef struct fovea_plan_info {
+    uint32_t width, height;          /* pixels that reach the patches */
+    uint32_t ignored_right, ignored_bottom; /* remainder of the patch, in pixels */
+    uint32_t grid_width, grid_height;
+    uint32_t tokens;                 /* prefix + patches */
+    uint32_t sweeps, steps, dispatches;
+    uint32_t threads;
+    /* Peak bytes by kind. Activations are everything that depends on the number of tokens or
+     * workers; weights are shared by the plans of a model. */
+    uint64_t weights;
+    uint64_t residual; /* tensors that cross a sweep: the residual stream, K and V of softmax */
+    uint64_t states;   /* attention states and their partial sums */
+    uint64_t chunks;   /* what lives inside a sweep: per worker when streamed */
+    uint64_t scratch;  /* of the kernels, per worker */
+    uint64_t staging;  /* resized picture, tables, and the plan itself */
+    uint64_t largest;  /* the largest single buffer */
+    double flops;      /* of one frame: a multiply-add is two */
+    double seconds;    /* the cost model's guess */
+} fovea_plan_info;
+
+/* Answers before anything runs. */
+FOVEA_API void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
+
+typedef struct fovea_step_info {
+    const char *label;   /* "block 3 fc1" */
+    const char *problem; /* "gemm f32 5477x3072x768 bias+gelu" */
+    const char *kernel;
+    const char *source;  /* where the choice came from: "cost", "wisdom", "timing", "forced" */
+    uint32_t sweep;
+    fovea_schedule schedule; /* of its sweep */
+    uint32_t chunk;          /* rows; of its sweep */
+    double flops, seconds;   /* the cost model's */
+} fovea_step_info;
+
+/* Step `index` of the plan, from 0; returns 0 past the end. The texts belong to the plan. */
+FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
+
+typedef struct fovea_output_info {
+    const char *name;
+    uint32_t rows, columns; /* float32, rows * columns * 4 bytes */
+    uint32_t prefix;        /* leading rows that are no patches */
+    uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
+} fovea_output_info;
+
+/* Output `index` in the order of the options; returns 0 past the end. */
+FOVEA_API int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *out);
+
+/* ---------------------------------------------------------------------------------------------
+ * Running
+ */
+
+typedef struct fovea_frame {
+    const void *pixels[3]; /* first byte of each plane; interleaved formats use pixels[0] */
+    size_t stride[3];      /* bytes from row to row; 0: rows are packed */
+} fovea_frame;
+
+typedef struct fovea_output {
+    void *data; /* caller's buffer, 4-byte aligned, or NULL to drop this output */
+    size_t size; /* bytes; at least what fovea_plan_output says */
+} fovea_output;
+
+typedef uint64_t fovea_ticket;
+
+/* Runs one frame; outs[i] is the plan's output i. Equals fovea_submit and an unbounded fovea_wait.
+ * EINVAL for a missing plane, a stride under one row, too small an output. */
+FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
+                                 const fovea_output *outs, size_t n_outs);
+
+/* Hands a frame over; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
+ * the CPU the work is done inside fovea_wait, by the caller and the pool. EINVAL when as many frames
+ * are in flight as the device can take (CPU: one). */
+FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
+                                    const fovea_output *outs, size_t n_outs, fovea_ticket *out);
+/* Waits for the frame; timeout in seconds, negative: without bound. ETIMEOUT leaves it in flight. */
+FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
+
+/* ---------------------------------------------------------------------------------------------
+ * One operation, planned like a model
+ */
+
+typedef enum fovea_op_kind { FOVEA_OP_ATTENTION, FOVEA_OP_GEMM } fovea_op_kind;
+
+typedef struct fovea_op_options {
+    uint32_t version;
+    fovea_op_kind kind;
+    fovea_schedule schedule;
+    uint32_t chunk;
+    uint32_t rows; /* queries, or rows of A */
+    /* ATTENTION: inputs q (rows x heads*d), k (keys x heads*d), v (keys x heads*dv), output
+     * (rows x heads*dv); head h owns columns [h*d, (h+1)*d).
+     *   softmax         out_i = sum_j softmax_j(scale q_i.k_j) v_j
+     *   linear:elu1     s_ij = scale phi(q_i).phi(k_j), phi(x) = elu(x) + 1
+     *                   out_i = sum_j s_ij v_j / (sum_j s_ij + eps), the divisor only if normalise */
+    const char *attention;
+    uint32_t heads, head_dim, value_dim, keys;
+    double scale, eps;
+    int normalise, causal;
+    /* GEMM: input a (rows x in), output (rows x out) = act(a weight^T + bias) */
+    uint32_t in, out;
+    const float *weight; /* (out, in), packed by the plan; need not outlive the call */
+    const float *bias;   /* (out) or NULL */
+    const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
+} fovea_op_options;
+#define FOVEA_OP_OPTIONS_INIT                                                                      \
+    {1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0, 0, 0,    \
+     NULL, NULL, NULL}
+
+/* Plans one operation. Free with fovea_plan_free; query as any plan. ENOTSUP names what is missing. */
+FOVEA_API fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
+                                            const fovea_op_options *options);
+/* Runs it: inputs in the order above, each float32 with `stride` floats from row to row (0: packed),
+ * output packed unless `out_stride`. */
+typedef struct fovea_matrix {
+    float *data;
+    size_t stride;
+} fovea_matrix;
+FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
+                                    fovea_matrix output);
+
+/* ---------------------------------------------------------------------------------------------
+ * Tensor files
+ */
+
+typedef struct fovea_tensors fovea_tensors;
+
+/* An opened safetensors file. Element types as the file has them: "F32", "F16", "BF16", "I64", ... */
+typedef struct fovea_tensor {
+    const char *name;
+    const char *dtype;
+    uint32_t rank;
+    uint64_t shape[8];
+    uint64_t elements;
+    const void *data;
+    size_t size; /* bytes */
+} fovea_tensor;
+
+/* Maps and checks a safetensors file. EIO, EFORMAT. */
+FOVEA_API fovea_status fovea_tensors_open(fovea_tensors **out, const char *path);
+FOVEA_API void fovea_tensors_close(fovea_tensors *file);
+/* Tensor `index` in file order; returns 0 past the end. Texts and data belong to the file. */
+FOVEA_API int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out);
+FOVEA_API int fovea_tensors_find(const fovea_tensors *file, const char *name, fovea_tensor *out);
+/* Text of key `key` in __metadata__, or NULL. */
+FOVEA_API const char *fovea_tensors_metadata(const fovea_tensors *file, const char *key);
+/* Elements [first, first + n) as float32; F32, F16, BF16, F64 and integers. ENOTSUP for others. */
+FOVEA_API fovea_status fovea_tensors_read(const fovea_tensor *tensor, uint64_t first, uint64_t n,
+                                          float *out);
+/* Writes tensors (name, dtype, rank, shape, data, size are read) to `path`: to a temporary name,
+ * then renamed, so that a failure leaves what was there. `metadata` holds n_metadata pairs. */
+FOVEA_API fovea_status fovea_tensors_write(const char *path, const fovea_tensor *tensors, size_t n,
+                                           const char *const (*metadata)[2], size_t n_metadata);
+
+/* ---------------------------------------------------------------------------------------------
+ * Accounting
+ */
+
+typedef struct fovea_memory {
+    uint64_t current, peak; /* bytes the library holds through its allocator, all kinds */
+    uint64_t allocations;   /* ever made */
+} fovea_memory;
+FOVEA_API void fovea_memory_query(fovea_memory *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,62 @@
+/* gemm.h: what a CPU GEMM is put together from: a kit of tile functions and one driver for them all.
+ *
+ * The kit of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The driver
+ * (gemm.c) cuts a call into tiles, packs the activations and hands finished tiles to the kit's
+ * epilogue. K4 is K rounded up to 4; zeros fill the weight's last panel and both operands up to K4.
+ *
+ *   weight, in fv_kernel_hooks.pack:          activations, in the scratch of the call:
+ *   panels of nr columns, each K4 x nr        panels of m <= mr rows, each K4/4 x m x 4
+ *
+ *           n = 0 .. nr-1                         row 0       row 1    ..   row m-1
+ *   k = 0   w w w .. w                            k 0 1 2 3   k 0 1 2 3     k 0 1 2 3
+ *       1   w w w .. w                            k 4 5 6 7   k 4 5 6 7     k 4 5 6 7
+ *      ..                                         ..
+ *
+ * so that a tile reads both from front to back, and packing the activations moves whole groups of 4.
+ * With FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
+ */
+#ifndef FOVEA_PLATFORM_GEMM_H
+#define FOVEA_PLATFORM_GEMM_H
+
+#include "kernel.h"
+
+/* Where a tile's results go. Pointers are at the tile's first row and column. */
+typedef struct fv_gemm_out {
+    uint32_t epi;
+    uint32_t rows, cols; /* of out, cols <= nr, or nr/2 with SWIGLU */
+    size_t ld_out, ld_res;
+    float *out;
+    const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
+} fv_gemm_out;
+
+/* Floats that a tile fetches ahead per step of k: a line of 16 per group. */
+enum { FV_GEMM_AHEAD = 4 };
+
+typedef struct fv_gemm_kit {
+    uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
+    /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over 4 * groups
+     * steps of k; with `first`, acc is not read. An element is one chain of multiply-adds in
+     * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
+     * groups * 4 * FV_GEMM_AHEAD floats from `ahead` are fetched into L2. */
+    void (*tile)(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
+                 const float *ahead);
+    /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
+    void (*finish)(const fv_gemm_out *o, const float *acc);
+} fv_gemm_kit;
+
+/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums of
+ * blocks are added), MC is not. */
+enum { FV_GEMM_KC, FV_GEMM_MC };
+
+void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
+
+/* What the hooks of the same name do. */
+size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+                       uint32_t rows);
+size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p);
+void fv_gemm_pack(const fv_gemm_kit *kit, float *dst, const float *src, uint32_t n0, uint32_t n,
+                  const fv_problem *p);
+/* Seconds on a core that reaches `rate` FLOP/s with tall operands. */
+double fv_gemm_cost(const fv_problem *p, double rate);
+
+#endif

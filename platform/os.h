@@ -1,0 +1,30 @@
+/* os.h: files as the library needs them: mapped to read, replaced as a whole to write. */
+#ifndef FOVEA_PLATFORM_OS_H
+#define FOVEA_PLATFORM_OS_H
+
+#include <stdint.h>
+
+#include "status.h"
+
+enum fv_os_kind { FV_OS_NOTHING, FV_OS_FILE, FV_OS_FOLDER, FV_OS_OTHER };
+
+/* What `path` is, links followed. */
+enum fv_os_kind fv_os_look(const char *path);
+
+/* Maps a whole regular file to read. An empty file gives size 0 and data NULL. Whoever shortens the
+ * file while it is mapped breaks the program. EIO names the path and the reason. */
+fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle);
+void fv_os_unmap(void *handle); /* NULL is fine */
+
+/* Gives the memory of mapped pages back; reading them again reads the file again. */
+void fv_os_release_pages(const void *data, uint64_t size);
+
+/* A file that takes the place of `path` at the end, or never: what was there stays until
+ * fv_os_replace_end has everything on the disk. */
+typedef struct fv_os_replace fv_os_replace;
+fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path);
+fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
+fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
+void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
+
+#endif

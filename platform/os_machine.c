@@ -1,0 +1,190 @@
+/* os_machine.c: processors, time and memory on Linux and, as far as they go, other POSIX systems. */
+#define _GNU_SOURCE
+#include "os_machine.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#endif
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+void fv_machine_advise_huge(void *p, uint64_t size)
+{
+#ifdef MADV_HUGEPAGE
+    madvise(p, (size_t)size, MADV_HUGEPAGE);
+#else
+    (void)p;
+    (void)size;
+#endif
+}
+
+double fv_machine_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+uint64_t fv_machine_memory(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+}
+
+void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+#ifdef __linux__
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, seconds < 0 ? NULL : &t, NULL, 0);
+#else
+    /* No futex: poll at a rate that costs nothing and delays a frame little. */
+    struct timespec tick = {0, 50000};
+    if (atomic_load(word) == seen)
+        nanosleep(seconds >= 0 && seconds < 50e-6 ? &t : &tick, NULL);
+#endif
+}
+
+void fv_machine_wake(_Atomic uint32_t *word)
+{
+#ifdef __linux__
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+#else
+    (void)word;
+#endif
+}
+
+void fv_machine_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    _mm_pause();
+#elif defined(__aarch64__) || defined(__arm__)
+    __asm__ volatile("yield");
+#endif
+}
+
+void fv_machine_pin(const uint32_t *cpus, uint32_t n)
+{
+#ifdef __linux__
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (uint32_t i = 0; i < n; i++)
+        if (cpus[i] < CPU_SETSIZE)
+            CPU_SET(cpus[i], &set);
+    sched_setaffinity(0, sizeof set, &set);
+#else
+    (void)cpus;
+    (void)n;
+#endif
+}
+
+void fv_machine_name_thread(const char *name)
+{
+#ifdef __linux__
+    pthread_setname_np(pthread_self(), name);
+#else
+    (void)name;
+#endif
+}
+
+uint64_t fv_machine_float_enter(void)
+{
+#if defined(__x86_64__)
+    uint32_t old = _mm_getcsr();
+    _mm_setcsr((old & ~0x6000u) | 0x8040u | 0x1f80u); /* nearest, FTZ, DAZ, exceptions masked */
+    return old;
+#elif defined(__aarch64__)
+    uint64_t old;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(old));
+    __asm__ volatile("msr fpcr, %0" : : "r"((old & ~(3ull << 22)) | (1ull << 24)));
+    return old;
+#else
+    return 0;
+#endif
+}
+
+void fv_machine_float_leave(uint64_t mode)
+{
+#if defined(__x86_64__)
+    _mm_setcsr((uint32_t)mode);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode));
+#else
+    (void)mode;
+#endif
+}
+
+#ifdef __linux__
+static int read_number(const char *path, uint32_t *out)
+{
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    unsigned value;
+    int ok = fscanf(f, "%u", &value) == 1;
+    fclose(f);
+    if (ok)
+        *out = value;
+    return ok;
+}
+#endif
+
+uint32_t fv_machine_processors(fv_processor out[FV_PROCESSORS])
+{
+    uint32_t n = 0;
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        for (uint32_t i = 0; i < CPU_SETSIZE && n < FV_PROCESSORS; i++) {
+            if (!CPU_ISSET(i, &set))
+                continue;
+            /* cpu_capacity is the kernel's own scale on big.LITTLE; x86 hybrids show only the
+             * highest frequency. */
+            char path[96];
+            uint32_t capacity = 1;
+            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpu_capacity", i);
+            if (!read_number(path, &capacity)) {
+                snprintf(path, sizeof path,
+                         "/sys/devices/system/cpu/cpu%u/cpufreq/cpuinfo_max_freq", i);
+                read_number(path, &capacity);
+            }
+            out[n++] = (fv_processor){i, capacity};
+        }
+    }
+#endif
+    if (n == 0) {
+        long online = sysconf(_SC_NPROCESSORS_ONLN);
+        for (; n < FV_PROCESSORS && n < (uint32_t)(online > 0 ? online : 1); n++)
+            out[n] = (fv_processor){n, 1};
+    }
+    return n;
+}
+
+void fv_machine_cpu_name(char *out, size_t size)
+{
+    snprintf(out, size, "CPU");
+#ifdef __linux__
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256];
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || (strncmp(line, "model name", 10) && strncmp(line, "Hardware", 8)))
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        snprintf(out, size, "%s", colon + 1 + (colon[1] == ' '));
+        break;
+    }
+    if (f)
+        fclose(f);
+#endif
+}

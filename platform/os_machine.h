@@ -1,0 +1,41 @@
+/* os_machine.h: what the core asks of the operating system about processors, time and memory. */
+#ifndef FOVEA_PLATFORM_OS_MACHINE_H
+#define FOVEA_PLATFORM_OS_MACHINE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "status.h"
+
+/* Asks for huge pages behind [p, p + size); a hint. */
+void fv_machine_advise_huge(void *p, uint64_t size);
+
+double fv_machine_seconds(void); /* monotonic */
+uint64_t fv_machine_memory(void); /* bytes of main memory */
+
+/* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */
+void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds);
+void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
+/* A short pause of a spinning thread. */
+void fv_machine_pause(void);
+
+/* Restricts the calling thread; a hint. */
+void fv_machine_pin(const uint32_t *cpus, uint32_t n);
+void fv_machine_name_thread(const char *name);
+
+/* Rounding to nearest and flushed denormals for the calling thread; returns the mode to restore. */
+uint64_t fv_machine_float_enter(void);
+void fv_machine_float_leave(uint64_t mode);
+
+/* Processors that this process may use (affinity and cgroup masks respected), each with its
+ * capacity: equal numbers on a symmetric machine, larger on faster cores. Returns how many. */
+typedef struct fv_processor {
+    uint32_t id, capacity;
+} fv_processor;
+#define FV_PROCESSORS 1024
+uint32_t fv_machine_processors(fv_processor out[FV_PROCESSORS]);
+
+/* Name of the processor, at most size - 1 characters. */
+void fv_machine_cpu_name(char *out, size_t size);
+
+#endif

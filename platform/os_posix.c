@@ -1,0 +1,176 @@
+/* os_posix.c: os.h on POSIX. */
+#define _DEFAULT_SOURCE
+
+#include "os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mem.h"
+
+enum fv_os_kind fv_os_look(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return FV_OS_NOTHING;
+    return S_ISREG(st.st_mode) ? FV_OS_FILE : S_ISDIR(st.st_mode) ? FV_OS_FOLDER : FV_OS_OTHER;
+}
+
+struct mapping {
+    void *data;
+    size_t size;
+};
+
+fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle)
+{
+    /* Without O_NONBLOCK a named pipe would keep us until somebody writes. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
+    struct stat st;
+    struct mapping *m = NULL;
+    fovea_status status = FOVEA_OK;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = fv_fail(FOVEA_EIO, "%s: not a regular file", path);
+    else if ((uint64_t)st.st_size > SIZE_MAX)
+        status = fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
+    else
+        status = fv_mem_alloc((void **)&m, sizeof *m, FV_MEM_MODEL, "file mapping");
+    if (status == FOVEA_OK && st.st_size > 0) {
+        m->size = (size_t)st.st_size;
+        m->data = mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (m->data == MAP_FAILED) {
+            status = fv_fail(FOVEA_EIO, "%s: cannot map: %s", path, strerror(errno));
+            fv_mem_free(m);
+        }
+    }
+    close(fd);
+    if (status == FOVEA_OK) {
+        *data = m->data;
+        *size = m->size;
+        *handle = m;
+    }
+    return status;
+}
+
+void fv_os_unmap(void *handle)
+{
+    struct mapping *m = handle;
+    if (m && m->size)
+        munmap(m->data, m->size);
+    fv_mem_free(m);
+}
+
+void fv_os_release_pages(const void *data, uint64_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)data & ~(page - 1);
+    if (size)
+        madvise((void *)first, (uintptr_t)data + size - first, MADV_DONTNEED);
+}
+
+struct fv_os_replace {
+    int fd;
+    char *path, *temporary;
+};
+
+static fovea_status fail_write(const fv_os_replace *r)
+{
+    return fv_fail(FOVEA_EIO, "%s: cannot write: %s", r->path, strerror(errno));
+}
+
+/* Opens a file of a name that nothing has yet, in the folder of the target. */
+static fovea_status create_beside(fv_os_replace *r, size_t size)
+{
+    for (unsigned i = 0; i < 100 && r->fd < 0; i++) {
+        snprintf(r->temporary, size, "%s.%ld.%u.tmp", r->path, (long)getpid(), i);
+        r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (r->fd < 0 && errno != EEXIST)
+            break;
+    }
+    if (r->fd >= 0)
+        return FOVEA_OK;
+    r->temporary[0] = 0; /* it is not ours to remove */
+    return fail_write(r);
+}
+
+fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path)
+{
+    fv_os_replace *r;
+    FV_TRY(fv_mem_alloc((void **)&r, sizeof *r, FV_MEM_MODEL, "file to write"));
+    r->fd = -1;
+    size_t length = strlen(path);
+    fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);
+    if (status == FOVEA_OK)
+        status = fv_mem_alloc((void **)&r->temporary, length + 40, FV_MEM_MODEL, "file name");
+    if (status == FOVEA_OK)
+        status = create_beside(r, length + 40);
+    if (status != FOVEA_OK) {
+        fv_os_replace_cancel(r);
+        return status;
+    }
+    *out = r;
+    return FOVEA_OK;
+}
+
+fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size)
+{
+    const char *p = data;
+    while (size > 0) {
+        ssize_t n = write(r->fd, p, size < (1u << 30) ? (size_t)size : (size_t)1 << 30);
+        if (n < 0 && errno != EINTR)
+            return fail_write(r);
+        if (n > 0) {
+            p += n;
+            size -= (uint64_t)n;
+        }
+    }
+    return FOVEA_OK;
+}
+
+/* The folder's entry is on the disk only once the folder is. Not every file system can do that. */
+static void sync_folder(const char *path, char *buffer)
+{
+    char *slash = strrchr(strcpy(buffer, path), '/');
+    if (slash == buffer)
+        slash++;
+    if (slash)
+        *slash = 0;
+    int fd = open(slash ? buffer : ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+fovea_status fv_os_replace_end(fv_os_replace *r)
+{
+    if (fsync(r->fd) != 0 || rename(r->temporary, r->path) != 0) {
+        fovea_status status = fail_write(r);
+        fv_os_replace_cancel(r);
+        return status;
+    }
+    sync_folder(r->path, r->temporary);
+    r->temporary[0] = 0;
+    fv_os_replace_cancel(r);
+    return FOVEA_OK;
+}
+
+void fv_os_replace_cancel(fv_os_replace *r)
+{
+    if (!r)
+        return;
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->temporary && r->temporary[0])
+        unlink(r->temporary);
+    fv_mem_free(r->temporary);
+    fv_mem_free(r->path);
+    fv_mem_free(r);
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is missing.
+#
+#   sh platform/setup-debian.sh build|test|ci|cross ...
+#
+# With everything there it does nothing and touches no network.
+set -eu
+
+build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
+test="$build g++ libcmocka-dev binutils python3"
+ci="$test clang clang-format libclang-rt-dev"
+cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+
+wanted=
+for purpose in "$@"; do
+    case $purpose in
+    build) wanted="$wanted $build" ;;
+    test) wanted="$wanted $test" ;;
+    ci) wanted="$wanted $ci" ;;
+    cross) wanted="$wanted $cross" ;;
+    *)
+        echo "usage: setup-debian.sh build|test|ci|cross ..." >&2
+        exit 1
+        ;;
+    esac
+done
+
+missing=
+for package in $(printf '%s\n' $wanted | sort -u); do
+    state=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
+    case $state in
+    *' installed') ;;
+    *) missing="$missing $package" ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+
+echo "missing packages:$missing" >&2
+if [ "$(id -u)" = 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=sudo
+else
+    echo "install them as root: apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+$as_root apt-get update -qq
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing

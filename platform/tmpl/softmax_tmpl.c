@@ -1,0 +1,211 @@
+/* softmax_tmpl.c: SOFTMAX attention over the vector vocabulary.
+ *
+ * Queries lie across the lanes, so that maximum, sum and rescaling need no work across lanes, no
+ * key has to be transposed, and a query's arithmetic does not depend on its place in a call:
+ *
+ *   for a panel of queries, for each head:             Qt [d][queries], scaled, with log2(e)
+ *     for each tile of keys, copied to packed K, V:
+ *       for each block of FV_TILE_COLS queries:        S  = K Qt          [keys][queries]
+ *                                                      m' = max(m, S), P = 2^(S - m')
+ *                                                      l  = 2^(m - m') l + sum P
+ *                                                      Ot = 2^(m - m') Ot + Vt P   [dv][queries]
+ *     out = (Ot / l) transposed
+ */
+#include "cpu_kernels.h"
+#include "vec/math.h"
+#include "vec/tile.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { PANEL = 256 }; /* queries whose Qt and Ot stay in the second-level cache */
+
+/* Sizes of a problem and the parts of its scratch. */
+typedef struct layout {
+    size_t d, dv, dvp; /* dvp: dv rounded up to the register tile */
+    size_t tile, tilep;
+    size_t queries; /* of a panel, rounded up to whole blocks */
+    size_t qt, ot, max, sum, keys, values, scores, floats;
+} layout;
+
+static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t rows)
+{
+    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0]};
+    l.dvp = fv_tile_round(l.dv, FV_TILE_M);
+    l.tilep = fv_tile_round(l.tile, FV_TILE_M);
+    l.queries = fv_tile_round(rows < PANEL ? rows : PANEL, FV_TILE_COLS);
+    l.ot = l.qt + l.queries * l.d;
+    l.max = l.ot + l.queries * l.dvp;
+    l.sum = l.max + l.queries;
+    l.scores = l.sum + l.queries;
+    l.keys = l.scores + l.tilep * FV_TILE_COLS;
+    l.values = l.keys + l.tilep * l.d;
+    l.floats = l.values + l.tile * l.dvp;
+    return l;
+}
+
+/* Query r of a panel is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. */
+static void pack_queries(float *qt, const layout *l, const float *q, size_t ld, size_t rows,
+                         float scale)
+{
+    memset(qt, 0, l->queries * l->d * sizeof *qt);
+    for (size_t r = 0; r < rows; r++) {
+        float *lane = qt + r / FV_TILE_COLS * FV_TILE_COLS * l->d + r % FV_TILE_COLS;
+        for (size_t i = 0; i < l->d; i++)
+            lane[i * FV_TILE_COLS] = q[r * ld + i] * scale;
+    }
+}
+
+/* Query row0 + i does not see the keys after it. */
+static void mask_future(float *s, size_t n, size_t key0, size_t row0)
+{
+    for (size_t j = 0; j < n; j++) {
+        size_t hidden = key0 + j > row0 ? key0 + j - row0 : 0; /* queries before the key */
+        for (size_t i = 0; i < hidden && i < FV_TILE_COLS; i++)
+            s[j * FV_TILE_COLS + i] = -INFINITY;
+    }
+}
+
+/* S = K Qt of one block and n keys; whole tiles of keys, those beyond n are zero. */
+static void score(float *s, const float *keys, const float *qt, size_t d, size_t n)
+{
+    for (size_t j = 0; j < n; j += FV_TILE_M) {
+        fv_v acc[FV_TILE_M][FV_TILE_N];
+        fv_tile(acc, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
+        FV_UNROLL
+        for (int i = 0; i < FV_TILE_M; i++) {
+            FV_UNROLL
+            for (int v = 0; v < FV_TILE_N; v++)
+                fv_store(s + (j + i) * FV_TILE_COLS + v * FV_W, acc[i][v]);
+        }
+    }
+}
+
+/* Scores become weights; `fade` is the factor of everything that was summed before. */
+static void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n)
+{
+    fv_v top[FV_TILE_N], add[FV_TILE_N];
+    FV_UNROLL
+    for (int v = 0; v < FV_TILE_N; v++) {
+        top[v] = fv_load(max + v * FV_W);
+        add[v] = fv_set(0.f);
+    }
+    for (size_t j = 0; j < n; j++) {
+        FV_UNROLL
+        for (int v = 0; v < FV_TILE_N; v++)
+            top[v] = fv_max(top[v], fv_load(s + j * FV_TILE_COLS + v * FV_W));
+    }
+    for (size_t j = 0; j < n; j++) {
+        FV_UNROLL
+        for (int v = 0; v < FV_TILE_N; v++) {
+            float *at = s + j * FV_TILE_COLS + v * FV_W;
+            fv_v p = fv_exp2_neg(fv_sub(fv_load(at), top[v]));
+            fv_store(at, p);
+            add[v] = fv_add(add[v], p);
+        }
+    }
+    FV_UNROLL
+    for (int v = 0; v < FV_TILE_N; v++) {
+        fade[v] = fv_exp2_neg(fv_sub(fv_load(max + v * FV_W), top[v]));
+        fv_store(max + v * FV_W, top[v]);
+        fv_store(sum + v * FV_W, fv_fma(fv_load(sum + v * FV_W), fade[v], add[v]));
+    }
+}
+
+/* Ot = fade Ot + Vt P */
+static void gather(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t dvp, const float *p,
+                   size_t n)
+{
+    for (size_t i0 = 0; i0 < dvp; i0 += FV_TILE_M) {
+        fv_v acc[FV_TILE_M][FV_TILE_N];
+        fv_tile(acc, values + i0, 1, dvp, p, FV_TILE_COLS, n);
+        FV_UNROLL
+        for (int i = 0; i < FV_TILE_M; i++) {
+            FV_UNROLL
+            for (int v = 0; v < FV_TILE_N; v++) {
+                float *at = ot + (i0 + i) * FV_TILE_COLS + v * FV_W;
+                fv_store(at, fv_fma(fv_load(at), fade[v], acc[i][v]));
+            }
+        }
+    }
+}
+
+static void write_out(float *out, size_t ld, const layout *l, const float *ot, const float *sum,
+                      size_t rows)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const float *lane = ot + r / FV_TILE_COLS * FV_TILE_COLS * l->dvp + r % FV_TILE_COLS;
+        const float part = 1.f / sum[r];
+        for (size_t i = 0; i < l->dv; i++)
+            out[r * ld + i] = lane[i * FV_TILE_COLS] * part;
+    }
+}
+
+/* Queries [first, first + rows) of a call and one head against all keys that they see. */
+static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t first, size_t rows,
+                  size_t head)
+{
+    const float *q = (const float *)c->p[FV_SOFTMAX_Q] + first * a->ld[FV_SOFTMAX_Q] + head * l->d;
+    const float *k = (const float *)c->p[FV_SOFTMAX_K] + head * l->d;
+    const float *v = (const float *)c->p[FV_SOFTMAX_V] + head * l->dv;
+    float *out = (float *)c->p[FV_SOFTMAX_OUT] + first * a->ld[FV_SOFTMAX_OUT] + head * l->dv;
+    float *qt = (float *)c->scratch + l->qt, *ot = (float *)c->scratch + l->ot;
+    float *max = (float *)c->scratch + l->max, *sum = (float *)c->scratch + l->sum;
+    float *keys = (float *)c->scratch + l->keys, *values = (float *)c->scratch + l->values;
+    float *s = (float *)c->scratch + l->scores;
+    const bool causal = a->prob.flags & FV_FLAG_CAUSAL;
+    const size_t row0 = c->row0 + first;
+    size_t seen = a->prob.dim[FV_ATTN_KEYS];
+    if (causal && row0 + rows < seen)
+        seen = row0 + rows;
+
+    pack_queries(qt, l, q, a->ld[FV_SOFTMAX_Q], rows, a->f[0] * 1.44269504f);
+    memset(ot, 0, l->queries * l->dvp * sizeof *ot);
+    for (size_t r = 0; r < l->queries; r++) {
+        max[r] = -INFINITY;
+        sum[r] = 0.f;
+    }
+    for (size_t j = 0; j < seen; j += l->tile) {
+        const size_t n = seen - j < l->tile ? seen - j : l->tile;
+        fv_tile_pack(keys, l->d, k + j * a->ld[FV_SOFTMAX_K], a->ld[FV_SOFTMAX_K], n, l->d);
+        memset(keys + n * l->d, 0, (fv_tile_round(n, FV_TILE_M) - n) * l->d * sizeof *keys);
+        fv_tile_pack(values, l->dvp, v + j * a->ld[FV_SOFTMAX_V], a->ld[FV_SOFTMAX_V], n, l->dv);
+        for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
+            fv_v fade[FV_TILE_N];
+            if (causal && j >= row0 + r + FV_TILE_COLS)
+                continue; /* with all keys masked nothing would change */
+            score(s, keys, qt + r * l->d, l->d, n);
+            if (causal)
+                mask_future(s, n, j, row0 + r);
+            weigh(fade, s, max + r, sum + r, n);
+            gather(ot + r * l->dvp, fade, values, l->dvp, s, n);
+        }
+    }
+    write_out(out, a->ld[FV_SOFTMAX_OUT], l, ot, sum, rows);
+}
+
+void FV_NAME(fv_k_softmax_f32)(const fv_args *a, const fv_call *c)
+{
+    const layout l = lay_out(&a->prob, &a->knobs, c->rows);
+    for (size_t first = 0; first < c->rows; first += PANEL) {
+        size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
+        for (size_t head = c->col0; head < (size_t)c->col0 + c->cols; head++)
+            panel(a, c, &l, first, rows, head);
+    }
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
+{
+    return lay_out(p, k, rows).floats * sizeof(float);
+}
+
+static double cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    return fv_problem_flops(p) / (FV_W * 6e9);
+}
+
+static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};
+
+const fv_kernel_hooks FV_NAME(fv_h_softmax_f32) = {
+    .cost = cost, .scratch = scratch_bytes, .knobs = knobs};

@@ -1,0 +1,136 @@
+/* c.h: the vector vocabulary without intrinsics: four lanes of the compiler's generic vectors,
+ * which become SSE2 or NEON where every machine of the architecture has them, else scalar code. */
+#ifndef FOVEA_PLATFORM_VEC_C_H
+#define FOVEA_PLATFORM_VEC_C_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define FV_W 4
+#define FV_REGS 16
+#define FV_LDEXP_ANY 0
+typedef float fv_v __attribute__((vector_size(16)));
+typedef int32_t fv_bits __attribute__((vector_size(16)));
+
+FV_FN fv_v fv_set(float s)
+{
+    return (fv_v){s, s, s, s};
+}
+
+FV_FN fv_v fv_load(const float *p)
+{
+    fv_v x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+FV_FN void fv_store(float *p, fv_v x)
+{
+    memcpy(p, &x, sizeof x);
+}
+
+FV_FN fv_v fv_load_n(const float *p, int n)
+{
+    if (n == FV_W)
+        return fv_load(p);
+    fv_v x = fv_set(0.f);
+    for (int i = 0; i < n; i++)
+        x[i] = p[i];
+    return x;
+}
+
+FV_FN void fv_store_n(float *p, fv_v x, int n)
+{
+    if (n == FV_W) {
+        fv_store(p, x);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        p[i] = x[i];
+}
+
+/* x where mask is all ones, y where it is zero. */
+FV_FN fv_v fv_blend(fv_bits mask, fv_v x, fv_v y)
+{
+    return (fv_v)((mask & (fv_bits)x) | (~mask & (fv_bits)y));
+}
+
+FV_FN fv_v fv_first_n(fv_v x, int n)
+{
+    fv_bits keep = (fv_bits){0, 1, 2, 3} < (fv_bits){n, n, n, n};
+    return fv_blend(keep, x, fv_set(0.f));
+}
+
+FV_FN fv_v fv_add(fv_v a, fv_v b)
+{
+    return a + b;
+}
+
+FV_FN fv_v fv_sub(fv_v a, fv_v b)
+{
+    return a - b;
+}
+
+FV_FN fv_v fv_mul(fv_v a, fv_v b)
+{
+    return a * b;
+}
+
+FV_FN fv_v fv_div(fv_v a, fv_v b)
+{
+    return a / b;
+}
+
+FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
+{
+    return a * b + c;
+}
+
+FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
+{
+    return fv_blend((fv_bits)(a < b), x, y);
+}
+
+FV_FN fv_v fv_min(fv_v a, fv_v b)
+{
+    return fv_sel_lt(a, b, a, b);
+}
+
+FV_FN fv_v fv_max(fv_v a, fv_v b)
+{
+    return fv_sel_lt(b, a, a, b);
+}
+
+FV_FN fv_v fv_abs(fv_v x)
+{
+    return (fv_v)((fv_bits)x & INT32_MAX);
+}
+
+FV_FN fv_v fv_neg(fv_v x)
+{
+    return -x;
+}
+
+/* Beyond 2^23 a float has no fraction left, so adding 1.5 2^23 rounds it away. */
+FV_FN fv_v fv_round(fv_v x)
+{
+    return (x + 12582912.f) - 12582912.f;
+}
+
+FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
+{
+    return (fv_v)((fv_bits)x + (__builtin_convertvector(n, fv_bits) << 23));
+}
+
+FV_FN float fv_hsum(fv_v x)
+{
+    return (x[0] + x[2]) + (x[1] + x[3]);
+}
+
+FV_FN float fv_hmax(fv_v x)
+{
+    float a = x[0] > x[2] ? x[0] : x[2], b = x[1] > x[3] ? x[1] : x[3];
+    return a > b ? a : b;
+}
+
+#endif

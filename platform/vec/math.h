@@ -1,0 +1,96 @@
+/* math.h: exp, erf, tanh and sigmoid, written once over the vector vocabulary.
+ *
+ * Errors are the worst found over all floats, in units of the last place (ulp) of the result. NaN
+ * gives NaN, infinities give the limit; results below the normal range are zero. */
+#ifndef FOVEA_PLATFORM_VEC_MATH_H
+#define FOVEA_PLATFORM_VEC_MATH_H
+
+#include "vec.h"
+
+#include <math.h>
+
+/* e^r for |r| <= ln(2) / 2. */
+FV_FN fv_v fv_exp_core(fv_v r)
+{
+    fv_v p = fv_set(1.9875691500e-4f);
+    p = fv_fma(p, r, fv_set(1.3981999507e-3f));
+    p = fv_fma(p, r, fv_set(8.3334519073e-3f));
+    p = fv_fma(p, r, fv_set(4.1665795894e-2f));
+    p = fv_fma(p, r, fv_set(1.6666665459e-1f));
+    p = fv_fma(p, r, fv_set(5.0000001201e-1f));
+    return fv_add(fv_fma(fv_mul(r, r), p, r), fv_set(1.f));
+}
+
+/* e^x: 1.1 ulp. */
+FV_FN fv_v fv_exp(fv_v x)
+{
+    fv_v t = fv_min(fv_set(89.f), fv_max(fv_set(-104.f), x));
+    fv_v n = fv_round(fv_mul(t, fv_set(1.44269504f)));
+    fv_v r = fv_fma(n, fv_set(-0.693359375f), t);
+    r = fv_fma(n, fv_set(2.12194440e-4f), r);
+    fv_v y = fv_ldexp(fv_exp_core(r), n);
+#if !FV_LDEXP_ANY
+    y = fv_sel_lt(x, fv_set(-87.3365402f), fv_set(0.f), y);     /* log FLT_MIN */
+    y = fv_sel_lt(fv_set(88.7228317f), x, fv_set(INFINITY), y); /* log FLT_MAX */
+#endif
+    return y;
+}
+
+/* 2^x for x <= 0: 1.1 ulp. */
+FV_FN fv_v fv_exp2_neg(fv_v x)
+{
+    fv_v t = fv_max(fv_set(-151.f), x);
+    fv_v n = fv_round(t);
+    fv_v y = fv_ldexp(fv_exp_core(fv_mul(fv_sub(t, n), fv_set(0.693147181f))), n);
+#if !FV_LDEXP_ANY
+    y = fv_sel_lt(x, fv_set(-126.f), fv_set(0.f), y);
+#endif
+    return y;
+}
+
+/* erf as an odd over an even polynomial: 4e-7, 6 ulp. */
+FV_FN fv_v fv_erf(fv_v x)
+{
+    const fv_v lim = fv_set(4.f), one = fv_set(1.f); /* erf is 1 beyond lim */
+    fv_v t = fv_min(lim, fv_max(fv_neg(lim), x)), s = fv_mul(t, t);
+    fv_v p = fv_set(1.91110559e-08f);
+    p = fv_fma(p, s, fv_set(-1.94232885e-06f));
+    p = fv_fma(p, s, fv_set(0.000147287939f));
+    p = fv_fma(p, s, fv_set(0.00399061376f));
+    p = fv_fma(p, s, fv_set(0.0515249965f));
+    p = fv_fma(p, s, fv_set(0.207126103f));
+    p = fv_fma(p, s, fv_set(1.12837909f));
+    fv_v q = fv_set(0.00102112431f);
+    q = fv_fma(q, s, fv_set(0.0149581464f));
+    q = fv_fma(q, s, fv_set(0.117971101f));
+    q = fv_fma(q, s, fv_set(0.516891977f));
+    q = fv_fma(q, s, fv_set(1.f));
+    return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
+}
+
+/* tanh as an odd over an even polynomial: 6 ulp. */
+FV_FN fv_v fv_tanh(fv_v x)
+{
+    const fv_v lim = fv_set(7.90531111f), one = fv_set(1.f); /* tanh is 1 beyond lim */
+    fv_v t = fv_min(lim, fv_max(fv_neg(lim), x)), s = fv_mul(t, t);
+    fv_v p = fv_set(-5.64167624e-14f);
+    p = fv_fma(p, s, fv_set(4.08741721e-11f));
+    p = fv_fma(p, s, fv_set(-1.75837892e-08f));
+    p = fv_fma(p, s, fv_set(1.04674992e-05f));
+    p = fv_fma(p, s, fv_set(0.00303609832f));
+    p = fv_fma(p, s, fv_set(0.130225534f));
+    p = fv_fma(p, s, fv_set(0.999999872f));
+    fv_v q = fv_set(0.000244866093f);
+    q = fv_fma(q, s, fv_set(0.024222764f));
+    q = fv_fma(q, s, fv_set(0.463558385f));
+    q = fv_fma(q, s, fv_set(1.f));
+    return fv_min(one, fv_max(fv_neg(one), fv_div(fv_mul(t, p), q)));
+}
+
+/* 1 / (1 + e^-x): 3 ulp. */
+FV_FN fv_v fv_sigmoid(fv_v x)
+{
+    return fv_div(fv_set(1.f), fv_add(fv_set(1.f), fv_exp(fv_neg(x))));
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
+ *
+ * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
+ * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon.
+ *
+ *   FV_W  lanes            FV_REGS  vector registers of the machine
+ *   FV_LDEXP_ANY           ldexp takes any x and n, its result becomes 0 or infinite as it should
+ *   set(s) load(p) store(p,x)                 p needs the alignment of float only
+ *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
+ *                                             is not touched, lanes beyond them are read as zero
+ *   add sub mul div abs neg
+ *   fma(a,b,c)         a b + c, rounded once where the ISA can
+ *   min(a,b) max(a,b)  NaN if b is NaN: write min(limit, x) to let the NaN of x through
+ *   sel_lt(a,b,x,y)    a < b ? x : y per lane; sel_lt0(a,x,y) with b = 0
+ *   round(x)           to the nearest integer, ties to even; |x| <= 2^22 or NaN
+ *   ldexp(x,n)         x 2^n for an integer n; without FV_LDEXP_ANY x and the result are
+ *                      normal, or x NaN
+ *   hsum(x) hmax(x)    over the lanes, in an order that depends on FV_W only
+ */
+#ifndef FOVEA_PLATFORM_VEC_VEC_H
+#define FOVEA_PLATFORM_VEC_VEC_H
+
+#define FV_FN static inline __attribute__((always_inline, unused))
+
+/* Before a loop of few iterations over vectors that have to live in registers. */
+#ifdef __clang__
+#define FV_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define FV_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined FV_ISA_AVX512
+#define FV_ISA avx512
+#include "avx512.h"
+#elif defined FV_ISA_AVX2
+#define FV_ISA avx2
+#include "avx2.h"
+#elif defined FV_ISA_NEON
+#define FV_ISA neon
+#include "neon.h"
+#elif defined FV_ISA_C
+#define FV_ISA c
+#include "c.h"
+#else
+#error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON"
+#endif
+
+#define FV_NAME_PASTE(x, isa) x##_##isa
+#define FV_NAME_VALUES(x, isa) FV_NAME_PASTE(x, isa)
+#define FV_NAME(x) FV_NAME_VALUES(x, FV_ISA)
+
+FV_FN fv_v fv_sel_lt0(fv_v a, fv_v x, fv_v y)
+{
+    return fv_sel_lt(a, fv_set(0.f), x, y);
+}
+
+#endif

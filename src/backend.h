@@ -1,0 +1,116 @@
+/* backend.h: what a backend gives the core: one table of functions per kind of device.
+ *
+ * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, then per frame upload,
+ * submit, download, wait. The last group is all that runs per frame: it allocates nothing and looks
+ * nothing up. A plan lives on one device.
+ */
+#ifndef FOVEA_SRC_BACKEND_H
+#define FOVEA_SRC_BACKEND_H
+
+#include <stdbool.h>
+
+#include "kernel.h"
+#include "status.h"
+
+#define FV_BACKEND_ABI 1
+
+typedef struct fv_device fv_device; /* the backend's view of an open device */
+typedef struct fv_bound fv_bound;   /* a step, frozen */
+typedef struct fv_queue fv_queue;
+typedef uint64_t fv_fence;
+
+/* A device buffer. */
+typedef struct fv_mem {
+    void *host; /* NULL where the host cannot see it */
+    uint64_t size;
+    uint64_t handle;
+} fv_mem;
+
+/* Where an operand lies. */
+enum fv_space {
+    FV_SPACE_NONE,     /* operand absent */
+    FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
+    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block; rows of the current chunk only */
+    FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
+};
+
+typedef struct fv_ref {
+    uint8_t space;
+    uint32_t slot;
+    uint64_t offset;
+    const fv_mem *mem;
+} fv_ref;
+
+enum fv_kind {
+    FV_KIND_ROW,     /* the row that is being computed */
+    FV_KIND_WHOLE,   /* every row of a finished tensor */
+    FV_KIND_STATE,   /* a merged reduction */
+    FV_KIND_WEIGHT,  /* constant */
+    FV_KIND_PARTIAL, /* one state per group */
+};
+
+typedef struct fv_operand {
+    fv_ref ref;
+    uint8_t kind, elem; /* enum fv_kind; bytes per element */
+    uint64_t stride; /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
+} fv_operand;
+
+/* Everything a backend needs to freeze one step. */
+typedef struct fv_launch {
+    const fv_kernel *kernel;
+    fv_args args;
+    fv_operand operand[FV_OPERANDS];
+    uint32_t rows;      /* of the whole step */
+    uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
+    uint32_t tile_cols;
+    uint32_t cols;      /* extent of the second dimension: columns, heads, or 1 */
+    uint64_t scratch;   /* bytes into the worker's block where the kernel's scratch begins */
+} fv_launch;
+
+/* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise). */
+typedef struct fv_sweep {
+    fv_bound *const *step;
+    uint32_t steps;
+    uint32_t rows, chunk, groups; /* group g owns chunks [g*chunks/groups, (g+1)*chunks/groups) */
+    bool streamed;
+} fv_sweep;
+
+typedef struct fv_backend {
+    const char *name;
+    uint32_t abi;
+    /* How many devices exist; fills up to max. 0 if there is no runtime. */
+    int (*probe)(fovea_device_info *out, int max);
+    fovea_status (*open)(fv_device **out, int index, const fovea_device_options *options);
+    void (*close)(fv_device *d);
+    void (*describe)(const fv_device *d, fovea_device_info *out);
+    uint32_t (*threads)(const fv_device *d);
+    fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
+    void (*release)(fv_device *d, fv_mem *m);
+    /* The registry slice; d NULL: of this kind of device, with the features of the first one. */
+    const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
+    const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
+    fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
+    void (*unbind)(fv_device *d, fv_bound *b);
+    /* One in-order queue per plan. `local` bytes per worker block, `slots` external operands,
+     * `phases` barriers per frame at most. */
+    fovea_status (*queue_open)(fv_device *d, uint64_t local, uint32_t slots, uint32_t phases,
+                               fv_queue **out);
+    void (*queue_close)(fv_queue *q);
+    /* These only enqueue; host memory stays valid until wait. External slot `slot` is read from
+     * (upload) or written to (download) host memory with `stride` bytes from row to row. */
+    fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+    fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_fence *out);
+    fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
+    /* Bounded wait; negative: without bound. *seconds: device time of the frame. */
+    fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
+} fv_backend;
+
+extern const fv_backend *const fv_backends[]; /* NULL at the end; the CPU first */
+
+struct fovea_device {
+    const fv_backend *backend;
+    fv_device *device;
+    fovea_device_info info;
+};
+
+#endif

@@ -1,0 +1,77 @@
+/* bench.h: what is benchmarked and how: cases, measurement, the machine's own limits. */
+#ifndef FOVEA_CLI_BENCH_H
+#define FOVEA_CLI_BENCH_H
+
+#include "cli.h"
+
+/* What a machine can do at best, measured in this run. */
+typedef struct bench_limits {
+    double fma, gemm;  /* FLOP/s: arithmetic alone; best matrix product */
+    double read, copy; /* bytes/s, all threads; a copy counts both directions */
+} bench_limits;
+
+/* A device with its options; cases share it. */
+typedef struct bench_device {
+    char *key;
+    fovea_device *device;
+    bench_limits limits;
+} bench_device;
+
+typedef struct bench_verify {
+    double max_abs, rel;
+    bool ok;
+} bench_verify;
+
+typedef struct bench_case {
+    /* set by the maker */
+    char *title;
+    json_t *params;
+    bench_device *on;
+    void *state;
+    int (*run)(void *state); /* once */
+    int (*check)(void *state, bench_verify *out);
+    void (*release)(void *state);
+    double flops, bytes; /* the physical floor's */
+    uint64_t before; /* bytes of process memory before the plan, the case's own buffers included */
+    double plan_seconds;
+    fovea_plan_info plan;
+    bool gemm;
+    /* set by measuring */
+    double first_seconds;
+    uint64_t resident; /* bytes that process memory grew by, at its peak, in plan and first run */
+    uint32_t inner;    /* runs per sample */
+    double *sample;    /* seconds per run */
+    size_t samples, room;
+    bool stable;
+    bench_verify verify;
+} bench_case;
+
+typedef struct bench_options {
+    uint32_t runs, warmup; /* runs 0: until the median is stable */
+    double time;           /* seconds per case at most, unless runs are given */
+} bench_options;
+
+/* measure.c: warms up and verifies every case, then times all of them in turns. *allocations: made
+ * by the library while it was timed. */
+int bench_measure(bench_case *list, size_t n, const bench_options *o, uint64_t *allocations);
+/* The time that a share `q` of the samples does not exceed. */
+double bench_quantile(const bench_case *c, double q);
+
+/* bench_gemm.c, bench_model.c: make one case. */
+int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const char *shape,
+               const char *activation);
+int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_model *model,
+                const char *name);
+/* FLOP/s of one large matrix product. */
+int bench_gemm_rate(double *out, fovea_device *device);
+
+/* machine.c */
+void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads);
+/* Bytes of process memory: now, from where on the peak is looked for; and that peak. */
+uint64_t bench_memory_begin(void);
+uint64_t bench_memory_peak(void);
+
+/* Values in [-1, 1) that look random, the same on every machine. */
+void bench_fill(float *out, size_t n, uint64_t seed);
+
+#endif

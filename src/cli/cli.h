@@ -1,0 +1,169 @@
+/* cli.h: what the commands of `fovea` share: options, exit codes, pictures, progress, reports.
+ *
+ * The program uses the public interface of the library only. stdout is data, stderr is messages.
+ * Functions return an exit code of the program (0: go on) and have then written one line to stderr.
+ */
+#ifndef FOVEA_CLI_CLI_H
+#define FOVEA_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include <fovea/fovea.h>
+
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_USAGE = 1,
+    CLI_UNSUPPORTED = 2,
+    CLI_WRONG = 3, /* failed verification */
+    CLI_DEVICE = 4,
+    CLI_UNSTABLE = 5, /* only with --strict or --baseline */
+    CLI_SLOWER = 6,   /* than the baseline */
+    CLI_INPUT = 7,
+};
+
+/* ---- commands: one file each, one line of the table in main.c ---- */
+
+typedef struct cli_command {
+    const char *name, *usage, *summary;
+    int (*run)(const struct cli_command *self, int argc, char **argv);
+} cli_command;
+
+int cli_info(const cli_command *self, int argc, char **argv);
+int cli_run(const cli_command *self, int argc, char **argv);
+int cli_plan(const cli_command *self, int argc, char **argv);
+int cli_op(const cli_command *self, int argc, char **argv);
+int cli_bench(const cli_command *self, int argc, char **argv);
+
+/* ---- messages ---- */
+
+#if defined(__GNUC__)
+#define CLI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define CLI_PRINTF(f, a)
+#endif
+
+/* Writes "fovea: ..." and returns `code`. */
+int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
+/* The library's message and the exit code of its status; 0 for FOVEA_OK. */
+int cli_check(fovea_status status);
+
+/* ---- options ---- */
+
+enum cli_kind { CLI_FLAG, CLI_TEXT };
+
+/* One option of a command. `target`: bool * of a FLAG, const char ** of a TEXT. */
+typedef struct cli_option {
+    const char *name;     /* NULL ends a list */
+    char letter;          /* 0: none */
+    const char *argument; /* NULL for flags */
+    const char *help;
+    enum cli_kind kind;
+    void *target;
+} cli_option;
+
+/* The options that all commands share, as written; NULL: not given. */
+typedef struct cli_common {
+    const char *device, *isa, *threads, *cores;
+    const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
+    const char *schedule, *chunk, *size;
+    bool json, strict;
+} cli_common;
+
+/* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
+ * --help itself: then *first is 0 and the command is done. */
+int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
+              int argc, char **argv);
+
+/* The shared options with their meaning, each a single value. */
+typedef struct cli_settings {
+    const char *device;
+    fovea_device_options device_options;
+    const char *attention;
+    fovea_schedule schedule;
+    uint32_t chunk;
+    uint64_t memory_limit;
+    uint32_t width, height; /* of --size; 0: not given */
+} cli_settings;
+
+int cli_settle(cli_settings *out, const cli_common *common);
+/* `text` as a number in [low, high]; NULL leaves *out alone. */
+int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
+int cli_real(double *out, const char *option, const char *text, double low, double high);
+/* "518", "1920x1080". */
+int cli_size(uint32_t *width, uint32_t *height, const char *text);
+/* Cuts a list at its commas and unfolds ranges A..B*F and A..B+S; *out ends with NULL, free it with
+ * cli_list_free. NULL gives a list of one NULL, with *n 1. */
+int cli_list(char ***out, size_t *n, const char *option, const char *text);
+void cli_list_free(char **list);
+
+void *cli_alloc(size_t count, size_t size); /* zeroed; ends the program when there is none */
+char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
+
+/* ---- a model on a device ---- */
+
+typedef struct cli_session {
+    cli_settings settings;
+    fovea_device *device;
+    fovea_model *model;
+    fovea_model_info info;
+} cli_session;
+
+int cli_open(cli_session *out, const cli_common *common, const char *model);
+void cli_close(cli_session *s);
+/* The model's preprocessing, at --size if that was given. */
+fovea_preprocess cli_preprocess(const cli_session *s);
+/* The size that a picture has after it. */
+void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
+                      const fovea_model_info *info);
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s);
+
+/* ---- pictures, arrays ---- */
+
+/* 8-bit RGB rows, packed. */
+typedef struct cli_image {
+    uint32_t width, height;
+    uint8_t *rgb;
+} cli_image;
+
+/* JPEG, PNG, binary PPM or PGM, told apart by content. Grey becomes RGB, alpha is dropped, the EXIF
+ * orientation is not applied. */
+int cli_image_read(cli_image *out, const char *path);
+int cli_image_write_png(const char *path, const cli_image *image);
+void cli_image_free(cli_image *image);
+
+bool cli_ends_with(const char *text, const char *end);
+int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank);
+
+/* Token features as a picture: the first three principal components of `rows` x `columns` values on
+ * a grid, in red, green and blue, scaled up to width x height. */
+void cli_pca(cli_image *out, const float *features, uint32_t grid_width, uint32_t grid_height,
+             uint32_t columns, uint32_t width, uint32_t height);
+
+/* ---- progress ---- */
+
+typedef struct cli_progress {
+    const char *what;
+    double begin, shown;
+} cli_progress;
+
+double cli_seconds(void);
+void cli_progress_begin(cli_progress *p, const char *what);
+/* Draws a bar on a terminal once a second has passed. */
+void cli_progress_show(cli_progress *p, double done, double total);
+void cli_progress_end(cli_progress *p);
+
+/* ---- reports ---- */
+
+json_t *cli_build(void);
+json_t *cli_environment(const fovea_device *device);
+json_t *cli_plan_bytes(const fovea_plan_info *info);
+/* One object, one line. */
+void cli_print_json(json_t *object);
+/* "1.4 MiB" */
+const char *cli_bytes(char *buf, size_t size, uint64_t bytes);
+
+#endif

@@ -1,0 +1,103 @@
+/* main.c: the program `fovea`: finds the command and sets up messages. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_command commands[] = {
+    {"info", "[--kernels] [--models]", "devices, backends and kernels", cli_info},
+    {"run", "MODEL INPUT...", "labels, features and other outputs of pictures", cli_run},
+    {"plan", "MODEL [--size WxH]", "what a plan takes, before anything runs", cli_plan},
+    {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
+     cli_op},
+    {"bench", "gemm|model [MODEL]", "verified speed and memory", cli_bench},
+};
+
+int cli_fail(int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("fovea: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return code;
+}
+
+int cli_check(fovea_status status)
+{
+    static const struct {
+        fovea_status status;
+        int code;
+    } codes[] = {
+        {FOVEA_EINVAL, CLI_USAGE},        {FOVEA_ENOMEM, CLI_UNSUPPORTED},
+        {FOVEA_EIO, CLI_INPUT},           {FOVEA_EFORMAT, CLI_INPUT},
+        {FOVEA_ENOTSUP, CLI_UNSUPPORTED}, {FOVEA_ENODEV, CLI_UNSUPPORTED},
+        {FOVEA_EWISDOM, CLI_INPUT},
+    };
+    if (status == FOVEA_OK)
+        return CLI_OK;
+    int code = CLI_DEVICE;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].status == status)
+            code = codes[i].code;
+    return cli_fail(code, "%s", fovea_error());
+}
+
+/* Remarks of the library go to stderr. FOVEA_LOG=off drops them, any other word keeps the lines
+ * that hold it. */
+static void log_line(const char *line, void *payload)
+{
+    const char *filter = payload;
+    if (!filter || strstr(line, filter))
+        fprintf(stderr, "fovea: %s\n", line);
+}
+
+static void log_begin(void)
+{
+    char *filter = getenv("FOVEA_LOG");
+    if (filter && strcmp(filter, "off") == 0)
+        return;
+    fovea_log_set(log_line, filter && *filter && strcmp(filter, "all") ? filter : NULL);
+}
+
+static void help(FILE *to)
+{
+    fputs("usage: fovea COMMAND ...   (fovea COMMAND --help tells its options)\n\n", to);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(to, "  %-6s %-38s %s\n", commands[i].name, commands[i].usage, commands[i].summary);
+    fputs(
+        "\nMODEL is a Hugging Face directory, a .safetensors file with config.json beside it, or\n"
+        "synthetic:NAME, which has random weights; fovea info --models lists the names.\n\n"
+        "exit status: 0 ok, 1 usage, 2 not supported here, 3 failed verification, 4 device "
+        "error,\n  5 unstable measurement, 6 slower than the baseline, 7 bad input\n"
+        "environment: FOVEA_ISA, FOVEA_LOG=off|all|WORD\n",
+        to);
+}
+
+int main(int argc, char **argv)
+{
+    log_begin();
+    if (argc < 2) {
+        help(stderr);
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("fovea %s\n", fovea_version());
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            int code = commands[i].run(&commands[i], argc - 1, argv + 1);
+            if (fflush(stdout) || ferror(stdout))
+                return code ? code : cli_fail(CLI_INPUT, "cannot write to standard output");
+            return code;
+        }
+    return cli_fail(CLI_USAGE, "no command \"%s\"; fovea --help lists them", argv[1]);
+}

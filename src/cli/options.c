@@ -1,0 +1,353 @@
+/* options.c: the options that commands share, and their meaning. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define OPTIONS_MAX 64
+#define SIDE_MAX 65536 /* pixels of --size */
+
+void *cli_alloc(size_t count, size_t size)
+{
+    void *p = calloc(count ? count : 1, size ? size : 1);
+    if (!p)
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", count, size));
+    return p;
+}
+
+char *cli_text(const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    char *text = cli_alloc((size_t)n + 1, 1);
+    vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+/* ---- parsing ---- */
+
+static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
+{
+    const cli_option common[] = {
+        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device},
+        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon: highest level to use", CLI_TEXT, &c->isa},
+        {"threads", 0, "N", "workers", CLI_TEXT, &c->threads},
+        {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores},
+        {"attention", 0, "NAME[:MAP]", "softmax, linear:elu1, ... instead of the model's own",
+         CLI_TEXT, &c->attention},
+        {"dtype", 0, "TYPE", "f32", CLI_TEXT, &c->dtype},
+        {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
+        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU", CLI_TEXT,
+         &c->max_dispatch},
+        {"wisdom", 0, "FILE", "tuning file", CLI_TEXT, &c->wisdom},
+        {"rigor", 0, "LEVEL", "estimate, measure, exhaustive", CLI_TEXT, &c->rigor},
+        {"schedule", 0, "NAME", "auto, streamed, stepwise", CLI_TEXT, &c->schedule},
+        {"chunk", 0, "N", "tokens per chunk of a streamed sweep", CLI_TEXT, &c->chunk},
+        {"size", 0, "WxH", "pixels; N means NxN", CLI_TEXT, &c->size},
+        {"strict", 0, NULL, "an unstable measurement is a failure", CLI_FLAG, &c->strict},
+        {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    size_t n = 0;
+    for (const cli_option *o = own; o && o->name; o++)
+        all[n++] = *o;
+    for (const cli_option *o = common; o->name; o++)
+        all[n++] = *o;
+    return n;
+}
+
+static void help(const cli_command *self, const cli_option *all, size_t n)
+{
+    printf("usage: fovea %s %s [options]\n%s\n\n", self->name, self->usage, self->summary);
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "--%s%s%s", all[i].name, all[i].argument ? " " : "",
+                 all[i].argument ? all[i].argument : "");
+        if (all[i].letter)
+            printf("  -%c, %-24s %s\n", all[i].letter, name, all[i].help);
+        else
+            printf("      %-24s %s\n", name, all[i].help);
+    }
+    printf("  -h, %-24s %s\n", "--help", "this text");
+}
+
+int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
+              int argc, char **argv)
+{
+    cli_option all[OPTIONS_MAX];
+    struct option table[OPTIONS_MAX + 2];
+    char letters[OPTIONS_MAX + 8] = ":h";
+    size_t n = gather(all, common, own), end = 2;
+    for (size_t i = 0; i < n; i++) {
+        table[i] = (struct option){all[i].name, all[i].kind == CLI_TEXT, NULL, 256 + (int)i};
+        if (all[i].letter) {
+            letters[end++] = all[i].letter;
+            if (all[i].kind == CLI_TEXT)
+                letters[end++] = ':';
+        }
+    }
+    letters[end] = 0;
+    table[n] = (struct option){"help", 0, NULL, 'h'};
+    table[n + 1] = (struct option){NULL, 0, NULL, 0};
+    opterr = 0;
+    optind = 1;
+    for (int c; (c = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
+        const cli_option *o = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (c == 256 + (int)i || (all[i].letter && c == all[i].letter))
+                o = &all[i];
+        if (c == 'h' && !o) {
+            help(self, all, n);
+            *first = 0;
+            return CLI_OK;
+        }
+        if (c == ':')
+            return cli_fail(CLI_USAGE, "%s needs a value", argv[optind - 1]);
+        if (!o)
+            return cli_fail(CLI_USAGE, "unknown option %s; fovea %s --help lists them",
+                            argv[optind - 1], self->name);
+        if (o->kind == CLI_FLAG)
+            *(bool *)o->target = true;
+        else
+            *(const char **)o->target = optarg;
+    }
+    *first = optind;
+    return CLI_OK;
+}
+
+/* ---- values ---- */
+
+int cli_real(double *out, const char *option, const char *text, double low, double high)
+{
+    if (!text)
+        return CLI_OK;
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(v) || v < low || v > high)
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a number from %.10g to %.10g", option, text,
+                        low, high);
+    *out = v;
+    return CLI_OK;
+}
+
+int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high)
+{
+    double v = 0;
+    if (!text)
+        return CLI_OK;
+    int code = cli_real(&v, option, text, low, high);
+    if (!code && v != floor(v))
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a whole number", option, text);
+    if (!code)
+        *out = (uint32_t)v;
+    return code;
+}
+
+int cli_size(uint32_t *width, uint32_t *height, const char *text)
+{
+    if (!text)
+        return CLI_OK;
+    char *end;
+    unsigned long long w = strtoull(text, &end, 10), h = w;
+    bool ok = end != text && *text >= '0' && *text <= '9';
+    if (ok && (*end == 'x' || *end == 'X')) {
+        const char *second = end + 1;
+        h = strtoull(second, &end, 10);
+        ok = end != second && *second >= '0' && *second <= '9';
+    }
+    if (!ok || *end || w < 1 || h < 1 || w > SIDE_MAX || h > SIDE_MAX)
+        return cli_fail(CLI_USAGE, "--size %s: wanted WxH or N, sides from 1 to %d", text,
+                        SIDE_MAX);
+    *width = (uint32_t)w;
+    *height = (uint32_t)h;
+    return CLI_OK;
+}
+
+static int choose(int *out, const char *option, const char *text, const char *const *names)
+{
+    if (!text)
+        return CLI_OK;
+    char all[256] = "";
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = i;
+            return CLI_OK;
+        }
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
+    }
+    return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
+}
+
+int cli_settle(cli_settings *out, const cli_common *c)
+{
+    static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
+    static const char *const types[] = {"f32", "f16", "bf16", NULL};
+    static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
+    const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
+    int schedule = 0, type = 0, rigor = 0, code;
+    uint32_t limit = 0;
+    double dispatch = 0;
+    memset(out, 0, sizeof *out);
+    out->device = c->device ? c->device : "auto";
+    out->device_options = none;
+    out->device_options.isa = c->isa;
+    out->device_options.cores = c->cores;
+    out->attention = c->attention;
+    if ((code = cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096)) ||
+        (code = choose(&schedule, "schedule", c->schedule, schedules)) ||
+        (code = choose(&type, "dtype", c->dtype, types)) ||
+        (code = choose(&rigor, "rigor", c->rigor, rigors)) ||
+        (code = cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24)) ||
+        (code = cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX)) ||
+        (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
+        (code = cli_size(&out->width, &out->height, c->size)))
+        return code;
+    out->schedule = (fovea_schedule)schedule;
+    out->memory_limit = (uint64_t)limit << 20;
+    if (strcmp(out->device, "all") == 0)
+        return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
+    if (type != 0)
+        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: activations are f32 so far", c->dtype);
+    if (rigor != 0)
+        return cli_fail(CLI_UNSUPPORTED, "--rigor %s: kernels are chosen by estimate so far",
+                        c->rigor);
+    if (c->wisdom)
+        return cli_fail(CLI_UNSUPPORTED, "--wisdom %s: there is no tuner to read it yet",
+                        c->wisdom);
+    return CLI_OK;
+}
+
+/* ---- lists ---- */
+
+void cli_list_free(char **list)
+{
+    for (char **p = list; p && *p; p++)
+        free(*p);
+    free(list);
+}
+
+/* Unfolds "256..65536*2" or "1..8+1" into `list`, from *n on. */
+static int unfold(char **list, size_t *n, size_t room, const char *option, const char *item)
+{
+    char *end;
+    double low = strtod(item, &end), high, step;
+    if (strncmp(end, "..", 2) == 0) {
+        high = strtod(end + 2, &end);
+        char how = *end;
+        step = how ? strtod(end + 1, &end) : 0;
+        if (!*end && ((how == '*' && step > 1 && low > 0) || (how == '+' && step > 0))) {
+            for (double v = low; v <= high && *n + 1 < room; v = how == '*' ? v * step : v + step)
+                list[(*n)++] = cli_text("%.0f", v);
+            return CLI_OK;
+        }
+    }
+    return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option, item);
+}
+
+int cli_list(char ***out, size_t *n, const char *option, const char *text)
+{
+    enum { ROOM = 256 };
+    char **list = cli_alloc(ROOM, sizeof *list);
+    *n = 0;
+    if (!text) {
+        *out = list;
+        *n = 1;
+        return CLI_OK;
+    }
+    for (const char *p = text;; p++) {
+        size_t length = strcspn(p, ",");
+        if (length == 0 || *n + 1 == ROOM) {
+            cli_list_free(list);
+            return cli_fail(CLI_USAGE, "--%s %s: wanted values between commas, %d at most", option,
+                            text, ROOM - 1);
+        }
+        char *item = cli_text("%.*s", (int)length, p);
+        if (strstr(item, "..")) {
+            int code = unfold(list, n, ROOM, option, item);
+            free(item);
+            if (code) {
+                cli_list_free(list);
+                return code;
+            }
+        } else {
+            list[(*n)++] = item;
+        }
+        p += length;
+        if (!*p)
+            break;
+    }
+    *out = list;
+    return CLI_OK;
+}
+
+/* ---- a model on a device ---- */
+
+int cli_open(cli_session *out, const cli_common *common, const char *model)
+{
+    memset(out, 0, sizeof *out);
+    int code = cli_settle(&out->settings, common);
+    if (!code)
+        code = cli_check(
+            fovea_device_open(&out->device, out->settings.device, &out->settings.device_options));
+    if (!code && model) {
+        code = cli_check(fovea_model_load(&out->model, model));
+        if (!code)
+            fovea_model_describe(out->model, &out->info);
+    }
+    if (code)
+        cli_close(out);
+    return code;
+}
+
+void cli_close(cli_session *s)
+{
+    fovea_model_free(s->model);
+    fovea_device_close(s->device);
+    memset(s, 0, sizeof *s);
+}
+
+fovea_preprocess cli_preprocess(const cli_session *s)
+{
+    fovea_preprocess p = s->info.preprocess;
+    if (s->settings.width)
+        fovea_preprocess_resize(&p, s->settings.width, s->settings.height);
+    return p;
+}
+
+void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
+                      const fovea_model_info *info)
+{
+    *width = info->native_width;
+    *height = info->native_height;
+    if (p->resize == FOVEA_RESIZE_EXACT) {
+        *width = p->resize_width;
+        *height = p->resize_height;
+    } else if (p->resize == FOVEA_RESIZE_SHORT && p->short_edge) {
+        *width = *height = p->short_edge;
+    }
+    if (p->crop_width)
+        *width = p->crop_width;
+    if (p->crop_height)
+        *height = p->crop_height;
+}
+
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s)
+{
+    const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
+    *out = none;
+    out->attention = s->attention;
+    out->schedule = s->schedule;
+    out->chunk = s->chunk;
+    out->memory_limit = s->memory_limit;
+}

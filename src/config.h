@@ -1,0 +1,58 @@
+/* config.h: JSON files of a checkpoint, and their fields by type.
+ *
+ * Every message names the file and the field. A reader never sees a field of a wrong type or out of
+ * its range.
+ */
+#ifndef FOVEA_SRC_CONFIG_H
+#define FOVEA_SRC_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "status.h"
+
+/* An object of a file: the whole of it, or a section such as "vision_config". */
+typedef struct fv_config {
+    const char *file;
+    const char *section; /* "" or the name of the section */
+    json_t *object;
+} fv_config;
+
+/* Parses `size` bytes of text that came from `file`: an object, no key twice, at most 32 levels
+ * deep. EFORMAT. Release *out with json_decref. */
+fovea_status fv_config_parse(json_t **out, const char *file, const char *text, uint64_t size);
+
+/* The same from a file of at most `limit` bytes. */
+fovea_status fv_config_load(json_t **out, const char *file, uint64_t limit);
+
+/* The value of `key`, NULL when it is absent or null. */
+json_t *fv_config_get(const fv_config *c, const char *key);
+
+/* EFORMAT that says what `key` should be. */
+fovea_status fv_config_fail(const fv_config *c, const char *key, const char *expected);
+
+/* The getters leave *out as it is when the field is absent or null. EFORMAT for another type or a
+ * value out of range. Texts belong to the configuration. */
+fovea_status fv_config_u32(uint32_t *out, const fv_config *c, const char *key, uint32_t min,
+                           uint32_t max);
+fovea_status fv_config_float(float *out, const fv_config *c, const char *key, double min,
+                             double max);
+fovea_status fv_config_bool(bool *out, const fv_config *c, const char *key);
+fovea_status fv_config_text(const char **out, const fv_config *c, const char *key);
+fovea_status fv_config_floats(float *out, uint32_t n, const fv_config *c, const char *key,
+                              double min, double max);
+/* The model's type: "fovea.model_type", else "model_type", else "architecture" (timm); NULL
+ * without. */
+fovea_status fv_config_type(const char **out, const fv_config *c);
+
+/* out->object is NULL when there is no such section. */
+fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *key);
+
+/* A size in pixels: a number (both sides, *square is set), a pair [height, width], or an object
+ * with "height" and "width". Leaves the rest as it is when absent. */
+fovea_status fv_config_size(uint32_t *width, uint32_t *height, bool *square, const fv_config *c,
+                            const char *key);
+
+#endif

@@ -1,0 +1,215 @@
+/* emit.c: the list of steps and values that an emitter writes. */
+#include "emit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uint64_t size)
+{
+    if (b->status != FOVEA_OK)
+        return false;
+    if (used < *have)
+        return true;
+    void *bigger;
+    uint32_t want = *have ? 2 * *have : 64;
+    b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the plan's steps");
+    if (b->status != FOVEA_OK)
+        return false;
+    if (used)
+        memcpy(bigger, *array, (size_t)(used * size));
+    fv_mem_free(*array);
+    *array = bigger;
+    *have = want;
+    return true;
+}
+
+fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
+                      uint32_t elem)
+{
+    void *array = b->value;
+    bool ok = room(b, &array, b->values, &b->value_room, sizeof *b->value);
+    b->value = array;
+    if (!ok)
+        return (fv_view){FV_NO_VALUE, 0};
+    fv_value *v = &b->value[b->values];
+    memset(v, 0, sizeof *v);
+    v->kind = (uint8_t)kind;
+    v->elem = (uint8_t)elem;
+    v->rows = rows;
+    v->cols = cols;
+    if (kind == FV_VALUE_INPUT || kind == FV_VALUE_OUTPUT)
+        v->slot = b->slots++;
+    return (fv_view){(fv_id)b->values++, 0};
+}
+
+fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols)
+{
+    return fv_emit_value(b, FV_VALUE_ROWS, rows, cols, sizeof(float));
+}
+
+static fv_wanted *wanted(const fv_builder *b, const char *name)
+{
+    for (uint32_t i = 0; i < b->n_wanted; i++)
+        if (strcmp(b->wanted[i].name, name) == 0)
+            return &b->wanted[i];
+    return NULL;
+}
+
+bool fv_emit_wants(const fv_builder *b, const char *name)
+{
+    return wanted(b, name) != NULL;
+}
+
+fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols, bool tokens,
+                       uint32_t prefix, bool always)
+{
+    fv_wanted *w = wanted(b, name);
+    if (!w)
+        return always ? fv_emit_rows(b, rows, cols) : (fv_view){FV_NO_VALUE, 0};
+    fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, sizeof(float));
+    w->value = v.id;
+    if (tokens) {
+        w->prefix = prefix;
+        w->grid_width = b->grid_width;
+        w->grid_height = b->grid_height;
+    }
+    return v;
+}
+
+fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data)
+{
+    fv_weight none = {0};
+    void *memory = NULL, *numbers = NULL;
+    *data = NULL;
+    if (b->status != FOVEA_OK)
+        return none;
+    b->status = fv_mem_alloc(&memory, sizeof(fv_constant), FV_MEM_PLAN, "a constant");
+    if (b->status == FOVEA_OK)
+        b->status = fv_mem_array(&numbers, (uint64_t)rows * cols, sizeof(float), FV_MEM_PLAN,
+                                 "a constant");
+    if (b->status != FOVEA_OK) {
+        fv_mem_free(memory);
+        return none;
+    }
+    fv_constant *c = memory;
+    c->tensor = fv_tensor_of_floats(numbers, rows, cols);
+    c->next = b->constants;
+    b->constants = c;
+    *data = numbers;
+    return fv_weight_of(&c->tensor, rows, cols);
+}
+
+void fv_emit_release(fv_builder *b)
+{
+    while (b->constants) {
+        fv_constant *c = b->constants;
+        b->constants = c->next;
+        fv_mem_free((void *)(uintptr_t)c->tensor.data);
+        fv_mem_free(c);
+    }
+    fv_mem_free(b->step);
+    fv_mem_free(b->value);
+    fv_mem_free(b->wanted);
+}
+
+fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
+{
+    void *array = b->step;
+    bool ok = room(b, &array, b->steps, &b->step_room, sizeof *b->step);
+    b->step = array;
+    if (!ok)
+        return NULL;
+    fv_step *s = &b->step[b->steps++];
+    memset(s, 0, sizeof *s);
+    snprintf(s->label, sizeof s->label, "%s", label);
+    s->prob.op = (uint16_t)op;
+    s->prob.in = s->prob.weight = s->prob.out = s->prob.acc = FV_F32;
+    s->prob.dim[FV_DIM_ROWS] = rows;
+    for (int i = 0; i < FV_OPERANDS; i++)
+        s->use[i].view.id = FV_NO_VALUE;
+    return s;
+}
+
+void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind)
+{
+    s->use[operand].view = v;
+    s->use[operand].kind = (uint8_t)kind;
+}
+
+void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w)
+{
+    if (!w || !fv_weight_present(w))
+        return;
+    s->use[operand].kind = FV_KIND_WEIGHT;
+    s->use[operand].weight = *w;
+}
+
+void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_weight *w,
+                       const fv_weight *bias, float eps, fv_view out, uint32_t rows)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_LAYERNORM, rows, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = w->cols;
+    s->f[0] = eps;
+    fv_use_value(s, FV_LN_IN, in, FV_KIND_ROW);
+    fv_use_weight(s, FV_LN_WEIGHT, w);
+    fv_use_weight(s, FV_LN_BIAS, bias);
+    fv_use_value(s, FV_LN_OUT, out, FV_KIND_ROW);
+    s->out = FV_LN_OUT;
+}
+
+void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_GEMM, g->rows, label);
+    if (!s)
+        return;
+    bool gated = g->act & FV_EPI_SWIGLU;
+    s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
+    s->prob.dim[FV_GEMM_K] = g->w->cols;
+    s->prob.epi = g->act;
+    if (g->in.id >= 0)
+        fv_use_value(s, FV_GEMM_A, g->in, FV_KIND_ROW);
+    else
+        fv_use_weight(s, FV_GEMM_A, g->in_weight);
+    fv_use_weight(s, FV_GEMM_W, g->w);
+    if (g->bias && fv_weight_present(g->bias)) {
+        fv_use_weight(s, FV_GEMM_BIAS, g->bias);
+        s->prob.epi |= FV_EPI_BIAS;
+    }
+    if (g->scale && fv_weight_present(g->scale)) {
+        fv_use_weight(s, FV_GEMM_SCALE, g->scale);
+        s->prob.epi |= FV_EPI_SCALE;
+    }
+    if (g->res.id >= 0) {
+        fv_use_value(s, FV_GEMM_RES, g->res, FV_KIND_ROW);
+        s->prob.epi |= FV_EPI_RESIDUAL;
+    }
+    fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
+    s->out = FV_GEMM_OUT;
+}
+
+void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
+                  uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_COPY, rows, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
+    fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
+    s->out = FV_COPY_OUT;
+}
+
+void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
+                  uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_TAKE, rows, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    s->u[0] = row;
+    fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_TAKE_OUT, out, FV_KIND_ROW);
+    s->out = FV_TAKE_OUT;
+}

@@ -1,0 +1,181 @@
+/* frame_plan.c: a plan of a whole model for frames of one size and format. */
+#include <string.h>
+
+#include "plan.h"
+
+/* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
+#define MAX_SIDE 65535u
+#define MAX_TOKENS (1u << 28)
+
+static fovea_status check_options(const fovea_plan_options *o)
+{
+    static const fovea_plan_options defaults = FOVEA_PLAN_OPTIONS_INIT;
+    if (o->version != defaults.version)
+        return fv_fail(FOVEA_EINVAL,
+                       "plan options of version %u; initialise them with FOVEA_PLAN_OPTIONS_INIT",
+                       o->version);
+    if (o->frame.width == 0 || o->frame.height == 0 || o->frame.width > MAX_SIDE ||
+        o->frame.height > MAX_SIDE)
+        return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
+                       o->frame.width, o->frame.height, MAX_SIDE);
+    if ((unsigned)o->frame.format > FOVEA_PLANES_F32)
+        return fv_fail(FOVEA_EINVAL, "frame format %d is unknown", (int)o->frame.format);
+    if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
+        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    return FOVEA_OK;
+}
+
+static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
+{
+    const char *const *names = o->outputs;
+    size_t n = o->n_outputs;
+    const char *first = fovea_model_output(p->model, 0);
+    if (!names || n == 0) {
+        names = &first;
+        n = 1;
+    }
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, n, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    p->b.wanted = memory;
+    for (size_t i = 0; i < n; i++) {
+        const char *known = NULL;
+        for (size_t k = 0; (known = fovea_model_output(p->model, k)) != NULL; k++)
+            if (strcmp(known, names[i]) == 0)
+                break;
+        if (!known)
+            return fv_fail(FOVEA_EINVAL,
+                           "output '%s': this %s model has none of that name; its main one is %s",
+                           names[i], p->model->info.type, first);
+        if (fv_emit_wants(&p->b, known))
+            return fv_fail(FOVEA_EINVAL, "output '%s' is named twice", known);
+        p->b.wanted[p->b.n_wanted++] = (fv_wanted){.name = known, .value = FV_NO_VALUE};
+    }
+    return FOVEA_OK;
+}
+
+static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_view in,
+                            fv_view out, uint32_t rows, uint32_t channels)
+{
+    fv_step *s = fv_emit_step(&p->b, op, rows, label);
+    if (!s)
+        return NULL;
+    s->prob.in = s->prob.out = FV_U8;
+    s->prob.dim[1] = p->picture.width;
+    s->prob.dim[2] = channels;
+    s->table = op == FV_OP_RESIZE_X ? &p->picture.x : &p->picture.y;
+    fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
+    s->out = FV_RESIZE_OUT;
+    return s;
+}
+
+/* From the caller's frame to a picture of the size that is run. */
+static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
+{
+    fv_builder *b = &p->b;
+    uint32_t channels = o->frame.format == FOVEA_GRAY8 ? 1 : 3;
+    if (o->frame.format == FOVEA_PLANES_F32) {
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width,
+                                 sizeof(float));
+        b->frame_flags = FV_FLAG_PLANAR;
+        b->frame_plane = o->frame.width * o->frame.height;
+        p->frame_row = (uint64_t)o->frame.width * sizeof(float);
+        return;
+    }
+    b->frame_flags = o->frame.format == FOVEA_BGR8    ? FV_FLAG_BGR
+                     : o->frame.format == FOVEA_GRAY8 ? FV_FLAG_GRAY
+                                                      : 0;
+    p->frame_row = (uint64_t)o->frame.width * channels;
+    b->frame = fv_emit_value(b, FV_VALUE_INPUT, o->frame.height, o->frame.width * channels, 1);
+    if (!p->picture.resample)
+        return;
+    uint32_t row = p->picture.width * channels;
+    fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, 1);
+    fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, 1);
+    fv_step *s = resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows,
+                             channels);
+    if (s)
+        s->u[0] = p->picture.in_row0;
+    resize_step(p, FV_OP_RESIZE_Y, "resize columns", wide, done, p->picture.height, channels);
+    if (b->status != FOVEA_OK)
+        return;
+    b->value[wide.id].staging = b->value[done.id].staging = 1;
+    b->frame = done;
+}
+
+static fovea_status plan_grid(fovea_plan *p)
+{
+    const fovea_model_info *m = &p->model->info;
+    fovea_plan_info *i = &p->info;
+    i->width = p->picture.width;
+    i->height = p->picture.height;
+    if (i->width < m->patch || i->height < m->patch)
+        return fv_fail(FOVEA_EINVAL,
+                       "picture of %u x %u pixels is smaller than one patch of %u; use a larger "
+                       "size",
+                       i->width, i->height, m->patch);
+    uint64_t patches = (uint64_t)(i->width / m->patch) * (i->height / m->patch);
+    if (patches > MAX_TOKENS)
+        return fv_fail(FOVEA_EINVAL,
+                       "picture of %u x %u pixels has more than %u patches of %u; use a smaller one",
+                       i->width, i->height, MAX_TOKENS, m->patch);
+    i->grid_width = p->b.grid_width = i->width / m->patch;
+    i->grid_height = p->b.grid_height = i->height / m->patch;
+    i->ignored_right = i->width % m->patch;
+    i->ignored_bottom = i->height % m->patch;
+    i->tokens = m->prefix + i->grid_width * i->grid_height;
+    if (i->ignored_right || i->ignored_bottom)
+        fv_log("picture of %u x %u is no multiple of the patch (%u): %u columns at the right and "
+               "%u rows at the bottom are ignored",
+               i->width, i->height, m->patch, i->ignored_right, i->ignored_bottom);
+    return FOVEA_OK;
+}
+
+static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
+{
+    const fovea_model_info *m = &p->model->info;
+    const char *attention = o->attention ? o->attention : m->attention;
+    fovea_preprocess as_is = m->preprocess;
+    as_is.resize = FOVEA_RESIZE_NONE;
+    as_is.crop_width = as_is.crop_height = 0;
+    bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
+    const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
+
+    FV_TRY(fv_attention_parse(&p->b.mech, attention));
+    FV_TRY(fv_picture_plan(&p->picture, pre, o->frame.width, o->frame.height));
+    if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
+        return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
+                       p->picture.width, p->picture.height, MAX_SIDE);
+    FV_TRY(plan_grid(p));
+    FV_TRY(want(p, o));
+    fv_patch_table_fill(&p->patch_table, pre);
+    p->b.patch_table = &p->patch_table;
+    p->b.posemb_table = &p->posemb_table;
+    emit_picture(p, o);
+    FV_TRY(p->model->family->emit(p->model, &p->b));
+    p->table_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
+                     (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8) +
+                     ((uint64_t)p->b.grid_width * p->posemb_table.taps_x +
+                      (uint64_t)p->b.grid_height * p->posemb_table.taps_y) *
+                         8;
+    fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
+    return fv_plan_finish(p, &r);
+}
+
+fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                               const fovea_plan_options *options)
+{
+    fovea_plan *p;
+    FV_TRY(check_options(options));
+    FV_TRY(fv_plan_alloc(&p, device));
+    /* A model is immutable to its user; its count and its list of packed weights are under its lock. */
+    p->model = (fovea_model *)(uintptr_t)model;
+    fv_model_ref(p->model);
+    fovea_status status = build(p, options);
+    if (status != FOVEA_OK) {
+        fovea_plan_free(p);
+        return status;
+    }
+    *out = p;
+    return FOVEA_OK;
+}

@@ -1,0 +1,116 @@
+/* kernel.c: the registry seen from the planner: what fits a problem, and at what cost. */
+#include "kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const fv_op_info fv_op_table[FV_OP_COUNT] = {
+    [FV_OP_NONE] = {"none", 0, 0},
+#define FV_OP(NAME, name, span, cols) [FV_OP_##NAME] = {#name, FV_SPAN_##span, FV_COLS_##cols},
+#include "ops.inc"
+#undef FV_OP
+};
+
+static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8"};
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} epi_names[] = {
+    {FV_EPI_BIAS, "bias"},           {FV_EPI_GELU, "gelu"},
+    {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
+    {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
+    {FV_EPI_SWIGLU, "swiglu"},       {FV_EPI_RELU, "relu"},
+    {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
+};
+
+void fv_problem_format(char *buf, size_t size, const fv_problem *p)
+{
+    int n = snprintf(buf, size, "%s %s %u", fv_op_table[p->op].name, type_names[p->in], p->dim[0]);
+    for (int i = 1; i < 8 && n > 0 && (size_t)n < size; i++)
+        if (p->dim[i])
+            n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);
+    if (p->heads && n > 0 && (size_t)n < size)
+        n += snprintf(buf + n, size - (size_t)n, " heads %u", p->heads);
+    char mark = ' ';
+    for (size_t i = 0; i < sizeof epi_names / sizeof *epi_names; i++) {
+        if (!(p->epi & epi_names[i].bit) || n <= 0 || (size_t)n >= size)
+            continue;
+        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, epi_names[i].name);
+        mark = '+';
+    }
+}
+
+double fv_problem_flops(const fv_problem *p)
+{
+    double rows = p->dim[FV_DIM_ROWS], h = p->heads, d = p->dim[FV_ATTN_D];
+    double dv = p->dim[FV_ATTN_DV], keys = p->dim[FV_ATTN_KEYS];
+    switch (p->op) {
+    case FV_OP_GEMM:
+        return 2 * rows * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+    case FV_OP_SOFTMAX:
+        return h * rows * keys * (2 * (d + dv) + 6) * (p->flags & FV_FLAG_CAUSAL ? 0.5 : 1);
+    case FV_OP_LATTN_REDUCE:
+        return h * rows * (2 * d * dv + 2 * d);
+    case FV_OP_LATTN_APPLY:
+        return h * rows * (2 * d * dv + 3 * d);
+    case FV_OP_LATTN_MERGE:
+        return h * p->dim[FV_ATTN_GROUPS] * (d * dv + d);
+    case FV_OP_LAYERNORM:
+        return 8 * rows * p->dim[FV_ROW_C];
+    case FV_OP_MAP_REDUCE:
+        return h * rows * (4 * d + 6);
+    default:
+        return 2 * rows * (p->dim[1] ? p->dim[1] : 1);
+    }
+}
+
+bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features)
+{
+    return k->op == p->op && (k->mech == FV_MECH_ANY || k->mech == p->mech) &&
+           (k->needs & ~features) == 0 && (!k->hooks->applies || k->hooks->applies(p));
+}
+
+fv_knobs fv_kernel_defaults(const fv_kernel *k)
+{
+    fv_knobs knobs = {{0}};
+    for (int i = 0; k->hooks->knobs && k->hooks->knobs[i].name; i++)
+        knobs.v[i] = k->hooks->knobs[i].value[0];
+    return knobs;
+}
+
+/* Rates that only have to be right relative to each other: a wider ISA is assumed faster. */
+static double generic_cost(const fv_kernel *k, const fv_problem *p)
+{
+    double rate = 2e9;
+    if (k->needs & FV_NEED_NEON)
+        rate = 8e9;
+    if (k->needs & FV_NEED_AVX2)
+        rate = 16e9;
+    if (k->needs & FV_NEED_AVX512)
+        rate = 24e9;
+    return fv_problem_flops(p) / rate;
+}
+
+double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs)
+{
+    return k->hooks->cost ? k->hooks->cost(p, knobs) : generic_cost(k, p);
+}
+
+const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
+                                  const fv_problem *p)
+{
+    const fv_kernel *best = NULL;
+    double best_cost = 0;
+    for (int i = 0; i < count; i++) {
+        if (!fv_kernel_fits(&list[i], p, features))
+            continue;
+        fv_knobs knobs = fv_kernel_defaults(&list[i]);
+        double cost = fv_kernel_cost(&list[i], p, &knobs);
+        if (!best || cost <= best_cost) { /* on a tie the later line: the higher level */
+            best = &list[i];
+            best_cost = cost;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,197 @@
+/* kernel.h: what a kernel is. The problem it solves, the arguments and calls it gets, and the
+ * registry line that makes it known.
+ *
+ * A step of a plan is one problem. The planner picks a kernel for it from the registries of the
+ * step's device; dispatch, checks, benchmarks and `fovea info --kernels` read the same lists.
+ */
+#ifndef FOVEA_SRC_KERNEL_H
+#define FOVEA_SRC_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum fv_op {
+    FV_OP_NONE,
+#define FV_OP(NAME, name, span, cols) FV_OP_##NAME,
+#include "ops.inc"
+#undef FV_OP
+    FV_OP_COUNT
+};
+
+enum fv_span { FV_SPAN_TOKEN, FV_SPAN_LOCAL, FV_SPAN_REDUCE, FV_SPAN_ALL };
+enum fv_cols { FV_COLS_WHOLE, FV_COLS_COLUMN, FV_COLS_HEAD };
+
+/* One line of ops.inc, readable at run time. */
+typedef struct fv_op_info {
+    const char *name;
+    uint8_t span; /* enum fv_span */
+    uint8_t cols; /* enum fv_cols */
+} fv_op_info;
+
+extern const fv_op_info fv_op_table[FV_OP_COUNT];
+
+/* Attention mechanisms: FV_MECH_<NAME> for every word of the list in src/mech/. */
+enum fv_mech {
+    FV_MECH_ANY, /* an op, or a kernel, that does not depend on the mechanism */
+#define FV_MECH(NAME, name) FV_MECH_##NAME,
+#include "mech/mech.inc"
+#undef FV_MECH
+    FV_MECH_COUNT
+};
+
+extern const char *const fv_mech_names[FV_MECH_COUNT];
+
+enum fv_type { FV_NONE, FV_F32, FV_F16, FV_BF16, FV_U8 };
+
+/* Epilogue of GEMM, applied in this order to acc = sum_k a[i][k] w[n][k]:
+ *   acc += bias[n];  acc = act(acc);  acc *= scale[n];  acc += res[i][n]
+ * SWIGLU replaces bias/act: the weight has 2N rows, value rows and gate rows in pairs, and
+ *   out[i][n] = silu(x1) * x2 with x1 = row n, x2 = row N + n (each with its bias). */
+enum fv_epi {
+    FV_EPI_BIAS = 1u << 0,
+    FV_EPI_SCALE = 1u << 1,    /* layer scale, one factor per output column */
+    FV_EPI_RESIDUAL = 1u << 2, /* res may be out itself */
+    FV_EPI_GELU = 1u << 3,     /* erf form */
+    FV_EPI_GELU_TANH = 1u << 4,
+    FV_EPI_GELU_QUICK = 1u << 5, /* x sigmoid(1.702 x) */
+    FV_EPI_SILU = 1u << 6,
+    FV_EPI_TANH = 1u << 7,
+    FV_EPI_SWIGLU = 1u << 8,
+    FV_EPI_RELU = 1u << 9,
+};
+#define FV_EPI_ACT                                                                                 \
+    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH | FV_EPI_RELU)
+
+/* Flags of a problem. */
+enum fv_flag {
+    FV_FLAG_CAUSAL = 1u << 0,      /* query i sees keys j <= i */
+    FV_FLAG_UNNORMALISED = 1u << 1, /* linear attention without its denominator */
+    FV_FLAG_PLANAR = 1u << 2,      /* PATCH: float planes (C,H,W), already normalised */
+    FV_FLAG_BGR = 1u << 3,         /* PATCH: u8 pixels in B,G,R order */
+    FV_FLAG_GRAY = 1u << 4,        /* PATCH: one u8 channel, used for all three */
+};
+
+/* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
+ * it is compared bytewise. */
+typedef struct fv_problem {
+    uint16_t op, mech;
+    uint8_t in, weight, out, acc; /* enum fv_type of activations, weights, result, accumulator */
+    uint32_t epi, flags;
+    uint16_t heads, threads;
+    uint32_t dim[8]; /* per op, see src/ref/ref_<op>.c; dim[0] = rows of the whole step */
+} fv_problem;
+
+/* dim[] of GEMM and of the attention ops, used in several places. */
+enum { FV_DIM_ROWS = 0 };
+enum { FV_GEMM_N = 1, FV_GEMM_K = 2 };                   /* out columns, reduction length */
+enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
+enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+
+#define FV_OPERANDS 6   /* operands of a step, at most */
+#define FV_KNOBS 4
+#define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
+
+/* Operand numbers. The last operand of every op is what it writes. */
+enum { FV_RESIZE_IN, FV_RESIZE_OUT };
+enum { FV_PATCH_IN, FV_PATCH_OUT };
+enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
+enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
+enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
+enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_OUT };
+enum { FV_REDUCE_K, FV_REDUCE_V, FV_REDUCE_PARTIAL };
+enum { FV_MERGE_PARTIAL, FV_MERGE_STATE };
+enum { FV_APPLY_Q, FV_APPLY_STATE, FV_APPLY_OUT };
+enum { FV_COPY_IN, FV_COPY_OUT };
+enum { FV_TAKE_IN, FV_TAKE_OUT };
+enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
+enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
+
+typedef struct fv_knobs {
+    uint32_t v[FV_KNOBS];
+} fv_knobs;
+
+/* A choice that the tuner has: knob i of a kernel takes value[0..count-1]; value[0] is the
+ * default of the cost model. */
+typedef struct fv_knob {
+    const char *name; /* NULL ends the list */
+    uint32_t value[6];
+    uint32_t count;
+} fv_knob;
+
+/* The constant part of a step, the same for all its calls. */
+typedef struct fv_args {
+    fv_problem prob;
+    fv_knobs knobs;
+    uint32_t ld[FV_OPERANDS]; /* elements from one row of an operand to the next; 0: no rows */
+    float f[4];               /* scalars: epsilon, scale, ... per op */
+    uint32_t u[4];            /* integers: prefix, grid, ... per op */
+    const void *table;        /* op-specific constants that live as long as the plan, or NULL */
+} fv_args;
+
+/* One piece of a step, for one worker. ROW operands already point at row0; the others (finished
+ * tensors, weights, states) at their base. PARTIAL points at the group's own state. */
+typedef struct fv_call {
+    uint32_t row0, rows; /* row0 is the absolute row index */
+    uint32_t col0, cols; /* columns or heads of this piece (kernel.h: enum fv_cols) */
+    uint32_t group;      /* which partial state */
+    uint32_t first;      /* REDUCE: nonzero for the first call of a group, which must not read it */
+    void *p[FV_OPERANDS];
+    void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */
+} fv_call;
+
+/* Pure: takes no lock, allocates nothing, cannot fail. No over-read or over-write of any operand. */
+typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
+
+/* ISA levels of the CPU; a kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
+enum fv_need {
+    FV_NEED_PORTABLE = 0,
+    FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
+    FV_NEED_AVX512 = 1u << 1, /* F, BW, DQ, VL */
+    FV_NEED_NEON = 1u << 2,
+};
+
+/* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every
+ * problem of its op; generic cost; no scratch; takes its weight as plain float rows; no choices. */
+typedef struct fv_kernel_hooks {
+    bool (*applies)(const fv_problem *);
+    double (*cost)(const fv_problem *, const fv_knobs *); /* seconds on one core, roughly */
+    /* Bytes of scratch per worker, for calls of at most `rows` rows. */
+    size_t (*scratch)(const fv_problem *, const fv_knobs *, uint32_t rows);
+    size_t (*packed)(const fv_problem *, const fv_knobs *); /* bytes of the packed weight */
+    /* Packs rows [n0, n0 + n) of the (N, K) weight, given as n contiguous float rows of K. n0 is a
+     * multiple of FV_COL_ALIGN; slabs may come in any order, each once. For SWIGLU, N counts output
+     * columns and src holds the n value rows, then the n gate rows. */
+    void (*pack)(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *,
+                 const fv_knobs *);
+    const char *format;   /* name of the packed layout; kernels that share it share weights */
+    const fv_knob *knobs; /* ends with a NULL name */
+} fv_kernel_hooks;
+
+typedef struct fv_kernel {
+    const char *name; /* unique and stable: op_dtype_variant_isa */
+    uint16_t op, mech;
+    uint8_t rev;    /* raised when its speed changes: old wisdom is then ignored */
+    uint32_t needs; /* enum fv_need, all required */
+    const fv_kernel_hooks *hooks; /* never NULL */
+    union {
+        fv_cpu_fn cpu;
+        const char *entry;
+    } code;
+} fv_kernel;
+
+/* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu". */
+void fv_problem_format(char *buf, size_t size, const fv_problem *p);
+/* FLOPs and bytes at the least of a problem (a multiply-add is two), by the usual counts. */
+double fv_problem_flops(const fv_problem *p);
+
+bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
+fv_knobs fv_kernel_defaults(const fv_kernel *k);
+/* Seconds on one core, roughly: the kernel's own model or the generic one. */
+double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);
+
+/* The kernel of `list` with the lowest cost for `p`, or NULL when none applies. */
+const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
+                                  const fv_problem *p);
+
+#endif

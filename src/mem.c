@@ -1,0 +1,122 @@
+/* mem.c: tagged, counted, aligned allocation with failure on demand.
+ *
+ *     | header: size, tag ... 64 bytes | the caller's bytes, 64-byte aligned |
+ *
+ * Blocks of many pages are aligned to a huge page, header in front: weights and arenas are walked
+ * end to end every frame, and small pages cost the GEMM a few percent in address translation.
+ */
+#include "mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os_machine.h"
+
+#define HEADER 64
+#define HUGE_PAGE (2u << 20)
+
+struct header {
+    uint64_t size;
+    uint32_t tag;
+    uint32_t lead; /* bytes from the start of the block to the header's end */
+};
+
+static _Atomic uint64_t held[FV_MEM_TAGS], held_all, peak, made;
+static uint64_t fail_in; /* tests only */
+static uint64_t made_at_arming;
+
+uint64_t fv_size_mul(uint64_t a, uint64_t b)
+{
+    return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+uint64_t fv_size_add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static fovea_status refuse(uint64_t size, const char *what)
+{
+    if (size == UINT64_MAX)
+        return fv_fail(FOVEA_ENOMEM, "%s: its size overflows 64 bits; use a smaller picture", what);
+    return fv_fail(FOVEA_ENOMEM,
+                   "%s: no memory for %.1f MiB; use a smaller picture, chunk or model", what,
+                   (double)size / (1 << 20));
+}
+
+fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+{
+    bool big = size >= 2 * HUGE_PAGE;
+    uint64_t lead = big ? HUGE_PAGE : HEADER;
+    uint64_t align = big ? HUGE_PAGE : HEADER;
+    uint64_t block = fv_size_add(fv_size_add(size, lead), align - 1);
+    atomic_fetch_add(&made, 1);
+    if (fail_in && --fail_in == 0)
+        return refuse(size, what);
+    if (block == UINT64_MAX || block > SIZE_MAX / 2)
+        return refuse(size, what);
+    char *base = aligned_alloc((size_t)align, (size_t)(block / align * align));
+    if (!base)
+        return refuse(size, what);
+    char *p = base + lead;
+    if (big)
+        fv_machine_advise_huge(p, size);
+    memset(p, 0, (size_t)size);
+    struct header h = {size, (uint32_t)tag, (uint32_t)lead};
+    memcpy(p - HEADER, &h, sizeof h);
+    atomic_fetch_add(&held[tag], size);
+    uint64_t now = atomic_fetch_add(&held_all, size) + size;
+    uint64_t top = atomic_load(&peak);
+    while (now > top && !atomic_compare_exchange_weak(&peak, &top, now))
+        ;
+    *out = p;
+    return FOVEA_OK;
+}
+
+fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
+                          const char *what)
+{
+    return fv_mem_alloc(out, fv_size_mul(count, size), tag, what);
+}
+
+fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag)
+{
+    void *copy;
+    size_t n = strlen(text) + 1;
+    FV_TRY(fv_mem_alloc(&copy, n, tag, "a name"));
+    memcpy(copy, text, n);
+    *out = copy;
+    return FOVEA_OK;
+}
+
+void fv_mem_free(void *p)
+{
+    if (!p)
+        return;
+    struct header h;
+    memcpy(&h, (char *)p - HEADER, sizeof h);
+    atomic_fetch_sub(&held[h.tag], h.size);
+    atomic_fetch_sub(&held_all, h.size);
+    free((char *)p - h.lead);
+}
+
+uint64_t fv_mem_tagged(enum fv_mem_tag tag)
+{
+    return atomic_load(&held[tag]);
+}
+
+uint64_t fv_mem_fail_at(uint64_t n)
+{
+    uint64_t now = atomic_load(&made), since = now - made_at_arming;
+    made_at_arming = now;
+    fail_in = n;
+    return since;
+}
+
+void fovea_memory_query(fovea_memory *out)
+{
+    out->current = atomic_load(&held_all);
+    out->peak = atomic_load(&peak);
+    out->allocations = atomic_load(&made);
+}

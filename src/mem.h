@@ -1,0 +1,35 @@
+/* mem.h: every allocation of the library: tagged, counted, and able to fail on demand.
+ *
+ * All sizes are 64-bit and checked; memory is 64-byte aligned. Allocation happens while loading and
+ * planning only.
+ */
+#ifndef FOVEA_SRC_MEM_H
+#define FOVEA_SRC_MEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+enum fv_mem_tag { FV_MEM_MODEL, FV_MEM_WEIGHTS, FV_MEM_PLAN, FV_MEM_ARENA, FV_MEM_DEVICE,
+                  FV_MEM_TAGS };
+
+/* 64-byte aligned, zeroed. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
+fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what);
+/* count * size, checked. */
+fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
+                          const char *what);
+fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag);
+void fv_mem_free(void *p); /* NULL is fine */
+
+uint64_t fv_mem_tagged(enum fv_mem_tag tag); /* bytes held now */
+
+/* Tests: the n-th allocation from now fails (0: none does). Returns how many were made since the
+ * last call. Not thread-safe. */
+uint64_t fv_mem_fail_at(uint64_t n);
+
+/* Size arithmetic that saturates to UINT64_MAX instead of wrapping; fv_mem_alloc refuses that. */
+uint64_t fv_size_mul(uint64_t a, uint64_t b);
+uint64_t fv_size_add(uint64_t a, uint64_t b);
+
+#endif

@@ -1,0 +1,360 @@
+/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, CLIP, SigLIP.
+ *
+ *     x = embed(patches) + positions
+ *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
+ *     heads on LN x
+ *
+ * Keys and values of a block are written before its queries, from a norm of their own: so they close
+ * the sweep of the block before, and only x crosses it (linear attention), or x, K and V (softmax).
+ */
+#include "vit.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "emit.h"
+
+struct context {
+    fv_builder *b;
+    const fv_vit *v;
+    uint32_t tokens;
+    fv_view x; /* the residual stream */
+};
+
+static const char *name(char buf[40], const char *format, uint32_t i)
+{
+    snprintf(buf, 40, format, i);
+    return buf;
+}
+
+static fv_gemm linear(const fv_weight *w, const fv_weight *bias, fv_view in, fv_view out,
+                      uint32_t rows)
+{
+    return (fv_gemm){.w = w, .bias = bias, .in = in, .res = {FV_NO_VALUE, 0}, .out = out,
+                     .rows = rows};
+}
+
+static void norm(const struct context *c, const char *label, fv_view in, const fv_weight *w,
+                 const fv_weight *bias, fv_view out, uint32_t rows)
+{
+    fv_emit_layernorm(c->b, label, in, w, bias, c->v->eps, out, rows);
+}
+
+/* The class, distillation and register rows with their positions, added once here. */
+static fv_weight prefix_rows(const struct context *c)
+{
+    const fv_vit *v = c->v;
+    if (!fv_weight_present(&v->prefix_add))
+        return v->prefix_rows;
+    fv_weight sum = v->prefix_rows;
+    for (uint32_t i = 0; i < v->prefix_add.parts; i++) {
+        fv_weight_part part = v->prefix_add.part[i];
+        part.sum = true;
+        fv_weight_add(&sum, part);
+    }
+    return sum;
+}
+
+static void embed(struct context *c)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t row = v->channels * v->patch * v->patch;
+    fv_view patches = fv_emit_rows(b, c->tokens, row);
+    fv_step *s = fv_emit_step(b, FV_OP_PATCH, c->tokens, "patches");
+    if (!s)
+        return;
+    s->prob.in = b->frame_flags & FV_FLAG_PLANAR ? FV_F32 : FV_U8;
+    s->prob.flags = b->frame_flags;
+    s->prob.dim[1] = row;
+    s->prob.dim[2] = v->patch;
+    s->u[0] = v->prefix;
+    s->u[1] = b->grid_width;
+    s->u[2] = b->frame_plane;
+    s->table = b->patch_table;
+    fv_use_value(s, FV_PATCH_IN, b->frame, FV_KIND_WHOLE);
+    fv_use_value(s, FV_PATCH_OUT, patches, FV_KIND_ROW);
+    s->out = FV_PATCH_OUT;
+
+    c->x = fv_emit_rows(b, c->tokens, v->width);
+    fv_gemm g = linear(&v->embed_w, &v->embed_b, patches, c->x, c->tokens);
+    fv_emit_gemm(b, "embed", &g);
+
+    s = fv_emit_step(b, FV_OP_POSEMB, c->tokens, "positions");
+    if (!s)
+        return;
+    fv_weight prefix = prefix_rows(c);
+    s->prob.dim[FV_ROW_C] = v->width;
+    s->u[0] = v->prefix;
+    s->u[1] = b->grid_width;
+    s->u[2] = v->table_width;
+    s->table = b->posemb_table;
+    fv_use_value(s, FV_POSEMB_IN, c->x, FV_KIND_ROW);
+    fv_use_weight(s, FV_POSEMB_PREFIX, &prefix);
+    fv_use_weight(s, FV_POSEMB_TABLE, &v->table);
+    fv_use_value(s, FV_POSEMB_OUT, c->x, FV_KIND_ROW);
+    s->out = FV_POSEMB_OUT;
+
+    if (fv_weight_present(&v->pre_w))
+        norm(c, "pre-norm", c->x, &v->pre_w, &v->pre_b, c->x, c->tokens);
+}
+
+static void hidden(const struct context *c, uint32_t i)
+{
+    char text[40];
+    fv_view out = fv_emit_output(c->b, name(text, "hidden%u", i), c->tokens, c->v->width, true,
+                                 c->v->prefix, false);
+    if (out.id >= 0)
+        fv_emit_copy(c->b, text, c->x, out, c->tokens, c->v->width);
+}
+
+static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
+{
+    fv_builder *b = c->b;
+    uint32_t n = c->tokens, width = c->v->width;
+    char text[40];
+    fv_view normed = fv_emit_rows(b, n, width), kv = fv_emit_rows(b, n, 2 * width);
+    norm(c, name(text, "block %u norm for k, v", i), c->x, &w->ln1_w, &w->ln1_b, normed, n);
+    fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
+    fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
+    uint32_t d = width / c->v->heads;
+    fv_attention a = {.mech = b->mech, .heads = c->v->heads, .d = d, .dv = d, .queries = n,
+                      .keys = n, .scale = 1 / sqrt(d), .eps = 1e-6, .k = kv,
+                      .v = fv_view_cols(kv, width)};
+    fv_emit_keys(b, name(text, "block %u keys", i), &a);
+
+    fv_view again = fv_emit_rows(b, n, width), q = fv_emit_rows(b, n, width);
+    fv_view out = fv_emit_rows(b, n, width);
+    norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
+    g = linear(&w->q_w, &w->q_b, again, q, n);
+    fv_emit_gemm(b, name(text, "block %u q", i), &g);
+    fv_emit_queries(b, name(text, "block %u attention", i), &a, q, out);
+    g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
+    g.scale = &w->ls1;
+    g.res = c->x;
+    fv_emit_gemm(b, name(text, "block %u projection", i), &g);
+}
+
+struct mlp {
+    const fv_weight *ln_w, *ln_b, *fc1_w, *fc1_b, *fc2_w, *fc2_b, *scale;
+    uint32_t hidden, act;
+};
+
+static void mlp(const struct context *c, const struct mlp *m, const char *label, fv_view x,
+                uint32_t rows)
+{
+    fv_builder *b = c->b;
+    char text[40];
+    fv_view normed = fv_emit_rows(b, rows, m->ln_w->cols), h = fv_emit_rows(b, rows, m->hidden);
+    snprintf(text, sizeof text, "%.24s mlp norm", label);
+    norm(c, text, x, m->ln_w, m->ln_b, normed, rows);
+    fv_gemm g = linear(m->fc1_w, m->fc1_b, normed, h, rows);
+    g.act = m->act;
+    snprintf(text, sizeof text, "%.24s fc1", label);
+    fv_emit_gemm(b, text, &g);
+    g = linear(m->fc2_w, m->fc2_b, h, x, rows);
+    g.scale = m->scale;
+    g.res = x;
+    snprintf(text, sizeof text, "%.24s fc2", label);
+    fv_emit_gemm(b, text, &g);
+}
+
+static void block(const struct context *c, uint32_t i)
+{
+    const fv_vit_block *w = &c->v->block[i];
+    char text[40];
+    attend(c, w, i);
+    struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w, &w->fc1_b, &w->fc2_w, &w->fc2_b, &w->ls2,
+                    c->v->hidden, c->v->epi};
+    mlp(c, &m, name(text, "block %u", i), c->x, c->tokens);
+}
+
+/* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
+static void pool_map(const struct context *c, fv_view y, fv_view out)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
+    fv_view q = fv_emit_rows(b, 1, width);
+    fv_gemm g = linear(&v->map.q_w, &v->map.q_b, (fv_view){FV_NO_VALUE, 0}, q, 1);
+    g.in_weight = &v->map.probe;
+    fv_emit_gemm(b, "pool query", &g);
+
+    fv_view kv = fv_emit_rows(b, n, 2 * width);
+    g = linear(&v->map.kv_w, &v->map.kv_b, y, kv, n);
+    fv_emit_gemm(b, "pool k, v", &g);
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), sizeof(float));
+    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, n, "pool attention");
+    if (!s)
+        return;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.dim[FV_ATTN_D] = d;
+    s->prob.dim[FV_ATTN_KEYS] = n;
+    s->f[0] = (float)(1 / sqrt(d));
+    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
+    fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_V, fv_view_cols(kv, width), FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
+    s->out = FV_MAP_PARTIAL;
+
+    fv_view seen = fv_emit_rows(b, 1, width);
+    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "pool merge");
+    if (!s)
+        return;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.dim[FV_ATTN_D] = d;
+    s->prob.dim[FV_ATTN_KEYS] = n;
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, seen, FV_KIND_ROW);
+    s->out = FV_MERGE_STATE;
+
+    g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
+    fv_emit_gemm(b, "pool projection", &g);
+    struct mlp m = {&v->map.ln_w,  &v->map.ln_b,  &v->map.fc1_w,  &v->map.fc1_b, &v->map.fc2_w,
+                    &v->map.fc2_b, NULL,          v->map.hidden,  v->map.epi};
+    mlp(c, &m, "pool", out, 1);
+}
+
+/* Mean of the patch rows of y into `out`. */
+static void mean(const struct context *c, fv_view y, fv_view out)
+{
+    fv_builder *b = c->b;
+    uint32_t width = c->v->width;
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, width, sizeof(float));
+    fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, c->tokens, "mean of patches");
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = width;
+    s->u[0] = c->v->prefix;
+    s->f[0] = 1.0f / (float)(c->tokens - c->v->prefix);
+    fv_use_value(s, FV_MEAN_IN, y, FV_KIND_ROW);
+    fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
+    s->out = FV_MEAN_PARTIAL;
+    s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, "mean of patches");
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = width;
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
+    s->out = FV_MERGE_STATE;
+}
+
+/* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and
+ * normalised alone, so that the normalised tokens need not be kept for it. */
+static void prefix_token(const struct context *c, uint32_t row, fv_view out)
+{
+    const fv_vit *v = c->v;
+    bool normed = fv_weight_present(&v->post_w);
+    fv_view x = normed ? fv_emit_rows(c->b, 1, v->width) : out;
+    fv_emit_take(c->b, "prefix token", c->x, row, x, 1, v->width);
+    if (normed)
+        norm(c, "final norm of the token", x, &v->post_w, &v->post_b, out, 1);
+}
+
+static void pool(const struct context *c, fv_view y, fv_view out)
+{
+    const fv_vit *v = c->v;
+    fv_view row;
+    fv_gemm g;
+    switch (v->pool) {
+    case FV_POOL_NONE:
+        break;
+    case FV_POOL_CLS:
+        prefix_token(c, 0, out);
+        break;
+    case FV_POOL_CLS_TANH:
+        row = fv_emit_rows(c->b, 1, v->width);
+        prefix_token(c, 0, row);
+        g = linear(&v->pool_w, &v->pool_b, row, out, 1);
+        g.act = FV_EPI_TANH;
+        fv_emit_gemm(c->b, "pooler", &g);
+        break;
+    case FV_POOL_MAP:
+        pool_map(c, y, out);
+        break;
+    }
+}
+
+static void head(const struct context *c, fv_view y, fv_view pooled)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    uint32_t width = v->width;
+    fv_view logits = fv_emit_output(b, "logits", 1, v->head_w.rows, false, 0, false);
+    if (logits.id < 0)
+        return;
+    fv_view in = pooled;
+    switch (v->head) {
+    case FV_HEAD_NONE:
+    case FV_HEAD_POOL:
+        break;
+    case FV_HEAD_CLS:
+        in = fv_emit_rows(b, 1, width);
+        prefix_token(c, 0, in);
+        break;
+    case FV_HEAD_CLS_DIST:
+        in = fv_emit_rows(b, 1, 2 * width);
+        prefix_token(c, 0, in);
+        prefix_token(c, 1, fv_view_cols(in, width));
+        break;
+    case FV_HEAD_CLS_MEAN:
+        in = fv_emit_rows(b, 1, 2 * width);
+        mean(c, y, fv_view_cols(in, width));
+        prefix_token(c, 0, in);
+        break;
+    case FV_HEAD_MEAN:
+        in = fv_emit_rows(b, 1, width);
+        mean(c, y, in);
+        break;
+    }
+    fv_gemm g = linear(&v->head_w, &v->head_b, in, logits, 1);
+    fv_emit_gemm(b, "head", &g);
+}
+
+fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
+{
+    const fv_vit *v = m->roles;
+    struct context c = {b, v, m->info.prefix + b->grid_width * b->grid_height,
+                        {FV_NO_VALUE, 0}};
+    FV_TRY(fv_posemb_plan(b->posemb_table, v->pos_rule, v->table_width, v->table_height,
+                          b->grid_width, b->grid_height));
+    embed(&c);
+    hidden(&c, 0);
+    for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
+        block(&c, i);
+        hidden(&c, i + 1);
+    }
+
+    bool normed = !v->post_on_pooled && fv_weight_present(&v->post_w);
+    fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, true, v->prefix, normed);
+    if (normed)
+        norm(&c, "final norm", c.x, &v->post_w, &v->post_b, y, c.tokens);
+    else if (y.id >= 0)
+        fv_emit_copy(b, "last hidden state", c.x, y, c.tokens, v->width);
+    if (!normed)
+        y = c.x;
+
+    bool embeds = fv_emit_wants(b, "image_embeds");
+    bool needed = embeds || (v->head == FV_HEAD_POOL && fv_emit_wants(b, "logits"));
+    fv_view pooled = fv_emit_output(b, "pooler_output", 1, v->width, false, 0, needed);
+    if (pooled.id >= 0)
+        pool(&c, y, pooled);
+    if (embeds) {
+        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds_w.rows, false, 0, false);
+        fv_gemm g = linear(&v->embeds_w, NULL, pooled, out, 1);
+        fv_emit_gemm(b, "projection to embeddings", &g);
+    }
+    head(&c, y, pooled);
+    return b->status;
+}
+
+const fv_family fv_family_vit = {
+    .name = "vit",
+    .types = FV_VIT_TYPES,
+    .owns = fv_vit_owns,
+    .read = fv_vit_read,
+    .emit = fv_vit_emit,
+    .release = fv_vit_release,
+    .synthetic = fv_vit_synthetic,
+    .imitate = fv_vit_imitate,
+};

@@ -1,0 +1,207 @@
+/* vit_synthetic.c: checkpoints of the usual sizes with random weights, in the names of
+ * transformers.
+ *
+ * Weights are spread so that activations stay near 1 through any depth: inputs of a matrix are
+ * averaged by 1/sqrt(their number), and what is added to the residual stream by 1/sqrt(2 depth)
+ * more.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "source.h"
+#include "vit.h"
+
+#define CLASSES 1000
+
+static const struct spec {
+    const char *name;
+    enum fv_vit_kind kind;
+    uint32_t width, depth, heads, hidden, patch, image;
+    uint32_t registers, embeds;
+    bool gated;
+} specs[] = {
+    {"vit-ti16", FV_VIT_PLAIN, 192, 12, 3, 768, 16, 224, 0, 0, false},
+    {"vit-s16", FV_VIT_PLAIN, 384, 12, 6, 1536, 16, 224, 0, 0, false},
+    {"vit-b16", FV_VIT_PLAIN, 768, 12, 12, 3072, 16, 224, 0, 0, false},
+    {"vit-b32", FV_VIT_PLAIN, 768, 12, 12, 3072, 32, 224, 0, 0, false},
+    {"vit-l16", FV_VIT_PLAIN, 1024, 24, 16, 4096, 16, 224, 0, 0, false},
+    {"vit-h14", FV_VIT_PLAIN, 1280, 32, 16, 5120, 14, 224, 0, 0, false},
+    {"deit-ti", FV_VIT_DEIT, 192, 12, 3, 768, 16, 224, 0, 0, false},
+    {"deit-s", FV_VIT_DEIT, 384, 12, 6, 1536, 16, 224, 0, 0, false},
+    {"deit-b", FV_VIT_DEIT, 768, 12, 12, 3072, 16, 224, 0, 0, false},
+    {"dinov2-s", FV_VIT_DINOV2, 384, 12, 6, 1536, 14, 518, 0, 0, false},
+    {"dinov2-b", FV_VIT_DINOV2, 768, 12, 12, 3072, 14, 518, 0, 0, false},
+    {"dinov2-l", FV_VIT_DINOV2, 1024, 24, 16, 4096, 14, 518, 0, 0, false},
+    {"dinov2-g", FV_VIT_DINOV2, 1536, 40, 24, 4096, 14, 518, 0, 0, true},
+    {"dinov2-s-reg", FV_VIT_REGISTERS, 384, 12, 6, 1536, 14, 518, 4, 0, false},
+    {"dinov2-b-reg", FV_VIT_REGISTERS, 768, 12, 12, 3072, 14, 518, 4, 0, false},
+    {"dinov2-l-reg", FV_VIT_REGISTERS, 1024, 24, 16, 4096, 14, 518, 4, 0, false},
+    {"dinov2-g-reg", FV_VIT_REGISTERS, 1536, 40, 24, 4096, 14, 518, 4, 0, true},
+    {"clip-b32", FV_VIT_CLIP, 768, 12, 12, 3072, 32, 224, 0, 512, false},
+    {"clip-b16", FV_VIT_CLIP, 768, 12, 12, 3072, 16, 224, 0, 512, false},
+    {"clip-l14", FV_VIT_CLIP, 1024, 24, 16, 4096, 14, 224, 0, 768, false},
+    {"siglip-b16", FV_VIT_SIGLIP, 768, 12, 12, 3072, 16, 224, 0, 0, false},
+    {"siglip-l16", FV_VIT_SIGLIP, 1024, 24, 16, 4096, 16, 256, 0, 0, false},
+    {"siglip-so400m", FV_VIT_SIGLIP, 1152, 27, 16, 4304, 14, 384, 0, 0, false},
+};
+#define SPECS (sizeof specs / sizeof *specs)
+
+const char *fv_vit_synthetic(size_t index)
+{
+    return index < SPECS ? specs[index].name : NULL;
+}
+
+struct maker {
+    fv_source *source;
+    const struct spec *s;
+    const fv_vit_names *n;
+    fovea_status status;
+};
+
+static void put(struct maker *m, const char *prefix, const char *stem, const char *part,
+                uint64_t rows, uint64_t cols, float mean, float spread)
+{
+    char name[128];
+    if (m->status != FOVEA_OK || !stem)
+        return;
+    snprintf(name, sizeof name, "%s%s%s", prefix, stem, part);
+    m->status = fv_source_add(m->source, name, 2, (const uint64_t[]){rows, cols}, mean, spread);
+}
+
+/* An even spread has a deviation of spread / sqrt(3). */
+static void matrix(struct maker *m, const char *prefix, const char *stem, const char *part,
+                   uint64_t rows, uint64_t cols, float gain)
+{
+    put(m, prefix, stem, part, rows, cols, 0, gain * sqrtf(3.0f / (float)cols));
+}
+
+static void vector(struct maker *m, const char *prefix, const char *stem, const char *part,
+                   uint64_t n)
+{
+    put(m, prefix, stem, part, 1, n, 0, 0.035f);
+}
+
+static void linear(struct maker *m, const char *prefix, const char *stem, uint64_t rows,
+                   uint64_t cols, float gain)
+{
+    matrix(m, prefix, stem, "weight", rows, cols, gain);
+    vector(m, prefix, stem, "bias", rows);
+}
+
+static void norm(struct maker *m, const char *prefix, const char *stem)
+{
+    put(m, prefix, stem, "weight", 1, m->s->width, 1, 0.1f);
+    vector(m, prefix, stem, "bias", m->s->width);
+}
+
+static void block(struct maker *m, uint32_t i)
+{
+    const struct spec *s = m->s;
+    const fv_vit_names *n = m->n;
+    const float added = 1 / sqrtf(2 * (float)s->depth);
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, n->block, i);
+    norm(m, prefix, n->ln1);
+    linear(m, prefix, n->q, s->width, s->width, 1);
+    linear(m, prefix, n->k, s->width, s->width, 1);
+    linear(m, prefix, n->v, s->width, s->width, 1);
+    linear(m, prefix, n->proj, s->width, s->width, n->ls1 ? 1 : added);
+    put(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
+    norm(m, prefix, n->ln2);
+    linear(m, prefix, s->gated ? n->gated1 : n->fc1, s->gated ? 2 * s->hidden : s->hidden, s->width,
+           1);
+    linear(m, prefix, s->gated ? n->gated2 : n->fc2, s->width, s->hidden, n->ls2 ? 1 : added);
+    put(m, prefix, n->ls2, "", 1, s->width, added, added / 2);
+}
+
+static void heads(struct maker *m)
+{
+    const struct spec *s = m->s;
+    const fv_vit_names *n = m->n;
+    norm(m, "", n->post);
+    switch (s->kind) {
+    case FV_VIT_PLAIN:
+        linear(m, "", n->head, CLASSES, s->width, 1);
+        break;
+    case FV_VIT_DEIT:
+        linear(m, "", n->head_cls, CLASSES, s->width, 1);
+        linear(m, "", n->head_dist, CLASSES, s->width, 1);
+        break;
+    case FV_VIT_DINOV2:
+    case FV_VIT_REGISTERS:
+        linear(m, "", n->head, CLASSES, 2 * (uint64_t)s->width, 1);
+        break;
+    case FV_VIT_CLIP:
+        matrix(m, "", n->embeds, "", s->embeds, s->width, 1);
+        break;
+    case FV_VIT_SIGLIP:
+        vector(m, "", n->probe, "", s->width);
+        linear(m, "", n->map_qkv, 3 * (uint64_t)s->width, s->width, 1);
+        linear(m, "", n->map_proj, s->width, s->width, 1);
+        norm(m, "", n->map_ln);
+        linear(m, "", n->map_fc1, s->hidden, s->width, 1);
+        linear(m, "", n->map_fc2, s->width, s->hidden, 1);
+        break;
+    }
+}
+
+static void tokens(struct maker *m)
+{
+    const struct spec *s = m->s;
+    const uint32_t side = s->image / s->patch;
+    uint32_t before = 0;
+    if (s->kind != FV_VIT_SIGLIP) {
+        vector(m, "", m->n->cls, "", s->width);
+        before++;
+    }
+    if (s->kind == FV_VIT_DEIT) {
+        vector(m, "", m->n->dist, "", s->width);
+        before++;
+    }
+    if (s->registers)
+        put(m, "", m->n->reg, "", s->registers, s->width, 0, 0.035f);
+    put(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
+}
+
+static json_t *describe(const struct spec *s)
+{
+    static const char *const model_types[] = {
+        [FV_VIT_PLAIN] = "vit",
+        [FV_VIT_DEIT] = "deit",
+        [FV_VIT_DINOV2] = "dinov2",
+        [FV_VIT_REGISTERS] = "dinov2_with_registers",
+        [FV_VIT_CLIP] = "clip_vision_model",
+        [FV_VIT_SIGLIP] = "siglip_vision_model",
+    };
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", model_types[s->kind],
+                     "hidden_size", (int)s->width, "num_hidden_layers", (int)s->depth,
+                     "num_attention_heads", (int)s->heads, "intermediate_size", (int)s->hidden,
+                     "patch_size", (int)s->patch, "image_size", (int)s->image,
+                     "num_register_tokens", (int)s->registers);
+}
+
+fovea_status fv_vit_imitate(json_t **config, fv_source *source, const char *name)
+{
+    struct maker m = {.source = source, .s = specs, .n = fv_vit_schemes, .status = FOVEA_OK};
+    while (strcmp(m.s->name, name) != 0)
+        m.s++;
+    while (!(m.n->kinds >> m.s->kind & 1))
+        m.n++;
+    const struct spec *s = m.s;
+    matrix(&m, "", m.n->patch, "weight", s->width, 3 * (uint64_t)s->patch * s->patch, 1);
+    if (s->kind != FV_VIT_CLIP)
+        vector(&m, "", m.n->patch, "bias", s->width);
+    tokens(&m);
+    if (s->kind == FV_VIT_CLIP)
+        norm(&m, "", m.n->pre);
+    for (uint32_t i = 0; i < s->depth; i++)
+        block(&m, i);
+    heads(&m);
+    FV_TRY(m.status);
+    json_t *json = describe(s);
+    if (!json)
+        return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", name);
+    *config = json;
+    return FOVEA_OK;
+}

@@ -1,0 +1,62 @@
+/* preprocess.h: tables that carry a picture to normalised patches, made once at plan time. */
+#ifndef FOVEA_SRC_PREPROCESS_H
+#define FOVEA_SRC_PREPROCESS_H
+
+#include <stdint.h>
+
+#include "status.h"
+
+/* One pass of Pillow's two-pass resampling along one axis, in its fixed point: output position o is
+ *   clip8((sum_{t < count[o]} in[start[o] + t] * weight[o * taps + t] + (1 << 21)) >> 22). */
+typedef struct fv_resize_table {
+    uint32_t size; /* output positions */
+    uint32_t taps; /* weights per position, at most */
+    uint32_t *start, *count;
+    int32_t *weight;
+} fv_resize_table;
+
+/* PATCH: pixel value v of channel c becomes v * scale[c] + shift[c]. */
+typedef struct fv_patch_table {
+    float scale[3], shift[3];
+} fv_patch_table;
+
+/* Separable taps of a resized position table: grid column x is sum_t weight_x[x * taps_x + t] *
+ * table column index_x[x * taps_x + t]; rows likewise. Unused taps have weight 0 and index 0. */
+typedef struct fv_posemb_table {
+    uint32_t taps_x, taps_y;
+    uint32_t *index_x, *index_y;
+    float *weight_x, *weight_y;
+} fv_posemb_table;
+
+/* How a position table is resized (mechanisms: ViT-AdaLA backbones). */
+enum fv_pos_rule {
+    FV_POS_PLAIN,    /* cubic a = -0.75, half-pixel centres */
+    FV_POS_OFFSET,   /* the same with the scale computed from n_out + 0.1 */
+    FV_POS_AA,       /* antialiased cubic a = -0.5 */
+    FV_POS_BILINEAR, /* bilinear, no antialias */
+};
+
+/* What a frame goes through, in whole pixels: the horizontal pass over input rows
+ * [in_row0, in_row0 + in_rows), then the vertical pass (whose starts count from in_row0). Cropping is
+ * in the tables; positions outside the resized picture have count 0 and come out black. */
+typedef struct fv_picture {
+    uint32_t width, height; /* result */
+    uint32_t in_row0, in_rows;
+    int resample;           /* 0: the frame is the result already, and the tables are empty */
+    fv_resize_table x, y;
+} fv_picture;
+
+/* Works out the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates with
+ * FV_MEM_PLAN; release with fv_picture_free, also after failure. */
+fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w, uint32_t in_h);
+void fv_picture_free(fv_picture *p);
+
+void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);
+
+/* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of
+ * weight 1. Release with fv_posemb_free, also after failure. */
+fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_t in_w,
+                            uint32_t in_h, uint32_t out_w, uint32_t out_h);
+void fv_posemb_free(fv_posemb_table *t);
+
+#endif

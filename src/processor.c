@@ -1,0 +1,229 @@
+/* processor.c: preprocessing rules of checkpoints. */
+#include "processor.h"
+
+#include <string.h>
+
+#define IMAGENET_MEAN                                                                              \
+    {                                                                                              \
+        0.485f, 0.456f, 0.406f                                                                     \
+    }
+#define IMAGENET_STD                                                                               \
+    {                                                                                              \
+        0.229f, 0.224f, 0.225f                                                                     \
+    }
+#define CLIP_MEAN                                                                                  \
+    {                                                                                              \
+        0.48145466f, 0.4578275f, 0.40821073f                                                       \
+    }
+#define CLIP_STD                                                                                   \
+    {                                                                                              \
+        0.26862954f, 0.26130258f, 0.27577711f                                                      \
+    }
+#define HALF                                                                                       \
+    {                                                                                              \
+        0.5f, 0.5f, 0.5f                                                                           \
+    }
+
+#define VALUE_LIMIT 1e6 /* of means and deviations */
+#define PIXELS 65536
+
+/* Edges for a native size of 224; others are in proportion. */
+static const struct rule {
+    fovea_resize resize;
+    fovea_filter filter;
+    uint32_t edge, crop;
+    float mean[3], std[3];
+} rules[] = {
+    [FV_PROCESSOR_VIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, HALF, HALF},
+    [FV_PROCESSOR_DEIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, HALF, HALF},
+    [FV_PROCESSOR_DINOV2] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
+                             IMAGENET_STD},
+    [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, CLIP_MEAN, CLIP_STD},
+    [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, HALF, HALF},
+    [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, IMAGENET_MEAN,
+                           IMAGENET_STD},
+};
+
+/* Classes of transformers, by the beginning of their names. */
+static const struct {
+    const char *begin;
+    enum fv_processor rule;
+} classes[] = {
+    {"ViT", FV_PROCESSOR_VIT},   {"DeiT", FV_PROCESSOR_DEIT},     {"Bit", FV_PROCESSOR_CLIP},
+    {"CLIP", FV_PROCESSOR_CLIP}, {"Siglip", FV_PROCESSOR_SIGLIP},
+};
+
+static uint32_t in_proportion(uint32_t edge, uint32_t native)
+{
+    uint64_t pixels = (uint64_t)edge * native / 224;
+    return pixels == 0 && edge ? 1 : pixels > PIXELS ? PIXELS : (uint32_t)pixels;
+}
+
+fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_width,
+                                      uint32_t native_height)
+{
+    const struct rule *r = &rules[rule];
+    uint32_t w = native_width, h = native_height;
+    if (rule == FV_PROCESSOR_DINOV2)
+        w = h = 224;
+    fovea_preprocess p = {
+        .version = 1,
+        .resize = r->resize,
+        .filter = r->filter,
+        .crop_width = in_proportion(r->crop, w),
+        .crop_height = in_proportion(r->crop, h),
+        .rescale = 1.0f / 255,
+    };
+    if (r->resize == FOVEA_RESIZE_SHORT) {
+        p.short_edge = in_proportion(r->edge, w < h ? w : h);
+    } else {
+        p.resize_width = in_proportion(r->edge, w);
+        p.resize_height = in_proportion(r->edge, h);
+    }
+    memcpy(p.mean, r->mean, sizeof p.mean);
+    memcpy(p.std, r->std, sizeof p.std);
+    return p;
+}
+
+static fovea_status read_class(fovea_preprocess *out, const fv_config *c, uint32_t native_width,
+                               uint32_t native_height)
+{
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, c, "feature_extractor_type"));
+    FV_TRY(fv_config_text(&name, c, "image_processor_type"));
+    for (size_t i = 0; name && i < sizeof classes / sizeof *classes; i++)
+        if (strncmp(name, classes[i].begin, strlen(classes[i].begin)) == 0)
+            *out = fv_processor_default(classes[i].rule, native_width, native_height);
+    return FOVEA_OK;
+}
+
+/* "size": an object with "shortest_edge", or with "height" and "width"; a plain number means the
+ * short side for the processors that keep the aspect, and both sides for the others. */
+static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
+{
+    const json_t *size = fv_config_get(c, "size");
+    uint32_t width = 0, height = 0;
+    bool square = false;
+    if (!size)
+        return FOVEA_OK;
+    if (json_object_get(size, "shortest_edge")) {
+        if (json_object_get(size, "longest_edge"))
+            return fv_fail(FOVEA_ENOTSUP, "%s: \"size.longest_edge\" is not supported", c->file);
+        fv_config section;
+        FV_TRY(fv_config_section(&section, c, "size"));
+        FV_TRY(fv_config_u32(&width, &section, "shortest_edge", 1, PIXELS));
+        square = true;
+        out->resize = FOVEA_RESIZE_SHORT;
+    } else {
+        FV_TRY(fv_config_size(&width, &height, &square, c, "size"));
+    }
+    if (square && out->resize == FOVEA_RESIZE_SHORT) {
+        out->short_edge = width;
+        out->resize_width = out->resize_height = 0;
+    } else {
+        out->resize = FOVEA_RESIZE_EXACT;
+        out->short_edge = 0;
+        out->resize_width = width;
+        out->resize_height = height;
+    }
+    return FOVEA_OK;
+}
+
+/* Pillow's numbers of its filters. */
+static fovea_status read_filter(fovea_preprocess *out, const fv_config *c)
+{
+    static const uint8_t filters[] = {FOVEA_FILTER_NEAREST,  FOVEA_FILTER_LANCZOS,
+                                      FOVEA_FILTER_BILINEAR, FOVEA_FILTER_BICUBIC,
+                                      FOVEA_FILTER_BOX,      FOVEA_FILTER_HAMMING};
+    uint32_t number = UINT32_MAX;
+    FV_TRY(fv_config_u32(&number, c, "resample", 0, sizeof filters - 1));
+    if (number != UINT32_MAX)
+        out->filter = (fovea_filter)filters[number];
+    return FOVEA_OK;
+}
+
+static fovea_status read_colours(fovea_preprocess *out, const fv_config *c, const char *mean,
+                                 const char *std)
+{
+    FV_TRY(fv_config_floats(out->mean, 3, c, mean, -VALUE_LIMIT, VALUE_LIMIT));
+    return fv_config_floats(out->std, 3, c, std, 1e-6, VALUE_LIMIT);
+}
+
+fovea_status fv_processor_read(fovea_preprocess *out, const fv_config *c, uint32_t native_width,
+                               uint32_t native_height)
+{
+    bool resize = true, crop = true, rescale = true, normalise = true, square;
+    FV_TRY(read_class(out, c, native_width, native_height));
+    if (out->crop_width == 0)
+        crop = false;
+    FV_TRY(read_size(out, c));
+    FV_TRY(read_filter(out, c));
+    FV_TRY(fv_config_bool(&resize, c, "do_resize"));
+    FV_TRY(fv_config_bool(&crop, c, "do_center_crop"));
+    FV_TRY(fv_config_size(&out->crop_width, &out->crop_height, &square, c, "crop_size"));
+    FV_TRY(fv_config_bool(&rescale, c, "do_rescale"));
+    FV_TRY(fv_config_float(&out->rescale, c, "rescale_factor", 1e-9, VALUE_LIMIT));
+    FV_TRY(fv_config_bool(&normalise, c, "do_normalize"));
+    FV_TRY(read_colours(out, c, "image_mean", "image_std"));
+    if (!resize)
+        out->resize = FOVEA_RESIZE_NONE;
+    if (!crop)
+        out->crop_width = out->crop_height = 0;
+    if (!rescale)
+        out->rescale = 1;
+    for (int i = 0; i < 3 && !normalise; i++) {
+        out->mean[i] = 0;
+        out->std[i] = 1;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status read_interpolation(fovea_preprocess *out, const fv_config *c)
+{
+    static const char *const names[] = {
+        [FOVEA_FILTER_BILINEAR] = "bilinear", [FOVEA_FILTER_BICUBIC] = "bicubic",
+        [FOVEA_FILTER_LANCZOS] = "lanczos",   [FOVEA_FILTER_NEAREST] = "nearest",
+        [FOVEA_FILTER_BOX] = "box",           [FOVEA_FILTER_HAMMING] = "hamming",
+    };
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, c, "interpolation"));
+    if (!name || strcmp(name, "random") == 0)
+        return FOVEA_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) {
+            out->filter = (fovea_filter)i;
+            return FOVEA_OK;
+        }
+    return fv_config_fail(c, "interpolation",
+                          "bilinear, bicubic, lanczos, nearest, box or hamming");
+}
+
+fovea_status fv_processor_read_timm(fovea_preprocess *out, const fv_config *config)
+{
+    fv_config c;
+    FV_TRY(fv_config_section(&c, config, "pretrained_cfg"));
+    if (!c.object)
+        c = *config;
+    float size[3] = {3, (float)out->crop_height, (float)out->crop_width};
+    float part = 0.9f;
+    const char *mode = "center";
+    FV_TRY(read_interpolation(out, &c));
+    FV_TRY(read_colours(out, &c, "mean", "std"));
+    FV_TRY(fv_config_floats(size, 3, &c, "input_size", 1, PIXELS));
+    FV_TRY(fv_config_float(&part, &c, "crop_pct", 0.05, 1));
+    FV_TRY(fv_config_text(&mode, &c, "crop_mode"));
+    out->crop_height = (uint32_t)size[1];
+    out->crop_width = (uint32_t)size[2];
+    uint32_t height = (uint32_t)(size[1] / part), width = (uint32_t)(size[2] / part);
+    bool squash = strcmp(mode, "squash") == 0;
+    if (!squash && strcmp(mode, "center") != 0)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: \"crop_mode\": \"%.20s\" is not supported; center and "
+                       "squash are",
+                       c.file, mode);
+    out->resize = squash ? FOVEA_RESIZE_EXACT : FOVEA_RESIZE_SHORT;
+    out->short_edge = squash ? 0 : width < height ? width : height;
+    out->resize_width = squash ? width : 0;
+    out->resize_height = squash ? height : 0;
+    return FOVEA_OK;
+}

@@ -1,0 +1,36 @@
+/* ref_layernorm.c: LAYERNORM: every row normalised to zero mean and unit variance, scaled, shifted.
+ *
+ *   dim     rows, C
+ *   IN      ROW, C wide       OUT  ROW, C wide; may be IN
+ *   WEIGHT  C floats          BIAS C floats
+ *   f[0]    eps
+ *
+ *            C channels
+ *   row i  | x x x x x x |    mean = sum(x) / C,  var = sum((x - mean)^2) / C  (biased)
+ *                             y[c] = (x[c] - mean) / sqrt(var + eps) weight[c] + bias[c]
+ *
+ * In float32 and in two passes: the variance is that of the differences. A constant row gives
+ * bias. A row's result does not depend on the rows it is computed with.
+ */
+#include <math.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_layernorm_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[1];
+    const float *weight = c->p[FV_LN_WEIGHT], *bias = c->p[FV_LN_BIAS];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_LN_IN] + r * a->ld[FV_LN_IN];
+        float *y = (float *)c->p[FV_LN_OUT] + r * a->ld[FV_LN_OUT];
+        float mean = 0.f, var = 0.f;
+        for (size_t i = 0; i < n; i++)
+            mean += x[i];
+        mean /= (float)n;
+        for (size_t i = 0; i < n; i++)
+            var += (x[i] - mean) * (x[i] - mean);
+        const float scale = 1.f / sqrtf(var / (float)n + a->f[0]);
+        for (size_t i = 0; i < n; i++)
+            y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+    }
+}

@@ -1,0 +1,36 @@
+/* ref_map_merge.c: the groups' pooling statistics become the pooled row.
+ *
+ *   dim      1, d, unused, keys, groups; heads
+ *   PARTIAL  groups x heads x (2 + d), packed, as ref_map_reduce.c leaves them
+ *   OUT      one row of heads * d
+ *
+ *   m = max_g m_g;   out = sum_g exp(m_g - m) acc_g / sum_g exp(m_g - m) l_g,  groups in order
+ */
+#include <math.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_map_merge_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t d = a->prob.dim[FV_ATTN_D], groups = a->prob.dim[FV_ATTN_GROUPS];
+    const uint32_t heads = a->prob.heads;
+    const size_t stride = (size_t)heads * (2 + d);
+    for (uint32_t h = 0; h < heads; h++) {
+        const float *partial = (const float *)c->p[FV_MERGE_PARTIAL] + (size_t)h * (2 + d);
+        float *out = (float *)c->p[FV_MERGE_STATE] + (size_t)h * d;
+        float m = partial[0], l = 0.f;
+        for (uint32_t g = 1; g < groups; g++)
+            m = fmaxf(m, partial[g * stride]);
+        for (uint32_t i = 0; i < d; i++)
+            out[i] = 0.f;
+        for (uint32_t g = 0; g < groups; g++) {
+            const float *state = partial + g * stride;
+            const float factor = expf(state[0] - m);
+            l += factor * state[1];
+            for (uint32_t i = 0; i < d; i++)
+                out[i] += factor * state[2 + i];
+        }
+        for (uint32_t i = 0; i < d; i++)
+            out[i] /= l;
+    }
+}

@@ -1,0 +1,22 @@
+/* ref_mean_merge.c: the groups' partial means become the mean.
+ *
+ *   dim      1, C, groups
+ *   PARTIAL  groups x C, packed
+ *   OUT      one row of C
+ *
+ *   out = sum over groups, in order
+ */
+#include "cpu_kernels.h"
+
+void fv_k_mean_merge_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t width = a->prob.dim[1], groups = a->prob.dim[2];
+    const float *partial = c->p[FV_MERGE_PARTIAL];
+    float *out = c->p[FV_MERGE_STATE];
+    for (uint32_t i = 0; i < width; i++) {
+        float sum = 0.f;
+        for (uint32_t g = 0; g < groups; g++)
+            sum += partial[(size_t)g * width + i];
+        out[i] = sum;
+    }
+}

@@ -1,0 +1,34 @@
+/* ref_mean_reduce.c: the mean of the patch rows, one partial mean per group.
+ *
+ *   dim      rows (of the whole step, prefix included), C, groups
+ *   IN       ROW
+ *   PARTIAL  C floats of the call's group
+ *   u[0]     prefix rows, left out
+ *   f[0]     1 / (rows - prefix)
+ *
+ *   partial (+)= f0 * sum of the call's rows i >= u0
+ *
+ * Stored when c->first, else added. A call sums its own rows first, so that the carry takes one
+ * rounding per call however many tokens there are; rows are summed in order.
+ */
+#include "cpu_kernels.h"
+
+enum { RUN = 64 };
+
+void fv_k_mean_reduce_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t width = a->prob.dim[1], prefix = a->u[0];
+    const uint32_t skip = c->row0 >= prefix ? 0 : prefix - c->row0;
+    float *partial = c->p[FV_MEAN_PARTIAL];
+    for (uint32_t i0 = 0; i0 < width; i0 += RUN) {
+        const uint32_t n = width - i0 < RUN ? width - i0 : RUN;
+        float sum[RUN] = {0};
+        for (uint32_t r = skip; r < c->rows; r++) {
+            const float *in = (const float *)c->p[FV_MEAN_IN] + (size_t)r * a->ld[FV_MEAN_IN] + i0;
+            for (uint32_t i = 0; i < n; i++)
+                sum[i] += in[i];
+        }
+        for (uint32_t i = 0; i < n; i++)
+            partial[i0 + i] = (c->first ? 0.f : partial[i0 + i]) + a->f[0] * sum[i];
+    }
+}

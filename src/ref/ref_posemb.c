@@ -1,0 +1,48 @@
+/* ref_posemb.c: prefix rows, and the position table resized to the grid on the fly.
+ *
+ *   dim     rows (tokens, prefix included), C
+ *   IN      ROW: embedded patches
+ *   PREFIX  prefix x C, packed: what the prefix rows become
+ *   TABLE   native patches x C, packed, u[2] patches to a table row
+ *   OUT     ROW; may be IN
+ *   u       prefix, patches per grid row, patches per table row
+ *   table   const fv_posemb_table: separable taps
+ *
+ * Token i < prefix: out = PREFIX[i]. Token i >= prefix, at grid row y and column x:
+ *   out = in + sum_{ty} sum_{tx} (weight_y[y][ty] * weight_x[x][tx]) TABLE[index_y][index_x]
+ * summed in this order, taps of weight 0 left out.
+ */
+#include <string.h>
+
+#include "cpu_kernels.h"
+#include "preprocess.h"
+
+void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const fv_posemb_table *t = a->table;
+    const uint32_t width = a->prob.dim[1], prefix = a->u[0], grid = a->u[1];
+    for (uint32_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_POSEMB_IN] + (size_t)r * a->ld[FV_POSEMB_IN];
+        float *out = (float *)c->p[FV_POSEMB_OUT] + (size_t)r * a->ld[FV_POSEMB_OUT];
+        const uint32_t token = c->row0 + r;
+        if (token < prefix) {
+            const float *row = (const float *)c->p[FV_POSEMB_PREFIX] + (size_t)token * width;
+            memcpy(out, row, width * sizeof *out);
+            continue;
+        }
+        if (out != in)
+            memcpy(out, in, width * sizeof *out);
+        const size_t y = (token - prefix) / grid, x = (token - prefix) % grid;
+        for (uint32_t ty = 0; ty < t->taps_y; ty++)
+            for (uint32_t tx = 0; tx < t->taps_x; tx++) {
+                const size_t iy = y * t->taps_y + ty, ix = x * t->taps_x + tx;
+                const float w = t->weight_y[iy] * t->weight_x[ix];
+                if (w == 0.f)
+                    continue;
+                const float *row = (const float *)c->p[FV_POSEMB_TABLE] +
+                                   ((size_t)t->index_y[iy] * a->u[2] + t->index_x[ix]) * width;
+                for (uint32_t i = 0; i < width; i++)
+                    out[i] += w * row[i];
+            }
+    }
+}

@@ -1,0 +1,22 @@
+/* ref_take.c: consecutive rows picked from a finished tensor.
+ *
+ *   dim   rows (taken), C
+ *   IN    at its base    OUT  ROW; not IN
+ *   u[0]  first row taken
+ *
+ *   out[r] = in[u0 + r]
+ */
+#include <string.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_take_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const float *in = c->p[FV_TAKE_IN];
+    float *out = c->p[FV_TAKE_OUT];
+    for (uint32_t r = 0; r < c->rows; r++) {
+        const size_t row = (size_t)a->u[0] + c->row0 + r;
+        memcpy(out + (size_t)r * a->ld[FV_TAKE_OUT], in + row * a->ld[FV_TAKE_IN],
+               a->prob.dim[1] * sizeof *out);
+    }
+}

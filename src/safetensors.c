@@ -1,0 +1,247 @@
+/* safetensors.c: reads and checks the header of a safetensors file. */
+#include "safetensors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+#include "os.h"
+
+#define HEADER_LIMIT 100000000 /* as the reference implementation */
+#define RANK (sizeof((fv_tensor *)0)->shape / sizeof(uint64_t))
+
+const fv_file_type_info fv_file_types[FV_FILE_TYPES] = {
+    [FV_FILE_BOOL] = {"BOOL", 1, false, true},
+    [FV_FILE_U8] = {"U8", 1, false, true},
+    [FV_FILE_I8] = {"I8", 1, false, true},
+    [FV_FILE_F8_E5M2] = {"F8_E5M2", 1, false, false},
+    [FV_FILE_F8_E4M3] = {"F8_E4M3", 1, false, false},
+    [FV_FILE_I16] = {"I16", 2, false, true},
+    [FV_FILE_U16] = {"U16", 2, false, true},
+    [FV_FILE_F16] = {"F16", 2, true, true},
+    [FV_FILE_BF16] = {"BF16", 2, true, true},
+    [FV_FILE_I32] = {"I32", 4, false, true},
+    [FV_FILE_U32] = {"U32", 4, false, true},
+    [FV_FILE_F32] = {"F32", 4, true, true},
+    [FV_FILE_I64] = {"I64", 8, false, true},
+    [FV_FILE_U64] = {"U64", 8, false, true},
+    [FV_FILE_F64] = {"F64", 8, true, true},
+};
+
+enum fv_file_type fv_file_type_find(const char *name)
+{
+    int i = 0;
+    while (i < FV_FILE_TYPES && strcmp(fv_file_types[i].name, name) != 0)
+        i++;
+    return (enum fv_file_type)i;
+}
+
+/* A tensor and where its bytes begin and end, counted from the start of the data. */
+struct extent {
+    uint64_t begin, end;
+    const char *name;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static fovea_status corrupt(const fv_safetensors *f, const char *name, const char *what)
+{
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\": %s; fetch the file again", f->path, name,
+                   what);
+}
+
+static bool printable(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            return false;
+    return true;
+}
+
+static bool natural(uint64_t *out, const json_t *value)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return false;
+    *out = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+/* One entry of the header; *at receives its extent. */
+static fovea_status read_entry(const fv_safetensors *f, fv_tensor *t, struct extent *at,
+                               const json_t *entry, const char *data, uint64_t data_size)
+{
+    const json_t *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    const char *dtype = json_string_value(json_object_get(entry, "dtype"));
+    if (!printable(t->name))
+        return fv_fail(FOVEA_EFORMAT, "%s: a tensor's name has control characters", f->path);
+    if (!dtype || !json_is_array(shape) || json_array_size(offsets) != 2)
+        return corrupt(f, t->name, "dtype, shape or data_offsets is missing");
+    t->dtype = (uint8_t)fv_file_type_find(dtype);
+    if (t->dtype == FV_FILE_TYPES)
+        return corrupt(f, t->name, "unknown dtype");
+    if (json_array_size(shape) > RANK)
+        return corrupt(f, t->name, "more than 8 dimensions");
+    t->rank = (uint8_t)json_array_size(shape);
+
+    /* Saturating products: a dimension of 0 must not hide that the others overflow. */
+    uint64_t product = 1;
+    t->elements = 1;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        if (!natural(&t->shape[i], json_array_get(shape, i)))
+            return corrupt(f, t->name, "a dimension is no natural number");
+        t->elements = fv_size_mul(t->elements, t->shape[i]);
+        product = fv_size_mul(product, t->shape[i] ? t->shape[i] : 1);
+    }
+    uint64_t bytes = fv_size_mul(t->elements, fv_file_types[t->dtype].bytes);
+    if (fv_size_mul(product, fv_file_types[t->dtype].bytes) == UINT64_MAX)
+        return corrupt(f, t->name, "the product of its shape overflows");
+    if (!natural(&at->begin, json_array_get(offsets, 0)) ||
+        !natural(&at->end, json_array_get(offsets, 1)) || at->begin > at->end)
+        return corrupt(f, t->name, "data_offsets is no range");
+    if (at->end > data_size)
+        return corrupt(f, t->name, "lies beyond the end of the file (a truncated download?)");
+    if (at->end - at->begin != bytes)
+        return corrupt(f, t->name, "shape and data_offsets differ in size");
+    at->name = t->name;
+    t->data = data + at->begin;
+    t->mapped = f->map != NULL;
+    return FOVEA_OK;
+}
+
+/* Sorted by where they begin, tensors must fill the data from end to end. */
+static fovea_status check_layout(const fv_safetensors *f, struct extent *at, uint64_t data_size)
+{
+    uint64_t end = 0;
+    qsort(at, f->count, sizeof *at, by_begin);
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (at[i].begin != end)
+            return corrupt(f, at[i].name,
+                           at[i].begin < end ? "overlaps another tensor"
+                                             : "a hole before its data");
+        end = at[i].end;
+    }
+    if (end != data_size)
+        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes after the last tensor; fetch the file again",
+                       f->path, (unsigned long long)(data_size - end));
+    return FOVEA_OK;
+}
+
+static fovea_status read_metadata(fv_safetensors *f)
+{
+    const char *key;
+    json_t *value;
+    f->metadata = json_object_get(f->header, "__metadata__");
+    if (!f->metadata)
+        return FOVEA_OK;
+    bool good = json_is_object(f->metadata);
+    json_object_foreach(f->metadata, key, value) good = good && json_is_string(value);
+    return good ? FOVEA_OK
+                : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map texts to texts", f->path);
+}
+
+static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t data_size)
+{
+    size_t entries = json_object_size(f->header) - (f->metadata ? 1 : 0);
+    struct extent *at;
+    const char *name;
+    json_t *entry;
+    FV_TRY(fv_mem_array((void **)&f->tensor, entries, sizeof *f->tensor, FV_MEM_MODEL,
+                        "list of tensors"));
+    FV_TRY(fv_mem_array((void **)&at, entries, sizeof *at, FV_MEM_MODEL, "list of tensors"));
+    fovea_status status = FOVEA_OK;
+    json_object_foreach(f->header, name, entry)
+    {
+        if (entry == f->metadata)
+            continue;
+        f->tensor[f->count].name = name;
+        status = read_entry(f, &f->tensor[f->count], &at[f->count], entry, data, data_size);
+        if (status != FOVEA_OK)
+            break;
+        f->count++;
+    }
+    if (status == FOVEA_OK)
+        status = check_layout(f, at, data_size);
+    fv_mem_free(at);
+    return status;
+}
+
+static fovea_status read_header(fv_safetensors *f, const char *bytes)
+{
+    uint64_t n = 0;
+    if (f->size < 8)
+        return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is no safetensors file", f->path,
+                       (unsigned long long)f->size);
+    for (int i = 7; i >= 0; i--)
+        n = n << 8 | (unsigned char)bytes[i];
+    if (n > HEADER_LIMIT)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: no safetensors file (a header of %llu bytes; at most %d)", f->path,
+                       (unsigned long long)n, HEADER_LIMIT);
+    if (n > f->size - 8)
+        return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again", f->path);
+    FV_TRY(fv_config_parse(&f->header, f->path, bytes + 8, n));
+    FV_TRY(read_metadata(f));
+    return read_entries(f, bytes + 8 + n, f->size - 8 - n);
+}
+
+static fovea_status new_file(fv_safetensors **out, const char *path)
+{
+    fv_safetensors *f;
+    FV_TRY(fv_mem_alloc((void **)&f, sizeof *f, FV_MEM_MODEL, "safetensors file"));
+    fovea_status status = fv_mem_text(&f->path, path, FV_MEM_MODEL);
+    if (status != FOVEA_OK) {
+        fv_safetensors_close(f);
+        return status;
+    }
+    *out = f;
+    return FOVEA_OK;
+}
+
+static fovea_status finish(fv_safetensors **out, fv_safetensors *f, const void *data,
+                           fovea_status status)
+{
+    if (status == FOVEA_OK)
+        status = read_header(f, data);
+    if (status != FOVEA_OK) {
+        fv_safetensors_close(f);
+        return status;
+    }
+    *out = f;
+    return FOVEA_OK;
+}
+
+fovea_status fv_safetensors_open(fv_safetensors **out, const char *path)
+{
+    fv_safetensors *f;
+    const void *data = NULL;
+    FV_TRY(new_file(&f, path));
+    fovea_status status = fv_os_map(path, &data, &f->size, &f->map);
+    return finish(out, f, data, status);
+}
+
+fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
+                                  uint64_t size)
+{
+    fv_safetensors *f;
+    FV_TRY(new_file(&f, path));
+    f->size = size;
+    return finish(out, f, data, FOVEA_OK);
+}
+
+void fv_safetensors_close(fv_safetensors *f)
+{
+    if (!f)
+        return;
+    json_decref(f->header);
+    fv_os_unmap(f->map);
+    fv_mem_free(f->tensor);
+    fv_mem_free(f->path);
+    fv_mem_free(f);
+}

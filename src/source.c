@@ -1,0 +1,226 @@
+/* source.c: opens single and sharded checkpoints, and keeps their tensors by name. */
+#include "source.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+#define INDEX_LIMIT 100000000
+#define SHARDS 4096
+
+static int by_name(const void *a, const void *b)
+{
+    const fv_tensor *const *x = a, *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static int name_to_tensor(const void *name, const void *t)
+{
+    return strcmp(name, (*(const fv_tensor *const *)t)->name);
+}
+
+const fv_tensor *fv_source_find(const fv_source *s, const char *name)
+{
+    const fv_tensor *const *found =
+        s->count ? bsearch(name, s->by_name, s->count, sizeof *s->by_name, name_to_tensor) : NULL;
+    return found ? *found : NULL;
+}
+
+fovea_status fv_source_index(fv_source *s)
+{
+    uint64_t count = s->made;
+    for (uint32_t i = 0; i < s->files; i++)
+        count += s->file[i]->count;
+    FV_TRY(fv_mem_array((void **)&s->by_name, count, sizeof *s->by_name, FV_MEM_MODEL,
+                        "index of tensors"));
+    for (uint32_t i = 0; i < s->made; i++)
+        s->by_name[s->count++] = &s->tensor[i];
+    for (uint32_t i = 0; i < s->files; i++)
+        for (uint32_t k = 0; k < s->file[i]->count; k++)
+            s->by_name[s->count++] = &s->file[i]->tensor[k];
+    if (s->count)
+        qsort(s->by_name, s->count, sizeof *s->by_name, by_name);
+    for (uint32_t i = 1; i < s->count; i++)
+        if (strcmp(s->by_name[i - 1]->name, s->by_name[i]->name) == 0)
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is in two files", s->name,
+                           s->by_name[i]->name);
+    return FOVEA_OK;
+}
+
+fovea_status fv_source_path(char **out, const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "file name"));
+    snprintf(*out, size, "%s/%s", folder, name);
+    return FOVEA_OK;
+}
+
+static fovea_status new_source(fv_source **out, const char *name, uint32_t files)
+{
+    fv_source *s;
+    FV_TRY(fv_mem_alloc((void **)&s, sizeof *s, FV_MEM_MODEL, "checkpoint"));
+    fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
+    if (status == FOVEA_OK)
+        status = fv_mem_array((void **)&s->file, files, sizeof(fv_safetensors *), FV_MEM_MODEL,
+                              "list of files");
+    if (status != FOVEA_OK) {
+        fv_source_close(s);
+        return status;
+    }
+    *out = s;
+    return FOVEA_OK;
+}
+
+static fovea_status add_file(fv_source *s, const char *path)
+{
+    FV_TRY(fv_safetensors_open(&s->file[s->files], path));
+    s->bytes += s->file[s->files]->size;
+    s->files++;
+    return FOVEA_OK;
+}
+
+static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
+{
+    if (status != FOVEA_OK) {
+        fv_source_close(s);
+        return status;
+    }
+    *out = s;
+    return FOVEA_OK;
+}
+
+fovea_status fv_source_open_file(fv_source **out, const char *path)
+{
+    fv_source *s;
+    FV_TRY(new_source(&s, path, 1));
+    fovea_status status = add_file(s, path);
+    if (status == FOVEA_OK)
+        status = fv_source_index(s);
+    return hand_over(out, s, status);
+}
+
+/* The shards' names as the keys of an object, each once. They must be plain names: an index must
+ * not reach out of its folder. */
+static fovea_status collect_shards(json_t *shards, json_t *map, const char *path)
+{
+    const char *tensor;
+    json_t *file;
+    json_object_foreach(map, tensor, file)
+    {
+        const char *name = json_string_value(file);
+        if (!name || !*name || strchr(name, '/') || strchr(name, '\\') || strcmp(name, "..") == 0)
+            return fv_fail(FOVEA_EFORMAT, "%s: \"weight_map\" must name files of the same folder",
+                           path);
+        if (json_object_set_new(shards, name, json_true()) != 0)
+            return fv_fail(FOVEA_ENOMEM, "%s: no memory for its list of files", path);
+    }
+    if (json_object_size(shards) > SHARDS)
+        return fv_fail(FOVEA_EFORMAT, "%s: %zu files; at most %d are accepted", path,
+                       json_object_size(shards), SHARDS);
+    return FOVEA_OK;
+}
+
+static fovea_status open_shards(fv_source *s, json_t *map, json_t *shards, const char *folder)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(shards, name, value)
+    {
+        char *path;
+        FV_TRY(fv_source_path(&path, folder, name));
+        fovea_status status = add_file(s, path);
+        fv_mem_free(path);
+        FV_TRY(status);
+    }
+    FV_TRY(fv_source_index(s));
+    json_object_foreach(map, name, value) if (!fv_source_find(s, name)) return fv_fail(
+        FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name, name,
+        json_string_value(value));
+    return FOVEA_OK;
+}
+
+static fovea_status open_map(fv_source **out, json_t *map, const char *folder, const char *path)
+{
+    json_t *shards = json_object();
+    fv_source *s = NULL;
+    fovea_status status = collect_shards(shards, map, path);
+    if (status == FOVEA_OK)
+        status = new_source(&s, path, (uint32_t)json_object_size(shards));
+    if (status == FOVEA_OK)
+        status = open_shards(s, map, shards, folder);
+    json_decref(shards);
+    return hand_over(out, s, status);
+}
+
+fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path)
+{
+    json_t *json;
+    fv_config map;
+    FV_TRY(fv_config_load(&json, path, INDEX_LIMIT));
+    const fv_config whole = {path, "", json};
+    fovea_status status = fv_config_section(&map, &whole, "weight_map");
+    if (status == FOVEA_OK && !map.object)
+        status = fv_config_fail(&whole, "weight_map", "an object: tensor to file");
+    if (status == FOVEA_OK)
+        status = open_map(out, map.object, folder, path);
+    json_decref(json);
+    return status;
+}
+
+fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
+{
+    fv_source *s;
+    FV_TRY(new_source(&s, name, 0));
+    s->made_limit = limit;
+    return hand_over(out, s,
+                     fv_mem_array((void **)&s->tensor, limit, sizeof *s->tensor, FV_MEM_MODEL,
+                                  "list of tensors"));
+}
+
+/* FNV-1a: a tensor's values depend on its name alone. */
+static uint64_t hash(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return h;
+}
+
+fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
+                           float mean, float spread)
+{
+    assert(s->made < s->made_limit);
+    char *text;
+    FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));
+    fv_tensor *t = &s->tensor[s->made++];
+    *t = (fv_tensor){.name = text,
+                     .dtype = FV_FILE_F32,
+                     .rank = (uint8_t)rank,
+                     .elements = 1,
+                     .seed = hash(name),
+                     .mean = mean,
+                     .spread = spread};
+    for (uint32_t i = 0; i < rank; i++) {
+        t->shape[i] = shape[i];
+        t->elements *= shape[i];
+    }
+    return FOVEA_OK;
+}
+
+void fv_source_close(fv_source *s)
+{
+    if (!s)
+        return;
+    for (uint32_t i = 0; i < s->files; i++)
+        fv_safetensors_close(s->file[i]);
+    for (uint32_t i = 0; i < s->made; i++)
+        fv_mem_free((char *)(uintptr_t)s->tensor[i].name);
+    fv_mem_free(s->tensor);
+    fv_mem_free(s->by_name);
+    fv_mem_free(s->file);
+    fv_mem_free(s->name);
+    fv_mem_free(s);
+}

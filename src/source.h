@@ -1,0 +1,39 @@
+/* source.h: an opened checkpoint: its tensors by name, whatever files they lie in. */
+#ifndef FOVEA_SRC_SOURCE_H
+#define FOVEA_SRC_SOURCE_H
+
+#include "model.h"
+#include "safetensors.h"
+
+typedef struct fv_source {
+    char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
+    uint32_t files;
+    fv_safetensors **file;
+    uint32_t made, made_limit; /* tensors of a synthetic checkpoint */
+    fv_tensor *tensor;
+    uint32_t count;
+    const fv_tensor **by_name; /* sorted */
+    uint64_t bytes;            /* mapped */
+} fv_source;
+
+/* Opens one safetensors file. */
+fovea_status fv_source_open_file(fv_source **out, const char *path);
+/* Opens the shards that the index file `path` in `folder` lists. */
+fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path);
+void fv_source_close(fv_source *s); /* NULL is fine */
+
+/* A checkpoint without files, of at most `limit` tensors; fv_source_index ends its making. */
+fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit);
+/* A float32 tensor with values spread evenly over mean - spread ... mean + spread. */
+fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
+                           float mean, float spread);
+/* Sorts by name. EFORMAT when a name comes twice. */
+fovea_status fv_source_index(fv_source *s);
+
+/* The tensor of that name, or NULL. */
+const fv_tensor *fv_source_find(const fv_source *s, const char *name);
+
+/* "folder/name", to be freed with fv_mem_free. */
+fovea_status fv_source_path(char **out, const char *folder, const char *name);
+
+#endif

@@ -1,0 +1,66 @@
+/* status.c: messages of failures, one line per thread, and remarks to the caller's log. */
+#include "status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define LINE 512
+
+static _Thread_local char message[LINE];
+static fovea_log_fn *log_fn;
+static void *log_payload;
+
+fovea_status fv_fail(fovea_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return status;
+}
+
+void fv_log(const char *format, ...)
+{
+    if (!log_fn)
+        return;
+    char line[LINE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    log_fn(line, log_payload);
+}
+
+const char *fovea_error(void)
+{
+    return message;
+}
+
+void fovea_log_set(fovea_log_fn *log, void *payload)
+{
+    log_fn = log;
+    log_payload = payload;
+}
+
+const char *fovea_status_text(fovea_status status)
+{
+    static const char *const text[] = {
+        "ok",
+        "invalid argument",
+        "out of memory",
+        "input or output error",
+        "malformed file",
+        "not supported",
+        "no such device",
+        "device error",
+        "malformed wisdom",
+        "timed out",
+    };
+    int i = -(int)status;
+    return i >= 0 && i < (int)(sizeof text / sizeof *text) ? text[i] : "unknown status";
+}
+
+const char *fovea_version(void)
+{
+    return FOVEA_VERSION;
+}

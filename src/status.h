@@ -1,0 +1,29 @@
+/* status.h: how a failure is reported, and how it is passed up.
+ *
+ * The place that detects a failure writes one line (the thing, then the remedy) with fv_fail and
+ * returns its code; upper layers pass the code on untouched with FV_TRY.
+ */
+#ifndef FOVEA_SRC_STATUS_H
+#define FOVEA_SRC_STATUS_H
+
+#include <fovea/fovea.h>
+
+#define FV_TRY(call)                                                                               \
+    do {                                                                                           \
+        fovea_status status_ = (call);                                                             \
+        if (status_ != FOVEA_OK)                                                                   \
+            return status_;                                                                        \
+    } while (0)
+
+#if defined(__GNUC__)
+#define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define FV_PRINTF(f, a)
+#endif
+
+/* Stores the message in this thread's buffer and returns `status`. */
+fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
+/* A remark that is no failure. */
+void fv_log(const char *format, ...) FV_PRINTF(1, 2);
+
+#endif

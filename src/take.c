@@ -1,0 +1,133 @@
+/* take.c: weights by name, checked. */
+#include "take.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static void compose(char out[FV_TAKE_NAME], const char *prefix, const char *stem, const char *part)
+{
+    int n = snprintf(out, FV_TAKE_NAME, "%s%s%s", prefix, stem, part);
+    assert(n > 0 && n < FV_TAKE_NAME);
+    (void)n;
+}
+
+fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what)
+{
+    return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" %s is missing; does %s belong to it?",
+                   t->source->name, name, what, t->config);
+}
+
+const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char *stem,
+                              const char *part)
+{
+    char name[FV_TAKE_NAME];
+    if (!stem)
+        return NULL;
+    compose(name, prefix, stem, part);
+    return fv_source_find(t->source, name);
+}
+
+uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i)
+{
+    uint64_t n = tensor && i < tensor->rank ? tensor->shape[i] : 0;
+    return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+static void print_shape(char out[FV_TAKE_NAME], const uint64_t *shape, uint32_t rank)
+{
+    size_t used = (size_t)snprintf(out, FV_TAKE_NAME, "(");
+    for (uint32_t i = 0; i < rank; i++)
+        used += (size_t)snprintf(out + used, FV_TAKE_NAME - used, i ? ", %llu" : "%llu",
+                                 (unsigned long long)shape[i]);
+    snprintf(out + used, FV_TAKE_NAME - used, ")");
+}
+
+static bool same_shape(const fv_tensor *t, uint32_t rank, const uint64_t *shape)
+{
+    uint32_t i = 0, k = 0;
+    for (;;) {
+        while (i < t->rank && t->shape[i] == 1)
+            i++;
+        while (k < rank && shape[k] == 1)
+            k++;
+        if (i == t->rank || k == rank)
+            return i == t->rank && k == rank;
+        if (t->shape[i++] != shape[k++])
+            return false;
+    }
+}
+
+fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
+                            const char *stem, const char *part, uint32_t rank,
+                            const uint64_t *shape)
+{
+    char name[FV_TAKE_NAME], found[FV_TAKE_NAME], expected[FV_TAKE_NAME];
+    compose(name, prefix, stem, part);
+    print_shape(expected, shape, rank);
+    const fv_tensor *tensor = fv_source_find(t->source, name);
+    if (!tensor)
+        return fv_take_missing(t, name, expected);
+    if (!same_shape(tensor, rank, shape)) {
+        print_shape(found, tensor->shape, tensor->rank);
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: tensor \"%s\" has shape %s, but %s is expected; does %s belong to it?",
+                       t->source->name, name, found, expected, t->config);
+    }
+    if (!fv_file_types[tensor->dtype].floating)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: tensor \"%s\" has type %s; convert it to F32, F16 or BF16",
+                       t->source->name, name, fv_file_types[tensor->dtype].name);
+    t->m->info.parameters += tensor->elements;
+    if (t->n_used < FV_TAKE_USED)
+        t->used[t->n_used++] = tensor;
+    *out = tensor;
+    return FOVEA_OK;
+}
+
+fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
+                          const char *part, fv_weight_part at)
+{
+    const uint64_t shape[2] = {at.rows, at.cols};
+    FV_TRY(fv_take_tensor(&at.tensor, t, prefix, stem, part, 2, shape));
+    fv_weight_add(w, at);
+    return FOVEA_OK;
+}
+
+fovea_status fv_take(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
+                     const char *part, uint32_t rows, uint32_t cols)
+{
+    *w = (fv_weight){.rows = rows, .cols = cols};
+    return fv_take_part(w, t, prefix, stem, part, (fv_weight_part){.rows = rows, .cols = cols});
+}
+
+fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                            const char *stem, uint32_t rows, uint32_t cols)
+{
+    FV_TRY(fv_take(w, t, prefix, stem, "weight", rows, cols));
+    return fv_take(b, t, prefix, stem, "bias", 1, rows);
+}
+
+fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                          const char *stem, uint32_t width)
+{
+    FV_TRY(fv_take(w, t, prefix, stem, "weight", 1, width));
+    return fv_take(b, t, prefix, stem, "bias", 1, width);
+}
+
+fovea_status fv_take_all_used(const fv_taker *t, const char *prefix)
+{
+    for (uint32_t i = 0; i < t->source->count; i++) {
+        const fv_tensor *tensor = t->source->by_name[i];
+        bool known = strncmp(tensor->name, prefix, strlen(prefix)) != 0 ||
+                     !fv_file_types[tensor->dtype].floating;
+        for (uint32_t k = 0; k < t->n_used; k++)
+            known = known || t->used[k] == tensor;
+        if (!known)
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "%s: tensor \"%.80s\" has no place in a %s; this variant is not supported",
+                t->source->name, tensor->name, t->m->info.type);
+    }
+    return FOVEA_OK;
+}

@@ -1,0 +1,51 @@
+/* take.h: how a family's reader takes weights out of a checkpoint: by name, with shape and type
+ * checked, and a message that names the file, the tensor and what was expected.
+ *
+ * A name is prefix + stem + part, such as "encoder.layer.0." "norm1." "weight".
+ */
+#ifndef FOVEA_SRC_TAKE_H
+#define FOVEA_SRC_TAKE_H
+
+#include "source.h"
+
+#define FV_TAKE_NAME 192 /* bytes of a name, at most */
+#define FV_TAKE_USED 32
+
+typedef struct fv_taker {
+    fovea_model *m; /* its parameters are counted */
+    const fv_source *source;
+    const char *config;                  /* file, for messages */
+    const fv_tensor *used[FV_TAKE_USED]; /* the first ones taken since n_used was 0 */
+    uint32_t n_used;
+} fv_taker;
+
+/* EFORMAT: the tensor is missing. `what` it is in words, or its shape. */
+fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what);
+
+/* The tensor of that name, or NULL; a NULL stem finds nothing. */
+const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char *stem,
+                              const char *part);
+/* Dimension i of a tensor; 0 when it has none, or when it is NULL. */
+uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i);
+
+/* The tensor of that name: a floating type, this shape (dimensions of 1 do not count). */
+fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
+                            const char *stem, const char *part, uint32_t rank,
+                            const uint64_t *shape);
+/* A whole tensor of at.rows x at.cols becomes a part of *w. */
+fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
+                          const char *part, fv_weight_part at);
+/* *w becomes a whole tensor of rows x cols. */
+fovea_status fv_take(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
+                     const char *part, uint32_t rows, uint32_t cols);
+/* stem + "weight" (rows, cols) and stem + "bias" (rows). */
+fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                            const char *stem, uint32_t rows, uint32_t cols);
+/* stem + "weight" (width) and stem + "bias" (width). */
+fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                          const char *stem, uint32_t width);
+
+/* ENOTSUP when a floating tensor whose name begins with `prefix` is not among those used. */
+fovea_status fv_take_all_used(const fv_taker *t, const char *prefix);
+
+#endif

@@ -1,0 +1,223 @@
+/* weights.c: weights put together from tensors, and their packed copies. */
+#include <assert.h>
+#include <string.h>
+
+#include "os.h"
+#include "safetensors.h"
+
+/* Floats that are read at a time where they do not go straight to their place. */
+#define PIECE 256
+
+/* Bytes of float rows that are packed at a time. */
+#define SLAB (1u << 20)
+
+fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols)
+{
+    fv_weight w = {.rows = rows, .cols = cols};
+    fv_weight_add(&w, (fv_weight_part){.tensor = tensor, .rows = rows, .cols = cols});
+    return w;
+}
+
+void fv_weight_add(fv_weight *w, fv_weight_part part)
+{
+    assert(w->parts < FV_WEIGHT_PARTS);
+    assert(part.row0 + part.rows <= w->rows && part.col0 + part.cols <= w->cols);
+    if (part.row_stride == 0)
+        part.row_stride = part.cols;
+    if (part.col_stride == 0)
+        part.col_stride = 1;
+    if (part.factor == 0)
+        part.factor = 1;
+    w->part[w->parts++] = part;
+}
+
+/* Columns [0, n) of a part's row, at most PIECE, from `first` on. */
+static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t n, float *out)
+{
+    if (p->col_stride == 1)
+        fv_tensor_read(p->tensor, first, n, out);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            fv_tensor_read(p->tensor, first + i * p->col_stride, 1, out + i);
+    for (uint32_t i = 0; i < n && p->factor != 1; i++)
+        out[i] *= p->factor;
+}
+
+static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
+{
+    uint64_t first = p->offset + row * p->row_stride;
+    if (p->col_stride == 1 && p->factor == 1 && !p->sum) {
+        fv_tensor_read(p->tensor, first, p->cols, out);
+        return;
+    }
+    for (uint32_t c = 0; c < p->cols; c += PIECE) {
+        float piece[PIECE];
+        uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+        read_piece(p, first + c * p->col_stride, n, piece);
+        for (uint32_t i = 0; i < n; i++)
+            out[c + i] = p->sum ? out[c + i] + piece[i] : piece[i];
+    }
+}
+
+void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
+{
+    assert(r0 <= w->rows && n <= w->rows - r0);
+    memset(out, 0, (size_t)n * w->cols * sizeof *out);
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        uint32_t begin = p->row0 > r0 ? p->row0 : r0;
+        uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
+        for (uint32_t r = begin; r < end; r++)
+            read_part_row(p, r - p->row0, out + (size_t)(r - r0) * w->cols + p->col0);
+    }
+}
+
+/* ---- packed copies ---- */
+
+static bool packs(const fv_kernel *kernel)
+{
+    return kernel && kernel->hooks->pack;
+}
+
+static const char *format_of(const fv_kernel *kernel)
+{
+    return packs(kernel) ? kernel->hooks->format : "f32";
+}
+
+uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
+                        const fv_knobs *knobs)
+{
+    if (packs(kernel))
+        return kernel->hooks->packed(problem, knobs);
+    return fv_size_mul(fv_size_mul(w->rows, w->cols), sizeof(float));
+}
+
+static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
+{
+    return a->tensor == b->tensor && a->offset == b->offset && a->row0 == b->row0 &&
+           a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
+           a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
+           a->factor == b->factor && a->sum == b->sum;
+}
+
+static bool same_weight(const fv_weight *a, const fv_weight *b)
+{
+    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts)
+        return false;
+    for (uint32_t i = 0; i < a->parts; i++)
+        if (!same_part(&a->part[i], &b->part[i]))
+            return false;
+    return true;
+}
+
+static void read_slab(const fv_weight *w, bool pairs, uint32_t n0, uint32_t n, float *out)
+{
+    fv_weight_read(w, n0, n, out);
+    if (pairs)
+        fv_weight_read(w, w->rows / 2 + n0, n, out + (size_t)n * w->cols);
+}
+
+static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem)
+{
+    const fv_weight *w = &p->weight;
+    if (!packs(kernel)) {
+        fv_weight_read(w, 0, w->rows, p->data);
+        return FOVEA_OK;
+    }
+    bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
+    uint32_t rows = pairs ? w->rows / 2 : w->rows;
+    uint64_t row_bytes = (uint64_t)w->cols * sizeof(float) * (pairs ? 2 : 1);
+    uint64_t fitting = SLAB / row_bytes / FV_COL_ALIGN * FV_COL_ALIGN;
+    uint32_t slab = fitting ? (uint32_t)fitting : FV_COL_ALIGN;
+    if (slab > rows)
+        slab = rows;
+    float *staging;
+    FV_TRY(fv_mem_array((void **)&staging, slab, row_bytes, FV_MEM_PLAN, "rows to be packed"));
+    for (uint32_t n0 = 0; n0 < rows; n0 += slab) {
+        uint32_t n = rows - n0 < slab ? rows - n0 : slab;
+        read_slab(w, pairs, n0, n, staging);
+        kernel->hooks->pack(p->data, staging, n0, n, problem, &p->knobs);
+    }
+    fv_mem_free(staging);
+    return FOVEA_OK;
+}
+
+static void release_sources(const fv_weight *w)
+{
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_tensor *t = w->part[i].tensor;
+        if (t->mapped)
+            fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);
+    }
+}
+
+static fovea_status make(fv_packed **out, const fv_weight *w, const fv_kernel *kernel,
+                         const fv_problem *problem, const fv_knobs *knobs, uint64_t size)
+{
+    fv_packed *p;
+    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_WEIGHTS, "packed weight"));
+    p->weight = *w;
+    p->format = format_of(kernel);
+    p->knobs = *knobs;
+    p->refs = 1;
+    p->size = size;
+    fovea_status status = fv_mem_alloc(&p->data, p->size, FV_MEM_WEIGHTS, "packed weight");
+    if (status == FOVEA_OK)
+        status = pack(p, kernel, problem);
+    if (status != FOVEA_OK) {
+        fv_mem_free(p->data);
+        fv_mem_free(p);
+        return status;
+    }
+    release_sources(w);
+    *out = p;
+    return FOVEA_OK;
+}
+
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
+                           const fv_kernel *kernel, const fv_problem *problem,
+                           const fv_knobs *knobs)
+{
+    static const fv_knobs no_knobs;
+    uint64_t size = fv_packed_size(w, kernel, problem, knobs);
+    fovea_status status = FOVEA_OK;
+    if (!packs(kernel))
+        knobs = &no_knobs; /* plain rows are the same for all kernels */
+    pthread_mutex_lock(&m->lock);
+    fv_packed *p = m->packed;
+    while (p && !(p->size == size && strcmp(p->format, format_of(kernel)) == 0 &&
+                  memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && same_weight(&p->weight, w)))
+        p = p->next;
+    if (p) {
+        p->refs++;
+    } else {
+        status = make(&p, w, kernel, problem, knobs, size);
+        if (status == FOVEA_OK) {
+            p->next = m->packed;
+            m->packed = p;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (status == FOVEA_OK)
+        *out = p;
+    return status;
+}
+
+void fv_packed_unref(fovea_model *m, fv_packed *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&m->lock);
+    bool last = --p->refs == 0;
+    if (last) {
+        fv_packed **link = &m->packed;
+        while (*link != p)
+            link = &(*link)->next;
+        *link = p->next;
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (last) {
+        fv_mem_free(p->data);
+        fv_mem_free(p);
+    }
+}

@@ -1,0 +1,87 @@
+/* check.h: what the kernel checker knows of an operation: its cases and their definition.
+ *
+ * check.c walks the kernel list. For every kernel it takes the cases of the kernel's op that the
+ * kernel fits and sees to the rest: values of several kinds, guard zones, splits, comparison, time.
+ * A new kernel of an existing op is found by itself. A new op in ops.inc needs one object
+ * `const check_op check_<name>` in one of the check_*.c files, or the program does not link.
+ */
+#ifndef FOVEA_TESTS_CHECK_H
+#define FOVEA_TESTS_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel.h"
+
+enum check_kind {
+    CHECK_ABSENT,
+    CHECK_ROW,     /* a call's pointer is at its row0 */
+    CHECK_BASE,    /* a call's pointer is at the base: whole tensors, vectors, states, tables */
+    CHECK_WEIGHT,  /* the same, packed by the kernel's own hooks */
+    CHECK_PARTIAL, /* one row per group; a call's pointer is at its group's */
+};
+
+typedef struct check_operand {
+    uint8_t kind; /* enum check_kind */
+    uint8_t type; /* FV_F32 or FV_U8 */
+    uint32_t rows, cols, ld;
+    float scale, huge; /* of the values: standard deviation when normal, and when huge */
+    void *data;        /* rows of ld values */
+} check_operand;
+
+/* The last operand that is not absent is the output (kernel.h), and is written only. */
+typedef struct check_case {
+    fv_args args;
+    check_operand operand[FV_OPERANDS];
+    int in_place; /* the input that lies in the output's memory, or -1 */
+    bool bench;   /* a size to be timed */
+} check_case;
+
+typedef struct check_random {
+    uint64_t state;
+} check_random;
+
+typedef struct check_op {
+    /* Fills case `index` of the op: the problem, scalars and operands, not their values. The case
+     * comes zeroed but for prob.op, threads, types (all float) and in_place. False past the last. */
+    bool (*make)(check_case *c, uint32_t index);
+    /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
+    void (*prepare)(check_case *c, check_random *r);
+    /* Row `row` of the output (of PARTIAL: group `row`) in double precision, one value and one
+     * allowed absolute error per column. */
+    void (*oracle)(const check_case *c, uint32_t row, double *want, double *allowed);
+    void (*release)(check_case *c); /* what `make` allocated for args.table. May be NULL. */
+} check_op;
+
+/* Operand i of a case: `gap` values lie between its rows. Scale 1, huge 1e15 unless changed later. */
+void check_matrix(check_case *c, int i, enum check_kind kind, uint32_t rows, uint32_t cols,
+                  uint32_t gap);
+/* One row, read from its base; args.ld is 0. */
+void check_vector(check_case *c, int i, uint32_t n);
+
+/* The value of an input. */
+double check_at(const check_case *c, int operand, uint32_t row, uint32_t col);
+/* The same place, to be changed by `prepare`. */
+float *check_value(check_case *c, int operand, uint32_t row, uint32_t col);
+
+/* Rows [*r0, *r1) of a REDUCE problem go to `group`. */
+void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group);
+
+/* Error that float32 may make in a sum of n terms whose absolute values sum to `sum`. */
+double check_allowed(double n, double sum);
+
+uint64_t check_next(check_random *r);
+uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */
+double check_normal(check_random *r);
+
+/* Checks `k` against every case of `op` that it fits, and returns how many failed. The seam by which
+ * check_self.c sees wrong kernels caught. */
+typedef struct check_result {
+    uint32_t passed, failed, crashed;
+    char first[640]; /* what the first failure was */
+} check_result;
+void check_kernel(check_result *out, const fv_kernel *k, const check_op *op, bool quiet);
+/* Feeds wrong kernels to check_kernel; counts those caught as passed, the others as failed. */
+void check_self(check_result *out);
+
+#endif

@@ -1,0 +1,115 @@
+/* check_gemm.c: GEMM with every epilogue, at sizes around every tile and block. */
+#include <float.h>
+#include <math.h>
+
+#include "check.h"
+#include "oracle.h"
+
+enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
+
+static const struct shape {
+    uint32_t rows, n, k, gap, epi;
+    bool in_place, bench;
+} shapes[] = {
+    {1, 1, 1, 0, 0, false, false},
+    {1, 7, 3, 0, BIAS, false, false},
+    {5, 8, 4, 1, BIAS | FV_EPI_RELU, false, false},
+    {6, 15, 5, 0, BIAS | FV_EPI_GELU, false, false},
+    {7, 16, 31, 3, BIAS | FV_EPI_GELU_TANH, false, false},
+    {13, 17, 64, 0, BIAS | FV_EPI_GELU_QUICK, false, false},
+    {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false},
+    {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false},
+    {28, 33, 12, 2, SCALE, false, false},
+    {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false},
+    {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false},
+    {3, 65, 100, 1, BIAS | RESIDUAL, true, false},
+    {42, 130, 67, 0, BIAS | FV_EPI_GELU | RESIDUAL, false, false},
+    {9, 1, 257, 0, BIAS, false, false},
+    {8, 5, 19, 0, BIAS | FV_EPI_SWIGLU, false, false},
+    {17, 64, 33, 0, FV_EPI_SWIGLU, false, false},
+    {30, 97, 70, 4, BIAS | FV_EPI_SWIGLU | SCALE | RESIDUAL, false, false},
+    {127, 200, 600, 0, BIAS, false, false},
+    {31, 67, 1531, 0, BIAS | FV_EPI_GELU, false, false},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true},
+    {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true},
+    {252, 768, 3072, 0, BIAS, false, true},
+    {252, 1024, 384, 0, BIAS | FV_EPI_SWIGLU, false, true},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static bool make(check_case *c, uint32_t index)
+{
+    if (index >= SHAPES)
+        return false;
+    const struct shape *s = &shapes[index];
+    const uint32_t sides = s->epi & FV_EPI_SWIGLU ? 2 : 1;
+    c->args.prob.dim[0] = s->rows;
+    c->args.prob.dim[FV_GEMM_N] = s->n;
+    c->args.prob.dim[FV_GEMM_K] = s->k;
+    c->args.prob.epi = s->epi;
+    check_matrix(c, FV_GEMM_A, CHECK_ROW, s->rows, s->k, s->gap);
+    check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, sides * s->n, s->k, 0);
+    if (s->epi & FV_EPI_BIAS)
+        check_vector(c, FV_GEMM_BIAS, sides * s->n);
+    if (s->epi & FV_EPI_SCALE)
+        check_vector(c, FV_GEMM_SCALE, s->n);
+    if (s->epi & FV_EPI_RESIDUAL)
+        check_matrix(c, FV_GEMM_RES, CHECK_ROW, s->rows, s->n, s->gap);
+    check_matrix(c, FV_GEMM_OUT, CHECK_ROW, s->rows, s->n, s->gap);
+    /* Weights as in a model: sums near 1, where the activations bend. */
+    c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)s->k);
+    if (sides == 2) /* its factors are multiplied: stay inside float32 */
+        c->operand[FV_GEMM_A].huge = c->operand[FV_GEMM_W].huge = 1e8f;
+    c->in_place = s->in_place ? FV_GEMM_RES : -1;
+    c->bench = s->bench;
+    return true;
+}
+
+/* Row n of the weight with its bias, and the error that float32 may make in it. */
+static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
+{
+    const uint32_t k = c->args.prob.dim[FV_GEMM_K];
+    double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
+    double size = fabs(sum);
+    for (uint32_t i = 0; i < k; i++) {
+        const double x = check_at(c, FV_GEMM_A, row, i) * check_at(c, FV_GEMM_W, n, i);
+        sum += x;
+        size += fabs(x);
+    }
+    *error = check_allowed(k, size);
+    return sum;
+}
+
+static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const double steepest = 1.13; /* of all the activations */
+    const uint32_t n = c->args.prob.dim[FV_GEMM_N], epi = c->args.prob.epi;
+    for (uint32_t i = 0; i < n; i++) {
+        double error, x = product(c, row, i, &error);
+        if (epi & FV_EPI_SWIGLU) {
+            double gate_error;
+            const double gate = product(c, row, n + i, &gate_error);
+            const double value = oracle_activation(FV_EPI_SILU, x);
+            error = fabs(gate) * (steepest * error + 4 * FLT_EPSILON * fabs(x)) +
+                    (fabs(value) + steepest * error) * gate_error;
+            x = value * gate;
+        } else if (epi & FV_EPI_ACT) {
+            error = steepest * error + 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
+            error += 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
+            x = oracle_activation(epi, x);
+        }
+        if (epi & FV_EPI_SCALE) {
+            x *= check_at(c, FV_GEMM_SCALE, 0, i);
+            error *= fabs(check_at(c, FV_GEMM_SCALE, 0, i));
+        }
+        double size = fabs(x);
+        if (epi & FV_EPI_RESIDUAL) {
+            x += check_at(c, FV_GEMM_RES, row, i);
+            size += fabs(check_at(c, FV_GEMM_RES, row, i));
+        }
+        want[i] = x;
+        allowed[i] = error + check_allowed(1, size);
+    }
+}
+
+const check_op check_gemm = {.make = make, .oracle = oracle};

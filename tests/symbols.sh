@@ -1,0 +1,35 @@
+#!/bin/sh
+# symbols.sh: the shared library exports fovea_* only; the static one defines nothing outside the
+# prefixes fovea_ and fv_, so that it can be linked into anything.
+#
+#   symbols.sh libfovea.so libfovea.a
+set -eu
+passed=0
+failed=0
+
+expect() { # what, pattern of the names that are allowed; names on stdin
+    others=$(grep -v "$2" || true)
+    if [ -n "$others" ]; then
+        failed=$((failed + 1))
+        echo "$1:" $others
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+exported=$(nm -D --defined-only "$1" | awk '{print $3}')
+printf '%s\n' "$exported" | expect "$1 exports" '^fovea_'
+nm -g --defined-only "$2" | awk 'NF == 3 {print $3}' | expect "$2 defines" '^\(fovea_\|fv_\)'
+
+# Everything that the header declares is there, and nothing else.
+declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z_]*\)(.*/\1/p' "$(dirname "$0")/../include/fovea/fovea.h" | sort)
+if [ -n "$declared" ] && [ "$declared" = "$(printf '%s\n' "$exported" | sort)" ]; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    echo "$1 exports other functions than fovea.h declares:"
+    printf '%s\n%s\n' "$declared" "$exported" | sort | uniq -u
+fi
+
+echo "$passed passed, $failed failed, 0 skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""test_golden.py: runs the golden vectors through the program and compares.
+
+    test_golden.py path/to/fovea [--long] [--match TEXT]
+
+Every case on every ISA level of this machine, streamed and stepwise: one thread against the
+official result, two and three threads against one, bit by bit. Cases of 65536 tokens run at the
+best level only, all of them with --long. The whole set is read from ../shared/golden where that
+exists, else the part in tests/data/golden. Standard library only.
+"""
+import array
+import glob
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LEVELS = ["scalar", "avx2", "avx512", "neon"]
+TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
+FAMILIES = ("vit-", "dinov2-", "clip-vision-", "siglip-")
+
+
+def golden_folder():
+    shared = os.path.join(os.path.dirname(ROOT), "shared", "golden")
+    return shared if os.path.isdir(shared) else os.path.join(ROOT, "tests", "data", "golden")
+
+
+def load(path):
+    """{name: (values, raw bytes)}, metadata of a safetensors file."""
+    with open(path, "rb") as f:
+        blob = f.read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    head = json.loads(blob[8:8 + n])
+    meta = head.pop("__metadata__", {})
+    out = {}
+    for name, t in head.items():
+        begin, end = t["data_offsets"]
+        raw = blob[8 + n + begin:8 + n + end]
+        values = array.array(TYPES[t["dtype"]])
+        values.frombytes(raw)
+        out[name] = (values, raw)
+    return out, meta
+
+
+def error(got, want):
+    """max|got - want| / max|want|; inf for another size or a value that is not finite."""
+    if len(got) != len(want):
+        return math.inf
+    top = max((abs(x) for x in want), default=0.0) or 1.0
+    worst = 0.0
+    for a, b in zip(got, want):
+        d = abs(a - b)
+        if not d <= worst:
+            if not math.isfinite(d):
+                return math.inf
+            worst = d
+    return worst / top
+
+
+class Case:
+    """One golden file or model: how to run it, and what must come out."""
+
+    def __init__(self, name, command, expected, floor, must_work):
+        self.name, self.command, self.floor, self.must_work = name, command, floor, must_work
+        want, self.meta = load(expected)
+        self.want = {n: t[0] for n, t in want.items() if self.wanted(n)}
+        self.long = "inputs_file" in self.meta
+
+    def wanted(self, name):
+        if self.name.startswith("models/"):
+            return name != "input"
+        return name in ("out", "out_rows", "state_out", "z_out")
+
+    def compare(self, got):
+        if not self.want:
+            return "nothing to compare"
+        allowed = json.loads(self.meta.get("fp32_rel_err", "{}"))
+        for name, want in self.want.items():
+            if name not in got:
+                return name + " is missing in the output"
+            e = error(got[name][0], want)
+            tolerance = max(self.floor, 10 * float(allowed.get(name, 0.0)))
+            if not e <= tolerance:
+                return "%s: error %.2e, allowed %.2e" % (name, e, tolerance)
+        return None
+
+
+def op_must_work(meta):
+    if meta["mechanism"] == "softmax":
+        return True
+    return (meta["mechanism"] == "linear" and meta["feature_map"] in ("elu+1", "elu1")
+            and meta["causal"] == "0")
+
+
+def cases(exe, match):
+    folder = golden_folder()
+    out = []
+    for path in sorted(glob.glob(folder + "/ops/*.safetensors")):
+        name = "ops/" + os.path.basename(path)[:-len(".safetensors")]
+        if match not in name:
+            continue
+        _, meta = load(path)
+        if "mechanism" in meta:
+            out.append(Case(name, [exe, "op", path], path, 1e-5, op_must_work(meta)))
+    for path in sorted(glob.glob(folder + "/models/*")):
+        name = "models/" + os.path.basename(path)
+        if match in name:
+            io = path + "/io.safetensors"
+            out.append(Case(name, [exe, "run", path, io, "--hidden"], io, 2e-5,
+                            os.path.basename(path).startswith(FAMILIES)))
+    return out
+
+
+def run(command, options, folder):
+    """Exit status, message, tensors."""
+    result = os.path.join(folder, "out.safetensors")
+    if os.path.exists(result):
+        os.remove(result)
+    p = subprocess.run(command + ["-o", result] + options, capture_output=True, text=True,
+                       errors="replace")
+    if p.returncode:
+        return p.returncode, (p.stderr or p.stdout).strip()[-200:], None
+    if not os.path.exists(result):
+        return -1, "no output written", None
+    return 0, "", load(result)[0]
+
+
+def levels(exe, first, folder):
+    """ISA levels that work here; the others must be refused with a message, not crash."""
+    found = []
+    for level in LEVELS:
+        code, _, _ = run(first.command, ["--isa", level, "--device", "cpu"], folder)
+        if code == 0:
+            found.append(level)
+        elif code < 0 or level == "scalar":
+            raise SystemExit("--isa %s: exit %d" % (level, code))
+    return found
+
+
+def check(case, level, schedule, threads, folder):
+    options = ["--device", "cpu", "--isa", level, "--schedule", schedule, "--threads"]
+    first = None
+    for n in threads:
+        code, message, got = run(case.command, options + [str(n)], folder)
+        if code:
+            return code, "exit %d: %s" % (code, message)
+        if first is None:
+            first = got
+            bad = case.compare(got)
+            if bad:
+                return 1, bad
+        elif {k: t[1] for k, t in got.items()} != {k: t[1] for k, t in first.items()}:
+            return 1, "%d threads and %d give different bits" % (n, threads[0])
+    return 0, ""
+
+
+def main(argv):
+    long = "--long" in argv
+    match = argv[argv.index("--match") + 1] if "--match" in argv else ""
+    exe = os.path.abspath(argv[0])
+    passed = failed = skipped = 0
+    todo = cases(exe, match)
+    if not todo:
+        print("no golden vectors in " + golden_folder())
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        working = [c for c in todo if c.must_work and not c.long] or todo
+        found = levels(exe, working[0], folder)
+        for case in todo:
+            if long and not case.long:
+                continue
+            if case.long and not long:
+                grid = [(found[-1], "auto", (2,))]
+            elif case.long:
+                grid = [(level, "auto", (2,)) for level in found]
+            else:
+                grid = [(level, schedule, (1, 2, 3)) for level in found
+                        for schedule in ("streamed", "stepwise")]
+            for level, schedule, threads in grid:
+                code, bad = check(case, level, schedule, threads, folder)
+                if code == 2 and not case.must_work:
+                    skipped += 1
+                    break
+                if code:
+                    failed += 1
+                    print("FAIL %s, %s %s: %s" % (case.name, level, schedule, bad), flush=True)
+                else:
+                    passed += 1
+    print("levels: " + " ".join(found))
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,17 @@
+/* test_headers.c: the public header by itself, as pedantic C11. */
+#include <fovea/fovea.h>
+
+#include <stdio.h>
+#include <string.h>
+
+int main(void)
+{
+    fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_options device = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_op_options op = FOVEA_OP_OPTIONS_INIT;
+    const int good = !strcmp(fovea_version(), FOVEA_VERSION) && plan.version == 1 &&
+                     device.version == 1 && op.version == 1 && op.eps > 0 &&
+                     fovea_status_text(FOVEA_ENOMEM)[0];
+    printf("%d passed, %d failed, 0 skipped\n", good, !good);
+    return !good;
+}

@@ -1,0 +1,570 @@
+/* test_plan.c: what a plan promises before it runs, what it refuses, and that neither threads, nor
+ * schedule, nor the form of the frame change a result. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "mem.h"
+
+static const struct {
+    const char *attention;
+    fovea_schedule schedule;
+} kinds[] = {
+    {"linear:elu1", FOVEA_SCHEDULE_STREAMED},
+    {"linear:elu1", FOVEA_SCHEDULE_STEPWISE},
+    {"softmax", FOVEA_SCHEDULE_STREAMED},
+    {"softmax", FOVEA_SCHEDULE_STEPWISE},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static fovea_device *device;
+static fovea_model *model;
+
+static int open_both(void **state)
+{
+    (void)state;
+    device = fixture_device(2);
+    model = fixture_load();
+    return 0;
+}
+
+static int close_both(void **state)
+{
+    (void)state;
+    fovea_model_free(model);
+    fovea_device_close(device);
+    return 0;
+}
+
+/* The call gives `status` and a message that holds `word`. */
+static void refused(fovea_status got, fovea_status status, const char *word)
+{
+    if (got != status || !strstr(fovea_error(), word))
+        fail_msg("wanted %s about '%s', got %s: %s", fovea_status_text(status), word,
+                 fovea_status_text(got), fovea_error());
+}
+
+static fovea_status create(const fovea_plan_options *options)
+{
+    fovea_plan *plan = NULL;
+    const fovea_status status = fovea_plan_create(&plan, model, device, options);
+    assert_true(plan != NULL || status != FOVEA_OK);
+    assert_true(plan == NULL || status == FOVEA_OK); /* untouched on failure */
+    fovea_plan_free(plan);
+    return status;
+}
+
+static uint64_t activations(const fovea_plan_info *i)
+{
+    return i->residual + i->states + i->chunks + i->scratch + i->staging;
+}
+
+/* ---- promises ---- */
+
+static void same_info(const fovea_plan *a, const fovea_plan *b)
+{
+    fovea_plan_info x, y;
+    fovea_step_info s, t;
+    fovea_plan_query(a, &x);
+    fovea_plan_query(b, &y);
+    assert_int_equal(x.width, y.width);
+    assert_int_equal(x.height, y.height);
+    assert_int_equal(x.ignored_right, y.ignored_right);
+    assert_int_equal(x.ignored_bottom, y.ignored_bottom);
+    assert_int_equal(x.grid_width, y.grid_width);
+    assert_int_equal(x.grid_height, y.grid_height);
+    assert_int_equal(x.tokens, y.tokens);
+    assert_int_equal(x.sweeps, y.sweeps);
+    assert_int_equal(x.steps, y.steps);
+    assert_int_equal(x.dispatches, y.dispatches);
+    assert_int_equal(x.threads, y.threads);
+    assert_int_equal(x.weights, y.weights);
+    assert_int_equal(x.residual, y.residual);
+    assert_int_equal(x.states, y.states);
+    assert_int_equal(x.chunks, y.chunks);
+    assert_int_equal(x.scratch, y.scratch);
+    assert_int_equal(x.staging, y.staging);
+    assert_int_equal(x.largest, y.largest);
+    assert_true(x.flops == y.flops && x.seconds == y.seconds);
+    size_t i = 0;
+    for (; fovea_plan_step(a, i, &s); i++) {
+        assert_true(fovea_plan_step(b, i, &t));
+        assert_string_equal(s.label, t.label);
+        assert_string_equal(s.problem, t.problem);
+        assert_string_equal(s.kernel, t.kernel);
+        assert_int_equal(s.chunk, t.chunk);
+        assert_int_equal(s.sweep, t.sweep);
+    }
+    assert_int_equal(i, x.steps);
+    assert_false(fovea_plan_step(b, i, &t));
+}
+
+static void dry_plan_tells_the_same(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        fovea_plan_options options = fixture_options(kinds[k].attention, kinds[k].schedule);
+        fovea_plan *dry;
+        options.dry = 1;
+        const uint64_t weights = fv_mem_tagged(FV_MEM_WEIGHTS), arena = fv_mem_tagged(FV_MEM_ARENA);
+        assert_int_equal(fovea_plan_create(&dry, model, device, &options), FOVEA_OK);
+        assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS), weights);
+        assert_int_equal(fv_mem_tagged(FV_MEM_ARENA), arena);
+        fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
+        same_info(plan, dry);
+        const fovea_frame frame = {.pixels = {fixture_pixels}};
+        static float out[100000];
+        const fovea_output output = {out, sizeof out};
+        refused(fovea_run(dry, &frame, &output, 1), FOVEA_EINVAL, "dry");
+        fovea_plan_free(dry);
+        fovea_plan_free(plan);
+    }
+}
+
+static void memory_is_as_promised(void **state)
+{
+    (void)state;
+    for (int k = 0; k < KINDS; k++) {
+        fovea_memory before, after;
+        fovea_plan_info info;
+        const uint64_t weights = fv_mem_tagged(FV_MEM_WEIGHTS), arena = fv_mem_tagged(FV_MEM_ARENA);
+        fovea_memory_query(&before);
+        fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
+        fovea_memory_query(&after);
+        fovea_plan_query(plan, &info);
+        assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) - weights, info.weights);
+        const uint64_t made = fv_mem_tagged(FV_MEM_ARENA) - arena;
+        assert_true(made >= info.residual + info.states + info.chunks + info.scratch);
+        assert_true(made <= activations(&info));
+        /* The plan's own structures are an estimate; they must not be forgotten. */
+        const uint64_t all = after.current - before.current, told = info.weights + activations(&info);
+        if (all > told + told / 20)
+            fail_msg("%llu bytes held, %llu told", (unsigned long long)all,
+                     (unsigned long long)told);
+        fovea_plan_free(plan);
+        fovea_memory_query(&after);
+        assert_int_equal(after.current, before.current);
+    }
+}
+
+static void weights_are_packed_once(void **state)
+{
+    (void)state;
+    const uint64_t none = fv_mem_tagged(FV_MEM_WEIGHTS);
+    fovea_plan *a = fixture_plan(model, device, "linear:elu1", FOVEA_SCHEDULE_AUTO);
+    const uint64_t one = fv_mem_tagged(FV_MEM_WEIGHTS);
+    fovea_plan *b = fixture_plan(model, device, "softmax", FOVEA_SCHEDULE_STREAMED);
+    assert_true(one > none);
+    assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS), one);
+    fovea_plan_free(a);
+    size_t n;
+    free(fixture_run(b, &n)); /* still has them */
+    fovea_plan_free(b);
+    assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS), none);
+}
+
+static void huge_pictures_do_not_overflow(void **state)
+{
+    (void)state;
+    fovea_model_info m;
+    fovea_model_describe(model, &m);
+    for (int k = 0; k < KINDS; k++)
+        for (uint32_t side = 16384; side <= 65536; side *= 2) {
+            fovea_plan_options options = fixture_options(kinds[k].attention, kinds[k].schedule);
+            fovea_plan_info info;
+            fovea_plan *plan;
+            options.frame.width = options.frame.height = side;
+            options.dry = 1;
+            const fovea_status status = fovea_plan_create(&plan, model, device, &options);
+            if (side > 16384 && status != FOVEA_OK) { /* may refuse, must say so */
+                assert_true(strlen(fovea_error()) > 10);
+                continue;
+            }
+            assert_int_equal(status, FOVEA_OK);
+            fovea_plan_query(plan, &info);
+            const uint64_t grid = side / m.patch, tokens = m.prefix + grid * grid;
+            const uint64_t stream = tokens * m.width * sizeof(float);
+            assert_int_equal(info.tokens, tokens);
+            assert_int_equal(info.ignored_right, side % m.patch);
+            assert_true(info.residual >= stream && info.residual < 64 * stream);
+            assert_true(info.largest >= stream);
+            assert_true(info.flops > 1e9 && isfinite(info.flops) && info.seconds > 0);
+            /* What makes high resolution fit: beside the stream, little grows with the picture. */
+            if (kinds[k].schedule == FOVEA_SCHEDULE_STREAMED && k == 0)
+                assert_true(activations(&info) < 2 * stream);
+            fovea_plan_free(plan);
+        }
+    fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
+    options.frame.width = options.frame.height = UINT32_MAX;
+    refused(create(&options), FOVEA_EINVAL, "65536");
+}
+
+static void limit_is_kept(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 3; k += 2) {
+        fovea_plan_options options = fixture_options(kinds[k].attention, kinds[k].schedule);
+        fovea_plan_info most, less;
+        fovea_plan *plan;
+        options.frame.width = options.frame.height = 700;
+        assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+        fovea_plan_query(plan, &most);
+        fovea_plan_free(plan);
+        options.memory_limit = activations(&most) - most.chunks / 2;
+        assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+        fovea_plan_query(plan, &less);
+        fovea_plan_free(plan);
+        assert_true(activations(&less) <= options.memory_limit);
+        options.memory_limit = most.residual;
+        refused(create(&options), FOVEA_ENOMEM, "limit");
+    }
+}
+
+/* ---- refusals ---- */
+
+static void sizes_under_a_patch(void **state)
+{
+    (void)state;
+    fovea_model_info m;
+    fovea_model_describe(model, &m);
+    fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
+    options.frame.width = m.patch - 1;
+    refused(create(&options), FOVEA_EINVAL, "patch");
+    options.frame.width = 1000;
+    options.frame.height = 1;
+    refused(create(&options), FOVEA_EINVAL, "patch");
+    options.frame.height = 0;
+    assert_int_equal(create(&options), FOVEA_EINVAL);
+    options.frame.width = options.frame.height = m.patch;
+    for (int k = 0; k < KINDS; k++) {
+        options.attention = kinds[k].attention;
+        options.schedule = kinds[k].schedule;
+        fovea_plan *plan;
+        size_t n;
+        assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+        float *out = fixture_run(plan, &n);
+        assert_int_equal(n, (m.prefix + 1) * m.width);
+        for (size_t i = 0; i < n; i++)
+            assert_true(isfinite(out[i]));
+        free(out);
+        fovea_plan_free(plan);
+    }
+}
+
+static void unknown_names(void **state)
+{
+    (void)state;
+    const char *outputs[] = {"last_hidden_state", "logitz"};
+    fovea_plan_options options = fixture_options("quadratic", FOVEA_SCHEDULE_AUTO);
+    refused(create(&options), FOVEA_EINVAL, "quadratic");
+    options.attention = "linear:cubic";
+    refused(create(&options), FOVEA_EINVAL, "cubic");
+    options.attention = NULL;
+    options.outputs = outputs;
+    options.n_outputs = 2;
+    refused(create(&options), FOVEA_EINVAL, "logitz");
+    outputs[1] = outputs[0];
+    refused(create(&options), FOVEA_EINVAL, "twice");
+    options.n_outputs = 1;
+    options.version = 77;
+    refused(create(&options), FOVEA_EINVAL, "version");
+    options.version = 1;
+    options.schedule = (fovea_schedule)9;
+    refused(create(&options), FOVEA_EINVAL, "schedule");
+}
+
+static void wrong_frames(void **state)
+{
+    (void)state;
+    fovea_plan *plan = fixture_plan(model, device, NULL, FOVEA_SCHEDULE_AUTO);
+    size_t n;
+    float *out = fixture_run(plan, &n);
+    fovea_frame frame = {.pixels = {NULL}};
+    fovea_output output = {out, n * sizeof *out};
+    assert_int_equal(fovea_run(plan, &frame, &output, 1), FOVEA_EINVAL);
+    frame.pixels[0] = fixture_pixels;
+    frame.stride[0] = FIXTURE_WIDTH * 3 - 1;
+    assert_int_equal(fovea_run(plan, &frame, &output, 1), FOVEA_EINVAL);
+    frame.stride[0] = 0;
+    output.size--;
+    assert_int_equal(fovea_run(plan, &frame, &output, 1), FOVEA_EINVAL);
+    output.size++;
+    assert_int_equal(fovea_run(plan, &frame, &output, 2), FOVEA_EINVAL);
+    fovea_ticket first, second;
+    assert_int_equal(fovea_submit(plan, &frame, &output, 1, &first), FOVEA_OK);
+    assert_int_equal(fovea_submit(plan, &frame, &output, 1, &second), FOVEA_EINVAL);
+    assert_int_equal(fovea_wait(plan, first, -1.0), FOVEA_OK);
+    free(out);
+    fovea_plan_free(plan);
+}
+
+/* ---- results ---- */
+
+static void in_order(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx)
+{
+    (void)ctx;
+    for (size_t i = 0; i < n; i++)
+        fn(arg, i);
+}
+
+static void backwards(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx)
+{
+    ++*(int *)ctx;
+    for (size_t i = n; i-- > 0;)
+        fn(arg, i);
+}
+
+static void threads_do_not_matter(void **state)
+{
+    (void)state;
+    int calls = 0;
+    const struct {
+        uint32_t threads;
+        fovea_parallel_for *loop;
+    } how[] = {{1, NULL}, {2, NULL}, {3, NULL}, {7, NULL}, {2, in_order}, {3, backwards}};
+    for (int k = 0; k < KINDS; k++) {
+        float *first = NULL;
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+            fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+            fovea_device *d;
+            size_t n;
+            options.threads = how[i].threads;
+            options.parallel_for = how[i].loop;
+            options.parallel_ctx = &calls;
+            assert_int_equal(fovea_device_open(&d, "cpu", &options), FOVEA_OK);
+            assert_int_equal(fovea_device_threads(d), how[i].threads);
+            fovea_plan *plan = fixture_plan(model, d, kinds[k].attention, kinds[k].schedule);
+            for (int run = 0; run < 3; run++) {
+                float *out = fixture_run(plan, &n);
+                if (!first)
+                    first = out;
+                assert_memory_equal(out, first, n * sizeof *out);
+                if (out != first)
+                    free(out);
+            }
+            fovea_plan_free(plan);
+            fovea_device_close(d);
+        }
+        free(first);
+    }
+    assert_true(calls > 0);
+}
+
+static void close_to(const float *a, const float *b, size_t n, double relative)
+{
+    double top = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        top = fmax(top, fabs((double)a[i]));
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+        assert_true(isfinite(a[i]) && isfinite(b[i]));
+    }
+    if (!(worst <= relative * top))
+        fail_msg("differ by %g, largest value %g", worst, top);
+}
+
+static void schedules_agree(void **state)
+{
+    (void)state;
+    static const uint32_t chunks[] = {0, 1, 7, 13, 64, 1000};
+    for (int k = 0; k < KINDS; k += 2) {
+        size_t n;
+        fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, FOVEA_SCHEDULE_STEPWISE);
+        float *want = fixture_run(plan, &n);
+        fovea_plan_free(plan);
+        for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
+            fovea_plan_options options =
+                fixture_options(kinds[k].attention, FOVEA_SCHEDULE_STREAMED);
+            options.chunk = chunks[i];
+            assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+            float *got = fixture_run(plan, &n);
+            close_to(got, want, n, 1e-5);
+            free(got);
+            fovea_plan_free(plan);
+        }
+        free(want);
+    }
+}
+
+static float *run_frame(fovea_format format, const fovea_frame *frame, size_t *n)
+{
+    fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    fovea_output_info info;
+    fovea_plan *plan;
+    options.frame.format = format;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_true(fovea_plan_output(plan, 0, &info));
+    *n = (size_t)info.rows * info.columns;
+    fovea_output out = {malloc(*n * sizeof(float)), *n * sizeof(float)};
+    assert_int_equal(fovea_run(plan, frame, &out, 1), FOVEA_OK);
+    fovea_plan_free(plan);
+    return out.data;
+}
+
+/* The same picture padded, in another channel order, in grey and as planes. */
+static void formats_agree(void **state)
+{
+    (void)state;
+    enum { W = FIXTURE_WIDTH, H = FIXTURE_HEIGHT, PAD = W * 3 + 11 };
+    static uint8_t padded[H * PAD], bgr[H * W * 3], grey[H * W], grey_rgb[H * W * 3];
+    static float planes[3][H * W];
+    fovea_model_info info;
+    size_t n;
+    fovea_model_describe(model, &info);
+    memset(padded, 0xee, sizeof padded);
+    for (size_t i = 0; i < (size_t)H * W; i++) {
+        grey[i] = fixture_pixels[3 * i];
+        for (size_t c = 0; c < 3; c++) {
+            const uint8_t v = fixture_pixels[3 * i + c];
+            padded[i / W * PAD + i % W * 3 + c] = v;
+            bgr[3 * i + 2 - c] = v;
+            grey_rgb[3 * i + c] = grey[i];
+            planes[c][i] = ((float)v * info.preprocess.rescale - info.preprocess.mean[c]) /
+                           info.preprocess.std[c];
+        }
+    }
+    const fovea_frame rgb = {.pixels = {fixture_pixels}};
+    const fovea_frame wide = {.pixels = {padded}, .stride = {PAD}};
+    const fovea_frame swapped = {.pixels = {bgr}}, one = {.pixels = {grey}};
+    const fovea_frame three = {.pixels = {grey_rgb}};
+    const fovea_frame apart = {.pixels = {planes[0], planes[1], planes[2]}};
+    float *want = run_frame(FOVEA_RGB8, &rgb, &n), *want_grey = run_frame(FOVEA_RGB8, &three, &n);
+    float *got = run_frame(FOVEA_RGB8, &wide, &n);
+    assert_memory_equal(got, want, n * sizeof *got);
+    free(got);
+    got = run_frame(FOVEA_BGR8, &swapped, &n);
+    assert_memory_equal(got, want, n * sizeof *got);
+    free(got);
+    got = run_frame(FOVEA_GRAY8, &one, &n);
+    assert_memory_equal(got, want_grey, n * sizeof *got);
+    free(got);
+    got = run_frame(FOVEA_PLANES_F32, &apart, &n);
+    close_to(got, want, n, 1e-5);
+    free(got);
+    free(want);
+    free(want_grey);
+}
+
+typedef struct runner {
+    fovea_plan *plan;
+    const float *want;
+    int wrong;
+} runner;
+
+static void *run_many(void *arg)
+{
+    runner *r = arg;
+    fovea_output_info info;
+    fovea_plan_output(r->plan, 0, &info);
+    const size_t size = (size_t)info.rows * info.columns * sizeof(float);
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output out = {malloc(size), size};
+    for (int i = 0; i < 30; i++)
+        r->wrong += !out.data || fovea_run(r->plan, &frame, &out, 1) != FOVEA_OK ||
+                    memcmp(out.data, r->want, size) != 0;
+    free(out.data);
+    return NULL;
+}
+
+static void plans_run_concurrently(void **state)
+{
+    (void)state;
+    runner r[KINDS];
+    pthread_t thread[KINDS];
+    size_t n;
+    for (int k = 0; k < KINDS; k++) {
+        r[k].plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
+        r[k].want = fixture_run(r[k].plan, &n);
+        r[k].wrong = 0;
+    }
+    for (int k = 0; k < KINDS; k++)
+        assert_int_equal(pthread_create(&thread[k], NULL, run_many, &r[k]), 0);
+    for (int k = 0; k < KINDS; k++)
+        pthread_join(thread[k], NULL);
+    for (int k = 0; k < KINDS; k++) {
+        assert_int_equal(r[k].wrong, 0);
+        free((void *)(uintptr_t)r[k].want);
+        fovea_plan_free(r[k].plan);
+    }
+}
+
+static void *plan_and_run(void *arg)
+{
+    runner *r = arg;
+    for (int i = 0; i < 5; i++) {
+        const fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
+        r->wrong += fovea_plan_create(&r->plan, model, device, &options) != FOVEA_OK;
+        run_many(r);
+        fovea_plan_free(r->plan);
+    }
+    return NULL;
+}
+
+/* Plans of one model come and go in several threads: packed weights are counted under a lock. */
+static void plans_come_and_go(void **state)
+{
+    (void)state;
+    runner r[3];
+    pthread_t thread[3];
+    size_t n;
+    fovea_memory before, after;
+    fovea_memory_query(&before);
+    fovea_plan *plan = fixture_plan(model, device, NULL, FOVEA_SCHEDULE_AUTO);
+    float *want = fixture_run(plan, &n);
+    fovea_plan_free(plan);
+    for (int i = 0; i < 3; i++) {
+        r[i] = (runner){NULL, want, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, plan_and_run, &r[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(r[i].wrong, 0);
+    }
+    free(want);
+    fovea_memory_query(&after);
+    assert_int_equal(after.current, before.current);
+}
+
+static void plan_outlives_the_model(void **state)
+{
+    (void)state;
+    fovea_model *own = fixture_load();
+    fovea_plan *plan = fixture_plan(own, device, NULL, FOVEA_SCHEDULE_AUTO);
+    size_t n;
+    float *before = fixture_run(plan, &n);
+    fovea_model_free(own);
+    float *after = fixture_run(plan, &n);
+    assert_memory_equal(before, after, n * sizeof *after);
+    free(before);
+    free(after);
+    fovea_plan_free(plan);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dry_plan_tells_the_same),
+        cmocka_unit_test(memory_is_as_promised),
+        cmocka_unit_test(weights_are_packed_once),
+        cmocka_unit_test(huge_pictures_do_not_overflow),
+        cmocka_unit_test(limit_is_kept),
+        cmocka_unit_test(sizes_under_a_patch),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(wrong_frames),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(schedules_agree),
+        cmocka_unit_test(formats_agree),
+        cmocka_unit_test(plans_run_concurrently),
+        cmocka_unit_test(plans_come_and_go),
+        cmocka_unit_test(plan_outlives_the_model),
+    };
+    fixture_draw();
+    return cmocka_run_group_tests(tests, open_both, close_both);
+}

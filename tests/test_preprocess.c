@@ -1,0 +1,367 @@
+/* test_preprocess.c: picture tables against Pillow bit by bit, position tables against closed
+ * formulas, patches against their definition, and sizes that must not overflow. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu_kernels.h"
+#include "mem.h"
+#include "preprocess.h"
+
+/* ---- pictures ---- */
+
+struct picture {
+    uint32_t width, height;
+    uint8_t *rgb;
+};
+
+static struct picture read_ppm(const char *name)
+{
+    char path[512];
+    struct picture p;
+    snprintf(path, sizeof path, "%s/picture_%s.ppm", TEST_DATA, name);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "P6 %u %u 255", &p.width, &p.height), 2);
+    fgetc(f);
+    size_t size = (size_t)p.width * p.height * 3;
+    p.rgb = malloc(size);
+    assert_non_null(p.rgb);
+    assert_int_equal(fread(p.rgb, 1, size, f), size);
+    fclose(f);
+    return p;
+}
+
+/* Runs one pass in calls of at most `step` rows: a split must not be seen. */
+static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, const fv_resize_table *table,
+                 uint32_t rows, uint32_t width, size_t in_ld, uint32_t row0, uint32_t step)
+{
+    fv_args a = {0};
+    a.prob.dim[0] = rows;
+    a.prob.dim[1] = width;
+    a.prob.dim[2] = 3;
+    a.ld[FV_RESIZE_IN] = (uint32_t)in_ld;
+    a.ld[FV_RESIZE_OUT] = width * 3;
+    a.u[0] = row0;
+    a.table = table;
+    for (uint32_t r = 0; r < rows; r += step) {
+        fv_call c = {0};
+        c.row0 = r;
+        c.rows = rows - r < step ? rows - r : step;
+        c.p[FV_RESIZE_IN] = (void *)(uintptr_t)in;
+        c.p[FV_RESIZE_OUT] = out + (size_t)r * width * 3;
+        kernel(&a, &c);
+    }
+}
+
+static struct picture resize(const struct picture *in, const fovea_preprocess *p, uint32_t step)
+{
+    fv_picture plan;
+    assert_int_equal(fv_picture_plan(&plan, p, in->width, in->height), FOVEA_OK);
+    struct picture out = {plan.width, plan.height, calloc(plan.height, (size_t)plan.width * 3)};
+    assert_non_null(out.rgb);
+    if (plan.resample) {
+        uint8_t *between = calloc(plan.in_rows + 1u, (size_t)plan.width * 3);
+        assert_non_null(between);
+        pass(fv_k_resize_x_u8_ref, between, in->rgb, &plan.x, plan.in_rows, plan.width,
+             (size_t)in->width * 3, plan.in_row0, step);
+        pass(fv_k_resize_y_u8_ref, out.rgb, between, &plan.y, plan.height, plan.width,
+             (size_t)plan.width * 3, 0, step);
+        free(between);
+    } else {
+        memcpy(out.rgb, in->rgb, (size_t)in->width * in->height * 3);
+    }
+    fv_picture_free(&plan);
+    return out;
+}
+
+static fovea_preprocess rule(fovea_resize resize_rule, fovea_filter filter)
+{
+    fovea_preprocess p = {0};
+    p.version = 1;
+    p.resize = resize_rule;
+    p.filter = filter;
+    p.rescale = 1.f / 255;
+    for (int c = 0; c < 3; c++)
+        p.std[c] = 1.f;
+    return p;
+}
+
+static const struct {
+    const char *name, *source;
+    fovea_resize resize;
+    uint32_t width, height; /* EXACT's size; SHORT's edge in width */
+    fovea_filter filter;
+    uint32_t crop_width, crop_height;
+} picture_case[] = {
+    {"wide_short32_crop24", "wide", FOVEA_RESIZE_SHORT, 32, 0, FOVEA_FILTER_BICUBIC, 24, 24},
+    {"wide_short24", "wide", FOVEA_RESIZE_SHORT, 24, 0, FOVEA_FILTER_BILINEAR, 0, 0},
+    {"tall_short20_crop28", "tall", FOVEA_RESIZE_SHORT, 20, 0, FOVEA_FILTER_BICUBIC, 28, 24},
+    {"tall_short31", "tall", FOVEA_RESIZE_SHORT, 31, 0, FOVEA_FILTER_LANCZOS, 0, 0},
+    {"wide_exact40", "wide", FOVEA_RESIZE_EXACT, 40, 40, FOVEA_FILTER_BILINEAR, 0, 0},
+    {"wide_exact33x17", "wide", FOVEA_RESIZE_EXACT, 33, 17, FOVEA_FILTER_LANCZOS, 0, 0},
+    {"wide_exact20x50", "wide", FOVEA_RESIZE_EXACT, 20, 50, FOVEA_FILTER_BOX, 0, 0},
+    {"tall_exact61x30", "tall", FOVEA_RESIZE_EXACT, 61, 30, FOVEA_FILTER_HAMMING, 0, 0},
+    {"wide_exact50x20", "wide", FOVEA_RESIZE_EXACT, 50, 20, FOVEA_FILTER_NEAREST, 0, 0},
+    {"wide_exact31x61", "wide", FOVEA_RESIZE_EXACT, 31, 61, FOVEA_FILTER_BICUBIC, 0, 0},
+    {"wide_exact97x13", "wide", FOVEA_RESIZE_EXACT, 97, 13, FOVEA_FILTER_BICUBIC, 0, 0},
+    {"tiny_exact37x29", "tiny", FOVEA_RESIZE_EXACT, 37, 29, FOVEA_FILTER_BICUBIC, 0, 0},
+    {"tiny_exact23x40", "tiny", FOVEA_RESIZE_EXACT, 23, 40, FOVEA_FILTER_LANCZOS, 0, 0},
+    {"tiny_exact31x17", "tiny", FOVEA_RESIZE_EXACT, 31, 17, FOVEA_FILTER_NEAREST, 0, 0},
+    {"wide_exact30x20_crop41", "wide", FOVEA_RESIZE_EXACT, 30, 20, FOVEA_FILTER_BILINEAR, 41, 41},
+    {"tall_crop33x21", "tall", FOVEA_RESIZE_NONE, 0, 0, FOVEA_FILTER_BICUBIC, 33, 21},
+};
+
+static void pillow(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof picture_case / sizeof *picture_case; i++) {
+        fovea_preprocess p = rule(picture_case[i].resize, picture_case[i].filter);
+        p.short_edge = picture_case[i].width;
+        p.resize_width = picture_case[i].width;
+        p.resize_height = picture_case[i].height;
+        p.crop_width = picture_case[i].crop_width;
+        p.crop_height = picture_case[i].crop_height;
+        struct picture in = read_ppm(picture_case[i].source), want = read_ppm(picture_case[i].name);
+        for (uint32_t step = 1; step < 100; step += 98) {
+            struct picture got = resize(&in, &p, step);
+            assert_int_equal(got.width, want.width);
+            assert_int_equal(got.height, want.height);
+            for (size_t b = 0; b < (size_t)want.width * want.height * 3; b++)
+                if (got.rgb[b] != want.rgb[b])
+                    fail_msg("%s: byte %zu is %d, Pillow has %d", picture_case[i].name, b,
+                             got.rgb[b], want.rgb[b]);
+            free(got.rgb);
+        }
+        free(in.rgb);
+        free(want.rgb);
+    }
+}
+
+static void same_size_is_no_resample(void **state)
+{
+    (void)state;
+    fovea_preprocess p = rule(FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC);
+    fv_picture plan;
+    p.short_edge = 60;
+    assert_int_equal(fv_picture_plan(&plan, &p, 80, 60), FOVEA_OK);
+    assert_int_equal(plan.resample, 0);
+    assert_int_equal(plan.width, 80);
+    assert_int_equal(plan.height, 60);
+    fv_picture_free(&plan);
+}
+
+/* After fovea_preprocess_resize a SHORT rule covers the size whatever the picture's shape. */
+static void cover(void **state)
+{
+    (void)state;
+    static const uint32_t picture[][2] = {{1920, 1080}, {100, 900}, {900, 100}, {64, 64}, {1, 1}};
+    for (size_t i = 0; i < sizeof picture / sizeof *picture; i++) {
+        fovea_preprocess p = rule(FOVEA_RESIZE_SHORT, FOVEA_FILTER_BILINEAR);
+        p.short_edge = 256;
+        p.crop_width = p.crop_height = 224;
+        fovea_preprocess_resize(&p, 320, 180);
+        fv_picture plan;
+        assert_int_equal(fv_picture_plan(&plan, &p, picture[i][0], picture[i][1]), FOVEA_OK);
+        assert_int_equal(plan.width, 320);
+        assert_int_equal(plan.height, 180);
+        for (uint32_t o = 0; o < plan.x.size; o++)
+            assert_true(plan.x.count[o] > 0);
+        for (uint32_t o = 0; o < plan.y.size; o++)
+            assert_true(plan.y.count[o] > 0);
+        if (picture[i][0] == 1920) /* same shape: the whole picture is seen */
+            assert_int_equal(plan.x.start[319] + plan.x.count[319], 1920);
+        fv_picture_free(&plan);
+    }
+    fovea_preprocess p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR);
+    p.crop_width = 7;
+    fovea_preprocess_resize(&p, 30, 20);
+    assert_int_equal(p.resize_width, 30);
+    assert_int_equal(p.resize_height, 20);
+    assert_int_equal(p.crop_width, 0);
+}
+
+static void large_and_absurd_sizes(void **state)
+{
+    (void)state;
+    fovea_preprocess p = rule(FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC);
+    fv_picture plan;
+    p.short_edge = 256;
+    p.crop_width = p.crop_height = 224;
+    assert_int_equal(fv_picture_plan(&plan, &p, 1u << 20, 1u << 20), FOVEA_OK);
+    assert_int_equal(plan.width, 224);
+    assert_true(plan.in_row0 + plan.in_rows <= 1u << 20);
+    for (uint32_t o = 0; o < plan.x.size; o++) {
+        int64_t sum = 0;
+        assert_true((uint64_t)plan.x.start[o] + plan.x.count[o] <= 1u << 20);
+        for (uint32_t t = 0; t < plan.x.count[o]; t++)
+            sum += plan.x.weight[(size_t)o * plan.x.taps + t];
+        assert_true(llabs(sum - (1 << 22)) <= (int64_t)plan.x.count[o]); /* rounding only */
+    }
+    fv_picture_free(&plan);
+    p.crop_width = p.crop_height = 0;
+    p.resize = FOVEA_RESIZE_NONE;
+    assert_int_equal(fv_picture_plan(&plan, &p, 16384, 16384), FOVEA_OK);
+    fv_picture_free(&plan);
+    p.resize = FOVEA_RESIZE_SHORT;
+
+    static const uint32_t bad[][2] = {{0, 5}, {5, 0}, {UINT32_MAX, UINT32_MAX}, {1, 1u << 20}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(fv_picture_plan(&plan, &p, bad[i][0], bad[i][1]), FOVEA_EINVAL);
+        assert_true(strlen(fovea_error()) > 0);
+        fv_picture_free(&plan);
+    }
+    p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC);
+    assert_int_equal(fv_picture_plan(&plan, &p, 10, 10), FOVEA_EINVAL);
+    p.resize_width = p.resize_height = 10;
+    p.crop_width = UINT32_MAX;
+    assert_int_equal(fv_picture_plan(&plan, &p, 10, 10), FOVEA_EINVAL);
+    p.crop_width = 0;
+    p.filter = (fovea_filter)77;
+    assert_int_equal(fv_picture_plan(&plan, &p, 10, 10), FOVEA_EINVAL);
+}
+
+static void out_of_memory(void **state)
+{
+    (void)state;
+    fovea_preprocess p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_LANCZOS);
+    p.resize_width = 31;
+    p.resize_height = 17;
+    for (uint64_t n = 1;; n++) {
+        fv_picture plan;
+        fv_posemb_table table;
+        fv_mem_fail_at(n);
+        fovea_status a = fv_picture_plan(&plan, &p, 100, 80);
+        fovea_status b = fv_posemb_plan(&table, FV_POS_AA, 16, 16, 9, 21);
+        fv_mem_fail_at(0);
+        fv_picture_free(&plan);
+        fv_posemb_free(&table);
+        assert_int_equal(fv_mem_tagged(FV_MEM_PLAN), 0);
+        if (a == FOVEA_OK && b == FOVEA_OK) {
+            assert_true(n > 10);
+            return;
+        }
+        assert_true((a == FOVEA_ENOMEM) != (b == FOVEA_ENOMEM));
+    }
+}
+
+/* ---- position tables ---- */
+
+static double keys(double x, double a)
+{
+    x = fabs(x);
+    if (x <= 1)
+        return (a + 2) * x * x * x - (a + 3) * x * x + 1;
+    return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+}
+
+/* The resized value at grid position o of a one-dimensional table, by the rule's formula. */
+static double resized_at(enum fv_pos_rule rule_, const double *table, int in, int out, int o)
+{
+    double sum = 0, weights = 0;
+    double r = (double)in / out;
+    if (rule_ == FV_POS_AA) {
+        double s = fmax(r, 1), centre = (o + 0.5) * r;
+        for (int i = 0; i < in; i++) {
+            double w = keys((i - centre + 0.5) / s, -0.5);
+            if (i < (int)(centre - 2 * s + 0.5) || i >= (int)(centre + 2 * s + 0.5))
+                continue;
+            sum += w * table[i];
+            weights += w;
+        }
+        return sum / weights;
+    }
+    if (rule_ == FV_POS_OFFSET)
+        r = in / (out + 0.1);
+    double at = (o + 0.5) * r - 0.5;
+    for (int i = (int)floor(at) - 2; i <= (int)floor(at) + 3; i++) {
+        double w = rule_ == FV_POS_BILINEAR ? fmax(0, 1 - fabs(at - i)) : keys(at - i, -0.75);
+        sum += w * table[i < 0 ? 0 : i >= in ? in - 1 : i];
+    }
+    return sum;
+}
+
+static void position_rules(void **state)
+{
+    (void)state;
+    static const int size[][2] = {{37, 16}, {16, 37}, {14, 15}, {3, 50}, {50, 3}, {1, 4}, {4, 1}};
+    double table[64];
+    srand(7);
+    for (int i = 0; i < 64; i++)
+        table[i] = rand() / (double)RAND_MAX - 0.5;
+    for (int ru = FV_POS_PLAIN; ru <= FV_POS_BILINEAR; ru++)
+        for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
+            fv_posemb_table t;
+            int in = size[k][0], out = size[k][1];
+            assert_int_equal(
+                fv_posemb_plan(&t, (enum fv_pos_rule)ru, (uint32_t)in, 2, (uint32_t)out, 2),
+                FOVEA_OK);
+            for (int o = 0; o < out; o++) {
+                double got = 0;
+                for (uint32_t i = 0; i < t.taps_x; i++) {
+                    size_t at = (size_t)o * t.taps_x + i;
+                    assert_true(t.index_x[at] < (uint32_t)in);
+                    got += t.weight_x[at] * table[t.index_x[at]];
+                }
+                assert_true(fabs(got - resized_at((enum fv_pos_rule)ru, table, in, out, o)) < 1e-6);
+            }
+            fv_posemb_free(&t);
+        }
+}
+
+static void equal_sizes_take_one_tap(void **state)
+{
+    (void)state;
+    fv_posemb_table t;
+    assert_int_equal(fv_posemb_plan(&t, FV_POS_OFFSET, 7, 5, 7, 5), FOVEA_OK);
+    assert_int_equal(t.taps_x, 1);
+    assert_int_equal(t.taps_y, 1);
+    for (uint32_t o = 0; o < 7; o++) {
+        assert_int_equal(t.index_x[o], o);
+        assert_true(t.weight_x[o] == 1.f);
+    }
+    fv_posemb_free(&t);
+    assert_int_equal(fv_posemb_plan(&t, FV_POS_PLAIN, 7, 5, 0, 5), FOVEA_EINVAL);
+}
+
+/* ---- colour ---- */
+
+static void colour(void **state)
+{
+    (void)state;
+    fovea_preprocess p = rule(FOVEA_RESIZE_NONE, FOVEA_FILTER_BILINEAR);
+    static const float mean[3] = {0.485f, 0.456f, 0.406f}, dev[3] = {0.229f, 0.224f, 0.225f};
+    memcpy(p.mean, mean, sizeof mean);
+    memcpy(p.std, dev, sizeof dev);
+    fv_patch_table t;
+    fv_patch_table_fill(&t, &p);
+    for (int c = 0; c < 3; c++)
+        for (int v = 0; v < 256; v++) {
+            double want = ((double)v * p.rescale - mean[c]) / dev[c];
+            assert_true(fabs(v * t.scale[c] + t.shift[c] - want) < 1e-6);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pillow),
+        cmocka_unit_test(same_size_is_no_resample),
+        cmocka_unit_test(cover),
+        cmocka_unit_test(large_and_absurd_sizes),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(position_rules),
+        cmocka_unit_test(equal_sizes_take_one_tap),
+        cmocka_unit_test(colour),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
