@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is missing.
 #
-#   sh platform/setup-debian.sh build|test|ci|cross ...
+#   sh platform/setup-debian.sh build|test|ci|cross|blas ...
 #
 # With everything there it does nothing and touches no network.
 set -eu
@@ -10,6 +10,7 @@ build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libturbojpeg0-d
 test="$build g++ libcmocka-dev binutils python3"
 ci="$test clang clang-format libclang-rt-dev"
 cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+blas='libopenblas0-pthread'
 
 wanted=
 for purpose in "$@"; do
@@ -18,8 +19,9 @@ for purpose in "$@"; do
     test) wanted="$wanted $test" ;;
     ci) wanted="$wanted $ci" ;;
     cross) wanted="$wanted $cross" ;;
+    blas) wanted="$wanted $blas" ;;
     *)
-        echo "usage: setup-debian.sh build|test|ci|cross ..." >&2
+        echo "usage: setup-debian.sh build|test|ci|cross|blas ..." >&2
         exit 1
         ;;
     esac

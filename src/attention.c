@@ -13,12 +13,19 @@ const char *const fv_mech_names[FV_MECH_COUNT] = {
 fovea_status fv_attention_parse(uint32_t *out, const char *name)
 {
     static const char linear[] = "linear:";
+    /* Published mechanisms that a caller may rightly name, but that have no kernels here. */
+    static const char *const others[] = {"mala", "pola", "nala", "sla-", "retention", "gla",
+                                         "delta-rule", "gated-delta-rule"};
     if (strcmp(name, "softmax") == 0) {
         *out = FV_MECH_ANY;
         return FOVEA_OK;
     }
     if (strcmp(name, "linear") == 0 || strcmp(name, "linear:elu+1") == 0)
         name = "linear:elu1";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "attention '%s' is not supported; choose softmax or linear:elu1", name);
     if (strncmp(name, linear, sizeof linear - 1) != 0)
         return fv_fail(FOVEA_EINVAL, "attention '%s' is unknown; choose softmax or linear:elu1",
                        name);

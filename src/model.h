@@ -91,8 +91,8 @@ typedef struct fv_vit {
     uint32_t epi;                         /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     float eps;
     fv_weight embed_w, embed_b;   /* (C, 3*P*P) */
-    fv_weight prefix_rows;        /* (prefix, C), position rows already added: see prefix_add */
-    fv_weight prefix_add;         /* (prefix, C) added to prefix_rows; absent: nothing */
+    fv_weight prefix_rows;        /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add;         /* (prefix, C): their position rows, to be added; may be absent */
     fv_weight table;              /* (table_width*table_height, C) */
     fv_weight pre_w, pre_b;       /* LayerNorm after the embedding (CLIP) */
     fv_weight post_w, post_b;     /* final LayerNorm */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. Multiples of
- * whole row tiles (6, 12 and 14 rows); about half of an L2 cache of activations at width 768. */
-static const uint32_t chunk_sizes[] = {252, 168, 126, 84, 42, 14, 1};
+/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first is
+ * the block of rows for which GEMM reads its weights once; all are whole row tiles but the last ones. */
+static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
 /* ---- choice ---- */

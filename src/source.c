@@ -63,7 +63,7 @@ static fovea_status new_source(fv_source **out, const char *name, uint32_t files
     fv_source *s;
     FV_TRY(fv_mem_alloc((void **)&s, sizeof *s, FV_MEM_MODEL, "checkpoint"));
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
-    if (status == FOVEA_OK)
+    if (status == FOVEA_OK && files)
         status = fv_mem_array((void **)&s->file, files, sizeof(fv_safetensors *), FV_MEM_MODEL,
                               "list of files");
     if (status != FOVEA_OK) {

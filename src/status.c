@@ -16,6 +16,10 @@ fovea_status fv_fail(fovea_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    /* Names come from files: a message stays one line and drives no terminal. */
+    for (unsigned char *c = (unsigned char *)message; *c; c++)
+        if (*c < ' ' || *c == 0x7f)
+            *c = '?';
     return status;
 }
 

@@ -7,7 +7,7 @@
 /* Groups of a reduction: enough for the cores of an edge device to share it, few enough that the
  * partial states stay small. A function of the problem alone, so that results do not depend on the
  * number of threads. */
-#define GROUPS 32
+#define GROUPS 16
 
 /* Row tiles are multiples of this: whole tiles of every GEMM microkernel. */
 #define ROW_ALIGN 84

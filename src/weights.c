@@ -155,7 +155,7 @@ static fovea_status make(fv_packed **out, const fv_weight *w, const fv_kernel *k
                          const fv_problem *problem, const fv_knobs *knobs, uint64_t size)
 {
     fv_packed *p;
-    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_WEIGHTS, "packed weight"));
+    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
     p->weight = *w;
     p->format = format_of(kernel);
     p->knobs = *knobs;

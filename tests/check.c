@@ -99,7 +99,8 @@ void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups
 
 double check_allowed(double n, double sum)
 {
-    /* Rounding errors add up like a random walk; what is below the normal numbers may be flushed. */
+    /* Rounding errors add up like a random walk; what is below the normal numbers may be flushed.
+     */
     return (4.0 + 2.0 * sqrt(n)) * FLT_EPSILON * sum + n * FLT_MIN;
 }
 
@@ -123,8 +124,8 @@ static int output_of(const check_case *c)
 }
 
 enum fill { NORMAL, HUGE_VALUES, TINY, ONE_HOT, ZERO, DENORMAL, FILLS };
-static const char *const fill_names[FILLS] = {"normal", "huge", "tiny", "one-hot", "zero",
-                                              "denormal"};
+static const char *const fill_names[FILLS] = {"normal",  "huge", "tiny",
+                                              "one-hot", "zero", "denormal"};
 
 static double draw(check_random *r, enum fill fill, const check_operand *o, bool hot)
 {
@@ -313,8 +314,8 @@ static bool guarded_call(work *w, const fv_call *call)
     if (number) {
         armed = 0;
         w->crashed = true;
-        return complain(w, "signal %d (%s) in rows %u+%u, columns %u+%u", number,
-                        strsignal(number), call->row0, call->rows, call->col0, call->cols);
+        return complain(w, "signal %d (%s) in rows %u+%u, columns %u+%u", number, strsignal(number),
+                        call->row0, call->rows, call->col0, call->cols);
     }
     armed = 1;
     w->kernel->code.cpu(&w->args, call);
@@ -413,8 +414,8 @@ static uint32_t columns_of(const check_case *c)
 static bool one_call(work *w, uint32_t row0, uint32_t rows, uint32_t col0, uint32_t cols,
                      uint32_t group, bool first)
 {
-    fv_call call = {.row0 = row0, .rows = rows, .col0 = col0, .cols = cols, .group = group,
-                    .first = first};
+    fv_call call = {
+        .row0 = row0, .rows = rows, .col0 = col0, .cols = cols, .group = group, .first = first};
     if (fv_op_table[w->args.prob.op].cols == FV_COLS_WHOLE)
         call.col0 = call.cols = 0;
     for (int i = 0; i <= w->out; i++) {
@@ -430,7 +431,8 @@ static bool one_call(work *w, uint32_t row0, uint32_t rows, uint32_t col0, uint3
     return guarded_call(w, &call);
 }
 
-/* Takes what the calls should have written out of the output, and sees that nothing else changed. */
+/* Takes what the calls should have written out of the output, and sees that nothing else changed.
+ */
 static bool collect(work *w, uint8_t *result, uint32_t row0, uint32_t rows, uint32_t col0,
                     uint32_t cols)
 {
@@ -445,9 +447,10 @@ static bool collect(work *w, uint8_t *result, uint32_t row0, uint32_t rows, uint
     long where;
     for (int i = 0; i <= w->out; i++)
         if (w->operand[i].map && region_changed(&w->operand[i], &where))
-            return complain(w, "operand %d (%zu bytes) changed at byte %ld, not its to write; call "
-                            "of rows %u+%u, columns %u+%u", i, w->operand[i].size, where, row0, rows,
-                            col0, cols);
+            return complain(w,
+                            "operand %d (%zu bytes) changed at byte %ld, not its to write; call "
+                            "of rows %u+%u, columns %u+%u",
+                            i, w->operand[i].size, where, row0, rows, col0, cols);
     memcpy(w->scratch.at, w->scratch.image + (w->scratch.at - w->scratch.pages), w->scratch.size);
     if (region_changed(&w->scratch, &where))
         return complain(w, "wrote outside its scratch of %zu bytes, at byte %ld", w->scratch.size,
@@ -462,8 +465,8 @@ static uint32_t piece(check_random *r, uint32_t left, uint32_t align)
     return n * align < left ? n * align : left;
 }
 
-/* Runs the case into `result` (rows packed). Cut: in pieces drawn from `r`, where the row pieces of a
- * REDUCE op come from `r` alone, so that two runs with the same r sum in the same order. */
+/* Runs the case into `result` (rows packed). Cut: in pieces drawn from `r`, where the row pieces of
+ * a REDUCE op come from `r` alone, so that two runs with the same r sum in the same order. */
 static bool run_case(work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
 {
     const check_case *c = w->c;

@@ -43,7 +43,8 @@ typedef struct check_random {
 
 typedef struct check_op {
     /* Fills case `index` of the op: the problem, scalars and operands, not their values. The case
-     * comes zeroed but for prob.op, threads, types (all float) and in_place. False past the last. */
+     * comes zeroed but for prob.op, threads, types (all float) and in_place. False past the last.
+     */
     bool (*make)(check_case *c, uint32_t index);
     /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
     void (*prepare)(check_case *c, check_random *r);
@@ -53,7 +54,8 @@ typedef struct check_op {
     void (*release)(check_case *c); /* what `make` allocated for args.table. May be NULL. */
 } check_op;
 
-/* Operand i of a case: `gap` values lie between its rows. Scale 1, huge 1e15 unless changed later. */
+/* Operand i of a case: `gap` values lie between its rows. Scale 1, huge 1e15 unless changed later.
+ */
 void check_matrix(check_case *c, int i, enum check_kind kind, uint32_t rows, uint32_t cols,
                   uint32_t gap);
 /* One row, read from its base; args.ld is 0. */
@@ -74,8 +76,8 @@ uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */
 double check_normal(check_random *r);
 
-/* Checks `k` against every case of `op` that it fits, and returns how many failed. The seam by which
- * check_self.c sees wrong kernels caught. */
+/* Checks `k` against every case of `op` that it fits, and returns how many failed. The seam by
+ * which check_self.c sees wrong kernels caught. */
 typedef struct check_result {
     uint32_t passed, failed, crashed;
     char first[640]; /* what the first failure was */

@@ -94,7 +94,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
                     (fabs(value) + steepest * error) * gate_error;
             x = value * gate;
         } else if (epi & FV_EPI_ACT) {
-            error = steepest * error + 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
+            error =
+                steepest * error + 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
             error += 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
             x = oracle_activation(epi, x);
         }

@@ -68,9 +68,9 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         for (uint32_t ty = 0; ty < t->taps_y; ty++)
             for (uint32_t tx = 0; tx < t->taps_x; tx++) {
                 const uint32_t iy = y * t->taps_y + ty, ix = x * t->taps_x + tx;
-                const double add = (double)t->weight_y[iy] * (double)t->weight_x[ix] *
-                                   check_at(c, FV_POSEMB_TABLE,
-                                            t->index_y[iy] * c->args.u[2] + t->index_x[ix], i);
+                const double add =
+                    (double)t->weight_y[iy] * (double)t->weight_x[ix] *
+                    check_at(c, FV_POSEMB_TABLE, t->index_y[iy] * c->args.u[2] + t->index_x[ix], i);
                 want[i] += add;
                 size += fabs(add);
             }

@@ -8,7 +8,7 @@
 
 static const uint32_t shapes[][6] = {
     /* rows, width, channels, input extent, taps, gap */
-    {1, 1, 1, 1, 1, 0},    {3, 15, 3, 31, 4, 1},   {2, 17, 3, 9, 7, 0},
+    {1, 1, 1, 1, 1, 0},    {3, 15, 3, 31, 4, 1},  {2, 17, 3, 9, 7, 0},
     {13, 33, 1, 65, 5, 3}, {31, 16, 3, 16, 1, 2}, {518, 690, 3, 1200, 9, 0},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -34,8 +34,8 @@ static fv_resize_table *make_table(uint32_t size, uint32_t extent, uint32_t taps
         t->start[o] = size > 1 ? (uint32_t)((uint64_t)(extent - t->count[o]) * o / (size - 1)) : 0;
         int32_t left = 1 << 22;
         for (uint32_t k = 0; k < t->count[o]; k++) {
-            const int32_t w = k + 1 < t->count[o] ? (int32_t)check_below(&r, 3 << 21) - (1 << 21)
-                                                  : left;
+            const int32_t w =
+                k + 1 < t->count[o] ? (int32_t)check_below(&r, 3 << 21) - (1 << 21) : left;
             t->weight[(size_t)o * taps + k] = w;
             left -= w;
         }
@@ -116,9 +116,9 @@ static void oracle_x(const check_case *c, uint32_t row, double *want, double *al
         const uint32_t o = i / channels;
         double sum = 0;
         for (uint32_t k = 0; k < t->count[o]; k++)
-            sum += t->weight[o * t->taps + k] *
-                   check_at(c, FV_RESIZE_IN, row + c->args.u[0],
-                            (t->start[o] + k) * channels + i % channels);
+            sum +=
+                t->weight[o * t->taps + k] * check_at(c, FV_RESIZE_IN, row + c->args.u[0],
+                                                      (t->start[o] + k) * channels + i % channels);
         want[i] = clip8(sum);
         allowed[i] = 0;
     }

@@ -115,10 +115,16 @@ static size_t two_floats(const fv_problem *p, const fv_knobs *knobs, uint32_t ro
 
 static const fv_kernel_hooks hooks = {.scratch = two_floats};
 
-#define WRONG(name) {#name, FV_OP_COPY, FV_MECH_ANY, 1, FV_NEED_PORTABLE, &hooks, {.cpu = name}}
+#define WRONG(name)                                                                                \
+    {                                                                                              \
+#name, FV_OP_COPY, FV_MECH_ANY, 1, FV_NEED_PORTABLE, &hooks,                               \
+        {                                                                                          \
+            .cpu = name                                                                            \
+        }                                                                                          \
+    }
 static const fv_kernel wrong[] = {
-    WRONG(writes_after),  WRONG(writes_before),    WRONG(writes_gap),          WRONG(writes_input),
-    WRONG(reads_after),   WRONG(reads_before),     WRONG(wrong_value),         WRONG(misses_one),
+    WRONG(writes_after),     WRONG(writes_before),       WRONG(writes_gap),    WRONG(writes_input),
+    WRONG(reads_after),      WRONG(reads_before),        WRONG(wrong_value),   WRONG(misses_one),
     WRONG(depends_on_split), WRONG(writes_past_scratch), WRONG(keeps_scratch), WRONG(illegal),
     WRONG(divides),
 };

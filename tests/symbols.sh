@@ -7,9 +7,9 @@ set -eu
 passed=0
 failed=0
 
-expect() { # what, pattern of the names that are allowed; names on stdin
-    others=$(grep -v "$2" || true)
-    if [ -n "$others" ]; then
+expect() { # what, pattern of the names that are allowed, names
+    others=$(printf '%s\n' "$3" | grep -v "$2" || true)
+    if [ -z "$3" ] || [ -n "$others" ]; then
         failed=$((failed + 1))
         echo "$1:" $others
     else
@@ -18,8 +18,8 @@ expect() { # what, pattern of the names that are allowed; names on stdin
 }
 
 exported=$(nm -D --defined-only "$1" | awk '{print $3}')
-printf '%s\n' "$exported" | expect "$1 exports" '^fovea_'
-nm -g --defined-only "$2" | awk 'NF == 3 {print $3}' | expect "$2 defines" '^\(fovea_\|fv_\)'
+expect "$1 exports" '^fovea_' "$exported"
+expect "$2 defines" '^\(fovea_\|fv_\)' "$(nm -g --defined-only "$2" | awk 'NF == 3 {print $3}')"
 
 # Everything that the header declares is there, and nothing else.
 declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z_]*\)(.*/\1/p' "$(dirname "$0")/../include/fovea/fovea.h" | sort)

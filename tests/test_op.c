@@ -47,8 +47,8 @@ static void expect(const float *got, size_t ld, const double *want, uint32_t wid
                      want[i]);
 }
 
-static void attention_case(fovea_device *device, const char *name, oracle_attention a, uint32_t rows,
-                           uint32_t gap, fovea_schedule schedule, uint32_t chunk)
+static void attention_case(fovea_device *device, const char *name, oracle_attention a,
+                           uint32_t rows, uint32_t gap, fovea_schedule schedule, uint32_t chunk)
 {
     fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
     fovea_plan *plan;
@@ -73,7 +73,8 @@ static void attention_case(fovea_device *device, const char *name, oracle_attent
     float *v_wide = spread(v, a.keys, out_wide, gap);
     float *out = values((size_t)rows * (out_wide + gap), 4, 1.f);
     double *want = malloc(out_wide * sizeof *want);
-    const fovea_matrix in[] = {{q_wide, wide + gap}, {k_wide, wide + gap}, {v_wide, out_wide + gap}};
+    const fovea_matrix in[] = {
+        {q_wide, wide + gap}, {k_wide, wide + gap}, {v_wide, out_wide + gap}};
     const fovea_matrix to = {out, out_wide + gap};
     if (fovea_op_run(plan, in, 3, to) != FOVEA_OK)
         fail_msg("%s", fovea_error());
@@ -98,7 +99,7 @@ static void attention_case(fovea_device *device, const char *name, oracle_attent
 static const struct {
     uint32_t rows, keys, heads, d, dv;
 } sizes[] = {
-    {1, 1, 1, 1, 1},     {17, 17, 2, 8, 8},     {50, 50, 3, 15, 17}, {1, 301, 1, 64, 64},
+    {1, 1, 1, 1, 1},     {17, 17, 2, 8, 8},     {50, 50, 3, 15, 17},   {1, 301, 1, 64, 64},
     {301, 3, 2, 24, 40}, {263, 263, 6, 33, 64}, {97, 1000, 1, 72, 72},
 };
 
@@ -127,7 +128,8 @@ static void softmax(void **state)
 static void softmax_causal(void **state)
 {
     (void)state;
-    const oracle_attention a = {.mech = FV_MECH_ANY, .scale = 0.3, .causal = true, .normalise = true};
+    const oracle_attention a = {
+        .mech = FV_MECH_ANY, .scale = 0.3, .causal = true, .normalise = true};
     each_attention("softmax", a, true);
 }
 
@@ -138,7 +140,8 @@ static void linear(void **state)
     for (int mech = 1; mech < FV_MECH_COUNT; mech++) {
         char name[64] = "linear:";
         strncat(name, fv_mech_names[mech], sizeof name - 8);
-        oracle_attention a = {.mech = (enum fv_mech)mech, .scale = 1, .eps = 1e-6, .normalise = true};
+        oracle_attention a = {
+            .mech = (enum fv_mech)mech, .scale = 1, .eps = 1e-6, .normalise = true};
         each_attention(name, a, false);
         a.scale = 0.02;
         a.eps = 0.01;
@@ -165,9 +168,11 @@ static void gemm(void **state)
     fovea_device *device = fixture_device(3);
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            for (int schedule = FOVEA_SCHEDULE_AUTO; schedule <= FOVEA_SCHEDULE_STEPWISE; schedule++) {
+            for (int schedule = FOVEA_SCHEDULE_AUTO; schedule <= FOVEA_SCHEDULE_STEPWISE;
+                 schedule++) {
                 const uint32_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2];
-                float *x = values((size_t)rows * in, 5, 1.f), *w = values((size_t)out * in, 6, 0.3f);
+                float *x = values((size_t)rows * in, 5, 1.f),
+                      *w = values((size_t)out * in, 6, 0.3f);
                 float *bias = values(out, 7, 1.f), *y = values((size_t)rows * out, 8, 1.f);
                 double *want = malloc(out * sizeof *want);
                 fovea_op_options options = FOVEA_OP_OPTIONS_INIT;

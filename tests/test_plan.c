@@ -140,12 +140,14 @@ static void memory_is_as_promised(void **state)
         fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
         fovea_memory_query(&after);
         fovea_plan_query(plan, &info);
-        assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) - weights, info.weights);
+        const uint64_t packed = fv_mem_tagged(FV_MEM_WEIGHTS) - weights;
+        assert_true(packed >= info.weights && packed <= info.weights + info.weights / 20);
         const uint64_t made = fv_mem_tagged(FV_MEM_ARENA) - arena;
         assert_true(made >= info.residual + info.states + info.chunks + info.scratch);
         assert_true(made <= activations(&info));
-        /* The plan's own structures are an estimate; they must not be forgotten. */
-        const uint64_t all = after.current - before.current, told = info.weights + activations(&info);
+        /* The structures of plan and weights are an estimate; they must not be forgotten. */
+        const uint64_t all = after.current - before.current,
+                       told = info.weights + activations(&info);
         if (all > told + told / 20)
             fail_msg("%llu bytes held, %llu told", (unsigned long long)all,
                      (unsigned long long)told);
@@ -204,7 +206,7 @@ static void huge_pictures_do_not_overflow(void **state)
         }
     fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
     options.frame.width = options.frame.height = UINT32_MAX;
-    refused(create(&options), FOVEA_EINVAL, "65536");
+    refused(create(&options), FOVEA_EINVAL, "sides");
 }
 
 static void limit_is_kept(void **state)
@@ -266,7 +268,7 @@ static void unknown_names(void **state)
     fovea_plan_options options = fixture_options("quadratic", FOVEA_SCHEDULE_AUTO);
     refused(create(&options), FOVEA_EINVAL, "quadratic");
     options.attention = "linear:cubic";
-    refused(create(&options), FOVEA_EINVAL, "cubic");
+    refused(create(&options), FOVEA_ENOTSUP, "cubic");
     options.attention = NULL;
     options.outputs = outputs;
     options.n_outputs = 2;
@@ -550,20 +552,13 @@ static void plan_outlives_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dry_plan_tells_the_same),
-        cmocka_unit_test(memory_is_as_promised),
-        cmocka_unit_test(weights_are_packed_once),
-        cmocka_unit_test(huge_pictures_do_not_overflow),
-        cmocka_unit_test(limit_is_kept),
-        cmocka_unit_test(sizes_under_a_patch),
-        cmocka_unit_test(unknown_names),
-        cmocka_unit_test(wrong_frames),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(schedules_agree),
-        cmocka_unit_test(formats_agree),
-        cmocka_unit_test(plans_run_concurrently),
-        cmocka_unit_test(plans_come_and_go),
-        cmocka_unit_test(plan_outlives_the_model),
+        cmocka_unit_test(dry_plan_tells_the_same), cmocka_unit_test(memory_is_as_promised),
+        cmocka_unit_test(weights_are_packed_once), cmocka_unit_test(huge_pictures_do_not_overflow),
+        cmocka_unit_test(limit_is_kept),           cmocka_unit_test(sizes_under_a_patch),
+        cmocka_unit_test(unknown_names),           cmocka_unit_test(wrong_frames),
+        cmocka_unit_test(threads_do_not_matter),   cmocka_unit_test(schedules_agree),
+        cmocka_unit_test(formats_agree),           cmocka_unit_test(plans_run_concurrently),
+        cmocka_unit_test(plans_come_and_go),       cmocka_unit_test(plan_outlives_the_model),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, open_both, close_both);

@@ -63,7 +63,7 @@ static fovea_status parse(const char *header, size_t data, uint32_t *count)
 
 #define TENSOR(name, dtype, shape, from, to)                                                       \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]" \
-                                                                                               "}"
+    "}"
 
 static void refuses_broken_headers(void **state)
 {

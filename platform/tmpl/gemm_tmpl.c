@@ -6,27 +6,31 @@
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
  * the registers. RATE: FLOP/s, for the order of the kernels by cost. */
 #if defined FV_ISA_AVX512
-enum { MR = 14, VECS = 2 };
+#define MR 14
+#define VECS 2
 #define KERNEL fv_k_gemm_f32_14x32_avx512
 #define FORMAT "f32_panel32"
-#define RATE 150e9
+#define RATE 200e9
 #elif defined FV_ISA_AVX2
-enum { MR = 6, VECS = 2 };
+#define MR 6
+#define VECS 2
 #define KERNEL fv_k_gemm_f32_6x16_avx2
 #define FORMAT "f32_panel16"
-#define RATE 80e9
+#define RATE 100e9
 #elif defined FV_ISA_NEON
-enum { MR = 6, VECS = 4 };
+#define MR 6
+#define VECS 4
 #define KERNEL fv_k_gemm_f32_6x16_neon
 #define FORMAT "f32_panel16"
-#define RATE 15e9
+#define RATE 20e9
 #else
-enum { MR = 4, VECS = 2 };
-#define KERNEL fv_k_gemm_f32_4x8_c
-#define FORMAT "f32_panel8"
-#define RATE 10e9
+#define MR 2
+#define VECS 4
+#define KERNEL fv_k_gemm_f32_2x16_c
+#define FORMAT "f32_panel16"
+#define RATE 15e9
 #endif
-enum { NR = VECS * FV_W };
+#define NR (VECS * FV_W)
 
 FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, int m, bool first,
                      const float *ahead)
@@ -68,15 +72,17 @@ static void tile(float *acc, const float *a, const float *w, size_t groups, uint
     switch (m) {
 #define ROWS(M)                                                                                    \
     case M:                                                                                        \
-        tile_rows(acc, a, w, groups, M <= MR ? M : MR, first, ahead);                                     \
+        tile_rows(acc, a, w, groups, M, first, ahead);                                             \
         break;
         ROWS(1)
         ROWS(2)
+#if MR > 2
         ROWS(3)
         ROWS(4)
         ROWS(5)
         ROWS(6)
-#ifdef FV_ISA_AVX512
+#endif
+#if MR > 6
         ROWS(7)
         ROWS(8)
         ROWS(9)

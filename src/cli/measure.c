@@ -6,6 +6,7 @@
 #include "bench.h"
 
 #define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once */
+#define CASE_SECONDS 0.3    /* spent on every case at least */
 #define STABLE 0.02         /* half width of the median's confidence interval */
 enum { ROUNDS_LEAST = 5, ROUNDS_MOST = 10000 };
 
@@ -99,7 +100,7 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o, uint64_t *
     const double begin = cli_seconds(), limit = o->time * (double)n;
     for (uint32_t round = 0; !code; round++) {
         const double spent = cli_seconds() - begin;
-        bool done = round >= ROUNDS_LEAST;
+        bool done = round >= ROUNDS_LEAST && spent >= CASE_SECONDS * (double)n;
         for (size_t i = 0; i < n; i++) {
             list[i].stable = is_stable(&list[i]);
             done = done && list[i].stable;

@@ -1,4 +1,5 @@
 /* options.c: the options that commands share, and their meaning. */
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -23,6 +24,7 @@ void *cli_alloc(size_t count, size_t size)
 char *cli_text(const char *format, ...)
 {
     va_list args, again;
+    assert(format);
     va_start(args, format);
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
@@ -240,19 +242,18 @@ void cli_list_free(char **list)
 /* Unfolds "256..65536*2" or "1..8+1" into `list`, from *n on. */
 static int unfold(char **list, size_t *n, size_t room, const char *option, const char *item)
 {
-    char *end;
-    double low = strtod(item, &end), high, step;
-    if (strncmp(end, "..", 2) == 0) {
-        high = strtod(end + 2, &end);
-        char how = *end;
-        step = how ? strtod(end + 1, &end) : 0;
-        if (!*end && ((how == '*' && step > 1 && low > 0) || (how == '+' && step > 0))) {
-            for (double v = low; v <= high && *n + 1 < room; v = how == '*' ? v * step : v + step)
-                list[(*n)++] = cli_text("%.0f", v);
-            return CLI_OK;
-        }
-    }
-    return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option, item);
+    unsigned long long low, high, step;
+    char how;
+    int end = 0;
+    if (sscanf(item, "%llu..%llu%c%llu%n", &low, &high, &how, &step, &end) != 4 || item[end] ||
+        low < 1 || high > UINT32_MAX || step > UINT32_MAX ||
+        !((how == '*' && step > 1) || (how == '+' && step > 0)))
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option,
+                        item);
+    for (unsigned long long v = low; v <= high && *n + 1 < room;
+         v = how == '*' ? v * step : v + step)
+        list[(*n)++] = cli_text("%llu", v);
+    return CLI_OK;
 }
 
 int cli_list(char ***out, size_t *n, const char *option, const char *text)

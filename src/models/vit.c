@@ -40,12 +40,9 @@ static void norm(const struct context *c, const char *label, fv_view in, const f
     fv_emit_layernorm(c->b, label, in, w, bias, c->v->eps, out, rows);
 }
 
-/* The class, distillation and register rows with their positions, added once here. */
-static fv_weight prefix_rows(const struct context *c)
+/* The class, distillation and register rows with their positions added. */
+static fv_weight prefix_rows(const fv_vit *v)
 {
-    const fv_vit *v = c->v;
-    if (!fv_weight_present(&v->prefix_add))
-        return v->prefix_rows;
     fv_weight sum = v->prefix_rows;
     for (uint32_t i = 0; i < v->prefix_add.parts; i++) {
         fv_weight_part part = v->prefix_add.part[i];
@@ -83,7 +80,7 @@ static void embed(struct context *c)
     s = fv_emit_step(b, FV_OP_POSEMB, c->tokens, "positions");
     if (!s)
         return;
-    fv_weight prefix = prefix_rows(c);
+    fv_weight prefix = prefix_rows(v);
     s->prob.dim[FV_ROW_C] = v->width;
     s->u[0] = v->prefix;
     s->u[1] = b->grid_width;

@@ -1,0 +1,49 @@
+#!/bin/sh
+# check_arm64.sh: builds the kernel checker for aarch64 and runs it under qemu: portable C and NEON.
+#
+#   check_arm64.sh [options of check]
+set -eu
+cd "$(dirname "$0")/.."
+cc=aarch64-linux-gnu-gcc
+if ! command -v $cc >/dev/null 2>&1 || ! command -v qemu-aarch64 >/dev/null 2>&1; then
+    echo "no $cc or no qemu-aarch64; platform/setup-debian.sh cross installs them"
+    exit 77
+fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+mkdir "$out/fovea"
+sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$out/fovea/version.h"
+flags="-std=c11 -O2 -DNDEBUG -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fno-math-errno
+    -fno-trapping-math -DFV_ARCH_ARM64 -Iinclude -I$out -Iplatform -Isrc -Itests"
+n=0
+compile() {
+    n=$((n + 1))
+    # shellcheck disable=SC2086
+    $cc $flags "$@" -c -o "$out/$n.o"
+}
+for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c platform/cpu.c \
+    platform/cpu_backend.c platform/gemm.c platform/os_machine.c tests/oracle.c tests/check*.c \
+    src/ref/*.c platform/arm/*.c; do
+    case $f in
+    *'*'* | src/ref/ref_lattn_*) ;;
+    *) compile "$f" ;;
+    esac
+done
+for f in platform/tmpl/*_tmpl.c; do
+    case $f in
+    *lattn*) ;;
+    *)
+        compile "$f" -DFV_ISA_C
+        compile "$f" -DFV_ISA_NEON
+        ;;
+    esac
+done
+for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\))$/\1/p' src/mech/mech.inc); do
+    for f in src/ref/ref_lattn_*.c; do
+        compile "$f" -DFV_MECHANISM="$mechanism"
+    done
+    compile platform/tmpl/lattn_tmpl.c -DFV_ISA_C -DFV_MECHANISM="$mechanism"
+    compile platform/tmpl/lattn_tmpl.c -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
+done
+$cc -static -o "$out/check" "$out"/*.o -lm -lpthread
+qemu-aarch64 "$out/check" "$@"

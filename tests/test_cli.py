@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""test_cli.py: the program's exit codes, its one-line messages, and what it writes.
+
+    test_cli.py path/to/fovea
+"""
+import json, os, struct, subprocess, sys, tempfile, zlib
+
+MODEL = "synthetic:vit-ti16"
+
+
+def png(width, height, rows):
+    """8-bit RGB; `rows` may be shorter than the header says."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(
+            ">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) +
+            chunk(b"IEND", b""))
+
+
+def tensors(path):
+    blob = open(path, "rb").read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    head = json.loads(blob[8:8 + n])
+    head.pop("__metadata__", None)
+    return {name: t["shape"] for name, t in head.items()}
+
+
+FILES = {
+    "grey.pgm": b"P5\n# a comment\n40 30\n255\n" + bytes(range(240)) * 5,
+    "colour.ppm": b"P6 40 30 255\n" + bytes(range(240)) * 15,
+    "good.png": png(40, 30, (b"\0" + bytes(120)) * 30),
+    "short.png": png(40, 30, bytes(500)),
+    "claims.png": png(12000, 12000, bytes(1000)),
+    "beyond.png": png(100000, 100000, bytes(1000)),
+    "short.ppm": b"P6 40 30 255\n123",
+    "deep.pgm": b"P5 4 4 65535\n" + bytes(32),
+    "text.jpg": b"no picture at all",
+    "empty.png": b"",
+    "cut.jpg": b"\xff\xd8\xff\xe0\x00\x10JFIF\0",
+    "bad.safetensors": b"\xff" * 40,
+}
+
+# (exit code, arguments)
+CASES = [
+    (0, ["--help"]), (0, ["--version"]), (0, ["info"]), (0, ["info", "--kernels", "--json"]),
+    (0, ["run", "--help"]), (0, ["plan", MODEL, "--size", "64x48"]),
+    (0, ["plan", "synthetic:dinov2-b", "--size", "16380", "--attention", "linear:elu1"]),
+    (0, ["run", MODEL, "grey.pgm", "colour.ppm", "--top", "1"]), (0, ["run", MODEL, "good.png"]),
+    (0, ["bench", "gemm", "--shape", "33x70x45", "--activation", "none,gelu", "--runs", "2"]),
+    (0, ["bench", "model", MODEL, "--size", "32,48x64", "--runs", "2", "--json"]),
+    (1, []), (1, ["nothing"]), (1, ["run"]), (1, ["run", MODEL]), (1, ["plan"]),
+    (1, ["run", MODEL, "good.png", "--nothing"]), (1, ["run", MODEL, "good.png", "--size"]),
+    (1, ["run", MODEL, "good.png", "--size", "0"]), (1, ["run", MODEL, "good.png", "--size", "8"]),
+    (1, ["run", MODEL, "good.png", "--threads", "0"]),
+    (1, ["run", MODEL, "good.png", "-o", "x.txt"]), (1, ["bench", "gemm", "--threads", "1..2"]),
+    (1, ["bench", "gemm", "--shape", "1x2"]),
+    (2, ["run", MODEL, "good.png", "--dtype", "f16"]),
+    (2, ["run", MODEL, "good.png", "--device", "cl:9"]),
+    (1, ["run", MODEL, "good.png", "--attention", "nonsense"]),
+    (2, ["run", MODEL, "good.png", "--memory-limit", "1", "--size", "4096"]),
+    (5, ["bench", "gemm", "--shape", "8x8x8", "--runs", "2", "--strict"]),
+    (7, ["run", "nowhere", "good.png"]), (7, ["run", MODEL, "nowhere.png"]),
+    (7, ["op", "bad.safetensors", "-o", "x.safetensors"]),
+] + [(7, ["run", MODEL, f]) for f in ("short.png", "claims.png", "beyond.png", "short.ppm",
+                                      "deep.pgm", "text.jpg", "empty.png", "cut.jpg",
+                                      "bad.safetensors")]
+
+
+def run(exe, args, folder):
+    return subprocess.run([exe] + args, capture_output=True, text=True, cwd=folder)
+
+
+def check(exe, code, args, folder):
+    p = run(exe, args, folder)
+    what = "fovea " + " ".join(args)
+    if p.returncode != code:
+        return f"{what}: exit {p.returncode}, wanted {code}: {p.stderr.strip()[-200:]}"
+    if code and args and (not p.stderr.startswith("fovea: ") or p.stderr.count("\n") > 2):
+        return f"{what}: wanted one line on stderr, got {p.stderr!r}"
+    if code == 0 and "--json" in args:
+        for line in p.stdout.splitlines():
+            json.loads(line)
+    return None if code or p.stdout else f"{what}: wrote nothing"
+
+
+def check_files(exe, folder):
+    p = run(exe, ["run", MODEL, "good.png", "grey.pgm", "-o", "out.safetensors", "--hidden",
+                  "--features", "f.npy", "--pca", "p.png"], folder)
+    if p.returncode:
+        return p.stderr
+    got = tensors(folder + "/out.safetensors")
+    wanted = {"logits": [2, 1000], "last_hidden_state": [2, 197, 192], "feat.hidden0": [2, 197, 192],
+              "feat.hidden12": [2, 197, 192]}
+    for name, shape in wanted.items():
+        if got.get(name) != shape:
+            return f"{name} is {got.get(name)}, wanted {shape}"
+    if b"'shape': (2, 14, 14, 192, )" not in open(folder + "/f.npy", "rb").read(128):
+        return "f.npy has another shape"
+    for name in ("p-good.png", "p-grey.png"):
+        if not open(folder + "/" + name, "rb").read(8).startswith(b"\x89PNG"):
+            return f"{name} is no PNG"
+    return None
+
+
+def main(argv):
+    if len(argv) != 1:
+        print(__doc__)
+        return 2
+    exe = os.path.abspath(argv[0])
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in FILES.items():
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(data)
+        wrong += [check(exe, code, args, folder) for code, args in CASES]
+        wrong.append(check_files(exe, folder))
+    wrong = [w for w in wrong if w]
+    for w in wrong:
+        print(w)
+    print(f"{len(CASES) + 1 - len(wrong)} passed, {len(wrong)} failed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
