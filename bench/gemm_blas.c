@@ -2,9 +2,10 @@
  *
  *   gemm_blas ISA THREADS LIBRARY     LIBRARY: path or name of a libopenblas
  *
- * OpenBLAS is opened at run time and takes its kernels from OPENBLAS_CORETYPE (bench/gemm.sh sets it).
- * The two take turns; each shape's figure is the ratio of the medians. The FMA peak is measured
- * between the shapes. fovea's weights are packed before, as in a plan; OpenBLAS gets plain matrices.
+ * OpenBLAS is opened at run time and takes its kernels from OPENBLAS_CORETYPE (bench/gemm.sh sets
+ * it). The two take turns; each shape's figure is the ratio of the medians. The FMA peak is
+ * measured between the shapes. fovea's weights are packed before, as in a plan; OpenBLAS gets plain
+ * matrices.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -67,8 +68,8 @@ static void ours(struct sides *s)
 
 static void theirs(struct sides *s)
 {
-    s->sgemm(ROW_MAJOR, NO_TRANS, TRANS, s->rows, s->n, s->k, 1, s->a, s->k, s->w, s->k, 0, s->other,
-             s->n);
+    s->sgemm(ROW_MAJOR, NO_TRANS, TRANS, s->rows, s->n, s->k, 1, s->a, s->k, s->w, s->k, 0,
+             s->other, s->n);
 }
 
 /* Seconds per call of a batch that takes at least 20 ms, the first call left out. */

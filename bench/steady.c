@@ -1,10 +1,10 @@
-/* steady.c: a hundred frames after the first: latency beside a fixed arithmetic loop of equal length,
- * page faults, allocations.
+/* steady.c: a hundred frames after the first: latency beside a fixed arithmetic loop of equal
+ * length, page faults, allocations.
  *
  *   steady MODEL SIZE ATTENTION THREADS FRAMES
  *
- * The loop runs between the frames, on as many threads, so that both see the same disturbances: what
- * the frames' p99/p50 has beyond the loop's is fovea's own.
+ * The loop runs between the frames, on as many threads, so that both see the same disturbances:
+ * what the frames' p99/p50 has beyond the loop's is fovea's own.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -69,7 +69,8 @@ static double spread(const char *name, double *t, int n)
 {
     qsort(t, (size_t)n, sizeof *t, ascending);
     double p50 = t[n / 2], p99 = t[(n * 99 + 99) / 100 - 1];
-    printf("%-16s p50 %9.3f ms  p99 %9.3f ms  p99/p50 %.4f\n", name, 1e3 * p50, 1e3 * p99, p99 / p50);
+    printf("%-16s p50 %9.3f ms  p99 %9.3f ms  p99/p50 %.4f\n", name, 1e3 * p50, 1e3 * p99,
+           p99 / p50);
     return p99 / p50;
 }
 
@@ -133,7 +134,8 @@ int main(int argc, char **argv)
             fail(fovea_error());
         frame_time[i] = seconds() - begin;
         getrusage(RUSAGE_SELF, &after);
-        faults += (uint64_t)(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
+        faults +=
+            (uint64_t)(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
         loop_time[i] = run_loop(&loop);
     }
     fovea_memory_query(&then);
@@ -142,7 +144,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < threads; i++)
         pthread_join(id[i], NULL);
 
-    double a = spread("frames", frame_time, frames), b = spread("arithmetic loop", loop_time, frames);
+    double a = spread("frames", frame_time, frames),
+           b = spread("arithmetic loop", loop_time, frames);
     printf("ratio of the two %.4f, %llu page faults, %llu allocations in %d frames\n", a / b,
            (unsigned long long)faults, (unsigned long long)(then.allocations - held.allocations),
            frames);

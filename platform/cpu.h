@@ -9,8 +9,8 @@
 /* Bits of enum fv_need that hold on this machine, highest level included. */
 uint32_t fv_cpu_features(void);
 
-/* Features lowered to level `name` ("scalar", "avx2", "avx512", "neon"); NULL takes FOVEA_ISA of the
- * environment, else everything. EINVAL lists what this machine has. */
+/* Features lowered to level `name` ("scalar", "avx2", "avx512", "neon"); NULL takes FOVEA_ISA of
+ * the environment, else everything. EINVAL lists what this machine has. */
 fovea_status fv_cpu_level(uint32_t *out, const char *name);
 /* Name of the highest level in `features`. */
 const char *fv_cpu_level_name(uint32_t features);

@@ -47,7 +47,7 @@ struct fv_queue {
     struct phase {
         const fv_sweep *sweep;
         uint32_t step; /* stepwise: which one */
-    } *phase;
+    } * phase;
     uint32_t phases, phase_room;
     fv_fence fence;
     bool pending;
@@ -307,7 +307,10 @@ static void run_group(const fv_queue *q, const fv_sweep *s, uint32_t first, uint
         uint32_t rows = s->rows - row0 < s->chunk ? s->rows - row0 : s->chunk;
         for (uint32_t k = first; k < first + count; k++) {
             const fv_launch *l = &s->step[k]->l;
-            fv_call c = {.row0 = row0, .rows = rows, .cols = l->cols, .group = group,
+            fv_call c = {.row0 = row0,
+                         .rows = rows,
+                         .cols = l->cols,
+                         .group = group,
                          .first = chunk == begin};
             call(q, l, slot, &c);
         }

@@ -1,4 +1,4 @@
-/* gemm.h: what a CPU GEMM is put together from: a kit of tile functions and one driver for them all.
+/* gemm.h: the parts of a CPU GEMM: a kit of tile functions per ISA, one driver for all of them.
  *
  * The kit of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The driver
  * (gemm.c) cuts a call into tiles, packs the activations and hands finished tiles to the kit's
@@ -12,8 +12,9 @@
  *       1   w w w .. w                            k 4 5 6 7   k 4 5 6 7     k 4 5 6 7
  *      ..                                         ..
  *
- * so that a tile reads both from front to back, and packing the activations moves whole groups of 4.
- * With FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
+ * so that a tile reads both from front to back, and packing the activations moves whole groups
+ * of 4. With FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate
+ * columns.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -44,8 +45,8 @@ typedef struct fv_gemm_kit {
     void (*finish)(const fv_gemm_out *o, const float *acc);
 } fv_gemm_kit;
 
-/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums of
- * blocks are added), MC is not. */
+/* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums
+ * of blocks are added), MC is not. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
 
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);

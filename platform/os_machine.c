@@ -1,4 +1,5 @@
-/* os_machine.c: processors, time and memory on Linux and, as far as they go, other POSIX systems. */
+/* os_machine.c: processors, time and memory on Linux and, as far as they go, other POSIX systems.
+ */
 #define _GNU_SOURCE
 #include "os_machine.h"
 

@@ -10,7 +10,7 @@
 /* Asks for huge pages behind [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
 
-double fv_machine_seconds(void); /* monotonic */
+double fv_machine_seconds(void);  /* monotonic */
 uint64_t fv_machine_memory(void); /* bytes of main memory */
 
 /* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */

@@ -1,15 +1,15 @@
 #!/bin/sh
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is missing.
 #
-#   sh platform/setup-debian.sh build|test|ci|cross|blas ...
+#   sh platform/setup-debian.sh build|test|emulate|blas ...
 #
 # With everything there it does nothing and touches no network.
 set -eu
 
 build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
-test="$build g++ libcmocka-dev binutils python3"
-ci="$test clang clang-format libclang-rt-dev"
-cross="$test gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+test="$build g++ libcmocka-dev binutils python3 git clang clang-format libclang-rt-dev
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+emulate="$test qemu-user"
 blas='libopenblas0-pthread'
 
 wanted=
@@ -17,11 +17,10 @@ for purpose in "$@"; do
     case $purpose in
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
-    ci) wanted="$wanted $ci" ;;
-    cross) wanted="$wanted $cross" ;;
+    emulate) wanted="$wanted $emulate" ;;
     blas) wanted="$wanted $blas" ;;
     *)
-        echo "usage: setup-debian.sh build|test|ci|cross|blas ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|blas ..." >&2
         exit 1
         ;;
     esac

@@ -1,8 +1,8 @@
 /* backend.h: what a backend gives the core: one table of functions per kind of device.
  *
- * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, then per frame upload,
- * submit, download, wait. The last group is all that runs per frame: it allocates nothing and looks
- * nothing up. A plan lives on one device.
+ * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, then per frame
+ * upload, submit, download, wait. The last group is all that runs per frame: it allocates nothing
+ * and looks nothing up. A plan lives on one device.
  */
 #ifndef FOVEA_SRC_BACKEND_H
 #define FOVEA_SRC_BACKEND_H
@@ -28,9 +28,9 @@ typedef struct fv_mem {
 
 /* Where an operand lies. */
 enum fv_space {
-    FV_SPACE_NONE,     /* operand absent */
-    FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
-    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block; rows of the current chunk only */
+    FV_SPACE_NONE,   /* operand absent */
+    FV_SPACE_BUFFER, /* `offset` bytes into `mem` */
+    FV_SPACE_LOCAL, /* `offset` bytes into the worker's own block; rows of the current chunk only */
     FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
 };
 
@@ -52,7 +52,7 @@ enum fv_kind {
 typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, elem; /* enum fv_kind; bytes per element */
-    uint64_t stride; /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
+    uint64_t stride;    /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
 } fv_operand;
 
 /* Everything a backend needs to freeze one step. */
@@ -63,8 +63,8 @@ typedef struct fv_launch {
     uint32_t rows;      /* of the whole step */
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
-    uint32_t cols;      /* extent of the second dimension: columns, heads, or 1 */
-    uint64_t scratch;   /* bytes into the worker's block where the kernel's scratch begins */
+    uint32_t cols;    /* extent of the second dimension: columns, heads, or 1 */
+    uint64_t scratch; /* bytes into the worker's block where the kernel's scratch begins */
 } fv_launch;
 
 /* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise). */

@@ -95,7 +95,8 @@ int fovea_kernel_list(size_t index, fovea_kernel_info *out)
             continue;
         }
         const fv_kernel *k = &list[index];
-        *out = (fovea_kernel_info){.name = k->name, .op = fv_op_table[k->op].name,
+        *out = (fovea_kernel_info){.name = k->name,
+                                   .op = fv_op_table[k->op].name,
                                    .mechanism = fv_mech_names[k->mech],
                                    .isa = fv_backends[i]->level(k->needs),
                                    .usable = (k->needs & ~features) == 0};

@@ -85,8 +85,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
         return none;
     b->status = fv_mem_alloc(&memory, sizeof(fv_constant), FV_MEM_PLAN, "a constant");
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_array(&numbers, (uint64_t)rows * cols, sizeof(float), FV_MEM_PLAN,
-                                 "a constant");
+        b->status =
+            fv_mem_array(&numbers, (uint64_t)rows * cols, sizeof(float), FV_MEM_PLAN, "a constant");
     if (b->status != FOVEA_OK) {
         fv_mem_free(memory);
         return none;

@@ -22,13 +22,13 @@ enum fv_value_kind {
 };
 
 typedef struct fv_value {
-    uint8_t kind, elem;  /* enum fv_value_kind; bytes per element */
-    uint8_t staging;     /* counts as staging, not as activation */
+    uint8_t kind, elem; /* enum fv_value_kind; bytes per element */
+    uint8_t staging;    /* counts as staging, not as activation */
     uint32_t rows, cols;
-    uint32_t slot;       /* INPUT, OUTPUT */
+    uint32_t slot; /* INPUT, OUTPUT */
     /* the planner's: */
-    uint32_t need;                    /* rows that anything reads */
-    uint32_t first_step, last_step;   /* life */
+    uint32_t need;                  /* rows that anything reads */
+    uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     fv_ref ref;
 } fv_value;
@@ -40,7 +40,7 @@ typedef struct fv_view {
 
 typedef struct fv_use {
     fv_view view;
-    uint8_t kind; /* enum fv_kind; WEIGHT uses `weight` */
+    uint8_t kind;     /* enum fv_kind; WEIGHT uses `weight` */
     fv_weight weight; /* rows == 0: absent */
     /* the planner's: */
     fv_packed *packed;
@@ -89,14 +89,14 @@ typedef struct fv_builder {
     uint32_t slots;
     /* what is to be built */
     uint32_t grid_width, grid_height;
-    uint32_t mech;               /* enum fv_mech; FV_MECH_ANY: softmax */
-    fv_view frame;               /* u8 pixels of the picture, or float planes */
-    uint32_t frame_flags;        /* FV_FLAG_PLANAR, ... of PATCH */
-    uint32_t frame_plane;        /* PLANAR: elements from plane to plane */
+    uint32_t mech;        /* enum fv_mech; FV_MECH_ANY: softmax */
+    fv_view frame;        /* u8 pixels of the picture, or float planes */
+    uint32_t frame_flags; /* FV_FLAG_PLANAR, ... of PATCH */
+    uint32_t frame_plane; /* PLANAR: elements from plane to plane */
     const fv_patch_table *patch_table;
     fv_posemb_table *posemb_table; /* the emitter fills it for its grid; the plan owns it */
     fv_constant *constants;
-    fovea_status status;         /* first failure; the emit functions do nothing after it */
+    fovea_status status; /* first failure; the emit functions do nothing after it */
 } fv_builder;
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols);
@@ -132,8 +132,8 @@ typedef struct fv_gemm {
     const fv_weight *w, *bias, *scale; /* bias, scale may be NULL or absent */
     fv_view in;                        /* id FV_NO_VALUE: the rows of in_weight */
     const fv_weight *in_weight;
-    fv_view res, out;                  /* res.id FV_NO_VALUE: none */
-    uint32_t act;                      /* FV_EPI_* activation or SWIGLU, or 0 */
+    fv_view res, out; /* res.id FV_NO_VALUE: none */
+    uint32_t act;     /* FV_EPI_* activation or SWIGLU, or 0 */
     uint32_t rows;
 } fv_gemm;
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g);
@@ -142,7 +142,8 @@ void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uin
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
                   uint32_t rows, uint32_t cols);
 
-/* The mechanism that a --attention name means; *out is FV_MECH_ANY for softmax. EINVAL lists the names. */
+/* The mechanism that a --attention name means; *out is FV_MECH_ANY for softmax. ENOTSUP lists
+ * the names. */
 fovea_status fv_attention_parse(uint32_t *out, const char *name);
 
 /* Attention in its two halves. fv_emit_keys prepares what queries read: for a linear mechanism the
@@ -154,7 +155,7 @@ typedef struct fv_attention {
     double scale;   /* softmax: of the scores; un-normalised linear: of the output, mean form */
     double eps;     /* linear, mean form */
     fv_view k, v;
-    fv_view state;  /* set by fv_emit_keys for linear mechanisms */
+    fv_view state; /* set by fv_emit_keys for linear mechanisms */
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,

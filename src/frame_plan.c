@@ -75,8 +75,8 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
     fv_builder *b = &p->b;
     uint32_t channels = o->frame.format == FOVEA_GRAY8 ? 1 : 3;
     if (o->frame.format == FOVEA_PLANES_F32) {
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width,
-                                 sizeof(float));
+        b->frame =
+            fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width, sizeof(float));
         b->frame_flags = FV_FLAG_PLANAR;
         b->frame_plane = o->frame.width * o->frame.height;
         p->frame_row = (uint64_t)o->frame.width * sizeof(float);
@@ -92,8 +92,8 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
     uint32_t row = p->picture.width * channels;
     fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, 1);
     fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, 1);
-    fv_step *s = resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows,
-                             channels);
+    fv_step *s =
+        resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows, channels);
     if (s)
         s->u[0] = p->picture.in_row0;
     resize_step(p, FV_OP_RESIZE_Y, "resize columns", wide, done, p->picture.height, channels);
@@ -116,9 +116,10 @@ static fovea_status plan_grid(fovea_plan *p)
                        i->width, i->height, m->patch);
     uint64_t patches = (uint64_t)(i->width / m->patch) * (i->height / m->patch);
     if (patches > MAX_TOKENS)
-        return fv_fail(FOVEA_EINVAL,
-                       "picture of %u x %u pixels has more than %u patches of %u; use a smaller one",
-                       i->width, i->height, MAX_TOKENS, m->patch);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "picture of %u x %u pixels has more than %u patches of %u; use a smaller one", i->width,
+            i->height, MAX_TOKENS, m->patch);
     i->grid_width = p->b.grid_width = i->width / m->patch;
     i->grid_height = p->b.grid_height = i->height / m->patch;
     i->ignored_right = i->width % m->patch;
@@ -168,7 +169,8 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     fovea_plan *p;
     FV_TRY(check_options(options));
     FV_TRY(fv_plan_alloc(&p, device));
-    /* A model is immutable to its user; its count and its list of packed weights are under its lock. */
+    /* A model is immutable to its user; its count and its list of packed weights are under its
+     * lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
     fovea_status status = build(p, options);

@@ -65,11 +65,11 @@ enum fv_epi {
 
 /* Flags of a problem. */
 enum fv_flag {
-    FV_FLAG_CAUSAL = 1u << 0,      /* query i sees keys j <= i */
+    FV_FLAG_CAUSAL = 1u << 0,       /* query i sees keys j <= i */
     FV_FLAG_UNNORMALISED = 1u << 1, /* linear attention without its denominator */
-    FV_FLAG_PLANAR = 1u << 2,      /* PATCH: float planes (C,H,W), already normalised */
-    FV_FLAG_BGR = 1u << 3,         /* PATCH: u8 pixels in B,G,R order */
-    FV_FLAG_GRAY = 1u << 4,        /* PATCH: one u8 channel, used for all three */
+    FV_FLAG_PLANAR = 1u << 2,       /* PATCH: float planes (C,H,W), already normalised */
+    FV_FLAG_BGR = 1u << 3,          /* PATCH: u8 pixels in B,G,R order */
+    FV_FLAG_GRAY = 1u << 4,         /* PATCH: one u8 channel, used for all three */
 };
 
 /* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
@@ -84,11 +84,11 @@ typedef struct fv_problem {
 
 /* dim[] of GEMM and of the attention ops, used in several places. */
 enum { FV_DIM_ROWS = 0 };
-enum { FV_GEMM_N = 1, FV_GEMM_K = 2 };                   /* out columns, reduction length */
+enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
 
-#define FV_OPERANDS 6   /* operands of a step, at most */
+#define FV_OPERANDS 6 /* operands of a step, at most */
 #define FV_KNOBS 4
 #define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
 
@@ -140,7 +140,8 @@ typedef struct fv_call {
     void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */
 } fv_call;
 
-/* Pure: takes no lock, allocates nothing, cannot fail. No over-read or over-write of any operand. */
+/* Pure: takes no lock, allocates nothing, cannot fail. No over-read or over-write of any operand.
+ */
 typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
 
 /* ISA levels of the CPU; a kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
@@ -171,8 +172,8 @@ typedef struct fv_kernel_hooks {
 typedef struct fv_kernel {
     const char *name; /* unique and stable: op_dtype_variant_isa */
     uint16_t op, mech;
-    uint8_t rev;    /* raised when its speed changes: old wisdom is then ignored */
-    uint32_t needs; /* enum fv_need, all required */
+    uint8_t rev;                  /* raised when its speed changes: old wisdom is then ignored */
+    uint32_t needs;               /* enum fv_need, all required */
     const fv_kernel_hooks *hooks; /* never NULL */
     union {
         fv_cpu_fn cpu;

@@ -11,8 +11,14 @@
 
 #include "status.h"
 
-enum fv_mem_tag { FV_MEM_MODEL, FV_MEM_WEIGHTS, FV_MEM_PLAN, FV_MEM_ARENA, FV_MEM_DEVICE,
-                  FV_MEM_TAGS };
+enum fv_mem_tag {
+    FV_MEM_MODEL,
+    FV_MEM_WEIGHTS,
+    FV_MEM_PLAN,
+    FV_MEM_ARENA,
+    FV_MEM_DEVICE,
+    FV_MEM_TAGS
+};
 
 /* 64-byte aligned, zeroed. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
 fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what);

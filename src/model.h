@@ -28,9 +28,9 @@ typedef struct fv_tensor {
     uint64_t shape[8];
     uint64_t elements;
     const void *data;
-    bool mapped;         /* data are pages of a file, to be released once they are packed */
-    uint64_t seed;       /* synthetic: of this tensor */
-    float mean, spread;  /* synthetic: values are mean + spread * (uniform in [-1, 1)) */
+    bool mapped;        /* data are pages of a file, to be released once they are packed */
+    uint64_t seed;      /* synthetic: of this tensor */
+    float mean, spread; /* synthetic: values are mean + spread * (uniform in [-1, 1)) */
 } fv_tensor;
 
 /* Elements [first, first + n) as float32. The tensor's type is a floating one (checked at load). */
@@ -41,18 +41,18 @@ fv_tensor fv_tensor_of_floats(const float *data, uint32_t rows, uint32_t cols);
 
 /* ---- weights by role ---- */
 
-/* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked, two
- * heads averaged side by side. Row r of the whole comes from the part that owns it; parts may also
- * sit side by side (col0 > 0). A vector is a matrix of one row. */
+/* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked,
+ * two heads averaged side by side. Row r of the whole comes from the part that owns it; parts may
+ * also sit side by side (col0 > 0). A vector is a matrix of one row. */
 typedef struct fv_weight_part {
     const fv_tensor *tensor;
-    uint64_t offset;      /* first element used */
-    uint32_t row0, rows;  /* rows of the whole that it fills */
-    uint32_t col0, cols;  /* columns of the whole that it fills */
-    uint64_t row_stride;  /* elements from row to row in the tensor */
-    uint64_t col_stride;  /* 1, or more for a transposed source */
-    float factor;         /* multiplies */
-    bool sum;             /* added to what earlier parts put there */
+    uint64_t offset;     /* first element used */
+    uint32_t row0, rows; /* rows of the whole that it fills */
+    uint32_t col0, cols; /* columns of the whole that it fills */
+    uint64_t row_stride; /* elements from row to row in the tensor */
+    uint64_t col_stride; /* 1, or more for a transposed source */
+    float factor;        /* multiplies */
+    bool sum;            /* added to what earlier parts put there */
 } fv_weight_part;
 
 #define FV_WEIGHT_PARTS 4
@@ -78,7 +78,8 @@ static inline bool fv_weight_present(const fv_weight *w)
 
 typedef struct fv_vit_block {
     fv_weight ln1_w, ln1_b, q_w, q_b, kv_w, kv_b, proj_w, proj_b, ls1; /* kv: K rows, then V rows */
-    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b, ls2; /* SwiGLU: fc1 = value, then gate rows */
+    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b,
+        ls2; /* SwiGLU: fc1 = value, then gate rows */
 } fv_vit_block;
 
 typedef struct fv_vit {
@@ -88,36 +89,36 @@ typedef struct fv_vit {
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
     enum fv_pos_rule pos_rule;
-    uint32_t epi;                         /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    uint32_t epi; /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     float eps;
-    fv_weight embed_w, embed_b;   /* (C, 3*P*P) */
-    fv_weight prefix_rows;        /* (prefix, C): class, distillation, registers */
-    fv_weight prefix_add;         /* (prefix, C): their position rows, to be added; may be absent */
-    fv_weight table;              /* (table_width*table_height, C) */
-    fv_weight pre_w, pre_b;       /* LayerNorm after the embedding (CLIP) */
-    fv_weight post_w, post_b;     /* final LayerNorm */
-    bool post_on_pooled;          /* the final LayerNorm acts on the pooled row only (CLIP): then
-                                     last_hidden_state is not normalised */
+    fv_weight embed_w, embed_b; /* (C, 3*P*P) */
+    fv_weight prefix_rows;      /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add;       /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight table;            /* (table_width*table_height, C) */
+    fv_weight pre_w, pre_b;     /* LayerNorm after the embedding (CLIP) */
+    fv_weight post_w, post_b;   /* final LayerNorm */
+    bool post_on_pooled;        /* the final LayerNorm acts on the pooled row only (CLIP): then
+                                   last_hidden_state is not normalised */
     /* Pooling and heads; absent ones are not offered as outputs. */
     enum fv_vit_pool {
         FV_POOL_NONE,
-        FV_POOL_CLS,       /* pooler_output: the normalised class row (DINOv2, CLIP) */
-        FV_POOL_CLS_TANH,  /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
-        FV_POOL_MAP,       /* pooler_output: attention pooling (SigLIP) */
+        FV_POOL_CLS,      /* pooler_output: the normalised class row (DINOv2, CLIP) */
+        FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
+        FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
     } pool;
     fv_weight pool_w, pool_b;
     enum fv_vit_head {
         FV_HEAD_NONE,
-        FV_HEAD_CLS,       /* head_w (classes, C) on the normalised class row */
-        FV_HEAD_CLS_DIST,  /* head_w (classes, 2C) on [class, distillation]: halves already halved */
-        FV_HEAD_CLS_MEAN,  /* head_w (classes, 2C) on [class, mean of patches] (DINOv2) */
-        FV_HEAD_MEAN,      /* head_w (classes, C) on the mean of the patches of last_hidden_state
-                              (CLIPForImageClassification, SiglipForImageClassification) */
-        FV_HEAD_POOL,      /* head_w (classes, C) on pooler_output */
+        FV_HEAD_CLS,      /* head_w (classes, C) on the normalised class row */
+        FV_HEAD_CLS_DIST, /* head_w (classes, 2C) on [class, distillation]: halves already halved */
+        FV_HEAD_CLS_MEAN, /* head_w (classes, 2C) on [class, mean of patches] (DINOv2) */
+        FV_HEAD_MEAN,     /* head_w (classes, C) on the mean of the patches of last_hidden_state
+                             (CLIPForImageClassification, SiglipForImageClassification) */
+        FV_HEAD_POOL,     /* head_w (classes, C) on pooler_output */
     } head;
     fv_weight head_w, head_b;
-    fv_weight embeds_w;           /* image_embeds = embeds_w pooler_output (CLIP), no bias */
-    struct {                      /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
+    fv_weight embeds_w; /* image_embeds = embeds_w pooler_output (CLIP), no bias */
+    struct {            /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
         uint32_t heads, hidden, epi;
         fv_weight probe, q_w, q_b, kv_w, kv_b, out_w, out_b, ln_w, ln_b, fc1_w, fc1_b, fc2_w, fc2_b;
     } map;
@@ -126,9 +127,9 @@ typedef struct fv_vit {
 
 /* ---- the model ---- */
 
-struct fv_source; /* source.h: an opened checkpoint */
-struct fv_config; /* config.h: its config.json */
-typedef struct fv_packed fv_packed;   /* one packed weight, counted */
+struct fv_source;                   /* source.h: an opened checkpoint */
+struct fv_config;                   /* config.h: its config.json */
+typedef struct fv_packed fv_packed; /* one packed weight, counted */
 struct fv_builder;
 
 typedef struct fv_family {
@@ -153,9 +154,9 @@ struct fovea_model {
     const fv_family *family;
     fovea_model_info info;
     struct fv_source *source;
-    void *roles; /* the family's: fv_vit */
-    char **outputs; /* NULL at the end; the main output first */
-    char **labels;  /* info.classes of them, or NULL */
+    void *roles;       /* the family's: fv_vit */
+    char **outputs;    /* NULL at the end; the main output first */
+    char **labels;     /* info.classes of them, or NULL */
     fv_packed *packed; /* list of packed weights; under `lock` */
 };
 
@@ -177,8 +178,9 @@ struct fv_packed {
     void *data;
 };
 
-/* The packed form of `w` for `kernel` and `problem` (kernel NULL: plain float rows), made now unless
- * another plan has it. Mapped source pages are released afterwards. Release with fv_packed_unref. */
+/* The packed form of `w` for `kernel` and `problem` (kernel NULL: plain float rows), made now
+ * unless another plan has it. Mapped source pages are released afterwards. Release with
+ * fv_packed_unref. */
 fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
                            const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);

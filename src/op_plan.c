@@ -14,14 +14,19 @@ static const struct {
 static fovea_status emit_attention(fovea_plan *p, const fovea_op_options *o)
 {
     fv_builder *b = &p->b;
-    fv_attention a = {.heads = o->heads, .d = o->head_dim, .dv = o->value_dim, .queries = o->rows,
-                      .keys = o->keys, .scale = o->scale};
+    fv_attention a = {.heads = o->heads,
+                      .d = o->head_dim,
+                      .dv = o->value_dim,
+                      .queries = o->rows,
+                      .keys = o->keys,
+                      .scale = o->scale};
     FV_TRY(fv_attention_parse(&a.mech, o->attention ? o->attention : "softmax"));
     uint64_t widest = o->head_dim > o->value_dim ? o->head_dim : o->value_dim;
-    if (o->heads == 0 || o->head_dim == 0 || o->value_dim == 0 || o->keys == 0 ||
-        o->heads > 4096 || widest * o->heads > 1u << 20)
-        return fv_fail(FOVEA_EINVAL, "attention of %u heads, dims %u and %u, %u keys: each must be at "
-                                     "least 1, heads at most 4096, channels at most 2^20",
+    if (o->heads == 0 || o->head_dim == 0 || o->value_dim == 0 || o->keys == 0 || o->heads > 4096 ||
+        widest * o->heads > 1u << 20)
+        return fv_fail(FOVEA_EINVAL,
+                       "attention of %u heads, dims %u and %u, %u keys: each must be at "
+                       "least 1, heads at most 4096, channels at most 2^20",
                        o->heads, o->head_dim, o->value_dim, o->keys);
     if (a.mech == FV_MECH_ANY) {
         a.flags = o->causal ? FV_FLAG_CAUSAL : 0;
@@ -68,8 +73,8 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_op_options *o)
         bias_weight = fv_emit_constant(b, 1, o->out, &bias);
     if (bias)
         memcpy(bias, o->bias, o->out * sizeof *bias);
-    fv_gemm g = {.w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows,
-                 .res = {FV_NO_VALUE, 0}};
+    fv_gemm g = {
+        .w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
     g.in = fv_emit_value(b, FV_VALUE_INPUT, o->rows, o->in, sizeof(float));
     p->n_inputs = 1;
     g.out = fv_emit_output(b, "out", o->rows, o->out, false, 0, true);

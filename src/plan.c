@@ -1,11 +1,13 @@
-/* plan.c: from a list of steps to something that runs: choose, place, pack, bind; and its answers. */
+/* plan.c: from a list of steps to something that runs: choose, place, pack, bind; and its answers.
+ */
 #include "plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first is
- * the block of rows for which GEMM reads its weights once; all are whole row tiles but the last ones. */
+/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
+ * is the block of rows for which GEMM reads its weights once; all are whole row tiles but the last
+ * ones. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
@@ -87,8 +89,7 @@ static void account(fovea_plan *p)
         for (uint32_t o = 0; o < FV_OPERANDS; o++) {
             if (!fv_weight_present(&s->use[o].weight))
                 continue;
-            uint64_t size =
-                fv_packed_size(&s->use[o].weight, packer(s, o), &s->prob, &s->knobs);
+            uint64_t size = fv_packed_size(&s->use[o].weight, packer(s, o), &s->prob, &s->knobs);
             if (size > info->largest)
                 info->largest = size;
             if (!counted_before(&p->b, i, o))
@@ -157,8 +158,8 @@ static fovea_status pack(fovea_plan *p)
             fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight))
                 continue;
-            FV_TRY(fv_packed_get(&u->packed, p->model, &u->weight, packer(s, o), &s->prob,
-                                 &s->knobs));
+            FV_TRY(
+                fv_packed_get(&u->packed, p->model, &u->weight, packer(s, o), &s->prob, &s->knobs));
             u->mem = (fv_mem){.host = u->packed->data, .size = u->packed->size};
         }
     }
@@ -182,8 +183,11 @@ static fovea_status allocate(fovea_plan *p)
 
 static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 {
-    *l = (fv_launch){.kernel = s->kernel, .rows = s->prob.dim[FV_DIM_ROWS],
-                     .tile_rows = s->tile_rows, .tile_cols = s->tile_cols, .cols = s->cols,
+    *l = (fv_launch){.kernel = s->kernel,
+                     .rows = s->prob.dim[FV_DIM_ROWS],
+                     .tile_rows = s->tile_rows,
+                     .tile_cols = s->tile_cols,
+                     .cols = s->cols,
                      .scratch = p->local};
     l->args.prob = s->prob;
     l->args.knobs = s->knobs;
@@ -221,8 +225,11 @@ static fovea_status bind(fovea_plan *p)
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];
         fv_sweep *run = &p->run[i];
-        *run = (fv_sweep){.step = p->bound + n, .rows = w->rows, .chunk = w->chunk,
-                          .groups = w->groups, .streamed = w->streamed};
+        *run = (fv_sweep){.step = p->bound + n,
+                          .rows = w->rows,
+                          .chunk = w->chunk,
+                          .groups = w->groups,
+                          .streamed = w->streamed};
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)
                 continue;
@@ -233,8 +240,8 @@ static fovea_status bind(fovea_plan *p)
             run->steps++;
         }
     }
-    return be->queue_open(p->device->device, p->local + p->scratch, p->b.slots,
-                          p->info.dispatches, &p->queue);
+    return be->queue_open(p->device->device, p->local + p->scratch, p->b.slots, p->info.dispatches,
+                          &p->queue);
 }
 
 static fovea_status describe_steps(fovea_plan *p)
@@ -346,8 +353,11 @@ int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *o
         return 0;
     const fv_wanted *w = &plan->b.wanted[index];
     const fv_value *v = &plan->b.value[w->value];
-    *out = (fovea_output_info){.name = w->name, .rows = v->rows, .columns = v->cols,
-                               .prefix = w->prefix, .grid_width = w->grid_width,
+    *out = (fovea_output_info){.name = w->name,
+                               .rows = v->rows,
+                               .columns = v->cols,
+                               .prefix = w->prefix,
+                               .grid_width = w->grid_width,
                                .grid_height = w->grid_height};
     return 1;
 }

@@ -5,8 +5,13 @@
 #include "emit.h"
 
 /* Regions of device memory, one buffer each. LOCAL is per worker. */
-enum fv_region { FV_REGION_RESIDUAL, FV_REGION_STATES, FV_REGION_CHUNKS, FV_REGION_STAGING,
-                 FV_REGIONS };
+enum fv_region {
+    FV_REGION_RESIDUAL,
+    FV_REGION_STATES,
+    FV_REGION_CHUNKS,
+    FV_REGION_STAGING,
+    FV_REGIONS
+};
 
 typedef struct fv_plan_sweep {
     uint32_t first, count; /* steps */
@@ -32,12 +37,12 @@ struct fovea_plan {
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
-    fv_bound **bound;     /* one per live step */
-    fv_sweep *run;        /* what submit gets */
-    char **problem_text;  /* one per step */
-    uint64_t frame_row;   /* least bytes of a frame's row; 0: not a frame plan */
+    fv_bound **bound;    /* one per live step */
+    fv_sweep *run;       /* what submit gets */
+    char **problem_text; /* one per step */
+    uint64_t frame_row;  /* least bytes of a frame's row; 0: not a frame plan */
     uint32_t frame_planes;
-    uint32_t n_inputs;    /* op plans: matrices in */
+    uint32_t n_inputs; /* op plans: matrices in */
     fovea_ticket ticket;
     fv_fence fence;
     bool in_flight;

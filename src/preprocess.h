@@ -37,18 +37,19 @@ enum fv_pos_rule {
 };
 
 /* What a frame goes through, in whole pixels: the horizontal pass over input rows
- * [in_row0, in_row0 + in_rows), then the vertical pass (whose starts count from in_row0). Cropping is
- * in the tables; positions outside the resized picture have count 0 and come out black. */
+ * [in_row0, in_row0 + in_rows), then the vertical pass (whose starts count from in_row0). Cropping
+ * is in the tables; positions outside the resized picture have count 0 and come out black. */
 typedef struct fv_picture {
     uint32_t width, height; /* result */
     uint32_t in_row0, in_rows;
-    int resample;           /* 0: the frame is the result already, and the tables are empty */
+    int resample; /* 0: the frame is the result already, and the tables are empty */
     fv_resize_table x, y;
 } fv_picture;
 
-/* Works out the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates with
- * FV_MEM_PLAN; release with fv_picture_free, also after failure. */
-fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w, uint32_t in_h);
+/* Works out the passes for frames of in_w x in_h. EINVAL for rules that cannot be met. Allocates
+ * with FV_MEM_PLAN; release with fv_picture_free, also after failure. */
+fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
+                             uint32_t in_h);
 void fv_picture_free(fv_picture *p);
 
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);

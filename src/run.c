@@ -12,8 +12,7 @@ static fovea_status ready(const fovea_plan *p, bool frames)
         return fv_fail(FOVEA_EINVAL, "this plan was made dry and cannot run; plan without `dry`");
     if (frames != (p->frame_row != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
-                       frames ? "one operation" : "frames",
-                       frames ? "fovea_op_run" : "fovea_run");
+                       frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
     if (p->in_flight)
         return fv_fail(FOVEA_EINVAL, "one frame is in flight already; wait for it first");
     return FOVEA_OK;

@@ -1,4 +1,5 @@
-/* sweep.c: which rows are needed, where the step list is cut into sweeps, and how each sweep runs. */
+/* sweep.c: which rows are needed, where the step list is cut into sweeps, and how each sweep runs.
+ */
 #include <assert.h>
 #include <string.h>
 
@@ -151,7 +152,8 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
         const fv_step *t = &b->step[j];
         if (t->dead)
             continue;
-        closed |= span(t) == FV_SPAN_ALL || (span(t) == FV_SPAN_REDUCE && span(s) != FV_SPAN_REDUCE);
+        closed |=
+            span(t) == FV_SPAN_ALL || (span(t) == FV_SPAN_REDUCE && span(s) != FV_SPAN_REDUCE);
         other_rows |= t->prob.dim[FV_DIM_ROWS] != s->prob.dim[FV_DIM_ROWS];
         for (uint32_t k = 0; k < FV_OPERANDS; k++)
             if (reads_finished(&s->use[k]) && s->use[k].view.id == t->use[t->out].view.id)
@@ -210,8 +212,8 @@ fovea_status fv_sweep_cut(fovea_plan *p)
 
 /* ---- schedule ---- */
 
-/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its rows
- * once per call; columns where there are too few rows. */
+/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
+ * rows once per call; columns where there are too few rows. */
 static void tile(fv_step *s, uint32_t threads)
 {
     uint32_t rows = s->prob.dim[FV_DIM_ROWS];

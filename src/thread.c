@@ -11,8 +11,8 @@
 /* Jobs that workers can see at once. One more runs on its own thread alone. */
 #define BOARD 16
 
-/* How long a worker with nothing to do stays awake: longer than a barrier between two steps, shorter
- * than the gap between two camera frames. */
+/* How long a worker with nothing to do stays awake: longer than a barrier between two steps,
+ * shorter than the gap between two camera frames. */
 #define SPIN_SECONDS 100e-6
 
 struct notice {
@@ -44,8 +44,8 @@ static uint64_t at_phase(uint32_t phase)
     return (uint64_t)phase << 32;
 }
 
-/* Claims and runs units of whatever phase the job is in until none is left to claim. Returns how many
- * it ran. A claim made in one phase cannot slip into the next: the addition returns both. */
+/* Claims and runs units of whatever phase the job is in until none is left to claim. Returns how
+ * many it ran. A claim made in one phase cannot slip into the next: the addition returns both. */
 static uint32_t work(fv_job *job, uint32_t slot)
 {
     uint32_t ran = 0;
@@ -60,8 +60,7 @@ static uint32_t work(fv_job *job, uint32_t slot)
             return ran;
         job->fn(job->arg, phase, (uint32_t)seen, slot);
         ran++;
-        if (atomic_fetch_add(&job->done, 1) + 1 == job->units[phase] &&
-            atomic_load(&job->waiting))
+        if (atomic_fetch_add(&job->done, 1) + 1 == job->units[phase] && atomic_load(&job->waiting))
             fv_machine_wake(&job->done);
     }
 }
@@ -82,6 +81,16 @@ static uint32_t serve_board(fv_pool *pool, uint32_t slot)
     return ran;
 }
 
+/* Touches the stack that kernels will use, so that no frame faults it in. */
+static void touch_stack(void)
+{
+    enum { STACK = 128 << 10, PAGE = 4096 };
+    volatile char page[STACK];
+    for (int i = 0; i < STACK; i += PAGE)
+        page[i] = 0;
+    (void)page[0];
+}
+
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -91,6 +100,7 @@ static void *worker_main(void *arg)
     fv_machine_name_thread(name);
     if (pool->n_cpus)
         fv_machine_pin(pool->cpus, pool->n_cpus);
+    touch_stack();
     uint64_t mode = fv_machine_float_enter();
     double idle_since = 0;
     for (;;) {

@@ -1,8 +1,8 @@
 /* thread.h: the pool: fixed workers that join whatever frame is posted.
  *
  * A job is a sequence of phases with a barrier between them; a phase is a number of units, claimed
- * one by one with one atomic addition. The submitting thread always takes part and can finish alone,
- * so no frame ever waits for another. Idle workers spin for a bounded time, then sleep.
+ * one by one with one atomic addition. The submitting thread always takes part and can finish
+ * alone, so no frame ever waits for another. Idle workers spin for a bounded time, then sleep.
  */
 #ifndef FOVEA_SRC_THREAD_H
 #define FOVEA_SRC_THREAD_H
@@ -29,8 +29,8 @@ typedef struct fv_job {
     _Atomic uint32_t waiting;
 } fv_job;
 
-/* threads >= 1 counts the submitting thread. cpus: processors the workers may use, n_cpus of them, or
- * NULL for no restriction. parallel_for: use the caller's loop instead of own threads. */
+/* threads >= 1 counts the submitting thread. cpus: processors the workers may use, n_cpus of them,
+ * or NULL for no restriction. parallel_for: use the caller's loop instead of own threads. */
 fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpus, uint32_t n_cpus,
                             fovea_parallel_for *parallel_for, void *ctx);
 void fv_pool_free(fv_pool *pool);

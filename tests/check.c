@@ -792,6 +792,10 @@ int main(int argc, char **argv)
         }
     }
     fv_machine_float_leave(mode);
+    if (!bench && !list_only && !(passed + failed + skipped)) {
+        printf("no such kernel or op; --list has them\n");
+        failed = 1;
+    }
     if (!bench && !list_only)
         printf("seed %llu\n%u passed, %u failed, %u skipped\n", (unsigned long long)seed, passed,
                failed, skipped);

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 cc=aarch64-linux-gnu-gcc
 if ! command -v $cc >/dev/null 2>&1 || ! command -v qemu-aarch64 >/dev/null 2>&1; then
-    echo "no $cc or no qemu-aarch64; platform/setup-debian.sh cross installs them"
+    echo "no $cc or no qemu-aarch64; platform/setup-debian.sh emulate installs them"
     exit 77
 fi
 out=$(mktemp -d)

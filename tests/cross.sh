@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 cc=aarch64-linux-gnu-gcc
 if ! command -v $cc >/dev/null 2>&1; then
-    echo "no $cc; platform/setup-debian.sh installs it"
+    echo "no $cc; platform/setup-debian.sh test installs it"
     exit 77
 fi
 out=$(mktemp -d)

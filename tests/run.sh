@@ -2,25 +2,32 @@
 # run.sh: builds and runs the tests. The last line says `N passed, N failed, N skipped`.
 #
 #   sh tests/run.sh        the quick suite, some minutes on two cores
-#   sh tests/run.sh all    longer golden cases, and the fuzzers, which look for something new
+#   sh tests/run.sh all    also the longest golden cases, the kernels for aarch64 under qemu, and the
+#                          fuzzer, which looks for something new
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 
-sh platform/setup-debian.sh test >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" >&2
-
 case ${1:-quick} in
-quick) suites='--suite quick' ;;
-all) suites='--suite quick --suite long' ;;
+quick)
+    packages=test
+    suites='--suite quick'
+    ;;
+all)
+    packages='test emulate'
+    suites='--suite quick --suite long'
+    ;;
 *)
     echo "usage: run.sh [all]" >&2
     exit 1
     ;;
 esac
+# shellcheck disable=SC2086
+sh platform/setup-debian.sh $packages >&2
+[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
+ninja -C "$build" >&2
 # shellcheck disable=SC2086
 meson test -C "$build" --no-rebuild --print-errorlogs $suites >&2 || true
 exec python3 tests/count.py "$build/meson-logs/testlog.json"

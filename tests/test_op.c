@@ -221,7 +221,7 @@ static void refusals(void **state)
     assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_EINVAL);
     options.value_dim = 8;
     options.attention = "nonsense";
-    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_EINVAL);
+    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_ENOTSUP);
     assert_non_null(strstr(fovea_error(), "nonsense"));
     options.attention = "linear:elu1";
     options.causal = 1;

@@ -266,7 +266,7 @@ static void unknown_names(void **state)
     (void)state;
     const char *outputs[] = {"last_hidden_state", "logitz"};
     fovea_plan_options options = fixture_options("quadratic", FOVEA_SCHEDULE_AUTO);
-    refused(create(&options), FOVEA_EINVAL, "quadratic");
+    refused(create(&options), FOVEA_ENOTSUP, "quadratic");
     options.attention = "linear:cubic";
     refused(create(&options), FOVEA_ENOTSUP, "cubic");
     options.attention = NULL;

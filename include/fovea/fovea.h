@@ -1,7 +1,8 @@
 /* fovea.h: vision transformers with linear attention at high resolution on edge devices.
  *
  * The whole public interface. In one breath: a *model* (immutable: configuration and memory-mapped
- * weights) becomes a *plan* (one device, one picture size, one attention), and a plan *runs* frames.
+ * weights) becomes a *plan* (one device, one picture size, one attention), and a plan *runs*
+ * frames.
  *
  *     fovea_device *device;   fovea_model *model;   fovea_plan *plan;
  *     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
@@ -20,9 +21,9 @@
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
  *     result and is left untouched on failure. fovea_error() then holds one line that names the
  *     thing and the remedy. `void` functions cannot fail and take NULL.
- *   - Everything that can be decided is decided by fovea_plan_create. After it the library allocates
- *     nothing, opens no file, takes no lock that another frame could hold, and it never prints,
- *     aborts or exits.
+ *   - Everything that can be decided is decided by fovea_plan_create. After it the library
+ * allocates nothing, opens no file, takes no lock that another frame could hold, and it never
+ * prints, aborts or exits.
  *   - Threads: a model may be used by many threads, a device by many plans; one plan is run by one
  *     thread at a time; different plans run concurrently.
  *   - Activations are float32, rows of channels: [token][channel], channels contiguous.
@@ -89,13 +90,13 @@ FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
 typedef struct fovea_device fovea_device;
 
 typedef struct fovea_device_info {
-    char id[32];       /* what fovea_device_open takes: "cpu", "cl:0" */
-    char name[128];    /* "AMD EPYC 9755" */
-    char features[64]; /* ISA level or device features: "avx512" */
-    uint32_t units;    /* processors this process may use, or compute units */
-    uint32_t clusters; /* kinds of cores, fastest first; 1 on a symmetric machine */
-    uint32_t big;      /* processors of the fastest kind */
-    uint64_t memory;   /* bytes it can address */
+    char id[32];         /* what fovea_device_open takes: "cpu", "cl:0" */
+    char name[128];      /* "AMD EPYC 9755" */
+    char features[64];   /* ISA level or device features: "avx512" */
+    uint32_t units;      /* processors this process may use, or compute units */
+    uint32_t clusters;   /* kinds of cores, fastest first; 1 on a symmetric machine */
+    uint32_t big;        /* processors of the fastest kind */
+    uint64_t memory;     /* bytes it can address */
     uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
 } fovea_device_info;
 
@@ -123,14 +124,17 @@ typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size
 
 typedef struct fovea_device_options {
     uint32_t version;
-    uint32_t threads;   /* workers, the calling thread included; 0: one per performance core */
-    const char *isa;    /* "scalar", "avx2", "avx512", "neon": highest level to use; NULL: FOVEA_ISA
-                           of the environment, else the best there is */
-    const char *cores;  /* "big" (default), "little", "all", or a list: "4-7" or "0,2" */
+    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core */
+    const char *isa;   /* "scalar", "avx2", "avx512", "neon": highest level to use; NULL: FOVEA_ISA
+                          of the environment, else the best there is */
+    const char *cores; /* "big" (default), "little", "all", or a list: "4-7" or "0,2" */
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
 } fovea_device_options;
-#define FOVEA_DEVICE_OPTIONS_INIT {1, 0, NULL, NULL, NULL, NULL}
+#define FOVEA_DEVICE_OPTIONS_INIT                                                                  \
+    {                                                                                              \
+        1, 0, NULL, NULL, NULL, NULL                                                               \
+    }
 
 /* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
  * ENODEV when there is none of that id, EINVAL for options that contradict the machine. */
@@ -163,7 +167,8 @@ typedef enum fovea_resize {
     FOVEA_RESIZE_NONE,  /* the frame has the plan's size already; remainders are cut */
     FOVEA_RESIZE_SHORT, /* the shorter side becomes `short_edge` (0: as long as it takes to cover
                            the crop), then centre crop */
-    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any */
+    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any
+                         */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -193,12 +198,12 @@ typedef struct fovea_model_info {
     char attention[32]; /* the attention it was made for: "softmax", or "fovea": {"attention"} */
     uint32_t width;     /* C */
     uint32_t depth, heads;
-    uint32_t patch;         /* pixels */
-    uint32_t prefix;        /* tokens before the patches: class, distillation, registers */
+    uint32_t patch;  /* pixels */
+    uint32_t prefix; /* tokens before the patches: class, distillation, registers */
     uint32_t native_width, native_height; /* the size its position table was made for */
-    uint32_t classes;       /* rows of the head, 0 without */
+    uint32_t classes;                     /* rows of the head, 0 without */
     uint64_t parameters;
-    uint64_t mapped_bytes;  /* of the checkpoint */
+    uint64_t mapped_bytes;       /* of the checkpoint */
     fovea_preprocess preprocess; /* preprocessor_config.json, else the family's */
 } fovea_model_info;
 
@@ -209,8 +214,8 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  * "pooler_output", "image_embeds", "hidden0" ... "hiddenL". Belongs to the model. */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
-/* The preprocessing of `model` changed to give a picture of width x height: the same rule and filter;
- * a SHORT rule covers width x height and crops its centre. */
+/* The preprocessing of `model` changed to give a picture of width x height: the same rule and
+ * filter; a SHORT rule covers width x height and crops its centre. */
 FOVEA_API void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height);
 
 /* ---------------------------------------------------------------------------------------------
@@ -241,8 +246,8 @@ typedef struct fovea_plan_options {
     const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
                                            the patch are ignored at right and bottom), and are only
                                            normalised, with the model's mean and std */
-    const char *attention;      /* "softmax", "linear:elu1", ...; NULL: the model's own */
-    const char *const *outputs; /* names; NULL: the model's main output */
+    const char *attention;              /* "softmax", "linear:elu1", ...; NULL: the model's own */
+    const char *const *outputs;         /* names; NULL: the model's main output */
     size_t n_outputs;
     fovea_schedule schedule;
     uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen */
@@ -250,20 +255,22 @@ typedef struct fovea_plan_options {
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT                                                                    \
-    {1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0}
+    {                                                                                              \
+        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0                   \
+    }
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
- * EINVAL: a size under one patch, an unknown output or attention; ENOTSUP: the device lacks an op;
- * ENOMEM. The device must outlive the plan. */
+ * EINVAL: a size under one patch, an unknown output; ENOTSUP: an attention that is not there, an op
+ * that the device lacks; ENOMEM. The device must outlive the plan. */
 FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
                                          fovea_device *device, const fovea_plan_options *options);
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
 
 typedef struct fovea_plan_info {
-    uint32_t width, height;          /* pixels that reach the patches */
+    uint32_t width, height;                 /* pixels that reach the patches */
     uint32_t ignored_right, ignored_bottom; /* remainder of the patch, in pixels */
     uint32_t grid_width, grid_height;
-    uint32_t tokens;                 /* prefix + patches */
+    uint32_t tokens; /* prefix + patches */
     uint32_t sweeps, steps, dispatches;
     uint32_t threads;
     /* Peak bytes by kind. Activations are everything that depends on the number of tokens or
@@ -286,7 +293,7 @@ typedef struct fovea_step_info {
     const char *label;   /* "block 3 fc1" */
     const char *problem; /* "gemm f32 5477x3072x768 bias+gelu" */
     const char *kernel;
-    const char *source;  /* where the choice came from: "cost", "wisdom", "timing", "forced" */
+    const char *source; /* where the choice came from: "cost", "wisdom", "timing", "forced" */
     uint32_t sweep;
     fovea_schedule schedule; /* of its sweep */
     uint32_t chunk;          /* rows; of its sweep */
@@ -298,8 +305,8 @@ FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_i
 
 typedef struct fovea_output_info {
     const char *name;
-    uint32_t rows, columns; /* float32, rows * columns * 4 bytes */
-    uint32_t prefix;        /* leading rows that are no patches */
+    uint32_t rows, columns;           /* float32, rows * columns * 4 bytes */
+    uint32_t prefix;                  /* leading rows that are no patches */
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
 } fovea_output_info;
 
@@ -316,7 +323,7 @@ typedef struct fovea_frame {
 } fovea_frame;
 
 typedef struct fovea_output {
-    void *data; /* caller's buffer, 4-byte aligned, or NULL to drop this output */
+    void *data;  /* caller's buffer, 4-byte aligned, or NULL to drop this output */
     size_t size; /* bytes; at least what fovea_plan_output says */
 } fovea_output;
 
@@ -328,11 +335,12 @@ FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
                                  const fovea_output *outs, size_t n_outs);
 
 /* Hands a frame over; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
- * the CPU the work is done inside fovea_wait, by the caller and the pool. EINVAL when as many frames
- * are in flight as the device can take (CPU: one). */
+ * the CPU the work is done inside fovea_wait, by the caller and the pool. EINVAL when as many
+ * frames are in flight as the device can take (CPU: one). */
 FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
                                     const fovea_output *outs, size_t n_outs, fovea_ticket *out);
-/* Waits for the frame; timeout in seconds, negative: without bound. ETIMEOUT leaves it in flight. */
+/* Waits for the frame; timeout in seconds, negative: without bound. ETIMEOUT leaves it in flight.
+ */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
 /* ---------------------------------------------------------------------------------------------
@@ -351,26 +359,30 @@ typedef struct fovea_op_options {
      * (rows x heads*dv); head h owns columns [h*d, (h+1)*d).
      *   softmax         out_i = sum_j softmax_j(scale q_i.k_j) v_j
      *   linear:elu1     s_ij = scale phi(q_i).phi(k_j), phi(x) = elu(x) + 1
-     *                   out_i = sum_j s_ij v_j / (sum_j s_ij + eps), the divisor only if normalise */
+     *                   out_i = sum_j s_ij v_j / (sum_j s_ij + eps), the divisor only if normalise
+     */
     const char *attention;
     uint32_t heads, head_dim, value_dim, keys;
     double scale, eps;
     int normalise, causal;
     /* GEMM: input a (rows x in), output (rows x out) = act(a weight^T + bias) */
     uint32_t in, out;
-    const float *weight; /* (out, in), packed by the plan; need not outlive the call */
-    const float *bias;   /* (out) or NULL */
+    const float *weight;    /* (out, in), packed by the plan; need not outlive the call */
+    const float *bias;      /* (out) or NULL */
     const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
 } fovea_op_options;
 #define FOVEA_OP_OPTIONS_INIT                                                                      \
-    {1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0, 0, 0,    \
-     NULL, NULL, NULL}
+    {                                                                                              \
+        1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0, 0, 0, \
+            NULL, NULL, NULL                                                                       \
+    }
 
-/* Plans one operation. Free with fovea_plan_free; query as any plan. ENOTSUP names what is missing. */
+/* Plans one operation. Free with fovea_plan_free; query as any plan. ENOTSUP names what is missing.
+ */
 FOVEA_API fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
                                             const fovea_op_options *options);
-/* Runs it: inputs in the order above, each float32 with `stride` floats from row to row (0: packed),
- * output packed unless `out_stride`. */
+/* Runs it: inputs in the order above, each float32 with `stride` floats from row to row (0:
+ * packed), output packed unless `out_stride`. */
 typedef struct fovea_matrix {
     float *data;
     size_t stride;
@@ -384,7 +396,8 @@ FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs
 
 typedef struct fovea_tensors fovea_tensors;
 
-/* An opened safetensors file. Element types as the file has them: "F32", "F16", "BF16", "I64", ... */
+/* An opened safetensors file. Element types as the file has them: "F32", "F16", "BF16", "I64", ...
+ */
 typedef struct fovea_tensor {
     const char *name;
     const char *dtype;

@@ -37,10 +37,11 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
 {
     fv_v sum[MR][VECS];
     FV_UNROLL
-    for (int i = 0; i < m; i++)
+    for (int i = 0; i < m; i++) {
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
             sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
+    }
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
@@ -60,10 +61,11 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
         }
     }
     FV_UNROLL
-    for (int i = 0; i < m; i++)
+    for (int i = 0; i < m; i++) {
         FV_UNROLL
         for (int v = 0; v < VECS; v++)
             fv_store(acc + NR * i + FV_W * v, sum[i][v]);
+    }
 }
 
 static void tile(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
@@ -212,7 +214,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 }
 
 static const fv_knob knob_list[] = {
-    [FV_GEMM_KC] = {.name = "kc", .value = {768, 256, 384, 512, 1024}, .count = 5},
+    [FV_GEMM_KC] = {.name = "kc", .value = {512, 256, 384, 768, 1024}, .count = 5},
     [FV_GEMM_MC] = {.name = "mc", .value = {168, 84, 252, 336}, .count = 4},
     {.name = NULL},
 };

@@ -13,6 +13,7 @@ typedef struct bench_limits {
 /* A device with its options; cases share it. */
 typedef struct bench_device {
     char *key;
+    char isa[64];
     fovea_device *device;
     bench_limits limits;
 } bench_device;
@@ -62,11 +63,13 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const c
                const char *activation);
 int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_model *model,
                 const char *name);
-/* FLOP/s of one large matrix product. */
-int bench_gemm_rate(double *out, fovea_device *device);
+/* FLOP/s of one large matrix product; *best is raised to it. */
+int bench_gemm_rate(double *best, fovea_device *device);
 
-/* machine.c */
+/* machine.c: limits of `threads` threads together. The arithmetic probe is short and repeated
+ * during the measurement, best value kept: a disturbance at its start must not lower the roof. */
 void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads);
+void bench_fma_measure(double *best, const char *isa, uint32_t threads);
 /* Bytes of process memory: now, from where on the peak is looked for; and that peak. */
 uint64_t bench_memory_begin(void);
 uint64_t bench_memory_peak(void);

@@ -112,6 +112,9 @@ typedef struct cli_session {
     fovea_model_info info;
 } cli_session;
 
+/* With the exit code that each failure stands for. */
+int cli_open_device(fovea_device **out, const cli_settings *s);
+int cli_load_model(fovea_model **out, const char *path);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The model's preprocessing, at --size if that was given. */

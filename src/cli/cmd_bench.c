@@ -42,7 +42,7 @@ static int open_device(bench_device **out, struct bench *b, const cli_settings *
     bench_device *d = &b->device[b->devices];
     int code = b->devices == DEVICES
                    ? cli_fail(CLI_USAGE, "more than %d devices and settings at once", DEVICES)
-                   : cli_check(fovea_device_open(&d->device, s->device, &s->device_options));
+                   : cli_open_device(&d->device, s);
     if (code) {
         free(key);
         return code;
@@ -51,7 +51,8 @@ static int open_device(bench_device **out, struct bench *b, const cli_settings *
     b->devices++;
     fovea_device_info info;
     fovea_device_describe(d->device, &info);
-    bench_limits_measure(&d->limits, info.features, fovea_device_threads(d->device));
+    snprintf(d->isa, sizeof d->isa, "%s", info.features);
+    bench_limits_measure(&d->limits, d->isa, fovea_device_threads(d->device));
     *out = d;
     return bench_gemm_rate(&d->limits.gemm, d->device);
 }
@@ -275,7 +276,7 @@ static int run(struct bench *b, const char *what, const char *model)
     if (strcmp(what, "model") == 0) {
         if (!model)
             return cli_fail(CLI_USAGE, "bench model takes a MODEL");
-        int code = cli_check(fovea_model_load(&b->model, model));
+        int code = cli_load_model(&b->model, model);
         if (code)
             return code;
         b->model_name = model;
@@ -287,6 +288,8 @@ static int run(struct bench *b, const char *what, const char *model)
     int code = add_cases(b);
     if (!code)
         code = bench_measure(b->list, b->cases, &b->options, &b->allocations);
+    for (size_t i = 0; i < b->devices && !code; i++)
+        code = bench_gemm_rate(&b->device[i].limits.gemm, b->device[i].device);
     return code ? code : report(b);
 }
 

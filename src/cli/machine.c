@@ -94,25 +94,46 @@ static double best(struct job *job, uint32_t threads, enum what what)
     return top;
 }
 
-void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
+static const struct level *level_of(const char *isa)
 {
     const struct level *level = levels;
     while (!strstr(isa, level->isa))
         level++;
-    threads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
+    return level;
+}
+
+static uint32_t bounded(uint32_t threads)
+{
+    return threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
+}
+
+void bench_fma_measure(double *best_rate, const char *isa, uint32_t threads)
+{
+    threads = bounded(threads);
+    struct job *job = cli_alloc(threads, sizeof *job);
+    for (uint32_t t = 0; t < threads; t++)
+        job[t] = (struct job){.level = level_of(isa), .rounds = 1 << 22};
+    double rate = best(job, threads, FMA);
+    *best_rate = rate > *best_rate ? rate : *best_rate;
+    free(job);
+}
+
+void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
+{
+    threads = bounded(threads);
     struct job *job = cli_alloc(threads, sizeof *job);
     const size_t n = (size_t)(BYTES / sizeof(float) / threads) / 256 * 256;
     float *from = cli_alloc(n * threads, sizeof *from), *to = cli_alloc(n * threads, sizeof *to);
     memset(from, 1, n * threads * sizeof *from); /* pages of their own, not the shared zero page */
     for (uint32_t t = 0; t < threads; t++)
-        job[t] = (struct job){
-            .level = level, .rounds = 1 << 22, .from = from + t * n, .to = to + t * n, .n = n};
-    out->fma = best(job, threads, FMA);
+        job[t] =
+            (struct job){.level = level_of(isa), .from = from + t * n, .to = to + t * n, .n = n};
     out->read = best(job, threads, READ);
     out->copy = best(job, threads, COPY);
     free(from);
     free(to);
     free(job);
+    bench_fma_measure(&out->fma, isa, threads);
 }
 
 /* A line of /proc/self/status in bytes; 0 where there is no such thing. */

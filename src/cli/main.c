@@ -32,7 +32,7 @@ int cli_check(fovea_status status)
         fovea_status status;
         int code;
     } codes[] = {
-        {FOVEA_EINVAL, CLI_USAGE},        {FOVEA_ENOMEM, CLI_UNSUPPORTED},
+        {FOVEA_EINVAL, CLI_INPUT},        {FOVEA_ENOMEM, CLI_INPUT},
         {FOVEA_EIO, CLI_INPUT},           {FOVEA_EFORMAT, CLI_INPUT},
         {FOVEA_ENOTSUP, CLI_UNSUPPORTED}, {FOVEA_ENODEV, CLI_UNSUPPORTED},
         {FOVEA_EWISDOM, CLI_INPUT},

@@ -294,15 +294,28 @@ int cli_list(char ***out, size_t *n, const char *option, const char *text)
 
 /* ---- a model on a device ---- */
 
+int cli_open_device(fovea_device **out, const cli_settings *s)
+{
+    fovea_status status = fovea_device_open(out, s->device, &s->device_options);
+    /* All that can be wrong about a device was typed. */
+    return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
+}
+
+int cli_load_model(fovea_model **out, const char *path)
+{
+    fovea_status status = fovea_model_load(out, path);
+    /* A model that is not known here is bad input, not a missing feature of this machine. */
+    return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
+}
+
 int cli_open(cli_session *out, const cli_common *common, const char *model)
 {
     memset(out, 0, sizeof *out);
     int code = cli_settle(&out->settings, common);
     if (!code)
-        code = cli_check(
-            fovea_device_open(&out->device, out->settings.device, &out->settings.device_options));
+        code = cli_open_device(&out->device, &out->settings);
     if (!code && model) {
-        code = cli_check(fovea_model_load(&out->model, model));
+        code = cli_load_model(&out->model, model);
         if (!code)
             fovea_model_describe(out->model, &out->info);
     }

@@ -4,8 +4,9 @@
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
  *     heads on LN x
  *
- * Keys and values of a block are written before its queries, from a norm of their own: so they close
- * the sweep of the block before, and only x crosses it (linear attention), or x, K and V (softmax).
+ * Keys and values of a block are written before its queries, from a norm of their own: so they
+ * close the sweep of the block before, and only x crosses it (linear attention), or x, K and V
+ * (softmax).
  */
 #include "vit.h"
 
@@ -30,8 +31,8 @@ static const char *name(char buf[40], const char *format, uint32_t i)
 static fv_gemm linear(const fv_weight *w, const fv_weight *bias, fv_view in, fv_view out,
                       uint32_t rows)
 {
-    return (fv_gemm){.w = w, .bias = bias, .in = in, .res = {FV_NO_VALUE, 0}, .out = out,
-                     .rows = rows};
+    return (fv_gemm){
+        .w = w, .bias = bias, .in = in, .res = {FV_NO_VALUE, 0}, .out = out, .rows = rows};
 }
 
 static void norm(const struct context *c, const char *label, fv_view in, const fv_weight *w,
@@ -115,8 +116,15 @@ static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
     fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
     fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
     uint32_t d = width / c->v->heads;
-    fv_attention a = {.mech = b->mech, .heads = c->v->heads, .d = d, .dv = d, .queries = n,
-                      .keys = n, .scale = 1 / sqrt(d), .eps = 1e-6, .k = kv,
+    fv_attention a = {.mech = b->mech,
+                      .heads = c->v->heads,
+                      .d = d,
+                      .dv = d,
+                      .queries = n,
+                      .keys = n,
+                      .scale = 1 / sqrt(d),
+                      .eps = 1e-6,
+                      .k = kv,
                       .v = fv_view_cols(kv, width)};
     fv_emit_keys(b, name(text, "block %u keys", i), &a);
 
@@ -161,8 +169,8 @@ static void block(const struct context *c, uint32_t i)
     const fv_vit_block *w = &c->v->block[i];
     char text[40];
     attend(c, w, i);
-    struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w, &w->fc1_b, &w->fc2_w, &w->fc2_b, &w->ls2,
-                    c->v->hidden, c->v->epi};
+    struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w,    &w->fc1_b, &w->fc2_w,
+                    &w->fc2_b, &w->ls2,   c->v->hidden, c->v->epi};
     mlp(c, &m, name(text, "block %u", i), c->x, c->tokens);
 }
 
@@ -207,8 +215,8 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
 
     g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
     fv_emit_gemm(b, "pool projection", &g);
-    struct mlp m = {&v->map.ln_w,  &v->map.ln_b,  &v->map.fc1_w,  &v->map.fc1_b, &v->map.fc2_w,
-                    &v->map.fc2_b, NULL,          v->map.hidden,  v->map.epi};
+    struct mlp m = {&v->map.ln_w,  &v->map.ln_b, &v->map.fc1_w, &v->map.fc1_b, &v->map.fc2_w,
+                    &v->map.fc2_b, NULL,         v->map.hidden, v->map.epi};
     mlp(c, &m, "pool", out, 1);
 }
 
@@ -311,8 +319,7 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
 fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
-    struct context c = {b, v, m->info.prefix + b->grid_width * b->grid_height,
-                        {FV_NO_VALUE, 0}};
+    struct context c = {b, v, m->info.prefix + b->grid_width * b->grid_height, {FV_NO_VALUE, 0}};
     FV_TRY(fv_posemb_plan(b->posemb_table, v->pos_rule, v->table_width, v->table_height,
                           b->grid_width, b->grid_height));
     embed(&c);

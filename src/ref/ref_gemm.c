@@ -1,10 +1,9 @@
 /* ref_gemm.c: rows times a packed weight, with what follows it in a network done on the way out.
  *
  *   dim    rows, N, K
- *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K) as given
- *   BIAS   N, with SWIGLU 2N: values,     SCALE  N, one factor per output column
- *          then gates                     RES  ROW, N wide; may be OUT
- *   OUT    ROW, N wide; not A; not read
+ *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K) as
+ * given BIAS   N, with SWIGLU 2N: values,     SCALE  N, one factor per output column then gates RES
+ * ROW, N wide; may be OUT OUT    ROW, N wide; not A; not read
  *
  *             K                       K                       N
  *         +-------+               +-------+               +-------+
