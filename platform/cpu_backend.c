@@ -90,8 +90,6 @@ static fovea_status open_device(fv_device **out, int index, const fovea_device_o
     uint32_t features, cpus[FV_PROCESSORS], n_cpus;
     FV_TRY(fv_cpu_level(&features, options->isa));
     FV_TRY(fv_cpu_cores(cpus, &n_cpus, options->cores));
-    fv_processor all[FV_PROCESSORS];
-    bool pin = n_cpus < fv_machine_processors(all);
     uint32_t threads = options->threads ? options->threads : n_cpus;
     if (options->parallel_for && !options->threads)
         return fv_fail(FOVEA_EINVAL, "parallel_for needs `threads`: the calls that may overlap");
@@ -102,8 +100,8 @@ static fovea_status open_device(fv_device **out, int index, const fovea_device_o
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
     fv_device *d = memory;
     d->features = features;
-    fovea_status status = fv_pool_create(&d->pool, threads, pin ? cpus : NULL, pin ? n_cpus : 0,
-                                         options->parallel_for, options->parallel_ctx);
+    fovea_status status = fv_pool_create(&d->pool, threads, cpus, n_cpus, options->parallel_for,
+                                         options->parallel_ctx);
     if (status != FOVEA_OK) {
         close_device(d);
         return status;

@@ -89,6 +89,16 @@ void fv_machine_pin(const uint32_t *cpus, uint32_t n)
 #endif
 }
 
+uint32_t fv_machine_here(void)
+{
+#ifdef __linux__
+    int cpu = sched_getcpu();
+    return cpu >= 0 ? (uint32_t)cpu : UINT32_MAX;
+#else
+    return UINT32_MAX;
+#endif
+}
+
 void fv_machine_name_thread(const char *name)
 {
 #ifdef __linux__

@@ -21,6 +21,8 @@ void fv_machine_pause(void);
 
 /* Restricts the calling thread; a hint. */
 void fv_machine_pin(const uint32_t *cpus, uint32_t n);
+/* The processor that the calling thread runs on, or UINT32_MAX where nobody knows. */
+uint32_t fv_machine_here(void);
 void fv_machine_name_thread(const char *name);
 
 /* Rounding to nearest and flushed denormals for the calling thread; returns the mode to restore. */

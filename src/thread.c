@@ -24,6 +24,7 @@ struct worker {
     fv_pool *pool;
     pthread_t thread;
     uint32_t slot;
+    uint32_t home; /* the submitter's processor that it keeps away from */
 };
 
 struct fv_pool {
@@ -65,8 +66,22 @@ static uint32_t work(fv_job *job, uint32_t slot)
     }
 }
 
-static uint32_t serve_board(fv_pool *pool, uint32_t slot)
+/* Takes the slot-th processor after the submitter's, counted round the list. */
+static void keep_away(struct worker *w, uint32_t home)
 {
+    const fv_pool *pool = w->pool;
+    if (home == w->home || pool->threads > pool->n_cpus)
+        return;
+    w->home = home;
+    uint32_t at = 0;
+    while (at < pool->n_cpus && pool->cpus[at] != home)
+        at++;
+    fv_machine_pin(&pool->cpus[(at + w->slot) % pool->n_cpus], 1);
+}
+
+static uint32_t serve_board(struct worker *w)
+{
+    fv_pool *pool = w->pool;
     uint32_t ran = 0;
     for (uint32_t i = 0; i < BOARD; i++) {
         struct notice *n = &pool->board[i];
@@ -74,8 +89,10 @@ static uint32_t serve_board(fv_pool *pool, uint32_t slot)
             continue;
         atomic_fetch_add(&n->inside, 1);
         fv_job *job = atomic_load(&n->job);
-        if (job)
-            ran += work(job, slot);
+        if (job) {
+            keep_away(w, job->home);
+            ran += work(job, w->slot);
+        }
         atomic_fetch_sub(&n->inside, 1);
     }
     return ran;
@@ -107,7 +124,7 @@ static void *worker_main(void *arg)
         uint32_t epoch = atomic_load(&pool->epoch);
         if (atomic_load(&pool->stop))
             break;
-        if (serve_board(pool, w->slot)) {
+        if (serve_board(w)) {
             idle_since = 0;
             continue;
         }
@@ -168,6 +185,7 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
 {
     uint64_t mode = fv_machine_float_enter();
     struct notice *notice = NULL;
+    job->home = fv_machine_here();
     atomic_store(&job->waiting, 0);
     atomic_store(&job->done, 0);
     atomic_store(&job->claim, at_phase(0));
@@ -229,6 +247,7 @@ fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpu
         struct worker *w = &pool->worker[i];
         w->pool = pool;
         w->slot = i;
+        w->home = UINT32_MAX;
         if (pthread_create(&w->thread, NULL, worker_main, w))
             status = fv_fail(FOVEA_ENOMEM, "thread %u of %u cannot be started; use fewer threads",
                              i + 1, threads);

@@ -27,6 +27,7 @@ typedef struct fv_job {
     _Atomic uint64_t claim; /* phase in the upper half, next unit in the lower */
     _Atomic uint32_t done;
     _Atomic uint32_t waiting;
+    uint32_t home; /* the submitter's processor */
 } fv_job;
 
 /* threads >= 1 counts the submitting thread. cpus: processors the workers may use, n_cpus of them,

@@ -4,30 +4,35 @@
 #include "vec/math.h"
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
- * the registers. RATE: FLOP/s, for the order of the kernels by cost. */
+ * the registers. KC: a block of k that suits the caches of such machines. RATE: FLOP/s, for the
+ * order of the kernels by cost. */
 #if defined FV_ISA_AVX512
 #define MR 14
 #define VECS 2
 #define KERNEL fv_k_gemm_f32_14x32_avx512
 #define FORMAT "f32_panel32"
+#define KC 768
 #define RATE 200e9
 #elif defined FV_ISA_AVX2
 #define MR 6
 #define VECS 2
 #define KERNEL fv_k_gemm_f32_6x16_avx2
 #define FORMAT "f32_panel16"
+#define KC 384
 #define RATE 100e9
 #elif defined FV_ISA_NEON
 #define MR 6
 #define VECS 4
 #define KERNEL fv_k_gemm_f32_6x16_neon
 #define FORMAT "f32_panel16"
+#define KC 384
 #define RATE 20e9
 #else
 #define MR 2
 #define VECS 4
 #define KERNEL fv_k_gemm_f32_2x16_c
 #define FORMAT "f32_panel16"
+#define KC 384
 #define RATE 15e9
 #endif
 #define NR (VECS * FV_W)
@@ -214,7 +219,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 }
 
 static const fv_knob knob_list[] = {
-    [FV_GEMM_KC] = {.name = "kc", .value = {512, 256, 384, 768, 1024}, .count = 5},
+    [FV_GEMM_KC] = {.name = "kc", .value = {KC, 256, 512, 1024}, .count = 4},
     [FV_GEMM_MC] = {.name = "mc", .value = {168, 84, 252, 336}, .count = 4},
     {.name = NULL},
 };
