@@ -3,7 +3,7 @@
  *   gemm_blas ISA THREADS LIBRARY     LIBRARY: path or name of a libopenblas
  *
  * OpenBLAS is opened at run time and takes its kernels from OPENBLAS_CORETYPE (bench/gemm.sh sets
- * it). The two take turns; each shape's figure is the ratio of the medians. The FMA peak is
+ * it). The two take turns; each shape's figure is the ratio of the best rounds. The FMA peak is
  * measured between the shapes. fovea's weights are packed before, as in a plan; OpenBLAS gets plain
  * matrices.
  */

@@ -27,7 +27,7 @@ struct tenant {
 
 static uint64_t row_bytes(const fv_value *v)
 {
-    return (uint64_t)v->cols * v->elem;
+    return (uint64_t)v->ld * v->elem;
 }
 
 static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)

@@ -37,6 +37,10 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
     v->elem = (uint8_t)elem;
     v->rows = rows;
     v->cols = cols;
+    v->ld = cols;
+    /* Rows a multiple of a page apart compete for the same few cache lines. */
+    if (kind == FV_VALUE_ROWS && rows > 1 && (uint64_t)cols * elem % 4096 == 0)
+        v->ld += 64 / elem;
     if (kind == FV_VALUE_INPUT || kind == FV_VALUE_OUTPUT)
         v->slot = b->slots++;
     return (fv_view){(fv_id)b->values++, 0};

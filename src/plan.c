@@ -207,8 +207,8 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
             op->elem = v->elem;
             op->ref = v->ref;
             op->ref.offset += (uint64_t)u->view.col * v->elem;
-            op->stride = (uint64_t)v->cols * v->elem;
-            l->args.ld[o] = v->cols;
+            op->stride = (uint64_t)v->ld * v->elem;
+            l->args.ld[o] = v->ld;
         }
     }
 }

@@ -10,8 +10,10 @@
  * number of threads. */
 #define GROUPS 16
 
-/* Row tiles are multiples of this: whole tiles of every GEMM microkernel. */
-#define ROW_ALIGN 84
+/* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
+ * keeps its tiles full. */
+#define ROWS_MOST 168
+#define ROWS_LEAST 84
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -228,13 +230,11 @@ static void tile(fv_step *s, uint32_t threads)
         s->cols = s->prob.heads;
         break;
     }
-    uint32_t fewest = ceil_div(rows, 4 * ROW_ALIGN); /* tiles beyond that fall out of cache */
-    uint32_t row_tiles = least(ceil_div(rows, ROW_ALIGN), 4 * threads);
-    if (threads == 1 || row_tiles < fewest)
-        row_tiles = fewest;
-    uint32_t target = row_tiles == 1 ? threads : 2 * threads;
-    uint32_t col_tiles = row_tiles >= target ? 1 : ceil_div(target, row_tiles);
-    s->tile_rows = least(rows, round_up(ceil_div(rows, row_tiles), ROW_ALIGN));
+    uint32_t row_tiles = threads * ceil_div(rows, threads * ROWS_MOST);
+    if (rows / row_tiles < ROWS_LEAST)
+        row_tiles = rows < ROWS_LEAST ? 1 : rows / ROWS_LEAST;
+    uint32_t col_tiles = row_tiles < threads ? ceil_div(threads, row_tiles) : 1;
+    s->tile_rows = ceil_div(rows, row_tiles);
     s->tile_cols = least(s->cols, round_up(ceil_div(s->cols, col_tiles), align));
 }
 
@@ -244,13 +244,12 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
         bool alone = span(&p->b.step[w->first]) == FV_SPAN_ALL;
-        /* Chunks of equal size, in whole row tiles: the last one should not be a sliver. */
-        w->chunks = ceil_div(w->rows, chunk);
-        w->chunk = r->chunk ? chunk : least(chunk, round_up(ceil_div(w->rows, w->chunks), 42));
+        /* Chunks of equal size: the last one should not be a sliver. */
+        w->chunk = r->chunk ? chunk : ceil_div(w->rows, ceil_div(w->rows, chunk));
         w->chunks = ceil_div(w->rows, w->chunk);
         w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
         uint32_t rounds = ceil_div(w->groups, threads);
-        bool balanced = w->chunks >= 2 && w->groups * 20 >= rounds * threads * 17;
+        bool balanced = w->count > 1 && w->chunks >= 2 && w->groups * 20 >= rounds * threads * 17;
         w->streamed = !alone && w->rows > 1 &&
                       (r->schedule == FOVEA_SCHEDULE_STREAMED ||
                        (r->schedule == FOVEA_SCHEDULE_AUTO && balanced));

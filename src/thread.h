@@ -30,8 +30,10 @@ typedef struct fv_job {
     uint32_t home; /* the submitter's processor */
 } fv_job;
 
-/* threads >= 1 counts the submitting thread. cpus: processors the workers may use, n_cpus of them,
- * or NULL for no restriction. parallel_for: use the caller's loop instead of own threads. */
+/* threads >= 1 counts the submitting thread. cpus: the n_cpus processors that workers may use.
+ * Where there are enough, each worker keeps to one of its own, away from the submitter's: left
+ * alone, schedulers put a thread that wakes for a frame beside the one that woke it, and need
+ * milliseconds to part them. parallel_for: use the caller's loop instead of own threads. */
 fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpus, uint32_t n_cpus,
                             fovea_parallel_for *parallel_for, void *ctx);
 void fv_pool_free(fv_pool *pool);
