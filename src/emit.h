@@ -25,7 +25,7 @@ typedef struct fv_value {
     uint8_t kind, elem; /* enum fv_value_kind; bytes per element */
     uint8_t staging;    /* counts as staging, not as activation */
     uint32_t rows, cols;
-    uint32_t ld; /* elements from row to row */
+    uint32_t ld;   /* elements from row to row */
     uint32_t slot; /* INPUT, OUTPUT */
     /* the planner's: */
     uint32_t need;                  /* rows that anything reads */
