@@ -29,6 +29,11 @@ static fovea_status bind_frame(fovea_plan *p, const fovea_frame *frame)
     if ((p->b.frame_flags & FV_FLAG_PLANAR) && stride != p->frame_row)
         return fv_fail(FOVEA_EINVAL, "float planes must be packed: %llu bytes from row to row",
                        (unsigned long long)p->frame_row);
+    const char *plane = frame->pixels[0];
+    for (int i = 1; i < 3 && (p->b.frame_flags & FV_FLAG_PLANAR); i++)
+        if (frame->pixels[i] &&
+            frame->pixels[i] != plane + (uint64_t)i * p->b.frame_plane * sizeof(float))
+            return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
     return p->device->backend->upload(p->queue, p->b.value[0].slot, frame->pixels[0], stride);
 }
 

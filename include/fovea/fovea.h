@@ -4,18 +4,24 @@
  * weights) becomes a *plan* (one device, one picture size, one attention), and a plan *runs*
  * frames.
  *
- *     fovea_device *device;   fovea_model *model;   fovea_plan *plan;
+ *     fovea_device *device;
+ *     fovea_model *model;
+ *     fovea_plan *plan;
+ *     fovea_output_info features;
  *     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
- *     float logits[1000];
- *     options.frame.width = 1920;  options.frame.height = 1080;
+ *     options.frame.width = 1920;
+ *     options.frame.height = 1080;
  *     options.attention = "linear:elu1";
  *     if (fovea_device_open(&device, "cpu", NULL) || fovea_model_load(&model, "dinov2-base") ||
  *         fovea_plan_create(&plan, model, device, &options))
  *         return fprintf(stderr, "%s\n", fovea_error());
- *     fovea_frame frame = {.pixels = {camera}, .stride = {1920 * 3}};
- *     fovea_output out = {logits, sizeof logits};
- *     while (next(camera))
+ *     fovea_plan_output(plan, 0, &features);
+ *     size_t size = (size_t)features.rows * features.columns * sizeof(float);
+ *     fovea_output out = {malloc(size), size};
+ *     while (next(camera)) {
+ *         fovea_frame frame = {.pixels = {camera->rgb}};
  *         fovea_run(plan, &frame, &out, 1);
+ *     }
  *
  * Rules that hold for every function
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
@@ -127,7 +133,8 @@ typedef struct fovea_device_options {
     uint32_t threads;  /* workers, the calling thread included; 0: one per performance core */
     const char *isa;   /* "scalar", "avx2", "avx512", "neon": highest level to use; NULL: FOVEA_ISA
                           of the environment, else the best there is */
-    const char *cores; /* "big" (default), "little", "all", or a list: "4-7" or "0,2" */
+    const char *cores; /* "big" (default), "little", "all", or a list: "4-7" or "0,2". Where there
+                          are enough of them, every worker keeps to one, away from the caller's */
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
 } fovea_device_options;
@@ -228,7 +235,8 @@ typedef enum fovea_format {
     FOVEA_RGB8, /* bytes R, G, B */
     FOVEA_BGR8,
     FOVEA_GRAY8,
-    FOVEA_PLANES_F32, /* three float planes R, G, B, already normalised; never resized */
+    FOVEA_PLANES_F32, /* float planes R, G, B, one after the other, packed, already normalised;
+                         never resized */
 } fovea_format;
 
 typedef enum fovea_schedule {
@@ -278,8 +286,8 @@ typedef struct fovea_plan_info {
     uint64_t weights;
     uint64_t residual; /* tensors that cross a sweep: the residual stream, K and V of softmax */
     uint64_t states;   /* attention states and their partial sums */
-    uint64_t chunks;   /* what lives inside a sweep: per worker when streamed */
-    uint64_t scratch;  /* of the kernels, per worker */
+    uint64_t chunks;   /* what lives inside a sweep: one chunk per worker when streamed */
+    uint64_t scratch;  /* of the kernels, all workers together */
     uint64_t staging;  /* resized picture, tables, and the plan itself */
     uint64_t largest;  /* the largest single buffer */
     double flops;      /* of one frame: a multiply-add is two */
@@ -318,12 +326,13 @@ FOVEA_API int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_outp
  */
 
 typedef struct fovea_frame {
-    const void *pixels[3]; /* first byte of each plane; interleaved formats use pixels[0] */
+    const void *pixels[3]; /* first byte of each plane; interleaved formats use pixels[0], and so do
+                              float planes, where the others may be NULL */
     size_t stride[3];      /* bytes from row to row; 0: rows are packed */
 } fovea_frame;
 
 typedef struct fovea_output {
-    void *data;  /* caller's buffer, 4-byte aligned, or NULL to drop this output */
+    void *data;  /* caller's buffer, 4-byte aligned */
     size_t size; /* bytes; at least what fovea_plan_output says */
 } fovea_output;
 
