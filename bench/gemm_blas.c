@@ -18,6 +18,7 @@
 #include <fovea/fovea.h>
 
 #include "probe.h"
+#include "stopwatch.h"
 
 enum { ROUNDS = 5, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 
@@ -37,19 +38,6 @@ struct sides {
     float *a, *w, *out, *other;
     int rows, n, k;
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void fail(const char *text)
-{
-    fprintf(stderr, "gemm_blas: %s\n", text);
-    exit(2);
-}
 
 static float *numbers(size_t n, uint32_t seed)
 {

@@ -16,21 +16,9 @@
 #include <fovea/fovea.h>
 
 #include "probe.h"
+#include "stopwatch.h"
 
 enum { THREADS_MAX = 64 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void fail(const char *text)
-{
-    fprintf(stderr, "steady: %s\n", text);
-    exit(2);
-}
 
 struct loop {
     pthread_barrier_t start, end;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "temp_folder.h"
 
 /* ---- small checkpoints, written to a folder ---- */
 
@@ -22,41 +23,6 @@
 #define DEPTH 2
 #define CLASSES 5
 #define PIXELS (3 * PATCH * PATCH)
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/fovea_model_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *const written[] = {
-    "config.json",       "preprocessor_config.json",     "model.safetensors",
-    "one.safetensors",   "model.safetensors.index.json", "two.safetensors",
-    "other.safetensors",
-};
-
-static void clear_folder(void)
-{
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        unlink(in_folder(written[i]));
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    clear_folder();
-    return rmdir(folder);
-}
 
 static void write_text(const char *name, const char *text)
 {
@@ -761,66 +727,6 @@ static void synthetic_models_load(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
-/* ---- packed weights ---- */
-
-static uint32_t packed_rows;
-
-static size_t packed_size(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return sizeof(float) * p->dim[FV_GEMM_K] * p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
-}
-
-static void pack_plainly(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                         const fv_knobs *knobs)
-{
-    const size_t k = p->dim[FV_GEMM_K];
-    (void)knobs;
-    assert_int_equal(n0 % FV_COL_ALIGN, 0);
-    memcpy((float *)dst + n0 * k, src, n * k * sizeof *src);
-    if (p->epi & FV_EPI_SWIGLU)
-        memcpy((float *)dst + (p->dim[FV_GEMM_N] + n0) * k, src + n * k, n * k * sizeof *src);
-    packed_rows += n;
-}
-
-static void packed_weights_are_shared(void **state)
-{
-    static const fv_kernel_hooks hooks = {
-        .packed = packed_size, .pack = pack_plainly, .format = "test"};
-    static const fv_kernel kernel = {.name = "test", .hooks = &hooks};
-    static const fv_kernel_hooks plain_hooks = {.packed = NULL};
-    static const fv_kernel plain = {.name = "plain", .hooks = &plain_hooks};
-    fovea_model *m = load("synthetic:dinov2-g");
-    const fv_weight *w = &((fv_vit *)m->roles)->block[3].fc1_w;
-    const fv_problem problem = {.epi = FV_EPI_SWIGLU, .dim = {1, w->rows / 2, w->cols}};
-    const fv_knobs knobs = {{1, 2, 3, 4}}, others = {{0, 0, 0, 0}};
-    fv_packed *a, *b, *c, *d, *e;
-    (void)state;
-    assert_int_equal(fv_packed_get(&a, m, w, &kernel, &problem, &knobs), FOVEA_OK);
-    assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&b, m, w, &kernel, &problem, &knobs), FOVEA_OK);
-    assert_ptr_equal(a, b);
-    assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&c, m, w, &kernel, &problem, &others), FOVEA_OK);
-    assert_ptr_not_equal(a, c);
-    assert_int_equal(fv_packed_get(&d, m, w, NULL, &problem, &knobs), FOVEA_OK);
-    assert_int_equal(fv_packed_get(&e, m, w, &plain, &problem, &others), FOVEA_OK);
-    assert_ptr_equal(d, e); /* plain rows, whatever the knobs */
-    assert_int_equal(d->size, a->size);
-    assert_memory_equal(a->data, d->data, (size_t)d->size);
-    assert_int_equal(fv_packed_size(w, &kernel, &problem, &knobs), a->size);
-    fv_packed_unref(m, a);
-    fv_packed_unref(m, c);
-    fv_packed_unref(m, d);
-    fv_packed_unref(m, e);
-    fv_model_ref(m);
-    fovea_model_free(m); /* a plan would still hold it */
-    fv_packed_unref(m, b);
-    assert_null(m->packed);
-    fv_model_unref(m);
-    assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
-}
-
 /* ---- real checkpoints ---- */
 
 static void golden_checkpoints_load(void **state)
@@ -904,7 +810,6 @@ int main(void)
         cmocka_unit_test(shards_are_joined),
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),
-        cmocka_unit_test(packed_weights_are_shared),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

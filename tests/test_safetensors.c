@@ -14,29 +14,7 @@
 
 #include "mem.h"
 #include "safetensors.h"
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/fovea_tensors_XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    unlink(in_folder("a.safetensors"));
-    return rmdir(folder);
-}
+#include "temp_folder.h"
 
 /* A file in memory: header text and `data` bytes of zeros. */
 static size_t build(char *out, const char *header, size_t data)

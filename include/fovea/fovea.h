@@ -27,9 +27,9 @@
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
  *     result and is left untouched on failure. fovea_error() then holds one line that names the
  *     thing and the remedy. `void` functions cannot fail and take NULL.
- *   - Everything that can be decided is decided by fovea_plan_create. After it the library
- * allocates nothing, opens no file, takes no lock that another frame could hold, and it never
- * prints, aborts or exits.
+ *   - Everything that can be decided is decided by fovea_plan_create. After it nothing is
+ *     allocated, no file is opened, no lock is taken that another frame could hold. The library
+ *     never prints, aborts or exits.
  *   - Threads: a model may be used by many threads, a device by many plans; one plan is run by one
  *     thread at a time; different plans run concurrently.
  *   - Activations are float32, rows of channels: [token][channel], channels contiguous.
