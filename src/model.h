@@ -67,6 +67,9 @@ fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols);
 /* Adds a part; strides and factor of 0 stand for rows one after the other, taken as they are. */
 void fv_weight_add(fv_weight *w, fv_weight_part part);
 
+/* Whether both are put together from the same elements in the same way. */
+bool fv_weight_same(const fv_weight *a, const fv_weight *b);
+
 /* Rows [r0, r0 + n) as n * cols floats. What no part fills is 0 (a missing bias). */
 void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out);
 static inline bool fv_weight_present(const fv_weight *w)

@@ -6,8 +6,7 @@
 #include <string.h>
 
 /* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
- * is the block of rows for which GEMM reads its weights once; all are whole row tiles but the last
- * ones. */
+ * is the block of rows for which GEMM reads its weights once. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
@@ -53,12 +52,12 @@ static const fv_kernel *packer(const fv_step *s, uint32_t operand)
     return s->prob.op == FV_OP_GEMM && operand == FV_GEMM_W ? s->kernel : NULL;
 }
 
-static bool same_weight(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
+static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
 {
     const fv_kernel *a = packer(s, o), *b = packer(t, k);
     const char *x = a ? a->hooks->format : NULL, *y = b ? b->hooks->format : NULL;
     return (x == y || (x && y && strcmp(x, y) == 0)) &&
-           memcmp(&s->use[o].weight, &t->use[k].weight, sizeof s->use[o].weight) == 0;
+           fv_weight_same(&s->use[o].weight, &t->use[k].weight);
 }
 
 /* Whether an earlier step of the plan uses the same packed weight. Steps that share one are near:
@@ -69,7 +68,7 @@ static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
     for (uint32_t i = from; i < step; i++)
         for (uint32_t k = 0; !b->step[i].dead && k < FV_OPERANDS; k++)
             if (fv_weight_present(&b->step[i].use[k].weight) &&
-                same_weight(&b->step[step], o, &b->step[i], k))
+                same_packed(&b->step[step], o, &b->step[i], k))
                 return true;
     return false;
 }

@@ -15,6 +15,9 @@
 #define ROWS_MOST 168
 #define ROWS_LEAST 84
 
+/* Share of the workers' time that a streamed sweep must use. */
+#define BALANCE 0.85
+
 static uint32_t least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -249,7 +252,9 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
         w->chunks = ceil_div(w->rows, w->chunk);
         w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
         uint32_t rounds = ceil_div(w->groups, threads);
-        bool balanced = w->count > 1 && w->chunks >= 2 && w->groups * 20 >= rounds * threads * 17;
+        /* Streaming pays where steps share a sweep and few workers idle in its last round. */
+        bool balanced =
+            w->count > 1 && w->chunks >= 2 && w->groups >= BALANCE * (double)rounds * threads;
         w->streamed = !alone && w->rows > 1 &&
                       (r->schedule == FOVEA_SCHEDULE_STREAMED ||
                        (r->schedule == FOVEA_SCHEDULE_AUTO && balanced));

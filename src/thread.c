@@ -2,6 +2,7 @@
 #include "thread.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ struct fv_pool {
     _Atomic uint32_t epoch; /* raised whenever there may be new work */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
+    _Atomic uint32_t ready; /* workers that have touched their stacks */
 };
 
 static uint64_t at_phase(uint32_t phase)
@@ -45,25 +47,28 @@ static uint64_t at_phase(uint32_t phase)
     return (uint64_t)phase << 32;
 }
 
+static bool claimable(const fv_job *job, uint64_t claim)
+{
+    uint32_t phase = (uint32_t)(claim >> 32);
+    return phase < job->phases && (uint32_t)claim < job->units[phase];
+}
+
 /* Claims and runs units of whatever phase the job is in until none is left to claim. Returns how
  * many it ran. A claim made in one phase cannot slip into the next: the addition returns both. */
 static uint32_t work(fv_job *job, uint32_t slot)
 {
     uint32_t ran = 0;
-    for (;;) {
-        uint64_t seen = atomic_load(&job->claim);
-        uint32_t phase = (uint32_t)(seen >> 32);
-        if (phase >= job->phases || (uint32_t)seen >= job->units[phase])
-            return ran;
-        seen = atomic_fetch_add(&job->claim, 1);
-        phase = (uint32_t)(seen >> 32);
-        if (phase >= job->phases || (uint32_t)seen >= job->units[phase])
-            return ran;
-        job->fn(job->arg, phase, (uint32_t)seen, slot);
+    while (claimable(job, atomic_load(&job->claim))) {
+        uint64_t claim = atomic_fetch_add(&job->claim, 1);
+        if (!claimable(job, claim))
+            break;
+        uint32_t phase = (uint32_t)(claim >> 32);
+        job->fn(job->arg, phase, (uint32_t)claim, slot);
         ran++;
         if (atomic_fetch_add(&job->done, 1) + 1 == job->units[phase] && atomic_load(&job->waiting))
             fv_machine_wake(&job->done);
     }
+    return ran;
 }
 
 /* Takes the slot-th processor after the submitter's, counted round the list. */
@@ -89,7 +94,7 @@ static uint32_t serve_board(struct worker *w)
             continue;
         atomic_fetch_add(&n->inside, 1);
         fv_job *job = atomic_load(&n->job);
-        if (job) {
+        if (job && claimable(job, atomic_load(&job->claim))) {
             keep_away(w, job->home);
             ran += work(job, w->slot);
         }
@@ -98,7 +103,8 @@ static uint32_t serve_board(struct worker *w)
     return ran;
 }
 
-/* Touches the stack that kernels will use, so that no frame faults it in. */
+/* Touches the stack that kernels will use, so that no frame faults it in. The pool waits for it: a
+ * worker may start long after it was created. */
 static void touch_stack(void)
 {
     enum { STACK = 128 << 10, PAGE = 4096 };
@@ -118,6 +124,8 @@ static void *worker_main(void *arg)
     if (pool->n_cpus)
         fv_machine_pin(pool->cpus, pool->n_cpus);
     touch_stack();
+    atomic_fetch_add(&pool->ready, 1);
+    fv_machine_wake(&pool->ready);
     uint64_t mode = fv_machine_float_enter();
     double idle_since = 0;
     for (;;) {
@@ -254,6 +262,8 @@ fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpu
         else
             pool->started++;
     }
+    for (uint32_t ready; (ready = atomic_load(&pool->ready)) < pool->started;)
+        fv_machine_sleep(&pool->ready, ready, -1);
     if (status != FOVEA_OK) {
         fv_pool_free(pool);
         return status;

@@ -100,7 +100,7 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->factor == b->factor && a->sum == b->sum;
 }
 
-static bool same_weight(const fv_weight *a, const fv_weight *b)
+bool fv_weight_same(const fv_weight *a, const fv_weight *b)
 {
     if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts)
         return false;
@@ -186,7 +186,7 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
     pthread_mutex_lock(&m->lock);
     fv_packed *p = m->packed;
     while (p && !(p->size == size && strcmp(p->format, format_of(kernel)) == 0 &&
-                  memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && same_weight(&p->weight, w)))
+                  memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
     if (p) {
         p->refs++;

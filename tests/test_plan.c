@@ -140,8 +140,7 @@ static void memory_is_as_promised(void **state)
         fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
         fovea_memory_query(&after);
         fovea_plan_query(plan, &info);
-        const uint64_t packed = fv_mem_tagged(FV_MEM_WEIGHTS) - weights;
-        assert_true(packed >= info.weights && packed <= info.weights + info.weights / 20);
+        assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) - weights, info.weights);
         const uint64_t made = fv_mem_tagged(FV_MEM_ARENA) - arena;
         assert_true(made >= info.residual + info.states + info.chunks + info.scratch);
         assert_true(made <= activations(&info));

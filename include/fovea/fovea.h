@@ -304,7 +304,7 @@ typedef struct fovea_step_info {
     const char *source; /* where the choice came from: "cost", "wisdom", "timing", "forced" */
     uint32_t sweep;
     fovea_schedule schedule; /* of its sweep */
-    uint32_t chunk;          /* rows; of its sweep */
+    uint32_t chunk;          /* rows of one call at most */
     double flops, seconds;   /* the cost model's */
 } fovea_step_info;
 
