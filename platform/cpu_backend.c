@@ -49,6 +49,7 @@ struct fv_queue {
         uint32_t step; /* stepwise: which one */
     } * phase;
     uint32_t phases, phase_room;
+    uint32_t rows; /* of this frame, at most */
     fv_fence fence;
     bool pending;
 };
@@ -133,6 +134,23 @@ static void release(fv_device *d, fv_mem *m)
     (void)d;
     fv_mem_free(m->host);
     m->host = NULL;
+}
+
+static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+{
+    (void)d;
+    if (src)
+        memcpy(m->host, src, (size_t)size);
+    else
+        memset(m->host, 0, (size_t)size);
+    return FOVEA_OK;
+}
+
+static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+{
+    (void)d;
+    memcpy(dst, m->host, (size_t)size);
+    return FOVEA_OK;
 }
 
 static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
@@ -233,9 +251,16 @@ static bool grouped(const fv_bound *b)
     return fv_op_table[b->l.args.prob.op].span == FV_SPAN_REDUCE;
 }
 
-static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_fence *out)
+static uint32_t rows_of(const fv_queue *q, uint32_t planned)
+{
+    return planned < q->rows ? planned : q->rows;
+}
+
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out)
 {
     q->phases = 0;
+    q->rows = rows;
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < s[i].steps; k++) {
             fv_launch *l = &s[i].step[k]->l;
@@ -246,7 +271,8 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, fv_fe
             }
             if (s[i].streamed && k > 0)
                 continue;
-            uint32_t units = ceil_div(l->rows, l->tile_rows) * ceil_div(l->cols, l->tile_cols);
+            uint32_t units =
+                ceil_div(rows_of(q, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
             if (s[i].streamed || grouped(s[i].step[k]))
                 units = s[i].groups;
             q->units[q->phases] = units;
@@ -297,12 +323,12 @@ static void call(const fv_queue *q, const fv_launch *l, uint32_t slot, fv_call *
 static void run_group(const fv_queue *q, const fv_sweep *s, uint32_t first, uint32_t count,
                       uint32_t group, uint32_t slot)
 {
-    uint32_t chunks = ceil_div(s->rows, s->chunk);
+    uint32_t all = rows_of(q, s->rows), chunks = ceil_div(all, s->chunk);
     uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
     uint32_t end = (uint32_t)((uint64_t)(group + 1) * chunks / s->groups);
     for (uint32_t chunk = begin; chunk < end; chunk++) {
         uint32_t row0 = chunk * s->chunk;
-        uint32_t rows = s->rows - row0 < s->chunk ? s->rows - row0 : s->chunk;
+        uint32_t rows = all - row0 < s->chunk ? all - row0 : s->chunk;
         for (uint32_t k = first; k < first + count; k++) {
             const fv_launch *l = &s->step[k]->l;
             fv_call c = {.row0 = row0,
@@ -317,10 +343,10 @@ static void run_group(const fv_queue *q, const fv_sweep *s, uint32_t first, uint
 
 static void run_tile(const fv_queue *q, const fv_launch *l, uint32_t unit, uint32_t slot)
 {
-    uint32_t across = ceil_div(l->cols, l->tile_cols);
+    uint32_t across = ceil_div(l->cols, l->tile_cols), rows = rows_of(q, l->rows);
     uint32_t row0 = unit / across * l->tile_rows, col0 = unit % across * l->tile_cols;
     fv_call c = {.row0 = row0,
-                 .rows = l->rows - row0 < l->tile_rows ? l->rows - row0 : l->tile_rows,
+                 .rows = rows - row0 < l->tile_rows ? rows - row0 : l->tile_rows,
                  .col0 = col0,
                  .cols = l->cols - col0 < l->tile_cols ? l->cols - col0 : l->tile_cols,
                  .first = 1};
@@ -365,6 +391,8 @@ const fv_backend fv_backend_cpu = {
     .threads = threads,
     .alloc = alloc,
     .release = release,
+    .write = write,
+    .read = read,
     .kernels = kernels,
     .level = fv_cpu_level_name,
     .bind = bind,

@@ -7,7 +7,7 @@
 set -eu
 
 build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
-test="$build g++ libcmocka-dev binutils python3 git clang clang-format libclang-rt-dev
+test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 emulate="$test qemu-user"
 blas='libopenblas0-pthread'

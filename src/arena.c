@@ -5,6 +5,7 @@
  *
  *     RESIDUAL  what crosses a sweep: the residual stream; K and V of softmax attention
  *     STATES    partial and merged states
+ *     KEPT      states that outlive a frame: of a scan
  *     CHUNKS    what lives inside a stepwise sweep, all rows of it
  *     STAGING   the resized picture
  *     LOCAL     what lives inside a streamed sweep: rows of one chunk, one block per worker
@@ -38,6 +39,9 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
     if (v->kind == FV_VALUE_PARTIAL || v->kind == FV_VALUE_STATE) {
         t->region = FV_REGION_STATES;
         rows = v->kind == FV_VALUE_PARTIAL ? v->rows : 1;
+    } else if (v->kind == FV_VALUE_KEPT) {
+        t->region = FV_REGION_KEPT;
+        rows = 1;
     } else if (v->staging) {
         t->region = FV_REGION_STAGING;
     } else if (v->first_sweep != v->last_sweep) {
@@ -54,6 +58,10 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         const fv_plan_sweep *end = &p->sweep[v->last_sweep];
         t->first = w->first;
         t->last = end->first + end->count - 1;
+    }
+    if (t->region == FV_REGION_KEPT) {
+        t->first = 0;
+        t->last = UINT32_MAX;
     }
     t->size = fv_size_add(fv_size_mul(rows, row_bytes(v)), ALIGN - 1) / ALIGN * ALIGN;
 }

@@ -1,92 +1,140 @@
-/* attention.c: attention as steps: the names of the mechanisms, keys, queries. */
+/* attention.c: the names that users give attentions, and what they stand for. */
+#include "attention.h"
+
+#include <stdio.h>
 #include <string.h>
 
-#include "emit.h"
+#include "mech/traits.h"
 
-const char *const fv_mech_names[FV_MECH_COUNT] = {
-    "any",
-#define FV_MECH(NAME, name) #name,
-#include "mech/mech.inc"
-#undef FV_MECH
+static const char gates[] = "sla-", linear[] = "linear:";
+
+/* Backbones that take any feature map, by default the one named here. */
+static const struct {
+    const char *name, *map;
+    enum fv_attention_kind kind;
+} backbones[] = {
+    {"linear", "elu1", FV_ATTENTION_LINEAR},
+    {"retention", "identity", FV_ATTENTION_RETENTION},
+    {"gla", "identity", FV_ATTENTION_GLA},
+    {"delta-rule", "identity", FV_ATTENTION_DELTA},
+    {"gated-delta-rule", "identity", FV_ATTENTION_GATED_DELTA},
 };
+#define BACKBONES (sizeof backbones / sizeof *backbones)
 
-fovea_status fv_attention_parse(uint32_t *out, const char *name)
+static bool starts(const char *text, const char *with)
 {
-    static const char linear[] = "linear:";
-    if (strcmp(name, "softmax") == 0) {
-        *out = FV_MECH_ANY;
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Whether the first n characters of `text` are all of `name`. */
+static bool same(const char *text, size_t n, const char *name)
+{
+    return strlen(name) == n && strncmp(text, name, n) == 0;
+}
+
+/* The mechanism whose title is the first n characters of `base`, or these and ":map". */
+static uint32_t by_title(const char *base, size_t n, const char *map)
+{
+    for (uint32_t m = FV_MECH_ANY + 1; m < FV_MECH_COUNT; m++) {
+        const char *title = fv_mech_table[m]->title, *colon = strchr(title, ':');
+        const size_t own = colon ? (size_t)(colon - title) : strlen(title);
+        if (own == n && strncmp(title, base, n) == 0 && !colon == !map &&
+            (!map || strcmp(colon + 1, map) == 0))
+            return m;
+    }
+    return FV_MECH_ANY;
+}
+
+/* The mechanism that gives a backbone its features. */
+static uint32_t by_map(const char *map)
+{
+    uint32_t mech = by_title("linear", strlen("linear"), map);
+    if (mech == FV_MECH_ANY)
+        mech = by_title(map, strlen(map), NULL);
+    const fv_mech_traits *t = fv_mech_table[mech];
+    return t->params || (t->wants & FV_WANT_CENTRED) ? FV_MECH_ANY : mech;
+}
+
+static fovea_status unknown(const char *text)
+{
+    char all[320] = "";
+    size_t at = 0;
+    for (uint32_t m = FV_MECH_ANY; m < FV_MECH_COUNT && at < sizeof all; m++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s, ", fv_mech_table[m]->title);
+    return fv_fail(FOVEA_ENOTSUP,
+                   "attention '%.40s' is not supported; choose %smala-paper; causal also "
+                   "retention, gla, delta-rule, gated-delta-rule; all but softmax with sla-",
+                   text, all);
+}
+
+fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
+{
+    fv_attention_name name = {.kind = FV_ATTENTION_MECHANISM, .gated = starts(text, gates)};
+    const char *base = name.gated ? text + strlen(gates) : text, *map = strchr(base, ':');
+    const size_t n = strcspn(base, ":");
+    if (map)
+        map = strcmp(map, ":elu+1") == 0 ? "elu1" : map + 1;
+    if (strcmp(text, "softmax") == 0) {
+        *out = (fv_attention_name){.kind = FV_ATTENTION_SOFTMAX};
         return FOVEA_OK;
     }
-    if (strcmp(name, "linear") == 0 || strcmp(name, "linear:elu+1") == 0)
-        name = "linear:elu1";
-    for (uint32_t m = FV_MECH_ANY + 1; m < FV_MECH_COUNT; m++) {
-        if (strncmp(name, linear, sizeof linear - 1) == 0 &&
-            strcmp(name + sizeof linear - 1, fv_mech_names[m]) == 0) {
-            *out = m;
-            return FOVEA_OK;
-        }
+    for (size_t i = 0; i < BACKBONES; i++) {
+        if (!same(base, n, backbones[i].name))
+            continue;
+        name.kind = backbones[i].kind;
+        name.mech = by_map(map ? map : backbones[i].map);
     }
-    return fv_fail(FOVEA_ENOTSUP, "attention '%s' is not supported; choose softmax or linear:elu1",
-                   name);
-}
-
-static void fill(fv_step *s, const fv_attention *a)
-{
-    s->prob.mech = (uint16_t)a->mech;
-    s->prob.heads = (uint16_t)a->heads;
-    s->prob.flags = a->flags;
-    s->prob.dim[FV_ATTN_D] = a->d;
-    s->prob.dim[FV_ATTN_DV] = a->dv;
-    s->prob.dim[FV_ATTN_KEYS] = a->keys;
-}
-
-void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
-{
-    a->state.id = FV_NO_VALUE;
-    if (a->mech == FV_MECH_ANY)
-        return;
-    uint32_t size = a->heads * (a->d * a->dv + a->d);
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, sizeof(float));
-    fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
-    if (!s)
-        return;
-    fill(s, a);
-    s->f[0] = 1.0f / (float)a->keys;
-    fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
-    fv_use_value(s, FV_REDUCE_V, a->v, FV_KIND_ROW);
-    fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
-    s->out = FV_REDUCE_PARTIAL;
-
-    a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, sizeof(float));
-    s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
-    if (!s)
-        return;
-    fill(s, a);
-    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
-    s->out = FV_MERGE_STATE;
-}
-
-void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
-                     fv_view out)
-{
-    bool softmax = a->mech == FV_MECH_ANY;
-    fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
-    if (!s)
-        return;
-    fill(s, a);
-    s->f[0] = (float)a->scale;
-    if (softmax) {
-        fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
-        fv_use_value(s, FV_SOFTMAX_K, a->k, FV_KIND_WHOLE);
-        fv_use_value(s, FV_SOFTMAX_V, a->v, FV_KIND_WHOLE);
-        fv_use_value(s, FV_SOFTMAX_OUT, out, FV_KIND_ROW);
-        s->out = FV_SOFTMAX_OUT;
-    } else {
-        s->f[1] = (float)a->eps;
-        fv_use_value(s, FV_APPLY_Q, q, FV_KIND_ROW);
-        fv_use_value(s, FV_APPLY_STATE, a->state, FV_KIND_STATE);
-        fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
-        s->out = FV_APPLY_OUT;
+    if (name.kind == FV_ATTENTION_MECHANISM) {
+        const bool paper = same(base, n, "mala-paper"), mala = same(base, n, "mala");
+        if ((paper || mala) && map && strcmp(map, "elu1") == 0)
+            map = NULL; /* its title leaves the default out */
+        if (paper)
+            name.kind = FV_ATTENTION_MALA_PAPER;
+        name.mech = paper ? by_title("mala", strlen("mala"), map) : by_title(base, n, map);
     }
+    if (name.mech == FV_MECH_ANY)
+        return unknown(text);
+    *out = name;
+    return FOVEA_OK;
+}
+
+const char *fv_attention_text(const fv_attention_name *name, char buf[64])
+{
+    const char *title = fv_mech_table[name->mech]->title, *base = "", *map = title;
+    if (starts(title, linear))
+        map += strlen(linear);
+    for (size_t i = 0; i < BACKBONES; i++)
+        if (backbones[i].kind == name->kind)
+            base = backbones[i].name;
+    if (name->kind == FV_ATTENTION_MALA_PAPER) {
+        base = "mala-paper";
+        map = strchr(title, ':') ? strchr(title, ':') + 1 : "elu1";
+    }
+    snprintf(buf, 64, "%s%s%s%s", name->gated ? gates : "", base, *base ? ":" : "",
+             *base ? map : title);
+    return buf;
+}
+
+fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
+{
+    char text[64];
+    const fv_mech_traits *t = fv_mech_table[name->mech];
+    fv_attention_text(name, text);
+    if (causal && (name->kind == FV_ATTENTION_MECHANISM || name->kind == FV_ATTENTION_MALA_PAPER))
+        return fv_fail(FOVEA_ENOTSUP,
+                       "causal %s attention is not supported; softmax, linear, retention, gla and "
+                       "the delta rules are, linear and the rules with nala as their map",
+                       text);
+    if (name->kind == FV_ATTENTION_GLA && t->blocks > 1)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: its features are %u blocks of the channels that decay; use a map of "
+                       "one, or retention",
+                       text, t->blocks);
+    if (!causal && name->kind >= FV_ATTENTION_RETENTION)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s attention exists only causal; set `causal`, or use linear", text);
+    if (!causal && name->kind == FV_ATTENTION_LINEAR && !starts(t->title, linear))
+        return fv_fail(FOVEA_ENOTSUP, "%s attention exists only causal; bidirectional it is %s",
+                       text, t->title);
+    return FOVEA_OK;
 }

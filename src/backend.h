@@ -86,6 +86,10 @@ typedef struct fv_backend {
     uint32_t (*threads)(const fv_device *d);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
+    /* Between frames: the first `size` bytes of a buffer from host memory, or to it. From NULL:
+     * zeros. */
+    fovea_status (*write)(fv_device *d, fv_mem *m, const void *src, uint64_t size);
+    fovea_status (*read)(fv_device *d, const fv_mem *m, void *dst, uint64_t size);
     /* The registry slice; d NULL: of this kind of device, with the features of the first one. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
@@ -97,9 +101,11 @@ typedef struct fv_backend {
                                fv_queue **out);
     void (*queue_close)(fv_queue *q);
     /* These only enqueue; host memory stays valid until wait. External slot `slot` is read from
-     * (upload) or written to (download) host memory with `stride` bytes from row to row. */
+     * (upload) or written to (download) host memory with `stride` bytes from row to row. A frame
+     * may have fewer rows than planned: sweeps end after `rows`. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
-    fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, fv_fence *out);
+    fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
     /* Bounded wait; negative: without bound. *seconds: device time of the frame. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);

@@ -80,6 +80,33 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
     return v;
 }
 
+fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
+                      enum fv_type type)
+{
+    fv_view v = fv_emit_value(b, FV_VALUE_INPUT, rows, cols, (uint32_t)fv_type_size(type));
+    if (v.id >= 0)
+        b->value[v.id].name = name;
+    return v;
+}
+
+fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type type)
+{
+    fv_view v = fv_emit_output(b, "out", rows, cols, false, 0, true);
+    if (v.id >= 0)
+        b->value[v.id].elem = (uint8_t)fv_type_size(type);
+    return v;
+}
+
+fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_type type,
+                       uint32_t rows, uint32_t cols)
+{
+    if (type == FV_F32)
+        return in;
+    fv_view out = fv_emit_rows(b, rows, cols);
+    fv_emit_convert(b, label, in, type, out, FV_F32, rows, cols);
+    return out;
+}
+
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data)
 {
     fv_weight none = {0};
@@ -103,12 +130,20 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
+void fv_emit_drop_constants(fv_builder *b)
+{
+    for (fv_constant *c = b->constants; c; c = c->next) {
+        fv_mem_free((void *)(uintptr_t)c->tensor.data);
+        c->tensor.data = NULL;
+    }
+}
+
 void fv_emit_release(fv_builder *b)
 {
+    fv_emit_drop_constants(b);
     while (b->constants) {
         fv_constant *c = b->constants;
         b->constants = c->next;
-        fv_mem_free((void *)(uintptr_t)c->tensor.data);
         fv_mem_free(c);
     }
     fv_mem_free(b->step);
@@ -216,4 +251,32 @@ void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv
     fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_TAKE_OUT, out, FV_KIND_ROW);
     s->out = FV_TAKE_OUT;
+}
+
+void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type from, fv_view out,
+                     enum fv_type to, uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_CONVERT, rows, label);
+    if (!s)
+        return;
+    s->prob.in = (uint8_t)from;
+    s->prob.out = (uint8_t)to;
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, FV_CONVERT_IN, in, FV_KIND_ROW);
+    fv_use_value(s, FV_CONVERT_OUT, out, FV_KIND_ROW);
+    s->out = FV_CONVERT_OUT;
+}
+
+void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
+                 fv_view out, uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_MUL, rows, label);
+    if (!s)
+        return;
+    s->prob.flags = silu ? FV_FLAG_SILU : 0;
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, FV_MUL_A, a, FV_KIND_ROW);
+    fv_use_value(s, FV_MUL_B, factor, FV_KIND_ROW);
+    fv_use_value(s, FV_MUL_OUT, out, FV_KIND_ROW);
+    s->out = FV_MUL_OUT;
 }

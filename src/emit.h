@@ -7,6 +7,7 @@
 #ifndef FOVEA_SRC_EMIT_H
 #define FOVEA_SRC_EMIT_H
 
+#include "attention.h"
 #include "backend.h"
 #include "model.h"
 
@@ -17,6 +18,7 @@ enum fv_value_kind {
     FV_VALUE_ROWS,    /* [rows][cols] */
     FV_VALUE_PARTIAL, /* cols elements per group */
     FV_VALUE_STATE,   /* cols elements */
+    FV_VALUE_KEPT,    /* cols elements that outlive a frame: the state of a scan */
     FV_VALUE_INPUT,   /* external slot, read */
     FV_VALUE_OUTPUT,  /* external slot, written */
 };
@@ -24,6 +26,7 @@ enum fv_value_kind {
 typedef struct fv_value {
     uint8_t kind, elem; /* enum fv_value_kind; bytes per element */
     uint8_t staging;    /* counts as staging, not as activation */
+    const char *name;   /* INPUT of an operation: static text */
     uint32_t rows, cols;
     uint32_t ld;   /* elements from row to row */
     uint32_t slot; /* INPUT, OUTPUT */
@@ -52,7 +55,7 @@ typedef struct fv_step {
     char label[40];
     fv_problem prob;
     fv_use use[FV_OPERANDS];
-    uint8_t out; /* operand that is written; the only one */
+    uint8_t out; /* operand that is written; the only one beside the state of a scan */
     float f[4];
     uint32_t u[4];
     const void *table;
@@ -90,7 +93,7 @@ typedef struct fv_builder {
     uint32_t slots;
     /* what is to be built */
     uint32_t grid_width, grid_height;
-    uint32_t mech;        /* enum fv_mech; FV_MECH_ANY: softmax */
+    fv_attention_name attention;
     fv_view frame;        /* u8 pixels of the picture, or float planes */
     uint32_t frame_flags; /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane; /* PLANAR: elements from plane to plane */
@@ -114,14 +117,24 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
                        uint32_t prefix, bool always);
 bool fv_emit_wants(const fv_builder *b, const char *name);
 
+/* Operations: matrices of the caller. Inputs are counted in the order they are emitted; their names
+ * are static text. */
+fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
+                      enum fv_type type);
+fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type type);
+/* Rows of `type` as float32: a conversion, or `in` itself. */
+fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_type type,
+                       uint32_t rows, uint32_t cols);
+
 /* A (rows, cols) weight of the plan's own; *data is to be filled by the caller, NULL on failure. */
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data);
 
+/* Frees the numbers of the constants, once they are packed. */
+void fv_emit_drop_constants(fv_builder *b);
 /* Frees steps, values and constants; packed weights must have been given back. */
 void fv_emit_release(fv_builder *b);
 
-/* A blank step; the caller fills operands, dims and scalars. */
-/* NULL after a failure. */
+/* A blank step; the caller fills operands, dims and scalars. NULL after a failure. */
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label);
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
@@ -143,23 +156,44 @@ void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uin
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
                   uint32_t rows, uint32_t cols);
 
-/* The mechanism that a --attention name means; *out is FV_MECH_ANY for softmax. ENOTSUP lists
- * the names. */
-fovea_status fv_attention_parse(uint32_t *out, const char *name);
+/* Rows of another type. */
+void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type from, fv_view out,
+                     enum fv_type to, uint32_t rows, uint32_t cols);
+/* out = a b, or a silu(b); out may be a. */
+void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
+                 fv_view out, uint32_t rows, uint32_t cols);
 
 /* Attention in its two halves. fv_emit_keys prepares what queries read: for a linear mechanism the
  * merged state (K and V live in the sweep only), for softmax K and V themselves. */
 typedef struct fv_attention {
     uint32_t mech, heads, d, dv;
     uint32_t queries, keys;
-    uint32_t flags; /* FV_FLAG_CAUSAL, FV_FLAG_UNNORMALISED */
-    double scale;   /* softmax: of the scores; un-normalised linear: of the output, mean form */
-    double eps;     /* linear, mean form */
+    uint32_t flags;    /* FV_FLAG_CAUSAL, FV_FLAG_UNNORMALISED, FV_FLAG_ROPE, FV_FLAG_GATED */
+    double scale, eps; /* softmax: of the scores; else as fv_attention_scales sets them */
+    double alpha;      /* of the mechanism */
     fv_view k, v;
-    fv_view state; /* set by fv_emit_keys for linear mechanisms */
+    fv_weight param;        /* learned vectors; absent: zeros */
+    fv_weight cos, sin;     /* ROPE */
+    fv_view gate_q, gate_k; /* GATED */
+    fv_view state;          /* set by fv_emit_keys for linear mechanisms */
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out);
+/* The scale and eps that a->mech wants, from those of the equations in fovea.h. */
+void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps);
+
+/* A causal operation: all of it in one step over a state that outlives the frame. */
+typedef struct fv_scan {
+    uint32_t mech, heads, d, dv, rows;
+    uint32_t flags; /* FV_FLAG_* of SCAN */
+    enum fv_type in, out;
+    double scale, eps;
+    uint32_t chunk;                               /* 0: the kernel's choice */
+    fv_view q, k, v, decay, beta, gate_q, gate_k; /* the last four as the flags say */
+    fv_weight same_decay;                         /* one row for all tokens, instead of `decay` */
+    fv_view state;                                /* FV_VALUE_KEPT */
+} fv_scan;
+void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *s, fv_view out);
 
 #endif

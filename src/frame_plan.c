@@ -1,6 +1,7 @@
 /* frame_plan.c: a plan of a whole model for frames of one size and format. */
 #include <string.h>
 
+#include "mech/traits.h"
 #include "plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
@@ -132,6 +133,23 @@ static fovea_status plan_grid(fovea_plan *p)
     return FOVEA_OK;
 }
 
+/* Models have no gates and no causal order, and divide by a sum of features. */
+static fovea_status check_attention(const fv_attention_name *name)
+{
+    char text[64];
+    FV_TRY(fv_attention_check(name, false));
+    fv_attention_text(name, text);
+    if (name->gated)
+        return fv_fail(FOVEA_ENOTSUP, "attention %s in a model: its gates are not there; use %s",
+                       text, strchr(text, '-') + 1);
+    if (fv_mech_table[name->mech]->wants & FV_WANT_SIGNED)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "attention %s in a model: its features may be negative, so there is nothing "
+                       "to divide by; use linear:elu1",
+                       text);
+    return FOVEA_OK;
+}
+
 static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
@@ -142,7 +160,8 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
     const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
 
-    FV_TRY(fv_attention_parse(&p->b.mech, attention));
+    FV_TRY(fv_attention_parse(&p->b.attention, attention));
+    FV_TRY(check_attention(&p->b.attention));
     FV_TRY(fv_picture_plan(&p->picture, pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",

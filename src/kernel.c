@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mech/traits.h"
+
 const fv_op_info fv_op_table[FV_OP_COUNT] = {
     [FV_OP_NONE] = {"none", 0, 0},
 #define FV_OP(NAME, name, span, cols) [FV_OP_##NAME] = {#name, FV_SPAN_##span, FV_COLS_##cols},
@@ -24,6 +26,27 @@ static const struct {
     {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
 };
 
+static const struct {
+    uint32_t bit;
+    const char *name;
+} flag_names[] = {
+    {FV_FLAG_CAUSAL, "causal"},
+    {FV_FLAG_UNNORMALISED, "unnormalised"},
+    {FV_FLAG_PLANAR, "planar"},
+    {FV_FLAG_BGR, "bgr"},
+    {FV_FLAG_GRAY, "gray"},
+    {FV_FLAG_ROPE, "rope"},
+    {FV_FLAG_GATED, "gated"},
+    {FV_FLAG_DECAY, "decay"},
+    {FV_FLAG_DECAY_CHANNEL, "decay_channel"},
+    {FV_FLAG_DELTA, "delta"},
+    {FV_FLAG_L2, "l2"},
+    {FV_FLAG_RECURRENT, "recurrent"},
+    {FV_FLAG_CHUNKWISE, "chunkwise"},
+    {FV_FLAG_SILU, "silu"},
+    {FV_FLAG_SHARED, "shared"},
+};
+
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
     int n = snprintf(buf, size, "%s %s %u", fv_op_table[p->op].name, type_names[p->in], p->dim[0]);
@@ -39,25 +62,54 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p)
         n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, epi_names[i].name);
         mark = '+';
     }
+    mark = ' ';
+    for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++) {
+        if (!(p->flags & flag_names[i].bit) || n <= 0 || (size_t)n >= size)
+            continue;
+        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, flag_names[i].name);
+        mark = '+';
+    }
+}
+
+/* Chunks of 64 tokens, upper triangles included; a step at a time, what the state takes. */
+static double scan_flops(const fv_problem *p)
+{
+    const double w = (double)p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
+    const double dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS], c = rows < 64 ? rows : 64;
+    if (p->flags & FV_FLAG_RECURRENT)
+        return rows * p->heads * (5 + 2 * !!(p->flags & FV_FLAG_DELTA)) * w * dv;
+    if (p->flags & FV_FLAG_DELTA)
+        return rows * p->heads * (c * (6 * w + 4 * dv) + 6 * w * dv + c * c / 3);
+    return rows * p->heads *
+           (2 * c * (w + dv) + 4 * w * dv + 48 * w * !!(p->flags & FV_FLAG_DECAY_CHANNEL));
 }
 
 double fv_problem_flops(const fv_problem *p)
 {
     double rows = p->dim[FV_DIM_ROWS], h = p->heads, d = p->dim[FV_ATTN_D];
     double dv = p->dim[FV_ATTN_DV], keys = p->dim[FV_ATTN_KEYS];
+    const fv_mech_traits *mech = fv_mech_table[p->mech];
+    double blocks = mech->blocks, powers = mech->blocks > 1 ? d / 2 : 0;
+    double centred = mech->wants & FV_WANT_CENTRED ? 3 * d : 0;
     switch (p->op) {
     case FV_OP_GEMM:
         return 2 * rows * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
     case FV_OP_SOFTMAX:
         return h * rows * keys * (2 * (d + dv) + 6) * (p->flags & FV_FLAG_CAUSAL ? 0.5 : 1);
     case FV_OP_LATTN_REDUCE:
-        return h * rows * (2 * d * dv + 2 * d);
+        return h * rows * blocks * (2 * d * dv + 2 * d + powers);
     case FV_OP_LATTN_APPLY:
-        return h * rows * (2 * d * dv + 3 * d);
+        return h * rows * blocks * (2 * d * dv + 3 * d + powers + centred);
     case FV_OP_LATTN_MERGE:
-        return h * p->dim[FV_ATTN_GROUPS] * (d * dv + d);
+        return h * p->dim[FV_ATTN_GROUPS] * blocks * (d * dv + d);
     case FV_OP_LAYERNORM:
         return 8 * rows * p->dim[FV_ROW_C];
+    case FV_OP_DWCONV:
+        return 2 * rows * p->dim[FV_ROW_C] * p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
+    case FV_OP_GATES:
+        return 10 * rows * p->dim[FV_ROW_C];
+    case FV_OP_SCAN:
+        return scan_flops(p);
     case FV_OP_MAP_REDUCE:
         return h * rows * (4 * d + 6);
     default:

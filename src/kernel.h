@@ -19,7 +19,7 @@ enum fv_op {
     FV_OP_COUNT
 };
 
-enum fv_span { FV_SPAN_TOKEN, FV_SPAN_LOCAL, FV_SPAN_REDUCE, FV_SPAN_ALL };
+enum fv_span { FV_SPAN_TOKEN, FV_SPAN_LOCAL, FV_SPAN_REDUCE, FV_SPAN_ALL, FV_SPAN_SCAN };
 enum fv_cols { FV_COLS_WHOLE, FV_COLS_COLUMN, FV_COLS_HEAD };
 
 /* One line of ops.inc, readable at run time. */
@@ -34,15 +34,18 @@ extern const fv_op_info fv_op_table[FV_OP_COUNT];
 /* Attention mechanisms: FV_MECH_<NAME> for every word of the list in src/mech/. */
 enum fv_mech {
     FV_MECH_ANY, /* an op, or a kernel, that does not depend on the mechanism */
-#define FV_MECH(NAME, name) FV_MECH_##NAME,
+#define FV_MECH(NAME, name, title) FV_MECH_##NAME,
 #include "mech/mech.inc"
 #undef FV_MECH
     FV_MECH_COUNT
 };
 
-extern const char *const fv_mech_names[FV_MECH_COUNT];
-
 enum fv_type { FV_NONE, FV_F32, FV_F16, FV_BF16, FV_U8 };
+
+static inline size_t fv_type_size(enum fv_type type)
+{
+    return type == FV_F32 ? 4 : type == FV_U8 ? 1 : 2;
+}
 
 /* Epilogue of GEMM, applied in this order to acc = sum_k a[i][k] w[n][k]:
  *   acc += bias[n];  acc = act(acc);  acc *= scale[n];  acc += res[i][n]
@@ -65,11 +68,21 @@ enum fv_epi {
 
 /* Flags of a problem. */
 enum fv_flag {
-    FV_FLAG_CAUSAL = 1u << 0,       /* query i sees keys j <= i */
-    FV_FLAG_UNNORMALISED = 1u << 1, /* linear attention without its denominator */
-    FV_FLAG_PLANAR = 1u << 2,       /* PATCH: float planes (C,H,W), already normalised */
-    FV_FLAG_BGR = 1u << 3,          /* PATCH: u8 pixels in B,G,R order */
-    FV_FLAG_GRAY = 1u << 4,         /* PATCH: one u8 channel, used for all three */
+    FV_FLAG_CAUSAL = 1u << 0,        /* query i sees keys j <= i */
+    FV_FLAG_UNNORMALISED = 1u << 1,  /* linear attention and scans without their denominator */
+    FV_FLAG_PLANAR = 1u << 2,        /* PATCH: float planes (C,H,W), already normalised */
+    FV_FLAG_BGR = 1u << 3,           /* PATCH: u8 pixels in B,G,R order */
+    FV_FLAG_GRAY = 1u << 4,          /* PATCH: one u8 channel, used for all three */
+    FV_FLAG_ROPE = 1u << 5,          /* LATTN: features are rotated by COS and SIN, z's are not */
+    FV_FLAG_GATED = 1u << 6,         /* LATTN, SCAN: per-token, per-head gates are given (SLA) */
+    FV_FLAG_DECAY = 1u << 7,         /* SCAN: log decay per token and head */
+    FV_FLAG_DECAY_CHANNEL = 1u << 8, /* SCAN: log decay per token, head and key channel (GLA) */
+    FV_FLAG_DELTA = 1u << 9,         /* SCAN: delta rule with BETA */
+    FV_FLAG_L2 = 1u << 10,           /* SCAN: features of q and k are L2-normalised */
+    FV_FLAG_RECURRENT = 1u << 11,    /* SCAN: token by token, nothing else */
+    FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: chunk by chunk, nothing else */
+    FV_FLAG_SILU = 1u << 13,         /* MUL: the second factor is silu of what is given */
+    FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
 };
 
 /* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
@@ -87,8 +100,9 @@ enum { FV_DIM_ROWS = 0 };
 enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_DWCONV_SIZE = 2 };               /* beside FV_ROW_C */
 
-#define FV_OPERANDS 6 /* operands of a step, at most */
+#define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
 #define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
 
@@ -99,9 +113,40 @@ enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_OUT };
-enum { FV_REDUCE_K, FV_REDUCE_V, FV_REDUCE_PARTIAL };
+enum {
+    FV_REDUCE_K,
+    FV_REDUCE_V,
+    FV_REDUCE_PARAM,
+    FV_REDUCE_COS,
+    FV_REDUCE_SIN,
+    FV_REDUCE_GATE,
+    FV_REDUCE_PARTIAL
+};
 enum { FV_MERGE_PARTIAL, FV_MERGE_STATE };
-enum { FV_APPLY_Q, FV_APPLY_STATE, FV_APPLY_OUT };
+enum {
+    FV_APPLY_Q,
+    FV_APPLY_STATE,
+    FV_APPLY_PARAM,
+    FV_APPLY_COS,
+    FV_APPLY_SIN,
+    FV_APPLY_GATE,
+    FV_APPLY_OUT
+};
+enum {
+    FV_SCAN_Q,
+    FV_SCAN_K,
+    FV_SCAN_V,
+    FV_SCAN_DECAY,
+    FV_SCAN_BETA,
+    FV_SCAN_GATE_Q,
+    FV_SCAN_GATE_K,
+    FV_SCAN_STATE, /* read and written: the one operand beside the last that is */
+    FV_SCAN_OUT
+};
+enum { FV_CONVERT_IN, FV_CONVERT_OUT };
+enum { FV_GATES_IN, FV_GATES_OUT };
+enum { FV_MUL_A, FV_MUL_B, FV_MUL_OUT };
+enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_OUT };
 enum { FV_COPY_IN, FV_COPY_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };

@@ -3,6 +3,10 @@
 
 #include "plan.h"
 
+/* Rows at most: row numbers and strides stay inside 32 bits. */
+#define MAX_ROWS (1u << 28)
+#define LONG 4096 /* tokens */
+
 static const struct {
     const char *name;
     uint32_t epi;
@@ -11,47 +15,8 @@ static const struct {
     {"silu", FV_EPI_SILU}, {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
 };
 
-static fovea_status emit_attention(fovea_plan *p, const fovea_op_options *o)
+static fovea_status emit_gemm(fv_builder *b, const fovea_op_options *o)
 {
-    fv_builder *b = &p->b;
-    fv_attention a = {.heads = o->heads,
-                      .d = o->head_dim,
-                      .dv = o->value_dim,
-                      .queries = o->rows,
-                      .keys = o->keys,
-                      .scale = o->scale};
-    FV_TRY(fv_attention_parse(&a.mech, o->attention ? o->attention : "softmax"));
-    uint64_t widest = o->head_dim > o->value_dim ? o->head_dim : o->value_dim;
-    if (o->heads == 0 || o->head_dim == 0 || o->value_dim == 0 || o->keys == 0 || o->heads > 4096 ||
-        widest * o->heads > 1u << 20)
-        return fv_fail(FOVEA_EINVAL,
-                       "attention of %u heads, dims %u and %u, %u keys: each must be at "
-                       "least 1, heads at most 4096, channels at most 2^20",
-                       o->heads, o->head_dim, o->value_dim, o->keys);
-    if (a.mech == FV_MECH_ANY) {
-        a.flags = o->causal ? FV_FLAG_CAUSAL : 0;
-    } else {
-        if (o->causal)
-            return fv_fail(FOVEA_ENOTSUP, "causal %s attention is not supported; softmax is",
-                           o->attention);
-        /* The states are means over the keys, the equation has sums: N s_mean = s_sum. */
-        a.flags = o->normalise ? 0 : FV_FLAG_UNNORMALISED;
-        a.scale = o->scale * o->keys;
-        a.eps = o->eps / (o->scale * o->keys);
-    }
-    fv_view q = fv_emit_value(b, FV_VALUE_INPUT, o->rows, o->heads * o->head_dim, sizeof(float));
-    a.k = fv_emit_value(b, FV_VALUE_INPUT, o->keys, o->heads * o->head_dim, sizeof(float));
-    a.v = fv_emit_value(b, FV_VALUE_INPUT, o->keys, o->heads * o->value_dim, sizeof(float));
-    p->n_inputs = 3;
-    fv_view out = fv_emit_output(b, "out", o->rows, o->heads * o->value_dim, false, 0, true);
-    fv_emit_keys(b, "attention", &a);
-    fv_emit_queries(b, "attention", &a, q, out);
-    return b->status;
-}
-
-static fovea_status emit_gemm(fovea_plan *p, const fovea_op_options *o)
-{
-    fv_builder *b = &p->b;
     if (o->in == 0 || o->out == 0 || o->in > 1u << 20 || o->out > 1u << 20 || !o->weight)
         return fv_fail(FOVEA_EINVAL,
                        "gemm of %u to %u channels: a weight and 1 to 2^20 channels are needed",
@@ -75,45 +40,91 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_op_options *o)
         memcpy(bias, o->bias, o->out * sizeof *bias);
     fv_gemm g = {
         .w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
-    g.in = fv_emit_value(b, FV_VALUE_INPUT, o->rows, o->in, sizeof(float));
-    p->n_inputs = 1;
-    g.out = fv_emit_output(b, "out", o->rows, o->out, false, 0, true);
+    const enum fv_type in = fv_op_type(o->storage), out = fv_op_type(o->out_storage);
+    g.in = fv_emit_input(b, "a", o->rows, o->in, in);
+    g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
+    fv_view result = fv_emit_result(b, o->rows, o->out, out);
+    g.out = out == FV_F32 ? result : fv_emit_rows(b, o->rows, o->out);
     if (b->status == FOVEA_OK)
         fv_emit_gemm(b, "gemm", &g);
+    if (out != FV_F32)
+        fv_emit_convert(b, "output", g.out, FV_F32, result, out, o->rows, o->out);
     return b->status;
 }
 
-static fovea_status build(fovea_plan *p, const fovea_op_options *o)
+static fovea_status check(const fovea_op_options *o)
+{
+    static const fovea_op_options defaults = FOVEA_OP_OPTIONS_INIT;
+    if (o->version != defaults.version)
+        return fv_fail(FOVEA_EINVAL,
+                       "op options of version %u; initialise them with FOVEA_OP_OPTIONS_INIT",
+                       o->version);
+    if ((unsigned)o->kind > FOVEA_OP_GEMM)
+        return fv_fail(FOVEA_EINVAL, "op kind %d is unknown", (int)o->kind);
+    if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
+        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    if ((unsigned)o->storage > FOVEA_BF16 || (unsigned)o->out_storage > FOVEA_BF16)
+        return fv_fail(FOVEA_EINVAL, "storage %d, output %d: choose FOVEA_F32, F16 or BF16",
+                       (int)o->storage, (int)o->out_storage);
+    if (o->rows == 0 || o->rows > MAX_ROWS)
+        return fv_fail(FOVEA_EINVAL, "an operation on %u rows; give 1 to %u", o->rows, MAX_ROWS);
+    return FOVEA_OK;
+}
+
+static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_request *r)
+{
+    if (o->kind == FOVEA_OP_GEMM)
+        return emit_gemm(&p->b, o);
+    fv_attention_name name;
+    FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
+    FV_TRY(fv_op_check(o, &name));
+    /* Long linear attention keeps to chunks, however many workers there are: its memory then does
+     * not grow with the tokens. */
+    if (name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
+        r->schedule == FOVEA_SCHEDULE_AUTO)
+        r->schedule = FOVEA_SCHEDULE_STREAMED;
+    return fv_op_attention(&p->b, o, &name);
+}
+
+static fovea_status build(fovea_plan *p, const fovea_op_options *o, const fv_mem *kept)
 {
     void *memory;
+    fv_plan_request r = {.schedule = o->schedule, .chunk = o->chunk, .kept = kept};
     FV_TRY(fv_model_blank(&p->model));
     FV_TRY(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted = memory;
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
-    if (o->rows == 0)
-        return fv_fail(FOVEA_EINVAL, "an operation on 0 rows; give at least 1");
-    FV_TRY(o->kind == FOVEA_OP_GEMM ? emit_gemm(p, o) : emit_attention(p, o));
+    FV_TRY(emit(p, o, &r));
     p->info.tokens = o->rows;
-    fv_plan_request r = {.schedule = o->schedule, .chunk = o->chunk};
     return fv_plan_finish(p, &r);
 }
 
-fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
-                                  const fovea_op_options *options)
+fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
+                        const fv_mem *kept)
 {
-    static const fovea_op_options defaults = FOVEA_OP_OPTIONS_INIT;
-    if (options->version != defaults.version)
-        return fv_fail(FOVEA_EINVAL,
-                       "op options of version %u; initialise them with FOVEA_OP_OPTIONS_INIT",
-                       options->version);
     fovea_plan *p;
+    FV_TRY(check(options));
     FV_TRY(fv_plan_alloc(&p, device));
-    fovea_status status = build(p, options);
+    fovea_status status = build(p, options, kept);
     if (status != FOVEA_OK) {
         fovea_plan_free(p);
         return status;
     }
     *out = p;
     return FOVEA_OK;
+}
+
+fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
+                                  const fovea_op_options *options)
+{
+    return fv_op_plan(out, device, options, NULL);
+}
+
+uint64_t fv_op_state_floats(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->b.values; i++)
+        if (p->b.value[i].kind == FV_VALUE_KEPT)
+            return p->b.value[i].cols;
+    return 0;
 }

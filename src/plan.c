@@ -104,7 +104,7 @@ static void account(fovea_plan *p)
         if (p->region_size[r] > info->largest)
             info->largest = p->region_size[r];
     info->residual = p->region_size[FV_REGION_RESIDUAL];
-    info->states = p->region_size[FV_REGION_STATES];
+    info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
     info->chunks = fv_size_add(p->region_size[FV_REGION_CHUNKS], fv_size_mul(p->local, threads));
     info->scratch = fv_size_mul(p->scratch, threads);
     info->staging = fv_size_add(p->region_size[FV_REGION_STAGING], p->table_bytes);
@@ -165,17 +165,20 @@ static fovea_status pack(fovea_plan *p)
     return FOVEA_OK;
 }
 
-static fovea_status allocate(fovea_plan *p)
+static fovea_status allocate(fovea_plan *p, const fv_mem *kept)
 {
     static const char *const names[FV_REGIONS] = {
-        [FV_REGION_RESIDUAL] = "the residual stream",
-        [FV_REGION_STATES] = "the attention states",
-        [FV_REGION_CHUNKS] = "activations",
+        [FV_REGION_RESIDUAL] = "the residual stream", [FV_REGION_STATES] = "the attention states",
+        [FV_REGION_KEPT] = "the state of the scan",   [FV_REGION_CHUNKS] = "activations",
         [FV_REGION_STAGING] = "the resized picture",
     };
     const fv_backend *be = p->device->backend;
+    if (kept) {
+        p->region[FV_REGION_KEPT] = *kept;
+        p->shares_kept = true;
+    }
     for (int r = 0; r < FV_REGIONS; r++)
-        if (p->region_size[r])
+        if (p->region_size[r] && !(r == FV_REGION_KEPT && kept))
             FV_TRY(be->alloc(p->device->device, p->region_size[r], names[r], &p->region[r]));
     return FOVEA_OK;
 }
@@ -200,7 +203,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
         if (fv_weight_present(&u->weight)) {
             op->elem = sizeof(float);
             op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->mem};
-            l->args.ld[o] = u->weight.cols;
+            l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
             op->elem = v->elem;
@@ -269,7 +272,8 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     if (r->dry)
         return FOVEA_OK;
     FV_TRY(pack(p));
-    FV_TRY(allocate(p));
+    fv_emit_drop_constants(&p->b);
+    FV_TRY(allocate(p, r->kept));
     return bind(p);
 }
 
@@ -295,7 +299,7 @@ void fovea_plan_free(fovea_plan *p)
         if (p->bound[i])
             be->unbind(p->device->device, p->bound[i]);
     for (int r = 0; r < FV_REGIONS; r++)
-        if (p->region[r].host || p->region[r].handle)
+        if ((p->region[r].host || p->region[r].handle) && !(r == FV_REGION_KEPT && p->shares_kept))
             be->release(p->device->device, &p->region[r]);
     for (uint32_t i = 0; i < p->b.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)

@@ -53,7 +53,7 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
                            (unsigned long long)output_bytes(v));
         FV_TRY(be->download(p->queue, v->slot, outs[i].data, 0));
     }
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, &p->fence));
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &p->fence));
     p->in_flight = true;
     *out = ++p->ticket;
     return FOVEA_OK;
@@ -80,28 +80,46 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     return fovea_wait(p, ticket, -1);
 }
 
+/* ---- one operation ---- */
+
+const char *fovea_op_input(const fovea_plan *p, size_t index)
+{
+    for (uint32_t i = 0; i < p->b.values; i++)
+        if (p->b.value[i].name && index-- == 0)
+            return p->b.value[i].name;
+    return NULL;
+}
+
 static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint64_t *stride)
 {
-    *stride = (m->stride ? m->stride : v->cols) * (uint64_t)sizeof(float);
-    if (!m->data || *stride < v->cols * sizeof(float) || *stride / sizeof(float) > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "a matrix with stride %zu; its rows have %u floats", m->stride,
-                       v->cols);
+    const char *name = v->name ? v->name : "output";
+    const uint64_t columns = m->stride ? m->stride : v->cols;
+    if (!m->data || (uintptr_t)m->data % v->elem)
+        return fv_fail(FOVEA_EINVAL, "matrix %s: its data are %s; give memory of elements", name,
+                       m->data ? "not aligned" : "NULL");
+    if (columns < v->cols || columns > UINT32_MAX)
+        return fv_fail(FOVEA_EINVAL, "matrix %s has stride %zu; its rows have %u elements", name,
+                       m->stride, v->cols);
+    *stride = columns * v->elem;
     return FOVEA_OK;
 }
 
-fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,
-                          fovea_matrix output)
+fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,
+                       fovea_matrix output)
 {
     const fv_backend *be = p->device->backend;
-    uint64_t stride;
+    uint64_t stride = 0;
     double seconds;
+    size_t k = 0;
     FV_TRY(ready(p, false));
-    if (n_inputs != p->n_inputs)
-        return fv_fail(FOVEA_EINVAL, "%zu inputs given, the operation has %u", n_inputs,
-                       p->n_inputs);
-    for (uint32_t i = 0, k = 0; i < p->b.values && k < n_inputs; i++) {
+    while (fovea_op_input(p, k))
+        k++;
+    if (n_inputs != k)
+        return fv_fail(FOVEA_EINVAL, "%zu inputs given, the operation has %zu", n_inputs, k);
+    k = 0;
+    for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
-        if (v->kind != FV_VALUE_INPUT)
+        if (!v->name)
             continue;
         FV_TRY(check_matrix(v, &inputs[k], &stride));
         FV_TRY(be->upload(p->queue, v->slot, inputs[k].data, stride));
@@ -110,6 +128,15 @@ fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_in
     const fv_value *v = &p->b.value[p->b.wanted[0].value];
     FV_TRY(check_matrix(v, &output, &stride));
     FV_TRY(be->download(p->queue, v->slot, output.data, stride));
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, &p->fence));
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, rows, &p->fence));
     return be->wait(p->queue, p->fence, -1, &seconds);
+}
+
+fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,
+                          fovea_matrix output)
+{
+    if (p->region_size[FV_REGION_KEPT])
+        FV_TRY(p->device->backend->write(p->device->device, &p->region[FV_REGION_KEPT], NULL,
+                                         p->region_size[FV_REGION_KEPT]));
+    return fv_op_run(p, UINT32_MAX, inputs, n_inputs, output);
 }

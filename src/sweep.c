@@ -38,6 +38,12 @@ static int span(const fv_step *s)
     return fv_op_table[s->prob.op].span;
 }
 
+/* Whether a step stands between two barriers, in a sweep of its own. */
+static bool alone(const fv_step *s)
+{
+    return span(s) == FV_SPAN_ALL || span(s) == FV_SPAN_SCAN;
+}
+
 /* ---- demand ---- */
 
 void fv_sweep_demand(fv_builder *b)
@@ -157,15 +163,14 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
         const fv_step *t = &b->step[j];
         if (t->dead)
             continue;
-        closed |=
-            span(t) == FV_SPAN_ALL || (span(t) == FV_SPAN_REDUCE && span(s) != FV_SPAN_REDUCE);
+        closed |= alone(t) || (span(t) == FV_SPAN_REDUCE && span(s) != FV_SPAN_REDUCE);
         other_rows |= t->prob.dim[FV_DIM_ROWS] != s->prob.dim[FV_DIM_ROWS];
         for (uint32_t k = 0; k < FV_OPERANDS; k++)
             if (reads_finished(&s->use[k]) && s->use[k].view.id == t->use[t->out].view.id)
                 last_write = j;
     }
     *cut = i;
-    if (closed || other_rows || span(s) == FV_SPAN_ALL)
+    if (closed || other_rows || alone(s))
         return true;
     if (last_write < 0)
         return false;
@@ -218,7 +223,7 @@ fovea_status fv_sweep_cut(fovea_plan *p)
 /* ---- schedule ---- */
 
 /* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
- * rows once per call; columns where there are too few rows. */
+ * rows once per call; columns where there are too few rows, or where rows come in order. */
 static void tile(fv_step *s, uint32_t threads)
 {
     uint32_t rows = s->prob.dim[FV_DIM_ROWS];
@@ -234,7 +239,9 @@ static void tile(fv_step *s, uint32_t threads)
         break;
     }
     uint32_t row_tiles = threads * ceil_div(rows, threads * ROWS_MOST);
-    if (rows / row_tiles < ROWS_LEAST)
+    if (span(s) == FV_SPAN_SCAN)
+        row_tiles = 1;
+    else if (rows / row_tiles < ROWS_LEAST)
         row_tiles = rows < ROWS_LEAST ? 1 : rows / ROWS_LEAST;
     uint32_t col_tiles = row_tiles < threads ? ceil_div(threads, row_tiles) : 1;
     s->tile_rows = ceil_div(rows, row_tiles);
@@ -246,16 +253,15 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
     uint32_t threads = p->info.threads;
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
-        bool alone = span(&p->b.step[w->first]) == FV_SPAN_ALL;
         /* Chunks of equal size: the last one should not be a sliver. */
-        w->chunk = r->chunk ? chunk : ceil_div(w->rows, ceil_div(w->rows, chunk));
+        w->chunk = r->chunk ? least(chunk, w->rows) : ceil_div(w->rows, ceil_div(w->rows, chunk));
         w->chunks = ceil_div(w->rows, w->chunk);
         w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
         uint32_t rounds = ceil_div(w->groups, threads);
         /* Streaming pays where steps share a sweep and few workers idle in its last round. */
         bool balanced =
             w->count > 1 && w->chunks >= 2 && w->groups >= BALANCE * (double)rounds * threads;
-        w->streamed = !alone && w->rows > 1 &&
+        w->streamed = !alone(&p->b.step[w->first]) && w->rows > 1 &&
                       (r->schedule == FOVEA_SCHEDULE_STREAMED ||
                        (r->schedule == FOVEA_SCHEDULE_AUTO && balanced));
         for (uint32_t k = w->first; k < w->first + w->count; k++) {

@@ -3,36 +3,11 @@
 #include <string.h>
 
 #include "config.h"
+#include "half.h"
 #include "os.h"
 #include "safetensors.h"
 
 /* ---- values ---- */
-
-static float float_of_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-/* Without arithmetic on denormal floats: the caller may have set them to be flushed. */
-static float float_of_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16;
-    uint32_t exponent = h >> 10 & 31, mantissa = h & 1023;
-    float small = (float)(int32_t)mantissa * 0x1p-24f;
-    float normal =
-        float_of_bits((exponent == 31 ? 255u << 23 : (exponent + 112) << 23) | mantissa << 13);
-    float magnitude = exponent == 0 ? small : normal;
-    uint32_t bits;
-    memcpy(&bits, &magnitude, sizeof bits);
-    return float_of_bits(bits | sign);
-}
-
-static float float_of_bf16(uint16_t h)
-{
-    return float_of_bits((uint32_t)h << 16);
-}
 
 /* Pseudo-random values, each from its own index (32-bit integer mixing with full avalanche), so
  * that any range can be read and the loop is vectorised. They repeat after 2^32 elements. */
@@ -72,10 +47,10 @@ void fv_tensor_read(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
         memcpy(out, (const char *)t->data + first * sizeof(float), (size_t)n * sizeof(float));
         return;
     case FV_FILE_F16:
-        READ(uint16_t, float_of_half);
+        READ(uint16_t, fv_float_of_f16);
         return;
     case FV_FILE_BF16:
-        READ(uint16_t, float_of_bf16);
+        READ(uint16_t, fv_float_of_bf16);
         return;
     case FV_FILE_F64:
         READ(double, (float));

@@ -21,6 +21,7 @@
 
 #include "check.h"
 #include "cpu_backend.h"
+#include "half.h"
 #include "os_machine.h"
 
 #define FV_OP(NAME, name, span, cols) extern const check_op check_##name;
@@ -84,11 +85,68 @@ float *check_value(check_case *c, int operand, uint32_t row, uint32_t col)
     return (float *)o->data + (size_t)row * o->ld + col;
 }
 
+uint16_t *check_half(check_case *c, int operand, uint32_t row, uint32_t col)
+{
+    check_operand *o = &c->operand[operand];
+    return (uint16_t *)o->data + (size_t)row * o->ld + col;
+}
+
+/* The 16-bit floats by their definition, for kernels and checks not to share a mistake. */
+static const struct half {
+    int bits, least; /* of the mantissa; exponent of the smallest normal value */
+    double max;
+} halves[] = {[FV_F16] = {10, -14, 65504.}, [FV_BF16] = {7, -126, 0xffp120}};
+
+static double half_value(enum fv_type type, uint16_t h)
+{
+    const struct half *f = &halves[type];
+    const int mantissa = h & ((1 << f->bits) - 1), exponent = (h & 0x7fff) >> f->bits;
+    double size = ldexp(mantissa + (exponent ? 1 << f->bits : 0),
+                        f->least - f->bits + (exponent ? exponent - 1 : 0));
+    if (exponent == 0x7fff >> f->bits)
+        size = mantissa ? (double)NAN : (double)INFINITY;
+    return h & 0x8000 ? -size : size;
+}
+
+/* What the last bit of the value nearest to x is worth. */
+static double half_unit(enum fv_type type, double x)
+{
+    const struct half *f = &halves[type];
+    int exponent = f->least;
+    if (fabs(x) >= ldexp(1., f->least) && isfinite(x))
+        exponent = ilogb(x);
+    return ldexp(1., exponent - f->bits);
+}
+
+double check_round(enum fv_type type, double x)
+{
+    if (type == FV_F32)
+        return (float)x;
+    const double unit = half_unit(type, x), y = nearbyint(x / unit) * unit;
+    return fabs(y) > halves[type].max ? copysign((double)INFINITY, x) : y;
+}
+
+double check_rounding(enum fv_type type, double x)
+{
+    return type == FV_F32 ? 0.5 * FLT_EPSILON * fabs(x) : 0.5 * half_unit(type, x);
+}
+
+static double value_at(enum fv_type type, const void *data, size_t at)
+{
+    switch (type) {
+    case FV_U8:
+        return ((const uint8_t *)data)[at];
+    case FV_F32:
+        return ((const float *)data)[at];
+    default:
+        return half_value(type, ((const uint16_t *)data)[at]);
+    }
+}
+
 double check_at(const check_case *c, int operand, uint32_t row, uint32_t col)
 {
     const check_operand *o = &c->operand[operand];
-    const size_t at = (size_t)row * o->ld + col;
-    return o->type == FV_U8 ? ((const uint8_t *)o->data)[at] : ((const float *)o->data)[at];
+    return value_at(o->type, o->data, (size_t)row * o->ld + col);
 }
 
 void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group)
@@ -106,7 +164,7 @@ double check_allowed(double n, double sum)
 
 static size_t element(const check_operand *o)
 {
-    return o->type == FV_U8 ? 1 : sizeof(float);
+    return fv_type_size(o->type);
 }
 
 /* Bytes from the first value to the last: the last row has no gap behind it. */
@@ -129,6 +187,7 @@ static const char *const fill_names[FILLS] = {"normal",  "huge", "tiny",
 
 static double draw(check_random *r, enum fill fill, const check_operand *o, bool hot)
 {
+    const bool f16 = o->type == FV_F16; /* of 16-bit floats this one has the smaller range */
     if (o->type == FV_U8) {
         const uint32_t top[FILLS] = {256, 2, 2, 256, 1, 256};
         const uint32_t v = check_below(r, top[fill]);
@@ -136,15 +195,15 @@ static double draw(check_random *r, enum fill fill, const check_operand *o, bool
     }
     switch (fill) {
     case HUGE_VALUES:
-        return check_normal(r) * o->huge;
+        return check_normal(r) * (f16 ? fminf(o->huge, 1e3f) : o->huge);
     case TINY:
-        return check_normal(r) * 1e-30;
+        return check_normal(r) * (f16 ? 1e-3 : 1e-30);
     case ONE_HOT:
         return hot ? o->scale : 0.0;
     case ZERO:
         return 0.0;
     case DENORMAL:
-        return check_normal(r) * 1e-40;
+        return check_normal(r) * (f16 ? 1e-6 : 1e-40);
     default:
         return check_normal(r) * o->scale;
     }
@@ -185,7 +244,7 @@ static void fill_case(check_case *c, const check_op *op, enum fill fill, check_r
                 if (o->type == FV_U8)
                     ((uint8_t *)o->data)[at] = (uint8_t)v;
                 else
-                    ((float *)o->data)[at] = (float)v;
+                    fv_value_put(o->data, o->type, at, (float)v);
             }
         }
     }
@@ -207,7 +266,7 @@ static bool make_case(check_case *c, enum fv_op number, const check_op *op, uint
     c->args.prob.op = (uint16_t)number;
     c->args.prob.threads = 1;
     c->args.prob.in = c->args.prob.weight = c->args.prob.out = c->args.prob.acc = FV_F32;
-    c->in_place = -1;
+    c->in_place = c->state = -1;
     return op->make(c, index);
 }
 
@@ -312,7 +371,9 @@ static bool guarded_call(work *w, const fv_call *call)
 {
     const int number = sigsetjmp(crash, 1);
     if (number) {
+        fv_machine_float_enter(); /* the handler came with a mode of its own */
         armed = 0;
+        fv_machine_float_enter(); /* the signal's handler ran in the system's mode */
         w->crashed = true;
         return complain(w, "signal %d (%s) in rows %u+%u, columns %u+%u", number, strsignal(number),
                         call->row0, call->rows, call->col0, call->cols);
@@ -431,6 +492,33 @@ static bool one_call(work *w, uint32_t row0, uint32_t rows, uint32_t col0, uint3
     return guarded_call(w, &call);
 }
 
+/* A result is the output's rows, packed, and behind them the state, if there is one. */
+static size_t output_size(const check_case *c)
+{
+    const check_operand *o = &c->operand[output_of(c)];
+    return (size_t)o->rows * o->cols * element(o);
+}
+
+static size_t result_size(const check_case *c)
+{
+    return output_size(c) + (c->state < 0 ? 0 : extent(&c->operand[c->state]));
+}
+
+/* Takes the heads' part out of the state, which is then what it was before. */
+static void collect_state(work *w, uint8_t *result, uint32_t col0, uint32_t cols)
+{
+    const check_operand *o = &w->c->operand[w->c->state];
+    region *r = &w->operand[w->c->state];
+    for (uint32_t x = 0; x < o->cols; x++) {
+        const size_t at = x * element(o);
+        const uint32_t head = ops[w->c->args.prob.op]->head(w->c, x);
+        if (head < col0 || head >= col0 + cols)
+            continue;
+        memcpy(result + output_size(w->c) + at, r->at + at, element(o));
+        memcpy(r->at + at, r->image + (size_t)(r->at - r->pages) + at, element(o));
+    }
+}
+
 /* Takes what the calls should have written out of the output, and sees that nothing else changed.
  */
 static bool collect(work *w, uint8_t *result, uint32_t row0, uint32_t rows, uint32_t col0,
@@ -444,6 +532,8 @@ static bool collect(work *w, uint8_t *result, uint32_t row0, uint32_t rows, uint
         memcpy(result + (size_t)y * o->cols * element(o) + col0 * unit, r->at + at, cols * unit);
         memcpy(r->at + at, r->image + (size_t)(r->at - r->pages) + at, cols * unit);
     }
+    if (w->c->state >= 0)
+        collect_state(w, result, col0, cols);
     long where;
     for (int i = 0; i <= w->out; i++)
         if (w->operand[i].map && region_changed(&w->operand[i], &where))
@@ -465,8 +555,17 @@ static uint32_t piece(check_random *r, uint32_t left, uint32_t align)
     return n * align < left ? n * align : left;
 }
 
-/* Runs the case into `result` (rows packed). Cut: in pieces drawn from `r`, where the row pieces of
- * a REDUCE op come from `r` alone, so that two runs with the same r sum in the same order. */
+/* Where the calls of one group depend on those before: the division of rows shows in the rounding.
+ */
+static bool in_order(const check_case *c)
+{
+    const uint8_t span = fv_op_table[c->args.prob.op].span;
+    return span == FV_SPAN_REDUCE || span == FV_SPAN_SCAN;
+}
+
+/* Runs the case into `result`. Cut: in pieces drawn from `r`, where the row pieces of an op whose
+ * calls are in order come from `r` alone, so that two runs with the same r sum in the same order.
+ */
 static bool run_case(work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
 {
     const check_case *c = w->c;
@@ -478,8 +577,8 @@ static bool run_case(work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
     for (uint32_t col0 = 0, cols; col0 < columns; col0 += cols) {
         cols = cut_cols ? piece(&r_cols, columns - col0, align) : columns;
         check_random r_rows = r;
-        if (reduce) {
-            const uint32_t groups = c->operand[w->out].rows;
+        if (in_order(c)) {
+            const uint32_t groups = reduce ? c->operand[w->out].rows : 1;
             output_reset(w);
             for (uint32_t g = 0; g < groups; g++) {
                 uint32_t row0, end;
@@ -491,7 +590,7 @@ static bool run_case(work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
                         return false;
                 }
             }
-            if (!collect(w, result, 0, groups, col0, cols))
+            if (!collect(w, result, 0, c->operand[w->out].rows, col0, cols))
                 return false;
             continue;
         }
@@ -508,8 +607,31 @@ static bool run_case(work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
 
 static double result_at(const check_operand *o, const uint8_t *result, uint32_t row, uint32_t col)
 {
-    const size_t at = (size_t)row * o->cols + col;
-    return o->type == FV_U8 ? result[at] : ((const float *)(const void *)result)[at];
+    return value_at(o->type, result, (size_t)row * o->cols + col);
+}
+
+static bool is_right(enum fv_type type, double got, double want, double allowed)
+{
+    const double max = type == FV_F16 || type == FV_BF16 ? halves[type].max : FLT_MAX;
+    if (fabs(want) > max) /* cannot be represented: any overflow is right */
+        return !isfinite(got) || fabs(got) > 0.99 * max;
+    return isnan(want) ? isnan(got) : fabs(got - want) <= allowed;
+}
+
+static bool compare_state(work *w, const check_op *op, const uint8_t *state)
+{
+    const check_operand *o = &w->c->operand[w->c->state];
+    double *want = must(malloc(2 * o->cols * sizeof *want)), *allowed = want + o->cols;
+    bool good = true;
+    op->oracle_state(w->c, want, allowed);
+    for (uint32_t col = 0; good && col < o->cols; col++) {
+        const double got = value_at(o->type, state, col);
+        good = is_right(o->type, got, want[col], allowed[col]) ||
+               complain(w, "the state's value %u is %.9g, want %.9g, allowed error %.2g", col, got,
+                        want[col], allowed[col]);
+    }
+    free(want);
+    return good;
 }
 
 /* All rows of a small problem, 64 of a large one. */
@@ -526,16 +648,14 @@ static bool compare(work *w, const check_op *op, const uint8_t *result, check_ra
         op->oracle(w->c, row, want, allowed);
         for (uint32_t col = 0; good && col < o->cols; col++) {
             const double got = result_at(o, result, row, col);
-            if (fabs(want[col]) > FLT_MAX) /* cannot be represented: any overflow is right */
-                good = !isfinite(got) || fabs(got) > 0.99 * FLT_MAX;
-            else
-                good = fabs(got - want[col]) <= allowed[col];
-            if (!good)
-                complain(w, "row %u, column %u is %.9g, want %.9g, allowed error %.2g", row, col,
-                         got, want[col], allowed[col]);
+            good = is_right(o->type, got, want[col], allowed[col]) ||
+                   complain(w, "row %u, column %u is %.9g, want %.9g, allowed error %.2g", row, col,
+                            got, want[col], allowed[col]);
         }
     }
     free(want);
+    if (good && w->c->state >= 0)
+        good = compare_state(w, op, result + output_size(w->c));
     return good;
 }
 
@@ -549,6 +669,9 @@ static bool same(work *w, const uint8_t *whole, const uint8_t *cut)
                        element(o)))
                 return complain(w, "row %u, column %u is %.9g as a whole and %.9g in pieces", y, x,
                                 result_at(o, whole, y, x), result_at(o, cut, y, x));
+    const size_t state = output_size(w->c);
+    if (memcmp(whole + state, cut + state, result_size(w->c) - state))
+        return complain(w, "the state differs between a whole run and one in pieces");
     return true;
 }
 
@@ -557,14 +680,13 @@ static bool check_values(check_result *out, const fv_kernel *k, const check_op *
                          const check_case *c, const fv_knobs *knobs, check_random r, char *message,
                          size_t message_size)
 {
-    const check_operand *o = &c->operand[output_of(c)];
-    const bool reduce = fv_op_table[c->args.prob.op].span == FV_SPAN_REDUCE;
-    const size_t size = (size_t)o->rows * o->cols * element(o);
+    const size_t size = result_size(c);
     uint8_t *whole = must(malloc(size)), *cut = must(malloc(size));
     work w;
     work_open(&w, k, c, knobs, true, message, message_size);
     bool good = run_case(&w, whole, false, false, r) && compare(&w, op, whole, r);
-    if (good && reduce) /* another row split is another order of summation: a result of its own */
+    if (good &&
+        in_order(c)) /* another row split is another order of summation: a result of its own */
         good = run_case(&w, whole, true, false, r) && compare(&w, op, whole, r);
     out->crashed += w.crashed;
     work_close(&w);

@@ -23,7 +23,7 @@ enum check_kind {
 
 typedef struct check_operand {
     uint8_t kind; /* enum check_kind */
-    uint8_t type; /* FV_F32 or FV_U8 */
+    uint8_t type; /* FV_F32 as check_matrix leaves it, FV_F16, FV_BF16 or FV_U8 */
     uint32_t rows, cols, ld;
     float scale, huge; /* of the values: standard deviation when normal, and when huge */
     void *data;        /* rows of ld values */
@@ -34,6 +34,7 @@ typedef struct check_case {
     fv_args args;
     check_operand operand[FV_OPERANDS];
     int in_place; /* the input that lies in the output's memory, or -1 */
+    int state;    /* the operand of one row that is read and updated, or -1 */
     bool bench;   /* a size to be timed */
 } check_case;
 
@@ -43,14 +44,19 @@ typedef struct check_random {
 
 typedef struct check_op {
     /* Fills case `index` of the op: the problem, scalars and operands, not their values. The case
-     * comes zeroed but for prob.op, threads, types (all float) and in_place. False past the last.
+     * comes zeroed but for prob.op, threads, types (all float), in_place and state. False past
+     * the last.
      */
     bool (*make)(check_case *c, uint32_t index);
     /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
     void (*prepare)(check_case *c, check_random *r);
     /* Row `row` of the output (of PARTIAL: group `row`) in double precision, one value and one
-     * allowed absolute error per column. */
+     * allowed absolute error per column; NaN where NaN is wanted. */
     void (*oracle)(const check_case *c, uint32_t row, double *want, double *allowed);
+    /* For a case with a state: what all rows make of it, and the head that each of its values is
+     * of. */
+    void (*oracle_state)(const check_case *c, double *want, double *allowed);
+    uint32_t (*head)(const check_case *c, uint32_t col);
     void (*release)(check_case *c); /* what `make` allocated for args.table. May be NULL. */
 } check_op;
 
@@ -63,14 +69,19 @@ void check_vector(check_case *c, int i, uint32_t n);
 
 /* The value of an input. */
 double check_at(const check_case *c, int operand, uint32_t row, uint32_t col);
-/* The same place, to be changed by `prepare`. */
+/* The same place, to be changed by `prepare`; of FV_F32 only. */
 float *check_value(check_case *c, int operand, uint32_t row, uint32_t col);
+/* The bits there, of FV_F16 and FV_BF16. */
+uint16_t *check_half(check_case *c, int operand, uint32_t row, uint32_t col);
 
 /* Rows [*r0, *r1) of a REDUCE problem go to `group`. */
 void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group);
 
 /* Error that float32 may make in a sum of n terms whose absolute values sum to `sum`. */
 double check_allowed(double n, double sum);
+/* The value of `type` nearest to x, and how far from x it may be. */
+double check_round(enum fv_type type, double x);
+double check_rounding(enum fv_type type, double x);
 
 uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */

@@ -3,10 +3,11 @@
 
     test_golden.py path/to/fovea [--long] [--match TEXT]
 
-Every case on every ISA level of this machine, streamed and stepwise: one thread against the
-official result, two and three threads against one, bit by bit. Cases of 65536 tokens run at the
-best level only, all of them with --long. The whole set is read from ../shared/golden where that
-exists, else the part in tests/data/golden. Standard library only.
+Every case on every ISA level of this machine: one thread against the official result, two and three
+threads against one, bit by bit. Models and bidirectional operators are run streamed and stepwise, and
+causal ones in both forms, operators also with a few chunk sizes. The longest cases run at the best
+level only. With --long every operator runs at every level with each of the chunk sizes. The whole set is read from ../shared/golden where that exists, else the part in
+tests/data/golden. Standard library only.
 """
 import array
 import glob
@@ -22,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LEVELS = ["scalar", "avx2", "avx512", "neon"]
 TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
+CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "clip-vision-", "siglip-")
 
 
@@ -70,6 +72,7 @@ class Case:
         want, self.meta = load(expected)
         self.want = {n: t[0] for n, t in want.items() if self.wanted(n)}
         self.long = "inputs_file" in self.meta
+        self.causal = self.meta.get("causal") == "1" and self.meta["mechanism"] != "softmax"
 
     def wanted(self, name):
         if self.name.startswith("models/"):
@@ -90,13 +93,6 @@ class Case:
         return None
 
 
-def op_must_work(meta):
-    if meta["mechanism"] == "softmax":
-        return True
-    return (meta["mechanism"] == "linear" and meta["feature_map"] in ("elu+1", "elu1")
-            and meta["causal"] == "0")
-
-
 def cases(exe, match):
     folder = golden_folder()
     out = []
@@ -106,7 +102,7 @@ def cases(exe, match):
             continue
         _, meta = load(path)
         if "mechanism" in meta:
-            out.append(Case(name, [exe, "op", path], path, 1e-5, op_must_work(meta)))
+            out.append(Case(name, [exe, "op", path], path, 1e-5, True))
     for path in sorted(glob.glob(folder + "/models/*")):
         name = "models/" + os.path.basename(path)
         if match in name:
@@ -142,8 +138,8 @@ def levels(exe, first, folder):
     return found
 
 
-def check(case, level, schedule, threads, folder):
-    options = ["--device", "cpu", "--isa", level, "--schedule", schedule, "--threads"]
+def check(case, options, threads, folder):
+    options = ["--device", "cpu"] + options + ["--threads"]
     first = None
     for n in threads:
         code, message, got = run(case.command, options + [str(n)], folder)
@@ -157,6 +153,24 @@ def check(case, level, schedule, threads, folder):
         elif {k: t[1] for k, t in got.items()} != {k: t[1] for k, t in first.items()}:
             return 1, "%d threads and %d give different bits" % (n, threads[0])
     return 0, ""
+
+
+def grid(case, found, long):
+    """Options and numbers of threads to run a case with."""
+    def at(levels, threads, *variants):
+        return [(["--isa", level] + v, threads) for level in levels for v in variants]
+
+    forms = [["--form", "recurrent"], ["--form", "chunk"]]
+    schedules = [["--schedule", "streamed"], ["--schedule", "stepwise"]]
+    model, scan = case.name.startswith("models/"), case.causal
+    if long and model:
+        return at(found, (2,), []) if case.long else []
+    if long:
+        return at(found, (1, 3), *[["--chunk", c] + (forms[1] if scan else []) for c in CHUNKS])
+    if case.long:
+        return at(found[-1:], (2,), *(forms if scan else [[]]))
+    runs = at(found, (1, 2, 3), *(forms if scan else schedules))
+    return runs if model else runs + at(found[-1:], (2,), ["--chunk", "16"], ["--chunk", "37"])
 
 
 def main(argv):
@@ -173,23 +187,14 @@ def main(argv):
         working = [c for c in todo if c.must_work and not c.long] or todo
         found = levels(exe, working[0], folder)
         for case in todo:
-            if long and not case.long:
-                continue
-            if case.long and not long:
-                grid = [(found[-1], "auto", (2,))]
-            elif case.long:
-                grid = [(level, "auto", (2,)) for level in found]
-            else:
-                grid = [(level, schedule, (1, 2, 3)) for level in found
-                        for schedule in ("streamed", "stepwise")]
-            for level, schedule, threads in grid:
-                code, bad = check(case, level, schedule, threads, folder)
+            for options, threads in grid(case, found, long):
+                code, bad = check(case, options, threads, folder)
                 if code in REFUSALS and not case.must_work:
                     skipped += 1
                     break
                 if code:
                     failed += 1
-                    print("FAIL %s, %s %s: %s" % (case.name, level, schedule, bad), flush=True)
+                    print("FAIL %s, %s: %s" % (case.name, " ".join(options), bad), flush=True)
                 else:
                     passed += 1
     print("levels: " + " ".join(found))

@@ -1,16 +1,72 @@
-// test_headers.cpp: the public header by itself, as pedantic C++17.
+// test_headers.cpp: the public headers by themselves, as pedantic C++17.
 #include <fovea/fovea.h>
+#include <fovea/fovea.hpp>
 
 #include <cstdio>
 #include <cstring>
+#include <type_traits>
+#include <utility>
+
+template <typename T>
+constexpr bool moves =
+    std::is_nothrow_move_constructible_v<T> &&std::is_nothrow_move_assignable_v<T> &&
+    !std::is_copy_constructible_v<T>;
+static_assert(moves<fovea::device> && moves<fovea::model> && moves<fovea::plan> &&
+              moves<fovea::operation> && moves<fovea::state>);
+
+static bool throws(fovea_status wanted, const char *id)
+{
+    try {
+        fovea::device device(id);
+    } catch (const fovea::error &e) {
+        return e.status() == wanted && std::strstr(e.what(), id);
+    }
+    return false;
+}
+
+// A running sum: features and values of one channel of ones.
+static bool state_counts()
+{
+    fovea::device first("cpu"), device = std::move(first);
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = "linear:identity";
+    o.causal = 1;
+    o.normalise = 0;
+    o.rows = 4;
+    o.heads = o.head_dim = o.value_dim = 1;
+    fovea::state state(device, o);
+    float ones[4] = {1, 1, 1, 1}, out[4];
+    const fovea_matrix in = {ones, 0};
+    state.feed(3, {in, in, in}, {out, 0});
+    const std::vector<float> saved = state.save();
+    state.step({in, in, in}, {out, 0});
+    state.reset();
+    state.restore(saved);
+    state.step({in, in, in}, {out + 1, 0});
+    fovea::operation operation(device, o);
+    float whole[4];
+    operation.run({in, in, in}, {whole, 0});
+    return saved.size() == 1 && saved[0] == 3 && out[0] == 4 && out[1] == 4 && whole[3] == 4;
+}
 
 int main()
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_options device = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_op_options op = FOVEA_OP_OPTIONS_INIT;
-    const bool good = !std::strcmp(fovea_version(), FOVEA_VERSION) && plan.version == 1 &&
-                      device.version == 1 && op.version == 1 && op.eps > 0;
-    std::printf("%d passed, %d failed, 0 skipped\n", good, !good);
-    return !good;
+    const bool results[] = {
+        !std::strcmp(fovea_version(), FOVEA_VERSION),
+        plan.version == 1 && device.version == 1 && op.version == 1 && op.eps > 0,
+        throws(FOVEA_ENODEV, "nonsense"),
+        state_counts(),
+    };
+    int passed = 0, all = 0;
+    for (const bool good : results) {
+        passed += good;
+        all++;
+        if (!good)
+            std::printf("FAIL check %d\n", all);
+    }
+    std::printf("%d passed, %d failed, 0 skipped\n", passed, all - passed);
+    return passed != all;
 }

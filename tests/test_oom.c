@@ -94,44 +94,80 @@ static void dry(void **state)
     fail_each(load_and_plan, &c);
 }
 
-static fovea_status one_operation(const void *how)
+static fovea_op_options operation(const char *attention)
 {
-    static const float weight[24 * 40], bias[24];
-    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
+    static const float zeros[40 * 50];
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = attention;
+    o.rows = 50;
+    o.heads = 2;
+    o.head_dim = o.value_dim = 16;
+    o.in = 40;
+    o.out = 24;
+    o.weight = o.bias = zeros;
+    o.storage = o.out_storage = FOVEA_F16;
+    o.norm_weight = zeros;
+    o.out_gate = FOVEA_OUT_SILU;
+    if (strncmp(attention, "sla-", 4) == 0) {
+        o.gates = FOVEA_GATES_Q_BLOCKDIAG;
+        o.gate_q = o.gate_k = zeros;
+    }
+    return o;
+}
+
+static fovea_status plan_operation(const void *how)
+{
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
-    options.kind = *(const fovea_op_kind *)how;
-    options.rows = options.keys = 50;
-    options.attention = "linear:elu1";
-    options.heads = 2;
-    options.head_dim = options.value_dim = 16;
-    options.in = 40;
-    options.out = 24;
-    options.weight = weight;
-    options.bias = bias;
     fovea_status status = fovea_device_open(&device, "cpu", NULL);
     if (status == FOVEA_OK)
-        status = fovea_op_plan_create(&plan, device, &options);
+        status = fovea_op_plan_create(&plan, device, how);
     fovea_plan_free(plan);
     fovea_device_close(device);
     return status;
 }
 
+static fovea_status create_state(const void *how)
+{
+    fovea_device *device = NULL;
+    fovea_state *state = NULL;
+    fovea_status status = fovea_device_open(&device, "cpu", NULL);
+    if (status == FOVEA_OK)
+        status = fovea_state_create(&state, device, how);
+    fovea_state_free(state);
+    fovea_device_close(device);
+    return status;
+}
+
+/* One with everything that can be around an attention, one of each kind besides. */
 static void operations(void **state)
 {
     (void)state;
-    const fovea_op_kind attention = FOVEA_OP_ATTENTION, gemm = FOVEA_OP_GEMM;
-    fail_each(one_operation, &attention);
-    fail_each(one_operation, &gemm);
+    static const float filters[32 * 9];
+    fovea_op_options full = operation("sla-pola"), gemm = operation("softmax");
+    full.rope_width = full.grid_width = 10;
+    full.rope_height = full.grid_height = 5;
+    full.local_size = 3;
+    full.local_weight = full.local_bias = filters;
+    gemm.kind = FOVEA_OP_GEMM;
+    fail_each(plan_operation, &full);
+    fail_each(plan_operation, &gemm);
+}
+
+static void states(void **state)
+{
+    (void)state;
+    fovea_op_options retention = operation("retention"), delta = operation("sla-delta-rule");
+    retention.causal = delta.causal = 1;
+    fail_each(create_state, &retention);
+    fail_each(create_state, &delta);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),
-        cmocka_unit_test(softmax),
-        cmocka_unit_test(dry),
-        cmocka_unit_test(operations),
+        cmocka_unit_test(linear),     cmocka_unit_test(softmax), cmocka_unit_test(dry),
+        cmocka_unit_test(operations), cmocka_unit_test(states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

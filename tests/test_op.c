@@ -1,5 +1,7 @@
-/* test_op.c: plans of one operation against their O(N^2) definition: every schedule, odd sizes,
- * queries that are not the keys, strided rows. */
+/* test_op.c: plans of one operation: causal softmax and GEMM against their definitions, the names
+ * of attentions, the inputs, the memory, and what cannot be asked for. Attentions themselves are in
+ * test_mechanisms.c and test_causal.c.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,144 +13,50 @@
 #include <cmocka.h>
 
 #include "fixture.h"
-#include "oracle.h"
+#include "mech/traits.h"
+#include "trial.h"
 
-static float *values(size_t n, uint32_t seed, float scale)
+static fovea_op_options attention(const char *name, uint32_t rows, uint32_t heads, uint32_t d,
+                                  uint32_t dv)
 {
-    float *x = malloc((n ? n : 1) * sizeof *x);
-    assert_non_null(x);
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        x[i] = scale * ((float)(seed >> 8) / (1 << 23) - 1.f);
-    }
-    return x;
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = name;
+    o.rows = rows;
+    o.heads = heads;
+    o.head_dim = d;
+    o.value_dim = dv;
+    return o;
 }
 
-/* The same rows, `gap` floats of NaN behind each. */
-static float *spread(const float *packed, uint32_t rows, uint32_t width, uint32_t gap)
+static fovea_plan *plan_of(fovea_device *device, const fovea_op_options *o)
 {
-    float *out = malloc((size_t)rows * (width + gap) * sizeof *out);
-    assert_non_null(out);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t i = 0; i < width + gap; i++)
-            out[r * (width + gap) + i] = i < width ? packed[r * width + i] : NAN;
-    return out;
-}
-
-static void expect(const float *got, size_t ld, const double *want, uint32_t width, uint32_t row,
-                   double allowed)
-{
-    double top = 0;
-    for (uint32_t i = 0; i < width; i++)
-        top = fmax(top, fabs(want[i]));
-    for (uint32_t i = 0; i < width; i++)
-        if (!(fabs((double)got[row * ld + i] - want[i]) <= allowed * fmax(top, 1e-3)))
-            fail_msg("row %u, column %u is %.9g, want %.9g", row, i, (double)got[row * ld + i],
-                     want[i]);
-}
-
-static void attention_case(fovea_device *device, const char *name, oracle_attention a,
-                           uint32_t rows, uint32_t gap, fovea_schedule schedule, uint32_t chunk)
-{
-    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
     fovea_plan *plan;
-    const uint32_t wide = a.heads * a.d, out_wide = a.heads * a.dv;
-    options.attention = name;
-    options.rows = rows;
-    options.keys = a.keys;
-    options.heads = a.heads;
-    options.head_dim = a.d;
-    options.value_dim = a.dv;
-    options.scale = a.scale;
-    options.eps = a.eps;
-    options.causal = a.causal;
-    options.normalise = a.normalise;
-    options.schedule = schedule;
-    options.chunk = chunk;
-    if (fovea_op_plan_create(&plan, device, &options) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-    float *q = values((size_t)rows * wide, 1, 2.f), *k = values((size_t)a.keys * wide, 2, 2.f);
-    float *v = values((size_t)a.keys * out_wide, 3, 1.f);
-    float *q_wide = spread(q, rows, wide, gap), *k_wide = spread(k, a.keys, wide, gap);
-    float *v_wide = spread(v, a.keys, out_wide, gap);
-    float *out = values((size_t)rows * (out_wide + gap), 4, 1.f);
-    double *want = malloc(out_wide * sizeof *want);
-    const fovea_matrix in[] = {
-        {q_wide, wide + gap}, {k_wide, wide + gap}, {v_wide, out_wide + gap}};
-    const fovea_matrix to = {out, out_wide + gap};
-    if (fovea_op_run(plan, in, 3, to) != FOVEA_OK)
-        fail_msg("%s", fovea_error());
-    a.q = q;
-    a.k = k;
-    a.v = v;
-    for (uint32_t r = 0; r < rows; r++) {
-        oracle_attend(&a, r, want);
-        expect(out, out_wide + gap, want, out_wide, r, 2e-5);
-    }
-    fovea_plan_free(plan);
-    free(q);
-    free(k);
-    free(v);
-    free(q_wide);
-    free(k_wide);
-    free(v_wide);
-    free(out);
-    free(want);
-}
-
-static const struct {
-    uint32_t rows, keys, heads, d, dv;
-} sizes[] = {
-    {1, 1, 1, 1, 1},     {17, 17, 2, 8, 8},     {50, 50, 3, 15, 17},   {1, 301, 1, 64, 64},
-    {301, 3, 2, 24, 40}, {263, 263, 6, 33, 64}, {97, 1000, 1, 72, 72},
-};
-
-static void each_attention(const char *name, oracle_attention a, bool square)
-{
-    fovea_device *device = fixture_device(2);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        a.heads = sizes[i].heads;
-        a.d = sizes[i].d;
-        a.dv = sizes[i].dv;
-        a.keys = square ? sizes[i].rows : sizes[i].keys;
-        attention_case(device, name, a, sizes[i].rows, 0, FOVEA_SCHEDULE_AUTO, 0);
-        attention_case(device, name, a, sizes[i].rows, 3, FOVEA_SCHEDULE_STREAMED, 13);
-        attention_case(device, name, a, sizes[i].rows, 1, FOVEA_SCHEDULE_STEPWISE, 0);
-    }
-    fovea_device_close(device);
-}
-
-static void softmax(void **state)
-{
-    (void)state;
-    const oracle_attention a = {.mech = FV_MECH_ANY, .scale = 0.3, .normalise = true};
-    each_attention("softmax", a, false);
+    if (fovea_op_plan_create(&plan, device, o) != FOVEA_OK)
+        fail_msg("%s: %s", o->attention, fovea_error());
+    return plan;
 }
 
 static void softmax_causal(void **state)
 {
     (void)state;
-    const oracle_attention a = {
-        .mech = FV_MECH_ANY, .scale = 0.3, .causal = true, .normalise = true};
-    each_attention("softmax", a, true);
-}
-
-/* Every mechanism, by its name. */
-static void linear(void **state)
-{
-    (void)state;
-    for (int mech = 1; mech < FV_MECH_COUNT; mech++) {
-        char name[64] = "linear:";
-        strncat(name, fv_mech_names[mech], sizeof name - 8);
-        oracle_attention a = {
-            .mech = (enum fv_mech)mech, .scale = 1, .eps = 1e-6, .normalise = true};
-        each_attention(name, a, false);
-        a.scale = 0.02;
-        a.eps = 0.01;
-        each_attention(name, a, false);
-        a.normalise = false;
-        each_attention(name, a, false);
-    }
+    static const uint32_t shapes[][4] = {
+        {1, 1, 1, 1}, {17, 2, 8, 8}, {50, 3, 15, 17}, {263, 6, 33, 64}};
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int schedule = FOVEA_SCHEDULE_AUTO; schedule <= FOVEA_SCHEDULE_STEPWISE; schedule++) {
+            fovea_op_options o =
+                attention("softmax", shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+            o.causal = 1;
+            o.scale = 0.3;
+            o.schedule = (fovea_schedule)schedule;
+            o.chunk = schedule == FOVEA_SCHEDULE_STREAMED ? 13 : 0;
+            trial t = trial_make(&o, 1);
+            float *got = trial_run(&t, device, (uint32_t)schedule);
+            trial_expect(&t, got, o.rows, 2e-5);
+            free(got);
+            trial_free(&t);
+        }
+    fovea_device_close(device);
 }
 
 static void gemm(void **state)
@@ -171,9 +79,10 @@ static void gemm(void **state)
             for (int schedule = FOVEA_SCHEDULE_AUTO; schedule <= FOVEA_SCHEDULE_STEPWISE;
                  schedule++) {
                 const uint32_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2];
-                float *x = values((size_t)rows * in, 5, 1.f),
-                      *w = values((size_t)out * in, 6, 0.3f);
-                float *bias = values(out, 7, 1.f), *y = values((size_t)rows * out, 8, 1.f);
+                float *x = trial_values((size_t)rows * in, 5, 1.f),
+                      *w = trial_values((size_t)out * in, 6, 0.3f);
+                float *bias = trial_values(out, 7, 1.f),
+                      *y = trial_values((size_t)rows * out, 8, 1.f);
                 double *want = malloc(out * sizeof *want);
                 fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
                 fovea_plan *plan;
@@ -196,7 +105,7 @@ static void gemm(void **state)
                             sum += (double)x[r * in + k] * (double)w[n * in + k];
                         want[n] = oracle_activation(activations[i].epi, sum);
                     }
-                    expect(y, out, want, out, r, 1e-5);
+                    trial_close("gemm", y + (size_t)r * out, want, out, 1e-5);
                 }
                 fovea_plan_free(plan);
                 free(x);
@@ -208,36 +117,260 @@ static void gemm(void **state)
     fovea_device_close(device);
 }
 
+/* Rows of 16 bits give what the same numbers give as floats, rounded. */
+static void gemm_storage(void **state)
+{
+    (void)state;
+    enum { ROWS = 37, IN = 21, OUT = 19 };
+    static const uint16_t one_and_a_half = 0x3fc0; /* as bfloat16 */
+    fovea_device *device = fixture_device(2);
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    uint16_t a[ROWS * IN], y[ROWS * OUT];
+    float w[OUT * IN];
+    for (size_t i = 0; i < ROWS * IN; i++)
+        a[i] = one_and_a_half;
+    for (size_t i = 0; i < OUT * IN; i++)
+        w[i] = (float)(i / IN); /* row n of the result is 1.5 IN n */
+    o.kind = FOVEA_OP_GEMM;
+    o.rows = ROWS;
+    o.in = IN;
+    o.out = OUT;
+    o.weight = w;
+    o.storage = o.out_storage = FOVEA_BF16;
+    fovea_plan *plan = plan_of(device, &o);
+    const fovea_matrix in = {a, 0}, out = {y, 0};
+    assert_int_equal(fovea_op_run(plan, &in, 1, out), FOVEA_OK);
+    for (size_t i = 0; i < ROWS * OUT; i++) {
+        const uint32_t bits = (uint32_t)y[i] << 16;
+        float got;
+        memcpy(&got, &bits, sizeof got);
+        assert_true(got == trial_round(1.5f * IN * (float)(i % OUT), FOVEA_BF16));
+    }
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+}
+
+/* What a name does, as numbers. */
+static float *result(fovea_device *device, const char *name, int causal)
+{
+    fovea_op_options o = attention(name, 20, 2, 8, 6);
+    o.causal = causal;
+    trial t = trial_make(&o, 1);
+    float *out = trial_run(&t, device, 0);
+    trial_free(&t);
+    return out;
+}
+
+static void names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        int causal;
+    } same[] = {
+        {"linear", "linear:elu1", 0},
+        {"linear:elu+1", "linear:elu1", 0},
+        {"mala:elu+1", "mala", 0},
+        {"mala-paper:elu1", "mala-paper", 0},
+        {"sla-linear", "sla-linear:elu1", 0},
+        {"retention:identity", "retention", 1},
+        {"gated-delta-rule:identity", "gated-delta-rule", 1},
+    };
+    static const char *const wrong[] = {
+        "",     "Linear",         "linear:",  "linear:cubic", "mala:silu",    "nala:elu1",
+        "elu1", "retention:mala", "gla:pola", "sla-softmax",  "sla-sla-mala", "softmax:elu1"};
+    fovea_device *device = fixture_device(1);
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        float *a = result(device, same[i].a, same[i].causal);
+        float *b = result(device, same[i].b, same[i].causal);
+        assert_memory_equal(a, b, (size_t)20 * 2 * 6 * sizeof *a);
+        free(a);
+        free(b);
+    }
+    /* Every mechanism by its title. */
+    for (int m = FV_MECH_ANY; m < FV_MECH_COUNT; m++) {
+        fovea_op_options o = attention(fv_mech_table[m]->title, 20, 2, 8, 6);
+        o.normalise = !(fv_mech_table[m]->wants & FV_WANT_SIGNED);
+        fovea_plan_free(plan_of(device, &o));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const fovea_op_options o = attention(wrong[i], 20, 2, 8, 6);
+        fovea_plan *plan;
+        assert_int_equal(fovea_op_plan_create(&plan, device, &o), FOVEA_ENOTSUP);
+        assert_non_null(strstr(fovea_error(), wrong[i]));
+        assert_non_null(strstr(fovea_error(), "linear:softplus"));
+        assert_non_null(strstr(fovea_error(), "gated-delta-rule"));
+    }
+    fovea_device_close(device);
+}
+
+static void inputs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *attention;
+        fovea_gates gates;
+        fovea_out_gate out_gate;
+        const char *names[9];
+    } cases[] = {
+        {"softmax", FOVEA_GATES_READY, FOVEA_OUT_PLAIN, {"q", "k", "v"}},
+        {"retention", FOVEA_GATES_READY, FOVEA_OUT_SILU, {"q", "k", "v", "out_gate"}},
+        {"gla", FOVEA_GATES_READY, FOVEA_OUT_PLAIN, {"q", "k", "v", "log_decay"}},
+        {"sla-delta-rule", FOVEA_GATES_Q_BLOCKDIAG, FOVEA_OUT_PLAIN, {"q", "k", "v", "beta"}},
+        {"sla-gated-delta-rule",
+         FOVEA_GATES_READY,
+         FOVEA_OUT_LINEAR,
+         {"q", "k", "v", "log_decay", "beta", "gate_q", "gate_k", "out_gate"}},
+        {"sla-linear", FOVEA_GATES_X_DENSE, FOVEA_OUT_LINEAR, {"q", "k", "v", "x", "out_gate"}},
+    };
+    static const float weights[2 * 16];
+    fovea_device *device = fixture_device(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_op_options o = attention(cases[i].attention, 20, 2, 8, 6);
+        const char *const *name = cases[i].names;
+        o.causal = 1;
+        o.gates = cases[i].gates;
+        o.gate_width = 16;
+        o.gate_q = o.gate_k = o.gates == FOVEA_GATES_READY ? NULL : weights;
+        o.out_gate = cases[i].out_gate;
+        fovea_plan *plan = plan_of(device, &o);
+        size_t n = 0;
+        for (; name[n]; n++)
+            assert_string_equal(fovea_op_input(plan, n), name[n]);
+        assert_null(fovea_op_input(plan, n));
+        /* Too few, then a stride too short, then nowhere: each named. */
+        float x[20 * 16] = {0};
+        fovea_matrix in[9];
+        for (size_t k = 0; k < n; k++)
+            in[k] = (fovea_matrix){x, 0};
+        assert_int_equal(fovea_op_run(plan, in, n - 1, in[0]), FOVEA_EINVAL);
+        in[n - 1].stride = 1;
+        assert_int_equal(fovea_op_run(plan, in, n, in[0]), FOVEA_EINVAL);
+        assert_non_null(strstr(fovea_error(), name[n - 1]));
+        in[n - 1] = (fovea_matrix){NULL, 0};
+        assert_int_equal(fovea_op_run(plan, in, n, in[0]), FOVEA_EINVAL);
+        assert_non_null(strstr(fovea_error(), name[n - 1]));
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(device);
+}
+
+/* Linear attention takes the same memory for any number of tokens, whatever it has to convert and
+ * however many workers there are. */
+static void memory(void **state)
+{
+    (void)state;
+    static const uint32_t threads[] = {1, 2, 12};
+    static const char *const attentions[] = {"linear:elu1", "mala", "pola", "nala", "sla-linear"};
+    for (size_t t = 0; t < 3; t++) {
+        fovea_device *device = fixture_device(threads[t]);
+        for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
+            fovea_op_options o = attention(attentions[i], 8192, 4, 32, 32);
+            fovea_plan_info little, much;
+            o.storage = FOVEA_F16;
+            o.out_storage = FOVEA_BF16;
+            fovea_plan *plan = plan_of(device, &o);
+            fovea_plan_query(plan, &little);
+            fovea_plan_free(plan);
+            o.rows = 65536;
+            plan = plan_of(device, &o);
+            fovea_plan_query(plan, &much);
+            fovea_plan_free(plan);
+            assert_int_equal(much.residual, 0);
+            assert_int_equal(much.states, little.states);
+            assert_in_range(much.chunks, little.chunks, little.chunks * 5 / 4);
+            assert_in_range(much.scratch, little.scratch, little.scratch * 5 / 4);
+        }
+        fovea_device_close(device);
+    }
+}
+
+typedef struct refusal {
+    fovea_status status;
+    const char *word; /* of the message */
+    fovea_op_options o;
+} refusal;
+
 static void refusals(void **state)
 {
     (void)state;
+    static const float some[4096];
+    static const float growing[2] = {-1, 0.5f};
+    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    const fovea_op_options base = attention("mala", 12, 2, 8, 6);
+    refusal r[40];
+    size_t n = 0;
+#define REFUSE(want, text, change)                                                                 \
+    do {                                                                                           \
+        r[n] = (refusal){want, text, base};                                                        \
+        fovea_op_options *p = &r[n++].o;                                                           \
+        change;                                                                                    \
+    } while (0)
+    REFUSE(FOVEA_EINVAL, "version", p->version = 7);
+    REFUSE(FOVEA_EINVAL, "0 rows", p->rows = 0);
+    REFUSE(FOVEA_EINVAL, "rows", p->rows = UINT32_MAX);
+    REFUSE(FOVEA_EINVAL, "heads", p->heads = 0);
+    REFUSE(FOVEA_EINVAL, "heads", p->heads = 5000);
+    REFUSE(FOVEA_EINVAL, "dims", p->value_dim = 0);
+    REFUSE(FOVEA_EINVAL, "dims", p->head_dim = UINT32_MAX);
+    REFUSE(FOVEA_EINVAL, "keys", p->keys = UINT32_MAX);
+    REFUSE(FOVEA_EINVAL, "states", (p->heads = 1, p->head_dim = p->value_dim = 1u << 20));
+    REFUSE(FOVEA_EINVAL, "scale", p->scale = NAN);
+    REFUSE(FOVEA_EINVAL, "eps", p->eps = -1);
+    REFUSE(FOVEA_EINVAL, "storage", p->storage = (fovea_dtype)9);
+    REFUSE(FOVEA_EINVAL, "divisor", p->normalise = 0);
+    REFUSE(FOVEA_ENOTSUP, "causal mala", p->causal = 1);
+    REFUSE(FOVEA_ENOTSUP, "retention", p->attention = "retention");
+    REFUSE(FOVEA_ENOTSUP, "linear:nala", p->attention = "linear:nala");
+    REFUSE(FOVEA_ENOTSUP, "gla:nala", (p->attention = "gla:nala", p->causal = 1));
+    REFUSE(FOVEA_EINVAL, "keys", (p->attention = "gla", p->causal = 1, p->keys = 11));
+    REFUSE(FOVEA_EINVAL, "rope",
+           (p->attention = "gla", p->causal = 1, p->rope_width = 4, p->rope_height = 3));
+    REFUSE(FOVEA_EINVAL, "local_size", (p->attention = "gla", p->causal = 1, p->local_size = 3));
+    REFUSE(FOVEA_EINVAL, "log_decay", (p->attention = "gla", p->causal = 1, p->log_decay = some));
+    REFUSE(FOVEA_EINVAL, "log_decay of head 1",
+           (p->attention = "retention", p->causal = 1, p->log_decay = growing));
+    REFUSE(FOVEA_EINVAL, "multiple of 2", (p->attention = "pola", p->value_dim = 7));
+    REFUSE(FOVEA_EINVAL, "negative", p->attention = "linear:identity");
+    REFUSE(FOVEA_EINVAL, "power", p->power = some);
+    REFUSE(FOVEA_EINVAL, "l2norm", p->l2norm = 1);
+    REFUSE(FOVEA_EINVAL, "a form", p->form = FOVEA_FORM_CHUNK);
+    REFUSE(FOVEA_EINVAL, "5 x 3", (p->rope_width = 5, p->rope_height = 3));
+    REFUSE(FOVEA_EINVAL, "rope_sin", p->rope_cos = some);
+    REFUSE(FOVEA_EINVAL, "keys", (p->rope_cos = p->rope_sin = some, p->keys = 11));
+    REFUSE(FOVEA_ENOTSUP, "linear:exp",
+           (p->attention = "linear:exp", p->rope_cos = p->rope_sin = some));
+    REFUSE(FOVEA_EINVAL, "grid", (p->local_size = 3, p->local_weight = some));
+    REFUSE(FOVEA_EINVAL, "local_weight", (p->local_size = 3, p->grid_width = 4));
+    REFUSE(FOVEA_ENOTSUP, "size 7", p->local_size = 7);
+    REFUSE(FOVEA_EINVAL, "sla-", p->gates = FOVEA_GATES_LOGITS);
+    REFUSE(FOVEA_EINVAL, "gate_q", (p->attention = "sla-mala", p->gates = FOVEA_GATES_Q_DENSE));
+    REFUSE(
+        FOVEA_EINVAL, "gate_width",
+        (p->attention = "sla-mala", p->gates = FOVEA_GATES_X_DENSE, p->gate_q = p->gate_k = some));
+    REFUSE(FOVEA_EINVAL, "norm_weight", p->norm_bias = some);
+    REFUSE(FOVEA_EINVAL, "gemm",
+           (*p = none, p->kind = FOVEA_OP_GEMM, p->rows = p->in = p->out = 4));
+#undef REFUSE
+    assert_true(n <= 40);
     fovea_device *device = fixture_device(1);
-    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
-    fovea_plan *plan = NULL;
-    options.attention = "softmax";
-    options.rows = options.keys = 4;
-    options.heads = 1;
-    options.head_dim = 8;
-    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_EINVAL);
-    options.value_dim = 8;
-    options.attention = "nonsense";
-    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_ENOTSUP);
-    assert_non_null(strstr(fovea_error(), "nonsense"));
-    options.attention = "linear:elu1";
-    options.causal = 1;
-    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_ENOTSUP);
-    options.kind = FOVEA_OP_GEMM;
-    options.in = options.out = 4;
-    assert_int_equal(fovea_op_plan_create(&plan, device, &options), FOVEA_EINVAL);
-    assert_null(plan);
+    for (size_t i = 0; i < n; i++) {
+        fovea_plan *plan = NULL;
+        const fovea_status got = fovea_op_plan_create(&plan, device, &r[i].o);
+        if (got != r[i].status || !strstr(fovea_error(), r[i].word))
+            fail_msg("%s, about %s: %s, %s", r[i].o.attention ? r[i].o.attention : "gemm",
+                     r[i].word, fovea_status_text(got), got ? fovea_error() : "planned");
+        assert_null(plan);
+    }
     fovea_device_close(device);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax), cmocka_unit_test(softmax_causal), cmocka_unit_test(linear),
-        cmocka_unit_test(gemm),    cmocka_unit_test(refusals),
+        cmocka_unit_test(softmax_causal), cmocka_unit_test(gemm),   cmocka_unit_test(gemm_storage),
+        cmocka_unit_test(names),          cmocka_unit_test(inputs), cmocka_unit_test(memory),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -548,16 +548,54 @@ static void plan_outlives_the_model(void **state)
     fovea_plan_free(plan);
 }
 
+/* Every bidirectional mechanism without extras may take the place of a model's own; streamed, it
+ * gives what it gives step by step. */
+static void mechanisms(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"softmax", "linear:relu",     "linear:exp", "linear:softmax",
+                                       "mala",    "mala-paper:relu", "pola",       "nala-paper"};
+    static const char *const bad[] = {"linear:silu", "sla-linear", "retention", "linear:nala"};
+    fovea_plan *plan;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        float *x[2];
+        size_t n[2];
+        for (int k = 0; k < 2; k++) {
+            plan = fixture_plan(model, device, good[i],
+                                k ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE);
+            x[k] = fixture_run(plan, &n[k]);
+            fovea_plan_free(plan);
+        }
+        for (size_t v = 0; v < n[0]; v++)
+            assert_true(fabsf(x[0][v] - x[1][v]) <= 1e-3f * fmaxf(1, fabsf(x[0][v])));
+        free(x[0]);
+        free(x[1]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const fovea_plan_options options = fixture_options(bad[i], FOVEA_SCHEDULE_AUTO);
+        assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_ENOTSUP);
+        assert_non_null(strstr(fovea_error(), bad[i]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dry_plan_tells_the_same), cmocka_unit_test(memory_is_as_promised),
-        cmocka_unit_test(weights_are_packed_once), cmocka_unit_test(huge_pictures_do_not_overflow),
-        cmocka_unit_test(limit_is_kept),           cmocka_unit_test(sizes_under_a_patch),
-        cmocka_unit_test(unknown_names),           cmocka_unit_test(wrong_frames),
-        cmocka_unit_test(threads_do_not_matter),   cmocka_unit_test(schedules_agree),
-        cmocka_unit_test(formats_agree),           cmocka_unit_test(plans_run_concurrently),
-        cmocka_unit_test(plans_come_and_go),       cmocka_unit_test(plan_outlives_the_model),
+        cmocka_unit_test(mechanisms),
+        cmocka_unit_test(dry_plan_tells_the_same),
+        cmocka_unit_test(memory_is_as_promised),
+        cmocka_unit_test(weights_are_packed_once),
+        cmocka_unit_test(huge_pictures_do_not_overflow),
+        cmocka_unit_test(limit_is_kept),
+        cmocka_unit_test(sizes_under_a_patch),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(wrong_frames),
+        cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(schedules_agree),
+        cmocka_unit_test(formats_agree),
+        cmocka_unit_test(plans_run_concurrently),
+        cmocka_unit_test(plans_come_and_go),
+        cmocka_unit_test(plan_outlives_the_model),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, open_both, close_both);

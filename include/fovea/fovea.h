@@ -354,27 +354,128 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
 
 /* ---------------------------------------------------------------------------------------------
  * One operation, planned like a model
+ *
+ * Attention: rows of q are (heads * d) wide, head h owns columns [h d, (h+1) d); k likewise, v and
+ * the output with dv. Below phi is a feature map, mean_j the mean over the keys, s `scale`.
+ *
+ * Bidirectional (`causal` 0), `attention` =
+ *   softmax            out_i = sum_j softmax_j(s q_i.k_j) v_j
+ *   linear[:MAP]       w_ij = s phi(q_i).phi(k_j);   out_i = sum_j w_ij v_j / (sum_j w_ij + eps)
+ *                      MAP: elu1 (ELU + 1, the default), relu, exp, softplus, softmax (over the d
+ *                      channels), silu, identity; the last two only with `normalise` 0, which
+ *                      leaves the divisor out, and then e^x is at most e^88. (ViT-AdaLA: elu1)
+ *   mala[:MAP]         z_i = s phi(q_i).mean_j phi(k_j)
+ *                      out_i = (1 + 1/(z_i + eps)) s mean_j (R phi(q_i)).(R phi(k_j)) v_j
+ *                              - z_i mean_j v_j
+ *                      MAP: elu1 (default), relu, exp (to e^88); R the rotation `rope` or none
+ * (official code of MALA, arXiv 2507.00698) mala-paper[:MAP]   the same with s = keys, eps = 0 (in
+ * floats the least there is, so that rows without any feature do not divide by 0): equations 8 and
+ * 9 pola               q, k <- q, k / softplus(channel_scale);  p = 1 + alpha sigmoid(power) x+ =
+ * relu(x)^p, x- = relu(-x)^p, K = [k+, k-]; Q = [q+, q-] for the first half of each head's value
+ * channels, Q = [q-, q+] for the second out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
+ *                      (PolaFormer, arXiv 2501.15061); alpha 4, dv even
+ *   nala               n = |q_i|;  p = 3 (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
+ *                      K = [relu(k)^3, relu(-k)^3];  R as for mala, for each half on its own
+ *                      out_i = R Q_i mean_j (R K_j)^T v_j / (Q_i.mean_j K_j + eps)
+ *                      (official code of NaLaFormer); a zero query gives 0, not 0/0
+ *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
+ *                      K = |k|^3 [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
+ *                      (arXiv 2506.21137); a zero query gives 0
+ *   sla-NAME           any of these but softmax with the gates of SLA (arXiv 2602.01744):
+ *                      phi(k_j) <- G^K_j phi(k_j);  out_i <- G^Q_i out_i
+ *
+ * `eps` is added to sums for linear, to means for the others. `normalise` 0 is for linear, pola and
+ * nala. `scale` plays no part where no s stands.
+ *
+ * Causal (`causal` 1; keys == rows): S is the state (d' x dv), Z (d') its denominator; both persist
+ * in a fovea_state. `attention` =
+ *   softmax            out_i = sum_{j<=i} ..; has no state
+ *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
+ *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
+ *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
+ *                      a_h = log_decay[h], NULL: ln(1 - 2^(-5-h)) (RetNet)
+ *   gla[:MAP]          S_t = diag(e^{a_t}) S_{t-1} + phi(k_t)^T v_t;  out_t as for retention
+ *                      input a (rows x heads*d), at most 0 (GLA)
+ *   delta-rule[:MAP]   u_t = beta_t (v_t - phi(k_t) S_{t-1});  S_t = S_{t-1} + phi(k_t)^T u_t
+ *                      input beta (rows x heads) (DeltaNet)
+ *   gated-delta-rule[:MAP]  the same on e^{g_t} S_{t-1}; inputs g, beta (rows x heads)
+ *   sla-NAME           phi(q) by G^Q, phi(k) by G^K, for the delta rules v by G^K; with normalise
+ *                      out_t by G^Q
+ *
+ * `normalise` and `eps` are for linear only; the others have no divisor.
+ *
+ * MAP is one of linear's, nala or nala-paper (d' = 2 d; not for gla); identity when left out, for
+ * linear elu1. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6), before scale and gates.
+ *
+ * Inputs, in this order, those that apply, with their names: q, k, v; log_decay (gla: a,
+ * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
+ * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
+ * output `out_storage`, all others are float32; arithmetic is float32.
  */
 
 typedef enum fovea_op_kind { FOVEA_OP_ATTENTION, FOVEA_OP_GEMM } fovea_op_kind;
+
+typedef enum fovea_dtype { FOVEA_F32, FOVEA_F16, FOVEA_BF16 } fovea_dtype;
+
+/* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
+typedef enum fovea_gates {
+    FOVEA_GATES_READY,       /* inputs are the gates */
+    FOVEA_GATES_LOGITS,      /* inputs are logits: gates = softmax over the heads */
+    FOVEA_GATES_X_DENSE,     /* logits = x W^T, W (heads, gate_width); keys == rows */
+    FOVEA_GATES_Q_DENSE,     /* logits = [q_1 .. q_H] W^T, W (heads, heads*d); of k for G^K */
+    FOVEA_GATES_Q_BLOCKDIAG, /* logit of head h = q_h.w_h, W (heads, d) */
+} fovea_gates;
+
+/* The last factor of the output. */
+typedef enum fovea_out_gate { FOVEA_OUT_PLAIN, FOVEA_OUT_LINEAR, FOVEA_OUT_SILU } fovea_out_gate;
+
+typedef enum fovea_form {
+    FOVEA_FORM_AUTO,
+    FOVEA_FORM_RECURRENT, /* token by token */
+    FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
+} fovea_form;
 
 typedef struct fovea_op_options {
     uint32_t version;
     fovea_op_kind kind;
     fovea_schedule schedule;
-    uint32_t chunk;
-    uint32_t rows; /* queries, or rows of A */
-    /* ATTENTION: inputs q (rows x heads*d), k (keys x heads*d), v (keys x heads*dv), output
-     * (rows x heads*dv); head h owns columns [h*d, (h+1)*d).
-     *   softmax         out_i = sum_j softmax_j(scale q_i.k_j) v_j
-     *   linear:elu1     s_ij = scale phi(q_i).phi(k_j), phi(x) = elu(x) + 1
-     *                   out_i = sum_j s_ij v_j / (sum_j s_ij + eps), the divisor only if normalise
-     */
+    uint32_t chunk; /* rows at a time; 0: chosen */
+    uint32_t rows;  /* queries, or rows of A */
+    /* ATTENTION */
     const char *attention;
-    uint32_t heads, head_dim, value_dim, keys;
+    uint32_t heads, head_dim, value_dim, keys; /* keys 0: as many as rows */
     double scale, eps;
     int normalise, causal;
-    /* GEMM: input a (rows x in), output (rows x out) = act(a weight^T + bias) */
+    fovea_dtype storage, out_storage;
+    fovea_form form;
+    int l2norm;
+    double alpha;               /* of pola; 0: 4 */
+    const float *power;         /* pola (heads*d), as learned; NULL: zeros */
+    const float *channel_scale; /* pola (heads*d), as learned; NULL: zeros */
+    const float *log_decay;     /* retention (heads) */
+    /* Rotation of the features of bidirectional linear mechanisms (not of linear:exp with
+     * `normalise`), keys == rows; pairs (2j, 2j+1): y[2j] = x[2j] cos - x[2j+1] sin,
+     * y[2j+1] = x[2j+1] cos + x[2j] sin, cos and sin (rows x d). NULL with a grid: RoPE2D of MAViT,
+     * n = d/4 angles theta_j = 10000^(-j/(n-1)), row times theta in the first half of the channels,
+     * column times theta in the second. d even with tables, a multiple of 4 with a grid. */
+    const float *rope_cos, *rope_sin;
+    uint32_t rope_width, rope_height;
+    fovea_gates gates;
+    const float *gate_q, *gate_k;
+    uint32_t gate_width;
+    /* After the attention, in this order: + depthwise convolution of v over the grid
+     * (bidirectional, keys == rows); layer normalisation over heads*dv; times g or silu(g). */
+    uint32_t grid_width, grid_height;
+    uint32_t local_size;       /* 0: no convolution; 3 or 5; zeros around */
+    int local_shared;          /* weight (dv, size, size), bias (dv), for every head alike; else
+                                  (heads*dv, size, size) */
+    const float *local_weight; /* cross-correlation */
+    const float *local_bias;   /* or NULL */
+    const float *norm_weight;  /* (heads*dv); NULL: no normalisation */
+    const float *norm_bias;
+    double norm_eps; /* 0: 1e-5 */
+    fovea_out_gate out_gate;
+    /* GEMM: input a (rows x in), output (rows x out) = act(a weight^T + bias); types as above */
     uint32_t in, out;
     const float *weight;    /* (out, in), packed by the plan; need not outlive the call */
     const float *bias;      /* (out) or NULL */
@@ -382,22 +483,58 @@ typedef struct fovea_op_options {
 } fovea_op_options;
 #define FOVEA_OP_OPTIONS_INIT                                                                      \
     {                                                                                              \
-        1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0, 0, 0, \
-            NULL, NULL, NULL                                                                       \
+        1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0,       \
+            FOVEA_F32, FOVEA_F32, FOVEA_FORM_AUTO, 0, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0,     \
+            FOVEA_GATES_READY, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0.0,             \
+            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL                                                \
     }
 
-/* Plans one operation. Free with fovea_plan_free; query as any plan. ENOTSUP names what is missing.
+/* Plans one operation; everything that the options point to is copied. Free with fovea_plan_free;
+ * query as any plan. EINVAL for shapes that contradict each other, zero tokens, a mechanism that
+ * cannot do what is asked; ENOTSUP names an attention or a combination that is not there; ENOMEM.
  */
 FOVEA_API fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
                                             const fovea_op_options *options);
-/* Runs it: inputs in the order above, each float32 with `stride` floats from row to row (0:
- * packed), output packed unless `out_stride`. */
+/* Name of input `index` of the operation ("q", "beta", ...), NULL past the end. Static text. */
+FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);
+
 typedef struct fovea_matrix {
-    float *data;
-    size_t stride;
+    void *data;    /* aligned as its elements */
+    size_t stride; /* elements from row to row; 0: packed */
 } fovea_matrix;
+/* Runs it: inputs in their order. A causal operation begins with a zero state. */
 FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
                                     fovea_matrix output);
+
+/* ---------------------------------------------------------------------------------------------
+ * A causal operation with memory: one sequence, fed as it comes
+ */
+
+typedef struct fovea_state fovea_state;
+
+/* A zero state and the plans to advance it, by up to options->rows tokens at a time. `options` as
+ * for fovea_op_plan_create, causal, not softmax. The device must outlive it. After it nothing is
+ * allocated. One thread at a time. */
+FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
+                                          const fovea_op_options *options);
+FOVEA_API void fovea_state_free(fovea_state *state);
+/* As fovea_op_input. */
+FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
+/* One token in recurrent form: each input and the output are one row. */
+FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *inputs,
+                                        size_t n_inputs, fovea_matrix output);
+/* The next `rows` tokens, 1 to options->rows, in the form of the options. Any division of a
+ * sequence into calls gives the same results up to rounding. EINVAL leaves the state as it was. */
+FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
+                                        const fovea_matrix *inputs, size_t n_inputs,
+                                        fovea_matrix output);
+FOVEA_API void fovea_state_reset(fovea_state *state);
+/* Floats of a saved state: S (heads, d', dv) of every head, then with `normalise` Z (heads, d').
+ * d' is d, for nala 2 d. Neither contains `scale`. */
+FOVEA_API size_t fovea_state_size(const fovea_state *state);
+/* EINVAL when `floats` is not fovea_state_size. */
+FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
+FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 /* ---------------------------------------------------------------------------------------------
  * Tensor files

@@ -1,184 +1,830 @@
 /* lattn_tmpl.c: LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY over the vector vocabulary, with the
- * feature map and the normalisation of one mechanism: src/mech/<FV_MECHANISM>.h. */
+ * features and the normalisation of one mechanism: src/mech/<FV_MECHANISM>.h.
+ *
+ * A block of rows is mapped to features, in cache; then products of them with the values, or with
+ * the state, go through the register tile. Whether a mechanism has blocks, statistics or a shift is
+ * known when this is compiled, so what it does not have costs nothing. */
 #include "cpu_kernels.h"
+#include "feature_maps.h"
 #include "vec/math.h"
 #include "vec/tile.h"
 
+#include <float.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "mech/mech.h"
 
-#if FV_BLOCKS != 1 || FV_STREAMS != 1 || FV_WANTS != 0
-#error "this template serves mechanisms of one block and one stream without extras"
-#endif
-
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
-enum { BLOCK = 128 }; /* rows whose features and values stay in the first cache levels */
+enum {
+    BLOCK = 192, /* rows whose features and values stay in the first cache levels */
+    CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,
+    SHIFT = (FV_WANTS & FV_WANT_SHIFT) != 0,
+    SUMS = !CENTRED && !SHIFT, /* states are sums, and a block is added to one as it is */
+    AT_LEAST_1 = 1,            /* the size of an array that may have no use */
+    /* Vectors of a key that are mapped together: a row is on a page of its own, and is visited
+     * once, as long as the sums of its features stay in registers. */
+    VECTORS = FV_REGS >= 32 ? 4 : 2,
+};
 
-/* Padded widths and the parts of a call's scratch: features [BLOCK][dp], their weights z[BLOCK] and
- * the mean feature m[dp], and the other factor of the products, right [BLOCK or d][dvp]. */
+/* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s lie packed
+ * from column s * streamp on. Then the parts of a call's scratch. */
 typedef struct layout {
-    size_t d, dv, dp, dvp;
-    size_t z, m, right, floats;
+    size_t heads, d, dv, dp, width, stream, streamp, dvp;
+    fv_lattn_state state;
+    size_t param, stat, features, right, part, m, w, vmean, shift, floats;
 } layout;
 
-static layout lay_out(const fv_problem *p)
+static layout lay_out(const fv_problem *p, size_t rows)
 {
-    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    layout l = {.heads = p->heads, .d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
     l.dp = fv_tile_round(l.d, FV_W > FV_TILE_M ? FV_W : FV_TILE_M);
-    l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
-    l.z = BLOCK * l.dp;
-    l.m = l.z + BLOCK;
-    l.right = l.m + l.dp;
-    l.floats = l.right + (l.d > BLOCK ? l.d : BLOCK) * l.dvp;
+    l.width = FV_BLOCKS * l.dp;
+    l.stream = l.dv / FV_STREAMS;
+    l.streamp = fv_tile_round(l.stream, FV_W);
+    l.dvp = fv_tile_round(FV_STREAMS * l.streamp, FV_TILE_COLS);
+    l.state = fv_lattn_layout(FV_BLOCKS, FV_WANTS, (uint32_t)l.d, (uint32_t)l.dv);
+    l.stat = l.param + l.heads * FV_PARAMS * l.dp;
+    l.features = l.stat + (FV_STAT_WIDE ? FV_STATS * rows : 0);
+    l.right = l.features + BLOCK * l.width;
+    l.part = l.right + (l.width > BLOCK ? l.width : BLOCK) * l.dvp;
+    l.m = l.part + l.state.floats;
+    l.w = l.m + l.width;
+    l.vmean = l.w + l.width;
+    l.shift = l.vmean + l.dvp;
+    l.floats = l.shift + l.dp;
     return l;
 }
 
-/* phi of n <= FV_W lanes, zero beyond: phi(0) need not be 0. */
-FV_FN fv_v features(const float *x, int n)
-{
-    fv_v f = fv_phi(fv_load_n(x, n));
-    return n == FV_W ? f : fv_first_n(f, n);
-}
+/* Rows of q or k: all heads when statistics are taken, else one. */
+typedef struct source {
+    const float *x;
+    size_t ld;
+    const float *next;  /* the rows that are read next, `ld` apart too */
+    const float *param; /* finished, FV_PARAMS rows of dp per head */
+    size_t dp;
+    const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
+    const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
+    size_t statld;
+} source;
 
 FV_FN int lanes(size_t left)
 {
     return left < FV_W ? (int)left : FV_W;
 }
 
-/* y = factor x, added to what is there unless `first`. */
-FV_FN void carry(float *y, fv_v x, fv_v factor, int n, int first)
+/* What the mechanism gets to see beside channels [i, i + FV_W) of row r. */
+FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
 {
-    fv_store_n(y, first ? fv_mul(factor, x) : fv_fma(factor, x, fv_load_n(y, n)), n);
+    fv_row row;
+    FV_UNROLL
+    for (int p = 0; p < 2; p++)
+        row.param[p] = p < FV_PARAMS ? fv_load(s->param + p * s->dp + i) : fv_set(0.f);
+    const int stats = query ? FV_STATS : FV_STATS_KEY;
+    FV_UNROLL
+    for (int t = 0; t < 3; t++)
+        row.stat[t] =
+            t < stats && !(SHIFT && !s->shift) ? fv_set(s->stat[t * s->statld + r]) : fv_set(0.f);
+    row.shift = SHIFT && s->shift ? fv_load(s->shift + i) : fv_set(0.f);
+    return row;
 }
 
-/* Adds at most BLOCK rows of one head to its state S [d][dv], m [d]. */
-static void reduce_block(float *state, float *scratch, const layout *l, const float *k, size_t ldk,
-                         const float *v, size_t ldv, size_t rows, float mean, int first)
+/* Features of channels [i, i + n) of row r, which is at x, zero beyond: phi(0) need not be 0. */
+FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, size_t r, size_t i,
+               int n)
 {
-    float *feature = scratch, *right = scratch + l->right;
-    const fv_v factor = fv_set(mean);
-    fv_tile_pack(right, l->dvp, v, ldv, rows, l->dv);
-    for (size_t i = 0; i < l->dp; i += FV_W) {
-        int n = i < l->d ? lanes(l->d - i) : 0;
-        fv_v sum = fv_set(0.f);
+    fv_phi(f, query, n == FV_W ? fv_load(x + i) : fv_load_n(x + i, n), row_at(s, query, r, i));
+    FV_UNROLL
+    for (int b = 0; b < FV_BLOCKS && n < FV_W; b++)
+        f[b] = fv_first_n(f[b], n);
+}
+
+/* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
+FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
+                           size_t d, fv_v alpha)
+{
+#if FV_STATS
+    const int count = query ? FV_STATS : FV_STATS_KEY;
+    FV_UNROLL
+    for (int t = 0; t < count; t++) {
+        const bool max = FV_STAT_MAX >> t & 1;
+        const fv_v none = fv_set(max ? -INFINITY : 0.f);
         for (size_t r = 0; r < rows; r++) {
-            fv_v f = features(k + r * ldk + i, n);
-            fv_store(feature + r * l->dp + i, f);
-            sum = fv_add(sum, f);
-        }
-        carry(state + l->d * l->dv + i, sum, factor, n, first);
-    }
-    for (size_t i = 0; i < l->d; i += FV_TILE_M) {
-        for (size_t j = 0; j < l->dv; j += FV_TILE_COLS) {
-            fv_v acc[FV_TILE_M][FV_TILE_N];
-            fv_tile(acc, feature + i, 1, l->dp, right + j, l->dvp, rows);
-            FV_UNROLL
-            for (int r = 0; r < FV_TILE_M; r++) {
-                FV_UNROLL
-                for (int c = 0; c < FV_TILE_N; c++) {
-                    size_t col = j + (size_t)c * FV_W;
-                    if (i + r < l->d && col < l->dv)
-                        carry(state + (i + r) * l->dv + col, acc[r][c], factor, lanes(l->dv - col),
-                              first);
+            fv_v sum = none;
+            for (size_t h = 0; h < heads; h++) {
+                source head = *s;
+                if (FV_PARAMS)
+                    head.param += h * FV_PARAMS * s->dp;
+                for (size_t i = 0; i < d; i += FV_W) {
+                    const int n = lanes(d - i);
+                    fv_v x = fv_load_n(s->x + r * s->ld + h * d + i, n);
+                    x = fv_stat(t, query, x, row_at(&head, query, r, i));
+                    if (n < FV_W)
+                        x = fv_blend_n(x, none, n);
+                    sum = max ? fv_max(sum, x) : fv_add(sum, x);
                 }
+            }
+            stat[t * s->statld + r] = max ? fv_hmax(sum) : fv_hsum(sum);
+        }
+    }
+    for (size_t r = 0; count && r < rows; r += FV_W) {
+        const int n = lanes(rows - r);
+        fv_row row = {.shift = fv_set(0.f)};
+        FV_UNROLL
+        for (int t = 0; t < FV_STATS; t++)
+            row.stat[t] = fv_load_n(stat + t * s->statld + r, n);
+        row = fv_stats_done(query, row, alpha);
+        FV_UNROLL
+        for (int t = 0; t < FV_STATS; t++)
+            fv_store_n(stat + t * s->statld + r, row.stat[t], n);
+    }
+#else
+    (void)stat, (void)s, (void)query, (void)rows, (void)heads, (void)d, (void)alpha;
+#endif
+}
+
+/* ---- what REDUCE and APPLY share ---- */
+
+/* Rows of one head are far apart, each on a page of its own: what comes next is asked for early,
+ * into the second-level cache. */
+FV_FN void fetch(const float *x)
+{
+    __builtin_prefetch(x, 0, 2);
+}
+
+FV_FN void fetch_rows(const float *x, size_t ld, size_t r, size_t end, size_t width)
+{
+    for (; r < end; r++) {
+        for (size_t i = 0; i < width; i += 16)
+            fetch(x + r * ld + i);
+    }
+}
+
+/* Learned vectors of all heads become what phi wants. */
+static void finish_params(float *scratch, const layout *l, const float *raw, fv_v alpha)
+{
+#if FV_PARAMS
+    for (size_t h = 0; h < l->heads; h++) {
+        for (int p = 0; p < FV_PARAMS; p++) {
+            for (size_t i = 0; i < l->d; i += FV_W) {
+                const int n = lanes(l->d - i);
+                fv_v x = fv_load_n(raw + (p * l->heads + h) * l->d + i, n);
+                fv_store(scratch + l->param + (h * FV_PARAMS + p) * l->dp + i,
+                         fv_param(p, x, alpha));
             }
         }
     }
+#else
+    (void)scratch, (void)l, (void)raw, (void)alpha;
+#endif
 }
 
-void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
+/* A rotation by tables of rows x d: y = x cos + turn(x) sin. */
+typedef struct rotation {
+    const float *cos, *sin;
+    size_t ldc, lds;
+} rotation;
+
+static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin)
 {
-    const layout l = lay_out(&a->prob);
-    const size_t ldk = a->ld[FV_REDUCE_K], ldv = a->ld[FV_REDUCE_V];
-    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        const float *k = (const float *)c->p[FV_REDUCE_K] + h * l.d;
-        const float *v = (const float *)c->p[FV_REDUCE_V] + h * l.dv;
-        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.d * (l.dv + 1);
-        for (size_t r = 0; r < c->rows; r += BLOCK)
-            reduce_block(state, c->scratch, &l, k + r * ldk, ldk, v + r * ldv, ldv,
-                         c->rows - r < BLOCK ? c->rows - r : BLOCK, a->f[0], c->first && r == 0);
+    return (rotation){.cos = (const float *)c->p[cos] + (size_t)c->row0 * a->ld[cos],
+                      .sin = (const float *)c->p[sin] + (size_t)c->row0 * a->ld[sin],
+                      .ldc = a->ld[cos],
+                      .lds = a->ld[sin]};
+}
+
+FV_FN fv_v rotate(fv_v x, const rotation *t, size_t r, size_t i, int n)
+{
+    const fv_v cosine = fv_load_n(t->cos + r * t->ldc + i, n);
+    return fv_fma(x, cosine, fv_mul(fv_turn(x), fv_load_n(t->sin + r * t->lds + i, n)));
+}
+
+/* What is read after rows [r, r + n) of a call's heads at x: further rows of the head, the next
+ * head's, and after the last head those of the next call. */
+FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
+                         size_t r, size_t n)
+{
+    if (r + n < c->rows)
+        return x + (r + n) * ld + head * d;
+    if (head + 1 < (size_t)c->col0 + c->cols)
+        return x + (head + 1) * d;
+    return x + c->rows * ld + c->col0 * d;
+}
+
+/* A call's rows in blocks of nearly equal size. */
+static size_t block_rows(size_t rows)
+{
+    const size_t blocks = (rows + BLOCK - 1) / BLOCK;
+    return (rows + blocks - 1) / blocks;
+}
+
+/* Statistics over all heads are the same for each: they are taken before the first. */
+FV_FN void take_wide(float *scratch, const layout *l, int query, const float *x, size_t ld,
+                     size_t rows, fv_v alpha)
+{
+    const source s = {.x = x,
+                      .ld = ld,
+                      .param = scratch + l->param,
+                      .dp = l->dp,
+                      .stat = scratch + l->stat,
+                      .statld = rows};
+    if (FV_STAT_WIDE)
+        take_statistics(scratch + l->stat, &s, query, rows, l->heads, l->d, alpha);
+}
+
+/* ---- states ---- */
+
+/* The state `s` takes the tokens of the state `p` in.
+ *
+ * CENTRED: with `n` and `np` tokens, S about the mean of both is S + S' + u^T (vmean' - vmean),
+ * u = (n w' - np w) / (n + np): all differences are taken before anything is multiplied. */
+static void fold(float *s, const float *p, const layout *l)
+{
+    const fv_lattn_state *at = &l->state;
+    float rate = 0.f, rate_p = 0.f;
+    if (CENTRED) {
+        rate = s[at->count] / (s[at->count] + p[at->count]);
+        rate_p = p[at->count] / (s[at->count] + p[at->count]);
     }
+    const size_t width = FV_BLOCKS * l->d;
+    for (size_t i = 0; i < width; i += FV_W) {
+        const int n = lanes(width - i);
+        float fade[FV_W], fade_p[FV_W], u[FV_W];
+        fv_v m = fv_load_n(s + at->m + i, n), m_p = fv_load_n(p + at->m + i, n);
+        if (SHIFT) {
+            const fv_v x = fv_load_n(s + at->shift + i, n), y = fv_load_n(p + at->shift + i, n);
+            const fv_v top = fv_max(x, y);
+            const fv_v f = fv_exp(fv_sub(x, top)), f_p = fv_exp(fv_sub(y, top));
+            fv_store(fade, f);
+            fv_store(fade_p, f_p);
+            fv_store_n(s + at->shift + i, top, n);
+            m = fv_mul(m, f);
+            m_p = fv_mul(m_p, f_p);
+        }
+        fv_store_n(s + at->m + i, fv_add(m, m_p), n);
+        if (CENTRED) {
+            const fv_v w = fv_load_n(s + at->w + i, n), w_p = fv_load_n(p + at->w + i, n);
+            fv_store(u, fv_sub(fv_mul(fv_set(rate), w_p), fv_mul(fv_set(rate_p), w)));
+            fv_store_n(s + at->w + i, fv_add(w, w_p), n);
+        }
+        for (size_t j = 0; j < l->dv; j += FV_W) {
+            const int nv = lanes(l->dv - j);
+            fv_v apart = fv_set(0.f);
+            if (CENTRED)
+                apart = fv_sub(fv_load_n(p + at->vmean + j, nv), fv_load_n(s + at->vmean + j, nv));
+            for (int r = 0; r < n; r++) {
+                const size_t cell = at->s + (i + (size_t)r) * l->dv + j;
+                fv_v x = fv_load_n(s + cell, nv), y = fv_load_n(p + cell, nv);
+                if (SHIFT) {
+                    x = fv_mul(x, fv_set(fade[r]));
+                    y = fv_mul(y, fv_set(fade_p[r]));
+                }
+                x = fv_add(x, y);
+                if (CENTRED)
+                    x = fv_fma(fv_set(u[r]), apart, x);
+                fv_store_n(s + cell, x, nv);
+            }
+        }
+    }
+    for (size_t j = 0; CENTRED && j < l->dv; j += FV_W) {
+        const int n = lanes(l->dv - j);
+        const fv_v x = fv_load_n(s + at->vmean + j, n), y = fv_load_n(p + at->vmean + j, n);
+        fv_store_n(s + at->vmean + j, fv_fma(fv_set(rate_p), fv_sub(y, x), x), n);
+    }
+    if (CENTRED)
+        s[at->count] += p[at->count];
 }
 
 void KERNEL(fv_k_lattn_merge_f32)(const fv_args *a, const fv_call *c)
 {
-    const size_t size = (size_t)a->prob.dim[FV_ATTN_D] * (a->prob.dim[FV_ATTN_DV] + 1);
-    const size_t group = size * a->prob.heads, end = size * ((size_t)c->col0 + c->cols);
-    const float *partial = c->p[FV_MERGE_PARTIAL];
-    float *state = c->p[FV_MERGE_STATE];
-    for (size_t i = size * c->col0; i < end; i += FV_W) {
-        int n = lanes(end - i);
-        fv_v sum = fv_load_n(partial + i, n);
-        for (size_t g = 1; g < a->prob.dim[FV_ATTN_GROUPS]; g++)
-            sum = fv_add(sum, fv_load_n(partial + g * group + i, n));
-        fv_store_n(state + i, sum, n);
-    }
-}
-
-/* Features of at most BLOCK rows and z = phi(q).m of each; rows up to a whole tile are zero. */
-static void apply_features(float *scratch, const layout *l, const float *q, size_t ldq, size_t rows)
-{
-    for (size_t r = 0; r < rows; r++) {
-        fv_v z = fv_set(0.f);
-        for (size_t i = 0; i < l->d; i += FV_W) {
-            fv_v f = features(q + r * ldq + i, lanes(l->d - i));
-            fv_store(scratch + r * l->dp + i, f);
-            z = fv_fma(f, fv_load(scratch + l->m + i), z);
-        }
-        scratch[l->z + r] = fv_hsum(z);
-    }
-    size_t padded = fv_tile_round(rows, FV_TILE_M);
-    memset(scratch + rows * l->dp, 0, (padded - rows) * l->dp * sizeof *scratch);
-}
-
-void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
-{
-    const layout l = lay_out(&a->prob);
-    const size_t ldq = a->ld[FV_APPLY_Q], ldo = a->ld[FV_APPLY_OUT];
-    const int plain = (a->prob.flags & FV_FLAG_UNNORMALISED) != 0;
-    const fv_v factor = fv_set(a->f[0]), eps = fv_set(a->f[1]);
-    float *scratch = c->scratch;
+    const layout l = lay_out(&a->prob, 0);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        const float *q = (const float *)c->p[FV_APPLY_Q] + h * l.d;
-        const float *state = (const float *)c->p[FV_APPLY_STATE] + h * l.d * (l.dv + 1);
-        float *out = (float *)c->p[FV_APPLY_OUT] + h * l.dv;
-        fv_tile_pack(scratch + l.right, l.dvp, state, l.dv, l.d, l.dv);
-        fv_tile_pack(scratch + l.m, l.dp, state + l.d * l.dv, l.d, 1, l.d);
-        for (size_t r0 = 0; r0 < c->rows; r0 += BLOCK) {
-            size_t rows = c->rows - r0 < BLOCK ? c->rows - r0 : BLOCK;
-            apply_features(scratch, &l, q + r0 * ldq, ldq, rows);
-            for (size_t i = 0; i < rows; i += FV_TILE_M) {
-                for (size_t j = 0; j < l.dv; j += FV_TILE_COLS) {
-                    fv_v acc[FV_TILE_M][FV_TILE_N];
-                    fv_tile(acc, scratch + i * l.dp, l.dp, 1, scratch + l.right + j, l.dvp, l.d);
-                    FV_UNROLL
-                    for (int r = 0; r < FV_TILE_M; r++) {
-                        if (i + r >= rows)
-                            break;
-                        fv_v z = fv_set(scratch[l.z + i + r]);
-                        float *y = out + (r0 + i + r) * ldo + j;
-                        FV_UNROLL
-                        for (int v = 0; v < FV_TILE_N; v++) {
-                            size_t col = j + (size_t)v * FV_W;
-                            if (col < l.dv)
-                                fv_store_n(y + v * FV_W,
-                                           plain ? fv_mul(factor, acc[r][v])
-                                                 : fv_norm(acc[r][v], z, eps),
-                                           lanes(l.dv - col));
-                        }
-                    }
+        const float *partial = (const float *)c->p[FV_MERGE_PARTIAL] + h * l.state.floats;
+        float *state = (float *)c->p[FV_MERGE_STATE] + h * l.state.floats;
+        memcpy(state, partial, l.state.floats * sizeof *state);
+        for (size_t g = 1; g < a->prob.dim[FV_ATTN_GROUPS]; g++)
+            fold(state, partial + g * l.heads * l.state.floats, &l);
+    }
+}
+
+/* ---- REDUCE ---- */
+
+/* Keys of one head, in blocks. */
+typedef struct keys {
+    source k;
+    const float *v, *next_v;
+    const float *gate; /* NULL: there are none */
+    size_t ldv, ldg;
+    rotation turn; /* cos NULL: none */
+    float mean;    /* 1 / keys */
+    bool shifted;
+    bool add; /* SUMS: to what is in the state */
+} keys;
+
+FV_FN void put(float *y, fv_v x, int n, bool add)
+{
+    fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
+}
+
+/* Packs values less their mean, as far as float32 can tell it; `rest` is the mean of what is left,
+ * which S gets rid of by itself. */
+static void centre_values(float *right, float *rest, float *state, const layout *l, const float *v,
+                          size_t ldv, size_t rows)
+{
+    const fv_v share = fv_set(1.f / (float)rows);
+    for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
+        fv_v sum[FV_TILE_N], left[FV_TILE_N];
+        int n[FV_TILE_N];
+        FV_UNROLL
+        for (int c = 0; c < FV_TILE_N; c++) {
+            const size_t col = j + (size_t)c * FV_W;
+            n[c] = col < l->dv ? lanes(l->dv - col) : 0;
+            sum[c] = left[c] = fv_set(0.f);
+        }
+        for (size_t r = 0; r < rows; r++) {
+            FV_UNROLL
+            for (int c = 0; c < FV_TILE_N; c++)
+                sum[c] = fv_add(sum[c], fv_load_n(v + r * ldv + j + c * FV_W, n[c]));
+        }
+        FV_UNROLL
+        for (int c = 0; c < FV_TILE_N; c++)
+            sum[c] = fv_mul(sum[c], share);
+        for (size_t r = 0; r < rows; r++) {
+            FV_UNROLL
+            for (int c = 0; c < FV_TILE_N; c++) {
+                const fv_v x = fv_sub(fv_load_n(v + r * ldv + j + c * FV_W, n[c]), sum[c]);
+                fv_store(right + r * l->dvp + j + c * FV_W, x);
+                left[c] = fv_add(left[c], x);
+            }
+        }
+        FV_UNROLL
+        for (int c = 0; c < FV_TILE_N; c++) {
+            left[c] = fv_mul(left[c], share);
+            fv_store(rest + j + c * FV_W, left[c]);
+            fv_store_n(state + l->state.vmean + j + c * FV_W, fv_add(sum[c], left[c]), n[c]);
+        }
+    }
+    state[l->state.count] = (float)rows;
+}
+
+/* Features of `vectors` vectors of channels from i on, the last of n channels, of a block of keys;
+ * and their means in the state: m before the rotation, w after it. With the first channels values
+ * are packed, unless they wait for their mean: their memory is waited for while phi is computed. */
+FV_FN void map_channels(float *features, float *right, float *state, const layout *l, const keys *s,
+                        size_t rows, size_t i, int vectors, int n, bool turned, bool gated)
+{
+    const float *x = s->k.x, *next = s->k.next, *gate = s->gate;
+    const fv_v mean = fv_set(s->mean);
+    fv_v m[VECTORS][FV_BLOCKS], w[VECTORS][FV_BLOCKS];
+    FV_UNROLL
+    for (int c = 0; c < vectors; c++) {
+        FV_UNROLL
+        for (int b = 0; b < FV_BLOCKS; b++)
+            m[c][b] = w[c][b] = fv_set(0.f);
+    }
+    for (size_t r = 0; r < rows; r++, x += s->k.ld, next += s->k.ld, features += l->width) {
+        if (!CENTRED && i == 0)
+            fv_tile_pack(right + r * l->dvp, l->dvp, s->v + r * s->ldv, 0, 1, l->dv);
+        FV_UNROLL
+        for (int c = 0; c < vectors; c++) {
+            const size_t at = i + (size_t)c * FV_W;
+            fv_v f[FV_BLOCKS];
+            fetch(next + at);
+            map(f, &s->k, 0, x, r, at, c + 1 < vectors ? FV_W : n);
+            FV_UNROLL
+            for (int b = 0; b < FV_BLOCKS; b++) {
+                if (gated)
+                    f[b] = fv_mul(f[b], fv_set(gate[r * s->ldg]));
+                m[c][b] = fv_add(m[c][b], f[b]);
+                if (turned) {
+                    f[b] = rotate(f[b], &s->turn, r, at, c + 1 < vectors ? FV_W : n);
+                    w[c][b] = fv_add(w[c][b], f[b]);
+                }
+                fv_store(features + b * l->dp + at, f[b]);
+            }
+        }
+    }
+    FV_UNROLL
+    for (int c = 0; c < vectors; c++) {
+        const size_t at = i + (size_t)c * FV_W;
+        const int lanes_at = c + 1 < vectors ? FV_W : n;
+        FV_UNROLL
+        for (int b = 0; b < FV_BLOCKS; b++) {
+            put(state + l->state.m + b * l->d + at, fv_mul(m[c][b], mean), lanes_at, s->add);
+            if (CENTRED)
+                fv_store_n(state + l->state.w + b * l->d + at,
+                           fv_mul(turned ? w[c][b] : m[c][b], mean), lanes_at);
+        }
+    }
+}
+
+FV_FN void map_keys(float *features, float *right, float *state, const layout *l, const keys *s,
+                    size_t rows, bool turned, bool gated)
+{
+    size_t i = 0;
+    for (; i + VECTORS * FV_W <= l->d; i += VECTORS * FV_W)
+        map_channels(features, right, state, l, s, rows, i, VECTORS, FV_W, turned, gated);
+    for (; i < l->dp; i += FV_W)
+        map_channels(features, right, state, l, s, rows, i, 1, i < l->d ? lanes(l->d - i) : 0,
+                     turned, gated);
+}
+
+/* The running maximum of every channel. */
+static void take_shift(float *shift, float *state, const layout *l, const source *k, size_t rows,
+                       bool shifted)
+{
+    for (size_t i = 0; i < l->dp; i += FV_W) {
+        const int n = i < l->d ? lanes(l->d - i) : 0;
+        fv_v top = fv_set(shifted ? -FLT_MAX : 0.f);
+        for (size_t r = 0; shifted && r < rows; r++)
+            top = fv_max(top, fv_load_n(k->x + r * k->ld + i, n));
+        fv_store(shift + i, top);
+        fv_store_n(state + l->state.shift + i, top, n);
+    }
+}
+
+/* S of a block of at most BLOCK rows of one head. */
+static void multiply(float *state, const float *features, const float *right, const float *rest,
+                     const layout *l, const keys *s, size_t rows)
+{
+    const size_t tiles = (l->dv + FV_TILE_COLS - 1) / FV_TILE_COLS * (l->width / FV_TILE_M);
+    const fv_v factor = fv_set(s->mean);
+    size_t tile = 0;
+    for (size_t j = 0; j < l->dv; j += FV_TILE_COLS) {
+        for (size_t i = 0; i < l->width; i += FV_TILE_M) {
+            fv_v acc[FV_TILE_M][FV_TILE_N];
+            fv_tile(acc, features + i, 1, l->width, right + j, l->dvp, rows);
+            fetch_rows(s->next_v, s->ldv, rows * tile / tiles, rows * (tile + 1) / tiles, l->dv);
+            tile++;
+            const size_t block = i / l->dp, channel = i % l->dp;
+            FV_UNROLL
+            for (size_t r = 0; r < FV_TILE_M; r++) {
+                if (channel + r >= l->d)
+                    break;
+                const size_t row = block * l->d + channel + r;
+                FV_UNROLL
+                for (int c = 0; c < FV_TILE_N; c++) {
+                    const size_t col = j + (size_t)c * FV_W;
+                    fv_v x = fv_mul(factor, acc[r][c]);
+                    if (CENTRED)
+                        x = fv_fma(fv_neg(fv_set(state[l->state.w + row])), fv_load(rest + col), x);
+                    if (col < l->dv)
+                        put(state + l->state.s + row * l->dv + col, x, lanes(l->dv - col), s->add);
                 }
             }
         }
     }
 }
 
+/* The state of one block of keys alone. */
+static void reduce_block(float *state, float *scratch, const layout *l, const keys *s, size_t rows)
+{
+    float *features = scratch + l->features, *right = scratch + l->right;
+    float stat[(FV_STATS_KEY + AT_LEAST_1) * BLOCK];
+    keys block = *s;
+    if (CENTRED)
+        centre_values(right, scratch + l->vmean, state, l, s->v, s->ldv, rows);
+    if (SHIFT) {
+        take_shift(scratch + l->shift, state, l, &s->k, rows, s->shifted);
+        block.k.shift = scratch + l->shift;
+    }
+    if (!FV_STAT_WIDE) {
+        block.k.stat = stat;
+        block.k.statld = BLOCK;
+        take_statistics(stat, &block.k, 0, rows, 1, l->d, fv_set(0.f));
+    }
+    if (s->turn.cos && s->gate)
+        map_keys(features, right, state, l, &block, rows, true, true);
+    else if (s->turn.cos)
+        map_keys(features, right, state, l, &block, rows, true, false);
+    else if (s->gate)
+        map_keys(features, right, state, l, &block, rows, false, true);
+    else
+        map_keys(features, right, state, l, &block, rows, false, false);
+    multiply(state, features, right, scratch + l->vmean, l, s, rows);
+}
+
+void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
+{
+    const layout l = lay_out(&a->prob, c->rows);
+    const uint32_t flags = a->prob.flags;
+    const float *k = c->p[FV_REDUCE_K], *v = c->p[FV_REDUCE_V], *gate = c->p[FV_REDUCE_GATE];
+    const fv_v alpha = fv_set(a->f[1]);
+    float *scratch = c->scratch;
+    const size_t rows = block_rows(c->rows);
+    finish_params(scratch, &l, c->p[FV_REDUCE_PARAM], alpha);
+    take_wide(scratch, &l, 0, k, a->ld[FV_REDUCE_K], c->rows, alpha);
+    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
+        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
+        keys s = {.k = {.x = k + h * l.d,
+                        .ld = a->ld[FV_REDUCE_K],
+                        .param = scratch + l.param + h * FV_PARAMS * l.dp,
+                        .dp = l.dp,
+                        .stat = scratch + l.stat,
+                        .statld = c->rows},
+                  .v = v + h * l.dv,
+                  .ldv = a->ld[FV_REDUCE_V],
+                  .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
+                  .ldg = a->ld[FV_REDUCE_GATE],
+                  .mean = a->f[0],
+                  .shifted = !(flags & FV_FLAG_UNNORMALISED)};
+        if (flags & FV_FLAG_ROPE)
+            s.turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN);
+        for (size_t r = 0; r < c->rows; r += rows) {
+            const bool fresh = c->first && r == 0;
+            const size_t n = c->rows - r < rows ? c->rows - r : rows;
+            float *to = fresh || SUMS ? state : scratch + l.part;
+            s.add = SUMS && !fresh;
+            s.k.next = after(c, k, s.k.ld, l.d, h, r, n);
+            s.next_v = after(c, v, s.ldv, l.dv, h, r, n);
+            reduce_block(to, scratch, &l, &s, n);
+            if (!fresh && !SUMS)
+                fold(state, to, &l);
+            s.k.x += n * s.k.ld;
+            s.k.stat += FV_STAT_WIDE ? n : 0;
+            s.v += n * s.ldv;
+            s.gate += s.gate ? n * s.ldg : 0;
+            s.turn.cos += s.turn.cos ? n * s.turn.ldc : 0;
+            s.turn.sin += s.turn.sin ? n * s.turn.lds : 0;
+        }
+    }
+}
+
+/* ---- APPLY ---- */
+
+/* Queries of one head, and where their results go. */
+typedef struct queries {
+    source q;
+    const float *gate;
+    size_t ldg;
+    rotation turn;
+    float *out;
+    size_t ldo;
+    float eps;
+    bool plain; /* not normalised */
+} queries;
+
+/* Per row of a block: z of each stream, w; then out = scale o + mean vmean. */
+typedef struct weights {
+    float z[FV_STREAMS][BLOCK], w[BLOCK];
+    float scale[FV_STREAMS][BLOCK], mean[BLOCK];
+    float stat[FV_STATS + AT_LEAST_1][BLOCK];
+} weights;
+
+/* y = factor x, n values, zeros up to np. */
+static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v factor)
+{
+    for (size_t i = 0; i < np; i += FV_W)
+        fv_store(y + i, fv_mul(factor, fv_load_n(x + i, i < n ? lanes(n - i) : 0)));
+}
+
+/* The state of a head, times `scale`, as the products want it. */
+static void pack_state(float *scratch, const layout *l, const float *state, float scale)
+{
+    const fv_v factor = fv_set(scale);
+    for (size_t b = 0; b < FV_BLOCKS; b++) {
+        for (size_t i = 0; i < l->dp; i++) {
+            float *row = scratch + l->right + (b * l->dp + i) * l->dvp;
+            if (i >= l->d) {
+                memset(row, 0, l->dvp * sizeof *row);
+                continue;
+            }
+            for (size_t s = 0; s < FV_STREAMS; s++)
+                scale_to(row + s * l->streamp,
+                         state + l->state.s + ((b ^ s) * l->d + i) * l->dv + s * l->stream,
+                         l->stream, s + 1 < FV_STREAMS ? l->streamp : l->dvp - s * l->streamp,
+                         factor);
+        }
+        scale_to(scratch + l->m + b * l->dp, state + l->state.m + b * l->d, l->d, l->dp, factor);
+        if (CENTRED)
+            scale_to(scratch + l->w + b * l->dp, state + l->state.w + b * l->d, l->d, l->dp,
+                     factor);
+    }
+    if (CENTRED)
+        scale_to(scratch + l->vmean, state + l->state.vmean, l->dv, l->dvp, fv_set(1.f));
+    if (SHIFT)
+        scale_to(scratch + l->shift, state + l->state.shift, l->d, l->dp, fv_set(-1.f));
+}
+
+/* Features of channels [i, i + n) of query r, which is at x, and their part in z and w. */
+FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *scratch,
+                     const layout *l, const queries *s, const float *x, size_t r, size_t i, int n,
+                     bool turned)
+{
+    fv_v f[FV_BLOCKS];
+    map(f, &s->q, 1, x, r, i, n);
+    FV_UNROLL
+    for (int b = 0; b < FV_BLOCKS; b++) {
+        FV_UNROLL
+        for (int k = 0; k < FV_STREAMS; k++)
+            z[k] = fv_fma(f[b], fv_load(scratch + l->m + (b ^ k) * l->dp + i), z[k]);
+        if (turned)
+            f[b] = rotate(f[b], &s->turn, r, i, n);
+        if (CENTRED && turned)
+            *w = fv_fma(f[b], fv_load(scratch + l->w + b * l->dp + i), *w);
+        fv_store(features + b * l->dp + i, f[b]);
+    }
+}
+
+/* Features of a block of queries with z and w; rows up to a whole tile are zero. */
+FV_FN void map_queries(float *scratch, weights *t, const layout *l, const queries *s, size_t rows,
+                       bool turned)
+{
+    float *features = scratch + l->features;
+    const float *x = s->q.x, *next = s->q.next;
+    float z_part[FV_STREAMS][FV_W * FV_W], w_part[FV_W * FV_W]; /* of the last FV_W rows */
+    for (size_t r = 0; r < rows; r++, x += s->q.ld, next += s->q.ld, features += l->width) {
+        fv_v z[FV_STREAMS], w = fv_set(0.f);
+        size_t i = 0;
+        FV_UNROLL
+        for (int k = 0; k < FV_STREAMS; k++)
+            z[k] = fv_set(0.f);
+        for (; i + FV_W <= l->d; i += FV_W) {
+            fetch(next + i);
+            map_query(features, z, &w, scratch, l, s, x, r, i, FV_W, turned);
+        }
+        for (; i < l->dp; i += FV_W)
+            map_query(features, z, &w, scratch, l, s, x, r, i, i < l->d ? (int)(l->d - i) : 0,
+                      turned);
+        const size_t turn = r % FV_W;
+        FV_UNROLL
+        for (int k = 0; k < FV_STREAMS; k++)
+            fv_store(z_part[k] + turn * FV_W, z[k]);
+        if (CENTRED && turned)
+            fv_store(w_part + turn * FV_W, w);
+        if (turn + 1 < FV_W && r + 1 < rows)
+            continue;
+        FV_UNROLL
+        for (int k = 0; k < FV_STREAMS; k++)
+            fv_store_n(t->z[k] + r - turn, fv_hsum_rows(z_part[k]), (int)turn + 1);
+        if (CENTRED)
+            fv_store_n(t->w + r - turn, fv_hsum_rows(turned ? w_part : z_part[0]), (int)turn + 1);
+    }
+    memset(features, 0, (fv_tile_round(rows, FV_TILE_M) - rows) * l->width * sizeof *features);
+}
+
+/* What normalisation and gates make of z and w, many rows at a time. */
+static void weigh(weights *t, const queries *s, size_t rows)
+{
+    const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
+    for (size_t r = 0; r < rows; r += FV_W) {
+        const int n = lanes(rows - r);
+        float gates[FV_W];
+        fv_v gate = fv_set(1.f), eps = fv_max(least, fv_set(s->eps));
+        for (int i = 0; s->gate && i < n; i++)
+            gates[i] = s->gate[(r + (size_t)i) * s->ldg];
+        if (s->gate)
+            gate = fv_load_n(gates, n);
+        if (SHIFT && s->eps > 0.f && !s->plain)
+            eps = fv_max(least, fv_mul(eps, fv_exp(fv_neg(fv_load_n(t->stat[0] + r, n)))));
+        FV_UNROLL
+        for (int k = 0; k < FV_STREAMS; k++) {
+            const fv_v z = fv_load_n(t->z[k] + r, n);
+            fv_store_n(t->scale[k] + r, s->plain ? gate : fv_mul(gate, fv_norm(z, eps)), n);
+        }
+#if FV_WANTS & FV_WANT_CENTRED
+        const fv_v z = fv_load_n(t->z[0] + r, n), w = fv_load_n(t->w + r, n);
+        fv_store_n(t->mean + r, fv_mul(gate, s->plain ? w : fv_norm_mean(z, w, eps)), n);
+#endif
+    }
+}
+
+static void write_tile(const layout *l, const queries *s, const weights *t, const float *vmean,
+                       fv_v acc[FV_TILE_M][FV_TILE_N], size_t i, size_t j, size_t rows)
+{
+    FV_UNROLL
+    for (size_t r = 0; r < FV_TILE_M; r++) {
+        if (i + r >= rows)
+            break;
+        float *y = s->out + (i + r) * s->ldo;
+        FV_UNROLL
+        for (int v = 0; v < FV_TILE_N; v++) {
+            const size_t packed = j + (size_t)v * FV_W;
+            const size_t k = FV_STREAMS > 1 && packed >= l->streamp, col = packed - k * l->streamp;
+            fv_v x = fv_mul(acc[r][v], fv_set(t->scale[k][i + r]));
+            if (CENTRED)
+                x = fv_fma(fv_set(t->mean[i + r]), fv_load(vmean + packed), x);
+            if (col < l->stream)
+                fv_store_n(y + k * l->stream + col, x, lanes(l->stream - col));
+        }
+    }
+}
+
+static void apply_block(float *scratch, const layout *l, const queries *s, size_t rows)
+{
+    const float *features = scratch + l->features, *right = scratch + l->right;
+    const size_t depth = l->width - l->dp + l->d;
+    weights t;
+    queries block = *s;
+    if (!FV_STAT_WIDE) {
+        block.q.stat = t.stat[0];
+        block.q.statld = BLOCK;
+        if (!(SHIFT && s->plain))
+            take_statistics(t.stat[0], &block.q, 1, rows, 1, l->d, fv_set(0.f));
+    }
+    if (s->turn.cos)
+        map_queries(scratch, &t, l, &block, rows, true);
+    else
+        map_queries(scratch, &t, l, &block, rows, false);
+    weigh(&t, s, rows);
+    for (size_t i = 0; i < rows; i += FV_TILE_M) {
+        for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
+            fv_v acc[FV_TILE_M][FV_TILE_N];
+            fv_tile(acc, features + i * l->width, l->width, 1, right + j, l->dvp, depth);
+            write_tile(l, s, &t, scratch + l->vmean, acc, i, j, rows);
+        }
+    }
+}
+
+void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
+{
+    const layout l = lay_out(&a->prob, c->rows);
+    const uint32_t flags = a->prob.flags;
+    const float *q = c->p[FV_APPLY_Q], *gate = c->p[FV_APPLY_GATE];
+    const fv_v alpha = fv_set(a->f[2]);
+    float *scratch = c->scratch, *out = c->p[FV_APPLY_OUT];
+    const size_t rows = block_rows(c->rows);
+    finish_params(scratch, &l, c->p[FV_APPLY_PARAM], alpha);
+    take_wide(scratch, &l, 1, q, a->ld[FV_APPLY_Q], c->rows, alpha);
+    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
+        const bool plain = flags & FV_FLAG_UNNORMALISED;
+        queries s = {.q = {.x = q + h * l.d,
+                           .ld = a->ld[FV_APPLY_Q],
+                           .param = scratch + l.param + h * FV_PARAMS * l.dp,
+                           .dp = l.dp,
+                           .shift = SHIFT && !plain ? scratch + l.shift : NULL,
+                           .stat = scratch + l.stat,
+                           .statld = c->rows},
+                     .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
+                     .ldg = a->ld[FV_APPLY_GATE],
+                     .out = out + h * l.dv,
+                     .ldo = a->ld[FV_APPLY_OUT],
+                     .eps = a->f[1],
+                     .plain = plain};
+        if (flags & FV_FLAG_ROPE)
+            s.turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN);
+        pack_state(scratch, &l, (const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a->f[0]);
+        for (size_t r = 0; r < c->rows; r += rows) {
+            const size_t n = c->rows - r < rows ? c->rows - r : rows;
+            s.q.next = after(c, q, s.q.ld, l.d, h, r, n);
+            apply_block(scratch, &l, &s, n);
+            s.q.x += n * s.q.ld;
+            s.q.stat += FV_STAT_WIDE ? n : 0;
+            s.gate += s.gate ? n * s.ldg : 0;
+            s.turn.cos += s.turn.cos ? n * s.turn.ldc : 0;
+            s.turn.sin += s.turn.sin ? n * s.turn.lds : 0;
+            s.out += n * s.ldo;
+        }
+    }
+}
+
+/* ---- features alone ---- */
+
+#if FV_PARAMS == 0 && !FV_STAT_WIDE
+FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_t rows, size_t d,
+                       int query)
+{
+    float stat[FV_STATS + AT_LEAST_1][BLOCK];
+    source s = {.x = x, .ld = ldx, .stat = stat[0], .statld = BLOCK};
+    for (size_t r0 = 0; r0 < rows; r0 += BLOCK, s.x += BLOCK * ldx) {
+        const size_t block = rows - r0 < BLOCK ? rows - r0 : BLOCK;
+        if (!SHIFT)
+            take_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
+        for (size_t r = 0; r < block; r++) {
+            for (size_t i = 0; i < d; i += FV_W) {
+                const int n = lanes(d - i);
+                fv_v f[FV_BLOCKS];
+                map(f, &s, query, s.x + r * ldx, r, i, n);
+                FV_UNROLL
+                for (int b = 0; b < FV_BLOCKS; b++)
+                    fv_store_n(out + (r0 + r) * ldo + b * d + i, f[b], n);
+            }
+        }
+    }
+}
+
+void KERNEL(fv_features)(float *out, size_t ldo, const float *x, size_t ldx, size_t rows, size_t d,
+                         int query)
+{
+    if (query)
+        features_of(out, ldo, x, ldx, rows, d, 1);
+    else
+        features_of(out, ldo, x, ldx, rows, d, 0);
+}
+#endif
+
+/* ---- hooks ---- */
+
+static bool applies(const fv_problem *p)
+{
+    return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
+}
+
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
-    (void)k, (void)rows;
-    return lay_out(p).floats * sizeof(float);
+    (void)k;
+    return lay_out(p, rows).floats * sizeof(float);
 }
 
 static double cost(const fv_problem *p, const fv_knobs *k)
@@ -187,4 +833,5 @@ static double cost(const fv_problem *p, const fv_knobs *k)
     return fv_problem_flops(p) / (FV_W * 4e9);
 }
 
-const fv_kernel_hooks KERNEL(fv_h_lattn_f32) = {.cost = cost, .scratch = scratch_bytes};
+const fv_kernel_hooks KERNEL(fv_h_lattn_f32) = {
+    .applies = applies, .cost = cost, .scratch = scratch_bytes};

@@ -8,6 +8,7 @@
 #define FV_REGS 16
 #define FV_LDEXP_ANY 0
 typedef __m256 fv_v;
+typedef __m128i fv_h;
 
 FV_FN __m256i fv_mask_n(int n)
 {
@@ -31,7 +32,7 @@ FV_FN void fv_store(float *p, fv_v x)
 
 FV_FN fv_v fv_load_n(const float *p, int n)
 {
-    return _mm256_maskload_ps(p, fv_mask_n(n));
+    return n == FV_W ? fv_load(p) : _mm256_maskload_ps(p, fv_mask_n(n));
 }
 
 FV_FN void fv_store_n(float *p, fv_v x, int n)
@@ -45,6 +46,11 @@ FV_FN void fv_store_n(float *p, fv_v x, int n)
 FV_FN fv_v fv_first_n(fv_v x, int n)
 {
     return _mm256_and_ps(x, _mm256_castsi256_ps(fv_mask_n(n)));
+}
+
+FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
+{
+    return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(fv_mask_n(n)));
 }
 
 FV_FN fv_v fv_add(fv_v a, fv_v b)
@@ -65,6 +71,11 @@ FV_FN fv_v fv_mul(fv_v a, fv_v b)
 FV_FN fv_v fv_div(fv_v a, fv_v b)
 {
     return _mm256_div_ps(a, b);
+}
+
+FV_FN fv_v fv_sqrt(fv_v x)
+{
+    return _mm256_sqrt_ps(x);
 }
 
 FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
@@ -108,6 +119,20 @@ FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), e));
 }
 
+FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
+{
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i n = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f3504f3)), 23);
+    *e = _mm256_cvtepi32_ps(n);
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(n, 23)));
+}
+
+FV_FN fv_v fv_turn(fv_v x)
+{
+    const __m256 sign = _mm256_setr_ps(-0.f, 0.f, -0.f, 0.f, -0.f, 0.f, -0.f, 0.f);
+    return _mm256_xor_ps(_mm256_permute_ps(x, 0xb1), sign);
+}
+
 FV_FN float fv_hsum(fv_v x)
 {
     __m128 h = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -115,11 +140,70 @@ FV_FN float fv_hsum(fv_v x)
     return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
 }
 
+FV_FN fv_v fv_hsum_rows(const float *p)
+{
+    __m256 half[2]; /* in each half of the register: of rows 4h .. 4h + 3 */
+    for (int h = 0; h < 2; h++, p += 32)
+        half[h] = _mm256_hadd_ps(_mm256_hadd_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)),
+                                 _mm256_hadd_ps(_mm256_loadu_ps(p + 16), _mm256_loadu_ps(p + 24)));
+    return _mm256_add_ps(_mm256_permute2f128_ps(half[0], half[1], 0x20),
+                         _mm256_permute2f128_ps(half[0], half[1], 0x31));
+}
+
 FV_FN float fv_hmax(fv_v x)
 {
     __m128 h = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     h = _mm_max_ps(h, _mm_movehl_ps(h, h));
     return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+
+FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+{
+    if (n == FV_W)
+        return _mm_loadu_si128((const __m128i *)p);
+    uint16_t lane[FV_W] = {0};
+    for (int i = 0; i < n; i++)
+        lane[i] = p[i];
+    return _mm_loadu_si128((const __m128i *)lane);
+}
+
+FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+{
+    if (n == FV_W) {
+        _mm_storeu_si128((__m128i *)p, h);
+        return;
+    }
+    uint16_t lane[FV_W];
+    _mm_storeu_si128((__m128i *)lane, h);
+    for (int i = 0; i < n; i++)
+        p[i] = lane[i];
+}
+
+FV_FN fv_v fv_of_f16(fv_h h)
+{
+    return _mm256_cvtph_ps(h);
+}
+
+FV_FN fv_h fv_to_f16(fv_v x)
+{
+    return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+FV_FN fv_v fv_of_bf16(fv_h h)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* With integers: the processor's own conversion takes subnormal values for zero. */
+FV_FN fv_h fv_to_bf16(fv_v x)
+{
+    const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
+    const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
+    __m256i y = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    y = _mm256_srli_epi32(_mm256_blendv_epi8(y, quiet, nan), 16);
+    return _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
 }
 
 #endif

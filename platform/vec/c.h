@@ -6,11 +6,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "half.h"
+
 #define FV_W 4
 #define FV_REGS 16
 #define FV_LDEXP_ANY 0
 typedef float fv_v __attribute__((vector_size(16)));
 typedef int32_t fv_bits __attribute__((vector_size(16)));
+typedef uint16_t fv_h __attribute__((vector_size(8)));
 
 FV_FN fv_v fv_set(float s)
 {
@@ -55,10 +58,14 @@ FV_FN fv_v fv_blend(fv_bits mask, fv_v x, fv_v y)
     return (fv_v)((mask & (fv_bits)x) | (~mask & (fv_bits)y));
 }
 
+FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
+{
+    return fv_blend((fv_bits){0, 1, 2, 3} < (fv_bits){n, n, n, n}, x, y);
+}
+
 FV_FN fv_v fv_first_n(fv_v x, int n)
 {
-    fv_bits keep = (fv_bits){0, 1, 2, 3} < (fv_bits){n, n, n, n};
-    return fv_blend(keep, x, fv_set(0.f));
+    return fv_blend_n(x, fv_set(0.f), n);
 }
 
 FV_FN fv_v fv_add(fv_v a, fv_v b)
@@ -79,6 +86,12 @@ FV_FN fv_v fv_mul(fv_v a, fv_v b)
 FV_FN fv_v fv_div(fv_v a, fv_v b)
 {
     return a / b;
+}
+
+FV_FN fv_v fv_sqrt(fv_v x)
+{
+    return (fv_v){__builtin_sqrtf(x[0]), __builtin_sqrtf(x[1]), __builtin_sqrtf(x[2]),
+                  __builtin_sqrtf(x[3])};
 }
 
 FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
@@ -122,15 +135,79 @@ FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
     return (fv_v)((fv_bits)x + (__builtin_convertvector(n, fv_bits) << 23));
 }
 
+FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
+{
+    fv_bits n = ((fv_bits)x - 0x3f3504f3) >> 23;
+    *e = __builtin_convertvector(n, fv_v);
+    return (fv_v)((fv_bits)x - (n << 23));
+}
+
+FV_FN fv_v fv_turn(fv_v x)
+{
+    return (fv_v){-x[1], x[0], -x[3], x[2]};
+}
+
 FV_FN float fv_hsum(fv_v x)
 {
     return (x[0] + x[2]) + (x[1] + x[3]);
+}
+
+FV_FN fv_v fv_hsum_rows(const float *p)
+{
+    fv_v sum;
+    for (int i = 0; i < FV_W; i++)
+        sum[i] = fv_hsum(fv_load(p + i * FV_W));
+    return sum;
 }
 
 FV_FN float fv_hmax(fv_v x)
 {
     float a = x[0] > x[2] ? x[0] : x[2], b = x[1] > x[3] ? x[1] : x[3];
     return a > b ? a : b;
+}
+
+FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+{
+    fv_h h = {0, 0, 0, 0};
+    if (n == FV_W)
+        memcpy(&h, p, sizeof h);
+    else
+        for (int i = 0; i < n; i++)
+            h[i] = p[i];
+    return h;
+}
+
+FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+{
+    if (n == FV_W)
+        memcpy(p, &h, sizeof h);
+    else
+        for (int i = 0; i < n; i++)
+            p[i] = h[i];
+}
+
+FV_FN fv_v fv_of_f16(fv_h x)
+{
+    return (fv_v){fv_float_of_f16(x[0]), fv_float_of_f16(x[1]), fv_float_of_f16(x[2]),
+                  fv_float_of_f16(x[3])};
+}
+
+FV_FN fv_h fv_to_f16(fv_v x)
+{
+    return (fv_h){fv_f16_of_float(x[0]), fv_f16_of_float(x[1]), fv_f16_of_float(x[2]),
+                  fv_f16_of_float(x[3])};
+}
+
+FV_FN fv_v fv_of_bf16(fv_h x)
+{
+    return (fv_v){fv_float_of_bf16(x[0]), fv_float_of_bf16(x[1]), fv_float_of_bf16(x[2]),
+                  fv_float_of_bf16(x[3])};
+}
+
+FV_FN fv_h fv_to_bf16(fv_v x)
+{
+    return (fv_h){fv_bf16_of_float(x[0]), fv_bf16_of_float(x[1]), fv_bf16_of_float(x[2]),
+                  fv_bf16_of_float(x[3])};
 }
 
 #endif

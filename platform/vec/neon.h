@@ -8,6 +8,7 @@
 #define FV_REGS 32
 #define FV_LDEXP_ANY 0
 typedef float32x4_t fv_v;
+typedef uint16x4_t fv_h;
 
 FV_FN fv_v fv_set(float s)
 {
@@ -46,11 +47,20 @@ FV_FN void fv_store_n(float *p, fv_v x, int n)
         p[i] = lane[i];
 }
 
-FV_FN fv_v fv_first_n(fv_v x, int n)
+FV_FN uint32x4_t fv_mask_n(int n)
 {
     static const int32_t lane[FV_W] = {0, 1, 2, 3};
-    uint32x4_t keep = vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
-    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), keep));
+    return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
+}
+
+FV_FN fv_v fv_first_n(fv_v x, int n)
+{
+    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), fv_mask_n(n)));
+}
+
+FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
+{
+    return vbslq_f32(fv_mask_n(n), x, y);
 }
 
 FV_FN fv_v fv_add(fv_v a, fv_v b)
@@ -71,6 +81,11 @@ FV_FN fv_v fv_mul(fv_v a, fv_v b)
 FV_FN fv_v fv_div(fv_v a, fv_v b)
 {
     return vdivq_f32(a, b);
+}
+
+FV_FN fv_v fv_sqrt(fv_v x)
+{
+    return vsqrtq_f32(x);
 }
 
 FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
@@ -114,14 +129,79 @@ FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(x), e));
 }
 
+FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
+{
+    int32x4_t bits = vreinterpretq_s32_f32(x);
+    int32x4_t n = vshrq_n_s32(vsubq_s32(bits, vdupq_n_s32(0x3f3504f3)), 23);
+    *e = vcvtq_f32_s32(n);
+    return vreinterpretq_f32_s32(vsubq_s32(bits, vshlq_n_s32(n, 23)));
+}
+
+FV_FN fv_v fv_turn(fv_v x)
+{
+    return vtrn1q_f32(vrev64q_f32(vnegq_f32(x)), x);
+}
+
 FV_FN float fv_hsum(fv_v x)
 {
     return vaddvq_f32(x);
 }
 
+FV_FN fv_v fv_hsum_rows(const float *p)
+{
+    return vpaddq_f32(vpaddq_f32(vld1q_f32(p), vld1q_f32(p + 4)),
+                      vpaddq_f32(vld1q_f32(p + 8), vld1q_f32(p + 12)));
+}
+
 FV_FN float fv_hmax(fv_v x)
 {
     return vmaxvq_f32(x);
+}
+
+FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+{
+    if (n == FV_W)
+        return vld1_u16(p);
+    uint16_t lane[FV_W] = {0};
+    for (int i = 0; i < n; i++)
+        lane[i] = p[i];
+    return vld1_u16(lane);
+}
+
+FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+{
+    if (n == FV_W) {
+        vst1_u16(p, h);
+        return;
+    }
+    uint16_t lane[FV_W];
+    vst1_u16(lane, h);
+    for (int i = 0; i < n; i++)
+        p[i] = lane[i];
+}
+
+FV_FN fv_v fv_of_f16(fv_h h)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(h));
+}
+
+FV_FN fv_h fv_to_f16(fv_v x)
+{
+    return vreinterpret_u16_f16(vcvt_f16_f32(x));
+}
+
+FV_FN fv_v fv_of_bf16(fv_h h)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(h, 16));
+}
+
+FV_FN fv_h fv_to_bf16(fv_v x)
+{
+    const uint32x4_t bits = vreinterpretq_u32_f32(x);
+    const uint32x4_t even = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t y = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), even);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), y, quiet), 16);
 }
 
 #endif

@@ -24,28 +24,26 @@ FV_FN size_t fv_tile_round(size_t n, size_t to)
     return (n + to - 1) / to * to;
 }
 
-/* Copies n rows of `width` to packed rows of `widthp`, zeros beyond: whole tiles can be read, and
- * rows that lie a power of two apart do not drive each other out of the cache. */
+/* Copies n rows of `width` to packed rows of `widthp`, zeros beyond: whole tiles can
+ * be read, and rows that lie a power of two apart do not drive each other out of the cache. */
 FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, size_t n,
                         size_t width)
 {
-    for (size_t i = 0; i < n; i++) {
-        memcpy(dst + i * widthp, src + i * ld, width * sizeof *dst);
-        memset(dst + i * widthp + width, 0, (widthp - width) * sizeof *dst);
+    for (size_t i = 0; i < n; i++, dst += widthp, src += ld) {
+        size_t j = 0;
+        for (; j + FV_W <= width; j += FV_W)
+            fv_store(dst + j, fv_load(src + j));
+        for (; j < widthp; j += FV_W)
+            fv_store_n(dst + j, fv_load_n(src + j, j < width ? (int)(width - j) : 0),
+                       widthp - j < FV_W ? (int)(widthp - j) : FV_W);
     }
 }
 
-/* acc[i][j] = sum over k of a[i am + k ak] b[k ldb + j], k ascending with one sum per element: an
+/* acc[i][j] += sum over k of a[i am + k ak] b[k ldb + j], k ascending with one sum per element: an
  * element comes out the same whatever tile it is computed in. */
-FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
-                   const float *b, size_t ldb, size_t depth)
+FV_FN void fv_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
+                       const float *b, size_t ldb, size_t depth)
 {
-    FV_UNROLL
-    for (int i = 0; i < FV_TILE_M; i++) {
-        FV_UNROLL
-        for (int j = 0; j < FV_TILE_N; j++)
-            acc[i][j] = fv_set(0.f);
-    }
     for (size_t k = 0; k < depth; k++) {
         fv_v col[FV_TILE_N];
         FV_UNROLL
@@ -58,6 +56,47 @@ FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, si
             for (int j = 0; j < FV_TILE_N; j++)
                 acc[i][j] = fv_fma(row, col[j], acc[i][j]);
         }
+    }
+}
+
+/* The same from zero. */
+FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
+                   const float *b, size_t ldb, size_t depth)
+{
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        FV_UNROLL
+        for (int j = 0; j < FV_TILE_N; j++)
+            acc[i][j] = fv_set(0.f);
+    }
+    fv_tile_add(acc, a, am, ak, b, ldb, depth);
+}
+
+/* Rows of a lower triangular a: row i of the tile ends at column depth + i, and what is beyond is
+ * neither read nor multiplied with. */
+FV_FN void fv_tile_add_lower(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t lda,
+                             const float *b, size_t ldb, size_t depth)
+{
+    fv_tile_add(acc, a, lda, 1, b, ldb, depth);
+    FV_UNROLL
+    for (int k = 0; k < FV_TILE_M; k++) {
+        FV_UNROLL
+        for (int j = 0; j < FV_TILE_N; j++) {
+            const fv_v col = fv_load(b + (depth + k) * ldb + j * FV_W);
+            FV_UNROLL
+            for (int i = k; i < FV_TILE_M; i++)
+                acc[i][j] = fv_fma(fv_set(a[i * lda + depth + k]), col, acc[i][j]);
+        }
+    }
+}
+
+FV_FN void fv_tile_store(float *out, size_t ld, fv_v acc[FV_TILE_M][FV_TILE_N])
+{
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        FV_UNROLL
+        for (int j = 0; j < FV_TILE_N; j++)
+            fv_store(out + i * ld + j * FV_W, acc[i][j]);
     }
 }
 

@@ -8,14 +8,22 @@
  *   set(s) load(p) store(p,x)                 p needs the alignment of float only
  *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
  *                                             is not touched, lanes beyond them are read as zero
- *   add sub mul div abs neg
+ *   blend_n(x,y,n)     the first n lanes of x, the others of y
+ *   add sub mul div abs neg sqrt
  *   fma(a,b,c)         a b + c, rounded once where the ISA can
  *   min(a,b) max(a,b)  NaN if b is NaN: write min(limit, x) to let the NaN of x through
  *   sel_lt(a,b,x,y)    a < b ? x : y per lane; sel_lt0(a,x,y) with b = 0
  *   round(x)           to the nearest integer, ties to even; |x| <= 2^22 or NaN
  *   ldexp(x,n)         x 2^n for an integer n; without FV_LDEXP_ANY x and the result are
  *                      normal, or x NaN
+ *   frexp(x,&e)        x = m 2^e, returns m in [sqrt(1/2), sqrt(2)); x positive and normal, for 0
+ *                      m = 1 and e = -127; infinities and NaN give what they give
+ *   turn(x)            every pair of lanes (a, b) becomes (-b, a)
  *   hsum(x) hmax(x)    over the lanes, in an order that depends on FV_W only
+ *   hsum_rows(p)       lane i: the sum of p[i FV_W] .. p[i FV_W + FV_W - 1], in an order that does
+ *                      not depend on i
+ *   load_h(p,n) store_h(p,h,n)                fv_h: FV_W values of 16 bits, the first n in memory
+ *   of_f16(h) to_f16(x) of_bf16(h) to_bf16(x) what they mean; see row.h
  */
 #ifndef FOVEA_PLATFORM_VEC_VEC_H
 #define FOVEA_PLATFORM_VEC_VEC_H

@@ -58,11 +58,22 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o, uint64_t *
 /* The time that a share `q` of the samples does not exceed. */
 double bench_quantile(const bench_case *c, double q);
 
-/* bench_gemm.c, bench_model.c: make one case. */
+/* What `bench attention` has beside the shared options, as written; NULL: the default. */
+typedef struct bench_attention_options {
+    const char *tokens, *heads, *dim, *value_dim, *form;
+    bool causal;
+} bench_attention_options;
+
+/* bench_attention.c, bench_gemm.c, bench_model.c: make one case. */
+int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
+                    const bench_attention_options *options);
 int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const char *shape,
                const char *activation);
 int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_model *model,
                 const char *name);
+/* Prints, for every attention that was timed beside softmax, from how many tokens on it is faster.
+ */
+void bench_attention_crossovers(const bench_case *list, size_t n);
 /* FLOP/s of one large matrix product; *best is raised to it. */
 int bench_gemm_rate(double *best, fovea_device *device);
 

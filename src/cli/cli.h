@@ -71,6 +71,7 @@ typedef struct cli_common {
     const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
     bool json, strict;
+    bool half; /* set by a command that takes 16-bit types */
 } cli_common;
 
 /* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
@@ -84,6 +85,8 @@ typedef struct cli_settings {
     fovea_device_options device_options;
     const char *attention;
     fovea_schedule schedule;
+    fovea_dtype dtype;
+    bool dtype_given;
     uint32_t chunk;
     uint64_t memory_limit;
     uint32_t width, height; /* of --size; 0: not given */
@@ -93,6 +96,8 @@ int cli_settle(cli_settings *out, const cli_common *common);
 /* `text` as a number in [low, high]; NULL leaves *out alone. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
 int cli_real(double *out, const char *option, const char *text, double low, double high);
+/* The index of `text` in `names`, which end with NULL; NULL leaves *out alone. */
+int cli_choose(int *out, const char *option, const char *text, const char *const *names);
 /* "518", "1920x1080". */
 int cli_size(uint32_t *width, uint32_t *height, const char *text);
 /* Cuts a list at its commas and unfolds ranges A..B*F and A..B+S; *out ends with NULL, free it with
@@ -100,7 +105,8 @@ int cli_size(uint32_t *width, uint32_t *height, const char *text);
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
-void *cli_alloc(size_t count, size_t size); /* zeroed; ends the program when there is none */
+/* Zeroed, at the beginning of a cache line; ends the program when there is none. */
+void *cli_alloc(size_t count, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
 /* ---- a model on a device ---- */

@@ -11,9 +11,14 @@ enum { CASES = 256, DEVICES = 64 };
 /* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
 
+enum what { GEMM, ATTENTION, MODEL, WHATS };
+static const char *const what_names[WHATS] = {"gemm", "attention", "model"};
+
 struct bench {
     cli_common common;
+    enum what what;
     const char *shapes, *activation, *runs, *time, *warmup, *baseline, *fail_above;
+    bench_attention_options attention;
     bench_options options;
     double allowed; /* percent over the baseline */
 
@@ -57,20 +62,65 @@ static int open_device(bench_device **out, struct bench *b, const cli_settings *
     return bench_gemm_rate(&d->limits.gemm, d->device);
 }
 
-/* Makes the case of one combination; `shape` and `activation` are for gemm. */
-static int add_case(struct bench *b, const cli_common *common, const char *shape,
-                    const char *activation)
+/* The axes of the product, slowest first, one value of each. */
+enum axis {
+    SIZE,
+    TOKENS,
+    ATTENTION_NAME,
+    HEADS,
+    DIM,
+    VALUE_DIM,
+    DTYPE,
+    FORM,
+    THREADS,
+    SCHEDULE,
+    CHUNK,
+    ISA,
+    DEVICE,
+    SHAPE,
+    ACTIVATION,
+    AXES
+};
+
+static int make_case(bench_case *c, const struct bench *b, const cli_settings *s, bench_device *on,
+                     const char *const value[AXES])
 {
+    const bench_attention_options attention = {.tokens = value[TOKENS],
+                                               .heads = value[HEADS],
+                                               .dim = value[DIM],
+                                               .value_dim = value[VALUE_DIM],
+                                               .form = value[FORM],
+                                               .causal = b->attention.causal};
+    switch (b->what) {
+    case GEMM:
+        return bench_gemm(c, s, on, value[SHAPE], value[ACTIVATION]);
+    case ATTENTION:
+        return bench_attention(c, s, on, &attention);
+    default:
+        return bench_model(c, s, on, b->model, b->model_name);
+    }
+}
+
+static int add_case(struct bench *b, const char *const value[AXES])
+{
+    cli_common common = b->common;
+    common.size = value[SIZE];
+    common.attention = value[ATTENTION_NAME];
+    common.dtype = value[DTYPE];
+    common.threads = value[THREADS];
+    common.schedule = value[SCHEDULE];
+    common.chunk = value[CHUNK];
+    common.isa = value[ISA];
+    common.device = value[DEVICE];
     cli_settings s;
     bench_device *on;
-    int code = cli_settle(&s, common);
+    int code = cli_settle(&s, &common);
     if (code || (code = open_device(&on, b, &s)))
         return code;
     if (b->cases == CASES)
         return cli_fail(CLI_USAGE, "more than %d cases at once; shorten the lists", CASES);
     bench_case *c = &b->list[b->cases];
-    code = b->model ? bench_model(c, &s, on, b->model, b->model_name)
-                    : bench_gemm(c, &s, on, shape, activation);
+    code = make_case(c, b, &s, on, value);
     if (code)
         return code;
     b->cases++;
@@ -80,31 +130,36 @@ static int add_case(struct bench *b, const cli_common *common, const char *shape
     c->resident = peak > c->before ? peak - c->before : 0;
     json_object_set_new(c->params, "threads", json_integer(c->plan.threads));
     json_object_set_new(c->params, "schedule",
-                        json_string(common->schedule ? common->schedule : "auto"));
+                        json_string(common.schedule ? common.schedule : "auto"));
     json_object_set_new(c->params, "chunk", json_integer(s.chunk));
-    if (common->isa)
-        json_object_set_new(c->params, "isa", json_string(common->isa));
+    if (common.isa)
+        json_object_set_new(c->params, "isa", json_string(common.isa));
     return CLI_OK;
 }
 
 /* One list per axis, walked like the digits of a number. */
-enum { SIZE, THREADS, ATTENTION, SCHEDULE, CHUNK, ISA, DEVICE, SHAPE, ACTIVATION, AXES };
-
 static int add_cases(struct bench *b)
 {
     const cli_common *c = &b->common;
+    const bench_attention_options *a = &b->attention;
     const struct {
         const char *option, *text;
     } axis[AXES] = {
-        {"size", c->size},
-        {"threads", c->threads},
-        {"attention", c->attention},
-        {"schedule", c->schedule},
-        {"chunk", c->chunk},
-        {"isa", c->isa},
-        {"device", c->device},
-        {"shape", b->model ? NULL : b->shapes},
-        {"activation", b->model ? NULL : b->activation},
+        [SIZE] = {"size", c->size},
+        [TOKENS] = {"tokens", a->tokens},
+        [ATTENTION_NAME] = {"attention", c->attention},
+        [HEADS] = {"heads", a->heads},
+        [DIM] = {"dim", a->dim},
+        [VALUE_DIM] = {"value-dim", a->value_dim},
+        [DTYPE] = {"dtype", c->dtype},
+        [FORM] = {"form", a->form},
+        [THREADS] = {"threads", c->threads},
+        [SCHEDULE] = {"schedule", c->schedule},
+        [CHUNK] = {"chunk", c->chunk},
+        [ISA] = {"isa", c->isa},
+        [DEVICE] = {"device", c->device},
+        [SHAPE] = {"shape", b->what == GEMM ? b->shapes : NULL},
+        [ACTIVATION] = {"activation", b->what == GEMM ? b->activation : NULL},
     };
     char **list[AXES] = {NULL};
     size_t n[AXES] = {0}, total = 1;
@@ -120,15 +175,7 @@ static int add_cases(struct bench *b)
             value[i] = list[i][rest % n[i]];
             rest /= n[i];
         }
-        cli_common one = *c;
-        one.size = value[SIZE];
-        one.threads = value[THREADS];
-        one.attention = value[ATTENTION];
-        one.schedule = value[SCHEDULE];
-        one.chunk = value[CHUNK];
-        one.isa = value[ISA];
-        one.device = value[DEVICE];
-        code = add_case(b, &one, value[SHAPE], value[ACTIVATION]);
+        code = add_case(b, value);
     }
     for (int i = 0; i < AXES; i++)
         cli_list_free(list[i]);
@@ -213,6 +260,8 @@ static void show(const struct bench *b)
                c->stable ? "" : "  unstable");
     }
     printf("\nallocations while timed: %llu\n", (unsigned long long)b->allocations);
+    if (b->what == ATTENTION)
+        bench_attention_crossovers(b->list, b->cases);
 }
 
 /* Compares with the lines of an earlier --json run; cases that it does not hold are passed over. */
@@ -271,21 +320,32 @@ static int read_options(struct bench *b)
     return CLI_OK;
 }
 
+static int choose_what(struct bench *b, const char *what, const char *model)
+{
+    while (b->what < WHATS && strcmp(what_names[b->what], what) != 0)
+        b->what++;
+    if (b->what == WHATS)
+        return cli_fail(CLI_UNSUPPORTED, "bench %s: there are gemm, attention and model so far",
+                        what);
+    if (b->what != MODEL)
+        return model ? cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what,
+                                model)
+                     : CLI_OK;
+    if (!model)
+        return cli_fail(CLI_USAGE, "bench model takes a MODEL");
+    b->model_name = model;
+    return cli_load_model(&b->model, model);
+}
+
 static int run(struct bench *b, const char *what, const char *model)
 {
-    if (strcmp(what, "model") == 0) {
-        if (!model)
-            return cli_fail(CLI_USAGE, "bench model takes a MODEL");
-        int code = cli_load_model(&b->model, model);
-        if (code)
-            return code;
-        b->model_name = model;
-    } else if (strcmp(what, "gemm") != 0) {
-        return cli_fail(CLI_UNSUPPORTED, "bench %s: there are gemm and model so far", what);
-    } else if (model) {
-        return cli_fail(CLI_USAGE, "bench gemm takes no argument \"%s\"; see --shape", model);
-    }
-    int code = add_cases(b);
+    int code = choose_what(b, what, model);
+    if (code)
+        return code;
+    b->common.half = b->what == ATTENTION;
+    if (b->what == ATTENTION && !b->common.attention)
+        b->common.attention = "softmax,linear";
+    code = add_cases(b);
     if (!code)
         code = bench_measure(b->list, b->cases, &b->options, &b->allocations);
     for (size_t i = 0; i < b->devices && !code; i++)
@@ -317,6 +377,16 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"shape", 0, "MxNxK,...", "gemm: " SHAPES, CLI_TEXT, &b->shapes},
         {"activation", 0, "NAME,...", "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh",
          CLI_TEXT, &b->activation},
+        {"tokens", 0, "N,...", "attention: 4096; ranges as 256..65536*2 or 100..500+100", CLI_TEXT,
+         &b->attention.tokens},
+        {"heads", 0, "N,...", "attention: 12", CLI_TEXT, &b->attention.heads},
+        {"dim", 0, "N,...", "attention: channels of a head, 64", CLI_TEXT, &b->attention.dim},
+        {"value-dim", 0, "N,...", "attention: the same of the values", CLI_TEXT,
+         &b->attention.value_dim},
+        {"causal", 0, NULL, "attention: query i sees the keys up to i", CLI_FLAG,
+         &b->attention.causal},
+        {"form", 0, "NAME,...", "attention, causal: auto, recurrent, chunk", CLI_TEXT,
+         &b->attention.form},
         {"runs", 0, "N", "rounds; else until the medians are stable", CLI_TEXT, &b->runs},
         {"time", 0, "S", "seconds per case at most, 10", CLI_TEXT, &b->time},
         {"warmup", 0, "N", "runs after the first that are not timed, 1", CLI_TEXT, &b->warmup},
@@ -329,8 +399,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     int first, code = cli_parse(&first, self, &b->common, own, argc, argv);
     if (!code && first) {
         if (first == argc || first + 2 < argc)
-            code =
-                cli_fail(CLI_USAGE, "bench takes gemm, or model and a MODEL; fovea bench --help");
+            code = cli_fail(
+                CLI_USAGE, "bench takes gemm, attention, or model and a MODEL; fovea bench --help");
         else if (!(code = read_options(b)))
             code = run(b, argv[first], first + 1 < argc ? argv[first + 1] : NULL);
     }

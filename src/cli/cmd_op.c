@@ -1,186 +1,102 @@
-/* cmd_op.c: `fovea op`: one operator call in the golden files' format.
- *
- * A case holds q, k, v as (B, H, N, d), or names the file that does, and says in its metadata what
- * is computed. Batches run one after the other.
- */
-#include <stdio.h>
+/* cmd_op.c: `fovea op`: one operator call in the golden files' format. Batches run one after the
+ * other; causal operations through their state, which becomes part of the result. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "op_case.h"
 
-struct operand {
-    uint32_t batch, heads, rows, dim;
-    float *data; /* (B, H, N, d) as the file has it */
+struct result {
+    op_rows out;
+    float *state;  /* of causal operations: a saved state per batch */
+    size_t floats; /* of each */
 };
 
-struct op_case {
-    const char *path;
-    fovea_tensors *file, *inputs; /* the same file, unless inputs_file names another */
-    struct operand q, k, v;
-    fovea_op_options options;
-    char attention[64];
-};
-
-static const char *text(const struct op_case *c, const char *key, const char *otherwise)
+/* All inputs that the library names, `name_of` giving the names. */
+static int read_inputs(op_case *c, const char *(*name_of)(const void *, size_t), const void *of)
 {
-    const char *t = fovea_tensors_metadata(c->file, key);
-    return t ? t : otherwise;
+    int code = CLI_OK;
+    for (const char *name; !code && (name = name_of(of, c->n_inputs)) != NULL;)
+        code = op_case_input(c, name);
+    return code ? code : op_case_complete(c);
 }
 
-static int open_files(struct op_case *c)
+static const char *plan_input(const void *plan, size_t index)
 {
-    int code = cli_check(fovea_tensors_open(&c->file, c->path));
-    if (code)
-        return code;
-    c->inputs = c->file;
-    const char *name = text(c, "inputs_file", NULL);
-    if (!name)
-        return CLI_OK;
-    const char *slash = strrchr(c->path, '/');
-    char *beside = cli_text("%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, name);
-    code = cli_check(fovea_tensors_open(&c->inputs, beside));
-    free(beside);
-    if (code)
-        c->inputs = c->file;
-    return code;
+    return fovea_op_input(plan, index);
 }
 
-static int read_operand(struct operand *out, const struct op_case *c, const char *name)
+static const char *state_input(const void *state, size_t index)
 {
-    fovea_tensor t;
-    if (!fovea_tensors_find(c->inputs, name, &t))
-        return cli_fail(CLI_INPUT, "%s: has no tensor \"%s\"", c->path, name);
-    for (uint32_t i = 0; i < t.rank && i < 4; i++)
-        if (t.shape[i] < 1 || t.shape[i] > 1u << 24)
-            return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is empty or too large", c->path, name);
-    if (t.rank != 4)
-        return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is not (B, H, N, d)", c->path, name);
-    *out = (struct operand){(uint32_t)t.shape[0], (uint32_t)t.shape[1], (uint32_t)t.shape[2],
-                            (uint32_t)t.shape[3], NULL};
-    out->data = cli_alloc((size_t)t.elements, sizeof(float));
-    return cli_check(fovea_tensors_read(&t, 0, t.elements, out->data));
+    return fovea_state_input(state, index);
 }
 
-/* What the case wants beyond softmax and linear attention of q, k, v. */
-static int refuse_extras(const struct op_case *c)
+static void batch_of(fovea_matrix *in, fovea_matrix *out, const op_case *c, const op_rows *to,
+                     uint32_t batch)
 {
-    static const char *const known[] = {"q", "k", "v", "out", "out_rows", "rows"};
-    fovea_tensor t;
-    for (size_t i = 0; fovea_tensors_get(c->file, i, &t); i++) {
-        bool fine = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known; j++)
-            fine = fine || strcmp(t.name, known[j]) == 0;
-        if (!fine)
-            return cli_fail(CLI_UNSUPPORTED, "%s: operators with a \"%s\" are not supported yet",
-                            c->path, t.name);
-    }
-    return CLI_OK;
+    for (size_t i = 0; i < c->n_inputs; i++)
+        in[i] = (fovea_matrix){op_batch(&c->input[i], batch), 0};
+    *out = (fovea_matrix){op_batch(to, batch), 0};
 }
 
-static int read_options(struct op_case *c, const char *attention)
+static int run_plan(struct result *r, op_case *c, fovea_device *device)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
-    const char *mechanism = text(c, "mechanism", "");
-    const char *map = text(c, "feature_map", "elu1");
-    c->options = none;
-    if (strcmp(mechanism, "softmax") == 0)
-        snprintf(c->attention, sizeof c->attention, "softmax");
-    else if (strcmp(mechanism, "linear") == 0)
-        snprintf(c->attention, sizeof c->attention, "linear:%s",
-                 strcmp(map, "elu+1") == 0 ? "elu1" : map);
-    else
-        return cli_fail(CLI_UNSUPPORTED, "%s: mechanism \"%s\" is not supported yet", c->path,
-                        mechanism);
-    c->options.attention = attention ? attention : c->attention;
-    c->options.causal = atoi(text(c, "causal", "0"));
-    c->options.normalise = atoi(text(c, "normalize", "1"));
-    c->options.eps = atof(text(c, "eps", "0"));
-    c->options.scale = atof(text(c, "scale", "1"));
-    return refuse_extras(c);
-}
-
-static int check_shapes(struct op_case *c)
-{
-    const struct operand *q = &c->q, *k = &c->k, *v = &c->v;
-    if (k->batch != q->batch || v->batch != q->batch || k->heads != q->heads ||
-        v->heads != q->heads || k->dim != q->dim || v->rows != k->rows)
-        return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not fit together", c->path);
-    c->options.rows = q->rows;
-    c->options.keys = k->rows;
-    c->options.heads = q->heads;
-    c->options.head_dim = q->dim;
-    c->options.value_dim = v->dim;
-    return CLI_OK;
-}
-
-/* (H, N, d) of one batch to [token][H * d], and back. */
-static void to_rows(float *out, const struct operand *o, uint32_t batch)
-{
-    const float *in = o->data + (size_t)batch * o->heads * o->rows * o->dim;
-    for (size_t h = 0; h < o->heads; h++)
-        for (size_t n = 0; n < o->rows; n++)
-            memcpy(out + (n * o->heads + h) * o->dim, in + (h * o->rows + n) * o->dim,
-                   o->dim * sizeof *out);
-}
-
-static void from_rows(struct operand *o, uint32_t batch, const float *in)
-{
-    float *out = o->data + (size_t)batch * o->heads * o->rows * o->dim;
-    for (size_t h = 0; h < o->heads; h++)
-        for (size_t n = 0; n < o->rows; n++)
-            memcpy(out + (h * o->rows + n) * o->dim, in + (n * o->heads + h) * o->dim,
-                   o->dim * sizeof *out);
-}
-
-static int run(struct operand *out, const struct op_case *c, fovea_device *device)
-{
-    const struct operand *in[3] = {&c->q, &c->k, &c->v};
-    fovea_matrix matrix[4] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    fovea_matrix in[OP_INPUTS], out;
     fovea_plan *plan;
-    fovea_status status = fovea_op_plan_create(&plan, device, &c->options);
-    if (status == FOVEA_EINVAL) /* every value came from the case: a kind that is not known here */
-        return cli_fail(CLI_UNSUPPORTED, "%s: %s", c->path, fovea_error());
-    int code = cli_check(status);
+    int code = cli_check(fovea_op_plan_create(&plan, device, &c->options));
     if (code)
         return code;
-    *out = (struct operand){c->q.batch, c->q.heads, c->q.rows, c->v.dim, NULL};
-    size_t row = (size_t)out->heads * out->dim;
-    out->data = cli_alloc((size_t)out->batch * out->rows, row * sizeof(float));
-    for (int i = 0; i < 3; i++)
-        matrix[i].data = cli_alloc((size_t)in[i]->rows * in[i]->heads, in[i]->dim * sizeof(float));
-    matrix[3].data = cli_alloc(out->rows, row * sizeof(float));
-    for (uint32_t b = 0; b < out->batch && !code; b++) {
-        for (int i = 0; i < 3; i++)
-            to_rows(matrix[i].data, in[i], b);
-        code = cli_check(fovea_op_run(plan, matrix, 3, matrix[3]));
-        from_rows(out, b, matrix[3].data);
+    code = read_inputs(c, plan_input, plan);
+    for (uint32_t b = 0; b < r->out.batch && !code; b++) {
+        batch_of(in, &out, c, &r->out, b);
+        code = cli_check(fovea_op_run(plan, in, c->n_inputs, out));
     }
-    for (int i = 0; i < 4; i++)
-        free(matrix[i].data);
     fovea_plan_free(plan);
     return code;
 }
 
+static int run_state(struct result *r, op_case *c, fovea_device *device)
+{
+    fovea_matrix in[OP_INPUTS], out;
+    fovea_state *state;
+    int code = cli_check(fovea_state_create(&state, device, &c->options));
+    if (code)
+        return code;
+    r->floats = fovea_state_size(state);
+    code = op_case_state(&r->state, c, r->floats);
+    if (!code)
+        code = read_inputs(c, state_input, state);
+    for (uint32_t b = 0; b < r->out.batch && !code; b++) {
+        float *saved = r->state + b * r->floats;
+        batch_of(in, &out, c, &r->out, b);
+        if (!(code = cli_check(fovea_state_restore(state, saved, r->floats))) &&
+            !(code = cli_check(fovea_state_feed(state, c->options.rows, in, c->n_inputs, out))))
+            code = cli_check(fovea_state_save(state, saved, r->floats));
+    }
+    fovea_state_free(state);
+    return code;
+}
+
 /* Keeps the rows that a long case names. */
-static int pick_rows(struct operand *out, const struct op_case *c)
+static int pick_rows(op_rows *out, op_case *c)
 {
     fovea_tensor t;
-    if (!fovea_tensors_find(c->file, "rows", &t))
+    if (!op_case_find(c, "rows", &t))
         return CLI_OK;
+    if (t.elements < 1 || t.elements > 1u << 24)
+        return cli_fail(CLI_INPUT, "%s: \"rows\" is empty or too long", c->path);
     float *rows = cli_alloc((size_t)t.elements, sizeof *rows);
     int code = cli_check(fovea_tensors_read(&t, 0, t.elements, rows));
-    struct operand few = {out->batch, out->heads, (uint32_t)t.elements, out->dim, NULL};
-    few.data = cli_alloc((size_t)few.batch * few.heads, (size_t)few.rows * few.dim * sizeof(float));
+    op_rows few = *out;
+    const size_t size = op_row_size(out);
+    few.rows = (uint32_t)t.elements;
+    few.data = cli_alloc((size_t)few.batch * few.rows, size);
     for (size_t i = 0; i < t.elements && !code; i++) {
-        if (!(rows[i] >= 0 && rows[i] < out->rows)) {
+        if (!(rows[i] >= 0 && rows[i] < (float)out->rows)) {
             code = cli_fail(CLI_INPUT, "%s: \"rows\" names a row that is not there", c->path);
             break;
         }
-        for (size_t h = 0; h < (size_t)out->batch * out->heads; h++)
-            memcpy(few.data + (h * few.rows + i) * few.dim,
-                   out->data + (h * out->rows + (size_t)rows[i]) * out->dim,
-                   out->dim * sizeof(float));
+        for (uint32_t b = 0; b < out->batch; b++)
+            memcpy(op_batch(&few, b) + i * size, op_batch(out, b) + (size_t)rows[i] * size, size);
     }
     free(rows);
     free(out->data);
@@ -188,56 +104,94 @@ static int pick_rows(struct operand *out, const struct op_case *c)
     return code;
 }
 
-static int save(const struct op_case *c, const struct operand *out, const char *path)
+static fovea_tensor floats(const char *name, const void *data, uint64_t a, uint64_t b, uint64_t c,
+                           uint64_t d)
 {
-    fovea_tensor t = {0}, rows;
-    t.name = fovea_tensors_find(c->file, "rows", &rows) ? "out_rows" : "out";
-    t.dtype = "F32";
-    t.rank = 4;
-    t.shape[0] = out->batch;
-    t.shape[1] = out->heads;
-    t.shape[2] = out->rows;
-    t.shape[3] = out->dim;
-    t.elements = t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3];
-    t.data = out->data;
+    fovea_tensor t = {.name = name, .dtype = "F32", .rank = d ? 4 : 3, .data = data};
+    t.shape[0] = a;
+    t.shape[1] = b;
+    t.shape[2] = c;
+    t.shape[3] = d;
+    t.elements = a * b * c * (d ? d : 1);
     t.size = (size_t)t.elements * sizeof(float);
+    return t;
+}
+
+/* The states of all batches cut into S and Z. */
+static void cut_state(float *s, float *z, const struct result *r, const op_case *c)
+{
+    const size_t size_z = (size_t)c->options.heads * c->features;
+    const size_t size_s = size_z * c->options.value_dim;
+    for (size_t b = 0; b < r->out.batch; b++) {
+        const float *state = r->state + b * r->floats;
+        memcpy(s + b * size_s, state, size_s * sizeof *s);
+        if (c->divided)
+            memcpy(z + b * size_z, state + size_s, size_z * sizeof *z);
+    }
+}
+
+static int save(const struct result *r, const op_case *c, const char *path)
+{
+    const op_rows *o = &r->out;
     const char *const metadata[][2] = {{"attention", c->options.attention}};
-    return cli_check(fovea_tensors_write(path, &t, 1, metadata, 1));
+    fovea_tensor t[3], rows;
+    const char *name = fovea_tensors_find(c->file, "rows", &rows) ? "out_rows" : "out";
+    char *data = cli_alloc((size_t)o->batch * o->rows, op_row_size(o));
+    float *s = cli_alloc(o->batch, r->floats * sizeof *s);
+    float *z = cli_alloc(o->batch, r->floats * sizeof *z);
+    size_t n = 0;
+    if (c->tokens_first) {
+        t[n++] = floats(name, o->data, o->batch, o->rows, (uint64_t)o->heads * o->dim, 0);
+    } else {
+        op_from_rows(data, o);
+        t[n++] = floats(name, data, o->batch, o->heads, o->rows, o->dim);
+    }
+    if (c->features) {
+        cut_state(s, z, r, c);
+        t[n++] = floats("state_out", s, o->batch, o->heads, c->features, o->dim);
+    }
+    if (c->divided)
+        t[n++] = floats("z_out", z, o->batch, 1, o->heads, c->features);
+    int code = cli_check(fovea_tensors_write(path, t, n, metadata, 1));
+    free(data);
+    free(s);
+    free(z);
+    return code;
 }
 
 int cli_op(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {0};
+    static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
+    cli_common common = {.half = true};
     cli_session s;
-    const char *output = NULL;
+    const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {
         {"output", 'o', "FILE", "where the result goes", CLI_TEXT, &output},
+        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", CLI_TEXT, &form_name},
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };
-    int first, code = cli_parse(&first, self, &common, own, argc, argv);
-    if (code || !first)
+    int first, form = 0, code = cli_parse(&first, self, &common, own, argc, argv);
+    if (code || !first || (code = cli_choose(&form, "form", form_name, forms)))
         return code;
     if (first + 1 != argc || !output)
         return cli_fail(CLI_USAGE, "op takes one CASE.safetensors and -o OUT.safetensors");
     if ((code = cli_open(&s, &common, NULL)))
         return code;
-    struct op_case c = {.path = argv[first]};
-    struct operand out = {0};
-    if (!(code = open_files(&c)) && !(code = read_options(&c, s.settings.attention)) &&
-        !(code = read_operand(&c.q, &c, "q")) && !(code = read_operand(&c.k, &c, "k")) &&
-        !(code = read_operand(&c.v, &c, "v")) && !(code = check_shapes(&c))) {
-        c.options.schedule = s.settings.schedule;
-        c.options.chunk = s.settings.chunk;
-        if (!(code = run(&out, &c, s.device)) && !(code = pick_rows(&out, &c)))
-            code = save(&c, &out, output);
+    op_case c = {0};
+    struct result r = {0};
+    code = op_case_open(&c, argv[first], &s.settings, (fovea_form)form);
+    if (!code) {
+        const op_rows *q = &c.input[0];
+        r.out = (op_rows){q->batch, q->heads, q->rows, c.options.value_dim, sizeof(float), NULL};
+        r.out.data = cli_alloc((size_t)q->batch * q->rows, op_row_size(&r.out));
+        const bool scan = c.options.causal && strcmp(c.options.attention, "softmax") != 0;
+        code = scan ? run_state(&r, &c, s.device) : run_plan(&r, &c, s.device);
     }
-    free(c.q.data);
-    free(c.k.data);
-    free(c.v.data);
-    free(out.data);
-    if (c.inputs != c.file)
-        fovea_tensors_close(c.inputs);
-    fovea_tensors_close(c.file);
+    if (!code && !(code = pick_rows(&r.out, &c)))
+        code = save(&r, &c, output);
+    free(r.out.data);
+    free(r.state);
+    op_case_free(&c);
     cli_close(&s);
     return code;
 }

@@ -15,8 +15,13 @@
 
 void *cli_alloc(size_t count, size_t size)
 {
-    void *p = calloc(count ? count : 1, size ? size : 1);
-    if (!p)
+    const size_t line = 64, most = SIZE_MAX - line;
+    void *p = NULL;
+    if (size == 0 || count <= most / size)
+        p = aligned_alloc(line, (count * size + line) / line * line);
+    if (p)
+        memset(p, 0, count * size);
+    else
         exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", count, size));
     return p;
 }
@@ -46,7 +51,8 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores},
         {"attention", 0, "NAME[:MAP]", "softmax, linear:elu1, ... instead of the model's own",
          CLI_TEXT, &c->attention},
-        {"dtype", 0, "TYPE", "f32", CLI_TEXT, &c->dtype},
+        {"dtype", 0, "TYPE", c->half ? "f32, f16, bf16: of q, k and v" : "f32", CLI_TEXT,
+         &c->dtype},
         {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU", CLI_TEXT,
          &c->max_dispatch},
@@ -175,7 +181,7 @@ int cli_size(uint32_t *width, uint32_t *height, const char *text)
     return CLI_OK;
 }
 
-static int choose(int *out, const char *option, const char *text, const char *const *names)
+int cli_choose(int *out, const char *option, const char *text, const char *const *names)
 {
     if (!text)
         return CLI_OK;
@@ -207,9 +213,9 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->device_options.cores = c->cores;
     out->attention = c->attention;
     if ((code = cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096)) ||
-        (code = choose(&schedule, "schedule", c->schedule, schedules)) ||
-        (code = choose(&type, "dtype", c->dtype, types)) ||
-        (code = choose(&rigor, "rigor", c->rigor, rigors)) ||
+        (code = cli_choose(&schedule, "schedule", c->schedule, schedules)) ||
+        (code = cli_choose(&type, "dtype", c->dtype, types)) ||
+        (code = cli_choose(&rigor, "rigor", c->rigor, rigors)) ||
         (code = cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24)) ||
         (code = cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX)) ||
         (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
@@ -219,7 +225,9 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->memory_limit = (uint64_t)limit << 20;
     if (strcmp(out->device, "all") == 0)
         return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
-    if (type != 0)
+    out->dtype = (fovea_dtype)type;
+    out->dtype_given = c->dtype != NULL;
+    if (type != 0 && !c->half)
         return cli_fail(CLI_UNSUPPORTED, "--dtype %s: activations are f32 so far", c->dtype);
     if (rigor != 0)
         return cli_fail(CLI_UNSUPPORTED, "--rigor %s: kernels are chosen by estimate so far",

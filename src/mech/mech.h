@@ -1,15 +1,85 @@
 /* mech.h: includes the header of the mechanism FV_MECHANISM, and makes the names of its kernels.
- * It is compiled over the vector vocabulary when that was included before, else over scalar.h. */
+ * It is compiled over the vector vocabulary when that was included before, else over scalar.h.
+ *
+ * What the header of a mechanism says. For query i, key j, feature block b, stream s (which owns a
+ * slice of dv / FV_STREAMS value channels), with the means over the keys:
+ *
+ *     S_b = mean_j phi_k_b(k_j)^T v_j         m_b = mean_j phi_k_b(k_j)
+ *     o_s = sum_b phi_q_{b^s}(q_i) S_b        z_s = sum_b phi_q_{b^s}(q_i).m_b
+ *     out = norm(z, eps) o + norm_mean(z, w, eps) vmean
+ *
+ *   FV_BLOCKS     feature blocks, 1 (the default) or 2: features are FV_BLOCKS * d wide
+ *   FV_STREAMS    1 (the default), or 2: the second stream sees the blocks of q swapped
+ *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
+ *   FV_WANTS      FV_WANT_* of traits.h; default 0
+ *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
+ *   FV_STATS_KEY  of a key: so many of them, the same; default 0
+ *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
+ *   FV_STAT_WIDE  1: statistics are taken over the channels of all heads, 0: of the row's head
+ *
+ *   fv_v fv_param(int i, fv_v raw, fv_v alpha)
+ *       what phi gets of learned vector i; alpha is the operation's constant
+ *   fv_v fv_stat(int i, int query, fv_v x, fv_row r)
+ *       the term of statistic i, from the parameters and the statistics before it
+ *   fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+ *       turns the finished statistics into what phi wants; once per row
+ *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
+ *       the features of one channel. `query` is a constant: where q and k share phi it is ignored
+ *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
+ *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
+ *
+ * A function is needed only where its count is not 0, fv_stats_done only with FV_STATS. With
+ * FV_WANT_CENTRED S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
+ * FV_WANT_SHIFT r.shift of a key is the state's shift, of a query its negative, and statistic 0 of
+ * a query is its row's maximum: eps comes multiplied by exp(-stat[0]).
+ */
 #ifndef FOVEA_SRC_MECH_MECH_H
 #define FOVEA_SRC_MECH_MECH_H
 
 #ifndef FV_FN
 #include "mech/scalar.h"
 #endif
+#include "mech/traits.h"
 
-#define FV_MECH_QUOTE(file) #file
+/* What belongs to a row, or to a channel of it, besides its value. */
+typedef struct fv_row {
+    fv_v param[2]; /* of the channel */
+    fv_v stat[3];  /* of the row: broadcast */
+    fv_v shift;    /* of the channel */
+} fv_row;
+
+#include "mech/maps.h"
+
+#define FV_MECH_QUOTE(text) #text
+#define FV_MECH_QUOTE_VALUE(text) FV_MECH_QUOTE(text)
+#define FV_MECH_TEXT FV_MECH_QUOTE_VALUE(FV_MECHANISM)
 #define FV_MECH_HEADER(name) FV_MECH_QUOTE(name.h)
 #include FV_MECH_HEADER(FV_MECHANISM)
+
+#ifndef FV_BLOCKS
+#define FV_BLOCKS 1
+#endif
+#ifndef FV_STREAMS
+#define FV_STREAMS 1
+#endif
+#ifndef FV_PARAMS
+#define FV_PARAMS 0
+#endif
+#ifndef FV_WANTS
+#define FV_WANTS 0
+#endif
+#ifndef FV_STATS
+#define FV_STATS 0
+#endif
+#ifndef FV_STATS_KEY
+#define FV_STATS_KEY 0
+#endif
+#ifndef FV_STAT_MAX
+#define FV_STAT_MAX 0
+#endif
+#ifndef FV_STAT_WIDE
+#define FV_STAT_WIDE 0
+#endif
 
 #define FV_MECH_PASTE(op, mech, isa) op##_##mech##_##isa
 #define FV_MECH_PASTE_VALUES(op, mech, isa) FV_MECH_PASTE(op, mech, isa)

@@ -116,16 +116,18 @@ static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
     fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
     fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
     uint32_t d = width / c->v->heads;
-    fv_attention a = {.mech = b->mech,
+    fv_attention a = {.mech = b->attention.mech,
                       .heads = c->v->heads,
                       .d = d,
                       .dv = d,
                       .queries = n,
                       .keys = n,
-                      .scale = 1 / sqrt(d),
-                      .eps = 1e-6,
+                      .alpha = 4,
                       .k = kv,
                       .v = fv_view_cols(kv, width)};
+    /* eps as the papers have it: added to means, for linear attention to sums of n. */
+    const bool sums = b->attention.kind == FV_ATTENTION_LINEAR;
+    fv_attention_scales(&a, &b->attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     fv_emit_keys(b, name(text, "block %u keys", i), &a);
 
     fv_view again = fv_emit_rows(b, n, width), q = fv_emit_rows(b, n, width);

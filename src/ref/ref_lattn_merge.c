@@ -1,24 +1,27 @@
 /* ref_lattn_merge.c: LATTN_MERGE: the partial states of all groups become one state.
  *
- *   dim      1, d, dv, keys, groups; heads
+ *   dim      1, d, dv, keys, groups; heads; mech
  *   PARTIAL  groups consecutive states, each as LATTN_REDUCE leaves it
- *   STATE    one state of the same layout
+ *   STATE    one state of the same layout: what LATTN_REDUCE would make of all rows
  *   col0, cols  heads
  *
- *   state = partial_0 + partial_1 + ..  in this order
+ * Groups are taken in their order. S, m and w are added: with FV_WANT_CENTRED S about the mean of
+ * all values, with FV_WANT_SHIFT S and m for the largest shift.
  */
+#include <string.h>
+
 #include "cpu_kernels.h"
-#include "mech/mech.h"
+#include "ref_lattn.h"
 
 void FV_MECH_NAME(fv_k_lattn_merge_f32, ref)(const fv_args *a, const fv_call *c)
 {
-    const size_t size = (size_t)a->prob.dim[FV_ATTN_D] * (a->prob.dim[FV_ATTN_DV] + 1);
-    const float *partial = c->p[FV_MERGE_PARTIAL];
-    float *state = c->p[FV_MERGE_STATE];
-    for (size_t i = size * c->col0; i < size * ((size_t)c->col0 + c->cols); i++) {
-        float sum = partial[i];
+    const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
+    const fv_lattn_state l = fv_lattn_layout(FV_BLOCKS, FV_WANTS, (uint32_t)d, (uint32_t)dv);
+    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
+        const float *partial = (const float *)c->p[FV_MERGE_PARTIAL] + h * l.floats;
+        float *state = (float *)c->p[FV_MERGE_STATE] + h * l.floats;
+        memcpy(state, partial, l.floats * sizeof *state);
         for (size_t g = 1; g < a->prob.dim[FV_ATTN_GROUPS]; g++)
-            sum += partial[g * size * a->prob.heads + i];
-        state[i] = sum;
+            ref_fold(state, partial + g * a->prob.heads * l.floats, &l, FV_BLOCKS * d, dv);
     }
 }

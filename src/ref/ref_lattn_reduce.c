@@ -1,57 +1,129 @@
 /* ref_lattn_reduce.c: LATTN_REDUCE: key and value rows summed into the state of linear attention.
  *
- *   dim      rows (= keys of the step), d, dv, keys, groups; heads
+ *   dim      rows (= keys of the step), d, dv, keys, groups; heads; mech
  *   K        ROW, heads * d wide          V  ROW, heads * dv wide
- *   PARTIAL  the group's own heads * (d * dv + d) floats
+ *   PARAM    learned vectors as they are: rows of heads * d, as many as the mechanism has
+ *   COS, SIN rows of d, from token 0 on; pairs (2j, 2j + 1) of all heads are rotated by them, each
+ *            block on its own. FV_FLAG_ROPE
+ *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
+ *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech/traits.h) says
  *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
+ *   f[1]     the mechanism's constant
  *   col0, cols  heads
  *
- *             head 0              head 1
- *   PARTIAL | S [d][dv] | m [d] | S [d][dv] | m [d] | ..
+ *   m += f0 sum_j phi(k_j);   S += f0 sum_j R phi(k_j)^T v_j       over the call's rows j
  *
- *   S += f0 sum_j phi(k_j)^T v_j;   m += f0 sum_j phi(k_j)       over the call's rows j
+ * FV_WANT_CENTRED: v_j - vmean instead of v_j, vmean being the mean of all tokens so far (their
+ * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
+ * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
  *
- * With c->first the state is stored, not added to, and not read. Float32: a call sums blocks of
- * its rows on their own, unscaled, and adds each block once to the state. The order of additions
- * depends on the rows of a call only.
+ * With c->first the state is stored, not added to, and not read. Float32: a call sums blocks of its
+ * rows on their own, and adds each block once to the state. The order of additions depends on the
+ * rows of a call only.
  */
 #include <string.h>
 
 #include "cpu_kernels.h"
-#include "mech/mech.h"
+#include "ref_lattn.h"
 
-static size_t sum_floats(const fv_problem *p)
+typedef struct layout {
+    size_t d, dv, width;
+    fv_lattn_state state;
+} layout;
+
+static layout lay_out(const fv_problem *p)
 {
-    return (size_t)p->dim[FV_ATTN_D] * (p->dim[FV_ATTN_DV] + 1);
+    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    l.width = FV_BLOCKS * l.d;
+    l.state = fv_lattn_layout(FV_BLOCKS, FV_WANTS, (uint32_t)l.d, (uint32_t)l.dv);
+    return l;
+}
+
+/* The mean of the values, and the maximum of the keys, where the mechanism wants them. */
+static void look_ahead(float *state, const layout *l, const fv_args *a, const fv_call *c,
+                       uint32_t head)
+{
+    const bool shifted = !(a->prob.flags & FV_FLAG_UNNORMALISED);
+#if FV_WANTS & FV_WANT_CENTRED
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + head * l->dv;
+        for (size_t j = 0; j < l->dv; j++)
+            state[l->state.vmean + j] += v[j] / (float)c->rows;
+    }
+    state[l->state.count] = (float)c->rows;
+#endif
+#if FV_WANTS & FV_WANT_SHIFT
+    for (size_t i = 0; i < l->d && shifted; i++) {
+        float top = -FLT_MAX;
+        for (size_t r = 0; r < c->rows; r++)
+            top = fv_max(
+                top, ((const float *)c->p[FV_REDUCE_K])[r * a->ld[FV_REDUCE_K] + head * l->d + i]);
+        state[l->state.shift + i] = top;
+    }
+#endif
+    (void)state, (void)l, (void)a, (void)c, (void)head, (void)shifted;
 }
 
 void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c)
 {
-    const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const size_t size = sum_floats(&a->prob);
-    float *sum = c->scratch;
-    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * size;
-        memset(sum, 0, size * sizeof *sum);
+    const layout l = lay_out(&a->prob);
+    const uint32_t flags = a->prob.flags;
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
+    float *sum = c->scratch, *f = sum + l.state.floats;
+    for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
+        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
+        memset(sum, 0, l.state.floats * sizeof *sum);
+        look_ahead(sum, &l, a, c, h);
         for (size_t r = 0; r < c->rows; r++) {
-            const float *k = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K] + h * d;
-            const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + h * dv;
-            for (size_t i = 0; i < d; i++) {
-                const float f = fv_phi(k[i]);
-                sum[d * dv + i] += f;
-                for (size_t j = 0; j < dv; j++)
-                    sum[i * dv + j] += f * v[j];
+            const size_t token = c->row0 + r;
+            const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + h * l.dv;
+            ref_row row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
+                           .heads = a->prob.heads,
+                           .d = (uint32_t)l.d,
+                           .head = h,
+                           .param = c->p[FV_REDUCE_PARAM],
+                           .alpha = a->f[1],
+                           .shift = shifted ? sum + l.state.shift : NULL,
+                           .gate = 1.f};
+            if (flags & FV_FLAG_GATED)
+                row.gate = ((const float *)c->p[FV_REDUCE_GATE])[r * a->ld[FV_REDUCE_GATE] + h];
+            if (flags & FV_FLAG_ROPE) {
+                row.cos = (const float *)c->p[FV_REDUCE_COS] + token * a->ld[FV_REDUCE_COS];
+                row.sin = (const float *)c->p[FV_REDUCE_SIN] + token * a->ld[FV_REDUCE_SIN];
+            }
+            ref_features(f, &row, 0);
+            for (size_t i = 0; i < l.width; i++)
+                sum[l.state.m + i] += f[i];
+            ref_rotate(f, &row);
+            for (size_t i = 0; i < l.width; i++) {
+                for (size_t j = 0; j < l.dv; j++)
+                    sum[l.state.s + i * l.dv + j] +=
+                        f[i] * (FV_WANTS & FV_WANT_CENTRED ? v[j] - sum[l.state.vmean + j] : v[j]);
+                if (FV_WANTS & FV_WANT_CENTRED)
+                    sum[l.state.w + i] += f[i];
             }
         }
-        for (size_t i = 0; i < size; i++)
-            state[i] = a->f[0] * sum[i] + (c->first ? 0.f : state[i]);
+        /* S, m and w are sums as yet. */
+        for (size_t i = 0; i < (FV_WANTS & FV_WANT_CENTRED ? l.state.vmean : l.state.count); i++)
+            sum[i] *= a->f[0];
+        if (c->first)
+            memcpy(state, sum, l.state.floats * sizeof *sum);
+        else
+            ref_fold(state, sum, &l.state, l.width, l.dv);
     }
+}
+
+static bool applies(const fv_problem *p)
+{
+    return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
 }
 
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
+    const layout l = lay_out(p);
     (void)knobs, (void)rows;
-    return sum_floats(p) * sizeof(float);
+    return (l.state.floats + l.width) * sizeof(float);
 }
 
-const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_reduce_f32, ref) = {.scratch = scratch_bytes};
+const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_f32, ref) = {.applies = applies,
+                                                           .scratch = scratch_bytes};

@@ -1,0 +1,604 @@
+"""fovea.py: Fovea's attention and models on numpy arrays. One file, ctypes and numpy, no build step.
+
+Checking an attention written in PyTorch takes five lines:
+
+    import fovea
+    q, k, v = torch.randn(3, 2, 8, 1000, 64)                   # (B, H, N, d) each
+    want = my_linear_attention(q, k, v)                        # (B, H, N, dv)
+    got = fovea.attention(q.numpy(), k.numpy(), v.numpy(), "linear:elu1")
+    print(abs(got - want.numpy()).max() / abs(want.numpy()).max())
+
+Features of a picture, with any of the model's attentions:
+
+    model = fovea.Model("dinov2-base")
+    out = model.run(image, attention="linear:elu1")            # (H, W, 3) bytes -> {name: rows}
+
+The library is FOVEA_LIBRARY of the environment, else what the loader finds, else ../build/src beside
+this file. What fails raises fovea.Error with the library's own message. Names, defaults and formulas
+are those of fovea/fovea.h.
+"""
+import ctypes as C
+import ctypes.util
+import os
+
+import numpy as np
+
+# ---- the library ----
+
+
+def _load():
+    here = os.path.dirname(os.path.abspath(__file__))
+    name = os.environ.get("FOVEA_LIBRARY") or ctypes.util.find_library("fovea")
+    try:
+        return C.CDLL(name or os.path.join(os.path.dirname(here), "build", "src", "libfovea.so"))
+    except OSError as e:
+        raise ImportError("libfovea.so: %s; build it, or set FOVEA_LIBRARY to its path" % e) from None
+
+
+class Error(RuntimeError):
+    """A call failed: `status` is the fovea_status, the text is fovea_error()."""
+
+    def __init__(self, status):
+        super().__init__(_lib.fovea_error().decode(errors="replace"))
+        self.status = status
+
+
+def _checked(status):
+    if status:
+        raise Error(status)
+
+
+# ---- structures of fovea.h; tests/test_python.py compares them with the header ----
+
+_Float = C.POINTER(C.c_float)
+
+
+class DeviceInfo(C.Structure):
+    _c_name_ = "fovea_device_info"
+    _fields_ = [("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
+                ("units", C.c_uint32), ("clusters", C.c_uint32), ("big", C.c_uint32),
+                ("memory", C.c_uint64), ("max_buffer", C.c_uint64)]
+
+
+class DeviceOptions(C.Structure):
+    _c_name_ = "fovea_device_options"
+    _fields_ = [("version", C.c_uint32), ("threads", C.c_uint32), ("isa", C.c_char_p),
+                ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p)]
+
+
+class Preprocess(C.Structure):
+    _c_name_ = "fovea_preprocess"
+    _fields_ = [("version", C.c_uint32), ("resize", C.c_int), ("filter", C.c_int),
+                ("short_edge", C.c_uint32), ("resize_width", C.c_uint32),
+                ("resize_height", C.c_uint32), ("crop_width", C.c_uint32),
+                ("crop_height", C.c_uint32), ("rescale", C.c_float), ("mean", C.c_float * 3),
+                ("std", C.c_float * 3)]
+
+
+class ModelInfo(C.Structure):
+    _c_name_ = "fovea_model_info"
+    _fields_ = [("type", C.c_char * 32), ("attention", C.c_char * 32), ("width", C.c_uint32),
+                ("depth", C.c_uint32), ("heads", C.c_uint32), ("patch", C.c_uint32),
+                ("prefix", C.c_uint32), ("native_width", C.c_uint32),
+                ("native_height", C.c_uint32), ("classes", C.c_uint32),
+                ("parameters", C.c_uint64), ("mapped_bytes", C.c_uint64),
+                ("preprocess", Preprocess)]
+
+
+class FrameShape(C.Structure):
+    _fields_ = [("format", C.c_int), ("width", C.c_uint32), ("height", C.c_uint32)]
+
+
+class PlanOptions(C.Structure):
+    _c_name_ = "fovea_plan_options"
+    _fields_ = [("version", C.c_uint32), ("frame", FrameShape),
+                ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
+                ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
+                ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
+                ("dry", C.c_int)]
+
+
+class OutputInfo(C.Structure):
+    _c_name_ = "fovea_output_info"
+    _fields_ = [("name", C.c_char_p), ("rows", C.c_uint32), ("columns", C.c_uint32),
+                ("prefix", C.c_uint32), ("grid_width", C.c_uint32), ("grid_height", C.c_uint32)]
+
+
+class Frame(C.Structure):
+    _c_name_ = "fovea_frame"
+    _fields_ = [("pixels", C.c_void_p * 3), ("stride", C.c_size_t * 3)]
+
+
+class Output(C.Structure):
+    _c_name_ = "fovea_output"
+    _fields_ = [("data", C.c_void_p), ("size", C.c_size_t)]
+
+
+class Matrix(C.Structure):
+    _c_name_ = "fovea_matrix"
+    _fields_ = [("data", C.c_void_p), ("stride", C.c_size_t)]
+
+
+class OpOptions(C.Structure):
+    _c_name_ = "fovea_op_options"
+    _fields_ = [("version", C.c_uint32), ("kind", C.c_int), ("schedule", C.c_int),
+                ("chunk", C.c_uint32), ("rows", C.c_uint32), ("attention", C.c_char_p),
+                ("heads", C.c_uint32), ("head_dim", C.c_uint32), ("value_dim", C.c_uint32),
+                ("keys", C.c_uint32), ("scale", C.c_double), ("eps", C.c_double),
+                ("normalise", C.c_int), ("causal", C.c_int), ("storage", C.c_int),
+                ("out_storage", C.c_int), ("form", C.c_int), ("l2norm", C.c_int),
+                ("alpha", C.c_double), ("power", _Float), ("channel_scale", _Float),
+                ("log_decay", _Float), ("rope_cos", _Float), ("rope_sin", _Float),
+                ("rope_width", C.c_uint32), ("rope_height", C.c_uint32), ("gates", C.c_int),
+                ("gate_q", _Float), ("gate_k", _Float), ("gate_width", C.c_uint32),
+                ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
+                ("local_size", C.c_uint32), ("local_shared", C.c_int), ("local_weight", _Float),
+                ("local_bias", _Float), ("norm_weight", _Float), ("norm_bias", _Float),
+                ("norm_eps", C.c_double), ("out_gate", C.c_int), ("in", C.c_uint32),
+                ("out", C.c_uint32), ("weight", _Float), ("bias", _Float),
+                ("activation", C.c_char_p)]
+
+
+FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3}
+STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
+FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
+GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
+OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
+SCHEDULES = {"auto": 0, "streamed": 1, "stepwise": 2}
+
+_lib = _load()
+_HANDLE, _OUT = C.c_void_p, C.POINTER(C.c_void_p)
+for _name, _result, _arguments in [
+        ("fovea_error", C.c_char_p, []),
+        ("fovea_version", C.c_char_p, []),
+        ("fovea_device_open", C.c_int, [_OUT, C.c_char_p, C.POINTER(DeviceOptions)]),
+        ("fovea_device_close", None, [_HANDLE]),
+        ("fovea_device_describe", None, [_HANDLE, C.POINTER(DeviceInfo)]),
+        ("fovea_model_load", C.c_int, [_OUT, C.c_char_p]),
+        ("fovea_model_free", None, [_HANDLE]),
+        ("fovea_model_describe", None, [_HANDLE, C.POINTER(ModelInfo)]),
+        ("fovea_model_label", C.c_char_p, [_HANDLE, C.c_uint32]),
+        ("fovea_model_output", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_preprocess_resize", None, [C.POINTER(Preprocess), C.c_uint32, C.c_uint32]),
+        ("fovea_plan_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(PlanOptions)]),
+        ("fovea_plan_free", None, [_HANDLE]),
+        ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
+        ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
+        ("fovea_op_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(OpOptions)]),
+        ("fovea_op_input", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_op_run", C.c_int, [_HANDLE, C.POINTER(Matrix), C.c_size_t, Matrix]),
+        ("fovea_state_create", C.c_int, [_OUT, _HANDLE, C.POINTER(OpOptions)]),
+        ("fovea_state_free", None, [_HANDLE]),
+        ("fovea_state_input", C.c_char_p, [_HANDLE, C.c_size_t]),
+        ("fovea_state_step", C.c_int, [_HANDLE, C.POINTER(Matrix), C.c_size_t, Matrix]),
+        ("fovea_state_feed", C.c_int, [_HANDLE, C.c_uint32, C.POINTER(Matrix), C.c_size_t, Matrix]),
+        ("fovea_state_reset", None, [_HANDLE]),
+        ("fovea_state_size", C.c_size_t, [_HANDLE]),
+        ("fovea_state_save", C.c_int, [_HANDLE, _Float, C.c_size_t]),
+        ("fovea_state_restore", C.c_int, [_HANDLE, _Float, C.c_size_t])]:
+    getattr(_lib, _name).restype = _result
+    getattr(_lib, _name).argtypes = _arguments
+
+
+def version():
+    return _lib.fovea_version().decode()
+
+
+class _Handle:
+    """An object of the library, freed with this one."""
+
+    def __init__(self, free, create, *arguments):
+        self._free, self._keeps = free, arguments  # what it needs outlives it
+        self._as_parameter_ = None
+        handle = C.c_void_p()
+        _checked(create(C.byref(handle), *arguments))
+        self._as_parameter_ = handle
+
+    def __del__(self):
+        if getattr(self, "_as_parameter_", None):
+            self._free(self._as_parameter_)
+
+
+class Device(_Handle):
+    """Where things run: Device("cpu", threads=4, isa="avx2")."""
+
+    def __init__(self, id="cpu", threads=0, isa=None, cores=None):
+        options = DeviceOptions(1, threads, isa and isa.encode(), cores and cores.encode())
+        super().__init__(_lib.fovea_device_close, _lib.fovea_device_open, id.encode(),
+                         C.byref(options))
+
+    @property
+    def info(self):
+        info = DeviceInfo()
+        _lib.fovea_device_describe(self, C.byref(info))
+        return {name: _text(getattr(info, name)) for name, _ in info._fields_}
+
+
+_default = []
+
+
+def _device(device):
+    if device is not None:
+        return device
+    if not _default:
+        _default.append(Device())
+    return _default[0]
+
+
+def _text(value):
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+# ---- attention ----
+
+_NUMPY = {0: np.float32, 1: np.float16, 2: np.uint16}
+
+
+def _storage(array):
+    """The library's type of an array: float32, float16, or bfloat16 in uint16."""
+    for code, dtype in _NUMPY.items():
+        if array.dtype == dtype:
+            return code
+    raise TypeError("%s: give float32, float16, or bfloat16 as uint16" % array.dtype)
+
+
+def _floats(array):
+    return np.ascontiguousarray(array, np.float32)
+
+
+class _Options:
+    """fovea_op_options, the arrays that it points to by name, and what was given but is an input."""
+
+    ENUMS = {"storage": STORAGE, "out_storage": STORAGE, "form": FORMS, "gates": GATES,
+             "out_gate": OUT_GATES, "schedule": SCHEDULES}
+
+    def __init__(self, attention, given):
+        self.c = OpOptions(version=1, scale=1.0, eps=1e-6, normalise=1,
+                           attention=attention.encode())
+        self.arrays, self.inputs = {}, {}
+        # Weights when the gates are made of x or q, else the gates or their logits; a decay per
+        # head is retention's, one per token is an input.
+        weights = given.get("gates", "ready") not in ("ready", "logits")
+        for name, value in given.items():
+            if value is None:
+                continue
+            if name == "g":
+                self.inputs["out_gate"] = value
+            elif name in ("gate_q", "gate_k") and not weights:
+                self.inputs[name] = value
+            elif name == "log_decay" and np.ndim(value) > 1:
+                self.inputs[name] = value
+            elif name in ("beta", "x"):
+                self.inputs[name] = value
+            elif name == "rope":
+                self._rope(value)
+            elif name == "grid":
+                self.c.grid_height, self.c.grid_width = value
+            else:
+                self._set(name, value)
+        if self.c.gates == GATES["x-dense"] and "gate_q" in self.arrays:
+            self.c.gate_width = self.arrays["gate_q"].shape[-1]
+
+    def _set(self, name, value):
+        kinds = dict(OpOptions._fields_)
+        if name not in kinds:
+            raise TypeError("attention has no option %r" % name)
+        if kinds[name] is _Float:
+            self.arrays[name] = _floats(value)
+            value = self.arrays[name].ctypes.data_as(_Float)
+        elif name in self.ENUMS and not isinstance(value, int):
+            if value not in self.ENUMS[name]:
+                raise ValueError("%s %r: one of %s" % (name, value, ", ".join(self.ENUMS[name])))
+            value = self.ENUMS[name][value]
+        setattr(self.c, name, value)
+
+    def _rope(self, value):
+        """(height, width) of a grid, or the tables cos and sin, (N, d) each."""
+        if np.ndim(value[0]):
+            self._set("rope_cos", value[0])
+            self._set("rope_sin", value[1])
+        else:
+            self.c.rope_height, self.c.rope_width = value
+
+
+def _rows(array, batch):
+    """Rows of tokens of sequence `batch`: of (B, H, N, d), of (B, H, N), or the array itself."""
+    if batch is None:
+        return array
+    array = array[batch]
+    return array.transpose(1, 0, 2).reshape(array.shape[1], -1)
+
+
+def _input(name, array, batch):
+    array = np.asarray(array)
+    if batch is None:
+        return array
+    if name in ("x", "out_gate") and array.ndim == 3:  # (B, N, C)
+        return array[batch]
+    if array.ndim == 3:  # (B, H, N)
+        return array[batch].T
+    return _rows(array, batch)
+
+
+def _matrices(names, c, arrays):
+    """The operation's inputs in its order. The library sees pointers only: shapes are checked here."""
+    wide, out, keys = c.heads * c.head_dim, c.heads * c.value_dim, c.keys or c.rows
+    gla = c.attention.decode().split(":")[0] in ("gla", "sla-gla")
+    shapes = {"q": (c.rows, wide), "k": (keys, wide), "v": (keys, out), "beta": (c.rows, c.heads),
+              "log_decay": (c.rows, wide if gla else c.heads), "gate_q": (c.rows, c.heads),
+              "gate_k": (keys, c.heads), "x": (c.rows, c.gate_width), "out_gate": (c.rows, out)}
+    unknown, missing = set(arrays) - set(names), set(names) - set(arrays)
+    if unknown or missing:
+        raise TypeError("; ".join("%s input %s" % (what, ", ".join(sorted(which))) for what, which
+                                  in (("missing", missing), ("needless", unknown)) if which))
+    packed = []
+    for name in names:
+        a = arrays[name]
+        if np.shape(a) != shapes[name]:
+            raise ValueError("%s has shape %s, expected %s" % (name, np.shape(a), shapes[name]))
+        packed.append(np.ascontiguousarray(a) if name in ("q", "k", "v") else _floats(a))
+    return packed, (Matrix * len(packed))(*[Matrix(a.ctypes.data, 0) for a in packed])
+
+
+def _names(get, handle):
+    names = []
+    while True:
+        name = get(handle, len(names))
+        if name is None:
+            return names
+        names.append(name.decode())
+
+
+def _check_options(c, arrays):
+    """The sizes of the arrays that options point to."""
+    wide, out = c.heads * c.head_dim, c.heads * c.value_dim
+    filters = c.value_dim if c.local_shared else out
+    gate = c.heads * {2: c.gate_width, 3: wide, 4: c.head_dim}.get(c.gates, 0)
+    sizes = {"power": wide, "channel_scale": wide, "log_decay": c.heads, "gate_q": gate,
+             "gate_k": gate, "rope_cos": c.rows * c.head_dim, "rope_sin": c.rows * c.head_dim,
+             "local_weight": filters * c.local_size ** 2, "local_bias": filters,
+             "norm_weight": out, "norm_bias": out}
+    for name, a in arrays.items():
+        if a.size != sizes[name]:
+            raise ValueError("%s has %d values, expected %d" % (name, a.size, sizes[name]))
+
+
+def _shape(options, q, k, v, heads):
+    """Fills in rows, keys, heads and dims of (B, H, N, d) or (N, H d) arrays."""
+    c = options.c
+    if q.ndim == 4:
+        c.heads, c.rows, c.head_dim, c.value_dim = q.shape[1], q.shape[2], q.shape[3], v.shape[3]
+        c.keys = k.shape[2]
+    elif q.ndim == 2 and heads:
+        c.heads, c.rows, c.keys = heads, q.shape[0], k.shape[0]
+        c.head_dim, c.value_dim = q.shape[1] // heads, v.shape[1] // heads
+    else:
+        raise ValueError("q has shape %s: give (B, H, N, d), or (N, H*d) and heads" % (q.shape,))
+    c.storage = _storage(q)
+    if not q.dtype == k.dtype == v.dtype:
+        raise TypeError("q, k and v of one type expected, not %s, %s, %s" % (q.dtype, k.dtype, v.dtype))
+
+
+def attention(q, k, v, attention="linear", *, heads=None, device=None, state=None,
+              return_state=False, **options):
+    """Attention of (B, H, N, d) arrays, or of (N, H*d) rows with `heads`. Returns the output alike,
+    float32 unless out_storage says "f16" or "bf16" (in uint16).
+
+    `attention` is a name of fovea.h: "softmax", "linear:elu1", "mala", "pola", "nala", "sla-...",
+    and with causal=True "retention", "gla", "delta-rule", "gated-delta-rule". `options` are the
+    fields of fovea_op_options (scale, eps, normalise, form, l2norm, alpha, power, channel_scale,
+    local_weight, norm_weight, ...), enums by name, and
+
+      rope=(cos, sin) or (height, width)   grid=(height, width)
+      log_decay, beta                      gla: (B, H, N, d); else (B, H, N); retention: (H)
+      gate_q, gate_k                       (B, H, N); weights with gates="x-dense", "q-dense", ...
+      x, g                                 (B, N, C)
+
+    With rows of tokens (2-D q) these are rows, too: (N, H), (N, H*d), (N, C). A causal attention
+    begins with `state` (None: zeros), and with return_state=True the result is (out, state):
+    (S, Z) with S (B, H, d', dv) and Z (B, H, d'), None without a denominator.
+    """
+    q, k, v = (np.asarray(a) for a in (q, k, v))
+    o = _Options(attention, options)
+    _shape(o, q, k, v, heads)
+    _check_options(o.c, o.arrays)
+    batches = [None] if q.ndim == 2 else range(q.shape[0])
+    stateful = return_state or state is not None
+    engine = State._of(o, device) if stateful else _Handle(
+        _lib.fovea_plan_free, _lib.fovea_op_plan_create, _device(device), C.byref(o.c))
+    outs, states = [], []
+    for b in batches:
+        arrays = {name: _input(name, a, b) for name, a in o.inputs.items()}
+        arrays.update(q=_rows(q, b), k=_rows(k, b), v=_rows(v, b))
+        if stateful:
+            engine.reset()
+            if state is not None:
+                engine.restore(*[a if a is None or b is None else a[b] for a in state])
+            outs.append(engine._advance(arrays))
+            states.append(engine.save())
+        else:
+            _alive, inputs = _matrices(_names(_lib.fovea_op_input, engine), o.c, arrays)
+            out = np.empty((o.c.rows, o.c.heads * o.c.value_dim), _NUMPY[o.c.out_storage])
+            _checked(_lib.fovea_op_run(engine, inputs, len(inputs), Matrix(out.ctypes.data, 0)))
+            outs.append(out)
+    if q.ndim == 4:
+        out = np.stack([a.reshape(o.c.rows, o.c.heads, -1).transpose(1, 0, 2) for a in outs])
+        states = [None if parts[0] is None else np.stack(parts) for parts in zip(*states)]
+    else:
+        out = outs[0]
+        states = states[0] if states else None
+    return (out, tuple(states)) if return_state else out
+
+
+class State(_Handle):
+    """A causal attention with memory: one sequence, fed as it comes.
+
+        state = fovea.State("gla", heads=4, head_dim=64, value_dim=64, rows=256)
+        out = state.feed(q, k, v, log_decay=a)     # rows of tokens, at most 256
+        out = state.step(q, k, v, log_decay=a)     # one token
+    """
+
+    def __init__(self, attention="linear", *, heads, head_dim, value_dim=None, rows=256,
+                 device=None, **options):
+        o = _Options(attention, options)
+        o.c.heads, o.c.head_dim, o.c.value_dim = heads, head_dim, value_dim or head_dim
+        o.c.rows = rows
+        _check_options(o.c, o.arrays)
+        self._open(o, device)
+
+    @classmethod
+    def _of(cls, options, device):
+        self = cls.__new__(cls)
+        self._open(options, device)
+        return self
+
+    def _open(self, options, device):
+        options.c.causal = 1
+        self._options = options
+        self._device = _device(device)
+        super().__init__(_lib.fovea_state_free, _lib.fovea_state_create, self._device,
+                         C.byref(options.c))
+
+    def _advance(self, arrays, step=False):
+        c = OpOptions.from_buffer_copy(self._options.c)
+        c.rows, c.keys = len(arrays["q"]), 0
+        _alive, inputs = _matrices(_names(_lib.fovea_state_input, self), c, arrays)
+        out = np.empty((c.rows, c.heads * c.value_dim), _NUMPY[c.out_storage])
+        to = Matrix(out.ctypes.data, 0)
+        if step:
+            _checked(_lib.fovea_state_step(self, inputs, len(inputs), to))
+        else:
+            _checked(_lib.fovea_state_feed(self, c.rows, inputs, len(inputs), to))
+        return out
+
+    def _arrays(self, q, k, v, inputs):
+        arrays = dict(inputs, q=np.asarray(q), k=np.asarray(k), v=np.asarray(v))
+        if "g" in arrays:
+            arrays["out_gate"] = arrays.pop("g")
+        if any(_storage(arrays[n]) != self._options.c.storage for n in ("q", "k", "v")):
+            raise TypeError("q, k and v must have the state's storage")
+        return arrays
+
+    def feed(self, q, k, v, **inputs):
+        """The next tokens, rows of (H*d), at most `rows` of them."""
+        return self._advance(self._arrays(q, k, v, inputs))
+
+    def step(self, q, k, v, **inputs):
+        """The next token, in recurrent form; every array is one row."""
+        inputs = {n: np.atleast_2d(a) for n, a in inputs.items()}
+        arrays = self._arrays(*(np.atleast_2d(a) for a in (q, k, v)), inputs)
+        if len(arrays["q"]) != 1:
+            raise ValueError("one token at a time, not %d" % len(arrays["q"]))
+        return self._advance(arrays, step=True)[0]
+
+    def reset(self):
+        _lib.fovea_state_reset(self)
+
+    def save(self):
+        """S (H, d', dv) and Z (H, d') or None."""
+        c = self._options.c
+        flat = np.empty(_lib.fovea_state_size(self), np.float32)
+        _checked(_lib.fovea_state_save(self, flat.ctypes.data_as(_Float), flat.size))
+        width = c.head_dim * (2 if b":nala" in c.attention else 1)
+        s, z = np.split(flat, [c.heads * width * c.value_dim])
+        return s.reshape(c.heads, width, c.value_dim), z.reshape(c.heads, width) if z.size else None
+
+    def restore(self, s, z=None):
+        flat = np.concatenate([_floats(a).ravel() for a in (s, z) if a is not None])
+        _checked(_lib.fovea_state_restore(self, flat.ctypes.data_as(_Float), flat.size))
+
+
+# ---- matrix products ----
+
+
+def gemm(a, weight, bias=None, activation=None, *, device=None):
+    """activation(a weight^T + bias) for a (rows, in) and weight (out, in), all float32; activation
+    None, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu" or "tanh"."""
+    a, weight = _floats(a), _floats(weight)
+    if a.ndim != 2 or weight.ndim != 2 or a.shape[1] != weight.shape[1]:
+        raise ValueError("a %s, weight %s: (rows, in) and (out, in)" % (a.shape, weight.shape))
+    bias = None if bias is None else _floats(bias)
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError("bias has shape %s, expected %s" % (bias.shape, weight.shape[:1]))
+    options = OpOptions(version=1, kind=1, rows=a.shape[0], out=weight.shape[0],
+                        weight=weight.ctypes.data_as(_Float),
+                        activation=activation and activation.encode())
+    setattr(options, "in", a.shape[1])
+    if bias is not None:
+        options.bias = bias.ctypes.data_as(_Float)
+    plan = _Handle(_lib.fovea_plan_free, _lib.fovea_op_plan_create, _device(device), C.byref(options))
+    out = np.empty((a.shape[0], weight.shape[0]), np.float32)
+    _checked(_lib.fovea_op_run(plan, C.byref(Matrix(a.ctypes.data, 0)), 1, Matrix(out.ctypes.data, 0)))
+    return out
+
+
+# ---- models ----
+
+
+class Model(_Handle):
+    """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME"."""
+
+    def __init__(self, path, device=None):
+        super().__init__(_lib.fovea_model_free, _lib.fovea_model_load, os.fspath(path).encode())
+        self._device = _device(device)
+        self._plans = {}
+
+    @property
+    def info(self):
+        return {name: _text(value) for name, value in self._info().items() if name != "preprocess"}
+
+    def _info(self):
+        info = ModelInfo()
+        _lib.fovea_model_describe(self, C.byref(info))
+        return {name: getattr(info, name) for name, _ in info._fields_}
+
+    @property
+    def outputs(self):
+        """Names of all outputs that it can give."""
+        return _names(_lib.fovea_model_output, self)
+
+    def label(self, i):
+        return _text(_lib.fovea_model_label(self, i))
+
+    def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto"):
+        """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
+        normalised; with another axis in front a batch of them. Returns {name: float32 rows} for
+        `outputs` (None: the model's main one). Bytes come in the size to be run, unless
+        preprocess=True resizes and crops them as the model's own image processor does."""
+        pixels = np.ascontiguousarray(pixels)
+        planes = pixels.dtype == np.float32
+        if not planes and pixels.dtype != np.uint8:
+            raise TypeError("%s: pixels are bytes, or float32 planes" % pixels.dtype)
+        if pixels.ndim == 4:
+            runs = [self.run(p, attention, outputs, preprocess, schedule) for p in pixels]
+            return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
+        if pixels.ndim == 2:
+            height, width, kind = *pixels.shape, "gray8"
+        elif pixels.ndim == 3 and pixels.shape[0 if planes else 2] == 3:
+            height, width = pixels.shape[1:] if planes else pixels.shape[:2]
+            kind = "planes_f32" if planes else "rgb8"
+        else:
+            raise ValueError("pixels of shape %s: (H, W, 3), (H, W) or (3, H, W)" % (pixels.shape,))
+        key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule)
+        if key not in self._plans:
+            self._plans[key] = self._plan(*key)
+        plan = self._plans[key]
+        infos = []
+        info = OutputInfo()
+        while _lib.fovea_plan_output(plan, len(infos), C.byref(info)):
+            infos.append((info.name.decode(), np.empty((info.rows, info.columns), np.float32)))
+        outs = (Output * len(infos))(*[Output(a.ctypes.data, a.nbytes) for _, a in infos])
+        frame = Frame((C.c_void_p * 3)(pixels.ctypes.data), (C.c_size_t * 3)())
+        _checked(_lib.fovea_run(plan, C.byref(frame), outs, len(outs)))
+        return dict(infos)
+
+    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule):
+        names = (C.c_char_p * len(outputs))(*[o.encode() for o in outputs])
+        rule = self._info()["preprocess"]
+        options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
+                              C.pointer(rule) if preprocess else None,
+                              attention and attention.encode(),
+                              C.cast(names, C.POINTER(C.c_char_p)) if outputs else None,
+                              len(outputs), SCHEDULES[schedule])
+        return _Handle(_lib.fovea_plan_free, _lib.fovea_plan_create, self, self._device,
+                       C.byref(options))

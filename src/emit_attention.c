@@ -1,0 +1,147 @@
+/* emit_attention.c: attention as steps: keys and queries, or a scan. */
+#include <float.h>
+
+#include "emit.h"
+#include "mech/traits.h"
+
+void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps)
+{
+    const double keys = a->keys;
+    const bool centred = (fv_mech_table[a->mech]->wants & FV_WANT_CENTRED) != 0;
+    a->scale = 1;
+    a->eps = eps;
+    switch (name->kind) {
+    case FV_ATTENTION_LINEAR:
+        /* The states are means over the keys, the equation has sums: N s_mean = s_sum. */
+        if (a->flags & FV_FLAG_UNNORMALISED)
+            a->scale = scale * keys;
+        a->eps = eps / (scale * keys);
+        break;
+    case FV_ATTENTION_MALA_PAPER:
+        a->scale = keys;
+        a->eps = FLT_MIN; /* none, but features may all underflow */
+        break;
+    default:
+        if (a->mech == FV_MECH_ANY || centred)
+            a->scale = scale;
+        break;
+    }
+}
+
+static fv_lattn_state layout(const fv_attention *a)
+{
+    const fv_mech_traits *t = fv_mech_table[a->mech];
+    return fv_lattn_layout(t->blocks, t->wants, a->d, a->dv);
+}
+
+static void fill(fv_step *s, const fv_attention *a)
+{
+    s->prob.mech = (uint16_t)a->mech;
+    s->prob.heads = (uint16_t)a->heads;
+    s->prob.flags = a->flags;
+    s->prob.dim[FV_ATTN_D] = a->d;
+    s->prob.dim[FV_ATTN_DV] = a->dv;
+    s->prob.dim[FV_ATTN_KEYS] = a->keys;
+}
+
+void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
+{
+    const uint32_t params = fv_mech_table[a->mech]->params;
+    a->state.id = FV_NO_VALUE;
+    if (a->mech == FV_MECH_ANY)
+        return;
+    if (params && !fv_weight_present(&a->param)) {
+        float *zeros;
+        a->param = fv_emit_constant(b, params, a->heads * a->d, &zeros);
+    }
+    const uint32_t size = a->heads * (uint32_t)layout(a).floats;
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, sizeof(float));
+    fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
+    if (!s)
+        return;
+    fill(s, a);
+    s->f[0] = 1.0f / (float)a->keys;
+    s->f[1] = (float)a->alpha;
+    fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_REDUCE_V, a->v, FV_KIND_ROW);
+    fv_use_weight(s, FV_REDUCE_PARAM, &a->param);
+    fv_use_weight(s, FV_REDUCE_COS, &a->cos);
+    fv_use_weight(s, FV_REDUCE_SIN, &a->sin);
+    if (a->flags & FV_FLAG_GATED)
+        fv_use_value(s, FV_REDUCE_GATE, a->gate_k, FV_KIND_ROW);
+    fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
+    s->out = FV_REDUCE_PARTIAL;
+
+    a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, sizeof(float));
+    s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
+    if (!s)
+        return;
+    fill(s, a);
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
+    s->out = FV_MERGE_STATE;
+}
+
+void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
+                     fv_view out)
+{
+    bool softmax = a->mech == FV_MECH_ANY;
+    fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
+    if (!s)
+        return;
+    fill(s, a);
+    s->f[0] = (float)a->scale;
+    if (softmax) {
+        fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
+        fv_use_value(s, FV_SOFTMAX_K, a->k, FV_KIND_WHOLE);
+        fv_use_value(s, FV_SOFTMAX_V, a->v, FV_KIND_WHOLE);
+        fv_use_value(s, FV_SOFTMAX_OUT, out, FV_KIND_ROW);
+        s->out = FV_SOFTMAX_OUT;
+        return;
+    }
+    s->f[1] = (float)a->eps;
+    s->f[2] = (float)a->alpha;
+    fv_use_value(s, FV_APPLY_Q, q, FV_KIND_ROW);
+    fv_use_value(s, FV_APPLY_STATE, a->state, FV_KIND_STATE);
+    fv_use_weight(s, FV_APPLY_PARAM, &a->param);
+    fv_use_weight(s, FV_APPLY_COS, &a->cos);
+    fv_use_weight(s, FV_APPLY_SIN, &a->sin);
+    if (a->flags & FV_FLAG_GATED)
+        fv_use_value(s, FV_APPLY_GATE, a->gate_q, FV_KIND_ROW);
+    fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
+    s->out = FV_APPLY_OUT;
+}
+
+void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view out)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_SCAN, a->rows, label);
+    if (!s)
+        return;
+    s->prob.mech = (uint16_t)a->mech;
+    s->prob.heads = (uint16_t)a->heads;
+    s->prob.flags = a->flags;
+    s->prob.in = (uint8_t)a->in;
+    s->prob.out = (uint8_t)a->out;
+    s->prob.dim[FV_ATTN_D] = a->d;
+    s->prob.dim[FV_ATTN_DV] = a->dv;
+    s->prob.dim[FV_ATTN_KEYS] = a->rows;
+    s->f[0] = (float)a->scale;
+    s->f[1] = (float)a->eps;
+    s->u[0] = a->chunk;
+    fv_use_value(s, FV_SCAN_Q, a->q, FV_KIND_ROW);
+    fv_use_value(s, FV_SCAN_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_SCAN_V, a->v, FV_KIND_ROW);
+    if (fv_weight_present(&a->same_decay))
+        fv_use_weight(s, FV_SCAN_DECAY, &a->same_decay);
+    else if (a->flags & (FV_FLAG_DECAY | FV_FLAG_DECAY_CHANNEL))
+        fv_use_value(s, FV_SCAN_DECAY, a->decay, FV_KIND_ROW);
+    if (a->flags & FV_FLAG_DELTA)
+        fv_use_value(s, FV_SCAN_BETA, a->beta, FV_KIND_ROW);
+    if (a->flags & FV_FLAG_GATED) {
+        fv_use_value(s, FV_SCAN_GATE_Q, a->gate_q, FV_KIND_ROW);
+        fv_use_value(s, FV_SCAN_GATE_K, a->gate_k, FV_KIND_ROW);
+    }
+    fv_use_value(s, FV_SCAN_STATE, a->state, FV_KIND_STATE);
+    fv_use_value(s, FV_SCAN_OUT, out, FV_KIND_ROW);
+    s->out = FV_SCAN_OUT;
+}

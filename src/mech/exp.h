@@ -1,0 +1,26 @@
+/* exp.h: linear attention with phi(x) = e^x. What is subtracted from k per channel and added to q
+ * leaves the products as they are; a row's own factor leaves o / z. Not normalised there is no
+ * shift, and the map saturates. */
+#define FV_WANTS FV_WANT_SHIFT
+#define FV_STATS 1
+#define FV_STAT_MAX 1
+
+FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
+{
+    (void)i, (void)query;
+    return fv_sub(x, r.shift);
+}
+
+FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+{
+    (void)query, (void)alpha;
+    return r;
+}
+
+FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
+{
+    (void)query;
+    out[0] = fv_exp_saturated(fv_sub(fv_sub(x, r.shift), r.stat[0]));
+}
+
+#include "linear.h"

@@ -1,0 +1,37 @@
+/* norm_aware.h: the query's norm n and power p = 3 (1/2 + tanh n), which both forms of NaLa have.
+ * The largest channel is taken out first: squares of tiny and of huge channels are no numbers. */
+#define FV_BLOCKS 2
+#define FV_STATS 2 /* max |x|, then 1/n; sum (x / max |x|)^2, then p */
+#define FV_STAT_MAX 1
+
+FV_FN fv_v fv_inverse(fv_v max)
+{
+    return fv_div(fv_set(1.f), fv_max(fv_set(0x1p-126f), max));
+}
+
+FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
+{
+    (void)query;
+    const fv_v part = fv_mul(x, fv_inverse(r.stat[0]));
+    return i == 0 ? fv_abs(x) : fv_mul(part, part);
+}
+
+/* 1/n is 0 for a row of zeros, or of denormals: its features are then 0. */
+FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+{
+    (void)query, (void)alpha;
+    const fv_v root = fv_sqrt(r.stat[1]), n = fv_mul(r.stat[0], root);
+    const fv_v inverse = fv_mul(fv_inverse(r.stat[0]), fv_div(fv_set(1.f), root));
+    r.stat[0] = fv_sel_lt(r.stat[0], fv_set(0x1p-126f), fv_set(0.f), inverse);
+    r.stat[1] = fv_fma(fv_set(3.f), fv_tanh(n), fv_set(1.5f));
+    return r;
+}
+
+/* |q/n|^p and |k|^3 */
+FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
+{
+    return query ? fv_pow(fv_abs(fv_mul(x, r.stat[0])), r.stat[1])
+                 : fv_mul(fv_abs(x), fv_mul(x, x));
+}
+
+#include "linear.h"

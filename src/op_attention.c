@@ -1,0 +1,323 @@
+/* op_attention.c: one attention as steps: its inputs, the gates, the attention, what follows it. */
+#include <math.h>
+#include <string.h>
+
+#include "mech/traits.h"
+#include "plan.h"
+#include "rope.h"
+
+struct op {
+    fv_builder *b;
+    const fovea_op_options *o;
+    const fv_attention_name *name;
+    uint32_t rows, keys, heads, d, dv;
+    enum fv_type in, out;
+    fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs, those that apply */
+};
+
+/* Zeros where `values` is NULL. */
+static fv_weight constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values)
+{
+    float *data;
+    fv_weight w = fv_emit_constant(b, rows, cols, &data);
+    if (data && values)
+        memcpy(data, values, (size_t)rows * cols * sizeof *data);
+    return w;
+}
+
+/* In the order that fovea.h gives them. */
+static void inputs(struct op *op)
+{
+    const enum fv_attention_kind kind = op->name->kind;
+    fv_builder *b = op->b;
+    op->q = fv_emit_input(b, "q", op->rows, op->heads * op->d, op->in);
+    op->k = fv_emit_input(b, "k", op->keys, op->heads * op->d, op->in);
+    op->v = fv_emit_input(b, "v", op->keys, op->heads * op->dv, op->in);
+    if (kind == FV_ATTENTION_GLA)
+        op->decay = fv_emit_input(b, "log_decay", op->rows, op->heads * op->d, FV_F32);
+    if (kind == FV_ATTENTION_GATED_DELTA)
+        op->decay = fv_emit_input(b, "log_decay", op->rows, op->heads, FV_F32);
+    if (kind == FV_ATTENTION_DELTA || kind == FV_ATTENTION_GATED_DELTA)
+        op->beta = fv_emit_input(b, "beta", op->rows, op->heads, FV_F32);
+    if (op->name->gated && op->o->gates <= FOVEA_GATES_LOGITS) {
+        op->gate_q = fv_emit_input(b, "gate_q", op->rows, op->heads, FV_F32);
+        op->gate_k = fv_emit_input(b, "gate_k", op->keys, op->heads, FV_F32);
+    }
+    if (op->name->gated && op->o->gates == FOVEA_GATES_X_DENSE)
+        op->x = fv_emit_input(b, "x", op->rows, op->o->gate_width, FV_F32);
+    if (op->o->out_gate)
+        op->factor = fv_emit_input(b, "out_gate", op->rows, op->heads * op->dv, FV_F32);
+}
+
+/* ---- gates ---- */
+
+/* W of the logits, one row per head. */
+static fv_weight gate_weight(const struct op *op, const float *values)
+{
+    const uint32_t wide = op->heads * op->d;
+    float *data;
+    if (op->o->gates == FOVEA_GATES_X_DENSE)
+        return constant(op->b, op->heads, op->o->gate_width, values);
+    if (op->o->gates == FOVEA_GATES_Q_DENSE)
+        return constant(op->b, op->heads, wide, values);
+    fv_weight w = fv_emit_constant(op->b, op->heads, wide, &data);
+    for (size_t h = 0; data && h < op->heads; h++)
+        memcpy(data + h * wide + h * op->d, values + h * op->d, op->d * sizeof *data);
+    return w;
+}
+
+/* The gates of q or k: `given` themselves or their logits, or made of x or of `rows`, the floats of
+ * q or k. */
+static fv_view gates(const struct op *op, const char *label, fv_view given, fv_view floats,
+                     const float *weight, uint32_t rows)
+{
+    fv_builder *b = op->b;
+    if (op->o->gates == FOVEA_GATES_READY)
+        return given;
+    if (op->o->gates != FOVEA_GATES_LOGITS) {
+        const fv_weight w = gate_weight(op, weight);
+        given = fv_emit_rows(b, rows, op->heads);
+        const fv_gemm g = {.w = &w,
+                           .in = op->o->gates == FOVEA_GATES_X_DENSE ? op->x : floats,
+                           .res = {FV_NO_VALUE, 0},
+                           .out = given,
+                           .rows = rows};
+        if (b->status == FOVEA_OK)
+            fv_emit_gemm(b, label, &g);
+    }
+    fv_view out = fv_emit_rows(b, rows, op->heads);
+    fv_step *s = fv_emit_step(b, FV_OP_GATES, rows, label);
+    if (!s)
+        return out;
+    s->prob.dim[FV_ROW_C] = op->heads;
+    fv_use_value(s, FV_GATES_IN, given, FV_KIND_ROW);
+    fv_use_value(s, FV_GATES_OUT, out, FV_KIND_ROW);
+    s->out = FV_GATES_OUT;
+    return out;
+}
+
+/* Whether gates are made of q and k, which must then be floats. */
+static bool gates_of_q(const struct op *op)
+{
+    return op->name->gated && op->o->gates >= FOVEA_GATES_Q_DENSE;
+}
+
+/* ---- what follows ---- */
+
+static void convolve(const struct op *op, fv_view v, fv_view y)
+{
+    const fovea_op_options *o = op->o;
+    const uint32_t wide = op->heads * op->dv, period = o->local_shared ? op->dv : wide;
+    const fv_weight w = constant(op->b, period, o->local_size * o->local_size, o->local_weight);
+    fv_weight bias = {0};
+    if (o->local_bias)
+        bias = constant(op->b, 1, period, o->local_bias);
+    fv_step *s = fv_emit_step(op->b, FV_OP_DWCONV, op->rows, "convolution of v");
+    if (!s)
+        return;
+    s->prob.flags = o->local_shared ? FV_FLAG_SHARED : 0;
+    s->prob.dim[FV_ROW_C] = wide;
+    s->prob.dim[2] = o->local_size;
+    s->u[0] = o->grid_width;
+    s->u[1] = period;
+    fv_use_value(s, FV_DWCONV_IN, v, FV_KIND_WHOLE);
+    fv_use_weight(s, FV_DWCONV_W, &w);
+    fv_use_weight(s, FV_DWCONV_BIAS, &bias);
+    fv_use_value(s, FV_DWCONV_RES, y, FV_KIND_ROW);
+    fv_use_value(s, FV_DWCONV_OUT, y, FV_KIND_ROW);
+    s->out = FV_DWCONV_OUT;
+}
+
+/* Normalisation and the factor, in place in the floats `y`; then to the output, if y is not it. */
+static void finish(const struct op *op, fv_view y, fv_view out)
+{
+    const fovea_op_options *o = op->o;
+    fv_builder *b = op->b;
+    const uint32_t wide = op->heads * op->dv;
+    if (o->norm_weight) {
+        const fv_weight w = constant(b, 1, wide, o->norm_weight);
+        const fv_weight bias = constant(b, 1, wide, o->norm_bias);
+        fv_emit_layernorm(b, "norm", y, &w, &bias, (float)(o->norm_eps ? o->norm_eps : 1e-5), y,
+                          op->rows);
+    }
+    if (o->out_gate)
+        fv_emit_mul(b, "gate of the output", y, op->factor, o->out_gate == FOVEA_OUT_SILU, y,
+                    op->rows, wide);
+    if (y.id != out.id)
+        fv_emit_convert(b, "output", y, FV_F32, out, op->out, op->rows, wide);
+}
+
+/* ---- bidirectional, and softmax ---- */
+
+static void learned(const struct op *op, fv_attention *a)
+{
+    const uint32_t params = fv_mech_table[a->mech]->params, wide = op->heads * op->d;
+    const float *const given[2] = {op->o->channel_scale, op->o->power};
+    float *data = NULL;
+    a->alpha = op->o->alpha != 0 ? op->o->alpha : 4;
+    if (params)
+        a->param = fv_emit_constant(op->b, params, wide, &data);
+    for (uint32_t i = 0; data && i < params; i++)
+        if (given[i])
+            memcpy(data + (size_t)i * wide, given[i], wide * sizeof *data);
+}
+
+static void rotation(const struct op *op, fv_attention *a)
+{
+    const fovea_op_options *o = op->o;
+    float *cosines, *sines;
+    if (!o->rope_cos && !o->rope_width)
+        return;
+    a->flags |= FV_FLAG_ROPE;
+    a->cos = fv_emit_constant(op->b, op->rows, op->d, &cosines);
+    a->sin = fv_emit_constant(op->b, op->rows, op->d, &sines);
+    if (!cosines || !sines)
+        return;
+    if (!o->rope_cos) {
+        fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
+        return;
+    }
+    memcpy(cosines, o->rope_cos, (size_t)op->rows * op->d * sizeof *cosines);
+    memcpy(sines, o->rope_sin, (size_t)op->rows * op->d * sizeof *sines);
+}
+
+static void attend(const struct op *op)
+{
+    const fovea_op_options *o = op->o;
+    fv_builder *b = op->b;
+    const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
+    fv_attention a = {.mech = op->name->mech,
+                      .heads = op->heads,
+                      .d = op->d,
+                      .dv = op->dv,
+                      .queries = op->rows,
+                      .keys = op->keys};
+    if (o->causal)
+        a.flags |= FV_FLAG_CAUSAL;
+    if (op->name->gated)
+        a.flags |= FV_FLAG_GATED;
+    if (!o->normalise)
+        a.flags |= FV_FLAG_UNNORMALISED;
+    fv_attention_scales(&a, op->name, o->scale, o->eps);
+    learned(op, &a);
+    rotation(op, &a);
+    fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
+    fv_view y = op->out == FV_F32 ? out : fv_emit_rows(b, op->rows, out_wide);
+
+    a.k = fv_emit_floats(b, "k to float", op->k, op->in, op->keys, wide);
+    a.v = fv_emit_floats(b, "v to float", op->v, op->in, op->keys, out_wide);
+    if (op->name->gated)
+        a.gate_k = gates(op, "gates of k", op->gate_k, a.k, o->gate_k, op->keys);
+    fv_emit_keys(b, "attention", &a);
+
+    fv_view q = fv_emit_floats(b, "q to float", op->q, op->in, op->rows, wide);
+    if (op->name->gated)
+        a.gate_q = gates(op, "gates of q", op->gate_q, q, o->gate_q, op->rows);
+    fv_emit_queries(b, "attention", &a, q, y);
+    if (o->local_size)
+        convolve(op, a.v, y);
+    finish(op, y, out);
+}
+
+/* ---- causal ---- */
+
+static uint32_t scan_flags(const struct op *op)
+{
+    static const uint32_t of_kind[] = {
+        [FV_ATTENTION_LINEAR] = 0,
+        [FV_ATTENTION_RETENTION] = FV_FLAG_DECAY,
+        [FV_ATTENTION_GLA] = FV_FLAG_DECAY_CHANNEL,
+        [FV_ATTENTION_DELTA] = FV_FLAG_DELTA,
+        [FV_ATTENTION_GATED_DELTA] = FV_FLAG_DECAY | FV_FLAG_DELTA,
+    };
+    const fovea_op_options *o = op->o;
+    uint32_t flags = of_kind[op->name->kind];
+    if (op->name->gated)
+        flags |= FV_FLAG_GATED;
+    if (o->l2norm)
+        flags |= FV_FLAG_L2;
+    if (o->form == FOVEA_FORM_RECURRENT)
+        flags |= FV_FLAG_RECURRENT;
+    if (o->form == FOVEA_FORM_CHUNK)
+        flags |= FV_FLAG_CHUNKWISE;
+    /* Only linear attention has a denominator. */
+    if (op->name->kind != FV_ATTENTION_LINEAR || !o->normalise)
+        flags |= FV_FLAG_UNNORMALISED;
+    return flags;
+}
+
+/* Log decays of the heads, for all tokens alike; by default RetNet's. */
+static fv_weight retention_decay(const struct op *op)
+{
+    float *decay;
+    fv_weight w = fv_emit_constant(op->b, 1, op->heads, &decay);
+    for (uint32_t h = 0; decay && h < op->heads; h++)
+        decay[h] = op->o->log_decay ? op->o->log_decay[h] : (float)log1p(-exp2(-5.0 - h));
+    return w;
+}
+
+static void scan(const struct op *op)
+{
+    const fovea_op_options *o = op->o;
+    fv_builder *b = op->b;
+    const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
+    const uint32_t features = fv_mech_table[op->name->mech]->blocks * op->d;
+    /* The scan writes the output itself unless something follows, which works on floats. */
+    const bool direct = op->out == FV_F32 || !(o->norm_weight || o->out_gate);
+    fv_scan s = {.mech = op->name->mech,
+                 .heads = op->heads,
+                 .d = op->d,
+                 .dv = op->dv,
+                 .rows = op->rows,
+                 .flags = scan_flags(op),
+                 .in = op->in,
+                 .out = direct ? op->out : FV_F32,
+                 .scale = o->scale,
+                 .eps = o->eps,
+                 .chunk = o->chunk,
+                 .q = op->q,
+                 .k = op->k,
+                 .v = op->v,
+                 .decay = op->decay,
+                 .beta = op->beta};
+    if (op->name->kind == FV_ATTENTION_RETENTION)
+        s.same_decay = retention_decay(op);
+    const uint32_t state =
+        op->heads * features * (op->dv + (s.flags & FV_FLAG_UNNORMALISED ? 0 : 1));
+    s.state = fv_emit_value(b, FV_VALUE_KEPT, 1, state, sizeof(float));
+    fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
+    fv_view y = direct ? out : fv_emit_rows(b, op->rows, out_wide);
+
+    fv_view q = op->q, k = op->k;
+    if (gates_of_q(op)) {
+        q = fv_emit_floats(b, "q to float", op->q, op->in, op->rows, wide);
+        k = fv_emit_floats(b, "k to float", op->k, op->in, op->rows, wide);
+    }
+    if (op->name->gated) {
+        s.gate_k = gates(op, "gates of k", op->gate_k, k, o->gate_k, op->rows);
+        s.gate_q = gates(op, "gates of q", op->gate_q, q, o->gate_q, op->rows);
+    }
+    fv_emit_scan(b, "attention", &s, y);
+    finish(op, y, out);
+}
+
+fovea_status fv_op_attention(fv_builder *b, const fovea_op_options *o,
+                             const fv_attention_name *name)
+{
+    struct op op = {.b = b,
+                    .o = o,
+                    .name = name,
+                    .rows = o->rows,
+                    .keys = o->keys ? o->keys : o->rows,
+                    .heads = o->heads,
+                    .d = o->head_dim,
+                    .dv = o->value_dim,
+                    .in = fv_op_type(o->storage),
+                    .out = fv_op_type(o->out_storage)};
+    inputs(&op);
+    if (o->causal && name->kind != FV_ATTENTION_SOFTMAX)
+        scan(&op);
+    else
+        attend(&op);
+    return b->status;
+}

@@ -1,0 +1,29 @@
+/* ref_gates.c: GATES: logits of every token over the heads become gates: softmax of each row.
+ *
+ *   dim  rows, heads
+ *   IN   ROW, heads wide        OUT  ROW, heads wide; may be IN
+ *
+ *   p[h] = exp(x[h] - max_h x[h]);   out[h] = p[h] / sum_h p[h]
+ *
+ * A NaN makes its own row NaN and no other. A row's result does not depend on the rows it is
+ * computed with.
+ */
+#include <math.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_gates_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_GATES_IN] + r * a->ld[FV_GATES_IN];
+        float *y = (float *)c->p[FV_GATES_OUT] + r * a->ld[FV_GATES_OUT];
+        float max = -INFINITY, sum = 0.f;
+        for (size_t i = 0; i < n; i++)
+            max = x[i] > max ? x[i] : max;
+        for (size_t i = 0; i < n; i++)
+            sum += y[i] = expf(x[i] - max);
+        for (size_t i = 0; i < n; i++)
+            y[i] /= sum;
+    }
+}

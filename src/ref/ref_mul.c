@@ -1,0 +1,24 @@
+/* ref_mul.c: MUL: rows multiplied element by element.
+ *
+ *   dim    rows, C
+ *   A, B   ROW, C wide        OUT  ROW, C wide; may be A
+ *   flags  FV_FLAG_SILU
+ *
+ *   out[i] = a[i] b[i];   SILU: a[i] silu(b[i]),  silu(x) = x / (1 + exp(-x))
+ */
+#include <math.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_mul_f32_ref(const fv_args *a, const fv_call *c)
+{
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_MUL_A] + r * a->ld[FV_MUL_A];
+        const float *b = (const float *)c->p[FV_MUL_B] + r * a->ld[FV_MUL_B];
+        float *y = (float *)c->p[FV_MUL_OUT] + r * a->ld[FV_MUL_OUT];
+        for (size_t i = 0; i < a->prob.dim[FV_ROW_C]; i++) {
+            const float gate = a->prob.flags & FV_FLAG_SILU ? b[i] / (1.f + expf(-b[i])) : b[i];
+            y[i] = x[i] * gate;
+        }
+    }
+}

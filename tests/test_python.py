@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""test_python.py: python/fovea.py: its structures against the header, its results against numpy.
+
+    test_python.py path/to/libfovea.so path/to/include [path/to/include ...]
+
+Needs numpy and a C compiler ($CC, else cc).
+"""
+import ctypes as C
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import counted
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+np = counted.need("numpy")
+if len(sys.argv) < 3:
+    raise SystemExit(__doc__)
+LIBRARY, INCLUDES = os.path.abspath(sys.argv[1]), sys.argv[2:]
+os.environ["FOVEA_LIBRARY"] = LIBRARY
+sys.path.insert(0, os.path.join(ROOT, "python"))
+import fovea  # noqa: E402
+
+MODEL = os.path.join(ROOT, "tests", "data", "golden", "models", "dinov2-with-registers-03")
+
+
+def structures():
+    return [s for s in vars(fovea).values()
+            if isinstance(s, type) and issubclass(s, C.Structure) and hasattr(s, "_c_name_")]
+
+
+def members(kind, prefix="", base=0):
+    """(C name, offset, size) of every field, nested ones by their own fields, too."""
+    for name, field in kind._fields_:
+        d = getattr(kind, name)
+        yield prefix + name, base + d.offset, d.size
+        if issubclass(field, C.Structure):
+            yield from members(field, prefix + name + ".", base + d.offset)
+
+
+class Structures(unittest.TestCase):
+    def test_layout_is_the_headers(self):
+        lines = []
+        for kind in structures():
+            lines.append('printf("%s %%zu 0\\n", sizeof(%s));' % (kind._c_name_, kind._c_name_))
+            for name, _, _ in members(kind):
+                lines.append('printf("%s.%s %%zu %%zu\\n", offsetof(%s, %s), sizeof((*(%s *)0).%s));'
+                             % (kind._c_name_, name, kind._c_name_, name, kind._c_name_, name))
+        program = ("#include <fovea/fovea.h>\n#include <stdio.h>\nint main(void)\n{\n%s\nreturn 0;\n}\n"
+                   % "\n".join(lines))
+        with tempfile.TemporaryDirectory() as folder:
+            source, exe = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
+            with open(source, "w") as f:
+                f.write(program)
+            command = [os.environ.get("CC", "cc"), "-std=c11", source, "-o", exe]
+            subprocess.run(command + ["-I" + i for i in INCLUDES], check=True)
+            want = subprocess.run([exe], capture_output=True, text=True, check=True).stdout
+        got = ""
+        for kind in structures():
+            got += "%s %d 0\n" % (kind._c_name_, C.sizeof(kind))
+            for name, offset, size in members(kind):
+                got += "%s.%s %d %d\n" % (kind._c_name_, name, offset, size)
+        self.assertEqual(got, want)
+        self.assertGreater(len(structures()), 8)
+
+
+def elu1(x):
+    return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+
+def linear(q, k, v, eps=1e-6, scale=1.0):
+    q, k, v = (a.astype(np.float64) for a in (q, k, v))
+    w = scale * elu1(q) @ elu1(k).swapaxes(-1, -2)
+    return w @ v / (w.sum(-1, keepdims=True) + eps)
+
+
+def arrays(*shapes, seed=1):
+    random = np.random.default_rng(seed)
+    return [random.standard_normal(s).astype(np.float32) for s in shapes]
+
+
+def off(got, want):
+    return abs(np.asarray(got, np.float64) - want).max() / abs(want).max()
+
+
+class Attention(unittest.TestCase):
+    def test_heads(self):
+        q, k, v = arrays((2, 3, 40, 16), (2, 3, 25, 16), (2, 3, 25, 12))
+        got = fovea.attention(q, k, v, "linear:elu1", eps=1e-3)
+        self.assertEqual((got.shape, got.dtype), ((2, 3, 40, 12), np.float32))
+        self.assertLess(off(got, linear(q, k, v, 1e-3)), 1e-6)
+
+    def test_softmax_and_strided_input(self):
+        q, k, v = arrays((40, 2, 3, 16), (40, 2, 3, 16), (40, 2, 3, 16))
+        q, k, v = (a.transpose(1, 2, 0, 3) for a in (q, k, v))
+        w = np.exp(0.25 * q.astype(np.float64) @ k.swapaxes(-1, -2))
+        want = w @ v / w.sum(-1, keepdims=True)
+        self.assertLess(off(fovea.attention(q, k, v, "softmax", scale=0.25), want), 1e-5)
+
+    def test_rows(self):
+        q, k, v = arrays((40, 48), (40, 48), (40, 36))
+        got = fovea.attention(q, k, v, heads=3)
+        def heads(a):
+            return a.reshape(40, 3, -1).transpose(1, 0, 2)
+        want = linear(heads(q), heads(k), heads(v)).transpose(1, 0, 2).reshape(40, 36)
+        self.assertLess(off(got, want), 1e-6)
+
+    def test_half(self):
+        q, k, v = (a.astype(np.float16) for a in arrays((1, 2, 30, 8), (1, 2, 30, 8), (1, 2, 30, 8)))
+        self.assertLess(off(fovea.attention(q, k, v), linear(q, k, v)), 1e-6)
+        got = fovea.attention(q, k, v, out_storage="f16")
+        self.assertEqual(got.dtype, np.float16)
+        self.assertLess(off(got, linear(q, k, v)), 1e-3)
+
+    def test_bfloat16(self):
+        full = [(a.view(np.uint32) & 0xffff0000).view(np.float32)
+                for a in arrays((1, 2, 30, 8), (1, 2, 30, 8), (1, 2, 30, 8))]
+        bits = [(a.view(np.uint32) >> 16).astype(np.uint16) for a in full]
+        self.assertLess(off(fovea.attention(*bits), linear(*full)), 1e-6)
+        got = fovea.attention(*bits, out_storage="bf16")
+        got = (got.astype(np.uint32) << 16).view(np.float32)
+        self.assertLess(off(got, linear(*full)), 8e-3)
+
+    def test_options(self):
+        """Learned vectors, tables and what follows the attention, each seen to have an effect."""
+        q, k, v, g = arrays((1, 2, 12, 8), (1, 2, 12, 8), (1, 2, 12, 8), (1, 12, 16))
+        w5, bias, power = arrays((8, 5, 5), (8,), (16,), seed=2)
+        norm, norm_bias = arrays((16,), (16,), seed=3)
+        plain = fovea.attention(q, k, v, "pola")
+        for options in [dict(power=power), dict(channel_scale=power), dict(alpha=2.0),
+                        dict(grid=(3, 4), local_size=5, local_shared=True, local_weight=w5),
+                        dict(norm_weight=norm, norm_bias=norm_bias), dict(g=g, out_gate="silu")]:
+            self.assertGreater(off(fovea.attention(q, k, v, "pola", **options), plain), 1e-3)
+        got = fovea.attention(q, k, v, "pola", g=g, out_gate="linear")
+        want = plain * g.reshape(1, 12, 2, 8).transpose(0, 2, 1, 3)
+        self.assertLess(off(got, want), 1e-6)
+        biased = [fovea.attention(q, k, v, "pola", grid=(3, 4), local_size=5, local_shared=True,
+                                  local_weight=w5, local_bias=b) for b in (None, bias)]
+        self.assertLess(off(biased[1] - biased[0], np.broadcast_to(bias, plain.shape)), 1e-4)
+
+    def test_rope(self):
+        q, k, v = arrays((1, 1, 12, 8), (1, 1, 12, 8), (1, 1, 12, 4))
+        theta = np.array([1, 1e-4])
+        row, column = np.divmod(np.arange(12), 4)
+        angle = np.concatenate([np.repeat(row[:, None] * theta, 2, 1),
+                                np.repeat(column[:, None] * theta, 2, 1)], 1)
+        tables = fovea.attention(q, k, v, "nala", rope=(np.cos(angle), np.sin(angle)))
+        grid = fovea.attention(q, k, v, "nala", rope=(3, 4))
+        self.assertLess(off(grid, tables), 1e-6)
+        self.assertGreater(off(grid, fovea.attention(q, k, v, "nala")), 1e-2)
+
+    def test_gates(self):
+        q, k, v, x = arrays((2, 3, 9, 8), (2, 3, 9, 8), (2, 3, 9, 8), (2, 9, 20))
+        logit_q, logit_k, weight_q, weight_k = arrays((2, 3, 9), (2, 3, 9), (3, 20), (3, 20))
+        def softmax(a):
+            e = np.exp(a)
+            return (e / e.sum(1, keepdims=True)).astype(np.float32)
+        ready = fovea.attention(q, k, v, "sla-linear", gate_q=softmax(logit_q), gate_k=softmax(logit_k))
+        logits = fovea.attention(q, k, v, "sla-linear", gates="logits", gate_q=logit_q, gate_k=logit_k)
+        self.assertLess(off(logits, ready), 1e-5)
+        made = [softmax((x @ w.T).transpose(0, 2, 1)) for w in (weight_q, weight_k)]
+        ready = fovea.attention(q, k, v, "sla-linear", gate_q=made[0], gate_k=made[1])
+        dense = fovea.attention(q, k, v, "sla-linear", gates="x-dense", gate_q=weight_q,
+                                gate_k=weight_k, x=x)
+        self.assertLess(off(dense, ready), 1e-5)
+
+    def test_device_and_version(self):
+        q, k, v = arrays((1, 1, 9, 8), (1, 1, 9, 8), (1, 1, 9, 8))
+        device = fovea.Device("cpu", threads=1, isa="scalar")
+        self.assertEqual((device.info["id"], device.info["features"]), ("cpu", "scalar"))
+        self.assertLess(off(fovea.attention(q, k, v, device=device), linear(q, k, v)), 1e-6)
+        self.assertRegex(fovea.version(), r"^\d+\.\d+\.\d+$")
+
+    def test_errors(self):
+        q, k, v = arrays((1, 2, 9, 8), (1, 2, 9, 8), (1, 2, 9, 7))
+        with self.assertRaisesRegex(fovea.Error, "nonsense") as e:
+            fovea.attention(q, k, v, "nonsense")
+        self.assertEqual(e.exception.status, -5)
+        with self.assertRaisesRegex(fovea.Error, "multiple"):
+            fovea.attention(q, k, v, "pola")
+        for options, kind in [(dict(beta=q), TypeError), (dict(colour=1), TypeError),
+                              (dict(storage="f8"), ValueError), (dict(g=v), TypeError),
+                              (dict(g=q, out_gate="linear"), ValueError),
+                              (dict(norm_weight=np.ones(13)), ValueError)]:
+            with self.assertRaises(kind, msg=str(options)):
+                fovea.attention(q, k, v, "linear", **options)
+        with self.assertRaises(ValueError):
+            fovea.attention(q[0], k[0], v[0])
+        with self.assertRaises(ValueError):
+            fovea.attention(q, k[:, :, :5], v)
+        with self.assertRaises(TypeError):
+            fovea.attention(q.astype(np.float64), k, v)
+        with self.assertRaises(TypeError):
+            fovea.attention(q, k.astype(np.float16), v)
+
+
+def gla(q, k, v, a, s):
+    out = []
+    for t in range(q.shape[-2]):
+        s = np.exp(a[..., t, :, None].astype(np.float64)) * s + k[..., t, :, None] * v[..., t, None, :]
+        out.append((q[..., t, None, :] @ s)[..., 0, :])
+    return np.stack(out, -2), s
+
+
+class Causal(unittest.TestCase):
+    def setUp(self):
+        self.q, self.k, self.v, a = arrays((2, 3, 50, 8), (2, 3, 50, 8), (2, 3, 50, 6), (2, 3, 50, 8))
+        self.a = -np.abs(a)
+
+    def test_state_in_and_out(self):
+        zero = np.zeros((2, 3, 8, 6))
+        want, state = gla(self.q, self.k, self.v, self.a, zero)
+        got, (s, z) = fovea.attention(self.q, self.k, self.v, "gla", causal=True, log_decay=self.a,
+                                      normalise=False, return_state=True)
+        self.assertLess(off(got, want), 1e-5)
+        self.assertLess(off(s, state), 1e-5)
+        self.assertIsNone(z)
+        more, (s, z) = fovea.attention(self.q, self.k, self.v, "gla", causal=True, log_decay=self.a,
+                                       normalise=False, state=(s, z), return_state=True)
+        want, state = gla(self.q, self.k, self.v, self.a, state)
+        self.assertLess(off(more, want), 1e-5)
+        self.assertLess(off(s, state), 1e-5)
+        for form in ("recurrent", "chunk"):
+            alone = fovea.attention(self.q, self.k, self.v, "gla", causal=True, form=form,
+                                    log_decay=self.a, normalise=False)
+            self.assertLess(off(alone, got), 1e-5)
+
+    def test_denominator(self):
+        for name, width in [("linear", 8), ("linear:nala", 16)]:
+            out, (s, z) = fovea.attention(self.q, self.k, self.v, name, causal=True, return_state=True)
+            self.assertEqual((s.shape, z.shape), ((2, 3, width, 6), (2, 3, width)))
+        want = elu1(self.k.astype(np.float64)).sum(2)
+        _, (s, z) = fovea.attention(self.q, self.k, self.v, causal=True, return_state=True)
+        self.assertLess(off(z, want), 1e-5)
+
+    def test_step_by_step(self):
+        def rows(a):
+            return a[0].transpose(1, 0, 2).reshape(50, -1)
+        q, k, v, a = (rows(x) for x in (self.q, self.k, self.v, self.a))
+        want = fovea.attention(q, k, v, "gla", heads=3, causal=True, log_decay=a, normalise=False)
+        state = fovea.State("gla", heads=3, head_dim=8, value_dim=6, rows=20, normalise=False)
+        got = [state.feed(q[:20], k[:20], v[:20], log_decay=a[:20])]
+        for t in range(20, 30):
+            got.append(state.step(q[t], k[t], v[t], log_decay=a[t])[None])
+        saved = state.save()
+        state.feed(q[:7], k[:7], v[:7], log_decay=a[:7])
+        state.restore(*saved)
+        got.append(state.feed(q[30:], k[30:], v[30:], log_decay=a[30:]))
+        self.assertLess(off(np.concatenate(got), want), 1e-5)
+        state.reset()
+        self.assertLess(off(state.feed(q[:9], k[:9], v[:9], log_decay=a[:9]), want[:9]), 1e-5)
+        with self.assertRaises(fovea.Error):
+            state.feed(q[:21], k[:21], v[:21], log_decay=a[:21])
+        with self.assertRaises(ValueError):
+            state.feed(q[:5], k[:4], v[:5], log_decay=a[:5])
+
+    def test_retention_and_delta(self):
+        decay = np.log(1 - 2.0 ** (-5 - np.arange(3)))
+        own = fovea.attention(self.q, self.k, self.v, "retention", causal=True, normalise=False)
+        given = fovea.attention(self.q, self.k, self.v, "retention", causal=True, normalise=False,
+                                log_decay=decay)
+        self.assertLess(off(given, own), 1e-5)
+        beta = 1 / (1 + np.exp(-self.a[..., 0]))
+        plain, gated = (fovea.attention(self.q, self.k, self.v, name, causal=True, l2norm=True,
+                                        normalise=False, beta=beta, log_decay=decays)
+                        for name, decays in [("delta-rule", None),
+                                             ("gated-delta-rule", np.zeros_like(beta))])
+        self.assertLess(off(gated, plain), 1e-5)
+
+
+class Gemm(unittest.TestCase):
+    def test_product(self):
+        a, w, bias = arrays((30, 20), (12, 20), (12,))
+        want = a.astype(np.float64) @ w.T
+        self.assertLess(off(fovea.gemm(a, w), want), 1e-6)
+        self.assertLess(off(fovea.gemm(a, w, bias, "relu"), np.maximum(want + bias, 0)), 1e-6)
+        with self.assertRaises(ValueError):
+            fovea.gemm(a, w.T)
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        self.model = fovea.Model(MODEL)
+        self.image = np.random.default_rng(1).integers(0, 256, (70, 84, 3)).astype(np.uint8)
+
+    def test_named_outputs(self):
+        info = self.model.info
+        self.assertEqual(info["type"], "dinov2_with_registers")
+        names = ["hidden1", "last_hidden_state"]
+        self.assertLessEqual(set(names), set(self.model.outputs))
+        out = self.model.run(self.image, outputs=names)
+        tokens = info["prefix"] + (70 // info["patch"]) * (84 // info["patch"])
+        self.assertEqual({n: a.shape for n, a in out.items()}, dict.fromkeys(names, (tokens, info["width"])))
+        again = self.model.run(self.image[None], outputs=names)
+        self.assertTrue(np.array_equal(again["hidden1"][0], out["hidden1"]))
+
+    def test_planes(self):
+        names = ["last_hidden_state"]
+        info = self.model._info()["preprocess"]
+        mean, std = (np.array(a)[:, None, None] for a in (info.mean, info.std))
+        planes = ((self.image.transpose(2, 0, 1) * info.rescale - mean) / std).astype(np.float32)
+        want = self.model.run(self.image, outputs=names)["last_hidden_state"]
+        got = self.model.run(planes, outputs=names)["last_hidden_state"]
+        self.assertLess(off(got, want), 1e-4)
+        gray = self.model.run(self.image[:, :, 0], outputs=names)["last_hidden_state"]
+        same = self.model.run(np.repeat(self.image[:, :, :1], 3, 2), outputs=names)["last_hidden_state"]
+        self.assertLess(off(gray, same), 1e-6)
+
+    def test_attention_and_preprocess(self):
+        softmax, linear = (self.model.run(self.image, a, ["last_hidden_state"])["last_hidden_state"]
+                           for a in ("softmax", "linear:elu1"))
+        self.assertGreater(off(linear, softmax), 1e-3)
+        whole = self.model.run(self.image, preprocess=True)
+        self.assertTrue(all(np.isfinite(a).all() for a in whole.values()))
+
+    def test_errors(self):
+        with self.assertRaisesRegex(fovea.Error, "nowhere"):
+            fovea.Model("nowhere")
+        with self.assertRaises(fovea.Error):
+            self.model.run(self.image, outputs=["nonsense"])
+        with self.assertRaises(ValueError):
+            self.model.run(self.image.transpose(2, 0, 1))
+        with self.assertRaises(TypeError):
+            self.model.run(self.image.astype(np.int64))
+
+
+if __name__ == "__main__":
+    counted.main()
