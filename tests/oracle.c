@@ -114,6 +114,22 @@ static void nala_features(bool paper, bool query, const float *x, uint32_t d, do
     }
 }
 
+/* Norms over the channels of all heads. */
+static void focused_features(const oracle_row *row, uint32_t head, double *out)
+{
+    double square = 0, sixth = 0;
+    for (uint32_t at = 0; at < row->heads * row->d; at++) {
+        const double scale = row->channel_scale ? (double)row->channel_scale[at] : 0;
+        const double y = (fmax(0, (double)row->x[at]) + 1e-6) / softplus(scale);
+        square += y * y;
+        sixth += pow(y, 6);
+        if (at / row->d == head)
+            out[at % row->d] = pow(y, 3);
+    }
+    for (uint32_t c = 0; c < row->d; c++)
+        out[c] *= sqrt(square / sixth);
+}
+
 void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint32_t head,
                      double *out)
 {
@@ -124,6 +140,9 @@ void oracle_features(enum fv_mech mech, bool query, const oracle_row *row, uint3
         break;
     case FV_MECH_POLA:
         pola_features(row, head, out);
+        break;
+    case FV_MECH_FOCUSED:
+        focused_features(row, head, out);
         break;
     case FV_MECH_NALA:
     case FV_MECH_NALA_PAPER:
@@ -183,7 +202,7 @@ static bool is_mala(enum fv_mech mech)
  * MALA. */
 static bool takes_means(enum fv_mech mech)
 {
-    return is_mala(mech) || oracle_blocks(mech) > 1;
+    return is_mala(mech) || oracle_blocks(mech) > 1 || mech == FV_MECH_FOCUSED;
 }
 
 static void softmax_weights(const oracle_attention *a, uint32_t row, uint32_t head, uint32_t keys,

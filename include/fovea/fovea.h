@@ -381,6 +381,9 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
  *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
  *                      K = |k|^3 [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
  *                      (arXiv 2506.21137); a zero query gives 0
+ *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
+ *                      norms over the channels of all heads; out_i as for linear, eps to the mean
+ *                      (FLatten, arXiv 2308.00442)
  *   sla-NAME           any of these but softmax with the gates of SLA (arXiv 2602.01744):
  *                      phi(k_j) <- G^K_j phi(k_j);  out_i <- G^Q_i out_i
  *
@@ -451,7 +454,7 @@ typedef struct fovea_op_options {
     int l2norm;
     double alpha;               /* of pola; 0: 4 */
     const float *power;         /* pola (heads*d), as learned; NULL: zeros */
-    const float *channel_scale; /* pola (heads*d), as learned; NULL: zeros */
+    const float *channel_scale; /* pola, focused (heads*d), as learned; NULL: zeros */
     const float *log_decay;     /* retention (heads) */
     /* Rotation of the features of bidirectional linear mechanisms (not of linear:exp with
      * `normalise`), keys == rows; pairs (2j, 2j+1): y[2j] = x[2j] cos - x[2j+1] sin,
