@@ -36,11 +36,11 @@ cd "$root" # nothing of the source tree in reach
 # shellcheck disable=SC2086
 for compiler in gcc clang; do
     status=0
-    $compiler -std=c11 $strict "$examples/attention.c" -o attention $flags -lm || status=1
-    verdict "attention.c with $compiler" $status
+    $compiler -std=c11 $strict "$examples/attend.c" -o attend $flags -lm || status=1
+    verdict "attend.c with $compiler" $status
     status=0
-    ./attention || status=1
-    verdict "attention by $compiler" $status
+    ./attend || status=1
+    verdict "attend by $compiler" $status
 done
 # shellcheck disable=SC2086
 for compiler in g++ clang++; do

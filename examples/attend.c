@@ -1,7 +1,7 @@
-/* attention.c: one linear attention on random data, checked against a plain loop.
+/* attend.c: one linear attention on random data, checked against a plain loop.
  *
- *   cc attention.c -o attention $(pkg-config --cflags --libs fovea) -lm
- *   ./attention [tokens]
+ *   cc attend.c -o attend $(pkg-config --cflags --libs fovea) -lm
+ *   ./attend [tokens]
  */
 #include <math.h>
 #include <stdio.h>
