@@ -13,6 +13,7 @@
 #define FV_LDEXP_ANY 0
 typedef float fv_v __attribute__((vector_size(16)));
 typedef int32_t fv_bits __attribute__((vector_size(16)));
+typedef uint32_t fv_ubits __attribute__((vector_size(16)));
 typedef uint16_t fv_h __attribute__((vector_size(8)));
 
 FV_FN fv_v fv_set(float s)
@@ -130,9 +131,10 @@ FV_FN fv_v fv_round(fv_v x)
     return (x + 12582912.f) - 12582912.f;
 }
 
+/* Wraps around, as the other ISAs do, where the result is no number and will be replaced. */
 FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
 {
-    return (fv_v)((fv_bits)x + (__builtin_convertvector(n, fv_bits) << 23));
+    return (fv_v)((fv_ubits)x + ((fv_ubits)__builtin_convertvector(n, fv_bits) << 23));
 }
 
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
