@@ -134,7 +134,7 @@ FV_FN fv_v fv_round(fv_v x)
 /* Wraps around, as the other ISAs do, where the result is no number and will be replaced. */
 FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
 {
-    return (fv_v)((fv_ubits)x + ((fv_ubits)__builtin_convertvector(n, fv_bits) << 23));
+    return (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23));
 }
 
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
