@@ -17,14 +17,17 @@
  * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
  * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
  *
- * With c->first the state is stored, not added to, and not read. Float32: a call sums blocks of its
- * rows on their own, and adds each block once to the state. The order of additions depends on the
- * rows of a call only.
+ * With c->first the state is stored, not added to, and not read. Float32: a call sums its rows on
+ * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
+ * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
  */
 #include <string.h>
 
 #include "cpu_kernels.h"
 #include "ref_lattn.h"
+
+/* Rows of a block of m's sum. */
+enum { BLOCK = 64 };
 
 typedef struct layout {
     size_t d, dv, width;
@@ -69,10 +72,11 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
     const layout l = lay_out(&a->prob);
     const uint32_t flags = a->prob.flags;
     const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
-    float *sum = c->scratch, *f = sum + l.state.floats;
+    float *sum = c->scratch, *f = sum + l.state.floats, *m = f + l.width;
     for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
         float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
         memset(sum, 0, l.state.floats * sizeof *sum);
+        memset(m, 0, l.width * sizeof *m);
         look_ahead(sum, &l, a, c, h);
         for (size_t r = 0; r < c->rows; r++) {
             const size_t token = c->row0 + r;
@@ -92,8 +96,14 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
                 row.sin = (const float *)c->p[FV_REDUCE_SIN] + token * a->ld[FV_REDUCE_SIN];
             }
             ref_features(f, &row, 0);
-            for (size_t i = 0; i < l.width; i++)
-                sum[l.state.m + i] += f[i];
+            const bool block_ends = (r + 1) % BLOCK == 0 || r + 1 == c->rows;
+            for (size_t i = 0; i < l.width; i++) {
+                m[i] += f[i];
+                if (block_ends) {
+                    sum[l.state.m + i] += m[i];
+                    m[i] = 0;
+                }
+            }
             ref_rotate(f, &row);
             for (size_t i = 0; i < l.width; i++) {
                 for (size_t j = 0; j < l.dv; j++)
@@ -122,7 +132,7 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t
 {
     const layout l = lay_out(p);
     (void)knobs, (void)rows;
-    return (l.state.floats + l.width) * sizeof(float);
+    return (l.state.floats + 2 * l.width) * sizeof(float);
 }
 
 const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_f32, ref) = {.applies = applies,
