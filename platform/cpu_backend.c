@@ -274,7 +274,7 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
             uint32_t units =
                 ceil_div(rows_of(q, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
             if (s[i].streamed || grouped(s[i].step[k]))
-                units = s[i].groups;
+                units = s[i].streamed ? s[i].runs : s[i].groups;
             q->units[q->phases] = units;
             q->phase[q->phases++] = (struct phase){&s[i], k};
         }
@@ -286,8 +286,9 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
 
 /* ---- one call ---- */
 
+/* `width`: of the grid, in a sweep of bands. */
 static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *block, uint32_t row0,
-                     uint32_t group)
+                     uint32_t width, uint32_t group)
 {
     const fv_operand *op = &l->operand[o];
     char *base;
@@ -295,8 +296,12 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
     case FV_SPACE_BUFFER:
         base = (char *)op->ref.mem->host + op->ref.offset;
         break;
-    case FV_SPACE_LOCAL:
-        return block + op->ref.offset; /* holds the rows of this chunk, from its first */
+    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring */
+        base = block + op->ref.offset;
+        if (op->ring && op->kind == FV_KIND_ROW)
+            base +=
+                (uint64_t)(row0 / width + op->shift) % op->ring * width * l->args.ld[o] * op->elem;
+        return base;
     case FV_SPACE_EXTERNAL:
         base = q->external[op->ref.slot].base + op->ref.offset;
         break;
@@ -310,11 +315,11 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
     return base;
 }
 
-static void call(const fv_queue *q, const fv_launch *l, uint32_t slot, fv_call *c)
+static void call(const fv_queue *q, const fv_launch *l, uint32_t slot, uint32_t width, fv_call *c)
 {
     char *block = q->blocks + slot * q->block;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        c->p[o] = operand(q, l, o, block, c->row0, c->group);
+        c->p[o] = operand(q, l, o, block, c->row0, width, c->group);
     c->scratch = block + l->scratch;
     l->kernel->code.cpu(&l->args, c);
 }
@@ -336,8 +341,58 @@ static void run_group(const fv_queue *q, const fv_sweep *s, uint32_t first, uint
                          .cols = l->cols,
                          .group = group,
                          .first = chunk == begin};
-            call(q, l, slot, &c);
+            call(q, l, slot, 0, &c);
         }
+    }
+}
+
+/* Grid rows from `line` on, at most `lines`, that lie together in every ring. */
+static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_operand *op = &l->operand[o];
+        if (!op->ring || op->kind != FV_KIND_ROW)
+            continue;
+        const uint32_t left = op->ring - (line + op->shift) % op->ring;
+        lines = lines < left ? lines : left;
+    }
+    return lines;
+}
+
+/* The groups of one unit of a sweep of bands. */
+static void run_bands(const fv_queue *q, const fv_sweep *s, uint32_t run, uint32_t slot)
+{
+    const uint32_t chunks = ceil_div(s->rows, s->chunk);
+    uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
+    const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
+    const int64_t band = s->chunk / s->width, height = s->rows / s->width;
+    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * band;
+    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * band;
+    const int64_t end = stop < height ? stop : height;
+    bool first = true;
+    /* Some bands before the first one bring the steps that run ahead to where they should be. */
+    for (int64_t y = begin - (2 * (int64_t)s->reach + band - 1) / band * band; y < end; y += band) {
+        if (y >= begin && (uint64_t)(y / band) >= (uint64_t)(group + 1) * chunks / s->groups) {
+            group++;
+            first = true;
+        }
+        for (uint32_t k = 0; k < s->steps; k++) {
+            const fv_launch *l = &s->step[k]->l;
+            const int64_t ahead = l->ahead, from = begin - ahead > 0 ? begin - ahead : 0;
+            int64_t line = y + ahead > from ? y + ahead : from;
+            int64_t to = (y + band < end ? y + band : end) + ahead;
+            to = to < height ? to : height;
+            for (uint32_t n; line < to; line += n) {
+                n = together(l, (uint32_t)line, (uint32_t)(to - line));
+                fv_call c = {.row0 = (uint32_t)line * s->width,
+                             .rows = n * s->width,
+                             .cols = l->cols,
+                             .group = group,
+                             .first = first && line == y};
+                call(q, l, slot, s->width, &c);
+            }
+        }
+        first = first && y < begin;
     }
 }
 
@@ -350,7 +405,7 @@ static void run_tile(const fv_queue *q, const fv_launch *l, uint32_t unit, uint3
                  .col0 = col0,
                  .cols = l->cols - col0 < l->tile_cols ? l->cols - col0 : l->tile_cols,
                  .first = 1};
-    call(q, l, slot, &c);
+    call(q, l, slot, 0, &c);
 }
 
 static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -358,7 +413,9 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     const fv_queue *q = arg;
     const fv_sweep *s = q->phase[phase].sweep;
     uint32_t k = q->phase[phase].step;
-    if (s->streamed)
+    if (s->streamed && s->width)
+        run_bands(q, s, unit, slot);
+    else if (s->streamed)
         run_group(q, s, 0, s->steps, unit, slot);
     else if (grouped(s->step[k]))
         run_group(q, s, k, 1, unit, slot);

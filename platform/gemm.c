@@ -1,4 +1,4 @@
-/* gemm.c: blocking and packing of the CPU GEMM, the same for every kit.
+/* gemm.c: blocking and packing of the CPU GEMM and of convolutions, the same for every kit.
  *
  *   for blocks of at most MC rows             activations packed once, all of K
  *     for groups of columns                   partial sums of a group stay in L2
@@ -7,7 +7,8 @@
  *           for panels of mr rows
  *             tile
  *
- * Weights are read once per block of rows, in the order they lie in memory.
+ * Weights are read once per block of rows, in the order they lie in memory. A convolution differs
+ * in where its packed activations come from, and in nothing else.
  */
 #include "gemm.h"
 
@@ -86,6 +87,70 @@ static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size
     }
 }
 
+/* ---- windows of a convolution ---- */
+
+/* Channels of one tap, [j, j + n) of the panel's steps, of m rows: src[i], or NULL for zeros. */
+static void pack_tap(float *dst, const float *const *src, uint32_t m, uint32_t j, uint32_t n)
+{
+    if (j % 4 == 0 && n % 4 == 0) {
+        for (uint32_t i = 0; i < m; i++) {
+            float *to = dst + ((size_t)j * m + 4 * i);
+            for (uint32_t g = 0; g < n; g += 4, to += 4 * m)
+                if (src[i])
+                    memcpy(to, src[i] + g, 4 * sizeof *to);
+                else
+                    memset(to, 0, 4 * sizeof *to);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < m; i++)
+        for (uint32_t k = j; k < j + n; k++)
+            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = src[i] ? src[i][k - j] : 0.f;
+}
+
+/* Steps [k0, k0 + depth) of the windows of output pixels [pixel, pixel + m). */
+static void pack_windows(float *dst, const fv_args *a, const float *in, uint32_t pixel, uint32_t m,
+                         uint32_t k0, uint32_t depth)
+{
+    enum { SPAN = 64 }; /* channels at a time, so that what is written stays in L1 */
+    const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
+    const float *src[FV_GEMM_ROWS];
+    int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS]; /* of the windows' first pixels */
+    for (uint32_t i = 0; i < m; i++) {
+        y[i] = (int64_t)((pixel + i) / a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
+        x[i] = (int64_t)((pixel + i) % a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
+    }
+    for (uint32_t j = 0, n; j < depth; j += n) {
+        const uint32_t tap = (k0 + j) / channels, channel = (k0 + j) % channels;
+        n = least(least(channels - channel, SPAN), depth - j);
+        for (uint32_t i = 0; i < m; i++) {
+            const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
+            const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
+            src[i] = inside ? in + (iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel : NULL;
+        }
+        pack_tap(dst, src, m, j, n);
+    }
+    for (uint32_t i = 0; i < m; i++) /* the last group's rest */
+        for (uint32_t k = depth; k % 4 != 0; k++)
+            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = 0.f;
+}
+
+static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, const float *in,
+                        uint32_t pixel, uint32_t rows, uint32_t kc)
+{
+    const uint32_t k = a->prob.dim[FV_GEMM_K];
+    for (uint32_t k0 = 0; k0 < k; k0 += kc) {
+        const uint32_t depth = least(kc, k - k0);
+        for (uint32_t r = 0, m; r < rows; r += m) {
+            m = panel_rows(kit, r, rows);
+            pack_windows(dst, a, in, pixel + r, m, k0, depth);
+            dst += (size_t)m * round_up4(depth);
+        }
+    }
+}
+
+/* ---- products ---- */
+
 static const float *at_column(const void *base, uint32_t col, bool wanted)
 {
     return wanted ? (const float *)base + col : NULL;
@@ -118,7 +183,17 @@ typedef struct block {
     uint32_t row, rows; /* of the call */
     uint32_t k4, kc;
     const float *packed;
+    float *wide; /* room for a widened KC x nr block of the weight */
 } block;
+
+static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
+{
+    const uint32_t width = panel_cols(b->kit, &b->a->prob);
+    fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
+    o.rows = m;
+    o.cols = least(width, b->c->col0 + b->c->cols - col);
+    b->kit->finish(&o, acc);
+}
 
 /* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
  * with the last step. While the rows go by, the same steps of panel `next` are fetched into L2. */
@@ -126,42 +201,62 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
 {
     const fv_gemm_kit *kit = b->kit;
     const uint32_t width = panel_cols(kit, &b->a->prob), depth = least(b->kc, b->k4 - k0);
-    const float *weight = b->c->p[FV_GEMM_W];
-    const float *w = weight + ((size_t)(col / width) * b->k4 + k0) * kit->nr;
-    const float *ahead = weight + ((size_t)(next / width) * b->k4 + k0) * kit->nr;
-    const float *ahead_last = ahead + (size_t)depth * (kit->nr - FV_GEMM_AHEAD);
+    const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
+    const char *weight = b->c->p[FV_GEMM_W];
+    const char *w = weight + ((size_t)(col / width) * b->k4 + k0) * step;
+    const char *ahead = weight + ((size_t)(next / width) * b->k4 + k0) * step;
+    const char *ahead_last = ahead + depth * (step - FV_GEMM_AHEAD);
     const float *packed = b->packed + (size_t)k0 * b->rows;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
+        const float *in = packed + (size_t)r * depth;
         m = panel_rows(kit, r, b->rows);
-        kit->tile(acc, packed + (size_t)r * depth, w, depth / 4, m, k0 == 0, ahead);
+        if (kit->widen && r == 0)
+            kit->widen(acc, in, (const uint16_t *)w, depth / 4, m, k0 == 0, ahead,
+                       m < b->rows ? b->wide : NULL);
+        else
+            kit->tile(acc, in, kit->widen ? b->wide : (const float *)w, depth / 4, m, k0 == 0,
+                      ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
-        if (last) {
-            fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
-            o.rows = m;
-            o.cols = least(width, b->c->col0 + b->c->cols - col);
-            kit->finish(&o, acc);
-        }
+        if (last)
+            finish_rows(b, acc, r, m, col);
     }
+}
+
+static void pack_block(const block *b, float *packed)
+{
+    const uint32_t k = b->a->prob.dim[FV_GEMM_K];
+    const float *in = b->c->p[FV_GEMM_A];
+    const size_t ld = b->a->ld[FV_GEMM_A];
+    if (b->a->prob.op == FV_OP_CONV)
+        pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc);
+    else
+        pack_rows(b->kit, packed, in + b->row * ld, ld, b->rows, k, b->kc);
+}
+
+/* Floats of a widened block of the weight. */
+static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
+{
+    return kit->widen ? (size_t)kc * kit->nr : 0;
 }
 
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const uint32_t k = p->dim[FV_GEMM_K], k4 = round_up4(k), kc = k_block(p, &a->knobs);
+    const uint32_t k4 = round_up4(p->dim[FV_GEMM_K]), kc = k_block(p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
-    const size_t ld = a->ld[FV_GEMM_A];
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = least(mc, c->rows - row);
-        float *packed = c->scratch, *sums = packed + (size_t)rows * k4;
-        const block b = {kit, a, c, row, rows, k4, kc, packed};
-        pack_rows(kit, packed, (const float *)c->p[FV_GEMM_A] + row * ld, ld, rows, k, kc);
+        float *wide = c->scratch, *packed = wide + wide_size(kit, kc);
+        float *sums = packed + (size_t)rows * k4;
+        const block b = {kit, a, c, row, rows, k4, kc, packed, wide};
+        pack_block(&b, packed);
 
         for (uint32_t left = c->col0; left < end; left += group) {
             const uint32_t right = least(end, left + group);
@@ -175,41 +270,51 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
     }
 }
 
+/* ---- what the planner asks ---- */
+
 size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows)
 {
     const uint32_t mc = least(rows, knobs->v[FV_GEMM_MC]), k4 = round_up4(p->dim[FV_GEMM_K]);
-    const size_t sums = k_block(p, knobs) < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
-    return ((size_t)mc * k4 + sums) * sizeof(float);
+    const uint32_t kc = k_block(p, knobs);
+    const size_t sums = kc < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
+    return (wide_size(kit, kc) + (size_t)mc * k4 + sums) * sizeof(float);
 }
 
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
 {
     const size_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
-    return panels * round_up4(p->dim[FV_GEMM_K]) * kit->nr * sizeof(float);
+    return panels * round_up4(p->dim[FV_GEMM_K]) * kit->nr * fv_type_size(kit->weight);
 }
 
-/* Steps [k0, k1) of panel column j, from a row of the weight or, if NULL, zeros. */
+/* Steps [k0, k1) of a panel's column, from a row of the weight or, if NULL, zeros. */
 static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, uint32_t k,
                         uint32_t nr)
 {
     for (uint32_t i = k0; i < k1; i++)
-        dst[(size_t)i * nr] = row && i < k ? row[i] : 0.f;
+        dst[(size_t)(i - k0) * nr] = row && i < k ? row[i] : 0.f;
 }
 
-void fv_gemm_pack(const fv_gemm_kit *kit, float *dst, const float *src, uint32_t n0, uint32_t n,
+void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
                   const fv_problem *p)
 {
     enum { LINE = 16 }; /* a cache line of each row at a time */
     const uint32_t k = p->dim[FV_GEMM_K], k4 = round_up4(k), width = panel_cols(kit, p);
     for (uint32_t col = 0; col < n; col += width) {
-        float *panel = dst + (size_t)((n0 + col) / width) * k4 * kit->nr;
-        for (uint32_t k0 = 0; k0 < k4; k0 += LINE)
+        const size_t panel = (size_t)((n0 + col) / width) * k4;
+        for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {
+            const uint32_t k1 = least(k0 + LINE, k4);
+            const size_t at = (panel + k0) * kit->nr;
+            float lines[LINE * FV_COL_ALIGN];
+            float *to = kit->narrow ? lines : (float *)dst + at;
             for (uint32_t j = 0; j < kit->nr; j++) {
                 const uint32_t from = col + j % width, gate = j / width;
                 const float *row = from < n ? src + ((size_t)gate * n + from) * k : NULL;
-                pack_column(panel + j, row, k0, least(k0 + LINE, k4), k, kit->nr);
+                pack_column(to + j, row, k0, k1, k, kit->nr);
             }
+            if (kit->narrow)
+                kit->narrow((uint16_t *)dst + at, lines, (size_t)(k1 - k0) * kit->nr);
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 /* gemm.h: the parts of a CPU GEMM: a kit of tile functions per ISA, one driver for all of them.
  *
  * The kit of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The driver
- * (gemm.c) cuts a call into tiles, packs the activations and hands finished tiles to the kit's
- * epilogue. K4 is K rounded up to 4; zeros fill the weight's last panel and both operands up to K4.
+ * (gemm.c) cuts a call into tiles, packs the activations (of CONV: the windows) and hands finished
+ * tiles to the kit's epilogue. Weights of 16 bits are widened a panel at a time, by the first tile
+ * of a block of rows; the others find floats. K4 is K rounded up to 4; zeros fill the weight's last
+ * panel and both operands up to K4.
  *
  *   weight, in fv_kernel_hooks.pack:          activations, in the scratch of the call:
  *   panels of nr columns, each K4 x nr        panels of m <= mr rows, each K4/4 x m x 4
@@ -30,32 +32,41 @@ typedef struct fv_gemm_out {
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
 } fv_gemm_out;
 
-/* Floats that a tile fetches ahead per step of k: a line of 16 per group. */
-enum { FV_GEMM_AHEAD = 4 };
+/* Bytes that a tile fetches ahead per step of k: a line of 64 per group. */
+enum { FV_GEMM_AHEAD = 16 };
+
+enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
 typedef struct fv_gemm_kit {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
+    uint8_t weight;  /* enum fv_type of the packed weight: F32, F16 or BF16 */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over 4 * groups
      * steps of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
-     * groups * 4 * FV_GEMM_AHEAD floats from `ahead` are fetched into L2. */
+     * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
-                 const float *ahead);
+                 const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
+    /* Weights of 16 bits (NULL for F32): `tile` with such a panel, the floats of which are left in
+     * `wide` too, if not NULL; and n floats to the nearest 16 bits. */
+    void (*widen)(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+                  bool first, const char *ahead, float *wide);
+    void (*narrow)(uint16_t *dst, const float *src, size_t n);
 } fv_gemm_kit;
 
 /* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums
  * of blocks are added), MC is not. */
 enum { FV_GEMM_KC, FV_GEMM_MC };
 
+/* A call of GEMM or CONV, as a->prob.op says. */
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
 
 /* What the hooks of the same name do. */
 size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows);
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p);
-void fv_gemm_pack(const fv_gemm_kit *kit, float *dst, const float *src, uint32_t n0, uint32_t n,
+void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
                   const fv_problem *p);
 /* Seconds on a core that reaches `rate` FLOP/s with tall operands. */
 double fv_gemm_cost(const fv_problem *p, double rate);

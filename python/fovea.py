@@ -17,6 +17,7 @@ The library is FOVEA_LIBRARY of the environment, else what the loader finds, els
 this file. What fails raises fovea.Error with the library's own message. Names, defaults and formulas
 are those of fovea/fovea.h.
 """
+import collections
 import ctypes as C
 import ctypes.util
 import os
@@ -77,10 +78,11 @@ class Preprocess(C.Structure):
 
 class ModelInfo(C.Structure):
     _c_name_ = "fovea_model_info"
-    _fields_ = [("type", C.c_char * 32), ("attention", C.c_char * 32), ("width", C.c_uint32),
+    _fields_ = [("type", C.c_char * 32), ("attention", C.c_char_p), ("width", C.c_uint32),
                 ("depth", C.c_uint32), ("heads", C.c_uint32), ("patch", C.c_uint32),
                 ("prefix", C.c_uint32), ("native_width", C.c_uint32),
                 ("native_height", C.c_uint32), ("classes", C.c_uint32),
+                ("segments", C.c_uint32),
                 ("parameters", C.c_uint64), ("mapped_bytes", C.c_uint64),
                 ("preprocess", Preprocess)]
 
@@ -95,13 +97,14 @@ class PlanOptions(C.Structure):
                 ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
                 ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
-                ("dry", C.c_int)]
+                ("dry", C.c_int), ("weights", C.c_int)]
 
 
 class OutputInfo(C.Structure):
     _c_name_ = "fovea_output_info"
     _fields_ = [("name", C.c_char_p), ("rows", C.c_uint32), ("columns", C.c_uint32),
-                ("prefix", C.c_uint32), ("grid_width", C.c_uint32), ("grid_height", C.c_uint32)]
+                ("prefix", C.c_uint32), ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
+                ("stride", C.c_uint32)]
 
 
 class Frame(C.Structure):
@@ -535,6 +538,9 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
 # ---- models ----
 
 
+Features = collections.namedtuple("Features", "values stride")
+
+
 class Model(_Handle):
     """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME"."""
 
@@ -560,18 +566,43 @@ class Model(_Handle):
     def label(self, i):
         return _text(_lib.fovea_model_label(self, i))
 
-    def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto"):
+    def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
+            weights="f32"):
         """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
         normalised; with another axis in front a batch of them. Returns {name: float32 rows} for
         `outputs` (None: the model's main one). Bytes come in the size to be run, unless
-        preprocess=True resizes and crops them as the model's own image processor does."""
+        preprocess=True resizes and crops them as the model's own image processor does.
+
+        `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
+        `weights` "f16" or "bf16" keeps them in half the memory."""
+        pixels = np.asarray(pixels)
+        if pixels.ndim == 4:
+            runs = [self.run(p, attention, outputs, preprocess, schedule, weights) for p in pixels]
+            return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
+        results = self._run(pixels, attention, outputs, preprocess, schedule, weights)
+        return {name: rows for name, rows, _ in results}
+
+    def features(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
+                 weights="f32"):
+        """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
+        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits."""
+        if outputs is None:
+            outputs = [o for o in self.outputs if o == "last_hidden_state" or o.startswith("stage")]
+        dense = {}
+        for name, rows, info in self._run(np.asarray(pixels), attention, outputs, preprocess, schedule,
+                                          weights):
+            if not info.grid_width:
+                raise ValueError("%s is no grid of features" % name)
+            values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
+            dense[name] = Features(values, info.stride)
+        return dense
+
+    def _run(self, pixels, attention, outputs, preprocess, schedule, weights):
+        """(name, rows, OutputInfo) of every output of one picture."""
         pixels = np.ascontiguousarray(pixels)
         planes = pixels.dtype == np.float32
         if not planes and pixels.dtype != np.uint8:
             raise TypeError("%s: pixels are bytes, or float32 planes" % pixels.dtype)
-        if pixels.ndim == 4:
-            runs = [self.run(p, attention, outputs, preprocess, schedule) for p in pixels]
-            return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
         if pixels.ndim == 2:
             height, width, kind = *pixels.shape, "gray8"
         elif pixels.ndim == 3 and pixels.shape[0 if planes else 2] == 3:
@@ -579,26 +610,29 @@ class Model(_Handle):
             kind = "planes_f32" if planes else "rgb8"
         else:
             raise ValueError("pixels of shape %s: (H, W, 3), (H, W) or (3, H, W)" % (pixels.shape,))
-        key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule)
+        key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule,
+               weights)
         if key not in self._plans:
             self._plans[key] = self._plan(*key)
         plan = self._plans[key]
-        infos = []
+        results = []
         info = OutputInfo()
-        while _lib.fovea_plan_output(plan, len(infos), C.byref(info)):
-            infos.append((info.name.decode(), np.empty((info.rows, info.columns), np.float32)))
-        outs = (Output * len(infos))(*[Output(a.ctypes.data, a.nbytes) for _, a in infos])
+        while _lib.fovea_plan_output(plan, len(results), C.byref(info)):
+            rows = np.empty((info.rows, info.columns), np.float32)
+            results.append((info.name.decode(), rows, info))
+            info = OutputInfo()
+        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
         frame = Frame((C.c_void_p * 3)(pixels.ctypes.data), (C.c_size_t * 3)())
         _checked(_lib.fovea_run(plan, C.byref(frame), outs, len(outs)))
-        return dict(infos)
+        return results
 
-    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule):
+    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule, weights):
         names = (C.c_char_p * len(outputs))(*[o.encode() for o in outputs])
         rule = self._info()["preprocess"]
         options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
                               C.pointer(rule) if preprocess else None,
                               attention and attention.encode(),
                               C.cast(names, C.POINTER(C.c_char_p)) if outputs else None,
-                              len(outputs), SCHEDULES[schedule])
+                              len(outputs), SCHEDULES[schedule], weights=STORAGE[weights])
         return _Handle(_lib.fovea_plan_free, _lib.fovea_plan_create, self, self._device,
                        C.byref(options))

@@ -8,7 +8,8 @@
  *     KEPT      states that outlive a frame: of a scan
  *     CHUNKS    what lives inside a stepwise sweep, all rows of it
  *     STAGING   the resized picture
- *     LOCAL     what lives inside a streamed sweep: rows of one chunk, one block per worker
+ *     LOCAL     what lives inside a streamed sweep: rows of one chunk, or a ring of grid rows; one
+ *               block per worker
  */
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,12 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->region = LOCAL;
         t->sweep = v->first_sweep;
         rows = rows < w->chunk ? rows : w->chunk;
+        if (w->width)
+            rows = (uint64_t)v->ring * w->width;
+        if (v->lasting) {
+            t->first = w->first;
+            t->last = w->first + w->count - 1;
+        }
     } else {
         t->region = FV_REGION_CHUNKS;
     }

@@ -29,4 +29,12 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal);
 /* Its name, as fv_attention_parse takes it. */
 const char *fv_attention_text(const fv_attention_name *name, char buf[64]);
 
+/* attention_blocks.c */
+/* A name for all blocks, then with '+' names for some of them ("softmax@3", "mala@0-3", "mala@8-"
+ * to the last one); later ones win. *out: one per block, to be freed with fv_mem_free. EINVAL for a
+ * block that is not there. */
+fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint32_t blocks);
+/* Such a text for a list of one plain name per block; to be freed with fv_mem_free. */
+fovea_status fv_attention_join(char **out, const char *const *name, uint32_t blocks);
+
 #endif

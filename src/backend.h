@@ -30,7 +30,8 @@ typedef struct fv_mem {
 enum fv_space {
     FV_SPACE_NONE,   /* operand absent */
     FV_SPACE_BUFFER, /* `offset` bytes into `mem` */
-    FV_SPACE_LOCAL, /* `offset` bytes into the worker's own block; rows of the current chunk only */
+    FV_SPACE_LOCAL,  /* `offset` bytes into the worker's own block: rows of the current chunk, or a
+                        ring */
     FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
 };
 
@@ -47,12 +48,17 @@ enum fv_kind {
     FV_KIND_STATE,   /* a merged reduction */
     FV_KIND_WEIGHT,  /* constant */
     FV_KIND_PARTIAL, /* one state per group */
+    FV_KIND_LOCAL,   /* a window of the token grid around the row; the call's pointer is at the base
+                      */
 };
 
 typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, elem; /* enum fv_kind; bytes per element */
     uint64_t stride;    /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
+    /* LOCAL space in a sweep of bands: grid rows that there is room for, grid row y at
+     * (y + shift) % ring. */
+    uint32_t ring, shift;
 } fv_operand;
 
 /* Everything a backend needs to freeze one step. */
@@ -64,14 +70,22 @@ typedef struct fv_launch {
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
     uint32_t cols;    /* extent of the second dimension: columns, heads, or 1 */
+    uint32_t ahead;   /* grid rows by which it runs ahead of its sweep's bands */
     uint64_t scratch; /* bytes into the worker's block where the kernel's scratch begins */
 } fv_launch;
 
-/* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise). */
+/* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise).
+ * Group g owns chunks [g*chunks/groups, (g+1)*chunks/groups); a unit of a streamed sweep owns
+ * groups in the same way.
+ *
+ * Bands: chunks are whole grid rows, and a step computes its grid rows [y0 + ahead, y1 + ahead)
+ * when the band is [y0, y1), within the grid and within `ahead` rows of the unit's own. */
 typedef struct fv_sweep {
     fv_bound *const *step;
     uint32_t steps;
-    uint32_t rows, chunk, groups; /* group g owns chunks [g*chunks/groups, (g+1)*chunks/groups) */
+    uint32_t rows, chunk, groups;
+    uint32_t runs;         /* units of a streamed sweep */
+    uint32_t width, reach; /* bands: tokens in a grid row, the largest `ahead`; else 0 */
     bool streamed;
 } fv_sweep;
 

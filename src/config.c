@@ -138,6 +138,36 @@ fovea_status fv_config_floats(float *out, uint32_t n, const fv_config *c, const 
     return FOVEA_OK;
 }
 
+fovea_status fv_config_count(uint32_t *out, const fv_config *c, const char *key, uint32_t most)
+{
+    const json_t *value = fv_config_get(c, key);
+    const size_t n = json_array_size(value);
+    char expected[64];
+    snprintf(expected, sizeof expected, "a list of 1 to %u numbers", most);
+    if (!json_is_array(value) || n == 0 || n > most)
+        return fv_config_fail(c, key, expected);
+    *out = (uint32_t)n;
+    return FOVEA_OK;
+}
+
+fovea_status fv_config_u32s(uint32_t *out, uint32_t n, const fv_config *c, const char *key,
+                            uint32_t min, uint32_t max)
+{
+    const json_t *value = fv_config_get(c, key);
+    char expected[96];
+    snprintf(expected, sizeof expected, "a list of %u integers from %u to %u", n, min, max);
+    if (!json_is_array(value) || json_array_size(value) != n)
+        return fv_config_fail(c, key, expected);
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(value, i);
+        const json_int_t x = json_integer_value(item);
+        if (!json_is_integer(item) || x < min || x > max)
+            return fv_config_fail(c, key, expected);
+        out[i] = (uint32_t)x;
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fv_config_bool(bool *out, const fv_config *c, const char *key)
 {
     const json_t *value = fv_config_get(c, key);

@@ -43,6 +43,10 @@ fovea_status fv_config_bool(bool *out, const fv_config *c, const char *key);
 fovea_status fv_config_text(const char **out, const fv_config *c, const char *key);
 fovea_status fv_config_floats(float *out, uint32_t n, const fv_config *c, const char *key,
                               double min, double max);
+/* The length of a list that must be there, of 1 to `most` items; and one of n integers. */
+fovea_status fv_config_count(uint32_t *out, const fv_config *c, const char *key, uint32_t most);
+fovea_status fv_config_u32s(uint32_t *out, uint32_t n, const fv_config *c, const char *key,
+                            uint32_t min, uint32_t max);
 /* The model's type: "fovea.model_type", else "model_type", else "architecture" (timm); NULL
  * without. */
 fovea_status fv_config_type(const char **out, const fv_config *c);

@@ -64,19 +64,16 @@ bool fv_emit_wants(const fv_builder *b, const char *name)
     return wanted(b, name) != NULL;
 }
 
-fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols, bool tokens,
-                       uint32_t prefix, bool always)
+fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
+                       const fv_grid *grid, bool always)
 {
     fv_wanted *w = wanted(b, name);
     if (!w)
         return always ? fv_emit_rows(b, rows, cols) : (fv_view){FV_NO_VALUE, 0};
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, sizeof(float));
     w->value = v.id;
-    if (tokens) {
-        w->prefix = prefix;
-        w->grid_width = b->grid_width;
-        w->grid_height = b->grid_height;
-    }
+    if (grid)
+        w->grid = *grid;
     return v;
 }
 
@@ -91,7 +88,7 @@ fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t c
 
 fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type type)
 {
-    fv_view v = fv_emit_output(b, "out", rows, cols, false, 0, true);
+    fv_view v = fv_emit_output(b, "out", rows, cols, NULL, true);
     if (v.id >= 0)
         b->value[v.id].elem = (uint8_t)fv_type_size(type);
     return v;
@@ -146,9 +143,17 @@ void fv_emit_release(fv_builder *b)
         b->constants = c->next;
         fv_mem_free(c);
     }
+    while (b->tables) {
+        fv_plan_table *t = b->tables;
+        b->tables = t->next;
+        fv_posemb_free(&t->posemb);
+        fv_mem_free(t->data);
+        fv_mem_free(t);
+    }
     fv_mem_free(b->step);
     fv_mem_free(b->value);
     fv_mem_free(b->wanted);
+    fv_mem_free(b->attention);
 }
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
@@ -206,6 +211,7 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     bool gated = g->act & FV_EPI_SWIGLU;
     s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
     s->prob.dim[FV_GEMM_K] = g->w->cols;
+    s->prob.weight = (uint8_t)b->weight_type;
     s->prob.epi = g->act;
     if (g->in.id >= 0)
         fv_use_value(s, FV_GEMM_A, g->in, FV_KIND_ROW);

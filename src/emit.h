@@ -34,6 +34,8 @@ typedef struct fv_value {
     uint32_t need;                  /* rows that anything reads */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
+    uint32_t ring, shift; /* inside a sweep of bands: see fv_operand */
+    bool lasting;         /* from one band to the next */
     fv_ref ref;
 } fv_value;
 
@@ -51,6 +53,18 @@ typedef struct fv_use {
     fv_mem mem;
 } fv_use;
 
+/* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
+typedef struct fv_grid {
+    uint32_t width, height; /* tokens */
+    uint32_t stride;        /* pixels from token to token */
+    uint32_t prefix;
+} fv_grid;
+
+static inline uint32_t fv_grid_tokens(const fv_grid *g)
+{
+    return g->prefix + g->width * g->height;
+}
+
 typedef struct fv_step {
     char label[40];
     fv_problem prob;
@@ -59,6 +73,7 @@ typedef struct fv_step {
     float f[4];
     uint32_t u[4];
     const void *table;
+    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
     /* the planner's: */
     bool dead;
     const fv_kernel *kernel;
@@ -66,6 +81,7 @@ typedef struct fv_step {
     const char *source;
     double flops, seconds;
     uint32_t sweep;
+    uint32_t ahead; /* grid rows by which it runs ahead of its sweep's bands */
     uint64_t scratch;
     uint32_t tile_rows, tile_cols, cols;
 } fv_step;
@@ -80,8 +96,15 @@ typedef struct fv_constant {
 typedef struct fv_wanted {
     const char *name; /* the model's text */
     fv_id value;      /* FV_NO_VALUE until the emitter has offered it */
-    uint32_t prefix, grid_width, grid_height;
+    fv_grid grid;     /* width 0: its rows are no tokens */
 } fv_wanted;
+
+/* Memory of the plan's own that steps point to. */
+typedef struct fv_plan_table {
+    struct fv_plan_table *next;
+    fv_posemb_table posemb; /* all NULL: it is not this */
+    void *data;
+} fv_plan_table;
 
 typedef struct fv_builder {
     fv_step *step;
@@ -92,16 +115,28 @@ typedef struct fv_builder {
     uint32_t n_wanted;
     uint32_t slots;
     /* what is to be built */
-    uint32_t grid_width, grid_height;
-    fv_attention_name attention;
-    fv_view frame;        /* u8 pixels of the picture, or float planes */
-    uint32_t frame_flags; /* FV_FLAG_PLANAR, ... of PATCH */
-    uint32_t frame_plane; /* PLANAR: elements from plane to plane */
+    uint32_t width, height;       /* pixels of the picture */
+    fv_grid grid;                 /* the first one */
+    fv_attention_name *attention; /* one per block */
+    uint32_t blocks;
+    enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
+    fv_view frame;            /* u8 pixels of the picture, or float planes */
+    uint32_t frame_flags;     /* FV_FLAG_PLANAR, ... of PATCH */
+    uint32_t frame_plane;     /* PLANAR: elements from plane to plane */
     const fv_patch_table *patch_table;
-    fv_posemb_table *posemb_table; /* the emitter fills it for its grid; the plan owns it */
+    fv_plan_table *tables;
+    uint64_t table_bytes;
     fv_constant *constants;
     fovea_status status; /* first failure; the emit functions do nothing after it */
 } fv_builder;
+
+/* What block i of the model computes. */
+static inline const fv_attention_name *fv_block_attention(const fv_builder *b, uint32_t i)
+{
+    return &b->attention[i];
+}
+/* The one attention of all blocks, for families that mix none. ENOTSUP. */
+fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *b);
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols);
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
@@ -112,9 +147,9 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
 }
 
 /* The view to write output `name` into: the caller's memory when it was asked for, else a value of
- * its own when `always`, else none. `prefix` and the grid describe token rows. */
-fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols, bool tokens,
-                       uint32_t prefix, bool always);
+ * its own when `always`, else none. `grid` describes token rows; NULL: rows are no tokens. */
+fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
+                       const fv_grid *grid, bool always);
 bool fv_emit_wants(const fv_builder *b, const char *name);
 
 /* Operations: matrices of the caller. Inputs are counted in the order they are emitted; their names
@@ -174,14 +209,87 @@ typedef struct fv_attention {
     fv_view k, v;
     fv_weight param;        /* learned vectors; absent: zeros */
     fv_weight cos, sin;     /* ROPE */
+    uint32_t rope_width;    /* ROPE: of the grid, for tables of positions; 0: a row per token */
     fv_view gate_q, gate_k; /* GATED */
     fv_view state;          /* set by fv_emit_keys for linear mechanisms */
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out);
+/* G^Q or G^K of SLA: softmax over the heads of `logits`. */
+fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
+                      uint32_t rows);
 /* The scale and eps that a->mech wants, from those of the equations in fovea.h. */
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps);
+
+/* ---- grids (emit_grid.c) ---- */
+
+/* `count` numbers for a step's table; they live as long as the plan. NULL on failure. */
+uint32_t *fv_emit_table(fv_builder *b, uint32_t count);
+
+/* Rows of size x size pixels of every channel, `stride` pixels apart, zeros outside of the picture
+ * (`pad` pixels at the left and above); in the order of torch's convolution weights. */
+void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t stride,
+                     uint32_t pad, fv_view out);
+
+/* out = in + the position table, resized by `rule` to the grid; prefix rows become those of
+ * `prefix` (may be absent). A table of one row per token is taken as it is with table_width 0. */
+typedef struct fv_posemb {
+    const fv_weight *prefix, *table;
+    uint32_t table_width, table_height;
+    enum fv_pos_rule rule;
+} fv_posemb;
+void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
+                    fv_view in, fv_view out);
+
+/* Convolution over a finished grid (no prefix). Columns of w: (ky, kx, channel), see
+ * fv_weight_part.taps. */
+typedef struct fv_conv {
+    const fv_weight *w, *bias; /* bias may be NULL */
+    fv_view in, out;
+    fv_grid from, to;
+    uint32_t channels, size, stride, pad;
+    uint32_t act; /* FV_EPI_* or 0 */
+} fv_conv;
+void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c);
+
+/* out = (res + bias + depthwise convolution of in) * gate. res, gate: id FV_NO_VALUE for none; out
+ * is never in. `count` grids of width x height follow one another. */
+typedef struct fv_dwconv {
+    const fv_weight *w, *bias; /* (period, size * size); bias may be NULL */
+    fv_view in, res, gate, out;
+    uint32_t width, height, count, channels, size;
+} fv_dwconv;
+void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c);
+
+/* out[i] = [in[table[i * parts]], in[table[i * parts + 1]], ..] + res[i]; parts of `cols` columns.
+ * res: id FV_NO_VALUE for none. */
+void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t *table,
+                    uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols);
+
+/* `from` finished rows to `rows`, linearly along the token axis, as torch's interpolate does with
+ * align_corners False. */
+void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
+                  uint32_t rows, uint32_t cols);
+
+/* Rotation by RoPE2D: tables of positions 0 .. max(width, height) - 1, d/2 values each
+ * (fv_rope_positions), for every head. out may be in. */
+void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weight *cos,
+                         fv_weight *sin);
+void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight *cos,
+                  const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
+                  fv_view out);
+
+/* Attention inside windows of `window` consecutive rows, all of it in one step. a->mech
+ * FV_MECH_ANY: softmax; param: (heads * window, window), added to the scores; or absent; `regions`:
+ * one number per row; -100 is added to the score of rows of different ones; NULL: none. Else a
+ * linear mechanism with its learned vectors in a->param. */
+void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
+                    uint32_t window, const uint32_t *regions, fv_view out);
+
+/* Mean of the grid's rows of `in`, prefix left out, into one row. */
+void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
+                  fv_view out);
 
 /* A causal operation: all of it in one step over a state that outlives the frame. */
 typedef struct fv_scan {

@@ -28,6 +28,19 @@ void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double 
     }
 }
 
+fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *b)
+{
+    for (uint32_t i = 1; i < b->blocks; i++)
+        if (b->attention[i].kind != b->attention->kind ||
+            b->attention[i].mech != b->attention->mech ||
+            b->attention[i].gated != b->attention->gated)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "different attentions in different blocks: this family has one for all; "
+                           "name one");
+    *out = b->attention;
+    return FOVEA_OK;
+}
+
 static fv_lattn_state layout(const fv_attention *a)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];
@@ -67,6 +80,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_use_weight(s, FV_REDUCE_PARAM, &a->param);
     fv_use_weight(s, FV_REDUCE_COS, &a->cos);
     fv_use_weight(s, FV_REDUCE_SIN, &a->sin);
+    s->u[0] = a->rope_width;
     if (a->flags & FV_FLAG_GATED)
         fv_use_value(s, FV_REDUCE_GATE, a->gate_k, FV_KIND_ROW);
     fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
@@ -106,10 +120,25 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_use_weight(s, FV_APPLY_PARAM, &a->param);
     fv_use_weight(s, FV_APPLY_COS, &a->cos);
     fv_use_weight(s, FV_APPLY_SIN, &a->sin);
+    s->u[0] = a->rope_width;
     if (a->flags & FV_FLAG_GATED)
         fv_use_value(s, FV_APPLY_GATE, a->gate_q, FV_KIND_ROW);
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
     s->out = FV_APPLY_OUT;
+}
+
+fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
+                      uint32_t rows)
+{
+    fv_view out = fv_emit_rows(b, rows, heads);
+    fv_step *s = fv_emit_step(b, FV_OP_GATES, rows, label);
+    if (!s)
+        return out;
+    s->prob.dim[FV_ROW_C] = heads;
+    fv_use_value(s, FV_GATES_IN, logits, FV_KIND_ROW);
+    fv_use_value(s, FV_GATES_OUT, out, FV_KIND_ROW);
+    s->out = FV_GATES_OUT;
+    return out;
 }
 
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view out)

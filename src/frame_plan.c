@@ -23,6 +23,9 @@ static fovea_status check_options(const fovea_plan_options *o)
         return fv_fail(FOVEA_EINVAL, "frame format %d is unknown", (int)o->frame.format);
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    if ((unsigned)o->weights > FOVEA_BF16)
+        return fv_fail(FOVEA_EINVAL, "weights of type %d; choose FOVEA_F32, F16 or BF16",
+                       (int)o->weights);
     return FOVEA_OK;
 }
 
@@ -110,22 +113,27 @@ static fovea_status plan_grid(fovea_plan *p)
     fovea_plan_info *i = &p->info;
     i->width = p->picture.width;
     i->height = p->picture.height;
-    if (i->width < m->patch || i->height < m->patch)
+    p->b.width = i->width;
+    p->b.height = i->height;
+    p->b.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};
+    if (p->model->family->grid)
+        FV_TRY(p->model->family->grid(p->model, &p->b));
+    const fv_grid *g = &p->b.grid;
+    if (g->width == 0 || g->height == 0)
         return fv_fail(FOVEA_EINVAL,
                        "picture of %u x %u pixels is smaller than one patch of %u; use a larger "
                        "size",
                        i->width, i->height, m->patch);
-    uint64_t patches = (uint64_t)(i->width / m->patch) * (i->height / m->patch);
-    if (patches > MAX_TOKENS)
+    if ((uint64_t)g->width * g->height > MAX_TOKENS)
         return fv_fail(
             FOVEA_EINVAL,
             "picture of %u x %u pixels has more than %u patches of %u; use a smaller one", i->width,
             i->height, MAX_TOKENS, m->patch);
-    i->grid_width = p->b.grid_width = i->width / m->patch;
-    i->grid_height = p->b.grid_height = i->height / m->patch;
-    i->ignored_right = i->width % m->patch;
-    i->ignored_bottom = i->height % m->patch;
-    i->tokens = m->prefix + i->grid_width * i->grid_height;
+    i->ignored_right = i->width > g->width * g->stride ? i->width - g->width * g->stride : 0;
+    i->ignored_bottom = i->height > g->height * g->stride ? i->height - g->height * g->stride : 0;
+    i->grid_width = p->b.grid.width;
+    i->grid_height = p->b.grid.height;
+    i->tokens = fv_grid_tokens(&p->b.grid);
     if (i->ignored_right || i->ignored_bottom)
         fv_log("picture of %u x %u is no multiple of the patch (%u): %u columns at the right and "
                "%u rows at the bottom are ignored",
@@ -133,15 +141,12 @@ static fovea_status plan_grid(fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* Models have no gates and no causal order, and divide by a sum of features. */
+/* Models have no causal order, and divide by a sum of features. */
 static fovea_status check_attention(const fv_attention_name *name)
 {
     char text[64];
     FV_TRY(fv_attention_check(name, false));
     fv_attention_text(name, text);
-    if (name->gated)
-        return fv_fail(FOVEA_ENOTSUP, "attention %s in a model: its gates are not there; use %s",
-                       text, strchr(text, '-') + 1);
     if (fv_mech_table[name->mech]->wants & FV_WANT_SIGNED)
         return fv_fail(FOVEA_ENOTSUP,
                        "attention %s in a model: its features may be negative, so there is nothing "
@@ -160,8 +165,11 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
     const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
 
-    FV_TRY(fv_attention_parse(&p->b.attention, attention));
-    FV_TRY(check_attention(&p->b.attention));
+    p->b.weight_type = fv_op_type(o->weights);
+    p->b.blocks = m->depth;
+    FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
+    for (uint32_t i = 0; i < m->depth; i++)
+        FV_TRY(check_attention(&p->b.attention[i]));
     FV_TRY(fv_picture_plan(&p->picture, pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
@@ -170,14 +178,10 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(want(p, o));
     fv_patch_table_fill(&p->patch_table, pre);
     p->b.patch_table = &p->patch_table;
-    p->b.posemb_table = &p->posemb_table;
     emit_picture(p, o);
     FV_TRY(p->model->family->emit(p->model, &p->b));
-    p->table_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
-                     (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8) +
-                     ((uint64_t)p->b.grid_width * p->posemb_table.taps_x +
-                      (uint64_t)p->b.grid_height * p->posemb_table.taps_y) *
-                         8;
+    p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
+                       (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
     return fv_plan_finish(p, &r);
 }

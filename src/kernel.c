@@ -49,7 +49,9 @@ static const struct {
 
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
-    int n = snprintf(buf, size, "%s %s %u", fv_op_table[p->op].name, type_names[p->in], p->dim[0]);
+    const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
+    int n = snprintf(buf, size, "%s %s%s%s %u", fv_op_table[p->op].name, type_names[p->in],
+                     half ? "/" : "", half ? type_names[p->weight] : "", p->dim[0]);
     for (int i = 1; i < 8 && n > 0 && (size_t)n < size; i++)
         if (p->dim[i])
             n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);
@@ -93,9 +95,14 @@ double fv_problem_flops(const fv_problem *p)
     double centred = mech->wants & FV_WANT_CENTRED ? 3 * d : 0;
     switch (p->op) {
     case FV_OP_GEMM:
+    case FV_OP_CONV:
         return 2 * rows * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
     case FV_OP_SOFTMAX:
         return h * rows * keys * (2 * (d + dv) + 6) * (p->flags & FV_FLAG_CAUSAL ? 0.5 : 1);
+    case FV_OP_WSOFTMAX:
+        return h * rows * keys * (2 * (d + dv) + 6);
+    case FV_OP_WLATTN:
+        return h * rows * blocks * (4 * d * dv + 5 * d + 2 * powers + centred);
     case FV_OP_LATTN_REDUCE:
         return h * rows * blocks * (2 * d * dv + 2 * d + powers);
     case FV_OP_LATTN_APPLY:
@@ -106,6 +113,11 @@ double fv_problem_flops(const fv_problem *p)
         return 8 * rows * p->dim[FV_ROW_C];
     case FV_OP_DWCONV:
         return 2 * rows * p->dim[FV_ROW_C] * p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
+    case FV_OP_GATHER:
+        return rows * p->dim[FV_ROW_C] * p->dim[FV_GATHER_PARTS];
+    case FV_OP_LERP:
+    case FV_OP_ROPE:
+        return 3 * rows * p->dim[FV_ROW_C];
     case FV_OP_GATES:
         return 10 * rows * p->dim[FV_ROW_C];
     case FV_OP_SCAN:

@@ -99,8 +99,17 @@ typedef struct fv_problem {
 enum { FV_DIM_ROWS = 0 };
 enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
-enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 }; /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
-enum { FV_DWCONV_SIZE = 2 };               /* beside FV_ROW_C */
+enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
+enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
+enum {
+    FV_PATCH_SIZE = 2,
+    FV_PATCH_STRIDE = 3,
+    FV_PATCH_PAD = 4,
+    FV_PATCH_WIDTH = 5,
+    FV_PATCH_HEIGHT = 6
+};
+enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2, FV_ROPE_D = 2 }; /* beside FV_ROW_C */
 
 #define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
@@ -146,7 +155,11 @@ enum {
 enum { FV_CONVERT_IN, FV_CONVERT_OUT };
 enum { FV_GATES_IN, FV_GATES_OUT };
 enum { FV_MUL_A, FV_MUL_B, FV_MUL_OUT };
-enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_OUT };
+enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_GATE, FV_DWCONV_OUT };
+enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
+enum { FV_LERP_IN, FV_LERP_OUT };
+enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
+enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT };
 enum { FV_COPY_IN, FV_COPY_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
@@ -172,6 +185,9 @@ typedef struct fv_args {
     float f[4];               /* scalars: epsilon, scale, ... per op */
     uint32_t u[4];            /* integers: prefix, grid, ... per op */
     const void *table;        /* op-specific constants that live as long as the plan, or NULL */
+    /* LOCAL: the grid rows that the operand's buffer has room for: a ring, grid row y at
+     * (y + shift) % window; 0: all of them. */
+    uint32_t window, shift;
 } fv_args;
 
 /* One piece of a step, for one worker. ROW operands already point at row0; the others (finished
@@ -226,7 +242,8 @@ typedef struct fv_kernel {
     } code;
 } fv_kernel;
 
-/* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu". */
+/* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
+ * weights of 16 bits "gemm f32/f16 ...". */
 void fv_problem_format(char *buf, size_t size, const fv_problem *p);
 /* FLOPs and bytes at the least of a problem (a multiply-add is two), by the usual counts. */
 double fv_problem_flops(const fv_problem *p);

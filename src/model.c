@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention.h"
 #include "config.h"
 #include "os.h"
 #include "processor.h"
@@ -44,28 +45,57 @@ fovea_status fv_model_blank(fovea_model **out)
     return new_model(out);
 }
 
-static void free_texts(char **texts, uint32_t n)
+static uint32_t count_texts(char *const *texts)
 {
-    for (uint32_t i = 0; texts && i < n; i++)
+    uint32_t n = 0;
+    while (texts && texts[n])
+        n++;
+    return n;
+}
+
+static void free_texts(char **texts)
+{
+    for (uint32_t i = 0; texts && texts[i]; i++)
         fv_mem_free(texts[i]);
     fv_mem_free(texts);
 }
 
-static uint32_t count_outputs(const fovea_model *m)
+struct fv_model_floats {
+    struct fv_model_floats *next;
+    fv_tensor tensor;
+    void *data;
+};
+
+fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m, uint32_t rows,
+                             uint32_t cols)
 {
-    uint32_t n = 0;
-    while (m->outputs && m->outputs[n])
-        n++;
-    return n;
+    struct fv_model_floats *f;
+    FV_TRY(fv_mem_alloc((void **)&f, sizeof *f, FV_MEM_MODEL, "folded weights"));
+    f->next = m->floats;
+    m->floats = f;
+    FV_TRY(fv_mem_array(&f->data, (uint64_t)rows * cols, sizeof(float), FV_MEM_MODEL,
+                        "folded weights"));
+    f->tensor = fv_tensor_of_floats(f->data, rows, cols);
+    *data = f->data;
+    *out = &f->tensor;
+    return FOVEA_OK;
 }
 
 static void free_model(fovea_model *m)
 {
     if (m->family)
         m->family->release(m);
-    free_texts(m->outputs, count_outputs(m));
-    free_texts(m->labels, m->info.classes);
+    free_texts(m->outputs);
+    free_texts(m->labels);
+    fv_mem_free(m->attention);
+    while (m->floats) {
+        struct fv_model_floats *f = m->floats;
+        m->floats = f->next;
+        fv_mem_free(f->data);
+        fv_mem_free(f);
+    }
     fv_source_close(m->source);
+    fv_source_close(m->beside);
     pthread_mutex_destroy(&m->lock);
     fv_mem_free(m);
 }
@@ -94,6 +124,11 @@ void fovea_model_free(fovea_model *m)
 
 /* ---- loading ---- */
 
+static bool owns(const fv_family *f, const char *type)
+{
+    return f->owns ? f->owns(type) : strcmp(f->types, type) == 0;
+}
+
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
     char known[256] = "";
@@ -105,7 +140,7 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
                        c->file);
     for (size_t i = 0; i < FAMILIES; i++) {
         size_t used = strlen(known);
-        if (families[i]->owns(type)) {
+        if (owns(families[i], type)) {
             m->family = families[i];
             return FOVEA_OK;
         }
@@ -123,32 +158,67 @@ static const char *label_at(const json_t *by_id, const json_t *list, uint32_t i)
     return json_string_value(label);
 }
 
+static uint32_t label_count(const fovea_model *m)
+{
+    return m->info.classes ? m->info.classes : m->info.segments;
+}
+
 /* "id2label" (transformers) or "label_names" (timm), when they name every class. */
 static fovea_status read_labels(fovea_model *m, const fv_config *c)
 {
     const json_t *by_id = fv_config_get(c, "id2label"), *list = fv_config_get(c, "label_names");
-    uint32_t n = m->info.classes;
-    size_t named = by_id ? json_object_size(by_id) : json_array_size(list);
+    const uint32_t n = label_count(m);
+    const size_t named = by_id ? json_object_size(by_id) : json_array_size(list);
     if (n == 0 || n > LABELS || named < n)
         return FOVEA_OK;
     for (uint32_t i = 0; i < n; i++)
         if (!label_at(by_id, list, i))
             return FOVEA_OK;
-    FV_TRY(fv_mem_array((void **)&m->labels, n, sizeof *m->labels, FV_MEM_MODEL, "labels"));
+    FV_TRY(fv_mem_array((void **)&m->labels, n + 1ull, sizeof *m->labels, FV_MEM_MODEL, "labels"));
     for (uint32_t i = 0; i < n; i++)
         FV_TRY(fv_mem_text(&m->labels[i], label_at(by_id, list, i), FV_MEM_MODEL));
     return FOVEA_OK;
 }
 
+/* A list of one name per block as one text. */
+static fovea_status join_attentions(fovea_model *m, const fv_config *own, const json_t *list)
+{
+    const char **name;
+    const uint32_t n = m->info.depth;
+    if (json_array_size(list) != n)
+        return fv_fail(FOVEA_EFORMAT, "%s: \"attention\" lists %zu names, the model has %u blocks",
+                       own->file, json_array_size(list), n);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        fv_attention_name known;
+        if (!text)
+            return fv_config_fail(own, "attention", "a list of names, one per block");
+        FV_TRY(fv_attention_parse(&known, text));
+    }
+    FV_TRY(fv_mem_array((void **)&name, n, sizeof *name, FV_MEM_MODEL, "names of attentions"));
+    for (uint32_t i = 0; i < n; i++)
+        name[i] = json_string_value(json_array_get(list, i));
+    const fovea_status status = fv_attention_join(&m->attention, name, n);
+    fv_mem_free(name);
+    return status;
+}
+
+/* After the family's reader: it counts the blocks. */
 static fovea_status read_attention(fovea_model *m, const fv_config *c)
 {
     fv_config own = {0};
-    const char *attention = "softmax";
+    const char *attention = m->family->attention;
+    const json_t *list = NULL;
     FV_TRY(fv_config_section(&own, c, "fovea"));
-    FV_TRY(fv_config_text(&attention, &own, "attention"));
-    if (strlen(attention) >= sizeof m->info.attention)
-        return fv_config_fail(&own, "attention", "the name of an attention");
-    strcpy(m->info.attention, attention);
+    if (own.object)
+        list = fv_config_get(&own, "attention");
+    if (json_is_array(list)) {
+        FV_TRY(join_attentions(m, &own, list));
+    } else {
+        FV_TRY(fv_config_text(&attention, &own, "attention"));
+        FV_TRY(fv_mem_text(&m->attention, attention, FV_MEM_MODEL));
+    }
+    m->info.attention = m->attention;
     return FOVEA_OK;
 }
 
@@ -156,9 +226,9 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
 static fovea_status read_model(fovea_model *m, const fv_config *c)
 {
     FV_TRY(choose_family(m, c));
-    FV_TRY(read_attention(m, c));
     FV_TRY(m->family->read(m, m->source, c));
-    m->info.mapped_bytes = m->source->bytes;
+    FV_TRY(read_attention(m, c));
+    m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
     return read_labels(m, c);
 }
 
@@ -198,6 +268,18 @@ static fovea_status load_processor(fovea_model *m, const char *folder)
     fovea_status status = FOVEA_OK;
     if (fv_os_look(path) != FV_OS_NOTHING)
         status = read_processor(m, path);
+    fv_mem_free(path);
+    return status;
+}
+
+/* A segmentation head in a file of its own. */
+static fovea_status open_beside(fovea_model *m, const char *folder, const char *model)
+{
+    char *path;
+    FV_TRY(fv_source_path(&path, folder, "segmentation.safetensors"));
+    fovea_status status = FOVEA_OK;
+    if (fv_os_look(path) != FV_OS_NOTHING && strcmp(path, model) != 0)
+        status = fv_source_open_file(&m->beside, path);
     fv_mem_free(path);
     return status;
 }
@@ -244,6 +326,8 @@ static fovea_status load_files(fovea_model *m, const char *path)
         else
             memcpy(folder, ".", 2);
     }
+    if (status == FOVEA_OK)
+        status = open_beside(m, folder, path);
     if (status == FOVEA_OK)
         status = load_config(m, folder);
     if (status == FOVEA_OK)
@@ -312,10 +396,13 @@ void fovea_model_describe(const fovea_model *model, fovea_model_info *out)
 
 const char *fovea_model_label(const fovea_model *model, uint32_t i)
 {
-    return model->labels && i < model->info.classes ? model->labels[i] : NULL;
+    return model->labels && i < label_count(model) ? model->labels[i] : NULL;
 }
 
 const char *fovea_model_output(const fovea_model *model, size_t index)
 {
-    return index < count_outputs(model) ? model->outputs[index] : NULL;
+    const uint32_t n = count_texts(model->outputs);
+    if (index == n && fv_weight_present(&model->segmentation.w))
+        return "segmentation";
+    return index < n ? model->outputs[index] : NULL;
 }

@@ -53,11 +53,16 @@ typedef struct fv_weight_part {
     uint64_t col_stride; /* 1, or more for a transposed source */
     float factor;        /* multiplies */
     bool sum;            /* added to what earlier parts put there */
+    uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
+                      weight of a convolution; cols = channels * taps, rows contiguous */
+    const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
 } fv_weight_part;
 
 #define FV_WEIGHT_PARTS 4
 typedef struct fv_weight {
     uint32_t rows, cols; /* 0 rows: absent */
+    uint8_t type; /* enum fv_type of its plain packed rows, FV_NONE for F32: F16 and BF16 where the
+                     step's kernel reads them */
     uint32_t parts;
     fv_weight_part part[FV_WEIGHT_PARTS];
 } fv_weight;
@@ -82,7 +87,8 @@ static inline bool fv_weight_present(const fv_weight *w)
 typedef struct fv_vit_block {
     fv_weight ln1_w, ln1_b, q_w, q_b, kv_w, kv_b, proj_w, proj_b, ls1; /* kv: K rows, then V rows */
     fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b,
-        ls2; /* SwiGLU: fc1 = value, then gate rows */
+        ls2;                /* SwiGLU: fc1 = value, then gate rows */
+    fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
 } fv_vit_block;
 
 typedef struct fv_vit {
@@ -92,7 +98,8 @@ typedef struct fv_vit {
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
     enum fv_pos_rule pos_rule;
-    uint32_t epi; /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
     float eps;
     fv_weight embed_w, embed_b; /* (C, 3*P*P) */
     fv_weight prefix_rows;      /* (prefix, C): class, distillation, registers */
@@ -135,14 +142,25 @@ struct fv_config;                   /* config.h: its config.json */
 typedef struct fv_packed fv_packed; /* one packed weight, counted */
 struct fv_builder;
 
+/* models/segmentation.h: a linear head on the patches of a stage. */
+typedef struct fv_segmentation {
+    fv_weight w, b; /* (classes, width), b may be absent; w absent: there is none */
+    uint32_t stage; /* that it reads */
+} fv_segmentation;
+
 typedef struct fv_family {
     const char *name;
-    const char *types; /* the model_type that it owns, for messages: "vit, deit, ..." */
-    bool (*owns)(const char *model_type);
+    const char *types;     /* the model_type that it owns, for messages: "vit, deit, ..." */
+    const char *attention; /* of a model whose config.json names none */
+    const void *form;      /* of a family that shares its code: what is its own */
+    bool (*owns)(const char *model_type); /* NULL: `types` is its only one */
     /* Fills model->info (with the family's preprocessing), model->roles and model->outputs. */
     fovea_status (*read)(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
-    /* Writes the steps for a picture of grid_w x grid_h patches. */
+    /* Changes b->grid for a picture of b->width x b->height pixels, or refuses it; NULL: patches,
+     * remainders ignored. */
+    fovea_status (*grid)(const fovea_model *m, struct fv_builder *b);
+    /* Writes the steps for a picture of b->grid patches. */
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
     void (*release)(fovea_model *m); /* of m->roles, also after a failed read */
     /* Synthetic models: their names, NULL past the end; config.json and tensors of one of them.
@@ -157,11 +175,20 @@ struct fovea_model {
     const fv_family *family;
     fovea_model_info info;
     struct fv_source *source;
-    void *roles;       /* the family's: fv_vit */
-    char **outputs;    /* NULL at the end; the main output first */
-    char **labels;     /* info.classes of them, or NULL */
-    fv_packed *packed; /* list of packed weights; under `lock` */
+    struct fv_source *beside; /* segmentation.safetensors, or NULL */
+    fv_segmentation segmentation;
+    void *roles;                    /* the family's: fv_vit */
+    char *attention;                /* of info */
+    char **outputs;                 /* NULL at the end; the main output first */
+    char **labels;                  /* NULL at the end; or NULL */
+    fv_packed *packed;              /* list of packed weights; under `lock` */
+    struct fv_model_floats *floats; /* numbers that the reader worked out */
 };
+
+/* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a
+ * normalisation in them, row scales, small filters. Freed with the model. */
+fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m, uint32_t rows,
+                             uint32_t cols);
 
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);
@@ -170,7 +197,7 @@ void fv_model_unref(fovea_model *m);
 
 /* ---- packed weights, shared by the plans of a model ---- */
 
-/* One buffer of packed or plain float weights. Key: what it is made from and its format. */
+/* One buffer of packed or plain weights. Key: what it is made from and its format. */
 struct fv_packed {
     fv_packed *next;
     fv_weight weight;
@@ -181,9 +208,9 @@ struct fv_packed {
     void *data;
 };
 
-/* The packed form of `w` for `kernel` and `problem` (kernel NULL: plain float rows), made now
- * unless another plan has it. Mapped source pages are released afterwards. Release with
- * fv_packed_unref. */
+/* The packed form of `w` for `kernel` and `problem` (kernel NULL: plain rows of w->type), made now
+ * unless another plan has it. ENOTSUP for values that are too large for float16. Mapped source
+ * pages are released afterwards. Release with fv_packed_unref. */
 fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
                            const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);

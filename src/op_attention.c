@@ -85,15 +85,7 @@ static fv_view gates(const struct op *op, const char *label, fv_view given, fv_v
         if (b->status == FOVEA_OK)
             fv_emit_gemm(b, label, &g);
     }
-    fv_view out = fv_emit_rows(b, rows, op->heads);
-    fv_step *s = fv_emit_step(b, FV_OP_GATES, rows, label);
-    if (!s)
-        return out;
-    s->prob.dim[FV_ROW_C] = op->heads;
-    fv_use_value(s, FV_GATES_IN, given, FV_KIND_ROW);
-    fv_use_value(s, FV_GATES_OUT, out, FV_KIND_ROW);
-    s->out = FV_GATES_OUT;
-    return out;
+    return fv_emit_gates(b, label, given, op->heads, rows);
 }
 
 /* Whether gates are made of q and k, which must then be floats. */
@@ -112,20 +104,18 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
     fv_weight bias = {0};
     if (o->local_bias)
         bias = constant(op->b, 1, period, o->local_bias);
-    fv_step *s = fv_emit_step(op->b, FV_OP_DWCONV, op->rows, "convolution of v");
-    if (!s)
-        return;
-    s->prob.flags = o->local_shared ? FV_FLAG_SHARED : 0;
-    s->prob.dim[FV_ROW_C] = wide;
-    s->prob.dim[2] = o->local_size;
-    s->u[0] = o->grid_width;
-    s->u[1] = period;
-    fv_use_value(s, FV_DWCONV_IN, v, FV_KIND_WHOLE);
-    fv_use_weight(s, FV_DWCONV_W, &w);
-    fv_use_weight(s, FV_DWCONV_BIAS, &bias);
-    fv_use_value(s, FV_DWCONV_RES, y, FV_KIND_ROW);
-    fv_use_value(s, FV_DWCONV_OUT, y, FV_KIND_ROW);
-    s->out = FV_DWCONV_OUT;
+    const fv_dwconv c = {.w = &w,
+                         .bias = &bias,
+                         .in = v,
+                         .res = y,
+                         .gate = {FV_NO_VALUE, 0},
+                         .out = y,
+                         .width = o->grid_width,
+                         .height = o->grid_height,
+                         .count = 1,
+                         .channels = wide,
+                         .size = o->local_size};
+    fv_emit_dwconv(op->b, "convolution of v", &c);
 }
 
 /* Normalisation and the factor, in place in the floats `y`; then to the output, if y is not it. */

@@ -49,7 +49,8 @@ static fovea_status choose(fovea_plan *p)
 
 static const fv_kernel *packer(const fv_step *s, uint32_t operand)
 {
-    return s->prob.op == FV_OP_GEMM && operand == FV_GEMM_W ? s->kernel : NULL;
+    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
+    return product && operand == FV_GEMM_W ? s->kernel : NULL;
 }
 
 static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
@@ -107,7 +108,8 @@ static void account(fovea_plan *p)
     info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
     info->chunks = fv_size_add(p->region_size[FV_REGION_CHUNKS], fv_size_mul(p->local, threads));
     info->scratch = fv_size_mul(p->scratch, threads);
-    info->staging = fv_size_add(p->region_size[FV_REGION_STAGING], p->table_bytes);
+    info->staging =
+        fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
     info->staging += (uint64_t)p->b.step_room * (sizeof(fv_step) + sizeof(fv_launch) + 128) +
                      (uint64_t)p->b.value_room * sizeof(fv_value);
 }
@@ -128,17 +130,33 @@ static fovea_status size_up(fovea_plan *p, const fv_plan_request *r, uint32_t ch
     return FOVEA_OK;
 }
 
+static bool within(const fovea_plan *p, const fv_plan_request *r)
+{
+    return !r->memory_limit || activations(&p->info) <= r->memory_limit;
+}
+
 /* The largest chunk within the memory limit. */
-static fovea_status fit(fovea_plan *p, const fv_plan_request *r)
+static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r)
 {
     if (r->chunk)
-        FV_TRY(size_up(p, r, r->chunk));
-    for (size_t i = 0; !r->chunk && i < CHUNK_SIZES; i++) {
+        return size_up(p, r, r->chunk);
+    for (size_t i = 0; i < CHUNK_SIZES; i++) {
         FV_TRY(size_up(p, r, chunk_sizes[i]));
-        if (!r->memory_limit || activations(&p->info) <= r->memory_limit)
+        if (within(p, r))
             break;
     }
-    if (r->memory_limit && activations(&p->info) > r->memory_limit)
+    return FOVEA_OK;
+}
+
+static fovea_status fit(fovea_plan *p, const fv_plan_request *r)
+{
+    FV_TRY(fit_chunk(p, r));
+    if (!within(p, r) && r->schedule == FOVEA_SCHEDULE_AUTO) {
+        fv_plan_request all = *r; /* what would be faster step by step needs the most memory */
+        all.schedule = FOVEA_SCHEDULE_STREAMED;
+        FV_TRY(fit_chunk(p, &all));
+    }
+    if (!within(p, r))
         return fv_fail(FOVEA_ENOMEM,
                        "the plan needs %.1f MiB beside its weights, the limit is %.1f MiB; use a "
                        "smaller picture, linear attention or fewer threads",
@@ -190,12 +208,14 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
                      .tile_rows = s->tile_rows,
                      .tile_cols = s->tile_cols,
                      .cols = s->cols,
+                     .ahead = s->ahead,
                      .scratch = p->local};
     l->args.prob = s->prob;
     l->args.knobs = s->knobs;
     memcpy(l->args.f, s->f, sizeof s->f);
     memcpy(l->args.u, s->u, sizeof s->u);
     l->args.table = s->table;
+    const fv_plan_sweep *w = &p->sweep[s->sweep];
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         fv_operand *op = &l->operand[o];
@@ -209,6 +229,12 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
             op->elem = v->elem;
             op->ref = v->ref;
             op->ref.offset += (uint64_t)u->view.col * v->elem;
+            op->ring = v->ring;
+            op->shift = v->shift;
+            if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
+                l->args.window = w->width ? v->ring : w->chunk / s->u[0];
+                l->args.shift = v->shift;
+            }
             op->stride = (uint64_t)v->ld * v->elem;
             l->args.ld[o] = v->ld;
         }
@@ -231,6 +257,9 @@ static fovea_status bind(fovea_plan *p)
                           .rows = w->rows,
                           .chunk = w->chunk,
                           .groups = w->groups,
+                          .runs = w->runs,
+                          .width = w->width,
+                          .reach = w->reach,
                           .streamed = w->streamed};
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)
@@ -283,6 +312,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device)
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_plan), FV_MEM_PLAN, "the plan"));
     fovea_plan *p = memory;
     p->device = device;
+    p->b.weight_type = FV_F32;
     p->info.threads = device->backend->threads(device->device);
     *out = p;
     return FOVEA_OK;
@@ -310,7 +340,6 @@ void fovea_plan_free(fovea_plan *p)
     }
     fv_emit_release(&p->b);
     fv_picture_free(&p->picture);
-    fv_posemb_free(&p->posemb_table);
     fv_mem_free(p->bound);
     fv_mem_free(p->run);
     fv_mem_free(p->sweep);
@@ -325,6 +354,66 @@ void fovea_plan_free(fovea_plan *p)
 void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
 {
     *out = plan->info;
+}
+
+/* Columns of an operand that the rows of a step have, at most: a view may begin anywhere in a value
+ * and go on to its end. */
+static uint32_t widest(const fv_step *s, uint32_t o)
+{
+    const uint32_t *dim = s->prob.dim;
+    switch (s->prob.op) {
+    case FV_OP_RESIZE_X:
+    case FV_OP_RESIZE_Y:
+        return UINT32_MAX;
+    case FV_OP_PATCH:
+        return o == FV_PATCH_IN ? UINT32_MAX : dim[FV_ROW_C];
+    case FV_OP_GEMM:
+        return o == FV_GEMM_A ? dim[FV_GEMM_K] : dim[FV_GEMM_N];
+    case FV_OP_CONV:
+        return o == FV_GEMM_A ? dim[FV_CONV_C] : dim[FV_GEMM_N];
+    case FV_OP_GATHER:
+        return o == FV_GATHER_IN ? dim[FV_ROW_C] : dim[FV_ROW_C] * dim[FV_GATHER_PARTS];
+    case FV_OP_SOFTMAX:
+    case FV_OP_WSOFTMAX:
+    case FV_OP_LATTN_REDUCE:
+    case FV_OP_LATTN_APPLY:
+    case FV_OP_WLATTN:
+    case FV_OP_SCAN:
+    case FV_OP_MAP_REDUCE:
+        return s->prob.heads *
+               (dim[FV_ATTN_D] > dim[FV_ATTN_DV] ? dim[FV_ATTN_D] : dim[FV_ATTN_DV]);
+    default:
+        return dim[FV_ROW_C] ? dim[FV_ROW_C] : UINT32_MAX;
+    }
+}
+
+/* Whether a weight has the problem's type of weights; all others are float. */
+static bool narrow(const fv_step *s, uint32_t o)
+{
+    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
+    return (product && o == FV_GEMM_W) || (s->prob.op == FV_OP_POSEMB && o == FV_POSEMB_TABLE);
+}
+
+/* Every operand once, whatever the caches do. */
+static double step_bytes(const fovea_plan *p, const fv_step *s)
+{
+    const double rows = s->prob.dim[FV_DIM_ROWS];
+    double bytes = 0;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_use *u = &s->use[o];
+        if (fv_weight_present(&u->weight)) {
+            const size_t elem = narrow(s, o) ? fv_type_size(s->prob.weight) : sizeof(float);
+            bytes += (double)u->weight.rows * u->weight.cols * (double)elem;
+        } else if (u->view.id >= 0) {
+            const fv_value *v = &p->b.value[u->view.id];
+            const uint32_t cols = v->cols - u->view.col, most = widest(s, o);
+            const bool state = u->kind == FV_KIND_STATE || u->kind == FV_KIND_PARTIAL;
+            const bool whole = u->kind == FV_KIND_WHOLE && s->prob.op != FV_OP_TAKE;
+            bytes += (state || whole ? v->rows : rows) * (state || cols < most ? cols : most) *
+                     (double)v->elem;
+        }
+    }
+    return bytes;
 }
 
 int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
@@ -344,6 +433,7 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
             .chunk = s->tile_rows,
             .flops = s->flops,
             .seconds = s->seconds,
+            .bytes = step_bytes(plan, s),
         };
         return 1;
     }
@@ -359,8 +449,9 @@ int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *o
     *out = (fovea_output_info){.name = w->name,
                                .rows = v->rows,
                                .columns = v->cols,
-                               .prefix = w->prefix,
-                               .grid_width = w->grid_width,
-                               .grid_height = w->grid_height};
+                               .prefix = w->grid.prefix,
+                               .grid_width = w->grid.width,
+                               .grid_height = w->grid.height,
+                               .stride = w->grid.stride};
     return 1;
 }

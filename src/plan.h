@@ -18,8 +18,13 @@ typedef struct fv_plan_sweep {
     uint32_t first, count; /* steps */
     uint32_t rows;         /* rows that it computes */
     uint32_t chunk, chunks, groups;
+    uint32_t runs;  /* streamed: units of work, each of consecutive groups */
+    uint32_t width; /* chunks are bands: tokens in a row of the grid; else 0 */
+    uint32_t reach; /* the most that a step runs ahead */
+    uint32_t align; /* chunks are multiples of it */
     bool streamed;
     bool reduces;
+    bool alone; /* one step that is never streamed */
 } fv_plan_sweep;
 
 struct fovea_plan {
@@ -32,10 +37,9 @@ struct fovea_plan {
     bool shares_kept; /* region KEPT is another plan's */
     uint64_t region_size[FV_REGIONS];
     uint64_t local, scratch; /* bytes per worker: values of a sweep, then kernel scratch */
-    uint64_t table_bytes;
+    uint64_t picture_bytes;  /* of the resizing tables */
     fv_picture picture;
     fv_patch_table patch_table;
-    fv_posemb_table posemb_table;
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
@@ -65,6 +69,25 @@ void fv_sweep_demand(fv_builder *b);
 fovea_status fv_sweep_cut(fovea_plan *p);
 /* Chunk, groups and schedule of each sweep; sizes of partial states. */
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk);
+
+/* The place after step `after`, at most `at`, where a sweep may be cut with the fewest bytes
+ * crossing, as far as step `to` reads them. */
+uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uint32_t to);
+
+/* band.c */
+/* Of step i in a sweep that begins with `first`: the width of the grid, where it is LOCAL and reads
+ * around in what the sweep writes, else 0; what its rows must be multiples of. */
+uint32_t fv_band_width(const fv_builder *b, uint32_t first, uint32_t i);
+uint32_t fv_band_unit(const fv_builder *b, uint32_t first, uint32_t i);
+/* Whether its chunks can be those of the steps before. */
+bool fv_band_fits(const fv_builder *b, uint32_t first, uint32_t i);
+/* Whether a value is seen by the steps [first, end) alone. */
+bool fv_band_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id);
+/* Sets how far ahead each step of [first, end) runs; returns where the sweep must end, at most
+ * `end`, for that to be possible. */
+uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end);
+/* The rings of a sweep of bands. */
+void fv_band_rings(fv_builder *b, const fv_plan_sweep *w);
 
 /* arena.c: offsets for all values and the bytes of every region. */
 fovea_status fv_arena_place(fovea_plan *p);

@@ -24,7 +24,8 @@
         0.5f, 0.5f, 0.5f                                                                           \
     }
 
-#define VALUE_LIMIT 1e6 /* of means and deviations */
+#define SWIN_UNCROPPED 384 /* pixels from which on Swin's rule crops nothing */
+#define VALUE_LIMIT 1e6    /* of means and deviations */
 #define PIXELS 65536
 
 /* Edges for a native size of 224; others are in proportion. */
@@ -40,7 +41,11 @@ static const struct rule {
                              IMAGENET_STD},
     [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, CLIP_MEAN, CLIP_STD},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, HALF, HALF},
+    [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
+                            IMAGENET_STD},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, IMAGENET_MEAN,
+                           IMAGENET_STD},
+    [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
                            IMAGENET_STD},
 };
 
@@ -75,10 +80,17 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
         .rescale = 1.0f / 255,
     };
     if (r->resize == FOVEA_RESIZE_SHORT) {
-        p.short_edge = in_proportion(r->edge, w < h ? w : h);
+        const uint32_t side = w < h ? w : h;
+        p.short_edge =
+            in_proportion(rule == FV_PROCESSOR_MAVIT && side > 224 ? 224 : r->edge, side);
     } else {
         p.resize_width = in_proportion(r->edge, w);
         p.resize_height = in_proportion(r->edge, h);
+    }
+    if (rule == FV_PROCESSOR_SWIN && w >= SWIN_UNCROPPED && h >= SWIN_UNCROPPED) {
+        p.resize_width = w;
+        p.resize_height = h;
+        p.crop_width = p.crop_height = 0;
     }
     memcpy(p.mean, r->mean, sizeof p.mean);
     memcpy(p.std, r->std, sizeof p.std);

@@ -22,11 +22,21 @@ static int name_to_tensor(const void *name, const void *t)
     return strcmp(name, (*(const fv_tensor *const *)t)->name);
 }
 
+static const fv_tensor *const *find(const fv_source *s, const char *name)
+{
+    return s->count ? bsearch(name, s->by_name, s->count, sizeof *s->by_name, name_to_tensor)
+                    : NULL;
+}
+
 const fv_tensor *fv_source_find(const fv_source *s, const char *name)
 {
-    const fv_tensor *const *found =
-        s->count ? bsearch(name, s->by_name, s->count, sizeof *s->by_name, name_to_tensor) : NULL;
+    const fv_tensor *const *found = find(s, name);
     return found ? *found : NULL;
+}
+
+uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor)
+{
+    return (uint32_t)(find(s, tensor->name) - s->by_name);
 }
 
 fovea_status fv_source_index(fv_source *s)
@@ -35,6 +45,8 @@ fovea_status fv_source_index(fv_source *s)
     for (uint32_t i = 0; i < s->files; i++)
         count += s->file[i]->count;
     FV_TRY(fv_mem_array((void **)&s->by_name, count, sizeof *s->by_name, FV_MEM_MODEL,
+                        "index of tensors"));
+    FV_TRY(fv_mem_array((void **)&s->taken, count, sizeof *s->taken, FV_MEM_MODEL,
                         "index of tensors"));
     for (uint32_t i = 0; i < s->made; i++)
         s->by_name[s->count++] = &s->tensor[i];
@@ -220,6 +232,7 @@ void fv_source_close(fv_source *s)
         fv_mem_free((char *)(uintptr_t)s->tensor[i].name);
     fv_mem_free(s->tensor);
     fv_mem_free(s->by_name);
+    fv_mem_free(s->taken);
     fv_mem_free(s->file);
     fv_mem_free(s->name);
     fv_mem_free(s);

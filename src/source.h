@@ -13,6 +13,7 @@ typedef struct fv_source {
     fv_tensor *tensor;
     uint32_t count;
     const fv_tensor **by_name; /* sorted */
+    bool *taken;               /* by_name[i] has a role: the reader's marks */
     uint64_t bytes;            /* mapped */
 } fv_source;
 
@@ -32,6 +33,8 @@ fovea_status fv_source_index(fv_source *s);
 
 /* The tensor of that name, or NULL. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
+/* Its place in by_name; the tensor is of this checkpoint. */
+uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);
 
 /* "folder/name", to be freed with fv_mem_free. */
 fovea_status fv_source_path(char **out, const char *folder, const char *name);

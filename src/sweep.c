@@ -17,6 +17,13 @@
 
 /* Share of the workers' time that a streamed sweep must use. */
 #define BALANCE 0.85
+#define BALANCE_LARGE 0.5
+#define LARGE (32u << 20)
+
+/* Bands: units of a sweep per thread at most, and what having more of them may cost: they even out
+ * what disturbs a worker. */
+#define ROUNDS 4
+#define EVENNESS 0.02
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -59,15 +66,18 @@ void fv_sweep_demand(fv_builder *b)
             s->dead = true;
             continue;
         }
-        if (span(s) == FV_SPAN_TOKEN || span(s) == FV_SPAN_LOCAL)
+        if (span(s) == FV_SPAN_TOKEN || span(s) == FV_SPAN_LOCAL) {
+            if (s->align) /* whole windows, whatever is read of them */
+                out->need = least(rows, round_up(out->need, s->align));
             rows = s->prob.dim[FV_DIM_ROWS] = least(rows, out->need);
+        }
         for (uint32_t k = 0; k < FV_OPERANDS; k++) {
             const fv_use *use = &s->use[k];
             if (k == s->out || use->view.id < 0)
                 continue;
             fv_value *in = &b->value[use->view.id];
             uint32_t need = rows;
-            if (use->kind == FV_KIND_WHOLE)
+            if (use->kind == FV_KIND_WHOLE || use->kind == FV_KIND_LOCAL)
                 need = s->prob.op == FV_OP_TAKE ? s->u[0] + rows : in->rows;
             if (use->kind == FV_KIND_STATE || use->kind == FV_KIND_PARTIAL)
                 need = 1;
@@ -86,48 +96,46 @@ static bool reads_finished(const fv_use *u)
     return u->view.id >= 0 && (u->kind == FV_KIND_WHOLE || u->kind == FV_KIND_STATE);
 }
 
-static bool writes(const fv_builder *b, uint32_t i, fv_id id)
-{
-    const fv_step *s = &b->step[i];
-    return !s->dead && s->use[s->out].view.id == id;
-}
-
 static bool reads_rows(const fv_builder *b, uint32_t i, fv_id id)
 {
     const fv_step *s = &b->step[i];
     for (uint32_t k = 0; !s->dead && k < FV_OPERANDS; k++)
-        if (k != s->out && s->use[k].view.id == id && s->use[k].kind == FV_KIND_ROW)
+        if (k != s->out && s->use[k].view.id == id &&
+            (s->use[k].kind == FV_KIND_ROW || s->use[k].kind == FV_KIND_LOCAL))
             return true;
     return false;
 }
 
-/* Bytes per row of the values that are written in [first, cut) and read in [cut, end]. */
-static uint64_t crossing(const fv_builder *b, uint32_t first, uint32_t cut, uint32_t end)
+/* Bytes per row of the values that are there at `cut` and are read row by row in [cut, end]. */
+static uint64_t crossing(const fv_builder *b, uint32_t cut, uint32_t end)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = first; i < cut; i++) {
-        fv_id id = b->step[i].use[b->step[i].out].view.id;
-        bool counted = b->step[i].dead, read = false;
-        for (uint32_t j = first; j < i; j++)
-            counted |= writes(b, j, id);
-        for (uint32_t j = cut; j <= end && !counted; j++)
-            read |= reads_rows(b, j, id);
-        if (read)
-            bytes += (uint64_t)b->value[id].cols * b->value[id].elem;
+    for (uint32_t i = cut; i <= end; i++) {
+        for (uint32_t k = 0; !b->step[i].dead && k < FV_OPERANDS; k++) {
+            const fv_id id = b->step[i].use[k].view.id;
+            if (id < 0 || b->value[id].kind == FV_VALUE_INPUT || b->value[id].first_step >= cut ||
+                !reads_rows(b, i, id))
+                continue;
+            bool counted = false;
+            for (uint32_t j = cut; j < i; j++)
+                counted |= reads_rows(b, j, id);
+            for (uint32_t o = 0; o < k; o++)
+                counted |= b->step[i].use[o].view.id == id;
+            if (!counted)
+                bytes += (uint64_t)b->value[id].cols * b->value[id].elem;
+        }
     }
     return bytes;
 }
 
-/* Where to cut before step `at`, which reads as finished something that the sweep from `first` on
- * writes: the place after the last such write that lets the fewest bytes cross. */
-static uint32_t best_cut(const fv_builder *b, uint32_t first, uint32_t last_write, uint32_t at)
+uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uint32_t to)
 {
     uint32_t best = at;
     uint64_t least_bytes = UINT64_MAX;
-    for (uint32_t cut = last_write + 1; cut <= at; cut++) {
+    for (uint32_t cut = after + 1; cut <= at; cut++) {
         if (b->step[cut].dead)
             continue;
-        uint64_t bytes = crossing(b, first, cut, at);
+        uint64_t bytes = crossing(b, cut, to);
         if (bytes < least_bytes) {
             least_bytes = bytes;
             best = cut;
@@ -136,21 +144,29 @@ static uint32_t best_cut(const fv_builder *b, uint32_t first, uint32_t last_writ
     return best;
 }
 
-static void close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
+/* Makes a sweep of the steps [first, end), or of fewer; returns where it ends. */
+static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
 {
+    end = fv_band_settle(&p->b, first, end);
     fv_plan_sweep *w = &p->sweep[p->sweeps];
-    *w = (fv_plan_sweep){.first = first};
+    *w = (fv_plan_sweep){.first = first, .align = 1};
     for (uint32_t i = first; i < end; i++) {
         fv_step *s = &p->b.step[i];
         if (s->dead)
             continue;
         s->sweep = p->sweeps;
+        const uint32_t width = fv_band_width(&p->b, first, i), unit = fv_band_unit(&p->b, first, i);
+        w->width = width ? width : w->width;
+        w->align = unit > w->align ? unit : w->align;
+        w->reach = s->ahead > w->reach ? s->ahead : w->reach;
+        w->alone |= alone(s);
         w->rows = s->prob.dim[FV_DIM_ROWS];
         w->reduces |= span(s) == FV_SPAN_REDUCE;
         w->count = i + 1 - first;
     }
     if (w->count)
         p->sweeps++;
+    return end;
 }
 
 /* Whether step i must not share a sweep with what runs from `first` on; *cut is where to cut. */
@@ -170,35 +186,18 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
                 last_write = j;
     }
     *cut = i;
-    if (closed || other_rows || alone(s))
+    if (closed || other_rows || alone(s) || !fv_band_fits(b, first, i))
         return true;
     if (last_write < 0)
         return false;
-    *cut = best_cut(b, first, (uint32_t)last_write, i);
+    /* Before a step that reads as finished something that the sweep writes. */
+    *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i, i);
     return true;
 }
 
-fovea_status fv_sweep_cut(fovea_plan *p)
+/* First and last step that uses each value. */
+static void live(fv_builder *b)
 {
-    const fv_builder *b = &p->b;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)b->steps + 1, sizeof *p->sweep, FV_MEM_PLAN,
-                        "the plan's sweeps"));
-    p->sweep = memory;
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < b->steps; i++) {
-        uint32_t cut;
-        if (b->step[i].dead)
-            continue;
-        if (must_cut(b, first, i, &cut)) {
-            close_sweep(p, first, cut);
-            first = cut;
-            if (cut < i)
-                i = cut - 1; /* look again at what moved into the new sweep */
-        }
-    }
-    close_sweep(p, first, b->steps);
-
     for (uint32_t i = 0; i < b->values; i++) {
         b->value[i].first_step = UINT32_MAX;
         b->value[i].last_step = 0;
@@ -209,13 +208,40 @@ fovea_status fv_sweep_cut(fovea_plan *p)
             if (s->use[k].view.id < 0)
                 continue;
             fv_value *v = &b->value[s->use[k].view.id];
-            if (v->first_step == UINT32_MAX) {
+            if (v->first_step == UINT32_MAX)
                 v->first_step = i;
-                v->first_sweep = s->sweep;
-            }
             v->last_step = i;
-            v->last_sweep = s->sweep;
         }
+    }
+}
+
+fovea_status fv_sweep_cut(fovea_plan *p)
+{
+    const fv_builder *b = &p->b;
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, (uint64_t)b->steps + 1, sizeof *p->sweep, FV_MEM_PLAN,
+                        "the plan's sweeps"));
+    p->sweep = memory;
+    live(&p->b);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < b->steps; i++) {
+        uint32_t cut;
+        if (b->step[i].dead)
+            continue;
+        if (must_cut(b, first, i, &cut)) {
+            first = close_sweep(p, first, cut);
+            if (first < i)
+                i = first - 1; /* look again at what moved into the new sweep */
+        }
+    }
+    while (first < b->steps)
+        first = close_sweep(p, first, b->steps);
+    for (uint32_t i = 0; i < b->values; i++) {
+        fv_value *v = &b->value[i];
+        if (v->first_step == UINT32_MAX)
+            continue;
+        v->first_sweep = b->step[v->first_step].sweep;
+        v->last_sweep = b->step[v->last_step].sweep;
     }
     return FOVEA_OK;
 }
@@ -244,31 +270,117 @@ static void tile(fv_step *s, uint32_t threads)
     else if (rows / row_tiles < ROWS_LEAST)
         row_tiles = rows < ROWS_LEAST ? 1 : rows / ROWS_LEAST;
     uint32_t col_tiles = row_tiles < threads ? ceil_div(threads, row_tiles) : 1;
-    s->tile_rows = ceil_div(rows, row_tiles);
+    s->tile_rows = round_up(ceil_div(rows, row_tiles), s->align ? s->align : 1);
     s->tile_cols = least(s->cols, round_up(ceil_div(s->cols, col_tiles), align));
+}
+
+/* Share of the threads' time that is well spent when the sweep's groups go to `runs` units: the
+ * `repeated` grid rows at an end of a unit that is not the grid's are not, nor is waiting for the
+ * last one. */
+static double well_spent(const fv_plan_sweep *w, uint32_t threads, uint32_t runs, double repeated)
+{
+    const double lines = w->width ? (double)w->rows / w->width : w->groups;
+    const double longest =
+        lines * ceil_div(w->groups, runs) / w->groups + repeated * least(runs - 1, 2);
+    return lines / (threads * ceil_div(runs, threads) * longest);
+}
+
+/* Grid rows of the whole sweep that a unit computes at an end beside its own. */
+static double repeated_rows(const fovea_plan *p, const fv_plan_sweep *w)
+{
+    double all = 0, ahead = 0;
+    for (uint32_t k = w->first; w->width && k < w->first + w->count; k++) {
+        const fv_step *s = &p->b.step[k];
+        const double flops = s->dead ? 0 : fv_problem_flops(&s->prob);
+        all += flops;
+        ahead += flops * s->ahead;
+    }
+    return all > 0 ? ahead / all : 0;
+}
+
+/* Units of the sweep, were it streamed. Groups are the problem's; how many of them a worker takes
+ * in one go is not seen in the result. Returns well_spent. */
+static double deal(const fovea_plan *p, fv_plan_sweep *w)
+{
+    const uint32_t threads = p->info.threads;
+    w->runs = w->groups;
+    if (!w->width)
+        return well_spent(w, threads, w->runs, 0);
+    const double repeated = repeated_rows(p, w);
+    double best = 0;
+    for (uint32_t rounds = 1; rounds <= ROUNDS; rounds++) {
+        const uint32_t runs = least(rounds * threads, w->groups);
+        const double share = well_spent(w, threads, runs, repeated);
+        if (share < best * (1 - EVENNESS))
+            continue;
+        best = share > best ? share : best;
+        w->runs = runs;
+    }
+    return well_spent(w, threads, w->runs, repeated);
+}
+
+/* Bytes of the largest value that lives inside a sweep, all of its rows. */
+static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->first_step == UINT32_MAX ||
+            !fv_band_inside(&p->b, w->first, w->first + w->count, (fv_id)i))
+            continue;
+        const uint64_t bytes = fv_size_mul(v->need, (uint64_t)v->ld * v->elem);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Chunks of equal size, where the caller has not chosen: the last one should not be a sliver. */
+static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t threads)
+{
+    const uint32_t unit = w->width ? w->width : w->align, units = ceil_div(w->rows, unit);
+    uint32_t each = chosen ? ceil_div(wanted, unit) : wanted / unit;
+    each = least(each ? each : 1, units);
+    uint32_t count = ceil_div(units, each);
+    /* As many for every thread, where the result does not depend on their size. */
+    if (!w->reduces && count >= 4 * threads)
+        count = round_up(count, threads);
+    if (!chosen)
+        each = ceil_div(units, count);
+    w->chunk = each * unit;
+    w->chunks = ceil_div(units, each);
+    w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
+}
+
+/* Streaming pays where steps share a sweep and few workers idle in its last round; with large
+ * values inside, whose rows would go through memory at each step, even where more do. */
+static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule)
+{
+    const double share = deal(p, w);
+    if (w->alone || w->rows == 1 || schedule == FOVEA_SCHEDULE_STEPWISE)
+        return false;
+    if (schedule == FOVEA_SCHEDULE_STREAMED)
+        return true;
+    const double enough = w->width && largest_inside(p, w) >= LARGE ? BALANCE_LARGE : BALANCE;
+    return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
 {
-    uint32_t threads = p->info.threads;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        p->b.value[i].ring = p->b.value[i].shift = 0;
+        p->b.value[i].lasting = false;
+    }
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
-        /* Chunks of equal size: the last one should not be a sliver. */
-        w->chunk = r->chunk ? least(chunk, w->rows) : ceil_div(w->rows, ceil_div(w->rows, chunk));
-        w->chunks = ceil_div(w->rows, w->chunk);
-        w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
-        uint32_t rounds = ceil_div(w->groups, threads);
-        /* Streaming pays where steps share a sweep and few workers idle in its last round. */
-        bool balanced =
-            w->count > 1 && w->chunks >= 2 && w->groups >= BALANCE * (double)rounds * threads;
-        w->streamed = !alone(&p->b.step[w->first]) && w->rows > 1 &&
-                      (r->schedule == FOVEA_SCHEDULE_STREAMED ||
-                       (r->schedule == FOVEA_SCHEDULE_AUTO && balanced));
+        cut_chunks(w, chunk, r->chunk, p->info.threads);
+        w->streamed = stream(p, w, r->schedule);
+        if (w->streamed && w->width)
+            fv_band_rings(&p->b, w);
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             fv_step *s = &p->b.step[k];
             if (s->dead)
                 continue;
-            tile(s, threads);
+            tile(s, p->info.threads);
             if (w->streamed || span(s) == FV_SPAN_REDUCE)
                 s->tile_rows = w->chunk;
             for (uint32_t o = 0; o < FV_OPERANDS; o++) {

@@ -5,12 +5,75 @@
 #include <stdio.h>
 #include <string.h>
 
-static void compose(char out[FV_TAKE_NAME], const char *prefix, const char *stem, const char *part)
+static void compose(char out[FV_TAKE_NAME], const fv_taker *t, const char *prefix, const char *stem,
+                    const char *part)
 {
-    int n = snprintf(out, FV_TAKE_NAME, "%s%s%s", prefix, stem, part);
-    assert(n > 0 && n < FV_TAKE_NAME);
+    int n = snprintf(out, FV_TAKE_NAME, "%s%s%s%s", t->root, prefix, stem, part);
+    assert(n >= 0 && n < FV_TAKE_NAME);
     (void)n;
 }
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* ---- wrappers ---- */
+
+static const char average[] = "_ema."; /* in the names of averaged weights */
+
+/* Whether the first n characters of a name are wrappers, one after the other. */
+static bool wraps(const char *name, size_t n)
+{
+    static const char *const wrappers[] = {"module.",     "model.",          "model_ema.",
+                                           "state_dict.", "state_dict_ema.", "backbone."};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && at < n;) {
+        const size_t length = strlen(wrappers[i]);
+        if (length <= n - at && begins(name + at, wrappers[i])) {
+            at += length;
+            i = 0;
+        } else {
+            i++;
+        }
+    }
+    return at == n;
+}
+
+/* Averaged weights before others, then the shorter root. */
+static bool preferred(const char *root, size_t n, const char *other, size_t n_other)
+{
+    const bool averaged = strstr(root, average) != NULL;
+    const bool other_averaged = strstr(other, average) != NULL;
+    return averaged != other_averaged ? averaged : n < n_other;
+}
+
+bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const char *part)
+{
+    char name[FV_TAKE_NAME], best[FV_TAKE_ROOT] = "";
+    const fv_taker bare = {.root = ""};
+    bool found = false;
+    if (!stem)
+        return false;
+    compose(name, &bare, prefix, stem, part);
+    const size_t own = strlen(name);
+    for (uint32_t i = 0; i < t->source->count; i++) {
+        const char *whole = t->source->by_name[i]->name;
+        const size_t all = strlen(whole), n = all - own;
+        if (all < own || n >= FV_TAKE_ROOT || strcmp(whole + n, name) != 0 || !wraps(whole, n))
+            continue;
+        char root[FV_TAKE_ROOT] = "";
+        snprintf(root, sizeof root, "%.*s", (int)n, whole);
+        if (!found || preferred(root, n, best, strlen(best)))
+            memcpy(best, root, sizeof best);
+        found = true;
+    }
+    if (found)
+        memcpy(t->root, best, sizeof best);
+    return found;
+}
+
+/* ---- names ---- */
 
 fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what)
 {
@@ -24,7 +87,7 @@ const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char 
     char name[FV_TAKE_NAME];
     if (!stem)
         return NULL;
-    compose(name, prefix, stem, part);
+    compose(name, t, prefix, stem, part);
     return fv_source_find(t->source, name);
 }
 
@@ -58,12 +121,11 @@ static bool same_shape(const fv_tensor *t, uint32_t rank, const uint64_t *shape)
     }
 }
 
-fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
-                            const char *stem, const char *part, uint32_t rank,
-                            const uint64_t *shape)
+static fovea_status take(const fv_tensor **out, const fv_taker *t, const char *prefix,
+                         const char *stem, const char *part, uint32_t rank, const uint64_t *shape)
 {
     char name[FV_TAKE_NAME], found[FV_TAKE_NAME], expected[FV_TAKE_NAME];
-    compose(name, prefix, stem, part);
+    compose(name, t, prefix, stem, part);
     print_shape(expected, shape, rank);
     const fv_tensor *tensor = fv_source_find(t->source, name);
     if (!tensor)
@@ -78,11 +140,25 @@ fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *pref
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: tensor \"%s\" has type %s; convert it to F32, F16 or BF16",
                        t->source->name, name, fv_file_types[tensor->dtype].name);
-    t->m->info.parameters += tensor->elements;
-    if (t->n_used < FV_TAKE_USED)
-        t->used[t->n_used++] = tensor;
+    t->source->taken[fv_source_place(t->source, tensor)] = true;
     *out = tensor;
     return FOVEA_OK;
+}
+
+fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
+                            const char *stem, const char *part, uint32_t rank,
+                            const uint64_t *shape)
+{
+    FV_TRY(take(out, t, prefix, stem, part, rank, shape));
+    t->m->info.parameters += (*out)->elements;
+    return FOVEA_OK;
+}
+
+fovea_status fv_take_buffer(const fv_tensor **out, fv_taker *t, const char *prefix,
+                            const char *stem, const char *part, uint32_t n)
+{
+    const uint64_t shape[1] = {n};
+    return take(out, t, prefix, stem, part, 1, shape);
 }
 
 fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
@@ -115,15 +191,27 @@ fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *p
     return fv_take(b, t, prefix, stem, "bias", 1, width);
 }
 
+void fv_take_spare(fv_taker *t, const char *prefix, const char *part)
+{
+    char whole[FV_TAKE_NAME];
+    compose(whole, t, prefix, "", "");
+    const size_t before = strlen(whole);
+    for (uint32_t i = 0; i < t->source->count; i++) {
+        const char *name = t->source->by_name[i]->name;
+        const char *at = begins(name, whole) ? strstr(name + before, part) : NULL;
+        if (at && (size_t)(at - name) < before + strcspn(name + before, "."))
+            t->source->taken[i] = true;
+    }
+}
+
 fovea_status fv_take_all_used(const fv_taker *t, const char *prefix)
 {
+    char whole[FV_TAKE_NAME];
+    compose(whole, t, prefix, "", "");
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];
-        bool known = strncmp(tensor->name, prefix, strlen(prefix)) != 0 ||
-                     !fv_file_types[tensor->dtype].floating;
-        for (uint32_t k = 0; k < t->n_used; k++)
-            known = known || t->used[k] == tensor;
-        if (!known)
+        if (begins(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&
+            !t->source->taken[i])
             return fv_fail(
                 FOVEA_ENOTSUP,
                 "%s: tensor \"%.80s\" has no place in a %s; this variant is not supported",

@@ -1,23 +1,28 @@
 /* take.h: how a family's reader takes weights out of a checkpoint: by name, with shape and type
  * checked, and a message that names the file, the tensor and what was expected.
  *
- * A name is prefix + stem + part, such as "encoder.layer.0." "norm1." "weight".
+ * A name is root + prefix + stem + part, such as "module." "encoder.layer.0." "norm1." "weight".
+ * The root is what a training program wrapped its model in.
  */
 #ifndef FOVEA_SRC_TAKE_H
 #define FOVEA_SRC_TAKE_H
 
 #include "source.h"
 
-#define FV_TAKE_NAME 192 /* bytes of a name, at most */
-#define FV_TAKE_USED 32
+#define FV_TAKE_ROOT 64
+#define FV_TAKE_NAME (192 + FV_TAKE_ROOT) /* bytes of a name, at most */
 
 typedef struct fv_taker {
     fovea_model *m; /* its parameters are counted */
     const fv_source *source;
-    const char *config;                  /* file, for messages */
-    const fv_tensor *used[FV_TAKE_USED]; /* the first ones taken since n_used was 0 */
-    uint32_t n_used;
+    const char *config; /* file, for messages */
+    char root[FV_TAKE_ROOT];
 } fv_taker;
+
+/* Finds the root under which the checkpoint has this tensor: nothing, or wrappers such as "model.",
+ * "module.", "state_dict." in any order, or "model_ema.", which is preferred. False, and the root
+ * as it was: there is no such tensor. */
+bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const char *part);
 
 /* EFORMAT: the tensor is missing. `what` it is in words, or its shape. */
 fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what);
@@ -32,6 +37,9 @@ uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i);
 fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
                             const char *stem, const char *part, uint32_t rank,
                             const uint64_t *shape);
+/* The same for n numbers that nobody trains, such as running means: they are no parameters. */
+fovea_status fv_take_buffer(const fv_tensor **out, fv_taker *t, const char *prefix,
+                            const char *stem, const char *part, uint32_t n);
 /* A whole tensor of at.rows x at.cols becomes a part of *w. */
 fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
                           const char *part, fv_weight_part at);
@@ -45,7 +53,10 @@ fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char 
 fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
                           const char *stem, uint32_t width);
 
-/* ENOTSUP when a floating tensor whose name begins with `prefix` is not among those used. */
+/* Passes over tensors that no model needs: those whose name has `part` in its first word after
+ * `prefix`. */
+void fv_take_spare(fv_taker *t, const char *prefix, const char *part);
+/* ENOTSUP when a floating tensor whose name begins with `prefix` was neither taken nor spared. */
 fovea_status fv_take_all_used(const fv_taker *t, const char *prefix);
 
 #endif

@@ -1,7 +1,9 @@
 /* weights.c: weights put together from tensors, and their packed copies. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
+#include "half.h"
 #include "os.h"
 #include "safetensors.h"
 
@@ -22,6 +24,7 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
 {
     assert(w->parts < FV_WEIGHT_PARTS);
     assert(part.row0 + part.rows <= w->rows && part.col0 + part.cols <= w->cols);
+    assert(!(part.sum && (part.row_scale || part.taps > 1)));
     if (part.row_stride == 0)
         part.row_stride = part.cols;
     if (part.col_stride == 0)
@@ -43,9 +46,26 @@ static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t n, floa
         out[i] *= p->factor;
 }
 
+/* A row of a convolution's weight: (channel, tap) becomes (tap, channel). */
+static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
+{
+    const uint32_t channels = p->cols / p->taps;
+    for (uint32_t c = 0; c < p->cols; c += PIECE) {
+        float piece[PIECE];
+        uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+        read_piece(p, first + c, n, piece);
+        for (uint32_t i = 0; i < n; i++)
+            out[(c + i) % p->taps * channels + (c + i) / p->taps] = piece[i];
+    }
+}
+
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
     uint64_t first = p->offset + row * p->row_stride;
+    if (p->taps > 1) {
+        read_taps(p, first, out);
+        return;
+    }
     if (p->col_stride == 1 && p->factor == 1 && !p->sum) {
         fv_tensor_read(p->tensor, first, p->cols, out);
         return;
@@ -67,8 +87,12 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
         const fv_weight_part *p = &w->part[i];
         uint32_t begin = p->row0 > r0 ? p->row0 : r0;
         uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
-        for (uint32_t r = begin; r < end; r++)
-            read_part_row(p, r - p->row0, out + (size_t)(r - r0) * w->cols + p->col0);
+        for (uint32_t r = begin; r < end; r++) {
+            float *row = out + (size_t)(r - r0) * w->cols + p->col0;
+            read_part_row(p, r - p->row0, row);
+            for (uint32_t c = 0; p->row_scale && c < p->cols; c++)
+                row[c] *= p->row_scale[r - p->row0];
+        }
     }
 }
 
@@ -79,9 +103,15 @@ static bool packs(const fv_kernel *kernel)
     return kernel && kernel->hooks->pack;
 }
 
-static const char *format_of(const fv_kernel *kernel)
+static enum fv_type plain_type(const fv_weight *w)
 {
-    return packs(kernel) ? kernel->hooks->format : "f32";
+    return w->type == FV_NONE ? FV_F32 : w->type;
+}
+
+static const char *format_of(const fv_weight *w, const fv_kernel *kernel)
+{
+    static const char *const plain[] = {[FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16"};
+    return packs(kernel) ? kernel->hooks->format : plain[plain_type(w)];
 }
 
 uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
@@ -89,7 +119,7 @@ uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_pr
 {
     if (packs(kernel))
         return kernel->hooks->packed(problem, knobs);
-    return fv_size_mul(fv_size_mul(w->rows, w->cols), sizeof(float));
+    return fv_size_mul(fv_size_mul(w->rows, w->cols), fv_type_size(plain_type(w)));
 }
 
 static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
@@ -97,12 +127,14 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
     return a->tensor == b->tensor && a->offset == b->offset && a->row0 == b->row0 &&
            a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
            a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
-           a->factor == b->factor && a->sum == b->sum;
+           a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
+           a->row_scale == b->row_scale;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)
 {
-    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts)
+    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts ||
+        plain_type(a) != plain_type(b))
         return false;
     for (uint32_t i = 0; i < a->parts; i++)
         if (!same_part(&a->part[i], &b->part[i]))
@@ -117,13 +149,44 @@ static void read_slab(const fv_weight *w, bool pairs, uint32_t n0, uint32_t n, f
         fv_weight_read(w, w->rows / 2 + n0, n, out + (size_t)n * w->cols);
 }
 
+/* Whether n numbers can be rounded to `type`. */
+static fovea_status check_range(const fv_weight *w, enum fv_type type, const float *data, size_t n)
+{
+    const float limit = 65520; /* what is nearer to it than to 65504 becomes infinite */
+    for (size_t i = 0; type == FV_F16 && i < n; i++)
+        if (fabsf(data[i]) >= limit && isfinite(data[i]))
+            return fv_fail(FOVEA_ENOTSUP,
+                           "a weight of %s is %g, which float16 cannot hold; use bf16 or f32",
+                           w->part[0].tensor->name, (double)data[i]);
+    return FOVEA_OK;
+}
+
+/* Rows of 16 bits, without a kernel's own order. */
+static fovea_status pack_plain(void *out, const fv_weight *w)
+{
+    const enum fv_type type = plain_type(w);
+    if (type == FV_F32) {
+        fv_weight_read(w, 0, w->rows, out);
+        return FOVEA_OK;
+    }
+    float *row;
+    FV_TRY(fv_mem_array((void **)&row, w->cols, sizeof *row, FV_MEM_PLAN, "a row to be packed"));
+    fovea_status status = FOVEA_OK;
+    for (uint32_t r = 0; r < w->rows && status == FOVEA_OK; r++) {
+        fv_weight_read(w, r, 1, row);
+        status = check_range(w, type, row, w->cols);
+        for (uint32_t i = 0; i < w->cols; i++)
+            fv_value_put(out, type, (size_t)r * w->cols + i, row[i]);
+    }
+    fv_mem_free(row);
+    return status;
+}
+
 static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem)
 {
     const fv_weight *w = &p->weight;
-    if (!packs(kernel)) {
-        fv_weight_read(w, 0, w->rows, p->data);
-        return FOVEA_OK;
-    }
+    if (!packs(kernel))
+        return pack_plain(p->data, w);
     bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
     uint32_t rows = pairs ? w->rows / 2 : w->rows;
     uint64_t row_bytes = (uint64_t)w->cols * sizeof(float) * (pairs ? 2 : 1);
@@ -133,13 +196,15 @@ static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem
         slab = rows;
     float *staging;
     FV_TRY(fv_mem_array((void **)&staging, slab, row_bytes, FV_MEM_PLAN, "rows to be packed"));
-    for (uint32_t n0 = 0; n0 < rows; n0 += slab) {
+    fovea_status status = FOVEA_OK;
+    for (uint32_t n0 = 0; n0 < rows && status == FOVEA_OK; n0 += slab) {
         uint32_t n = rows - n0 < slab ? rows - n0 : slab;
         read_slab(w, pairs, n0, n, staging);
+        status = check_range(w, problem->weight, staging, (size_t)n * w->cols * (pairs ? 2 : 1));
         kernel->hooks->pack(p->data, staging, n0, n, problem, &p->knobs);
     }
     fv_mem_free(staging);
-    return FOVEA_OK;
+    return status;
 }
 
 static void release_sources(const fv_weight *w)
@@ -157,7 +222,7 @@ static fovea_status make(fv_packed **out, const fv_weight *w, const fv_kernel *k
     fv_packed *p;
     FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
     p->weight = *w;
-    p->format = format_of(kernel);
+    p->format = format_of(w, kernel);
     p->knobs = *knobs;
     p->refs = 1;
     p->size = size;
@@ -185,7 +250,7 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
         knobs = &no_knobs; /* plain rows are the same for all kernels */
     pthread_mutex_lock(&m->lock);
     fv_packed *p = m->packed;
-    while (p && !(p->size == size && strcmp(p->format, format_of(kernel)) == 0 &&
+    while (p && !(p->size == size && strcmp(p->format, format_of(w, kernel)) == 0 &&
                   memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
     if (p) {

@@ -33,9 +33,11 @@ typedef struct check_operand {
 typedef struct check_case {
     fv_args args;
     check_operand operand[FV_OPERANDS];
-    int in_place; /* the input that lies in the output's memory, or -1 */
-    int state;    /* the operand of one row that is read and updated, or -1 */
-    bool bench;   /* a size to be timed */
+    int in_place;        /* the input that lies in the output's memory, or -1 */
+    int state;           /* the operand of one row that is read and updated, or -1 */
+    uint32_t align;      /* calls begin and end at multiples of so many rows */
+    bool bench;          /* a size to be timed */
+    uint32_t row0, rows; /* only these rows are computed; rows 0: all */
 } check_case;
 
 typedef struct check_random {
@@ -44,8 +46,8 @@ typedef struct check_random {
 
 typedef struct check_op {
     /* Fills case `index` of the op: the problem, scalars and operands, not their values. The case
-     * comes zeroed but for prob.op, threads, types (all float), in_place and state. False past
-     * the last.
+     * comes zeroed but for prob.op, threads, types (all float), in_place, state and align (1).
+     * False past the last.
      */
     bool (*make)(check_case *c, uint32_t index);
     /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
@@ -82,6 +84,8 @@ double check_allowed(double n, double sum);
 /* The value of `type` nearest to x, and how far from x it may be. */
 double check_round(enum fv_type type, double x);
 double check_rounding(enum fv_type type, double x);
+/* The error after the activation among `epi` of x, which itself may be wrong by `error`. */
+double check_activation_error(uint32_t epi, double x, double error);
 
 uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */

@@ -30,7 +30,7 @@ for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c platf
     platform/cpu_backend.c platform/feature_maps.c platform/gemm.c platform/os_machine.c tests/oracle.c tests/check*.c \
     src/mech/table.c src/ref/*.c; do
     case $f in
-    src/ref/ref_lattn_*) ;;
+    src/ref/ref_*lattn*) ;;
     *) compile "$f" ;;
     esac
 done
@@ -44,7 +44,7 @@ for f in platform/tmpl/*_tmpl.c; do
     esac
 done
 for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\), ".*")$/\1/p' src/mech/mech.inc); do
-    for f in src/mech/traits.c src/ref/ref_lattn_*.c; do
+    for f in src/mech/traits.c src/ref/ref_*lattn*.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done
     compile platform/tmpl/lattn_tmpl.c -DFV_ISA_C -DFV_MECHANISM="$mechanism"

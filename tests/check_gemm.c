@@ -10,30 +10,43 @@ enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 static const struct shape {
     uint32_t rows, n, k, gap, epi;
     bool in_place, bench;
+    enum fv_type weight;
 } shapes[] = {
-    {1, 1, 1, 0, 0, false, false},
-    {1, 7, 3, 0, BIAS, false, false},
-    {5, 8, 4, 1, BIAS | FV_EPI_RELU, false, false},
-    {6, 15, 5, 0, BIAS | FV_EPI_GELU, false, false},
-    {7, 16, 31, 3, BIAS | FV_EPI_GELU_TANH, false, false},
-    {13, 17, 64, 0, BIAS | FV_EPI_GELU_QUICK, false, false},
-    {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false},
-    {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false},
-    {28, 33, 12, 2, SCALE, false, false},
-    {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false},
-    {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false},
-    {3, 65, 100, 1, BIAS | RESIDUAL, true, false},
-    {42, 130, 67, 0, BIAS | FV_EPI_GELU | RESIDUAL, false, false},
-    {9, 1, 257, 0, BIAS, false, false},
-    {8, 5, 19, 0, BIAS | FV_EPI_SWIGLU, false, false},
-    {17, 64, 33, 0, FV_EPI_SWIGLU, false, false},
-    {30, 97, 70, 4, BIAS | FV_EPI_SWIGLU | SCALE | RESIDUAL, false, false},
-    {127, 200, 600, 0, BIAS, false, false},
-    {31, 67, 1531, 0, BIAS | FV_EPI_GELU, false, false},
-    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true},
-    {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true},
-    {252, 768, 3072, 0, BIAS, false, true},
-    {252, 1024, 384, 0, BIAS | FV_EPI_SWIGLU, false, true},
+    {1, 1, 1, 0, 0, false, false, FV_F32},
+    {1, 7, 3, 0, BIAS, false, false, FV_F32},
+    {5, 8, 4, 1, BIAS | FV_EPI_RELU, false, false, FV_F32},
+    {6, 15, 5, 0, BIAS | FV_EPI_GELU, false, false, FV_F32},
+    {7, 16, 31, 3, BIAS | FV_EPI_GELU_TANH, false, false, FV_F32},
+    {13, 17, 64, 0, BIAS | FV_EPI_GELU_QUICK, false, false, FV_F32},
+    {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false, FV_F32},
+    {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false, FV_F32},
+    {28, 33, 12, 2, SCALE, false, false, FV_F32},
+    {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false, FV_F32},
+    {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F32},
+    {3, 65, 100, 1, BIAS | RESIDUAL, true, false, FV_F32},
+    {42, 130, 67, 0, BIAS | FV_EPI_GELU | RESIDUAL, false, false, FV_F32},
+    {9, 1, 257, 0, BIAS, false, false, FV_F32},
+    {8, 5, 19, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F32},
+    {17, 64, 33, 0, FV_EPI_SWIGLU, false, false, FV_F32},
+    {30, 97, 70, 4, BIAS | FV_EPI_SWIGLU | SCALE | RESIDUAL, false, false, FV_F32},
+    {127, 200, 600, 0, BIAS, false, false, FV_F32},
+    {31, 67, 1531, 0, BIAS | FV_EPI_GELU, false, false, FV_F32},
+    {1, 5, 2, 0, BIAS, false, false, FV_F16},
+    {3, 33, 129, 1, BIAS | FV_EPI_GELU, false, false, FV_F16},
+    {14, 64, 65, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16},
+    {31, 70, 900, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F16},
+    {43, 200, 30, 3, BIAS | FV_EPI_TANH, false, false, FV_F16},
+    {2, 7, 3, 0, 0, false, false, FV_BF16},
+    {6, 31, 130, 0, BIAS | FV_EPI_SILU, false, false, FV_BF16},
+    {15, 65, 64, 2, BIAS | SCALE | RESIDUAL, true, false, FV_BF16},
+    {29, 97, 801, 0, FV_EPI_SWIGLU, false, false, FV_BF16},
+    {50, 130, 37, 0, BIAS | FV_EPI_RELU, false, false, FV_BF16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F32},
+    {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_F32},
+    {252, 768, 3072, 0, BIAS, false, true, FV_F32},
+    {252, 1024, 384, 0, BIAS | FV_EPI_SWIGLU, false, true, FV_F32},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_BF16},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -47,6 +60,7 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_GEMM_N] = s->n;
     c->args.prob.dim[FV_GEMM_K] = s->k;
     c->args.prob.epi = s->epi;
+    c->args.prob.weight = s->weight;
     check_matrix(c, FV_GEMM_A, CHECK_ROW, s->rows, s->k, s->gap);
     check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, sides * s->n, s->k, 0);
     if (s->epi & FV_EPI_BIAS)
@@ -60,9 +74,21 @@ static bool make(check_case *c, uint32_t index)
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)s->k);
     if (sides == 2) /* its factors are multiplied: stay inside float32 */
         c->operand[FV_GEMM_A].huge = c->operand[FV_GEMM_W].huge = 1e8f;
+    if (s->weight == FV_F16)
+        c->operand[FV_GEMM_W].huge = 1e3f;
     c->in_place = s->in_place ? FV_GEMM_RES : -1;
     c->bench = s->bench;
     return true;
+}
+
+static const double steepest = 1.13; /* of all the activations */
+
+double check_activation_error(uint32_t epi, double x, double error)
+{
+    const double bent = 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
+    if (!(epi & FV_EPI_ACT))
+        return error;
+    return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
 }
 
 /* Row n of the weight with its bias, and the error that float32 may make in it. */
@@ -72,7 +98,8 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
     double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
     double size = fabs(sum);
     for (uint32_t i = 0; i < k; i++) {
-        const double x = check_at(c, FV_GEMM_A, row, i) * check_at(c, FV_GEMM_W, n, i);
+        const double w = check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, i));
+        const double x = check_at(c, FV_GEMM_A, row, i) * w;
         sum += x;
         size += fabs(x);
     }
@@ -82,7 +109,6 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
-    const double steepest = 1.13; /* of all the activations */
     const uint32_t n = c->args.prob.dim[FV_GEMM_N], epi = c->args.prob.epi;
     for (uint32_t i = 0; i < n; i++) {
         double error, x = product(c, row, i, &error);
@@ -93,10 +119,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
             error = fabs(gate) * (steepest * error + 4 * FLT_EPSILON * fabs(x)) +
                     (fabs(value) + steepest * error) * gate_error;
             x = value * gate;
-        } else if (epi & FV_EPI_ACT) {
-            error =
-                steepest * error + 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
-            error += 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
+        } else {
+            error = check_activation_error(epi, x, error);
             x = oracle_activation(epi, x);
         }
         if (epi & FV_EPI_SCALE) {

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "check_lattn.h"
+#include "check_rotation.h"
 #include "mech/traits.h"
 #include "oracle.h"
 
@@ -17,22 +18,34 @@ enum {
 };
 
 static const struct {
-    uint32_t rows, heads, d, dv, groups, gap, flags;
+    uint32_t rows, heads, d, dv, groups, gap, flags, grid; /* grid 0: tables of tokens */
 } sizes[] = {
-    {1, 1, 1, 1, 1, 0, 0},
-    {1, 4, 32, 48, 1, 0, ROPE},
-    {5, 2, 3, 7, 2, 1, PLAIN},
-    {5, 2, 2, 2, 2, 1, ROPE | GATED},
-    {17, 3, 16, 16, 3, 0, GATED},
-    {35, 1, 255, 63, 1, 3, 0},
-    {64, 12, 64, 64, 5, 0, 0},
-    {67, 1, 17, 34, 4, 5, 0},
-    {67, 2, 18, 33, 4, 5, ROPE},
-    {129, 2, 9, 1, 1, 0, PLAIN},
-    {129, 2, 10, 14, 1, 0, PLAIN | ROPE | GATED},
-    {300, 1, 72, 66, 2, 0, 0},
-    {450, 2, 6, 10, 1, 3, ROPE},
-    {256, 12, 64, 64, 1, 0, 0},
+    {1, 1, 1, 1, 1, 0, 0, 0},
+    {1, 4, 32, 48, 1, 0, ROPE, 0},
+    {5, 2, 3, 7, 2, 1, PLAIN, 0},
+    {5, 2, 2, 2, 2, 1, ROPE | GATED, 0},
+    {17, 3, 16, 16, 3, 0, GATED, 0},
+    {35, 1, 255, 63, 1, 3, 0, 0},
+    {64, 12, 64, 64, 5, 0, 0, 0},
+    {67, 1, 17, 34, 4, 5, 0, 0},
+    {67, 2, 18, 33, 4, 5, ROPE, 0},
+    {129, 2, 9, 1, 1, 0, PLAIN, 0},
+    {129, 2, 10, 14, 1, 0, PLAIN | ROPE | GATED, 0},
+    {300, 1, 72, 66, 2, 0, 0, 0},
+    {450, 2, 6, 10, 1, 3, ROPE, 0},
+    {10, 2, 8, 8, 2, 0, ROPE, 5},
+    {41, 1, 12, 5, 1, 1, ROPE, 37},
+    {7, 3, 16, 16, 1, 0, ROPE | GATED, 1},
+    {23, 2, 24, 24, 3, 2, ROPE, 5},
+    {80, 1, 32, 34, 2, 0, ROPE, 37},
+    {75, 3, 64, 32, 1, 0, ROPE, 37},
+    {12, 2, 96, 96, 1, 3, ROPE, 5},
+    {199, 1, 24, 16, 1, 0, ROPE | PLAIN, 37},
+    {256, 12, 64, 64, 1, 0, 0, 0},
+    {256, 1, 64, 64, 1, 0, 0, 0},
+    {256, 1, 64, 64, 1, 0, ROPE, 0},
+    {256, 1, 64, 64, 1, 0, ROPE, 512},
+    {256, 4, 24, 24, 1, 0, ROPE, 56},
 };
 
 static const fv_mech_traits *traits(const check_case *c)
@@ -71,6 +84,7 @@ static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
     c->args.prob.mech = (uint16_t)(FV_MECH_ANY + 1 + index / count);
     c->args.prob.heads = (uint16_t)sizes[i].heads;
     c->args.prob.flags = sizes[i].flags;
+    c->args.u[0] = sizes[i].grid;
     if (wants(c, FV_WANT_SIGNED))
         c->args.prob.flags |= PLAIN;
     c->args.prob.dim[FV_DIM_ROWS] = sizes[i].rows;
@@ -105,10 +119,8 @@ static void make_rows(check_case *c, const numbers *n, uint32_t gap)
         c->operand[n->x].huge = 10.f;
     if (traits(c)->params)
         check_matrix(c, n->param, CHECK_BASE, traits(c)->params, p->heads * d, 0);
-    if (p->flags & ROPE) {
-        check_matrix(c, n->cos, CHECK_BASE, rows, d, gap);
-        check_matrix(c, n->sin, CHECK_BASE, rows, d, 0);
-    }
+    if (p->flags & ROPE)
+        check_rotation(c, n->cos, n->sin, rows, d, gap);
     if (p->flags & GATED) {
         check_matrix(c, n->gate, CHECK_ROW, rows, p->heads, gap);
         c->operand[n->gate].huge = 1.f;
@@ -124,24 +136,14 @@ static void prepare_rows(check_case *c, check_random *r, const numbers *n)
         for (uint32_t j = 0; j < p->heads * d; j++)
             *check_value(c, n->param, i, j) = (float)check_normal(r);
     }
-    for (uint32_t i = 0; p->flags & ROPE && i < p->dim[FV_DIM_ROWS]; i++) {
-        for (uint32_t j = 0; j < d; j++) {
-            const double angle = 3. * check_normal(r);
-            *check_value(c, n->cos, i, j) = (float)cos(angle);
-            *check_value(c, n->sin, i, j) = (float)sin(angle);
-        }
-    }
+    if (p->flags & ROPE)
+        check_rotation_values(c, n->cos, n->sin, r);
 }
 
-/* A value and its error. */
-typedef struct known {
-    double v, e;
-} known;
-
 /* f = e^t where t may be off by `off`; t <= 0. */
-static known exponential(double t, double off)
+static check_known exponential(double t, double off)
 {
-    return (known){exp(t), exp(fmin(0., t + off)) - exp(t - off) + 2. * FLT_EPSILON * exp(t)};
+    return (check_known){exp(t), exp(fmin(0., t + off)) - exp(t - off) + 2. * FLT_EPSILON * exp(t)};
 }
 
 /* How far float32 may be off the features of a map, relative to them. Powers y^p know y and p to
@@ -159,12 +161,12 @@ static double feature_error(const check_case *c, double f)
 /* Features of one row and head, blocks * d, without gate and rotation. `shift` is of the head;
  * *max gets what was subtracted from the row of a query. */
 static void features(const check_case *c, const numbers *n, uint32_t row, uint32_t head,
-                     const double *shift, known *max, known *f)
+                     const double *shift, check_known *max, check_known *f)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t d = p->dim[FV_ATTN_D], width = width_of(c);
     const bool query = n == &of_queries;
-    *max = (known){0., 0.};
+    *max = (check_known){0., 0.};
     if (shifted(c)) {
         double off = 0.;
         max->v = query ? -INFINITY : 0.;
@@ -193,14 +195,14 @@ static void features(const check_case *c, const numbers *n, uint32_t row, uint32
     oracle_features(p->mech, query, &r, head, value);
     for (uint32_t i = 0; i < width; i++) {
         const double v = fmin(value[i], exp(88.)); /* where exp saturates */
-        f[i] = (known){v, fabs(v) * feature_error(c, v) + (1. + fabs(v)) * 8. * FLT_MIN};
+        f[i] = (check_known){v, fabs(v) * feature_error(c, v) + (1. + fabs(v)) * 8. * FLT_MIN};
     }
     free(value);
 }
 
 /* `g` times f, rotated. Returns nothing bigger than the sum of its terms: size[i] >= |f[i]|. */
-static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, double g, known *f,
-                          double *size)
+static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, double g,
+                          check_known *f, double *size)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], width = width_of(c);
     for (uint32_t i = 0; i < width; i++) {
@@ -209,11 +211,11 @@ static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, d
         size[i] = fabs(f[i].v);
     }
     for (uint32_t i = 0; c->args.prob.flags & ROPE && i < width; i += 2) {
-        const known a = f[i], b = f[i + 1];
+        const check_known a = f[i], b = f[i + 1];
         for (uint32_t k = 0; k < 2; k++) {
-            const double co = check_at(c, n->cos, row, i % d + k);
-            const double si = check_at(c, n->sin, row, i % d + k);
-            const known same = k ? b : a, other = k ? a : b;
+            const double co = check_angle(c, n->cos, row, i % d + k, d);
+            const double si = check_angle(c, n->sin, row, i % d + k, d);
+            const check_known same = k ? b : a, other = k ? a : b;
             f[i + k].v = same.v * co + (k ? other.v : -other.v) * si;
             size[i + k] = fabs(same.v * co) + fabs(other.v * si);
             f[i + k].e = same.e * fabs(co) + other.e * fabs(si) + 2. * FLT_EPSILON * size[i + k] +
@@ -247,7 +249,7 @@ static void prepare_reduce(check_case *c, check_random *r)
 /* Features of the keys of a group and head as they enter m and S, the values and their means. */
 typedef struct group {
     uint32_t r0, r1;
-    known *f, *turned;                  /* [rows][width] */
+    check_known *f, *turned;            /* [rows][width] */
     double *size;                       /* of turned */
     double *v;                          /* [rows][dv] */
     double *shift, *mean, *mean_spread; /* [d]; [dv]: of v, and of |v - mean| */
@@ -281,7 +283,7 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
             g->mean_spread[j] += fabs(g->v[r * dv + j] - g->mean[j]) / rows;
     }
     for (uint32_t r = 0; r < rows; r++) {
-        known max, *f = g->f + (size_t)r * width, *turned = g->turned + (size_t)r * width;
+        check_known max, *f = g->f + (size_t)r * width, *turned = g->turned + (size_t)r * width;
         const double gate = p->flags & GATED ? check_at(c, FV_REDUCE_GATE, g->r0 + r, head) : 1.;
         features(c, &of_keys, g->r0 + r, head, g->shift, &max, f);
         for (uint32_t i = 0; i < width; i++)
@@ -301,12 +303,12 @@ static void group_close(group *g)
 }
 
 /* The mean of a feature over all keys, of which the group has some. */
-static void feature_mean(const check_case *c, const group *g, const known *f, uint32_t i,
+static void feature_mean(const check_case *c, const group *g, const check_known *f, uint32_t i,
                          double *want, double *allowed)
 {
     double sum = 0., size = 0., error = 0.;
     for (uint32_t r = 0; r < g->r1 - g->r0; r++) {
-        const known x = f[(size_t)r * width_of(c) + i];
+        const check_known x = f[(size_t)r * width_of(c) + i];
         sum += x.v;
         size += fabs(x.v);
         error += x.e;
@@ -328,7 +330,7 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
     for (uint32_t r = 0; centred && r < rows; r++)
         mean += g->turned[(size_t)r * width + i].v / rows;
     for (uint32_t r = 0; r < rows; r++) {
-        const known f = g->turned[(size_t)r * width + i];
+        const check_known f = g->turned[(size_t)r * width + i];
         const double v = g->v[(size_t)r * dv + j], reach = fabs(v - centre) + spread;
         sum += f.v * (v - centre);
         size += (g->size[(size_t)r * width + i] + f.e) * reach;
@@ -339,7 +341,7 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
     *allowed = error * c->args.f[0] + check_allowed(rows + 4., size * c->args.f[0]) + FLT_MIN;
 }
 
-static void oracle_reduce(const check_case *c, uint32_t number, double *want, double *allowed)
+void check_lattn_state(const check_case *c, uint32_t number, double *want, double *allowed)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t dv = p->dim[FV_ATTN_DV], d = p->dim[FV_ATTN_D], width = width_of(c);
@@ -520,91 +522,95 @@ static void prepare_apply(check_case *c, check_random *r)
 
 /* sum of f[i] state[at(i)] over both blocks as `stream` sees them; `stride` from one feature to
  * the next. */
-static known read_state(const check_case *c, const known *f, const double *size, uint32_t stream,
-                        size_t at, uint32_t stride)
+static check_known read_state(const check_case *c, const check_known *f, const double *size,
+                              uint32_t stream, const check_known *state, uint32_t stride)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], width = width_of(c);
-    known sum = {0., 0.};
+    const double scale = c->args.f[0];
+    check_known sum = {0., 0.};
     double all = 0., floor = 0.;
     for (uint32_t i = 0; i < width; i++) {
         const uint32_t row = stream ? (i + d) % width : i;
-        const double s =
-            check_at(c, FV_APPLY_STATE, 0, (uint32_t)(at + (size_t)row * stride)) * c->args.f[0];
-        sum.v += f[i].v * s;
-        sum.e += f[i].e * fabs(s);
-        all += size[i] * fabs(s);
-        floor += 1. + size[i] + fabs(s);
+        const check_known s = {state[(size_t)row * stride].v * scale,
+                               state[(size_t)row * stride].e * scale};
+        sum.v += f[i].v * s.v;
+        sum.e += f[i].e * (fabs(s.v) + s.e) + size[i] * s.e;
+        all += size[i] * fabs(s.v);
+        floor += 1. + size[i] + fabs(s.v);
     }
     sum.e += check_allowed(width + 4., all + sum.e) + FLT_MIN * floor;
     return sum;
 }
 
 /* a / b; with a divisor that may be anything, so may it. */
-static known quotient(known a, known b)
+static check_known quotient(check_known a, check_known b)
 {
     const double anything = 1e200;
     const double x = a.v == 0. && b.v == 0. ? 0. : a.v / b.v;
     const double off = b.e < b.v / 2. ? 2. * (a.e + fabs(x) * b.e) / b.v : anything;
-    return (known){x, off + 2. * FLT_EPSILON * fabs(x) + FLT_MIN * (1. + fabs(a.v))};
+    return (check_known){x, off + 2. * FLT_EPSILON * fabs(x) + FLT_MIN * (1. + fabs(a.v))};
 }
 
 /* What one value channel comes to, before the gate. `eps` has an error where it is faded. */
-static known normalised(const check_case *c, known o, known z, known w, known eps, double vmean)
+static check_known normalised(const check_case *c, check_known o, check_known z, check_known w,
+                              check_known eps, check_known vmean)
 {
-    const known den = {z.v + eps.v, z.e + eps.e + FLT_EPSILON * (z.v + eps.v)};
+    const check_known den = {z.v + eps.v, z.e + eps.e + FLT_EPSILON * (z.v + eps.v)};
     if (!wants(c, FV_WANT_CENTRED))
         return quotient(o, den);
-    /* (1 + g) o + ((w - z) + w g) vmean, g = 1 / den; without rotation w is z to the last bit. */
-    const known og = quotient(o, den);
-    known bracket = quotient(w, den);
-    if (c->args.prob.flags & ROPE) {
+    /* (1 + g) o + ((w - z) + w g) vmean, g = 1 / den; without rotation a given state has a w that
+     * is z to the last bit. */
+    const check_known og = quotient(o, den);
+    check_known bracket = quotient(w, den);
+    if (c->args.prob.flags & ROPE || c->args.prob.op != FV_OP_LATTN_APPLY) {
         bracket.e += w.e + z.e + 2. * FLT_EPSILON * (fabs(w.v) + fabs(z.v) + fabs(bracket.v));
         bracket.v += w.v - z.v;
     } else if (den.e < den.v / 2.) {
         bracket.e = 2. * z.e * eps.v / (den.v * den.v) + 4. * FLT_EPSILON * bracket.v + FLT_MIN;
     }
-    const double size = fabs(o.v) + fabs(og.v) + fabs(bracket.v * vmean);
-    return (known){o.v + og.v + bracket.v * vmean,
-                   o.e + og.e + bracket.e * fabs(vmean) + 4. * FLT_EPSILON * size};
+    const double size = fabs(o.v) + fabs(og.v) + fabs(bracket.v * vmean.v);
+    return (check_known){o.v + og.v + bracket.v * vmean.v,
+                         o.e + og.e + bracket.e * (fabs(vmean.v) + vmean.e) +
+                             fabs(bracket.v) * vmean.e + 4. * FLT_EPSILON * size};
 }
 
-static void apply_head(const check_case *c, uint32_t row, uint32_t head, known *f, known *turned,
-                       double *size, double *shift, double *want, double *allowed)
+static void apply_head(const check_case *c, uint32_t row, uint32_t head, const check_known *state,
+                       check_known *f, check_known *turned, double *size, double *shift,
+                       double *want, double *allowed)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV], streams = traits(c)->streams;
     const bool centred = wants(c, FV_WANT_CENTRED);
     const fv_lattn_state l = layout(c);
-    const size_t base = head * l.floats;
     const double gate = p->flags & GATED ? check_at(c, FV_APPLY_GATE, row, head) : 1.;
-    known max, z[2], w = {0., 0.}, eps = {fmax(c->args.f[1], FLT_MIN), 0.};
+    check_known max, z[2], w = {0., 0.}, eps = {fmax(c->args.f[1], FLT_MIN), 0.};
     for (uint32_t i = 0; i < d && wants(c, FV_WANT_SHIFT); i++)
-        shift[i] = check_at(c, FV_APPLY_STATE, 0, (uint32_t)(base + l.shift + i));
+        shift[i] = state[l.shift + i].v;
     features(c, &of_queries, row, head, shift, &max, f);
     for (uint32_t i = 0; i < width_of(c); i++) {
         turned[i] = f[i];
         size[i] = fabs(f[i].v);
     }
     for (uint32_t s = 0; s < streams; s++)
-        z[s] = read_state(c, f, size, s, base + l.m, 1);
+        z[s] = read_state(c, f, size, s, state + l.m, 1);
     gate_and_turn(c, &of_queries, row, 1., turned, size);
     if (centred)
-        w = p->flags & ROPE ? read_state(c, turned, size, 0, base + l.w, 1) : z[0];
+        w = p->flags & ROPE ? read_state(c, turned, size, 0, state + l.w, 1) : z[0];
     if (c->args.f[1] > 0.f && shifted(c)) {
         eps.v *= exp(-max.v);
         eps.e = eps.v * (expm1(max.e) + 2. * FLT_EPSILON);
     }
     for (uint32_t j = 0; j < dv; j++) {
         const uint32_t s = j / (dv / streams);
-        const double vmean =
-            centred ? check_at(c, FV_APPLY_STATE, 0, (uint32_t)(base + l.vmean + j)) : 0.;
-        known o = read_state(c, turned, size, s, base + l.s + j, dv);
+        const check_known vmean = centred ? state[l.vmean + j] : (check_known){0., 0.};
+        check_known o = read_state(c, turned, size, s, state + l.s + j, dv);
         if (!(p->flags & PLAIN)) {
-            o = eps.v > FLT_MAX ? (known){0., FLT_MIN * (1. + fabs(o.v))}
+            o = eps.v > FLT_MAX ? (check_known){0., FLT_MIN * (1. + fabs(o.v))}
                                 : normalised(c, o, z[s], w, eps, vmean);
         } else if (centred) {
-            o.e += w.e * fabs(vmean) + 2. * FLT_EPSILON * (fabs(o.v) + fabs(w.v * vmean));
-            o.v += w.v * vmean;
+            o.e += w.e * (fabs(vmean.v) + vmean.e) + fabs(w.v) * vmean.e +
+                   2. * FLT_EPSILON * (fabs(o.v) + fabs(w.v * vmean.v));
+            o.v += w.v * vmean.v;
         }
         want[j] = gate * o.v;
         allowed[j] =
@@ -612,20 +618,32 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, known *
     }
 }
 
-static void oracle_apply(const check_case *c, uint32_t row, double *want, double *allowed)
+void check_lattn_query(const check_case *c, uint32_t row, const check_known *state, double *want,
+                       double *allowed)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t width = width_of(c), dv = p->dim[FV_ATTN_DV];
-    known *f = malloc(2 * width * sizeof *f);
+    check_known *f = malloc(2 * width * sizeof *f);
     double *size = malloc(2 * width * sizeof *size);
     for (uint32_t h = 0; h < p->heads; h++)
-        apply_head(c, row, h, f, f + width, size, size + width, want + h * dv, allowed + h * dv);
+        apply_head(c, row, h, state + h * layout(c).floats, f, f + width, size, size + width,
+                   want + h * dv, allowed + h * dv);
     free(f);
     free(size);
 }
 
+static void oracle_apply(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t floats = c->operand[FV_APPLY_STATE].cols;
+    check_known *state = malloc(floats * sizeof *state);
+    for (uint32_t i = 0; i < floats; i++)
+        state[i] = (check_known){check_at(c, FV_APPLY_STATE, 0, i), 0.};
+    check_lattn_query(c, row, state, want, allowed);
+    free(state);
+}
+
 const check_op check_lattn_reduce = {
-    .make = make_reduce, .prepare = prepare_reduce, .oracle = oracle_reduce};
+    .make = make_reduce, .prepare = prepare_reduce, .oracle = check_lattn_state};
 const check_op check_lattn_merge = {
     .make = make_merge, .prepare = prepare_merge, .oracle = oracle_merge};
 const check_op check_lattn_apply = {

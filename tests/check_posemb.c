@@ -8,12 +8,22 @@
 static const struct shape {
     uint32_t in_w, in_h, out_w, out_h, width, prefix, gap;
     enum fv_pos_rule rule;
-    bool in_place;
+    bool in_place, plain; /* plain: a table of the grid's size, without taps */
+    enum fv_type type;
 } shapes[] = {
-    {1, 1, 1, 1, 1, 0, 0, FV_POS_PLAIN, false},   {3, 3, 3, 3, 16, 1, 0, FV_POS_PLAIN, true},
-    {4, 3, 7, 5, 17, 2, 3, FV_POS_PLAIN, true},   {5, 5, 3, 8, 15, 1, 1, FV_POS_OFFSET, false},
-    {6, 6, 4, 3, 33, 5, 0, FV_POS_AA, true},      {4, 4, 9, 2, 64, 0, 2, FV_POS_BILINEAR, false},
-    {16, 16, 74, 74, 384, 1, 0, FV_POS_AA, true},
+    {1, 1, 1, 1, 1, 0, 0, FV_POS_PLAIN, false, false, FV_F32},
+    {3, 3, 3, 3, 16, 1, 0, FV_POS_PLAIN, true, false, FV_F32},
+    {4, 3, 7, 5, 17, 2, 3, FV_POS_PLAIN, true, false, FV_F32},
+    {5, 5, 3, 8, 15, 1, 1, FV_POS_OFFSET, false, false, FV_F32},
+    {6, 6, 4, 3, 33, 5, 0, FV_POS_AA, true, false, FV_F32},
+    {4, 4, 9, 2, 64, 0, 2, FV_POS_BILINEAR, false, false, FV_F32},
+    {5, 3, 5, 3, 37, 0, 1, FV_POS_PLAIN, false, true, FV_F32},
+    {4, 6, 4, 6, 68, 2, 0, FV_POS_PLAIN, true, true, FV_F32},
+    {4, 3, 7, 5, 21, 1, 3, FV_POS_PLAIN, false, false, FV_F16},
+    {6, 6, 4, 3, 66, 2, 0, FV_POS_AA, true, false, FV_BF16},
+    {5, 3, 5, 3, 35, 1, 0, FV_POS_PLAIN, true, true, FV_F16},
+    {3, 5, 3, 5, 80, 0, 2, FV_POS_PLAIN, false, true, FV_BF16},
+    {16, 16, 74, 74, 384, 1, 0, FV_POS_AA, true, false, FV_F32},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -23,19 +33,23 @@ static bool make(check_case *c, uint32_t index)
         return false;
     const struct shape *s = &shapes[index];
     const uint32_t rows = s->prefix + s->out_w * s->out_h;
-    fv_posemb_table *table = calloc(1, sizeof *table);
-    if (!table || fv_posemb_plan(table, s->rule, s->in_w, s->in_h, s->out_w, s->out_h))
-        abort();
-    c->args.table = table;
+    if (!s->plain) {
+        fv_posemb_table *table = calloc(1, sizeof *table);
+        if (!table || fv_posemb_plan(table, s->rule, s->in_w, s->in_h, s->out_w, s->out_h))
+            abort();
+        c->args.table = table;
+    }
+    c->args.prob.weight = s->type;
     c->args.prob.dim[0] = rows;
     c->args.prob.dim[1] = s->width;
     c->args.u[0] = s->prefix;
     c->args.u[1] = s->out_w;
-    c->args.u[2] = s->in_w;
+    c->args.u[2] = s->plain ? 0 : s->in_w;
     check_matrix(c, FV_POSEMB_IN, CHECK_ROW, rows, s->width, s->gap);
     if (s->prefix)
         check_matrix(c, FV_POSEMB_PREFIX, CHECK_BASE, s->prefix, s->width, 0);
     check_matrix(c, FV_POSEMB_TABLE, CHECK_BASE, s->in_w * s->in_h, s->width, 0);
+    c->operand[FV_POSEMB_TABLE].type = s->type;
     check_matrix(c, FV_POSEMB_OUT, CHECK_ROW, rows, s->width, s->gap);
     c->in_place = s->in_place ? FV_POSEMB_IN : -1;
     c->bench = index == SHAPES - 1;
@@ -48,7 +62,8 @@ static void release(check_case *c)
         const void *readable;
         void *owned;
     } table = {c->args.table};
-    fv_posemb_free(table.owned);
+    if (table.owned)
+        fv_posemb_free(table.owned);
     free(table.owned);
 }
 
@@ -65,6 +80,12 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         const uint32_t y = (row - prefix) / grid, x = (row - prefix) % grid;
         want[i] = check_at(c, FV_POSEMB_IN, row, i);
         double size = fabs(want[i]);
+        if (!t) {
+            const double add = check_at(c, FV_POSEMB_TABLE, row - prefix, i);
+            want[i] += add;
+            allowed[i] = check_allowed(1, size + fabs(add));
+            continue;
+        }
         for (uint32_t ty = 0; ty < t->taps_y; ty++)
             for (uint32_t tx = 0; tx < t->taps_x; tx++) {
                 const uint32_t iy = y * t->taps_y + ty, ix = x * t->taps_x + tx;

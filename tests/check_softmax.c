@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "check_softmax.h"
 
 static bool make(check_case *c, uint32_t index)
 {
@@ -61,36 +61,42 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t 
     return error;
 }
 
+void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
+                        uint32_t n, double *s, double error, double *want, double *allowed)
+{
+    double max = s[0], sum = 0.;
+    for (uint32_t j = 0; j < keys; j++)
+        max = fmax(max, s[j]);
+    for (uint32_t j = 0; j < keys; j++)
+        sum += s[j] = exp(s[j] - max);
+    for (uint32_t i = 0; i < n; i++) {
+        double out = 0., size = 0., largest = 0.;
+        for (uint32_t j = 0; j < keys; j++) {
+            const double x = check_at(c, v, row0 + j, col + i);
+            out += s[j] / sum * x;
+            size += s[j] / sum * fabs(x);
+            largest = fmax(largest, fabs(x));
+        }
+        want[i] = out;
+        /* Each weight is wrong by a factor of at most e^error, so is their sum. */
+        allowed[i] = fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size), 2. * largest) +
+                     FLT_MIN * (keys + largest);
+    }
+}
+
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t dv = c->args.prob.dim[FV_ATTN_DV];
     uint32_t keys = c->args.prob.dim[FV_ATTN_KEYS];
     if (c->args.prob.flags & FV_FLAG_CAUSAL && row < keys)
         keys = row + 1;
-    double *p = malloc(keys * sizeof *p);
+    double *s = malloc(keys * sizeof *s);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
-        /* Each weight is wrong by a factor of at most e^error, so is their sum. */
-        const double error = scores(c, row, h, keys, p);
-        double max = p[0], sum = 0.;
-        for (uint32_t j = 0; j < keys; j++)
-            max = fmax(max, p[j]);
-        for (uint32_t j = 0; j < keys; j++)
-            sum += p[j] = exp(p[j] - max);
-        for (uint32_t i = h * dv; i < (h + 1) * dv; i++) {
-            double out = 0., size = 0., largest = 0.;
-            for (uint32_t j = 0; j < keys; j++) {
-                const double v = check_at(c, FV_SOFTMAX_V, j, i);
-                out += p[j] / sum * v;
-                size += p[j] / sum * fabs(v);
-                largest = fmax(largest, fabs(v));
-            }
-            want[i] = out;
-            allowed[i] =
-                fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size), 2. * largest) +
-                FLT_MIN * (keys + largest);
-        }
+        const double error = scores(c, row, h, keys, s);
+        check_softmax_mean(c, FV_SOFTMAX_V, 0, keys, h * dv, dv, s, error, want + h * dv,
+                           allowed + h * dv);
     }
-    free(p);
+    free(s);
 }
 
 const check_op check_softmax = {.make = make, .oracle = oracle};

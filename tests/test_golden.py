@@ -24,7 +24,7 @@ LEVELS = ["scalar", "avx2", "avx512", "neon"]
 TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
-FAMILIES = ("vit-", "dinov2-", "clip-vision-", "siglip-")
+FAMILIES = ("vit-", "dinov2-", "clip-vision-", "siglip-", "pola-")
 
 
 def golden_folder():

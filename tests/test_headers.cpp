@@ -49,6 +49,27 @@ static bool state_counts()
     return saved.size() == 1 && saved[0] == 3 && out[0] == 4 && out[1] == 4 && whole[3] == 4;
 }
 
+// Three by two patches behind a class token, and a stage of a pyramid.
+static bool features_lie_on_a_grid()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16"), pyramid("synthetic:mavit-t");
+    const char *const names[] = {"last_hidden_state"}, *const stages[] = {"stage2"};
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = 48;
+    o.frame.height = 32;
+    o.outputs = names;
+    o.n_outputs = 1;
+    o.dry = 1;
+    const fovea::plan plan(vit, device, o);
+    o.outputs = stages;
+    const fovea::plan stage(pyramid, device, o);
+    return !std::strcmp(vit.outputs().at(1), "last_hidden_state") && plan.output(0).stride == 16 &&
+           plan.offset(0, 2, 1) == std::size_t{1 + 3 + 2} * vit.info().width &&
+           stage.output(0).stride == 8 && stage.output(0).grid_width == 6 &&
+           stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
+}
+
 int main()
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
@@ -59,6 +80,7 @@ int main()
         plan.version == 1 && device.version == 1 && op.version == 1 && op.eps > 0,
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
+        features_lie_on_a_grid(),
     };
     int passed = 0, all = 0;
     for (const bool good : results) {

@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "mem.h"
+#include "temp_folder.h"
 
 typedef fovea_status attempt(const void *how);
 
@@ -45,6 +46,7 @@ typedef struct frame_case {
     const char *attention;
     fovea_schedule schedule;
     int resized, dry;
+    const char *model, *output; /* NULL: the fixture's, the main one */
 } frame_case;
 
 static fovea_status load_and_plan(const void *how)
@@ -60,11 +62,15 @@ static fovea_status load_and_plan(const void *how)
     options.dry = c->dry;
     fovea_status status = fovea_device_open(&device, "cpu", &device_options);
     if (status == FOVEA_OK)
-        status = fovea_model_load(&model, fixture_model);
+        status = fovea_model_load(&model, c->model ? c->model : fixture_model);
     if (status == FOVEA_OK) {
         fovea_model_describe(model, &info);
         fovea_preprocess_resize(&info.preprocess, 84, 56);
         options.preprocess = c->resized ? &info.preprocess : NULL;
+        if (c->output) {
+            options.outputs = &c->output;
+            options.n_outputs = 1;
+        }
         status = fovea_plan_create(&plan, model, device, &options);
     }
     fovea_plan_free(plan);
@@ -76,21 +82,62 @@ static fovea_status load_and_plan(const void *how)
 static void linear(void **state)
 {
     (void)state;
-    const frame_case streamed = {"linear:elu1", FOVEA_SCHEDULE_STREAMED, 1, 0};
+    const frame_case streamed = {"linear:elu1", FOVEA_SCHEDULE_STREAMED, 1, 0, NULL, NULL};
     fail_each(load_and_plan, &streamed);
 }
 
 static void softmax(void **state)
 {
     (void)state;
-    const frame_case stepwise = {"softmax", FOVEA_SCHEDULE_STEPWISE, 0, 0};
+    const frame_case stepwise = {"softmax", FOVEA_SCHEDULE_STEPWISE, 0, 0, NULL, NULL};
     fail_each(load_and_plan, &stepwise);
 }
 
 static void dry(void **state)
 {
     (void)state;
-    const frame_case c = {"linear:elu1", FOVEA_SCHEDULE_AUTO, 1, 1};
+    const frame_case c = {"linear:elu1", FOVEA_SCHEDULE_AUTO, 1, 1, NULL, NULL};
+    fail_each(load_and_plan, &c);
+}
+
+/* The fixture's model with a segmentation head, and a normalisation to be folded into it. */
+static void write_head(uint32_t width)
+{
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    static const char *const norm[] = {"decode_head.bn.weight", "decode_head.bn.bias",
+                                       "decode_head.bn.running_mean", "decode_head.bn.running_var"};
+    static float ones[3 * 1024];
+    fovea_tensor t[6] = {0};
+    char from[256];
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(from, sizeof from, "%s/%s", fixture_model, files[i]);
+        assert_int_equal(symlink(from, in_folder(files[i])), 0);
+    }
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++)
+        ones[i] = 1;
+    for (size_t i = 0; i < 4; i++)
+        t[i] = (fovea_tensor){.name = norm[i], .rank = 1, .shape = {width}};
+    t[4] = (fovea_tensor){.name = "decode_head.conv_seg.weight", .rank = 2, .shape = {3, width}};
+    t[5] = (fovea_tensor){.name = "decode_head.conv_seg.bias", .rank = 1, .shape = {3}};
+    for (size_t i = 0; i < 6; i++) {
+        t[i].dtype = "F32";
+        t[i].data = ones;
+        t[i].size = (size_t)(t[i].shape[0] * (i == 4 ? width : 1) * sizeof *ones);
+    }
+    assert_int_equal(fovea_tensors_write(in_folder("segmentation.safetensors"), t, 6, NULL, 0),
+                     FOVEA_OK);
+}
+
+static void hybrid_with_head(void **state)
+{
+    (void)state;
+    fovea_model *model = fixture_load();
+    fovea_model_info info;
+    fovea_model_describe(model, &info);
+    fovea_model_free(model);
+    write_head(info.width);
+    const frame_case c = {"sla-linear+softmax@1", FOVEA_SCHEDULE_STREAMED, 0, 0, folder,
+                          "segmentation"};
     fail_each(load_and_plan, &c);
 }
 
@@ -167,7 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear),     cmocka_unit_test(softmax), cmocka_unit_test(dry),
-        cmocka_unit_test(operations), cmocka_unit_test(states),
+        cmocka_unit_test(operations), cmocka_unit_test(states),  cmocka_unit_test(hybrid_with_head),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -268,6 +268,27 @@ static void unknown_names(void **state)
     refused(create(&options), FOVEA_ENOTSUP, "quadratic");
     options.attention = "linear:cubic";
     refused(create(&options), FOVEA_ENOTSUP, "cubic");
+    static const struct {
+        const char *attention, *word;
+    } blocks[] = {
+        {"linear+softmax@2", "no block 2"},
+        {"linear+softmax@0-999999", "no block 999999"},
+        {"linear+softmax@99999999", "number"},
+        {"linear+softmax@1-0", "number"},
+        {"linear+softmax@", "number"},
+        {"linear+softmax", "softmax@0-3"},
+        {"linear@0", "for all blocks"},
+        {"linear+", "@0-3"},
+        {"+softmax@1", "''"},
+        {"", "''"},
+        {"linear+softmax@0-1-2", "number"},
+        {"linear+mala@-1", "number"},
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        options.attention = blocks[i].attention;
+        assert_int_not_equal(create(&options), FOVEA_OK);
+        assert_non_null(strstr(fovea_error(), blocks[i].word));
+    }
     options.attention = NULL;
     options.outputs = outputs;
     options.n_outputs = 2;
@@ -548,14 +569,28 @@ static void plan_outlives_the_model(void **state)
     fovea_plan_free(plan);
 }
 
-/* Every bidirectional mechanism without extras may take the place of a model's own; streamed, it
+/* Every bidirectional mechanism may take the place of a model's own; streamed, it
  * gives what it gives step by step. */
 static void mechanisms(void **state)
 {
     (void)state;
-    static const char *const good[] = {"softmax", "linear:relu",     "linear:exp", "linear:softmax",
-                                       "mala",    "mala-paper:relu", "pola",       "nala-paper"};
-    static const char *const bad[] = {"linear:silu", "sla-linear", "retention", "linear:nala"};
+    static const char *const good[] = {
+        "softmax",
+        "linear:relu",
+        "linear:exp",
+        "linear:softmax",
+        "mala",
+        "mala-paper:relu",
+        "pola",
+        "nala-paper",
+        "focused",
+        "sla-linear",
+        "sla-nala",
+        "linear+softmax@1",
+        "softmax+sla-pola@0",
+    };
+    static const char *const bad[] = {"linear:silu", "sla-linear:identity", "retention",
+                                      "linear:nala"};
     fovea_plan *plan;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         float *x[2];

@@ -84,6 +84,22 @@ static struct picture resize(const struct picture *in, const fovea_preprocess *p
     return out;
 }
 
+/* What users get to see of a picture is what a plan makes of it. */
+static void applied(const struct picture *in, const fovea_preprocess *p, const struct picture *want)
+{
+    const size_t size = (size_t)want->width * want->height * 3;
+    uint8_t *out = calloc(size, 1);
+    assert_non_null(out);
+    assert_int_equal(
+        fovea_preprocess_apply(p, in->rgb, in->width, in->height, out, want->width, want->height),
+        FOVEA_OK);
+    assert_memory_equal(out, want->rgb, size);
+    assert_int_equal(fovea_preprocess_apply(p, in->rgb, in->width, in->height, out, want->width + 1,
+                                            want->height),
+                     FOVEA_EINVAL);
+    free(out);
+}
+
 static fovea_preprocess rule(fovea_resize resize_rule, fovea_filter filter)
 {
     fovea_preprocess p = {0};
@@ -142,6 +158,7 @@ static void pillow(void **state)
                              got.rgb[b], want.rgb[b]);
             free(got.rgb);
         }
+        applied(&in, &p, &want);
         free(in.rgb);
         free(want.rgb);
     }

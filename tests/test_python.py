@@ -315,6 +315,26 @@ class Models(unittest.TestCase):
         whole = self.model.run(self.image, preprocess=True)
         self.assertTrue(all(np.isfinite(a).all() for a in whole.values()))
 
+    def test_weights(self):
+        plain, half = (self.model.run(self.image, outputs=["last_hidden_state"],
+                                      weights=w)["last_hidden_state"] for w in ("f32", "bf16"))
+        self.assertTrue(1e-5 < off(half, plain) < 0.1)
+
+    def test_features(self):
+        info = self.model.info
+        dense = self.model.features(self.image, attention="linear+softmax@1")
+        self.assertEqual(list(dense), ["last_hidden_state"])
+        values, stride = dense["last_hidden_state"]
+        rows = self.model.run(self.image, "linear+softmax@1", ["last_hidden_state"])["last_hidden_state"]
+        self.assertEqual(stride, info["patch"])
+        self.assertEqual(values.shape, (70 // stride, 84 // stride, info["width"]))
+        self.assertTrue(np.array_equal(values[1, 2], rows[info["prefix"] + 84 // stride + 2]))
+        with self.assertRaises(ValueError):
+            self.model.features(self.image, outputs=["pooler_output"])
+        stages = fovea.Model("synthetic:mavit-t").features(self.image[:64, :64])
+        self.assertEqual([f.values.shape[:2] + (f.stride,) for f in stages.values()],
+                         [(16, 16, 4), (8, 8, 8), (4, 4, 16), (2, 2, 32)])
+
     def test_errors(self):
         with self.assertRaisesRegex(fovea.Error, "nowhere"):
             fovea.Model("nowhere")

@@ -175,6 +175,18 @@ static void softmax_stepwise(void **state)
     hundred_frames("softmax", FOVEA_SCHEDULE_STEPWISE, 0);
 }
 
+static void hybrid_streamed(void **state)
+{
+    (void)state;
+    hundred_frames("sla-linear+softmax@1", FOVEA_SCHEDULE_STREAMED, 0);
+}
+
+static void hybrid_stepwise(void **state)
+{
+    (void)state;
+    hundred_frames("softmax+mala@0", FOVEA_SCHEDULE_STEPWISE, 1);
+}
+
 /* The hook must see the library's heap, or the test could not fail. */
 static void hook_counts(void **state)
 {
@@ -195,7 +207,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hook_counts),      cmocka_unit_test(linear_streamed),
         cmocka_unit_test(linear_stepwise),  cmocka_unit_test(softmax_streamed),
-        cmocka_unit_test(softmax_stepwise),
+        cmocka_unit_test(softmax_stepwise), cmocka_unit_test(hybrid_streamed),
+        cmocka_unit_test(hybrid_stepwise),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* test_weights.c: packed weights are made once, shared by format and knobs, and freed with the
- * last. */
+ * last; 16 bits hold what they can, or say that they cannot. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "cpu_backend.h"
+#include "half.h"
 #include "model.h"
 
 static uint32_t packed_rows;
@@ -69,8 +71,110 @@ static void packed_weights_are_shared(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
+/* The kernel of that name. */
+static const fv_kernel *kernel_named(const char *name)
+{
+    int count;
+    const fv_kernel *list = fv_cpu_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0)
+            return &list[i];
+    fail_msg("no kernel %s", name);
+    return NULL;
+}
+
+enum { ROWS = 70, COLS = 37 };
+
+static fv_problem product(enum fv_op op, enum fv_type weight)
+{
+    return (fv_problem){.op = (uint16_t)op, .weight = (uint8_t)weight, .dim = {5, ROWS, COLS}};
+}
+
+static void formats_are_kept_apart(void **state)
+{
+    static const fv_knobs knobs = {{0}};
+    static float numbers[ROWS * COLS];
+    const fv_tensor tensor = fv_tensor_of_floats(numbers, ROWS, COLS);
+    const fv_weight w = fv_weight_of(&tensor, ROWS, COLS);
+    static const struct {
+        const char *gemm, *conv;
+        enum fv_type type;
+    } kernel[] = {{"gemm_f32_2x16_c", "conv_f32_2x16_c", FV_F32},
+                  {"gemm_f16_2x16_c", "conv_f16_2x16_c", FV_F16},
+                  {"gemm_bf16_2x16_c", "conv_bf16_2x16_c", FV_BF16}};
+    fv_packed *gemm[3], *conv[3], *plain[3];
+    fovea_model *m;
+    (void)state;
+    for (int i = 0; i < ROWS * COLS; i++)
+        numbers[i] = (float)(i % 97) / 64 - 0.7f;
+    assert_int_equal(fv_model_blank(&m), FOVEA_OK);
+    for (int i = 0; i < 3; i++) {
+        const fv_problem g = product(FV_OP_GEMM, kernel[i].type);
+        const fv_problem c = product(FV_OP_CONV, kernel[i].type);
+        fv_weight rows = w;
+        rows.type = (uint8_t)kernel[i].type;
+        assert_int_equal(fv_packed_get(&gemm[i], m, &w, kernel_named(kernel[i].gemm), &g, &knobs),
+                         FOVEA_OK);
+        assert_int_equal(fv_packed_get(&conv[i], m, &w, kernel_named(kernel[i].conv), &c, &knobs),
+                         FOVEA_OK);
+        assert_int_equal(fv_packed_get(&plain[i], m, &rows, NULL, &g, &knobs), FOVEA_OK);
+        assert_ptr_equal(gemm[i], conv[i]); /* a convolution shares them */
+        assert_int_equal(plain[i]->size, ROWS * COLS * fv_type_size(kernel[i].type));
+        for (int k = 0; k < i; k++) {
+            assert_ptr_not_equal(gemm[i], gemm[k]);
+            assert_ptr_not_equal(plain[i], plain[k]);
+        }
+        for (int at = 0; at < ROWS * COLS; at++) {
+            uint16_t rounded[2]; /* room for either size */
+            fv_value_put(rounded, kernel[i].type, 0, numbers[at]);
+            assert_memory_equal((char *)plain[i]->data + at * fv_type_size(kernel[i].type), rounded,
+                                fv_type_size(kernel[i].type));
+        }
+    }
+    assert_int_equal(gemm[0]->size, 2 * gemm[1]->size);
+    assert_int_equal(gemm[1]->size, gemm[2]->size);
+    for (int i = 0; i < 3; i++) {
+        fv_packed_unref(m, gemm[i]);
+        fv_packed_unref(m, conv[i]);
+        fv_packed_unref(m, plain[i]);
+    }
+    assert_null(m->packed);
+    fovea_model_free(m);
+}
+
+static void float16_refuses_what_it_cannot_hold(void **state)
+{
+    static const fv_knobs knobs = {{0}};
+    static float numbers[ROWS * COLS];
+    fv_tensor tensor = fv_tensor_of_floats(numbers, ROWS, COLS);
+    tensor.name = "layer.weight";
+    fv_weight w = fv_weight_of(&tensor, ROWS, COLS), rows = w;
+    const fv_problem f16 = product(FV_OP_GEMM, FV_F16), bf16 = product(FV_OP_GEMM, FV_BF16);
+    fv_packed *p;
+    fovea_model *m;
+    (void)state;
+    assert_int_equal(fv_model_blank(&m), FOVEA_OK);
+    rows.type = FV_F16;
+    numbers[ROWS * COLS - 1] = 65519.f; /* rounds to the largest value */
+    assert_int_equal(fv_packed_get(&p, m, &rows, NULL, &f16, &knobs), FOVEA_OK);
+    fv_packed_unref(m, p);
+    numbers[ROWS * COLS - 1] = -65520.f;
+    const fv_kernel *kernel = kernel_named("gemm_f16_2x16_c");
+    assert_int_equal(fv_packed_get(&p, m, &w, kernel, &f16, &knobs), FOVEA_ENOTSUP);
+    assert_non_null(strstr(fovea_error(), "layer.weight"));
+    assert_int_equal(fv_packed_get(&p, m, &rows, NULL, &f16, &knobs), FOVEA_ENOTSUP);
+    assert_int_equal(fv_packed_get(&p, m, &w, kernel_named("gemm_bf16_2x16_c"), &bf16, &knobs),
+                     FOVEA_OK);
+    fv_packed_unref(m, p);
+    assert_null(m->packed);
+    fovea_model_free(m);
+    assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packed_weights_are_shared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packed_weights_are_shared),
+                                       cmocka_unit_test(formats_are_kept_apart),
+                                       cmocka_unit_test(float16_refuses_what_it_cannot_hold)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,29 +201,57 @@ typedef struct fovea_preprocess {
 } fovea_preprocess;
 
 typedef struct fovea_model_info {
-    char type[32];      /* config.json's model_type: "dinov2" */
-    char attention[32]; /* the attention it was made for: "softmax", or "fovea": {"attention"} */
-    uint32_t width;     /* C */
+    char type[32];         /* config.json's model_type: "dinov2" */
+    const char *attention; /* what it was made for, as in fovea_plan_options: "softmax", or "fovea":
+                              {"attention"} of config.json; belongs to the model */
+    uint32_t width;        /* C */
     uint32_t depth, heads;
     uint32_t patch;  /* pixels */
     uint32_t prefix; /* tokens before the patches: class, distillation, registers */
     uint32_t native_width, native_height; /* the size its position table was made for */
     uint32_t classes;                     /* rows of the head, 0 without */
+    uint32_t segments;                    /* classes of the segmentation head, 0 without */
     uint64_t parameters;
     uint64_t mapped_bytes;       /* of the checkpoint */
     fovea_preprocess preprocess; /* preprocessor_config.json, else the family's */
 } fovea_model_info;
 
 FOVEA_API void fovea_model_describe(const fovea_model *model, fovea_model_info *out);
-/* id2label of class i, or NULL. Belongs to the model. */
+/* id2label of class i, of the segmentation head where there is no other; or NULL. Belongs to the
+ * model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
-/* The outputs a model can give, index from 0; NULL at the end: "logits", "last_hidden_state",
- * "pooler_output", "image_embeds", "hidden0" ... "hiddenL". Belongs to the model. */
+/* The outputs a model can give, index from 0, the main one first; NULL at the end. Belongs to the
+ * model. Those of token rows have a grid and a stride, see fovea_plan_output: dense features are
+ * the rows from `prefix` on, grid_height x grid_width of them, row by row.
+ *
+ *   logits              of the picture, if there is a head
+ *   ViT                 last_hidden_state, normalised; pooler_output; image_embeds;
+ *                       hidden0 (the embedding) ... hiddenL (after the last block);
+ *                       block0.q, block0.k, ...: what a block's attention compares, rows of its
+ *                       heads, one after the other
+ *   MAViT, NaLaFormer   patch_embed; stage1, ...; down1, ... between them;
+ *                       pooled: what the head reads
+ *   Pola-PVT            embed1, ...; stage1, ...
+ *   Pola-Swin           patch_embed; stage1, ...; down1, ... between them;
+ *                       norm: the last stage, normalised
+ *   segmentation        logits of every patch, if there is a linear head for it: tensors
+ *                       segmentation_head.{weight,bias} or mmsegmentation's
+ *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or
+ *                       in segmentation.safetensors beside it; it reads last_hidden_state, or
+ *                       the last stage that is as wide as the head
+ */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
 /* The preprocessing of `model` changed to give a picture of width x height: the same rule and
  * filter; a SHORT rule covers width x height and crops its centre. */
 FOVEA_API void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height);
+
+/* What a plan with this preprocessing makes of an RGB8 picture before it is normalised, to be shown
+ * beside results: out_width x out_height as fovea_plan_info has them, packed rows into `out`. In
+ * the calling thread, allocates. EINVAL when the result has another size. */
+FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb,
+                                              uint32_t width, uint32_t height, uint8_t *out,
+                                              uint32_t out_width, uint32_t out_height);
 
 /* ---------------------------------------------------------------------------------------------
  * Plans
@@ -245,6 +273,20 @@ typedef enum fovea_schedule {
     FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
 } fovea_schedule;
 
+typedef enum fovea_dtype { FOVEA_F32, FOVEA_F16, FOVEA_BF16 } fovea_dtype;
+
+/* `attention`: what takes the place of a model's own, one of the bidirectional names of
+ * fovea_op_options. ViTs take every one of them, without rotation, table, convolution or gate; pola
+ * and focused with their learned vectors at 0, sla-NAME with the gates of the checkpoint
+ * (attn.sla_q.weight and attn.sla_k.weight of a block, else all 1 / heads). linear:silu and
+ * linear:identity have nothing to divide by and are left out. Blocks, from 0, may differ:
+ *
+ *   linear:elu1+softmax@0-3+mala@11      softmax in the first four, MALA in the last of 12
+ *   softmax+linear@8-                    linear from block 8 on
+ *
+ * A name for all, then with '+' names for one block or a range; later ones win. "fovea":
+ * {"attention": ...} in config.json takes the same, or a list of one name per block. MAViT and
+ * NaLaFormer know their own and softmax, the PolaFormers their own only. */
 typedef struct fovea_plan_options {
     uint32_t version;
     struct {
@@ -254,17 +296,22 @@ typedef struct fovea_plan_options {
     const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
                                            the patch are ignored at right and bottom), and are only
                                            normalised, with the model's mean and std */
-    const char *attention;              /* "softmax", "linear:elu1", ...; NULL: the model's own */
+    const char *attention;              /* NULL: the model's own; see below */
     const char *const *outputs;         /* names; NULL: the model's main output */
     size_t n_outputs;
     fovea_schedule schedule;
     uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen */
     uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more */
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
+    /* How the weights of matrix products and convolutions and the position table are kept: with 16
+     * bits they take half the memory. They are rounded to the nearest when they are packed, without
+     * loss where the checkpoint has the same type; activations and sums stay float32. ENOTSUP from
+     * fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
+    fovea_dtype weights;
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0                   \
+        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32        \
     }
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
@@ -277,8 +324,8 @@ FOVEA_API void fovea_plan_free(fovea_plan *plan);
 typedef struct fovea_plan_info {
     uint32_t width, height;                 /* pixels that reach the patches */
     uint32_t ignored_right, ignored_bottom; /* remainder of the patch, in pixels */
-    uint32_t grid_width, grid_height;
-    uint32_t tokens; /* prefix + patches */
+    uint32_t grid_width, grid_height;       /* of the first tokens; later stages have fewer */
+    uint32_t tokens;                        /* prefix + patches of that grid */
     uint32_t sweeps, steps, dispatches;
     uint32_t threads;
     /* Peak bytes by kind. Activations are everything that depends on the number of tokens or
@@ -306,6 +353,7 @@ typedef struct fovea_step_info {
     fovea_schedule schedule; /* of its sweep */
     uint32_t chunk;          /* rows of one call at most */
     double flops, seconds;   /* the cost model's */
+    double bytes;            /* that it reads and writes at the least: every operand once */
 } fovea_step_info;
 
 /* Step `index` of the plan, from 0; returns 0 past the end. The texts belong to the plan. */
@@ -316,6 +364,7 @@ typedef struct fovea_output_info {
     uint32_t rows, columns;           /* float32, rows * columns * 4 bytes */
     uint32_t prefix;                  /* leading rows that are no patches */
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
+    uint32_t stride;                  /* pixels from patch to patch */
 } fovea_output_info;
 
 /* Output `index` in the order of the options; returns 0 past the end. */
@@ -368,11 +417,13 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
  *                      out_i = (1 + 1/(z_i + eps)) s mean_j (R phi(q_i)).(R phi(k_j)) v_j
  *                              - z_i mean_j v_j
  *                      MAP: elu1 (default), relu, exp (to e^88); R the rotation `rope` or none
- * (official code of MALA, arXiv 2507.00698) mala-paper[:MAP]   the same with s = keys, eps = 0 (in
- * floats the least there is, so that rows without any feature do not divide by 0): equations 8 and
- * 9 pola               q, k <- q, k / softplus(channel_scale);  p = 1 + alpha sigmoid(power) x+ =
- * relu(x)^p, x- = relu(-x)^p, K = [k+, k-]; Q = [q+, q-] for the first half of each head's value
- * channels, Q = [q-, q+] for the second out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
+ *                      (official code of MALA, arXiv 2507.00698)
+ *   mala-paper[:MAP]   the same with s = keys, eps = 0 (in floats the least there is, so that
+ *                      rows without any feature do not divide by 0): equations 8 and 9
+ *   pola               q, k <- q, k / softplus(channel_scale);  p = 1 + alpha sigmoid(power)
+ *                      x+ = relu(x)^p, x- = relu(-x)^p, K = [k+, k-];  Q = [q+, q-] for the
+ *                      first half of each head's value channels, Q = [q-, q+] for the second
+ *                      out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
  *                      (PolaFormer, arXiv 2501.15061); alpha 4, dv even
  *   nala               n = |q_i|;  p = 3 (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
  *                      K = [relu(k)^3, relu(-k)^3];  R as for mala, for each half on its own
@@ -417,8 +468,6 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
  */
 
 typedef enum fovea_op_kind { FOVEA_OP_ATTENTION, FOVEA_OP_GEMM } fovea_op_kind;
-
-typedef enum fovea_dtype { FOVEA_F32, FOVEA_F16, FOVEA_BF16 } fovea_dtype;
 
 /* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
 typedef enum fovea_gates {

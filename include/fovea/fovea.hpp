@@ -108,6 +108,14 @@ class model : public handle<fovea_model, fovea_model_free>
         fovea_model_describe(*this, &out);
         return out;
     }
+    /* Names of what it can give, the main one first; they belong to the model. */
+    std::vector<const char *> outputs() const
+    {
+        std::vector<const char *> names;
+        while (const char *name = fovea_model_output(*this, names.size()))
+            names.push_back(name);
+        return names;
+    }
 };
 
 /* Frames of one size through a model. */
@@ -132,6 +140,13 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         if (!fovea_plan_output(*this, index, &out))
             throw std::out_of_range("fovea::plan::output");
         return out;
+    }
+    /* Where the channels of patch (x, y) begin in the buffer of output `index`. */
+    std::size_t offset(std::size_t index, std::uint32_t x, std::uint32_t y) const
+    {
+        const fovea_output_info info = output(index);
+        const std::size_t row = info.prefix + std::size_t{y} * info.grid_width + x;
+        return row * info.columns;
     }
     /* Room for output `index`: rows * columns. */
     std::vector<float> buffer(std::size_t index) const

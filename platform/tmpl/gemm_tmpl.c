@@ -1,7 +1,8 @@
-/* gemm_tmpl.c: GEMM tiles and their epilogue over the vector vocabulary. */
+/* gemm_tmpl.c: tiles of GEMM and CONV, and their epilogue, over the vector vocabulary. */
 #include "cpu_kernels.h"
 #include "gemm.h"
 #include "vec/math.h"
+#include "vec/row.h"
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
  * the registers. KC: a block of k that suits the caches of such machines. RATE: FLOP/s, for the
@@ -9,36 +10,37 @@
 #if defined FV_ISA_AVX512
 #define MR 14
 #define VECS 2
-#define KERNEL fv_k_gemm_f32_14x32_avx512
-#define FORMAT "f32_panel32"
+#define TILE 14x32
+#define PANEL "panel32"
 #define KC 768
 #define RATE 200e9
 #elif defined FV_ISA_AVX2
 #define MR 6
 #define VECS 2
-#define KERNEL fv_k_gemm_f32_6x16_avx2
-#define FORMAT "f32_panel16"
+#define TILE 6x16
+#define PANEL "panel16"
 #define KC 384
 #define RATE 100e9
 #elif defined FV_ISA_NEON
 #define MR 6
 #define VECS 4
-#define KERNEL fv_k_gemm_f32_6x16_neon
-#define FORMAT "f32_panel16"
+#define TILE 6x16
+#define PANEL "panel16"
 #define KC 384
 #define RATE 20e9
 #else
 #define MR 2
 #define VECS 4
-#define KERNEL fv_k_gemm_f32_2x16_c
-#define FORMAT "f32_panel16"
+#define TILE 2x16
+#define PANEL "panel16"
 #define KC 384
 #define RATE 15e9
 #endif
 #define NR (VECS * FV_W)
 
-FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, int m, bool first,
-                     const float *ahead)
+/* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
+FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
+                     int m, bool first, const char *ahead, float *wide)
 {
     fv_v sum[MR][VECS];
     FV_UNROLL
@@ -47,7 +49,7 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
         for (int v = 0; v < VECS; v++)
             sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
     }
-    for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
+    for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
         FV_UNROLL
@@ -55,7 +57,12 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
             fv_v row[VECS];
             FV_UNROLL
             for (int v = 0; v < VECS; v++)
-                row[v] = fv_load(w + NR * k + FV_W * v);
+                row[v] = fv_row_load(w, type, (size_t)(NR * k + FV_W * v), FV_W);
+            if (wide) {
+                FV_UNROLL
+                for (int v = 0; v < VECS; v++)
+                    fv_store(wide + NR * k + FV_W * v, row[v]);
+            }
             FV_UNROLL
             for (int i = 0; i < m; i++) {
                 const fv_v x = fv_set(a[4 * i + k]);
@@ -64,6 +71,8 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
                     sum[i][v] = fv_fma(x, row[v], sum[i][v]);
             }
         }
+        if (wide)
+            wide += 4 * NR;
     }
     FV_UNROLL
     for (int i = 0; i < m; i++) {
@@ -73,13 +82,13 @@ FV_FN void tile_rows(float *acc, const float *a, const float *w, size_t groups, 
     }
 }
 
-static void tile(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
-                 const float *ahead)
+FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
+                   uint32_t m, bool first, const char *ahead, float *wide)
 {
     switch (m) {
 #define ROWS(M)                                                                                    \
     case M:                                                                                        \
-        tile_rows(acc, a, w, groups, M, first, ahead);                                             \
+        tile_rows(acc, a, w, type, groups, M, first, ahead, wide);                                 \
         break;
         ROWS(1)
         ROWS(2)
@@ -101,6 +110,24 @@ static void tile(float *acc, const float *a, const float *w, size_t groups, uint
 #endif
 #undef ROWS
     }
+}
+
+static void tile(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
+                 const char *ahead)
+{
+    tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
+}
+
+static void widen_f16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+                      bool first, const char *ahead, float *wide)
+{
+    tile_of(acc, a, w, FV_F16, groups, m, first, ahead, wide);
+}
+
+static void widen_bf16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+                       bool first, const char *ahead, float *wide)
+{
+    tile_of(acc, a, w, FV_BF16, groups, m, first, ahead, wide);
 }
 
 FV_FN fv_v activate(fv_v x, uint32_t act)
@@ -187,35 +214,10 @@ static void finish(const fv_gemm_out *o, const float *acc)
     }
 }
 
-static const fv_gemm_kit kit = {.mr = MR, .nr = NR, .tile = tile, .finish = finish};
-
-void KERNEL(const fv_args *a, const fv_call *c)
-{
-    fv_gemm_run(&kit, a, c);
-}
-
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return fv_gemm_cost(p, RATE);
-}
-
-static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
-{
-    return fv_gemm_scratch(&kit, p, knobs, rows);
-}
-
-static size_t packed(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_gemm_packed(&kit, p);
-}
-
-static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                 const fv_knobs *knobs)
-{
-    (void)knobs;
-    fv_gemm_pack(&kit, dst, src, n0, n, p);
 }
 
 static const fv_knob knob_list[] = {
@@ -224,11 +226,65 @@ static const fv_knob knob_list[] = {
     {.name = NULL},
 };
 
-const fv_kernel_hooks FV_NAME(fv_h_gemm) = {
-    .cost = cost,
-    .scratch = scratch,
-    .packed = packed,
-    .pack = pack,
-    .format = FORMAT,
-    .knobs = knob_list,
-};
+#define NAME_PASTE(op, type, size) op##_##type##_##size
+#define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
+
+/* The kit of one type of weights, its hooks and its kernels. */
+#define KIT(TYPE, type, WIDEN, NARROW)                                                             \
+    static const fv_gemm_kit kit_##type = {.mr = MR,                                               \
+                                           .nr = NR,                                               \
+                                           .weight = TYPE,                                         \
+                                           .tile = tile,                                           \
+                                           .finish = finish,                                       \
+                                           .widen = WIDEN,                                         \
+                                           .narrow = NARROW};                                      \
+    static bool applies_##type(const fv_problem *p)                                                \
+    {                                                                                              \
+        return p->weight == TYPE;                                                                  \
+    }                                                                                              \
+    static size_t scratch_##type(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
+    {                                                                                              \
+        return fv_gemm_scratch(&kit_##type, p, knobs, rows);                                       \
+    }                                                                                              \
+    static size_t packed_##type(const fv_problem *p, const fv_knobs *knobs)                        \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        return fv_gemm_packed(&kit_##type, p);                                                     \
+    }                                                                                              \
+    static void pack_##type(void *dst, const float *src, uint32_t n0, uint32_t n,                  \
+                            const fv_problem *p, const fv_knobs *knobs)                            \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        fv_gemm_pack(&kit_##type, dst, src, n0, n, p);                                             \
+    }                                                                                              \
+    const fv_kernel_hooks FV_NAME(fv_h_gemm_##type) = {                                            \
+        .applies = applies_##type,                                                                 \
+        .cost = cost,                                                                              \
+        .scratch = scratch_##type,                                                                 \
+        .packed = packed_##type,                                                                   \
+        .pack = pack_##type,                                                                       \
+        .format = #type "_" PANEL,                                                                 \
+        .knobs = knob_list,                                                                        \
+    };                                                                                             \
+    void FV_NAME(NAME_VALUES(fv_k_gemm, type, TILE))(const fv_args *a, const fv_call *c)           \
+    {                                                                                              \
+        fv_gemm_run(&kit_##type, a, c);                                                            \
+    }                                                                                              \
+    void FV_NAME(NAME_VALUES(fv_k_conv, type, TILE))(const fv_args *a, const fv_call *c)           \
+    {                                                                                              \
+        fv_gemm_run(&kit_##type, a, c);                                                            \
+    }
+
+static void narrow_f16(uint16_t *dst, const float *src, size_t n)
+{
+    fv_row_convert(dst, FV_F16, src, FV_F32, n);
+}
+
+static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
+{
+    fv_row_convert(dst, FV_BF16, src, FV_F32, n);
+}
+
+KIT(FV_F32, f32, NULL, NULL)
+KIT(FV_F16, f16, widen_f16, narrow_f16)
+KIT(FV_BF16, bf16, widen_bf16, narrow_bf16)

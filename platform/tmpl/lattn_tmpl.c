@@ -1,11 +1,12 @@
-/* lattn_tmpl.c: LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY over the vector vocabulary, with the
- * features and the normalisation of one mechanism: src/mech/<FV_MECHANISM>.h.
+/* lattn_tmpl.c: LATTN_REDUCE, LATTN_MERGE, LATTN_APPLY and WLATTN over the vector vocabulary, with
+ * the features and the normalisation of one mechanism: src/mech/<FV_MECHANISM>.h.
  *
  * A block of rows is mapped to features, in cache; then products of them with the values, or with
  * the state, go through the register tile. Whether a mechanism has blocks, statistics or a shift is
  * known when this is compiled, so what it does not have costs nothing. */
 #include "cpu_kernels.h"
 #include "feature_maps.h"
+#include "vec/fetch.h"
 #include "vec/math.h"
 #include "vec/tile.h"
 
@@ -14,6 +15,8 @@
 #include <string.h>
 
 #include "mech/mech.h"
+#include "ref/ref_wlattn.h"
+#include "tmpl/rotation.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
@@ -29,11 +32,11 @@ enum {
 };
 
 /* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s lie packed
- * from column s * streamp on. Then the parts of a call's scratch. */
+ * from column s * streamp on. Then the parts of a call's scratch; stat[1] is of queries. */
 typedef struct layout {
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
     fv_lattn_state state;
-    size_t param, stat, features, right, part, m, w, vmean, shift, floats;
+    size_t param, stat[2], turn, features, right, part, m, w, vmean, shift, floats;
 } layout;
 
 static layout lay_out(const fv_problem *p, size_t rows)
@@ -45,8 +48,10 @@ static layout lay_out(const fv_problem *p, size_t rows)
     l.streamp = fv_tile_round(l.stream, FV_W);
     l.dvp = fv_tile_round(FV_STREAMS * l.streamp, FV_TILE_COLS);
     l.state = fv_lattn_layout(FV_BLOCKS, FV_WANTS, (uint32_t)l.d, (uint32_t)l.dv);
-    l.stat = l.param + l.heads * FV_PARAMS * l.dp;
-    l.features = l.stat + (FV_STAT_WIDE ? FV_STATS * rows : 0);
+    l.stat[0] = l.param + l.heads * FV_PARAMS * l.dp;
+    l.stat[1] = l.stat[0] + (FV_STAT_WIDE ? FV_STATS_KEY * rows : 0);
+    l.turn = l.stat[1] + (FV_STAT_WIDE ? FV_STATS * rows : 0);
+    l.features = l.turn + (p->flags & FV_FLAG_ROPE ? rotation_joined(rows, l.d) : 0);
     l.right = l.features + BLOCK * l.width;
     l.part = l.right + (l.width > BLOCK ? l.width : BLOCK) * l.dvp;
     l.m = l.part + l.state.floats;
@@ -68,11 +73,6 @@ typedef struct source {
     const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
     size_t statld;
 } source;
-
-FV_FN int lanes(size_t left)
-{
-    return left < FV_W ? (int)left : FV_W;
-}
 
 /* What the mechanism gets to see beside channels [i, i + FV_W) of row r. */
 FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
@@ -117,7 +117,7 @@ FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows,
                 if (FV_PARAMS)
                     head.param += h * FV_PARAMS * s->dp;
                 for (size_t i = 0; i < d; i += FV_W) {
-                    const int n = lanes(d - i);
+                    const int n = fv_lanes(d - i);
                     fv_v x = fv_load_n(s->x + r * s->ld + h * d + i, n);
                     x = fv_stat(t, query, x, row_at(&head, query, r, i));
                     if (n < FV_W)
@@ -129,7 +129,7 @@ FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows,
         }
     }
     for (size_t r = 0; count && r < rows; r += FV_W) {
-        const int n = lanes(rows - r);
+        const int n = fv_lanes(rows - r);
         fv_row row = {.shift = fv_set(0.f)};
         FV_UNROLL
         for (int t = 0; t < FV_STATS; t++)
@@ -146,21 +146,6 @@ FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows,
 
 /* ---- what REDUCE and APPLY share ---- */
 
-/* Rows of one head are far apart, each on a page of its own: what comes next is asked for early,
- * into the second-level cache. */
-FV_FN void fetch(const float *x)
-{
-    __builtin_prefetch(x, 0, 2);
-}
-
-FV_FN void fetch_rows(const float *x, size_t ld, size_t r, size_t end, size_t width)
-{
-    for (; r < end; r++) {
-        for (size_t i = 0; i < width; i += 16)
-            fetch(x + r * ld + i);
-    }
-}
-
 /* Learned vectors of all heads become what phi wants. */
 static void finish_params(float *scratch, const layout *l, const float *raw, fv_v alpha)
 {
@@ -168,7 +153,7 @@ static void finish_params(float *scratch, const layout *l, const float *raw, fv_
     for (size_t h = 0; h < l->heads; h++) {
         for (int p = 0; p < FV_PARAMS; p++) {
             for (size_t i = 0; i < l->d; i += FV_W) {
-                const int n = lanes(l->d - i);
+                const int n = fv_lanes(l->d - i);
                 fv_v x = fv_load_n(raw + (p * l->heads + h) * l->d + i, n);
                 fv_store(scratch + l->param + (h * FV_PARAMS + p) * l->dp + i,
                          fv_param(p, x, alpha));
@@ -180,24 +165,13 @@ static void finish_params(float *scratch, const layout *l, const float *raw, fv_
 #endif
 }
 
-/* A rotation by tables of rows x d: y = x cos + turn(x) sin. */
-typedef struct rotation {
-    const float *cos, *sin;
-    size_t ldc, lds;
-} rotation;
-
-static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin)
+/* The rotation of a call's rows. */
+static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin, const layout *l)
 {
-    return (rotation){.cos = (const float *)c->p[cos] + (size_t)c->row0 * a->ld[cos],
-                      .sin = (const float *)c->p[sin] + (size_t)c->row0 * a->ld[sin],
-                      .ldc = a->ld[cos],
-                      .lds = a->ld[sin]};
-}
-
-FV_FN fv_v rotate(fv_v x, const rotation *t, size_t r, size_t i, int n)
-{
-    const fv_v cosine = fv_load_n(t->cos + r * t->ldc + i, n);
-    return fv_fma(x, cosine, fv_mul(fv_turn(x), fv_load_n(t->sin + r * t->lds + i, n)));
+    const rotation t = rotation_of(a, c, cos, sin, l->d);
+    if (!rotation_straddles(&t, l->d))
+        return t;
+    return rotation_join((float *)c->scratch + l->turn, &t, c->rows, l->d);
 }
 
 /* What is read after rows [r, r + n) of a call's heads at x: further rows of the head, the next
@@ -223,14 +197,11 @@ static size_t block_rows(size_t rows)
 FV_FN void take_wide(float *scratch, const layout *l, int query, const float *x, size_t ld,
                      size_t rows, fv_v alpha)
 {
-    const source s = {.x = x,
-                      .ld = ld,
-                      .param = scratch + l->param,
-                      .dp = l->dp,
-                      .stat = scratch + l->stat,
-                      .statld = rows};
+    float *stat = scratch + l->stat[query];
+    const source s = {
+        .x = x, .ld = ld, .param = scratch + l->param, .dp = l->dp, .stat = stat, .statld = rows};
     if (FV_STAT_WIDE)
-        take_statistics(scratch + l->stat, &s, query, rows, l->heads, l->d, alpha);
+        take_statistics(stat, &s, query, rows, l->heads, l->d, alpha);
 }
 
 /* ---- states ---- */
@@ -249,7 +220,7 @@ static void fold(float *s, const float *p, const layout *l)
     }
     const size_t width = FV_BLOCKS * l->d;
     for (size_t i = 0; i < width; i += FV_W) {
-        const int n = lanes(width - i);
+        const int n = fv_lanes(width - i);
         float fade[FV_W], fade_p[FV_W], u[FV_W];
         fv_v m = fv_load_n(s + at->m + i, n), m_p = fv_load_n(p + at->m + i, n);
         if (SHIFT) {
@@ -269,7 +240,7 @@ static void fold(float *s, const float *p, const layout *l)
             fv_store_n(s + at->w + i, fv_add(w, w_p), n);
         }
         for (size_t j = 0; j < l->dv; j += FV_W) {
-            const int nv = lanes(l->dv - j);
+            const int nv = fv_lanes(l->dv - j);
             fv_v apart = fv_set(0.f);
             if (CENTRED)
                 apart = fv_sub(fv_load_n(p + at->vmean + j, nv), fv_load_n(s + at->vmean + j, nv));
@@ -288,7 +259,7 @@ static void fold(float *s, const float *p, const layout *l)
         }
     }
     for (size_t j = 0; CENTRED && j < l->dv; j += FV_W) {
-        const int n = lanes(l->dv - j);
+        const int n = fv_lanes(l->dv - j);
         const fv_v x = fv_load_n(s + at->vmean + j, n), y = fv_load_n(p + at->vmean + j, n);
         fv_store_n(s + at->vmean + j, fv_fma(fv_set(rate_p), fv_sub(y, x), x), n);
     }
@@ -339,7 +310,7 @@ static void centre_values(float *right, float *rest, float *state, const layout 
         FV_UNROLL
         for (int c = 0; c < FV_TILE_N; c++) {
             const size_t col = j + (size_t)c * FV_W;
-            n[c] = col < l->dv ? lanes(l->dv - col) : 0;
+            n[c] = col < l->dv ? fv_lanes(l->dv - col) : 0;
             sum[c] = left[c] = fv_set(0.f);
         }
         for (size_t r = 0; r < rows; r++) {
@@ -377,6 +348,7 @@ FV_FN void map_channels(float *features, float *right, float *state, const layou
     const float *x = s->k.x, *next = s->k.next, *gate = s->gate;
     const fv_v mean = fv_set(s->mean);
     fv_v m[VECTORS][FV_BLOCKS], w[VECTORS][FV_BLOCKS];
+    angles turn = turned ? angles_first(&s->turn) : (angles){0};
     FV_UNROLL
     for (int c = 0; c < vectors; c++) {
         FV_UNROLL
@@ -390,7 +362,7 @@ FV_FN void map_channels(float *features, float *right, float *state, const layou
         for (int c = 0; c < vectors; c++) {
             const size_t at = i + (size_t)c * FV_W;
             fv_v f[FV_BLOCKS];
-            fetch(next + at);
+            fv_fetch(next + at);
             map(f, &s->k, 0, x, r, at, c + 1 < vectors ? FV_W : n);
             FV_UNROLL
             for (int b = 0; b < FV_BLOCKS; b++) {
@@ -398,12 +370,14 @@ FV_FN void map_channels(float *features, float *right, float *state, const layou
                     f[b] = fv_mul(f[b], fv_set(gate[r * s->ldg]));
                 m[c][b] = fv_add(m[c][b], f[b]);
                 if (turned) {
-                    f[b] = rotate(f[b], &s->turn, r, at, c + 1 < vectors ? FV_W : n);
+                    f[b] = rotate(f[b], &turn, s->turn.split, at, c + 1 < vectors ? FV_W : n);
                     w[c][b] = fv_add(w[c][b], f[b]);
                 }
                 fv_store(features + b * l->dp + at, f[b]);
             }
         }
+        if (turned)
+            angles_next(&turn, &s->turn);
     }
     FV_UNROLL
     for (int c = 0; c < vectors; c++) {
@@ -426,7 +400,7 @@ FV_FN void map_keys(float *features, float *right, float *state, const layout *l
     for (; i + VECTORS * FV_W <= l->d; i += VECTORS * FV_W)
         map_channels(features, right, state, l, s, rows, i, VECTORS, FV_W, turned, gated);
     for (; i < l->dp; i += FV_W)
-        map_channels(features, right, state, l, s, rows, i, 1, i < l->d ? lanes(l->d - i) : 0,
+        map_channels(features, right, state, l, s, rows, i, 1, i < l->d ? fv_lanes(l->d - i) : 0,
                      turned, gated);
 }
 
@@ -435,7 +409,7 @@ static void take_shift(float *shift, float *state, const layout *l, const source
                        bool shifted)
 {
     for (size_t i = 0; i < l->dp; i += FV_W) {
-        const int n = i < l->d ? lanes(l->d - i) : 0;
+        const int n = i < l->d ? fv_lanes(l->d - i) : 0;
         fv_v top = fv_set(shifted ? -FLT_MAX : 0.f);
         for (size_t r = 0; shifted && r < rows; r++)
             top = fv_max(top, fv_load_n(k->x + r * k->ld + i, n));
@@ -455,7 +429,7 @@ static void multiply(float *state, const float *features, const float *right, co
         for (size_t i = 0; i < l->width; i += FV_TILE_M) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
             fv_tile(acc, features + i, 1, l->width, right + j, l->dvp, rows);
-            fetch_rows(s->next_v, s->ldv, rows * tile / tiles, rows * (tile + 1) / tiles, l->dv);
+            fv_fetch_rows(s->next_v, s->ldv, rows * tile / tiles, rows * (tile + 1) / tiles, l->dv);
             tile++;
             const size_t block = i / l->dp, channel = i % l->dp;
             FV_UNROLL
@@ -470,7 +444,8 @@ static void multiply(float *state, const float *features, const float *right, co
                     if (CENTRED)
                         x = fv_fma(fv_neg(fv_set(state[l->state.w + row])), fv_load(rest + col), x);
                     if (col < l->dv)
-                        put(state + l->state.s + row * l->dv + col, x, lanes(l->dv - col), s->add);
+                        put(state + l->state.s + row * l->dv + col, x, fv_lanes(l->dv - col),
+                            s->add);
                 }
             }
         }
@@ -505,50 +480,57 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
     multiply(state, features, right, scratch + l->vmean, l, s, rows);
 }
 
+/* A call's rows of one head into its state. Parameters and wide statistics are in the scratch. */
+static void reduce_head(float *state, const fv_args *a, const fv_call *c, const layout *l,
+                        const rotation *turn, size_t h)
+{
+    const uint32_t flags = a->prob.flags;
+    const float *k = c->p[FV_REDUCE_K], *v = c->p[FV_REDUCE_V], *gate = c->p[FV_REDUCE_GATE];
+    float *scratch = c->scratch;
+    const size_t rows = block_rows(c->rows);
+    keys s = {.k = {.x = k + h * l->d,
+                    .ld = a->ld[FV_REDUCE_K],
+                    .param = scratch + l->param + h * FV_PARAMS * l->dp,
+                    .dp = l->dp,
+                    .stat = scratch + l->stat[0],
+                    .statld = c->rows},
+              .v = v + h * l->dv,
+              .ldv = a->ld[FV_REDUCE_V],
+              .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
+              .ldg = a->ld[FV_REDUCE_GATE],
+              .turn = *turn,
+              .mean = a->f[0],
+              .shifted = !(flags & FV_FLAG_UNNORMALISED)};
+    for (size_t r = 0; r < c->rows; r += rows) {
+        const bool fresh = c->first && r == 0;
+        const size_t n = c->rows - r < rows ? c->rows - r : rows;
+        float *to = fresh || SUMS ? state : scratch + l->part;
+        s.add = SUMS && !fresh;
+        s.k.next = after(c, k, s.k.ld, l->d, h, r, n);
+        s.next_v = after(c, v, s.ldv, l->dv, h, r, n);
+        reduce_block(to, scratch, l, &s, n);
+        if (!fresh && !SUMS)
+            fold(state, to, l);
+        s.k.x += n * s.k.ld;
+        s.k.stat += FV_STAT_WIDE ? n : 0;
+        s.v += n * s.ldv;
+        s.gate += s.gate ? n * s.ldg : 0;
+        if (s.turn.cos)
+            rotation_move(&s.turn, n);
+    }
+}
+
 void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob, c->rows);
-    const uint32_t flags = a->prob.flags;
-    const float *k = c->p[FV_REDUCE_K], *v = c->p[FV_REDUCE_V], *gate = c->p[FV_REDUCE_GATE];
     const fv_v alpha = fv_set(a->f[1]);
-    float *scratch = c->scratch;
-    const size_t rows = block_rows(c->rows);
-    finish_params(scratch, &l, c->p[FV_REDUCE_PARAM], alpha);
-    take_wide(scratch, &l, 0, k, a->ld[FV_REDUCE_K], c->rows, alpha);
-    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
-        keys s = {.k = {.x = k + h * l.d,
-                        .ld = a->ld[FV_REDUCE_K],
-                        .param = scratch + l.param + h * FV_PARAMS * l.dp,
-                        .dp = l.dp,
-                        .stat = scratch + l.stat,
-                        .statld = c->rows},
-                  .v = v + h * l.dv,
-                  .ldv = a->ld[FV_REDUCE_V],
-                  .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
-                  .ldg = a->ld[FV_REDUCE_GATE],
-                  .mean = a->f[0],
-                  .shifted = !(flags & FV_FLAG_UNNORMALISED)};
-        if (flags & FV_FLAG_ROPE)
-            s.turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN);
-        for (size_t r = 0; r < c->rows; r += rows) {
-            const bool fresh = c->first && r == 0;
-            const size_t n = c->rows - r < rows ? c->rows - r : rows;
-            float *to = fresh || SUMS ? state : scratch + l.part;
-            s.add = SUMS && !fresh;
-            s.k.next = after(c, k, s.k.ld, l.d, h, r, n);
-            s.next_v = after(c, v, s.ldv, l.dv, h, r, n);
-            reduce_block(to, scratch, &l, &s, n);
-            if (!fresh && !SUMS)
-                fold(state, to, &l);
-            s.k.x += n * s.k.ld;
-            s.k.stat += FV_STAT_WIDE ? n : 0;
-            s.v += n * s.ldv;
-            s.gate += s.gate ? n * s.ldg : 0;
-            s.turn.cos += s.turn.cos ? n * s.turn.ldc : 0;
-            s.turn.sin += s.turn.sin ? n * s.turn.lds : 0;
-        }
-    }
+    rotation turn = {0};
+    if (a->prob.flags & FV_FLAG_ROPE)
+        turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
+    finish_params(c->scratch, &l, c->p[FV_REDUCE_PARAM], alpha);
+    take_wide(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->ld[FV_REDUCE_K], c->rows, alpha);
+    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
+        reduce_head((float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats, a, c, &l, &turn, h);
 }
 
 /* ---- APPLY ---- */
@@ -576,7 +558,7 @@ typedef struct weights {
 static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v factor)
 {
     for (size_t i = 0; i < np; i += FV_W)
-        fv_store(y + i, fv_mul(factor, fv_load_n(x + i, i < n ? lanes(n - i) : 0)));
+        fv_store(y + i, fv_mul(factor, fv_load_n(x + i, i < n ? fv_lanes(n - i) : 0)));
 }
 
 /* The state of a head, times `scale`, as the products want it. */
@@ -609,8 +591,8 @@ static void pack_state(float *scratch, const layout *l, const float *state, floa
 
 /* Features of channels [i, i + n) of query r, which is at x, and their part in z and w. */
 FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *scratch,
-                     const layout *l, const queries *s, const float *x, size_t r, size_t i, int n,
-                     bool turned)
+                     const layout *l, const queries *s, const angles *turn, const float *x,
+                     size_t r, size_t i, int n, bool turned)
 {
     fv_v f[FV_BLOCKS];
     map(f, &s->q, 1, x, r, i, n);
@@ -620,7 +602,7 @@ FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *
         for (int k = 0; k < FV_STREAMS; k++)
             z[k] = fv_fma(f[b], fv_load(scratch + l->m + (b ^ k) * l->dp + i), z[k]);
         if (turned)
-            f[b] = rotate(f[b], &s->turn, r, i, n);
+            f[b] = rotate(f[b], turn, s->turn.split, i, n);
         if (CENTRED && turned)
             *w = fv_fma(f[b], fv_load(scratch + l->w + b * l->dp + i), *w);
         fv_store(features + b * l->dp + i, f[b]);
@@ -634,6 +616,7 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
     float *features = scratch + l->features;
     const float *x = s->q.x, *next = s->q.next;
     float z_part[FV_STREAMS][FV_W * FV_W], w_part[FV_W * FV_W]; /* of the last FV_W rows */
+    angles angle = turned ? angles_first(&s->turn) : (angles){0};
     for (size_t r = 0; r < rows; r++, x += s->q.ld, next += s->q.ld, features += l->width) {
         fv_v z[FV_STREAMS], w = fv_set(0.f);
         size_t i = 0;
@@ -641,12 +624,14 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
         for (int k = 0; k < FV_STREAMS; k++)
             z[k] = fv_set(0.f);
         for (; i + FV_W <= l->d; i += FV_W) {
-            fetch(next + i);
-            map_query(features, z, &w, scratch, l, s, x, r, i, FV_W, turned);
+            fv_fetch(next + i);
+            map_query(features, z, &w, scratch, l, s, &angle, x, r, i, FV_W, turned);
         }
         for (; i < l->dp; i += FV_W)
-            map_query(features, z, &w, scratch, l, s, x, r, i, i < l->d ? (int)(l->d - i) : 0,
-                      turned);
+            map_query(features, z, &w, scratch, l, s, &angle, x, r, i,
+                      i < l->d ? (int)(l->d - i) : 0, turned);
+        if (turned)
+            angles_next(&angle, &s->turn);
         const size_t turn = r % FV_W;
         FV_UNROLL
         for (int k = 0; k < FV_STREAMS; k++)
@@ -669,7 +654,7 @@ static void weigh(weights *t, const queries *s, size_t rows)
 {
     const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
     for (size_t r = 0; r < rows; r += FV_W) {
-        const int n = lanes(rows - r);
+        const int n = fv_lanes(rows - r);
         float gates[FV_W];
         fv_v gate = fv_set(1.f), eps = fv_max(least, fv_set(s->eps));
         for (int i = 0; s->gate && i < n; i++)
@@ -706,7 +691,7 @@ static void write_tile(const layout *l, const queries *s, const weights *t, cons
             if (CENTRED)
                 x = fv_fma(fv_set(t->mean[i + r]), fv_load(vmean + packed), x);
             if (col < l->stream)
-                fv_store_n(y + k * l->stream + col, x, lanes(l->stream - col));
+                fv_store_n(y + k * l->stream + col, x, fv_lanes(l->stream - col));
         }
     }
 }
@@ -737,44 +722,76 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
     }
 }
 
+/* A call's queries of one head. */
+static void apply_head(const float *state, const fv_args *a, const fv_call *c, const layout *l,
+                       const rotation *turn, size_t h)
+{
+    const uint32_t flags = a->prob.flags;
+    const float *q = c->p[FV_APPLY_Q], *gate = c->p[FV_APPLY_GATE];
+    const bool plain = flags & FV_FLAG_UNNORMALISED;
+    float *scratch = c->scratch;
+    const size_t rows = block_rows(c->rows);
+    queries s = {.q = {.x = q + h * l->d,
+                       .ld = a->ld[FV_APPLY_Q],
+                       .param = scratch + l->param + h * FV_PARAMS * l->dp,
+                       .dp = l->dp,
+                       .shift = SHIFT && !plain ? scratch + l->shift : NULL,
+                       .stat = scratch + l->stat[1],
+                       .statld = c->rows},
+                 .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
+                 .ldg = a->ld[FV_APPLY_GATE],
+                 .turn = *turn,
+                 .out = (float *)c->p[FV_APPLY_OUT] + h * l->dv,
+                 .ldo = a->ld[FV_APPLY_OUT],
+                 .eps = a->f[1],
+                 .plain = plain};
+    pack_state(scratch, l, state, a->f[0]);
+    for (size_t r = 0; r < c->rows; r += rows) {
+        const size_t n = c->rows - r < rows ? c->rows - r : rows;
+        s.q.next = after(c, q, s.q.ld, l->d, h, r, n);
+        apply_block(scratch, l, &s, n);
+        s.q.x += n * s.q.ld;
+        s.q.stat += FV_STAT_WIDE ? n : 0;
+        s.gate += s.gate ? n * s.ldg : 0;
+        s.out += n * s.ldo;
+        if (s.turn.cos)
+            rotation_move(&s.turn, n);
+    }
+}
+
 void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob, c->rows);
-    const uint32_t flags = a->prob.flags;
-    const float *q = c->p[FV_APPLY_Q], *gate = c->p[FV_APPLY_GATE];
     const fv_v alpha = fv_set(a->f[2]);
-    float *scratch = c->scratch, *out = c->p[FV_APPLY_OUT];
-    const size_t rows = block_rows(c->rows);
-    finish_params(scratch, &l, c->p[FV_APPLY_PARAM], alpha);
-    take_wide(scratch, &l, 1, q, a->ld[FV_APPLY_Q], c->rows, alpha);
-    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        const bool plain = flags & FV_FLAG_UNNORMALISED;
-        queries s = {.q = {.x = q + h * l.d,
-                           .ld = a->ld[FV_APPLY_Q],
-                           .param = scratch + l.param + h * FV_PARAMS * l.dp,
-                           .dp = l.dp,
-                           .shift = SHIFT && !plain ? scratch + l.shift : NULL,
-                           .stat = scratch + l.stat,
-                           .statld = c->rows},
-                     .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
-                     .ldg = a->ld[FV_APPLY_GATE],
-                     .out = out + h * l.dv,
-                     .ldo = a->ld[FV_APPLY_OUT],
-                     .eps = a->f[1],
-                     .plain = plain};
-        if (flags & FV_FLAG_ROPE)
-            s.turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN);
-        pack_state(scratch, &l, (const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a->f[0]);
-        for (size_t r = 0; r < c->rows; r += rows) {
-            const size_t n = c->rows - r < rows ? c->rows - r : rows;
-            s.q.next = after(c, q, s.q.ld, l.d, h, r, n);
-            apply_block(scratch, &l, &s, n);
-            s.q.x += n * s.q.ld;
-            s.q.stat += FV_STAT_WIDE ? n : 0;
-            s.gate += s.gate ? n * s.ldg : 0;
-            s.turn.cos += s.turn.cos ? n * s.turn.ldc : 0;
-            s.turn.sin += s.turn.sin ? n * s.turn.lds : 0;
-            s.out += n * s.ldo;
+    rotation turn = {0};
+    if (a->prob.flags & FV_FLAG_ROPE)
+        turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
+    finish_params(c->scratch, &l, c->p[FV_APPLY_PARAM], alpha);
+    take_wide(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->ld[FV_APPLY_Q], c->rows, alpha);
+    for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
+        apply_head((const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a, c, &l, &turn, h);
+}
+
+/* ---- windows ---- */
+
+/* One head after the other, so that its state stays in the first cache level. */
+void KERNEL(fv_k_wlattn_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t window = a->prob.dim[FV_ATTN_KEYS];
+    const layout l = lay_out(&a->prob, window);
+    const fv_wlattn_args args = fv_wlattn_split(a);
+    const fv_v alpha = fv_set(a->f[2]);
+    const rotation none = {0};
+    float *scratch = c->scratch, *state = scratch + l.floats;
+    finish_params(scratch, &l, c->p[FV_WINDOW_PARAM], alpha);
+    for (size_t row = 0; row < c->rows; row += window) {
+        const fv_call to_state = fv_wlattn_reduce(a, c, row, state, scratch);
+        const fv_call from_state = fv_wlattn_apply(a, c, row, state, scratch);
+        take_wide(scratch, &l, 0, to_state.p[FV_REDUCE_K], a->ld[FV_WINDOW_K], window, alpha);
+        take_wide(scratch, &l, 1, from_state.p[FV_APPLY_Q], a->ld[FV_WINDOW_Q], window, alpha);
+        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
+            reduce_head(state, &args.reduce, &to_state, &l, &none, h);
+            apply_head(state, &args.apply, &from_state, &l, &none, h);
         }
     }
 }
@@ -793,7 +810,7 @@ FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_
             take_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
         for (size_t r = 0; r < block; r++) {
             for (size_t i = 0; i < d; i += FV_W) {
-                const int n = lanes(d - i);
+                const int n = fv_lanes(d - i);
                 fv_v f[FV_BLOCKS];
                 map(f, &s, query, s.x + r * ldx, r, i, n);
                 FV_UNROLL
@@ -835,3 +852,18 @@ static double cost(const fv_problem *p, const fv_knobs *k)
 
 const fv_kernel_hooks KERNEL(fv_h_lattn_f32) = {
     .applies = applies, .cost = cost, .scratch = scratch_bytes};
+
+static bool applies_window(const fv_problem *p)
+{
+    return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED)) && applies(p);
+}
+
+static size_t scratch_window(const fv_problem *p, const fv_knobs *k, uint32_t rows)
+{
+    const layout l = lay_out(p, p->dim[FV_ATTN_KEYS]);
+    (void)k, (void)rows;
+    return (l.floats + l.state.floats) * sizeof(float);
+}
+
+const fv_kernel_hooks KERNEL(fv_h_wlattn_f32) = {
+    .applies = applies_window, .cost = cost, .scratch = scratch_window};

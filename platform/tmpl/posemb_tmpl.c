@@ -3,20 +3,21 @@
 
 #include "cpu_kernels.h"
 #include "preprocess.h"
-#include "vec/vec.h"
+#include "vec/row.h"
 
 enum { BLOCK = 4 }; /* vectors of channels that stay in registers while the taps go by */
 
 /* The taps of one token. */
 struct taps {
     const fv_posemb_table *t;
-    const float *table;
-    size_t width, stride; /* channels; floats from table row to table row */
+    const void *table;
+    size_t width, stride; /* channels; elements from table row to table row */
     size_t y, x;          /* first tap of each axis */
 };
 
 /* Channels [i, i + n vectors), the last one holding `rest` lanes. */
-FV_FN void block(float *out, const float *in, const struct taps *p, size_t i, int n, int rest)
+FV_FN void block(float *out, const float *in, const struct taps *p, enum fv_type type, size_t i,
+                 int n, int rest)
 {
     const fv_posemb_table *t = p->t;
     fv_v sum[BLOCK];
@@ -30,14 +31,12 @@ FV_FN void block(float *out, const float *in, const struct taps *p, size_t i, in
             if (weight == 0.f)
                 continue;
             const fv_v w = fv_set(weight);
-            const float *row =
-                p->table + t->index_y[ty] * p->stride + t->index_x[tx] * p->width + i;
+            const size_t at = t->index_y[ty] * p->stride + t->index_x[tx] * p->width + i;
             FV_UNROLL
             for (int k = 0; k < n; k++)
-                sum[k] = fv_fma(w,
-                                k + 1 < n ? fv_load(row + (size_t)k * FV_W)
-                                          : fv_load_n(row + (size_t)k * FV_W, rest),
-                                sum[k]);
+                sum[k] = fv_fma(
+                    w, fv_row_load(p->table, type, at + (size_t)k * FV_W, k + 1 < n ? FV_W : rest),
+                    sum[k]);
         }
     FV_UNROLL
     for (int k = 0; k < n; k++)
@@ -47,27 +46,51 @@ FV_FN void block(float *out, const float *in, const struct taps *p, size_t i, in
             fv_store_n(out + i + (size_t)k * FV_W, sum[k], rest);
 }
 
+FV_FN void token_of(float *out, const float *in, const struct taps *p, enum fv_type type)
+{
+    size_t i = 0;
+    for (; i + BLOCK * FV_W <= p->width; i += BLOCK * FV_W)
+        block(out, in, p, type, i, BLOCK, FV_W);
+    for (; i < p->width; i += FV_W)
+        block(out, in, p, type, i, 1, p->width - i < FV_W ? (int)(p->width - i) : FV_W);
+}
+
+static void add_table(float *out, const float *in, const struct taps *p, enum fv_type type)
+{
+    if (type == FV_F32)
+        token_of(out, in, p, FV_F32);
+    else if (type == FV_F16)
+        token_of(out, in, p, FV_F16);
+    else
+        token_of(out, in, p, FV_BF16);
+}
+
 void FV_NAME(fv_k_posemb_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[1], prefix = a->u[0], grid = a->u[1];
-    struct taps p = {.t = a->table,
+    const fv_posemb_table *t = a->table;
+    uint32_t at_y, at_x; /* of a table that has the size of the grid: one tap of weight 1 */
+    float one = 1.f;
+    const fv_posemb_table as_is = {1, 1, &at_x, &at_y, &one, &one};
+    struct taps p = {.t = t ? t : &as_is,
                      .table = c->p[FV_POSEMB_TABLE],
                      .width = width,
-                     .stride = (size_t)a->u[2] * width};
+                     .stride = (t ? a->u[2] : grid) * width};
     for (size_t r = 0; r < c->rows; r++) {
         const float *in = (const float *)c->p[FV_POSEMB_IN] + r * a->ld[FV_POSEMB_IN];
         float *out = (float *)c->p[FV_POSEMB_OUT] + r * a->ld[FV_POSEMB_OUT];
         const size_t token = c->row0 + r;
         if (token < prefix) {
-            memcpy(out, (const float *)c->p[FV_POSEMB_PREFIX] + token * width, width * sizeof *out);
+            const float *rows = c->p[FV_POSEMB_PREFIX];
+            const float *row = rows ? rows + token * width : in;
+            if (row != out)
+                memcpy(out, row, width * sizeof *out);
             continue;
         }
-        p.y = (token - prefix) / grid * p.t->taps_y;
-        p.x = (token - prefix) % grid * p.t->taps_x;
-        size_t i = 0;
-        for (; i + BLOCK * FV_W <= width; i += BLOCK * FV_W)
-            block(out, in, &p, i, BLOCK, FV_W);
-        for (; i < width; i += FV_W)
-            block(out, in, &p, i, 1, width - i < FV_W ? (int)(width - i) : FV_W);
+        at_y = (uint32_t)((token - prefix) / grid);
+        at_x = (uint32_t)((token - prefix) % grid);
+        p.y = t ? at_y * (size_t)t->taps_y : 0;
+        p.x = t ? at_x * (size_t)t->taps_x : 0;
+        add_table(out, in, &p, a->prob.weight);
     }
 }

@@ -188,10 +188,14 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
             p[i] = h[i];
 }
 
+/* fv_float_of_f16 on every lane. */
 FV_FN fv_v fv_of_f16(fv_h x)
 {
-    return (fv_v){fv_float_of_f16(x[0]), fv_float_of_f16(x[1]), fv_float_of_f16(x[2]),
-                  fv_float_of_f16(x[3])};
+    const fv_bits h = __builtin_convertvector(x, fv_bits), size = h & 0x7fff;
+    const fv_v small = __builtin_convertvector(size, fv_v) * 0x1p-24f;
+    const fv_bits raise = (112 << 23) + ((size >= 0x7c00) & (112 << 23));
+    const fv_v y = fv_blend(size < 0x0400, small, (fv_v)((size << 13) + raise));
+    return (fv_v)((fv_bits)y | (fv_bits)((fv_ubits)(h & 0x8000) << 16));
 }
 
 FV_FN fv_h fv_to_f16(fv_v x)

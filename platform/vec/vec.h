@@ -28,6 +28,8 @@
 #ifndef FOVEA_PLATFORM_VEC_VEC_H
 #define FOVEA_PLATFORM_VEC_VEC_H
 
+#include <stddef.h>
+
 #define FV_FN static inline __attribute__((always_inline, unused))
 
 /* Before a loop of few iterations over vectors that have to live in registers. */
@@ -52,6 +54,12 @@
 #else
 #error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON"
 #endif
+
+/* The lanes that the vector at the first of `left` values has of them. */
+FV_FN int fv_lanes(size_t left)
+{
+    return left < FV_W ? (int)left : FV_W;
+}
 
 #define FV_NAME_PASTE(x, isa) x##_##isa
 #define FV_NAME_VALUES(x, isa) FV_NAME_PASTE(x, isa)

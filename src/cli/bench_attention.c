@@ -32,6 +32,7 @@ static const struct {
     {"pola", ATTENTION_POLA, MAP_POLA},
     {"nala", ATTENTION_NALA, MAP_NALA},
     {"nala-paper", ATTENTION_NALA, MAP_NALA_PAPER},
+    {"focused", ATTENTION_FOCUSED, MAP_FOCUSED},
     {"retention", ATTENTION_RETENTION, MAP_IDENTITY},
     {"gla", ATTENTION_GLA, MAP_IDENTITY},
     {"delta-rule", ATTENTION_DELTA, MAP_IDENTITY},
@@ -69,8 +70,9 @@ static int parse(attention *a, const char *text)
     if (!known || !mapped)
         return cli_fail(CLI_UNSUPPORTED,
                         "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
-                        "mala-paper[:MAP], pola, nala, nala-paper, retention[:MAP], gla[:MAP], "
-                        "delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax with sla-",
+                        "mala-paper[:MAP], pola, nala, nala-paper, focused, retention[:MAP], "
+                        "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
+                        "with sla-",
                         text);
     return CLI_OK;
 }
@@ -182,11 +184,10 @@ static void count(bench_case *out, const attention *a)
             out->bytes += p * hn * d;
         }
     } else {
-        static const double rest[] = {[ATTENTION_LINEAR] = 5, /* per token and channel */
-                                      [ATTENTION_MALA] = 8,
-                                      [ATTENTION_MALA_PAPER] = 8,
-                                      [ATTENTION_POLA] = 8 + 4,
-                                      [ATTENTION_NALA] = 10 + 3};
+        static const double rest[] = {
+            [ATTENTION_LINEAR] = 5, /* per token and channel */
+            [ATTENTION_MALA] = 8,      [ATTENTION_MALA_PAPER] = 8, [ATTENTION_POLA] = 8 + 4,
+            [ATTENTION_NALA] = 10 + 3, [ATTENTION_FOCUSED] = 8};
         const bool mala = a->kind == ATTENTION_MALA || a->kind == ATTENTION_MALA_PAPER;
         out->flops = 4 * hn * wide * dv + rest[a->kind] * hn * d;
         out->bytes += 8 * h * (wide * dv + (mala ? 2 : 1) * wide);
@@ -321,19 +322,19 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
     }
     out->plan_seconds = cli_seconds() - begin;
     fovea_plan_query(r->plan, &out->plan);
-    static const char *const types[] = {"f32", "f16", "bf16"};
     char values[16] = "";
     if (shape.dv != shape.d)
         snprintf(values, sizeof values, "x%u", shape.dv);
     out->title =
         cli_text("%s%s %ux%u%s%s%s%s%s N=%u", s->attention,
                  o->causal && a->kind < ATTENTION_RETENTION ? " causal" : "", shape.heads, shape.d,
-                 values, shape.type ? " " : "", shape.type ? types[shape.type] : "",
+                 values, shape.type ? " " : "", shape.type ? cli_dtype_name(shape.type) : "",
                  form ? " " : "", form ? forms[form] : "", shape.rows);
-    out->params = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:b, s:s}", "what", "attention",
-                            "attention", s->attention, "tokens", (int)shape.rows, "heads",
-                            (int)shape.heads, "dim", (int)shape.d, "value_dim", (int)shape.dv,
-                            "dtype", types[shape.type], "causal", a->causal, "form", forms[form]);
+    out->params =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:b, s:s}", "what", "attention", "attention",
+                  s->attention, "tokens", (int)shape.rows, "heads", (int)shape.heads, "dim",
+                  (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
+                  "causal", a->causal, "form", forms[form]);
     out->on = on;
     out->state = r;
     out->run = run;

@@ -11,6 +11,7 @@ enum attention_kind {
     ATTENTION_MALA_PAPER,
     ATTENTION_POLA,
     ATTENTION_NALA,
+    ATTENTION_FOCUSED,
     ATTENTION_RETENTION, /* from here on causal only */
     ATTENTION_GLA,
     ATTENTION_DELTA,
@@ -25,6 +26,7 @@ enum feature_map {
     MAP_SOFTPLUS,
     MAP_SOFTMAX,
     MAP_SILU,
+    MAP_FOCUSED,
     MAP_POLA, /* this and the next have two features per channel */
     MAP_NALA,
     MAP_NALA_PAPER,

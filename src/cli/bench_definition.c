@@ -65,6 +65,8 @@ static double one_feature(enum feature_map map, double x)
         return log1p(exp(x));
     case MAP_SILU:
         return x / (1 + exp(-x));
+    case MAP_FOCUSED: /* up to its power and length; without a learned scale: softplus(0) = ln 2 */
+        return ((x > 0 ? x : 0) + 1e-6) / log(2);
     default:
         return x;
     }
@@ -83,17 +85,36 @@ static uint32_t features_of(const attention *a)
     return a->data->d * (a->map >= MAP_POLA ? 2 : 1);
 }
 
+/* |y| / |y^3| over the channels of all heads, which is what makes y^3 as long as y. */
+static double focus(const attention *a, const void *rows, uint32_t row)
+{
+    const uint32_t n = a->data->heads * a->data->d;
+    double *y = cli_alloc(n, sizeof *y), length, cubed;
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = one_feature(MAP_FOCUSED,
+                           (double)fv_value_get(rows, type_of(a->data->type), (size_t)row * n + i));
+    length = norm(y, n);
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = pow(y[i], 3);
+    cubed = norm(y, n);
+    free(y);
+    return length / cubed;
+}
+
 /* phi of row `row` of q or k. */
 static void features(double *out, const attention *a, bool query, uint32_t row, uint32_t head)
 {
     const uint32_t d = a->data->d;
+    const void *rows = query ? a->data->q : a->data->k;
     double *x = cli_alloc(d, sizeof *x), sum = 0;
-    read_head(x, a, query ? a->data->q : a->data->k, row, head, d);
+    const double focused = a->map == MAP_FOCUSED ? focus(a, rows, row) : 0;
+    read_head(x, a, rows, row, head, d);
     const double n = norm(x, d), p = query && a->map != MAP_POLA ? 3 * (0.5 + tanh(n)) : 3;
     for (uint32_t i = 0; i < d; i++) {
         const double unit = n > 0 ? x[i] / n : 0;
         if (a->map < MAP_POLA) {
             sum += out[i] = one_feature(a->map, x[i]);
+            out[i] = a->map == MAP_FOCUSED ? pow(out[i], 3) * focused : out[i];
             continue;
         }
         /* Pola without learned values: power 3, softplus(0) = ln 2. */
@@ -162,7 +183,8 @@ static void attend(double *out, const attention *a, uint32_t row, uint32_t head,
         }
         for (uint32_t j = 0; j < n; j++)
             sum += weight[j] = a->kind == ATTENTION_SOFTMAX ? exp(weight[j] - max) : weight[j];
-        const bool means = a->kind == ATTENTION_POLA || a->kind == ATTENTION_NALA;
+        const bool means =
+            a->kind == ATTENTION_POLA || a->kind == ATTENTION_NALA || a->kind == ATTENTION_FOCUSED;
         const double eps = a->kind == ATTENTION_SOFTMAX ? 0 : means ? n * a->eps : a->eps;
         const double by = gate(a, a->data->gate_q, row, head) / (a->normalise ? sum + eps : 1);
         const double z = sum / n;

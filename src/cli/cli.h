@@ -71,7 +71,7 @@ typedef struct cli_common {
     const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
     bool json, strict;
-    bool half; /* set by a command that takes 16-bit types */
+    const char *half; /* help of --dtype, set by a command that takes 16-bit types */
 } cli_common;
 
 /* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
@@ -92,6 +92,7 @@ typedef struct cli_settings {
     uint32_t width, height; /* of --size; 0: not given */
 } cli_settings;
 
+const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 int cli_settle(cli_settings *out, const cli_common *common);
 /* `text` as a number in [low, high]; NULL leaves *out alone. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
@@ -142,6 +143,9 @@ typedef struct cli_image {
  * orientation is not applied. */
 int cli_image_read(cli_image *out, const char *path);
 int cli_image_write_png(const char *path, const cli_image *image);
+/* One byte per pixel, an index into `colours` R, G, B triples. */
+int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
+                          const uint8_t *palette, uint32_t colours);
 void cli_image_free(cli_image *image);
 
 bool cli_ends_with(const char *text, const char *end);
@@ -151,6 +155,15 @@ int cli_npy_write(const char *path, const float *data, const uint64_t *shape, ui
  * a grid, in red, green and blue, scaled up to width x height. */
 void cli_pca(cli_image *out, const float *features, uint32_t grid_width, uint32_t grid_height,
              uint32_t columns, uint32_t width, uint32_t height);
+
+/* Bilinear between the centres of a grid's cells, (0, 0) that of the first. */
+double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height, double x,
+                  double y);
+
+/* ASCII with its upper left corner at (x, y), every dot `scale` pixels wide; what is outside of the
+ * picture is left out. */
+void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const uint8_t rgb[3],
+                 const char *text);
 
 /* ---- progress ---- */
 

@@ -4,20 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "bench_floors.h"
+#include "bench_results.h"
 
 enum { CASES = 256, DEVICES = 64 };
 
 /* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
 
-enum what { GEMM, ATTENTION, MODEL, WHATS };
-static const char *const what_names[WHATS] = {"gemm", "attention", "model"};
+enum what { GEMM, ATTENTION, MODEL, FLOORS, WHATS };
+static const char *const what_names[WHATS] = {"gemm", "attention", "model", "floors"};
+
+/* Seconds of a step alone: a disturbance then meets it as it does the whole model. */
+#define FLOOR_SAMPLE 10e-3
 
 struct bench {
     cli_common common;
     enum what what;
     const char *shapes, *activation, *runs, *time, *warmup, *baseline, *fail_above;
+    const char *plot, *from;
     bench_attention_options attention;
     bench_options options;
     double allowed; /* percent over the baseline */
@@ -29,6 +34,7 @@ struct bench {
     bench_case list[CASES];
     size_t cases;
     uint64_t allocations;
+    bench_floors floors;
 };
 
 /* ---- the cases ---- */
@@ -124,10 +130,8 @@ static int add_case(struct bench *b, const char *const value[AXES])
     if (code)
         return code;
     b->cases++;
-    if ((code = c->run(c->state))) /* touches what the plan promised */
+    if ((code = bench_first(c)))
         return code;
-    const uint64_t peak = bench_memory_peak();
-    c->resident = peak > c->before ? peak - c->before : 0;
     json_object_set_new(c->params, "threads", json_integer(c->plan.threads));
     json_object_set_new(c->params, "schedule",
                         json_string(common.schedule ? common.schedule : "auto"));
@@ -191,6 +195,7 @@ static double floor_seconds(const bench_case *c)
     return fmax(c->flops / fmax(l->fma, l->gemm), c->bytes / fmax(l->read, l->copy));
 }
 
+/* All of it, the weights too. */
 static uint64_t promised(const fovea_plan_info *p)
 {
     return p->weights + p->residual + p->states + p->chunks + p->scratch + p->staging;
@@ -214,8 +219,8 @@ static json_t *describe(const bench_case *c, uint64_t allocations)
     json_object_set_new(peak, "promised", json_integer((json_int_t)promised(&c->plan)));
     json_object_set_new(peak, "resident", json_integer((json_int_t)c->resident));
     json_t *root =
-        json_pack("{s:s, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:f, s:f}",
-                  "schema", "fovea.bench/1", "build", cli_build(), "env",
+        json_pack("{s:s, s:s, s:o, s:o, s:O, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:I, s:f, s:f}",
+                  "schema", "fovea.bench/1", "title", c->title, "build", cli_build(), "env",
                   cli_environment(c->on->device), "params", c->params, "p50_ms", p50 * 1e3,
                   "p95_ms", bench_quantile(c, 0.95) * 1e3, "p99_ms", bench_quantile(c, 0.99) * 1e3,
                   "gflops", c->flops / p50 * 1e-9, "gbs", c->bytes / p50 * 1e-9, "roofline",
@@ -227,41 +232,6 @@ static json_t *describe(const bench_case *c, uint64_t allocations)
     json_object_set_new(root, "status", json_string(c->stable ? "ok" : "unstable"));
     json_object_set_new(root, "samples_ns", samples);
     return root;
-}
-
-static void show(const struct bench *b)
-{
-    fovea_device_info info;
-    int width = 20;
-    for (size_t i = 0; i < b->devices; i++) {
-        const bench_limits *l = &b->device[i].limits;
-        fovea_device_describe(b->device[i].device, &info);
-        printf("%s %s, %s, %u threads: fma %.1f GFLOP/s, gemm %.1f GFLOP/s, read %.1f GB/s, copy "
-               "%.1f GB/s\n",
-               info.id, info.name, info.features, fovea_device_threads(b->device[i].device),
-               l->fma * 1e-9, l->gemm * 1e-9, l->read * 1e-9, l->copy * 1e-9);
-    }
-    for (size_t i = 0; i < b->cases; i++)
-        width = (int)strlen(b->list[i].title) > width ? (int)strlen(b->list[i].title) : width;
-    printf("\n%-*s %3s %8s %9s %9s %9s %5s %6s %9s %6s %10s %10s  %s\n", width, "case", "thr",
-           "schedule", "p50 ms", "p95 ms", "p99 ms", "runs", "ratio", "GFLOP/s", "roof", "promised",
-           "resident", "verify");
-    const double first = bench_quantile(&b->list[0], 0.5);
-    for (size_t i = 0; i < b->cases; i++) {
-        const bench_case *c = &b->list[i];
-        const double p50 = bench_quantile(c, 0.5);
-        char plan[32], seen[32];
-        printf("%-*s %3u %8s %9.3f %9.3f %9.3f %5zu %6.2f %9.1f %5.1f%% %10s %10s  %.1e%s\n", width,
-               c->title, c->plan.threads, json_string_value(json_object_get(c->params, "schedule")),
-               p50 * 1e3, bench_quantile(c, 0.95) * 1e3, bench_quantile(c, 0.99) * 1e3, c->samples,
-               p50 / first, c->flops / p50 * 1e-9, 100 * floor_seconds(c) / p50,
-               cli_bytes(plan, sizeof plan, promised(&c->plan)),
-               cli_bytes(seen, sizeof seen, c->resident), c->verify.rel,
-               c->stable ? "" : "  unstable");
-    }
-    printf("\nallocations while timed: %llu\n", (unsigned long long)b->allocations);
-    if (b->what == ATTENTION)
-        bench_attention_crossovers(b->list, b->cases);
 }
 
 /* Compares with the lines of an earlier --json run; cases that it does not hold are passed over. */
@@ -288,20 +258,49 @@ static int compare(const struct bench *b)
     return code;
 }
 
+/* Prints and plots results; the array is given up. */
+static int show(const struct bench *b, json_t *results)
+{
+    size_t i;
+    json_t *r;
+    if (b->common.json)
+        json_array_foreach(results, i, r) cli_print_json(json_incref(r));
+    else
+        bench_results_show(results);
+    int code = b->plot ? bench_plot(b->plot, results) : CLI_OK;
+    json_decref(results);
+    return code;
+}
+
 static int report(const struct bench *b)
 {
     bool stable = true;
+    json_t *results = json_array();
     for (size_t i = 0; i < b->cases; i++) {
         stable = stable && b->list[i].stable;
-        if (b->common.json)
-            cli_print_json(describe(&b->list[i], b->allocations));
+        json_array_append_new(results, describe(&b->list[i], b->allocations));
     }
+    int code = show(b, results);
     if (!b->common.json)
-        show(b);
-    int code = b->baseline ? compare(b) : CLI_OK;
+        printf("\nallocations while timed: %llu\n", (unsigned long long)b->allocations);
+    if (!b->common.json && b->what == ATTENTION)
+        bench_attention_crossovers(b->list, b->cases);
+    if (!code && b->baseline)
+        code = compare(b);
     if (!code && !stable && (b->common.strict || b->baseline))
         return cli_fail(CLI_UNSTABLE, "a median did not settle; try --time or a quieter machine");
     return code;
+}
+
+static void report_floors(const struct bench *b)
+{
+    if (!b->common.json) {
+        bench_floors_show(&b->floors, b->list);
+        return;
+    }
+    json_t *root = describe(&b->list[0], b->allocations);
+    json_object_set_new(root, "floors", bench_floors_describe(&b->floors, b->list));
+    cli_print_json(root);
 }
 
 /* ---- the command ---- */
@@ -312,6 +311,8 @@ static int read_options(struct bench *b)
     b->options.warmup = 1;
     b->options.time = 10;
     b->allowed = 5;
+    if (b->plot && !cli_ends_with(b->plot, ".svg"))
+        return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", b->plot);
     if ((code = cli_number(&b->options.runs, "runs", b->runs, 1, 1000000)) ||
         (code = cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000)) ||
         (code = cli_real(&b->options.time, "time", b->time, 0.01, 86400)) ||
@@ -325,32 +326,51 @@ static int choose_what(struct bench *b, const char *what, const char *model)
     while (b->what < WHATS && strcmp(what_names[b->what], what) != 0)
         b->what++;
     if (b->what == WHATS)
-        return cli_fail(CLI_UNSUPPORTED, "bench %s: there are gemm, attention and model so far",
-                        what);
-    if (b->what != MODEL)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench %s: there are gemm, attention, model and floors so far", what);
+    if (b->what != MODEL && b->what != FLOORS)
         return model ? cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what,
                                 model)
                      : CLI_OK;
     if (!model)
-        return cli_fail(CLI_USAGE, "bench model takes a MODEL");
+        return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
     b->model_name = model;
     return cli_load_model(&b->model, model);
 }
 
 static int run(struct bench *b, const char *what, const char *model)
 {
+    if (b->from) {
+        json_t *results;
+        int code = bench_results_read(&results, b->from);
+        return code ? code : show(b, results);
+    }
     int code = choose_what(b, what, model);
     if (code)
         return code;
-    b->common.half = b->what == ATTENTION;
+    if (b->what == GEMM)
+        b->common.half = NULL;
     if (b->what == ATTENTION && !b->common.attention)
         b->common.attention = "softmax,linear";
     code = add_cases(b);
+    if (!code && b->what == FLOORS && b->cases > 1)
+        code = cli_fail(CLI_USAGE, "bench floors takes one size, attention and setting at a time");
+    if (!code && b->what == FLOORS && b->common.dtype && strcmp(b->common.dtype, "f32") != 0)
+        code = cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --dtype %s: a product alone has f32 weights so far",
+                        b->common.dtype);
+    if (b->what == FLOORS)
+        b->options.sample = FLOOR_SAMPLE;
+    if (!code && b->what == FLOORS)
+        code = bench_floors_add(&b->floors, b->list, &b->cases, CASES);
     if (!code)
         code = bench_measure(b->list, b->cases, &b->options, &b->allocations);
     for (size_t i = 0; i < b->devices && !code; i++)
         code = bench_gemm_rate(&b->device[i].limits.gemm, b->device[i].device);
-    return code ? code : report(b);
+    if (code || b->what != FLOORS)
+        return code ? code : report(b);
+    report_floors(b);
+    return CLI_OK;
 }
 
 static void release(struct bench *b)
@@ -361,8 +381,11 @@ static void release(struct bench *b)
         free(b->list[i].title);
         free(b->list[i].sample);
     }
+    bench_floors_free(&b->floors);
     fovea_model_free(b->model);
     for (size_t i = 0; i < b->devices; i++) {
+        for (size_t k = 0; k < BENCH_DTYPES; k++)
+            fovea_plan_free(b->device[i].anchor[k]);
         fovea_device_close(b->device[i].device);
         free(b->device[i].key);
     }
@@ -390,19 +413,26 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"runs", 0, "N", "rounds; else until the medians are stable", CLI_TEXT, &b->runs},
         {"time", 0, "S", "seconds per case at most, 10", CLI_TEXT, &b->time},
         {"warmup", 0, "N", "runs after the first that are not timed, 1", CLI_TEXT, &b->warmup},
+        {"plot", 0, "FILE", "model, attention: time and memory as a picture, .svg", CLI_TEXT,
+         &b->plot},
+        {"from", 0, "FILE", "show results of an earlier --json, measure nothing", CLI_TEXT,
+         &b->from},
         {"baseline", 0, "FILE", "results of an earlier --json to compare with", CLI_TEXT,
          &b->baseline},
         {"fail-above", 0, "PCT", "percent that may be lost against it, 5", CLI_TEXT,
          &b->fail_above},
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };
+    b->common.half = "f32, f16, bf16: of a model's weights; of q, k and v";
     int first, code = cli_parse(&first, self, &b->common, own, argc, argv);
     if (!code && first) {
-        if (first == argc || first + 2 < argc)
+        if ((first == argc && !b->from) || first + 2 < argc)
             code = cli_fail(
-                CLI_USAGE, "bench takes gemm, attention, or model and a MODEL; fovea bench --help");
+                CLI_USAGE,
+                "bench takes gemm, attention, or model or floors and a MODEL; fovea bench --help");
         else if (!(code = read_options(b)))
-            code = run(b, argv[first], first + 1 < argc ? argv[first + 1] : NULL);
+            code = run(b, first < argc ? argv[first] : NULL,
+                       first + 1 < argc ? argv[first + 1] : NULL);
     }
     release(b);
     return code;

@@ -162,7 +162,7 @@ static int save(const struct result *r, const op_case *c, const char *path)
 int cli_op(const cli_command *self, int argc, char **argv)
 {
     static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
-    cli_common common = {.half = true};
+    cli_common common = {.half = "f32, f16, bf16: of q, k and v"};
     cli_session s;
     const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {

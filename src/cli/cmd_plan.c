@@ -33,8 +33,9 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     fovea_device_info device;
     char text[32], limit[32];
     fovea_device_describe(s->device, &device);
-    printf("model    %s, attention %s\n", model,
-           s->settings.attention ? s->settings.attention : s->info.attention);
+    printf("model    %s, attention %s, weights %s\n", model,
+           s->settings.attention ? s->settings.attention : s->info.attention,
+           cli_dtype_name(s->settings.dtype));
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
            p->grid_height, p->tokens);
     if (p->ignored_right || p->ignored_bottom)
@@ -65,17 +66,18 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
     json_t *steps = json_array();
     fovea_step_info step;
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
-        json_array_append_new(steps,
-                              json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:f, s:f}", "label",
-                                        step.label, "problem", step.problem, "kernel", step.kernel,
-                                        "source", step.source, "sweep", (int)step.sweep, "schedule",
-                                        schedule_name(step.schedule), "chunk", (int)step.chunk,
-                                        "flops", step.flops, "seconds", step.seconds));
+        json_array_append_new(
+            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:f}", "label",
+                             step.label, "problem", step.problem, "kernel", step.kernel, "source",
+                             step.source, "sweep", (int)step.sweep, "schedule",
+                             schedule_name(step.schedule), "chunk", (int)step.chunk, "flops",
+                             step.flops, "seconds", step.seconds, "bytes", step.bytes));
     json_t *params =
-        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", model, "attention",
-                  s->settings.attention ? s->settings.attention : s->info.attention, "width",
-                  (int)p->width, "height", (int)p->height, "grid_width", (int)p->grid_width,
-                  "grid_height", (int)p->grid_height, "tokens", (int)p->tokens);
+        json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", model, "attention",
+                  s->settings.attention ? s->settings.attention : s->info.attention, "dtype",
+                  cli_dtype_name(s->settings.dtype), "width", (int)p->width, "height",
+                  (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
+                  (int)p->grid_height, "tokens", (int)p->tokens);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
                      "params", params, "bytes", cli_plan_bytes(p), "sweeps", (int)p->sweeps,
@@ -85,7 +87,7 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
 
 int cli_plan(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {0};
+    cli_common common = {.half = "f32, f16, bf16: of the weights"};
     cli_session s;
     fovea_plan_options options;
     fovea_plan *plan;

@@ -204,15 +204,18 @@ static int read_png(cli_image *out, const char *path, struct bytes *b)
     return code;
 }
 
-int cli_image_write_png(const char *path, const cli_image *image)
+/* palette: NULL for RGB pixels. */
+static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
+                     const uint8_t *palette, uint32_t colours)
 {
     png_image png;
     memset(&png, 0, sizeof png);
     png.version = PNG_IMAGE_VERSION;
-    png.width = image->width;
-    png.height = image->height;
-    png.format = PNG_FORMAT_RGB;
-    if (png_image_write_to_file(&png, path, 0, image->rgb, 0, NULL))
+    png.width = width;
+    png.height = height;
+    png.format = palette ? PNG_FORMAT_RGB_COLORMAP : PNG_FORMAT_RGB;
+    png.colormap_entries = colours;
+    if (png_image_write_to_file(&png, path, 0, pixels, 0, palette))
         return CLI_OK;
     return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, png.message);
 }
@@ -226,13 +229,29 @@ static int read_png(cli_image *out, const char *path, struct bytes *b)
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
-int cli_image_write_png(const char *path, const cli_image *image)
+static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
+                     const uint8_t *palette, uint32_t colours)
 {
-    (void)image;
+    (void)pixels;
+    (void)width;
+    (void)height;
+    (void)palette;
+    (void)colours;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
 #endif
+
+int cli_image_write_png(const char *path, const cli_image *image)
+{
+    return write_png(path, image->rgb, image->width, image->height, NULL, 0);
+}
+
+int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
+                          const uint8_t *palette, uint32_t colours)
+{
+    return write_png(path, index, width, height, palette, colours);
+}
 
 /* ---- PPM and PGM ---- */
 

@@ -118,9 +118,9 @@ void bench_fma_measure(double *best_rate, const char *isa, uint32_t threads)
     free(job);
 }
 
-void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
+/* Jobs over memory of their own, to be freed with `from` and `to` of the first. */
+static struct job *memory_jobs(const char *isa, uint32_t threads)
 {
-    threads = bounded(threads);
     struct job *job = cli_alloc(threads, sizeof *job);
     const size_t n = (size_t)(BYTES / sizeof(float) / threads) / 256 * 256;
     float *from = cli_alloc(n * threads, sizeof *from), *to = cli_alloc(n * threads, sizeof *to);
@@ -128,12 +128,68 @@ void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
     for (uint32_t t = 0; t < threads; t++)
         job[t] =
             (struct job){.level = level_of(isa), .from = from + t * n, .to = to + t * n, .n = n};
+    return job;
+}
+
+static void free_jobs(struct job *job)
+{
+    free(job->from);
+    free(job->to);
+    free(job);
+}
+
+void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
+{
+    threads = bounded(threads);
+    struct job *job = memory_jobs(isa, threads);
     out->read = best(job, threads, READ);
     out->copy = best(job, threads, COPY);
-    free(from);
-    free(to);
-    free(job);
+    free_jobs(job);
     bench_fma_measure(&out->fma, isa, threads);
+}
+
+/* ---- memory as a case ---- */
+
+struct memory {
+    struct job *job;
+    uint32_t threads;
+};
+
+static int run_memory(void *state)
+{
+    const struct memory *m = state;
+    together(m->job, m->threads);
+    return CLI_OK;
+}
+
+static int check_memory(void *state, bench_verify *out)
+{
+    (void)state;
+    out->ok = true;
+    return CLI_OK;
+}
+
+static void release_memory(void *state)
+{
+    struct memory *m = state;
+    free_jobs(m->job);
+    free(m);
+}
+
+void bench_memory_case(bench_case *out, bench_device *on, bool copy)
+{
+    struct memory *m = cli_alloc(1, sizeof *m);
+    m->threads = bounded(fovea_device_threads(on->device));
+    m->job = memory_jobs(on->isa, m->threads);
+    for (uint32_t t = 0; t < m->threads; t++)
+        m->job[t].what = copy ? COPY : READ;
+    out->on = on;
+    out->title = cli_text(copy ? "memory copy" : "memory read");
+    out->state = m;
+    out->run = run_memory;
+    out->check = check_memory;
+    out->release = release_memory;
+    out->bytes = (copy ? 2. : 1.) * (double)(m->job->n * m->threads * sizeof(float));
 }
 
 /* A line of /proc/self/status in bytes; 0 where there is no such thing. */

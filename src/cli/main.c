@@ -12,7 +12,7 @@ static const cli_command commands[] = {
     {"plan", "MODEL [--size WxH]", "what a plan takes, before anything runs", cli_plan},
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
      cli_op},
-    {"bench", "gemm|attention|model [MODEL]", "verified speed and memory", cli_bench},
+    {"bench", "gemm|attention|model|floors [MODEL]", "verified speed and memory", cli_bench},
 };
 
 int cli_fail(int code, const char *format, ...)

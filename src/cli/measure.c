@@ -5,7 +5,7 @@
 
 #include "bench.h"
 
-#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once */
+#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, unless told otherwise */
 #define CASE_SECONDS 0.3    /* spent on every case at least */
 #define STABLE 0.02         /* half width of the median's confidence interval */
 enum { ROUNDS_LEAST = 5, ROUNDS_MOST = 10000 };
@@ -68,23 +68,29 @@ static void add_sample(bench_case *c, double seconds)
     c->sample[c->samples++] = seconds;
 }
 
-/* The first run, the check, the other warm-up runs. */
-static int warm_up(bench_case *c, const bench_options *o)
+int bench_first(bench_case *c)
 {
-    double seconds;
     c->inner = 1;
     int code = time_once(c, &c->first_seconds);
-    if (!code)
-        code = c->check(c->state, &c->verify);
     if (code)
         return code;
-    if (!c->verify.ok)
-        return cli_fail(CLI_WRONG, "%s: failed its verification: off by %.3g of the largest value",
+    const uint64_t peak = bench_memory_peak();
+    c->resident = peak > c->before ? peak - c->before : 0;
+    code = c->check(c->state, &c->verify);
+    if (!code && !c->verify.ok)
+        code = cli_fail(CLI_WRONG, "%s: failed its verification: off by %.3g of the largest value",
                         c->title, c->verify.rel);
-    seconds = c->first_seconds;
+    return code;
+}
+
+static int warm_up(bench_case *c, const bench_options *o)
+{
+    const double sample = o->sample > 0 ? o->sample : SAMPLE_SECONDS;
+    double seconds = c->first_seconds;
+    int code = CLI_OK;
     for (uint32_t i = 0; i < o->warmup && !code; i++)
         code = time_once(c, &seconds);
-    c->inner = seconds < SAMPLE_SECONDS ? (uint32_t)fmin(ceil(SAMPLE_SECONDS / seconds), 1e4) : 1;
+    c->inner = seconds < sample ? (uint32_t)fmin(ceil(sample / seconds), 1e4) : 1;
     return code;
 }
 

@@ -51,8 +51,7 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores},
         {"attention", 0, "NAME[:MAP]", "softmax, linear:elu1, ... instead of the model's own",
          CLI_TEXT, &c->attention},
-        {"dtype", 0, "TYPE", c->half ? "f32, f16, bf16: of q, k and v" : "f32", CLI_TEXT,
-         &c->dtype},
+        {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype},
         {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU", CLI_TEXT,
          &c->max_dispatch},
@@ -197,10 +196,16 @@ int cli_choose(int *out, const char *option, const char *text, const char *const
     return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
 }
 
+static const char *const dtypes[] = {"f32", "f16", "bf16", NULL}; /* by fovea_dtype */
+
+const char *cli_dtype_name(fovea_dtype type)
+{
+    return dtypes[type];
+}
+
 int cli_settle(cli_settings *out, const cli_common *c)
 {
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
-    static const char *const types[] = {"f32", "f16", "bf16", NULL};
     static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
     const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
     int schedule = 0, type = 0, rigor = 0, code;
@@ -214,7 +219,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->attention = c->attention;
     if ((code = cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096)) ||
         (code = cli_choose(&schedule, "schedule", c->schedule, schedules)) ||
-        (code = cli_choose(&type, "dtype", c->dtype, types)) ||
+        (code = cli_choose(&type, "dtype", c->dtype, dtypes)) ||
         (code = cli_choose(&rigor, "rigor", c->rigor, rigors)) ||
         (code = cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24)) ||
         (code = cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX)) ||
@@ -228,7 +233,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->dtype = (fovea_dtype)type;
     out->dtype_given = c->dtype != NULL;
     if (type != 0 && !c->half)
-        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: activations are f32 so far", c->dtype);
+        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this works with f32 only", c->dtype);
     if (rigor != 0)
         return cli_fail(CLI_UNSUPPORTED, "--rigor %s: kernels are chosen by estimate so far",
                         c->rigor);
@@ -372,4 +377,5 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s)
     out->schedule = s->schedule;
     out->chunk = s->chunk;
     out->memory_limit = s->memory_limit;
+    out->weights = s->dtype;
 }

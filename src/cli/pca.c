@@ -76,8 +76,7 @@ static double clamp(double v, double high)
     return v < 0 ? 0 : v > high ? high : v;
 }
 
-/* Bilinear between the centres of the grid's cells. */
-static double sample(const double *grid, uint32_t gw, uint32_t gh, double x, double y)
+double cli_sample(const double *grid, uint32_t gw, uint32_t gh, double x, double y)
 {
     x = clamp(x, gw - 1);
     y = clamp(y, gh - 1);
@@ -116,8 +115,8 @@ void cli_pca(cli_image *out, const float *features, uint32_t grid_width, uint32_
         for (uint32_t y = 0; y < height; y++)
             for (uint32_t x = 0; x < width; x++) {
                 double v =
-                    sample(plane, grid_width, grid_height, (x + 0.5) * grid_width / width - 0.5,
-                           (y + 0.5) * grid_height / height - 0.5);
+                    cli_sample(plane, grid_width, grid_height, (x + 0.5) * grid_width / width - 0.5,
+                               (y + 0.5) * grid_height / height - 0.5);
                 out->rgb[((size_t)y * width + x) * 3 + k] =
                     (uint8_t)clamp((v - low) * gain + 0.5, 255);
             }

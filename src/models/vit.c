@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "emit.h"
+#include "segmentation.h"
 
 struct context {
     fv_builder *b;
@@ -59,39 +60,15 @@ static void embed(struct context *c)
     const fv_vit *v = c->v;
     uint32_t row = v->channels * v->patch * v->patch;
     fv_view patches = fv_emit_rows(b, c->tokens, row);
-    fv_step *s = fv_emit_step(b, FV_OP_PATCH, c->tokens, "patches");
-    if (!s)
-        return;
-    s->prob.in = b->frame_flags & FV_FLAG_PLANAR ? FV_F32 : FV_U8;
-    s->prob.flags = b->frame_flags;
-    s->prob.dim[1] = row;
-    s->prob.dim[2] = v->patch;
-    s->u[0] = v->prefix;
-    s->u[1] = b->grid_width;
-    s->u[2] = b->frame_plane;
-    s->table = b->patch_table;
-    fv_use_value(s, FV_PATCH_IN, b->frame, FV_KIND_WHOLE);
-    fv_use_value(s, FV_PATCH_OUT, patches, FV_KIND_ROW);
-    s->out = FV_PATCH_OUT;
+    fv_emit_patches(b, &b->grid, v->patch, v->patch, 0, patches);
 
     c->x = fv_emit_rows(b, c->tokens, v->width);
     fv_gemm g = linear(&v->embed_w, &v->embed_b, patches, c->x, c->tokens);
     fv_emit_gemm(b, "embed", &g);
 
-    s = fv_emit_step(b, FV_OP_POSEMB, c->tokens, "positions");
-    if (!s)
-        return;
-    fv_weight prefix = prefix_rows(v);
-    s->prob.dim[FV_ROW_C] = v->width;
-    s->u[0] = v->prefix;
-    s->u[1] = b->grid_width;
-    s->u[2] = v->table_width;
-    s->table = b->posemb_table;
-    fv_use_value(s, FV_POSEMB_IN, c->x, FV_KIND_ROW);
-    fv_use_weight(s, FV_POSEMB_PREFIX, &prefix);
-    fv_use_weight(s, FV_POSEMB_TABLE, &v->table);
-    fv_use_value(s, FV_POSEMB_OUT, c->x, FV_KIND_ROW);
-    s->out = FV_POSEMB_OUT;
+    const fv_weight prefix = prefix_rows(v);
+    const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
+    fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
 
     if (fv_weight_present(&v->pre_w))
         norm(c, "pre-norm", c->x, &v->pre_w, &v->pre_b, c->x, c->tokens);
@@ -100,15 +77,35 @@ static void embed(struct context *c)
 static void hidden(const struct context *c, uint32_t i)
 {
     char text[40];
-    fv_view out = fv_emit_output(c->b, name(text, "hidden%u", i), c->tokens, c->v->width, true,
-                                 c->v->prefix, false);
+    fv_view out =
+        fv_emit_output(c->b, name(text, "hidden%u", i), c->tokens, c->v->width, &c->b->grid, false);
     if (out.id >= 0)
         fv_emit_copy(c->b, text, c->x, out, c->tokens, c->v->width);
+}
+
+/* SLA's gates of q or k, whose rows are `made`; x: what they were projected from. Without weights
+ * the logits are a product with 0: every head has the same share. */
+static fv_view gates(const struct context *c, const char *label, const fv_weight *w, fv_view x,
+                     fv_view made)
+{
+    fv_builder *b = c->b;
+    float *zeros;
+    const uint32_t heads = c->v->heads;
+    const bool given = fv_weight_present(w);
+    fv_view logits = fv_emit_rows(b, c->tokens, heads);
+    const fv_weight none = given ? (fv_weight){0} : fv_emit_constant(b, heads, 1, &zeros);
+    if (b->status != FOVEA_OK)
+        return logits;
+    fv_gemm g =
+        linear(given ? w : &none, NULL, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
+    fv_emit_gemm(b, label, &g);
+    return fv_emit_gates(b, label, logits, heads, c->tokens);
 }
 
 static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
 {
     fv_builder *b = c->b;
+    const fv_attention_name *attention = fv_block_attention(b, i);
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
     fv_view normed = fv_emit_rows(b, n, width), kv = fv_emit_rows(b, n, 2 * width);
@@ -116,25 +113,33 @@ static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
     fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
     fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
     uint32_t d = width / c->v->heads;
-    fv_attention a = {.mech = b->attention.mech,
+    fv_attention a = {.mech = attention->mech,
                       .heads = c->v->heads,
                       .d = d,
                       .dv = d,
                       .queries = n,
                       .keys = n,
+                      .flags = attention->gated ? FV_FLAG_GATED : 0,
                       .alpha = 4,
                       .k = kv,
                       .v = fv_view_cols(kv, width)};
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
-    const bool sums = b->attention.kind == FV_ATTENTION_LINEAR;
-    fv_attention_scales(&a, &b->attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
+    const bool sums = attention->kind == FV_ATTENTION_LINEAR;
+    fv_attention_scales(&a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
+    fv_view keys = fv_emit_output(b, name(text, "block%u.k", i), n, width, &b->grid, false);
+    if (keys.id >= 0)
+        fv_emit_copy(b, text, kv, keys, n, width);
+    if (attention->gated)
+        a.gate_k = gates(c, name(text, "block %u gates of k", i), &w->sla_k, normed, kv);
     fv_emit_keys(b, name(text, "block %u keys", i), &a);
 
-    fv_view again = fv_emit_rows(b, n, width), q = fv_emit_rows(b, n, width);
-    fv_view out = fv_emit_rows(b, n, width);
+    fv_view again = fv_emit_rows(b, n, width), out = fv_emit_rows(b, n, width);
+    fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
     g = linear(&w->q_w, &w->q_b, again, q, n);
     fv_emit_gemm(b, name(text, "block %u q", i), &g);
+    if (attention->gated)
+        a.gate_q = gates(c, name(text, "block %u gates of q", i), &w->sla_q, again, q);
     fv_emit_queries(b, name(text, "block %u attention", i), &a, q, out);
     g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
     g.scale = &w->ls1;
@@ -222,30 +227,6 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     mlp(c, &m, "pool", out, 1);
 }
 
-/* Mean of the patch rows of y into `out`. */
-static void mean(const struct context *c, fv_view y, fv_view out)
-{
-    fv_builder *b = c->b;
-    uint32_t width = c->v->width;
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, width, sizeof(float));
-    fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, c->tokens, "mean of patches");
-    if (!s)
-        return;
-    s->prob.dim[FV_ROW_C] = width;
-    s->u[0] = c->v->prefix;
-    s->f[0] = 1.0f / (float)(c->tokens - c->v->prefix);
-    fv_use_value(s, FV_MEAN_IN, y, FV_KIND_ROW);
-    fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
-    s->out = FV_MEAN_PARTIAL;
-    s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, "mean of patches");
-    if (!s)
-        return;
-    s->prob.dim[FV_ROW_C] = width;
-    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
-    s->out = FV_MERGE_STATE;
-}
-
 /* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and
  * normalised alone, so that the normalised tokens need not be kept for it. */
 static void prefix_token(const struct context *c, uint32_t row, fv_view out)
@@ -282,12 +263,33 @@ static void pool(const struct context *c, fv_view y, fv_view out)
     }
 }
 
+/* Logits of the patches. Behind a prefix they are taken from the residual stream, which is whole
+ * anyway, and normalised again. */
+static void segment(const struct context *c, const fovea_model *m, bool normed, fv_view y)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    const uint32_t prefix = b->grid.prefix, rows = c->tokens - prefix;
+    if (!fv_segmentation_wants(m, b, 0))
+        return;
+    if (prefix) {
+        y = fv_emit_rows(b, rows, v->width);
+        fv_emit_take(b, "patches of the result", c->x, prefix, y, rows, v->width);
+    }
+    if (prefix && normed) {
+        fv_view x = y;
+        y = fv_emit_rows(b, rows, v->width);
+        norm(c, "final norm of patches", x, &v->post_w, &v->post_b, y, rows);
+    }
+    fv_segmentation_emit(m, b, 0, y, &b->grid);
+}
+
 static void head(const struct context *c, fv_view y, fv_view pooled)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
     uint32_t width = v->width;
-    fv_view logits = fv_emit_output(b, "logits", 1, v->head_w.rows, false, 0, false);
+    fv_view logits = fv_emit_output(b, "logits", 1, v->head_w.rows, NULL, false);
     if (logits.id < 0)
         return;
     fv_view in = pooled;
@@ -306,12 +308,12 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
         break;
     case FV_HEAD_CLS_MEAN:
         in = fv_emit_rows(b, 1, 2 * width);
-        mean(c, y, fv_view_cols(in, width));
+        fv_emit_mean(b, "mean of patches", y, &b->grid, width, fv_view_cols(in, width));
         prefix_token(c, 0, in);
         break;
     case FV_HEAD_MEAN:
         in = fv_emit_rows(b, 1, width);
-        mean(c, y, in);
+        fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
         break;
     }
     fv_gemm g = linear(&v->head_w, &v->head_b, in, logits, 1);
@@ -321,9 +323,7 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
 fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
-    struct context c = {b, v, m->info.prefix + b->grid_width * b->grid_height, {FV_NO_VALUE, 0}};
-    FV_TRY(fv_posemb_plan(b->posemb_table, v->pos_rule, v->table_width, v->table_height,
-                          b->grid_width, b->grid_height));
+    struct context c = {b, v, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
     embed(&c);
     hidden(&c, 0);
     for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
@@ -332,7 +332,7 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     }
 
     bool normed = !v->post_on_pooled && fv_weight_present(&v->post_w);
-    fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, true, v->prefix, normed);
+    fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);
     if (normed)
         norm(&c, "final norm", c.x, &v->post_w, &v->post_b, y, c.tokens);
     else if (y.id >= 0)
@@ -342,21 +342,23 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
 
     bool embeds = fv_emit_wants(b, "image_embeds");
     bool needed = embeds || (v->head == FV_HEAD_POOL && fv_emit_wants(b, "logits"));
-    fv_view pooled = fv_emit_output(b, "pooler_output", 1, v->width, false, 0, needed);
+    fv_view pooled = fv_emit_output(b, "pooler_output", 1, v->width, NULL, needed);
     if (pooled.id >= 0)
         pool(&c, y, pooled);
     if (embeds) {
-        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds_w.rows, false, 0, false);
+        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds_w.rows, NULL, false);
         fv_gemm g = linear(&v->embeds_w, NULL, pooled, out, 1);
         fv_emit_gemm(b, "projection to embeddings", &g);
     }
     head(&c, y, pooled);
+    segment(&c, m, normed, y);
     return b->status;
 }
 
 const fv_family fv_family_vit = {
     .name = "vit",
     .types = FV_VIT_TYPES,
+    .attention = "softmax",
     .owns = fv_vit_owns,
     .read = fv_vit_read,
     .emit = fv_vit_emit,

@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "processor.h"
+#include "segmentation.h"
 #include "take.h"
 #include "vit.h"
 
@@ -19,6 +20,8 @@
 #define REGISTERS 4096
 #define SIDE 4096 /* of the position table, in patches */
 #define CLASSES (1u << 24)
+#define SLA_Q "attn.sla_q."
+#define SLA_K "attn.sla_k."
 
 static const struct kind_info {
     const char *name;
@@ -95,6 +98,7 @@ struct reader {
     char block[96]; /* prefix of the block being read */
     uint32_t chunk; /* DINOv2 keeps its blocks in chunks: the one of the last block */
     bool bias, scaled, gated;
+    enum { SLA_TOLD_BY_SHAPE, SLA_Q_BLOCKDIAG, SLA_Q_DENSE, SLA_X_DENSE } sla;
 };
 
 /* ---- what it is ---- */
@@ -105,12 +109,12 @@ static fovea_status find_scheme(struct reader *r)
         for (const char *const *p = fv_vit_prefixes; *p; p++) {
             const char *const *mark = r->n->marks;
             bool marked = !mark[0];
-            if (!(r->n->kinds >> r->kind & 1))
+            if (!(r->n->kinds >> r->kind & 1) || !fv_take_unwrap(&r->t, *p, r->n->patch, "weight"))
                 continue;
             for (int i = 0; i < 3 && mark[i]; i++)
                 marked = marked || fv_take_look(&r->t, *p, mark[i], "");
             r->prefix = *p;
-            if (marked && fv_take_look(&r->t, *p, r->n->patch, "weight"))
+            if (marked)
                 return FOVEA_OK;
         }
     return fv_fail(FOVEA_EFORMAT,
@@ -255,6 +259,33 @@ static fovea_status read_sizes(struct reader *r)
     return read_eps(r);
 }
 
+/* How the logits of SLA's gates are made of "attn.sla_q.weight" and "attn.sla_k.weight" of a block:
+ * (d, heads) is q_blockdiag, the others look alike. */
+static fovea_status read_sla_form(struct reader *r)
+{
+    static const char *const names[] = {
+        [SLA_Q_BLOCKDIAG] = "q_blockdiag", [SLA_Q_DENSE] = "q_dense", [SLA_X_DENSE] = "x_dense"};
+    const uint32_t d = r->v->width / r->v->heads;
+    const fv_tensor *t = fv_take_look(&r->t, r->block, SLA_Q, "weight");
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, &r->own, "sla_gates"));
+    for (int i = SLA_Q_BLOCKDIAG; name && i <= SLA_X_DENSE; i++)
+        if (strcmp(names[i], name) == 0)
+            r->sla = i;
+    if (name && r->sla == SLA_TOLD_BY_SHAPE)
+        return fv_config_fail(&r->own, "sla_gates", "q_blockdiag, q_dense or x_dense");
+    if (t && r->sla == SLA_TOLD_BY_SHAPE && d != r->v->width &&
+        fv_take_dimension(t, 0) == r->v->width)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: tensor \"%.80s\" may be made for q or for the block's input; add "
+                       "\"fovea\": {\"sla_gates\": \"q_dense\"} or \"x_dense\" to %s",
+                       r->t.source->name, t->name, r->config->file);
+    if (r->sla == SLA_TOLD_BY_SHAPE)
+        r->sla = SLA_Q_BLOCKDIAG;
+    r->v->sla_of_x = r->sla == SLA_X_DENSE;
+    return FOVEA_OK;
+}
+
 /* Biases of q, k and v, layer scale, gated MLP and hidden width, as the first block has them. */
 static fovea_status read_block_form(struct reader *r)
 {
@@ -271,6 +302,7 @@ static fovea_status read_block_form(struct reader *r)
     r->scaled =
         n->ls1 && ((scales && n->origin == FV_VIT_HF) || fv_take_look(&r->t, r->block, n->ls1, ""));
     r->gated = n->gated1 && fv_take_look(&r->t, r->block, n->gated1, "weight");
+    FV_TRY(read_sla_form(r));
     const fv_tensor *fc1 = fv_take_look(&r->t, r->block, r->gated ? n->gated1 : n->fc1, "weight");
     const fv_tensor *fc2 = fv_take_look(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
     v->hidden = fv_take_dimension(fc2, 1);
@@ -491,6 +523,29 @@ static fovea_status join_kv(struct reader *r, fv_vit_block *b)
                         (fv_weight_part){.rows = 1, .col0 = c, .cols = c});
 }
 
+static fovea_status read_sla(struct reader *r, fv_weight *w, const char *stem)
+{
+    const uint32_t c = r->v->width, heads = r->v->heads, d = c / heads;
+    const uint64_t shape[2] = {r->sla == SLA_Q_BLOCKDIAG ? d : c, heads};
+    const fv_tensor *t;
+    FV_TRY(fv_take_tensor(&t, &r->t, r->block, stem, "weight", 2, shape));
+    *w = (fv_weight){.rows = heads, .cols = c};
+    if (r->sla != SLA_Q_BLOCKDIAG) {
+        fv_weight_add(
+            w, (fv_weight_part){
+                   .tensor = t, .rows = heads, .cols = c, .row_stride = 1, .col_stride = heads});
+        return FOVEA_OK;
+    }
+    /* Zeros but for the channels of each row's own head. */
+    float *wide;
+    const fv_tensor *spread;
+    FV_TRY(fv_model_floats(&wide, &spread, r->t.m, heads, c));
+    for (uint32_t i = 0; i < c; i++)
+        fv_tensor_read(t, (uint64_t)(i % d) * heads + i / d, 1, wide + (size_t)i / d * c + i);
+    *w = fv_weight_of(spread, heads, c);
+    return FOVEA_OK;
+}
+
 static fovea_status read_attention(struct reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
@@ -507,6 +562,11 @@ static fovea_status read_attention(struct reader *r, fv_vit_block *b)
         FV_TRY(join_kv(r, b));
     }
     FV_TRY(fv_take_linear(&b->proj_w, &b->proj_b, &r->t, r->block, n->proj, c, c));
+    if (fv_take_look(&r->t, r->block, SLA_Q, "weight") ||
+        fv_take_look(&r->t, r->block, SLA_K, "weight")) {
+        FV_TRY(read_sla(r, &b->sla_q, SLA_Q));
+        FV_TRY(read_sla(r, &b->sla_k, SLA_K));
+    }
     return r->scaled ? fv_take(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 
@@ -528,7 +588,6 @@ static fovea_status read_blocks(struct reader *r)
     fv_vit *v = r->v;
     FV_TRY(fv_mem_array((void **)&v->block, v->depth, sizeof *v->block, FV_MEM_MODEL, "blocks"));
     r->chunk = 0;
-    r->t.n_used = 0;
     for (uint32_t i = 0; i < v->depth; i++) {
         if (!find_block(r, i))
             return fv_take_missing(&r->t, r->block, "of a block");
@@ -682,7 +741,7 @@ static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
     uint32_t n = 0;
-    FV_TRY(fv_mem_array((void **)&m->outputs, v->depth + 6, sizeof *m->outputs, FV_MEM_MODEL,
+    FV_TRY(fv_mem_array((void **)&m->outputs, 3 * v->depth + 6, sizeof *m->outputs, FV_MEM_MODEL,
                         "list of outputs"));
     if (v->head != FV_HEAD_NONE)
         FV_TRY(fv_mem_text(&m->outputs[n++], "logits", FV_MEM_MODEL));
@@ -694,6 +753,11 @@ static fovea_status list_outputs(fovea_model *m)
     for (uint32_t i = 0; i <= v->depth; i++) {
         char text[24];
         snprintf(text, sizeof text, "hidden%u", i);
+        FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
+    }
+    for (uint32_t i = 0; i < 2 * v->depth; i++) {
+        char text[24];
+        snprintf(text, sizeof text, "block%u.%c", i / 2, i % 2 ? 'k' : 'q');
         FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
     }
     return FOVEA_OK;
@@ -746,6 +810,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(read_head(&r));
     FV_TRY(read_embeds(&r));
     FV_TRY(describe(&r));
+    FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
     return list_outputs(m);
 }
 

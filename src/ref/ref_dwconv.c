@@ -1,18 +1,21 @@
-/* ref_dwconv.c: DWCONV: depthwise convolution over the grid of tokens, zeros around it.
+/* ref_dwconv.c: DWCONV: depthwise convolution over grids of tokens, zeros around each.
  *
- *   dim    rows (= grid width * grid height), C, size (odd)
- *   IN     WHOLE, rows x C: token y * width + x      W     period x size x size floats, as in torch
- *   RES    ROW, C wide, or NULL; may be OUT          BIAS  period floats, or NULL
+ *   dim    rows (= width * height * number of grids), C, size (odd), height of a grid
+ *   IN     LOCAL, rows x C: token y * width + x, one grid after the other
+ *   W      period x size x size floats, as in torch    BIAS  period floats, or NULL
+ *   RES    ROW, C wide, or NULL; may be OUT            GATE  ROW, C wide, or NULL; may be OUT
  *   OUT    ROW, C wide; not IN
  *   u[0]   grid width
  *   u[1]   period: channel c has filter and bias c % period. C: one each; dv: heads share them
+ *   window 0, or the grid rows that IN has room for: grid row y, counted through all grids, begins
+ *          at row (y + shift) % window * width; those that a call needs are there
  *
  *                   width tokens of C channels
- *            y = 0 | t t t t t t |      out[y][x][c] = bias[c] + res[y][x][c] + sum over (i, j) of
- *            y = 1 | t t t t t t |          w[c][i][j] in[y + i - size/2][x + j - size/2][c]
- *              ..
+ *            y = 0 | t t t t t t |      out[y][x][c] = gate[y][x][c] (bias[c] + res[y][x][c] +
+ *            y = 1 | t t t t t t |          sum over (i, j) of
+ *              ..                               w[c][i][j] in[y + i - size/2][x + j - size/2][c])
  *
- * A cross-correlation, as torch computes it. Rows may be any of the grid's tokens: a band of them
+ * A cross-correlation, as torch computes it. Rows may be any of the grids' tokens: a band of them
  * needs IN only size/2 grid rows above and below. A row's result does not depend on how rows are
  * split into calls.
  */
@@ -20,24 +23,33 @@
 
 void fv_k_dwconv_f32_ref(const fv_args *a, const fv_call *c)
 {
-    const int width = (int)a->u[0], height = (int)(a->prob.dim[FV_DIM_ROWS] / a->u[0]);
+    const int width = (int)a->u[0], height = (int)a->prob.dim[FV_DWCONV_HEIGHT];
     const int size = (int)a->prob.dim[FV_DWCONV_SIZE];
     const size_t channels = a->prob.dim[FV_ROW_C], ld = a->ld[FV_DWCONV_IN];
     const float *w = c->p[FV_DWCONV_W], *bias = c->p[FV_DWCONV_BIAS];
-    const float *in = c->p[FV_DWCONV_IN], *res = c->p[FV_DWCONV_RES];
+    const float *in = c->p[FV_DWCONV_IN], *res = c->p[FV_DWCONV_RES], *gate = c->p[FV_DWCONV_GATE];
     float *out = c->p[FV_DWCONV_OUT];
     for (size_t r = 0; r < c->rows; r++) {
-        const int y0 = (int)(c->row0 + r) / width - size / 2;
+        const int line = (int)(c->row0 + r) / width, grid = line / height * height;
+        const int y0 = line % height - size / 2;
         const int x0 = (int)(c->row0 + r) % width - size / 2;
         for (size_t n = 0; n < channels; n++) {
             const float *filter = w + n % a->u[1] * (size_t)(size * size);
             float sum = bias ? bias[n % a->u[1]] : 0.f;
             for (int i = 0; i < size; i++)
-                for (int j = 0; j < size; j++)
-                    if (y0 + i >= 0 && y0 + i < height && x0 + j >= 0 && x0 + j < width)
-                        sum +=
-                            filter[i * size + j] * in[(size_t)((y0 + i) * width + x0 + j) * ld + n];
-            out[r * a->ld[FV_DWCONV_OUT] + n] = res ? sum + res[r * a->ld[FV_DWCONV_RES] + n] : sum;
+                for (int j = 0; j < size; j++) {
+                    if (y0 + i < 0 || y0 + i >= height || x0 + j < 0 || x0 + j >= width)
+                        continue;
+                    int y = grid + y0 + i;
+                    if (a->window)
+                        y = (y + (int)a->shift) % (int)a->window;
+                    sum += filter[i * size + j] * in[((size_t)y * width + x0 + j) * ld + n];
+                }
+            if (res)
+                sum += res[r * a->ld[FV_DWCONV_RES] + n];
+            if (gate)
+                sum *= gate[r * a->ld[FV_DWCONV_GATE] + n];
+            out[r * a->ld[FV_DWCONV_OUT] + n] = sum;
         }
     }
 }

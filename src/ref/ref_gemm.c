@@ -1,9 +1,9 @@
 /* ref_gemm.c: rows times a packed weight, with what follows it in a network done on the way out.
  *
  *   dim    rows, N, K
- *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K) as
- * given BIAS   N, with SWIGLU 2N: values,     SCALE  N, one factor per output column then gates RES
- * ROW, N wide; may be OUT OUT    ROW, N wide; not A; not read
+ *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K)
+ *   BIAS   N, with SWIGLU 2N: values, then gates    SCALE  N, one factor per output column
+ *   RES    ROW, N wide; may be OUT                  OUT    ROW, N wide; not A; not read
  *
  *             K                       K                       N
  *         +-------+               +-------+               +-------+
@@ -18,53 +18,31 @@
  * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 takes the
  * place of the activation.
  *
+ * W is float32 or, by prob.weight, of 16 bits: packing rounds to the nearest even, and the rounded
+ * value is what counts. Everything else, the sums too, is float32.
+ *
  * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
  * of the columns are at column 0. Pointers need the alignment of float only. A result depends on
  * its row of A and its row of W alone: it is bit for bit the same however rows and columns are cut
  * into calls. The order of the sum over k is the kernel's own.
  */
-#include <math.h>
 #include <string.h>
 
 #include "cpu_kernels.h"
-
-static double silu(double x)
-{
-    return x / (1 + exp(-x));
-}
-
-static double activate(double x, uint32_t epi)
-{
-    switch (epi & FV_EPI_ACT) {
-    case FV_EPI_GELU:
-        return 0.5 * x * (1 + erf(x * sqrt(0.5)));
-    case FV_EPI_GELU_TANH:
-        return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
-    case FV_EPI_GELU_QUICK:
-        return x / (1 + exp(-1.702 * x));
-    case FV_EPI_SILU:
-        return silu(x);
-    case FV_EPI_TANH:
-        return tanh(x);
-    case FV_EPI_RELU:
-        return x < 0 ? 0 : x;
-    default:
-        return x;
-    }
-}
+#include "half.h"
+#include "ref_gemm.h"
 
 /* Row n of the weight times a row of A, with its bias. */
 static double product(const fv_args *a, const fv_call *c, const float *in, uint32_t n)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
-    const float *w = (const float *)c->p[FV_GEMM_W] + (size_t)n * k;
     double sum = 0;
     for (uint32_t i = 0; i < k; i++)
-        sum += (double)in[i] * w[i];
+        sum += (double)in[i] * fv_value_get(c->p[FV_GEMM_W], a->prob.weight, (size_t)n * k + i);
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
-void fv_k_gemm_f32_ref(const fv_args *a, const fv_call *c)
+static void run(const fv_args *a, const fv_call *c)
 {
     const uint32_t epi = a->prob.epi, width = a->prob.dim[FV_GEMM_N];
     const float *scale = c->p[FV_GEMM_SCALE], *res = c->p[FV_GEMM_RES];
@@ -73,7 +51,8 @@ void fv_k_gemm_f32_ref(const fv_args *a, const fv_call *c)
         float *out = (float *)c->p[FV_GEMM_OUT] + r * a->ld[FV_GEMM_OUT];
         for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
             double x = product(a, c, in, n);
-            x = epi & FV_EPI_SWIGLU ? silu(x) * product(a, c, in, width + n) : activate(x, epi);
+            x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * product(a, c, in, width + n)
+                                    : fv_ref_activate(x, epi);
             if (epi & FV_EPI_SCALE)
                 x *= scale[n];
             if (epi & FV_EPI_RESIDUAL)
@@ -93,7 +72,7 @@ static size_t packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     const size_t rows = (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
-    return rows * p->dim[FV_GEMM_K] * sizeof(float);
+    return rows * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
 }
 
 static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
@@ -101,15 +80,30 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 {
     (void)knobs;
     const size_t k = p->dim[FV_GEMM_K], slab = (size_t)n * k;
-    float *row = (float *)dst + n0 * k;
-    memcpy(row, src, slab * sizeof *row);
-    if (p->epi & FV_EPI_SWIGLU)
-        memcpy(row + p->dim[FV_GEMM_N] * k, src + slab, slab * sizeof *row);
+    const size_t sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
+    for (size_t side = 0; side < sides; side++)
+        for (size_t i = 0; i < slab; i++)
+            fv_value_put(dst, p->weight, (side * p->dim[FV_GEMM_N] + n0) * k + i,
+                         src[side * slab + i]);
 }
 
-const fv_kernel_hooks fv_h_gemm_ref = {
-    .cost = cost,
-    .packed = packed,
-    .pack = pack,
-    .format = "rows_f32",
-};
+/* Of one type of weights; CONV's reference packs as GEMM's. */
+#define OF_TYPE(TYPE, type)                                                                        \
+    static bool applies_##type(const fv_problem *p)                                                \
+    {                                                                                              \
+        return p->weight == TYPE;                                                                  \
+    }                                                                                              \
+    const fv_kernel_hooks fv_h_gemm_##type##_ref = {                                               \
+        .applies = applies_##type,                                                                 \
+        .cost = cost,                                                                              \
+        .packed = packed,                                                                          \
+        .pack = pack,                                                                              \
+        .format = "rows_" #type,                                                                   \
+    };                                                                                             \
+    void fv_k_gemm_##type##_ref(const fv_args *a, const fv_call *c)                                \
+    {                                                                                              \
+        run(a, c);                                                                                 \
+    }
+OF_TYPE(FV_F32, f32)
+OF_TYPE(FV_F16, f16)
+OF_TYPE(FV_BF16, bf16)

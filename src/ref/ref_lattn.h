@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "mech/mech.h"
+#include "ref_rope.h"
 
 /* One row of q or k and what belongs to it. */
 typedef struct ref_row {
@@ -16,7 +17,7 @@ typedef struct ref_row {
     float alpha;
     const float *shift; /* of the head's channels, NULL: none; its factor is -1 for a query */
     float gate;
-    const float *cos, *sin; /* d angles; NULL: no rotation */
+    ref_turn turn; /* cos NULL: no rotation */
 } ref_row;
 
 static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uint32_t i)
@@ -78,16 +79,8 @@ static inline void ref_features(float *out, const ref_row *s, int query)
 /* Rotates pairs (2j, 2j + 1) of every block. */
 static inline void ref_rotate(float *f, const ref_row *s)
 {
-    if (!s->cos)
-        return;
-    for (uint32_t b = 0; b < FV_BLOCKS; b++) {
-        for (uint32_t i = 0; i + 1 < s->d; i += 2) {
-            float *x = f + b * s->d + i;
-            const float x0 = x[0], x1 = x[1];
-            x[0] = x0 * s->cos[i] - x1 * s->sin[i];
-            x[1] = x1 * s->cos[i + 1] + x0 * s->sin[i + 1];
-        }
-    }
+    for (uint32_t b = 0; s->turn.cos[0] && b < FV_BLOCKS; b++)
+        ref_turn_pairs(f + b * s->d, f + b * s->d, &s->turn, s->d);
 }
 
 /* The state `s` of one head takes the tokens of `p` in. CENTRED, with n and n' tokens and v' the

@@ -3,7 +3,7 @@
  *   dim    rows, d, dv; heads; mech
  *   Q      ROW, heads * d wide        OUT  ROW, heads * dv wide; not Q
  *   STATE  merged, as LATTN_REDUCE describes it
- *   PARAM, COS, SIN  as for LATTN_REDUCE, tables for the queries' tokens
+ *   PARAM, COS, SIN, u[0]  as for LATTN_REDUCE, tables for the queries' tokens
  *   GATE   ROW, heads wide, factors of the output. FV_FLAG_GATED
  *   f[0]   scale: S, m and w are multiplied by it
  *   f[1]   eps, added to the mean-form denominator z
@@ -81,8 +81,8 @@ void FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(const fv_args *a, const fv_call *c)
             if (flags & FV_FLAG_GATED)
                 gate = ((const float *)c->p[FV_APPLY_GATE])[r * a->ld[FV_APPLY_GATE] + h];
             if (flags & FV_FLAG_ROPE) {
-                row.cos = (const float *)c->p[FV_APPLY_COS] + token * a->ld[FV_APPLY_COS];
-                row.sin = (const float *)c->p[FV_APPLY_SIN] + token * a->ld[FV_APPLY_SIN];
+                row.turn = ref_turn_at(c->p[FV_APPLY_COS], a->ld[FV_APPLY_COS], c->p[FV_APPLY_SIN],
+                                       a->ld[FV_APPLY_SIN], token, a->u[0], d);
             }
             ref_features(f, &row, 1);
             for (uint32_t i = 0; i < FV_BLOCKS * d; i++)

@@ -3,8 +3,8 @@
  *   dim      rows (= keys of the step), d, dv, keys, groups; heads; mech
  *   K        ROW, heads * d wide          V  ROW, heads * dv wide
  *   PARAM    learned vectors as they are: rows of heads * d, as many as the mechanism has
- *   COS, SIN rows of d, from token 0 on; pairs (2j, 2j + 1) of all heads are rotated by them, each
- *            block on its own. FV_FLAG_ROPE
+ *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
+ *            them, each block on its own. FV_FLAG_ROPE
  *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
  *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech/traits.h) says
  *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
@@ -92,8 +92,9 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
             if (flags & FV_FLAG_GATED)
                 row.gate = ((const float *)c->p[FV_REDUCE_GATE])[r * a->ld[FV_REDUCE_GATE] + h];
             if (flags & FV_FLAG_ROPE) {
-                row.cos = (const float *)c->p[FV_REDUCE_COS] + token * a->ld[FV_REDUCE_COS];
-                row.sin = (const float *)c->p[FV_REDUCE_SIN] + token * a->ld[FV_REDUCE_SIN];
+                row.turn =
+                    ref_turn_at(c->p[FV_REDUCE_COS], a->ld[FV_REDUCE_COS], c->p[FV_REDUCE_SIN],
+                                a->ld[FV_REDUCE_SIN], token, a->u[0], (uint32_t)l.d);
             }
             ref_features(f, &row, 0);
             const bool block_ends = (r + 1) % BLOCK == 0 || r + 1 == c->rows;

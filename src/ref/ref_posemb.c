@@ -2,20 +2,31 @@
  *
  *   dim     rows (tokens, prefix included), C
  *   IN      ROW: embedded patches
- *   PREFIX  prefix x C, packed: what the prefix rows become
- *   TABLE   native patches x C, packed, u[2] patches to a table row
+ *   PREFIX  prefix x C, packed: what the prefix rows become; absent: what they are in IN
+ *   TABLE   native patches x C, packed, u[2] patches to a table row; or a row per patch of the
+ *           grid; float32 or, by prob.weight, 16 bits
  *   OUT     ROW; may be IN
  *   u       prefix, patches per grid row, patches per table row
- *   table   const fv_posemb_table: separable taps
+ *   table   const fv_posemb_table: separable taps; NULL: TABLE has the size of the grid
  *
  * Token i < prefix: out = PREFIX[i]. Token i >= prefix, at grid row y and column x:
  *   out = in + sum_{ty} sum_{tx} (weight_y[y][ty] * weight_x[x][tx]) TABLE[index_y][index_x]
- * summed in this order, taps of weight 0 left out.
+ * summed in this order, taps of weight 0 left out; without taps
+ *   out = in + TABLE[i - prefix]
  */
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "half.h"
 #include "preprocess.h"
+
+/* out += w * row of the table */
+static void add(const fv_args *a, const fv_call *c, float *out, float w, size_t row)
+{
+    const uint32_t width = a->prob.dim[FV_ROW_C];
+    for (uint32_t i = 0; i < width; i++)
+        out[i] += w * fv_value_get(c->p[FV_POSEMB_TABLE], a->prob.weight, row * width + i);
+}
 
 void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
 {
@@ -25,13 +36,16 @@ void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
         const float *in = (const float *)c->p[FV_POSEMB_IN] + (size_t)r * a->ld[FV_POSEMB_IN];
         float *out = (float *)c->p[FV_POSEMB_OUT] + (size_t)r * a->ld[FV_POSEMB_OUT];
         const uint32_t token = c->row0 + r;
-        if (token < prefix) {
-            const float *row = (const float *)c->p[FV_POSEMB_PREFIX] + (size_t)token * width;
-            memcpy(out, row, width * sizeof *out);
+        const float *rows = c->p[FV_POSEMB_PREFIX];
+        const float *start = token < prefix && rows ? rows + (size_t)token * width : in;
+        if (out != start)
+            memcpy(out, start, width * sizeof *out);
+        if (token < prefix)
+            continue;
+        if (!t) {
+            add(a, c, out, 1.f, token - prefix);
             continue;
         }
-        if (out != in)
-            memcpy(out, in, width * sizeof *out);
         const size_t y = (token - prefix) / grid, x = (token - prefix) % grid;
         for (uint32_t ty = 0; ty < t->taps_y; ty++)
             for (uint32_t tx = 0; tx < t->taps_x; tx++) {
@@ -39,10 +53,7 @@ void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
                 const float w = t->weight_y[iy] * t->weight_x[ix];
                 if (w == 0.f)
                     continue;
-                const float *row = (const float *)c->p[FV_POSEMB_TABLE] +
-                                   ((size_t)t->index_y[iy] * a->u[2] + t->index_x[ix]) * width;
-                for (uint32_t i = 0; i < width; i++)
-                    out[i] += w * row[i];
+                add(a, c, out, w, (size_t)t->index_y[iy] * a->u[2] + t->index_x[ix]);
             }
     }
 }

@@ -1,0 +1,25 @@
+#!/bin/sh
+# floors.sh: whole models beside the sum of what their steps would take at best, measured in the same
+# rounds: products and softmax as fast as alone, all else as fast as memory gives its operands once.
+#
+#   sh bench/floors.sh                          MAViT-T on 224x224 and 2048x512 pixels; a minute or two
+#   sh bench/floors.sh MODEL SIZE [options]     as `fovea bench floors` takes them
+#
+# BUILD names the build directory.
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+
+sh platform/setup-debian.sh build >&2
+[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
+ninja -C "$build" src/cli/fovea >&2
+if [ $# -ge 2 ]; then
+    model=$1
+    size=$2
+    shift 2
+    exec "$build/src/cli/fovea" bench floors "$model" --size "$size" "$@"
+fi
+for size in 224 2048x512; do
+    "$build/src/cli/fovea" bench floors synthetic:mavit-t --size $size
+    echo
+done

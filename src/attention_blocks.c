@@ -1,0 +1,128 @@
+/* attention_blocks.c: one attention per block: "linear:elu1+softmax@0-3+mala@11". */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention.h"
+#include "mem.h"
+
+#define NAME 64 /* bytes of a name with its blocks, at most */
+
+/* The end of the piece that begins at `text`: a '+' that no digit follows, which would be that of
+ * the map "elu+1". */
+static const char *piece_end(const char *text)
+{
+    const char *end = strchr(text, '+');
+    while (end && end[1] >= '0' && end[1] <= '9')
+        end = strchr(end + 1, '+');
+    return end ? end : text + strlen(text);
+}
+
+/* A number of at most six digits; false when none stands there. */
+static bool number(uint32_t *out, const char **text)
+{
+    const char *p = *text;
+    uint32_t v = 0;
+    while (*p >= '0' && *p <= '9' && p - *text < 6)
+        v = 10 * v + (uint32_t)(*p++ - '0');
+    if (p == *text)
+        return false;
+    *out = v;
+    *text = p;
+    return true;
+}
+
+/* "3", "0-3" or "8-" as the blocks first .. last. */
+static fovea_status range(uint32_t *first, uint32_t *last, const char *piece, const char *text,
+                          uint32_t blocks)
+{
+    bool ok = number(first, &text);
+    *last = *first;
+    if (ok && *text == '-') {
+        text++;
+        *last = blocks - 1;
+        if (*text)
+            ok = number(last, &text);
+    }
+    if (!ok || *text || (*last < *first && *first < blocks))
+        return fv_fail(FOVEA_EINVAL,
+                       "attention '%s': its blocks are a number, a range as in 0-3, or 8- for all "
+                       "from 8 on",
+                       piece);
+    if (*first >= blocks || *last >= blocks)
+        return fv_fail(FOVEA_EINVAL, "attention '%s': there is no block %u; the model has 0 to %u",
+                       piece, *first >= blocks ? *first : *last, blocks - 1);
+    return FOVEA_OK;
+}
+
+static fovea_status set(fv_attention_name *out, const char *text, size_t size, bool base,
+                        uint32_t blocks)
+{
+    char piece[NAME];
+    fv_attention_name name;
+    uint32_t first = 0, last = blocks - 1;
+    snprintf(piece, sizeof piece, "%.*s", (int)(size < NAME ? size : NAME - 1), text);
+    char *at = strchr(piece, '@');
+    if (base == (at != NULL))
+        return fv_fail(FOVEA_EINVAL,
+                       base ? "attention '%s': the first name is for all blocks and has none of "
+                              "its own; write softmax+%s"
+                            : "attention '%s': after a '+' a name stands with its blocks; write "
+                              "%s@0-3",
+                       piece, piece);
+    if (at) {
+        FV_TRY(range(&first, &last, piece, at + 1, blocks));
+        *at = 0;
+    }
+    FV_TRY(fv_attention_parse(&name, piece));
+    for (uint32_t i = first; i <= last; i++)
+        out[i] = name;
+    return FOVEA_OK;
+}
+
+fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint32_t blocks)
+{
+    assert(blocks > 0);
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, blocks, sizeof **out, FV_MEM_PLAN, "attentions of the blocks"));
+    for (const char *p = text, *end;; p = end + 1) {
+        end = piece_end(p);
+        const fovea_status status = set(memory, p, (size_t)(end - p), p == text, blocks);
+        if (status != FOVEA_OK) {
+            fv_mem_free(memory);
+            return status;
+        }
+        if (!*end)
+            break;
+    }
+    *out = memory;
+    return FOVEA_OK;
+}
+
+fovea_status fv_attention_join(char **out, const char *const *name, uint32_t blocks)
+{
+    uint32_t base = 0, most = 0;
+    size_t size = 1, at;
+    for (uint32_t i = 0; i < blocks; i++) {
+        uint32_t same = 0;
+        for (uint32_t k = i; k < blocks; k++)
+            same += strcmp(name[i], name[k]) == 0;
+        if (same > most) {
+            base = i;
+            most = same;
+        }
+        size += strlen(name[i]) + sizeof "+@000000-000000";
+    }
+    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "attentions of the blocks"));
+    at = (size_t)snprintf(*out, size, "%s", name[base]);
+    for (uint32_t i = 0, end; i < blocks; i = end) {
+        for (end = i + 1; end < blocks && strcmp(name[i], name[end]) == 0;)
+            end++;
+        if (strcmp(name[i], name[base]) == 0)
+            continue;
+        at += (size_t)snprintf(*out + at, size - at, "+%s@%u", name[i], i);
+        if (end - 1 > i)
+            at += (size_t)snprintf(*out + at, size - at, "-%u", end - 1);
+    }
+    return FOVEA_OK;
+}

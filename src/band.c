@@ -1,0 +1,205 @@
+/* band.c: LOCAL steps inside a sweep: which steps run ahead of the others, and the rings between.
+ *
+ * A LOCAL step that reads what its own sweep writes sees rows that the sweep's chunk has not come
+ * to. Chunks are then bands of whole grid rows, and a step that is read so runs some grid rows
+ * ahead of the band, as many as its readers' own rows ahead and their radius:
+ *
+ *                     run's first row  v         band at work  v
+ *     ahead 0                          |## ## ## ## ## ## ## ##|
+ *     ahead 1, read with radius 1    o |## ## ## ## ## ## ## ##|#
+ *     ahead 3, read with radius 2  ooo |## ## ## ## ## ## ## ##|###
+ *
+ * What lies between two steps is a ring of grid rows that goes with the band. Only a run's first
+ * and last rows are computed twice (o), by the runs on both sides. What leaves the sweep is
+ * written by steps that are not ahead.
+ */
+#include "plan.h"
+
+/* A chain of steps that runs further ahead is cut: both ends of each run would repeat it. */
+#define FARTHEST 16
+
+static uint32_t op_span(const fv_step *s)
+{
+    return fv_op_table[s->prob.op].span;
+}
+
+static uint32_t grid_rows(const fv_step *s)
+{
+    return s->u[0] * s->prob.dim[FV_DWCONV_HEIGHT];
+}
+
+static bool wrote(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)
+{
+    for (uint32_t i = first; i < end; i++)
+        if (!b->step[i].dead && b->step[i].use[b->step[i].out].view.id == id)
+            return true;
+    return false;
+}
+
+/* Whether LOCAL step i reads what the steps [first, i) write. */
+static bool reads_own(const fv_builder *b, uint32_t first, uint32_t i)
+{
+    const fv_step *s = &b->step[i];
+    for (uint32_t o = 0; op_span(s) == FV_SPAN_LOCAL && o < FV_OPERANDS; o++)
+        if (s->use[o].kind == FV_KIND_LOCAL && wrote(b, first, i, s->use[o].view.id))
+            return true;
+    return false;
+}
+
+uint32_t fv_band_width(const fv_builder *b, uint32_t first, uint32_t i)
+{
+    const fv_step *s = &b->step[i];
+    return reads_own(b, first, i) && grid_rows(s) == s->prob.dim[FV_DIM_ROWS] ? s->u[0] : 0;
+}
+
+uint32_t fv_band_unit(const fv_builder *b, uint32_t first, uint32_t i)
+{
+    const fv_step *s = &b->step[i];
+    if (reads_own(b, first, i) && grid_rows(s) < s->prob.dim[FV_DIM_ROWS])
+        return grid_rows(s);
+    return s->align > 1 ? s->align : 1;
+}
+
+bool fv_band_fits(const fv_builder *b, uint32_t first, uint32_t i)
+{
+    const uint32_t width = fv_band_width(b, first, i), unit = fv_band_unit(b, first, i);
+    for (uint32_t j = first; j < i; j++) {
+        if (b->step[j].dead)
+            continue;
+        const uint32_t w = fv_band_width(b, first, j), u = fv_band_unit(b, first, j);
+        if ((width && w && width != w) || (unit > 1 && u > 1 && unit != u) || (width && u > 1) ||
+            (w && unit > 1))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t radius(const fv_step *s, uint32_t operand)
+{
+    if (s->use[operand].kind != FV_KIND_LOCAL || grid_rows(s) < s->prob.dim[FV_DIM_ROWS])
+        return 0;
+    return s->prob.dim[FV_DWCONV_SIZE] / 2;
+}
+
+/* Grid rows that step i must be ahead of the later step t, on account of a value that one of them
+ * writes; negative: none is. */
+static int64_t lead(const fv_builder *b, uint32_t i, uint32_t t)
+{
+    const fv_step *x = &b->step[i], *y = &b->step[t];
+    int64_t most = -1;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        for (uint32_t q = 0; x->use[o].view.id >= 0 && q < FV_OPERANDS; q++) {
+            if (x->use[o].view.id != y->use[q].view.id || (o != x->out && q != y->out))
+                continue;
+            const int64_t r = (int64_t)radius(x, o) + radius(y, q);
+            most = r > most ? r : most;
+        }
+    return most;
+}
+
+/* Sets how far ahead the steps [first, end) run; returns whether any does. */
+static bool run_ahead(fv_builder *b, uint32_t first, uint32_t end)
+{
+    bool any = false;
+    for (uint32_t i = end; i-- > first;) {
+        b->step[i].ahead = 0;
+        for (uint32_t t = i + 1; !b->step[i].dead && t < end; t++) {
+            const int64_t rows = b->step[t].dead ? -1 : lead(b, i, t);
+            if (rows >= 0 && rows + b->step[t].ahead > b->step[i].ahead)
+                b->step[i].ahead = (uint32_t)rows + b->step[t].ahead;
+        }
+        any |= b->step[i].ahead > 0;
+    }
+    return any;
+}
+
+/* The nearest later step that makes step i run ahead. */
+static uint32_t cause(const fv_builder *b, uint32_t i, uint32_t end)
+{
+    for (uint32_t t = i + 1; t < end; t++) {
+        const int64_t rows = b->step[t].dead ? -1 : lead(b, i, t);
+        if (rows >= 0 && rows + b->step[t].ahead == b->step[i].ahead)
+            return rows ? t : cause(b, t, end);
+    }
+    return end - 1;
+}
+
+/* A later step of the sweep that writes what step i reads, where others see it too; 0: none. */
+static uint32_t overwritten(const fv_builder *b, uint32_t first, uint32_t end, uint32_t i)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_id id = b->step[i].use[o].view.id;
+        if (id < 0 || fv_band_inside(b, first, end, id))
+            continue;
+        for (uint32_t t = i + 1; t < end; t++)
+            if (wrote(b, t, t + 1, id))
+                return t;
+    }
+    return 0;
+}
+
+/* Where the sweep must end because step i, which runs ahead, must not; `end` if it may. */
+static uint32_t cut_for(const fv_builder *b, uint32_t first, uint32_t end, uint32_t i)
+{
+    const fv_step *s = &b->step[i];
+    const uint32_t writer = overwritten(b, first, end, i);
+    if (writer)
+        return fv_sweep_best_cut(b, i, writer, end - 1);
+    /* Softmax costs too much for it to be done twice. */
+    if (fv_band_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= FARTHEST &&
+        s->prob.op != FV_OP_SOFTMAX)
+        return end;
+    return fv_sweep_best_cut(b, i, cause(b, i, end), end - 1);
+}
+
+bool fv_band_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)
+{
+    const fv_value *v = &b->value[id];
+    return v->kind == FV_VALUE_ROWS && !v->staging && v->first_step >= first && v->last_step < end;
+}
+
+uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end)
+{
+    while (run_ahead(b, first, end)) {
+        uint32_t cut = end;
+        for (uint32_t i = end; cut == end && i-- > first;)
+            if (b->step[i].ahead)
+                cut = cut_for(b, first, end, i);
+        if (cut == end)
+            break;
+        end = cut;
+    }
+    return end;
+}
+
+void fv_band_rings(fv_builder *b, const fv_plan_sweep *w)
+{
+    const uint32_t band = w->chunk / w->width, height = w->rows / w->width;
+    for (uint32_t k = 0; k < b->values; k++) {
+        fv_value *v = &b->value[k];
+        int64_t front = 0, back = INT64_MAX;
+        bool reduced = false;
+        if (v->first_step == UINT32_MAX ||
+            !fv_band_inside(b, w->first, w->first + w->count, (fv_id)k))
+            continue;
+        for (uint32_t i = v->first_step; i <= v->last_step; i++) {
+            const fv_step *s = &b->step[i];
+            for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
+                if (s->use[o].view.id != (fv_id)k)
+                    continue;
+                const int64_t oldest = (int64_t)s->ahead - radius(s, o);
+                back = oldest < back ? oldest : back;
+                reduced |= op_span(s) == FV_SPAN_REDUCE;
+                if (o == s->out && s->ahead > front)
+                    front = s->ahead;
+            }
+        }
+        /* Whole bands, so that the step that writes it never meets the ring's end; or that a
+         * reduction does not: how its rows are split shows in the sum. */
+        const uint32_t bands = (uint32_t)((band + front - back + band - 1) / band);
+        const uint32_t all = (height + band - 1) / band;
+        v->ring = band * (bands < all ? bands : all);
+        v->shift = reduced ? 0 : (uint32_t)(v->ring - front % v->ring) % v->ring;
+        v->lasting = front > back;
+    }
+}

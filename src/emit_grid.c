@@ -1,0 +1,291 @@
+/* emit_grid.c: steps that know the grid of tokens: patches, positions, convolutions, windows. */
+#include <math.h>
+
+#include "emit.h"
+#include "rope.h"
+
+/* ---- tables ---- */
+
+static fv_plan_table *new_table(fv_builder *b)
+{
+    void *memory;
+    if (b->status == FOVEA_OK)
+        b->status = fv_mem_alloc(&memory, sizeof(fv_plan_table), FV_MEM_PLAN, "a table");
+    if (b->status != FOVEA_OK)
+        return NULL;
+    fv_plan_table *t = memory;
+    t->next = b->tables;
+    b->tables = t;
+    return t;
+}
+
+uint32_t *fv_emit_table(fv_builder *b, uint32_t count)
+{
+    fv_plan_table *t = new_table(b);
+    if (!t)
+        return NULL;
+    b->status = fv_mem_array(&t->data, count, sizeof(uint32_t), FV_MEM_PLAN, "a table");
+    b->table_bytes += (uint64_t)count * sizeof(uint32_t);
+    return t->data;
+}
+
+static const fv_posemb_table *posemb_table(fv_builder *b, const fv_posemb *p, const fv_grid *grid)
+{
+    fv_plan_table *t = new_table(b);
+    if (!t)
+        return NULL;
+    b->status = fv_posemb_plan(&t->posemb, p->rule, p->table_width, p->table_height, grid->width,
+                               grid->height);
+    b->table_bytes +=
+        ((uint64_t)grid->width * t->posemb.taps_x + (uint64_t)grid->height * t->posemb.taps_y) *
+        (sizeof(uint32_t) + sizeof(float));
+    return &t->posemb;
+}
+
+/* Adds `weight` times row `from` of the table to `to`; `row` has room for it. */
+static void add_position(float *to, const fv_weight *table, uint32_t from, float weight, float *row)
+{
+    fv_weight_read(table, from, 1, row);
+    for (uint32_t i = 0; i < table->cols; i++)
+        to[i] += weight * row[i];
+}
+
+/* The table in the size of the grid: a row per token. */
+static fv_weight resized_table(fv_builder *b, const fv_posemb *p, const fv_grid *grid)
+{
+    const uint32_t cols = p->table->cols;
+    fv_posemb_table t = {0};
+    float *sum;
+    void *row = NULL;
+    const fv_weight all = fv_emit_constant(b, grid->width * grid->height, cols, &sum);
+    if (b->status == FOVEA_OK)
+        b->status = fv_mem_array(&row, cols, sizeof(float), FV_MEM_PLAN, "a position");
+    if (b->status == FOVEA_OK)
+        b->status =
+            fv_posemb_plan(&t, p->rule, p->table_width, p->table_height, grid->width, grid->height);
+    for (uint32_t i = 0; b->status == FOVEA_OK && i < grid->width * grid->height; i++) {
+        const uint32_t y = i / grid->width * t.taps_y, x = i % grid->width * t.taps_x;
+        for (uint32_t ty = y; ty < y + t.taps_y; ty++)
+            for (uint32_t tx = x; tx < x + t.taps_x; tx++) {
+                const float weight = t.weight_y[ty] * t.weight_x[tx];
+                const uint32_t from = t.index_y[ty] * p->table_width + t.index_x[tx];
+                if (weight != 0)
+                    add_position(sum + (size_t)i * cols, p->table, from, weight, row);
+            }
+    }
+    fv_posemb_free(&t);
+    fv_mem_free(row);
+    return all;
+}
+
+/* ---- patches and positions ---- */
+
+void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t stride,
+                     uint32_t pad, fv_view out)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_PATCH, fv_grid_tokens(grid), "patches");
+    if (!s)
+        return;
+    s->prob.in = b->frame_flags & FV_FLAG_PLANAR ? FV_F32 : FV_U8;
+    s->prob.flags = b->frame_flags;
+    s->prob.dim[FV_ROW_C] = 3 * size * size;
+    s->prob.dim[FV_PATCH_SIZE] = size;
+    s->prob.dim[FV_PATCH_STRIDE] = stride;
+    s->prob.dim[FV_PATCH_PAD] = pad;
+    s->prob.dim[FV_PATCH_WIDTH] = b->width;
+    s->prob.dim[FV_PATCH_HEIGHT] = b->height;
+    s->u[0] = grid->prefix;
+    s->u[1] = grid->width;
+    s->u[2] = b->frame_plane;
+    s->table = b->patch_table;
+    fv_use_value(s, FV_PATCH_IN, b->frame, FV_KIND_WHOLE);
+    fv_use_value(s, FV_PATCH_OUT, out, FV_KIND_ROW);
+    s->out = FV_PATCH_OUT;
+}
+
+void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
+                    fv_view in, fv_view out)
+{
+    /* A table larger than the grid is resized now, rather than kept for every frame to read. */
+    const bool resize =
+        (uint64_t)grid->width * grid->height < (uint64_t)p->table_width * p->table_height;
+    const fv_posemb_table *taps = p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
+    fv_weight table = resize ? resized_table(b, p, grid) : *p->table;
+    fv_step *s = fv_emit_step(b, FV_OP_POSEMB, fv_grid_tokens(grid), label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = p->table->cols;
+    s->u[0] = grid->prefix;
+    s->u[1] = grid->width;
+    s->u[2] = taps ? p->table_width : 0;
+    s->table = taps;
+    s->prob.weight = (uint8_t)b->weight_type;
+    table.type = (uint8_t)b->weight_type;
+    fv_use_value(s, FV_POSEMB_IN, in, FV_KIND_ROW);
+    fv_use_weight(s, FV_POSEMB_PREFIX, p->prefix);
+    fv_use_weight(s, FV_POSEMB_TABLE, &table);
+    fv_use_value(s, FV_POSEMB_OUT, out, FV_KIND_ROW);
+    s->out = FV_POSEMB_OUT;
+}
+
+/* ---- convolutions ---- */
+
+void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_CONV, fv_grid_tokens(&c->to), label);
+    if (!s)
+        return;
+    s->prob.dim[FV_GEMM_N] = c->w->rows;
+    s->prob.dim[FV_GEMM_K] = c->w->cols;
+    s->prob.dim[FV_CONV_SIZE] = c->size;
+    s->prob.dim[FV_CONV_STRIDE] = c->stride;
+    s->prob.dim[FV_CONV_PAD] = c->pad;
+    s->prob.dim[FV_CONV_C] = c->channels;
+    s->prob.weight = (uint8_t)b->weight_type;
+    s->prob.epi = c->act;
+    s->u[0] = c->from.width;
+    s->u[1] = c->from.height;
+    s->u[2] = c->to.width;
+    fv_use_value(s, FV_GEMM_A, c->in, FV_KIND_WHOLE);
+    fv_use_weight(s, FV_GEMM_W, c->w);
+    if (c->bias && fv_weight_present(c->bias)) {
+        fv_use_weight(s, FV_GEMM_BIAS, c->bias);
+        s->prob.epi |= FV_EPI_BIAS;
+    }
+    fv_use_value(s, FV_GEMM_OUT, c->out, FV_KIND_ROW);
+    s->out = FV_GEMM_OUT;
+}
+
+void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_DWCONV, c->width * c->height * c->count, label);
+    if (!s)
+        return;
+    s->prob.flags = c->w->rows < c->channels ? FV_FLAG_SHARED : 0;
+    s->prob.dim[FV_ROW_C] = c->channels;
+    s->prob.dim[FV_DWCONV_SIZE] = c->size;
+    s->prob.dim[FV_DWCONV_HEIGHT] = c->height;
+    s->u[0] = c->width;
+    s->u[1] = c->w->rows;
+    fv_use_value(s, FV_DWCONV_IN, c->in, FV_KIND_LOCAL);
+    fv_use_weight(s, FV_DWCONV_W, c->w);
+    fv_use_weight(s, FV_DWCONV_BIAS, c->bias);
+    if (c->res.id >= 0)
+        fv_use_value(s, FV_DWCONV_RES, c->res, FV_KIND_ROW);
+    if (c->gate.id >= 0)
+        fv_use_value(s, FV_DWCONV_GATE, c->gate, FV_KIND_ROW);
+    fv_use_value(s, FV_DWCONV_OUT, c->out, FV_KIND_ROW);
+    s->out = FV_DWCONV_OUT;
+}
+
+/* ---- rows in another order ---- */
+
+void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t *table,
+                    uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_GATHER, rows, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    s->prob.dim[FV_GATHER_PARTS] = parts;
+    s->table = table;
+    fv_use_value(s, FV_GATHER_IN, in, FV_KIND_WHOLE);
+    if (res.id >= 0)
+        fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
+    fv_use_value(s, FV_GATHER_OUT, out, FV_KIND_ROW);
+    s->out = FV_GATHER_OUT;
+}
+
+void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
+                  uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_LERP, rows, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    s->prob.dim[FV_LERP_ROWS] = from;
+    fv_use_value(s, FV_LERP_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_LERP_OUT, out, FV_KIND_ROW);
+    s->out = FV_LERP_OUT;
+}
+
+/* ---- attention ---- */
+
+void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weight *cos,
+                         fv_weight *sin)
+{
+    const uint32_t longest = grid->width > grid->height ? grid->width : grid->height;
+    float *cosines, *sines;
+    *cos = fv_emit_constant(b, longest, d / 2, &cosines);
+    *sin = fv_emit_constant(b, longest, d / 2, &sines);
+    if (cosines && sines)
+        fv_rope_positions(cosines, sines, longest, d);
+}
+
+void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight *cos,
+                  const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
+                  fv_view out)
+{
+    fv_step *s = fv_emit_step(b, FV_OP_ROPE, fv_grid_tokens(grid), label);
+    if (!s)
+        return;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.dim[FV_ROW_C] = heads * d;
+    s->prob.dim[FV_ROPE_D] = d;
+    s->u[0] = grid->width;
+    fv_use_value(s, FV_ROPE_IN, in, FV_KIND_ROW);
+    fv_use_weight(s, FV_ROPE_COS, cos);
+    fv_use_weight(s, FV_ROPE_SIN, sin);
+    fv_use_value(s, FV_ROPE_OUT, out, FV_KIND_ROW);
+    s->out = FV_ROPE_OUT;
+}
+
+void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
+                    uint32_t window, const uint32_t *regions, fv_view out)
+{
+    const bool softmax = a->mech == FV_MECH_ANY;
+    fv_step *s = fv_emit_step(b, softmax ? FV_OP_WSOFTMAX : FV_OP_WLATTN, a->queries, label);
+    if (!s)
+        return;
+    s->align = window;
+    s->prob.mech = (uint16_t)a->mech;
+    s->prob.heads = (uint16_t)a->heads;
+    s->prob.flags = a->flags;
+    s->prob.dim[FV_ATTN_D] = a->d;
+    s->prob.dim[FV_ATTN_DV] = a->dv;
+    s->prob.dim[FV_ATTN_KEYS] = window;
+    s->f[0] = (float)a->scale;
+    s->f[1] = (float)a->eps;
+    s->f[2] = (float)a->alpha;
+    s->table = regions;
+    fv_use_value(s, FV_WINDOW_Q, q, FV_KIND_ROW);
+    fv_use_value(s, FV_WINDOW_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_WINDOW_V, a->v, FV_KIND_ROW);
+    fv_use_weight(s, FV_WINDOW_PARAM, &a->param);
+    fv_use_value(s, FV_WINDOW_OUT, out, FV_KIND_ROW);
+    s->out = FV_WINDOW_OUT;
+}
+
+/* ---- the mean ---- */
+
+void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
+                  fv_view out)
+{
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, cols, sizeof(float));
+    fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, fv_grid_tokens(grid), label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    s->u[0] = grid->prefix;
+    s->f[0] = 1.0f / (float)(grid->width * grid->height);
+    fv_use_value(s, FV_MEAN_IN, in, FV_KIND_ROW);
+    fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
+    s->out = FV_MEAN_PARTIAL;
+    s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
+    s->out = FV_MERGE_STATE;
+}

@@ -1,0 +1,102 @@
+/* fold.c: normalisations, scales and residuals worked into weights. */
+#include "fold.h"
+
+#include <assert.h>
+#include <math.h>
+
+#define EPS 1e-5 /* of every BatchNorm */
+
+/* y * factor + shift, a pair for each row. */
+struct affine {
+    float *factor, *shift;
+    const fv_tensor *shifts;
+};
+
+static fovea_status new_affine(struct affine *out, fv_taker *t, uint32_t rows)
+{
+    const fv_tensor *factors;
+    FV_TRY(fv_model_floats(&out->factor, &factors, t->m, 1, rows));
+    return fv_model_floats(&out->shift, &out->shifts, t->m, 1, rows);
+}
+
+static fovea_status fold_norm(struct affine *out, fv_taker *t, const char *prefix, const char *stem,
+                              uint32_t rows, const fv_tensor *bias)
+{
+    const fv_tensor *weight, *beta, *mean, *var;
+    const uint64_t shape[1] = {rows};
+    FV_TRY(fv_take_tensor(&weight, t, prefix, stem, "weight", 1, shape));
+    FV_TRY(fv_take_tensor(&beta, t, prefix, stem, "bias", 1, shape));
+    FV_TRY(fv_take_buffer(&mean, t, prefix, stem, "running_mean", rows));
+    FV_TRY(fv_take_buffer(&var, t, prefix, stem, "running_var", rows));
+    for (uint32_t i = 0; i < rows; i++) {
+        float g, add, mu, v, b;
+        fv_tensor_read(weight, i, 1, &g);
+        fv_tensor_read(beta, i, 1, &add);
+        fv_tensor_read(mean, i, 1, &mu);
+        fv_tensor_read(var, i, 1, &v);
+        fv_tensor_read(bias, i, 1, &b);
+        if (!(v >= 0))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has a variance of %g at %u",
+                           t->source->name, var->name, (double)v, i);
+        const double factor = (double)g / sqrt((double)v + EPS);
+        out->factor[i] = (float)factor;
+        out->shift[i] = (float)(((double)b - (double)mu) * factor + (double)add);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status fold_scale(struct affine *out, fv_taker *t, const char *prefix,
+                               const char *name, uint32_t rows, const fv_tensor *bias)
+{
+    const fv_tensor *scale;
+    const uint64_t shape[1] = {rows};
+    FV_TRY(fv_take_tensor(&scale, t, prefix, name, "", 1, shape));
+    fv_tensor_read(scale, 0, rows, out->factor);
+    fv_tensor_read(bias, 0, rows, out->shift);
+    for (uint32_t i = 0; i < rows; i++)
+        out->shift[i] *= out->factor[i];
+    return FOVEA_OK;
+}
+
+fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                     const fv_fold_layer *l)
+{
+    const uint32_t taps = l->size * l->size, cols = l->channels * taps;
+    const uint64_t shape[4] = {l->rows, l->channels, l->size, l->size}, length[1] = {l->rows};
+    const fv_tensor *weight, *bias;
+    struct affine a = {0};
+    assert(!(l->norm && l->scale));
+    FV_TRY(fv_take_tensor(&weight, t, prefix, l->stem, "weight", 4, shape));
+    FV_TRY(fv_take_tensor(&bias, t, prefix, l->stem, "bias", 1, length));
+    if (l->norm || l->scale)
+        FV_TRY(new_affine(&a, t, l->rows));
+    if (l->norm)
+        FV_TRY(fold_norm(&a, t, prefix, l->norm, l->rows, bias));
+    if (l->scale)
+        FV_TRY(fold_scale(&a, t, prefix, l->scale, l->rows, bias));
+    *w = (fv_weight){.rows = l->rows, .cols = cols};
+    fv_weight_add(w, (fv_weight_part){.tensor = weight,
+                                      .rows = l->rows,
+                                      .cols = cols,
+                                      .taps = l->by_tap ? taps : 0,
+                                      .row_scale = a.factor});
+    *b = fv_weight_of(a.shifts ? a.shifts : bias, 1, l->rows);
+    return FOVEA_OK;
+}
+
+fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                              const char *stem, uint32_t channels, uint32_t size)
+{
+    const uint32_t taps = size * size;
+    const uint64_t shape[4] = {channels, 1, size, size};
+    const fv_tensor *filters, *folded;
+    float *data;
+    FV_TRY(fv_take_tensor(&filters, t, prefix, stem, "weight", 4, shape));
+    FV_TRY(fv_take(b, t, prefix, stem, "bias", 1, channels));
+    FV_TRY(fv_model_floats(&data, &folded, t->m, channels, taps));
+    fv_tensor_read(filters, 0, (uint64_t)channels * taps, data);
+    for (uint32_t i = 0; i < channels; i++)
+        data[(size_t)i * taps + taps / 2] += 1;
+    *w = fv_weight_of(folded, channels, taps);
+    return FOVEA_OK;
+}

@@ -1,0 +1,32 @@
+/* fold.h: what inference need not compute, worked into the weights at load: BatchNorm after a
+ * convolution, LayerScale, and the residual around a depthwise convolution.
+ */
+#ifndef FOVEA_SRC_MODELS_FOLD_H
+#define FOVEA_SRC_MODELS_FOLD_H
+
+#include "take.h"
+
+/* A convolution or linear layer with bias, and what its result goes through:
+ *
+ *     BatchNorm    (y - mean) / sqrt(var + 1e-5) * weight + bias
+ *     LayerScale   y * gamma
+ */
+typedef struct fv_fold_layer {
+    const char *stem;              /* of "weight" and "bias" */
+    const char *norm;              /* stem of the BatchNorm, or NULL */
+    const char *scale;             /* name of gamma, or NULL; not beside a BatchNorm */
+    uint32_t rows, channels, size; /* (rows, channels, size, size); size 1: (rows, channels) */
+    bool by_tap; /* columns become (ky, kx, channel), as CONV has them; else they stay (channel, ky,
+                    kx) */
+} fv_fold_layer;
+
+/* *w and *b of one layer that is equal to all of it. */
+fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                     const fv_fold_layer *layer);
+
+/* y = x + depthwise convolution of x, as one: the filters' middle is one more. *w (channels, size *
+ * size), *b (channels). */
+fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+                              const char *stem, uint32_t channels, uint32_t size);
+
+#endif

@@ -1,0 +1,28 @@
+/* imitate.h: the pieces of which synthetic checkpoints are made.
+ *
+ * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
+ * weighted by 1 / sqrt(their number), times `gain`.
+ */
+#ifndef FOVEA_SRC_MODELS_IMITATE_H
+#define FOVEA_SRC_MODELS_IMITATE_H
+
+#include "source.h"
+
+typedef struct fv_imitation {
+    fv_source *source;
+    fovea_status status; /* first failure; the functions do nothing after it */
+} fv_imitation;
+
+/* Names are prefix + stem + part. */
+void fv_imitate_tensor(fv_imitation *m, const char *prefix, const char *stem, uint32_t rank,
+                       const uint64_t *shape, float mean, float spread);
+/* stem + "weight" (rows, channels, size, size), or (rows, channels) of size 1. */
+void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
+                       const uint32_t shape[3], float gain);
+/* The same and stem + "bias". */
+void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
+                       const uint32_t shape[3], float gain);
+/* stem + "weight" and stem + "bias" of a normalisation. */
+void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint32_t width);
+
+#endif

@@ -1,0 +1,55 @@
+/* mavit.c: MAViT: magnitude-aware linear attention in the early stages, softmax in the late ones.
+ *
+ *     attn = (attention(q, k, v) + lepe(v)) * o
+ */
+#include <string.h>
+
+#include "pyramid.h"
+
+static fv_view mix(const fv_pyramid_mix *m)
+{
+    return fv_pyramid_lepe(m, m->gate);
+}
+
+static const fv_pyramid_form form = {
+    .type = "mavit",
+    .mech = FV_MECH_MALA,
+    .cpe1 = "pos.",
+    .fused = "attn.qkvo.",
+    .proj = "attn.proj.",
+    .mix = mix,
+};
+
+static const fv_pyramid_spec specs[] = {
+    {"mavit-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 3.5, 2048},
+    {"mavit-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 2048},
+    {"mavit-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 3.5, 2048},
+    {"mavit-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 2560},
+};
+#define SPECS (sizeof specs / sizeof *specs)
+
+static const char *synthetic(size_t index)
+{
+    return index < SPECS ? specs[index].name : NULL;
+}
+
+static fovea_status imitate(json_t **config, struct fv_source *source, const char *name)
+{
+    const fv_pyramid_spec *s = specs;
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return fv_pyramid_imitate(config, source, &form, s);
+}
+
+const fv_family fv_family_mavit = {
+    .name = "mavit",
+    .types = "mavit",
+    .attention = "mala",
+    .form = &form,
+    .read = fv_pyramid_read,
+    .grid = fv_pyramid_grid,
+    .emit = fv_pyramid_emit,
+    .release = fv_pyramid_release,
+    .synthetic = synthetic,
+    .imitate = imitate,
+};

@@ -1,0 +1,69 @@
+/* nalaformer.c: NaLaFormer: norm-aware linear attention in the early stages, softmax in the late
+ * ones.
+ *
+ *     attn = LN(attention(q, k, v) + lepe(v)) * silu(g)
+ */
+#include <string.h>
+
+#include "pyramid.h"
+
+#define INNER_EPS 1e-5f
+
+static fv_view mix(const fv_pyramid_mix *m)
+{
+    const uint32_t n = fv_grid_tokens(&m->grid);
+    char text[40];
+    fv_view sum = fv_pyramid_lepe(m, (fv_view){FV_NO_VALUE, 0});
+    fv_view normed = fv_emit_rows(m->b, n, m->width), out = fv_emit_rows(m->b, n, m->width);
+    fv_emit_layernorm(m->b, fv_pyramid_label(text, m->label, "inner norm"), sum, &m->w->inner_w,
+                      &m->w->inner_b, INNER_EPS, normed, n);
+    fv_emit_mul(m->b, fv_pyramid_label(text, m->label, "gate"), normed, m->gate, true, out, n,
+                m->width);
+    return out;
+}
+
+static const fv_pyramid_form form = {
+    .type = "nalaformer",
+    .mech = FV_MECH_NALA,
+    .cpe1 = "cpe1.",
+    .cpe2 = "cpe2.",
+    .fused = "attn.qkvg.",
+    .inner = "attn.ln.",
+    .proj = "attn.out_proj.",
+    .mix = mix,
+};
+
+static const fv_pyramid_spec specs[] = {
+    {"nalaformer-xt", {32, 64, 128, 384}, {2, 2, 2, 2}, {1, 2, 4, 12}, 3.5, 1024},
+    {"nalaformer-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 4, 1024},
+    {"nalaformer-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 1024},
+    {"nalaformer-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 4, 1024},
+    {"nalaformer-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 1024},
+};
+#define SPECS (sizeof specs / sizeof *specs)
+
+static const char *synthetic(size_t index)
+{
+    return index < SPECS ? specs[index].name : NULL;
+}
+
+static fovea_status imitate(json_t **config, struct fv_source *source, const char *name)
+{
+    const fv_pyramid_spec *s = specs;
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return fv_pyramid_imitate(config, source, &form, s);
+}
+
+const fv_family fv_family_nalaformer = {
+    .name = "nalaformer",
+    .types = "nalaformer",
+    .attention = "nala",
+    .form = &form,
+    .read = fv_pyramid_read,
+    .grid = fv_pyramid_grid,
+    .emit = fv_pyramid_emit,
+    .release = fv_pyramid_release,
+    .synthetic = synthetic,
+    .imitate = imitate,
+};

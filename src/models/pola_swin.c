@@ -1,0 +1,426 @@
+/* pola_swin.c: Pola-Swin: attention in windows, four tokens merged into one between stages.
+ *
+ *     x = norm(convolution) (+ positions);  blocks;  x = merge(x);  blocks; ..
+ *     logits = head(mean of norm x)
+ *
+ * A window that covers the whole grid is attention over all tokens, and streams; several windows
+ * are gathered, one after the other, and gathered back. Tables are made for one picture size.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "polaformer.h"
+
+#define EPS 1e-5f
+#define WIDTH 65536
+#define WINDOW 65536
+
+/* ---- reading ---- */
+
+static fovea_status read_grids(fv_pola_reader *r)
+{
+    for (uint32_t i = 1; i < r->p->stages; i++) {
+        fv_pola_stage *s = &r->p->stage[i];
+        if (s[-1].native_width % 2 || s[-1].native_height % 2)
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: \"img_size\" %u x %u gives stage %u %u x %u tokens; merging them by "
+                "fours needs even numbers",
+                r->config->file, r->t.m->info.native_width, r->t.m->info.native_height, i,
+                s[-1].native_width, s[-1].native_height);
+        s->native_width = s[-1].native_width / 2;
+        s->native_height = s[-1].native_height / 2;
+    }
+    return FOVEA_OK;
+}
+
+/* As the official block: no larger than the grid, and shifted in odd blocks where it is smaller. */
+static fovea_status place_window(fv_pola_reader *r, uint32_t i, uint32_t j, uint32_t window)
+{
+    const fv_pola_stage *s = &r->p->stage[i];
+    fv_pola_block *b = &s->block[j];
+    const uint32_t w = s->native_width, h = s->native_height, side = w < h ? w : h;
+    const uint32_t own = b->linear ? window : window <= 56 ? 7 : 12;
+    b->window = side <= own ? side : own;
+    b->shift = side > own && j % 2 ? own / 2 : 0;
+    if (w % b->window || h % b->window)
+        return fv_fail(
+            FOVEA_EFORMAT,
+            "%s: \"img_size\" %u x %u gives stage %u %u x %u tokens, which cannot be cut "
+            "into windows of %u",
+            r->config->file, r->t.m->info.native_width, r->t.m->info.native_height, i + 1, w, h,
+            b->window);
+    return FOVEA_OK;
+}
+
+static bool covers(const fv_pola_stage *s, const fv_pola_block *b)
+{
+    return b->window == s->native_width && b->window == s->native_height;
+}
+
+static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32_t window)
+{
+    const fv_pola_stage *s = &r->p->stage[i];
+    fv_pola_block *b = &s->block[j];
+    fv_pola_fused f;
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "layers.%u.blocks.", i);
+    FV_TRY(fv_pola_find_block(r, i, j, prefix, "attn.qkvg.", "attn.qkv."));
+    FV_TRY(place_window(r, i, j, window));
+    const uint32_t blocks = b->linear ? 4 : 3;
+    FV_TRY(fv_pola_read_fused(&f, r, s, b->linear ? "attn.qkvg." : "attn.qkv.", blocks));
+    if (b->linear && covers(s, b)) {
+        fv_pola_empty(&b->kv_w, &b->kv_b, 2, s->width, f.b != NULL);
+        fv_pola_cut(&b->kv_w, &b->kv_b, &f, 1, 0, 2);
+        fv_pola_empty(&b->q_w, &b->q_b, 3, s->width, f.b != NULL);
+        fv_pola_cut(&b->q_w, &b->q_b, &f, 0, 0, 1);
+        fv_pola_cut(&b->q_w, &b->q_b, &f, 2, 1, 2);
+    } else {
+        fv_pola_empty(&b->qkv_w, &b->qkv_b, blocks, s->width, f.b != NULL);
+        fv_pola_cut(&b->qkv_w, &b->qkv_b, &f, 0, 0, blocks);
+    }
+    if (!b->linear) {
+        const uint32_t apart = 2 * b->window - 1;
+        FV_TRY(fv_take(&b->positions, &r->t, r->block, "attn.relative_position_bias_table", "",
+                       apart * apart, s->heads));
+    }
+    fv_take_spare(&r->t, r->block, "attn_mask");
+    return fv_pola_read_block(r, s, b, (uint64_t)b->window * b->window);
+}
+
+/* The matrix that makes stage i's tokens of those before. */
+static fovea_status read_merging(fv_pola_reader *r, uint32_t i)
+{
+    fv_pola_stage *s = &r->p->stage[i];
+    char prefix[32];
+    snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i - 1);
+    FV_TRY(fv_take_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", 4 * s[-1].width));
+    return fv_take(&s->embed_w, &r->t, prefix, "reduction.", "weight", s->width, 4 * s[-1].width);
+}
+
+static fovea_status read_embedding(fv_pola_reader *r)
+{
+    fv_pola_stage *s = &r->p->stage[0];
+    const uint32_t shape[3] = {s->width, 3, r->p->patch};
+    bool normed = true, positions = false;
+    FV_TRY(fv_config_bool(&normed, r->config, "patch_norm"));
+    FV_TRY(fv_config_bool(&positions, r->config, "ape"));
+    FV_TRY(fv_pola_read_conv(&s->embed_w, &s->embed_b, r, "patch_embed.", "proj.", shape, false));
+    if (normed)
+        FV_TRY(
+            fv_take_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, "patch_embed.", "norm.", s->width));
+    return positions ? fv_take(&s->positions, &r->t, "", "absolute_pos_embed", "",
+                               s->native_width * s->native_height, s->width)
+                     : FOVEA_OK;
+}
+
+static fovea_status read_roles(fv_pola_reader *r)
+{
+    fv_pola *p = r->p;
+    uint32_t width[FV_POLA_STAGES] = {96}, window = 7;
+    p->block_eps = EPS;
+    FV_TRY(fv_pola_read_sizes(r));
+    FV_TRY(fv_config_u32(&width[0], r->config, "embed_dim", 1, WIDTH >> (p->stages - 1)));
+    FV_TRY(fv_config_u32(&window, r->config, "window_size", 1, WINDOW));
+    for (uint32_t i = 1; i < p->stages; i++)
+        width[i] = 2 * width[i - 1];
+    FV_TRY(fv_pola_read_widths(r, width, "mlp_ratio"));
+    FV_TRY(read_grids(r));
+    FV_TRY(read_embedding(r));
+    for (uint32_t i = 0; i < p->stages; i++) {
+        fv_pola_stage *s = &p->stage[i];
+        if (i > 0)
+            FV_TRY(read_merging(r, i));
+        FV_TRY(
+            fv_mem_array((void **)&s->block, s->depth, sizeof *s->block, FV_MEM_MODEL, "blocks"));
+        for (uint32_t j = 0; j < s->depth; j++)
+            FV_TRY(read_block(r, i, j, window));
+    }
+    FV_TRY(fv_take_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.", p->stage[p->stages - 1].width));
+    return fv_pola_finish(r);
+}
+
+static fovea_status read_model(fovea_model *m, const fv_source *source, const fv_config *config)
+{
+    fv_pola_reader r;
+    FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed.proj."));
+    FV_TRY(read_roles(&r));
+    FV_TRY(fv_pola_add_output(m, r.p->head_w.rows ? "logits" : "norm"));
+    FV_TRY(fv_pola_add_output(m, "patch_embed"));
+    FV_TRY(fv_pola_add_outputs(m, "stage", r.p->stages));
+    FV_TRY(fv_pola_add_outputs(m, "down", r.p->stages - 1));
+    return fv_pola_add_output(m, "norm");
+}
+
+static fovea_status check_grid(const fovea_model *m, fv_builder *b)
+{
+    const fovea_model_info *i = &m->info;
+    if (b->width == i->native_width && b->height == i->native_height)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_ENOTSUP,
+                   "picture of %u x %u pixels: the windows and position tables of this pola_swin "
+                   "are made for %u x %u; use that size",
+                   b->width, b->height, i->native_width, i->native_height);
+}
+
+/* ---- windows ---- */
+
+/* Which token lies where when windows follow one another. */
+struct order {
+    uint32_t window, shift;
+    uint32_t *token;  /* of row r */
+    uint32_t *row;    /* of token i */
+    uint32_t *region; /* of row r: tokens of different ones were apart before the shift */
+};
+
+/* At most two kinds of blocks in a stage, each shifted and not. */
+struct orders {
+    struct order order[4];
+    uint32_t count;
+};
+
+/* Of three stripes: untouched windows, and the last ones on both sides of the wrap. */
+static uint32_t stripe(uint32_t at, uint32_t size, const struct order *o)
+{
+    return at < size - o->window ? 0 : at < size - o->shift ? 1 : 2;
+}
+
+static void fill_order(struct order *o, const fv_grid *g)
+{
+    const uint32_t w = o->window, across = g->width / w;
+    for (uint32_t y = 0; y < g->height; y++)
+        for (uint32_t x = 0; x < g->width; x++) {
+            const uint32_t row = (y / w * across + x / w) * w * w + y % w * w + x % w;
+            const uint32_t from_y = (y + o->shift) % g->height, from_x = (x + o->shift) % g->width;
+            o->token[row] = from_y * g->width + from_x;
+            o->row[o->token[row]] = row;
+            if (o->region)
+                o->region[row] = 3 * stripe(y, g->height, o) + stripe(x, g->width, o);
+        }
+}
+
+static const struct order *find_order(const fv_pola_context *c, struct orders *known)
+{
+    const uint32_t n = fv_grid_tokens(&c->grid);
+    for (uint32_t i = 0; i < known->count; i++)
+        if (known->order[i].window == c->w->window && known->order[i].shift == c->w->shift)
+            return &known->order[i];
+    struct order *o = &known->order[known->count];
+    *o = (struct order){.window = c->w->window,
+                        .shift = c->w->shift,
+                        .token = fv_emit_table(c->b, n),
+                        .row = fv_emit_table(c->b, n),
+                        .region = c->w->shift ? fv_emit_table(c->b, n) : NULL};
+    if (!o->token || !o->row || (c->w->shift && !o->region))
+        return NULL;
+    fill_order(o, &c->grid);
+    known->count++;
+    return o;
+}
+
+/* The bias of every pair of tokens of a window: (heads * T, T). */
+static fv_weight expand_bias(const fv_pola_context *c)
+{
+    fv_builder *b = c->b;
+    const uint32_t w = c->w->window, t = w * w, heads = c->s->heads, apart = 2 * w - 1;
+    float *bias, *table;
+    const fv_weight out = fv_emit_constant(b, heads * t, t, &bias);
+    if (!bias)
+        return out;
+    b->status = fv_mem_array((void **)&table, (uint64_t)apart * apart * heads, sizeof *table,
+                             FV_MEM_PLAN, "relative positions");
+    if (b->status != FOVEA_OK)
+        return out;
+    fv_weight_read(&c->w->positions, 0, apart * apart, table);
+    for (uint32_t q = 0; q < t; q++)
+        for (uint32_t k = 0; k < t; k++) {
+            const uint32_t dy = q / w + w - 1 - k / w, dx = q % w + w - 1 - k % w;
+            const float *of_heads = table + (size_t)(dy * apart + dx) * heads;
+            for (uint32_t h = 0; h < heads; h++)
+                bias[((size_t)h * t + q) * t + k] = of_heads[h];
+        }
+    fv_mem_free(table);
+    return out;
+}
+
+/* Rows of the windows' attention, before its projection. */
+static fv_view attend_windows(const fv_pola_context *c, const struct order *o, fv_view rows)
+{
+    fv_builder *b = c->b;
+    const fv_pola_block *w = c->w;
+    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width, t = w->window * w->window;
+    char text[40];
+    fv_view normed =
+        fv_pola_norm(c, "norm for q, k, v", rows, &w->ln1_w, &w->ln1_b, c->p->block_eps, n);
+    fv_view qkv = fv_pola_gemm(
+        c, w->linear ? "q, k, v, gate" : "q, k, v",
+        (fv_gemm){
+            .w = &w->qkv_w, .bias = &w->qkv_b, .in = normed, .res = {FV_NO_VALUE, 0}, .rows = n});
+    fv_attention a = fv_pola_attention(c, n, t);
+    a.k = fv_view_cols(qkv, width);
+    a.v = fv_view_cols(qkv, 2 * width);
+    if (w->linear) {
+        /* A row of windows and a table of one: every window gets the same. */
+        const fv_grid windows = {t, n / t, 1, 0};
+        const fv_posemb p = {
+            .table = &w->positions, .table_width = t, .table_height = 1, .rule = FV_POS_BILINEAR};
+        fv_emit_posemb(b, fv_pola_label(text, c, "positions of k"), &p, &windows, a.k, a.k);
+    } else {
+        a.param = expand_bias(c);
+    }
+    fv_view out = fv_emit_rows(b, n, width);
+    fv_emit_window(b, fv_pola_label(text, c, "attention"), &a, qkv, t, o ? o->region : NULL, out);
+    if (!w->linear)
+        return out;
+    const fv_grid window = {w->window, w->window, c->grid.stride, 0};
+    return fv_pola_convolve(c, &window, n / t, out, a.v, fv_view_cols(qkv, 3 * width));
+}
+
+/* x + projection of the attention in windows. */
+static void attend(fv_pola_context *c, struct orders *known)
+{
+    const fv_pola_block *w = c->w;
+    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
+    const fv_view none = {FV_NO_VALUE, 0};
+    /* Windows as wide as the grid are in order as they are. */
+    const bool in_order = w->shift == 0 && w->window == c->grid.width;
+    const struct order *o = in_order ? NULL : find_order(c, known);
+    char text[40];
+    if (!in_order && !o)
+        return;
+    fv_view rows = c->x;
+    if (o) {
+        rows = fv_emit_rows(c->b, n, width);
+        fv_emit_gather(c->b, fv_pola_label(text, c, "into windows"), c->x, o->token, 1, none, rows,
+                       n, width);
+    }
+    fv_view out = attend_windows(c, o, rows);
+    fv_view projected = fv_pola_gemm(
+        c, "projection",
+        (fv_gemm){
+            .w = &w->proj_w, .bias = &w->proj_b, .in = out, .res = o ? none : c->x, .rows = n});
+    if (o) {
+        fv_view back = fv_emit_rows(c->b, n, width);
+        fv_emit_gather(c->b, fv_pola_label(text, c, "out of windows"), projected, o->row, 1, c->x,
+                       back, n, width);
+        projected = back;
+    }
+    c->x = projected;
+}
+
+/* ---- computing ---- */
+
+static void offer(const fv_pola_context *c, const char *name)
+{
+    const uint32_t n = fv_grid_tokens(&c->grid);
+    fv_view out = fv_emit_output(c->b, name, n, c->s->width, &c->grid, false);
+    if (out.id >= 0)
+        fv_emit_copy(c->b, name, c->x, out, n, c->s->width);
+}
+
+static void embed(fv_pola_context *c)
+{
+    fv_builder *b = c->b;
+    const fv_pola_stage *s = c->s;
+    const uint32_t n = fv_grid_tokens(&c->grid), patch = c->p->patch;
+    fv_view patches = fv_emit_rows(b, n, 3 * patch * patch);
+    fv_emit_patches(b, &c->grid, patch, patch, 0, patches);
+    c->x = fv_emit_rows(b, n, s->width);
+    const fv_gemm g = {.w = &s->embed_w,
+                       .bias = &s->embed_b,
+                       .in = patches,
+                       .res = {FV_NO_VALUE, 0},
+                       .out = c->x,
+                       .rows = n};
+    fv_emit_gemm(b, "embed", &g);
+    if (fv_weight_present(&s->embed_ln_w)) {
+        fv_view normed = fv_emit_rows(b, n, s->width);
+        fv_emit_layernorm(b, "norm of the embedding", c->x, &s->embed_ln_w, &s->embed_ln_b, EPS,
+                          normed, n);
+        c->x = normed;
+    }
+    offer(c, "patch_embed");
+    if (fv_weight_present(&s->positions)) {
+        const fv_posemb p = {.table = &s->positions};
+        fv_view placed = fv_emit_rows(b, n, s->width);
+        fv_emit_posemb(b, "positions", &p, &c->grid, c->x, placed);
+        c->x = placed;
+    }
+}
+
+/* Four neighbours side by side, columns first, normalised and multiplied: the next stage's tokens.
+ */
+static void merge(fv_pola_context *c, const fv_pola_stage *next)
+{
+    fv_builder *b = c->b;
+    const fv_grid from = c->grid;
+    const uint32_t width = c->s->width;
+    c->grid = (fv_grid){from.width / 2, from.height / 2, from.stride * 2, 0};
+    const uint32_t n = fv_grid_tokens(&c->grid);
+    uint32_t *table = fv_emit_table(b, 4 * n);
+    if (!table)
+        return;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t first = i / c->grid.width * 2 * from.width + i % c->grid.width * 2;
+        table[4 * i] = first;
+        table[4 * i + 1] = first + from.width;
+        table[4 * i + 2] = first + 1;
+        table[4 * i + 3] = first + from.width + 1;
+    }
+    fv_view fours = fv_emit_rows(b, n, 4 * width), normed = fv_emit_rows(b, n, 4 * width);
+    fv_emit_gather(b, "merging", c->x, table, 4, (fv_view){FV_NO_VALUE, 0}, fours, n, width);
+    fv_emit_layernorm(b, "norm of the merged", fours, &next->embed_ln_w, &next->embed_ln_b, EPS,
+                      normed, n);
+    c->x = fv_emit_rows(b, n, next->width);
+    const fv_gemm g = {
+        .w = &next->embed_w, .in = normed, .res = {FV_NO_VALUE, 0}, .out = c->x, .rows = n};
+    fv_emit_gemm(b, "merged", &g);
+}
+
+static void stage(fv_pola_context *c)
+{
+    struct orders known = {0};
+    for (uint32_t j = 0; j < c->s->depth && c->b->status == FOVEA_OK; j++) {
+        c->w = &c->s->block[j];
+        c->block = j;
+        if (c->w->linear && covers(c->s, c->w))
+            fv_pola_attend(c);
+        else
+            attend(c, &known);
+        fv_pola_mlp(c);
+    }
+    fv_pola_offer_stage(c);
+}
+
+static fovea_status emit(const fovea_model *m, fv_builder *b)
+{
+    const fv_pola *p = m->roles;
+    fv_pola_context c = {.b = b, .m = m, .p = p, .s = p->stage, .grid = b->grid};
+    FV_TRY(fv_pola_check_attention(b));
+    embed(&c);
+    stage(&c);
+    while (c.stage + 1 < p->stages && b->status == FOVEA_OK) {
+        merge(&c, c.s + 1);
+        c.s++;
+        fv_pola_offer(&c, "down", c.x);
+        c.stage++;
+        stage(&c);
+    }
+    const uint32_t n = fv_grid_tokens(&c.grid);
+    fv_view y = fv_emit_output(b, "norm", n, c.s->width, &c.grid, true);
+    fv_emit_layernorm(b, "final norm", c.x, &p->norm_w, &p->norm_b, EPS, y, n);
+    fv_pola_classify(&c, y);
+    return b->status;
+}
+
+const fv_family fv_family_pola_swin = {
+    .name = "pola_swin",
+    .types = "pola_swin",
+    .attention = "pola",
+    .read = read_model,
+    .grid = check_grid,
+    .emit = emit,
+    .release = fv_pola_release,
+    .synthetic = fv_pola_swin_synthetic,
+    .imitate = fv_pola_swin_imitate,
+};

@@ -1,0 +1,151 @@
+/* polaformer.h: Pola-PVT and Pola-Swin: stages of blocks on ever coarser grids, and what the two
+ * families share of reading and computing them.
+ */
+#ifndef FOVEA_SRC_MODELS_POLAFORMER_H
+#define FOVEA_SRC_MODELS_POLAFORMER_H
+
+#include "config.h"
+#include "emit.h"
+#include "take.h"
+
+#define FV_POLA_STAGES 16
+
+typedef struct fv_pola_block {
+    bool linear;            /* polarity-aware linear attention, else softmax */
+    uint32_t reduction;     /* PVT: keys come from a grid this much coarser; 1: from the same */
+    uint32_t window, shift; /* Swin: tokens per side */
+    fv_weight ln1_w, ln1_b;
+    fv_weight reduce_w, reduce_b, reduce_ln_w, reduce_ln_b; /* reduction > 1 */
+    /* Attention over the whole grid: K, V rows; Q rows and, if linear, V rows (not when reduced)
+     * and gate rows. */
+    fv_weight kv_w, kv_b, q_w, q_b;
+    fv_weight qkv_w, qkv_b; /* in windows: Q, K, V and, if linear, gate rows */
+    fv_weight learned;      /* linear: (2, C): scale, power */
+    fv_weight positions;    /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
+    fv_weight dwc_w, dwc_b; /* linear: (head dimension, kernel^2) */
+    fv_weight proj_w, proj_b;
+    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
+} fv_pola_block;
+
+typedef struct fv_pola_stage {
+    uint32_t width, depth, heads, hidden;
+    uint32_t native_width, native_height; /* tokens, for a picture of the native size */
+    /* What makes the stage's tokens: a convolution, then a norm (may be absent); in later stages of
+     * Swin a norm of four tokens side by side, then a matrix. */
+    fv_weight embed_w, embed_b, embed_ln_w, embed_ln_b;
+    fv_weight positions;  /* (native tokens, C); may be absent */
+    fv_pola_block *block; /* depth of them */
+} fv_pola_stage;
+
+typedef struct fv_pola {
+    uint32_t stages, patch, kernel; /* kernel: side of the depthwise filters */
+    float alpha, block_eps;
+    float qk_scale; /* of softmax blocks; 0: 1 / sqrt(head dimension) */
+    fv_pola_stage stage[FV_POLA_STAGES];
+    fv_weight norm_w, norm_b; /* Swin: before the head */
+    fv_weight head_w, head_b; /* may be absent */
+} fv_pola;
+
+static inline uint32_t fv_pola_head_dim(const fv_pola_stage *s)
+{
+    return s->width / s->heads;
+}
+
+/* ---- reading (polaformer_read.c) ---- */
+
+typedef struct fv_pola_reader {
+    fv_taker t;
+    const fv_config *config;
+    fv_pola *p;
+    const char *kinds; /* attn_type: a letter per stage, or NULL */
+    uint32_t mixed;    /* leading linear blocks of 'M' stages */
+    char block[64];    /* prefix of the block being read */
+} fv_pola_reader;
+
+/* Stages, depths, kinds, the picture and the numbers that both constructors have; then widths,
+ * heads and MLPs, of which `mlp` names the ratio or the list of them. */
+fovea_status fv_pola_read_sizes(fv_pola_reader *r);
+fovea_status fv_pola_read_widths(fv_pola_reader *r, const uint32_t *width, const char *mlp);
+
+/* Convolution stem + "weight" (rows, channels, size, size) and stem + "bias"; by_tap: its columns
+ * become (ky, kx, channel). */
+fovea_status fv_pola_read_conv(fv_weight *w, fv_weight *b, fv_pola_reader *r, const char *prefix,
+                               const char *stem, const uint32_t shape[3], bool by_tap);
+
+/* A matrix of `blocks` times the stage's width rows, with its bias if there is one. */
+typedef struct fv_pola_fused {
+    const fv_tensor *w, *b; /* b NULL: none */
+    uint32_t width;
+} fv_pola_fused;
+fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_pola_stage *s,
+                                const char *stem, uint32_t blocks);
+/* `count` of its blocks, from `from` on, become those of w and b from `to` on. */
+void fv_pola_cut(fv_weight *w, fv_weight *b, const fv_pola_fused *f, uint32_t from, uint32_t to,
+                 uint32_t count);
+/* w and b of `blocks` times width rows, to be filled by fv_pola_cut. */
+void fv_pola_empty(fv_weight *w, fv_weight *b, uint32_t blocks, uint32_t width, bool biased);
+
+/* Names block j of stage i in r->block, and finds out its kind from the tensor that only one of
+ * them has. */
+fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const char *prefix,
+                                const char *linear, const char *softmax);
+/* What all blocks have but for the matrices before the attention; of a linear one with `keys`
+ * positions. */
+fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
+                                uint64_t keys);
+
+/* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
+fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
+                           const fv_config *config, const char *first);
+/* The head, m->info, and whether every tensor had its place. */
+fovea_status fv_pola_finish(fv_pola_reader *r);
+/* To the list of outputs, unless they are there: a name; a name with numbers from 1 to count. */
+fovea_status fv_pola_add_output(fovea_model *m, const char *name);
+fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count);
+void fv_pola_release(fovea_model *m);
+
+/* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */
+
+const char *fv_pola_pvt_synthetic(size_t index);
+fovea_status fv_pola_pvt_imitate(json_t **config, struct fv_source *source, const char *name);
+const char *fv_pola_swin_synthetic(size_t index);
+fovea_status fv_pola_swin_imitate(json_t **config, struct fv_source *source, const char *name);
+
+/* ---- computing (polaformer.c) ---- */
+
+typedef struct fv_pola_context {
+    fv_builder *b;
+    const fovea_model *m;
+    const fv_pola *p;
+    const fv_pola_stage *s;
+    const fv_pola_block *w;
+    uint32_t stage, block; /* their numbers */
+    fv_grid grid;
+    fv_view x; /* the residual stream: another value after every addition */
+} fv_pola_context;
+
+/* ENOTSUP: an attention that the weights were not made for. */
+fovea_status fv_pola_check_attention(const fv_builder *b);
+/* The text of a step of the block. */
+const char *fv_pola_label(char buf[40], const fv_pola_context *c, const char *what);
+/* A product into a value of its own. */
+fv_view fv_pola_gemm(const fv_pola_context *c, const char *what, fv_gemm g);
+fv_view fv_pola_norm(const fv_pola_context *c, const char *what, fv_view in, const fv_weight *w,
+                     const fv_weight *bias, float eps, uint32_t rows);
+/* Attention of the block as its mechanism wants it, without k and v. */
+fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint32_t keys);
+/* (attention + depthwise convolution of v) * gate, over `count` grids. */
+fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t count,
+                         fv_view attention, fv_view v, fv_view gate);
+/* x + projection of the attention over the whole grid. */
+void fv_pola_attend(fv_pola_context *c);
+/* x + mlp(norm of x). */
+void fv_pola_mlp(fv_pola_context *c);
+/* Copies rows to output `name`, with the number of the stage from 1, where it is wanted. */
+void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows);
+/* The stage as a feature, and what a segmentation head makes of it. */
+void fv_pola_offer_stage(const fv_pola_context *c);
+/* Mean of the tokens and the head. */
+void fv_pola_classify(const fv_pola_context *c, fv_view rows);
+
+#endif

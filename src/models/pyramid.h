@@ -1,0 +1,87 @@
+/* pyramid.h: MAViT and NaLaFormer: a convolutional stem, stages of blocks on ever coarser grids,
+ * and what of it the two families do each in their own way.
+ */
+#ifndef FOVEA_SRC_MODELS_PYRAMID_H
+#define FOVEA_SRC_MODELS_PYRAMID_H
+
+#include "emit.h"
+#include "take.h"
+
+#define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */
+
+typedef struct fv_pyramid_block {
+    bool linear;              /* the family's mechanism, else softmax */
+    fv_weight cpe1_w, cpe1_b; /* position encoding, residual folded: (C, 9) */
+    fv_weight ln1_w, ln1_b;
+    const fv_tensor *fused_w, *fused_b; /* (4C, C): q, k, v and gate */
+    fv_weight lepe_w, lepe_b;           /* (C, 25) */
+    fv_weight inner_w, inner_b;         /* LayerNorm before the gate, or absent */
+    fv_weight proj_w, proj_b;           /* LayerScale folded */
+    fv_weight cpe2_w, cpe2_b;           /* or absent */
+    fv_weight ln2_w, ln2_b;
+    fv_weight fc1_w, fc1_b, dw_w, dw_b, fc2_w, fc2_b; /* dw: residual folded; fc2: LayerScale */
+} fv_pyramid_block;
+
+typedef struct fv_pyramid_stage {
+    uint32_t width, depth, heads, hidden;
+    fv_pyramid_block *block;  /* depth of them */
+    fv_weight norm_w, norm_b; /* of the stage's output when it is a feature; or absent */
+    fv_weight down_w, down_b; /* to the next stage, BatchNorm folded; absent in the last */
+} fv_pyramid_stage;
+
+typedef struct fv_pyramid {
+    fv_weight stem_w[FV_PYRAMID_STEM], stem_b[FV_PYRAMID_STEM]; /* BatchNorm folded */
+    uint32_t stages;
+    fv_pyramid_stage *stage;
+    fv_weight proj_w, proj_b; /* BatchNorm folded; absent in backbones */
+    fv_weight head_w, head_b; /* or absent */
+} fv_pyramid;
+
+/* The part of a block between its attention and its projection. */
+typedef struct fv_pyramid_mix {
+    fv_builder *b;
+    const fv_pyramid_block *w;
+    const char *label; /* of the block */
+    fv_grid grid;
+    uint32_t width;
+    fv_view attention, v, gate;
+} fv_pyramid_mix;
+
+/* What a family has of its own: fv_family.form. */
+typedef struct fv_pyramid_form {
+    const char *type;                 /* model_type */
+    uint32_t mech;                    /* of 'l' blocks */
+    const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
+    const char *fused, *inner, *proj; /* stems in a block; inner NULL: none */
+    /* What the projection reads. */
+    fv_view (*mix)(const fv_pyramid_mix *m);
+} fv_pyramid_form;
+
+/* One size of a synthetic checkpoint. */
+#define FV_PYRAMID_STAGES 4
+typedef struct fv_pyramid_spec {
+    const char *name;
+    uint32_t width[FV_PYRAMID_STAGES], depth[FV_PYRAMID_STAGES], heads[FV_PYRAMID_STAGES];
+    double ratio; /* of the hidden width */
+    uint32_t projection;
+} fv_pyramid_spec;
+
+/* pyramid_read.c: roles from names and shapes. */
+fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
+                             const struct fv_config *config);
+void fv_pyramid_release(fovea_model *m);
+
+/* pyramid.c: steps from roles. */
+fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b);
+fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
+/* "label step", as a step's label; returns out. */
+const char *fv_pyramid_label(char out[40], const char *label, const char *step);
+/* The local position encoding of v, added to the attention and multiplied by `gate` (id
+ * FV_NO_VALUE: not multiplied). */
+fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
+
+/* pyramid_synthetic.c: random checkpoints. */
+fovea_status fv_pyramid_imitate(json_t **config, struct fv_source *source,
+                                const fv_pyramid_form *form, const fv_pyramid_spec *spec);
+
+#endif

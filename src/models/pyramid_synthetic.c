@@ -1,0 +1,156 @@
+/* pyramid_synthetic.c: MAViT and NaLaFormer checkpoints of the published sizes with random weights.
+ *
+ * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
+ * weighted by 1/sqrt(their number), and what is added to the residual stream by 1/sqrt(3 depth)
+ * more, as a block adds three or four times.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "imitate.h"
+#include "pyramid.h"
+
+#define CLASSES 1000
+
+struct maker {
+    fv_imitation m;
+    const fv_pyramid_form *form;
+    const fv_pyramid_spec *spec;
+    float added; /* deviation of what a branch adds */
+};
+
+static void vector(struct maker *m, const char *prefix, const char *name, uint64_t n, float mean,
+                   float spread)
+{
+    fv_imitate_tensor(&m->m, prefix, name, 1, &n, mean, spread);
+}
+
+static void convolution(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
+                        uint32_t channels, uint32_t size, float gain)
+{
+    fv_imitate_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
+}
+
+static void linear(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
+                   uint32_t cols)
+{
+    convolution(m, prefix, stem, rows, cols, 1, 1);
+}
+
+static void norm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
+{
+    fv_imitate_norm(&m->m, prefix, stem, n);
+}
+
+static void batchnorm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
+{
+    char name[64];
+    norm(m, prefix, stem, n);
+    snprintf(name, sizeof name, "%srunning_mean", stem);
+    vector(m, prefix, name, n, 0, 0.035f);
+    snprintf(name, sizeof name, "%srunning_var", stem);
+    vector(m, prefix, name, n, 1, 0.1f);
+}
+
+static void block(struct maker *m, const char *prefix, uint32_t c, uint32_t hidden)
+{
+    const fv_pyramid_form *f = m->form;
+    convolution(m, prefix, f->cpe1, c, 1, 3, m->added);
+    norm(m, prefix, "norm1.norm.", c);
+    linear(m, prefix, f->fused, 4 * c, c);
+    convolution(m, prefix, "attn.lepe.", c, 1, 5, 1);
+    if (f->inner)
+        norm(m, prefix, f->inner, c);
+    linear(m, prefix, f->proj, c, c);
+    vector(m, prefix, "gamma_1", c, m->added, m->added / 2);
+    if (f->cpe2)
+        convolution(m, prefix, f->cpe2, c, 1, 3, m->added);
+    norm(m, prefix, "norm2.norm.", c);
+    linear(m, prefix, "ffn.fc1.", hidden, c);
+    convolution(m, prefix, "ffn.dwconv.", hidden, 1, 3, 1);
+    linear(m, prefix, "ffn.fc2.", c, hidden);
+    vector(m, prefix, "gamma_2", c, m->added, m->added / 2);
+}
+
+static void stage(struct maker *m, uint32_t i)
+{
+    const fv_pyramid_spec *s = m->spec;
+    const uint32_t width = s->width[i];
+    char prefix[40];
+    for (uint32_t k = 0; k < s->depth[i]; k++) {
+        snprintf(prefix, sizeof prefix, "layers.%u.blocks.%u.", i, k);
+        block(m, prefix, width, (uint32_t)(width * s->ratio));
+    }
+    if (i + 1 == FV_PYRAMID_STAGES)
+        return;
+    snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i);
+    convolution(m, prefix, "reduction.", s->width[i + 1], width, 3, 1);
+    batchnorm(m, prefix, "norm.", s->width[i + 1]);
+}
+
+static void stem(struct maker *m)
+{
+    static const char prefix[] = "patch_embed.proj.";
+    const uint32_t width = m->spec->width[0];
+    char part[8];
+    for (uint32_t i = 0; i < FV_PYRAMID_STEM; i++) {
+        const uint32_t rows = i + 1 < FV_PYRAMID_STEM ? width / 2 : width;
+        snprintf(part, sizeof part, "%u.", 3 * i);
+        convolution(m, prefix, part, rows, i == 0 ? 3 : width / 2, 3, 1);
+        snprintf(part, sizeof part, "%u.", 3 * i + 1);
+        batchnorm(m, prefix, part, rows);
+    }
+}
+
+/* ---- config.json ---- */
+
+static json_t *numbers(const uint32_t *n)
+{
+    return json_pack("[i, i, i, i]", (int)n[0], (int)n[1], (int)n[2], (int)n[3]);
+}
+
+/* The early two stages are linear. */
+static json_t *flags(const fv_pyramid_spec *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++) {
+        json_t *stage = json_array();
+        for (uint32_t k = 0; k < s->depth[i]; k++)
+            json_array_append_new(stage, json_string(i < 2 ? "l" : "v"));
+        json_array_append_new(list, stage);
+    }
+    return list;
+}
+
+static json_t *describe(const struct maker *m)
+{
+    const fv_pyramid_spec *s = m->spec;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f], s:i, s:i}", "model_type",
+                     m->form->type, "flagss", flags(s), "embed_dims", numbers(s->width), "depths",
+                     numbers(s->depth), "num_heads", numbers(s->heads), "mlp_ratios", s->ratio,
+                     s->ratio, s->ratio, s->ratio, "projection", (int)s->projection, "num_classes",
+                     CLASSES);
+}
+
+fovea_status fv_pyramid_imitate(json_t **config, fv_source *source, const fv_pyramid_form *form,
+                                const fv_pyramid_spec *spec)
+{
+    struct maker m = {.m = {source, FOVEA_OK}, .form = form, .spec = spec};
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)
+        depth += spec->depth[i];
+    m.added = 1 / sqrtf(3 * (float)depth);
+    stem(&m);
+    for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)
+        stage(&m, i);
+    linear(&m, "", "proj.", spec->projection, spec->width[FV_PYRAMID_STAGES - 1]);
+    batchnorm(&m, "", "norm.", spec->projection);
+    linear(&m, "", "head.", CLASSES, spec->projection);
+    FV_TRY(m.m.status);
+    json_t *json = describe(&m);
+    if (!json)
+        return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", spec->name);
+    *config = json;
+    return FOVEA_OK;
+}

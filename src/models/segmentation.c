@@ -1,0 +1,182 @@
+/* segmentation.c: reads a linear segmentation head and writes its step. */
+#include "segmentation.h"
+
+#include <math.h>
+
+#include "take.h"
+
+#define CLASSES 65536
+#define BATCH_NORM_EPS 1e-5 /* torch's, and of every head of mmsegmentation */
+
+static const char output[] = "segmentation";
+
+/* What a head's tensors are called. */
+struct form {
+    const char *all;      /* all of them begin so */
+    const char *linear;   /* weight and bias */
+    const char *norms[2]; /* batch normalisations of what it reads, one of them at most */
+};
+
+static const struct form forms[] = {
+    {"segmentation_head.", "segmentation_head.", {NULL, NULL}},
+    {"decode_head.", "decode_head.conv_seg.", {"decode_head.bn.", "decode_head.norm."}},
+};
+#define FORMS (sizeof forms / sizeof *forms)
+
+static const struct form *find_form(fv_taker *t)
+{
+    for (size_t i = 0; i < FORMS; i++)
+        if (fv_take_unwrap(t, "", forms[i].linear, "weight"))
+            return &forms[i];
+    return NULL;
+}
+
+/* ---- batch normalisation ---- */
+
+struct batch_norm {
+    fv_weight weight, bias;
+    const fv_tensor *mean, *var;
+};
+
+static fovea_status take_norm(struct batch_norm *out, fv_taker *t, const char *stem, uint32_t c)
+{
+    FV_TRY(fv_take(&out->weight, t, "", stem, "weight", 1, c));
+    FV_TRY(fv_take(&out->bias, t, "", stem, "bias", 1, c));
+    FV_TRY(fv_take_buffer(&out->mean, t, "", stem, "running_mean", c));
+    return fv_take_buffer(&out->var, t, "", stem, "running_var", c);
+}
+
+/* x = factor x + shift for every channel. */
+static fovea_status affine(float *factor, float *shift, const struct batch_norm *n,
+                           const fv_taker *t)
+{
+    const uint32_t c = n->weight.cols;
+    float *mean;
+    FV_TRY(fv_mem_array((void **)&mean, c, sizeof *mean, FV_MEM_MODEL, "batch normalisation"));
+    fv_tensor_read(n->var, 0, c, shift);
+    fv_weight_read(&n->weight, 0, 1, factor);
+    fv_tensor_read(n->mean, 0, c, mean);
+    fovea_status status = FOVEA_OK;
+    for (uint32_t i = 0; i < c && status == FOVEA_OK; i++) {
+        if (!(shift[i] >= 0 && isfinite(shift[i])))
+            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g; no variance",
+                             t->source->name, n->var->name, (double)shift[i]);
+        factor[i] = (float)(factor[i] / sqrt(shift[i] + BATCH_NORM_EPS));
+    }
+    fv_weight_read(&n->bias, 0, 1, shift);
+    for (uint32_t i = 0; i < c; i++)
+        shift[i] -= mean[i] * factor[i];
+    fv_mem_free(mean);
+    return status;
+}
+
+/* W (factor x + shift) + b as one linear layer, of numbers of the model's own. */
+static fovea_status fold(fv_segmentation *s, fv_taker *t, const char *stem)
+{
+    const uint32_t classes = s->w.rows, c = s->w.cols;
+    const fv_tensor *w, *b;
+    float *row, *bias, *scratch;
+    struct batch_norm norm;
+    FV_TRY(take_norm(&norm, t, stem, c));
+    FV_TRY(fv_model_floats(&row, &w, t->m, classes, c));
+    FV_TRY(fv_model_floats(&bias, &b, t->m, 1, classes));
+    FV_TRY(fv_mem_array((void **)&scratch, 2ull * c, sizeof *scratch, FV_MEM_MODEL,
+                        "batch normalisation"));
+    float *factor = scratch, *shift = scratch + c;
+    const fovea_status status = affine(factor, shift, &norm, t);
+    if (fv_weight_present(&s->b))
+        fv_weight_read(&s->b, 0, 1, bias);
+    for (uint32_t k = 0; k < classes && status == FOVEA_OK; k++, row += c) {
+        double sum = bias[k];
+        fv_weight_read(&s->w, k, 1, row);
+        for (uint32_t i = 0; i < c; i++) {
+            sum += (double)row[i] * shift[i];
+            row[i] *= factor[i];
+        }
+        bias[k] = (float)sum;
+    }
+    fv_mem_free(scratch);
+    s->w = fv_weight_of(w, classes, c);
+    s->b = fv_weight_of(b, 1, classes);
+    return status;
+}
+
+/* ---- the head ---- */
+
+static fovea_status choose_stage(uint32_t *stage, const fv_taker *t, const fv_tensor *weight,
+                                 const uint32_t *widths, uint32_t n)
+{
+    const uint32_t c = fv_take_dimension(weight, 1);
+    for (uint32_t i = n; i-- > 0;)
+        if (widths[i] == c) {
+            *stage = i;
+            return FOVEA_OK;
+        }
+    return fv_fail(FOVEA_ENOTSUP,
+                   "%s: tensor \"%s\" is a head for %u channels; this %s gives %u in its last "
+                   "stage, and only heads of one stage are supported",
+                   t->source->name, weight->name, c, t->m->info.type, widths[n - 1]);
+}
+
+static fovea_status read_head(fv_taker *t, const struct form *f, const uint32_t *widths, uint32_t n)
+{
+    fv_segmentation *s = &t->m->segmentation;
+    const fv_tensor *weight = fv_take_look(t, "", f->linear, "weight");
+    const uint32_t classes = fv_take_dimension(weight, 0);
+    FV_TRY(choose_stage(&s->stage, t, weight, widths, n));
+    if (classes == 0 || classes > CLASSES)
+        return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has %u classes; 1 to %u are accepted",
+                       t->source->name, weight->name, classes, CLASSES);
+    FV_TRY(fv_take(&s->w, t, "", f->linear, "weight", classes, widths[s->stage]));
+    if (fv_take_look(t, "", f->linear, "bias"))
+        FV_TRY(fv_take(&s->b, t, "", f->linear, "bias", 1, classes));
+    for (int i = 0; i < 2; i++)
+        if (fv_take_look(t, "", f->norms[i], "weight")) {
+            FV_TRY(fold(s, t, f->norms[i]));
+            break;
+        }
+    t->m->info.segments = classes;
+    return fv_take_all_used(t, f->all); /* other layers would make it another head */
+}
+
+fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,
+                                  const uint32_t *widths, uint32_t n)
+{
+    fv_taker t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
+    const struct form *f = find_form(&t);
+    if (f)
+        FV_TRY(read_head(&t, f, widths, n));
+    else if (m->beside)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: holds neither \"segmentation_head.weight\" nor "
+                       "\"decode_head.conv_seg.weight\"",
+                       t.source->name);
+    fv_taker rest = {.m = m, .source = source};
+    fv_take_spare(&rest, "", "_head"); /* of the training, of other kinds */
+    return FOVEA_OK;
+}
+
+bool fv_segmentation_wants(const fovea_model *m, const fv_builder *b, uint32_t stage)
+{
+    return fv_weight_present(&m->segmentation.w) && m->segmentation.stage == stage &&
+           fv_emit_wants(b, output);
+}
+
+void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, fv_view in,
+                          const fv_grid *grid)
+{
+    if (!fv_segmentation_wants(m, b, stage))
+        return;
+    const fv_segmentation *s = &m->segmentation;
+    const fv_grid patches = {grid->width, grid->height, grid->stride, 0};
+    const uint32_t rows = fv_grid_tokens(&patches);
+    const fv_gemm g = {
+        .w = &s->w,
+        .bias = &s->b,
+        .in = in,
+        .res = {FV_NO_VALUE, 0},
+        .out = fv_emit_output(b, output, rows, s->w.rows, &patches, false),
+        .rows = rows,
+    };
+    fv_emit_gemm(b, "segmentation head", &g);
+}

@@ -1,0 +1,22 @@
+/* segmentation.h: a linear segmentation head on the token features of any family: logits per patch.
+ */
+#ifndef FOVEA_SRC_MODELS_SEGMENTATION_H
+#define FOVEA_SRC_MODELS_SEGMENTATION_H
+
+#include "emit.h"
+
+/* Reads m->segmentation, if there is a head in segmentation.safetensors beside the model or else in
+ * `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.", with a
+ * batch normalisation of its input ("decode_head.bn." or ".norm.") folded in. It is for the last of
+ * the family's n stages whose width fits; `config` is for messages. The output `segmentation` is
+ * listed by the core. */
+fovea_status fv_segmentation_read(fovea_model *m, const struct fv_source *source,
+                                  const char *config, const uint32_t *widths, uint32_t n);
+
+/* Whether stage `stage` is the head's and its output is wanted. */
+bool fv_segmentation_wants(const fovea_model *m, const fv_builder *b, uint32_t stage);
+/* If so, its step; `in`: a row for every token of the grid, without its prefix. */
+void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, fv_view in,
+                          const fv_grid *grid);
+
+#endif

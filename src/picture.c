@@ -1,0 +1,46 @@
+/* picture.c: one picture resized and cropped as a plan does it, for showing. */
+#include <string.h>
+
+#include "cpu_kernels.h"
+#include "mem.h"
+#include "preprocess.h"
+
+static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
+                 const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)
+{
+    fv_args a = {.prob.dim = {rows, width, 3}, .table = table, .u[0] = row0};
+    fv_call c = {.rows = rows};
+    a.ld[FV_RESIZE_IN] = in_width * 3;
+    a.ld[FV_RESIZE_OUT] = width * 3;
+    c.p[FV_RESIZE_IN] = (void *)(uintptr_t)in;
+    c.p[FV_RESIZE_OUT] = out;
+    kernel(&a, &c);
+}
+
+static fovea_status resize(uint8_t *out, const fv_picture *p, const uint8_t *rgb, uint32_t width)
+{
+    uint8_t *wide;
+    FV_TRY(fv_mem_array((void **)&wide, fv_size_mul(p->in_rows, p->width), 3, FV_MEM_PLAN,
+                        "a resized picture"));
+    pass(fv_k_resize_x_u8_ref, wide, rgb, width, &p->x, p->in_rows, p->width, p->in_row0);
+    pass(fv_k_resize_y_u8_ref, out, wide, p->width, &p->y, p->height, p->width, 0);
+    fv_mem_free(wide);
+    return FOVEA_OK;
+}
+
+fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
+                                    uint32_t height, uint8_t *out, uint32_t out_width,
+                                    uint32_t out_height)
+{
+    fv_picture picture;
+    fovea_status status = fv_picture_plan(&picture, p, width, height);
+    if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
+        status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",
+                         width, height, picture.width, picture.height, out_width, out_height);
+    if (status == FOVEA_OK && picture.resample)
+        status = resize(out, &picture, rgb, width);
+    else if (status == FOVEA_OK)
+        memcpy(out, rgb, (size_t)width * height * 3);
+    fv_picture_free(&picture);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* ref_gather.c: GATHER: rows of a finished tensor in another order, side by side.
+ *
+ *   dim    rows, C (of one part), parts
+ *   IN     WHOLE, C wide
+ *   RES    ROW, parts * C wide; absent: none
+ *   OUT    ROW, parts * C wide; may be RES
+ *   table  uint32: rows * parts numbers of rows of IN, those of one output row next to each other
+ *
+ *   out_i = [in_t(i, 0), in_t(i, 1), ..] + res_i,  t(i, p) = table[i * parts + p]
+ *
+ * Window partition and its inverse, with a cyclic shift or without, have one part; the merging of
+ * four neighbours into one token has four.
+ */
+#include <string.h>
+
+#include "cpu_kernels.h"
+
+void fv_k_gather_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_GATHER_PARTS];
+    const float *in = c->p[FV_GATHER_IN];
+    const uint32_t *from = (const uint32_t *)a->table + (size_t)c->row0 * parts;
+    for (size_t r = 0; r < c->rows; r++) {
+        float *out = (float *)c->p[FV_GATHER_OUT] + r * a->ld[FV_GATHER_OUT];
+        const float *res = c->p[FV_GATHER_RES];
+        if (res)
+            res += r * a->ld[FV_GATHER_RES];
+        for (size_t p = 0; p < parts; p++, out += width) {
+            const float *x = in + (size_t)*from++ * a->ld[FV_GATHER_IN];
+            if (!res) {
+                memcpy(out, x, width * sizeof *out);
+                continue;
+            }
+            for (size_t i = 0; i < width; i++)
+                out[i] = x[i] + res[p * width + i];
+        }
+    }
+}

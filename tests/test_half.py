@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""test_half.py: models with weights of 16 bits against the same with float32.
+
+    test_half.py path/to/fovea [--match TEXT] [--verbose]
+
+Every golden model at every ISA level of this machine. With float16 every output, the intermediate
+ones too, is within 5e-3 of the largest value of the float32 run, with bfloat16 the main output of the
+plain ViTs. bfloat16 has 3 bits less, so that its rounding alone is 8 times that of float16: the other
+outputs are only held to 2e-2. A checkpoint that is in 16 bits already loses nothing: the
+bits of the outputs are those of the float32 run. Models of a family that this program does not know
+are skipped. Standard library only.
+"""
+import array
+import glob
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+
+import test_golden
+
+ALLOWED = {"f16": 5e-3, "bf16": 2e-2}
+ALLOWED_MAIN = 5e-3
+MAIN = ("logits", "last_hidden_state")
+PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
+LOSSLESS = ("vit-01", "dinov2-01", "clip-vision-01", "siglip-01")
+
+
+def halved(raw, kind):
+    """Bytes of float32 numbers as float16, or as bfloat16 (which here is cut, not rounded)."""
+    if kind == "f16":
+        values = array.array("f", raw)
+        return struct.pack("<%de" % len(values), *values)
+    out = bytearray(len(raw) // 2)
+    out[0::2], out[1::2] = raw[2::4], raw[3::4]
+    return bytes(out)
+
+
+def convert(model, kind, folder):
+    """A copy of a model with all of its float32 tensors in 16 bits."""
+    to = os.path.join(folder, os.path.basename(model) + "-" + kind)
+    os.mkdir(to)
+    for path in glob.glob(model + "/*.json"):
+        shutil.copy(path, to)
+    with open(model + "/model.safetensors", "rb") as f:
+        blob = f.read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    head, data = json.loads(blob[8:8 + n]), b""
+    for name, t in head.items():
+        if name == "__metadata__":
+            continue
+        begin, end = t["data_offsets"]
+        raw = blob[8 + n + begin:8 + n + end]
+        if t["dtype"] == "F32":
+            raw, t["dtype"] = halved(raw, kind), kind.upper()
+        t["data_offsets"] = [len(data), len(data) + len(raw)]
+        data += raw
+    text = json.dumps(head).encode()
+    with open(to + "/model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    return to
+
+
+class Count:
+    def __init__(self, verbose):
+        self.passed = self.failed = self.skipped = 0
+        self.verbose = verbose
+
+    def note(self, what, bad, detail=""):
+        self.passed, self.failed = self.passed + (not bad), self.failed + bool(bad)
+        if bad or self.verbose:
+            print("%s%s: %s" % ("FAIL " if bad else "", what, bad or detail), flush=True)
+
+
+def command(exe, model, inputs):
+    return [exe, "run", model, inputs + "/io.safetensors", "--hidden", "--device", "cpu"]
+
+
+def compare(name, kind, got, exact):
+    """What is wrong, and the worst error as text."""
+    worst = (0, "")
+    main = next((n for n in MAIN if n in exact), None) if name.startswith(PLAIN) else None
+    for output, (values, _) in exact.items():
+        e = test_golden.error(got[output][0], values) if output in got else float("inf")
+        allowed = ALLOWED_MAIN if output == main else ALLOWED[kind]
+        if not e <= allowed:
+            return "%s: error %.2e, allowed %.0e" % (output, e, allowed), ""
+        worst = max(worst, (e, output))
+    return None, "%.2e in %s" % worst
+
+
+def check_model(count, exe, path, levels, folder):
+    name = os.path.basename(path)
+    for level in levels:
+        run = command(exe, path, path) + ["--isa", level]
+        code, message, exact = test_golden.run(run, [], folder)
+        if code in test_golden.REFUSALS and not name.startswith(test_golden.FAMILIES):
+            count.skipped += 1
+            return
+        if code:
+            count.note("%s, %s" % (name, level), "exit %d: %s" % (code, message))
+            continue
+        for kind in ALLOWED:
+            code, message, got = test_golden.run(run, ["--dtype", kind], folder)
+            bad, detail = ("exit %d: %s" % (code, message), "") if code else compare(
+                name, kind, got, exact)
+            count.note("%s, %s, %s" % (name, level, kind), bad, detail)
+
+
+def check_lossless(count, exe, path, folder):
+    for kind in ALLOWED:
+        run = command(exe, convert(path, kind, folder), path)
+        what = "%s in %s" % (os.path.basename(path), kind)
+        code, message, exact = test_golden.run(run, [], folder)
+        if not code:
+            code, message, got = test_golden.run(run, ["--dtype", kind], folder)
+        if code:
+            count.note(what, "exit %d: %s" % (code, message))
+            continue
+        differ = [n for n in exact if got[n][1] != exact[n][1]]
+        count.note(what, "other bits in " + ", ".join(differ) if differ else None, "same bits")
+
+
+def main(argv):
+    match = argv[argv.index("--match") + 1] if "--match" in argv else ""
+    exe = os.path.abspath(argv[0])
+    count = Count("--verbose" in argv)
+    paths = sorted(glob.glob(test_golden.golden_folder() + "/models/*" + match + "*"))
+    if not paths:
+        print("no golden models in " + test_golden.golden_folder())
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        known = [p for p in paths if os.path.basename(p).startswith(test_golden.FAMILIES)] or paths
+        first = test_golden.Case("models/first", command(exe, known[0], known[0])[:-2],
+                                 known[0] + "/io.safetensors", 0, True)
+        levels = test_golden.levels(exe, first, folder)
+        for path in paths:
+            check_model(count, exe, path, levels, folder)
+            if os.path.basename(path) in LOSSLESS:
+                check_lossless(count, exe, path, folder)
+    print("levels: " + " ".join(levels))
+    print("%d passed, %d failed, %d skipped" % (count.passed, count.failed, count.skipped))
+    return 1 if count.failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""test_linearised.py: ViTs with every attention in place of softmax, against a float64 definition.
+
+    test_linearised.py path/to/fovea
+
+A small DINOv2 with random weights is written to a folder, run by the program, and worked out here in
+numpy from the equations of the papers and official codes: each mechanism in all blocks, hybrids of
+several, SLA's gates from weights and without. What cannot be must be refused by name.
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+WIDTH, HEADS, DEPTH, PATCH, HIDDEN = 48, 4, 3, 4, 64
+GRID = (5, 7)  # rows, columns
+D = WIDTH // HEADS
+TOLERANCE = 2e-5
+
+
+# ---- files ----
+
+def save(path, tensors):
+    head, data = {}, b""
+    for name, values in tensors.items():
+        raw = np.ascontiguousarray(values, np.float32).tobytes()
+        head[name] = {"dtype": "F32", "shape": list(np.shape(values)),
+                      "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path):
+    blob = open(path, "rb").read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    out = {}
+    for name, t in json.loads(blob[8:8 + n]).items():
+        if name != "__metadata__" and t["dtype"] == "F32":
+            begin, end = t["data_offsets"]
+            out[name] = np.frombuffer(blob[8 + n + begin:8 + n + end], np.float32).reshape(t["shape"])
+    return out
+
+
+def block_name(i, part):
+    return "encoder.layer.%d.%s" % (i, part)
+
+
+def checkpoint(rng):
+    """Names of transformers' DINOv2."""
+    def matrix(rows, cols):
+        return (rng.standard_normal((rows, cols)) * 1.4 / cols ** 0.5).astype(np.float32)
+
+    def vector(mean=0.0):
+        return (mean + 0.3 * rng.standard_normal(WIDTH)).astype(np.float32)
+
+    t = {"embeddings.cls_token": vector()[None, None],
+         "embeddings.mask_token": vector()[None],
+         "embeddings.position_embeddings":
+             np.stack([vector() for _ in range(1 + GRID[0] * GRID[1])])[None],
+         "embeddings.patch_embeddings.projection.weight":
+             matrix(WIDTH, 3 * PATCH * PATCH).reshape(WIDTH, 3, PATCH, PATCH),
+         "embeddings.patch_embeddings.projection.bias": vector(),
+         "layernorm.weight": vector(1), "layernorm.bias": vector()}
+    for i in range(DEPTH):
+        for norm in ("norm1", "norm2"):
+            t[block_name(i, norm + ".weight")] = vector(1)
+            t[block_name(i, norm + ".bias")] = vector()
+        for part in ("attention.query", "attention.key", "attention.value", "output.dense"):
+            t[block_name(i, "attention." + part + ".weight")] = matrix(WIDTH, WIDTH)
+            t[block_name(i, "attention." + part + ".bias")] = vector()
+        t[block_name(i, "layer_scale1.lambda1")] = vector(1)
+        t[block_name(i, "layer_scale2.lambda1")] = vector(1)
+        t[block_name(i, "mlp.fc1.weight")] = matrix(HIDDEN, WIDTH)
+        t[block_name(i, "mlp.fc1.bias")] = 0.1 * rng.standard_normal(HIDDEN)
+        t[block_name(i, "mlp.fc2.weight")] = matrix(WIDTH, HIDDEN)
+        t[block_name(i, "mlp.fc2.bias")] = vector()
+    return t
+
+
+def sla_weights(rng, rows):
+    return {block_name(i, "attn.sla_%s.weight" % x): rng.standard_normal((rows, HEADS)).astype("f")
+            for i in range(DEPTH) for x in "qk"}
+
+
+CONFIG = {"model_type": "dinov2", "hidden_size": WIDTH, "num_hidden_layers": DEPTH,
+          "num_attention_heads": HEADS, "patch_size": PATCH, "hidden_act": "gelu",
+          "image_size": [GRID[0] * PATCH, GRID[1] * PATCH], "layer_norm_eps": 1e-6}
+
+
+# ---- the definition: float64, q, k, v of (heads, tokens, d) ----
+
+def softplus(x):
+    return np.log1p(np.exp(-abs(x))) + np.maximum(x, 0)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def over_features(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+MAPS = {"elu1": lambda x: np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))),
+        "relu": lambda x: np.maximum(x, 0), "exp": np.exp, "softplus": softplus,
+        "softmax": over_features}
+
+
+def norm(x):
+    return np.sqrt((x * x).sum(-1, keepdims=True))
+
+
+def halves(x, power):
+    return np.concatenate([np.maximum(x, 0) ** power, np.maximum(-x, 0) ** power], -1)
+
+
+def features(name, q, k):
+    """phi(q), phi(k) of the mechanisms whose output is the plain quotient of means."""
+    if name == "nala":
+        n = norm(q)
+        return halves(q / n, 3 * (0.5 + np.tanh(n))), halves(k, 3)
+    if name == "nala-paper":
+        def turned(x, weight):
+            f = np.pi / 4 * np.tanh(x)
+            return np.concatenate([weight * np.cos(f), weight * np.sin(f)], -1)
+        n, p = norm(q), 3 * (0.5 + np.tanh(norm(q)))
+        return turned(q / n, abs(q / n) ** p), turned(k / norm(k), abs(k) ** 3)
+    assert name == "focused"
+
+    def focused(x):
+        y = (np.maximum(x, 0) + 1e-6) / softplus(0.0)
+        rows = y.transpose(1, 0, 2).reshape(y.shape[1], -1)  # norms over the channels of all heads
+        factor = norm(rows) / norm(rows ** 3)
+        return y ** 3 * factor[None]
+    return focused(q), focused(k)
+
+
+def attention(name, q, k, v, gate_q, gate_k):
+    """gate_q, gate_k: (heads, tokens, 1), or None."""
+    n, d = q.shape[1:]
+    one = np.ones((1, 1, 1)) if gate_k is None else gate_k
+    base, _, feature_map = name.partition(":")
+    if name == "softmax":
+        return over_features(q @ k.transpose(0, 2, 1) / d ** 0.5) @ v
+    if base == "linear":
+        phi = MAPS[feature_map or "elu1"]
+        w = phi(q) @ (one * phi(k)).transpose(0, 2, 1)
+        out = w @ v / (w.sum(-1, keepdims=True) + 1e-6 * n)
+    elif base in ("mala", "mala-paper"):
+        phi = MAPS[feature_map or "elu1"]
+        s, eps = (n, 0) if base == "mala-paper" else (d ** -0.5, 1e-6)
+        w = s * phi(q) @ (one * phi(k)).transpose(0, 2, 1) / n
+        z = w.sum(-1, keepdims=True)
+        out = (1 + 1 / (z + eps)) * (w @ v) - z * v.mean(1, keepdims=True)
+    elif base == "pola":
+        q, k = q / softplus(0.0), k / softplus(0.0)
+        p = 1 + 4 * sigmoid(0.0)
+        keys, streams = one * halves(k, p), []
+        for sign, part in ((1, v[..., :d // 2]), (-1, v[..., d // 2:])):
+            w = halves(sign * q, p) @ keys.transpose(0, 2, 1) / n
+            streams.append(w @ part / (w.sum(-1, keepdims=True) + 1e-6))
+        out = np.concatenate(streams, -1)
+    else:
+        fq, fk = features(name, q, k)
+        w = fq @ (one * fk).transpose(0, 2, 1) / n
+        out = w @ v / (w.sum(-1, keepdims=True) + 1e-6)
+    return out if gate_q is None else gate_q * out
+
+
+def gate(t, i, which, form, x, rows):
+    """SLA's gates of block i; rows: q or k, (tokens, WIDTH)."""
+    w = t.get(block_name(i, "attn.sla_%s.weight" % which))
+    if w is None:
+        logits = np.zeros((len(x), HEADS))
+    elif form == "x_dense":
+        logits = x @ w
+    elif form == "q_dense":
+        logits = rows @ w
+    else:
+        logits = np.stack([rows[:, h * D:(h + 1) * D] @ w[:, h] for h in range(HEADS)], -1)
+    return over_features(logits).T[..., None]
+
+
+def layernorm(x, t, name):
+    mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) / np.sqrt(var + 1e-6) * t[name + ".weight"] + t[name + ".bias"]
+
+
+def gelu(x):
+    erf = np.vectorize(__import__("math").erf)
+    return 0.5 * x * (1 + erf(x / 2 ** 0.5))
+
+
+def forward(t, pixels, names, form):
+    """last_hidden_state of one picture (3, H, W)."""
+    t = {name: values.astype(np.float64) for name, values in t.items()}
+    rows, columns = GRID
+    patches = pixels.astype(np.float64).reshape(3, rows, PATCH, columns, PATCH)
+    patches = patches.transpose(1, 3, 0, 2, 4).reshape(rows * columns, -1)
+    patch = "embeddings.patch_embeddings.projection."
+    x = patches @ t[patch + "weight"].reshape(WIDTH, -1).T + t[patch + "bias"]
+    x = np.concatenate([t["embeddings.cls_token"][0], x]) + t["embeddings.position_embeddings"][0]
+
+    def linear(y, i, part):
+        return y @ t[block_name(i, part + ".weight")].T + t[block_name(i, part + ".bias")]
+
+    def heads(y):
+        return y.reshape(len(y), HEADS, D).transpose(1, 0, 2)
+
+    for i, name in enumerate(names):
+        y = layernorm(x, t, block_name(i, "norm1"))
+        q, k, v = (linear(y, i, "attention.attention." + p) for p in ("query", "key", "value"))
+        gates = None, None
+        if name.startswith("sla-"):
+            name = name[4:]
+            gates = gate(t, i, "q", form, y, q), gate(t, i, "k", form, y, k)
+        out = attention(name, heads(q), heads(k), heads(v), *gates)
+        out = linear(out.transpose(1, 0, 2).reshape(len(x), WIDTH), i, "attention.output.dense")
+        x = x + t[block_name(i, "layer_scale1.lambda1")] * out
+        y = linear(gelu(linear(layernorm(x, t, block_name(i, "norm2")), i, "mlp.fc1")), i, "mlp.fc2")
+        x = x + t[block_name(i, "layer_scale2.lambda1")] * y
+    return layernorm(x, t, "layernorm")
+
+
+# ---- the cases ----
+
+EVERY = ["softmax", "linear:elu1", "linear:relu", "linear:exp", "linear:softplus", "linear:softmax",
+         "mala", "mala:relu", "mala:exp", "mala-paper", "mala-paper:relu", "pola", "nala",
+         "nala-paper", "focused"]
+EVERY += ["sla-" + name for name in EVERY if name != "softmax"]
+
+# attention on the command line, the blocks it means
+HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
+           ("linear:elu+1+softmax@2", ["linear", "linear", "softmax"]),
+           ("softmax+sla-mala@1-", ["softmax", "sla-mala", "sla-mala"]),
+           ("pola+nala@0+focused@2", ["nala", "pola", "focused"]),
+           ("mala+softmax@0-2+linear:relu@1", ["softmax", "linear:relu", "softmax"])]
+
+
+class Model:
+    """A folder with a checkpoint, and its picture."""
+
+    def __init__(self, exe, folder, extra, own):
+        rng = np.random.default_rng(7)
+        self.exe, self.folder, self.form = exe, folder, own.get("sla_gates")
+        self.tensors = dict(checkpoint(rng), **extra)
+        self.pixels = rng.standard_normal((3, GRID[0] * PATCH, GRID[1] * PATCH)).astype(np.float32)
+        save(folder + "/model.safetensors", self.tensors)
+        save(folder + "/in.safetensors", {"input": self.pixels[None]})
+        json.dump(dict(CONFIG, fovea=own), open(folder + "/config.json", "w"))
+
+    def run(self, *options):
+        return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "-o",
+                               self.folder + "/out.safetensors", *options], capture_output=True,
+                              text=True)
+
+    def wrong(self, names, *options):
+        """What is wrong with the program's result for blocks of `names`; None: nothing."""
+        want = forward(self.tensors, self.pixels, names, self.form)
+        for schedule in ("streamed", "stepwise"):
+            p = self.run("--schedule", schedule, "--threads", "2", *options)
+            if p.returncode:
+                return "exit %d: %s" % (p.returncode, p.stderr.strip())
+            got = load(self.folder + "/out.safetensors")["last_hidden_state"][0]
+            error = abs(got - want).max() / abs(want).max()
+            if not error <= TOLERANCE:
+                return "%s: error %.2e" % (schedule, error)
+        return None
+
+
+def refusals(exe):
+    """(what, message) of configurations that are refused otherwise than expected."""
+    rng = np.random.default_rng(8)
+    dense, diagonal = sla_weights(rng, WIDTH), sla_weights(rng, D)
+    lone = dict(list(diagonal.items())[:1])
+    for what, extra, own, words in (
+            ("a list that is too short", {}, {"attention": ["linear"]}, ["1 names", "3 blocks"]),
+            ("a list with a number", {}, {"attention": ["linear", "mala", 3]}, ["one per block"]),
+            ("a list with blocks", {}, {"attention": ["linear", "mala", "pola@1"]}, ["pola@1"]),
+            ("a block beyond the last", {}, {"attention": "linear+mala@7"}, ["no block 7", "0 to 2"]),
+            ("gates that say nothing of their input", dense, {"attention": "sla-linear"},
+             ["attn.sla_q.weight", "sla_gates"]),
+            ("unknown gates", dense, {"sla_gates": "dense"}, ["sla_gates", "x_dense"]),
+            ("gates of another shape", diagonal, {"sla_gates": "x_dense"}, ["attn.sla_q.weight"]),
+            ("gates of q alone", lone, {}, ["attn.sla_k.weight"])):
+        with tempfile.TemporaryDirectory() as folder:
+            p = Model(exe, folder, extra, own).run()
+        if p.returncode not in (2, 7) or not all(w in p.stderr for w in words):
+            yield what, "exit %d: %s" % (p.returncode, p.stderr.strip())
+
+
+def main(argv):
+    exe = os.path.abspath(argv[0])
+    rng = np.random.default_rng(9)
+    failed = []
+    total = 0
+
+    def check(what, wrong):
+        nonlocal total
+        total += 1
+        if wrong:
+            failed.append("%s: %s" % (what, wrong))
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(exe, folder, {}, {})
+        for name in EVERY:
+            check(name, model.wrong([name] * DEPTH, "--attention", name))
+        for text, names in HYBRIDS:
+            check(text, model.wrong(names, "--attention", text))
+    for own in ("linear:elu1+softmax@1", ["linear", "softmax", "linear:elu+1"]):
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(exe, folder, {}, {"attention": own})
+            check("config.json %s" % own, model.wrong(["linear", "softmax", "linear"]))
+            told = subprocess.run([exe, "plan", folder, "--json"], capture_output=True, text=True)
+            told = json.loads(told.stdout)["params"]["attention"]
+            check("the plan's attention",
+                  None if told in ("linear:elu1+softmax@1", "linear+softmax@1+linear:elu+1@2")
+                  else told)
+    for form, rows in (("q_blockdiag", D), (None, D), ("q_dense", WIDTH), ("x_dense", WIDTH)):
+        own = {"sla_gates": form} if form else {}
+        with tempfile.TemporaryDirectory() as folder:
+            model = Model(exe, folder, sla_weights(rng, rows), own)
+            for name in ("sla-linear", "sla-mala", "sla-pola", "softmax"):
+                check("%s, %s" % (form, name), model.wrong([name] * DEPTH, "--attention", name))
+    for what, wrong in refusals(exe):
+        check(what, wrong)
+    for line in failed:
+        print("FAIL " + line)
+    print("%d passed, %d failed, 0 skipped" % (total - len(failed), len(failed)))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

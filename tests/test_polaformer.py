@@ -1,0 +1,609 @@
+#!/usr/bin/env python3
+"""test_polaformer.py: Pola-PVT and Pola-Swin of many shapes against a float64 definition.
+
+    test_polaformer.py path/to/fovea [--seed N]
+
+Checkpoints with random weights are written to a folder, run by the program, and worked out here in
+numpy from the equations of the official code; the definition itself is held against the golden vectors
+where these are there. Configurations that are wrong, and pictures, attentions and tensors that such a
+model cannot take, must be refused by name.
+"""
+import glob
+import json
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+GOLDEN = os.path.join(os.path.dirname(ROOT), "shared", "golden", "models")
+TOLERANCE = 2e-5
+TYPES = {"F32": np.float32, "I64": np.int64}
+
+
+# ---- files ----
+
+def save(path, tensors):
+    head, data = {}, []
+    at = 0
+    for name, values in tensors.items():
+        kind = "I64" if np.asarray(values).dtype == np.int64 else "F32"
+        raw = np.ascontiguousarray(values, TYPES[kind]).tobytes()
+        head[name] = {"dtype": kind, "shape": list(np.shape(values)), "data_offsets": [at, at + len(raw)]}
+        data.append(raw)
+        at += len(raw)
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data))
+
+
+def load(path):
+    blob = open(path, "rb").read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    out = {}
+    for name, t in json.loads(blob[8:8 + n]).items():
+        if name != "__metadata__":
+            begin, end = t["data_offsets"]
+            out[name] = np.frombuffer(blob[8 + n + begin:8 + n + end], TYPES[t["dtype"]]).reshape(t["shape"])
+    return out
+
+
+# ---- the definition: float64, tokens in rows ----
+
+erf = np.vectorize(math.erf)
+
+
+def norm(x, t, stem, eps):
+    m = x.mean(-1, keepdims=True)
+    return (x - m) / np.sqrt(((x - m) ** 2).mean(-1, keepdims=True) + eps) * t[stem + "weight"] + t[stem + "bias"]
+
+
+def linear(x, t, stem):
+    y = x @ t[stem + "weight"].T
+    return y + t[stem + "bias"] if stem + "bias" in t else y
+
+
+def patches(image, t, stem):
+    """Convolution of (C, h, w) whose stride is its kernel: rows of tokens, grid."""
+    weight = t[stem + "weight"]
+    k = weight.shape[2]
+    c, h, w = image.shape[0], image.shape[1] // k, image.shape[2] // k
+    cut = image[:, :h * k, :w * k].reshape(c, h, k, w, k).transpose(1, 3, 0, 2, 4).reshape(h * w, -1)
+    return cut @ weight.reshape(len(weight), -1).T + t[stem + "bias"], (h, w)
+
+
+def picture(rows, grid):
+    return rows.T.reshape(-1, *grid)
+
+
+def mlp(x, t, stem, eps):
+    h = linear(norm(x, t, stem + "norm2.", eps), t, stem + "mlp.fc1.")
+    return x + linear(h * 0.5 * (1 + erf(h / math.sqrt(2))), t, stem + "mlp.fc2.")
+
+
+def softmax(scores):
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def heads_of(x, heads):
+    return x.reshape(len(x), heads, -1).transpose(1, 0, 2)
+
+
+def rows_of(x):
+    return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
+
+
+def bilinear(table, native, grid):
+    """Rows of a native grid resized to another, align_corners False."""
+    def weights(n_in, n_out):
+        m = np.zeros((n_out, n_in))
+        for o in range(n_out):
+            at = max(0.0, (o + 0.5) * n_in / n_out - 0.5)
+            i = min(int(at), n_in - 1)
+            m[o, i] += 1 - (at - i)
+            m[o, min(i + 1, n_in - 1)] += at - i
+        return m
+    c = table.shape[-1]
+    y = np.einsum("ab,bcd->acd", weights(native[0], grid[0]), table.reshape(*native, c))
+    return np.einsum("ab,cbd->cad", weights(native[1], grid[1]), y).reshape(-1, c)
+
+
+def along_tokens(v, n):
+    at = np.maximum(0, (np.arange(n) + 0.5) * len(v) / n - 0.5)
+    low = at.astype(int)
+    part = (at - low)[:, None]
+    return v[low] * (1 - part) + v[np.minimum(low + 1, len(v) - 1)] * part
+
+
+def depthwise(v, grid, weight, bias):
+    """Filters of one head over the picture of every head."""
+    d, k = len(weight), weight.shape[-1]
+    h, w = grid
+    x = picture(v, grid)
+    out = np.zeros_like(x)
+    wide = np.pad(x, ((0, 0), (k // 2, k // 2), (k // 2, k // 2)))
+    for c in range(len(x)):
+        for i in range(k):
+            for j in range(k):
+                out[c] += weight[c % d, 0, i, j] * wide[c, i:i + h, j:j + w]
+        out[c] += bias[c % d]
+    return out.reshape(len(x), -1).T
+
+
+def polar(q, k, v, gate, grid, t, stem, heads, alpha):
+    """Polarity-aware linear attention, its convolution and its gate."""
+    def softplus(x):
+        return np.logaddexp(0, x)
+
+    def halves(x, swap=False):
+        p, n = np.maximum(x, 0) ** power, np.maximum(-x, 0) ** power
+        return np.concatenate([n, p] if swap else [p, n], -1)
+
+    sigma = softplus(t[stem + "scale"].reshape(-1))
+    power = 1 + alpha / (1 + np.exp(-t[stem + "power"].reshape(heads, 1, -1)))
+    k = k + t[stem + "positional_encoding"][0]
+    qh, kh, vh = heads_of(q / sigma, heads), heads_of(k / sigma, heads), heads_of(v, heads)
+    keys, half = halves(kh), vh.shape[-1] // 2
+    out = []
+    for queries, values in ((halves(qh), vh[..., :half]), (halves(qh, True), vh[..., half:])):
+        z = (queries * keys.mean(1, keepdims=True)).sum(-1, keepdims=True) + 1e-6
+        out.append(queries @ (keys.transpose(0, 2, 1) @ values / len(k)) / z)
+    v = v if len(v) == len(q) else along_tokens(v, len(q))
+    local = depthwise(v, grid, t[stem + "dwc.weight"], t[stem + "dwc.bias"])
+    return (rows_of(np.concatenate(out, -1)) + local) * gate
+
+
+def pvt_attention(x, grid, t, stem, c, heads, sr):
+    small = x
+    if sr > 1:
+        small, _ = patches(picture(x, grid), t, stem + "sr.")
+        small = norm(small, t, stem + "norm.", 1e-5)
+    width = x.shape[1]
+    k, v = np.split(linear(small, t, stem + "kv."), 2, 1)
+    if stem + "qg.weight" in t:
+        q, gate = np.split(linear(x, t, stem + "qg."), 2, 1)
+        y = polar(q, k, v, gate, grid, t, stem, heads, c["alpha"])
+    else:
+        q, k, v = (heads_of(a, heads) for a in (linear(x, t, stem + "q."), k, v))
+        y = rows_of(softmax(q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5) @ v)
+    return linear(y, t, stem + "proj.")
+
+
+def pvt(image, t, c):
+    size = c["img_size"]
+    size = [size, size] if isinstance(size, int) else size
+    out = {}
+    for i, depth in enumerate(c["depths"]):
+        stem = "patch_embed%d." % (i + 1)
+        native = [s // c["patch_size"] if i == 0 else s // 2 ** (i + 1) // 2 for s in size]
+        x, grid = patches(image, t, stem + "proj.")
+        x = out["embed%d" % (i + 1)] = norm(x, t, stem + "norm.", 1e-5)
+        table = t["pos_embed%d" % (i + 1)][0]
+        x = x + (table if i == 0 and len(table) == len(x) else bilinear(table, native, grid))
+        for j in range(depth):
+            stem = "block%d.%d." % (i + 1, j)
+            is_linear = stem + "attn.qg.weight" in t
+            sr = int(c["la_sr_ratios"][i]) if is_linear else c["sr_ratios"][i]
+            normed = norm(x, t, stem + "norm1.", 1e-6)
+            x = x + pvt_attention(normed, grid, t, stem + "attn.", c, c["num_heads"][i], sr)
+            x = mlp(x, t, stem, 1e-6)
+        out["stage%d" % (i + 1)] = x
+        image = picture(x, grid)
+    if "head.weight" in t:
+        out["logits"] = linear(x.mean(0), t, "head.")
+    return out
+
+
+def windows(x, grid, w):
+    h, wide = grid
+    return x.reshape(h // w, w, wide // w, w, -1).transpose(0, 2, 1, 3, 4).reshape(-1, w * w, x.shape[-1])
+
+
+def unwindows(x, grid, w):
+    h, wide = grid
+    return x.reshape(h // w, wide // w, w, w, -1).transpose(0, 2, 1, 3, 4).reshape(h, wide, -1)
+
+
+def regions(grid, w, shift):
+    number = np.zeros(grid)
+    count = 0
+    slices = (slice(0, -w), slice(-w, -shift), slice(-shift, None))
+    for a in slices:
+        for b in slices:
+            number[a, b] = count
+            count += 1
+    return windows(number[..., None], grid, w)[..., 0]
+
+
+def swin_window(c, grid, is_linear, j):
+    full = c["window_size"] if is_linear else 7 if c["window_size"] <= 56 else 12
+    return (min(grid), 0) if min(grid) <= full else (full, full // 2 if j % 2 else 0)
+
+
+def swin_attention(x, grid, t, stem, c, heads, j):
+    is_linear = stem + "qkvg.weight" in t
+    w, shift = swin_window(c, grid, is_linear, j)
+    width = x.shape[1]
+    rolled = np.roll(x.reshape(*grid, width), (-shift, -shift), (0, 1))
+    out = []
+    if not is_linear:
+        at = np.stack(np.meshgrid(np.arange(w), np.arange(w), indexing="ij")).reshape(2, -1)
+        apart = at[:, :, None] - at[:, None, :] + w - 1
+        bias = t[stem + "relative_position_bias_table"][apart[0] * (2 * w - 1) + apart[1]]
+        bias = bias.transpose(2, 0, 1)
+        number = regions(grid, w, shift) if shift else np.zeros((x.shape[0] // (w * w), w * w))
+    for i, rows in enumerate(windows(rolled, grid, w)):
+        if is_linear:
+            q, k, v, gate = np.split(linear(rows, t, stem + "qkvg."), 4, 1)
+            y = polar(q, k, v, gate, (w, w), t, stem, heads, c["alpha"])
+        else:
+            q, k, v = (heads_of(a, heads) for a in np.split(linear(rows, t, stem + "qkv."), 3, 1))
+            apart = np.where(number[i][:, None] != number[i][None], -100.0, 0.0)
+            scores = q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5 + bias + apart
+            y = rows_of(softmax(scores) @ v)
+        out.append(linear(y, t, stem + "proj."))
+    return np.roll(unwindows(np.stack(out), grid, w), (shift, shift), (0, 1)).reshape(-1, width)
+
+
+def swin(image, t, c):
+    out = {}
+    x, grid = patches(image, t, "patch_embed.proj.")
+    if c["patch_norm"]:
+        x = norm(x, t, "patch_embed.norm.", 1e-5)
+    out["patch_embed"] = x
+    if c["ape"]:
+        x = x + t["absolute_pos_embed"][0]
+    for i, depth in enumerate(c["depths"]):
+        for j in range(depth):
+            stem = "layers.%d.blocks.%d." % (i, j)
+            normed = norm(x, t, stem + "norm1.", 1e-5)
+            x = x + swin_attention(normed, grid, t, stem + "attn.", c, c["num_heads"][i], j)
+            x = mlp(x, t, stem, 1e-5)
+        out["stage%d" % (i + 1)] = x
+        if i + 1 < len(c["depths"]):
+            m = x.reshape(*grid, -1)
+            fours = [m[0::2, 0::2], m[1::2, 0::2], m[0::2, 1::2], m[1::2, 1::2]]
+            grid = (grid[0] // 2, grid[1] // 2)
+            x = np.concatenate(fours, -1).reshape(grid[0] * grid[1], -1)
+            x = linear(norm(x, t, "layers.%d.downsample.norm." % i, 1e-5), t, "layers.%d.downsample.reduction." % i)
+            out["down%d" % (i + 1)] = x
+    out["norm"] = norm(x, t, "norm.", 1e-5)
+    if "head.weight" in t:
+        out["logits"] = linear(out["norm"].mean(0), t, "head.")
+    return out
+
+
+MODELS = {"pola_pvt": pvt, "pola_swin": swin}
+
+
+def define(config, tensors, image):
+    t = {n: v.astype(np.float64) for n, v in tensors.items()}
+    return MODELS[config["model_type"]](image.astype(np.float64), t, config)
+
+
+# ---- checkpoints ----
+
+class Maker:
+    def __init__(self, rng):
+        self.rng, self.t = rng, {}
+
+    def put(self, name, shape, spread, mean=0.0):
+        self.t[name] = (mean + spread * self.rng.standard_normal(shape)).astype(np.float32)
+
+    def linear(self, stem, shape, bias=True):
+        self.put(stem + "weight", shape, 1.2 / np.prod(shape[1:]) ** 0.5)
+        if bias:
+            self.put(stem + "bias", shape[:1], 0.2)
+
+    def norm(self, stem, n):
+        self.put(stem + "weight", (n,), 0.2, 1)
+        self.put(stem + "bias", (n,), 0.2)
+
+    def learned(self, stem, c, width, heads, keys):
+        d, k = width // heads, c["kernel_size"]
+        self.put(stem + "power", (1, heads, 1, d), 0.5)
+        self.put(stem + "scale", (1, 1, width), 0.5)
+        self.put(stem + "positional_encoding", (1, keys, width), 0.3)
+        self.linear(stem + "dwc.", (d, 1, k, k))
+
+    def around(self, stem, width, ratio):
+        self.norm(stem + "norm1.", width)
+        self.norm(stem + "norm2.", width)
+        self.linear(stem + "attn.proj.", (width, width))
+        self.linear(stem + "mlp.fc1.", (int(width * ratio), width))
+        self.linear(stem + "mlp.fc2.", (width, int(width * ratio)))
+
+    def head(self, c, width):
+        self.norm("norm.", width)
+        if c["num_classes"]:
+            self.linear("head.", (c["num_classes"], width))
+
+
+def kind(c, i, j):
+    letters = c["attn_type"][:len(c["depths"])]
+    return letters[i] == "L" or (letters[i] == "M" and j < int(c["attn_type"][len(letters):]))
+
+
+def make_pvt(rng, c):
+    m, size, before = Maker(rng), c["img_size"], 3
+    size = [size, size] if isinstance(size, int) else size
+    for i, width in enumerate(c["embed_dims"]):
+        native = [s // c["patch_size"] if i == 0 else s // 2 ** (i + 1) // 2 for s in size]
+        tokens = native[0] * native[1]
+        k = 2 if i else c["patch_size"]
+        m.linear("patch_embed%d.proj." % (i + 1), (width, before, k, k))
+        m.norm("patch_embed%d.norm." % (i + 1), width)
+        m.put("pos_embed%d" % (i + 1), (1, tokens, width), 0.3)
+        for j in range(c["depths"][i]):
+            stem, is_linear = "block%d.%d." % (i + 1, j), kind(c, i, j)
+            sr = int(c["la_sr_ratios"][i]) if is_linear else c["sr_ratios"][i]
+            attn = stem + "attn."
+            m.linear(attn + ("qg." if is_linear else "q."), ((2 if is_linear else 1) * width, width), c["qkv_bias"])
+            m.linear(attn + "kv.", (2 * width, width), c["qkv_bias"])
+            if is_linear:
+                m.learned(attn, c, width, c["num_heads"][i], tokens // sr ** 2)
+            if sr > 1:
+                m.linear(attn + "sr.", (width, width, sr, sr))
+                m.norm(attn + "norm.", width)
+            m.around(stem, width, c["mlp_ratios"][i])
+        before = width
+    m.head(c, before)
+    return m.t
+
+
+def make_swin(rng, c):
+    m, size = Maker(rng), c["img_size"]
+    size = [size, size] if isinstance(size, int) else size
+    grid = [s // c["patch_size"] for s in size]
+    width = c["embed_dim"]
+    m.linear("patch_embed.proj.", (width, 3, c["patch_size"], c["patch_size"]))
+    if c["patch_norm"]:
+        m.norm("patch_embed.norm.", width)
+    if c["ape"]:
+        m.put("absolute_pos_embed", (1, grid[0] * grid[1], width), 0.3)
+    for i, depth in enumerate(c["depths"]):
+        for j in range(depth):
+            stem, is_linear = "layers.%d.blocks.%d." % (i, j), kind(c, i, j)
+            w, shift = swin_window(c, grid, is_linear, j)
+            attn = stem + "attn."
+            m.linear(attn + ("qkvg." if is_linear else "qkv."), ((4 if is_linear else 3) * width, width), c["qkv_bias"])
+            if is_linear:
+                m.learned(attn, c, width, c["num_heads"][i], w * w)
+            else:
+                m.put(attn + "relative_position_bias_table", ((2 * w - 1) ** 2, c["num_heads"][i]), 0.5)
+                m.t[attn + "relative_position_index"] = np.zeros((w * w, w * w), np.int64)
+            if shift:
+                m.put(stem + "attn_mask", (grid[0] * grid[1] // w ** 2, w * w, w * w), 1)
+            m.around(stem, width, c["mlp_ratio"])
+        if i + 1 < len(c["depths"]):
+            m.norm("layers.%d.downsample.norm." % i, 4 * width)
+            m.linear("layers.%d.downsample.reduction." % i, (2 * width, 4 * width), False)
+            width, grid = 2 * width, [g // 2 for g in grid]
+    m.head(c, width)
+    return m.t
+
+
+def pvt_config(**changes):
+    c = {"model_type": "pola_pvt", "img_size": 32, "patch_size": 4, "num_classes": 5, "embed_dims": [8, 12],
+         "num_heads": [1, 2], "mlp_ratios": [4, 2], "qkv_bias": True, "depths": [1, 1], "sr_ratios": [2, 1],
+         "la_sr_ratios": "21", "alpha": 4, "kernel_size": 5, "attn_type": "LL"}
+    c.update(changes)
+    return c
+
+
+def swin_config(**changes):
+    c = {"model_type": "pola_swin", "img_size": 32, "patch_size": 4, "num_classes": 5, "embed_dim": 8,
+         "depths": [1, 1], "num_heads": [1, 2], "window_size": 56, "mlp_ratio": 2.5, "qkv_bias": True, "ape": False,
+         "patch_norm": True, "alpha": 4, "kernel_size": 5, "attn_type": "LS"}
+    c.update(changes)
+    return c
+
+
+# A configuration, and the picture's size where it is not the native one.
+CASES = [
+    (pvt_config(), None),
+    (pvt_config(), (32, 36)),  # another number of tokens, of which as many keys are left
+    (pvt_config(img_size=64, la_sr_ratios="84", kernel_size=3, alpha=3), (32, 128)),
+    (pvt_config(img_size=48, la_sr_ratios="31", depths=[2, 3], kernel_size=7), (24, 96)),
+    (pvt_config(img_size=56, la_sr_ratios="77", qkv_bias=False, num_heads=[4, 3]), None),
+    (pvt_config(img_size=40, la_sr_ratios="51", attn_type="MM2", depths=[4, 3], sr_ratios=[3, 2]), None),
+    (pvt_config(img_size=[24, 40], la_sr_ratios="21", num_classes=0), None),
+    (pvt_config(img_size=48, la_sr_ratios="6", depths=[2], embed_dims=[20], num_heads=[5], mlp_ratios=[2.3],
+                sr_ratios=[1], attn_type="L", kernel_size=1), None),
+    (pvt_config(attn_type="SS", depths=[2, 2], sr_ratios=[3, 1], num_heads=[2, 4]), (37, 61)),
+    (pvt_config(img_size=64, depths=[1, 2, 1, 1], embed_dims=[8, 16, 24, 32], num_heads=[1, 1, 2, 4],
+                mlp_ratios=[1, 2, 3, 4], sr_ratios=[8, 4, 2, 1], la_sr_ratios="2111", attn_type="LSLS"), None),
+    (swin_config(), None),
+    (swin_config(img_size=56, window_size=7, depths=[4, 3], attn_type="LS", ape=True), None),
+    (swin_config(img_size=60, window_size=5, depths=[3], num_heads=[2], attn_type="L", kernel_size=3), None),
+    (swin_config(img_size=[24, 72], window_size=6, depths=[2, 2], attn_type="LL", patch_norm=False), None),
+    (swin_config(img_size=[112, 56], window_size=21, depths=[2, 2], attn_type="SL", qkv_bias=False), None),
+    (swin_config(img_size=[64, 16], window_size=2, depths=[4, 1], attn_type="MS2", num_classes=0), None),
+    (swin_config(img_size=96, window_size=57, depths=[2, 3], attn_type="SS", embed_dim=12, num_heads=[2, 4]), None),
+    (swin_config(img_size=112, window_size=14, depths=[2, 3, 1], num_heads=[1, 2, 2], attn_type="LMS1",
+                 kernel_size=7, alpha=2.5), None),
+    (swin_config(img_size=96, patch_size=2, window_size=24, depths=[2, 2], attn_type="LL"), None),
+    (swin_config(img_size=[28, 56], patch_size=4, window_size=7, depths=[2], num_heads=[1], attn_type="S"), None),
+]
+
+
+def error(got, want):
+    if got.shape != want.shape or not np.isfinite(got).all():
+        return math.inf
+    return float(abs(got - want).max() / (abs(want).max() or 1))
+
+
+class Tests:
+    def __init__(self, exe, folder, seed):
+        self.exe, self.folder = exe, folder
+        self.rng = np.random.default_rng(seed)
+        self.passed = self.failed = 0
+
+    def note(self, what, bad):
+        if bad:
+            self.failed += 1
+            print("FAIL %s: %s" % (what, bad), flush=True)
+        else:
+            self.passed += 1
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, config, tensors):
+        with open(self.path("config.json"), "w") as f:
+            json.dump(config, f)
+        if tensors is not None:
+            save(self.path("model.safetensors"), tensors)
+
+    def run(self, *options):
+        p = subprocess.run([self.exe, "run", self.folder, self.path("io.safetensors"), "--device", "cpu", "-o",
+                            self.path("out.safetensors")] + list(options), capture_output=True, text=True,
+                           errors="replace")
+        return p.returncode, p.stderr.strip()
+
+    def picture(self, h, w):
+        image = self.rng.standard_normal((1, 3, h, w)).astype(np.float32)
+        save(self.path("io.safetensors"), {"input": image})
+        return image[0]
+
+    def compare(self, what, want, *options):
+        code, message = self.run("--hidden", *options)
+        if code:
+            self.note(what, "exit %d: %s" % (code, message))
+            return
+        got = load(self.path("out.safetensors"))
+        bad = []
+        for name, values in want.items():
+            key = name if name == "logits" else "feat." + name
+            e = error(got[key].reshape(values.shape), values) if key in got else math.inf
+            if not e <= TOLERANCE:
+                bad.append("%s is off by %.1e" % (key, e))
+        self.note(what, "; ".join(bad))
+
+    def case(self, number, config, size):
+        make = make_pvt if config["model_type"] == "pola_pvt" else make_swin
+        tensors = make(self.rng, config)
+        native = config["img_size"]
+        native = (native, native) if isinstance(native, int) else native
+        image = self.picture(*(size or native))
+        self.write(config, tensors)
+        want = define(config, tensors, image)
+        for options in (["--schedule", "streamed", "--threads", "2"], ["--schedule", "stepwise", "--threads", "3"],
+                        ["--schedule", "streamed", "--threads", "1", "--chunk", "16", "--isa", "scalar"]):
+            self.compare("case %d %s, %s" % (number, config["model_type"], " ".join(options)), want, *options)
+
+    def golden(self):
+        """The definition above is that of the official code."""
+        for path in sorted(glob.glob(GOLDEN + "/pola-*")):
+            config = json.load(open(path + "/config.json"))
+            io = load(path + "/io.safetensors")
+            want = define(config, load(path + "/model.safetensors"), io["input"][0])
+            bad = [n for n, v in want.items()
+                   if not error(io[n if n == "logits" else "feat." + n][0].astype(np.float64), v) <= 1e-6]
+            self.note("definition of " + os.path.basename(path), ", ".join(bad))
+
+    # ---- refusals ----
+
+    def refuse(self, what, config, tensors, says, *options):
+        self.write(config, tensors)
+        code, message = self.run(*options)
+        if code not in (2, 7) or says not in message or "\n" in message:
+            self.note("refusal of " + what, "exit %d: %s" % (code, message))
+        else:
+            self.note(what, None)
+
+    def refusals(self):
+        huge = 2 ** 31
+        for config, make in ((pvt_config(), make_pvt), (swin_config(), make_swin)):
+            good = make(self.rng, config)
+            width = "embed_dims" if make == make_pvt else "embed_dim"
+            ratio = "mlp_ratios" if make == make_pvt else "mlp_ratio"
+            wrong = {
+                "depths": [[-1, 1], [0, 0], [0, 1], [huge, 1], [], [1] * 1000000, [1.5, 1], ["1", 1], 3, None, {"0": 1}, [1, 2], [17, 1]],
+                "num_heads": [[3, 2], [0, 1], [-1, 2], [huge, 1], [1], [1, 2, 3], "12", None, [8, 2]],
+                width: [huge, -8, 0, "8", [], {}] if make == make_swin else
+                       [[huge, 12], [-8, 12], [0, 0], [8], [8, 12, 16], "8", 8, None],
+                ratio: ["4", [], [4], 0, -1, 1e300, {}, True, [4, "2"]],
+                "img_size": [0, -4, huge, "32", [32], [32, 32, 32], 3, [32, 2], 65536, 34 * 4, 64],
+                "patch_size": [0, -1, huge, "4", [4, 5], 8192, 33, 1],
+                "kernel_size": [4, 0, -3, huge, "5", 3, 33],
+                "alpha": ["4", -1, 1e9, []],
+                "attn_type": ["L", "LLL", "SL", "LX", "M", "LM", "SS", "LM12345", 5, ["L", "L"], "LL1x"],
+                "num_classes": [6, -1, huge, "5"],
+                "qkv_bias": [1, "true", False],
+                "in_chans": [1, 4, huge, "3"],
+            }
+            if make == make_pvt:
+                wrong.update({"la_sr_ratios": ["2", "201", "2x", "20", 21, [2, 1], "99", "11"],
+                              "sr_ratios": [[1], [0, 1], [huge, 1], "21", [-1, 1]]})
+            else:
+                wrong.update({"window_size": [0, -1, huge, "7", 5, [7]], "ape": [1, True], "patch_norm": [0, False]})
+            for key, values in wrong.items():
+                for value in values:
+                    # What a field does not say itself shows in a tensor that does not fit.
+                    says = '"' if key not in ("img_size", "in_chans") else ""
+                    shown = json.dumps(value)
+                    self.refuse("%s %s = %.40s" % (config["model_type"], key, shown), dict(config, **{key: value}),
+                                good, says)
+            for key in ("depths", "num_heads"):
+                self.refuse("no " + key, {k: v for k, v in config.items() if k != key}, good, '"%s"' % key)
+            self.tensors(config, good)
+
+    def tensors(self, config, good):
+        for name in sorted(good):
+            if good[name].dtype == np.int64:
+                continue
+            less = {k: v for k, v in good.items() if k != name}
+            if not name.startswith(("head.", "norm.")) or config["model_type"] == "pola_swin" and "norm" in name:
+                self.refuse("a checkpoint without " + name, config, less, '"')
+            self.refuse("another shape of " + name, config, dict(good, **{name: np.zeros((7, 3, 2, 5), np.float32)}), '"')
+        for name in ("extra.weight", "norm3.bias", "layers.0.blocks.0.attn.extra", "block1.0.attn.extra",
+                     "layers.7.blocks.0.norm1.weight", "block1.9.norm1.weight"):
+            self.refuse("a stranger, " + name, config, dict(good, **{name: np.zeros(3, np.float32)}), '"%s"' % name)
+
+    def sizes(self):
+        config = pvt_config(img_size=32)
+        self.write(config, make_pvt(self.rng, config))
+        for h, w, says in ((32, 40, "positional_encoding"), (64, 64, "positional_encoding"), (4, 256, "too few"),
+                           (2, 64, "picture of 64 x 2"), (8, 128, "")):
+            self.picture(h, w)
+            code, message = self.run()
+            good = code in (2, 7) if says else code == 0
+            self.note("Pola-PVT at %d x %d" % (w, h), None if good and says in message else "exit %d: %s" % (code, message))
+        config = swin_config(img_size=32)
+        self.write(config, make_swin(self.rng, config))
+        for h, w in ((36, 32), (64, 64), (16, 64), (3, 3)):
+            self.picture(h, w)
+            code, message = self.run()
+            self.note("Pola-Swin at %d x %d" % (w, h), None if code and ("32 x 32" in message or "smaller" in message)
+                      else "exit %d: %s" % (code, message))
+        self.picture(32, 32)
+        for name in ("softmax", "linear:elu1", "mala", "sla-pola", "nala"):
+            code, message = self.run("--attention", name)
+            self.note("attention " + name, None if code == 2 and "pola" in message else "exit %d: %s" % (code, message))
+        code, message = self.run("--attention", "pola")
+        self.note("attention pola", message if code else None)
+
+
+def main(argv):
+    seed = int(argv[argv.index("--seed") + 1]) if "--seed" in argv else 7
+    with tempfile.TemporaryDirectory() as folder:
+        t = Tests(os.path.abspath(argv[0]), folder, seed)
+        t.golden()
+        for number, (config, size) in enumerate(CASES):
+            t.case(number, config, size)
+        t.refusals()
+        t.sizes()
+    print("%d passed, %d failed" % (t.passed, t.failed))
+    return 1 if t.failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    sys.exit(main(sys.argv[1:]))
