@@ -81,6 +81,16 @@ fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m
     return FOVEA_OK;
 }
 
+void fv_model_floats_free(fovea_model *m)
+{
+    while (m->floats) {
+        struct fv_model_floats *f = m->floats;
+        m->floats = f->next;
+        fv_mem_free(f->data);
+        fv_mem_free(f);
+    }
+}
+
 static void free_model(fovea_model *m)
 {
     if (m->family)
@@ -88,12 +98,7 @@ static void free_model(fovea_model *m)
     free_texts(m->outputs);
     free_texts(m->labels);
     fv_mem_free(m->attention);
-    while (m->floats) {
-        struct fv_model_floats *f = m->floats;
-        m->floats = f->next;
-        fv_mem_free(f->data);
-        fv_mem_free(f);
-    }
+    fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);
     pthread_mutex_destroy(&m->lock);

@@ -189,6 +189,7 @@ struct fovea_model {
  * normalisation in them, row scales, small filters. Freed with the model. */
 fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m, uint32_t rows,
                              uint32_t cols);
+void fv_model_floats_free(fovea_model *m);
 
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);

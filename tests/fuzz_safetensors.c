@@ -45,6 +45,7 @@ static void read_as_model(const fv_source *source, json_t *json)
         fv_mem_free(m.outputs[i]);
     fv_mem_free(m.outputs);
     fv_vit_release(&m);
+    fv_model_floats_free(&m);
 }
 
 /* Under several configurations, which leave all sizes to the tensors. */
@@ -62,6 +63,7 @@ static void read_as_checkpoint(fv_safetensors *file)
             json_decref(json);
         }
     fv_mem_free(source.by_name);
+    fv_mem_free(source.taken);
 }
 
 static void read_as_tensors(const uint8_t *data, size_t size)
