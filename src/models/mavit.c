@@ -2,14 +2,20 @@
  *
  *     attn = (attention(q, k, v) + lepe(v)) * o
  */
-#include <string.h>
-
 #include "pyramid.h"
 
 static fv_view mix(const fv_pyramid_mix *m)
 {
     return fv_pyramid_lepe(m, m->gate);
 }
+
+static const fv_pyramid_spec sizes[] = {
+    {"mavit-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 3.5, 2048},
+    {"mavit-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 2048},
+    {"mavit-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 3.5, 2048},
+    {"mavit-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 2560},
+    {.name = NULL},
+};
 
 static const fv_pyramid_form form = {
     .type = "mavit",
@@ -18,27 +24,17 @@ static const fv_pyramid_form form = {
     .fused = "attn.qkvo.",
     .proj = "attn.proj.",
     .mix = mix,
+    .sizes = sizes,
 };
-
-static const fv_pyramid_spec specs[] = {
-    {"mavit-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 3.5, 2048},
-    {"mavit-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 2048},
-    {"mavit-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 3.5, 2048},
-    {"mavit-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 2560},
-};
-#define SPECS (sizeof specs / sizeof *specs)
 
 static const char *synthetic(size_t index)
 {
-    return index < SPECS ? specs[index].name : NULL;
+    return fv_pyramid_synthetic(&form, index);
 }
 
 static fovea_status imitate(json_t **config, struct fv_source *source, const char *name)
 {
-    const fv_pyramid_spec *s = specs;
-    while (strcmp(s->name, name) != 0)
-        s++;
-    return fv_pyramid_imitate(config, source, &form, s);
+    return fv_pyramid_imitate(config, source, &form, fv_pyramid_size(&form, name));
 }
 
 const fv_family fv_family_mavit = {

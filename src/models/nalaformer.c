@@ -3,8 +3,6 @@
  *
  *     attn = LN(attention(q, k, v) + lepe(v)) * silu(g)
  */
-#include <string.h>
-
 #include "pyramid.h"
 
 #define INNER_EPS 1e-5f
@@ -22,6 +20,15 @@ static fv_view mix(const fv_pyramid_mix *m)
     return out;
 }
 
+static const fv_pyramid_spec sizes[] = {
+    {"nalaformer-xt", {32, 64, 128, 384}, {2, 2, 2, 2}, {1, 2, 4, 12}, 3.5, 1024},
+    {"nalaformer-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 4, 1024},
+    {"nalaformer-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 1024},
+    {"nalaformer-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 4, 1024},
+    {"nalaformer-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 1024},
+    {.name = NULL},
+};
+
 static const fv_pyramid_form form = {
     .type = "nalaformer",
     .mech = FV_MECH_NALA,
@@ -31,28 +38,17 @@ static const fv_pyramid_form form = {
     .inner = "attn.ln.",
     .proj = "attn.out_proj.",
     .mix = mix,
+    .sizes = sizes,
 };
-
-static const fv_pyramid_spec specs[] = {
-    {"nalaformer-xt", {32, 64, 128, 384}, {2, 2, 2, 2}, {1, 2, 4, 12}, 3.5, 1024},
-    {"nalaformer-t", {64, 128, 256, 512}, {2, 2, 6, 2}, {1, 2, 4, 8}, 4, 1024},
-    {"nalaformer-s", {64, 128, 320, 512}, {3, 5, 9, 3}, {1, 2, 5, 8}, 3.5, 1024},
-    {"nalaformer-b", {96, 192, 384, 512}, {4, 6, 12, 6}, {1, 2, 6, 8}, 4, 1024},
-    {"nalaformer-l", {96, 192, 448, 640}, {4, 7, 19, 8}, {1, 2, 7, 10}, 3.5, 1024},
-};
-#define SPECS (sizeof specs / sizeof *specs)
 
 static const char *synthetic(size_t index)
 {
-    return index < SPECS ? specs[index].name : NULL;
+    return fv_pyramid_synthetic(&form, index);
 }
 
 static fovea_status imitate(json_t **config, struct fv_source *source, const char *name)
 {
-    const fv_pyramid_spec *s = specs;
-    while (strcmp(s->name, name) != 0)
-        s++;
-    return fv_pyramid_imitate(config, source, &form, s);
+    return fv_pyramid_imitate(config, source, &form, fv_pyramid_size(&form, name));
 }
 
 const fv_family fv_family_nalaformer = {

@@ -47,16 +47,6 @@ typedef struct fv_pyramid_mix {
     fv_view attention, v, gate;
 } fv_pyramid_mix;
 
-/* What a family has of its own: fv_family.form. */
-typedef struct fv_pyramid_form {
-    const char *type;                 /* model_type */
-    uint32_t mech;                    /* of 'l' blocks */
-    const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
-    const char *fused, *inner, *proj; /* stems in a block; inner NULL: none */
-    /* What the projection reads. */
-    fv_view (*mix)(const fv_pyramid_mix *m);
-} fv_pyramid_form;
-
 /* One size of a synthetic checkpoint. */
 #define FV_PYRAMID_STAGES 4
 typedef struct fv_pyramid_spec {
@@ -65,6 +55,17 @@ typedef struct fv_pyramid_spec {
     double ratio; /* of the hidden width */
     uint32_t projection;
 } fv_pyramid_spec;
+
+/* What a family has of its own: fv_family.form. */
+typedef struct fv_pyramid_form {
+    const char *type;                 /* model_type */
+    uint32_t mech;                    /* of 'l' blocks */
+    const char *cpe1, *cpe2;          /* stems; cpe2 NULL: none */
+    const char *fused, *inner, *proj; /* stems in a block; inner NULL: none */
+    /* What the projection reads. */
+    fv_view (*mix)(const fv_pyramid_mix *m);
+    const fv_pyramid_spec *sizes; /* the published ones; ends with a NULL name */
+} fv_pyramid_form;
 
 /* pyramid_read.c: roles from names and shapes. */
 fovea_status fv_pyramid_read(fovea_model *m, const struct fv_source *source,
@@ -80,7 +81,10 @@ const char *fv_pyramid_label(char out[40], const char *label, const char *step);
  * FV_NO_VALUE: not multiplied). */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
 
-/* pyramid_synthetic.c: random checkpoints. */
+/* pyramid_synthetic.c: random checkpoints. Names of the sizes, NULL past the end; the size of a
+ * name that is one of them. */
+const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
+const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name);
 fovea_status fv_pyramid_imitate(json_t **config, struct fv_source *source,
                                 const fv_pyramid_form *form, const fv_pyramid_spec *spec);
 

@@ -13,6 +13,22 @@
 
 #define CLASSES 1000
 
+const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index)
+{
+    size_t n = 0;
+    while (n < index && form->sizes[n].name)
+        n++;
+    return form->sizes[n].name;
+}
+
+const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name)
+{
+    const fv_pyramid_spec *s = form->sizes;
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return s;
+}
+
 struct maker {
     fv_imitation m;
     const fv_pyramid_form *form;
