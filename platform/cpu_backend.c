@@ -7,6 +7,7 @@
 #include "cpu_kernels.h"
 #include "mem.h"
 #include "thread.h"
+#include "walk.h"
 
 const fv_kernel_hooks fv_h_none = {0};
 
@@ -28,30 +29,37 @@ struct fv_device {
     fv_pool *pool;
 };
 
-struct fv_bound {
-    fv_launch l;
-};
-
 struct external {
     char *base;
     uint64_t stride;
+};
+
+/* Frames that may be in flight. They are computed one by one, when they are waited for; but a
+ * caller may hand over the next one first. */
+#define FRAMES 2
+
+struct frame {
+    struct external *external;
+    const fv_sweep *sweep;
+    uint32_t sweeps, rows; /* rows: at most */
 };
 
 struct fv_queue {
     fv_device *device;
     char *blocks; /* one per worker: values of a sweep, kernel scratch */
     uint64_t block;
-    struct external *external;
+    struct frame frame[FRAMES]; /* number f at f % FRAMES */
+    fv_fence submitted, done;
     uint32_t slots;
+    /* of the frame that is computed: */
+    struct external *external;
+    uint32_t rows;
     uint32_t *units; /* per phase */
     struct phase {
         const fv_sweep *sweep;
         uint32_t step; /* stepwise: which one */
     } * phase;
     uint32_t phases, phase_room;
-    uint32_t rows; /* of this frame, at most */
-    fv_fence fence;
-    bool pending;
 };
 
 const fv_kernel *fv_cpu_kernels(int *count)
@@ -85,9 +93,10 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
-static fovea_status open_device(fv_device **out, int index, const fovea_device_options *options)
+static fovea_status open_device(fv_device **out, const char *which,
+                                const fovea_device_options *options)
 {
-    (void)index;
+    (void)which;
     uint32_t features, cpus[FV_PROCESSORS], n_cpus;
     FV_TRY(fv_cpu_level(&features, options->isa));
     FV_TRY(fv_cpu_cores(cpus, &n_cpus, options->cores));
@@ -116,9 +125,17 @@ static void describe(const fv_device *d, fovea_device_info *out)
     fill_info(out, d->features);
 }
 
-static uint32_t threads(const fv_device *d)
+static const char *remark(void)
 {
-    return fv_pool_threads(d->pool);
+    return "cpu: portable C and the vector levels of this architecture";
+}
+
+static void limits(const fv_device *d, fv_limits *out)
+{
+    *out = (fv_limits){.threads = fv_pool_threads(d->pool),
+                       .frames = FRAMES,
+                       .largest = UINT64_MAX,
+                       .rows = UINT32_MAX};
 }
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
@@ -183,7 +200,8 @@ static void queue_close(fv_queue *q)
     if (!q)
         return;
     fv_mem_free(q->blocks);
-    fv_mem_free(q->external);
+    for (int i = 0; i < FRAMES; i++)
+        fv_mem_free(q->frame[i].external);
     fv_mem_free(q->units);
     fv_mem_free(q->phase);
     fv_mem_free(q);
@@ -195,8 +213,10 @@ static fovea_status queue_arrays(fv_queue *q)
     FV_TRY(fv_mem_array(&memory, fv_pool_threads(q->device->pool), q->block, FV_MEM_ARENA,
                         "the workers' chunks"));
     q->blocks = memory;
-    FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));
-    q->external = memory;
+    for (int i = 0; i < FRAMES; i++) {
+        FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));
+        q->frame[i].external = memory;
+    }
     FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->units, FV_MEM_PLAN, "the queue"));
     q->units = memory;
     FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->phase, FV_MEM_PLAN, "the queue"));
@@ -204,9 +224,10 @@ static fovea_status queue_arrays(fv_queue *q)
     return FOVEA_OK;
 }
 
-static fovea_status queue_open(fv_device *d, uint64_t local, uint32_t slots, uint32_t phases,
-                               fv_queue **out)
+static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+                               uint32_t phases, fv_queue **out)
 {
+    (void)slot; /* nothing is kept of the caller's memory */
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_queue), FV_MEM_PLAN, "the queue"));
     fv_queue *q = memory;
@@ -225,7 +246,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, uint32_t slots, uin
 
 static fovea_status place_external(fv_queue *q, uint32_t slot, char *p, uint64_t stride)
 {
-    q->external[slot] = (struct external){p, stride};
+    q->frame[(q->submitted + 1) % FRAMES].external[slot] = (struct external){p, stride};
     return FOVEA_OK;
 }
 
@@ -241,46 +262,14 @@ static fovea_status download(fv_queue *q, uint32_t slot, void *dst, uint64_t str
     return place_external(q, slot, dst, stride);
 }
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static bool grouped(const fv_bound *b)
-{
-    return fv_op_table[b->l.args.prob.op].span == FV_SPAN_REDUCE;
-}
-
-static uint32_t rows_of(const fv_queue *q, uint32_t planned)
-{
-    return planned < q->rows ? planned : q->rows;
-}
-
 static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out)
 {
-    q->phases = 0;
-    q->rows = rows;
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < s[i].steps; k++) {
-            fv_launch *l = &s[i].step[k]->l;
-            for (uint32_t o = 0; o < FV_OPERANDS; o++) {
-                const fv_operand *op = &l->operand[o];
-                if (op->ref.space == FV_SPACE_EXTERNAL && q->external[op->ref.slot].stride)
-                    l->args.ld[o] = (uint32_t)(q->external[op->ref.slot].stride / op->elem);
-            }
-            if (s[i].streamed && k > 0)
-                continue;
-            uint32_t units =
-                ceil_div(rows_of(q, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
-            if (s[i].streamed || grouped(s[i].step[k]))
-                units = s[i].streamed ? s[i].runs : s[i].groups;
-            q->units[q->phases] = units;
-            q->phase[q->phases++] = (struct phase){&s[i], k};
-        }
-    }
-    q->pending = true;
-    *out = ++q->fence;
+    struct frame *f = &q->frame[++q->submitted % FRAMES];
+    f->sweep = s;
+    f->sweeps = count;
+    f->rows = rows;
+    *out = q->submitted;
     return FOVEA_OK;
 }
 
@@ -299,8 +288,7 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
     case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring */
         base = block + op->ref.offset;
         if (op->ring && op->kind == FV_KIND_ROW)
-            base +=
-                (uint64_t)(row0 / width + op->shift) % op->ring * width * l->args.ld[o] * op->elem;
+            base += fv_walk_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);
         return base;
     case FV_SPACE_EXTERNAL:
         base = q->external[op->ref.slot].base + op->ref.offset;
@@ -309,132 +297,74 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
         return NULL;
     }
     if (op->kind == FV_KIND_ROW)
-        base += (uint64_t)row0 * l->args.ld[o] * op->elem;
+        base += (uint64_t)row0 * l->args.ld[o] * fv_type_size(op->type);
     if (op->kind == FV_KIND_PARTIAL)
         base += group * op->stride;
     return base;
 }
 
-static void call(const fv_queue *q, const fv_launch *l, uint32_t slot, uint32_t width, fv_call *c)
+struct worker {
+    const fv_queue *q;
+    uint32_t slot;
+};
+
+static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
 {
-    char *block = q->blocks + slot * q->block;
+    const struct worker *w = ctx;
+    const fv_queue *q = w->q;
+    const fv_launch *l = &step->l;
+    char *block = q->blocks + w->slot * q->block;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         c->p[o] = operand(q, l, o, block, c->row0, width, c->group);
     c->scratch = block + l->scratch;
     l->kernel->code.cpu(&l->args, c);
 }
 
-/* All steps [first, first + count) of a sweep for the chunks of one group. */
-static void run_group(const fv_queue *q, const fv_sweep *s, uint32_t first, uint32_t count,
-                      uint32_t group, uint32_t slot)
+static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
-    uint32_t all = rows_of(q, s->rows), chunks = ceil_div(all, s->chunk);
-    uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
-    uint32_t end = (uint32_t)((uint64_t)(group + 1) * chunks / s->groups);
-    for (uint32_t chunk = begin; chunk < end; chunk++) {
-        uint32_t row0 = chunk * s->chunk;
-        uint32_t rows = all - row0 < s->chunk ? all - row0 : s->chunk;
-        for (uint32_t k = first; k < first + count; k++) {
-            const fv_launch *l = &s->step[k]->l;
-            fv_call c = {.row0 = row0,
-                         .rows = rows,
-                         .cols = l->cols,
-                         .group = group,
-                         .first = chunk == begin};
-            call(q, l, slot, 0, &c);
-        }
-    }
+    const struct worker w = {arg, slot};
+    const struct phase *at = &w.q->phase[phase];
+    fv_walk_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
 }
 
-/* Grid rows from `line` on, at most `lines`, that lie together in every ring. */
-static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
+/* The strides that a frame's external operands have. */
+static void place_rows(const fv_queue *q, fv_launch *l)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_operand *op = &l->operand[o];
-        if (!op->ring || op->kind != FV_KIND_ROW)
-            continue;
-        const uint32_t left = op->ring - (line + op->shift) % op->ring;
-        lines = lines < left ? lines : left;
+        if (op->ref.space == FV_SPACE_EXTERNAL && q->external[op->ref.slot].stride)
+            l->args.ld[o] = (uint32_t)(q->external[op->ref.slot].stride / fv_type_size(op->type));
     }
-    return lines;
 }
 
-/* The groups of one unit of a sweep of bands. */
-static void run_bands(const fv_queue *q, const fv_sweep *s, uint32_t run, uint32_t slot)
+static void run_frame(fv_queue *q, const struct frame *f)
 {
-    const uint32_t chunks = ceil_div(s->rows, s->chunk);
-    uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
-    const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
-    const int64_t band = s->chunk / s->width, height = s->rows / s->width;
-    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * band;
-    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * band;
-    const int64_t end = stop < height ? stop : height;
-    bool first = true;
-    /* Some bands before the first one bring the steps that run ahead to where they should be. */
-    for (int64_t y = begin - (2 * (int64_t)s->reach + band - 1) / band * band; y < end; y += band) {
-        if (y >= begin && (uint64_t)(y / band) >= (uint64_t)(group + 1) * chunks / s->groups) {
-            group++;
-            first = true;
-        }
+    q->external = f->external;
+    q->rows = f->rows;
+    q->phases = 0;
+    for (uint32_t i = 0; i < f->sweeps; i++) {
+        const fv_sweep *s = &f->sweep[i];
         for (uint32_t k = 0; k < s->steps; k++) {
-            const fv_launch *l = &s->step[k]->l;
-            const int64_t ahead = l->ahead, from = begin - ahead > 0 ? begin - ahead : 0;
-            int64_t line = y + ahead > from ? y + ahead : from;
-            int64_t to = (y + band < end ? y + band : end) + ahead;
-            to = to < height ? to : height;
-            for (uint32_t n; line < to; line += n) {
-                n = together(l, (uint32_t)line, (uint32_t)(to - line));
-                fv_call c = {.row0 = (uint32_t)line * s->width,
-                             .rows = n * s->width,
-                             .cols = l->cols,
-                             .group = group,
-                             .first = first && line == y};
-                call(q, l, slot, s->width, &c);
-            }
+            place_rows(q, &s->step[k]->l);
+            if (s->streamed && k > 0)
+                continue;
+            q->units[q->phases] = fv_walk_units(s, k, f->rows);
+            q->phase[q->phases++] = (struct phase){s, k};
         }
-        first = first && y < begin;
     }
-}
-
-static void run_tile(const fv_queue *q, const fv_launch *l, uint32_t unit, uint32_t slot)
-{
-    uint32_t across = ceil_div(l->cols, l->tile_cols), rows = rows_of(q, l->rows);
-    uint32_t row0 = unit / across * l->tile_rows, col0 = unit % across * l->tile_cols;
-    fv_call c = {.row0 = row0,
-                 .rows = rows - row0 < l->tile_rows ? rows - row0 : l->tile_rows,
-                 .col0 = col0,
-                 .cols = l->cols - col0 < l->tile_cols ? l->cols - col0 : l->tile_cols,
-                 .first = 1};
-    call(q, l, slot, 0, &c);
-}
-
-static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
-{
-    const fv_queue *q = arg;
-    const fv_sweep *s = q->phase[phase].sweep;
-    uint32_t k = q->phase[phase].step;
-    if (s->streamed && s->width)
-        run_bands(q, s, unit, slot);
-    else if (s->streamed)
-        run_group(q, s, 0, s->steps, unit, slot);
-    else if (grouped(s->step[k]))
-        run_group(q, s, k, 1, unit, slot);
-    else
-        run_tile(q, &s->step[k]->l, unit, slot);
+    fv_job job = {.fn = run_unit, .arg = q, .units = q->units, .phases = q->phases};
+    fv_pool_run(q->device->pool, &job);
 }
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
 {
     (void)timeout; /* the work is done here, by this thread and the pool: it needs no bound */
-    if (!q->pending || f != q->fence) {
-        *seconds = 0;
-        return FOVEA_OK;
+    *seconds = 0;
+    while (q->done < f) {
+        const double start = fv_machine_seconds();
+        run_frame(q, &q->frame[++q->done % FRAMES]);
+        *seconds = fv_machine_seconds() - start;
     }
-    double start = fv_machine_seconds();
-    fv_job job = {.fn = run_unit, .arg = q, .units = q->units, .phases = q->phases};
-    fv_pool_run(q->device->pool, &job);
-    q->pending = false;
-    *seconds = fv_machine_seconds() - start;
     return FOVEA_OK;
 }
 
@@ -442,10 +372,11 @@ const fv_backend fv_backend_cpu = {
     .name = "cpu",
     .abi = FV_BACKEND_ABI,
     .probe = probe,
+    .remark = remark,
     .open = open_device,
     .close = close_device,
     .describe = describe,
-    .threads = threads,
+    .limits = limits,
     .alloc = alloc,
     .release = release,
     .write = write,

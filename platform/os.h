@@ -1,7 +1,10 @@
-/* os.h: files as the library needs them: mapped to read, replaced as a whole to write. */
+/* os.h: files as the library needs them: mapped to read, replaced as a whole to write; and folders
+ * that are this user's alone. */
 #ifndef FOVEA_PLATFORM_OS_H
 #define FOVEA_PLATFORM_OS_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "status.h"
@@ -20,11 +23,25 @@ void fv_os_unmap(void *handle); /* NULL is fine */
 void fv_os_release_pages(const void *data, uint64_t size);
 
 /* A file that takes the place of `path` at the end, or never: what was there stays until
- * fv_os_replace_end has everything on the disk. */
+ * fv_os_replace_end has everything on the disk. `only_ours`: no other user may read it. */
 typedef struct fv_os_replace fv_os_replace;
-fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path);
+fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours);
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
 fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
 void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
+
+/* Makes a folder for this user alone, with its parents, where there is none. EIO when it cannot be
+ * made, is another user's, or others may write to it. */
+fovea_status fv_os_private_folder(const char *path);
+/* Reads a file of at most `most` bytes that is a regular one, no link, this user's, and writable by
+ * nobody else; EIO else. *out is freed with fv_mem_free. */
+fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size);
+/* Removes the oldest files of a folder until the rest has at most `most` bytes; only files whose
+ * name `ours` knows are counted or removed. Best effort. */
+void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name));
+
+/* The file that the code or data at `address` was loaded from, with its size and time of change,
+ * so that another version of it gives another text; "" where nobody knows. */
+void fv_os_library_of(const void *address, char *out, size_t size);
 
 #endif

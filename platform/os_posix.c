@@ -1,10 +1,13 @@
 /* os_posix.c: os.h on POSIX. */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE /* dladdr */
 
 #include "os.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,11 +89,11 @@ static fovea_status fail_write(const fv_os_replace *r)
 }
 
 /* Opens a file of a name that nothing has yet, in the folder of the target. */
-static fovea_status create_beside(fv_os_replace *r, size_t size)
+static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
 {
     for (unsigned i = 0; i < 100 && r->fd < 0; i++) {
         snprintf(r->temporary, size, "%s.%ld.%u.tmp", r->path, (long)getpid(), i);
-        r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (r->fd < 0 && errno != EEXIST)
             break;
     }
@@ -100,7 +103,7 @@ static fovea_status create_beside(fv_os_replace *r, size_t size)
     return fail_write(r);
 }
 
-fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path)
+fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours)
 {
     fv_os_replace *r;
     FV_TRY(fv_mem_alloc((void **)&r, sizeof *r, FV_MEM_MODEL, "file to write"));
@@ -110,7 +113,7 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path)
     if (status == FOVEA_OK)
         status = fv_mem_alloc((void **)&r->temporary, length + 40, FV_MEM_MODEL, "file name");
     if (status == FOVEA_OK)
-        status = create_beside(r, length + 40);
+        status = create_beside(r, length + 40, only_ours ? 0600 : 0666);
     if (status != FOVEA_OK) {
         fv_os_replace_cancel(r);
         return status;
@@ -173,4 +176,119 @@ void fv_os_replace_cancel(fv_os_replace *r)
     fv_mem_free(r->temporary);
     fv_mem_free(r->path);
     fv_mem_free(r);
+}
+
+/* ---- folders of this user's own ---- */
+
+/* Nobody but us and the administrator can have put it there or change it. */
+static bool is_ours(const struct stat *st)
+{
+    return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Makes the folders that `path`, which is written to but left as it was, lies in, and itself. */
+static void make_folders(char *path)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    mkdir(path, 0700);
+}
+
+fovea_status fv_os_private_folder(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0) {
+        char *copy;
+        FV_TRY(fv_mem_text(&copy, path, FV_MEM_DEVICE));
+        make_folders(copy);
+        fv_mem_free(copy);
+        if (stat(path, &st) != 0)
+            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(errno));
+    }
+    if (!S_ISDIR(st.st_mode))
+        return fv_fail(FOVEA_EIO, "%s: not a folder", path);
+    if (!is_ours(&st))
+        return fv_fail(FOVEA_EIO, "%s: another user owns it or may write to it; chmod 700", path);
+    return FOVEA_OK;
+}
+
+static fovea_status read_all(int fd, const char *path, char *to, uint64_t size)
+{
+    while (size > 0) {
+        ssize_t n = read(fd, to, size < (1u << 30) ? (size_t)size : (size_t)1 << 30);
+        if (n == 0 || (n < 0 && errno != EINTR))
+            return fv_fail(FOVEA_EIO, "%s: cannot read: %s", path, strerror(n ? errno : EIO));
+        if (n > 0) {
+            to += n;
+            size -= (uint64_t)n;
+        }
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0)
+        return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
+    struct stat st;
+    fovea_status status;
+    void *data = NULL;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
+        status = fv_fail(FOVEA_EIO, "%s: not a file of this user alone", path);
+    else if ((uint64_t)st.st_size > most)
+        status = fv_fail(FOVEA_EIO, "%s: too large", path);
+    else
+        status = fv_mem_alloc(&data, (uint64_t)st.st_size, FV_MEM_DEVICE, "a file");
+    if (status == FOVEA_OK)
+        status = read_all(fd, path, data, (uint64_t)st.st_size);
+    close(fd);
+    if (status != FOVEA_OK) {
+        fv_mem_free(data);
+        return status;
+    }
+    *out = data;
+    *size = (uint64_t)st.st_size;
+    return FOVEA_OK;
+}
+
+void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name))
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    for (bool again = true; again;) {
+        uint64_t bytes = 0;
+        char oldest[NAME_MAX + 1] = "";
+        struct timespec since = {0};
+        rewinddir(folder);
+        for (struct dirent *e; (e = readdir(folder));) {
+            struct stat st;
+            if (!ours(e->d_name) || strlen(e->d_name) > NAME_MAX ||
+                fstatat(dirfd(folder), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+                continue;
+            bytes += (uint64_t)st.st_size;
+            const struct timespec t = st.st_mtim;
+            if (!oldest[0] || t.tv_sec < since.tv_sec ||
+                (t.tv_sec == since.tv_sec && t.tv_nsec < since.tv_nsec)) {
+                strcpy(oldest, e->d_name);
+                since = t;
+            }
+        }
+        again = bytes > most && oldest[0] && unlinkat(dirfd(folder), oldest, 0) == 0;
+    }
+    closedir(folder);
+}
+
+void fv_os_library_of(const void *address, char *out, size_t size)
+{
+    Dl_info info;
+    struct stat st;
+    *out = 0;
+    if (dladdr(address, &info) && info.dli_fname && stat(info.dli_fname, &st) == 0)
+        snprintf(out, size, "%s %lld %lld.%09ld", info.dli_fname, (long long)st.st_size,
+                 (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
 }

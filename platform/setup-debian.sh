@@ -6,9 +6,10 @@
 # With everything there it does nothing and touches no network.
 set -eu
 
-build='gcc libc6-dev meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
+build='gcc libc6-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev
-    gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+    gcc-aarch64-linux-gnu libc6-dev-arm64-cross ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
+    libclblast1 oclgrind"
 emulate="$test qemu-user"
 blas='libopenblas0-pthread'
 

@@ -58,13 +58,16 @@ class DeviceInfo(C.Structure):
     _c_name_ = "fovea_device_info"
     _fields_ = [("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
                 ("units", C.c_uint32), ("clusters", C.c_uint32), ("big", C.c_uint32),
-                ("memory", C.c_uint64), ("max_buffer", C.c_uint64)]
+                ("memory", C.c_uint64), ("max_buffer", C.c_uint64), ("driver", C.c_char * 128),
+                ("local_memory", C.c_uint64), ("group_limit", C.c_uint32),
+                ("quirks", C.c_char * 256)]
 
 
 class DeviceOptions(C.Structure):
     _c_name_ = "fovea_device_options"
     _fields_ = [("version", C.c_uint32), ("threads", C.c_uint32), ("isa", C.c_char_p),
-                ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p)]
+                ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p),
+                ("max_dispatch_ms", C.c_double), ("cache", C.c_char_p)]
 
 
 class Preprocess(C.Structure):
@@ -97,7 +100,7 @@ class PlanOptions(C.Structure):
                 ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
                 ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
-                ("dry", C.c_int), ("weights", C.c_int)]
+                ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int)]
 
 
 class OutputInfo(C.Structure):
@@ -139,7 +142,7 @@ class OpOptions(C.Structure):
                 ("local_bias", _Float), ("norm_weight", _Float), ("norm_bias", _Float),
                 ("norm_eps", C.c_double), ("out_gate", C.c_int), ("in", C.c_uint32),
                 ("out", C.c_uint32), ("weight", _Float), ("bias", _Float),
-                ("activation", C.c_char_p)]
+                ("activation", C.c_char_p), ("memory_limit", C.c_uint64)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3}
@@ -203,10 +206,13 @@ class _Handle:
 
 
 class Device(_Handle):
-    """Where things run: Device("cpu", threads=4, isa="avx2")."""
+    """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"). `cache`: directory of
+    compiled kernels of the latter, "" for none."""
 
-    def __init__(self, id="cpu", threads=0, isa=None, cores=None):
-        options = DeviceOptions(1, threads, isa and isa.encode(), cores and cores.encode())
+    def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_ms=0, cache=None):
+        options = DeviceOptions(1, threads, isa and isa.encode(), cores and cores.encode(),
+                                max_dispatch_ms=max_dispatch_ms,
+                                cache=None if cache is None else os.fspath(cache).encode())
         super().__init__(_lib.fovea_device_close, _lib.fovea_device_open, id.encode(),
                          C.byref(options))
 
@@ -567,37 +573,39 @@ class Model(_Handle):
         return _text(_lib.fovea_model_label(self, i))
 
     def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-            weights="f32"):
+            weights="f32", activations="f32"):
         """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
         normalised; with another axis in front a batch of them. Returns {name: float32 rows} for
         `outputs` (None: the model's main one). Bytes come in the size to be run, unless
         preprocess=True resizes and crops them as the model's own image processor does.
 
         `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
-        `weights` "f16" or "bf16" keeps them in half the memory."""
+        `weights` "f16" or "bf16" keeps them in half the memory; so does `activations`, not on the
+        CPU."""
         pixels = np.asarray(pixels)
         if pixels.ndim == 4:
-            runs = [self.run(p, attention, outputs, preprocess, schedule, weights) for p in pixels]
+            runs = [self.run(p, attention, outputs, preprocess, schedule, weights, activations)
+                    for p in pixels]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
-        results = self._run(pixels, attention, outputs, preprocess, schedule, weights)
+        results = self._run(pixels, attention, outputs, preprocess, schedule, weights, activations)
         return {name: rows for name, rows, _ in results}
 
     def features(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-                 weights="f32"):
+                 weights="f32", activations="f32"):
         """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
         `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits."""
         if outputs is None:
             outputs = [o for o in self.outputs if o == "last_hidden_state" or o.startswith("stage")]
         dense = {}
         for name, rows, info in self._run(np.asarray(pixels), attention, outputs, preprocess, schedule,
-                                          weights):
+                                          weights, activations):
             if not info.grid_width:
                 raise ValueError("%s is no grid of features" % name)
             values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
             dense[name] = Features(values, info.stride)
         return dense
 
-    def _run(self, pixels, attention, outputs, preprocess, schedule, weights):
+    def _run(self, pixels, attention, outputs, preprocess, schedule, weights, activations):
         """(name, rows, OutputInfo) of every output of one picture."""
         pixels = np.ascontiguousarray(pixels)
         planes = pixels.dtype == np.float32
@@ -611,7 +619,7 @@ class Model(_Handle):
         else:
             raise ValueError("pixels of shape %s: (H, W, 3), (H, W) or (3, H, W)" % (pixels.shape,))
         key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule,
-               weights)
+               weights, activations)
         if key not in self._plans:
             self._plans[key] = self._plan(*key)
         plan = self._plans[key]
@@ -626,13 +634,15 @@ class Model(_Handle):
         _checked(_lib.fovea_run(plan, C.byref(frame), outs, len(outs)))
         return results
 
-    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule, weights):
+    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule, weights,
+              activations):
         names = (C.c_char_p * len(outputs))(*[o.encode() for o in outputs])
         rule = self._info()["preprocess"]
         options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
                               C.pointer(rule) if preprocess else None,
                               attention and attention.encode(),
                               C.cast(names, C.POINTER(C.c_char_p)) if outputs else None,
-                              len(outputs), SCHEDULES[schedule], weights=STORAGE[weights])
+                              len(outputs), SCHEDULES[schedule], weights=STORAGE[weights],
+                              activations=STORAGE[activations])
         return _Handle(_lib.fovea_plan_free, _lib.fovea_plan_create, self, self._device,
                        C.byref(options))

@@ -1,7 +1,8 @@
 /* arena.c: where every value lies.
  *
- * Each region is one buffer; values that are alive at the same time get disjoint ranges of it, the
- * others share. Largest first, each into the lowest gap that fits.
+ * Values of a region that are alive at the same time get disjoint ranges of it, the others share.
+ * Largest first, each into the lowest gap that fits. A region is one buffer; on a device that
+ * limits the size of buffers it is cut into banks of that size, and a value lies in one of them.
  *
  *     RESIDUAL  what crosses a sweep: the residual stream; K and V of softmax attention
  *     STATES    partial and merged states
@@ -17,7 +18,7 @@
 #include "plan.h"
 
 #define ALIGN 64
-#define LOCAL FV_REGIONS
+#define LOCAL FV_REGION_LOCAL
 
 struct tenant {
     uint64_t size, offset;
@@ -26,11 +27,6 @@ struct tenant {
     uint32_t sweep; /* LOCAL: blocks of different sweeps overlap freely */
     fv_value *value;
 };
-
-static uint64_t row_bytes(const fv_value *v)
-{
-    return (uint64_t)v->ld * v->elem;
-}
 
 static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
 {
@@ -70,7 +66,7 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->first = 0;
         t->last = UINT32_MAX;
     }
-    t->size = fv_size_add(fv_size_mul(rows, row_bytes(v)), ALIGN - 1) / ALIGN * ALIGN;
+    t->size = fv_size_add(fv_size_mul(rows, fv_value_stride(v)), ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static int by_size(const void *a, const void *b)
@@ -88,12 +84,15 @@ static bool meet(const struct tenant *a, const struct tenant *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset at which tenant n does not touch tenants 0..n-1 that it meets. */
-static uint64_t lowest_gap(const struct tenant *t, uint32_t n)
+/* The lowest offset at which tenant n does not touch tenants 0..n-1 that it meets, nor lies in two
+ * banks. */
+static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
 {
     uint64_t offset = 0;
     for (bool moved = true; moved;) {
         moved = false;
+        if (offset % bank > bank - t[n].size)
+            offset += bank - offset % bank;
         for (uint32_t i = 0; i < n; i++) {
             if (!meet(&t[i], &t[n]) || offset >= fv_size_add(t[i].offset, t[i].size) ||
                 t[i].offset >= fv_size_add(offset, t[n].size))
@@ -105,37 +104,97 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n)
     return offset;
 }
 
+/* The values that need a place; of those for which no bank is large enough, the largest. */
+static uint32_t gather(fovea_plan *p, struct tenant *tenant, uint64_t bank)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        fv_value *v = &p->b.value[i];
+        uint64_t bytes = 0;
+        v->ref = (fv_ref){0};
+        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT) {
+            v->ref.space = FV_SPACE_EXTERNAL;
+            v->ref.slot = v->slot;
+            bytes = p->limits.wide ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;
+        } else if (v->first_step != UINT32_MAX) {
+            admit(p, &tenant[n], v);
+            bytes = tenant[n++].size;
+        }
+        if (bytes > bank && bytes > p->oversize_bytes) {
+            p->oversize = (fv_id)i;
+            p->oversize_bytes = bytes;
+        }
+    }
+    return n;
+}
+
+/* The regions' buffers, and in which of them each value is. */
+static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint32_t tenants,
+                               uint64_t bank)
+{
+    uint32_t count[FV_REGIONS] = {0}, first[FV_REGIONS + 1] = {0};
+    for (uint32_t i = 0; i < tenants; i++) {
+        const uint32_t needed = (uint32_t)(tenant[i].offset / bank) + 1;
+        uint32_t *have = &count[tenant[i].region];
+        *have = needed > *have ? needed : *have;
+    }
+    count[FV_REGION_SCRATCH] = p->limits.wide && p->scratch;
+    for (int r = 0; r < FV_REGIONS; r++)
+        first[r + 1] = first[r] + count[r];
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, first[FV_REGIONS], sizeof(fv_bank), FV_MEM_PLAN,
+                        "the plan's memory map"));
+    fv_mem_free(p->bank);
+    p->bank = memory;
+    memcpy(p->first_bank, first, sizeof first);
+    for (uint32_t i = 0; i < tenants; i++) {
+        const struct tenant *t = &tenant[i];
+        fv_bank *b = &p->bank[p->first_bank[t->region] + (uint32_t)(t->offset / bank)];
+        fv_ref *ref = &t->value->ref;
+        ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
+        ref->offset = t->offset % bank;
+        ref->mem = t->region == LOCAL && !p->limits.wide ? NULL : &b->mem;
+        const uint64_t end = fv_size_add(ref->offset, t->size);
+        b->size = end > b->size ? end : b->size;
+    }
+    if (count[FV_REGION_SCRATCH])
+        p->bank[p->first_bank[FV_REGION_SCRATCH]].size = p->scratch;
+    return FOVEA_OK;
+}
+
+static fovea_status place(fovea_plan *p, struct tenant *tenant)
+{
+    /* No sum of offset and size may leave 64 bits. */
+    const uint64_t most = UINT64_MAX / 4;
+    const uint64_t bank = (p->limits.largest < most ? p->limits.largest : most) / ALIGN * ALIGN;
+    p->oversize = FV_NO_VALUE;
+    p->oversize_bytes = 0;
+    memset(p->region_size, 0, sizeof p->region_size);
+    const uint32_t tenants = gather(p, tenant, bank);
+    if (p->oversize != FV_NO_VALUE)
+        return FOVEA_OK;
+    qsort(tenant, tenants, sizeof *tenant, by_size);
+    for (uint32_t i = 0; i < tenants; i++)
+        tenant[i].offset = lowest_gap(tenant, i, bank);
+    FV_TRY(make_banks(p, tenant, tenants, bank));
+    for (int r = 0; r < FV_REGIONS; r++)
+        for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
+            p->region_size[r] = fv_size_add(p->region_size[r], p->bank[i].size);
+    if (!p->limits.wide) {
+        p->local = p->region_size[LOCAL];
+        p->region_size[LOCAL] = 0;
+        for (uint32_t i = p->first_bank[LOCAL]; i < p->first_bank[LOCAL + 1]; i++)
+            p->bank[i].size = 0;
+    }
+    return FOVEA_OK;
+}
+
 fovea_status fv_arena_place(fovea_plan *p)
 {
     void *memory;
     FV_TRY(fv_mem_array(&memory, p->b.values, sizeof(struct tenant), FV_MEM_PLAN,
                         "the plan's memory map"));
-    struct tenant *tenant = memory;
-    uint32_t tenants = 0;
-    uint64_t size[FV_REGIONS + 1] = {0};
-    for (uint32_t i = 0; i < p->b.values; i++) {
-        fv_value *v = &p->b.value[i];
-        v->ref = (fv_ref){0};
-        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT) {
-            v->ref.space = FV_SPACE_EXTERNAL;
-            v->ref.slot = v->slot;
-        } else if (v->first_step != UINT32_MAX) {
-            admit(p, &tenant[tenants++], v);
-        }
-    }
-    qsort(tenant, tenants, sizeof *tenant, by_size);
-    for (uint32_t i = 0; i < tenants; i++) {
-        struct tenant *t = &tenant[i];
-        t->offset = lowest_gap(tenant, i);
-        t->value->ref.space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
-        t->value->ref.offset = t->offset;
-        t->value->ref.mem = t->region == LOCAL ? NULL : &p->region[t->region];
-        uint64_t end = fv_size_add(t->offset, t->size);
-        if (end > size[t->region])
-            size[t->region] = end;
-    }
-    memcpy(p->region_size, size, sizeof p->region_size);
-    p->local = size[LOCAL];
-    fv_mem_free(tenant);
-    return FOVEA_OK;
+    const fovea_status status = place(p, memory);
+    fv_mem_free(memory);
+    return status;
 }

@@ -12,7 +12,7 @@
 #include "kernel.h"
 #include "status.h"
 
-#define FV_BACKEND_ABI 1
+#define FV_BACKEND_ABI 2
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -28,10 +28,10 @@ typedef struct fv_mem {
 
 /* Where an operand lies. */
 enum fv_space {
-    FV_SPACE_NONE,   /* operand absent */
-    FV_SPACE_BUFFER, /* `offset` bytes into `mem` */
-    FV_SPACE_LOCAL,  /* `offset` bytes into the worker's own block: rows of the current chunk, or a
-                        ring */
+    FV_SPACE_NONE,     /* operand absent */
+    FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
+    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a device that
+                          is wide: rows of the current chunk, or a ring */
     FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
 };
 
@@ -54,7 +54,7 @@ enum fv_kind {
 
 typedef struct fv_operand {
     fv_ref ref;
-    uint8_t kind, elem; /* enum fv_kind; bytes per element */
+    uint8_t kind, type; /* enum fv_kind, enum fv_type of an element */
     uint64_t stride;    /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
     /* LOCAL space in a sweep of bands: grid rows that there is room for, grid row y at
      * (y + shift) % ring. */
@@ -69,10 +69,16 @@ typedef struct fv_launch {
     uint32_t rows;      /* of the whole step */
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
-    uint32_t cols;    /* extent of the second dimension: columns, heads, or 1 */
-    uint32_t ahead;   /* grid rows by which it runs ahead of its sweep's bands */
-    uint64_t scratch; /* bytes into the worker's block where the kernel's scratch begins */
+    uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
+    uint32_t ahead;            /* grid rows by which it runs ahead of its sweep's bands */
+    uint64_t scratch;          /* bytes into the worker's block where the kernel's scratch begins */
+    const fv_mem *scratch_mem; /* of a device that is wide: the kernel's scratch, shared by steps */
 } fv_launch;
+
+/* Every backend's bound step begins with what it was bound from. */
+struct fv_bound {
+    fv_launch l;
+};
 
 /* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise).
  * Group g owns chunks [g*chunks/groups, (g+1)*chunks/groups); a unit of a streamed sweep owns
@@ -84,20 +90,43 @@ typedef struct fv_sweep {
     fv_bound *const *step;
     uint32_t steps;
     uint32_t rows, chunk, groups;
+    uint32_t parts;        /* fv_call.groups of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
     uint32_t width, reach; /* bands: tokens in a grid row, the largest `ahead`; else 0 */
     bool streamed;
 } fv_sweep;
+
+/* Memory of the caller that a plan reads or writes: one per external slot. */
+typedef struct fv_slot {
+    uint64_t row_bytes; /* of a row without gaps, as the plan's strides have them */
+    uint32_t rows;
+    bool output;
+} fv_slot;
+
+typedef struct fv_limits {
+    uint32_t threads; /* that share the units of a frame */
+    /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
+     * step runs over all of them, or over super-chunks where memory is short. */
+    bool wide;
+    uint32_t parts;   /* such a device: partial states of a reduction at most, which keep it busy */
+    uint32_t frames;  /* that may be in flight */
+    uint64_t largest; /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
+    uint32_t rows;    /* that it computes at once at most: a call of more is cut, however short */
+} fv_limits;
 
 typedef struct fv_backend {
     const char *name;
     uint32_t abi;
     /* How many devices exist; fills up to max. 0 if there is no runtime. */
     int (*probe)(fovea_device_info *out, int max);
-    fovea_status (*open)(fv_device **out, int index, const fovea_device_options *options);
+    /* One line: what was found besides, or why nothing. */
+    const char *(*remark)(void);
+    /* `which`: what follows "name:" in the device's id, "" for the first. Of ENODEV the message is
+     * replaced by one that lists the devices there are. */
+    fovea_status (*open)(fv_device **out, const char *which, const fovea_device_options *options);
     void (*close)(fv_device *d);
     void (*describe)(const fv_device *d, fovea_device_info *out);
-    uint32_t (*threads)(const fv_device *d);
+    void (*limits)(const fv_device *d, fv_limits *out);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
     /* Between frames: the first `size` bytes of a buffer from host memory, or to it. From NULL:
@@ -109,20 +138,25 @@ typedef struct fv_backend {
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
     void (*unbind)(fv_device *d, fv_bound *b);
-    /* One in-order queue per plan. `local` bytes per worker block, `slots` external operands,
+    /* One in-order queue per plan. `local` bytes per worker block, external operands `slot`,
      * `phases` barriers per frame at most. */
-    fovea_status (*queue_open)(fv_device *d, uint64_t local, uint32_t slots, uint32_t phases,
-                               fv_queue **out);
+    fovea_status (*queue_open)(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+                               uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
-    /* These only enqueue; host memory stays valid until wait. External slot `slot` is read from
-     * (upload) or written to (download) host memory with `stride` bytes from row to row. A frame
-     * may have fewer rows than planned: sweeps end after `rows`. */
+    /* These only enqueue; host memory stays valid until wait. Uploads and downloads belong to the
+     * frame of the next submit; up to fv_limits.frames of them are in flight. External slot `slot`
+     * is read from (upload) or written to (download) host memory with `stride` bytes from row to
+     * row. A frame may have fewer rows than planned: sweeps end after `rows`. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
     fovea_status (*submit)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out);
     fovea_status (*download)(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-    /* Bounded wait; negative: without bound. *seconds: device time of the frame. */
+    /* Bounded wait; negative: without bound. *seconds: device time of the frame. Frames are done in
+     * the order of their submits; a fence that was waited for is OK again. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
+    /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
+    fovea_status (*cache_export)(fv_device *d, void *out, size_t room, size_t *size);
+    fovea_status (*cache_import)(fv_device *d, const void *data, size_t size);
 } fv_backend;
 
 extern const fv_backend *const fv_backends[]; /* NULL at the end; the CPU first */

@@ -1,14 +1,21 @@
 /* device.c: finds, opens and names devices. */
-#include <stdlib.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backend.h"
 #include "mech/traits.h"
 #include "mem.h"
 
-extern const fv_backend fv_backend_cpu;
+extern const fv_backend fv_backend_cpu, fv_backend_cl;
 
-const fv_backend *const fv_backends[] = {&fv_backend_cpu, NULL};
+const fv_backend *const fv_backends[] = {
+    &fv_backend_cpu,
+#ifdef FV_HAVE_CL
+    &fv_backend_cl,
+#endif
+    NULL,
+};
 
 size_t fovea_device_list(fovea_device_info *out, size_t max)
 {
@@ -23,12 +30,46 @@ size_t fovea_device_list(fovea_device_info *out, size_t max)
 
 const char *fovea_backend_remark(size_t index)
 {
-    static const char *const remark[] = {
-        "cpu: portable C and the vector levels of this architecture",
-        "cl: not part of this build",
+    static const char *const absent[] = {
+#ifndef FV_HAVE_CL
+        "cl: not part of this build, which found no OpenCL headers",
+#endif
         "cuda: not part of this build",
     };
-    return index < sizeof remark / sizeof *remark ? remark[index] : NULL;
+    for (size_t i = 0; fv_backends[i]; i++)
+        if (index-- == 0)
+            return fv_backends[i]->remark();
+    return index < sizeof absent / sizeof *absent ? absent[index] : NULL;
+}
+
+/* Adds to what a message holds so far; what does not fit is cut. */
+static void append(char *text, size_t size, const char *format, ...) FV_PRINTF(3, 4);
+static void append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* Names the devices there are, and why a backend has none. */
+static fovea_status no_device(const char *id, const fv_backend *backend)
+{
+    fovea_device_info found[16];
+    const size_t room = sizeof found / sizeof *found, n = fovea_device_list(found, room);
+    char text[384] = "";
+    const char *remark = backend ? backend->remark() : NULL;
+    for (size_t i = 0; !backend && (remark = fovea_backend_remark(i)) != NULL; i++) {
+        const size_t length = strcspn(remark, ":");
+        if (strncmp(id, remark, length) == 0 && (id[length] == 0 || id[length] == ':'))
+            break;
+    }
+    for (size_t i = 0; i < n && i < room; i++)
+        append(text, sizeof text, "%s%s (%.40s)", i ? ", " : "", found[i].id, found[i].name);
+    if (remark)
+        append(text, sizeof text, "; %s", remark);
+    return fv_fail(FOVEA_ENODEV, "device '%s': there is none of that name; there are %s", id, text);
 }
 
 fovea_status fovea_device_open(fovea_device **out, const char *id,
@@ -42,6 +83,9 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
                        "device options of version %u; initialise them with "
                        "FOVEA_DEVICE_OPTIONS_INIT",
                        options->version);
+    if (!(options->max_dispatch_ms >= 0 && options->max_dispatch_ms <= 1e6))
+        return fv_fail(FOVEA_EINVAL, "dispatches of %g ms at most; give 0 (20) to 1e6",
+                       options->max_dispatch_ms);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";
     const fv_backend *backend = NULL;
@@ -51,16 +95,16 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
             backend = fv_backends[i];
     }
     if (!backend)
-        return fv_fail(FOVEA_ENODEV, "device '%s': there is none of that name; this build has cpu",
-                       id);
+        return no_device(id, NULL);
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_device), FV_MEM_DEVICE, "the device"));
     fovea_device *d = memory;
     d->backend = backend;
-    fovea_status status = backend->open(&d->device, 0, options);
+    const char *which = strchr(id, ':');
+    fovea_status status = backend->open(&d->device, which ? which + 1 : "", options);
     if (status != FOVEA_OK) {
         fv_mem_free(d);
-        return status;
+        return status == FOVEA_ENODEV ? no_device(id, backend) : status;
     }
     backend->describe(d->device, &d->info);
     *out = d;
@@ -82,7 +126,24 @@ void fovea_device_describe(const fovea_device *device, fovea_device_info *out)
 
 uint32_t fovea_device_threads(const fovea_device *device)
 {
-    return device->backend->threads(device->device);
+    fv_limits limits;
+    device->backend->limits(device->device, &limits);
+    return limits.threads;
+}
+
+fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room, size_t *size)
+{
+    if (device->backend->cache_export)
+        return device->backend->cache_export(device->device, data, room, size);
+    *size = 0;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size)
+{
+    if (device->backend->cache_import)
+        return device->backend->cache_import(device->device, data, size);
+    return FOVEA_OK;
 }
 
 int fovea_kernel_list(size_t index, fovea_kernel_info *out)

@@ -23,8 +23,17 @@ static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uin
     return true;
 }
 
+/* Rows a multiple of a page apart compete for the same few cache lines. */
+static void lay_rows(fv_value *v)
+{
+    const uint32_t size = (uint32_t)fv_type_size(v->type);
+    v->ld = v->cols;
+    if (v->kind == FV_VALUE_ROWS && v->rows > 1 && (uint64_t)v->cols * size % 4096 == 0)
+        v->ld += 64 / size;
+}
+
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
-                      uint32_t elem)
+                      enum fv_type type)
 {
     void *array = b->value;
     bool ok = room(b, &array, b->values, &b->value_room, sizeof *b->value);
@@ -34,13 +43,10 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
     v->kind = (uint8_t)kind;
-    v->elem = (uint8_t)elem;
+    v->type = (uint8_t)type;
     v->rows = rows;
     v->cols = cols;
-    v->ld = cols;
-    /* Rows a multiple of a page apart compete for the same few cache lines. */
-    if (kind == FV_VALUE_ROWS && rows > 1 && (uint64_t)cols * elem % 4096 == 0)
-        v->ld += 64 / elem;
+    lay_rows(v);
     if (kind == FV_VALUE_INPUT || kind == FV_VALUE_OUTPUT)
         v->slot = b->slots++;
     return (fv_view){(fv_id)b->values++, 0};
@@ -48,7 +54,7 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols)
 {
-    return fv_emit_value(b, FV_VALUE_ROWS, rows, cols, sizeof(float));
+    return fv_emit_value(b, FV_VALUE_ROWS, rows, cols, FV_F32);
 }
 
 static fv_wanted *wanted(const fv_builder *b, const char *name)
@@ -70,7 +76,7 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
     fv_wanted *w = wanted(b, name);
     if (!w)
         return always ? fv_emit_rows(b, rows, cols) : (fv_view){FV_NO_VALUE, 0};
-    fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, sizeof(float));
+    fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     w->value = v.id;
     if (grid)
         w->grid = *grid;
@@ -80,7 +86,7 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
 fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    fv_view v = fv_emit_value(b, FV_VALUE_INPUT, rows, cols, (uint32_t)fv_type_size(type));
+    fv_view v = fv_emit_value(b, FV_VALUE_INPUT, rows, cols, type);
     if (v.id >= 0)
         b->value[v.id].name = name;
     return v;
@@ -90,7 +96,7 @@ fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type
 {
     fv_view v = fv_emit_output(b, "out", rows, cols, NULL, true);
     if (v.id >= 0)
-        b->value[v.id].elem = (uint8_t)fv_type_size(type);
+        b->value[v.id].type = (uint8_t)type;
     return v;
 }
 
@@ -125,6 +131,36 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     b->constants = c;
     *data = numbers;
     return fv_weight_of(&c->tensor, rows, cols);
+}
+
+static void set_types(const fv_builder *b, fv_step *s)
+{
+    const fv_use *in = &s->use[0], *out = &s->use[s->out];
+    if (in->view.id >= 0 && s->prob.in == FV_F32)
+        s->prob.in = b->value[in->view.id].type;
+    if (s->prob.out == FV_F32)
+        s->prob.out = b->value[out->view.id].type;
+}
+
+void fv_emit_narrow(fv_builder *b)
+{
+    if (b->row_type == FV_F32)
+        return;
+    for (uint32_t i = 0; i < b->values; i++)
+        b->value[i].writers = 0;
+    for (uint32_t i = 0; i < b->steps; i++)
+        if (!b->step[i].dead)
+            b->value[b->step[i].use[b->step[i].out].view.id].writers++;
+    for (uint32_t i = 0; i < b->values; i++) {
+        fv_value *v = &b->value[i];
+        if (v->kind != FV_VALUE_ROWS || v->type != FV_F32 || v->writers > 1 || v->rows == 1)
+            continue;
+        v->type = (uint8_t)b->row_type;
+        lay_rows(v);
+    }
+    for (uint32_t i = 0; i < b->steps; i++)
+        if (!b->step[i].dead)
+            set_types(b, &b->step[i]);
 }
 
 void fv_emit_drop_constants(fv_builder *b)

@@ -24,7 +24,7 @@ enum fv_value_kind {
 };
 
 typedef struct fv_value {
-    uint8_t kind, elem; /* enum fv_value_kind; bytes per element */
+    uint8_t kind, type; /* enum fv_value_kind, enum fv_type of an element */
     uint8_t staging;    /* counts as staging, not as activation */
     const char *name;   /* INPUT of an operation: static text */
     uint32_t rows, cols;
@@ -32,12 +32,19 @@ typedef struct fv_value {
     uint32_t slot; /* INPUT, OUTPUT */
     /* the planner's: */
     uint32_t need;                  /* rows that anything reads */
+    uint32_t writers;               /* steps */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of bands: see fv_operand */
     bool lasting;         /* from one band to the next */
     fv_ref ref;
 } fv_value;
+
+/* Bytes from row to row. */
+static inline uint64_t fv_value_stride(const fv_value *v)
+{
+    return (uint64_t)v->ld * fv_type_size(v->type);
+}
 
 typedef struct fv_view {
     fv_id id;
@@ -50,7 +57,6 @@ typedef struct fv_use {
     fv_weight weight; /* rows == 0: absent */
     /* the planner's: */
     fv_packed *packed;
-    fv_mem mem;
 } fv_use;
 
 /* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
@@ -120,6 +126,7 @@ typedef struct fv_builder {
     fv_attention_name *attention; /* one per block */
     uint32_t blocks;
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
+    enum fv_type row_type;    /* of rows of activations */
     fv_view frame;            /* u8 pixels of the picture, or float planes */
     uint32_t frame_flags;     /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane;     /* PLANAR: elements from plane to plane */
@@ -140,7 +147,7 @@ fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols);
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
-                      uint32_t elem);
+                      enum fv_type type);
 static inline fv_view fv_view_cols(fv_view v, uint32_t col)
 {
     return (fv_view){v.id, v.col + col};
@@ -163,6 +170,11 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 
 /* A (rows, cols) weight of the plan's own; *data is to be filled by the caller, NULL on failure. */
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data);
+
+/* Gives rows of activations the type b->row_type, once it is known which steps are live. Not those
+ * that several steps write: the residual stream, whose sums would lose what it has gathered; nor
+ * single rows, which take no memory. */
+void fv_emit_narrow(fv_builder *b);
 
 /* Frees the numbers of the constants, once they are packed. */
 void fv_emit_drop_constants(fv_builder *b);

@@ -68,7 +68,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
         a->param = fv_emit_constant(b, params, a->heads * a->d, &zeros);
     }
     const uint32_t size = a->heads * (uint32_t)layout(a).floats;
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, sizeof(float));
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
     if (!s)
         return;
@@ -86,7 +86,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
     s->out = FV_REDUCE_PARTIAL;
 
-    a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, sizeof(float));
+    a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
     s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
     if (!s)
         return;

@@ -271,7 +271,7 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
 void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,
                   fv_view out)
 {
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, cols, sizeof(float));
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, cols, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, fv_grid_tokens(grid), label);
     if (!s)
         return;

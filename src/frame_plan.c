@@ -26,6 +26,9 @@ static fovea_status check_options(const fovea_plan_options *o)
     if ((unsigned)o->weights > FOVEA_BF16)
         return fv_fail(FOVEA_EINVAL, "weights of type %d; choose FOVEA_F32, F16 or BF16",
                        (int)o->weights);
+    if ((unsigned)o->activations > FOVEA_BF16)
+        return fv_fail(FOVEA_EINVAL, "activations of type %d; choose FOVEA_F32, F16 or BF16",
+                       (int)o->activations);
     return FOVEA_OK;
 }
 
@@ -79,8 +82,7 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
     fv_builder *b = &p->b;
     uint32_t channels = o->frame.format == FOVEA_GRAY8 ? 1 : 3;
     if (o->frame.format == FOVEA_PLANES_F32) {
-        b->frame =
-            fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width, sizeof(float));
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width, FV_F32);
         b->frame_flags = FV_FLAG_PLANAR;
         b->frame_plane = o->frame.width * o->frame.height;
         p->frame_row = (uint64_t)o->frame.width * sizeof(float);
@@ -90,12 +92,12 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
                      : o->frame.format == FOVEA_GRAY8 ? FV_FLAG_GRAY
                                                       : 0;
     p->frame_row = (uint64_t)o->frame.width * channels;
-    b->frame = fv_emit_value(b, FV_VALUE_INPUT, o->frame.height, o->frame.width * channels, 1);
+    b->frame = fv_emit_value(b, FV_VALUE_INPUT, o->frame.height, o->frame.width * channels, FV_U8);
     if (!p->picture.resample)
         return;
     uint32_t row = p->picture.width * channels;
-    fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, 1);
-    fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, 1);
+    fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, FV_U8);
+    fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, FV_U8);
     fv_step *s =
         resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows, channels);
     if (s)
@@ -165,7 +167,13 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
     const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
 
+    if (o->activations != FOVEA_F32 && !p->limits.wide)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "activations of 16 bits on device %s: its kernels read float32; set weights "
+                       "only",
+                       p->device->info.id);
     p->b.weight_type = fv_op_type(o->weights);
+    p->b.row_type = fv_op_type(o->activations);
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     for (uint32_t i = 0; i < m->depth; i++)

@@ -196,7 +196,10 @@ typedef struct fv_call {
     uint32_t row0, rows; /* row0 is the absolute row index */
     uint32_t col0, cols; /* columns or heads of this piece (kernel.h: enum fv_cols) */
     uint32_t group;      /* which partial state */
-    uint32_t first;      /* REDUCE: nonzero for the first call of a group, which must not read it */
+    /* REDUCE: partial states that the call serves, from `group` on; part g of them takes the rows
+     * [g * rows / groups, (g + 1) * rows / groups) of the call. 1 on the CPU. */
+    uint32_t groups;
+    uint32_t first; /* REDUCE: nonzero for the first call of a group, which must not read it */
     void *p[FV_OPERANDS];
     void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */
 } fv_call;
@@ -205,12 +208,19 @@ typedef struct fv_call {
  */
 typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
 
-/* ISA levels of the CPU; a kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
+/* ISA levels of the CPU, and what an OpenCL device was seen to do; a kernel's needs are bits of
+ * these. FV_NEED_PORTABLE always holds. */
 enum fv_need {
     FV_NEED_PORTABLE = 0,
     FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
     FV_NEED_AVX512 = 1u << 1, /* F, BW, DQ, VL */
     FV_NEED_NEON = 1u << 2,
+    FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
+    FV_NEED_CL_SUBGROUPS = 1u << 9, /* reductions over a subgroup */
+    FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */
+    FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
+    FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */
+    FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every
@@ -238,7 +248,7 @@ typedef struct fv_kernel {
     const fv_kernel_hooks *hooks; /* never NULL */
     union {
         fv_cpu_fn cpu;
-        const char *entry;
+        const struct fv_cl_code *cl; /* cl/cl_code.h */
     } code;
 } fv_kernel;
 

@@ -274,7 +274,7 @@ static void scan(const struct op *op)
         s.same_decay = retention_decay(op);
     const uint32_t state =
         op->heads * features * (op->dv + (s.flags & FV_FLAG_UNNORMALISED ? 0 : 1));
-    s.state = fv_emit_value(b, FV_VALUE_KEPT, 1, state, sizeof(float));
+    s.state = fv_emit_value(b, FV_VALUE_KEPT, 1, state, FV_F32);
     fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
     fv_view y = direct ? out : fv_emit_rows(b, op->rows, out_wide);
 

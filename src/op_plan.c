@@ -80,7 +80,7 @@ static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_reque
     FV_TRY(fv_op_check(o, &name));
     /* Long linear attention keeps to chunks, however many workers there are: its memory then does
      * not grow with the tokens. */
-    if (name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
+    if (!p->limits.wide && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
         r->schedule == FOVEA_SCHEDULE_AUTO)
         r->schedule = FOVEA_SCHEDULE_STREAMED;
     return fv_op_attention(&p->b, o, &name);
@@ -89,7 +89,8 @@ static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_reque
 static fovea_status build(fovea_plan *p, const fovea_op_options *o, const fv_mem *kept)
 {
     void *memory;
-    fv_plan_request r = {.schedule = o->schedule, .chunk = o->chunk, .kept = kept};
+    fv_plan_request r = {
+        .schedule = o->schedule, .chunk = o->chunk, .memory_limit = o->memory_limit, .kept = kept};
     FV_TRY(fv_model_blank(&p->model));
     FV_TRY(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted = memory;

@@ -10,6 +10,11 @@
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
+/* Super-chunks of wide devices, for a limit; and where to begin when streaming is asked for. */
+static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
+#define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
+#define ASKED_CHUNK 4096
+
 /* ---- choice ---- */
 
 static fovea_status choose(fovea_plan *p)
@@ -74,6 +79,18 @@ static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
     return false;
 }
 
+/* What a device with a memory of its own keeps of the caller's, for every frame in flight. */
+static uint64_t external(const fovea_plan *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; p->limits.wide && i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+            bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
+    }
+    return fv_size_mul(bytes, p->limits.frames);
+}
+
 static void account(fovea_plan *p)
 {
     fovea_plan_info *info = &p->info;
@@ -98,18 +115,33 @@ static void account(fovea_plan *p)
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];
-        for (uint32_t k = w->first; k < w->first + w->count; k++)
-            info->dispatches += !p->b.step[k].dead && (!w->streamed || k == w->first);
+        for (uint32_t k = w->first; k < w->first + w->count; k++) {
+            if (p->b.step[k].dead)
+                continue;
+            if (p->limits.wide)
+                info->dispatches += w->chunks;
+            else
+                info->dispatches += !w->streamed || k == w->first;
+        }
     }
-    for (int r = 0; r < FV_REGIONS; r++)
-        if (p->region_size[r] > info->largest)
-            info->largest = p->region_size[r];
+    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
+        if (p->bank[i].size > info->largest)
+            info->largest = p->bank[i].size;
+    for (uint32_t i = 0; p->limits.wide && i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        const bool outside = v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
+        if (outside && v->rows * fv_value_stride(v) > info->largest)
+            info->largest = v->rows * fv_value_stride(v);
+    }
     info->residual = p->region_size[FV_REGION_RESIDUAL];
     info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
-    info->chunks = fv_size_add(p->region_size[FV_REGION_CHUNKS], fv_size_mul(p->local, threads));
+    info->chunks =
+        fv_size_add(p->region_size[FV_REGION_CHUNKS],
+                    fv_size_add(p->region_size[FV_REGION_LOCAL], fv_size_mul(p->local, threads)));
     info->scratch = fv_size_mul(p->scratch, threads);
     info->staging =
         fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
+    info->staging = fv_size_add(info->staging, external(p));
     info->staging += (uint64_t)p->b.step_room * (sizeof(fv_step) + sizeof(fv_launch) + 128) +
                      (uint64_t)p->b.value_room * sizeof(fv_value);
 }
@@ -130,39 +162,119 @@ static fovea_status size_up(fovea_plan *p, const fv_plan_request *r, uint32_t ch
     return FOVEA_OK;
 }
 
-static bool within(const fovea_plan *p, const fv_plan_request *r)
+/* Bytes that a device with a memory of its own has for all but the weights. */
+static uint64_t device_memory(const fovea_plan *p)
 {
-    return !r->memory_limit || activations(&p->info) <= r->memory_limit;
+    const uint64_t memory = p->device->info.memory;
+    if (!p->limits.wide || !memory)
+        return UINT64_MAX;
+    return memory > p->info.weights ? memory - p->info.weights : 0;
 }
 
-/* The largest chunk within the memory limit. */
-static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r)
+static bool within(const fovea_plan *p, const fv_plan_request *r)
+{
+    const uint64_t bytes = activations(&p->info);
+    return p->oversize == FV_NO_VALUE && bytes <= device_memory(p) &&
+           (!r->memory_limit || bytes <= r->memory_limit);
+}
+
+/* The largest chunk of `sizes` within the limits. */
+static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r, const uint32_t *sizes,
+                              size_t n)
 {
     if (r->chunk)
         return size_up(p, r, r->chunk);
-    for (size_t i = 0; i < CHUNK_SIZES; i++) {
-        FV_TRY(size_up(p, r, chunk_sizes[i]));
+    for (size_t i = 0; i < n; i++) {
+        FV_TRY(size_up(p, r, sizes[i]));
         if (within(p, r))
             break;
     }
     return FOVEA_OK;
 }
 
+/* All rows of a step at once, unless a limit or the caller wants less. */
+static fovea_status fit_wide(fovea_plan *p, const fv_plan_request *r)
+{
+    const bool asked = r->schedule == FOVEA_SCHEDULE_STREAMED || r->chunk;
+    if (r->schedule == FOVEA_SCHEDULE_STEPWISE || !asked) {
+        FV_TRY(size_up(p, r, 0));
+        if (within(p, r) || r->schedule == FOVEA_SCHEDULE_STEPWISE)
+            return FOVEA_OK;
+    }
+    fv_plan_request streamed = *r;
+    streamed.schedule = FOVEA_SCHEDULE_STREAMED;
+    size_t first = 0;
+    while (asked && super_chunks[first] > ASKED_CHUNK)
+        first++;
+    return fit_chunk(p, &streamed, super_chunks + first, SUPER_CHUNKS - first);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+/* The step that writes a value, or the first one that reads it. */
+static const char *label_of(const fovea_plan *p, fv_id id)
+{
+    const fv_value *v = &p->b.value[id];
+    for (uint32_t i = v->first_step; i <= v->last_step && i < p->b.steps; i++)
+        if (!p->b.step[i].dead && p->b.step[i].use[p->b.step[i].out].view.id == id)
+            return p->b.step[i].label;
+    return v->first_step < p->b.steps ? p->b.step[v->first_step].label : "a value";
+}
+
+static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
+{
+    const uint64_t bytes = activations(&p->info), memory = device_memory(p);
+    const bool limited = r->memory_limit && r->memory_limit < memory;
+    const char *fewer = p->limits.wide ? "activations of 16 bits" : "fewer threads";
+    if (p->oversize != FV_NO_VALUE)
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s: %.1f MiB that must lie together, device %s has buffers of at most "
+                       "%.1f MiB; use a smaller picture or activations of 16 bits%s",
+                       label_of(p, p->oversize), mib(p->oversize_bytes), p->device->info.id,
+                       mib(p->limits.largest),
+                       r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
+    return fv_fail(FOVEA_ENOMEM,
+                   "the plan needs %.1f MiB beside its weights, %s %.1f MiB; use a "
+                   "smaller picture, linear attention or %s",
+                   mib(bytes), limited ? "the limit is" : "the device has",
+                   mib(limited ? r->memory_limit : memory), fewer);
+}
+
+/* Weights are a buffer each, whatever the rows are. */
+static fovea_status check_weights(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        const fv_step *s = &p->b.step[i];
+        for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
+            if (!fv_weight_present(&s->use[o].weight))
+                continue;
+            const uint64_t size =
+                fv_packed_size(&s->use[o].weight, packer(s, o), &s->prob, &s->knobs);
+            if (size > p->limits.largest)
+                return fv_fail(FOVEA_ENOMEM,
+                               "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
+                               "MiB; use weights of 16 bits or another device",
+                               s->label, mib(size), p->device->info.id, mib(p->limits.largest));
+        }
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status fit(fovea_plan *p, const fv_plan_request *r)
 {
-    FV_TRY(fit_chunk(p, r));
-    if (!within(p, r) && r->schedule == FOVEA_SCHEDULE_AUTO) {
+    if (p->limits.wide)
+        FV_TRY(fit_wide(p, r));
+    else
+        FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
+    if (!within(p, r) && !p->limits.wide && r->schedule == FOVEA_SCHEDULE_AUTO) {
         fv_plan_request all = *r; /* what would be faster step by step needs the most memory */
         all.schedule = FOVEA_SCHEDULE_STREAMED;
-        FV_TRY(fit_chunk(p, &all));
+        FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
     }
-    if (!within(p, r))
-        return fv_fail(FOVEA_ENOMEM,
-                       "the plan needs %.1f MiB beside its weights, the limit is %.1f MiB; use a "
-                       "smaller picture, linear attention or fewer threads",
-                       (double)activations(&p->info) / (1 << 20),
-                       (double)r->memory_limit / (1 << 20));
-    return FOVEA_OK;
+    return within(p, r) ? check_weights(p) : too_large(p, r);
 }
 
 /* ---- making it ---- */
@@ -175,9 +287,8 @@ static fovea_status pack(fovea_plan *p)
             fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight))
                 continue;
-            FV_TRY(
-                fv_packed_get(&u->packed, p->model, &u->weight, packer(s, o), &s->prob, &s->knobs));
-            u->mem = (fv_mem){.host = u->packed->data, .size = u->packed->size};
+            FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.wide ? p->device : NULL,
+                                 &u->weight, packer(s, o), &s->prob, &s->knobs));
         }
     }
     return FOVEA_OK;
@@ -186,19 +297,30 @@ static fovea_status pack(fovea_plan *p)
 static fovea_status allocate(fovea_plan *p, const fv_mem *kept)
 {
     static const char *const names[FV_REGIONS] = {
+        [FV_REGION_LOCAL] = "the rows of a chunk",    [FV_REGION_SCRATCH] = "the kernels' scratch",
         [FV_REGION_RESIDUAL] = "the residual stream", [FV_REGION_STATES] = "the attention states",
         [FV_REGION_KEPT] = "the state of the scan",   [FV_REGION_CHUNKS] = "activations",
         [FV_REGION_STAGING] = "the resized picture",
     };
     const fv_backend *be = p->device->backend;
     if (kept) {
-        p->region[FV_REGION_KEPT] = *kept;
+        *fv_plan_kept(p) = *kept;
         p->shares_kept = true;
     }
-    for (int r = 0; r < FV_REGIONS; r++)
-        if (p->region_size[r] && !(r == FV_REGION_KEPT && kept))
-            FV_TRY(be->alloc(p->device->device, p->region_size[r], names[r], &p->region[r]));
+    for (int r = 0; r < FV_REGIONS; r++) {
+        if (!p->region_size[r] || (r == FV_REGION_KEPT && kept))
+            continue;
+        for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
+            FV_TRY(be->alloc(p->device->device, p->bank[i].size, names[r], &p->bank[i].mem));
+    }
     return FOVEA_OK;
+}
+
+/* Whether a weight has the problem's type of weights; all others are float. */
+static bool narrow(const fv_step *s, uint32_t o)
+{
+    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
+    return (product && o == FV_GEMM_W) || (s->prob.op == FV_OP_POSEMB && o == FV_POSEMB_TABLE);
 }
 
 static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
@@ -210,6 +332,8 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
                      .cols = s->cols,
                      .ahead = s->ahead,
                      .scratch = p->local};
+    if (p->region_size[FV_REGION_SCRATCH])
+        l->scratch_mem = &p->bank[p->first_bank[FV_REGION_SCRATCH]].mem;
     l->args.prob = s->prob;
     l->args.knobs = s->knobs;
     memcpy(l->args.f, s->f, sizeof s->f);
@@ -221,24 +345,42 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
         fv_operand *op = &l->operand[o];
         op->kind = u->kind;
         if (fv_weight_present(&u->weight)) {
-            op->elem = sizeof(float);
-            op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->mem};
+            op->type = (uint8_t)(narrow(s, o) ? s->prob.weight : FV_F32);
+            op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
-            op->elem = v->elem;
+            op->type = v->type;
             op->ref = v->ref;
-            op->ref.offset += (uint64_t)u->view.col * v->elem;
+            op->ref.offset += u->view.col * fv_type_size(v->type);
             op->ring = v->ring;
             op->shift = v->shift;
             if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
                 l->args.window = w->width ? v->ring : w->chunk / s->u[0];
                 l->args.shift = v->shift;
             }
-            op->stride = (uint64_t)v->ld * v->elem;
+            op->stride = fv_value_stride(v);
             l->args.ld[o] = v->ld;
         }
     }
+}
+
+static fovea_status open_queue(fovea_plan *p)
+{
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, p->b.slots, sizeof(fv_slot), FV_MEM_PLAN, "the plan"));
+    fv_slot *slot = memory;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+            slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
+                                      .rows = v->rows,
+                                      .output = v->kind == FV_VALUE_OUTPUT};
+    }
+    fovea_status status = p->device->backend->queue_open(
+        p->device->device, p->local + p->scratch, slot, p->b.slots, p->info.dispatches, &p->queue);
+    fv_mem_free(slot);
+    return status;
 }
 
 static fovea_status bind(fovea_plan *p)
@@ -257,6 +399,7 @@ static fovea_status bind(fovea_plan *p)
                           .rows = w->rows,
                           .chunk = w->chunk,
                           .groups = w->groups,
+                          .parts = w->parts,
                           .runs = w->runs,
                           .width = w->width,
                           .reach = w->reach,
@@ -271,8 +414,7 @@ static fovea_status bind(fovea_plan *p)
             run->steps++;
         }
     }
-    return be->queue_open(p->device->device, p->local + p->scratch, p->b.slots, p->info.dispatches,
-                          &p->queue);
+    return open_queue(p);
 }
 
 static fovea_status describe_steps(fovea_plan *p)
@@ -294,6 +436,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 {
     FV_TRY(p->b.status);
     fv_sweep_demand(&p->b);
+    fv_emit_narrow(&p->b);
     FV_TRY(fv_sweep_cut(p));
     FV_TRY(fit(p, r));
     FV_TRY(describe_steps(p));
@@ -306,14 +449,20 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     return bind(p);
 }
 
+/* The kernels of wide devices count the elements of a buffer in 32 bits. */
+#define COUNTED ((uint64_t)UINT32_MAX)
+
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_plan), FV_MEM_PLAN, "the plan"));
     fovea_plan *p = memory;
     p->device = device;
-    p->b.weight_type = FV_F32;
-    p->info.threads = device->backend->threads(device->device);
+    p->b.weight_type = p->b.row_type = FV_F32;
+    device->backend->limits(device->device, &p->limits);
+    if (p->limits.wide && p->limits.largest > COUNTED)
+        p->limits.largest = COUNTED;
+    p->info.threads = p->limits.threads;
     *out = p;
     return FOVEA_OK;
 }
@@ -328,9 +477,11 @@ void fovea_plan_free(fovea_plan *p)
     for (uint32_t i = 0; p->bound && i < p->info.steps; i++)
         if (p->bound[i])
             be->unbind(p->device->device, p->bound[i]);
-    for (int r = 0; r < FV_REGIONS; r++)
-        if ((p->region[r].host || p->region[r].handle) && !(r == FV_REGION_KEPT && p->shares_kept))
-            be->release(p->device->device, &p->region[r]);
+    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
+        if ((p->bank[i].mem.host || p->bank[i].mem.handle) &&
+            !(p->shares_kept && &p->bank[i].mem == fv_plan_kept(p)))
+            be->release(p->device->device, &p->bank[i].mem);
+    fv_mem_free(p->bank);
     for (uint32_t i = 0; i < p->b.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
             if (p->b.step[i].use[o].packed)
@@ -387,13 +538,6 @@ static uint32_t widest(const fv_step *s, uint32_t o)
     }
 }
 
-/* Whether a weight has the problem's type of weights; all others are float. */
-static bool narrow(const fv_step *s, uint32_t o)
-{
-    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
-    return (product && o == FV_GEMM_W) || (s->prob.op == FV_OP_POSEMB && o == FV_POSEMB_TABLE);
-}
-
 /* Every operand once, whatever the caches do. */
 static double step_bytes(const fovea_plan *p, const fv_step *s)
 {
@@ -410,7 +554,7 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
             const bool state = u->kind == FV_KIND_STATE || u->kind == FV_KIND_PARTIAL;
             const bool whole = u->kind == FV_KIND_WHOLE && s->prob.op != FV_OP_TAKE;
             bytes += (state || whole ? v->rows : rows) * (state || cols < most ? cols : most) *
-                     (double)v->elem;
+                     (double)fv_type_size(v->type);
         }
     }
     return bytes;

@@ -4,20 +4,30 @@
 
 #include "emit.h"
 
-/* Regions of device memory, one buffer each. LOCAL is per worker. */
+/* Regions of device memory: a buffer each, or several where the device limits their size. */
 enum fv_region {
     FV_REGION_RESIDUAL,
     FV_REGION_STATES,
     FV_REGION_KEPT,
     FV_REGION_CHUNKS,
     FV_REGION_STAGING,
+    /* of a wide device, where there is one worker and its block is a region as the others are: */
+    FV_REGION_LOCAL,
+    FV_REGION_SCRATCH,
     FV_REGIONS
 };
+
+/* One buffer of a region. */
+typedef struct fv_bank {
+    fv_mem mem;
+    uint64_t size;
+} fv_bank;
 
 typedef struct fv_plan_sweep {
     uint32_t first, count; /* steps */
     uint32_t rows;         /* rows that it computes */
     uint32_t chunk, chunks, groups;
+    uint32_t parts; /* partial states that one call of a REDUCE step serves */
     uint32_t runs;  /* streamed: units of work, each of consecutive groups */
     uint32_t width; /* chunks are bands: tokens in a row of the grid; else 0 */
     uint32_t reach; /* the most that a step runs ahead */
@@ -27,15 +37,26 @@ typedef struct fv_plan_sweep {
     bool alone; /* one step that is never streamed */
 } fv_plan_sweep;
 
+/* Frame number `ticket` is at ticket % FV_FLIGHTS. */
+typedef struct fv_flight {
+    fv_fence fence;
+    fovea_status status; /* once it is done */
+} fv_flight;
+#define FV_FLIGHTS 4 /* more than any device takes at once */
+
 struct fovea_plan {
     const fovea_device *device;
+    fv_limits limits;
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
-    fv_mem region[FV_REGIONS];
-    bool shares_kept; /* region KEPT is another plan's */
+    fv_bank *bank; /* those of region r: first_bank[r] to first_bank[r + 1] */
+    uint32_t first_bank[FV_REGIONS + 1];
+    bool shares_kept; /* region KEPT, always one buffer, is another plan's */
     uint64_t region_size[FV_REGIONS];
+    fv_id oversize; /* a value that is larger than any buffer of the device; or none */
+    uint64_t oversize_bytes;
     uint64_t local, scratch; /* bytes per worker: values of a sweep, then kernel scratch */
     uint64_t picture_bytes;  /* of the resizing tables */
     fv_picture picture;
@@ -48,9 +69,8 @@ struct fovea_plan {
     char **problem_text; /* one per step */
     uint64_t frame_row;  /* least bytes of a frame's row; 0: not a frame plan */
     uint32_t frame_planes;
-    fovea_ticket ticket;
-    fv_fence fence;
-    bool in_flight;
+    fovea_ticket ticket, landed; /* the last one given out; the last one that is done */
+    fv_flight flight[FV_FLIGHTS];
     bool dry;
 };
 
@@ -89,8 +109,14 @@ uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end);
 /* The rings of a sweep of bands. */
 void fv_band_rings(fv_builder *b, const fv_plan_sweep *w);
 
-/* arena.c: offsets for all values and the bytes of every region. */
+/* arena.c: offsets for all values and the bytes of every region, unless p->oversize comes to be
+ * set. */
 fovea_status fv_arena_place(fovea_plan *p);
+/* The buffer of the state that outlives frames. */
+static inline fv_mem *fv_plan_kept(const fovea_plan *p)
+{
+    return &p->bank[p->first_bank[FV_REGION_KEPT]].mem;
+}
 
 /* plan.c: everything after emitting. Takes over nothing on failure. */
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);

@@ -3,7 +3,7 @@
 
 static uint64_t output_bytes(const fv_value *v)
 {
-    return (uint64_t)v->rows * v->cols * v->elem;
+    return (uint64_t)v->rows * v->cols * fv_type_size(v->type);
 }
 
 static fovea_status ready(const fovea_plan *p, bool frames)
@@ -13,8 +13,12 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     if (frames != (p->frame_row != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
-    if (p->in_flight)
-        return fv_fail(FOVEA_EINVAL, "one frame is in flight already; wait for it first");
+    const uint64_t flying = p->ticket - p->landed;
+    if (flying >= p->limits.frames)
+        return fv_fail(FOVEA_EINVAL,
+                       "%u frame%s in flight, which is as many as the plan takes; wait for the "
+                       "first",
+                       p->limits.frames, p->limits.frames > 1 ? "s are" : " is");
     return FOVEA_OK;
 }
 
@@ -53,10 +57,25 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
                            (unsigned long long)output_bytes(v));
         FV_TRY(be->download(p->queue, v->slot, outs[i].data, 0));
     }
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &p->fence));
-    p->in_flight = true;
+    fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &flight->fence));
+    flight->status = FOVEA_OK;
     *out = ++p->ticket;
     return FOVEA_OK;
+}
+
+/* Frames land in order: those before `ticket` have by now. One that failed says so to who waits for
+ * it later. */
+static void land(fovea_plan *p, fovea_ticket ticket, fovea_status last)
+{
+    double seconds;
+    while (++p->landed < ticket) {
+        fv_flight *f = &p->flight[p->landed % FV_FLIGHTS];
+        f->status = p->device->backend->wait(p->queue, f->fence, 0, &seconds);
+        if (f->status != FOVEA_OK)
+            f->status = FOVEA_EDEVICE;
+    }
+    p->flight[ticket % FV_FLIGHTS].status = last;
 }
 
 fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
@@ -64,11 +83,15 @@ fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
     double seconds;
     if (ticket == 0 || ticket > p->ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu was never given out", (unsigned long long)ticket);
-    if (ticket < p->ticket || !p->in_flight)
-        return FOVEA_OK;
-    fovea_status status = p->device->backend->wait(p->queue, p->fence, timeout, &seconds);
+    fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
+    if (ticket <= p->landed) {
+        if (ticket + FV_FLIGHTS <= p->ticket || f->status == FOVEA_OK)
+            return FOVEA_OK;
+        return fv_fail(f->status, "the frame failed; close the device and open it again");
+    }
+    const fovea_status status = p->device->backend->wait(p->queue, f->fence, timeout, &seconds);
     if (status != FOVEA_ETIMEOUT)
-        p->in_flight = false;
+        land(p, ticket, status);
     return status;
 }
 
@@ -94,13 +117,13 @@ static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint6
 {
     const char *name = v->name ? v->name : "output";
     const uint64_t columns = m->stride ? m->stride : v->cols;
-    if (!m->data || (uintptr_t)m->data % v->elem)
+    if (!m->data || (uintptr_t)m->data % fv_type_size(v->type))
         return fv_fail(FOVEA_EINVAL, "matrix %s: its data are %s; give memory of elements", name,
                        m->data ? "not aligned" : "NULL");
     if (columns < v->cols || columns > UINT32_MAX)
         return fv_fail(FOVEA_EINVAL, "matrix %s has stride %zu; its rows have %u elements", name,
                        m->stride, v->cols);
-    *stride = columns * v->elem;
+    *stride = columns * fv_type_size(v->type);
     return FOVEA_OK;
 }
 
@@ -128,15 +151,16 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     const fv_value *v = &p->b.value[p->b.wanted[0].value];
     FV_TRY(check_matrix(v, &output, &stride));
     FV_TRY(be->download(p->queue, v->slot, output.data, stride));
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, rows, &p->fence));
-    return be->wait(p->queue, p->fence, -1, &seconds);
+    fv_fence fence;
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, rows, &fence));
+    return be->wait(p->queue, fence, -1, &seconds);
 }
 
 fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,
                           fovea_matrix output)
 {
     if (p->region_size[FV_REGION_KEPT])
-        FV_TRY(p->device->backend->write(p->device->device, &p->region[FV_REGION_KEPT], NULL,
+        FV_TRY(p->device->backend->write(p->device->device, fv_plan_kept(p), NULL,
                                          p->region_size[FV_REGION_KEPT]));
     return fv_op_run(p, UINT32_MAX, inputs, n_inputs, output);
 }

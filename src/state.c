@@ -9,7 +9,7 @@ struct fovea_state {
 
 static fv_mem *memory(const fovea_state *s)
 {
-    return &s->feed->region[FV_REGION_KEPT];
+    return fv_plan_kept(s->feed);
 }
 
 static fovea_status create(fovea_state *s, fovea_device *device, const fovea_op_options *options)

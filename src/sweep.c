@@ -10,6 +10,10 @@
  * number of threads. */
 #define GROUPS 16
 
+/* Wide devices: rows of a partial state at least, so that all states together are no larger than
+ * the rows. fv_limits.parts says how many there are at most. */
+#define PART_ROWS 128
+
 /* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
  * keeps its tiles full. */
 #define ROWS_MOST 168
@@ -122,7 +126,7 @@ static uint64_t crossing(const fv_builder *b, uint32_t cut, uint32_t end)
             for (uint32_t o = 0; o < k; o++)
                 counted |= b->step[i].use[o].view.id == id;
             if (!counted)
-                bytes += (uint64_t)b->value[id].cols * b->value[id].elem;
+                bytes += b->value[id].cols * fv_type_size(b->value[id].type);
         }
     }
     return bytes;
@@ -328,7 +332,7 @@ static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
         if (v->first_step == UINT32_MAX ||
             !fv_band_inside(&p->b, w->first, w->first + w->count, (fv_id)i))
             continue;
-        const uint64_t bytes = fv_size_mul(v->need, (uint64_t)v->ld * v->elem);
+        const uint64_t bytes = fv_size_mul(v->need, fv_value_stride(v));
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -349,6 +353,20 @@ static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t 
     w->chunk = each * unit;
     w->chunks = ceil_div(units, each);
     w->groups = w->reduces ? least(w->chunks, GROUPS) : w->chunks;
+    w->parts = 1;
+}
+
+/* One call has all rows, or a super-chunk of them where that is asked for, and deals them itself to
+ * as many partial states as keep a device busy. */
+static void cut_wide(fv_plan_sweep *w, const fv_plan_request *r, uint32_t chunk, uint32_t parts)
+{
+    w->streamed = r->schedule == FOVEA_SCHEDULE_STREAMED && !w->alone && w->rows > 1;
+    w->chunk = w->rows;
+    if (w->streamed)
+        cut_chunks(w, chunk, r->chunk, 1);
+    w->chunks = ceil_div(w->rows, w->chunk);
+    w->groups = w->runs = 1;
+    w->parts = w->reduces ? least(ceil_div(w->chunk, PART_ROWS), parts) : 1;
 }
 
 /* Streaming pays where steps share a sweep and few workers idle in its last round; with large
@@ -372,8 +390,12 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
-        cut_chunks(w, chunk, r->chunk, p->info.threads);
-        w->streamed = stream(p, w, r->schedule);
+        if (p->limits.wide) {
+            cut_wide(w, r, chunk, p->limits.parts);
+        } else {
+            cut_chunks(w, chunk, r->chunk, p->info.threads);
+            w->streamed = stream(p, w, r->schedule);
+        }
         if (w->streamed && w->width)
             fv_band_rings(&p->b, w);
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
@@ -381,13 +403,18 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
             if (s->dead)
                 continue;
             tile(s, p->info.threads);
+            if (p->limits.wide) {
+                s->tile_rows = s->prob.dim[FV_DIM_ROWS];
+                s->tile_cols = s->cols;
+            }
             if (w->streamed || span(s) == FV_SPAN_REDUCE)
                 s->tile_rows = w->chunk;
             for (uint32_t o = 0; o < FV_OPERANDS; o++) {
                 const fv_view v = s->use[o].view;
                 if (v.id < 0 || p->b.value[v.id].kind != FV_VALUE_PARTIAL)
                     continue;
-                uint32_t groups = p->sweep[p->b.value[v.id].first_sweep].groups;
+                const fv_plan_sweep *writer = &p->sweep[p->b.value[v.id].first_sweep];
+                const uint32_t groups = writer->groups * writer->parts;
                 bool mean = s->prob.op == FV_OP_MEAN_REDUCE || s->prob.op == FV_OP_MEAN_MERGE;
                 s->prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = groups;
                 p->b.value[v.id].rows = groups;

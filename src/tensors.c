@@ -250,7 +250,7 @@ static fovea_status write_file(const char *path, const json_t *header, const fov
                                size_t n)
 {
     fv_os_replace *file;
-    FV_TRY(fv_os_replace_begin(&file, path));
+    FV_TRY(fv_os_replace_begin(&file, path, false));
     fovea_status status = write_header(file, header);
     for (size_t i = 0; i < n && status == FOVEA_OK; i++)
         status = fv_os_replace_write(file, tensors[i].data, tensors[i].size);

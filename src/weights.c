@@ -216,8 +216,28 @@ static void release_sources(const fv_weight *w)
     }
 }
 
-static fovea_status make(fv_packed **out, const fv_weight *w, const fv_kernel *kernel,
-                         const fv_problem *problem, const fv_knobs *knobs, uint64_t size)
+static void drop(fv_packed *p)
+{
+    if (p->device && p->mem.handle)
+        p->device->backend->release(p->device->device, &p->mem);
+    fv_mem_free(p->data);
+    fv_mem_free(p);
+}
+
+/* From the host's memory to the device's. */
+static fovea_status to_device(fv_packed *p)
+{
+    const fv_backend *be = p->device->backend;
+    FV_TRY(be->alloc(p->device->device, p->size, "packed weight", &p->mem));
+    FV_TRY(be->write(p->device->device, &p->mem, p->data, p->size));
+    fv_mem_free(p->data);
+    p->data = NULL;
+    return FOVEA_OK;
+}
+
+static fovea_status make(fv_packed **out, const fovea_device *device, const fv_weight *w,
+                         const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs,
+                         uint64_t size)
 {
     fv_packed *p;
     FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
@@ -226,21 +246,25 @@ static fovea_status make(fv_packed **out, const fv_weight *w, const fv_kernel *k
     p->knobs = *knobs;
     p->refs = 1;
     p->size = size;
+    p->device = device;
     fovea_status status = fv_mem_alloc(&p->data, p->size, FV_MEM_WEIGHTS, "packed weight");
     if (status == FOVEA_OK)
         status = pack(p, kernel, problem);
+    if (status == FOVEA_OK && device)
+        status = to_device(p);
     if (status != FOVEA_OK) {
-        fv_mem_free(p->data);
-        fv_mem_free(p);
+        drop(p);
         return status;
     }
+    if (!device)
+        p->mem = (fv_mem){.host = p->data, .size = p->size};
     release_sources(w);
     *out = p;
     return FOVEA_OK;
 }
 
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
-                           const fv_kernel *kernel, const fv_problem *problem,
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device,
+                           const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs)
 {
     static const fv_knobs no_knobs;
@@ -250,13 +274,14 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fv_weight *w,
         knobs = &no_knobs; /* plain rows are the same for all kernels */
     pthread_mutex_lock(&m->lock);
     fv_packed *p = m->packed;
-    while (p && !(p->size == size && strcmp(p->format, format_of(w, kernel)) == 0 &&
+    while (p && !(p->device == device && p->size == size &&
+                  strcmp(p->format, format_of(w, kernel)) == 0 &&
                   memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
     if (p) {
         p->refs++;
     } else {
-        status = make(&p, w, kernel, problem, knobs, size);
+        status = make(&p, device, w, kernel, problem, knobs, size);
         if (status == FOVEA_OK) {
             p->next = m->packed;
             m->packed = p;
@@ -281,8 +306,6 @@ void fv_packed_unref(fovea_model *m, fv_packed *p)
         *link = p->next;
     }
     pthread_mutex_unlock(&m->lock);
-    if (last) {
-        fv_mem_free(p->data);
-        fv_mem_free(p);
-    }
+    if (last)
+        drop(p);
 }

@@ -1,7 +1,8 @@
 /* check.h: what the kernel checker knows of an operation: its cases and their definition.
  *
- * check.c walks the kernel list. For every kernel it takes the cases of the kernel's op that the
- * kernel fits and sees to the rest: values of several kinds, guard zones, splits, comparison, time.
+ * check.c walks the kernel list of a device. For every kernel it takes the cases of the kernel's op
+ * that the kernel fits and sees to the rest: values of several kinds, guard zones, splits,
+ * comparison, time.
  * A new kernel of an existing op is found by itself. A new op in ops.inc needs one object
  * `const check_op check_<name>` in one of the check_*.c files, or the program does not link.
  */
@@ -24,6 +25,8 @@ enum check_kind {
 typedef struct check_operand {
     uint8_t kind; /* enum check_kind */
     uint8_t type; /* FV_F32 as check_matrix leaves it, FV_F16, FV_BF16 or FV_U8 */
+    /* Where kernels run, values are stored as this; `data` holds them as `type` says, rounded. */
+    uint8_t storage;
     uint32_t rows, cols, ld;
     float scale, huge; /* of the values: standard deviation when normal, and when huge */
     void *data;        /* rows of ld values */
@@ -38,6 +41,10 @@ typedef struct check_case {
     uint32_t align;      /* calls begin and end at multiples of so many rows */
     bool bench;          /* a size to be timed */
     uint32_t row0, rows; /* only these rows are computed; rows 0: all */
+    /* REDUCE: rows of each call, which deals them to all groups; 0: one call has all rows. Set by
+     * what runs the case. */
+    uint32_t dealt;
+    void *definition; /* `define`'s, for `release` to free */
 } check_case;
 
 typedef struct check_random {
@@ -52,6 +59,8 @@ typedef struct check_op {
     bool (*make)(check_case *c, uint32_t index);
     /* Changes the values drawn for the inputs where the op does not take any. May be NULL. */
     void (*prepare)(check_case *c, check_random *r);
+    /* Works out, once the inputs are final, what the oracles need of all rows. May be NULL. */
+    void (*define)(check_case *c);
     /* Row `row` of the output (of PARTIAL: group `row`) in double precision, one value and one
      * allowed absolute error per column; NaN where NaN is wanted. */
     void (*oracle)(const check_case *c, uint32_t row, double *want, double *allowed);
@@ -59,7 +68,7 @@ typedef struct check_op {
      * of. */
     void (*oracle_state)(const check_case *c, double *want, double *allowed);
     uint32_t (*head)(const check_case *c, uint32_t col);
-    void (*release)(check_case *c); /* what `make` allocated for args.table. May be NULL. */
+    void (*release)(check_case *c); /* what the others allocated. May be NULL. */
 } check_op;
 
 /* Operand i of a case: `gap` values lie between its rows. Scale 1, huge 1e15 unless changed later.
@@ -76,8 +85,8 @@ float *check_value(check_case *c, int operand, uint32_t row, uint32_t col);
 /* The bits there, of FV_F16 and FV_BF16. */
 uint16_t *check_half(check_case *c, int operand, uint32_t row, uint32_t col);
 
-/* Rows [*r0, *r1) of a REDUCE problem go to `group`. */
-void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group);
+/* The rows of a REDUCE case that go to `group`, ascending; to be freed. */
+uint32_t *check_group_rows(const check_case *c, uint32_t group, uint32_t *count);
 
 /* Error that float32 may make in a sum of n terms whose absolute values sum to `sum`. */
 double check_allowed(double n, double sum);
@@ -91,14 +100,19 @@ uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */
 double check_normal(check_random *r);
 
+/* Where kernels run: check_run.h. */
+typedef struct check_runner check_runner;
+
 /* Checks `k` against every case of `op` that it fits, and returns how many failed. The seam by
  * which check_self.c sees wrong kernels caught. */
 typedef struct check_result {
     uint32_t passed, failed, crashed;
-    char first[640]; /* what the first failure was */
+    char last[384], first[640]; /* what the last failure was, and the first with its problem */
 } check_result;
-void check_kernel(check_result *out, const fv_kernel *k, const check_op *op, bool quiet);
-/* Feeds wrong kernels to check_kernel; counts those caught as passed, the others as failed. */
-void check_self(check_result *out);
+void check_kernel(check_result *out, const check_runner *runner, const fv_kernel *k,
+                  const check_op *op, bool quiet);
+/* Feeds wrong kernels of the CPU to check_kernel; counts those caught as passed, the others as
+ * failed. `direct`: the runner calls them itself, and sees more. */
+void check_self(check_result *out, const check_runner *runner, bool direct);
 
 #endif

@@ -26,7 +26,7 @@ compile() {
     # shellcheck disable=SC2086
     $cc $flags "$@" -c -o "$out/$n.o"
 }
-for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c platform/cpu.c \
+for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c src/device.c src/walk.c platform/cpu.c \
     platform/cpu_backend.c platform/feature_maps.c platform/gemm.c platform/os_machine.c tests/oracle.c tests/check*.c \
     src/mech/table.c src/ref/*.c; do
     case $f in

@@ -46,7 +46,7 @@ void check_matrix(check_case *c, int i, enum check_kind kind, uint32_t rows, uin
 {
     check_operand *o = &c->operand[i];
     o->kind = (uint8_t)kind;
-    o->type = FV_F32;
+    o->type = o->storage = FV_F32;
     o->rows = rows;
     o->cols = cols;
     o->ld = cols + gap;
@@ -136,10 +136,25 @@ double check_at(const check_case *c, int operand, uint32_t row, uint32_t col)
     return check_value_at(o->type, o->data, (size_t)row * o->ld + col);
 }
 
-void check_group_rows(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group)
+void check_group_range(uint32_t *r0, uint32_t *r1, uint32_t rows, uint32_t groups, uint32_t group)
 {
     *r0 = (uint32_t)((uint64_t)rows * group / groups);
     *r1 = (uint32_t)((uint64_t)rows * (group + 1) / groups);
+}
+
+uint32_t *check_group_rows(const check_case *c, uint32_t group, uint32_t *count)
+{
+    const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS], groups = c->operand[check_output(c)].rows;
+    const uint32_t call = c->dealt ? c->dealt : rows;
+    uint32_t *list = check_must(malloc(rows * sizeof *list));
+    *count = 0;
+    for (uint32_t row0 = 0; row0 < rows; row0 += call) {
+        uint32_t r, end;
+        check_group_range(&r, &end, rows - row0 < call ? rows - row0 : call, groups, group);
+        for (; r < end; r++)
+            list[(*count)++] = row0 + r;
+    }
+    return list;
 }
 
 double check_allowed(double n, double sum)
@@ -151,12 +166,30 @@ double check_allowed(double n, double sum)
 
 size_t check_element(const check_operand *o)
 {
-    return fv_type_size(o->type);
+    return fv_type_size(o->storage);
+}
+
+static size_t extent(const check_operand *o)
+{
+    return (size_t)(o->rows - 1) * o->ld + o->cols;
 }
 
 size_t check_extent(const check_operand *o)
 {
-    return ((size_t)(o->rows - 1) * o->ld + o->cols) * check_element(o);
+    return extent(o) * check_element(o);
+}
+
+void check_stored(const check_operand *o, uint8_t *out)
+{
+    if (o->storage == o->type) {
+        memcpy(out, o->data, check_extent(o));
+        return;
+    }
+    for (uint32_t y = 0; y < o->rows; y++)
+        for (uint32_t x = 0; x < o->cols; x++) {
+            const size_t at = (size_t)y * o->ld + x;
+            fv_value_put(out, o->storage, at, ((const float *)o->data)[at]);
+        }
 }
 
 int check_output(const check_case *c)
@@ -172,7 +205,7 @@ const char *const check_fill_names[CHECK_FILLS] = {"normal",  "huge", "tiny",
 
 static double draw(check_random *r, enum check_fill fill, const check_operand *o, bool hot)
 {
-    const bool f16 = o->type == FV_F16; /* of 16-bit floats this one has the smaller range */
+    const bool f16 = o->storage == FV_F16; /* of 16-bit floats this one has the smaller range */
     if (o->type == FV_U8) {
         const uint32_t top[CHECK_FILLS] = {256, 2, 2, 256, 1, 256};
         const uint32_t v = check_below(r, top[fill]);
@@ -210,6 +243,16 @@ void check_poison(void *p, size_t size)
         ((uint8_t *)p)[i] = nan_bytes[i & 3];
 }
 
+/* The values as they will be where they are stored. */
+static void round_values(check_operand *o)
+{
+    for (uint32_t y = 0; y < o->rows; y++) {
+        float *row = (float *)o->data + (size_t)y * o->ld;
+        for (uint32_t x = 0; x < o->cols; x++)
+            row[x] = (float)check_round(o->storage, row[x]);
+    }
+}
+
 void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_random *r)
 {
     const int out = check_output(c);
@@ -217,7 +260,7 @@ void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_r
         check_operand *o = &c->operand[i];
         if (o->kind == CHECK_ABSENT)
             continue;
-        const size_t size = check_extent(o);
+        const size_t size = extent(o) * fv_type_size(o->type);
         o->data = check_must(realloc(o->data, size));
         check_poison(o->data, size);
         for (uint32_t y = 0; y < o->rows; y++) {
@@ -234,6 +277,32 @@ void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_r
     }
     if (op->prepare)
         op->prepare(c, r);
+    for (int i = 0; i < out; i++)
+        if (c->operand[i].storage != c->operand[i].type)
+            round_values(&c->operand[i]);
+    if (op->define)
+        op->define(c);
+}
+
+static bool holds_tokens(const check_operand *o)
+{
+    return o->kind == CHECK_ROW || (o->kind == CHECK_BASE && o->rows > 1);
+}
+
+bool check_store(check_case *c, enum fv_type type)
+{
+    bool changes = false;
+    for (int i = 0; i < FV_OPERANDS; i++) {
+        check_operand *o = &c->operand[i];
+        o->storage = o->type == FV_F32 && holds_tokens(o) ? (uint8_t)type : o->type;
+        changes = changes || o->storage != o->type;
+    }
+    if (changes) { /* as the planner has it */
+        fv_problem *p = &c->args.prob;
+        p->in = p->in == FV_F32 ? c->operand[0].storage : p->in;
+        p->out = p->out == FV_F32 ? c->operand[check_output(c)].storage : p->out;
+    }
+    return changes;
 }
 
 void check_release(check_case *c, const check_op *op)
@@ -252,5 +321,8 @@ bool check_make(check_case *c, enum fv_op number, const check_op *op, uint32_t i
     c->args.prob.in = c->args.prob.weight = c->args.prob.out = c->args.prob.acc = FV_F32;
     c->in_place = c->state = -1;
     c->align = 1;
-    return op->make(c, index);
+    if (!op->make(c, index))
+        return false;
+    check_store(c, FV_F32);
+    return true;
 }

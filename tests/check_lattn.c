@@ -248,7 +248,7 @@ static void prepare_reduce(check_case *c, check_random *r)
 
 /* Features of the keys of a group and head as they enter m and S, the values and their means. */
 typedef struct group {
-    uint32_t r0, r1;
+    uint32_t rows, *row;
     check_known *f, *turned;            /* [rows][width] */
     double *size;                       /* of turned */
     double *v;                          /* [rows][dv] */
@@ -259,8 +259,8 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV], width = width_of(c);
-    check_group_rows(&g->r0, &g->r1, p->dim[FV_DIM_ROWS], p->dim[FV_ATTN_GROUPS], number);
-    const uint32_t rows = g->r1 - g->r0;
+    g->row = check_group_rows(c, number, &g->rows);
+    const uint32_t rows = g->rows;
     g->f = malloc(2 * (size_t)rows * width * sizeof *g->f);
     g->turned = g->f + (size_t)rows * width;
     g->size = malloc(((size_t)rows * (width + dv) + d + 2 * dv) * sizeof *g->size);
@@ -270,13 +270,13 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
     g->mean_spread = g->mean + dv;
     for (uint32_t i = 0; i < d; i++) {
         g->shift[i] = shifted(c) ? -FLT_MAX : 0.;
-        for (uint32_t r = g->r0; shifted(c) && r < g->r1; r++)
-            g->shift[i] = fmax(g->shift[i], check_at(c, FV_REDUCE_K, r, head * d + i));
+        for (uint32_t r = 0; shifted(c) && r < rows; r++)
+            g->shift[i] = fmax(g->shift[i], check_at(c, FV_REDUCE_K, g->row[r], head * d + i));
     }
     for (uint32_t j = 0; j < dv; j++) {
         g->mean[j] = g->mean_spread[j] = 0.;
         for (uint32_t r = 0; r < rows; r++) {
-            g->v[r * dv + j] = check_at(c, FV_REDUCE_V, g->r0 + r, head * dv + j);
+            g->v[r * dv + j] = check_at(c, FV_REDUCE_V, g->row[r], head * dv + j);
             g->mean[j] += g->v[r * dv + j] / rows;
         }
         for (uint32_t r = 0; r < rows; r++)
@@ -284,11 +284,11 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
     }
     for (uint32_t r = 0; r < rows; r++) {
         check_known max, *f = g->f + (size_t)r * width, *turned = g->turned + (size_t)r * width;
-        const double gate = p->flags & GATED ? check_at(c, FV_REDUCE_GATE, g->r0 + r, head) : 1.;
-        features(c, &of_keys, g->r0 + r, head, g->shift, &max, f);
+        const double gate = p->flags & GATED ? check_at(c, FV_REDUCE_GATE, g->row[r], head) : 1.;
+        features(c, &of_keys, g->row[r], head, g->shift, &max, f);
         for (uint32_t i = 0; i < width; i++)
             turned[i] = f[i];
-        gate_and_turn(c, &of_keys, g->r0 + r, gate, turned, g->size + (size_t)r * width);
+        gate_and_turn(c, &of_keys, g->row[r], gate, turned, g->size + (size_t)r * width);
         for (uint32_t i = 0; i < width; i++) {
             f[i].v *= gate;
             f[i].e = fabs(gate) * f[i].e + FLT_EPSILON * fabs(f[i].v) + FLT_MIN;
@@ -300,6 +300,7 @@ static void group_close(group *g)
 {
     free(g->f);
     free(g->size);
+    free(g->row);
 }
 
 /* The mean of a feature over all keys, of which the group has some. */
@@ -307,15 +308,15 @@ static void feature_mean(const check_case *c, const group *g, const check_known 
                          double *want, double *allowed)
 {
     double sum = 0., size = 0., error = 0.;
-    for (uint32_t r = 0; r < g->r1 - g->r0; r++) {
+    for (uint32_t r = 0; r < g->rows; r++) {
         const check_known x = f[(size_t)r * width_of(c) + i];
         sum += x.v;
         size += fabs(x.v);
         error += x.e;
     }
     *want = sum * c->args.f[0];
-    *allowed = error * c->args.f[0] +
-               check_allowed(g->r1 - g->r0 + 4., (size + error) * c->args.f[0]) + 2. * FLT_MIN;
+    *allowed = error * c->args.f[0] + check_allowed(g->rows + 4., (size + error) * c->args.f[0]) +
+               2. * FLT_MIN;
 }
 
 /* want = mean over the keys of R phi(k)_i v_j, v centred or not. What centring costs: rounded
@@ -324,7 +325,7 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
                          double *allowed)
 {
     const bool centred = wants(c, FV_WANT_CENTRED);
-    const uint32_t dv = c->args.prob.dim[FV_ATTN_DV], width = width_of(c), rows = g->r1 - g->r0;
+    const uint32_t dv = c->args.prob.dim[FV_ATTN_DV], width = width_of(c), rows = g->rows;
     const double centre = centred ? g->mean[j] : 0., spread = centred ? g->mean_spread[j] : 0.;
     double sum = 0., size = 0., error = 0., mean = 0.;
     for (uint32_t r = 0; centred && r < rows; r++)
@@ -358,11 +359,10 @@ void check_lattn_state(const check_case *c, uint32_t number, double *want, doubl
         }
         for (uint32_t j = 0; wants(c, FV_WANT_CENTRED) && j < dv; j++) {
             want[l.vmean + j] = g.mean[j];
-            allowed[l.vmean + j] =
-                check_allowed(g.r1 - g.r0 + 4., fabs(g.mean[j]) + g.mean_spread[j]);
+            allowed[l.vmean + j] = check_allowed(g.rows + 4., fabs(g.mean[j]) + g.mean_spread[j]);
         }
         if (wants(c, FV_WANT_CENTRED)) {
-            want[l.count] = g.r1 - g.r0;
+            want[l.count] = g.rows;
             allowed[l.count] = 0.;
         }
         for (uint32_t i = 0; wants(c, FV_WANT_SHIFT) && i < d; i++) {

@@ -1,6 +1,7 @@
 /* check_map.c: MAP_REDUCE and MAP_MERGE: attention pooling with online statistics, by groups. */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "check.h"
 
@@ -54,31 +55,31 @@ static double score(const check_case *c, uint32_t head, uint32_t row, double *er
 static void reduce_oracle(const check_case *c, uint32_t group, double *want, double *allowed)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
-    uint32_t r0, r1;
-    check_group_rows(&r0, &r1, c->args.prob.dim[0], c->args.prob.dim[FV_ATTN_GROUPS], group);
+    uint32_t rows, *row = check_group_rows(c, group, &rows);
     for (uint32_t h = 0; h < c->args.prob.heads; h++, want += 2 + d, allowed += 2 + d) {
         double max = -INFINITY, error = 0;
-        for (uint32_t r = r0; r < r1; r++)
-            max = fmax(max, score(c, h, r, &error));
+        for (uint32_t r = 0; r < rows; r++)
+            max = fmax(max, score(c, h, row[r], &error));
         for (uint32_t i = 0; i < 2 + d; i++)
             want[i] = allowed[i] = 0;
         want[0] = max;
         allowed[0] = error;
-        for (uint32_t r = r0; r < r1; r++) {
-            const double p = exp(score(c, h, r, &error) - max);
+        for (uint32_t r = 0; r < rows; r++) {
+            const double p = exp(score(c, h, row[r], &error) - max);
             want[1] += p;
             for (uint32_t i = 0; i < d; i++) {
-                const double x = p * check_at(c, FV_MAP_V, r, h * d + i);
+                const double x = p * check_at(c, FV_MAP_V, row[r], h * d + i);
                 want[2 + i] += x;
                 allowed[2 + i] += fabs(x);
             }
         }
         /* An error e of the exponents is a relative one of the weights; the maximum has one too. */
-        const double relative = expm1(2 * error) + check_allowed(r1 - r0, 1.0);
+        const double relative = expm1(2 * error) + check_allowed(rows, 1.0);
         allowed[1] = relative * want[1];
         for (uint32_t i = 0; i < d; i++)
-            allowed[2 + i] = relative * allowed[2 + i] + (r1 - r0) * (double)FLT_MIN;
+            allowed[2 + i] = relative * allowed[2 + i] + rows * (double)FLT_MIN;
     }
+    free(row);
 }
 
 static bool make_merge(check_case *c, uint32_t index)

@@ -1,5 +1,6 @@
 /* check_mean.c: MEAN_REDUCE and MEAN_MERGE: the mean of the patch rows, by groups. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "check.h"
 
@@ -27,17 +28,19 @@ static bool make_reduce(check_case *c, uint32_t index)
 
 static void reduce_oracle(const check_case *c, uint32_t group, double *want, double *allowed)
 {
-    uint32_t r0, r1;
-    check_group_rows(&r0, &r1, c->args.prob.dim[0], c->args.prob.dim[2], group);
+    uint32_t rows, *row = check_group_rows(c, group, &rows);
     for (uint32_t i = 0; i < c->args.prob.dim[1]; i++) {
         double sum = 0, size = 0;
-        for (uint32_t r = r0 > c->args.u[0] ? r0 : c->args.u[0]; r < r1; r++) {
-            sum += check_at(c, FV_MEAN_IN, r, i);
-            size += fabs(check_at(c, FV_MEAN_IN, r, i));
+        for (uint32_t r = 0; r < rows; r++) {
+            if (row[r] < c->args.u[0])
+                continue;
+            sum += check_at(c, FV_MEAN_IN, row[r], i);
+            size += fabs(check_at(c, FV_MEAN_IN, row[r], i));
         }
         want[i] = (double)c->args.f[0] * sum;
-        allowed[i] = check_allowed(r1 - r0, (double)c->args.f[0] * size);
+        allowed[i] = check_allowed(rows, (double)c->args.f[0] * size);
     }
+    free(row);
 }
 
 static bool make_merge(check_case *c, uint32_t index)

@@ -1,4 +1,4 @@
-/* check_run.c: one kernel at work on one case: its calls, and what they may touch. */
+/* check_run.c: one kernel of the CPU at work on one case: its calls, and what they may touch. */
 #define _DEFAULT_SOURCE
 #include "check_run.h"
 
@@ -34,11 +34,11 @@ void check_catch_signals(void)
         sigaction(caught[i], &action, NULL);
 }
 
-bool check_complain(check_work *w, const char *format, ...)
+bool check_complain(check_job *j, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    vsnprintf(w->message, w->message_size, format, list);
+    vsnprintf(j->message, j->message_size, format, list);
     va_end(list);
     return false;
 }
@@ -47,33 +47,22 @@ static bool guarded_call(check_work *w, const fv_call *call)
 {
     const int number = sigsetjmp(crash, 1);
     if (number) {
-        fv_machine_float_enter(); /* the handler came with a mode of its own */
         armed = 0;
         fv_machine_float_enter(); /* the signal's handler ran in the system's mode */
-        w->crashed = true;
-        return check_complain(w, "signal %d (%s) in rows %u+%u, columns %u+%u", number,
+        w->job->crashed = true;
+        return check_complain(w->job, "signal %d (%s) in rows %u+%u, columns %u+%u", number,
                               strsignal(number), call->row0, call->rows, call->col0, call->cols);
     }
     armed = 1;
-    w->kernel->code.cpu(&w->args, call);
+    w->job->kernel->code.cpu(&w->args, call);
     armed = 0;
     return true;
 }
 
-/* Packs as the planner does, slabs in descending order. */
-static void pack_weight(check_work *w, int i, bool at_end)
+/* Slabs in descending order. */
+static void pack_slabs(const check_job *j, const check_operand *o, uint8_t *out)
 {
-    const fv_kernel_hooks *h = w->kernel->hooks;
-    const check_operand *o = &w->c->operand[i];
-    const fv_problem *p = &w->args.prob;
-    if (!h->pack) {
-        check_region_open(&w->operand[i], check_extent(o), at_end, sizeof(float));
-        memcpy(w->operand[i].at, o->data, check_extent(o));
-        return;
-    }
-    const size_t size = h->packed(p, &w->args.knobs);
-    check_region_open(&w->operand[i], size, at_end, 64);
-    memset(w->operand[i].at, 0, size);
+    const fv_problem *p = &j->c->args.prob;
     const uint32_t columns = p->dim[FV_GEMM_N], k = o->cols;
     const uint32_t sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
     float *slab = check_must(malloc((size_t)2 * FV_COL_ALIGN * k * sizeof *slab));
@@ -82,29 +71,52 @@ static void pack_weight(check_work *w, int i, bool at_end)
         for (uint32_t s = 0; s < sides; s++)
             memcpy(slab + (size_t)s * n * k, (float *)o->data + (size_t)(s * columns + n0) * k,
                    (size_t)n * k * sizeof *slab);
-        h->pack(w->operand[i].at, slab, n0, n, p, &w->args.knobs);
+        j->kernel->hooks->pack(out, slab, n0, n, p, &j->knobs);
         end = n0;
     }
     free(slab);
 }
 
-void check_work_open(check_work *w, const fv_kernel *k, const check_case *c, const fv_knobs *knobs,
-                     bool at_end, char *message, size_t message_size)
+uint8_t *check_packed(const check_job *j, int operand, size_t *size)
 {
+    const fv_kernel_hooks *h = j->kernel->hooks;
+    const check_operand *o = &j->c->operand[operand];
+    *size = h->pack ? h->packed(&j->c->args.prob, &j->knobs) : check_extent(o);
+    uint8_t *out = check_must(calloc(*size, 1));
+    if (h->pack)
+        pack_slabs(j, o, out);
+    else
+        check_stored(o, out);
+    return out;
+}
+
+size_t check_scratch(const check_job *j)
+{
+    const fv_kernel_hooks *h = j->kernel->hooks;
+    const fv_problem *p = &j->c->args.prob;
+    return h->scratch ? h->scratch(p, &j->knobs, p->dim[FV_DIM_ROWS]) : 0;
+}
+
+void check_work_open(check_work *w, check_job *j, bool at_end)
+{
+    const check_case *c = j->c;
     memset(w, 0, sizeof *w);
-    w->kernel = k;
+    w->job = j;
     w->c = c;
     w->args = c->args;
-    w->args.knobs = *knobs;
+    w->args.knobs = j->knobs;
     w->out = check_output(c);
-    w->message = message;
-    w->message_size = message_size;
     for (int i = 0; i <= w->out; i++) {
         const check_operand *o = &c->operand[i];
         if (o->kind == CHECK_ABSENT || (i == c->in_place))
             continue;
         if (o->kind == CHECK_WEIGHT) {
-            pack_weight(w, i, at_end);
+            size_t size;
+            uint8_t *packed = check_packed(j, i, &size);
+            check_region_open(&w->operand[i], size, at_end,
+                              j->kernel->hooks->pack ? 64 : sizeof(float));
+            memcpy(w->operand[i].at, packed, size);
+            free(packed);
         } else {
             check_region_open(&w->operand[i], check_extent(o), at_end, check_element(o));
             if (i != w->out)
@@ -112,9 +124,7 @@ void check_work_open(check_work *w, const fv_kernel *k, const check_case *c, con
         }
         check_region_remember(&w->operand[i]);
     }
-    const size_t scratch =
-        k->hooks->scratch ? k->hooks->scratch(&w->args.prob, knobs, w->args.prob.dim[0]) : 0;
-    check_region_open(&w->scratch, scratch, at_end, 64);
+    check_region_open(&w->scratch, check_scratch(j), at_end, 64);
     check_region_remember(&w->scratch);
 }
 
@@ -213,31 +223,35 @@ static bool collect(check_work *w, uint8_t *result, uint32_t row0, uint32_t rows
     for (int i = 0; i <= w->out; i++)
         if (w->operand[i].map && check_region_changed(&w->operand[i], &where))
             return check_complain(
-                w,
+                w->job,
                 "operand %d (%zu bytes) changed at byte %ld, not its to write; call "
                 "of rows %u+%u, columns %u+%u",
                 i, w->operand[i].size, where, row0, rows, col0, cols);
     memcpy(w->scratch.at, w->scratch.image + (w->scratch.at - w->scratch.pages), w->scratch.size);
     if (check_region_changed(&w->scratch, &where))
-        return check_complain(w, "wrote outside its scratch of %zu bytes, at byte %ld",
+        return check_complain(w->job, "wrote outside its scratch of %zu bytes, at byte %ld",
                               w->scratch.size, where);
     return true;
 }
 
-static uint32_t piece(check_random *r, uint32_t left, uint32_t align)
+uint32_t check_piece(check_random *r, uint32_t left, uint32_t align)
 {
     const uint32_t units = (left + align - 1) / align;
     const uint32_t n = (1 + check_below(r, check_below(r, 2) ? units : (units < 5 ? units : 5)));
     return n * align < left ? n * align : left;
 }
 
-bool check_in_order(const check_case *c)
+/* Where the calls of one group depend on those before: another row split is another order of
+ * summation. */
+static bool in_order(const check_case *c)
 {
     const uint8_t span = fv_op_table[c->args.prob.op].span;
     return span == FV_SPAN_REDUCE || span == FV_SPAN_SCAN;
 }
 
-bool check_run(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
+/* In pieces drawn from `r`, where the row pieces of calls that are in order come from `r` alone, so
+ * that two runs with the same r sum in the same order. */
+static bool run_pieces(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
 {
     const check_case *c = w->c;
     const fv_op_info *info = &fv_op_table[c->args.prob.op];
@@ -246,17 +260,17 @@ bool check_run(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
     const uint32_t align = info->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
     check_random r_cols = {r.state ^ 0x5bd1e995u};
     for (uint32_t col0 = 0, cols; col0 < columns; col0 += cols) {
-        cols = cut_cols ? piece(&r_cols, columns - col0, align) : columns;
+        cols = cut_cols ? check_piece(&r_cols, columns - col0, align) : columns;
         check_random r_rows = r;
-        if (check_in_order(c)) {
+        if (in_order(c)) {
             const uint32_t groups = reduce ? c->operand[w->out].rows : 1;
             check_output_reset(w);
             for (uint32_t g = 0; g < groups; g++) {
                 uint32_t row0, end;
-                check_group_rows(&row0, &end, rows, groups, g);
+                check_group_range(&row0, &end, rows, groups, g);
                 bool first = true;
                 for (uint32_t n; row0 < end; row0 += n, first = false) {
-                    n = cut_rows ? piece(&r_rows, end - row0, c->align) : end - row0;
+                    n = cut_rows ? check_piece(&r_rows, end - row0, c->align) : end - row0;
                     if (!check_call(w, row0, n, col0, cols, g, first))
                         return false;
                 }
@@ -267,7 +281,7 @@ bool check_run(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
         }
         const uint32_t end = c->rows ? c->row0 + c->rows : rows;
         for (uint32_t row0 = c->row0, n; row0 < end; row0 += n) {
-            n = cut_rows ? piece(&r_rows, end - row0, c->align) : end - row0;
+            n = cut_rows ? check_piece(&r_rows, end - row0, c->align) : end - row0;
             check_output_reset(w);
             if (!check_call(w, row0, n, col0, cols, 0, true) ||
                 !collect(w, result, row0, n, col0, cols))
@@ -276,3 +290,17 @@ bool check_run(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, che
     }
     return true;
 }
+
+/* Pieces lie at the other end of their pages. */
+static bool run(const check_runner *runner, check_job *j, enum check_way way, uint8_t *result,
+                check_random r)
+{
+    (void)runner;
+    check_work w;
+    check_work_open(&w, j, way != CHECK_PIECES);
+    const bool good = run_pieces(&w, result, way != CHECK_WHOLE, way == CHECK_PIECES, r);
+    check_work_close(&w);
+    return good;
+}
+
+const check_runner check_direct = {.device = "cpu", .exact = true, .run = run, .cuts = in_order};

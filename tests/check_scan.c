@@ -54,6 +54,7 @@ static bool make(check_case *c, uint32_t index)
         {FV_MECH_SOFTPLUS, FV_F32, FV_F32, FV_FLAG_DECAY | SLA, 130, 2, 7, 16, 0, 64, true},
         {FV_MECH_NALA, FV_F32, FV_F32, SLA, 33, 2, 6, 12, 0, 0, false},
         {FV_MECH_SILU, FV_F32, FV_F32, PLAIN | SLA, 129, 2, 33, 17, 0, 128, false},
+        {FV_MECH_SOFTMAXF, FV_F32, FV_F32, FV_FLAG_DECAY, 30, 2, 11, 13, 1, 0, false},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET, 70, 3, 64, 64, 0, 0, true},
         {FV_MECH_IDENTITY, FV_F32, FV_F32, RETNET | SLA, 200, 2, 12, 24, 5, 1000, true},
         {FV_MECH_ELU1, FV_F32, FV_F32, FV_FLAG_DECAY, DRIFT, 3, 4, 4, 0, 0, true},
@@ -339,7 +340,7 @@ static void bound_delta(const oracle_sequence *real, definition *w, const float 
 
 static void release(check_case *c)
 {
-    definition *w = (definition *)(uintptr_t)c->args.table;
+    definition *w = c->definition;
     if (!w)
         return;
     free(w->out);
@@ -347,7 +348,7 @@ static void release(check_case *c)
     free(w->state);
     free(w->state_allowed);
     free(w);
-    c->args.table = NULL;
+    c->definition = NULL;
 }
 
 static void prepare(check_case *c, check_random *r)
@@ -362,7 +363,10 @@ static void prepare(check_case *c, check_random *r)
     change(c, FV_SCAN_GATE_Q, 0, sigmoid);
     change(c, FV_SCAN_GATE_K, 0, sigmoid);
     change(c, FV_SCAN_STATE, p->heads * width_of(p) * p->dim[FV_ATTN_DV], absolute); /* Z */
+}
 
+static void define(check_case *c)
+{
     release(c);
     float *x[FV_OPERANDS] = {0}, *state = pack(c, FV_SCAN_STATE);
     const oracle_sequence s = sequence(c, x);
@@ -380,12 +384,12 @@ static void prepare(check_case *c, check_random *r)
     for (int i = 0; i < FV_OPERANDS; i++)
         free(x[i]);
     free(state);
-    c->args.table = w;
+    c->definition = w;
 }
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
-    const definition *w = c->args.table;
+    const definition *w = c->definition;
     const size_t n = (size_t)c->args.prob.heads * c->args.prob.dim[FV_ATTN_DV];
     for (size_t i = 0; i < n; i++) {
         want[i] = w->out[row * n + i];
@@ -396,7 +400,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
 
 static void oracle_state(const check_case *c, double *want, double *allowed)
 {
-    const definition *w = c->args.table;
+    const definition *w = c->definition;
     memcpy(want, w->state, state_size(&c->args.prob) * sizeof *want);
     memcpy(allowed, w->state_allowed, state_size(&c->args.prob) * sizeof *allowed);
 }
@@ -410,6 +414,7 @@ static uint32_t head(const check_case *c, uint32_t col)
 
 const check_op check_scan = {.make = make,
                              .prepare = prepare,
+                             .define = define,
                              .oracle = oracle,
                              .oracle_state = oracle_state,
                              .head = head,

@@ -90,6 +90,8 @@ static void take_state(const check_case *c, uint32_t window)
     keys.operand[FV_REDUCE_K] = c->operand[FV_WINDOW_K];
     keys.operand[FV_REDUCE_V] = c->operand[FV_WINDOW_V];
     keys.operand[FV_REDUCE_PARAM] = c->operand[FV_WINDOW_PARAM];
+    keys.operand[FV_REDUCE_PARTIAL] =
+        (check_operand){.kind = CHECK_PARTIAL, .rows = keys.args.prob.dim[FV_ATTN_GROUPS]};
     double *want = malloc(2 * floats * sizeof *want);
     check_known *value = malloc(floats * sizeof *value);
     if (!want || !value)

@@ -70,6 +70,9 @@ CASES = [
     (2, ["bench", "block"]), (2, ["bench", "kernel"]), (2, ["bench", "gemm", "--dtype", "f16"]),
     (0, ["run", MODEL, "good.png", "--dtype", "f16"]),
     (2, ["run", MODEL, "good.png", "--device", "cl:9"]),
+    (2, ["plan", MODEL, "--device", "cl:no such device"]), (2, ["plan", MODEL, "--device", "cuda:0"]),
+    (2, ["plan", MODEL, "--device", "tpu"]), (1, ["plan", MODEL, "--max-dispatch-ms", "0"]),
+    (0, ["plan", MODEL, "--max-dispatch-ms", "2.5", "--json"]),
     (0, ["run", MODEL, "good.png", "--attention", "mala"]),
     (0, ["run", MODEL, "good.png", "--attention", "sla-mala"]),
     (0, ["run", MODEL, "good.png", "--attention", "linear:elu+1+softmax@0-3+sla-pola@4+mala@9-"]),
@@ -106,6 +109,49 @@ def check(exe, code, args, folder):
     return None if code or p.stdout else f"{what}: wrote nothing"
 
 
+def check_devices(exe, folder):
+    """An unknown device is answered with those there are; every backend says what it found."""
+    info = json.loads(run(exe, ["info", "--json"], folder).stdout)
+    ids = [d["id"] for d in info["devices"]]
+    for name in ("cl:99", "cl:no such device", "cuda:0", "tpu"):
+        said = run(exe, ["plan", MODEL, "--device", name], folder).stderr
+        if "'%s'" % name not in said or not all(i + " (" in said for i in ids):
+            return f"--device {name}: {said!r} does not list {ids}"
+        remark = [r for r in info["remarks"] if r.split(":")[0] == name.split(":")[0]]
+        if remark and remark[0] not in said:
+            return f"--device {name}: {said!r} does not say {remark[0]!r}"
+    if sorted(r.split(":")[0] for r in info["remarks"]) != ["cl", "cpu", "cuda"]:
+        return f"remarks {info['remarks']}"
+    plain = run(exe, ["info"], folder).stdout
+    for d in info["devices"]:
+        if d["name"] not in plain or d["driver"] not in plain or d["quirks"] not in plain:
+            return f"info leaves out what --json says of {d['id']}"
+    return None
+
+
+def check_limits(exe, folder):
+    """The CPU's limits stand beside results of the CPU alone, whichever devices a bench has."""
+    info = json.loads(run(exe, ["info", "--json"], folder).stdout)
+    ids = ["cpu"] + [d["id"] for d in info["devices"] if d["id"].startswith("cl:")][:1]
+    p = run(exe, ["bench", "attention", "--attention", "linear", "--tokens", "70", "--heads", "2", "--runs",
+                  "2", "--device", ",".join(ids), "--json"], folder)
+    results = [json.loads(line) for line in p.stdout.splitlines()]
+    if p.returncode or [r["env"]["device"] for r in results] != ids:
+        return f"bench on {ids}: exit {p.returncode}: {p.stderr}"
+    for id, r in zip(ids, results):
+        known = [r["roofline"][k] is not None for k in ("fraction", "floor_ms", "fma_gflops", "read_gbs")]
+        if set(known) != {id == "cpu"} or r["params"].get("device", "cpu") != id:
+            return f"bench on {id}: {r['roofline']}, {r['params']}"
+    with open(folder + "/bench.json", "w") as f:
+        f.write(p.stdout)
+    table = run(exe, ["bench", "--from", "bench.json"], folder).stdout.splitlines()[-len(ids):]
+    if ["%" in line for line in table] != [id == "cpu" for id in ids]:
+        return f"bench on {ids}: {table}"
+    if len(ids) > 1:
+        return check(exe, 2, ["bench", "floors", MODEL, "--runs", "2", "--device", ids[1]], folder)
+    return None
+
+
 def check_files(exe, folder):
     p = run(exe, ["run", MODEL, "good.png", "grey.pgm", "-o", "out.safetensors", "--hidden",
                   "--features", "f.npy", "--pca", "p.png"], folder)
@@ -136,11 +182,11 @@ def main(argv):
             with open(os.path.join(folder, name), "wb") as f:
                 f.write(data)
         wrong += [check(exe, code, args, folder) for code, args in CASES]
-        wrong.append(check_files(exe, folder))
+        wrong += [check_files(exe, folder), check_devices(exe, folder), check_limits(exe, folder)]
     wrong = [w for w in wrong if w]
     for w in wrong:
         print(w)
-    print(f"{len(CASES) + 1 - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{len(CASES) + 3 - len(wrong)} passed, {len(wrong)} failed")
     return 1 if wrong else 0
 
 

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """test_half.py: models with weights of 16 bits against the same with float32.
 
-    test_half.py path/to/fovea [--match TEXT] [--verbose]
+    test_half.py path/to/fovea [--long] [--match TEXT] [--verbose]
 
 Every golden model at every ISA level of this machine. With float16 every output, the intermediate
 ones too, is within 5e-3 of the largest value of the float32 run, with bfloat16 the main output of the
 plain ViTs. bfloat16 has 3 bits less, so that its rounding alone is 8 times that of float16: the other
-outputs are only held to 2e-2. A checkpoint that is in 16 bits already loses nothing: the
-bits of the outputs are those of the float32 run. Models of a family that this program does not know
-are skipped. Standard library only.
+outputs are only held to 2e-2. A checkpoint that is in 16 bits already loses nothing: the bits of the
+outputs are those of the float32 run. On every OpenCL device some models, with --long all but in
+float16 only, run with rows of activations in the same 16 bits, held to the same bounds against
+float32 on the CPU. Models of a family that this program does not know are skipped. Standard library
+only.
 """
 import array
 import glob
@@ -16,6 +18,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -25,6 +28,7 @@ ALLOWED = {"f16": 5e-3, "bf16": 2e-2}
 ALLOWED_MAIN = 5e-3
 MAIN = ("logits", "last_hidden_state")
 PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
+ON_DEVICES = ("vit-01", "siglip-01")
 LOSSLESS = ("vit-01", "dinov2-01", "clip-vision-01", "siglip-01")
 
 
@@ -74,8 +78,13 @@ class Count:
             print("%s%s: %s" % ("FAIL " if bad else "", what, bad or detail), flush=True)
 
 
-def command(exe, model, inputs):
-    return [exe, "run", model, inputs + "/io.safetensors", "--hidden", "--device", "cpu"]
+def command(exe, model, inputs, device="cpu"):
+    return [exe, "run", model, inputs + "/io.safetensors", "--hidden", "--device", device]
+
+
+def devices(exe):
+    said = subprocess.run([exe, "info", "--json"], capture_output=True, text=True, check=True)
+    return [d["id"] for d in json.loads(said.stdout)["devices"] if d["id"] != "cpu"]
 
 
 def compare(name, kind, got, exact):
@@ -109,6 +118,17 @@ def check_model(count, exe, path, levels, folder):
             count.note("%s, %s, %s" % (name, level, kind), bad, detail)
 
 
+def check_devices(count, exe, path, kinds, folder):
+    _, _, exact = test_golden.run(command(exe, path, path), [], folder)
+    for device in devices(exe):
+        for kind in kinds:
+            code, message, got = test_golden.run(command(exe, path, path, device),
+                                                 ["--dtype", kind], folder)
+            bad, detail = ("exit %d: %s" % (code, message), "") if code else compare(
+                os.path.basename(path), kind, got, exact)
+            count.note("%s, %s, %s" % (os.path.basename(path), device, kind), bad, detail)
+
+
 def check_lossless(count, exe, path, folder):
     for kind in ALLOWED:
         run = command(exe, convert(path, kind, folder), path)
@@ -139,6 +159,10 @@ def main(argv):
         levels = test_golden.levels(exe, first, folder)
         for path in paths:
             check_model(count, exe, path, levels, folder)
+            if os.path.basename(path) in ON_DEVICES:
+                check_devices(count, exe, path, ALLOWED, folder)
+            elif "--long" in argv:
+                check_devices(count, exe, path, ["f16"], folder)
             if os.path.basename(path) in LOSSLESS:
                 check_lossless(count, exe, path, folder)
     print("levels: " + " ".join(levels))

@@ -61,7 +61,7 @@ def read_png(path):
             p = left + up - corner
             paeth = min((abs(p - left), 0, left), (abs(p - up), 1, up), (abs(p - corner), 2, corner))
             add = [0, left, up, (left + up) // 2, paeth[2]][line[0]]
-            out[y, x] = (line[1 + x] + add) % 256
+            out[y, x] = (int(line[1 + x]) + int(add)) % 256
     if colour == 2:
         return out.reshape(height, width, 3), None
     bits = np.unpackbits(out.astype(np.uint8), axis=1)[:, :width * depth].reshape(height, width, depth)

@@ -2,7 +2,6 @@
 #define _DEFAULT_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,66 +12,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
-
-/* Sanitizers bring their own allocator and touch pages of their own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define HOOKED 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HOOKED 0
-#else
-#define HOOKED 1
-#endif
-#else
-#define HOOKED 1
-#endif
-
-static _Atomic uint64_t heap_calls;
-
-#if HOOKED
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-void __libc_free(void *p);
-
-void *malloc(size_t size)
-{
-    atomic_fetch_add(&heap_calls, 1);
-    return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-    atomic_fetch_add(&heap_calls, 1);
-    return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-    atomic_fetch_add(&heap_calls, 1);
-    return __libc_realloc(p, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-    atomic_fetch_add(&heap_calls, 1);
-    return __libc_memalign(align, size);
-}
-
-int posix_memalign(void **out, size_t align, size_t size)
-{
-    atomic_fetch_add(&heap_calls, 1);
-    *out = __libc_memalign(align, size);
-    return *out ? 0 : 12;
-}
-
-void free(void *p)
-{
-    atomic_fetch_add(&heap_calls, p != NULL);
-    __libc_free(p);
-}
-#endif
+#include "heap_calls.h"
 
 typedef struct costs {
     uint64_t heap, library;
@@ -110,7 +50,7 @@ static costs costs_now(void)
     fovea_memory_query(&memory);
     c.library = memory.allocations;
     c.faults = fault_count();
-    c.heap = atomic_load(&heap_calls);
+    c.heap = heap_calls();
     return c;
 }
 
@@ -138,12 +78,12 @@ static void hundred_frames(const char *attention, fovea_schedule schedule, int r
     for (int i = 0; i < 100; i++)
         fovea_run(plan, &frame, &out, 1);
     const int64_t faults = fault_count() - before.faults;
-    const uint64_t heap = atomic_load(&heap_calls) - before.heap;
+    const uint64_t heap = heap_calls() - before.heap;
     const costs after = costs_now();
     assert_int_equal(after.library, before.library);
     assert_int_equal(after.reads - before.reads, before.reads - idle.reads);
     assert_int_equal(heap, 0);
-    if (HOOKED)
+    if (HEAP_COUNTED)
         assert_int_equal(faults, 0);
     free(out.data);
     fovea_plan_free(plan);
@@ -192,13 +132,15 @@ static void hook_counts(void **state)
 {
     (void)state;
     fovea_memory before, after;
-    const uint64_t heap = atomic_load(&heap_calls);
+    const uint64_t heap = heap_calls(), here = heap_calls_here();
     fovea_memory_query(&before);
     fovea_model *model = fixture_load();
     fovea_memory_query(&after);
     assert_true(after.allocations > before.allocations);
-    if (HOOKED)
-        assert_true(atomic_load(&heap_calls) - heap >= after.allocations - before.allocations);
+    if (HEAP_COUNTED) {
+        assert_true(heap_calls() - heap >= after.allocations - before.allocations);
+        assert_true(heap_calls_here() - here >= after.allocations - before.allocations);
+    }
     fovea_model_free(model);
 }
 

@@ -104,6 +104,11 @@ typedef struct fovea_device_info {
     uint32_t big;        /* processors of the fastest kind */
     uint64_t memory;     /* bytes it can address */
     uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
+    /* Of devices that are not the CPU, else "" and 0: */
+    char driver[128];      /* the driver and its version */
+    uint64_t local_memory; /* bytes that a work-group shares; 0: none that is not main memory */
+    uint32_t group_limit;  /* work-items of a work-group at most */
+    char quirks[256];      /* what was found missing or wrong, and is worked around */
 } fovea_device_info;
 
 /* Fills up to `max` entries and returns how many devices exist. Costs a probe of each backend. */
@@ -137,10 +142,17 @@ typedef struct fovea_device_options {
                           are enough of them, every worker keeps to one, away from the caller's */
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
+    /* The fields above are the CPU's, those below of devices that compile their kernels. */
+    double max_dispatch_ms; /* a piece of work given to the device is cut to take about so long at
+                               most: it may have a screen to draw; 0: 20, but of a processor,
+                               which OpenCL may drive too, nothing is cut */
+    const char *cache;      /* directory of compiled kernels, made private to the user; NULL:
+                               FOVEA_CACHE of the environment, else fovea/cl in $XDG_CACHE_HOME or
+                               ~/.cache; "": none */
 } fovea_device_options;
 #define FOVEA_DEVICE_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        1, 0, NULL, NULL, NULL, NULL                                                               \
+        1, 0, NULL, NULL, NULL, NULL, 0, NULL                                                      \
     }
 
 /* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
@@ -152,6 +164,15 @@ FOVEA_API void fovea_device_close(fovea_device *device);
 FOVEA_API void fovea_device_describe(const fovea_device *device, fovea_device_info *out);
 /* Workers that a plan of this device uses. */
 FOVEA_API uint32_t fovea_device_threads(const fovea_device *device);
+
+/* Compiled kernels in memory, for a program that keeps them itself instead of in a directory: those
+ * that the device's plans have used so far. *size gets their bytes (0 on a device that compiles
+ * nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less. */
+FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room,
+                                          size_t *size);
+/* Gives them back, before plans are made; `data` need not outlive the call. What is of another
+ * device, driver or version of this library is passed over. EFORMAT when they are damaged. */
+FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size);
 
 /* ---------------------------------------------------------------------------------------------
  * Models
@@ -300,7 +321,8 @@ typedef struct fovea_plan_options {
     const char *const *outputs;         /* names; NULL: the model's main output */
     size_t n_outputs;
     fovea_schedule schedule;
-    uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen */
+    uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen. On devices other than
+                              the CPU asks for streaming, where it needs the memory only */
     uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more */
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
     /* How the weights of matrix products and convolutions and the position table are kept: with 16
@@ -308,10 +330,14 @@ typedef struct fovea_plan_options {
      * loss where the checkpoint has the same type; activations and sums stay float32. ENOTSUP from
      * fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
     fovea_dtype weights;
+    /* How rows of activations are kept, but for the residual stream, states, inputs and outputs,
+     * which are float32: sums are float32 as well. Not on the CPU: ENOTSUP. */
+    fovea_dtype activations;
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT                                                                    \
     {                                                                                              \
-        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32        \
+        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32,       \
+            FOVEA_F32                                                                              \
     }
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
@@ -393,12 +419,13 @@ FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
                                  const fovea_output *outs, size_t n_outs);
 
 /* Hands a frame over; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
- * the CPU the work is done inside fovea_wait, by the caller and the pool. EINVAL when as many
- * frames are in flight as the device can take (CPU: one). */
+ * the CPU the work is done inside fovea_wait, by the caller and the pool; other devices compute
+ * while the next frame is brought. EINVAL when as many frames are in flight as the plan takes,
+ * which is two. */
 FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
                                     const fovea_output *outs, size_t n_outs, fovea_ticket *out);
-/* Waits for the frame; timeout in seconds, negative: without bound. ETIMEOUT leaves it in flight.
- */
+/* Waits for the frame, which is done after those before it; timeout in seconds, negative: without
+ * bound. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
 /* ---------------------------------------------------------------------------------------------
@@ -532,13 +559,14 @@ typedef struct fovea_op_options {
     const float *weight;    /* (out, in), packed by the plan; need not outlive the call */
     const float *bias;      /* (out) or NULL */
     const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
+    uint64_t memory_limit;  /* as of fovea_plan_options */
 } fovea_op_options;
 #define FOVEA_OP_OPTIONS_INIT                                                                      \
     {                                                                                              \
         1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0,       \
             FOVEA_F32, FOVEA_F32, FOVEA_FORM_AUTO, 0, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0,     \
             FOVEA_GATES_READY, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0.0,             \
-            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL                                                \
+            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL, 0                                             \
     }
 
 /* Plans one operation; everything that the options point to is copied. Free with fovea_plan_free;

@@ -4,7 +4,9 @@
 
 #include "cli.h"
 
-/* What a machine can do at best, measured in this run. */
+/* What a machine can do at best, measured in this run. Of devices other than the CPU only the
+ * matrix product is known, which counts that its operands are brought there and fetched; 0: not
+ * known. */
 typedef struct bench_limits {
     double fma, gemm;  /* FLOP/s: arithmetic alone; best matrix product */
     double read, copy; /* bytes/s, all threads; a copy counts both directions */
@@ -16,6 +18,8 @@ enum { BENCH_DTYPES = 3 }; /* values of fovea_dtype */
 typedef struct bench_device {
     char *key;
     char isa[64];
+    char where[64]; /* "2 threads", "cl:0" */
+    bool cpu;
     fovea_device *device;
     fovea_plan *anchor[BENCH_DTYPES]; /* of the model, if one is run: holds the weights that its
                                          plans share */

@@ -262,6 +262,7 @@ static int make_plan(struct run *r, const cli_settings *s, fovea_device *device,
     fovea_op_options o = none;
     o.schedule = s->schedule;
     o.chunk = s->chunk;
+    o.memory_limit = s->memory_limit;
     o.rows = a->data->rows;
     o.attention = s->attention;
     o.heads = a->data->heads;
@@ -394,8 +395,8 @@ static void show_crossover(const bench_case *list, size_t n, const bench_case *f
             below = &list[i];
     if (!above && !below)
         return;
-    printf("%.*s, %u threads: ", (int)(strrchr(first->title, ' ') - first->title), first->title,
-           first->plan.threads);
+    printf("%.*s, %s: ", (int)(strrchr(first->title, ' ') - first->title), first->title,
+           first->on->where);
     if (!above) {
         printf("slower than softmax at every number of tokens measured\n");
     } else if (!below) {

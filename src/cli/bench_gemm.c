@@ -110,6 +110,7 @@ static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
     o.kind = FOVEA_OP_GEMM;
     o.schedule = s->schedule;
     o.chunk = s->chunk;
+    o.memory_limit = s->memory_limit;
     o.rows = g->m;
     o.in = g->k;
     o.out = g->n;

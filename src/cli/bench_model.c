@@ -83,7 +83,7 @@ static int hold_weights(fovea_plan **out, bench_device *on, const fovea_model *m
                         const fovea_model_info *info, const cli_settings *s)
 {
     fovea_plan_options options;
-    cli_plan_options(&options, s);
+    cli_plan_options(&options, s, on->device);
     options.chunk = 0;
     options.memory_limit = 0;
     options.frame.width = options.frame.height = info->patch;
@@ -101,7 +101,7 @@ int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_
     fovea_plan_options options;
     fovea_output_info first;
     fovea_model_describe(model, &info);
-    cli_plan_options(&options, s);
+    cli_plan_options(&options, s, on->device);
     options.frame.width = s->width;
     options.frame.height = s->height;
     if (!s->width)

@@ -162,8 +162,10 @@ static char *title(const json_t *result)
                      ? cli_text("%s", bench_word(p, "model"))
                      : cli_text("attention, %.0f heads of %.0f", bench_number(p, "heads"),
                                 bench_number(p, "dim"));
-    char *all = cli_text("%s: %s, %s, %d thread%s", what, bench_word(env, "name"),
-                         bench_word(env, "isa"), threads, threads == 1 ? "" : "s");
+    char *all = threads
+                    ? cli_text("%s: %s, %s, %d thread%s", what, bench_word(env, "name"),
+                               bench_word(env, "isa"), threads, threads == 1 ? "" : "s")
+                    : cli_text("%s: %s, %s", what, bench_word(env, "name"), bench_word(env, "isa"));
     free(what);
     return all;
 }

@@ -50,6 +50,12 @@ int bench_results_read(json_t **out, const char *path)
     return CLI_OK;
 }
 
+/* Of another device its id is told, not how many threads. */
+static bool on_cpu(const json_t *result)
+{
+    return json_object_get(json_object_get(result, "params"), "threads") != NULL;
+}
+
 /* One line for every device that results come from. */
 static void show_devices(const json_t *results)
 {
@@ -61,7 +67,11 @@ static void show_devices(const json_t *results)
         bool seen = false;
         for (size_t k = 0; k < i; k++)
             seen = seen || json_equal(json_object_get(json_array_get(results, k), "env"), env);
-        if (!seen)
+        if (!seen && !on_cpu(r))
+            printf("%s %s, %s: gemm %.1f GFLOP/s, operands brought there and fetched\n",
+                   bench_word(env, "device"), bench_word(env, "name"), bench_word(env, "isa"),
+                   bench_number(roof, "gemm_gflops"));
+        else if (!seen)
             printf("%s %s, %s, %.0f threads: fma %.1f GFLOP/s, gemm %.1f GFLOP/s, read %.1f GB/s, "
                    "copy %.1f GB/s\n",
                    bench_word(env, "device"), bench_word(env, "name"), bench_word(env, "isa"),
@@ -81,7 +91,7 @@ void bench_results_show(const json_t *results)
         const size_t own = strlen(bench_word(r, "title"));
         width = own > width ? own : width;
     }
-    printf("\n%-*s %3s %8s %9s %9s %9s %5s %6s %9s %6s %10s %10s  %s\n", (int)width, "case", "thr",
+    printf("\n%-*s %5s %8s %9s %9s %9s %5s %6s %9s %6s %10s %10s  %s\n", (int)width, "case", "thr",
            "schedule", "p50 ms", "p95 ms", "p99 ms", "runs", "ratio", "GFLOP/s", "roof", "promised",
            "resident", "verify");
     const double first = bench_number(json_array_get(results, 0), "p50_ms");
@@ -90,13 +100,17 @@ void bench_results_show(const json_t *results)
         const json_t *params = json_object_get(r, "params");
         const double p50 = bench_number(r, "p50_ms");
         const double resident = bench_number(json_object_get(r, "peak_bytes"), "resident");
-        char plan[32], seen[32];
-        printf("%-*s %3.0f %8s %9.3f %9.3f %9.3f %5zu %6.2f %9.1f %5.1f%% %10s %10s  %.1e%s\n",
-               (int)width, bench_word(r, "title"), bench_number(params, "threads"),
-               bench_word(params, "schedule"), p50, bench_number(r, "p95_ms"),
-               bench_number(r, "p99_ms"), json_array_size(json_object_get(r, "samples_ns")),
-               p50 / first, bench_number(r, "gflops"),
-               100 * bench_number(json_object_get(r, "roofline"), "fraction"),
+        char plan[32], seen[32], threads[32], roof[32] = "-";
+        snprintf(threads, sizeof threads, "%.0f", bench_number(params, "threads"));
+        if (on_cpu(r))
+            snprintf(roof, sizeof roof, "%.1f%%",
+                     100 * bench_number(json_object_get(r, "roofline"), "fraction"));
+        printf("%-*s %5s %8s %9.3f %9.3f %9.3f %5zu %6.2f %9.1f %6s %10s %10s  %.1e%s\n",
+               (int)width, bench_word(r, "title"),
+               on_cpu(r) ? threads : bench_word(params, "device"), bench_word(params, "schedule"),
+               p50, bench_number(r, "p95_ms"), bench_number(r, "p99_ms"),
+               json_array_size(json_object_get(r, "samples_ns")), p50 / first,
+               bench_number(r, "gflops"), roof,
                cli_bytes(plan, sizeof plan, (uint64_t)bench_promised(r)),
                cli_bytes(seen, sizeof seen, (uint64_t)resident),
                bench_number(json_object_get(r, "verify"), "rel"),

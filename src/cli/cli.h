@@ -129,7 +129,8 @@ fovea_preprocess cli_preprocess(const cli_session *s);
 /* The size that a picture has after it. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-void cli_plan_options(fovea_plan_options *out, const cli_settings *s);
+/* --dtype is of the weights, and on devices other than the CPU of rows of activations too. */
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device);
 
 /* ---- pictures, arrays ---- */
 

@@ -63,7 +63,13 @@ static int open_device(bench_device **out, struct bench *b, const cli_settings *
     fovea_device_info info;
     fovea_device_describe(d->device, &info);
     snprintf(d->isa, sizeof d->isa, "%s", info.features);
-    bench_limits_measure(&d->limits, d->isa, fovea_device_threads(d->device));
+    d->cpu = strcmp(info.id, "cpu") == 0;
+    if (d->cpu)
+        snprintf(d->where, sizeof d->where, "%u threads", fovea_device_threads(d->device));
+    else
+        snprintf(d->where, sizeof d->where, "%s", info.id);
+    if (d->cpu)
+        bench_limits_measure(&d->limits, d->isa, fovea_device_threads(d->device));
     *out = d;
     return bench_gemm_rate(&d->limits.gemm, d->device);
 }
@@ -132,7 +138,10 @@ static int add_case(struct bench *b, const char *const value[AXES])
     b->cases++;
     if ((code = bench_first(c)))
         return code;
-    json_object_set_new(c->params, "threads", json_integer(c->plan.threads));
+    if (on->cpu)
+        json_object_set_new(c->params, "threads", json_integer(c->plan.threads));
+    else
+        json_object_set_new(c->params, "device", json_string(on->where));
     json_object_set_new(c->params, "schedule",
                         json_string(common.schedule ? common.schedule : "auto"));
     json_object_set_new(c->params, "chunk", json_integer(s.chunk));
@@ -201,9 +210,14 @@ static uint64_t promised(const fovea_plan_info *p)
     return p->weights + p->residual + p->states + p->chunks + p->scratch + p->staging;
 }
 
+/* What would be the floor on a device whose memory nobody measured is not told. */
 static json_t *roofline(const bench_case *c, double p50)
 {
     const bench_limits *l = &c->on->limits;
+    if (!c->on->cpu)
+        return json_pack("{s:n, s:n, s:f, s:f, s:n, s:f, s:n, s:n}", "fraction", "floor_ms",
+                         "flops", c->flops, "bytes", c->bytes, "fma_gflops", "gemm_gflops",
+                         l->gemm * 1e-9, "read_gbs", "copy_gbs");
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", floor_seconds(c) / p50,
                      "floor_ms", floor_seconds(c) * 1e3, "flops", c->flops, "bytes", c->bytes,
                      "fma_gflops", l->fma * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
@@ -359,6 +373,11 @@ static int run(struct bench *b, const char *what, const char *model)
         code = cli_fail(CLI_UNSUPPORTED,
                         "bench floors --dtype %s: a product alone has f32 weights so far",
                         b->common.dtype);
+    if (!code && b->what == FLOORS && !b->list[0].on->cpu)
+        code = cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --device %s: a step alone would bring its operands there and "
+                        "back, which inside a model it does not; the CPU only so far",
+                        b->common.device);
     if (b->what == FLOORS)
         b->options.sample = FLOOR_SAMPLE;
     if (!code && b->what == FLOORS)

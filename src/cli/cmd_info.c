@@ -13,13 +13,24 @@ static void show_devices(void)
     char memory[32];
     for (size_t i = 0; i < n && i < DEVICES; i++) {
         const fovea_device_info *d = &list[i];
-        printf("%-8s %s\n         %s, %u processors", d->id, d->name, d->features, d->units);
+        const bool cpu = strcmp(d->id, "cpu") == 0;
+        printf("%-8s %s\n         %s%s%u %s", d->id, d->name, d->features, *d->features ? ", " : "",
+               d->units, cpu ? "processors" : "compute units");
         if (d->clusters > 1)
             printf(" in %u clusters, %u of the fastest kind", d->clusters, d->big);
         printf(", %s", cli_bytes(memory, sizeof memory, d->memory));
         if (d->max_buffer)
             printf(", buffers up to %s", cli_bytes(memory, sizeof memory, d->max_buffer));
+        if (d->group_limit)
+            printf(", work-groups up to %u", d->group_limit);
+        if (!cpu)
+            printf(", %s of local memory",
+                   d->local_memory ? cli_bytes(memory, sizeof memory, d->local_memory) : "nothing");
         putchar('\n');
+        if (*d->driver)
+            printf("         driver %s\n", d->driver);
+        if (*d->quirks)
+            printf("         %s\n", d->quirks);
     }
     const char *remark;
     for (size_t i = 0; (remark = fovea_backend_remark(i)); i++)
@@ -43,10 +54,13 @@ static json_t *describe(bool kernels, bool models)
     for (size_t i = 0; i < n && i < DEVICES; i++) {
         const fovea_device_info *d = &list[i];
         json_array_append_new(
-            devices, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I}", "id", d->id, "name",
-                               d->name, "features", d->features, "processors", (int)d->units,
-                               "clusters", (int)d->clusters, "big", (int)d->big, "memory",
-                               (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer));
+            devices,
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s}", "id", d->id,
+                      "name", d->name, "features", d->features, "processors", (int)d->units,
+                      "clusters", (int)d->clusters, "big", (int)d->big, "memory",
+                      (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer, "driver",
+                      d->driver, "local_memory", (json_int_t)d->local_memory, "group_limit",
+                      (int)d->group_limit, "quirks", d->quirks));
     }
     const char *remark;
     for (size_t i = 0; (remark = fovea_backend_remark(i)); i++)

@@ -14,8 +14,10 @@ static uint64_t activations(const fovea_plan_info *p)
 }
 
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
-                 const char *model)
+                 const fovea_plan_options *options, const char *model)
 {
+    fovea_device_info device;
+    char text[32], limit[64] = "";
     const struct {
         const char *name;
         uint64_t bytes;
@@ -28,13 +30,15 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         {"scratch", p->scratch, "of the kernels"},
         {"staging", p->staging, "picture, tables and the plan itself"},
         {"all but weights", activations(p), ""},
-        {"largest buffer", p->largest, ""},
+        {"largest buffer", p->largest, limit},
     };
-    fovea_device_info device;
-    char text[32], limit[32];
     fovea_device_describe(s->device, &device);
-    printf("model    %s, attention %s, weights %s\n", model,
+    if (device.max_buffer)
+        snprintf(limit, sizeof limit, "the device's limit is %s",
+                 cli_bytes(text, sizeof text, device.max_buffer));
+    printf("model    %s, attention %s, weights%s %s\n", model,
            s->settings.attention ? s->settings.attention : s->info.attention,
+           options->activations == FOVEA_F32 ? "" : " and activations",
            cli_dtype_name(s->settings.dtype));
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
            p->grid_height, p->tokens);
@@ -48,8 +52,6 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(text, sizeof text, kind[i].bytes),
                kind[i].what);
-    if (device.max_buffer)
-        printf("%-16s %10s\n", "buffer limit", cli_bytes(limit, sizeof limit, device.max_buffer));
 
     fovea_step_info step;
     printf("\n%5s %-8s %6s  %-24s %-44s %-26s %-8s %8s %9s\n", "sweep", "schedule", "chunk", "step",
@@ -72,22 +74,26 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                              step.source, "sweep", (int)step.sweep, "schedule",
                              schedule_name(step.schedule), "chunk", (int)step.chunk, "flops",
                              step.flops, "seconds", step.seconds, "bytes", step.bytes));
+    fovea_device_info device;
+    fovea_device_describe(s->device, &device);
     json_t *params =
         json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", model, "attention",
                   s->settings.attention ? s->settings.attention : s->info.attention, "dtype",
                   cli_dtype_name(s->settings.dtype), "width", (int)p->width, "height",
                   (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
                   (int)p->grid_height, "tokens", (int)p->tokens);
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
-                     "params", params, "bytes", cli_plan_bytes(p), "sweeps", (int)p->sweeps,
-                     "steps_count", (int)p->steps, "dispatches", (int)p->dispatches, "flops",
-                     p->flops, "seconds", p->seconds, "steps", steps);
+                     "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
+                     (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count",
+                     (int)p->steps, "dispatches", (int)p->dispatches, "flops", p->flops, "seconds",
+                     p->seconds, "steps", steps);
 }
 
 int cli_plan(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {.half = "f32, f16, bf16: of the weights"};
+    cli_common common = {.half =
+                             "f32, f16, bf16: of the weights; not on the CPU of activations too"};
     cli_session s;
     fovea_plan_options options;
     fovea_plan *plan;
@@ -100,7 +106,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     if ((code = cli_open(&s, &common, argv[first])))
         return code;
     const fovea_preprocess p = cli_preprocess(&s);
-    cli_plan_options(&options, &s.settings);
+    cli_plan_options(&options, &s.settings, s.device);
     cli_picture_size(&options.frame.width, &options.frame.height, &p, &s.info);
     options.dry = 1;
     code = cli_check(fovea_plan_create(&plan, s.model, s.device, &options));
@@ -109,7 +115,7 @@ int cli_plan(const cli_command *self, int argc, char **argv)
         if (common.json)
             cli_print_json(describe(plan, &info, &s, argv[first]));
         else
-            show(plan, &info, &s, argv[first]);
+            show(plan, &info, &s, &options, argv[first]);
         fovea_plan_free(plan);
     }
     cli_close(&s);

@@ -38,7 +38,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
     fovea_plan_options options;
     fovea_plan *plan;
     const char **names = cli_alloc(r->n, sizeof *names);
-    cli_plan_options(&options, &r->s.settings);
+    cli_plan_options(&options, &r->s.settings, r->s.device);
     for (size_t i = 0; i < r->n; i++)
         names[i] = r->series[i].name;
     options.frame.format = format;
@@ -368,7 +368,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"top", 0, "K", "labels to show, 5", CLI_TEXT, &r->top_text},
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };
-    r->common.half = "f32, f16, bf16: of the weights";
+    r->common.half = "f32, f16, bf16: of the weights; not on the CPU of activations too";
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     bool go = !code && first;

@@ -46,21 +46,26 @@ int cli_check(fovea_status status)
     return cli_fail(code, "%s", fovea_error());
 }
 
-/* Remarks of the library go to stderr. FOVEA_LOG=off drops them, any other word keeps the lines
- * that hold it. */
+/* Remarks of the library go to stderr, but for the cache's, which say that all is well.
+ * FOVEA_LOG=all keeps these too, off drops all, any other word keeps the lines that hold it. */
 static void log_line(const char *line, void *payload)
 {
     const char *filter = payload;
-    if (!filter || strstr(line, filter))
+    if (filter ? strstr(line, filter) != NULL : strncmp(line, "cache: ", 7) != 0)
         fprintf(stderr, "fovea: %s\n", line);
 }
 
 static void log_begin(void)
 {
+    static char every[] = ""; /* is in each line */
     char *filter = getenv("FOVEA_LOG");
     if (filter && strcmp(filter, "off") == 0)
         return;
-    fovea_log_set(log_line, filter && *filter && strcmp(filter, "all") ? filter : NULL);
+    if (filter && strcmp(filter, "all") == 0)
+        filter = every;
+    else if (filter && !*filter)
+        filter = NULL;
+    fovea_log_set(log_line, filter);
 }
 
 static void help(FILE *to)
@@ -73,7 +78,8 @@ static void help(FILE *to)
         "synthetic:NAME, which has random weights; fovea info --models lists the names.\n\n"
         "exit status: 0 ok, 1 usage, 2 not supported here, 3 failed verification, 4 device "
         "error,\n  5 unstable measurement, 6 slower than the baseline, 7 bad input\n"
-        "environment: FOVEA_ISA, FOVEA_LOG=off|all|WORD\n",
+        "environment: FOVEA_ISA, FOVEA_CACHE (folder of compiled kernels), "
+        "FOVEA_LOG=off|all|WORD\n",
         to);
 }
 

@@ -115,7 +115,7 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o, uint64_t *
                     : done || round >= ROUNDS_MOST || (round >= 3 && spent > limit))
             break;
         for (size_t i = 0; i < n; i++)
-            if (i == 0 || list[i].on != list[i - 1].on)
+            if (list[i].on->cpu && (i == 0 || list[i].on != list[i - 1].on))
                 bench_fma_measure(&list[i].on->limits.fma, list[i].on->isa, list[i].plan.threads);
         for (size_t i = 0; i < n && !code; i++) {
             double seconds = 0;

@@ -53,7 +53,7 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
          CLI_TEXT, &c->attention},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype},
         {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
-        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU", CLI_TEXT,
+        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
          &c->max_dispatch},
         {"wisdom", 0, "FILE", "tuning file", CLI_TEXT, &c->wisdom},
         {"rigor", 0, "LEVEL", "estimate, measure, exhaustive", CLI_TEXT, &c->rigor},
@@ -226,6 +226,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
         (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
         (code = cli_size(&out->width, &out->height, c->size)))
         return code;
+    out->device_options.max_dispatch_ms = dispatch;
     out->schedule = (fovea_schedule)schedule;
     out->memory_limit = (uint64_t)limit << 20;
     if (strcmp(out->device, "all") == 0)
@@ -369,13 +370,17 @@ void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess 
         *height = p->crop_height;
 }
 
-void cli_plan_options(fovea_plan_options *out, const cli_settings *s)
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device)
 {
     const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_info info;
+    fovea_device_describe(device, &info);
     *out = none;
     out->attention = s->attention;
     out->schedule = s->schedule;
     out->chunk = s->chunk;
     out->memory_limit = s->memory_limit;
     out->weights = s->dtype;
+    if (strcmp(info.id, "cpu") != 0)
+        out->activations = s->dtype;
 }

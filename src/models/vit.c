@@ -195,7 +195,7 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     fv_view kv = fv_emit_rows(b, n, 2 * width);
     g = linear(&v->map.kv_w, &v->map.kv_b, y, kv, n);
     fv_emit_gemm(b, "pool k, v", &g);
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), sizeof(float));
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, n, "pool attention");
     if (!s)
         return;

@@ -1,0 +1,304 @@
+/* cl_backend.c: OpenCL devices as a backend: found, opened, described; their memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_clblast.h"
+#include "cl_device.h"
+#include "cl_kernels.h"
+#include "mem.h"
+
+/* ---- found ---- */
+
+static int probe(fovea_device_info *out, int max)
+{
+    const fv_cl_place *places;
+    const int n = fv_cl_devices(&places);
+    for (int i = 0; i < n && i < max; i++)
+        fv_cl_fill_info(&out[i], i, &places[i]);
+    return n;
+}
+
+/* ---- open and close ---- */
+
+/* The device that `which` means: a number, or a part of the name; -1: none. */
+static int find(const char *which)
+{
+    const fv_cl_place *places;
+    const int n = fv_cl_devices(&places);
+    char *end;
+    const long number = strtol(which, &end, 10);
+    if (*which == 0)
+        return n ? 0 : -1;
+    if (*end == 0)
+        return number >= 0 && number < n ? (int)number : -1;
+    for (int i = 0; i < n; i++) {
+        char name[128];
+        fv_cl_device_text(&places[i], CL_DEVICE_NAME, name, sizeof name);
+        if (strstr(name, which))
+            return i;
+    }
+    return -1;
+}
+
+/* What of the driver is held; a hung one may still use all of it. */
+static void stop(fv_device *d)
+{
+    fv_cl_programs_free(d);
+    if (d->features & FV_NEED_CL_CLBLAST && !d->hung)
+        fv_cl_clblast_forget();
+    fv_cl_buffer_free(d, d->nothing);
+    if (d->service && !d->hung)
+        fv_cl.clReleaseCommandQueue(d->service);
+    if (d->context && !d->hung)
+        fv_cl.clReleaseContext(d->context);
+    d->nothing = NULL;
+    d->service = NULL;
+    d->context = NULL;
+}
+
+static void close_device(fv_device *d)
+{
+    stop(d);
+    fv_cl_cache_close(d->cache);
+    fv_mem_free(d->identity);
+    pthread_mutex_destroy(&d->lock);
+    fv_mem_free(d);
+}
+
+static fovea_status start(fv_device *d)
+{
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)d->place.platform, 0};
+    cl_int error;
+    cl_context context = fv_cl.clCreateContext(properties, 1, &d->place.device, NULL, NULL, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateContext", NULL);
+    d->context = context;
+    cl_command_queue queue = fv_cl.clCreateCommandQueue(context, d->place.device, 0, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateCommandQueue", NULL);
+    d->service = queue;
+    cl_mem nothing = fv_cl.clCreateBuffer(context, CL_MEM_READ_WRITE, 64, NULL, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateBuffer", NULL);
+    d->nothing = nothing;
+    return FOVEA_OK;
+}
+
+/* A probe may take a bad driver's context down: then a new one is made, and nothing tried in it. */
+static fovea_status start_and_probe(fv_device *d)
+{
+    FV_TRY(start(d));
+    fv_cl_probe(d);
+    if (!d->lost)
+        return FOVEA_OK;
+    if (d->hung)
+        return fv_cl_ready(d);
+    stop(d);
+    d->lost = false;
+    d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
+    fv_cl_add_quirk(d->quirks, sizeof d->quirks, "crashed when probed: its core features are used");
+    return start(d);
+}
+
+static fovea_status set_up(fv_device *d, const fovea_device_options *options)
+{
+    const char *folder = options->cache ? options->cache : getenv("FOVEA_CACHE");
+    fv_cl_read_limits(&d->place, &d->limits);
+    /* No screen and no watchdog waits for a CPU. */
+    const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms
+                        : d->limits.cpu              ? 0
+                                                     : 20;
+    d->dispatch = most / 1e3;
+    FV_TRY(fv_cl_identify(&d->identity, &d->place));
+    FV_TRY(fv_cl_cache_open(&d->cache, folder));
+    return start_and_probe(d);
+}
+
+static fovea_status open_device(fv_device **out, const char *which,
+                                const fovea_device_options *options)
+{
+    const fv_cl_place *places;
+    fv_cl_devices(&places);
+    const int index = find(which);
+    if (index < 0)
+        return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
+                       fv_cl_remark());
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
+    fv_device *d = memory;
+    d->place = places[index];
+    pthread_mutex_init(&d->lock, NULL);
+    fovea_status status = set_up(d, options);
+    if (status != FOVEA_OK) {
+        close_device(d);
+        return status;
+    }
+    *out = d;
+    return FOVEA_OK;
+}
+
+static void describe(const fv_device *d, fovea_device_info *out)
+{
+    static const struct {
+        uint32_t need;
+        const char *text;
+    } names[] = {
+        {FV_NEED_CL_HALF, ", half"},
+        {FV_NEED_CL_SUBGROUPS, ", subgroups"},
+        {FV_NEED_CL_DOT, ", dot"},
+        {FV_NEED_CL_CLBLAST, ", CLBlast"},
+    };
+    const fv_cl_place *places;
+    const int n = fv_cl_devices(&places);
+    int index = 0;
+    while (index < n && places[index].device != d->place.device)
+        index++;
+    fv_cl_fill_info(out, index, &d->place);
+    if (*d->quirks)
+        fv_cl_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t used = strlen(out->features);
+        if (d->features & names[i].need)
+            snprintf(out->features + used, sizeof out->features - used, "%s", names[i].text);
+    }
+}
+
+/* A part is a work-group of every head: a few of them for each unit. More than PARTS_MOST would
+ * take longer to merge than they save. */
+enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
+
+static void limits(const fv_device *d, fv_limits *out)
+{
+    const uint32_t units = d->limits.units;
+    *out = (fv_limits){.threads = 1,
+                       .wide = true,
+                       .parts = units < PARTS_LEAST  ? PARTS_LEAST
+                                : units > PARTS_MOST ? PARTS_MOST
+                                                     : units,
+                       .frames = FV_CL_FRAMES,
+                       .largest = d->limits.largest,
+                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};
+}
+
+/* ---- memory ---- */
+
+cl_mem_flags fv_cl_flags(const fv_device *d)
+{
+    return CL_MEM_READ_WRITE | (d->limits.unified ? CL_MEM_ALLOC_HOST_PTR : 0);
+}
+
+static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
+{
+    cl_int error;
+    FV_TRY(fv_cl_ready(d));
+    if (size > d->limits.largest)
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s: %.1f MiB in one buffer, the device takes %.1f; use a smaller picture "
+                       "or a memory limit",
+                       what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
+    cl_mem buffer = fv_cl.clCreateBuffer(d->context, fv_cl_flags(d), (size_t)size, NULL, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateBuffer", what);
+    *out = (fv_mem){.size = size, .handle = (uintptr_t)buffer};
+    return FOVEA_OK;
+}
+
+static void release(fv_device *d, fv_mem *m)
+{
+    fv_cl_buffer_free(d, fv_cl_buffer(m));
+    *m = (fv_mem){.host = NULL};
+}
+
+static fovea_status write_mapped(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+{
+    void *to;
+    FV_TRY(fv_cl_map(d, d->service, fv_cl_buffer(m), CL_MAP_WRITE_INVALIDATE_REGION, size, &to));
+    if (src)
+        memcpy(to, src, (size_t)size);
+    else
+        memset(to, 0, (size_t)size);
+    return fv_cl_unmap(d, d->service, fv_cl_buffer(m), to, NULL);
+}
+
+static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+{
+    static const char zeros[1 << 16];
+    FV_TRY(fv_cl_ready(d));
+    if (size == 0)
+        return FOVEA_OK;
+    if (d->limits.unified)
+        return write_mapped(d, m, src, size);
+    const uint64_t most = src ? size : sizeof zeros;
+    for (uint64_t at = 0; at < size; at += most) {
+        const size_t n = (size_t)(size - at < most ? size - at : most);
+        cl_event event = NULL;
+        FV_CL_RUN(d, "a buffer", clEnqueueWriteBuffer,
+                  (d->service, fv_cl_buffer(m), CL_FALSE, (size_t)at, n, src ? src : zeros, 0, NULL,
+                   &event));
+        FV_TRY(fv_cl_finish(d, d->service, event, n));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+{
+    FV_TRY(fv_cl_ready(d));
+    if (size == 0)
+        return FOVEA_OK;
+    if (d->limits.unified) {
+        void *from;
+        FV_TRY(fv_cl_map(d, d->service, fv_cl_buffer(m), CL_MAP_READ, size, &from));
+        memcpy(dst, from, (size_t)size);
+        return fv_cl_unmap(d, d->service, fv_cl_buffer(m), from, NULL);
+    }
+    cl_event event = NULL;
+    FV_CL_RUN(d, "a buffer", clEnqueueReadBuffer,
+              (d->service, fv_cl_buffer(m), CL_FALSE, 0, (size_t)size, dst, 0, NULL, &event));
+    return fv_cl_finish(d, d->service, event, size);
+}
+
+/* ---- kernels ---- */
+
+static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
+{
+    *features = d ? d->features : 0;
+    return fv_cl_kernels(count);
+}
+
+static const char *level(uint32_t needs)
+{
+    return needs & FV_NEED_CL_HALF      ? "opencl half"
+           : needs & FV_NEED_CL_CLBLAST ? "clblast"
+           : needs & FV_NEED_CL_LOCAL   ? "opencl local"
+           : needs & FV_NEED_CL_CPU     ? "opencl cpu"
+                                        : "opencl";
+}
+
+const fv_backend fv_backend_cl = {
+    .name = "cl",
+    .abi = FV_BACKEND_ABI,
+    .probe = probe,
+    .remark = fv_cl_remark,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .limits = limits,
+    .alloc = alloc,
+    .release = release,
+    .write = write,
+    .read = read,
+    .kernels = kernels,
+    .level = level,
+    .bind = fv_cl_bind,
+    .unbind = fv_cl_unbind,
+    .queue_open = fv_cl_queue_open,
+    .queue_close = fv_cl_queue_close,
+    .upload = fv_cl_upload,
+    .submit = fv_cl_submit,
+    .download = fv_cl_download,
+    .wait = fv_cl_wait,
+    .cache_export = fv_cl_cache_out,
+    .cache_import = fv_cl_cache_in,
+};

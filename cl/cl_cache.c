@@ -1,0 +1,363 @@
+/* cl_cache.c: binaries of programs on disk and in memory. */
+#include "cl_cache.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "os.h"
+
+#define ENTRY_MOST (64ull << 20)
+#define FOLDER_MOST (256ull << 20)
+
+/* Another layout of entries gets another last letter. */
+static const char magic[8] = "FOVEACL1";
+
+struct header {
+    char magic[8];
+    uint64_t key_size, binary_size;
+    uint64_t checksum; /* of the sizes, the key and the binary */
+};
+
+/* Entries from memory, in the order in which they came. */
+struct import {
+    struct import *next;
+    uint64_t size;
+    char data[];
+};
+
+struct fv_cl_cache {
+    char *folder; /* NULL: nothing on disk */
+    bool writable;
+    struct import *imports;
+    fv_cl_cache_counts counts;
+};
+
+/* FNV-1a: no single byte can change without changing it. Against accidents, not against people:
+ * those are kept out of the folder. */
+static uint64_t hash(uint64_t h, const void *data, uint64_t size)
+{
+    const unsigned char *p = data;
+    for (uint64_t i = 0; i < size; i++)
+        h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+static const uint64_t hash_begin = UINT64_C(0xcbf29ce484222325);
+
+static uint64_t checksum(const struct header *h, const void *key, const void *binary)
+{
+    uint64_t sum = hash(hash_begin, &h->key_size, sizeof h->key_size);
+    sum = hash(sum, &h->binary_size, sizeof h->binary_size);
+    sum = hash(sum, key, h->key_size);
+    return hash(sum, binary, h->binary_size);
+}
+
+/* ---- keys ---- */
+
+fovea_status fv_cl_key_make(fv_cl_key *out, const char *const *part, uint32_t count)
+{
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < count; i++)
+        size += strlen(part[i]) + 1; /* its end parts it from the next */
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a program's key"));
+    char *p = memory;
+    *out = (fv_cl_key){p, size};
+    for (uint32_t i = 0; i < count; i++) {
+        const size_t n = strlen(part[i]) + 1;
+        memcpy(p, part[i], n);
+        p += n;
+    }
+    return FOVEA_OK;
+}
+
+void fv_cl_key_free(fv_cl_key *k)
+{
+    fv_mem_free(k->text);
+    *k = (fv_cl_key){0};
+}
+
+/* ---- entries ---- */
+
+uint64_t fv_cl_entry_size(const fv_cl_key *k, uint64_t binary_size)
+{
+    return fv_size_add(sizeof(struct header), fv_size_add(k->size, binary_size));
+}
+
+void fv_cl_entry_write(void *out, const fv_cl_key *k, const void *data, uint64_t size)
+{
+    struct header h = {.key_size = k->size, .binary_size = size};
+    memcpy(h.magic, magic, sizeof magic);
+    h.checksum = checksum(&h, k->text, data);
+    char *p = out;
+    memcpy(p, &h, sizeof h);
+    memcpy(p + sizeof h, k->text, (size_t)k->size);
+    memcpy(p + sizeof h + k->size, data, (size_t)size);
+}
+
+/* The bytes of the entry that `data` begins with; 0 where it is none. */
+static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
+{
+    if (size < sizeof *h)
+        return 0;
+    memcpy(h, data, sizeof *h);
+    const uint64_t room = size - sizeof *h;
+    if (memcmp(h->magic, magic, sizeof magic) != 0 || h->key_size > room ||
+        h->binary_size > room - h->key_size || h->binary_size == 0)
+        return 0;
+    const char *key = data + sizeof *h;
+    if (checksum(h, key, key + h->key_size) != h->checksum)
+        return 0;
+    return sizeof *h + h->key_size + h->binary_size;
+}
+
+static bool has_key(const char *entry, const struct header *h, const fv_cl_key *k)
+{
+    return h->key_size == k->size && memcmp(entry + sizeof *h, k->text, (size_t)k->size) == 0;
+}
+
+/* ---- the folder ---- */
+
+#define NAME_DIGITS 16
+
+/* <hash of the key>.bin, or the temporary name of one. */
+static bool is_entry_name(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == NAME_DIGITS &&
+           strncmp(name + NAME_DIGITS, ".bin", 4) == 0;
+}
+
+static fovea_status entry_path(const fv_cl_cache *c, const fv_cl_key *k, char **out)
+{
+    const size_t room = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, room, FV_MEM_DEVICE, "a file name"));
+    *out = memory;
+    snprintf(*out, room, "%s/%016" PRIx64 ".bin", c->folder, hash(hash_begin, k->text, k->size));
+    return FOVEA_OK;
+}
+
+static fovea_status default_folder(char **out)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *below = "/fovea/cl";
+    if (!base || base[0] != '/') { /* the rule of XDG: relative paths are void */
+        base = getenv("HOME");
+        below = "/.cache/fovea/cl";
+    }
+    if (!base || base[0] != '/')
+        return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; name a folder");
+    const size_t room = strlen(base) + strlen(below) + 1;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, room, FV_MEM_DEVICE, "a file name"));
+    *out = memory;
+    snprintf(*out, room, "%s%s", base, below);
+    return FOVEA_OK;
+}
+
+static fovea_status choose_folder(fv_cl_cache *c, const char *folder)
+{
+    if (folder)
+        FV_TRY(fv_mem_text(&c->folder, folder, FV_MEM_DEVICE));
+    else
+        FV_TRY(default_folder(&c->folder));
+    return fv_os_private_folder(c->folder);
+}
+
+fovea_status fv_cl_cache_open(fv_cl_cache **out, const char *folder)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cl_cache), FV_MEM_DEVICE, "the program cache"));
+    fv_cl_cache *c = memory;
+    *out = c;
+    if (folder && !*folder)
+        return FOVEA_OK;
+    c->writable = true;
+    if (choose_folder(c, folder) != FOVEA_OK) {
+        fv_log("cache: programs are compiled at every start: %s", fovea_error());
+        fv_mem_free(c->folder);
+        c->folder = NULL;
+    }
+    return FOVEA_OK;
+}
+
+void fv_cl_cache_close(fv_cl_cache *c)
+{
+    if (!c)
+        return;
+    if (c->counts.hits || c->counts.built)
+        fv_log("cache: %u hits, %u built, %u refused", c->counts.hits, c->counts.built,
+               c->counts.refused);
+    for (struct import *i = c->imports, *next; i; i = next) {
+        next = i->next;
+        fv_mem_free(i);
+    }
+    fv_mem_free(c->folder);
+    fv_mem_free(c);
+}
+
+fv_cl_cache_counts fv_cl_cache_count(const fv_cl_cache *c)
+{
+    return c->counts;
+}
+
+/* ---- finding ---- */
+
+/* Finds the entry in what was imported. */
+static char *imported(const fv_cl_cache *c, const fv_cl_key *k, struct header *h)
+{
+    for (struct import *i = c->imports; i; i = i->next)
+        for (uint64_t at = 0; at < i->size;) {
+            memcpy(h, i->data + at, sizeof *h);
+            if (h->binary_size && has_key(i->data + at, h, k))
+                return i->data + at;
+            at += sizeof *h + h->key_size + h->binary_size;
+        }
+    return NULL;
+}
+
+static void doubt(fv_cl_cache *c, const char *name, const char *why)
+{
+    c->counts.refused++;
+    fv_log("cache: refused %s: %s", name, why);
+}
+
+static bool find_file(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_cl_binary *out)
+{
+    char *path;
+    if (!c->folder || entry_path(c, k, &path) != FOVEA_OK)
+        return false;
+    void *data = NULL;
+    uint64_t size = 0;
+    const bool there = fv_os_look(path) != FV_OS_NOTHING;
+    const fovea_status status = fv_os_private_read(path, ENTRY_MOST, &data, &size);
+    fv_mem_free(path);
+    if (status != FOVEA_OK) {
+        if (there)
+            doubt(c, name, fovea_error());
+        return false;
+    }
+    struct header h;
+    if (entry_check(data, size, &h) != size)
+        doubt(c, name, "its file is damaged");
+    else if (!has_key(data, &h, k))
+        doubt(c, name, "its file is another program's");
+    else {
+        *out = (fv_cl_binary){(char *)data + sizeof h + h.key_size, h.binary_size, data};
+        return true;
+    }
+    fv_mem_free(data);
+    return false;
+}
+
+bool fv_cl_cache_find(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_cl_binary *out)
+{
+    struct header h;
+    const char *entry = imported(c, k, &h);
+    if (!entry)
+        return find_file(c, k, name, out);
+    *out = (fv_cl_binary){entry + sizeof h + h.key_size, h.binary_size, NULL};
+    return true;
+}
+
+void fv_cl_binary_free(fv_cl_binary *b)
+{
+    fv_mem_free(b->owner);
+    *b = (fv_cl_binary){0};
+}
+
+void fv_cl_cache_hit(fv_cl_cache *c, const char *name)
+{
+    c->counts.hits++;
+    fv_log("cache: hit %s", name);
+}
+
+void fv_cl_cache_refused(fv_cl_cache *c, const fv_cl_key *k, const char *name)
+{
+    struct header h;
+    char *entry = imported(c, k, &h);
+    if (entry)
+        entry[sizeof h] = (char)~entry[sizeof h]; /* no key is like that now */
+    doubt(c, name, "the driver does not take it");
+}
+
+/* ---- storing ---- */
+
+static fovea_status write_entry(const char *path, const fv_cl_key *k, const void *data,
+                                uint64_t size)
+{
+    void *entry;
+    FV_TRY(fv_mem_alloc(&entry, fv_cl_entry_size(k, size), FV_MEM_DEVICE, "a cache entry"));
+    fv_cl_entry_write(entry, k, data, size);
+    fv_os_replace *file;
+    fovea_status status = fv_os_replace_begin(&file, path, true);
+    if (status == FOVEA_OK) {
+        status = fv_os_replace_write(file, entry, fv_cl_entry_size(k, size));
+        if (status == FOVEA_OK)
+            status = fv_os_replace_end(file);
+        else
+            fv_os_replace_cancel(file);
+    }
+    fv_mem_free(entry);
+    return status;
+}
+
+void fv_cl_cache_store(fv_cl_cache *c, const fv_cl_key *k, const char *name, const void *data,
+                       uint64_t size)
+{
+    char *path;
+    if (!c->folder || !c->writable || size == 0)
+        return;
+    if (fv_cl_entry_size(k, size) > ENTRY_MOST) {
+        fv_log("cache: %s is not kept: %" PRIu64 " bytes", name, size);
+        return;
+    }
+    fovea_status status = entry_path(c, k, &path);
+    if (status == FOVEA_OK) {
+        status = write_entry(path, k, data, size);
+        fv_mem_free(path);
+    }
+    if (status == FOVEA_OK) {
+        fv_os_trim_folder(c->folder, FOLDER_MOST, is_entry_name);
+    } else {
+        fv_log("cache: nothing more is kept: %s", fovea_error());
+        c->writable = false;
+    }
+}
+
+void fv_cl_cache_built(fv_cl_cache *c, const char *name, double seconds)
+{
+    c->counts.built++;
+    fv_log("cache: built %s in %.0f ms", name, seconds * 1e3);
+}
+
+/* ---- memory ---- */
+
+fovea_status fv_cl_cache_import(fv_cl_cache *c, const void *data, uint64_t size)
+{
+    struct header h;
+    if (size == 0)
+        return FOVEA_OK;
+    if (size >= sizeof magic && memcmp(data, magic, sizeof magic - 1) == 0 &&
+        memcmp(data, magic, sizeof magic) != 0) {
+        fv_log("cache: kernel binaries of another version of the library are passed over");
+        return FOVEA_OK;
+    }
+    for (uint64_t at = 0, n; at < size; at += n) {
+        n = entry_check((const char *)data + at, size - at, &h);
+        if (n == 0)
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "kernel binaries: entry at byte %" PRIu64 " is damaged; export them again", at);
+    }
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, fv_size_add(sizeof(struct import), size), FV_MEM_DEVICE,
+                        "imported kernel binaries"));
+    struct import *i = memory;
+    memcpy(i->data, data, (size_t)size);
+    i->size = size;
+    i->next = c->imports;
+    c->imports = i;
+    return FOVEA_OK;
+}

@@ -1,0 +1,70 @@
+/* cl_cache.h: binaries of programs, kept on disk and exchanged through memory, so that only the
+ * first start compiles.
+ *
+ * An entry is one block of bytes, the same in a file and in memory, where entries follow one
+ * another:
+ *
+ *     | magic, size of the key, of the binary, checksum | key | binary |
+ *
+ * The key is the text of everything that the binary depends on, and is compared in full. Whatever
+ * is in doubt (damage, a file that another user could have written, a binary that the driver
+ * refuses) counts as absent: the program is compiled again and its entry replaced. Nothing here can
+ * make a plan fail.
+ *
+ * A cache is used by one thread at a time.
+ */
+#ifndef FOVEA_CL_CL_CACHE_H
+#define FOVEA_CL_CL_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+typedef struct fv_cl_cache fv_cl_cache;
+
+/* Opens the cache in `folder`, which is made where there is none; NULL: fovea/cl/ in
+ * $XDG_CACHE_HOME or ~/.cache; "": nothing is kept on disk. A folder that cannot be used is
+ * remarked on, once. */
+fovea_status fv_cl_cache_open(fv_cl_cache **out, const char *folder);
+void fv_cl_cache_close(fv_cl_cache *c); /* NULL is fine; remarks on what it was good for */
+
+typedef struct fv_cl_key {
+    char *text;
+    uint64_t size;
+} fv_cl_key;
+/* Joins `count` texts. Two lists of texts never give the same key. */
+fovea_status fv_cl_key_make(fv_cl_key *out, const char *const *part, uint32_t count);
+void fv_cl_key_free(fv_cl_key *k);
+
+typedef struct fv_cl_binary {
+    const void *data;
+    uint64_t size;
+    void *owner; /* what fv_cl_binary_free frees, or NULL */
+} fv_cl_binary;
+/* The binary for a key; false where there is none to be trusted. `name` is for remarks. */
+bool fv_cl_cache_find(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_cl_binary *out);
+void fv_cl_binary_free(fv_cl_binary *b);
+/* The driver took what was found. */
+void fv_cl_cache_hit(fv_cl_cache *c, const char *name);
+/* The driver refused it: it is not offered again. */
+void fv_cl_cache_refused(fv_cl_cache *c, const fv_cl_key *k, const char *name);
+/* Keeps a binary that was compiled just now. */
+void fv_cl_cache_store(fv_cl_cache *c, const fv_cl_key *k, const char *name, const void *data,
+                       uint64_t size);
+/* A program was compiled. */
+void fv_cl_cache_built(fv_cl_cache *c, const char *name, double seconds);
+
+typedef struct fv_cl_cache_counts {
+    uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
+} fv_cl_cache_counts;
+fv_cl_cache_counts fv_cl_cache_count(const fv_cl_cache *c);
+
+/* An entry in memory: its bytes, and the writing of it. */
+uint64_t fv_cl_entry_size(const fv_cl_key *k, uint64_t binary_size);
+void fv_cl_entry_write(void *out, const fv_cl_key *k, const void *data, uint64_t size);
+/* Copies entries that another cache gave, to be found by fv_cl_cache_find. EFORMAT when any of them
+ * is damaged: then none is taken. */
+fovea_status fv_cl_cache_import(fv_cl_cache *c, const void *data, uint64_t size);
+
+#endif

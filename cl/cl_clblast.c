@@ -1,0 +1,225 @@
+/* cl_clblast.c: products by CLBlast, with our epilogue behind them.
+ *
+ * A call leaves its sums in the step's scratch, and `finish` of gemm.cl takes them from there:
+ *
+ *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
+ *
+ * so that the residual may be the output itself, and the output may have any type.
+ */
+#include "cl_clblast.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "cl_device.h"
+#include "cl_kernels.h"
+
+/* Of its C interface, version 1.5. */
+enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
+typedef int multiply_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
+                        float alpha, cl_mem a, size_t a_offset, size_t a_ld, cl_mem b,
+                        size_t b_offset, size_t b_ld, float beta, cl_mem c, size_t c_offset,
+                        size_t c_ld, cl_command_queue *queue, cl_event *event, cl_mem room);
+typedef int room_fn(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k,
+                    size_t a_offset, size_t a_ld, size_t b_offset, size_t b_ld, size_t c_offset,
+                    size_t c_ld, cl_command_queue *queue, size_t *bytes);
+typedef int clear_fn(void);
+
+static struct {
+    multiply_fn *multiply;
+    room_fn *room;
+    clear_fn *clear;
+} clblast;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool found;
+
+/* ---- the library ---- */
+
+/* The functions it calls are the program's, if that has an OpenCL library loaded for all, else
+ * those of the library that it was linked with. To any but ours our buffers mean nothing. */
+static bool same_opencl(void *library)
+{
+    void *const program = dlopen(NULL, RTLD_NOW);
+    void *theirs = program ? dlsym(program, "clCreateBuffer") : NULL;
+    if (!theirs)
+        theirs = dlsym(library, "clCreateBuffer");
+    if (program)
+        dlclose(program);
+    return theirs && memcmp(&theirs, &fv_cl.clCreateBuffer, sizeof theirs) == 0;
+}
+
+static void find(void)
+{
+    void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return;
+    *(void **)&clblast.multiply = dlsym(library, "CLBlastSgemmWithTempBuffer");
+    *(void **)&clblast.room = dlsym(library, "CLBlastSGemmTempBufferSize");
+    *(void **)&clblast.clear = dlsym(library, "CLBlastClearCache");
+    found = clblast.multiply && clblast.room && clblast.clear && same_opencl(library);
+    if (!found)
+        dlclose(library);
+}
+
+bool fv_cl_clblast_found(void)
+{
+    const fv_cl_place *places;
+    if (fv_cl_devices(&places) == 0)
+        return false;
+    pthread_once(&once, find);
+    return found;
+}
+
+void fv_cl_clblast_forget(void)
+{
+    if (fv_cl_clblast_found())
+        clblast.clear();
+}
+
+/* Its codes are those of OpenCL, and others of its own. */
+static fovea_status failed(int code, const fv_launch *l)
+{
+    if (code > -70)
+        return fv_cl_fail(code, "CLBlast", l->kernel->name);
+    return fv_fail(FOVEA_EDEVICE, "%s: CLBlast failed with code %d", l->kernel->name, code);
+}
+
+/* ---- one product ---- */
+
+enum { PADDED = 128 }; /* what it rounds sizes up to at most */
+
+static size_t round_up(size_t n)
+{
+    return (n + PADDED - 1) / PADDED * PADDED;
+}
+
+static size_t width_of(const fv_problem *p)
+{
+    return (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+}
+
+/* Floats that it needs for itself: both factors and the product, padded. */
+static size_t own_room(const fv_problem *p, uint32_t rows)
+{
+    const size_t m = round_up(rows), n = round_up(width_of(p)), k = round_up(p->dim[FV_GEMM_K]);
+    return m * k + n * k + m * n;
+}
+
+/* Once per context it compiles; here, and not in a frame. */
+static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
+{
+    const fv_problem *p = &l->args.prob;
+    const size_t n = width_of(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
+    const size_t last = room + (size_t)l->tile_rows * n - 1;
+    cl_command_queue queue = c->queue;
+    size_t bytes = 0;
+    int code = clblast.room(ROW_MAJOR, PLAIN, TRANSPOSED, l->tile_rows, n, k, 1, k + 1, 1, k + 1, 1,
+                            n + 1, &queue, &bytes);
+    if (code != SUCCESS)
+        return failed(code, l);
+    if (bytes > room * sizeof(float))
+        return fv_fail(FOVEA_ENOTSUP, "%s: CLBlast needs %zu bytes of its own, %zu were planned",
+                       l->kernel->name, bytes, room * sizeof(float));
+    code = clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, 1, 1, 1, 1, c->buffer[FV_GEMM_W], 0, 1,
+                            c->buffer[FV_GEMM_W], 0, 1, 0, c->scratch, last, 1, &queue, c->event,
+                            c->scratch);
+    return code == SUCCESS ? FOVEA_OK : failed(code, l);
+}
+
+static size_t sums_at(const fv_launch *l)
+{
+    return own_room(&l->args.prob, l->tile_rows);
+}
+
+static fovea_status multiply(const fv_launch *l, const fv_cl_before *c)
+{
+    const fv_problem *p = &l->args.prob;
+    const size_t n = width_of(p), k = p->dim[FV_GEMM_K];
+    const size_t ld = c->ld[FV_GEMM_A] ? c->ld[FV_GEMM_A] : k; /* one row has none */
+    cl_command_queue queue = c->queue;
+    const int code =
+        clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, c->rows, n, k, 1, c->buffer[FV_GEMM_A],
+                         c->at[FV_GEMM_A], ld, c->buffer[FV_GEMM_W], c->at[FV_GEMM_W], k, 0,
+                         c->scratch, sums_at(l), n, &queue, c->event, c->scratch);
+    return code == SUCCESS ? FOVEA_OK : failed(code, l);
+}
+
+static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)l, (void)group;
+    fv_cl_define(out, "FV_SUMS", 1);
+    fv_cl_define(out, "FV_TN", 4);
+}
+
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_GEMM_N] + 3) / 4, p->group);
+}
+
+const fv_cl_code fv_cl_gemm_clblast = {.program = "gemm",
+                                       .entry = "finish",
+                                       .group = 64,
+                                       .define = define,
+                                       .shape = shape,
+                                       .align = 64,
+                                       .prepare = prepare,
+                                       .before = multiply,
+                                       .left = sums_at};
+
+/* ---- what the planner asks ---- */
+
+/* Offsets within the scratch have 32 bits. */
+static bool applies(const fv_problem *p)
+{
+    return p->in == FV_F32 && p->weight == FV_F32 && own_room(p, p->dim[FV_DIM_ROWS]) <= UINT32_MAX;
+}
+
+static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    (void)knobs;
+    return (own_room(p, rows) + rows * width_of(p)) * sizeof(float);
+}
+
+static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return width_of(p) * p->dim[FV_GEMM_K] * sizeof(float);
+}
+
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t k = p->dim[FV_GEMM_K], slab = n * k, sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
+    for (size_t side = 0; side < sides; side++)
+        memcpy((float *)dst + (side * p->dim[FV_GEMM_N] + n0) * k, src + side * slab,
+               slab * sizeof(float));
+}
+
+/* Slower than our own kernels where local memory is main memory, and faster than them (see
+ * cl_gemm.c) on the others, when there is enough to do: it moves every operand twice. */
+static double cost(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 80e9;
+}
+
+static double cost_local(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 250e9 + 4e-3;
+}
+
+const fv_kernel_hooks fv_h_cl_clblast = {.applies = applies,
+                                         .cost = cost,
+                                         .scratch = scratch,
+                                         .packed = packed,
+                                         .pack = pack,
+                                         .format = "cl_rows_f32"};
+const fv_kernel_hooks fv_h_cl_clblast_local = {.applies = applies,
+                                               .cost = cost_local,
+                                               .scratch = scratch,
+                                               .packed = packed,
+                                               .pack = pack,
+                                               .format = "cl_rows_f32"};

@@ -1,0 +1,180 @@
+/* cl_device.h: an open OpenCL device, its programs, steps and queues: what the backend's files
+ * share.
+ */
+#ifndef FOVEA_CL_CL_DEVICE_H
+#define FOVEA_CL_CL_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cl_cache.h"
+#include "cl_code.h"
+#include "cl_loader.h"
+
+enum {
+    FV_CL_FRAMES = 2, /* in flight */
+    /* Rows for which no work-item loops more often than llvmpipe lets it, some 65 000 times in
+     * all. */
+    FV_CL_FEW_ROWS = 256,
+};
+
+/* What a device says of itself. */
+typedef struct fv_cl_limits {
+    uint64_t memory, largest, local;
+    uint32_t units;
+    uint32_t group; /* work-items of a work-group */
+    bool cpu, unified;
+    bool vectors;   /* a CPU whose vectors are those of a work-item, and not many work-items */
+    bool own_local; /* local memory is not main memory */
+    bool few_turns; /* a work-item that loops for long is ended without a word */
+} fv_cl_limits;
+
+/* A program that was built, shared by the steps that want the same; lives as long as the device. */
+typedef struct fv_cl_program fv_cl_program;
+
+/* What a device gets done, roughly, at its best. */
+typedef struct fv_cl_rates {
+    double flops, bytes; /* per second; 0: not measured */
+} fv_cl_rates;
+
+struct fv_device {
+    fv_cl_place place;
+    cl_context context;
+    cl_command_queue service; /* between frames */
+    cl_mem nothing;           /* in place of absent operands */
+    fv_cl_limits limits;
+    uint32_t features; /* enum fv_need */
+    char quirks[256];
+    double dispatch; /* seconds that a dispatch takes at most, about; 0: it is never cut */
+    /* A call failed: every later one is refused. Hung: the driver did not come back either, and
+     * what it may still use is left to it. */
+    _Atomic bool lost, hung;
+    pthread_mutex_t lock;
+    fv_cl_program *programs; /* under `lock`, as the rest */
+    fv_cl_cache *cache;
+    char *identity; /* of device and driver, a part of every key */
+    fv_cl_rates rates;
+};
+
+/* A step: its kernel object, whose arguments are set but for those that change from call to call.
+ */
+typedef struct fv_cl_bound {
+    fv_bound base;
+    const fv_cl_code *code;
+    cl_kernel kernel;
+    cl_mem table;
+    uint32_t operands, group;
+    uint32_t piece; /* rows of a dispatch at most; 0: any */
+    uint32_t align; /* rows of one are a multiple of it */
+} fv_cl_bound;
+
+/* What fv_cl_code.before gets of a call. */
+struct fv_cl_before {
+    cl_command_queue queue;
+    cl_event *event; /* of the last command, to be set; NULL: not wanted */
+    cl_mem buffer[FV_OPERANDS], scratch;
+    cl_uint at[FV_OPERANDS], ld[FV_OPERANDS]; /* as the kernels have them */
+    uint32_t rows;
+};
+
+static inline cl_mem fv_cl_buffer(const fv_mem *m)
+{
+    return (cl_mem)(uintptr_t)m->handle;
+}
+
+/* cl_event.c */
+/* EDEVICE when the device was lost before. */
+fovea_status fv_cl_ready(const fv_device *d);
+/* A call that failed, after which the device cannot be relied on: marks it lost, unless memory was
+ * short. `what` may be NULL. */
+fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char *what);
+#define FV_CL_RUN(d, what, call, arguments)                                                        \
+    do {                                                                                           \
+        cl_int error_ = fv_cl.call arguments;                                                      \
+        if (error_ != CL_SUCCESS)                                                                  \
+            return fv_cl_lose(d, error_, #call, what);                                             \
+    } while (0)
+enum fv_cl_end { FV_CL_DONE, FV_CL_LATE, FV_CL_FAILED, FV_CL_UNKNOWN };
+/* Looks at a command, whose queue was flushed, until it is done or failed, timeout seconds
+ * (negative: any number) have passed, or *stop (may be NULL). Leaves no message; *error: the
+ * driver's. */
+enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atomic bool *stop,
+                          cl_int *error);
+/* Waits for a command whose queue was flushed; about `expect` seconds pass before that. timeout in
+ * seconds, negative: without bound; after it ETIMEOUT. */
+fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect);
+/* The same, bounded by what `bytes` may take; then the device counts as hung. Releases the event.
+ */
+fovea_status fv_cl_settle(fv_device *d, cl_event e, uint64_t bytes);
+/* The same for the last command of `queue`, which is flushed. */
+fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes);
+/* Maps the first `size` bytes of a buffer; *out stays as it was on failure. */
+fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_map_flags flags,
+                       uint64_t size, void **out);
+/* Ends that; *done: an event to wait for, NULL: waits here. */
+fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,
+                         cl_event *done);
+void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine */
+
+/* cl_backend.c */
+/* Of buffers that the host fills: in memory that both see, where there is such. */
+cl_mem_flags fv_cl_flags(const fv_device *d);
+
+/* cl_info.c */
+/* Bytes are those of the text and its end; at most size - 1 of the text, "" on failure. */
+void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, size_t size);
+bool fv_cl_has_extension(const fv_cl_place *p, const char *name);
+void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out);
+void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p);
+/* Everything that device, driver and its library say of themselves. */
+fovea_status fv_cl_identify(char **out, const fv_cl_place *p);
+/* Adds to a list of quirks; what does not fit is left out. */
+void fv_cl_add_quirk(char *list, size_t size, const char *quirk);
+
+/* cl_probe.c */
+/* Sets d->features by what tiny kernels do, and notes what they do not do. */
+void fv_cl_probe(fv_device *d);
+/* What the device gets done, measured when first asked. */
+fv_cl_rates fv_cl_measure(fv_device *d);
+
+/* cl_program.c */
+/* A kernel of program `name` alone, without what the kernels of ops begin with. */
+fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
+                                const char *options);
+fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size);
+fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size);
+/* A kernel object for the step with work-groups of `group`; *limit: the most that the compiled
+ * kernel allows. */
+fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
+                                 uint32_t group);
+void fv_cl_programs_free(fv_device *d);
+
+/* cl_bind.c */
+fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out);
+void fv_cl_unbind(fv_device *d, fv_bound *b);
+fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value);
+/* Index of the first argument behind the operands, FV_CALL in prelude.cl. */
+enum {
+    FV_CL_TABLE,
+    FV_CL_ROW0,
+    FV_CL_ROWS,
+    FV_CL_FIRST,
+    FV_CL_GROUPS,
+    FV_CL_DIM,
+    FV_CL_U,
+    FV_CL_F,
+    FV_CL_RING
+};
+
+/* cl_queue.c */
+fovea_status fv_cl_queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+                              uint32_t phases, fv_queue **out);
+void fv_cl_queue_close(fv_queue *q);
+fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                          fv_fence *out);
+fovea_status fv_cl_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
+fovea_status fv_cl_wait(fv_queue *q, fv_fence f, double timeout, double *seconds);
+
+#endif

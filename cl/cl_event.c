@@ -1,0 +1,133 @@
+/* cl_event.c: waiting for a device without hanging with it, and giving it up. */
+#include <string.h>
+
+#include "cl_device.h"
+#include "os_machine.h"
+
+static const char lost_text[] = "the device was lost; close it and open it again";
+
+fovea_status fv_cl_ready(const fv_device *d)
+{
+    return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", lost_text) : FOVEA_OK;
+}
+
+fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char *what)
+{
+    if (fv_cl_is_memory(error, call))
+        return fv_cl_fail(error, call, what);
+    d->lost = true;
+    return fv_fail(FOVEA_EDEVICE, "%s%s%s: %s (%d): %s", call, what ? " " : "", what ? what : "",
+                   fv_cl_error_name(error), (int)error, lost_text);
+}
+
+/* A sleep of this thread; nobody wakes it. */
+static void sleep_for(double seconds)
+{
+    static _Atomic uint32_t never;
+    fv_machine_sleep(&never, 0, seconds);
+}
+
+/* Most of the expected time in one sleep, then short ones that grow: a frame of seconds may be
+ * noticed later than one of a millisecond. */
+static double nap(double passed, double expect, double last)
+{
+    const double most = 200e-6 + passed / 100, grown = last * 1.5;
+    if (passed < 0.9 * expect)
+        return 0.9 * expect - passed;
+    return grown < 20e-6 ? 20e-6 : grown < most ? grown : most;
+}
+
+enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atomic bool *stop,
+                          cl_int *error)
+{
+    const double begin = fv_machine_seconds();
+    for (double pause = 0;;) {
+        cl_int state = CL_QUEUED;
+        *error =
+            fv_cl.clGetEventInfo(e, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (*error != CL_SUCCESS)
+            return FV_CL_UNKNOWN;
+        if (state == CL_COMPLETE)
+            return FV_CL_DONE;
+        *error = state < 0 ? state : CL_SUCCESS;
+        if (state < 0 || (stop && *stop))
+            return FV_CL_FAILED;
+        const double passed = fv_machine_seconds() - begin;
+        if (timeout >= 0 && passed >= timeout)
+            return FV_CL_LATE;
+        pause = nap(passed, expect, pause);
+        sleep_for(timeout >= 0 && timeout - passed < pause ? timeout - passed : pause);
+    }
+}
+
+fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect)
+{
+    cl_int error;
+    /* Once another thread found the device lost, this may never end. */
+    switch (fv_cl_poll(e, timeout, expect, &d->lost, &error)) {
+    case FV_CL_DONE:
+        return FOVEA_OK;
+    case FV_CL_LATE:
+        return fv_fail(FOVEA_ETIMEOUT, "not done within %.3f s; wait again", timeout);
+    case FV_CL_UNKNOWN:
+        return fv_cl_lose(d, error, "clGetEventInfo", NULL);
+    default:
+        return error == CL_SUCCESS ? fv_cl_ready(d) : fv_cl_lose(d, error, "a command", NULL);
+    }
+}
+
+fovea_status fv_cl_settle(fv_device *d, cl_event e, uint64_t bytes)
+{
+    const double bound = 10 + (double)bytes / 20e6;
+    fovea_status status = fv_cl_await(d, e, bound, 0);
+    if (status == FOVEA_ETIMEOUT) {
+        d->lost = d->hung = true;
+        return fv_fail(FOVEA_EDEVICE, "a transfer is not done after %.0f s: %s", bound, lost_text);
+    }
+    fv_cl.clReleaseEvent(e);
+    return status;
+}
+
+fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes)
+{
+    const cl_int error = fv_cl.clFlush(queue);
+    FV_TRY(fv_cl_settle(d, e, bytes));
+    return error == CL_SUCCESS ? FOVEA_OK : fv_cl_lose(d, error, "clFlush", NULL);
+}
+
+fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_map_flags flags,
+                       uint64_t size, void **out)
+{
+    cl_event event = NULL;
+    cl_int error;
+    void *mapped = fv_cl.clEnqueueMapBuffer(queue, buffer, CL_FALSE, flags, 0, (size_t)size, 0,
+                                            NULL, &event, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_lose(d, error, "clEnqueueMapBuffer", NULL);
+    fovea_status status = fv_cl_finish(d, queue, event, size);
+    if (status != FOVEA_OK) {
+        if (!d->hung)
+            fv_cl_unmap(d, queue, buffer, mapped, NULL);
+        return status;
+    }
+    *out = mapped;
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,
+                         cl_event *done)
+{
+    cl_event event = NULL;
+    FV_CL_RUN(d, NULL, clEnqueueUnmapMemObject, (queue, buffer, mapped, 0, NULL, &event));
+    if (done) {
+        *done = event;
+        return FOVEA_OK;
+    }
+    return fv_cl_finish(d, queue, event, 0);
+}
+
+void fv_cl_buffer_free(const fv_device *d, cl_mem buffer)
+{
+    if (buffer && !d->hung)
+        fv_cl.clReleaseMemObject(buffer);
+}

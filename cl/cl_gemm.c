@@ -1,0 +1,254 @@
+/* cl_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
+ * suits a problem. CONV's are the same. */
+#include "cl_kernels.h"
+#include "half.h"
+
+enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t sides(const fv_problem *p)
+{
+    return p->epi & FV_EPI_SWIGLU ? 2 : 1;
+}
+
+/* ---- the packed weight ---- */
+
+static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t columns = (size_t)p->dim[FV_GEMM_N] * sides(p);
+    return (columns + PANEL - 1) / PANEL * PANEL * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
+}
+
+/* With SWIGLU a value column and its gate are neighbours. */
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    (void)knobs;
+    const uint32_t both = sides(p), columns = n * both;
+    const size_t depth = p->dim[FV_GEMM_K];
+    for (uint32_t col = 0; col < columns; col += PANEL) {
+        size_t to = ((size_t)n0 * both + col) * depth;
+        for (size_t k = 0; k < depth; k++)
+            for (uint32_t i = col; i < col + PANEL; i++) {
+                const float *row = src + ((size_t)(i % both) * n + i / both) * depth;
+                fv_value_put(dst, p->weight, to++, i < columns ? row[k] : 0.f);
+            }
+    }
+}
+
+/* ---- tiles ---- */
+
+enum { KNOB_ROWS, KNOB_COLS }; /* of a work-item's tile */
+
+/* What a work-group computes: `across` work-items along the columns, the others along the rows, or
+ * along k. */
+struct tile {
+    uint32_t rows, cols; /* of a work-item */
+    uint32_t across, down;
+};
+
+static struct tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
+{
+    const uint32_t *knob = l->args.knobs.v;
+    struct tile t = {.rows = least(knob[KNOB_ROWS], l->args.prob.dim[FV_DIM_ROWS]),
+                     .cols = knob[KNOB_COLS]};
+    t.across = least(group, width / t.cols);
+    t.down = group / t.across;
+    return t;
+}
+
+static void define(const char *kind, const fv_launch *l, const struct tile *t, fv_cl_text *out)
+{
+    fv_cl_define(out, kind, 1);
+    fv_cl_define(out, "FV_CONV", l->args.prob.op == FV_OP_CONV);
+    fv_cl_define(out, "FV_TM", t->rows);
+    fv_cl_define(out, "FV_TN", t->cols);
+    fv_cl_define(out, "FV_LN", t->across);
+}
+
+static void cover(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
+                  size_t count[3])
+{
+    count[0] = fv_cl_groups(rows, height);
+    count[1] = fv_cl_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
+}
+
+/* Kernels whose work-groups are `width` packed columns wide and keep all of k to a work-item. */
+#define OF_TILES(name, KIND, width, items)                                                         \
+    static void define_##name(const fv_launch *l, uint32_t group, fv_cl_text *out)                 \
+    {                                                                                              \
+        const struct tile t = tile_of(l, group, width);                                            \
+        define(KIND, l, &t, out);                                                                  \
+    }                                                                                              \
+    static void shape_##name(const fv_launch *l, const fv_cl_piece *p, size_t count[3])            \
+    {                                                                                              \
+        const struct tile t = tile_of(l, p->group, width);                                         \
+        cover(l, p->rows, t.down *t.rows, t.across *t.cols, count);                                \
+    }                                                                                              \
+    const fv_cl_code fv_cl_gemm_##name = {.program = "gemm",                                       \
+                                          .entry = "product",                                      \
+                                          .group = items,                                          \
+                                          .local = LOCAL_##name,                                   \
+                                          .define = define_##name,                                 \
+                                          .shape = shape_##name,                                   \
+                                          .align = 64};
+
+/* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
+static uint32_t local_tile(const fv_launch *l, uint32_t group)
+{
+    enum { STEPS = 16, WIDTH = 64 };
+    const struct tile t = tile_of(l, group, WIDTH);
+    return STEPS * (t.down * t.rows + 1 + t.across * t.cols) * (uint32_t)sizeof(float);
+}
+
+#define LOCAL_direct NULL
+#define LOCAL_half NULL
+#define LOCAL_tile local_tile
+OF_TILES(direct, "FV_DIRECT", PANEL, 64)
+OF_TILES(half, "FV_HALVES", PANEL, 64)
+OF_TILES(tile, "FV_TILE", 64, 128)
+
+static void define_thin(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const struct tile t = tile_of(l, group, PANEL);
+    define("FV_THIN", l, &t, out);
+}
+
+static void shape_thin(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const struct tile t = tile_of(l, p->group, PANEL);
+    cover(l, p->rows, t.rows, t.across * t.cols, count);
+}
+
+static uint32_t local_thin(const fv_launch *l, uint32_t group)
+{
+    return group * l->args.knobs.v[KNOB_COLS] * (uint32_t)sizeof(float);
+}
+
+const fv_cl_code fv_cl_gemm_thin = {.program = "gemm",
+                                    .entry = "product",
+                                    .group = 128,
+                                    .local = local_thin,
+                                    .define = define_thin,
+                                    .shape = shape_thin,
+                                    .align = 1};
+
+/* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
+ * empty. */
+static uint32_t height_cpu(const fv_launch *l)
+{
+    const uint32_t rows = l->args.prob.dim[FV_DIM_ROWS];
+    const uint32_t tiles = (rows + l->args.knobs.v[KNOB_ROWS] - 1) / l->args.knobs.v[KNOB_ROWS];
+    return (rows + tiles - 1) / tiles;
+}
+
+static void define_cpu(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const struct tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
+    define("FV_VECTORS", l, &t, out);
+}
+
+static void shape_cpu(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    cover(l, p->rows, height_cpu(l), PANEL, count);
+}
+
+const fv_cl_code fv_cl_gemm_cpu = {.program = "gemm",
+                                   .entry = "product",
+                                   .group = 1,
+                                   .define = define_cpu,
+                                   .shape = shape_cpu,
+                                   .align = 64};
+
+/* ---- which of them ---- */
+
+static const fv_knob knobs_direct[] = {{"rows", {4, 8, 2}, 3}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+static const fv_knob knobs_half[] = {{"rows", {4, 8}, 2}, {"cols", {8, 4}, 2}, {NULL, {0}, 0}};
+static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {NULL, {0}, 0}};
+static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
+static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
+
+/* Rates that are right relative to each other at most: devices differ by a factor of a thousand.
+ * Tall products, in FLOP/s. */
+static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 100e9;
+}
+
+/* Where the device has both, staged floats are taken before halves. */
+static double cost_half(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 180e9;
+}
+
+/* Work-groups have 64 x 64 results: with few of them most of a large device would be idle. */
+static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    const double down = (p->dim[FV_DIM_ROWS] + 63) / 64;
+    const double across = (p->dim[FV_GEMM_N] * sides(p) + 63) / 64, enough = 24;
+    const double idle = down * across < enough ? enough / (down * across) : 1;
+    return fv_problem_flops(p) / 200e9 * idle;
+}
+
+static double cost_thin(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 250e9;
+}
+
+static double cost_cpu(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 300e9;
+}
+
+static bool suits_direct(const fv_problem *p)
+{
+    (void)p;
+    return true;
+}
+
+static bool suits_half(const fv_problem *p)
+{
+    return p->in == FV_F16;
+}
+
+static bool suits_thin(const fv_problem *p)
+{
+    return p->dim[FV_DIM_ROWS] <= 16;
+}
+
+#define suits_tile suits_direct
+#define suits_cpu suits_direct
+
+/* One type of weights; their layout is the same for all the kernels. */
+#define OF_TYPE(TYPE, type, name)                                                                  \
+    static bool applies_##type##_##name(const fv_problem *p)                                       \
+    {                                                                                              \
+        return p->weight == TYPE && suits_##name(p);                                               \
+    }                                                                                              \
+    const fv_kernel_hooks fv_h_cl_gemm_##type##_##name = {                                         \
+        .applies = applies_##type##_##name,                                                        \
+        .cost = cost_##name,                                                                       \
+        .packed = packed,                                                                          \
+        .pack = pack,                                                                              \
+        .format = "cl_panels_" #type,                                                              \
+        .knobs = knobs_##name,                                                                     \
+    };
+#define OF_TYPES(name)                                                                             \
+    OF_TYPE(FV_F32, f32, name)                                                                     \
+    OF_TYPE(FV_F16, f16, name)                                                                     \
+    OF_TYPE(FV_BF16, bf16, name)
+OF_TYPES(direct)
+OF_TYPES(tile)
+OF_TYPES(thin)
+OF_TYPES(cpu)
+OF_TYPE(FV_F16, f16, half)

@@ -1,0 +1,88 @@
+/* cl_grid.c: host side of posemb.cl and dwconv.cl. */
+#include <string.h>
+
+#include "cl_kernels.h"
+#include "preprocess.h"
+
+/* ---- positions ---- */
+
+static uint32_t *put(uint32_t *out, const void *from, size_t count)
+{
+    memcpy(out, from, count * sizeof *out);
+    return out + count;
+}
+
+static uint64_t posemb_table(const fv_launch *l, uint32_t *out)
+{
+    const fv_posemb_table *t = l->args.table;
+    const size_t width = l->args.u[1],
+                 height = (l->args.prob.dim[FV_DIM_ROWS] - l->args.u[0]) / width;
+    const size_t in_x = width * t->taps_x, in_y = height * t->taps_y;
+    if (out) {
+        *out++ = t->taps_x;
+        *out++ = t->taps_y;
+        out = put(out, t->index_x, in_x);
+        out = put(out, t->weight_x, in_x);
+        out = put(out, t->index_y, in_y);
+        put(out, t->weight_y, in_y);
+    }
+    return (2 + 2 * in_x + 2 * in_y) * sizeof *out;
+}
+
+static void posemb_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "TAPS", l->args.table != NULL);
+}
+
+static void posemb_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+const fv_cl_code fv_cl_posemb = {.program = "posemb",
+                                 .entry = "posemb",
+                                 .group = 64,
+                                 .define = posemb_define,
+                                 .shape = posemb_shape,
+                                 .align = 1,
+                                 .table = posemb_table};
+
+/* ---- depthwise convolution ---- */
+
+static void dwconv_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "SIZE", l->args.prob.dim[FV_DWCONV_SIZE]);
+}
+
+/* Rows of a grid that some of the tokens of a call may be in. */
+static uint64_t lines(const fv_launch *l, const fv_cl_piece *p)
+{
+    const uint64_t width = l->args.u[0];
+    return (p->rows + 2 * width - 2) / width;
+}
+
+static void dwconv_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const uint64_t tiles = (l->args.u[0] + 3) / 4;
+    fv_cl_spread(count, lines(l, p) * tiles, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+static void dwconv_line_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, lines(l, p), (l->args.prob.dim[FV_ROW_C] + 15) / 16, p->group);
+}
+
+const fv_cl_code fv_cl_dwconv = {.program = "dwconv",
+                                 .entry = "dwconv",
+                                 .group = 64,
+                                 .define = dwconv_define,
+                                 .shape = dwconv_shape,
+                                 .align = 1};
+const fv_cl_code fv_cl_dwconv_line = {.program = "dwconv",
+                                      .entry = "dwconv_line",
+                                      .group = 1,
+                                      .define = dwconv_define,
+                                      .shape = dwconv_line_shape,
+                                      .align = 1};

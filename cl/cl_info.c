@@ -1,0 +1,204 @@
+/* cl_info.c: what a device, its driver and its limits are. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_device.h"
+#include "mem.h"
+#include "os.h"
+
+#define TEXT 8192 /* extensions are the longest text */
+
+static void platform_text(const fv_cl_place *p, cl_platform_info what, char *out, size_t size)
+{
+    out[0] = 0;
+    if (fv_cl.clGetPlatformInfo(p->platform, what, size, out, NULL) != CL_SUCCESS)
+        out[0] = 0;
+    out[size - 1] = 0;
+}
+
+/* A driver gives all of a text or nothing of it. */
+void fv_cl_device_text(const fv_cl_place *p, cl_device_info what, char *out, size_t size)
+{
+    char text[TEXT];
+    text[0] = 0;
+    if (fv_cl.clGetDeviceInfo(p->device, what, sizeof text, text, NULL) != CL_SUCCESS)
+        text[0] = 0;
+    text[TEXT - 1] = 0;
+    snprintf(out, size, "%.*s", (int)size - 1, text);
+}
+
+/* A number of 32 or 64 bits, or of size_t; 0 on failure. */
+static uint64_t number_of(const fv_cl_place *p, cl_device_info what)
+{
+    union {
+        cl_ulong wide;
+        cl_uint narrow;
+    } value = {.wide = 0};
+    size_t size = 0;
+    if (fv_cl.clGetDeviceInfo(p->device, what, sizeof value, &value, &size) != CL_SUCCESS)
+        return 0;
+    return size == sizeof value.narrow ? value.narrow : value.wide;
+}
+
+bool fv_cl_has_extension(const fv_cl_place *p, const char *name)
+{
+    char text[TEXT];
+    fv_cl_device_text(p, CL_DEVICE_EXTENSIONS, text, sizeof text);
+    const size_t n = strlen(name);
+    for (const char *at = text; (at = strstr(at, name)); at += n)
+        if ((at == text || at[-1] == ' ') && (at[n] == 0 || at[n] == ' '))
+            return true;
+    return false;
+}
+
+void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
+{
+    size_t items[16] = {0};
+    *out = (fv_cl_limits){
+        .memory = number_of(p, CL_DEVICE_GLOBAL_MEM_SIZE),
+        .largest = number_of(p, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
+        .local = number_of(p, CL_DEVICE_LOCAL_MEM_SIZE),
+        .units = (uint32_t)number_of(p, CL_DEVICE_MAX_COMPUTE_UNITS),
+        .group = (uint32_t)number_of(p, CL_DEVICE_MAX_WORK_GROUP_SIZE),
+        .cpu = number_of(p, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU,
+        .unified = number_of(p, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0,
+        .own_local = number_of(p, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL,
+    };
+    out->vectors = out->cpu && number_of(p, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 1;
+    if (fv_cl.clGetDeviceInfo(p->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items,
+                              NULL) == CL_SUCCESS &&
+        items[0] && items[0] < out->group)
+        out->group = (uint32_t)items[0];
+}
+
+/* ---- quirks ---- */
+
+void fv_cl_add_quirk(char *list, size_t size, const char *quirk)
+{
+    const size_t used = strlen(list), n = strlen(quirk);
+    if (used + n + 3 > size)
+        return;
+    snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
+}
+
+static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_cl_limits *l)
+{
+    const size_t size = sizeof out->quirks;
+    char text[64];
+    if (!l->group)
+        fv_cl_add_quirk(out->quirks, size, "says nothing of its limits");
+    if (p->direct)
+        fv_cl_add_quirk(out->quirks, size, "driver opened directly, without a loader");
+    if (!number_of(p, CL_DEVICE_COMPILER_AVAILABLE))
+        fv_cl_add_quirk(out->quirks, size, "no compiler");
+    if (!fv_cl_has_extension(p, "cl_khr_fp16"))
+        fv_cl_add_quirk(out->quirks, size, "no float16 arithmetic");
+    if (!l->own_local && !l->cpu)
+        fv_cl_add_quirk(out->quirks, size, "local memory is main memory");
+    if (l->local < 16 << 10) {
+        snprintf(text, sizeof text, "%llu bytes of local memory", (unsigned long long)l->local);
+        fv_cl_add_quirk(out->quirks, size, text);
+    }
+    if (l->group < 256) {
+        snprintf(text, sizeof text, "work-groups of %u at most", l->group);
+        fv_cl_add_quirk(out->quirks, size, text);
+    }
+    if (l->largest < l->memory / 2)
+        fv_cl_add_quirk(out->quirks, size, "buffers of less than half the memory");
+    if (!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE))
+        fv_cl_add_quirk(out->quirks, size, "no timestamps");
+}
+
+void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
+{
+    fv_cl_limits limits;
+    char version[64], driver[96];
+    unsigned major = 0, minor = 0;
+    fv_cl_read_limits(p, &limits);
+    memset(out, 0, sizeof *out);
+    snprintf(out->id, sizeof out->id, "cl:%d", index);
+    fv_cl_device_text(p, CL_DEVICE_NAME, out->name, sizeof out->name);
+    fv_cl_device_text(p, CL_DEVICE_VERSION, version, sizeof version);
+    if (sscanf(version, "OpenCL %u.%u", &major, &minor) == 2)
+        snprintf(out->features, sizeof out->features, "OpenCL %u.%u", major, minor);
+    platform_text(p, CL_PLATFORM_NAME, driver, sizeof driver);
+    fv_cl_device_text(p, CL_DRIVER_VERSION, version, sizeof version);
+    snprintf(out->driver, sizeof out->driver, "%s %.31s", driver, version);
+    out->units = limits.units;
+    out->clusters = 1;
+    out->memory = limits.memory;
+    out->max_buffer = limits.largest;
+    out->local_memory = limits.own_local ? limits.local : 0;
+    out->group_limit = limits.group;
+    list_quirks(out, p, &limits);
+}
+
+/* ---- identity ---- */
+
+#ifndef CL_DEVICE_UUID_KHR
+#define CL_DEVICE_UUID_KHR 0x106A
+#define CL_DRIVER_UUID_KHR 0x106B
+#endif
+
+static size_t add_uuid(char *out, size_t size, const fv_cl_place *p, cl_device_info what)
+{
+    unsigned char uuid[16] = {0};
+    if (size < 2 * sizeof uuid + 1 ||
+        fv_cl.clGetDeviceInfo(p->device, what, sizeof uuid, uuid, NULL) != CL_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < sizeof uuid; i++)
+        snprintf(out + 2 * i, 3, "%02x", uuid[i]);
+    out[2 * sizeof uuid] = '\n';
+    out[2 * sizeof uuid + 1] = 0;
+    return 2 * sizeof uuid + 1;
+}
+
+/* The library that the driver is in. A loader hands this call on to the driver of the platform; a
+ * driver without a loader has it itself. What the driver loads in turn (a compiler) shows in its
+ * versions only. */
+static void driver_library(const fv_cl_place *p, char *out, size_t size)
+{
+    void *code = NULL;
+    if (fv_cl.clGetExtensionFunctionAddressForPlatform)
+        code =
+            fv_cl.clGetExtensionFunctionAddressForPlatform(p->platform, "clIcdGetPlatformIDsKHR");
+    if (!code)
+        memcpy(&code, &fv_cl.clGetPlatformIDs, sizeof code);
+    fv_os_library_of(code, out, size);
+}
+
+fovea_status fv_cl_identify(char **out, const fv_cl_place *p)
+{
+    static const cl_platform_info of_platform[] = {CL_PLATFORM_NAME, CL_PLATFORM_VENDOR,
+                                                   CL_PLATFORM_VERSION};
+    static const cl_device_info of_device[] = {
+        CL_DEVICE_NAME,      CL_DEVICE_VENDOR,           CL_DEVICE_VERSION,
+        CL_DRIVER_VERSION,   CL_DEVICE_OPENCL_C_VERSION, CL_DEVICE_PROFILE,
+        CL_DEVICE_EXTENSIONS};
+    const size_t size = 4 * TEXT;
+    size_t n = 0;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "the device's identity"));
+    char *text = memory;
+    for (size_t i = 0; i < sizeof of_platform / sizeof *of_platform; i++) {
+        char line[512];
+        platform_text(p, of_platform[i], line, sizeof line);
+        n += (size_t)snprintf(text + n, size - n, "%s\n", line);
+    }
+    for (size_t i = 0; i < sizeof of_device / sizeof *of_device; i++) {
+        fv_cl_device_text(p, of_device[i], text + n, TEXT / 2);
+        n += strlen(text + n);
+        text[n++] = '\n';
+    }
+    n += (size_t)snprintf(text + n, size - n, "%llu %u\n",
+                          (unsigned long long)number_of(p, CL_DEVICE_VENDOR_ID),
+                          (unsigned)number_of(p, CL_DEVICE_ADDRESS_BITS));
+    if (fv_cl_has_extension(p, "cl_khr_device_uuid")) {
+        n += add_uuid(text + n, size - n, p, CL_DEVICE_UUID_KHR);
+        n += add_uuid(text + n, size - n, p, CL_DRIVER_UUID_KHR);
+    }
+    driver_library(p, text + n, 1024);
+    *out = text;
+    return FOVEA_OK;
+}

@@ -1,0 +1,15 @@
+/* cl_kernels.h: declares what cl_kernels.inc names: the code and hooks of every OpenCL kernel. */
+#ifndef FOVEA_CL_CL_KERNELS_H
+#define FOVEA_CL_CL_KERNELS_H
+
+#include "cl_code.h"
+
+#define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
+    extern const fv_kernel_hooks fv_h_cl_##khooks;                                                 \
+    extern const fv_cl_code fv_cl_##kcode;
+#include "cl_kernels.inc"
+#undef FV_CL_KERNEL
+
+const fv_kernel *fv_cl_kernels(int *count);
+
+#endif

@@ -1,0 +1,334 @@
+/* cl_lattn.c: host side of lattn.cl and gates.cl. */
+#include "cl_kernels.h"
+#include "mech/traits.h"
+
+enum {
+    REDUCE_ROWS = 16, /* rows whose features a work-group keeps */
+    SLAB = 16,        /* features of the queries that are kept */
+    WINDOW_ROWS = 16, /* at most */
+    WINDOW_COLS = 64,
+    LEARNED = 1024, /* learned values that are kept finished, as lattn.cl has it */
+};
+
+static const fv_mech_traits *traits(const fv_problem *p)
+{
+    return fv_mech_table[p->mech];
+}
+
+static uint32_t width(const fv_problem *p)
+{
+    return traits(p)->blocks * p->dim[FV_ATTN_D];
+}
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* Work-items over the left and the right side of a product, and sums of each, as lattn.cl has
+ * them. */
+typedef struct tile {
+    uint32_t gi, gj, tm, tn;
+} tile;
+
+/* Sums of a work-item for n numbers over `items` of them: 8 at most, and few for nobody. */
+static uint32_t share(uint32_t n, uint32_t items)
+{
+    return ceil_div(n, ceil_div(n, 8 * items) * items);
+}
+
+/* ---- REDUCE ---- */
+
+static tile reduce_tile(const fv_problem *p, uint32_t group)
+{
+    const uint32_t dv = p->dim[FV_ATTN_DV], features = width(p);
+    tile t = {.gj = 1};
+    while (t.gj * t.gj < group && (t.gj < dv || group / t.gj > 16))
+        t.gj *= 2;
+    t.gi = group / t.gj;
+    while (t.gi > 1 && t.gi / 2 * 4 >= features && t.gj < dv) {
+        t.gi /= 2;
+        t.gj *= 2;
+    }
+    t.tm = features > 4 * t.gi && share(features, t.gi) > 4 ? 8 : 4;
+    t.tn = share(dv, t.gj);
+    return t;
+}
+
+static uint32_t learned(const fv_problem *p)
+{
+    const uint32_t n = traits(p)->params * p->heads * p->dim[FV_ATTN_D];
+    return n < LEARNED ? n : LEARNED;
+}
+
+/* Upper bound: what depends on more than the tile is small. */
+static uint32_t reduce_local(const fv_launch *l, uint32_t group)
+{
+    const fv_problem *p = &l->args.prob;
+    const tile t = reduce_tile(p, group);
+    const uint32_t sides = t.gi * t.tm + t.gj * t.tn, stat = 3;
+    return 4 * (REDUCE_ROWS * (sides + stat) + sides + learned(p) +
+                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
+}
+
+static void define_problem(const fv_launch *l, const char *kernel, fv_cl_text *out)
+{
+    const fv_problem *p = &l->args.prob;
+    fv_cl_define(out, kernel, 1);
+    fv_cl_define(out, "FV_D", p->dim[FV_ATTN_D]);
+    fv_cl_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
+    fv_cl_define(out, "FV_HEADS", p->heads);
+}
+
+static void define_tile(const tile *t, fv_cl_text *out)
+{
+    fv_cl_define(out, "FV_GI", t->gi);
+    fv_cl_define(out, "FV_GJ", t->gj);
+    fv_cl_define(out, "FV_TM", t->tm);
+    fv_cl_define(out, "FV_TN", t->tn);
+}
+
+static void reduce_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const tile t = reduce_tile(&l->args.prob, group);
+    define_problem(l, "FV_LATTN_REDUCE", out);
+    define_tile(&t, out);
+    fv_cl_define(out, "FV_ROWS", REDUCE_ROWS);
+}
+
+/* Parts, heads, and tiles of the state where they do not need one another. */
+static void reduce_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    const tile t = reduce_tile(p, piece->group);
+    const uint32_t channels = t.gi * t.tm / traits(p)->blocks;
+    count[0] = piece->groups;
+    count[1] = p->heads;
+    if (!(traits(p)->wants & (FV_WANT_CENTRED | FV_WANT_SHIFT)))
+        count[2] = (size_t)ceil_div(p->dim[FV_ATTN_D], channels) *
+                   ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
+}
+
+const fv_cl_code fv_cl_lattn_reduce = {.program = "lattn",
+                                       .entry = "lattn_reduce",
+                                       .group = 64,
+                                       .local = reduce_local,
+                                       .define = reduce_define,
+                                       .shape = reduce_shape,
+                                       .align = 64};
+
+/* ---- MERGE ---- */
+
+static void merge_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    define_problem(l, "FV_LATTN_MERGE", out);
+}
+
+static void merge_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    count[0] = fv_cl_groups(
+        fv_lattn_layout(traits(p)->blocks, traits(p)->wants, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV])
+            .floats,
+        piece->group);
+    count[1] = p->heads;
+}
+
+const fv_cl_code fv_cl_lattn_merge = {.program = "lattn",
+                                      .entry = "lattn_merge",
+                                      .group = 64,
+                                      .define = merge_define,
+                                      .shape = merge_shape};
+
+/* ---- APPLY ---- */
+
+static tile apply_tile(const fv_problem *p, uint32_t group)
+{
+    const uint32_t dv = p->dim[FV_ATTN_DV];
+    tile t = {.gj = 1, .tm = 8};
+    while (t.gj < group && ((t.gj < 8 && 8 * t.gj < dv) || group / t.gj > 16))
+        t.gj *= 2;
+    t.gi = group / t.gj;
+    t.tn = share(dv, t.gj);
+    return t;
+}
+
+/* Many rows of few features, or few of many. */
+static uint32_t apply_slab(const tile *t)
+{
+    return t->gi * t->tm > 64 ? SLAB / 2 : SLAB;
+}
+
+static uint32_t apply_local(const fv_launch *l, uint32_t group)
+{
+    const fv_problem *p = &l->args.prob;
+    const tile t = apply_tile(p, group);
+    const uint32_t rows = t.gi * t.tm, slab = apply_slab(&t), sums = traits(p)->streams + 1,
+                   stat = 3;
+    return 4 * (slab * (rows + 4 + t.gj * t.tn + sums) + rows * (sums + stat) + learned(p) +
+                (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
+}
+
+static void apply_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const tile t = apply_tile(&l->args.prob, group);
+    define_problem(l, "FV_LATTN_APPLY", out);
+    define_tile(&t, out);
+    fv_cl_define(out, "FV_SLAB", apply_slab(&t));
+}
+
+static void apply_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    const tile t = apply_tile(p, piece->group);
+    count[0] = ceil_div(piece->rows, t.gi * t.tm);
+    count[1] = p->heads;
+    count[2] = ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
+}
+
+const fv_cl_code fv_cl_lattn_apply = {.program = "lattn",
+                                      .entry = "lattn_apply",
+                                      .group = 64,
+                                      .local = apply_local,
+                                      .define = apply_define,
+                                      .shape = apply_shape,
+                                      .align = 128};
+
+static bool lattn_applies(const fv_problem *p)
+{
+    return fv_lattn_applies(traits(p)->streams, traits(p)->wants, p);
+}
+
+const fv_kernel_hooks fv_h_cl_lattn = {.applies = lattn_applies};
+
+/* ---- WLATTN ---- */
+
+/* Rows and value columns that a work-group has in its memory; `floats` is what it all takes. */
+typedef struct window {
+    uint32_t rows, cols, floats;
+} window;
+
+static uint32_t window_floats(const fv_problem *p, const window *w)
+{
+    const uint32_t features = width(p), stat = 3, weights = 3;
+    return w->rows * (features + w->cols + stat + weights) + features * (w->cols + 1) +
+           p->dim[FV_ATTN_D] + w->cols + learned(p) + 64;
+}
+
+static window window_of(const fv_problem *p)
+{
+    const uint32_t local = 16 * 1024 / 4;
+    window w = {.rows = WINDOW_ROWS, .cols = WINDOW_COLS};
+    while (w.rows > 1 && w.rows * width(p) > local / 4)
+        w.rows /= 2;
+    while (w.cols > 1 && (w.cols / 2 >= p->dim[FV_ATTN_DV] || window_floats(p, &w) > local))
+        w.cols /= 2;
+    w.floats = window_floats(p, &w);
+    return w;
+}
+
+static uint32_t window_local(const fv_launch *l, uint32_t group)
+{
+    (void)group;
+    return 4 * window_of(&l->args.prob).floats;
+}
+
+static void window_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const window w = window_of(&l->args.prob);
+    (void)group;
+    define_problem(l, "FV_WLATTN", out);
+    fv_cl_define(out, "FV_ROWS", w.rows);
+    fv_cl_define(out, "FV_COLS", w.cols);
+}
+
+static void window_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    count[0] = piece->rows / p->dim[FV_ATTN_KEYS];
+    count[1] = p->heads;
+    count[2] = ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
+}
+
+const fv_cl_code fv_cl_wlattn = {.program = "lattn",
+                                 .entry = "wlattn",
+                                 .group = 64,
+                                 .local = window_local,
+                                 .define = window_define,
+                                 .shape = window_shape,
+                                 .align = FV_CL_WINDOWS};
+
+static bool wlattn_applies(const fv_problem *p)
+{
+    return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED)) && lattn_applies(p);
+}
+
+const fv_kernel_hooks fv_h_cl_wlattn = {.applies = wlattn_applies};
+
+/* ---- devices whose work-items run one after the other ---- */
+
+enum { CPU_ROWS = 64 }; /* of a work-item of APPLY, as lattn_cpu.cl has it */
+
+static void define_vectors(const fv_launch *l, const char *kernel, fv_cl_text *out)
+{
+    define_problem(l, kernel, out);
+    fv_cl_define(out, "FV_WIDTH", 16);
+}
+
+static void reduce_cpu_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    define_vectors(l, "FV_LATTN_REDUCE", out);
+}
+
+static void reduce_cpu_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    count[0] = piece->groups;
+    count[1] = l->args.prob.heads;
+}
+
+static void apply_cpu_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    define_vectors(l, "FV_LATTN_APPLY", out);
+}
+
+static void apply_cpu_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+{
+    count[0] = ceil_div(piece->rows, CPU_ROWS);
+    count[1] = l->args.prob.heads;
+}
+
+const fv_cl_code fv_cl_lattn_reduce_cpu = {.program = "lattn_cpu",
+                                           .entry = "lattn_reduce",
+                                           .group = 1,
+                                           .define = reduce_cpu_define,
+                                           .shape = reduce_cpu_shape,
+                                           .align = 64};
+const fv_cl_code fv_cl_lattn_apply_cpu = {.program = "lattn_cpu",
+                                          .entry = "lattn_apply",
+                                          .group = 1,
+                                          .define = apply_cpu_define,
+                                          .shape = apply_cpu_shape,
+                                          .align = CPU_ROWS};
+
+/* A work-item has its rows' features on its stack. */
+static bool lattn_cpu_applies(const fv_problem *p)
+{
+    return lattn_applies(p) && p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256 &&
+           p->heads * p->dim[FV_ATTN_D] <= 8192;
+}
+
+const fv_kernel_hooks fv_h_cl_lattn_cpu = {.applies = lattn_cpu_applies};
+
+/* ---- GATES ---- */
+
+static void gates_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    (void)l;
+    count[0] = fv_cl_groups(p->rows, p->group);
+}
+
+const fv_cl_code fv_cl_gates = {
+    .program = "gates", .entry = "gates", .group = 64, .shape = gates_shape, .align = 64};

@@ -1,0 +1,80 @@
+/* cl_picture.c: host side of resize.cl and patch.cl. */
+#include <string.h>
+
+#include "cl_kernels.h"
+#include "preprocess.h"
+
+/* ---- resize ---- */
+
+static uint64_t resize_table(const fv_launch *l, uint32_t *out)
+{
+    const fv_resize_table *t = l->args.table;
+    const size_t size = t->size, weights = size * t->taps;
+    if (out) {
+        out[0] = t->taps;
+        memcpy(out + 1, t->start, size * sizeof *out);
+        memcpy(out + 1 + size, t->count, size * sizeof *out);
+        memcpy(out + 1 + 2 * size, t->weight, weights * sizeof *out);
+    }
+    return (1 + 2 * size + weights) * sizeof *out;
+}
+
+static void resize_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "CHANNELS", l->args.prob.dim[2]);
+}
+
+static void resize_x_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, p->rows, l->args.prob.dim[1], p->group);
+}
+
+static void resize_y_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const uint32_t bytes = l->args.prob.dim[1] * l->args.prob.dim[2];
+    fv_cl_spread(count, p->rows, (bytes + 15) / 16, p->group);
+}
+
+const fv_cl_code fv_cl_resize_x = {.program = "resize",
+                                   .entry = "resize_x",
+                                   .group = 64,
+                                   .define = resize_define,
+                                   .shape = resize_x_shape,
+                                   .align = 1,
+                                   .table = resize_table};
+const fv_cl_code fv_cl_resize_y = {.program = "resize",
+                                   .entry = "resize_y",
+                                   .group = 64,
+                                   .define = resize_define,
+                                   .shape = resize_y_shape,
+                                   .align = 1,
+                                   .table = resize_table};
+
+/* ---- patches ---- */
+
+static uint64_t patch_table(const fv_launch *l, uint32_t *out)
+{
+    if (out)
+        memcpy(out, l->args.table, sizeof(fv_patch_table));
+    return sizeof(fv_patch_table);
+}
+
+static void patch_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "SIDE", l->args.prob.dim[FV_PATCH_SIZE]);
+}
+
+static void patch_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+const fv_cl_code fv_cl_patch = {.program = "patch",
+                                .entry = "patch",
+                                .group = 64,
+                                .define = patch_define,
+                                .shape = patch_shape,
+                                .align = 1,
+                                .table = patch_table};

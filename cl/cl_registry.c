@@ -1,0 +1,23 @@
+/* cl_registry.c: the table of OpenCL kernels. */
+#include "cl_kernels.h"
+
+const fv_kernel_hooks fv_h_cl_none = {0};
+
+static const fv_kernel kernel_list[] = {
+#define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
+    {.name = #kname,                                                                               \
+     .op = FV_OP_##OP,                                                                             \
+     .mech = FV_MECH_##MECH,                                                                       \
+     .rev = krev,                                                                                  \
+     .needs = FV_NEED_##NEED,                                                                      \
+     .hooks = &fv_h_cl_##khooks,                                                                   \
+     .code.cl = &fv_cl_##kcode},
+#include "cl_kernels.inc"
+#undef FV_CL_KERNEL
+};
+
+const fv_kernel *fv_cl_kernels(int *count)
+{
+    *count = (int)(sizeof kernel_list / sizeof *kernel_list);
+    return kernel_list;
+}

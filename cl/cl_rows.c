@@ -1,0 +1,74 @@
+/* cl_rows.c: host side of rows.cl and layernorm.cl. */
+#include <string.h>
+
+#include "cl_kernels.h"
+
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+const fv_cl_code fv_cl_take = {
+    .program = "rows", .entry = "take", .group = 64, .shape = shape, .align = 1};
+const fv_cl_code fv_cl_convert = {
+    .program = "rows", .entry = "convert", .group = 64, .shape = shape, .align = 1};
+
+static void row_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    (void)l;
+    count[0] = fv_cl_groups(p->rows, p->group);
+}
+
+const fv_cl_code fv_cl_convert_row = {
+    .program = "rows", .entry = "convert_row", .group = 1, .shape = row_shape, .align = 1};
+
+const fv_cl_code fv_cl_lerp = {
+    .program = "rows", .entry = "lerp", .group = 64, .shape = shape, .align = 1};
+const fv_cl_code fv_cl_rope = {
+    .program = "rows", .entry = "rope", .group = 64, .shape = shape, .align = 1};
+
+/* ---- rows in another order ---- */
+
+static void gather_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    shape(l, p, count);
+    count[2] = l->args.prob.dim[FV_GATHER_PARTS];
+}
+
+static uint64_t gather_table(const fv_launch *l, uint32_t *out)
+{
+    const uint64_t bytes = (uint64_t)l->rows * l->args.prob.dim[FV_GATHER_PARTS] * sizeof *out;
+    if (out)
+        memcpy(out, l->args.table, (size_t)bytes);
+    return bytes;
+}
+
+const fv_cl_code fv_cl_gather = {.program = "rows",
+                                 .entry = "gather",
+                                 .group = 64,
+                                 .shape = gather_shape,
+                                 .align = 1,
+                                 .table = gather_table};
+
+/* ---- layer norm ---- */
+
+static uint32_t norm_local(const fv_launch *l, uint32_t group)
+{
+    (void)l;
+    return group > 1 ? group * (uint32_t)sizeof(float) : 0;
+}
+
+static void norm_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    (void)l;
+    count[0] = p->rows;
+}
+
+const fv_cl_code fv_cl_layernorm = {.program = "layernorm",
+                                    .entry = "layernorm",
+                                    .group = 64,
+                                    .local = norm_local,
+                                    .shape = norm_shape,
+                                    .align = 1};
+const fv_cl_code fv_cl_layernorm_row = {
+    .program = "layernorm", .entry = "layernorm_row", .group = 1, .shape = row_shape, .align = 1};

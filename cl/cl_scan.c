@@ -1,0 +1,165 @@
+/* cl_scan.c: host side of scan.cl and scan_cpu.cl. */
+#include "cl_kernels.h"
+#include "mech/traits.h"
+
+enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of what belongs to a token */ };
+
+/* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */
+typedef struct layout {
+    uint32_t tokens, down, across;
+    uint32_t features; /* floats of all tokens' features of q, or of k */
+} layout;
+
+static uint32_t width_of(const fv_problem *p)
+{
+    return p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
+}
+
+/* A column of the state is shared by so many work-items that each can hold its part, and so many
+ * tokens are taken as local memory has room for. */
+static layout lay_out(const fv_launch *l, uint32_t group)
+{
+    const uint32_t width = width_of(&l->args.prob);
+    const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
+    layout y = {.tokens = width * arrays <= 256 ? 8 : 4, .down = 1};
+    while (y.down < 16 && 2 * y.down <= group && width > 32 * y.down)
+        y.down *= 2;
+    y.across = group / y.down;
+    y.features = (width + y.down - 1) / y.down * y.down * y.tokens;
+    return y;
+}
+
+static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    const layout y = lay_out(l, group);
+    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_cl_define(out, "FV_TOKENS", y.tokens);
+    fv_cl_define(out, "FV_DOWN", y.down);
+}
+
+static void define_step(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    define(l, group, out);
+    fv_cl_define(out, "FV_CHUNKED", 0);
+}
+
+static void define_chunk(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    define(l, group, out);
+    fv_cl_define(out, "FV_CHUNKED", 1);
+}
+
+static uint32_t shared_floats(const fv_launch *l, uint32_t group, const layout *y)
+{
+    const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
+    return arrays * y->features + y->tokens * (group + TEAM + 6 + TOKEN);
+}
+
+static uint32_t local_step(const fv_launch *l, uint32_t group)
+{
+    const layout y = lay_out(l, group);
+    const uint32_t floats = shared_floats(l, group, &y) + 2 * group;
+    return group == 1 ? 0 : floats * (uint32_t)sizeof(float);
+}
+
+static uint32_t local_chunk(const fv_launch *l, uint32_t group)
+{
+    const layout y = lay_out(l, group);
+    const uint32_t floats = shared_floats(l, group, &y) + y.tokens * (y.across + 2 * y.tokens) +
+                            2 * y.features / y.tokens;
+    return group == 1 ? 0 : floats * (uint32_t)sizeof(float);
+}
+
+/* The slices of a head that has a divisor come one after the other. */
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const fv_problem *problem = &l->args.prob;
+    const layout y = lay_out(l, p->group);
+    count[0] = problem->heads;
+    if (problem->flags & FV_FLAG_UNNORMALISED)
+        count[1] = fv_cl_groups(problem->dim[FV_ATTN_DV], y.across);
+}
+
+const fv_cl_code fv_cl_scan_step = {.program = "scan",
+                                    .entry = "scan",
+                                    .group = GROUP,
+                                    .local = local_step,
+                                    .define = define_step,
+                                    .shape = shape,
+                                    .align = 8};
+const fv_cl_code fv_cl_scan_chunk = {.program = "scan",
+                                     .entry = "scan",
+                                     .group = GROUP,
+                                     .local = local_chunk,
+                                     .define = define_chunk,
+                                     .shape = shape,
+                                     .align = 8};
+
+static void define_vectors(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_cl_define(out, "FV_WIDTH", 16);
+}
+
+static void shape_heads(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    (void)p;
+    count[0] = l->args.prob.heads;
+}
+
+const fv_cl_code fv_cl_scan_cpu = {.program = "scan_cpu",
+                                   .entry = "scan",
+                                   .group = 1,
+                                   .define = define_vectors,
+                                   .shape = shape_heads,
+                                   .align = 8};
+
+static bool takes_steps(const fv_problem *p)
+{
+    return !(p->flags & FV_FLAG_CHUNKWISE);
+}
+
+/* A work-item of scan_cpu.cl has the state on its stack. */
+static bool takes_narrow(const fv_problem *p)
+{
+    return takes_steps(p) && (uint64_t)width_of(p) * p->dim[FV_ATTN_DV] <= 1 << 16;
+}
+
+/* Products of keys with a decay per channel between them, as the delta rule would want them, are
+ * not there. */
+static bool takes_chunks(const fv_problem *p)
+{
+    return !(p->flags & FV_FLAG_RECURRENT) &&
+           !(p->flags & FV_FLAG_DELTA && p->flags & FV_FLAG_DECAY_CHANNEL);
+}
+
+static double work(const fv_problem *p)
+{
+    return (double)p->heads * p->dim[FV_DIM_ROWS] * width_of(p) * p->dim[FV_ATTN_DV];
+}
+
+static double step_cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    return 1e-6 + work(p) * 2e-10;
+}
+
+static double cpu_cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    return 1e-6 + work(p) * 2e-11;
+}
+
+/* One token is no chunk. */
+static double chunk_cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    return 2e-6 + work(p) * (p->dim[FV_DIM_ROWS] < 4 ? 4e-10 : 1e-10);
+}
+
+const fv_kernel_hooks fv_h_cl_scan_step = {.applies = takes_steps, .cost = step_cost};
+const fv_kernel_hooks fv_h_cl_scan_cpu = {.applies = takes_narrow, .cost = cpu_cost};
+const fv_kernel_hooks fv_h_cl_scan_chunk = {.applies = takes_chunks, .cost = chunk_cost};

@@ -1,0 +1,130 @@
+/* cl_softmax.c: host side of softmax.cl and softmax_cpu.cl. */
+#include <string.h>
+
+#include "cl_kernels.h"
+
+enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, LANES = 32, QUAD = 4 * sizeof(float) };
+
+static bool is_window(const fv_launch *l)
+{
+    return l->args.prob.op == FV_OP_WSOFTMAX;
+}
+
+static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_cl_define(out, "FV_WINDOW", is_window(l));
+    fv_cl_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+}
+
+static void define_plain(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    define(l, group, out);
+    fv_cl_define(out, "FV_STAGE", 0);
+}
+
+static void define_staged(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    define(l, group, out);
+    fv_cl_define(out, "FV_STAGE", 1);
+}
+
+/* Queries of a work-group of softmax.cl. */
+static uint32_t block(uint32_t group)
+{
+    return group < ACROSS ? 4 : group / ACROSS * 4;
+}
+
+static uint32_t local_plain(const fv_launch *l, uint32_t group)
+{
+    (void)l;
+    return group == 1 ? 0 : (group + KEYS * (block(group) / 4 + 1)) * QUAD;
+}
+
+static uint32_t local_staged(const fv_launch *l, uint32_t group)
+{
+    return group == 1 ? 0 : local_plain(l, group) + (block(group) + KEYS) * PITCH * QUAD;
+}
+
+/* Work-groups of `queries` queries each; none has queries of two windows. */
+static void cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
+{
+    const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS];
+    count[0] = is_window(l) ? (size_t)(rows / window) * fv_cl_groups(window, queries)
+                            : fv_cl_groups(rows, queries);
+    count[1] = l->args.prob.heads;
+}
+
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    cover(l, p->rows, block(p->group), count);
+    count[2] = fv_cl_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
+}
+
+static void shape_cpu(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    cover(l, p->rows, LANES, count);
+}
+
+static uint64_t regions(const fv_launch *l, uint32_t *out)
+{
+    const uint64_t size = l->args.table ? l->rows * sizeof(uint32_t) : 0;
+    if (out && size)
+        memcpy(out, l->args.table, size);
+    return size;
+}
+
+const fv_cl_code fv_cl_softmax = {.program = "softmax",
+                                  .entry = "softmax",
+                                  .group = 64,
+                                  .local = local_plain,
+                                  .define = define_plain,
+                                  .shape = shape,
+                                  .align = 32};
+const fv_cl_code fv_cl_softmax_local = {.program = "softmax",
+                                        .entry = "softmax",
+                                        .group = 128,
+                                        .local = local_staged,
+                                        .define = define_staged,
+                                        .shape = shape,
+                                        .align = 32};
+const fv_cl_code fv_cl_softmax_cpu = {.program = "softmax_cpu",
+                                      .entry = "softmax",
+                                      .group = 1,
+                                      .define = define,
+                                      .shape = shape_cpu,
+                                      .align = 32};
+
+const fv_cl_code fv_cl_wsoftmax = {.program = "softmax",
+                                   .entry = "wsoftmax",
+                                   .group = 64,
+                                   .local = local_plain,
+                                   .define = define_plain,
+                                   .shape = shape,
+                                   .table = regions,
+                                   .align = FV_CL_WINDOWS};
+const fv_cl_code fv_cl_wsoftmax_local = {.program = "softmax",
+                                         .entry = "wsoftmax",
+                                         .group = 128,
+                                         .local = local_staged,
+                                         .define = define_staged,
+                                         .shape = shape,
+                                         .table = regions,
+                                         .align = FV_CL_WINDOWS};
+const fv_cl_code fv_cl_wsoftmax_cpu = {.program = "softmax_cpu",
+                                       .entry = "wsoftmax",
+                                       .group = 1,
+                                       .define = define,
+                                       .shape = shape_cpu,
+                                       .table = regions,
+                                       .align = FV_CL_WINDOWS};
+
+/* The private arrays of softmax_cpu.cl are a stack. */
+static bool is_narrow(const fv_problem *p)
+{
+    return p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;
+}
+
+const fv_kernel_hooks fv_h_cl_softmax_cpu = {.applies = is_narrow};

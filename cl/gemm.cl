@@ -1,0 +1,439 @@
+/* gemm.cl: rows times a packed weight (GEMM), and convolutions as the same over windows that are
+ * never written down (CONV). src/ref/ref_gemm.c and ref_conv.c say what is computed.
+ *
+ * The weight lies in panels of 32 columns, K x 32 each, zeros past the last column; one layout for
+ * all the kernels. With SWIGLU column 2n is value row n and column 2n + 1 its gate.
+ *
+ *   direct  a tile of FV_TM x FV_TN per work-item, operands from global memory: where local memory
+ *           is main memory
+ *   tile    the same, operands of a work-group staged in local memory
+ *   thin    few rows: the work-items of a group share out k, then add up
+ *   half    direct, with products of float16 that are summed over 16 steps of k at most
+ *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
+ *   finish  the epilogue alone, of sums that another library left in the step's scratch
+ *
+ * Every sum over k is ascending, with the same operations for every row: a result does not depend
+ * on the rows beside it.
+ *
+ * Macros of the host side: FV_CONV 1 for windows; FV_TM, FV_TN tile of a work-item (FV_TN columns
+ * of the packed weight: 4, 8 or 16); FV_LN work-items side by side along the columns.
+ */
+#define FV_PANEL 32
+/* For every row of a tile. */
+#define FV_EACH(i) _Pragma("unroll") for (uint i = 0; i < FV_TM; i++)
+#define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
+
+#ifdef FP_FAST_FMAF
+#define FV_MAD(a, b, c) fma(a, b, c)
+#else
+#define FV_MAD(a, b, c) mad(a, b, c)
+#endif
+
+/* Vectors of FV_TN columns, and of the output columns that they become. */
+#define FV_V FV_CAT(float, FV_TN)
+#if FV_EPI & FV_EPI_SWIGLU
+#if FV_TN == 4
+#define FV_OW 2
+#elif FV_TN == 8
+#define FV_OW 4
+#else
+#define FV_OW 8
+#endif
+#else
+#define FV_OW FV_TN
+#endif
+
+#define float1 float
+#define FV_GET1(n, p) FV_GET(n, p)
+#define FV_GET2(n, p) (float2)(FV_GET(n, p), FV_GET(n, (p) + 1))
+#define FV_GETV(w, n, p) FV_CAT(FV_GET, w)(n, p)
+#define FV_PUT1(n, p, x) FV_PUT(n, p, x)
+#define FV_PUT2(n, p, x) (FV_PUT(n, p, (x).s0), FV_PUT(n, (p) + 1, (x).s1))
+#define FV_PUTV(w, n, p, x) FV_CAT(FV_PUT, w)(n, p, x)
+
+/* ---- epilogue ---- */
+
+/* erf as an odd over an even polynomial: 4e-7, 6 ulp. It is 1 beyond 4. */
+#define FV_ERF(V)                                                                                  \
+    inline V fv_erf_##V(V x)                                                                       \
+    {                                                                                              \
+        const V t = clamp(x, -4.f, 4.f), s = t * t;                                                \
+        V p = FV_MAD(s, (V)(1.91110559e-08f), (V)(-1.94232885e-06f));                              \
+        p = FV_MAD(p, s, (V)(0.000147287939f));                                                    \
+        p = FV_MAD(p, s, (V)(0.00399061376f));                                                     \
+        p = FV_MAD(p, s, (V)(0.0515249965f));                                                      \
+        p = FV_MAD(p, s, (V)(0.207126103f));                                                       \
+        p = FV_MAD(p, s, (V)(1.12837909f));                                                        \
+        V q = FV_MAD(s, (V)(0.00102112431f), (V)(0.0149581464f));                                  \
+        q = FV_MAD(q, s, (V)(0.117971101f));                                                       \
+        q = FV_MAD(q, s, (V)(0.516891977f));                                                       \
+        q = FV_MAD(q, s, (V)(1.f));                                                                \
+        return clamp(t * p / q, -1.f, 1.f);                                                        \
+    }
+
+#define FV_SILU(x) ((x) / (1.f + exp(-(x))))
+
+#if FV_EPI & FV_EPI_GELU
+FV_ERF(float)
+FV_ERF(float4)
+FV_ERF(float8)
+FV_ERF(float16)
+#define FV_ACT(w, x) (0.5f * (x) * (1.f + FV_CAT(fv_erf_float, w)((x)*0.707106781f)))
+#define fv_erf_float1 fv_erf_float
+#elif FV_EPI & FV_EPI_GELU_TANH
+/* (1 + tanh y) / 2 = 1 / (1 + e^-2y) */
+#define FV_ACT(w, x) ((x) / (1.f + exp(-1.59576912f * (x)*FV_MAD(0.044715f * (x), (x), 1.f))))
+#elif FV_EPI & FV_EPI_GELU_QUICK
+#define FV_ACT(w, x) ((x) / (1.f + exp(-1.702f * (x))))
+#elif FV_EPI & FV_EPI_SILU
+#define FV_ACT(w, x) FV_SILU(x)
+#elif FV_EPI & FV_EPI_TANH
+#define FV_ACT(w, x) tanh(x)
+#elif FV_EPI & FV_EPI_RELU
+#define FV_ACT(w, x) fmax(x, 0.f)
+#else
+#define FV_ACT(w, x) (x)
+#endif
+
+/* `w` sums to their place in row r, columns from n on; gate: the other factor's, of SWIGLU. */
+#define FV_FINISH(w, sum, gate, r, n)                                                              \
+    do {                                                                                           \
+        FV_CAT(float, w) y_ = sum;                                                                 \
+        if (FV_EPI & FV_EPI_BIAS)                                                                  \
+            y_ += FV_GETV(w, 2, FV_AT(2, 0) + (n));                                                \
+        if (FV_PAIRS) {                                                                            \
+            FV_CAT(float, w) g_ = gate;                                                            \
+            if (FV_EPI & FV_EPI_BIAS)                                                              \
+                g_ += FV_GETV(w, 2, FV_AT(2, 0) + dim.s1 + (n));                                   \
+            y_ = FV_SILU(y_) * g_;                                                                 \
+        }                                                                                          \
+        y_ = FV_ACT(w, y_);                                                                        \
+        if (FV_EPI & FV_EPI_SCALE)                                                                 \
+            y_ *= FV_GETV(w, 3, FV_AT(3, 0) + (n));                                                \
+        if (FV_EPI & FV_EPI_RESIDUAL)                                                              \
+            y_ += FV_GETV(w, 4, FV_AT(4, r) + (n));                                                \
+        FV_PUTV(w, 5, FV_AT(5, r) + (n), y_);                                                      \
+    } while (0)
+
+#if FV_EPI & FV_EPI_SWIGLU
+#define FV_VALUES(x) (x).even
+#define FV_GATES(x) (x).odd
+#else
+#define FV_VALUES(x) (x)
+#define FV_GATES(x) 0.f
+#endif
+
+/* A row of a tile: FV_TN sums of packed columns from `col` on. */
+#define FV_FINISH_ROW(x, r, col)                                                                   \
+    do {                                                                                           \
+        const uint n_ = FV_PAIRS ? (col) / 2 : (col);                                              \
+        if (n_ + FV_OW <= dim.s1) {                                                                \
+            FV_FINISH(FV_OW, FV_VALUES(x), FV_GATES(x), r, n_);                                    \
+        } else {                                                                                   \
+            float part_[FV_TN];                                                                    \
+            FV_CAT(vstore, FV_TN)(x, 0, part_);                                                    \
+            for (uint j_ = 0; n_ + j_ < dim.s1; j_++)                                              \
+                FV_FINISH(1, part_[FV_PAIRS ? 2 * j_ : j_], part_[FV_PAIRS ? 2 * j_ + 1 : j_], r,  \
+                          n_ + j_);                                                                \
+        }                                                                                          \
+    } while (0)
+
+/* ---- where A comes from ---- */
+
+/* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that lie together in A: the taps of a
+ * window, or the one row. */
+#if FV_CONV
+#define FV_TAPS (dim.s3 * dim.s3)
+#define FV_DEPTH dim.s6
+#else
+#define FV_TAPS 1
+#define FV_DEPTH dim.s2
+#endif
+
+/* Elements of a call's row r at the beginning of a run; NULL: zeros. */
+typedef global const FV_CELL(0) *fv_source;
+#if FV_CONV
+#define FV_RUN(r, tap)                                                                             \
+    fv_window(base0 + at0.x, at0.y, row0 + (r), (tap) / dim.s3, (tap) % dim.s3, dim, u)
+inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, uint8 dim, uint4 u)
+{
+    const int y = (int)(pixel / u.s2 * dim.s4 + ky) - (int)dim.s5;
+    const int x = (int)(pixel % u.s2 * dim.s4 + kx) - (int)dim.s5;
+    const bool inside = y >= 0 && y < (int)u.s1 && x >= 0 && x < (int)u.s0;
+    return inside ? in + ((size_t)y * u.s0 + x) * ld : 0;
+}
+#else
+#define FV_RUN(r, tap) FV_AT(0, r)
+#endif
+
+/* One or four steps of a run; the window's outside is zero. */
+#if FV_CONV
+#define FV_A1(p, k) ((p) ? FV_GET(0, (p) + (k)) : 0.f)
+#define FV_A4(p, k) ((p) ? FV_GET4(0, (p) + (k)) : (float4)(0.f))
+#else
+#define FV_A1(p, k) FV_GET(0, (p) + (k))
+#define FV_A4(p, k) FV_GET4(0, (p) + (k))
+#endif
+
+/* Step k of all of row r. */
+#define FV_FETCH(r, k) fv_step(FV_RUN(r, (k) / FV_DEPTH), (k) % FV_DEPTH)
+inline float fv_step(fv_source p, uint k)
+{
+    return FV_A1(p, k);
+}
+
+/* The weight's column `col` of the packed ones, step 0; the next step is FV_PANEL further. */
+#define FV_COLUMN(col)                                                                             \
+    (base1 + at1.x + (size_t)((col) / FV_PANEL) * FV_PANEL * dim.s2 + (col) % FV_PANEL)
+
+/* Packed columns, those that only fill the last panel left out. */
+#define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)
+
+#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
+
+/* ---- direct ---- */
+
+#if FV_DIRECT || (FV_TILE && FV_GROUP == 1)
+#define FV_STEP(s)                                                                                 \
+    do {                                                                                           \
+        const FV_V w_ = FV_GETV(FV_TN, 1, w);                                                      \
+        w += FV_PANEL;                                                                             \
+        FV_EACH(i) acc[i] = FV_MAD((FV_V)(a[i].s), w_, acc[i]);                                    \
+    } while (0)
+
+kernel void product(FV_ARGS)
+{
+    const uint lane = get_local_id(0);
+    const uint row = (get_group_id(0) * (FV_GROUP / FV_LN) + lane / FV_LN) * FV_TM;
+    const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
+    if (row >= rows || col >= FV_COLS)
+        return;
+    FV_V acc[FV_TM];
+    fv_source run[FV_TM];
+    global const FV_CELL(1) *w = FV_COLUMN(col);
+    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    for (uint tap = 0; tap < FV_TAPS; tap++) {
+        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        uint k = 0;
+        for (; k + 4 <= FV_DEPTH; k += 4) {
+            float4 a[FV_TM];
+            FV_EACH(i) a[i] = FV_A4(run[i], k);
+            FV_STEP(s0);
+            FV_STEP(s1);
+            FV_STEP(s2);
+            FV_STEP(s3);
+        }
+        for (; k < FV_DEPTH; k++) {
+            float4 a[FV_TM];
+            FV_EACH(i) a[i] = (float4)(FV_A1(run[i], k));
+            FV_STEP(s0);
+        }
+    }
+    FV_EACH(i) if (row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+}
+#endif
+
+/* ---- tile ---- */
+
+#if FV_TILE && FV_GROUP > 1
+#define FV_BK 16                         /* steps of k that are staged at a time */
+#define FV_BM (FV_GROUP / FV_LN * FV_TM) /* rows and columns of a work-group */
+#define FV_BN (FV_LN * FV_TN)
+#define FV_PITCH (FV_BM + 1) /* spreads a row's steps over the banks */
+
+kernel void product(FV_ARGS)
+{
+    local float as[FV_BK * FV_PITCH];
+    local float ws[FV_BK * FV_BN];
+    const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
+    const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
+    FV_V acc[FV_TM];
+    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    for (uint k0 = 0; k0 < dim.s2; k0 += FV_BK) {
+        FV_BARRIER();
+        for (uint i = lane; i < FV_BM * FV_BK / 4; i += FV_GROUP) {
+            const uint r = i / (FV_BK / 4), k = i % (FV_BK / 4) * 4;
+            const uint from = min(row + r, rows - 1), step = k0 + k, left = dim.s2 - step;
+            float4 x = (float4)(0.f);
+            if (step < dim.s2) {
+                if (left >= 4 && FV_DEPTH % 4 == 0)
+                    x = FV_A4(FV_RUN(from, step / FV_DEPTH), step % FV_DEPTH);
+                else
+                    x = (float4)(FV_FETCH(from, step), left > 1 ? FV_FETCH(from, step + 1) : 0.f,
+                                 left > 2 ? FV_FETCH(from, step + 2) : 0.f,
+                                 left > 3 ? FV_FETCH(from, step + 3) : 0.f);
+            }
+            as[k * FV_PITCH + r] = x.s0;
+            as[(k + 1) * FV_PITCH + r] = x.s1;
+            as[(k + 2) * FV_PITCH + r] = x.s2;
+            as[(k + 3) * FV_PITCH + r] = x.s3;
+        }
+        for (uint i = lane; i < FV_BN * FV_BK / 4; i += FV_GROUP) {
+            const uint k = i / (FV_BN / 4), c = i % (FV_BN / 4) * 4;
+            const bool inside = col + c < FV_COLS && k0 + k < dim.s2;
+            vstore4(inside ? FV_GET4(1, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL)
+                           : (float4)(0.f),
+                    0, ws + k * FV_BN + c);
+        }
+        FV_BARRIER();
+        for (uint k = 0; k < FV_BK; k++) {
+            const FV_V w = FV_CAT(vload, FV_TN)(0, ws + k * FV_BN + n);
+            FV_EACH(i) acc[i] = FV_MAD((FV_V)(as[k * FV_PITCH + m + i]), w, acc[i]);
+        }
+    }
+    if (col + n >= FV_COLS)
+        return;
+    FV_EACH(i) if (row + m + i < rows) FV_FINISH_ROW(acc[i], row + m + i, col + n);
+}
+#endif
+
+/* ---- thin ---- */
+
+#if FV_THIN
+#define FV_LK (FV_GROUP / FV_LN) /* work-items that share out k */
+
+kernel void product(FV_ARGS)
+{
+    const uint lane = get_local_id(0), part = lane / FV_LN;
+    const uint row = get_group_id(0) * FV_TM;
+    const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
+    const bool wanted = col < FV_COLS;
+    FV_V acc[FV_TM];
+    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    for (uint tap = 0; tap < FV_TAPS && wanted; tap++) {
+        fv_source run[FV_TM];
+        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        for (uint k = part; k < FV_DEPTH; k += FV_LK) {
+            const FV_V w =
+                FV_GETV(FV_TN, 1, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL);
+            FV_EACH(i) acc[i] = FV_MAD((FV_V)(FV_A1(run[i], k)), w, acc[i]);
+        }
+    }
+#if FV_LK > 1
+    local float room[FV_GROUP * FV_TN];
+    local float *mine = room + lane * FV_TN;
+    FV_EACH(i)
+    {
+        FV_BARRIER();
+        FV_CAT(vstore, FV_TN)(acc[i], 0, mine);
+        for (uint left = FV_LK / 2; left > 0; left /= 2) {
+            FV_BARRIER();
+            if (part < left) {
+                acc[i] += FV_CAT(vload, FV_TN)(0, mine + left * FV_LN * FV_TN);
+                FV_CAT(vstore, FV_TN)(acc[i], 0, mine);
+            }
+        }
+    }
+#endif
+    FV_EACH(i) if (part == 0 && wanted && row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+}
+#endif
+
+/* ---- half ---- */
+
+#if FV_HALVES
+#define FV_CHUNK 16 /* steps of k whose products are summed in float16 */
+#ifndef FV_H
+#define FV_H FV_CAT(half, FV_TN)
+#define FV_H_ZERO (FV_H)(0)
+#define FV_H_LOAD(p) FV_CAT(vload, FV_TN)(0, p)
+#define FV_H_MAD(p, w, sum) ((FV_H)(*(p)) * (w) + (sum))
+#define FV_H_WIDE(x) FV_CAT(convert_float, FV_TN)(x)
+#endif
+
+kernel void product(FV_ARGS)
+{
+    const uint lane = get_local_id(0);
+    const uint row = (get_group_id(0) * (FV_GROUP / FV_LN) + lane / FV_LN) * FV_TM;
+    const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
+    if (row >= rows || col >= FV_COLS)
+        return;
+    FV_V acc[FV_TM];
+    fv_source run[FV_TM];
+    global const FV_CELL(1) *w = FV_COLUMN(col);
+    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    for (uint tap = 0; tap < FV_TAPS; tap++) {
+        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_CHUNK) {
+            const uint end = min(k0 + FV_CHUNK, FV_DEPTH);
+            FV_H sum[FV_TM];
+            FV_EACH(i) sum[i] = FV_H_ZERO;
+            for (uint k = k0; k < end; k++, w += FV_PANEL) {
+                const FV_H w_ = FV_H_LOAD(w);
+                FV_EACH(i) if (!FV_CONV || run[i]) sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
+            }
+            FV_EACH(i) acc[i] += FV_H_WIDE(sum[i]);
+        }
+    }
+    FV_EACH(i) if (row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+}
+#endif
+
+/* ---- cpu ---- */
+
+#if FV_VECTORS
+#define FV_BLOCK 256 /* steps of k of A that are copied at a time */
+
+/* Steps [k, k + n) of row r, as floats. */
+inline void fv_copy(float *to, uint n, fv_source from)
+{
+    uint k = 0;
+    for (; k + 16 <= n; k += 16)
+        vstore16(from ? FV_GET16(0, from + k) : (float16)(0.f), 0, to + k);
+    for (; k < n; k++)
+        to[k] = from ? FV_GET(0, from + k) : 0.f;
+}
+
+kernel void product(FV_ARGS)
+{
+    const uint row = get_group_id(0) * FV_TM, col = get_group_id(1) * FV_PANEL;
+    float16 left[FV_TM], right[FV_TM];
+    float a[FV_TM][FV_BLOCK];
+    global const FV_CELL(1) *w = FV_COLUMN(col);
+    FV_EACH(i) left[i] = right[i] = (float16)(0.f);
+    for (uint tap = 0; tap < FV_TAPS; tap++)
+        for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_BLOCK) {
+            const uint n = min((uint)FV_BLOCK, FV_DEPTH - k0);
+            for (uint i = 0; i < FV_TM; i++) {
+                const fv_source from = FV_RUN(min(row + i, rows - 1), tap);
+                fv_copy(a[i], n, FV_CONV && !from ? from : from + k0);
+            }
+            for (uint k = 0; k < n; k++, w += FV_PANEL) {
+                const float16 w0 = FV_GET16(1, w), w1 = FV_GET16(1, w + 16);
+                FV_EACH(i)
+                {
+                    left[i] = FV_MAD((float16)(a[i][k]), w0, left[i]);
+                    right[i] = FV_MAD((float16)(a[i][k]), w1, right[i]);
+                }
+            }
+        }
+    FV_EACH(i) if (row + i < rows)
+    {
+        FV_FINISH_ROW(left[i], row + i, col);
+        if (col + 16 < FV_COLS)
+            FV_FINISH_ROW(right[i], row + i, col + 16);
+    }
+}
+#endif
+
+/* ---- finish ---- */
+
+#if FV_SUMS
+/* The sums begin at float ring.s0 of the scratch: rows of N, with SWIGLU of N values and then N
+ * gates. */
+kernel void finish(FV_ARGS)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint n = 4 * me.y, r = me.x;
+    const uint width = FV_COLS, gate = FV_PAIRS ? dim.s1 : 0;
+    global const float *sums = (global const float *)table + ring.s0 + (size_t)r * width;
+    if (n + 4 <= dim.s1)
+        FV_FINISH(4, vload4(0, sums + n), vload4(0, sums + gate + n), r, n);
+    else
+        for (uint i = n; i < dim.s1; i++)
+            FV_FINISH(1, sums[i], sums[gate + i], r, i);
+}
+#endif

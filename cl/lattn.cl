@@ -1,0 +1,707 @@
+/* lattn.cl: linear attention with the features and the normalisation of one mechanism. The host
+ * compiles one kernel at a time: FV_LATTN_REDUCE, FV_LATTN_MERGE, FV_LATTN_APPLY or FV_WLATTN.
+ *
+ * Products go through a tile of the work-group: FV_GI by FV_GJ work-items with FV_TM by FV_TN sums
+ * each. Features and values of a few rows lie in memory of the group, features computed once for all
+ * who need them. A group of one work-item has that memory for itself.
+ *
+ *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM is 4 or 8
+ *   FV_ROWS   REDUCE, WLATTN: rows whose features are kept, a power of two
+ *   FV_SLAB   APPLY: features that are kept, of FV_GI * FV_TM rows
+ *   FV_COLS   WLATTN: columns of the values that a group has
+ */
+#if FV_GROUP > 1
+#define SHARED local
+#else
+#define SHARED private
+#endif
+
+#include "lattn_common.cl"
+
+/* Learned vectors are kept finished when they are few. */
+#define KEPT (FV_PARAMS && FV_PARAMS * CHANNELS <= 1024)
+
+#ifndef FV_LATTN_MERGE
+
+#ifdef FV_WLATTN
+#define PARAM 3
+#else
+#define PARAM 2
+#endif
+#define CELL(n) FV_CELL(n)
+#define GET(n, p) FV_GET(n, p)
+
+/* Learned vectors: as they are, from FIRST_CHANNEL on, and finished. */
+typedef struct learned {
+    global const CELL(PARAM) *raw;
+    SHARED const float *kept;
+    float alpha;
+} learned;
+
+FV_FN float finish(const learned *l, uint p, uint c)
+{
+    return fv_param(p, GET(PARAM, l->raw + p * FV_HEADS * FV_D + c), l->alpha);
+}
+
+/* What phi sees beside channel c, counted from FIRST_CHANNEL. */
+FV_FN fv_row channel(const learned *l, uint c, float shift)
+{
+    fv_row r;
+    r.shift = shift;
+    for (uint t = 0; t < 3; t++)
+        r.stat[t] = 0.f;
+    for (uint p = 0; p < 2; p++)
+        r.param[p] = p >= FV_PARAMS ? 0.f : KEPT ? l->kept[p * CHANNELS + c] : finish(l, p, c);
+    return r;
+}
+
+/* All work-items: finishes the learned vectors. A barrier follows before they are used. */
+FV_FN void keep(SHARED float *kept, const learned *l)
+{
+    for (uint i = get_local_id(0); KEPT && i < FV_PARAMS * CHANNELS; i += FV_GROUP)
+        kept[i] = finish(l, i / CHANNELS, i % CHANNELS);
+}
+
+/* Defines a function for all work-items: statistics of n rows of operand X, `ld` apart and `x` the
+ * first at FIRST_CHANNEL, go to stat[t * ROWS + row]. `room` holds the larger of FV_GROUP and ROWS.
+ * A row has a team of work-items. */
+#define DEFINE_STATISTICS(name, X, COUNT, QUERY, ROWS)                                             \
+    FV_FN void name(SHARED float *stat, SHARED float *room, global const FV_CELL(X) *x, size_t ld, \
+                    uint n, const learned *l, SHARED const float *shift)                           \
+    {                                                                                              \
+        const uint team = FV_GROUP > ROWS ? FV_GROUP / ROWS : 1, lane = get_local_id(0) % team;    \
+        for (uint begin = 0; begin < ROWS; begin += FV_GROUP / team) {                             \
+            const uint row = begin + get_local_id(0) / team;                                       \
+            fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                      \
+            for (int t = 0; t < COUNT; t++) {                                                      \
+                const bool top = FV_STAT_MAX >> t & 1;                                             \
+                float sum = top ? -INFINITY : 0.f;                                                 \
+                for (uint c = lane; row < n && c < CHANNELS; c += team) {                          \
+                    fv_row r = channel(l, c, SHIFTED ? shift[c] : 0.f);                            \
+                    for (int u = 0; u < t; u++)                                                    \
+                        r.stat[u] = done.stat[u];                                                  \
+                    const float term = fv_stat(t, QUERY, FV_GET(X, x + row * ld + c), r);          \
+                    sum = top ? fv_max(sum, term) : sum + term;                                    \
+                }                                                                                  \
+                if (team > 1) {                                                                    \
+                    room[row * team + lane] = sum;                                                 \
+                    FV_BARRIER();                                                                  \
+                    sum = room[row * team];                                                        \
+                    for (uint i = 1; i < team; i++)                                                \
+                        sum = top ? fv_max(sum, room[row * team + i])                              \
+                                  : sum + room[row * team + i];                                    \
+                    FV_BARRIER();                                                                  \
+                }                                                                                  \
+                done.stat[t] = sum;                                                                \
+            }                                                                                      \
+            done = fv_stats_done(QUERY, done, l->alpha);                                           \
+            for (int t = 0; t < COUNT && lane == 0; t++)                                           \
+                stat[t * ROWS + row] = done.stat[t];                                               \
+        }                                                                                          \
+        FV_BARRIER();                                                                              \
+    }
+
+#ifndef FV_WLATTN
+/* Rotates the pair (c, c + 1) of a token. */
+FV_FN float2 turn(float2 x, global const CELL(3) * cosines, uint ldc, global const CELL(4) * sines,
+                  uint lds, uint token, uint width, uint c)
+{
+    const bool second = width && c >= FV_D / 2;
+    const uint row = !width ? token : second ? token % width : token / width;
+    const size_t at = second ? c - FV_D / 2 : c;
+    global const CELL(3) *co = cosines + (size_t)row * ldc + at;
+    global const CELL(4) *si = sines + (size_t)row * lds + at;
+    return (float2)(x.x * GET(3, co) - x.y * GET(4, si), x.y * GET(3, co + 1) + x.x * GET(4, si + 1));
+}
+#define TURN(pair, token, c) turn(pair, base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
+#endif
+
+/* Features of channel c of the head in `out`, from its value x. */
+FV_FN void features(float out[FV_BLOCKS], int query, float x, const learned *l, uint head, uint c,
+                    float shift, SHARED const float *stat, uint stats, uint pitch)
+{
+    fv_row r = channel(l, FV_STAT_WIDE ? head * FV_D + c : c, shift);
+    for (uint t = 0; t < stats; t++)
+        r.stat[t] = stat[t * pitch];
+    fv_phi(out, query, x, r);
+}
+
+#endif
+
+/* ---- REDUCE ---- */
+
+#ifdef FV_LATTN_REDUCE
+
+/* The tile of the state: features of so many channels, by so many value columns. */
+#define TILE_CHANNELS (FV_GI * FV_TM / FV_BLOCKS)
+#define TI (FV_GI * FV_TM)
+#define TJ (FV_GJ * FV_TN)
+#define TILES_I ((FV_D + TILE_CHANNELS - 1) / TILE_CHANNELS)
+#define TILES_J ((FV_DV + TJ - 1) / TJ)
+/* Tiles whose fold into a state reads what other tiles of it write come one after the other. */
+#define SERIAL (CENTRED || SHIFT)
+#define OWN ((TI + FV_GROUP - 1) / FV_GROUP) /* features of the tile that a work-item sums up */
+#if FV_GROUP > 1
+#define STATE_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#else
+#define STATE_BARRIER()
+#endif
+
+/* Factors of two sums whose exponents had different shifts, to have them under the larger. */
+FV_FN float2 fades(float a, float b)
+{
+    const float top = fv_max(a, b);
+    return (float2)(exp(a - top), exp(b - top));
+}
+
+#if FV_STATS_KEY
+DEFINE_STATISTICS(statistics, 0, FV_STATS_KEY, 0, FV_ROWS)
+#endif
+
+/* A work-group has a tile of the state of a head of a part, or the tiles one after the other. */
+kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
+                         FV_CALL)
+{
+    SHARED float feat[FV_ROWS * TI] __attribute__((aligned(16)));
+    SHARED float v[FV_ROWS * TJ] __attribute__((aligned(16)));
+    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
+    SHARED float shift[SHIFT ? FV_D : 1], vmean[TJ], turned_mean[TI];
+    const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
+    const uint part = get_group_id(0), head = get_group_id(1), tile = get_group_id(2);
+    const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
+    if (r0 == r1 && !first)
+        return;
+    global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
+    global const FV_CELL(0) *k = base0 + at0.x;
+    global const FV_CELL(1) *val = base1 + at1.x + head * FV_DV;
+    const learned l = {base2 + at2.x + FIRST_CHANNEL(head), kept, f.s1};
+    /* CENTRED: the tokens that the state has, and what those and the part are of all. */
+    const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
+    const float2 rate = (float2)(before, r1 - r0) / fmax(before + (r1 - r0), 1.f);
+    keep(kept, &l);
+    for (uint c = me; SHIFT && c < FV_D; c += FV_GROUP) {
+        float top = SHIFTED ? -FLT_MAX : 0.f;
+        for (uint r = r0; SHIFTED && r < r1; r++)
+            top = fv_max(top, FV_GET(0, k + r * (size_t)at0.y + head * FV_D + c));
+        shift[c] = top;
+    }
+    FV_BARRIER();
+
+    for (uint t = SERIAL ? 0 : tile; t < (SERIAL ? TILES_I * TILES_J : tile + 1); t++) {
+        const uint c0 = t / TILES_J * TILE_CHANNELS, j0 = t % TILES_J * TJ;
+        /* Sums of sums: a chain of many equal terms would drift. */
+        for (uint j = me; CENTRED && j < TJ; j += FV_GROUP) {
+            const float share = 1.f / max(r1 - r0, 1u);
+            float sum = 0.f;
+            for (uint r = r0; j0 + j < FV_DV && r < r1;) {
+                float part_sum = 0.f;
+                for (const uint end = min(r + 32, r1); r < end; r++)
+                    part_sum += share * FV_GET(1, val + r * (size_t)at1.y + j0 + j);
+                sum += part_sum;
+            }
+            vmean[j] = sum;
+        }
+        FV_BARRIER();
+
+        float acc[FV_TM][FV_TN], m[OWN], w[OWN];
+        for (uint a = 0; a < FV_TM; a++)
+            for (uint b = 0; b < FV_TN; b++)
+                acc[a][b] = 0.f;
+        for (uint q = 0; q < OWN; q++)
+            m[q] = w[q] = 0.f;
+        for (uint r = r0; r < r1; r += FV_ROWS) {
+            const uint n = min(r1 - r, (uint)FV_ROWS);
+#if FV_STATS_KEY
+            statistics(stat, v, k + r * (size_t)at0.y + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+#endif
+            for (uint x = me; x < FV_ROWS * TJ; x += FV_GROUP) {
+                const uint row = x / TJ, j = x % TJ;
+                float value = 0.f;
+                if (row < n && j0 + j < FV_DV) {
+                    value = FV_GET(1, val + (r + row) * (size_t)at1.y + j0 + j);
+                    if (CENTRED)
+                        value -= vmean[j];
+                }
+                v[x] = value;
+            }
+            for (uint x = me; x < FV_ROWS * TILE_CHANNELS; x += FV_GROUP) {
+                const uint row = x / TILE_CHANNELS, c = x % TILE_CHANNELS;
+                float out[FV_BLOCKS];
+                for (uint b = 0; b < FV_BLOCKS; b++)
+                    out[b] = 0.f;
+                if (row < n && c0 + c < FV_D) {
+                    features(out, 0, FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c),
+                             &l, head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY,
+                             FV_ROWS);
+#if GATED
+                    const float gate = FV_GET(5, FV_AT(5, r + row) + head);
+                    for (uint b = 0; b < FV_BLOCKS; b++)
+                        out[b] *= gate;
+#endif
+                }
+                for (uint b = 0; b < FV_BLOCKS; b++)
+                    feat[row * TI + b * TILE_CHANNELS + c] = out[b];
+            }
+            FV_BARRIER();
+            for (uint q = 0; q < OWN; q++) {
+                const uint i = q * FV_GROUP + me;
+                float sum = 0.f;
+                for (uint row = 0; i < TI && row < n; row++)
+                    sum += feat[row * TI + i];
+                m[q] += sum;
+            }
+#if TURNED
+            FV_BARRIER();
+            for (uint x = me; x < FV_ROWS * TI / 2; x += FV_GROUP) {
+                const uint row = x / (TI / 2), i = x % (TI / 2) * 2;
+                const uint c = c0 + i % TILE_CHANNELS;
+                if (row >= n || c >= FV_D)
+                    continue;
+                const float2 y = TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]),
+                                      row0 + r + row, c);
+                feat[row * TI + i] = y.x;
+                feat[row * TI + i + 1] = y.y;
+            }
+            FV_BARRIER();
+            for (uint q = 0; CENTRED && q < OWN; q++) {
+                const uint i = q * FV_GROUP + me;
+                float sum = 0.f;
+                for (uint row = 0; i < TI && row < n; row++)
+                    sum += feat[row * TI + i];
+                w[q] += sum;
+            }
+#endif
+            for (uint row = 0; row < FV_ROWS; row++) {
+                float left[FV_TM], right[FV_TN];
+                for (uint a = 0; a < FV_TM; a += 4) {
+                    const float4 x = *(SHARED const float4 *)(feat + row * TI + gi * FV_TM + a);
+                    left[a] = x.x, left[a + 1] = x.y, left[a + 2] = x.z, left[a + 3] = x.w;
+                }
+                for (uint b = 0; b < FV_TN; b++)
+                    right[b] = v[row * TJ + b * FV_GJ + gj];
+                for (uint a = 0; a < FV_TM; a++)
+                    for (uint b = 0; b < FV_TN; b++)
+                        acc[a][b] += left[a] * right[b];
+            }
+            FV_BARRIER();
+        }
+
+        for (uint q = 0; CENTRED && q < OWN; q++)
+            if (q * FV_GROUP + me < TI)
+                turned_mean[q * FV_GROUP + me] = f.s0 * (TURNED ? w[q] : m[q]);
+        FV_BARRIER();
+        for (uint a = 0; a < FV_TM; a++) {
+            const uint i = gi * FV_TM + a, c = c0 + i % TILE_CHANNELS;
+            const uint row = i / TILE_CHANNELS * FV_D + c;
+            if (c >= FV_D)
+                continue;
+            float2 fade = (float2)(1.f);
+            float u = 0.f;
+            if (SHIFT && !first)
+                fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
+            if (CENTRED && !first)
+                u = rate.x * turned_mean[i] - rate.y * FV_GET(6, state + AT_W + row);
+            for (uint b = 0; b < FV_TN; b++) {
+                const uint j = b * FV_GJ + gj;
+                if (j0 + j >= FV_DV)
+                    continue;
+                global FV_CELL(6) *s = state + row * FV_DV + j0 + j;
+                float x = f.s0 * acc[a][b];
+                if (!first)
+                    x = fade.x * FV_GET(6, s) + fade.y * x;
+                if (CENTRED && !first)
+                    x += u * (vmean[j] - FV_GET(6, state + AT_VMEAN + j0 + j));
+                FV_PUT(6, s, x);
+            }
+        }
+        if (SERIAL)
+            STATE_BARRIER();
+
+        /* Of tiles of the same channels the last writes their means, of those of the same values the
+         * last theirs: the others have read what was there. */
+        for (uint q = 0; q < OWN && t % TILES_J == TILES_J - 1; q++) {
+            const uint i = q * FV_GROUP + me, c = c0 + i % TILE_CHANNELS;
+            const uint row = i / TILE_CHANNELS * FV_D + c;
+            if (i >= TI || c >= FV_D)
+                continue;
+            float x = f.s0 * m[q];
+            if (!first) {
+                float2 fade = (float2)(1.f);
+                if (SHIFT)
+                    fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
+                x = fade.x * FV_GET(6, state + AT_M + row) + fade.y * x;
+            }
+            FV_PUT(6, state + AT_M + row, x);
+            if (CENTRED)
+                FV_PUT(6, state + AT_W + row,
+                       turned_mean[i] + (first ? 0.f : FV_GET(6, state + AT_W + row)));
+            if (SHIFT)
+                FV_PUT(6, state + AT_SHIFT + c,
+                       first ? shift[c] : fv_max(FV_GET(6, state + AT_SHIFT + c), shift[c]));
+        }
+        for (uint j = me; CENTRED && j < TJ && t / TILES_J == TILES_I - 1; j += FV_GROUP) {
+            if (j0 + j >= FV_DV)
+                continue;
+            const float old = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
+            FV_PUT(6, state + AT_VMEAN + j0 + j,
+                   first ? vmean[j] : old + rate.y * (vmean[j] - old));
+        }
+        if (SERIAL)
+            STATE_BARRIER();
+    }
+    if (CENTRED && me == 0)
+        FV_PUT(6, state + AT_COUNT, before + (r1 - r0));
+}
+#endif
+
+/* ---- MERGE ---- */
+
+#ifdef FV_LATTN_MERGE
+#define STATE(g, i) FV_GET(0, states + (g) * (size_t)at0.y + (i))
+
+/* A work-item has one number of a head's state. */
+kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint e = get_global_id(0), head = get_global_id(1), parts = dim.s4;
+    if (e >= FLOATS)
+        return;
+    global const FV_CELL(0) *states = base0 + at0.x + head * FLOATS;
+    const uint row = e < AT_M ? e / FV_DV : e - AT_M;
+    float x = 0.f;
+    if (SHIFT && e < AT_W) {
+        float top = -FLT_MAX;
+        for (uint g = 0; g < parts; g++)
+            top = fmax(top, STATE(g, AT_SHIFT + row));
+        for (uint g = 0; g < parts; g++)
+            x += exp(STATE(g, AT_SHIFT + row) - top) * STATE(g, e);
+    } else if (SHIFT && e >= AT_SHIFT) {
+        x = -FLT_MAX;
+        for (uint g = 0; g < parts; g++)
+            x = fmax(x, STATE(g, e));
+    } else if (CENTRED && (e < AT_M || (e >= AT_VMEAN && e < AT_COUNT))) {
+        /* Part after part is taken in, as REDUCE does it: see fold. */
+        const uint j = e < AT_M ? e % FV_DV : e - AT_VMEAN;
+        float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
+        for (uint g = 0; g < parts; g++) {
+            const float n = STATE(g, AT_COUNT), total = count + n;
+            const float share = total > 0.f ? n / total : 0.f, kept = 1.f - share;
+            const float apart = STATE(g, AT_VMEAN + j) - vmean;
+            if (e < AT_M) {
+                const float other = STATE(g, AT_W + row);
+                s += STATE(g, e) + (kept * other - share * w) * apart;
+                w += other;
+            }
+            vmean += share * apart;
+            count = total;
+        }
+        x = e < AT_M ? s : vmean;
+    } else {
+        for (uint g = 0; g < parts; g++)
+            x += STATE(g, e);
+    }
+    FV_PUT(1, base1 + at1.x + head * FLOATS + e, x);
+}
+#endif
+
+/* ---- APPLY ---- */
+
+#ifdef FV_LATTN_APPLY
+
+/* The tile of the output: so many rows, by so many value columns; features come slab by slab. */
+#define ROWS (FV_GI * FV_TM)
+#define PITCH (ROWS + 4) /* of features, one row of them per channel: spreads what is written */
+#define TJ (FV_GJ * FV_TN)
+#define SLAB_CHANNELS (FV_SLAB / FV_BLOCKS)
+#define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
+#define OWN ((ROWS + FV_GROUP - 1) / FV_GROUP)
+#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
+
+#if FV_STATS
+DEFINE_STATISTICS(statistics, 0, FV_STATS_QUERY, 1, ROWS)
+#endif
+
+/* A work-group has some rows of a head, and TJ of its value columns. */
+kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
+                        FV_CALL)
+{
+    SHARED float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
+    SHARED float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
+    SHARED float weight[SUMS * ROWS]; /* factors of o per stream, then of vmean */
+    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
+    SHARED float shift[SHIFT ? FV_D : 1];
+    const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
+    const uint r0 = get_group_id(0) * ROWS, head = get_group_id(1), j0 = get_group_id(2) * TJ;
+    const uint n = min(rows - r0, (uint)ROWS);
+    global const FV_CELL(1) *state = base1 + at1.x + head * FLOATS;
+    global const FV_CELL(0) *q = FV_AT(0, r0);
+    const learned l = {base2 + at2.x + FIRST_CHANNEL(head), kept, f.s2};
+    keep(kept, &l);
+    for (uint c = me; SHIFTED && c < FV_D; c += FV_GROUP)
+        shift[c] = -FV_GET(1, state + AT_SHIFT + c);
+    FV_BARRIER();
+#if FV_STATS
+    statistics(stat, feat, q + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+#endif
+
+    float acc[FV_TM][FV_TN], own[OWN][SUMS];
+    for (uint a = 0; a < FV_TM; a++)
+        for (uint b = 0; b < FV_TN; b++)
+            acc[a][b] = 0.f;
+    for (uint p = 0; p < OWN; p++)
+        for (uint t = 0; t < SUMS; t++)
+            own[p][t] = 0.f;
+    for (uint c0 = 0; c0 < FV_D; c0 += SLAB_CHANNELS) {
+        for (uint x = me; x < ROWS * SLAB_CHANNELS; x += FV_GROUP) {
+            const uint row = x / SLAB_CHANNELS, c = x % SLAB_CHANNELS;
+            float out[FV_BLOCKS];
+            for (uint b = 0; b < FV_BLOCKS; b++)
+                out[b] = 0.f;
+            if (row < n && c0 + c < FV_D)
+                features(out, 1, FV_GET(0, q + row * (size_t)at0.y + head * FV_D + c0 + c), &l,
+                         head, c0 + c, SHIFTED ? shift[c0 + c] : 0.f, stat + row, FV_STATS_QUERY,
+                         ROWS);
+            for (uint b = 0; b < FV_BLOCKS; b++)
+                feat[(b * SLAB_CHANNELS + c) * PITCH + row] = out[b];
+        }
+        /* The state, times the scale; stream 1 has its blocks swapped. */
+        for (uint x = me; x < FV_SLAB * TJ; x += FV_GROUP) {
+            const uint i = x / TJ, j = j0 + x % TJ, c = c0 + i % SLAB_CHANNELS;
+            const uint block = i / SLAB_CHANNELS ^ STREAM(j);
+            s[x] = c < FV_D && j < FV_DV
+                       ? f.s0 * FV_GET(1, state + (block * FV_D + c) * FV_DV + j)
+                       : 0.f;
+        }
+        for (uint x = me; x < FV_SLAB * SUMS; x += FV_GROUP) {
+            const uint i = x / SUMS, t = x % SUMS, c = c0 + i % SLAB_CHANNELS;
+            const uint block = i / SLAB_CHANNELS;
+            const uint at =
+                t < FV_STREAMS ? AT_M + (block ^ t) * FV_D + c : AT_W + block * FV_D + c;
+            sums[x] = c < FV_D ? f.s0 * FV_GET(1, state + at) : 0.f;
+        }
+        FV_BARRIER();
+        for (uint p = 0; p < OWN; p++) {
+            const uint row = p * FV_GROUP + me;
+            for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
+                for (uint t = 0; t < (TURNED ? FV_STREAMS : SUMS); t++)
+                    own[p][t] += feat[i * PITCH + row] * sums[i * SUMS + t];
+        }
+#if TURNED
+        FV_BARRIER();
+        for (uint x = me; x < FV_SLAB / 2 * ROWS; x += FV_GROUP) {
+            const uint row = x % ROWS, i = x / ROWS * 2, c = c0 + i % SLAB_CHANNELS;
+            if (row >= n || c >= FV_D)
+                continue;
+            SHARED float *to = feat + i * PITCH + row;
+            const float2 y = TURN((float2)(to[0], to[PITCH]), row0 + r0 + row, c);
+            to[0] = y.x;
+            to[PITCH] = y.y;
+        }
+        FV_BARRIER();
+        for (uint p = 0; CENTRED && p < OWN; p++) {
+            const uint row = p * FV_GROUP + me;
+            for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
+                own[p][SUMS - 1] += feat[i * PITCH + row] * sums[i * SUMS + SUMS - 1];
+        }
+#endif
+        for (uint i = 0; i < FV_SLAB; i++) {
+            float left[FV_TM], right[FV_TN];
+            for (uint a = 0; a < FV_TM; a += 4) {
+                const float4 x = *(SHARED const float4 *)(feat + i * PITCH + gi * FV_TM + a);
+                left[a] = x.x, left[a + 1] = x.y, left[a + 2] = x.z, left[a + 3] = x.w;
+            }
+            for (uint b = 0; b < FV_TN; b++)
+                right[b] = s[i * TJ + b * FV_GJ + gj];
+            for (uint a = 0; a < FV_TM; a++)
+                for (uint b = 0; b < FV_TN; b++)
+                    acc[a][b] += left[a] * right[b];
+        }
+        FV_BARRIER();
+    }
+
+    for (uint p = 0; p < OWN; p++) {
+        const uint row = p * FV_GROUP + me;
+        if (row >= ROWS)
+            continue;
+        float eps = fmax(f.s1, FLT_MIN);
+        if (SHIFTED && f.s1 > 0.f)
+            eps = fmax(f.s1 * exp(-stat[row]), FLT_MIN);
+        const float w = own[p][SUMS - 1];
+        for (uint t = 0; t < FV_STREAMS; t++)
+            weight[t * ROWS + row] = NORMALISED ? fv_norm(own[p][t], eps) : 1.f;
+        if (CENTRED)
+            weight[FV_STREAMS * ROWS + row] = NORMALISED ? fv_norm_mean(own[p][0], w, eps) : w;
+    }
+    FV_BARRIER();
+    for (uint a = 0; a < FV_TM; a++) {
+        const uint row = gi * FV_TM + a;
+        if (row >= n)
+            continue;
+#if GATED
+        const float gate = FV_GET(5, FV_AT(5, r0 + row) + head);
+#else
+        const float gate = 1.f;
+#endif
+        for (uint b = 0; b < FV_TN; b++) {
+            const uint j = j0 + b * FV_GJ + gj;
+            if (j >= FV_DV)
+                continue;
+            float o = acc[a][b] * weight[STREAM(j) * ROWS + row];
+            if (CENTRED)
+                o += weight[FV_STREAMS * ROWS + row] * FV_GET(1, state + AT_VMEAN + j);
+            FV_PUT(6, FV_AT(6, r0 + row) + head * FV_DV + j, gate * o);
+        }
+    }
+}
+#endif
+
+/* ---- WLATTN ---- */
+
+#ifdef FV_WLATTN
+#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
+#define ROOM (FV_GROUP > FV_ROWS ? FV_GROUP : FV_ROWS)
+
+#if FV_STATS_KEY
+DEFINE_STATISTICS(key_statistics, 1, FV_STATS_KEY, 0, FV_ROWS)
+#endif
+#if FV_STATS
+DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, FV_ROWS)
+#endif
+
+/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the head,
+ * zeros in the rows up to FV_ROWS. */
+#define DEFINE_MAP(name, X, COUNT, QUERY)                                                          \
+    FV_FN void name(SHARED float *feat, global const FV_CELL(X) *x, size_t ld, uint n,             \
+                    const learned *l, uint head, SHARED const float *shift,                        \
+                    SHARED const float *stat)                                                      \
+    {                                                                                              \
+        for (uint i = get_local_id(0); i < FV_ROWS * FV_D; i += FV_GROUP) {                        \
+            const uint row = i / FV_D, c = i % FV_D;                                               \
+            float out[FV_BLOCKS];                                                                  \
+            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+                out[b] = 0.f;                                                                      \
+            if (row < n)                                                                           \
+                features(out, QUERY, FV_GET(X, x + row * ld + c), l, head, c,                      \
+                         SHIFT ? shift[c] : 0.f, stat + row, COUNT, FV_ROWS);                      \
+            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+                feat[row * WIDTH + b * FV_D + c] = out[b];                                         \
+        }                                                                                          \
+    }
+DEFINE_MAP(map_keys, 1, FV_STATS_KEY, 0)
+DEFINE_MAP(map_queries, 0, FV_STATS_QUERY, 1)
+
+/* A work-group has a window of a head, and FV_COLS of its value columns: first their state, then
+ * what the queries make of it. Without a rotation w is z. */
+kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+{
+    SHARED float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
+    SHARED float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
+    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * FV_ROWS];
+    SHARED float room[FV_STATS ? ROOM : 1], weight[(FV_STREAMS + CENTRED) * FV_ROWS];
+    const uint me = get_local_id(0), keys = dim.s3, window = get_group_id(0) * keys;
+    const uint head = get_group_id(1), j0 = get_group_id(2) * FV_COLS;
+    global const FV_CELL(0) *q = FV_AT(0, window);
+    global const FV_CELL(1) *k = FV_AT(1, window);
+    global const FV_CELL(2) *v = FV_AT(2, window) + head * FV_DV + j0;
+    const learned l = {base3 + at3.x + FIRST_CHANNEL(head), kept, f.s2};
+    const float share = 1.f / keys;
+    keep(kept, &l);
+    for (uint c = me; SHIFT && c < FV_D; c += FV_GROUP) {
+        float top = SHIFTED ? -FLT_MAX : 0.f;
+        for (uint r = 0; SHIFTED && r < keys; r++)
+            top = fv_max(top, FV_GET(1, k + r * (size_t)at1.y + head * FV_D + c));
+        shift[c] = top;
+    }
+    /* Sums of sums: a chain of many equal terms would drift. */
+    for (uint j = me; j < FV_COLS; j += FV_GROUP) {
+        float sum = 0.f;
+        for (uint r = 0; CENTRED && j0 + j < FV_DV && r < keys;) {
+            float some = 0.f;
+            for (const uint end = min(r + 32, keys); r < end; r++)
+                some += share * FV_GET(2, v + r * (size_t)at2.y + j);
+            sum += some;
+        }
+        vmean[j] = sum;
+    }
+    for (uint i = me; i < WIDTH; i += FV_GROUP)
+        m[i] = 0.f;
+    for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP)
+        s[i] = 0.f;
+    FV_BARRIER();
+
+    for (uint r = 0; r < keys; r += FV_ROWS) {
+        const uint n = min(keys - r, (uint)FV_ROWS);
+        global const FV_CELL(1) *x = k + r * (size_t)at1.y;
+#if FV_STATS_KEY
+        key_statistics(stat, room, x + FIRST_CHANNEL(head), at1.y, n, &l, shift);
+#endif
+        map_keys(feat, x + head * FV_D, at1.y, n, &l, head, shift, stat);
+        for (uint i = me; i < FV_ROWS * FV_COLS; i += FV_GROUP) {
+            const uint row = i / FV_COLS, j = i % FV_COLS;
+            val[i] = row < n && j0 + j < FV_DV
+                         ? FV_GET(2, v + (r + row) * (size_t)at2.y + j) - vmean[j]
+                         : 0.f;
+        }
+        FV_BARRIER();
+        for (uint i = me; i < WIDTH; i += FV_GROUP) {
+            float sum = 0.f;
+            for (uint row = 0; row < FV_ROWS; row++)
+                sum += feat[row * WIDTH + i];
+            m[i] += sum;
+        }
+        for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP) {
+            float sum = 0.f;
+            for (uint row = 0; row < FV_ROWS; row++)
+                sum += feat[row * WIDTH + i / FV_COLS] * val[row * FV_COLS + i % FV_COLS];
+            s[i] += sum;
+        }
+        FV_BARRIER();
+    }
+    for (uint i = me; i < WIDTH; i += FV_GROUP)
+        m[i] = f.s0 * (share * m[i]);
+    for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP)
+        s[i] = f.s0 * (share * s[i]);
+    for (uint c = me; SHIFT && c < FV_D; c += FV_GROUP)
+        shift[c] = -shift[c];
+    FV_BARRIER();
+
+    for (uint r = 0; r < keys; r += FV_ROWS) {
+        const uint n = min(keys - r, (uint)FV_ROWS);
+        global const FV_CELL(0) *x = q + r * (size_t)at0.y;
+#if FV_STATS
+        query_statistics(stat, room, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+#endif
+        map_queries(feat, x + head * FV_D, at0.y, n, &l, head, shift, stat);
+        FV_BARRIER();
+        for (uint row = me; row < n; row += FV_GROUP) {
+            float eps = fmax(f.s1, FLT_MIN), z[FV_STREAMS];
+            if (SHIFTED && f.s1 > 0.f)
+                eps = fmax(f.s1 * exp(-stat[row]), FLT_MIN);
+            for (uint t = 0; t < FV_STREAMS; t++) {
+                z[t] = 0.f;
+                for (uint i = 0; i < WIDTH; i++)
+                    z[t] += feat[row * WIDTH + i] * m[(i / FV_D ^ t) * FV_D + i % FV_D];
+                weight[t * FV_ROWS + row] = NORMALISED ? fv_norm(z[t], eps) : 1.f;
+            }
+            if (CENTRED)
+                weight[FV_STREAMS * FV_ROWS + row] =
+                    NORMALISED ? fv_norm_mean(z[0], z[0], eps) : z[0];
+        }
+        FV_BARRIER();
+        for (uint i = me; i < FV_ROWS * FV_COLS; i += FV_GROUP) {
+            const uint row = i / FV_COLS, j = i % FV_COLS, stream = STREAM(j0 + j);
+            if (row >= n || j0 + j >= FV_DV)
+                continue;
+            float o = 0.f;
+            for (uint b = 0; b < FV_BLOCKS; b++)
+                for (uint c = 0; c < FV_D; c++)
+                    o += feat[row * WIDTH + b * FV_D + c] *
+                         s[((b ^ stream) * FV_D + c) * FV_COLS + j];
+            o *= weight[stream * FV_ROWS + row];
+            if (CENTRED)
+                o += weight[FV_STREAMS * FV_ROWS + row] * vmean[j];
+            FV_PUT(4, FV_AT(4, window + r + row) + head * FV_DV + j0 + j, o);
+        }
+        FV_BARRIER();
+    }
+}
+#endif

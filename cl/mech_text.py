@@ -1,0 +1,42 @@
+"""mech_text.py: the text of a mechanism for OpenCL: src/mech/mech.h and the mechanism's header, with
+what they include, and the constants of traits.h that they name."""
+import os
+import re
+
+INCLUDE = re.compile(r'^#include "(?:mech/)?(\w+\.h)"$')
+# What mech.h includes for C alone: the vocabulary comes before, the core's tables are C.
+LEFT_OUT = ("scalar.h", "traits.h")
+
+
+def flatten(folder, header, mechanism):
+    """The lines of a header with those of what it includes in their places, without comments."""
+    with open(os.path.join(folder, header), encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    lines = []
+    for line in text.splitlines():
+        line = line.rstrip()
+        found = INCLUDE.match(line)
+        if line == "#include FV_MECH_HEADER(FV_MECHANISM)":
+            lines += flatten(folder, mechanism + ".h", mechanism)
+        elif found and found[1] not in LEFT_OUT:
+            lines += flatten(folder, found[1], mechanism)
+        elif not found and line:
+            lines.append(line)
+    return lines
+
+
+def constants(folder):
+    """FV_WANT_* of traits.h."""
+    with open(os.path.join(folder, "traits.h"), encoding="utf-8") as f:
+        return re.findall(r"^#define FV_WANT_\w+ \w+", f.read(), flags=re.M)
+
+
+def mechanisms(folder):
+    """Every name in mech.inc."""
+    with open(os.path.join(folder, "mech.inc"), encoding="utf-8") as f:
+        return re.findall(r'^FV_MECH\(\w+, (\w+), "[^"]*"\)$', f.read(), flags=re.M)
+
+
+def mechanism_text(folder, mechanism):
+    """What comes between vocabulary.cl and a kernel of the mechanism."""
+    return "\n".join(constants(folder) + flatten(folder, "mech.h", mechanism)) + "\n"

@@ -1,0 +1,43 @@
+/* patch.cl: pixels to normalised patch rows; a work-item has four numbers of a row, which need not
+ * be of one row of pixels. SIDE: pixels of a patch's side. table: scale of R, G, B, then their
+ * shift. */
+
+#define COLUMNS (3 * SIDE * SIDE)
+#define RUNS ((COLUMNS + 3) / 4)
+
+/* Of the picture at `base`, at (x, y). `plane`: floats from plane to plane. */
+inline float pixel(global const FV_CELL(0) *base, uint ld, uint x, uint y, uint ch, uint plane,
+                   global const float *table)
+{
+#if FV_FLAGS & FV_FLAG_PLANAR
+    return FV_GET(0, base + (size_t)ch * plane + (size_t)y * ld + x);
+#else
+    base += (size_t)y * ld;
+    const uchar value = FV_FLAGS & FV_FLAG_GRAY  ? base[x]
+                        : FV_FLAGS & FV_FLAG_BGR ? base[3 * x + 2 - ch]
+                                                 : base[3 * x + ch];
+    return convert_float(value) * table[ch] + table[3 + ch];
+#endif
+}
+
+kernel void patch(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint stride = dim.s3, pad = dim.s4, width = dim.s5, height = dim.s6;
+    const uint2 me = fv_spread(RUNS);
+    if (me.x >= rows || me.y >= RUNS)
+        return;
+    const uint token = row0 + me.x, c = 4 * me.y, left = COLUMNS - c;
+    float out[4] = {0.f, 0.f, 0.f, 0.f};
+    if (token >= u.s0) {
+        /* Counted from `pad` pixels above and to the left of the picture. */
+        const uint y0 = (token - u.s0) / u.s1 * stride, x0 = (token - u.s0) % u.s1 * stride;
+        for (uint i = 0; i < min(left, 4u); i++) {
+            const uint ch = (c + i) / (SIDE * SIDE), y = y0 + (c + i) / SIDE % SIDE;
+            const uint x = x0 + (c + i) % SIDE;
+            if (y >= pad && y - pad < height && x >= pad && x - pad < width)
+                out[i] = pixel(base0 + at0.x, at0.y, x - pad, y - pad, ch, u.s2,
+                               (global const float *)table);
+        }
+    }
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, (float4)(out[0], out[1], out[2], out[3]), left);
+}

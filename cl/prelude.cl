@@ -1,0 +1,198 @@
+/* prelude.cl: what every kernel begins with: operands of any storage type, the arguments behind
+ * them, and reductions over a work-group. OpenCL C 1.2, core features only.
+ *
+ * A kernel's arguments are the operands of its op, all of them in the order of kernel.h's numbers,
+ * then FV_CALL:
+ *
+ *     kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+ *
+ * The backend defines
+ *   FV_T<n>    storage of operand n: f32, f16, bf16, u8
+ *   FV_HAS<n>  1 where operand n is present, else 0: its buffer is then of no use
+ *   FV_FLAGS, FV_EPI  of the problem
+ *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
+ *   FV_HALF    1 where the device was seen to have float16 arithmetic
+ * and what the kernel's `define` adds.
+ */
+#ifdef cl_khr_fp16
+#if FV_HALF
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
+#endif
+
+#define FV_PASTE(a, b) a##b
+#define FV_CAT(a, b) FV_PASTE(a, b)
+
+/* ---- storage ---- */
+
+typedef float fv_cell_f32;
+typedef half fv_cell_f16; /* only ever behind a pointer */
+typedef ushort fv_cell_bf16;
+typedef uchar fv_cell_u8;
+#define FV_CELL(n) FV_CAT(fv_cell_, FV_T##n)
+
+/* Operand n: its buffer, and (offset of the call's first row or of the whole, elements from row to
+ * row). */
+#define FV_IN(n) global const FV_CELL(n) *base##n, const uint2 at##n
+#define FV_OUT(n) global FV_CELL(n) *base##n, const uint2 at##n
+
+/* table:  the step's table, as the host side of the kernel laid it out
+ * row0, rows  of the call: row0 is the absolute row
+ * first   REDUCE: partial states are stored, not added to
+ * groups  REDUCE: partial states that the call's rows are dealt to
+ * dim, u, f   as the op's definition has them
+ * ring    LOCAL: (window, shift)
+ */
+#define FV_CALL                                                                                    \
+    global const uint *table, const uint row0, const uint rows, const uint first,                  \
+        const uint groups, const uint8 dim, const uint4 u, const float4 f, const uint2 ring
+
+/* Row r of operand n: counted from row0 where the operand is a row operand, else from its begin. */
+#define FV_AT(n, r) (base##n + at##n.x + (size_t)(r) * at##n.y)
+
+#define FV_GET_f32(p) (*(p))
+#define FV_GET_f16(p) vload_half(0, p)
+#define FV_GET_bf16(p) as_float((uint)(*(p)) << 16)
+#define FV_GET_u8(p) convert_float(*(p))
+/* The number at p, of operand n's type. */
+#define FV_GET(n, p) FV_CAT(FV_GET_, FV_T##n)(p)
+
+/* To the nearest, ties to even; NaN stays NaN. */
+inline ushort fv_bf16(float x)
+{
+    const uint bits = as_uint(x);
+    return isnan(x) ? (ushort)(bits >> 16 | 64) : (ushort)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+#define FV_PUT_f32(p, x) (*(p) = (x))
+#define FV_PUT_f16(p, x) vstore_half_rte(x, 0, p)
+#define FV_PUT_bf16(p, x) (*(p) = fv_bf16(x))
+#define FV_PUT(n, p, x) FV_CAT(FV_PUT_, FV_T##n)(p, x)
+
+/* The same for 4, 8 and 16 numbers in a row; elements need no alignment beyond their own. */
+inline float4 fv_get4_bf16(global const ushort *p)
+{
+    return as_float4(convert_uint4(vload4(0, p)) << 16);
+}
+inline float8 fv_get8_bf16(global const ushort *p)
+{
+    return as_float8(convert_uint8(vload8(0, p)) << 16);
+}
+inline float16 fv_get16_bf16(global const ushort *p)
+{
+    return as_float16(convert_uint16(vload16(0, p)) << 16);
+}
+/* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned as
+ * 8 are, and crash on others. */
+inline float8 fv_get8_f16(global const half *p)
+{
+    const ushort8 bits = vload8(0, (global const ushort *)p);
+    return vload_half8(0, (const half *)&bits);
+}
+inline float16 fv_get16_f16(global const half *p)
+{
+    const ushort16 bits = vload16(0, (global const ushort *)p);
+    return vload_half16(0, (const half *)&bits);
+}
+#define FV_GET4_f32(p) vload4(0, p)
+#define FV_GET4_f16(p) vload_half4(0, p)
+#define FV_GET4_bf16(p) fv_get4_bf16(p)
+#define FV_GET4(n, p) FV_CAT(FV_GET4_, FV_T##n)(p)
+#define FV_GET8_f32(p) vload8(0, p)
+#define FV_GET8_f16(p) fv_get8_f16(p)
+#define FV_GET8_bf16(p) fv_get8_bf16(p)
+#define FV_GET8(n, p) FV_CAT(FV_GET8_, FV_T##n)(p)
+#define FV_GET16_f32(p) vload16(0, p)
+#define FV_GET16_f16(p) fv_get16_f16(p)
+#define FV_GET16_bf16(p) fv_get16_bf16(p)
+#define FV_GET16(n, p) FV_CAT(FV_GET16_, FV_T##n)(p)
+
+inline void fv_put4_bf16(global ushort *p, float4 x)
+{
+    vstore4((ushort4)(fv_bf16(x.s0), fv_bf16(x.s1), fv_bf16(x.s2), fv_bf16(x.s3)), 0, p);
+}
+inline void fv_put8_f16(global half *p, float8 x)
+{
+    ushort8 bits;
+    vstore_half8_rte(x, 0, (half *)&bits);
+    vstore8(bits, 0, (global ushort *)p);
+}
+inline void fv_put16_f16(global half *p, float16 x)
+{
+    ushort16 bits;
+    vstore_half16_rte(x, 0, (half *)&bits);
+    vstore16(bits, 0, (global ushort *)p);
+}
+#define FV_PUT4_f32(p, x) vstore4(x, 0, p)
+#define FV_PUT4_f16(p, x) vstore_half4_rte(x, 0, p)
+#define FV_PUT4_bf16(p, x) fv_put4_bf16(p, x)
+#define FV_PUT4(n, p, x) FV_CAT(FV_PUT4_, FV_T##n)(p, x)
+#define FV_PUT8_f32(p, x) vstore8(x, 0, p)
+#define FV_PUT8_f16(p, x) fv_put8_f16(p, x)
+#define FV_PUT8_bf16(p, x) (fv_put4_bf16(p, (x).lo), fv_put4_bf16((p) + 4, (x).hi))
+#define FV_PUT8(n, p, x) FV_CAT(FV_PUT8_, FV_T##n)(p, x)
+#define FV_PUT16_f32(p, x) vstore16(x, 0, p)
+#define FV_PUT16_f16(p, x) fv_put16_f16(p, x)
+#define FV_PUT16_bf16(p, x) (FV_PUT8_bf16(p, (x).lo), FV_PUT8_bf16((p) + 8, (x).hi))
+#define FV_PUT16(n, p, x) FV_CAT(FV_PUT16_, FV_T##n)(p, x)
+
+/* ---- rows in runs of four columns ---- */
+
+/* A run at p of which `left` numbers are there, 4 or more being all; the others read as `rest`. */
+#define FV_GET_RUN(n, p, left, rest)                                                               \
+    ((left) >= 4 ? FV_GET4(n, p)                                                                   \
+                 : (float4)(FV_GET(n, p), (left) > 1 ? FV_GET(n, (p) + 1) : (rest),                \
+                            (left) > 2 ? FV_GET(n, (p) + 2) : (rest), (rest)))
+#define FV_PUT_RUN(n, p, x, left)                                                                  \
+    do {                                                                                           \
+        const float4 run_ = (x);                                                                   \
+        if ((left) >= 4) {                                                                         \
+            FV_PUT4(n, p, run_);                                                                   \
+        } else {                                                                                   \
+            FV_PUT(n, p, run_.s0);                                                                 \
+            if ((left) > 1)                                                                        \
+                FV_PUT(n, (p) + 1, run_.s1);                                                       \
+            if ((left) > 2)                                                                        \
+                FV_PUT(n, (p) + 2, run_.s2);                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* Deals rows of `runs` runs each to the work-items, runs next to each other first: (row, run) of
+ * this one, which may lie outside. fv_cl_spread() makes the work-groups for it. */
+inline uint2 fv_spread(uint runs)
+{
+    const uint shift = min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
+    const uint me = get_local_id(0);
+    return (uint2)(get_group_id(0) * ((uint)FV_GROUP >> shift) + (me >> shift),
+                   (get_group_id(1) << shift) + (me & ((1u << shift) - 1)));
+}
+
+/* ---- a work-group ---- */
+
+#if FV_GROUP > 1
+#define FV_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#else
+#define FV_BARRIER()
+#endif
+
+/* Defines a function that reduces a value over the work-group: every work-item calls it and gets the
+ * result. `room`: local memory of FV_GROUP floats (FV_GROUP 1: not touched, may be 0). */
+#define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
+    inline float name(float x, local float *room)                                                  \
+    {                                                                                              \
+        const uint me = get_local_id(0);                                                           \
+        if (FV_GROUP == 1)                                                                         \
+            return x;                                                                              \
+        FV_BARRIER();                                                                              \
+        room[me] = x;                                                                              \
+        for (uint half_ = FV_GROUP / 2; half_ > 0; half_ /= 2) {                                   \
+            FV_BARRIER();                                                                          \
+            if (me < half_)                                                                        \
+                room[me] = COMBINE(room[me], room[me + half_]);                                    \
+        }                                                                                          \
+        FV_BARRIER();                                                                              \
+        return room[0];                                                                            \
+    }
+#define FV_SUM2(a, b) ((a) + (b))
+FV_GROUP_REDUCTION(fv_group_sum, FV_SUM2)
+FV_GROUP_REDUCTION(fv_group_max, fmax)

@@ -1,0 +1,101 @@
+/* probe.cl: tiny kernels whose results the host knows (cl_probe.c). FV_PROBE names the one that is
+ * compiled: a device may fail to compile another.
+ */
+#define FV_PROBE_HALF 1
+#define FV_PROBE_SUBGROUPS 2
+#define FV_PROBE_DOT 3
+#define FV_PROBE_LOCAL 4
+#define FV_PROBE_RATES 5
+#define FV_PROBE_TURNS 6
+
+#if FV_PROBE == FV_PROBE_HALF
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+/* Sums and products that float16 holds exactly; and one that it has to round. */
+kernel void probe(global float *out)
+{
+    const uint i = get_global_id(0);
+    const half a = convert_half(i) * (half)0.25f;
+    const half4 v = (half4)(a, a, (half)2.0f, (half)0.0f) * (half4)((half)1.5f);
+    out[2 * i] = convert_float(fma(a, (half)1.5f, (half)0.125f)) + convert_float(v.y + v.z);
+    out[2 * i + 1] = convert_float(convert_half(2048 + 2 * i) + (half)0.25f);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_SUBGROUPS
+#if defined(cl_khr_subgroups)
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#elif defined(cl_intel_subgroups)
+#pragma OPENCL EXTENSION cl_intel_subgroups : enable
+#endif
+/* The sum of the subgroup, and which subgroup it is. */
+kernel void probe(global float *out)
+{
+    const uint i = get_global_id(0);
+    out[2 * i] = sub_group_reduce_add((float)i);
+    out[2 * i + 1] = (float)get_sub_group_id();
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_DOT
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+kernel void probe(global float *out)
+{
+    const int i = (int)get_global_id(0);
+    const char4 a = (char4)((char)(i - 128), (char)i, (char)(3 - i), 127);
+    out[2 * i] = (float)dot(a, (char4)(-128, 2, -3, 127));
+    out[2 * i + 1] = (float)dot_acc_sat(a, (char4)(1, 1, 1, 1), 1000);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_LOCAL
+/* Turns the order of a work-group round, through memory that it shares. */
+kernel void probe(global float *out)
+{
+    local float room[64];
+    const uint i = get_local_id(0);
+    room[i] = (float)i;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    out[2 * i] = room[get_local_size(0) - 1 - i];
+    out[2 * i + 1] = 0.0f;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_TURNS
+/* Numbers after 2^18 turns of a generator, one at a time: 16 bits of each half. */
+kernel void probe(global float *out)
+{
+    const uint i = get_local_id(0), turns = get_num_groups(0) << 18; /* of 1 group */
+    uint x = i;
+#pragma unroll 1
+    for (uint t = 0; t < turns; t++)
+        x = x * 1664525u + 1013904223u;
+    out[2 * i] = (float)(x & 0xffff);
+    out[2 * i + 1] = (float)(x >> 16);
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_RATES
+/* 64 multiply-adds of 4 numbers per turn and work-item. */
+kernel void compute(global float *out, const uint turns)
+{
+    float4 a = (float4)(1.0f, 2.0f, 3.0f, 4.0f) + (float)get_global_id(0);
+    float4 b = a * 0.5f, c = a * 0.25f, d = a * 0.125f;
+    const float4 factor = (float4)(0.999f), term = (float4)(0.001f);
+    for (uint t = 0; t < turns; t++)
+        for (uint k = 0; k < 16; k++) {
+            a = a * factor + term;
+            b = b * factor + term;
+            c = c * factor + term;
+            d = d * factor + term;
+        }
+    a += b + c + d;
+    out[get_global_id(0)] = a.x + a.y + a.z + a.w;
+}
+
+/* Moves 16 bytes, twice. */
+kernel void move(global const float4 *in, global float4 *out, const uint n)
+{
+    for (uint i = get_global_id(0); i < n; i += get_global_size(0))
+        out[i] = in[i] * 2.0f;
+}
+#endif

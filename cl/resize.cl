@@ -1,0 +1,63 @@
+/* resize.cl: the two passes of a picture's resize, in whole numbers: ref_resize_x.c, bit for bit.
+ *
+ * table: taps; of every position its first input, of every position its number of taps, of every
+ * position `taps` weights. */
+
+typedef struct taps {
+    uint start, count;
+    global const int *weight;
+} taps;
+
+inline taps taps_of(global const uint *table, uint positions, uint o)
+{
+    taps t;
+    t.start = table[1 + o];
+    t.count = table[1 + positions + o];
+    t.weight = (global const int *)table + 1 + 2 * positions + (size_t)o * table[0];
+    return t;
+}
+
+/* A work-item has one pixel, of CHANNELS bytes. */
+kernel void resize_x(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint2 me = fv_spread(dim.s1);
+    if (me.x >= rows || me.y >= dim.s1)
+        return;
+    const taps t = taps_of(table, dim.s1, me.y);
+    global const uchar *from = FV_AT(0, (size_t)row0 + me.x + u.s0) + (size_t)t.start * CHANNELS;
+    int sum[CHANNELS];
+    for (uint ch = 0; ch < CHANNELS; ch++)
+        sum[ch] = 1 << 21;
+    for (uint k = 0; k < t.count; k++, from += CHANNELS)
+        for (uint ch = 0; ch < CHANNELS; ch++)
+            sum[ch] += from[ch] * t.weight[k];
+    global uchar *out = FV_AT(1, me.x) + me.y * CHANNELS;
+    for (uint ch = 0; ch < CHANNELS; ch++)
+        out[ch] = convert_uchar_sat(sum[ch] >> 22);
+}
+
+/* A work-item has 16 bytes of a row, or what is left of it. */
+kernel void resize_y(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint bytes = dim.s1 * dim.s2;
+    const uint2 me = fv_spread((bytes + 15) / 16);
+    if (me.x >= rows || 16 * me.y >= bytes)
+        return;
+    const taps t = taps_of(table, dim.s0, row0 + me.x);
+    global const uchar *from = FV_AT(0, t.start) + 16 * me.y;
+    global uchar *out = FV_AT(1, me.x) + 16 * me.y;
+    const uint left = bytes - 16 * me.y;
+    if (left >= 16) {
+        int16 sum = 1 << 21;
+        for (uint k = 0; k < t.count; k++)
+            sum += convert_int16(vload16(0, from + (size_t)k * at0.y)) * t.weight[k];
+        vstore16(convert_uchar16_sat(sum >> 22), 0, out);
+        return;
+    }
+    for (uint b = 0; b < left; b++) {
+        int sum = 1 << 21;
+        for (uint k = 0; k < t.count; k++)
+            sum += from[(size_t)k * at0.y + b] * t.weight[k];
+        out[b] = convert_uchar_sat(sum >> 22);
+    }
+}

@@ -1,0 +1,94 @@
+/* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT, GATHER, LERP, ROPE. A
+ * work-item has four columns of a row. */
+
+kernel void take(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c;
+    global const FV_CELL(0) *in = FV_AT(0, (size_t)u.s0 + row0 + me.x) + c;
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
+}
+
+kernel void convert(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c;
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f), left);
+}
+
+/* A work-item has a row. */
+kernel void convert_row(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint r = get_global_id(0), whole = dim.s1 / 16 * 16;
+    if (r >= rows)
+        return;
+    global const FV_CELL(0) *in = FV_AT(0, r);
+    global FV_CELL(1) *out = FV_AT(1, r);
+    for (uint c = 0; c < whole; c += 16)
+        FV_PUT16(1, out + c, FV_GET16(0, in + c));
+    for (uint c = whole; c < dim.s1; c++)
+        FV_PUT(1, out + c, FV_GET(0, in + c));
+}
+
+/* The third dimension counts parts. table: as the op has it. */
+kernel void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
+{
+    const uint columns = dim.s1, runs = (columns + 3) / 4, parts = dim.s2, part = get_group_id(2);
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = columns - c, at = part * columns + c;
+    const uint from = table[((size_t)row0 + me.x) * parts + part];
+    float4 x = FV_GET_RUN(0, FV_AT(0, from) + c, left, 0.f);
+    if (FV_HAS1)
+        x += FV_GET_RUN(1, FV_AT(1, me.x) + at, left, 0.f);
+    FV_PUT_RUN(2, FV_AT(2, me.x) + at, x, left);
+}
+
+kernel void lerp(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c, last = dim.s2 - 1;
+    /* The coordinate in units of 1 / (2 rows), and 1/2 further on: a float has too few digits. */
+    const ulong unit = 2 * (ulong)dim.s0, at = (2 * ((ulong)row0 + me.x) + 1) * dim.s2;
+    const ulong from = at > dim.s0 ? at - dim.s0 : 0;
+    const uint low = (uint)min(from / unit, (ulong)last), high = min(low + 1, last);
+    const float part = (float)((uint)(((from % unit << 24) + unit / 2) / unit)) * 0x1p-24f;
+    const float4 a = FV_GET_RUN(0, FV_AT(0, low) + c, left, 0.f);
+    const float4 b = FV_GET_RUN(0, FV_AT(0, high) + c, left, 0.f);
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, a + part * (b - a), left);
+}
+
+/* Two pairs of channels. */
+kernel void rope(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4, d = dim.s2, grid = u.s0;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c, token = row0 + me.x;
+    const uint split = grid ? d / 2 : d, y = grid ? token / grid : token;
+    float cosine[4] = {0.f, 0.f, 0.f, 0.f}, sine[4] = {0.f, 0.f, 0.f, 0.f};
+    for (uint i = 0; i < min(left, 4u); i += 2) {
+        const uint channel = (c + i) % d, late = channel >= split;
+        const uint row = late ? token % grid : y, at = channel - late * split;
+        for (uint k = 0; k < 2; k++) {
+            cosine[i + k] = FV_GET(1, FV_AT(1, row) + at + k);
+            sine[i + k] = FV_GET(2, FV_AT(2, row) + at + k);
+        }
+    }
+    const float4 x = FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f);
+    const float4 turned = (float4)(-x.s1, x.s0, -x.s3, x.s2);
+    const float4 a = x * (float4)(cosine[0], cosine[1], cosine[2], cosine[3]);
+    const float4 b = turned * (float4)(sine[0], sine[1], sine[2], sine[3]);
+    FV_PUT_RUN(3, FV_AT(3, me.x) + c, a + b, left);
+}

@@ -1,0 +1,404 @@
+/* scan.cl: SCAN: causal linear attention with its state, over the features of a mechanism. A
+ * work-group has a head and a slice of the value channels: no column of the state depends on another.
+ * Tokens are taken some at a time; their features, made by all work-items, lie in memory of the group,
+ * by channels: [WIDTH][TOKENS]. The columns of the state lie in registers, ACROSS of them, each in the
+ * hands of FV_DOWN work-items.
+ *
+ *   FV_CHUNKED  0: token by token. 1: the tokens as a chunk, of which only the last result becomes
+ *               the state:
+ *                   A_ij = q_i.k_j, j <= i, each product times the decays of the tokens j+1 .. i
+ *                   delta rule:  u_i = beta_i (v_i - (decays of 0 .. i) k_i S - sum_{j<i} B_ij u_j),
+ *                                B of keys as A of queries, in place of V
+ *                   O = (decays of 0 .. i) Q S + A V;   S = (decays of all) S + ((those after j) K)^T V
+ *               Decays are running products of e^a, no quotients: nothing overflows.
+ *   FV_TOKENS   taken at a time at most, a multiple of 4
+ *   FV_DOWN     a power of two
+ *
+ * The slices of a head that has a divisor come one after the other, as all of them need its Z as it
+ * was before. Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
+ */
+#if FV_GROUP > 1
+#define SHARED local
+#else
+#define SHARED private
+#endif
+#include "scan_common.cl"
+
+#define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
+#define ACROSS (FV_GROUP / FV_DOWN)
+#define MINE ((WIDTH + FV_DOWN - 1) / FV_DOWN) /* of a column, a work-item's */
+#define FEATURES (MINE * FV_DOWN * FV_TOKENS)
+#define SLICES ((FV_DV + ACROSS - 1) / ACROSS)
+#define TEAM (FV_GROUP < 32 ? FV_GROUP : 32) /* work-items that have Z */
+#define OF_Z ((WIDTH + TEAM - 1) / TEAM)
+
+/* Defines a function: the statistics of one row of operand X, one head. */
+#define DEFINE_STATISTICS(name, X, COUNT, QUERY)                                                   \
+    FV_FN void name(SHARED float *stat, global const FV_CELL(X) *x)                                \
+    {                                                                                              \
+        fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                          \
+        for (int s = 0; s < COUNT; s++) {                                                          \
+            float sum = FV_STAT_MAX >> s & 1 ? -INFINITY : 0.f;                                    \
+            for (uint i = 0; i < FV_D; i++) {                                                      \
+                const float term = fv_stat(s, QUERY, FV_GET(X, x + i), done);                      \
+                sum = FV_STAT_MAX >> s & 1 ? fv_max(sum, term) : sum + term;                       \
+            }                                                                                      \
+            done.stat[s] = sum;                                                                    \
+        }                                                                                          \
+        if (COUNT > 0)                                                                             \
+            done = fv_stats_done(QUERY, done, 0.f);                                                \
+        for (int s = 0; s < 3; s++)                                                                \
+            stat[s] = done.stat[s];                                                                \
+    }
+DEFINE_STATISTICS(statistics_of_query, 0, STATS, 1)
+DEFINE_STATISTICS(statistics_of_key, 1, FV_STATS_KEY, 0)
+
+FV_FN fv_row known(SHARED const float *stat)
+{
+    const fv_row r = {{0.f, 0.f}, {stat[0], stat[1], stat[2]}, 0.f};
+    return r;
+}
+
+/* e^a x from e^a and what it lacks of 1, each to full precision: a large part is taken away from x,
+ * a small one multiplied with it, so that a factor near 1 does not drift. */
+FV_FN float faded(float x, float part, float lost)
+{
+    return part < 0.5f ? part * x : x - lost * x;
+}
+
+/* What belongs to a token. */
+typedef struct token {
+    float scale_q, scale_k, scale_v, beta;
+    float read;       /* factor of the output */
+    float part, lost; /* decay of all channels; of the chunk: since its begin, until its end */
+    float since, until;
+} token;
+
+kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
+                 FV_OUT(8), FV_CALL)
+{
+    SHARED float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
+    SHARED float stat[FV_TOKENS * 6];
+    SHARED token of[FV_TOKENS];
+#if BY_CHANNEL
+    SHARED float part[FEATURES], lost[FEATURES];
+#endif
+#if FV_CHUNKED
+    SHARED float vs[FV_TOKENS * ACROSS], a[FV_TOKENS * FV_TOKENS], fade[2 * MINE * FV_DOWN];
+#if DELTA
+    SHARED float b[FV_TOKENS * FV_TOKENS];
+#endif
+#else
+    SHARED float room[2 * FV_GROUP];
+#endif
+    const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS, head = get_group_id(0);
+    const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
+    global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
+    global float *divisor =
+        base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
+    float s[MINE], z[OF_Z];
+
+    for (uint i = me; i < FEATURES; i += FV_GROUP) {
+        q[i] = k[i] = 0.f;
+#if BY_CHANNEL
+        part[i] = 1.f;
+        lost[i] = 0.f;
+#endif
+    }
+    for (uint slice = get_group_id(1); slice < SLICES; slice += get_num_groups(1)) {
+        const uint column = slice * ACROSS + x;
+        for (uint m = 0; m < MINE; m++) {
+            const uint i = y + FV_DOWN * m;
+            s[m] = i < WIDTH && column < FV_DV ? state[(size_t)i * FV_DV + column] : 0.f;
+        }
+        for (uint m = 0; NORMALISED && m < OF_Z; m++)
+            z[m] = me < TEAM && me + TEAM * m < WIDTH ? divisor[me + TEAM * m] : 0.f;
+
+        for (uint row = 0, n; row < rows; row += n) {
+            n = min(step, rows - row);
+
+            /* ---- what belongs to each token ---- */
+            FV_BARRIER();
+            for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
+                const uint r = row + min(t, n - 1);
+                const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
+                const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
+                const float decay =
+                    BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
+                of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;
+                of[t].scale_k = DELTA ? 1.f : gate_k;
+                of[t].scale_v = DELTA ? gate_k : 1.f;
+                of[t].beta = DELTA ? FV_GET(4, FV_AT(4, r) + head) : 1.f;
+                of[t].read = NORMALISED ? gate_q : 1.f;
+                of[t].part = exp(decay);
+                of[t].lost = -expm1(decay);
+            }
+            for (uint i = me; FV_STATS && i < 2 * n; i += FV_GROUP) {
+                if (i < n)
+                    statistics_of_query(stat + 3 * i, FV_AT(0, row + i) + head * FV_D);
+                else
+                    statistics_of_key(stat + 3 * (FV_TOKENS + i - n),
+                                      FV_AT(1, row + i - n) + head * FV_D);
+            }
+            FV_BARRIER();
+            for (uint i = me; i < FV_TOKENS * FV_D; i += FV_GROUP) {
+                const uint t = i / FV_D, c = i % FV_D;
+                float of_q[FV_BLOCKS], of_k[FV_BLOCKS];
+                if (t < n) {
+                    const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+                    fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c),
+                           FV_STATS ? known(stat + 3 * t) : none);
+                    fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
+                           FV_STATS ? known(stat + 3 * (FV_TOKENS + t)) : none);
+                }
+                for (uint block = 0; block < FV_BLOCKS; block++) {
+                    const uint at = (block * FV_D + c) * FV_TOKENS + t;
+                    q[at] = t < n ? of_q[block] * (UNIT ? 1.f : of[t].scale_q) : 0.f;
+                    k[at] = t < n ? of_k[block] * (UNIT ? 1.f : of[t].scale_k) : 0.f;
+                }
+#if BY_CHANNEL
+                const float decay = t < n ? FV_GET(3, FV_AT(3, row + t) + head * FV_D + c) : 0.f;
+                part[c * FV_TOKENS + t] = exp(decay);
+                lost[c * FV_TOKENS + t] = -expm1(decay);
+#endif
+            }
+            FV_BARRIER();
+#if FV_FLAGS & FV_FLAG_L2
+            for (uint i = me; i < 2 * n; i += FV_GROUP) {
+                const uint t = i < n ? i : i - n;
+                SHARED const float *of_token = (i < n ? q : k) + t;
+                float square = 0.f;
+                for (uint c = 0; c < WIDTH; c++)
+                    square += of_token[c * FV_TOKENS] * of_token[c * FV_TOKENS];
+                if (i < n)
+                    of[t].scale_q /= sqrt(square + 1e-6f);
+                else
+                    of[t].scale_k /= sqrt(square + 1e-6f);
+            }
+            FV_BARRIER();
+            for (uint i = me; i < WIDTH * FV_TOKENS; i += FV_GROUP) {
+                q[i] *= of[i % FV_TOKENS].scale_q;
+                k[i] *= of[i % FV_TOKENS].scale_k;
+            }
+            FV_BARRIER();
+#endif
+
+            /* ---- Z ---- */
+            if (NORMALISED) {
+                for (uint t = 0; me < TEAM && t < n; t++) {
+                    float sum = 0.f;
+                    for (uint m = 0; m < OF_Z; m++) {
+                        const uint i = me + TEAM * m;
+                        if (i >= WIDTH)
+                            break;
+#if BY_CHANNEL
+                        z[m] = faded(z[m], part[i * FV_TOKENS + t], lost[i * FV_TOKENS + t]);
+#else
+                        z[m] = faded(z[m], of[t].part, of[t].lost);
+#endif
+                        z[m] += k[i * FV_TOKENS + t];
+                        sum += q[i * FV_TOKENS + t] * z[m];
+                    }
+                    sums[t * TEAM + me] = sum;
+                }
+                FV_BARRIER();
+                for (uint t = me; t < n; t += FV_GROUP) {
+                    float sum = f.s1;
+                    for (uint i = 0; i < TEAM; i++)
+                        sum += sums[t * TEAM + i];
+                    of[t].read /= sum;
+                }
+            }
+
+#if FV_CHUNKED
+            /* ---- products of tokens ---- */
+            for (uint i = me; i < FV_TOKENS * FV_TOKENS; i += FV_GROUP) {
+                const uint t = i / FV_TOKENS, j = i % FV_TOKENS;
+                float of_q = 0.f, of_k = 0.f;
+                for (uint c = 0; t < n && j <= t && c < WIDTH; c++) {
+                    float key = k[c * FV_TOKENS + j];
+#if BY_CHANNEL
+                    for (uint m = j + 1; m <= t; m++)
+                        key *= part[c * FV_TOKENS + m];
+#endif
+                    of_q += q[c * FV_TOKENS + t] * key;
+                    if (DELTA)
+                        of_k += k[c * FV_TOKENS + t] * key;
+                }
+                for (uint m = j + 1; BY_HEAD && m <= t; m++) {
+                    of_q *= of[m].part;
+                    of_k *= of[m].part;
+                }
+                a[i] = of_q;
+#if DELTA
+                b[i] = of_k;
+#endif
+            }
+            for (uint i = me; i < FV_TOKENS * ACROSS; i += FV_GROUP) {
+                const uint t = i / ACROSS, c = slice * ACROSS + i % ACROSS;
+                vs[i] = t < n && c < FV_DV
+                            ? of[t].scale_v * FV_GET(2, FV_AT(2, row + t) + head * FV_DV + c)
+                            : 0.f;
+            }
+            FV_BARRIER();
+
+            /* ---- decays since the chunk's begin and until its end ---- */
+#if BY_CHANNEL
+            /* Not a loop from `me` on: PoCL takes a branch that only some work-items are in, with a
+             * loop of n turns in it, for all of them. */
+            for (uint c0 = 0; c0 < WIDTH; c0 += FV_GROUP) {
+                const uint c = c0 + me, count = c < WIDTH ? n : 0;
+                float from = 1.f, to = 1.f, gone = 0.f;
+                for (uint t = 0; t < count; t++) {
+                    gone += lost[c * FV_TOKENS + t] * from;
+                    from *= part[c * FV_TOKENS + t];
+                    q[c * FV_TOKENS + t] *= from;
+                }
+                for (uint t = count; t > 1; t--) {
+                    to *= part[c * FV_TOKENS + t - 1];
+                    k[c * FV_TOKENS + t - 2] *= to;
+                }
+                if (c < WIDTH) {
+                    fade[2 * c] = from;
+                    fade[2 * c + 1] = gone;
+                }
+            }
+#endif
+            for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
+                float since = 1.f, until = 1.f;
+                for (uint m = 0; m <= t; m++)
+                    since *= of[m].part;
+                for (uint m = t + 1; m < n; m++)
+                    until *= of[m].part;
+                of[t].since = since;
+                of[t].until = until;
+            }
+            FV_BARRIER();
+
+            /* ---- the chunk against the state ---- */
+#if DELTA
+            for (uint t0 = 0; t0 < FV_TOKENS; t0 += 4) {
+                float4 sum = 0.f;
+                for (uint m = 0; m < MINE; m++)
+                    sum += s[m] * vload4(0, k + (y + FV_DOWN * m) * FV_TOKENS + t0);
+                outs[t0 * FV_GROUP + me] = sum.s0;
+                outs[(t0 + 1) * FV_GROUP + me] = sum.s1;
+                outs[(t0 + 2) * FV_GROUP + me] = sum.s2;
+                outs[(t0 + 3) * FV_GROUP + me] = sum.s3;
+            }
+            FV_BARRIER();
+            for (uint t = 0; y == 0 && t < n; t++) {
+                float held = 0.f;
+                for (uint i = 0; i < FV_DOWN; i++)
+                    held += outs[t * FV_GROUP + x + ACROSS * i];
+                held *= of[t].since;
+                for (uint j = 0; j < t; j++)
+                    held += b[t * FV_TOKENS + j] * vs[j * ACROSS + x];
+                vs[t * ACROSS + x] = of[t].beta * (vs[t * ACROSS + x] - held);
+            }
+            FV_BARRIER();
+#endif
+            for (uint t0 = 0; t0 < FV_TOKENS; t0 += 4) {
+                float4 sum = 0.f;
+                for (uint m = 0; m < MINE; m++)
+                    sum += s[m] * vload4(0, q + (y + FV_DOWN * m) * FV_TOKENS + t0);
+                outs[t0 * FV_GROUP + me] = sum.s0;
+                outs[(t0 + 1) * FV_GROUP + me] = sum.s1;
+                outs[(t0 + 2) * FV_GROUP + me] = sum.s2;
+                outs[(t0 + 3) * FV_GROUP + me] = sum.s3;
+            }
+            FV_BARRIER();
+            for (uint i = me; i < n * ACROSS; i += FV_GROUP) {
+                const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
+                float sum = 0.f;
+                for (uint j = 0; j < FV_DOWN; j++)
+                    sum += outs[t * FV_GROUP + across + ACROSS * j];
+                if (!BY_CHANNEL)
+                    sum *= of[t].since;
+                for (uint j = 0; j <= t; j++)
+                    sum += a[t * FV_TOKENS + j] * vs[j * ACROSS + across];
+                if (c < FV_DV)
+                    FV_PUT(8, FV_AT(8, row + t) + head * FV_DV + c, sum * of[t].read);
+            }
+
+            /* ---- the state ---- */
+            float4 more[FV_TOKENS / 4];
+            for (uint t = 0; t < FV_TOKENS; t += 4)
+                more[t / 4] = (float4)(of[t].until * vs[t * ACROSS + x],
+                                       of[t + 1].until * vs[(t + 1) * ACROSS + x],
+                                       of[t + 2].until * vs[(t + 2) * ACROSS + x],
+                                       of[t + 3].until * vs[(t + 3) * ACROSS + x]);
+#if !BY_CHANNEL
+            const float since = of[n - 1].since;
+            float gone = 0.f;
+            for (uint t = 0; BY_HEAD && t < n; t++)
+                gone += of[t].lost * (t > 0 ? of[t - 1].since : 1.f);
+#endif
+            for (uint m = 0; m < MINE; m++) {
+                const uint i = y + FV_DOWN * m;
+                float sum = 0.f;
+                for (uint t = 0; t < FV_TOKENS; t += 4)
+                    sum += dot(vload4(0, k + i * FV_TOKENS + t), more[t / 4]);
+#if BY_CHANNEL
+                s[m] = (i < WIDTH ? faded(s[m], fade[2 * i], fade[2 * i + 1]) : 0.f) + sum;
+#else
+                s[m] = faded(s[m], since, gone) + sum;
+#endif
+            }
+#else
+            FV_BARRIER();
+            for (uint t = 0; t < n; t++) {
+                const float value =
+                    column < FV_DV ? FV_GET(2, FV_AT(2, row + t) + head * FV_DV + column) : 0.f;
+                float add = of[t].scale_v * value, out = 0.f;
+                for (uint m = 0; FADING && m < MINE; m++) {
+#if BY_CHANNEL
+                    const uint at = (y + FV_DOWN * m) * FV_TOKENS + t;
+                    s[m] = faded(s[m], part[at], lost[at]);
+#else
+                    s[m] = faded(s[m], of[t].part, of[t].lost);
+#endif
+                }
+                if (DELTA) {
+                    float held = 0.f;
+                    for (uint m = 0; m < MINE; m++)
+                        held += k[(y + FV_DOWN * m) * FV_TOKENS + t] * s[m];
+                    if (FV_DOWN > 1) {
+                        SHARED float *turn = room + t % 2 * FV_GROUP;
+                        turn[me] = held;
+                        FV_BARRIER();
+                        held = 0.f;
+                        for (uint i = 0; i < FV_DOWN; i++)
+                            held += turn[x + ACROSS * i];
+                    }
+                    add = of[t].beta * (add - held);
+                }
+                for (uint m = 0; m < MINE; m++) {
+                    const uint at = (y + FV_DOWN * m) * FV_TOKENS + t;
+                    s[m] += k[at] * add;
+                    out += q[at] * s[m];
+                }
+                outs[t * FV_GROUP + me] = out;
+            }
+            FV_BARRIER();
+            for (uint i = me; i < n * ACROSS; i += FV_GROUP) {
+                const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
+                float sum = 0.f;
+                for (uint j = 0; j < FV_DOWN; j++)
+                    sum += outs[t * FV_GROUP + across + ACROSS * j];
+                if (c < FV_DV)
+                    FV_PUT(8, FV_AT(8, row + t) + head * FV_DV + c, sum * of[t].read);
+            }
+#endif
+        }
+
+        for (uint m = 0; m < MINE; m++) {
+            const uint i = y + FV_DOWN * m;
+            if (i < WIDTH && column < FV_DV)
+                state[(size_t)i * FV_DV + column] = s[m];
+        }
+    }
+    for (uint m = 0; NORMALISED && m < OF_Z; m++)
+        if (me < TEAM && me + TEAM * m < WIDTH)
+            divisor[me + TEAM * m] = z[m];
+}

@@ -1,0 +1,194 @@
+/* scan_cpu.cl: SCAN for devices whose work-items run one after the other: a work-item has a head,
+ * and takes token by token, with the state in vectors of value channels. FV_WIDTH is 16.
+ */
+#include "scan_common.cl"
+#include "vectors.cl"
+
+#define DP PAD(FV_D) /* channels of a block of features */
+#define WIDTHP (FV_BLOCKS * DP)
+#define DVP PAD(FV_DV)
+#define SIDE (DVP % 32 ? 1 : 2) /* vectors of the state side by side */
+#define AHEAD 8                 /* tokens */
+
+DEFINE_LOAD(load_q, 0)
+DEFINE_LOAD(load_k, 1)
+DEFINE_LOAD(load_v, 2)
+DEFINE_LOAD(load_decay, 3)
+DEFINE_LOAD(load_state, 7)
+
+/* Defines a function: the features of one row of operand X, one head, times a factor; zeros behind
+ * each block. */
+#define DEFINE_FEATURES(name, load, X, COUNT, QUERY)                                               \
+    FV_FN void name(float *to, global const FV_CELL(X) *x, float factor)                          \
+    {                                                                                              \
+        fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                             \
+        for (int t = 0; t < COUNT; t++) {                                                          \
+            const bool top = FV_STAT_MAX >> t & 1;                                                 \
+            const float16 none = top ? -INFINITY : 0.f;                                            \
+            float16 sum = none;                                                                    \
+            for (uint c = 0; c < FV_D; c += 16) {                                                  \
+                const float16 all = fv_stat(t, QUERY, load(x + c, FV_D - c), r);                   \
+                const float16 term = first_n(all, FV_D - c, none);                                 \
+                sum = top ? fv_max(sum, term) : sum + term;                                        \
+            }                                                                                      \
+            r.stat[t] = top ? max_of(sum) : sum_of(sum);                                           \
+        }                                                                                          \
+        if (COUNT > 0)                                                                             \
+            r = fv_stats_done(QUERY, r, 0.f);                                                      \
+        float16 square = 0.f;                                                                      \
+        for (uint c = 0; c < FV_D; c += 16) {                                                      \
+            float16 out[FV_BLOCKS];                                                                \
+            fv_phi(out, QUERY, load(x + c, FV_D - c), r);                                          \
+            for (uint b = 0; b < FV_BLOCKS; b++) {                                                 \
+                out[b] = first_n(out[b], FV_D - c, 0.f);                                           \
+                square += out[b] * out[b];                                                         \
+                vstore16(out[b], 0, to + b * DP + c);                                              \
+            }                                                                                      \
+        }                                                                                          \
+        if (UNIT)                                                                                  \
+            factor /= sqrt(sum_of(square) + 1e-6f);                                                \
+        for (uint i = 0; i < WIDTHP; i += 16)                                                      \
+            vstore16(factor * vload16(0, to + i), 0, to + i);                                       \
+    }
+DEFINE_FEATURES(features_of_query, load_q, 0, STATS, 1)
+DEFINE_FEATURES(features_of_key, load_k, 1, FV_STATS_KEY, 0)
+
+/* What e^a makes of a number x: x + change x where `stays` is not 0, change x elsewhere. A factor
+ * near 1 is kept as what it lacks of it, to full precision, and does not drift. */
+FV_FN void fade_of(float16 *change, float16 *stays, float16 a)
+{
+    float16 p = 1.9875691500e-4f;
+    p = p * a + 1.3981999507e-3f;
+    p = p * a + 8.3334519073e-3f;
+    p = p * a + 4.1665795894e-2f;
+    p = p * a + 1.6666665459e-1f;
+    p = p * a + 5.0000001201e-1f;
+    p = a * a * p + a;
+    const float16 part = exp(a), less = fabs(a) < 0.34657359f ? p : part - 1.f;
+    *change = part < 0.5f ? part : less;
+    *stays = part < 0.5f ? (float16)0.f : (float16)1.f;
+}
+
+/* For every feature, none of those that fill up a block. */
+#define FOR_FEATURES(i)                                                                            \
+    for (uint b_ = 0; b_ < FV_BLOCKS; b_++)                                                        \
+        for (uint i = b_ * DP; i < b_ * DP + FV_D; i++)
+#define FOR_SIDE(t) _Pragma("unroll") for (uint t = 0; t < SIDE; t++)
+#define FADED(x, i) ((stays[i] != 0.f ? (x) : (float16)0.f) + change[i] * (x))
+
+kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
+                 FV_OUT(8), FV_CALL)
+{
+    float q[WIDTHP], k[WIDTHP], s[WIDTHP * DVP], z[WIDTHP], change[WIDTHP], stays[WIDTHP];
+    const uint head = get_group_id(0), heads = get_num_groups(0), features = FV_BLOCKS * FV_D;
+    global FV_CELL(7) *state = base7 + at7.x + (size_t)head * features * FV_DV;
+    global FV_CELL(7) *divisor = base7 + at7.x + ((size_t)heads * FV_DV + head) * features;
+    for (uint b = 0; b < FV_BLOCKS; b++)
+        for (uint c = 0; c < FV_D; c++)
+            for (uint j = 0; j < FV_DV; j += 16)
+                vstore16(load_state(state + (b * FV_D + c) * FV_DV + j, FV_DV - j), 0,
+                         s + (b * DP + c) * DVP + j);
+    for (uint i = 0; i < WIDTHP; i++) {
+        const bool there = NORMALISED && i % DP < FV_D;
+        z[i] = there ? divisor[i / DP * FV_D + i % DP] : 0.f;
+    }
+
+    for (uint r = 0; r < rows; r++) {
+        global const FV_CELL(0) *of_q = FV_AT(0, r) + head * FV_D;
+        global const FV_CELL(1) *of_k = FV_AT(1, r) + head * FV_D;
+        global const FV_CELL(2) *of_v = FV_AT(2, r) + head * FV_DV;
+        SOON(of_q + AHEAD * (size_t)at0.y, FV_D);
+        SOON(of_k + AHEAD * (size_t)at1.y, FV_D);
+        SOON(of_v + AHEAD * (size_t)at2.y, FV_DV);
+        const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
+        const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
+        const float beta = DELTA ? FV_GET(4, FV_AT(4, r) + head) : 1.f;
+        features_of_query(q, of_q, NORMALISED ? f.s0 : f.s0 * gate_q);
+        features_of_key(k, of_k, DELTA ? 1.f : gate_k);
+        for (uint c = 0; FADING && c < FV_D; c += 16) {
+            float16 less, whole;
+            fade_of(&less, &whole,
+                    BY_CHANNEL ? load_decay(FV_AT(3, r) + head * FV_D + c, FV_D - c)
+                               : (float16)FV_GET(3, FV_AT(3, r) + head));
+            for (uint b = 0; b < FV_BLOCKS; b++) {
+                vstore16(less, 0, change + b * DP + c);
+                vstore16(whole, 0, stays + b * DP + c);
+            }
+        }
+        float read = 1.f;
+        if (NORMALISED) {
+            float16 sum = 0.f;
+            for (uint i = 0; FADING && i < WIDTHP; i++)
+                z[i] = (stays[i] != 0.f ? z[i] : 0.f) + change[i] * z[i];
+            for (uint i = 0; i < WIDTHP; i += 16) {
+                const float16 y = vload16(0, z + i) + vload16(0, k + i);
+                vstore16(y, 0, z + i);
+                sum += vload16(0, q + i) * y;
+            }
+            read = gate_q / (sum_of(sum) + f.s1);
+        }
+        for (uint j = 0; j < FV_DV; j += 16 * SIDE) {
+            float16 u[SIDE], out[SIDE];
+            FOR_SIDE(t)
+            {
+                const uint c = j + 16 * t;
+                u[t] = (DELTA ? gate_k : 1.f) * (c < FV_DV ? load_v(of_v + c, FV_DV - c) : 0.f);
+                out[t] = 0.f;
+            }
+#if DELTA
+            FOR_FEATURES(i)
+            {
+                FOR_SIDE(t)
+                {
+                    float *at = s + i * DVP + j + 16 * t;
+                    float16 x = vload16(0, at);
+#if FADING
+                    x = FADED(x, i);
+                    vstore16(x, 0, at);
+#endif
+                    out[t] += k[i] * x;
+                }
+            }
+            FOR_SIDE(t)
+            {
+                u[t] = beta * (u[t] - out[t]);
+                out[t] = 0.f;
+            }
+#endif
+            FOR_FEATURES(i)
+            {
+                FOR_SIDE(t)
+                {
+                    float *at = s + i * DVP + j + 16 * t;
+                    float16 x = vload16(0, at);
+#if FADING && !DELTA
+                    x = FADED(x, i);
+#endif
+                    x += k[i] * u[t];
+                    vstore16(x, 0, at);
+                    out[t] += q[i] * x;
+                }
+            }
+            FOR_SIDE(t)
+            {
+                const uint c = j + 16 * t;
+                float part[16];
+                if (c + 16 <= FV_DV) {
+                    FV_PUT16(8, FV_AT(8, r) + head * FV_DV + c, read * out[t]);
+                    continue;
+                }
+                vstore16(read * out[t], 0, part);
+                for (uint n = c; n < FV_DV; n++)
+                    FV_PUT(8, FV_AT(8, r) + head * FV_DV + n, part[n - c]);
+            }
+        }
+    }
+
+    for (uint b = 0; b < FV_BLOCKS; b++)
+        for (uint c = 0; c < FV_D; c++) {
+            for (uint j = 0; j < FV_DV; j++)
+                state[(b * FV_D + c) * FV_DV + j] = s[(b * DP + c) * DVP + j];
+            if (NORMALISED)
+                divisor[b * FV_D + c] = z[b * DP + c];
+        }
+}

@@ -1,0 +1,130 @@
+/* walk.c: sweeps to calls: chunks of a streamed sweep, bands, units of a step. */
+#include "walk.h"
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool grouped(const fv_bound *b)
+{
+    return fv_op_table[b->l.args.prob.op].span == FV_SPAN_REDUCE;
+}
+
+/* All steps [first, first + count) of a sweep for the chunks of one group. */
+static void walk_group(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
+                       uint32_t frame_rows, fv_walk_fn *fn, void *ctx)
+{
+    uint32_t all = least(s->rows, frame_rows), chunks = ceil_div(all, s->chunk);
+    uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
+    uint32_t end = (uint32_t)((uint64_t)(group + 1) * chunks / s->groups);
+    for (uint32_t chunk = begin; chunk < end; chunk++) {
+        uint32_t row0 = chunk * s->chunk;
+        for (uint32_t k = first; k < first + count; k++) {
+            fv_call c = {.row0 = row0,
+                         .rows = least(all - row0, s->chunk),
+                         .cols = s->step[k]->l.cols,
+                         .group = group,
+                         .groups = s->parts,
+                         .first = chunk == begin};
+            fn(ctx, s->step[k], 0, &c);
+        }
+    }
+}
+
+/* Grid rows from `line` on, at most `lines`, that lie together in every ring. */
+static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_operand *op = &l->operand[o];
+        if (!op->ring || op->kind != FV_KIND_ROW)
+            continue;
+        const uint32_t left = op->ring - (line + op->shift) % op->ring;
+        lines = lines < left ? lines : left;
+    }
+    return lines;
+}
+
+/* The groups of one unit of a sweep of bands. */
+static void walk_bands(const fv_sweep *s, uint32_t run, fv_walk_fn *fn, void *ctx)
+{
+    const uint32_t chunks = ceil_div(s->rows, s->chunk);
+    uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
+    const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
+    const int64_t band = s->chunk / s->width, height = s->rows / s->width;
+    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * band;
+    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * band;
+    const int64_t end = stop < height ? stop : height;
+    bool first = true;
+    /* Some bands before the first one bring the steps that run ahead to where they should be. */
+    for (int64_t y = begin - (2 * (int64_t)s->reach + band - 1) / band * band; y < end; y += band) {
+        if (y >= begin && (uint64_t)(y / band) >= (uint64_t)(group + 1) * chunks / s->groups) {
+            group++;
+            first = true;
+        }
+        for (uint32_t k = 0; k < s->steps; k++) {
+            const fv_launch *l = &s->step[k]->l;
+            const int64_t ahead = l->ahead, from = begin - ahead > 0 ? begin - ahead : 0;
+            int64_t line = y + ahead > from ? y + ahead : from;
+            int64_t to = (y + band < end ? y + band : end) + ahead;
+            to = to < height ? to : height;
+            for (uint32_t n; line < to; line += n) {
+                n = together(l, (uint32_t)line, (uint32_t)(to - line));
+                fv_call c = {.row0 = (uint32_t)line * s->width,
+                             .rows = n * s->width,
+                             .cols = l->cols,
+                             .group = group,
+                             .groups = s->parts,
+                             .first = first && line == y};
+                fn(ctx, s->step[k], s->width, &c);
+            }
+        }
+        first = first && y < begin;
+    }
+}
+
+static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_walk_fn *fn, void *ctx)
+{
+    const fv_launch *l = &step->l;
+    uint32_t across = ceil_div(l->cols, l->tile_cols), rows = least(l->rows, frame_rows);
+    uint32_t row0 = unit / across * l->tile_rows, col0 = unit % across * l->tile_cols;
+    fv_call c = {.row0 = row0,
+                 .rows = least(rows - row0, l->tile_rows),
+                 .col0 = col0,
+                 .cols = least(l->cols - col0, l->tile_cols),
+                 .first = 1};
+    fn(ctx, step, 0, &c);
+}
+
+uint32_t fv_walk_units(const fv_sweep *s, uint32_t step, uint32_t rows)
+{
+    const fv_launch *l = &s->step[step]->l;
+    if (s->streamed)
+        return s->runs;
+    if (grouped(s->step[step]))
+        return s->groups;
+    return ceil_div(least(rows, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
+}
+
+void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows, fv_walk_fn *fn,
+                  void *ctx)
+{
+    if (s->streamed && s->width)
+        walk_bands(s, unit, fn, ctx);
+    else if (s->streamed)
+        walk_group(s, 0, s->steps, unit, rows, fn, ctx);
+    else if (grouped(s->step[step]))
+        walk_group(s, step, 1, unit, rows, fn, ctx);
+    else
+        walk_tile(s->step[step], unit, rows, fn, ctx);
+}
+
+uint64_t fv_walk_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)
+{
+    return (uint64_t)(row0 / width + o->shift) % o->ring * width;
+}

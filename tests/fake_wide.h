@@ -1,0 +1,26 @@
+/* fake_wide.h: a device that is wide, in host memory: what the planner makes for such devices, run
+ * by the CPU's kernels. It stands in the way of what real ones would not forgive: buffers larger
+ * than its limit, memory that was never written, writes past a buffer's end.
+ */
+#ifndef FOVEA_TESTS_FAKE_WIDE_H
+#define FOVEA_TESTS_FAKE_WIDE_H
+
+#include "backend.h"
+
+typedef struct fake_options {
+    uint64_t largest; /* bytes of a buffer; 0: no limit */
+    uint64_t memory;  /* bytes of the device; 0: not told */
+} fake_options;
+
+fovea_device *fake_open(const fake_options *options);
+void fake_close(fovea_device *device);
+
+/* What happened since it was opened: the largest buffer, calls of REDUCE steps that served several
+ * partial states, calls that did not have all rows of their step. */
+typedef struct fake_account {
+    uint64_t largest;
+    uint32_t buffers, parted, cut;
+} fake_account;
+fake_account fake_seen(const fovea_device *device);
+
+#endif

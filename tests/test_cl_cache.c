@@ -1,0 +1,552 @@
+/* test_cl_cache.c: compiled kernels on disk and in memory: found again, and not trusted where
+ * anything is wrong with them. The second half needs an OpenCL device.
+ */
+#define _DEFAULT_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utime.h>
+
+#include <cmocka.h>
+
+#include <fovea/fovea.h>
+
+#include "cl_cache.h"
+#include "mem.h"
+#include "os.h"
+#include "temp_folder.h"
+
+/* ---- entries ---- */
+
+enum { BINARY = 300 };
+static unsigned char binary[BINARY];
+
+static fv_cl_key key_of(const char *a, const char *b)
+{
+    fv_cl_key k;
+    const char *const part[] = {a, b};
+    assert_int_equal(fv_cl_key_make(&k, part, 2), FOVEA_OK);
+    return k;
+}
+
+static fv_cl_cache *open_cache(const char *path)
+{
+    fv_cl_cache *c;
+    assert_int_equal(fv_cl_cache_open(&c, path), FOVEA_OK);
+    return c;
+}
+
+static bool finds(const char *path, const fv_cl_key *k, const void *want, size_t size)
+{
+    fv_cl_cache *c = open_cache(path);
+    fv_cl_binary b;
+    const bool found = fv_cl_cache_find(c, k, "test", &b);
+    if (found) {
+        assert_int_equal(b.size, size);
+        assert_memory_equal(b.data, want, size);
+        fv_cl_binary_free(&b);
+    }
+    fv_cl_cache_close(c);
+    return found;
+}
+
+static void store(const char *path, const fv_cl_key *k, const void *data, size_t size)
+{
+    fv_cl_cache *c = open_cache(path);
+    fv_cl_cache_store(c, k, "test", data, size);
+    fv_cl_cache_close(c);
+}
+
+/* The one file of the folder. */
+static const char *only_entry(void)
+{
+    static char path[384];
+    unsigned n = 0;
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.') {
+            snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+            n++;
+        }
+    closedir(d);
+    assert_int_equal(n, 1);
+    return path;
+}
+
+static size_t load(const char *path, unsigned char *out, size_t room)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(out, 1, room, f);
+    fclose(f);
+    return n;
+}
+
+static void save(const char *path, const void *data, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, n, f), n);
+    fclose(f);
+}
+
+static int set_up(void **state)
+{
+    for (int i = 0; i < BINARY; i++)
+        binary[i] = (unsigned char)(i * 7);
+    return make_folder(state);
+}
+
+static void found_again(void **state)
+{
+    (void)state;
+    fv_cl_key k = key_of("source", "options"), other = key_of("sourc", "eoptions");
+    assert_false(finds(folder, &k, binary, BINARY));
+    store(folder, &k, binary, BINARY);
+    assert_true(finds(folder, &k, binary, BINARY));
+    assert_false(finds(folder, &other, binary, BINARY));
+    struct stat st;
+    assert_int_equal(stat(only_entry(), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    store(folder, &k, binary, BINARY / 2); /* replaced */
+    assert_true(finds(folder, &k, binary, BINARY / 2));
+    fv_cl_key_free(&k);
+    fv_cl_key_free(&other);
+    clear_folder();
+}
+
+static void every_damage_is_seen(void **state)
+{
+    (void)state;
+    static unsigned char good[1024], bad[1024];
+    fv_cl_key k = key_of("source", "options");
+    store(folder, &k, binary, BINARY);
+    const char *path = only_entry();
+    const size_t n = load(path, good, sizeof good);
+    for (size_t i = 0; i < n; i++) {
+        memcpy(bad, good, n);
+        bad[i] ^= (unsigned char)(1u << (i % 8));
+        save(path, bad, n);
+        assert_false(finds(folder, &k, binary, BINARY));
+        save(path, good, i); /* truncated */
+        assert_false(finds(folder, &k, binary, BINARY));
+    }
+    memcpy(bad, good, n);
+    bad[n] = 0; /* longer than it says */
+    save(path, bad, n + 1);
+    assert_false(finds(folder, &k, binary, BINARY));
+    save(path, good, n);
+    assert_true(finds(folder, &k, binary, BINARY));
+    fv_cl_key_free(&k);
+    clear_folder();
+}
+
+/* Whole and sound, but under the name of another: as if their hashes were the same. */
+static void anothers_entry(void **state)
+{
+    (void)state;
+    char path[384];
+    fv_cl_key k = key_of("source", "options"), other = key_of("another source", "options");
+    store(folder, &k, binary, BINARY);
+    strcpy(path, only_entry());
+    assert_int_equal(unlink(path), 0);
+    store(folder, &other, binary, BINARY);
+    assert_int_equal(rename(only_entry(), path), 0);
+    assert_false(finds(folder, &k, binary, BINARY));
+    store(folder, &k, binary, BINARY);
+    assert_true(finds(folder, &k, binary, BINARY));
+    fv_cl_key_free(&k);
+    fv_cl_key_free(&other);
+    clear_folder();
+}
+
+static void files_that_others_could_write(void **state)
+{
+    (void)state;
+    char path[384], target[400];
+    fv_cl_key k = key_of("source", "options");
+    store(folder, &k, binary, BINARY);
+    strcpy(path, only_entry());
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_false(finds(folder, &k, binary, BINARY));
+    assert_int_equal(chmod(path, 0602), 0);
+    assert_false(finds(folder, &k, binary, BINARY));
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_true(finds(folder, &k, binary, BINARY));
+    snprintf(target, sizeof target, "%s.elsewhere", path);
+    assert_int_equal(rename(path, target), 0);
+    assert_int_equal(symlink(target, path), 0);
+    assert_false(finds(folder, &k, binary, BINARY));
+    store(folder, &k, binary, BINARY); /* takes the link's place, not its target's */
+    assert_true(finds(folder, &k, binary, BINARY));
+    assert_int_equal(unlink(target), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes to it */
+    assert_false(finds(folder, &k, binary, BINARY));
+    fv_cl_key_free(&k);
+    clear_folder();
+}
+
+static unsigned remarks;
+static char last_remark[512];
+
+static void note(const char *line, void *payload)
+{
+    (void)payload;
+    if (strncmp(line, "cache:", 6))
+        return;
+    remarks++;
+    snprintf(last_remark, sizeof last_remark, "%s", line);
+}
+
+static void folders_that_cannot_be_used(void **state)
+{
+    (void)state;
+    fv_cl_key k = key_of("source", "options");
+    char shared[384], below[400];
+    strcpy(shared, in_folder("shared"));
+    assert_int_equal(mkdir(shared, 0700), 0);
+    assert_int_equal(chmod(shared, 0770), 0);
+    snprintf(below, sizeof below, "%s/file/below", shared);
+    fovea_log_set(note, NULL);
+    remarks = 0;
+    store(shared, &k, binary, BINARY);
+    assert_int_equal(remarks, 1);
+    assert_non_null(strstr(last_remark, shared));
+    assert_false(finds(shared, &k, binary, BINARY));
+    assert_int_equal(rmdir(shared), 0); /* nothing was written */
+    save(shared, "x", 1);
+    remarks = 0;
+    store(below, &k, binary, BINARY); /* below a file */
+    assert_int_equal(remarks, 1);
+    fovea_log_set(NULL, NULL);
+    assert_int_equal(unlink(shared), 0);
+    snprintf(below, sizeof below, "%s/a/b", shared); /* made with its parents */
+    store(below, &k, binary, BINARY);
+    assert_true(finds(below, &k, binary, BINARY));
+    struct stat st;
+    assert_int_equal(stat(below, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    char command[512];
+    snprintf(command, sizeof command, "rm -r %s", shared);
+    assert_int_equal(system(command), 0);
+    fv_cl_key_free(&k);
+}
+
+/* Cut short in the middle of a write: the name holds the old entry, a temporary one the rest; and
+ * what is oldest goes first. */
+static bool any_name(const char *name)
+{
+    return strstr(name, ".bin") != NULL;
+}
+
+static void the_oldest_go(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a.bin", "b.bin", "c.bin.1.0.tmp", "keep"};
+    for (int i = 0; i < 4; i++) {
+        const struct utimbuf then = {1000 + i, 1000 + i};
+        save(in_folder(names[i]), binary, 100);
+        assert_int_equal(utime(in_folder(names[i]), &then), 0);
+    }
+    fv_os_trim_folder(folder, 300, any_name);
+    assert_int_equal(access(in_folder("a.bin"), F_OK), 0);
+    fv_os_trim_folder(folder, 200, any_name);
+    assert_int_equal(access(in_folder("a.bin"), F_OK), -1);
+    assert_int_equal(access(in_folder("b.bin"), F_OK), 0);
+    fv_os_trim_folder(folder, 0, any_name);
+    assert_int_equal(access(in_folder("c.bin.1.0.tmp"), F_OK), -1);
+    assert_int_equal(access(in_folder("keep"), F_OK), 0);
+    clear_folder();
+}
+
+static void many_writers(void **state)
+{
+    (void)state;
+    enum { WRITERS = 4, TIMES = 50 };
+    fv_cl_key k = key_of("source", "options");
+    pid_t child[WRITERS];
+    for (int i = 0; i < WRITERS; i++) {
+        child[i] = fork();
+        if (child[i])
+            continue;
+        for (int n = 0; n < TIMES; n++)
+            store(folder, &k, binary, BINARY);
+        _exit(0);
+    }
+    for (int n = 0; n < TIMES; n++)
+        finds(folder, &k, binary, BINARY); /* whole, whenever it is there */
+    for (int i = 0; i < WRITERS; i++) {
+        int status = -1;
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_true(finds(folder, &k, binary, BINARY));
+    only_entry(); /* no temporary file is left */
+    fv_cl_key_free(&k);
+    clear_folder();
+}
+
+static void in_memory(void **state)
+{
+    (void)state;
+    fv_cl_key k[2] = {key_of("one", ""), key_of("two", "")};
+    unsigned char blob[2048], bad[2048];
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        fv_cl_entry_write(blob + n, &k[i], binary + i, BINARY / 2);
+        n += (size_t)fv_cl_entry_size(&k[i], BINARY / 2);
+    }
+    fv_cl_cache *c = open_cache("");
+    for (size_t i = 0; i < n; i++) {
+        memcpy(bad, blob, n);
+        bad[i] ^= 0x10;
+        const fovea_status status = fv_cl_cache_import(c, bad, n);
+        if (i != 7) /* another version of the format, which is passed over */
+            assert_int_equal(status, FOVEA_EFORMAT);
+        if (i && i != (size_t)fv_cl_entry_size(&k[0], BINARY / 2))
+            assert_int_equal(fv_cl_cache_import(c, blob, i), FOVEA_EFORMAT);
+    }
+    fv_cl_binary b;
+    assert_false(fv_cl_cache_find(c, &k[1], "test", &b));
+    assert_int_equal(fv_cl_cache_import(c, NULL, 0), FOVEA_OK);
+    assert_int_equal(fv_cl_cache_import(c, blob, n), FOVEA_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_true(fv_cl_cache_find(c, &k[i], "test", &b));
+        assert_int_equal(b.size, BINARY / 2);
+        assert_memory_equal(b.data, binary + i, BINARY / 2);
+        fv_cl_binary_free(&b);
+    }
+    fv_cl_cache_refused(c, &k[0], "test");
+    assert_false(fv_cl_cache_find(c, &k[0], "test", &b));
+    assert_true(fv_cl_cache_find(c, &k[1], "test", &b));
+    fv_cl_binary_free(&b);
+    fv_cl_cache_close(c);
+    fv_cl_key_free(&k[0]);
+    fv_cl_key_free(&k[1]);
+}
+
+/* ---- a device ---- */
+
+static struct {
+    unsigned hits, built, refused;
+} seen;
+
+static void count(const char *line, void *payload)
+{
+    (void)payload;
+    seen.hits += !strncmp(line, "cache: hit ", 11);
+    seen.built += !strncmp(line, "cache: built ", 13);
+    seen.refused += !strncmp(line, "cache: refused ", 15);
+}
+
+enum { N = 7 };
+
+static fovea_device *open_device(const char *path)
+{
+    fovea_device *device = NULL;
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    options.cache = path;
+    memset(&seen, 0, sizeof seen);
+    if (fovea_device_open(&device, "cl:0", &options) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return device;
+}
+
+/* Plans and runs one attention; what it gives must be right whatever the cache held. */
+static void attend(fovea_device *device)
+{
+    static float first[N * 8];
+    static bool have_first;
+    float q[N * 8], out[N * 8];
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = "linear:elu1";
+    o.rows = N;
+    o.heads = 1;
+    o.head_dim = o.value_dim = 8;
+    fovea_plan *plan;
+    if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    for (int i = 0; i < N * 8; i++)
+        q[i] = (float)(i % 11) * 0.1f - 0.5f;
+    const fovea_matrix m[3] = {{.data = q}, {.data = q}, {.data = q}};
+    if (fovea_op_run(plan, m, 3, (fovea_matrix){.data = out}) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    fovea_plan_free(plan);
+    if (!have_first)
+        memcpy(first, out, sizeof first);
+    have_first = true;
+    assert_memory_equal(out, first, sizeof first);
+}
+
+static void start(const char *path)
+{
+    fovea_device *device = open_device(path);
+    attend(device);
+    fovea_device_close(device);
+}
+
+static void second_start_compiles_nothing(void **state)
+{
+    (void)state;
+    start(folder);
+    const unsigned programs = seen.built;
+    assert_true(programs > 0);
+    assert_int_equal(seen.hits, 0);
+    start(folder);
+    assert_int_equal(seen.built, 0);
+    assert_int_equal(seen.refused, 0);
+    assert_int_equal(seen.hits, programs);
+    start("");
+    assert_int_equal(seen.built, programs);
+}
+
+/* After the test before: every entry damaged in one way. */
+static void damage_all(void (*how)(const char *path))
+{
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));)
+        if (e->d_name[0] != '.')
+            how(in_folder(e->d_name));
+    closedir(d);
+}
+
+static void cut(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size * 2 / 3), 0);
+}
+
+static void flip(const char *path)
+{
+    struct stat st;
+    char byte;
+    const int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && fstat(fd, &st) == 0);
+    assert_int_equal(pread(fd, &byte, 1, st.st_size / 2), 1);
+    byte ^= 4;
+    assert_int_equal(pwrite(fd, &byte, 1, st.st_size / 2), 1);
+    close(fd);
+}
+
+/* Sound, and nothing that a driver could load. */
+static void fill_with_nonsense(const char *path)
+{
+    static unsigned char data[4 << 20];
+    const size_t n = load(path, data, sizeof data);
+    uint64_t sizes[2];
+    memcpy(sizes, data + 8, sizeof sizes);
+    assert_true(n > 32 + sizes[0]);
+    fv_cl_key k;
+    void *text;
+    assert_int_equal(fv_mem_alloc(&text, sizes[0], FV_MEM_DEVICE, "a key"), FOVEA_OK);
+    memcpy(text, data + 32, (size_t)sizes[0]);
+    k = (fv_cl_key){text, sizes[0]};
+    fv_cl_entry_write(data, &k, binary, BINARY);
+    save(path, data, (size_t)fv_cl_entry_size(&k, BINARY));
+    fv_cl_key_free(&k);
+}
+
+static void damaged_entries_are_compiled_again(void **state)
+{
+    (void)state;
+    void (*const how[])(const char *) = {cut, flip, fill_with_nonsense};
+    for (int i = 0; i < 3; i++) {
+        damage_all(how[i]);
+        start(folder);
+        assert_int_equal(seen.hits, 0);
+        assert_true(seen.built > 0);
+        assert_int_equal(seen.refused, seen.built);
+        start(folder);
+        assert_int_equal(seen.built, 0);
+        assert_true(seen.hits > 0);
+    }
+}
+
+static void unusable_folder_is_no_failure(void **state)
+{
+    (void)state;
+    start("/proc/version/nowhere");
+    assert_true(seen.built > 0);
+}
+
+static void exported_and_imported(void **state)
+{
+    (void)state;
+    size_t size, again;
+    fovea_device *device = open_device("");
+    const unsigned probes = seen.built; /* before anything can be imported */
+    attend(device);
+    const unsigned programs = seen.built - probes;
+    assert_true(programs > 0);
+    assert_int_equal(fovea_cache_export(device, NULL, 0, &size), FOVEA_OK);
+    assert_true(size > 0);
+    unsigned char *blob = malloc(size);
+    assert_non_null(blob);
+    assert_int_equal(fovea_cache_export(device, blob, size - 1, &again), FOVEA_EINVAL);
+    assert_int_equal(fovea_cache_export(device, blob, size, &again), FOVEA_OK);
+    assert_int_equal(again, size);
+    fovea_device_close(device);
+
+    device = open_device("");
+    assert_int_equal(fovea_cache_import(device, blob, size - 1), FOVEA_EFORMAT);
+    blob[size / 2] ^= 1;
+    assert_int_equal(fovea_cache_import(device, blob, size), FOVEA_EFORMAT);
+    blob[size / 2] ^= 1;
+    assert_int_equal(fovea_cache_import(device, blob, size), FOVEA_OK);
+    memset(blob, 0, size);
+    free(blob);
+    attend(device);
+    assert_int_equal(seen.built, probes);
+    assert_int_equal(seen.hits, programs);
+    fovea_device_close(device);
+}
+
+static int has_device(void)
+{
+    fovea_device_info info[8];
+    const size_t n = fovea_device_list(info, 8);
+    for (size_t i = 0; i < n && i < 8; i++)
+        if (!strcmp(info[i].id, "cl:0"))
+            return 1;
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest entries[] = {
+        cmocka_unit_test(found_again),
+        cmocka_unit_test(every_damage_is_seen),
+        cmocka_unit_test(anothers_entry),
+        cmocka_unit_test(files_that_others_could_write),
+        cmocka_unit_test(folders_that_cannot_be_used),
+        cmocka_unit_test(the_oldest_go),
+        cmocka_unit_test(many_writers),
+        cmocka_unit_test(in_memory),
+    };
+    const struct CMUnitTest devices[] = {
+        cmocka_unit_test(second_start_compiles_nothing),
+        cmocka_unit_test(damaged_entries_are_compiled_again),
+        cmocka_unit_test(unusable_folder_is_no_failure),
+        cmocka_unit_test(exported_and_imported),
+    };
+    const int failed = cmocka_run_group_tests(entries, set_up, remove_folder);
+    if (failed || !has_device()) {
+        if (!failed)
+            printf("no OpenCL device: the cache of one is not tested\n");
+        return failed;
+    }
+    fovea_log_set(count, NULL);
+    return cmocka_run_group_tests(devices, make_folder, remove_folder);
+}

@@ -1,0 +1,381 @@
+/* test_cl_queue.c: frames on an OpenCL device: cut to pieces, freed or lost while they are under
+ * way. What two frames in flight give is in test_frames.c, what failing calls do in test_hostile.c.
+ *
+ *   test_cl_queue path/to/libhostile_cl.so
+ */
+#include <dlfcn.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "hostile_cl.h"
+#include "os_machine.h"
+
+static hostile_set_fn *set;
+static hostile_only_fn *only;
+static hostile_calls_fn *calls;
+static hostile_live_fn *live;
+static hostile_misuse_fn *misuse;
+
+static fovea_model *model;
+
+static fovea_device *open_device(double max_dispatch_ms)
+{
+    fovea_device *device;
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    options.max_dispatch_ms = max_dispatch_ms;
+    if (fovea_device_open(&device, "cl:0", &options) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return device;
+}
+
+static fovea_plan *plan_on(fovea_device *device, const char *attention)
+{
+    return fixture_plan(model, device, attention, FOVEA_SCHEDULE_AUTO);
+}
+
+static fovea_status submit(fovea_plan *plan, float *out, size_t values, fovea_ticket *ticket)
+{
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output to = {out, values * sizeof *out};
+    return fovea_submit(plan, &frame, &to, 1, ticket);
+}
+
+static void nothing_left(void)
+{
+    assert_int_equal(live(NULL), 0);
+    assert_int_equal(misuse(), 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fixture_draw();
+    model = fixture_load();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fovea_model_free(model);
+    return 0;
+}
+
+/* ---- cutting ---- */
+
+/* Runs a frame; *dispatches: how many it was given in. */
+static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
+{
+    fovea_device *device = open_device(ms);
+    fovea_plan *plan = plan_on(device, attention);
+    only("clEnqueueNDRangeKernel");
+    set("fail", 0); /* counts from here */
+    float *out = fixture_run(plan, values);
+    *dispatches = calls();
+    only(NULL);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    return out;
+}
+
+static void short_dispatches(void **state)
+{
+    (void)state;
+    static const char *const attentions[] = {"softmax", "linear:elu1", "linear:exp", "mala"};
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
+        size_t values;
+        long few, many, more;
+        float *whole = run_cut(attentions[i], 1e6, &values, &few);
+        float *cut = run_cut(attentions[i], 1e-6, &values, &many);
+        float *again = run_cut(attentions[i], 1e-6, &values, &more);
+        assert_true(many > 4 * few);
+        assert_int_equal(many, more);
+        assert_memory_equal(cut, again, values * sizeof *cut);
+        for (size_t k = 0; k < values; k++)
+            if (!(fabsf(cut[k] - whole[k]) <= 2e-5f * (1 + fabsf(whole[k]))))
+                fail_msg("%s, value %zu: %g in pieces, %g whole", attentions[i], k, cut[k],
+                         whole[k]);
+        free(whole);
+        free(cut);
+        free(again);
+    }
+}
+
+static float *run_windows(const fovea_model *windows, double ms, size_t *values)
+{
+    enum { SIDE = 224 };
+    fovea_output_info info;
+    fovea_plan *plan;
+    fovea_device *device = open_device(ms);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = options.frame.height = SIDE;
+    if (fovea_plan_create(&plan, windows, device, &options) != FOVEA_OK ||
+        !fovea_plan_output(plan, 0, &info))
+        fail_msg("%s", fovea_error());
+    *values = (size_t)info.rows * info.columns;
+    uint8_t *pixels = malloc(SIDE * SIDE * 3);
+    for (uint32_t i = 0; i < SIDE * SIDE * 3; i++)
+        pixels[i] = (uint8_t)(i * i / 1000 + i % 7 * 20);
+    const fovea_frame frame = {.pixels = {pixels}};
+    const fovea_output out = {malloc(*values * sizeof(float)), *values * sizeof(float)};
+    if (fovea_run(plan, &frame, &out, 1) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    free(pixels);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    return out.data;
+}
+
+/* Attention in windows: a piece has whole ones. */
+static void short_windows(void **state)
+{
+    (void)state;
+    fovea_model *windows;
+    size_t values;
+    if (fovea_model_load(&windows, "synthetic:pola-swin-t") != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    float *whole = run_windows(windows, 1e6, &values), *cut = run_windows(windows, 0.01, &values);
+    for (size_t k = 0; k < values; k++)
+        if (!(fabsf(cut[k] - whole[k]) <= 2e-5f * (1 + fabsf(whole[k]))))
+            fail_msg("value %zu: %g in pieces, %g whole", k, cut[k], whole[k]);
+    free(whole);
+    free(cut);
+    fovea_model_free(windows);
+}
+
+/* ---- strides ---- */
+
+enum { N = 13, D = 8, GAP = 3, WIDE = D + GAP };
+
+/* Rows with gaps, in memory that is shared with the device and that is not: what lies in the gaps
+ * of the result stays. */
+static void gaps(void **state)
+{
+    (void)state;
+    static float in[N * D], packed[N * D], spread[N * WIDE], result[N * WIDE];
+    for (int i = 0; i < N * D; i++)
+        in[i] = (float)((i * 37) % 23) * 0.1f - 1;
+    for (int i = 0; i < N * WIDE; i++)
+        spread[i] = i % WIDE < D ? in[i / WIDE * D + i % WIDE] : NAN;
+    for (int unified = 0; unified < 2; unified++) {
+        set("unified", unified);
+        fovea_device *device = open_device(0);
+        fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+        o.attention = "linear:elu1";
+        o.rows = N;
+        o.heads = 1;
+        o.head_dim = o.value_dim = D;
+        fovea_plan *plan;
+        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        const fovea_matrix close[3] = {{.data = in}, {.data = in}, {.data = in}};
+        fovea_matrix far[3];
+        for (int i = 0; i < 3; i++)
+            far[i] = (fovea_matrix){.data = spread, .stride = WIDE};
+        for (int i = 0; i < N * WIDE; i++)
+            result[i] = 77;
+        assert_int_equal(fovea_op_run(plan, close, 3, (fovea_matrix){.data = packed}), FOVEA_OK);
+        assert_int_equal(fovea_op_run(plan, far, 3, (fovea_matrix){.data = result, .stride = WIDE}),
+                         FOVEA_OK);
+        for (int i = 0; i < N * WIDE; i++)
+            assert_true(result[i] == (i % WIDE < D ? packed[i / WIDE * D + i % WIDE] : 77));
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    set("unified", LONG_MIN);
+}
+
+/* ---- not waited for ---- */
+
+static void freed_under_way(void **state)
+{
+    (void)state;
+    for (int frames = 1; frames <= 2; frames++)
+        for (int unified = 0; unified < 2; unified++) {
+            set("unified", unified);
+            fovea_device *device = open_device(0);
+            fovea_plan *plan = plan_on(device, "linear:elu1");
+            size_t values;
+            float *out = fixture_run(plan, &values);
+            fovea_ticket ticket;
+            for (int i = 0; i < frames; i++)
+                assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
+            fovea_plan_free(plan);
+            free(out); /* nobody may still write to it */
+            fovea_device_close(device);
+            nothing_left();
+        }
+    set("unified", LONG_MIN);
+}
+
+/* Once a call failed, the device is lost: to every plan of it, with the same words, until it is
+ * opened again. */
+static void lost(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1"), *other = plan_on(device, "linear:relu");
+    size_t values;
+    float *out = fixture_run(plan, &values), *mine = calloc(values, sizeof *mine);
+    assert_non_null(mine);
+    fovea_ticket ticket[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(submit(plan, i ? mine : out, values, &ticket[i]), FOVEA_OK);
+    only("clGetEventInfo");
+    set("error", -5);
+    set("fail", 1);
+    assert_int_equal(fovea_wait(plan, ticket[0], -1), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    assert_non_null(strstr(fovea_error(), "clGetEventInfo"));
+    set("fail", LONG_MIN);
+    only(NULL);
+    assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_EDEVICE);
+    const double begin = fv_machine_seconds();
+    assert_int_equal(submit(plan, out, values, &ticket[0]), FOVEA_EDEVICE);
+    assert_int_equal(submit(other, out, values, &ticket[0]), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    fovea_plan *third = NULL;
+    const fovea_plan_options options = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
+    assert_int_equal(fovea_plan_create(&third, model, device, &options), FOVEA_EDEVICE);
+    assert_true(fv_machine_seconds() - begin < 1);
+    fovea_plan_free(plan);
+    fovea_plan_free(other);
+    fovea_device_close(device);
+    nothing_left();
+
+    device = open_device(0);
+    plan = plan_on(device, "linear:elu1");
+    size_t n;
+    float *again = fixture_run(plan, &n);
+    assert_memory_equal(again, out, n * sizeof *again);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    free(again);
+    free(mine);
+    free(out);
+}
+
+/* Where there is one queue only, and no timestamps, frames go one after the other. */
+static void one_queue(void **state)
+{
+    (void)state;
+    size_t values, n;
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *want = fixture_run(plan, &values);
+    fovea_plan_free(plan);
+    for (int unified = 0; unified < 2; unified++) {
+        set("unified", unified);
+        fovea_device *second = open_device(0);
+        for (int at = 1; at <= 3; at++) {
+            only("clCreateCommandQueue");
+            set("fail", at); /* with timestamps; for inputs; for outputs */
+            plan = plan_on(second, "linear:elu1");
+            set("fail", LONG_MIN);
+            only(NULL);
+            float *out = fixture_run(plan, &n), *other = calloc(n, sizeof *other);
+            assert_non_null(other);
+            assert_memory_equal(out, want, n * sizeof *out);
+            fovea_ticket ticket[2];
+            memset(out, 0, n * sizeof *out);
+            assert_int_equal(submit(plan, out, n, &ticket[0]), FOVEA_OK);
+            assert_int_equal(submit(plan, other, n, &ticket[1]), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket[1], 60), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket[0], 0), FOVEA_OK);
+            assert_memory_equal(out, want, n * sizeof *out);
+            assert_memory_equal(other, want, n * sizeof *out);
+            free(other);
+            free(out);
+            fovea_plan_free(plan);
+        }
+        fovea_device_close(second);
+    }
+    set("unified", LONG_MIN);
+    fovea_device_close(device);
+    free(want);
+    nothing_left();
+}
+
+/* Once planned, a frame costs nothing that stays: neither memory of ours nor an object of the
+ * driver's. */
+static void steady(void **state)
+{
+    (void)state;
+    for (int unified = 0; unified < 2; unified++) {
+        set("unified", unified);
+        fovea_device *device = open_device(1e-3);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        size_t values;
+        float *want = fixture_run(plan, &values), *out = calloc(values, sizeof *out);
+        assert_non_null(out);
+        fovea_memory before, after;
+        long objects = 0;
+        for (int i = 0; i < 100; i++) {
+            fovea_ticket ticket;
+            if (i == 2) { /* both sets of inputs and outputs have been used */
+                objects = live(NULL);
+                fovea_memory_query(&before);
+            }
+            assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
+        }
+        fovea_memory_query(&after);
+        assert_memory_equal(out, want, values * sizeof *out);
+        assert_int_equal(after.allocations, before.allocations);
+        assert_int_equal(live(NULL), objects);
+        free(want);
+        free(out);
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    set("unified", LONG_MIN);
+}
+
+static int resolve(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return 0;
+    *(void **)&set = dlsym(library, "hostile_set");
+    *(void **)&only = dlsym(library, "hostile_only");
+    *(void **)&calls = dlsym(library, "hostile_calls");
+    *(void **)&live = dlsym(library, "hostile_live");
+    *(void **)&misuse = dlsym(library, "hostile_misuse");
+    return set && only && calls && live && misuse;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_dispatches),
+        cmocka_unit_test(short_windows),
+        cmocka_unit_test(gaps),
+        cmocka_unit_test(freed_under_way),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(one_queue),
+        cmocka_unit_test(steady),
+    };
+    fovea_device_info info[8];
+    if (argc != 2 || setenv("FOVEA_OPENCL", argv[1], 1) || !resolve(argv[1]))
+        return 1;
+    if (fovea_device_list(info, 8) < 2) {
+        printf("no OpenCL device; sh platform/setup-debian.sh opencl installs one\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

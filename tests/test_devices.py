@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""test_devices.py: the golden vectors through the program on every OpenCL device of the machine.
+
+    test_devices.py path/to/fovea [--long] [--match TEXT]
+
+The first device takes the models and every fourth operator, the others every twelfth case, and with
+--long each takes all. Compiled kernels are kept in the working directory. Standard library only.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import test_golden
+
+OPERATORS, OTHERS = 4, 12  # one in so many
+
+
+def devices(exe):
+    """Ids and names of the OpenCL devices. Those of Mesa are there when they are named."""
+    os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
+    os.environ.setdefault("FOVEA_CACHE", os.path.join(os.getcwd(), "kernels"))
+    info = json.loads(subprocess.run([exe, "info", "--json"], capture_output=True, text=True,
+                                     check=True).stdout)
+    return [(d["id"], d["name"]) for d in info["devices"] if d["id"].startswith("cl:")]
+
+
+def options(case):
+    """The forms of a causal case; one run of any other."""
+    return [["--form", "recurrent"], ["--form", "chunk"]] if case.causal else [[]]
+
+
+def share(cases, index, long):
+    """What the device of that index takes."""
+    if long:
+        return cases
+    if index > 0:
+        return cases[::OTHERS]
+    return [c for i, c in enumerate(cases) if i % OPERATORS == 0 or c.name.startswith("models/")]
+
+
+def without_devices():
+    print("no OpenCL device here; sh platform/setup-debian.sh test installs some")
+    print("0 passed, 0 failed, 1 skipped")
+    sys.exit(77)
+
+
+def main():
+    exe, long, match = sys.argv[1], "--long" in sys.argv, ""
+    if "--match" in sys.argv:
+        match = sys.argv[sys.argv.index("--match") + 1]
+    found = devices(exe)
+    if not found:
+        without_devices()
+    passed, failed = 0, 0
+    cases = test_golden.cases(exe, match)
+    with tempfile.TemporaryDirectory() as folder:
+        for index, (device, name) in enumerate(found):
+            for case in share(cases, index, long):
+                for extra in options(case):
+                    code, message, got = test_golden.run(case.command, ["--device", device] + extra,
+                                                         folder)
+                    bad = "exit %d: %s" % (code, message) if code else case.compare(got)
+                    passed, failed = passed + (not bad), failed + bool(bad)
+                    if bad:
+                        print("%s on %s (%s) %s: %s"
+                              % (case.name, device, name, " ".join(extra), bad), flush=True)
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""test_info.py: what `fovea info` says where OpenCL is missing, or a part of it: one line each.
+
+    test_info.py path/to/fovea
+
+Standard library only.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+
+def info(exe, settings, *options):
+    env = {k: v for k, v in os.environ.items() if k != "RUSTICL_ENABLE"}
+    p = subprocess.run([exe, "info", *options], capture_output=True, text=True,
+                       env={**env, **settings})
+    return p.returncode, p.stdout
+
+
+def remarks(exe, settings):
+    """Lines about OpenCL, and the ids of its devices."""
+    code, text = info(exe, settings)
+    if code:
+        return ["exit %d" % code], []
+    ids = [d["id"] for d in json.loads(info(exe, settings, "--json")[1])["devices"]]
+    return ([line for line in text.split("\n") if line.startswith("cl: ")],
+            [i for i in ids if i.startswith("cl:")])
+
+
+def main():
+    exe = os.path.abspath(sys.argv[1])
+    passed, failed, skipped = 0, 0, 0
+    have = {"OCL_ICD_VENDORS": "libOpenCL.so" in remarks(exe, {})[0][0],
+            "rusticl": os.path.exists("/etc/OpenCL/vendors/rusticl.icd")}
+    with tempfile.TemporaryDirectory() as folder:
+        empty = os.path.join(folder, "empty")
+        vendors = os.path.join(folder, "vendors")
+        os.mkdir(empty)
+        os.mkdir(vendors)
+        with open(os.path.join(vendors, "rusticl.icd"), "w") as f:
+            f.write("libRusticlOpenCL.so.1\n")
+        cases = [
+            ("no library", {"FOVEA_OPENCL": "/none/libOpenCL.so"}, ("cannot be opened", "unset")),
+            ("another library", {"FOVEA_OPENCL": "libm.so.6"}, ("lacks cl", "OpenCL 1.2")),
+            ("no .icd file", {"OCL_ICD_VENDORS": empty}, ("knows no driver", ".icd", "install")),
+            ("a platform without devices", {"OCL_ICD_VENDORS": vendors},
+             ("without a device", "rusticl", "RUSTICL_ENABLE")),
+        ]
+        for name, settings, words in cases:
+            if not all(there for what, there in have.items() if what in settings or what in words):
+                skipped += 1
+                continue
+            lines, devices = remarks(exe, settings)
+            good = len(lines) == 1 and all(w in lines[0] for w in words) and not devices
+            passed, failed = passed + good, failed + (not good)
+            if not good:
+                print("%s: %s, devices: %s" % (name, lines, devices))
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

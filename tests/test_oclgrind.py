@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""test_oclgrind.py: kernels in Oclgrind, which simulates a device and reports data races and accesses
+outside of buffers.
+
+    test_oclgrind.py path/to/check path/to/fovea path/to/libhostile_cl.so [--long]
+
+The smallest golden operator of every mechanism in both forms, and cases of the kernel checker:
+those of some kernels, with --long of all. Any report is a failure. That there can be one is tried
+first, with kernels whose barriers were taken away. Standard library only.
+
+Programs are compiled as they stand: an optimiser reads ahead of a condition what another work-item
+writes behind it, which is no race of the program's. Oclgrind gets its place as a driver of the
+loader's: put before the program (`oclgrind program`) it would not be found by dlsym.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import test_golden
+
+SOME = ("layernorm", "gemm_f32", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local", "map_",
+        "mean_", "dwconv")
+DRIVER = "liboclgrind-rt-icd.so"
+
+
+def driver():
+    """The path of Oclgrind as a driver, or None."""
+    exe = shutil.which("oclgrind")
+    if not exe:
+        return None
+    root = os.path.dirname(os.path.dirname(os.path.realpath(exe)))
+    for folder in ("lib/oclgrind", "lib", "lib64"):
+        path = os.path.join(root, folder, DRIVER)
+        if os.path.exists(path):
+            return path
+    return None
+
+
+def environment(folder, path):
+    with open(os.path.join(folder, "oclgrind.icd"), "w") as f:
+        f.write(path + "\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OCL")}
+    env.update(OCL_ICD_VENDORS=folder, OCLGRIND_DATA_RACES="1", OCLGRIND_CHECK_API="1",
+               OCLGRIND_BUILD_OPTIONS="-O0", OCLGRIND_LOG=os.path.join(folder, "log"),
+               FOVEA_CACHE="", # another compiler's binaries are of no use
+               MALLOC_ARENA_MAX="1", MALLOC_MMAP_THRESHOLD_="4294967296",
+               MALLOC_TRIM_THRESHOLD_="4294967296") # two thirds of its time went to the kernel
+    return env
+
+
+def run(command, env, more):
+    """Exit status, the last of what was said, Oclgrind's report."""
+    log = env["OCLGRIND_LOG"]
+    if os.path.exists(log):
+        os.remove(log)
+    p = subprocess.run(command, env=dict(env, **more), capture_output=True, text=True,
+                       errors="replace")
+    report = ""
+    if os.path.exists(log):
+        with open(log, errors="replace") as f:
+            report = f.read().strip()
+    return p.returncode, (p.stdout + p.stderr).strip()[-600:], report
+
+
+def kernels(check, hostile, long):
+    """(name, command, environment). The lies let the kernels for CPUs run, and keep groups small."""
+    lies = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "vectors=8"}
+    small = dict(lies, OCLGRIND_MAX_WGSIZE="32")
+    base = [check, "--device", "cl:0", "--small"]
+    if long:
+        return [("kernels", base + ["30000", "--every", "10"], lies),
+                ("kernels, groups of 32", base + ["30000", "--every", "5", "--seed", "2"], small)]
+    return [("kernels *%s*" % text, base + ["10000", "--every", "30", "--kernel", text], small)
+            for text in SOME]
+
+
+def operators(exe, folder):
+    """The smallest case of every mechanism, map and direction, in all its forms."""
+    least = {}
+    for case in test_golden.cases(exe, "ops/"):
+        key = [case.meta.get(k) for k in ("mechanism", "causal", "feature_map")]
+        size = os.path.getsize(case.command[2])
+        if not case.long and size < least.get(tuple(key), (1 << 60, None))[0]:
+            least[tuple(key)] = size, case
+    out = os.path.join(folder, "out.safetensors")
+    runs = []
+    for _, case in least.values():
+        forms = [["--form", "recurrent"], ["--form", "chunk"]] if case.causal else [[]]
+        for form in forms:
+            command = case.command + ["--device", "cl:0", "-o", out] + form
+            runs.append((" ".join([case.name] + form), command, case))
+    return runs, out
+
+
+def main():
+    check, exe, hostile = (os.path.abspath(a) for a in sys.argv[1:4])
+    path = driver()
+    if not path:
+        print("no Oclgrind here; sh platform/setup-debian.sh test installs it")
+        print("0 passed, 0 failed, 1 skipped")
+        return 77
+    passed, failed = 0, 0
+
+    def note(name, bad):
+        nonlocal passed, failed
+        passed, failed = passed + (not bad), failed + bool(bad)
+        if bad:
+            print("FAIL %s: %s" % (name, bad), flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        env = environment(folder, path)
+        racy = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "barrier=0"}
+        _, said, report = run([check, "--device", "cl:0", "--small", "30000", "--every", "3",
+                               "--kernel", "layernorm_cl"], env, racy)
+        note("kernels without barriers", "" if "data race" in report else "no report: " + said)
+        for name, command, more in kernels(check, hostile, "--long" in sys.argv):
+            code, said, report = run(command, env, more)
+            note(name, report[:2000] or (said if code else ""))
+        runs, out = operators(exe, folder)
+        for name, command, case in runs:
+            code, said, report = run(command, env, {})
+            bad = report[:2000] or (said if code else "")
+            note(name, bad or case.compare(test_golden.load(out)[0]))
+    print("%d passed, %d failed, 0 skipped" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
