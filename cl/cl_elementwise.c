@@ -6,7 +6,5 @@ static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
     fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_cl_code fv_cl_copy = {
-    .program = "elementwise", .entry = "copy", .group = 64, .shape = shape, .align = 1};
 const fv_cl_code fv_cl_mul = {
     .program = "elementwise", .entry = "mul", .group = 64, .shape = shape, .align = 1};

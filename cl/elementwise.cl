@@ -1,15 +1,5 @@
-/* elementwise.cl: ops that work on each element by itself: COPY, MUL. A work-item has four columns
- * of a row. */
-
-kernel void copy(FV_IN(0), FV_OUT(1), FV_CALL)
-{
-    const uint runs = (dim.s1 + 3) / 4;
-    const uint2 me = fv_spread(runs);
-    if (me.x >= rows || me.y >= runs)
-        return;
-    const uint c = 4 * me.y, left = dim.s1 - c;
-    FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f), left);
-}
+/* elementwise.cl: ops that work on each element by itself: MUL. A work-item has four columns of a
+ * row. */
 
 kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {

@@ -1,5 +1,5 @@
-/* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT, GATHER, LERP, ROPE. A
- * work-item has four columns of a row. */
+/* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT (and COPY, which is
+ * CONVERT to the same type), GATHER, LERP, ROPE. A work-item has four columns of a row. */
 
 kernel void take(FV_IN(0), FV_OUT(1), FV_CALL)
 {

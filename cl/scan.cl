@@ -74,6 +74,23 @@ typedef struct token {
     float since, until;
 } token;
 
+#if FV_CHUNKED
+/* A work-item's part of the products of all tokens' features with its column of the state. */
+FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float *features, uint y)
+{
+    const uint me = get_local_id(0);
+    for (uint t = 0; t < FV_TOKENS; t += 4) {
+        float4 sum = 0.f;
+        for (uint m = 0; m < MINE; m++)
+            sum += s[m] * vload4(0, features + (y + FV_DOWN * m) * FV_TOKENS + t);
+        outs[t * FV_GROUP + me] = sum.s0;
+        outs[(t + 1) * FV_GROUP + me] = sum.s1;
+        outs[(t + 2) * FV_GROUP + me] = sum.s2;
+        outs[(t + 3) * FV_GROUP + me] = sum.s3;
+    }
+}
+#endif
+
 kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
                  FV_OUT(8), FV_CALL)
 {
@@ -277,15 +294,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
 
             /* ---- the chunk against the state ---- */
 #if DELTA
-            for (uint t0 = 0; t0 < FV_TOKENS; t0 += 4) {
-                float4 sum = 0.f;
-                for (uint m = 0; m < MINE; m++)
-                    sum += s[m] * vload4(0, k + (y + FV_DOWN * m) * FV_TOKENS + t0);
-                outs[t0 * FV_GROUP + me] = sum.s0;
-                outs[(t0 + 1) * FV_GROUP + me] = sum.s1;
-                outs[(t0 + 2) * FV_GROUP + me] = sum.s2;
-                outs[(t0 + 3) * FV_GROUP + me] = sum.s3;
-            }
+            against_state(outs, s, k, y);
             FV_BARRIER();
             for (uint t = 0; y == 0 && t < n; t++) {
                 float held = 0.f;
@@ -298,15 +307,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
             }
             FV_BARRIER();
 #endif
-            for (uint t0 = 0; t0 < FV_TOKENS; t0 += 4) {
-                float4 sum = 0.f;
-                for (uint m = 0; m < MINE; m++)
-                    sum += s[m] * vload4(0, q + (y + FV_DOWN * m) * FV_TOKENS + t0);
-                outs[t0 * FV_GROUP + me] = sum.s0;
-                outs[(t0 + 1) * FV_GROUP + me] = sum.s1;
-                outs[(t0 + 2) * FV_GROUP + me] = sum.s2;
-                outs[(t0 + 3) * FV_GROUP + me] = sum.s3;
-            }
+            against_state(outs, s, q, y);
             FV_BARRIER();
             for (uint i = me; i < n * ACROSS; i += FV_GROUP) {
                 const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
