@@ -86,12 +86,12 @@ static double batch(void (*call)(struct sides *), struct sides *s)
 /* FLOP/s of one thread; the machine has `threads` such cores. */
 static double fma_peak(const char *isa)
 {
-    double (*probe)(uint64_t) = probe_fma_c;
+    double (*probe)(uint64_t) = fv_probe_fma_c;
 #ifdef FV_ARCH_X86
     if (strcmp(isa, "avx2") == 0)
-        probe = probe_fma_avx2;
+        probe = fv_probe_fma_avx2;
     if (strcmp(isa, "avx512") == 0)
-        probe = probe_fma_avx512;
+        probe = fv_probe_fma_avx512;
 #endif
     double best = 0;
     for (int i = 0; i < 3; i++) {

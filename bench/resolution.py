@@ -21,7 +21,7 @@ def read(path):
         for line in open(path):
             r = json.loads(line)
             p = r["params"]
-            if p["model"] == MODEL:
+            if r["schema"] == "fovea.bench/1" and p["model"] == MODEL:
                 found[p["width"], p["attention"]] = r
     return found
 

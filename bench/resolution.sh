@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 
-sh platform/setup-debian.sh build >&2
+sh platform/setup-debian.sh build plot >&2
 [ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
 ninja -C "$build" src/cli/fovea >&2
 exec python3 bench/resolution.py "$build/src/cli/fovea" "$build/resolution"

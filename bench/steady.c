@@ -33,7 +33,7 @@ static void *spin(void *arg)
         pthread_barrier_wait(&l->start);
         if (l->stop)
             return NULL;
-        probe_fma_c(l->rounds);
+        fv_probe_fma_c(l->rounds);
         pthread_barrier_wait(&l->end);
     }
 }
@@ -42,7 +42,7 @@ static double run_loop(struct loop *l)
 {
     double begin = seconds();
     pthread_barrier_wait(&l->start);
-    probe_fma_c(l->rounds);
+    fv_probe_fma_c(l->rounds);
     pthread_barrier_wait(&l->end);
     return seconds() - begin;
 }

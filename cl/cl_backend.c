@@ -299,6 +299,8 @@ const fv_backend fv_backend_cl = {
     .submit = fv_cl_submit,
     .download = fv_cl_download,
     .wait = fv_cl_wait,
+    .trace = fv_cl_queue_trace,
+    .rates = fv_cl_rates_best,
     .cache_export = fv_cl_cache_out,
     .cache_import = fv_cl_cache_in,
 };

@@ -113,6 +113,18 @@ static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
     return sizeof *h + h->key_size + h->binary_size;
 }
 
+uint64_t fv_cl_entry_read(const void *data, uint64_t size, fv_cl_key *key, fv_cl_binary *binary)
+{
+    struct header h;
+    const uint64_t all = entry_check(data, size, &h);
+    if (all == 0)
+        return 0;
+    char *at = (char *)(uintptr_t)data + sizeof h;
+    *key = (fv_cl_key){at, h.key_size};
+    *binary = (fv_cl_binary){at + h.key_size, h.binary_size, NULL};
+    return all;
+}
+
 static bool has_key(const char *entry, const struct header *h, const fv_cl_key *k)
 {
     return h->key_size == k->size && memcmp(entry + sizeof *h, k->text, (size_t)k->size) == 0;
@@ -123,7 +135,7 @@ static bool has_key(const char *entry, const struct header *h, const fv_cl_key *
 #define NAME_DIGITS 16
 
 /* <hash of the key>.bin, or the temporary name of one. */
-static bool is_entry_name(const char *name)
+bool fv_cl_entry_name(const char *name)
 {
     return strspn(name, "0123456789abcdef") == NAME_DIGITS &&
            strncmp(name + NAME_DIGITS, ".bin", 4) == 0;
@@ -156,12 +168,14 @@ static fovea_status default_folder(char **out)
     return FOVEA_OK;
 }
 
+fovea_status fv_cl_cache_folder(char **out, const char *folder)
+{
+    return folder ? fv_mem_text(out, folder, FV_MEM_DEVICE) : default_folder(out);
+}
+
 static fovea_status choose_folder(fv_cl_cache *c, const char *folder)
 {
-    if (folder)
-        FV_TRY(fv_mem_text(&c->folder, folder, FV_MEM_DEVICE));
-    else
-        FV_TRY(default_folder(&c->folder));
+    FV_TRY(fv_cl_cache_folder(&c->folder, folder));
     return fv_os_private_folder(c->folder);
 }
 
@@ -319,7 +333,7 @@ void fv_cl_cache_store(fv_cl_cache *c, const fv_cl_key *k, const char *name, con
         fv_mem_free(path);
     }
     if (status == FOVEA_OK) {
-        fv_os_trim_folder(c->folder, FOLDER_MOST, is_entry_name);
+        fv_os_trim_folder(c->folder, FOLDER_MOST, fv_cl_entry_name);
     } else {
         fv_log("cache: nothing more is kept: %s", fovea_error());
         c->writable = false;

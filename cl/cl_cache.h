@@ -67,4 +67,23 @@ void fv_cl_entry_write(void *out, const fv_cl_key *k, const void *data, uint64_t
  * is damaged: then none is taken. */
 fovea_status fv_cl_cache_import(fv_cl_cache *c, const void *data, uint64_t size);
 
+/* The bytes of the entry that `data` begins with, 0 where it is damaged; *key and *binary point
+ * into it. */
+uint64_t fv_cl_entry_read(const void *data, uint64_t size, fv_cl_key *key, fv_cl_binary *binary);
+/* Whether a file of a cache's folder is called like an entry, or like one that is being written. */
+bool fv_cl_entry_name(const char *name);
+/* The folder that fv_cl_cache_open would use; to be freed. Nothing is made. EIO. */
+fovea_status fv_cl_cache_folder(char **out, const char *folder);
+
+/* ---- cl_cache_folder.c: a folder as a whole; one that is not there is empty ---- */
+
+/* Every entry, the damaged ones too. EIO when the folder is not this user's alone. */
+fovea_status fv_cl_folder_list(const char *folder, fovea_cache_fn *fn, void *payload);
+/* Removes the entries and nothing else. */
+fovea_status fv_cl_folder_clear(const char *folder, size_t *removed);
+/* All sound entries, one after the other; as fovea_cache_pack. */
+fovea_status fv_cl_folder_pack(const char *folder, void *data, size_t room, size_t *size);
+/* Adds them; EFORMAT when one is damaged: then none is. */
+fovea_status fv_cl_folder_unpack(const char *folder, const void *data, size_t size, size_t *added);
+
 #endif

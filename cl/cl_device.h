@@ -135,8 +135,12 @@ void fv_cl_add_quirk(char *list, size_t size, const char *quirk);
 /* cl_probe.c */
 /* Sets d->features by what tiny kernels do, and notes what they do not do. */
 void fv_cl_probe(fv_device *d);
+
+/* cl_rates.c */
 /* What the device gets done, measured when first asked. */
 fv_cl_rates fv_cl_measure(fv_device *d);
+/* The same at its best, measured now. */
+fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */
 /* A kernel of program `name` alone, without what the kernels of ops begin with. */
@@ -176,5 +180,6 @@ fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32
                           fv_fence *out);
 fovea_status fv_cl_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
 fovea_status fv_cl_wait(fv_queue *q, fv_fence f, double timeout, double *seconds);
+fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
 
 #endif

@@ -5,17 +5,15 @@
 #include <string.h>
 
 #include "cl_clblast.h"
-#include "cl_device.h"
+#include "cl_probe.h"
 #include "os_machine.h"
 
-enum { ITEMS = 64 };
-enum { HALF = 1, SUBGROUPS, DOT, LOCAL, RATES, TURNS }; /* FV_PROBE_* of probe.cl */
+enum { ITEMS = FV_CL_PROBE_ITEMS };
+enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6 }; /* FV_PROBE_* of probe.cl */
 
 /* ---- one small run ---- */
 
-/* Work-items of a group, `most` at most: a power of two that the device and the compiled kernel
- * allow. */
-static size_t group_of(const fv_device *d, cl_kernel k, size_t most)
+size_t fv_cl_probe_group(const fv_device *d, cl_kernel k, size_t most)
 {
     size_t group = most, limit = 0;
     if (fv_cl.clGetKernelWorkGroupInfo(k, d->place.device, CL_KERNEL_WORK_GROUP_SIZE, sizeof limit,
@@ -26,15 +24,13 @@ static size_t group_of(const fv_device *d, cl_kernel k, size_t most)
     return group;
 }
 
-/* Sets one argument after the other. */
-static fovea_status set(cl_kernel k, cl_uint index, size_t size, const void *value)
+fovea_status fv_cl_probe_set(cl_kernel k, cl_uint index, size_t size, const void *value)
 {
     FV_CL_TRY("a probe", clSetKernelArg, (k, index, size, value));
     return FOVEA_OK;
 }
 
-/* Runs on `items` work-items and waits; *seconds, where wanted, is the host's. */
-static fovea_status run(fv_device *d, cl_kernel k, size_t items, size_t group, double *seconds)
+fovea_status fv_cl_probe_run(fv_device *d, cl_kernel k, size_t items, size_t group, double *seconds)
 {
     cl_event event = NULL;
     const double begin = fv_machine_seconds();
@@ -50,8 +46,8 @@ static fovea_status run_probe(fv_device *d, cl_kernel k, cl_mem buffer, size_t g
 {
     cl_event event = NULL;
     const size_t size = 2 * group * sizeof *out;
-    FV_TRY(set(k, 0, sizeof buffer, &buffer));
-    FV_TRY(run(d, k, group, group, NULL));
+    FV_TRY(fv_cl_probe_set(k, 0, sizeof buffer, &buffer));
+    FV_TRY(fv_cl_probe_run(d, k, group, group, NULL));
     FV_CL_TRY("a probe", clEnqueueReadBuffer,
               (d->service, buffer, CL_FALSE, 0, size, out, 0, NULL, &event));
     return fv_cl_finish(d, d->service, event, 0);
@@ -66,7 +62,7 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     cl_kernel k;
     snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard, which);
     FV_TRY(fv_cl_plain_kernel(&k, d, "probe", "probe", options));
-    *n = group_of(d, k, *n);
+    *n = fv_cl_probe_group(d, k, *n);
     cl_mem buffer =
         fv_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, &error);
     fovea_status status;
@@ -184,106 +180,4 @@ void fv_cl_probe(fv_device *d)
     if (fv_cl_has_extension(&d->place, "cl_khr_subgroups") ||
         fv_cl_has_extension(&d->place, "cl_intel_subgroups"))
         probe_subgroups(d);
-}
-
-/* ---- rates ---- */
-
-#define RATE_SECONDS 2e-3
-#define RATE_FLOPS (2.0 * 64 * 4)
-#define RATE_BYTES (16u << 20)
-
-/* Work for about RATE_SECONDS: twice as much until it takes long enough. Some drivers compile when
- * a kernel runs for the first time. */
-static fovea_status measure_compute(fv_device *d, cl_kernel k, cl_mem buffer, double *rate)
-{
-    const size_t group = group_of(d, k, ITEMS),
-                 items = group * 16 * (d->limits.units ? d->limits.units : 1);
-    double seconds = 0;
-    cl_uint turns = 0;
-    FV_TRY(set(k, 0, sizeof buffer, &buffer));
-    FV_TRY(set(k, 1, sizeof turns, &turns));
-    FV_TRY(run(d, k, items, group, NULL));
-    turns = 1;
-    for (int i = 0; i < 20 && seconds < RATE_SECONDS; i++, turns *= 2) {
-        FV_TRY(set(k, 1, sizeof turns, &turns));
-        FV_TRY(run(d, k, items, group, &seconds));
-        *rate = RATE_FLOPS * turns * (double)items / (seconds > 1e-9 ? seconds : 1e-9);
-    }
-    return FOVEA_OK;
-}
-
-/* The best of some runs of what takes RATE_SECONDS, or of all that the buffer holds. */
-static fovea_status measure_move(fv_device *d, cl_kernel k, cl_mem buffer, double *rate)
-{
-    const size_t group = group_of(d, k, ITEMS),
-                 items = group * 16 * (d->limits.units ? d->limits.units : 1);
-    double best = 0;
-    FV_TRY(set(k, 0, sizeof buffer, &buffer));
-    FV_TRY(set(k, 1, sizeof buffer, &buffer));
-    for (cl_uint n = RATE_BYTES / 16 / 256; n <= RATE_BYTES / 16 && best < RATE_SECONDS; n *= 4) {
-        FV_TRY(set(k, 2, sizeof n, &n));
-        for (int i = 0; i < 3; i++) {
-            double seconds = 0;
-            FV_TRY(run(d, k, items, group, &seconds));
-            best = i == 0 || seconds < best ? seconds : best;
-        }
-        *rate = 2.0 * 16 * n / (best > 1e-9 ? best : 1e-9);
-    }
-    return FOVEA_OK;
-}
-
-/* Down to a power of 4: what is cut by it changes the order of sums, and should not change with
- * every measurement. */
-static double coarse(double rate)
-{
-    double power = 1e6;
-    while (power * 4 <= rate)
-        power *= 4;
-    return power;
-}
-
-static fovea_status measure(fv_device *d, fv_cl_rates *out)
-{
-    static const char options[] = "-cl-std=CL1.2 -w -DFV_PROBE=5";
-    cl_kernel compute = NULL, move = NULL;
-    cl_int error = CL_SUCCESS;
-    cl_mem buffer = NULL;
-    fovea_status status = fv_cl_plain_kernel(&compute, d, "probe", "compute", options);
-    if (status == FOVEA_OK)
-        status = fv_cl_plain_kernel(&move, d, "probe", "move", options);
-    if (status == FOVEA_OK) {
-        buffer = fv_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, RATE_BYTES, NULL, &error);
-        if (error != CL_SUCCESS) {
-            buffer = NULL;
-            status = fv_cl_fail(error, "clCreateBuffer", "a probe");
-        }
-    }
-    if (status == FOVEA_OK)
-        status = measure_compute(d, compute, buffer, &out->flops);
-    if (status == FOVEA_OK)
-        status = measure_move(d, move, buffer, &out->bytes);
-    if (compute && !d->hung)
-        fv_cl.clReleaseKernel(compute);
-    if (move && !d->hung)
-        fv_cl.clReleaseKernel(move);
-    fv_cl_buffer_free(d, buffer);
-    return status;
-}
-
-fv_cl_rates fv_cl_measure(fv_device *d)
-{
-    pthread_mutex_lock(&d->lock);
-    const bool done = d->rates.flops > 0;
-    pthread_mutex_unlock(&d->lock);
-    fv_cl_rates r = {0};
-    if (!done && measure(d, &r) != FOVEA_OK)
-        r = (fv_cl_rates){0}; /* what is not known counts as slow */
-    pthread_mutex_lock(&d->lock);
-    if (d->rates.flops <= 0) {
-        d->rates.flops = coarse(r.flops);
-        d->rates.bytes = coarse(r.bytes);
-    }
-    r = d->rates;
-    pthread_mutex_unlock(&d->lock);
-    return r;
 }

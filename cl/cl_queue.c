@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cl_device.h"
+#include "cl_trace.h"
 #include "mem.h"
 #include "os_machine.h"
 #include "walk.h"
@@ -50,6 +50,7 @@ struct fv_queue {
     cl_event *wait; /* room for one per slot */
     uint32_t waits; /* what its next dispatch waits for */
     fovea_status failed;
+    fv_cl_trace trace;
 };
 
 /* ---- the caller's memory ---- */
@@ -237,7 +238,8 @@ static fovea_status fill(fv_queue *q, const fv_slot *slot)
     void *memory;
     FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->slot, FV_MEM_PLAN, "the queue"));
     q->slot = memory;
-    memcpy(q->slot, slot, q->slots * sizeof *slot);
+    if (q->slots) /* a step that is rehearsed has none */
+        memcpy(q->slot, slot, q->slots * sizeof *slot);
     FV_TRY(fv_mem_array(&memory, q->slots, sizeof(cl_event), FV_MEM_PLAN, "the queue"));
     q->wait = memory;
     FV_TRY(make_queues(q));
@@ -340,6 +342,8 @@ void fv_cl_queue_close(fv_queue *q)
         if (q->compute)
             fv_cl.clReleaseCommandQueue(q->compute);
     }
+    fv_cl_trace_drop(&q->trace, d);
+    fv_cl_trace_open(&q->trace, NULL);
     fv_mem_free(q->wait);
     fv_mem_free(q->slot);
     fv_mem_free(q);
@@ -415,19 +419,27 @@ static fovea_status dispatch(fv_queue *q, const fv_cl_bound *b, uint32_t width, 
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof first, &first));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof groups, &groups));
     if (b->code->before) {
+        cl_event event = NULL;
         before.scratch = fv_cl_buffer(l->scratch_mem);
+        before.event = q->trace.to ? &event : NULL;
         FV_TRY(run_before(q, b, &before));
+        if (event)
+            fv_cl_trace_note(&q->trace, q->device, l, row0, rows, event);
     }
     size_t count[3] = {1, 1, 1};
     const fv_cl_piece piece = {.rows = rows, .groups = groups, .group = b->group};
     b->code->shape(l, &piece, count);
     const size_t items[3] = {count[0] * b->group, count[1], count[2]};
     const size_t group[3] = {b->group, 1, 1};
-    cl_event *event = q->now->first ? NULL : &q->now->first;
+    cl_event done = NULL, *event = q->now->first && !q->trace.to ? NULL : &done;
     FV_CL_RUN(
         q->device, l->kernel->name, clEnqueueNDRangeKernel,
         (q->compute, b->kernel, 3, NULL, items, group, q->waits, q->waits ? q->wait : NULL, event));
     q->waits = 0;
+    if (q->trace.to)
+        fv_cl_trace_note(&q->trace, q->device, l, row0, rows, q->now->first ? done : NULL);
+    if (!q->now->first)
+        q->now->first = done;
     return FOVEA_OK;
 }
 
@@ -515,6 +527,7 @@ fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32
     q->now->rows = rows;
     q->now->begin = fv_machine_seconds();
     q->waits = 0;
+    fv_cl_trace_drop(&q->trace, q->device); /* of the frame before */
     fovea_status status = bring_inputs(q);
     if (status == FOVEA_OK)
         status = compute(q, s, count);
@@ -530,17 +543,16 @@ fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32
 
 /* ---- wait ---- */
 
+enum { LEAST = 1000 }; /* nanoseconds of a frame: a clock that shows fewer is none */
+
 /* Seconds from the first command's begin to the last one's end. */
-static double device_seconds(const fv_queue *q, const struct frame *f)
+static double device_seconds(fv_queue *q, const struct frame *f)
 {
-    cl_ulong begin = 0, end = 0;
-    if (q->timed && f->first &&
-        fv_cl.clGetEventProfilingInfo(f->first, CL_PROFILING_COMMAND_START, sizeof begin, &begin,
-                                      NULL) == CL_SUCCESS &&
-        fv_cl.clGetEventProfilingInfo(f->last, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) ==
-            CL_SUCCESS &&
-        end > begin)
+    cl_ulong begin = 0, first_end = 0, last_begin = 0, end = 0;
+    if (q->timed && f->first && fv_cl_event_times(f->first, &begin, &first_end) &&
+        fv_cl_event_times(f->last, &last_begin, &end) && end >= begin + LEAST)
         return (double)(end - begin) * 1e-9;
+    q->timed = false;
     const double from = f->begin > q->landed ? f->begin : q->landed;
     return fv_machine_seconds() - from;
 }
@@ -581,6 +593,7 @@ fovea_status fv_cl_wait(fv_queue *q, fv_fence fence, double timeout, double *sec
             return status;
         if (status == FOVEA_OK) {
             *seconds = q->expect = device_seconds(q, f);
+            fv_cl_trace_settle(&q->trace, q->device, f->first);
             q->landed = fv_machine_seconds();
             drop_events(q, f);
             map_inputs(q, f); /* what goes wrong shows when the next frame is handed over */
@@ -591,4 +604,12 @@ fovea_status fv_cl_wait(fv_queue *q, fv_fence fence, double timeout, double *sec
         FV_TRY(status);
     }
     return FOVEA_OK;
+}
+
+fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t)
+{
+    if (t && !q->timed)
+        return fv_fail(FOVEA_ENOTSUP, "this device's driver tells no times of what it runs");
+    fv_cl_trace_drop(&q->trace, q->device);
+    return fv_cl_trace_open(&q->trace, t);
 }

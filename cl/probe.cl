@@ -7,6 +7,7 @@
 #define FV_PROBE_LOCAL 4
 #define FV_PROBE_RATES 5
 #define FV_PROBE_TURNS 6
+#define FV_PROBE_BEST 7
 
 #if FV_PROBE == FV_PROBE_HALF
 #pragma OPENCL EXTENSION cl_khr_fp16 : enable
@@ -97,5 +98,56 @@ kernel void move(global const float4 *in, global float4 *out, const uint n)
 {
     for (uint i = get_global_id(0); i < n; i += get_global_size(0))
         out[i] = in[i] * 2.0f;
+}
+#endif
+
+#if FV_PROBE == FV_PROBE_BEST
+/* What suits a processor: long vectors, and every work-item reads on where it read before. What
+ * suits others: short ones, and neighbours read beside one another. */
+#ifdef FV_PROBE_CPU
+typedef float16 values;
+#define SUM(v) (v.s0 + v.s5 + v.sa + v.sf)
+#define EACH(i, n)                                                                                 \
+    const uint share = n / (uint)get_global_size(0), from = share * (uint)get_global_id(0);        \
+    for (uint i = from; i < from + share; i++)
+#else
+typedef float4 values;
+#define SUM(v) (v.x + v.y + v.z + v.w)
+#define EACH(i, n) for (uint i = (uint)get_global_id(0); i < n; i += (uint)get_global_size(0))
+#endif
+
+/* 128 multiply-adds of values per turn and work-item, 8 of which do not wait for one another. */
+kernel void compute(global float *out, const uint turns)
+{
+    values a = (values)((float)get_global_id(0)), b = a + 1.0f, c = a + 2.0f, d = a + 3.0f;
+    values e = a + 4.0f, f = a + 5.0f, g = a + 6.0f, h = a + 7.0f;
+    const values factor = (values)(0.999f), term = (values)(0.001f);
+    for (uint t = 0; t < turns; t++)
+        for (uint k = 0; k < 16; k++) {
+            a = mad(a, factor, term);
+            b = mad(b, factor, term);
+            c = mad(c, factor, term);
+            d = mad(d, factor, term);
+            e = mad(e, factor, term);
+            f = mad(f, factor, term);
+            g = mad(g, factor, term);
+            h = mad(h, factor, term);
+        }
+    a += b + c + d + e + f + g + h;
+    out[get_global_id(0)] = SUM(a);
+}
+
+kernel void move(global const values *in, global values *out, const uint n)
+{
+    EACH (i, n)
+        out[i] = in[i];
+}
+
+kernel void fetch(global const values *in, global float *out, const uint n)
+{
+    values sum = (values)(0.0f);
+    EACH (i, n)
+        sum += in[i];
+    out[get_global_id(0)] = SUM(sum);
 }
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cpu_kernels.h"
+#include "cpu_rates.h"
 #include "mem.h"
 #include "thread.h"
 #include "walk.h"
@@ -60,6 +61,8 @@ struct fv_queue {
         uint32_t step; /* stepwise: which one */
     } * phase;
     uint32_t phases, phase_room;
+    double begin;
+    fv_trace *trace; /* or NULL */
 };
 
 const fv_kernel *fv_cpu_kernels(int *count)
@@ -308,6 +311,18 @@ struct worker {
     uint32_t slot;
 };
 
+static void note(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
+{
+    fovea_trace_event *e = fv_trace_next(w->q->trace);
+    if (e)
+        *e = (fovea_trace_event){.step = l->index,
+                                 .worker = w->slot,
+                                 .row = c->row0,
+                                 .rows = c->rows,
+                                 .begin = begin - w->q->begin,
+                                 .end = fv_machine_seconds() - w->q->begin};
+}
+
 static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
 {
     const struct worker *w = ctx;
@@ -317,7 +332,10 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         c->p[o] = operand(q, l, o, block, c->row0, width, c->group);
     c->scratch = block + l->scratch;
+    const double begin = q->trace ? fv_machine_seconds() : 0;
     l->kernel->code.cpu(&l->args, c);
+    if (q->trace)
+        note(w, l, c, begin);
 }
 
 static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -361,11 +379,24 @@ static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *second
     (void)timeout; /* the work is done here, by this thread and the pool: it needs no bound */
     *seconds = 0;
     while (q->done < f) {
-        const double start = fv_machine_seconds();
+        q->begin = fv_machine_seconds();
+        if (q->trace)
+            q->trace->used = 0;
         run_frame(q, &q->frame[++q->done % FRAMES]);
-        *seconds = fv_machine_seconds() - start;
+        *seconds = fv_machine_seconds() - q->begin;
     }
     return FOVEA_OK;
+}
+
+static fovea_status trace(fv_queue *q, fv_trace *t)
+{
+    q->trace = t;
+    return FOVEA_OK;
+}
+
+static fovea_status rates(fv_device *d, fovea_rates *out)
+{
+    return fv_cpu_rates(d->pool, d->features, out);
 }
 
 const fv_backend fv_backend_cpu = {
@@ -391,4 +422,6 @@ const fv_backend fv_backend_cpu = {
     .submit = submit,
     .download = download,
     .wait = wait,
+    .trace = trace,
+    .rates = rates,
 };

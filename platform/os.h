@@ -33,9 +33,14 @@ void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
 /* Makes a folder for this user alone, with its parents, where there is none. EIO when it cannot be
  * made, is another user's, or others may write to it. */
 fovea_status fv_os_private_folder(const char *path);
-/* Reads a file of at most `most` bytes that is a regular one, no link, this user's, and writable by
- * nobody else; EIO else. *out is freed with fv_mem_free. */
+/* Reads a regular file of at most `most` bytes; EIO else. *out is freed with fv_mem_free. */
+fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);
+/* The same for one that is no link, this user's, and writable by nobody else. */
 fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size);
+/* Calls `visit` with the path of each file of a folder, hidden ones left out; ENOMEM, or what
+ * `visit` gives. A folder that is not there has none. */
+fovea_status fv_os_each_file(const char *folder, fovea_status (*visit)(void *ctx, const char *path),
+                             void *ctx);
 /* Removes the oldest files of a folder until the rest has at most `most` bytes; only files whose
  * name `ours` knows are counted or removed. Best effort. */
 void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name));

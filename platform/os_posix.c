@@ -229,15 +229,18 @@ static fovea_status read_all(int fd, const char *path, char *to, uint64_t size)
     return FOVEA_OK;
 }
 
-fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size)
+static fovea_status read_file(const char *path, uint64_t most, bool private, void **out,
+                              uint64_t *size)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (private ? O_NOFOLLOW : 0));
     if (fd < 0)
         return fv_fail(FOVEA_EIO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;
     fovea_status status;
     void *data = NULL;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+        status = fv_fail(FOVEA_EIO, "%s: not a regular file", path);
+    else if (private && !is_ours(&st))
         status = fv_fail(FOVEA_EIO, "%s: not a file of this user alone", path);
     else if ((uint64_t)st.st_size > most)
         status = fv_fail(FOVEA_EIO, "%s: too large", path);
@@ -253,6 +256,39 @@ fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uin
     *out = data;
     *size = (uint64_t)st.st_size;
     return FOVEA_OK;
+}
+
+fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size)
+{
+    return read_file(path, most, false, out, size);
+}
+
+fovea_status fv_os_private_read(const char *path, uint64_t most, void **out, uint64_t *size)
+{
+    return read_file(path, most, true, out, size);
+}
+
+fovea_status fv_os_each_file(const char *path, fovea_status (*visit)(void *ctx, const char *path),
+                             void *ctx)
+{
+    fovea_status status = FOVEA_OK;
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder && status == FOVEA_OK && (e = readdir(folder));) {
+        const size_t room = strlen(path) + strlen(e->d_name) + 2;
+        void *name;
+        if (e->d_name[0] == '.')
+            continue;
+        status = fv_mem_alloc(&name, room, FV_MEM_DEVICE, "a file name");
+        if (status != FOVEA_OK)
+            break;
+        snprintf(name, room, "%s/%s", path, e->d_name);
+        if (fv_os_look(name) == FV_OS_FILE)
+            status = visit(ctx, name);
+        fv_mem_free(name);
+    }
+    if (folder)
+        closedir(folder);
+    return status;
 }
 
 void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name))

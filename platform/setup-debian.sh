@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|blas ...
+#   sh platform/setup-debian.sh build|test|emulate|blas|plot ...
 #
 # With everything there it does nothing and touches no network.
 set -eu
@@ -9,9 +9,10 @@ set -eu
 build='gcc libc6-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
-    libclblast1 oclgrind"
+    libclblast1 oclgrind gnuplot-nox"
 emulate="$test qemu-user"
 blas='libopenblas0-pthread'
+plot='gnuplot-nox'
 
 wanted=
 for purpose in "$@"; do
@@ -20,8 +21,9 @@ for purpose in "$@"; do
     test) wanted="$wanted $test" ;;
     emulate) wanted="$wanted $emulate" ;;
     blas) wanted="$wanted $blas" ;;
+    plot) wanted="$wanted $plot" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|blas ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|blas|plot ..." >&2
         exit 1
         ;;
     esac

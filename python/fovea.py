@@ -100,7 +100,8 @@ class PlanOptions(C.Structure):
                 ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
                 ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
-                ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int)]
+                ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int),
+                ("rigor", C.c_int), ("tune_seconds", C.c_double)]
 
 
 class OutputInfo(C.Structure):
@@ -142,7 +143,8 @@ class OpOptions(C.Structure):
                 ("local_bias", _Float), ("norm_weight", _Float), ("norm_bias", _Float),
                 ("norm_eps", C.c_double), ("out_gate", C.c_int), ("in", C.c_uint32),
                 ("out", C.c_uint32), ("weight", _Float), ("bias", _Float),
-                ("activation", C.c_char_p), ("memory_limit", C.c_uint64)]
+                ("activation", C.c_char_p), ("memory_limit", C.c_uint64),
+                ("rigor", C.c_int), ("tune_seconds", C.c_double)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3}

@@ -7,12 +7,13 @@
 #ifndef FOVEA_SRC_BACKEND_H
 #define FOVEA_SRC_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "kernel.h"
 #include "status.h"
 
-#define FV_BACKEND_ABI 2
+#define FV_BACKEND_ABI 3
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -66,6 +67,7 @@ typedef struct fv_launch {
     const fv_kernel *kernel;
     fv_args args;
     fv_operand operand[FV_OPERANDS];
+    uint32_t index;     /* of the step, as fovea_plan_step counts */
     uint32_t rows;      /* of the whole step */
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
@@ -102,6 +104,20 @@ typedef struct fv_slot {
     uint32_t rows;
     bool output;
 } fv_slot;
+
+/* Where the calls of a frame are noted: the caller's memory. */
+typedef struct fv_trace {
+    fovea_trace_event *event;
+    size_t room;
+    _Atomic size_t used; /* of the last frame; more than `room`: the rest was left out */
+} fv_trace;
+
+/* Room for one more, or NULL. */
+static inline fovea_trace_event *fv_trace_next(fv_trace *t)
+{
+    const size_t at = atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
+    return at < t->room ? &t->event[at] : NULL;
+}
 
 typedef struct fv_limits {
     uint32_t threads; /* that share the units of a frame */
@@ -154,6 +170,11 @@ typedef struct fv_backend {
     /* Bounded wait; negative: without bound. *seconds: device time of the frame. Frames are done in
      * the order of their submits; a fence that was waited for is OK again. */
     fovea_status (*wait)(fv_queue *q, fv_fence f, double timeout, double *seconds);
+    /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
+     * flight, and with a trace there is one at a time. */
+    fovea_status (*trace)(fv_queue *q, fv_trace *t);
+    /* Measures what the device gets done at its best, without frames. */
+    fovea_status (*rates)(fv_device *d, fovea_rates *out);
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
     fovea_status (*cache_export)(fv_device *d, void *out, size_t room, size_t *size);
     fovea_status (*cache_import)(fv_device *d, const void *data, size_t size);

@@ -131,6 +131,14 @@ uint32_t fovea_device_threads(const fovea_device *device)
     return limits.threads;
 }
 
+fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out)
+{
+    fovea_rates rates;
+    FV_TRY(device->backend->rates(device->device, &rates));
+    *out = rates;
+    return FOVEA_OK;
+}
+
 fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room, size_t *size)
 {
     if (device->backend->cache_export)

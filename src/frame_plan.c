@@ -194,12 +194,12 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     return fv_plan_finish(p, &r);
 }
 
-fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                               const fovea_plan_options *options)
+fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom)
 {
     fovea_plan *p;
     FV_TRY(check_options(options));
-    FV_TRY(fv_plan_alloc(&p, device));
+    FV_TRY(fv_plan_alloc(&p, device, wisdom));
     /* A model is immutable to its user; its count and its list of packed weights are under its
      * lock. */
     p->model = (fovea_model *)(uintptr_t)model;
@@ -211,4 +211,12 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     }
     *out = p;
     return FOVEA_OK;
+}
+
+fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                               const fovea_plan_options *options)
+{
+    FV_TRY(check_options(options));
+    FV_TRY(fv_tune_for(model, device, options, NULL));
+    return fv_frame_plan(out, model, device, options, fv_wisdom_global());
 }

@@ -15,6 +15,11 @@ const fv_op_info fv_op_table[FV_OP_COUNT] = {
 
 static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8"};
 
+const char *fv_type_name(enum fv_type type)
+{
+    return type_names[type];
+}
+
 static const struct {
     uint32_t bit;
     const char *name;
@@ -162,7 +167,7 @@ double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *k
 }
 
 const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
-                                  const fv_problem *p)
+                                  const fv_problem *p, fv_kernel_skips *skips, const void *ctx)
 {
     const fv_kernel *best = NULL;
     double best_cost = 0;
@@ -171,7 +176,9 @@ const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t fea
             continue;
         fv_knobs knobs = fv_kernel_defaults(&list[i]);
         double cost = fv_kernel_cost(&list[i], p, &knobs);
-        if (!best || cost <= best_cost) { /* on a tie the later line: the higher level */
+        if (best && cost > best_cost) /* on a tie the later line: the higher level */
+            continue;
+        if (!skips || !skips(ctx, &list[i], &knobs, p)) {
             best = &list[i];
             best_cost = cost;
         }

@@ -47,6 +47,8 @@ static inline size_t fv_type_size(enum fv_type type)
     return type == FV_F32 ? 4 : type == FV_U8 ? 1 : 2;
 }
 
+const char *fv_type_name(enum fv_type type); /* "f32" */
+
 /* Epilogue of GEMM, applied in this order to acc = sum_k a[i][k] w[n][k]:
  *   acc += bias[n];  acc = act(acc);  acc *= scale[n];  acc += res[i][n]
  * SWIGLU replaces bias/act: the weight has 2N rows, value rows and gate rows in pairs, and
@@ -263,8 +265,13 @@ fv_knobs fv_kernel_defaults(const fv_kernel *k);
 /* Seconds on one core, roughly: the kernel's own model or the generic one. */
 double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);
 
-/* The kernel of `list` with the lowest cost for `p`, or NULL when none applies. */
+/* Whether a kernel must not be taken for a problem. */
+typedef bool fv_kernel_skips(const void *ctx, const fv_kernel *k, const fv_knobs *knobs,
+                             const fv_problem *p);
+/* The kernel of `list` with the lowest cost for `p`, or NULL when none applies. `skips` may be
+ * NULL.
+ */
 const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
-                                  const fv_problem *p);
+                                  const fv_problem *p, fv_kernel_skips *skips, const void *ctx);
 
 #endif

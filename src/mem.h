@@ -17,6 +17,7 @@ enum fv_mem_tag {
     FV_MEM_PLAN,
     FV_MEM_ARENA,
     FV_MEM_DEVICE,
+    FV_MEM_WISDOM,
     FV_MEM_TAGS
 };
 

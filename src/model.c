@@ -343,10 +343,13 @@ static fovea_status load_files(fovea_model *m, const char *path)
 
 static const fv_family *find_synthetic(const char *name)
 {
-    for (size_t i = 0; i < FAMILIES; i++)
+    for (size_t i = 0; i < FAMILIES; i++) {
+        if (families[i]->invents && families[i]->invents(name))
+            return families[i];
         for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
             if (strcmp(families[i]->synthetic(k), name) == 0)
                 return families[i];
+    }
     return NULL;
 }
 

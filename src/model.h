@@ -77,6 +77,8 @@ bool fv_weight_same(const fv_weight *a, const fv_weight *b);
 
 /* Rows [r0, r0 + n) as n * cols floats. What no part fills is 0 (a missing bias). */
 void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out);
+/* All of it, with the digits that `type` keeps; to be freed with fv_mem_free. ENOMEM. */
+fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type);
 static inline bool fv_weight_present(const fv_weight *w)
 {
     return w->rows != 0;
@@ -166,6 +168,7 @@ typedef struct fv_family {
     /* Synthetic models: their names, NULL past the end; config.json and tensors of one of them.
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
+    bool (*invents)(const char *name); /* names beside those; NULL: none */
     fovea_status (*imitate)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
 

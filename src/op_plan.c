@@ -81,8 +81,10 @@ static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_reque
     /* Long linear attention keeps to chunks, however many workers there are: its memory then does
      * not grow with the tokens. */
     if (!p->limits.wide && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
-        r->schedule == FOVEA_SCHEDULE_AUTO)
+        r->schedule == FOVEA_SCHEDULE_AUTO) {
         r->schedule = FOVEA_SCHEDULE_STREAMED;
+        r->source = "cost";
+    }
     return fv_op_attention(&p->b, o, &name);
 }
 
@@ -102,11 +104,11 @@ static fovea_status build(fovea_plan *p, const fovea_op_options *o, const fv_mem
 }
 
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
-                        const fv_mem *kept)
+                        const fv_mem *kept, fv_wisdom *wisdom)
 {
     fovea_plan *p;
     FV_TRY(check(options));
-    FV_TRY(fv_plan_alloc(&p, device));
+    FV_TRY(fv_plan_alloc(&p, device, wisdom));
     fovea_status status = build(p, options, kept);
     if (status != FOVEA_OK) {
         fovea_plan_free(p);
@@ -119,7 +121,9 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_o
 fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
                                   const fovea_op_options *options)
 {
-    return fv_op_plan(out, device, options, NULL);
+    FV_TRY(check(options));
+    FV_TRY(fv_tune_for(NULL, device, NULL, options));
+    return fv_op_plan(out, device, options, NULL, fv_wisdom_global());
 }
 
 uint64_t fv_op_state_floats(const fovea_plan *p)

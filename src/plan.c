@@ -17,6 +17,30 @@ static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 51
 
 /* ---- choice ---- */
 
+static bool skips(const void *advice, const fv_kernel *k, const fv_knobs *knobs,
+                  const fv_problem *p)
+{
+    return fv_advice_skips(advice, k, knobs, p);
+}
+
+/* What wisdom says, else the kernel of lowest cost; one that took a program down only where there
+ * is no other. */
+static const fv_kernel *choose_kernel(const fovea_plan *p, fv_step *s, const fv_kernel *list,
+                                      int count, uint32_t features)
+{
+    const fv_kernel *k =
+        fv_advice_step(&p->advice, list, count, features, &s->prob, &s->knobs, &s->source);
+    if (k)
+        return k;
+    k = fv_kernel_choose(list, count, features, &s->prob, skips, &p->advice);
+    if (!k)
+        k = fv_kernel_choose(list, count, features, &s->prob, NULL, NULL);
+    if (k)
+        s->knobs = fv_kernel_defaults(k);
+    s->source = "cost";
+    return k;
+}
+
 static fovea_status choose(fovea_plan *p)
 {
     int count;
@@ -28,15 +52,13 @@ static fovea_status choose(fovea_plan *p)
         fv_step *s = &p->b.step[i];
         if (s->dead)
             continue;
-        s->kernel = fv_kernel_choose(list, count, features, &s->prob);
+        s->kernel = choose_kernel(p, s, list, count, features);
         if (!s->kernel) {
             char text[128];
             fv_problem_format(text, sizeof text, &s->prob);
             return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
                            p->device->info.id, text);
         }
-        s->knobs = fv_kernel_defaults(s->kernel);
-        s->source = "cost";
         s->flops = fv_problem_flops(&s->prob);
         s->seconds = fv_kernel_cost(s->kernel, &s->prob, &s->knobs) / p->info.threads;
         p->info.flops += s->flops;
@@ -52,15 +74,9 @@ static fovea_status choose(fovea_plan *p)
 
 /* ---- accounting ---- */
 
-static const fv_kernel *packer(const fv_step *s, uint32_t operand)
-{
-    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
-    return product && operand == FV_GEMM_W ? s->kernel : NULL;
-}
-
 static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
 {
-    const fv_kernel *a = packer(s, o), *b = packer(t, k);
+    const fv_kernel *a = fv_step_packer(s, o), *b = fv_step_packer(t, k);
     const char *x = a ? a->hooks->format : NULL, *y = b ? b->hooks->format : NULL;
     return (x == y || (x && y && strcmp(x, y) == 0)) &&
            fv_weight_same(&s->use[o].weight, &t->use[k].weight);
@@ -106,7 +122,8 @@ static void account(fovea_plan *p)
         for (uint32_t o = 0; o < FV_OPERANDS; o++) {
             if (!fv_weight_present(&s->use[o].weight))
                 continue;
-            uint64_t size = fv_packed_size(&s->use[o].weight, packer(s, o), &s->prob, &s->knobs);
+            uint64_t size =
+                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
             if (size > info->largest)
                 info->largest = size;
             if (!counted_before(&p->b, i, o))
@@ -252,7 +269,7 @@ static fovea_status check_weights(const fovea_plan *p)
             if (!fv_weight_present(&s->use[o].weight))
                 continue;
             const uint64_t size =
-                fv_packed_size(&s->use[o].weight, packer(s, o), &s->prob, &s->knobs);
+                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
             if (size > p->limits.largest)
                 return fv_fail(FOVEA_ENOMEM,
                                "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
@@ -263,8 +280,18 @@ static fovea_status check_weights(const fovea_plan *p)
     return FOVEA_OK;
 }
 
-static fovea_status fit(fovea_plan *p, const fv_plan_request *r)
+static fovea_status fit(fovea_plan *p, const fv_plan_request *asked)
 {
+    fv_plan_request own = *asked;
+    const fv_plan_request *r = &own;
+    if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
+        FV_TRY(size_up(p, r, p->limits.wide ? 0 : chunk_sizes[0]));
+        if (within(p, r))
+            return check_weights(p);
+        own.source = "cost"; /* what wisdom wants does not fit */
+    } else if (!own.source) {
+        own.source = "forced";
+    }
     if (p->limits.wide)
         FV_TRY(fit_wide(p, r));
     else
@@ -288,7 +315,7 @@ static fovea_status pack(fovea_plan *p)
             if (!fv_weight_present(&u->weight))
                 continue;
             FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.wide ? p->device : NULL,
-                                 &u->weight, packer(s, o), &s->prob, &s->knobs));
+                                 &u->weight, fv_step_packer(s, o), &s->prob, &s->knobs));
         }
     }
     return FOVEA_OK;
@@ -316,13 +343,6 @@ static fovea_status allocate(fovea_plan *p, const fv_mem *kept)
     return FOVEA_OK;
 }
 
-/* Whether a weight has the problem's type of weights; all others are float. */
-static bool narrow(const fv_step *s, uint32_t o)
-{
-    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
-    return (product && o == FV_GEMM_W) || (s->prob.op == FV_OP_POSEMB && o == FV_POSEMB_TABLE);
-}
-
 static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 {
     *l = (fv_launch){.kernel = s->kernel,
@@ -345,7 +365,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
         fv_operand *op = &l->operand[o];
         op->kind = u->kind;
         if (fv_weight_present(&u->weight)) {
-            op->type = (uint8_t)(narrow(s, o) ? s->prob.weight : FV_F32);
+            op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
             op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
@@ -409,6 +429,7 @@ static fovea_status bind(fovea_plan *p)
                 continue;
             fv_launch l;
             launch_of(p, &p->b.step[k], &l);
+            l.index = n;
             FV_TRY(be->bind(p->device->device, &l, &p->bound[n]));
             n++;
             run->steps++;
@@ -452,7 +473,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 /* The kernels of wide devices count the elements of a buffer in 32 bits. */
 #define COUNTED ((uint64_t)UINT32_MAX)
 
-fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device)
+fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_plan), FV_MEM_PLAN, "the plan"));
@@ -463,6 +484,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device)
     if (p->limits.wide && p->limits.largest > COUNTED)
         p->limits.largest = COUNTED;
     p->info.threads = p->limits.threads;
+    fv_advice_begin(&p->advice, wisdom, device, p->limits.threads);
     *out = p;
     return FOVEA_OK;
 }
@@ -546,7 +568,7 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_use *u = &s->use[o];
         if (fv_weight_present(&u->weight)) {
-            const size_t elem = narrow(s, o) ? fv_type_size(s->prob.weight) : sizeof(float);
+            const size_t elem = fv_step_narrow(s, o) ? fv_type_size(s->prob.weight) : sizeof(float);
             bytes += (double)u->weight.rows * u->weight.cols * (double)elem;
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
@@ -578,6 +600,7 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
             .flops = s->flops,
             .seconds = s->seconds,
             .bytes = step_bytes(plan, s),
+            .sweep_source = w->source,
         };
         return 1;
     }

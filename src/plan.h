@@ -3,6 +3,7 @@
 #define FOVEA_SRC_PLAN_H
 
 #include "emit.h"
+#include "wisdom/advice.h"
 
 /* Regions of device memory: a buffer each, or several where the device limits their size. */
 enum fv_region {
@@ -34,7 +35,9 @@ typedef struct fv_plan_sweep {
     uint32_t align; /* chunks are multiples of it */
     bool streamed;
     bool reduces;
-    bool alone; /* one step that is never streamed */
+    bool alone;         /* one step that is never streamed */
+    uint32_t target;    /* the chunk that was aimed at */
+    const char *source; /* who chose schedule and chunk */
 } fv_plan_sweep;
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
@@ -47,6 +50,7 @@ typedef struct fv_flight {
 struct fovea_plan {
     const fovea_device *device;
     fv_limits limits;
+    fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */
     fv_builder b;
     fv_plan_sweep *sweep;
@@ -71,6 +75,8 @@ struct fovea_plan {
     uint32_t frame_planes;
     fovea_ticket ticket, landed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
+    double seconds; /* of the device, for the last one */
+    fv_trace trace; /* event NULL: off */
     bool dry;
 };
 
@@ -80,6 +86,7 @@ typedef struct fv_plan_request {
     uint64_t memory_limit;
     bool dry;
     const fv_mem *kept; /* the memory of a plan with the same state, to be used too; or NULL */
+    const char *source; /* who says how sweeps run; NULL: wisdom is asked, then the rules */
 } fv_plan_request;
 
 /* sweep.c */
@@ -89,6 +96,10 @@ void fv_sweep_demand(fv_builder *b);
 fovea_status fv_sweep_cut(fovea_plan *p);
 /* Chunk, groups and schedule of each sweep; sizes of partial states. */
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk);
+
+/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
+ * rows once per call; columns where there are too few rows, or where rows come in order. */
+void fv_sweep_tile(fv_step *s, uint32_t threads);
 
 /* The place after step `after`, at most `at`, where a sweep may be cut with the fewest bytes
  * crossing, as far as step `to` reads them. */
@@ -120,11 +131,22 @@ static inline fv_mem *fv_plan_kept(const fovea_plan *p)
 
 /* plan.c: everything after emitting. Takes over nothing on failure. */
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);
-fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device);
+/* `wisdom`: whom it asks; NULL: nobody. */
+fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom);
 
-/* op_plan.c: fovea_op_plan_create, with the state of another plan. */
+/* tune.c: the rigor that is meant; EINVAL for one that is unknown. What a plan's options ask to be
+ * tuned before it is made: of `plan` or `op`, the other is NULL. */
+fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked);
+fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
+                         const fovea_plan_options *plan, const fovea_op_options *op);
+
+/* frame_plan.c: fovea_plan_create, asking `wisdom`. */
+fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom);
+
+/* op_plan.c: fovea_op_plan_create, asking `wisdom`, with the state of another plan. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
-                        const fv_mem *kept);
+                        const fv_mem *kept, fv_wisdom *wisdom);
 static inline enum fv_type fv_op_type(fovea_dtype type)
 {
     return type == FOVEA_F32 ? FV_F32 : type == FOVEA_F16 ? FV_F16 : FV_BF16;

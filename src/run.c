@@ -13,12 +13,12 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     if (frames != (p->frame_row != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
-    const uint64_t flying = p->ticket - p->landed;
-    if (flying >= p->limits.frames)
+    const uint64_t flying = p->ticket - p->landed, most = p->trace.event ? 1 : p->limits.frames;
+    if (flying >= most)
         return fv_fail(FOVEA_EINVAL,
                        "%u frame%s in flight, which is as many as the plan takes; wait for the "
                        "first",
-                       p->limits.frames, p->limits.frames > 1 ? "s are" : " is");
+                       (unsigned)most, most > 1 ? "s are" : " is");
     return FOVEA_OK;
 }
 
@@ -68,10 +68,10 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
  * it later. */
 static void land(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 {
-    double seconds;
+    double passed_over;
     while (++p->landed < ticket) {
         fv_flight *f = &p->flight[p->landed % FV_FLIGHTS];
-        f->status = p->device->backend->wait(p->queue, f->fence, 0, &seconds);
+        f->status = p->device->backend->wait(p->queue, f->fence, 0, &passed_over);
         if (f->status != FOVEA_OK)
             f->status = FOVEA_EDEVICE;
     }
@@ -90,8 +90,10 @@ fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
         return fv_fail(f->status, "the frame failed; close the device and open it again");
     }
     const fovea_status status = p->device->backend->wait(p->queue, f->fence, timeout, &seconds);
-    if (status != FOVEA_ETIMEOUT)
-        land(p, ticket, status);
+    if (status == FOVEA_ETIMEOUT)
+        return status;
+    p->seconds = seconds;
+    land(p, ticket, status);
     return status;
 }
 
@@ -101,6 +103,37 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     fovea_ticket ticket;
     FV_TRY(fovea_submit(p, frame, outs, n_outs, &ticket));
     return fovea_wait(p, ticket, -1);
+}
+
+/* ---- what a frame took ---- */
+
+double fovea_plan_seconds(const fovea_plan *p)
+{
+    return p->seconds;
+}
+
+fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t room)
+{
+    const fv_backend *be = p->device->backend;
+    fv_trace *t = &p->trace;
+    if (p->dry || p->ticket != p->landed)
+        return fv_fail(FOVEA_EINVAL, "%s",
+                       p->dry ? "a dry plan runs nothing that could be traced"
+                              : "a frame is in flight; wait for it first");
+    if (t->event)
+        FV_TRY(be->trace(p->queue, NULL));
+    *t = (fv_trace){.event = events, .room = events ? room : 0};
+    if (!events)
+        return FOVEA_OK;
+    const fovea_status status = be->trace(p->queue, t);
+    if (status != FOVEA_OK)
+        t->event = NULL;
+    return status;
+}
+
+size_t fovea_plan_traced(const fovea_plan *p)
+{
+    return p->trace.used;
 }
 
 /* ---- one operation ---- */
@@ -132,7 +165,6 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
 {
     const fv_backend *be = p->device->backend;
     uint64_t stride = 0;
-    double seconds;
     size_t k = 0;
     FV_TRY(ready(p, false));
     while (fovea_op_input(p, k))
@@ -153,7 +185,7 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
     FV_TRY(be->download(p->queue, v->slot, output.data, stride));
     fv_fence fence;
     FV_TRY(be->submit(p->queue, p->run, p->sweeps, rows, &fence));
-    return be->wait(p->queue, fence, -1, &seconds);
+    return be->wait(p->queue, fence, -1, &p->seconds);
 }
 
 fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,

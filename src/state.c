@@ -15,7 +15,7 @@ static fv_mem *memory(const fovea_state *s)
 static fovea_status create(fovea_state *s, fovea_device *device, const fovea_op_options *options)
 {
     fovea_op_options one = *options;
-    FV_TRY(fv_op_plan(&s->feed, device, options, NULL));
+    FV_TRY(fv_op_plan(&s->feed, device, options, NULL, fv_wisdom_global()));
     if (fovea_state_size(s) == 0)
         return fv_fail(FOVEA_EINVAL,
                        "a state of %s, which has none; use a causal linear attention, retention, "
@@ -27,7 +27,7 @@ static fovea_status create(fovea_state *s, fovea_device *device, const fovea_op_
     one.rows = 1;
     one.keys = 0;
     one.form = FOVEA_FORM_RECURRENT;
-    return fv_op_plan(&s->step, device, &one, memory(s));
+    return fv_op_plan(&s->step, device, &one, memory(s), fv_wisdom_global());
 }
 
 fovea_status fovea_state_create(fovea_state **out, fovea_device *device,

@@ -252,9 +252,7 @@ fovea_status fv_sweep_cut(fovea_plan *p)
 
 /* ---- schedule ---- */
 
-/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
- * rows once per call; columns where there are too few rows, or where rows come in order. */
-static void tile(fv_step *s, uint32_t threads)
+void fv_sweep_tile(fv_step *s, uint32_t threads)
 {
     uint32_t rows = s->prob.dim[FV_DIM_ROWS];
     uint32_t align = 1;
@@ -345,8 +343,10 @@ static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t 
     uint32_t each = chosen ? ceil_div(wanted, unit) : wanted / unit;
     each = least(each ? each : 1, units);
     uint32_t count = ceil_div(units, each);
-    /* As many for every thread, where the result does not depend on their size. */
-    if (!w->reduces && count >= 4 * threads)
+    /* As many for every thread; where the result depends on their size, for two and four. */
+    if (w->reduces && !chosen && count > 1)
+        count = round_up(count, count < 8 ? 2 : 4);
+    else if (!w->reduces && count >= 4 * threads)
         count = round_up(count, threads);
     if (!chosen)
         each = ceil_div(units, count);
@@ -382,7 +382,23 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
-void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
+/* How wisdom wants the sweep to run, if it may be asked: in *r and *chunk. Says who decides. */
+static const char *settle(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
+                          uint32_t *chunk)
+{
+    bool streamed;
+    uint32_t advised;
+    if (r->source)
+        return r->source;
+    const char *source = fv_advice_sweep(&p->advice, &p->b, w, &streamed, &advised);
+    if (!source)
+        return "cost";
+    r->schedule = streamed ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE;
+    *chunk = advised;
+    return source;
+}
+
+void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t usual)
 {
     for (uint32_t i = 0; i < p->b.values; i++) {
         p->b.value[i].ring = p->b.value[i].shift = 0;
@@ -390,11 +406,15 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
     }
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
+        fv_plan_request r = *request;
+        uint32_t chunk = usual;
+        w->source = settle(p, w, &r, &chunk);
+        w->target = chunk;
         if (p->limits.wide) {
-            cut_wide(w, r, chunk, p->limits.parts);
+            cut_wide(w, &r, chunk, p->limits.parts);
         } else {
-            cut_chunks(w, chunk, r->chunk, p->info.threads);
-            w->streamed = stream(p, w, r->schedule);
+            cut_chunks(w, chunk, r.chunk, p->info.threads);
+            w->streamed = stream(p, w, r.schedule);
         }
         if (w->streamed && w->width)
             fv_band_rings(&p->b, w);
@@ -402,7 +422,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
             fv_step *s = &p->b.step[k];
             if (s->dead)
                 continue;
-            tile(s, p->info.threads);
+            fv_sweep_tile(s, p->info.threads);
             if (p->limits.wide) {
                 s->tile_rows = s->prob.dim[FV_DIM_ROWS];
                 s->tile_cols = s->cols;

@@ -27,7 +27,8 @@ compile() {
     $cc $flags "$@" -c -o "$out/$n.o"
 }
 for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c src/device.c src/walk.c platform/cpu.c \
-    platform/cpu_backend.c platform/feature_maps.c platform/gemm.c platform/os_machine.c tests/oracle.c tests/check*.c \
+    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/os_machine.c \
+    tests/oracle.c tests/check*.c \
     src/mech/table.c src/ref/*.c; do
     case $f in
     src/ref/ref_*lattn*) ;;

@@ -316,6 +316,7 @@ static const fv_backend fake_backend = {
     .write = write,
     .read = read,
     .kernels = kernels,
+    .level = fv_cpu_level_name,
     .bind = bind,
     .unbind = unbind,
     .queue_open = queue_open,

@@ -513,6 +513,88 @@ static void exported_and_imported(void **state)
     fovea_device_close(device);
 }
 
+/* ---- the folder as a whole ---- */
+
+typedef struct listed {
+    uint32_t sound, unsound;
+    char device[64], program[64];
+} listed;
+
+static int note_entry(const fovea_cache_entry *e, void *payload)
+{
+    listed *l = payload;
+    *(*e->problem ? &l->unsound : &l->sound) += 1;
+    if (!*e->problem) {
+        snprintf(l->device, sizeof l->device, "%s", e->device);
+        snprintf(l->program, sizeof l->program, "%s", e->program);
+    }
+    return 0;
+}
+
+static listed list(const char *path)
+{
+    listed l = {0};
+    assert_int_equal(fovea_cache_list(path, note_entry, &l), FOVEA_OK);
+    return l;
+}
+
+static void listed_packed_and_cleared(void **state)
+{
+    (void)state;
+    size_t size, again, removed;
+    fv_cl_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
+    store(folder, &k, binary, BINARY);
+    save(in_folder("0123456789abcdef.bin"), "damaged", 7);
+    save(in_folder("notes.txt"), "not ours", 8);
+    assert_int_equal(chmod(in_folder("0123456789abcdef.bin"), 0600), 0);
+    const listed l = list(folder);
+    assert_int_equal(l.sound, 1);
+    assert_int_equal(l.unsound, 1);
+    assert_string_equal(l.device, "Mali");
+    assert_string_equal(l.program, "gemm.cl");
+
+    assert_int_equal(fovea_cache_pack(folder, NULL, 0, &size), FOVEA_OK);
+    unsigned char *blob = malloc(size);
+    assert_non_null(blob);
+    assert_int_equal(fovea_cache_pack(folder, blob, size - 1, &again), FOVEA_EINVAL);
+    assert_int_equal(fovea_cache_pack(folder, blob, size, &again), FOVEA_OK);
+    assert_int_equal(again, size);
+    assert_int_equal(fovea_cache_clear(folder, &removed), FOVEA_OK);
+    assert_int_equal(removed, 2);
+    assert_int_equal(fv_os_look(in_folder("notes.txt")), FV_OS_FILE);
+    assert_int_equal(list(folder).sound + list(folder).unsound, 0);
+
+    blob[size / 2] ^= 1;
+    assert_int_equal(fovea_cache_unpack(folder, blob, size, &again), FOVEA_EFORMAT);
+    assert_int_equal(list(folder).sound, 0);
+    blob[size / 2] ^= 1;
+    assert_int_equal(fovea_cache_unpack(folder, blob, size, &again), FOVEA_OK);
+    assert_int_equal(again, 1);
+    assert_true(finds(folder, &k, binary, BINARY));
+    free(blob);
+    fv_cl_key_free(&k);
+    clear_folder();
+}
+
+static void a_folder_that_others_may_change_is_not_touched(void **state)
+{
+    (void)state;
+    size_t n;
+    listed l = {0};
+    fv_cl_key k = key_of("source", "options");
+    assert_int_equal(list(in_folder("missing")).sound, 0);
+    assert_int_equal(fv_os_look(in_folder("missing")), FV_OS_NOTHING);
+    store(folder, &k, binary, BINARY);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(fovea_cache_list(folder, note_entry, &l), FOVEA_EIO);
+    assert_int_equal(fovea_cache_clear(folder, &n), FOVEA_EIO);
+    assert_int_equal(fovea_cache_pack(folder, NULL, 0, &n), FOVEA_EIO);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(list(folder).sound, 1);
+    fv_cl_key_free(&k);
+    clear_folder();
+}
+
 static int has_device(void)
 {
     fovea_device_info info[8];
@@ -534,6 +616,8 @@ int main(void)
         cmocka_unit_test(the_oldest_go),
         cmocka_unit_test(many_writers),
         cmocka_unit_test(in_memory),
+        cmocka_unit_test(listed_packed_and_cleared),
+        cmocka_unit_test(a_folder_that_others_may_change_is_not_touched),
     };
     const struct CMUnitTest devices[] = {
         cmocka_unit_test(second_start_compiles_nothing),

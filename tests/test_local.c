@@ -302,7 +302,7 @@ static fovea_plan *make_within(uint64_t limit, int which, uint32_t width, uint32
     fovea_plan *p;
     void *memory;
     const fv_plan_request r = {.schedule = schedule, .chunk = chunk, .memory_limit = limit};
-    succeed(fv_plan_alloc(&p, device[threads]));
+    succeed(fv_plan_alloc(&p, device[threads], NULL));
     succeed(fv_model_blank(&p->model));
     succeed(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted = memory;

@@ -100,6 +100,39 @@ static void dry(void **state)
     fail_each(load_and_plan, &c);
 }
 
+static int stop_after_two(const fovea_step_check *check, void *payload)
+{
+    (void)payload;
+    return check->step == 1;
+}
+
+static fovea_status verify_model(const void *how)
+{
+    static uint8_t pixels[28 * 28 * 3];
+    const fovea_frame frame = {.pixels = {pixels}};
+    fovea_device_options device_options = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    fovea_device *device = NULL;
+    fovea_model *model = NULL;
+    (void)how;
+    options.frame.width = options.frame.height = 28;
+    device_options.threads = 2;
+    fovea_status status = fovea_device_open(&device, "cpu", &device_options);
+    if (status == FOVEA_OK)
+        status = fovea_model_load(&model, fixture_model);
+    if (status == FOVEA_OK)
+        status = fovea_model_verify(model, device, &options, &frame, stop_after_two, NULL);
+    fovea_model_free(model);
+    fovea_device_close(device);
+    return status;
+}
+
+static void verification(void **state)
+{
+    (void)state;
+    fail_each(verify_model, NULL);
+}
+
 /* The fixture's model with a segmentation head, and a normalisation to be folded into it. */
 static void write_head(uint32_t width)
 {
@@ -210,11 +243,49 @@ static void states(void **state)
     fail_each(create_state, &delta);
 }
 
+/* A step alone, and what a trace needs. */
+static fovea_status rehearse(const void *how)
+{
+    static fovea_trace_event events[16];
+    fovea_device *device = NULL;
+    fovea_plan *plan = NULL;
+    fovea_rehearsal *rehearsal = NULL;
+    fovea_kernel_check check = {.failed = 1};
+    fovea_status status = fovea_device_open(&device, "cpu", NULL);
+    if (status == FOVEA_OK)
+        status = fovea_op_plan_create(&plan, device, how);
+    if (status == FOVEA_OK)
+        status = fovea_plan_trace(plan, events, 16);
+    if (status == FOVEA_OK)
+        status = fovea_rehearsal_open(&rehearsal, plan, 0, NULL);
+    if (status == FOVEA_OK)
+        status = fovea_rehearsal_verify(rehearsal, &check);
+    assert_true(status != FOVEA_OK || check.failed == 0);
+    fovea_rehearsal_close(rehearsal);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    return status;
+}
+
+static void a_step_alone(void **state)
+{
+    (void)state;
+    fovea_op_options gemm = operation("softmax");
+    gemm.kind = FOVEA_OP_GEMM;
+    fail_each(rehearse, &gemm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear),     cmocka_unit_test(softmax), cmocka_unit_test(dry),
-        cmocka_unit_test(operations), cmocka_unit_test(states),  cmocka_unit_test(hybrid_with_head),
+        cmocka_unit_test(linear),
+        cmocka_unit_test(softmax),
+        cmocka_unit_test(dry),
+        cmocka_unit_test(verification),
+        cmocka_unit_test(operations),
+        cmocka_unit_test(states),
+        cmocka_unit_test(hybrid_with_head),
+        cmocka_unit_test(a_step_alone),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -6,6 +6,7 @@
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -238,32 +239,41 @@ class Plot(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def series(self, path):
-        """Points of every line by its title, and all text of a picture."""
+        """Points by panel ("a" or "b"), colour and whether the line is dashed; the colour of every name in
+        the left one's key; all text of a picture."""
         root = xml.parse(path).getroot()
         self.assertEqual(root.tag, self.SVG + "svg")
-        lines = {}
-        for line in root.iter(self.SVG + "polyline"):
-            points = [tuple(map(float, p.split(","))) for p in line.get("points").split()]
-            lines.setdefault(line.find(self.SVG + "title").text, []).append(points)
         width, height = map(float, root.get("viewBox").split()[2:])
-        for x, y in (p for many in lines.values() for points in many for p in points):
-            self.assertTrue(0 < x < width and 0 < y < height)
-        return lines, [t.text for t in root.iter(self.SVG + "text")]
+        lines, colours = {}, {}
+        for group in root.iter(self.SVG + "g"):
+            number = re.fullmatch("gnuplot_plot_[0-9]+([ab])", group.get("id") or "")
+            path = group.find(".//" + self.SVG + "path") if number else None
+            if path is None:
+                continue
+            colour = path.get("stroke")
+            data = path.get("d").split("M")[-1]  # before it comes the key's sample
+            points = [tuple(map(float, p.lstrip("L").split(","))) for p in data.split()]
+            for x, y in points:
+                self.assertTrue(0 < x < width and 0 < y < height)
+            lines[number[1], colour, path.get("stroke-dasharray") is not None] = points
+            if number[1] == "a":
+                colours[group.find(".//" + self.SVG + "text").text] = colour
+        return lines, colours, [t.text for t in root.iter(self.SVG + "text")]
 
     def test_models_over_pixels(self):
         first = ["bench", "model", "synthetic:vit-ti16", "--attention", "softmax,linear:elu1",
                  "--runs", "1", "--json"]
         text = run(*first, "--size", "32,48x64,96", "--plot", self.path("a.svg"))
         results = [json.loads(line) for line in text.splitlines()]
-        lines, words = self.series(self.path("a.svg"))
-        for name in ("softmax", "linear:elu1"):
-            time, memory = lines[name + ", measured"]
-            self.assertEqual((len(time), len(memory)), (3, 3))
-            self.assertEqual(len(lines[name + ", promised by the plan"][0]), 3)
+        results = [r for r in results if "p50_ms" in r]  # the others are crossovers
+        lines, colours, words = self.series(self.path("a.svg"))
+        self.assertEqual(sorted(colours), ["linear:elu1", "softmax"])
+        for name, colour in colours.items():
+            time, promised = lines["a", colour, False], lines["b", colour, True]
+            self.assertEqual((len(time), len(promised)), (3, 3))
             ms = [r["p50_ms"] for r in results if r["params"]["attention"] == name]
             self.assertEqual(sorted(range(3), key=lambda i: -ms[i]),  # y is downwards
                              sorted(range(3), key=lambda i: time[i][1]))
-            self.assertIn(name, words)
         for tick in ("32\u00b2", "48\u00d764", "96\u00b2", "pixels"):
             self.assertIn(tick, words)
         for r in results:  # measured beside the weights, as they are packed before
@@ -275,15 +285,15 @@ class Plot(unittest.TestCase):
             f.writelines(line + "\n" for line in reversed(text.splitlines()))
         shown = run("bench", "--from", self.path("r.jsonl"), "--plot", self.path("b.svg"))
         self.assertIn("synthetic:vit-ti16 48x64 softmax", shown)
-        again, _ = self.series(self.path("b.svg"))
-        self.assertEqual(lines["softmax, measured"], again["softmax, measured"])
+        again, other, _ = self.series(self.path("b.svg"))
+        self.assertEqual(lines["a", colours["softmax"], False], again["a", other["softmax"], False])
 
     def test_attentions_over_tokens(self):
         run("bench", "attention", "--attention", "softmax,mala", "--tokens", "16..256*4", "--heads",
             "2,4", "--dim", "16", "--runs", "1", "--plot", self.path("a.svg"))
-        lines, words = self.series(self.path("a.svg"))
-        self.assertEqual(len(lines["mala, heads 4, measured"][0]), 3)
-        self.assertEqual(len(lines), 8)
+        lines, colours, words = self.series(self.path("a.svg"))
+        self.assertEqual(len(colours), 4)
+        self.assertEqual(len(lines["a", colours["mala, heads 4"], False]), 3)
         self.assertIn("tokens", words)
 
     def test_what_is_wrong_is_said(self):
@@ -293,7 +303,7 @@ class Plot(unittest.TestCase):
         for text in ("", "{}", "[1", '{"schema":"fovea.bench/1","p50_ms":0}', "{} {"):
             with open(self.path("r"), "w") as f:
                 f.write(text)
-            self.assertIn("--json", run("bench", "--from", self.path("r"), fails=7))
+            self.assertIn("json", run("bench", "--from", self.path("r"), fails=7))
         run("bench", "--from", self.path("none"), fails=7)
 
 

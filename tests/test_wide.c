@@ -310,12 +310,52 @@ static void in_half_the_bits(void **state)
         }
 }
 
+static int right_kernel(const fovea_kernel_check *check, void *payload)
+{
+    (void)payload;
+    if (check->failed || !check->cases)
+        fail_msg("%s: %s: %s", check->kernel, check->cases ? check->problem : "not reached",
+                 check->text);
+    return 0;
+}
+
+static int right_step(const fovea_step_check *check, void *payload)
+{
+    size_t *steps = payload;
+    if (!check->right || check->lost)
+        fail_msg("%s by %s: %s", check->label, check->kernel, check->text);
+    ++*steps;
+    return 0;
+}
+
+/* Kernels and models are judged as well where calls deal rows to partial states, and rows have 16
+ * bits. */
+static void verified(void **state)
+{
+    (void)state;
+    const fake_options fake = {0};
+    fovea_device *device = fake_open(&fake);
+    assert_int_equal(fovea_device_verify(device, "_ref", right_kernel, NULL), FOVEA_OK);
+    for (int type = FOVEA_F16; type <= FOVEA_BF16; type++) {
+        struct trial t;
+        size_t steps = 0;
+        begin(&t, &subjects[3], false);
+        t.options.activations = (fovea_dtype)type;
+        const fovea_frame frame = {.pixels = {t.pixels}};
+        if (fovea_model_verify(t.model, device, &t.options, &frame, right_step, &steps))
+            fail_msg("%s", fovea_error());
+        assert_true(steps > 20);
+        end(&t);
+    }
+    fake_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_one_piece),     cmocka_unit_test(in_super_chunks),
         cmocka_unit_test(in_small_buffers), cmocka_unit_test(in_little_memory),
-        cmocka_unit_test(in_half_the_bits),
+        cmocka_unit_test(in_half_the_bits), cmocka_unit_test(verified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

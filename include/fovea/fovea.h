@@ -165,6 +165,17 @@ FOVEA_API void fovea_device_describe(const fovea_device *device, fovea_device_in
 /* Workers that a plan of this device uses. */
 FOVEA_API uint32_t fovea_device_threads(const fovea_device *device);
 
+/* What a device gets done at its best, all workers together. */
+typedef struct fovea_rates {
+    double flops; /* per second: arithmetic of float32 in registers, a multiply-add is two */
+    double read;  /* bytes per second from its memory */
+    double copy;  /* the same from there to there, both directions counted */
+} fovea_rates;
+
+/* Measures it, in a fraction of a second: for the roof over what is measured beside it. Not while
+ * plans of the device run, which would take their share. ENOMEM, EDEVICE. */
+FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out);
+
 /* Compiled kernels in memory, for a program that keeps them itself instead of in a directory: those
  * that the device's plans have used so far. *size gets their bytes (0 on a device that compiles
  * nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less. */
@@ -173,6 +184,31 @@ FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size
 /* Gives them back, before plans are made; `data` need not outlive the call. What is of another
  * device, driver or version of this library is passed over. EFORMAT when they are damaged. */
 FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size);
+
+/* The folder of compiled kernels, whichever device they are of. `folder` NULL: FOVEA_CACHE of the
+ * environment, else the default; "" has nothing. A folder that is not there is empty and is not
+ * made; EIO for one that is not this user's alone. */
+FOVEA_API fovea_status fovea_cache_folder(char *out, size_t room);
+
+typedef struct fovea_cache_entry {
+    const char *file;    /* its path */
+    const char *device;  /* that it was compiled for */
+    const char *program; /* "gemm.cl" */
+    uint64_t size;       /* bytes of the file */
+    const char *problem; /* why it counts as absent; "" when it is sound */
+} fovea_cache_entry;
+/* Nonzero ends the list. Texts live until it returns. */
+typedef int fovea_cache_fn(const fovea_cache_entry *entry, void *payload);
+/* Calls `fn` for every entry. Whether a driver takes a sound one shows when it is used. */
+FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload);
+/* Removes the entries, and nothing else that may be in the folder. */
+FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
+/* All sound entries as fovea_cache_import and fovea_cache_unpack take them. *size gets their bytes;
+ * they are written to `data` unless it is NULL. EINVAL when `room` is less. */
+FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size);
+/* Adds them to the folder, which is made. EFORMAT when they are damaged; then none is. */
+FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size,
+                                          size_t *added);
 
 /* ---------------------------------------------------------------------------------------------
  * Models
@@ -188,7 +224,8 @@ FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 /* Plans keep what they need: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);
 
-/* Names that "synthetic:" takes, index from 0; NULL at the end. */
+/* Names that "synthetic:" takes, index from 0; NULL at the end. Beside them it takes
+ * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks. */
 FOVEA_API const char *fovea_model_synthetic(size_t index);
 
 typedef enum fovea_resize {
@@ -275,6 +312,52 @@ FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const u
                                               uint32_t out_width, uint32_t out_height);
 
 /* ---------------------------------------------------------------------------------------------
+ * Wisdom: what was found to be fastest, kept as text
+ *
+ * One self-contained fact a line, so that texts of several devices and models may be put together:
+ * which kernel with which settings suits a step, how a sweep runs, how long a frame takes. Plans
+ * ask it before their own estimate, by device and problem; fovea_tune adds to it.
+ *
+ * A process has one store. It is read when it is first asked for: the file that FOVEA_WISDOM names
+ * (empty: nothing is read at all), else fovea/wisdom in $XDG_CACHE_HOME or ~/.cache; then, where
+ * that says nothing, /etc/fovea/wisdom and what came with the library. A file that cannot be read
+ * is a remark, not a failure. Lines that speak of kernels this version does not have are passed
+ * over. All of this happens while planning, never while running.
+ */
+
+/* How much a plan may measure. */
+typedef enum fovea_rigor {
+    FOVEA_RIGOR_DEFAULT, /* FOVEA_RIGOR of the environment (estimate, measure, exhaustive), else
+                            FOVEA_ESTIMATE */
+    FOVEA_ESTIMATE,      /* nothing: wisdom, else the cost model */
+    FOVEA_MEASURE,       /* what promises to be fast */
+    FOVEA_EXHAUSTIVE,    /* all that there is */
+} fovea_rigor;
+
+typedef struct fovea_wisdom_info {
+    size_t taken;   /* facts */
+    size_t skipped; /* lines about kernels, revisions or settings that this version has not */
+} fovea_wisdom_info;
+
+/* Adds the facts of a file, or of `size` bytes of text, to the store: of two about the same thing
+ * the more rigorous is kept, else the newer. `out` may be NULL. EWISDOM for what is no such text,
+ * which then changes nothing; EIO. */
+FOVEA_API fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out);
+FOVEA_API fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out);
+/* Writes the user's and the found facts to `path`, merged with what is there, as a whole or not at
+ * all. NULL: the file that is read first, its folder is made. EWISDOM when what is there is no
+ * wisdom: it is left alone. */
+FOVEA_API fovea_status fovea_wisdom_save(const char *path);
+/* The whole store as text. *size gets its bytes; they are written to `text`, an end included,
+ * unless it is NULL. EINVAL when `room` is less. */
+FOVEA_API fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size);
+/* Empties the store; files stay as they are and are not read again. */
+FOVEA_API void fovea_wisdom_forget(void);
+/* The file that fovea_wisdom_save writes for NULL; "" when nothing is to be read. EIO without a
+ * home; EINVAL when `room` is too small. */
+FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t room);
+
+/* ---------------------------------------------------------------------------------------------
  * Plans
  */
 
@@ -333,11 +416,15 @@ typedef struct fovea_plan_options {
     /* How rows of activations are kept, but for the residual stream, states, inputs and outputs,
      * which are float32: sums are float32 as well. Not on the CPU: ENOTSUP. */
     fovea_dtype activations;
+    /* With more than an estimate, what wisdom does not know with this rigor is tuned first, as
+     * fovea_tune does it; not for a dry plan. Nothing is saved. */
+    fovea_rigor rigor;
+    double tune_seconds; /* that it may take; 0: no limit */
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT                                                                    \
     {                                                                                              \
         1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32,       \
-            FOVEA_F32                                                                              \
+            FOVEA_F32, FOVEA_RIGOR_DEFAULT, 0                                                      \
     }
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
@@ -374,12 +461,14 @@ typedef struct fovea_step_info {
     const char *label;   /* "block 3 fc1" */
     const char *problem; /* "gemm f32 5477x3072x768 bias+gelu" */
     const char *kernel;
-    const char *source; /* where the choice came from: "cost", "wisdom", "timing", "forced" */
+    const char *source; /* where the choice came from: "wisdom", "prior" (wisdom about another size
+                           or a device like this), "cost" */
     uint32_t sweep;
-    fovea_schedule schedule; /* of its sweep */
-    uint32_t chunk;          /* rows of one call at most */
-    double flops, seconds;   /* the cost model's */
-    double bytes;            /* that it reads and writes at the least: every operand once */
+    fovea_schedule schedule;  /* of its sweep */
+    uint32_t chunk;           /* rows of one call at most */
+    double flops, seconds;    /* the cost model's */
+    double bytes;             /* that it reads and writes at the least: every operand once */
+    const char *sweep_source; /* where schedule and chunk came from: the same, or "forced" */
 } fovea_step_info;
 
 /* Step `index` of the plan, from 0; returns 0 past the end. The texts belong to the plan. */
@@ -427,6 +516,27 @@ FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
 /* Waits for the frame, which is done after those before it; timeout in seconds, negative: without
  * bound. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
+
+/* Seconds that the device took for the frame or operation that was waited for last: by its own
+ * clock where it has one, without the time that the frame stood behind others. 0 before the first.
+ */
+FOVEA_API double fovea_plan_seconds(const fovea_plan *plan);
+
+/* One call of a kernel. */
+typedef struct fovea_trace_event {
+    uint32_t step;      /* as fovea_plan_step counts them */
+    uint32_t worker;    /* 0 on devices that have none */
+    uint32_t row, rows; /* the first one, and how many */
+    double begin, end;  /* seconds since the frame began to be computed */
+} fovea_trace_event;
+
+/* From the next frame on, notes the calls of each frame in `events`, from the first on, in no
+ * particular order; they are there once the frame was waited for. Frames are then run one at a
+ * time. NULL ends it. EINVAL with a frame in flight; ENOTSUP on a device that does not tell times.
+ * Frames allocate nothing for it; attaching may. */
+FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events, size_t room);
+/* Calls of the last frame that was traced; those beyond the room were not noted. */
+FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
 
 /* ---------------------------------------------------------------------------------------------
  * One operation, planned like a model
@@ -560,13 +670,15 @@ typedef struct fovea_op_options {
     const float *bias;      /* (out) or NULL */
     const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
     uint64_t memory_limit;  /* as of fovea_plan_options */
+    fovea_rigor rigor;      /* the same; a fovea_state is never tuned */
+    double tune_seconds;
 } fovea_op_options;
 #define FOVEA_OP_OPTIONS_INIT                                                                      \
     {                                                                                              \
         1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0,       \
             FOVEA_F32, FOVEA_F32, FOVEA_FORM_AUTO, 0, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0,     \
             FOVEA_GATES_READY, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0.0,             \
-            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL, 0                                             \
+            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL, 0, FOVEA_RIGOR_DEFAULT, 0                     \
     }
 
 /* Plans one operation; everything that the options point to is copied. Free with fovea_plan_free;
@@ -615,6 +727,140 @@ FOVEA_API size_t fovea_state_size(const fovea_state *state);
 /* EINVAL when `floats` is not fovea_state_size. */
 FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
+
+/* ---------------------------------------------------------------------------------------------
+ * Tuning: measures on a device what suits a plan, and adds it to the process's wisdom
+ *
+ * Kernels and their settings for every distinct step, then schedule and chunk for every distinct
+ * sweep, in interleaved rounds, medians of them; last the whole plan against the one that the cost
+ * model makes. A kernel is compared with the operation's definition before its time counts, and a
+ * choice has to be 3 % better than the estimate's, or the estimate's is what is remembered. So a
+ * tuned plan is not slower than one that was never tuned.
+ */
+
+typedef struct fovea_tune_progress {
+    const char *what;   /* "block 0 fc1" */
+    double done, total; /* of the work, roughly */
+    size_t found;       /* facts so far; they are in the store already, and may be saved */
+} fovea_tune_progress;
+
+/* Called often, by the thread that tunes. Nonzero stops soon; what was found is kept. */
+typedef int fovea_tune_fn(const fovea_tune_progress *progress, void *payload);
+
+typedef struct fovea_tune_options {
+    uint32_t version;
+    fovea_rigor rigor;       /* FOVEA_MEASURE where nothing more is asked for */
+    double seconds;          /* that it may take, about; 0: no limit */
+    const char *journal;     /* file that names the candidate under test: one that takes the program
+                                down is skipped when tuning is begun again; NULL: none */
+    fovea_tune_fn *progress; /* may be NULL */
+    void *payload;
+} fovea_tune_options;
+#define FOVEA_TUNE_OPTIONS_INIT                                                                    \
+    {                                                                                              \
+        1, FOVEA_RIGOR_DEFAULT, 0, NULL, NULL, NULL                                                \
+    }
+
+typedef struct fovea_tune_report {
+    uint32_t facts;      /* found by this call */
+    uint32_t kept;       /* steps and sweeps that were known already */
+    uint32_t candidates; /* kernels and schedules that were measured */
+    uint32_t wrong;      /* that failed verification: such are never chosen again */
+    uint32_t refused;    /* that the device did not take */
+    uint32_t skipped;    /* that ended an earlier run */
+    int complete;        /* it was neither stopped nor out of time */
+    double estimate_seconds, tuned_seconds; /* of a frame; 0: not measured */
+} fovea_tune_report;
+
+/* Tunes the plan that fovea_plan_create would make of the same; plans made before stay as they are.
+ * `out` and `options` may be NULL. What is known with the same rigor is not measured again. Takes
+ * seconds to minutes, and the memory of two plans. The status of what failed; what was found until
+ * then is kept. */
+FOVEA_API fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model,
+                                  fovea_device *device, const fovea_plan_options *plan,
+                                  const fovea_tune_options *options);
+FOVEA_API fovea_status fovea_tune_op(fovea_tune_report *out, fovea_device *device,
+                                     const fovea_op_options *op, const fovea_tune_options *options);
+
+/* Opens the device on which wisdom knows this plan to be fastest, else the CPU. */
+FOVEA_API fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model,
+                                              const fovea_plan_options *plan,
+                                              const fovea_device_options *options);
+
+/* ---------------------------------------------------------------------------------------------
+ * Verification
+ */
+
+/* What came of one kernel. A case is a step that it fits, rehearsed on random values; every value
+ * of its knobs is tried on one of them. An error is judged by how far the definition itself moves
+ * when its inputs are off in their last digits. Texts live until the callback returns. */
+typedef struct fovea_kernel_check {
+    const char *kernel, *op, *mechanism, *isa;
+    uint32_t cases, failed; /* cases 0: no case reaches it */
+    uint64_t values;        /* compared */
+    double error;           /* largest, as a share of what was allowed */
+    double rel;             /* largest norm of a case's errors over that of its definition */
+    const char *problem;    /* of the first case that failed; "" */
+    const char *text;       /* what was wrong there; "" */
+} fovea_kernel_check;
+/* Nonzero ends the verification, which is then OK. */
+typedef int fovea_kernel_check_fn(const fovea_kernel_check *check, void *payload);
+
+/* Verifies the kernels that the device can use and whose names contain `name` (NULL: all), one
+ * after the other, against the definition of their operation. Wrong results are no failure: `fn`
+ * hears of them. ENOMEM; EDEVICE. */
+FOVEA_API fovea_status fovea_device_verify(fovea_device *device, const char *name,
+                                           fovea_kernel_check_fn *fn, void *payload);
+
+/* What came of one step of a model. Texts live until the callback returns. */
+typedef struct fovea_step_check {
+    size_t step; /* as in fovea_plan_step */
+    const char *label, *problem, *kernel;
+    /* Its output, a sample where it is large, against the definition on what the step read: */
+    int right;
+    const char *text; /* what is wrong; "" */
+    uint64_t values;
+    double error, rel, max_abs; /* error: as a share of what is allowed */
+    /* All of it against the same step in float32 on the CPU, which has read its own results: errors
+     * of the steps before are in it. carried 0: not compared, a partial result. */
+    int carried;
+    double carried_max, carried_rel, cosine;
+    uint64_t lost; /* values that are infinite or NaN, of the step */
+    /* How large numbers are. A float16 holds 65504. */
+    double largest; /* of the output */
+    /* Of linear attention, else 0: numbers of the state and divisors, as they are kept, means over
+     * the tokens; and what they would be as sums over the tokens of this size. Of softmax attention
+     * the divisor is at most the number of keys. */
+    double state_mean, state_sum, divisor_mean, divisor_sum;
+} fovea_step_check;
+/* Nonzero ends the verification, which is then OK. */
+typedef int fovea_step_check_fn(const fovea_step_check *check, void *payload);
+
+/* Runs one frame on `device`, step by step, and tells what came of each; the same on the CPU beside
+ * it, with weights and activations of float32. Wrong results are no failure: `fn` hears of them.
+ * `options` as for fovea_plan_create; schedule, chunk and dry are not looked at. Takes the memory
+ * of two plans. The frame's planes follow one another. EINVAL for a missing plane or a stride under
+ * one row; what fovea_plan_create gives. */
+FOVEA_API fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
+                                          const fovea_plan_options *options,
+                                          const fovea_frame *frame, fovea_step_check_fn *fn,
+                                          void *payload);
+
+/* One step of a plan alone, by a kernel of choice, on operands of its own with random values: to be
+ * verified, and timed beside others. */
+typedef struct fovea_rehearsal fovea_rehearsal;
+
+/* Step `step` of a plan (which may be dry, and must outlive the rehearsal) as the plan runs it: in
+ * chunks where it is streamed. `kernel`: NULL for the plan's own, with its knobs; others run with
+ * their defaults. EINVAL: no such step; ENOTSUP: the kernel is not there or does not fit; ENOMEM.
+ */
+FOVEA_API fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan,
+                                            size_t step, const char *kernel);
+FOVEA_API void fovea_rehearsal_close(fovea_rehearsal *rehearsal);
+/* Against the definition, as fovea_device_verify; `out` is of one case. */
+FOVEA_API fovea_status fovea_rehearsal_verify(fovea_rehearsal *rehearsal, fovea_kernel_check *out);
+/* One run; *seconds by the device's clock where it has one. */
+FOVEA_API fovea_status fovea_rehearsal_run(fovea_rehearsal *rehearsal, double *seconds);
 
 /* ---------------------------------------------------------------------------------------------
  * Tensor files

@@ -66,38 +66,66 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
     }
 }
 
-/* S = K Qt of one block and n keys; whole tiles of keys, those beyond n are zero. */
-static void score(float *s, const float *keys, const float *qt, size_t d, size_t n)
+/* Keys and values of the tile after this one, on their way into the second-level cache: their rows
+ * lie so far apart that nothing else sees them coming. */
+typedef struct ahead {
+    const float *k, *v;
+    size_t ld_k, ld_v, d, dv;
+    size_t rows, at_once; /* left; to be fetched with each register tile of scores */
+} ahead;
+
+static void fetch(const float *row, size_t width)
+{
+    enum { LINE = 16 };
+    for (size_t i = 0; i < width; i += LINE)
+        __builtin_prefetch(row + i, 0, 2);
+}
+
+static void fetch_ahead(ahead *next)
+{
+    for (size_t i = 0; i < next->at_once && next->rows > 0; i++, next->rows--) {
+        fetch(next->k, next->d);
+        fetch(next->v, next->dv);
+        next->k += next->ld_k;
+        next->v += next->ld_v;
+    }
+}
+
+/* S = K Qt of the first `vecs` vectors of a block and n keys; whole tiles of keys, those beyond n
+ * are zero. */
+FV_FN void score(float *s, const float *keys, const float *qt, size_t d, size_t n, int vecs,
+                 ahead *next)
 {
     for (size_t j = 0; j < n; j += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
-        fv_tile(acc, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
+        fetch_ahead(next);
+        fv_tile_cols(acc, vecs, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             FV_UNROLL
-            for (int v = 0; v < FV_TILE_N; v++)
+            for (int v = 0; v < vecs; v++)
                 fv_store(s + (j + i) * FV_TILE_COLS + v * FV_W, acc[i][v]);
         }
     }
 }
 
 /* Scores become weights; `fade` is the factor of everything that was summed before. */
-static void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n)
+FV_FN void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
     fv_v top[FV_TILE_N], add[FV_TILE_N];
     FV_UNROLL
-    for (int v = 0; v < FV_TILE_N; v++) {
+    for (int v = 0; v < vecs; v++) {
         top[v] = fv_load(max + v * FV_W);
         add[v] = fv_set(0.f);
     }
     for (size_t j = 0; j < n; j++) {
         FV_UNROLL
-        for (int v = 0; v < FV_TILE_N; v++)
+        for (int v = 0; v < vecs; v++)
             top[v] = fv_max(top[v], fv_load(s + j * FV_TILE_COLS + v * FV_W));
     }
     for (size_t j = 0; j < n; j++) {
         FV_UNROLL
-        for (int v = 0; v < FV_TILE_N; v++) {
+        for (int v = 0; v < vecs; v++) {
             float *at = s + j * FV_TILE_COLS + v * FV_W;
             fv_v p = fv_exp2_neg(fv_sub(fv_load(at), top[v]));
             fv_store(at, p);
@@ -105,7 +133,7 @@ static void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t
         }
     }
     FV_UNROLL
-    for (int v = 0; v < FV_TILE_N; v++) {
+    for (int v = 0; v < vecs; v++) {
         fade[v] = fv_exp2_neg(fv_sub(fv_load(max + v * FV_W), top[v]));
         fv_store(max + v * FV_W, top[v]);
         fv_store(sum + v * FV_W, fv_fma(fv_load(sum + v * FV_W), fade[v], add[v]));
@@ -113,21 +141,36 @@ static void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t
 }
 
 /* Ot = fade Ot + Vt P */
-static void gather(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t dvp, const float *p,
-                   size_t n)
+FV_FN void gather(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t dvp, const float *p,
+                  size_t n, int vecs)
 {
     for (size_t i0 = 0; i0 < dvp; i0 += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
-        fv_tile(acc, values + i0, 1, dvp, p, FV_TILE_COLS, n);
+        fv_tile_cols(acc, vecs, values + i0, 1, dvp, p, FV_TILE_COLS, n);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             FV_UNROLL
-            for (int v = 0; v < FV_TILE_N; v++) {
+            for (int v = 0; v < vecs; v++) {
                 float *at = ot + (i0 + i) * FV_TILE_COLS + v * FV_W;
                 fv_store(at, fv_fma(fv_load(at), fade[v], acc[i][v]));
             }
         }
     }
+}
+
+/* The block of queries at row r of a panel and the packed tile of n keys from key0 on; of a block
+ * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
+ * more. */
+FV_FN void meet(const layout *l, float *scratch, size_t r, size_t key0, size_t n, size_t last,
+                int vecs, ahead *next)
+{
+    float *s = scratch + l->scores;
+    fv_v fade[FV_TILE_N];
+    score(s, scratch + l->keys, scratch + l->qt + r * l->d, l->d, n, vecs, next);
+    if (last != SIZE_MAX)
+        mask_future(s, n, key0, last);
+    weigh(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);
+    gather(scratch + l->ot + r * l->dvp, fade, scratch + l->values, l->dvp, s, n, vecs);
 }
 
 static void write_out(float *out, size_t ld, const layout *l, const float *ot, const float *sum,
@@ -141,6 +184,22 @@ static void write_out(float *out, size_t ld, const layout *l, const float *ot, c
     }
 }
 
+/* The tile at key `from`, for a panel of `queries` rows that meets the one before. */
+static ahead ahead_of(const fv_args *a, const layout *l, const float *k, const float *v,
+                      size_t from, size_t seen, size_t queries)
+{
+    ahead next = {.ld_k = a->ld[FV_SOFTMAX_K], .ld_v = a->ld[FV_SOFTMAX_V], .d = l->d, .dv = l->dv};
+    if (from >= seen)
+        return next;
+    const size_t blocks = fv_tile_round(queries, FV_TILE_COLS) / FV_TILE_COLS;
+    const size_t tiles = blocks * (l->tilep / FV_TILE_M);
+    next.k = k + from * next.ld_k;
+    next.v = v + from * next.ld_v;
+    next.rows = seen - from < l->tile ? seen - from : l->tile;
+    next.at_once = (next.rows + tiles - 1) / tiles;
+    return next;
+}
+
 /* Queries [first, first + rows) of a call and one head against all keys that they see. */
 static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t first, size_t rows,
                   size_t head)
@@ -149,20 +208,18 @@ static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t fi
     const float *k = (const float *)c->p[FV_SOFTMAX_K] + head * l->d;
     const float *v = (const float *)c->p[FV_SOFTMAX_V] + head * l->dv;
     float *out = (float *)c->p[FV_SOFTMAX_OUT] + first * a->ld[FV_SOFTMAX_OUT] + head * l->dv;
-    float *qt = (float *)c->scratch + l->qt, *ot = (float *)c->scratch + l->ot;
-    float *max = (float *)c->scratch + l->max, *sum = (float *)c->scratch + l->sum;
-    float *keys = (float *)c->scratch + l->keys, *values = (float *)c->scratch + l->values;
-    float *s = (float *)c->scratch + l->scores;
+    float *const scratch = c->scratch, *keys = scratch + l->keys, *values = scratch + l->values;
+    float *ot = scratch + l->ot, *sum = scratch + l->sum;
     const bool causal = a->prob.flags & FV_FLAG_CAUSAL;
     const size_t row0 = c->row0 + first;
     size_t seen = a->prob.dim[FV_ATTN_KEYS];
     if (causal && row0 + rows < seen)
         seen = row0 + rows;
 
-    pack_queries(qt, l, q, a->ld[FV_SOFTMAX_Q], rows, a->f[0] * 1.44269504f);
+    pack_queries(scratch + l->qt, l, q, a->ld[FV_SOFTMAX_Q], rows, a->f[0] * 1.44269504f);
     memset(ot, 0, l->queries * l->dvp * sizeof *ot);
     for (size_t r = 0; r < l->queries; r++) {
-        max[r] = -INFINITY;
+        scratch[l->max + r] = -INFINITY;
         sum[r] = 0.f;
     }
     for (size_t j = 0; j < seen; j += l->tile) {
@@ -170,15 +227,15 @@ static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t fi
         fv_tile_pack(keys, l->d, k + j * a->ld[FV_SOFTMAX_K], a->ld[FV_SOFTMAX_K], n, l->d);
         memset(keys + n * l->d, 0, (fv_tile_round(n, FV_TILE_M) - n) * l->d * sizeof *keys);
         fv_tile_pack(values, l->dvp, v + j * a->ld[FV_SOFTMAX_V], a->ld[FV_SOFTMAX_V], n, l->dv);
+        ahead next = ahead_of(a, l, k, v, j + n, seen, rows);
         for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
-            fv_v fade[FV_TILE_N];
-            if (causal && j >= row0 + r + FV_TILE_COLS)
+            const size_t last = causal ? row0 + r : SIZE_MAX;
+            if (causal && j >= last + FV_TILE_COLS)
                 continue; /* with all keys masked nothing would change */
-            score(s, keys, qt + r * l->d, l->d, n);
-            if (causal)
-                mask_future(s, n, j, row0 + r);
-            weigh(fade, s, max + r, sum + r, n);
-            gather(ot + r * l->dvp, fade, values, l->dvp, s, n);
+            if (rows - r > FV_W)
+                meet(l, scratch, r, j, n, last, FV_TILE_N, &next);
+            else
+                meet(l, scratch, r, j, n, last, 1, &next);
         }
     }
     write_out(out, a->ld[FV_SOFTMAX_OUT], l, ot, sum, rows);

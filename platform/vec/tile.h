@@ -40,36 +40,48 @@ FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, 
 }
 
 /* acc[i][j] += sum over k of a[i am + k ak] b[k ldb + j], k ascending with one sum per element: an
- * element comes out the same whatever tile it is computed in. */
-FV_FN void fv_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
-                       const float *b, size_t ldb, size_t depth)
+ * element comes out the same whatever tile it is computed in. Of `vecs` vectors of columns. */
+FV_FN void fv_tile_add_cols(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
+                            size_t ak, const float *b, size_t ldb, size_t depth)
 {
     for (size_t k = 0; k < depth; k++) {
         fv_v col[FV_TILE_N];
         FV_UNROLL
-        for (int j = 0; j < FV_TILE_N; j++)
+        for (int j = 0; j < vecs; j++)
             col[j] = fv_load(b + k * ldb + j * FV_W);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             fv_v row = fv_set(a[i * am + k * ak]);
             FV_UNROLL
-            for (int j = 0; j < FV_TILE_N; j++)
+            for (int j = 0; j < vecs; j++)
                 acc[i][j] = fv_fma(row, col[j], acc[i][j]);
         }
     }
 }
 
+FV_FN void fv_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
+                       const float *b, size_t ldb, size_t depth)
+{
+    fv_tile_add_cols(acc, FV_TILE_N, a, am, ak, b, ldb, depth);
+}
+
 /* The same from zero. */
-FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
-                   const float *b, size_t ldb, size_t depth)
+FV_FN void fv_tile_cols(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
+                        size_t ak, const float *b, size_t ldb, size_t depth)
 {
     FV_UNROLL
     for (int i = 0; i < FV_TILE_M; i++) {
         FV_UNROLL
-        for (int j = 0; j < FV_TILE_N; j++)
+        for (int j = 0; j < vecs; j++)
             acc[i][j] = fv_set(0.f);
     }
-    fv_tile_add(acc, a, am, ak, b, ldb, depth);
+    fv_tile_add_cols(acc, vecs, a, am, ak, b, ldb, depth);
+}
+
+FV_FN void fv_tile(fv_v acc[FV_TILE_M][FV_TILE_N], const float *a, size_t am, size_t ak,
+                   const float *b, size_t ldb, size_t depth)
+{
+    fv_tile_cols(acc, FV_TILE_N, a, am, ak, b, ldb, depth);
 }
 
 /* Rows of a lower triangular a: row i of the tile ends at column depth + i, and what is beyond is

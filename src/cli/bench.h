@@ -1,34 +1,76 @@
-/* bench.h: what is benchmarked and how: cases, measurement, the machine's own limits. */
+/* bench.h: what is benchmarked and how: requests, devices, cases, measurement.
+ *
+ *   cmd_bench.c         the command: its options, and the order of things
+ *   bench_cases.c       the product of all lists, as cases on devices
+ *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c
+ *                       what a case runs and what its result is compared with
+ *   bench_limits.c      the roof over a device
+ *   bench_measure.c     timing in turns; bench_pace.c: like a camera, and for long
+ *   bench_profile.c     where the time of a frame goes
+ *   bench_describe.c    a case as a result, which is JSON; what follows knows results only:
+ *   bench_results.c, bench_output.c, bench_table.c, bench_csv.c, bench_crossover.c,
+ * bench_baseline.c, bench_plot.c
+ */
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H
 
 #include "cli.h"
+#include "machine.h"
 
-/* What a machine can do at best, measured in this run. Of devices other than the CPU only the
- * matrix product is known, which counts that its operands are brought there and fetched; 0: not
- * known. */
+enum bench_what {
+    BENCH_GEMM,
+    BENCH_ATTENTION,
+    BENCH_BLOCK,
+    BENCH_MODEL,
+    BENCH_KERNEL,
+    BENCH_FLOORS,
+    BENCH_WHATS
+};
+
+/* What was asked for, as written; NULL: the default. */
+typedef struct bench_request {
+    cli_common common;
+    enum bench_what what;
+    const char *name;   /* of the MODEL */
+    const char *kernel; /* a part of the names of kernels */
+    const char *shapes, *activation;
+    const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
+    bool causal;
+    fovea_model *model; /* of MODEL */
+} bench_request;
+
+/* ---- devices ---- */
+
+/* What a device gets done at its best, the best of all that was measured in this run. */
 typedef struct bench_limits {
-    double fma, gemm;  /* FLOP/s: arithmetic alone; best matrix product */
-    double read, copy; /* bytes/s, all threads; a copy counts both directions */
+    fovea_rates rates;
+    double gemm; /* FLOP/s of the best matrix product, by the device's clock */
 } bench_limits;
-
-enum { BENCH_DTYPES = 3 }; /* values of fovea_dtype */
 
 /* A device with its options; cases share it. */
 typedef struct bench_device {
     char *key;
-    char isa[64];
     char where[64]; /* "2 threads", "cl:0" */
     bool cpu;
     fovea_device *device;
-    fovea_plan *anchor[BENCH_DTYPES]; /* of the model, if one is run: holds the weights that its
-                                         plans share */
+    double open_seconds;
     bench_limits limits;
 } bench_device;
 
+/* bench_limits.c: measures a device's limits and raises them to what it finds. Done again during
+ * the measurement: a disturbance at its start must not lower the roof. */
+int bench_limits_raise(bench_device *d);
+/* FLOP/s and bytes/s that nothing on the device exceeds. */
+double bench_limits_compute(const bench_limits *l);
+double bench_limits_memory(const bench_limits *l);
+
+/* ---- cases ---- */
+
 typedef struct bench_verify {
-    double max_abs, rel;
+    const char *reference; /* what with; static text; NULL: not compared */
+    double max_abs, rel;   /* rel: of the largest value */
     bool ok;
+    char text[240]; /* what is wrong, where there is more to say than by how much */
 } bench_verify;
 
 typedef struct bench_case {
@@ -37,69 +79,126 @@ typedef struct bench_case {
     json_t *params;
     bench_device *on;
     void *state;
-    int (*run)(void *state); /* once */
-    int (*check)(void *state, bench_verify *out);
+    int (*run)(void *state);                      /* once */
+    int (*check)(void *state, bench_verify *out); /* what the last run left */
     void (*release)(void *state);
+    fovea_plan *traced;  /* the state's; NULL: there is none to look into */
+    const double *told;  /* seconds of the last run, where they are not the clock's; or NULL */
     double flops, bytes; /* the physical floor's */
     uint64_t before;     /* bytes of process memory before the plan: the case's own buffers and the
                             weights of a model included */
     double plan_seconds;
     fovea_plan_info plan;
-    bool gemm;
     /* set by measuring */
     double first_seconds;
     uint64_t resident; /* bytes that process memory grew by, at its peak, in plan and first run */
     uint32_t inner;    /* runs per sample */
     double *sample;    /* seconds per run */
+    double *device;    /* seconds of its last run by the device's clock */
     size_t samples, room;
     bool stable;
+    machine_history machine;
+    uint64_t allocations; /* made by the library while it was timed, with those beside it */
     bench_verify verify;
+    json_t *pace, *profile; /* bench_pace.c, bench_profile.c; or NULL */
 } bench_case;
+
+enum { BENCH_CASES = 256, BENCH_DEVICES = 64 };
+
+typedef struct bench_set {
+    bench_device device[BENCH_DEVICES];
+    size_t devices;
+    bench_case list[BENCH_CASES];
+    size_t cases;
+} bench_set;
+
+enum bench_check { BENCH_CHECK_FIRST, BENCH_CHECK_EVERY, BENCH_CHECK_OFF };
 
 typedef struct bench_options {
     uint32_t runs, warmup; /* runs 0: until the median is stable */
     double time;           /* seconds per case at most, unless runs are given */
     double sample;         /* seconds that shorter runs are timed for together; 0: 1e-3 */
+    int check;             /* enum bench_check */
+    double rate, sustain;  /* frames per second, 0: one after the other; seconds */
 } bench_options;
 
-/* measure.c: the first run of a new case, which touches what its plan promised, and its
- * verification. */
-int bench_first(bench_case *c);
-/* Warms up, then times all cases in turns. *allocations: made by the library while it was timed. */
-int bench_measure(bench_case *list, size_t n, const bench_options *o, uint64_t *allocations);
-/* The time that a share `q` of the samples does not exceed. */
-double bench_quantile(const bench_case *c, double q);
+/* bench_cases.c: adds the product of all lists of `r`, each case run once and verified. */
+int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
+void bench_cases_free(bench_set *set);
 
-/* What `bench attention` has beside the shared options, as written; NULL: the default. */
-typedef struct bench_attention_options {
-    const char *tokens, *heads, *dim, *value_dim, *form;
-    bool causal;
-} bench_attention_options;
-
-/* bench_attention.c, bench_gemm.c, bench_model.c: make one case. */
+/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case;
+ * every text of `r` is one value. */
+int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
 int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
-                    const bench_attention_options *options);
-int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const char *shape,
-               const char *activation);
-int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_model *model,
-                const char *name);
-/* Of such a case. */
-const fovea_plan *bench_model_plan(const bench_case *c);
-/* Prints, for every attention that was timed beside softmax, from how many tokens on it is faster.
- */
-void bench_attention_crossovers(const bench_case *list, size_t n);
-/* FLOP/s of one large matrix product; *best is raised to it. */
+                    const bench_request *r);
+int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
+int bench_model(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
+/* A step of a model, and a kernel of its operation, which may not fit it. */
+typedef struct bench_kernel_pick {
+    size_t step;
+    const char *kernel;
+} bench_kernel_pick;
+/* All that were asked for, `room` at most. */
+int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
+                       const bench_device *on, const bench_request *r);
+/* Where the kernel does not fit: CLI_UNSUPPORTED, without a message. */
+int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r,
+                 const bench_kernel_pick *pick);
+/* FLOP/s of large matrix products; *best is raised to it. */
 int bench_gemm_rate(double *best, fovea_device *device);
 
-/* machine.c: limits of `threads` threads together. The arithmetic probe is short and repeated
- * during the measurement, best value kept: a disturbance at its start must not lower the roof. */
-void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads);
-void bench_fma_measure(double *best, const char *isa, uint32_t threads);
-/* Reading, or copying, as much by all threads of a device, as a case. */
-void bench_memory_case(bench_case *out, bench_device *on, bool copy);
-/* Bytes of process memory: now, from where on the peak is looked for; and that peak. */
-uint64_t bench_memory_begin(void);
-uint64_t bench_memory_peak(void);
+/* What a case of a model runs beside its settings. */
+typedef struct bench_model_run {
+    fovea_model *model;
+    const char *name;   /* as it was asked for */
+    const char *output; /* NULL: its main one */
+    bool owned;         /* the model goes with the case */
+} bench_model_run;
+/* The case without title and parameters. An owned model is given up in any case. */
+int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
+                     const bench_model_run *run);
+
+/* bench_reference.c: what a model's output should be. */
+typedef struct bench_reference {
+    float *value;
+    double allowed;   /* error, of the largest value */
+    const char *text; /* what computed it */
+} bench_reference;
+/* `options` are those of the plan that is compared, and `n` the floats of its output. */
+int bench_reference_make(bench_reference *out, const fovea_model *model,
+                         const fovea_plan_options *options, const fovea_frame *frame, size_t n);
+/* The kernels of a plan, each distinct step alone, against their definitions. */
+int bench_steps_verify(const fovea_plan *plan, bench_verify *out);
+
+/* ---- measurement ---- */
+
+/* bench_measure.c: the first run of a new case, which touches what its plan promised, and its
+ * verification. */
+int bench_first(bench_case *c, const bench_options *o);
+/* Warms up, then times all cases in turns. */
+int bench_measure(bench_case *list, size_t n, const bench_options *o);
+/* The parts of that, for one case: runs after the first; one sample. */
+int bench_warm_up(bench_case *c, const bench_options *o);
+int bench_sample(bench_case *c, const bench_options *o);
+/* The time that a share `q` of the samples does not exceed; of n values in any order. */
+double bench_quantile(const bench_case *c, double q);
+double bench_quantile_of(const double *value, size_t n, double q);
+/* Half of the median's 95 % confidence interval, as a share of the median. */
+double bench_interval(const bench_case *c);
+
+/* bench_pace.c: one case after the other at o->rate, or for o->sustain seconds. */
+int bench_pace(bench_case *list, size_t n, const bench_options *o);
+
+/* bench_profile.c: where the time of frames goes. `events` gets those of one frame, as Chrome's
+ * trace viewer takes them, under process `number`; it may be NULL. */
+int bench_profile(bench_case *c, json_t *events, size_t number);
+
+/* ---- results ---- */
+
+/* bench_describe.c */
+json_t *bench_describe(const bench_case *c);
+/* "ok", or why the numbers are not to be trusted. */
+const char *bench_status(const bench_case *c);
 
 /* Values in [-1, 1) that look random, the same on every machine. */
 void bench_fill(float *out, size_t n, uint64_t seed);

@@ -1,4 +1,4 @@
-/* bench_attention.c: one attention as a benchmark case, and where it overtakes softmax. */
+/* bench_attention.c: one attention as a benchmark case. */
 #include "bench_attention.h"
 
 #include <math.h>
@@ -294,7 +294,7 @@ static void settle(attention *a, uint32_t d, uint32_t rows, bool causal)
 }
 
 int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
-                    const bench_attention_options *o)
+                    const bench_request *o)
 {
     static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
     operands shape = {.rows = 4096, .heads = 12, .d = 64, .type = s->dtype};
@@ -315,7 +315,7 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
     }
     settle(a, shape.d, shape.rows, o->causal);
     a->data = use_operands(a, &shape);
-    out->before = bench_memory_begin();
+    out->before = machine_memory_begin();
     const double begin = cli_seconds();
     if ((code = make_plan(r, s, on->device, (fovea_form)form))) {
         release(r);
@@ -336,87 +336,11 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
                   s->attention, "tokens", (int)shape.rows, "heads", (int)shape.heads, "dim",
                   (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
                   "causal", a->causal, "form", forms[form]);
-    out->on = on;
     out->state = r;
+    out->traced = r->plan;
     out->run = run;
     out->check = check;
     out->release = release;
     count(out, a);
     return CLI_OK;
-}
-
-/* ---- crossover ---- */
-
-static const char *name_of(const bench_case *c)
-{
-    return json_string_value(json_object_get(c->params, "attention"));
-}
-
-static double tokens_of(const bench_case *c)
-{
-    return json_number_value(json_object_get(c->params, "tokens"));
-}
-
-/* Whether two cases differ in nothing but, perhaps, the attention or the tokens. */
-static bool alike(const bench_case *a, const bench_case *b, bool any_attention, bool any_tokens)
-{
-    json_t *x = json_copy(a->params), *y = json_copy(b->params);
-    if (any_attention)
-        json_object_set(x, "attention", json_object_get(y, "attention"));
-    if (any_tokens)
-        json_object_set(x, "tokens", json_object_get(y, "tokens"));
-    const bool equal = a->on == b->on && json_equal(x, y);
-    json_decref(x);
-    json_decref(y);
-    return equal;
-}
-
-/* By which factor the case is faster than softmax on the same tokens; 0: that was not measured. */
-static double lead(const bench_case *list, size_t n, const bench_case *c)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(name_of(&list[i]), "softmax") == 0 && alike(&list[i], c, true, false))
-            return bench_quantile(&list[i], 0.5) / bench_quantile(c, 0.5);
-    return 0;
-}
-
-/* One line for all tokens of the attention of `first`. */
-static void show_crossover(const bench_case *list, size_t n, const bench_case *first)
-{
-    const bench_case *above = NULL, *below = NULL; /* the fewest that lead, the most before them */
-    for (size_t i = 0; i < n; i++)
-        if (alike(&list[i], first, false, true) && lead(list, n, &list[i]) >= 1 &&
-            (!above || tokens_of(&list[i]) < tokens_of(above)))
-            above = &list[i];
-    for (size_t i = 0; i < n; i++)
-        if (alike(&list[i], first, false, true) && lead(list, n, &list[i]) > 0 &&
-            (!above || tokens_of(&list[i]) < tokens_of(above)) &&
-            (!below || tokens_of(&list[i]) > tokens_of(below)))
-            below = &list[i];
-    if (!above && !below)
-        return;
-    printf("%.*s, %s: ", (int)(strrchr(first->title, ' ') - first->title), first->title,
-           first->on->where);
-    if (!above) {
-        printf("slower than softmax at every number of tokens measured\n");
-    } else if (!below) {
-        printf("faster than softmax from %.0f tokens or fewer\n", tokens_of(above));
-    } else {
-        const double low = log(lead(list, n, below)), high = log(lead(list, n, above));
-        const double share = -low / (high - low), from = log(tokens_of(below));
-        printf("faster than softmax from about %.0f tokens (between %.0f and %.0f)\n",
-               exp(from + share * (log(tokens_of(above)) - from)), tokens_of(below),
-               tokens_of(above));
-    }
-}
-
-void bench_attention_crossovers(const bench_case *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        bool shown = strcmp(name_of(&list[i]), "softmax") == 0;
-        for (size_t j = 0; j < i && !shown; j++)
-            shown = alike(&list[j], &list[i], false, true);
-        if (!shown)
-            show_crossover(list, n, &list[i]);
-    }
 }

@@ -318,6 +318,7 @@ void attention_verify(const attention *a, bench_verify *out)
         else
             by_weights(&v, head);
     }
+    out->reference = "definition in double precision";
     out->max_abs = v.worst;
     out->rel = v.top > 0 ? v.worst / v.top : v.worst;
     out->ok = out->rel <= 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type];

@@ -30,6 +30,7 @@ static int run_softmax(void *state)
 static int check_softmax(void *state, bench_verify *out)
 {
     const struct softmax *s = state;
+    out->reference = "bounds of a mean";
     out->ok = true;
     for (size_t i = 0; i < s->floats; i++)
         out->ok = out->ok && fabsf(s->out[i]) <= 1;
@@ -119,11 +120,14 @@ static int add_product(bench_case *c, const char *problem, bool *is)
     if (!*is)
         return CLI_OK;
     const cli_settings none = {0};
+    bench_request request = {.what = BENCH_GEMM};
     bool pairs;
     const char *epilogue = strchr(problem + end, ' '),
                *act = activation(epilogue ? epilogue : "", &pairs);
     char *shape = cli_text("%ux%ux%u", m, pairs ? 2 * n : n, k);
-    int code = bench_gemm(c, &none, c->on, shape, act);
+    request.shapes = shape;
+    request.activation = act;
+    int code = bench_gemm(c, &none, c->on, &request);
     free(shape);
     return code;
 }
@@ -149,6 +153,7 @@ static int add_softmax(bench_case *c, const char *problem, double *times, bool *
 
 static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
 {
+    const bench_options none = {.check = BENCH_CHECK_FIRST};
     bench_case *c = &list[*n];
     bool is = false;
     if (*n == room)
@@ -163,7 +168,7 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
     if (!c->title)
         c->title = cli_text("%s", k->problem);
     k->alone = (*n)++;
-    return bench_first(c);
+    return bench_first(c, &none);
 }
 
 static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
@@ -180,19 +185,12 @@ static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
 
 int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room)
 {
-    const fovea_plan *plan = bench_model_plan(&list[0]);
+    const fovea_plan *plan = list[0].traced;
     fovea_step_info step;
     int code = CLI_OK;
     out->kind = cli_alloc(list[0].plan.steps, sizeof *out->kind);
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         kind_of(out, &step)->count++;
-    out->read = *n;
-    out->copy = *n + 1;
-    *n += 2;
-    bench_memory_case(&list[out->read], list[0].on, false);
-    bench_memory_case(&list[out->copy], list[0].on, true);
-    if (!(code = bench_first(&list[out->read])))
-        code = bench_first(&list[out->copy]);
     for (size_t i = 0; i < out->kinds && !code; i++)
         code = add_alone(&out->kind[i], list, n, room);
     return code;
@@ -209,45 +207,19 @@ void bench_floors_free(bench_floors *f)
 
 /* ---- results ---- */
 
-static double bandwidth(const bench_floors *f, const bench_case *list)
-{
-    const bench_case *read = &list[f->read], *copy = &list[f->copy];
-    return fmax(read->bytes / bench_quantile(read, 0.5), copy->bytes / bench_quantile(copy, 0.5));
-}
-
 /* Seconds of one step. */
-static double floor_of(const floor_kind *k, const bench_floors *f, const bench_case *list)
+static double floor_of(const floor_kind *k, const bench_case *list)
 {
     return k->alone ? k->times * bench_quantile(&list[k->alone], 0.5)
-                    : k->bytes / bandwidth(f, list);
+                    : k->bytes / bench_limits_memory(&list[0].on->limits);
 }
 
 static double sum_of(const bench_floors *f, const bench_case *list)
 {
     double sum = 0;
     for (size_t i = 0; i < f->kinds; i++)
-        sum += f->kind[i].count * floor_of(&f->kind[i], f, list);
+        sum += f->kind[i].count * floor_of(&f->kind[i], list);
     return sum;
-}
-
-void bench_floors_show(const bench_floors *f, const bench_case *list)
-{
-    const double sum = sum_of(f, list), whole = bench_quantile(&list[0], 0.5);
-    printf("%-28s %-46s %5s %10s %10s %10s %6s\n", "step", "problem", "count", "MiB each",
-           "alone ms", "floor ms", "share");
-    for (size_t i = 0; i < f->kinds; i++) {
-        const floor_kind *k = &f->kind[i];
-        const double floor = floor_of(k, f, list);
-        char alone[32] = "-";
-        if (k->alone)
-            snprintf(alone, sizeof alone, "%.4f", 1e3 * floor);
-        printf("%-28s %-46s %5u %10.3f %10s %10.4f %5.1f%%\n", k->label, k->problem, k->count,
-               k->bytes / (1 << 20), alone, 1e3 * floor * k->count, 100 * floor * k->count / sum);
-    }
-    printf("\n%s, %u threads, %zu rounds; memory %.1f GB/s\n"
-           "whole model %.3f ms, its floors %.3f ms: ratio %.3f\n",
-           list[0].title, list[0].plan.threads, list[0].samples, 1e-9 * bandwidth(f, list),
-           1e3 * whole, 1e3 * sum, whole / sum);
 }
 
 json_t *bench_floors_describe(const bench_floors *f, const bench_case *list)
@@ -256,7 +228,7 @@ json_t *bench_floors_describe(const bench_floors *f, const bench_case *list)
     json_t *steps = json_array();
     for (size_t i = 0; i < f->kinds; i++) {
         const floor_kind *k = &f->kind[i];
-        const double floor = floor_of(k, f, list);
+        const double floor = floor_of(k, list);
         json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:f, s:o, s:f}", "label", k->label,
                                                "problem", k->problem, "count", (int)k->count,
                                                "bytes", k->bytes, "alone_ms",
@@ -265,5 +237,5 @@ json_t *bench_floors_describe(const bench_floors *f, const bench_case *list)
     }
     return json_pack("{s:f, s:f, s:f, s:o}", "sum_ms", 1e3 * sum, "ratio",
                      bench_quantile(&list[0], 0.5) / sum, "bandwidth_gbs",
-                     1e-9 * bandwidth(f, list), "steps", steps);
+                     1e-9 * bench_limits_memory(&list[0].on->limits), "steps", steps);
 }

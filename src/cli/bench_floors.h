@@ -16,12 +16,10 @@ typedef struct floor_kind {
 typedef struct bench_floors {
     floor_kind *kind;
     size_t kinds;
-    size_t read, copy; /* cases of the memory */
 } bench_floors;
 
 /* list[0] is a model; the cases of its floors are added behind it. */
 int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room);
-void bench_floors_show(const bench_floors *f, const bench_case *list);
 json_t *bench_floors_describe(const bench_floors *f, const bench_case *list);
 void bench_floors_free(bench_floors *f);
 

@@ -10,6 +10,8 @@ enum { SAMPLED_ROWS = 64 };
 #define WHOLE_RESULT (1u << 24) /* operations up to which every row is verified */
 #define DIM_MAX (1u << 24)
 
+#define RATE_SECONDS 30e-3 /* enough for the rate of a product */
+
 struct gemm {
     fovea_plan *plan;
     uint32_t m, n, k;
@@ -86,6 +88,7 @@ static int check(void *state, bench_verify *out)
             top = fmax(top, fabs(sum));
         }
     }
+    out->reference = "definition in double precision";
     out->max_abs = worst;
     out->rel = top > 0 ? worst / top : worst;
     out->ok = out->rel <= 2e-6 + 1e-7 * sqrt(g->k);
@@ -138,9 +141,9 @@ static struct gemm *make(uint32_t m, uint32_t n, uint32_t k, const struct activa
     return g;
 }
 
-int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const char *shape,
-               const char *activation)
+int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r)
 {
+    const char *shape = r->shapes, *activation = r->activation;
     unsigned long long m = 0, n = 0, k = 0;
     int end = 0;
     if (sscanf(shape, "%llux%llux%llu%n", &m, &n, &k, &end) != 3 || shape[end] || m < 1 || n < 1 ||
@@ -150,7 +153,7 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const c
     if (!act)
         return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
     struct gemm *g = make((uint32_t)m, (uint32_t)n, (uint32_t)k, act);
-    out->before = bench_memory_begin();
+    out->before = machine_memory_begin();
     double begin = cli_seconds();
     int code = plan(g, s, on->device);
     if (code) {
@@ -162,30 +165,38 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const c
     out->title = cli_text("gemm %s%s%s", shape, act->value ? " " : "", act->value ? act->name : "");
     out->params = json_pack("{s:s, s:i, s:i, s:i, s:s}", "what", "gemm", "M", (int)m, "N", (int)n,
                             "K", (int)k, "activation", act->name);
-    out->on = on;
     out->state = g;
+    out->traced = g->plan;
     out->run = run;
     out->check = check;
     out->release = release;
-    out->gemm = true;
     out->flops = 2.0 * (double)m * (double)n * (double)k;
     out->bytes = 4.0 * ((double)m * (double)k + (double)n * (double)k + (double)m * (double)n);
     return CLI_OK;
 }
 
-int bench_gemm_rate(double *best, fovea_device *device)
+/* The best of some products of m rows. */
+static int product_rate(double *rate, fovea_device *device, uint32_t m, double *shortest)
 {
     const cli_settings none = {0};
-    struct gemm *g = make(1024, 3072, 768, &activations[0]);
+    struct gemm *g = make(m, 3072, 768, &activations[0]);
     int code = plan(g, &none, device);
-    double shortest = INFINITY;
+    *shortest = INFINITY;
     for (int i = 0; i < 4 && !code; i++) {
-        double begin = cli_seconds();
         code = run(g);
-        shortest = fmin(shortest, cli_seconds() - begin);
+        *shortest = fmin(*shortest, fovea_plan_seconds(g->plan));
     }
     if (!code)
-        *best = fmax(*best, 2.0 * g->m * g->n * g->k / shortest);
+        *rate = fmax(*rate, 2.0 * g->m * g->n * g->k / *shortest);
     release(g);
+    return code;
+}
+
+int bench_gemm_rate(double *best, fovea_device *device)
+{
+    int code = CLI_OK;
+    double seconds = 0;
+    for (uint32_t m = 64; m <= 1024 && seconds < RATE_SECONDS && !code; m *= 4)
+        code = product_rate(best, device, m, &seconds);
     return code;
 }

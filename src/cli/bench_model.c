@@ -6,11 +6,15 @@
 #include "bench.h"
 
 struct model_run {
+    bench_model_run what;
+    fovea_plan_options options;
+    fovea_plan *anchor; /* holds the weights that plans share */
     fovea_plan *plan;
     fovea_frame frame;
     uint8_t *pixels;
     float *out;
-    size_t n; /* floats of out */
+    size_t n;                  /* floats of out */
+    bench_reference reference; /* value NULL: not made yet */
 };
 
 static int run(void *state)
@@ -20,36 +24,39 @@ static int run(void *state)
     return cli_check(fovea_run(r->plan, &r->frame, &out, 1));
 }
 
-const fovea_plan *bench_model_plan(const bench_case *c)
-{
-    return ((const struct model_run *)c->state)->plan;
-}
-
-/* The same frame twice must give the same finite numbers, bit by bit. */
 static int check(void *state, bench_verify *out)
 {
     struct model_run *r = state;
-    float *before = cli_alloc(r->n, sizeof *before);
-    memcpy(before, r->out, r->n * sizeof *before);
-    int code = run(r);
-    double worst = 0, top = 0;
-    bool finite = true;
-    for (size_t i = 0; i < r->n; i++) {
-        finite = finite && isfinite(r->out[i]);
-        worst = fmax(worst, fabs((double)r->out[i] - before[i]));
-        top = fmax(top, fabs((double)r->out[i]));
+    bench_reference *reference = &r->reference;
+    int code = CLI_OK;
+    if (!reference->value) {
+        if ((code = bench_steps_verify(r->plan, out)) || !out->ok)
+            return code;
+        code = bench_reference_make(reference, r->what.model, &r->options, &r->frame, r->n);
     }
-    free(before);
+    if (code)
+        return code;
+    double worst = 0, top = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const double off = fabs((double)r->out[i] - reference->value[i]);
+        worst = off <= worst ? worst : off; /* NaN counts as off */
+        top = fmax(top, fabs((double)reference->value[i]));
+    }
+    out->reference = reference->text;
     out->max_abs = worst;
-    out->rel = top > 0 ? worst / top : 0;
-    out->ok = finite && top > 0 && worst == 0;
-    return code;
+    out->rel = top > 0 ? worst / top : worst;
+    out->ok = top > 0 && out->rel <= reference->allowed;
+    return CLI_OK;
 }
 
 static void release(void *state)
 {
     struct model_run *r = state;
     fovea_plan_free(r->plan);
+    fovea_plan_free(r->anchor);
+    if (r->what.owned)
+        fovea_model_free(r->what.model);
+    free(r->reference.value);
     free(r->pixels);
     free(r->out);
     free(r);
@@ -64,9 +71,9 @@ static double least_bytes(const fovea_model_info *info, const fovea_plan_info *p
            4.0 * 22 * info->depth * (double)plan->tokens * info->width;
 }
 
-static void make_frame(struct model_run *r, uint32_t width, uint32_t height)
+static void make_frame(struct model_run *r)
 {
-    const size_t row = (size_t)width * 3, bytes = row * height;
+    const size_t row = (size_t)r->options.frame.width * 3, bytes = row * r->options.frame.height;
     uint32_t x = 1;
     r->pixels = cli_alloc(bytes, 1);
     for (size_t i = 0; i < bytes; i++) {
@@ -79,65 +86,90 @@ static void make_frame(struct model_run *r, uint32_t width, uint32_t height)
 
 /* A plan for a picture of one patch, or the size it was made for where that is too small: with the
  * weights packed before, what a case takes beside them can be measured. */
-static int hold_weights(fovea_plan **out, bench_device *on, const fovea_model *model,
-                        const fovea_model_info *info, const cli_settings *s)
+static int hold_weights(struct model_run *r, fovea_device *device, const fovea_model_info *info)
 {
-    fovea_plan_options options;
-    cli_plan_options(&options, s, on->device);
+    fovea_plan_options options = r->options;
     options.chunk = 0;
     options.memory_limit = 0;
     options.frame.width = options.frame.height = info->patch;
-    if (fovea_plan_create(out, model, on->device, &options) == FOVEA_OK)
+    if (fovea_plan_create(&r->anchor, r->what.model, device, &options) == FOVEA_OK)
         return CLI_OK;
     options.frame.width = info->native_width;
     options.frame.height = info->native_height;
-    return cli_check(fovea_plan_create(out, model, on->device, &options));
+    return cli_check(fovea_plan_create(&r->anchor, r->what.model, device, &options));
 }
 
-int bench_model(bench_case *out, const cli_settings *s, bench_device *on, fovea_model *model,
-                const char *name)
+static int make_plan(bench_case *out, struct model_run *r)
 {
-    fovea_model_info info;
-    fovea_plan_options options;
     fovea_output_info first;
-    fovea_model_describe(model, &info);
-    cli_plan_options(&options, s, on->device);
-    options.frame.width = s->width;
-    options.frame.height = s->height;
-    if (!s->width)
-        cli_picture_size(&options.frame.width, &options.frame.height, &info.preprocess, &info);
-    fovea_plan **anchor = &on->anchor[s->dtype];
-    int code = *anchor ? CLI_OK : hold_weights(anchor, on, model, &info, s);
+    out->before = machine_memory_begin();
+    const double begin = cli_seconds();
+    const int code =
+        cli_check(fovea_plan_create(&r->plan, r->what.model, out->on->device, &r->options));
     if (code)
         return code;
-    struct model_run *r = cli_alloc(1, sizeof *r);
-    make_frame(r, options.frame.width, options.frame.height);
-    out->before = bench_memory_begin();
-    double begin = cli_seconds();
-    code = cli_check(fovea_plan_create(&r->plan, model, on->device, &options));
-    if (code) {
-        release(r);
-        return code;
-    }
     out->plan_seconds = cli_seconds() - begin;
     fovea_plan_query(r->plan, &out->plan);
     fovea_plan_output(r->plan, 0, &first);
     r->n = (size_t)first.rows * first.columns;
     r->out = cli_alloc(r->n, sizeof *r->out);
-    const char *attention = s->attention ? s->attention : info.attention;
-    out->title = cli_text("%s %ux%u %s%s%s", name, options.frame.width, options.frame.height,
-                          attention, s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "");
-    out->params =
-        json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:i, s:s}", "what", "model", "model", name,
-                  "dtype", cli_dtype_name(s->dtype), "width", (int)options.frame.width, "height",
-                  (int)options.frame.height, "attention", attention, "tokens",
-                  (int)out->plan.tokens, "output", first.name);
+    return CLI_OK;
+}
+
+int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
+                     const bench_model_run *what)
+{
+    fovea_model_info info;
+    struct model_run *r = cli_alloc(1, sizeof *r);
+    fovea_plan_options *options = &r->options;
+    r->what = *what;
+    fovea_model_describe(what->model, &info);
+    cli_plan_options(options, s, on->device);
+    options->frame.width = s->width;
+    options->frame.height = s->height;
+    if (!s->width)
+        cli_picture_size(&options->frame.width, &options->frame.height, &info.preprocess, &info);
+    if (what->output) {
+        options->outputs = &r->what.output;
+        options->n_outputs = 1;
+    }
+    make_frame(r);
     out->on = on;
+    int code = hold_weights(r, on->device, &info);
+    if (!code)
+        code = make_plan(out, r);
+    if (code) {
+        release(r);
+        return code;
+    }
     out->state = r;
     out->run = run;
     out->check = check;
     out->release = release;
+    out->traced = r->plan;
     out->flops = out->plan.flops;
     out->bytes = least_bytes(&info, &out->plan, s->dtype);
+    return CLI_OK;
+}
+
+int bench_model(bench_case *out, const cli_settings *s, bench_device *on,
+                const bench_request *request)
+{
+    fovea_model_info info;
+    fovea_output_info first;
+    fovea_model_describe(request->model, &info);
+    const bench_model_run what = {.model = request->model, .name = request->name};
+    const int code = bench_model_case(out, s, on, &what);
+    if (code)
+        return code;
+    const fovea_plan_options *o = &((const struct model_run *)out->state)->options;
+    const char *attention = s->attention ? s->attention : info.attention;
+    fovea_plan_output(out->traced, 0, &first);
+    out->title = cli_text("%s %ux%u %s%s%s", what.name, o->frame.width, o->frame.height, attention,
+                          s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "");
+    out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:i, s:s}", "what", "model", "model",
+                            what.name, "dtype", cli_dtype_name(s->dtype), "width",
+                            (int)o->frame.width, "height", (int)o->frame.height, "attention",
+                            attention, "tokens", (int)out->plan.tokens, "output", first.name);
     return CLI_OK;
 }

@@ -1,25 +1,61 @@
-/* bench_results.h: results of benchmarks as JSON objects, just measured or read from a file, and
- * what is shown of them. */
+/* bench_results.h: results of benchmarks, as `fovea bench` tells them: JSON objects, told apart by
+ * their "schema". All that shows, compares and plots them works on an array of these, from this run
+ * or from a file.
+ */
 #ifndef FOVEA_CLI_BENCH_RESULTS_H
 #define FOVEA_CLI_BENCH_RESULTS_H
 
+#include <stdio.h>
+
 #include "cli.h"
 
-/* The "fovea.bench/1" objects of a file that an earlier --json wrote. */
+#define BENCH_SCHEMA "fovea.bench/1"
+#define CROSSOVER_SCHEMA "fovea.crossover/1"
+
+/* ---- bench_results.c ---- */
+
+/* Every result of a file: one object a line, or one array. */
 int bench_results_read(json_t **out, const char *path);
-/* A line for each, after a line for each device. */
-void bench_results_show(const json_t *results);
-
-/* bench_plot.c: time and memory over pixels or tokens. Results that differ in anything else make a
- * series each. */
-int bench_plot(const char *path, const json_t *results);
-
-/* A member of a result, of its params or the like; "" and 0 where there is none. */
+bool bench_has_schema(const json_t *result, const char *schema);
+/* Those of a case that was timed. */
+#define bench_foreach(results, i, r)                                                               \
+    json_array_foreach(results, i, r) if (bench_has_schema(r, BENCH_SCHEMA))
+bool bench_is_model(const json_t *result);
 const char *bench_word(const json_t *object, const char *key);
 double bench_number(const json_t *object, const char *key);
-bool bench_is_model(const json_t *result);
-/* Bytes that the plan promised. Of models beside the weights, which their plans share and which are
- * not in what is measured either. */
+/* A member of a member. */
+double bench_inner(const json_t *object, const char *member, const char *key);
+/* Bytes that the plan promised, of a model without its weights. */
 double bench_promised(const json_t *result);
+/* "2 threads", "cl:0" */
+const char *bench_where(char *buf, size_t size, const json_t *result);
+/* Pixels of a model's picture, tokens of anything else. */
+double bench_extent(const json_t *result);
+
+/* ---- showing them ---- */
+
+enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL };
+
+/* bench_output.c */
+typedef struct bench_output {
+    int format;              /* enum bench_format */
+    const char *path, *plot; /* NULL: standard output; no picture */
+} bench_output;
+int bench_output_write(const bench_output *o, const json_t *results);
+
+/* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
+void bench_table_write(FILE *to, const json_t *results, bool markdown);
+void bench_csv_write(FILE *to, const json_t *results);
+
+/* bench_crossover.c: appends, for every attention that was timed beside softmax on the same device,
+ * from how much on it is faster; in place of what was there. */
+void bench_crossovers_add(json_t *results);
+
+/* bench_baseline.c: exit code 6 when a case is slower than in the file by more than so many
+ * percent. */
+int bench_baseline_compare(const char *path, const json_t *results, double percent);
+
+/* bench_plot.c: time and memory over pixels or tokens, drawn by gnuplot. */
+int bench_plot(const char *path, const json_t *results);
 
 #endif

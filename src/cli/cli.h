@@ -36,7 +36,10 @@ int cli_info(const cli_command *self, int argc, char **argv);
 int cli_run(const cli_command *self, int argc, char **argv);
 int cli_plan(const cli_command *self, int argc, char **argv);
 int cli_op(const cli_command *self, int argc, char **argv);
+int cli_verify(const cli_command *self, int argc, char **argv);
+int cli_cache(const cli_command *self, int argc, char **argv);
 int cli_bench(const cli_command *self, int argc, char **argv);
+int cli_tune(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
 
@@ -72,6 +75,7 @@ typedef struct cli_common {
     const char *schedule, *chunk, *size;
     bool json, strict;
     const char *half; /* help of --dtype, set by a command that takes 16-bit types */
+    bool new_wisdom;  /* the file of --wisdom need not be there yet */
 } cli_common;
 
 /* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
@@ -86,6 +90,7 @@ typedef struct cli_settings {
     const char *attention;
     fovea_schedule schedule;
     fovea_dtype dtype;
+    fovea_rigor rigor;
     bool dtype_given;
     uint32_t chunk;
     uint64_t memory_limit;
@@ -94,6 +99,8 @@ typedef struct cli_settings {
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 int cli_settle(cli_settings *out, const cli_common *common);
+/* Makes the file of --wisdom the one that is read and saved to; "none": nothing is. */
+int cli_wisdom(const cli_common *c);
 /* `text` as a number in [low, high]; NULL leaves *out alone. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
 int cli_real(double *out, const char *option, const char *text, double low, double high);
@@ -119,7 +126,8 @@ typedef struct cli_session {
     fovea_model_info info;
 } cli_session;
 
-/* With the exit code that each failure stands for. */
+/* With the exit code that each failure stands for. cli_open takes for the device "auto" the one on
+ * which wisdom knows the model to be fastest at --size; cli_close keeps what --rigor has found. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_load_model(fovea_model **out, const char *path);
 int cli_open(cli_session *out, const cli_common *common, const char *model);

@@ -54,12 +54,12 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
                kind[i].what);
 
     fovea_step_info step;
-    printf("\n%5s %-8s %6s  %-24s %-44s %-26s %-8s %8s %9s\n", "sweep", "schedule", "chunk", "step",
-           "problem", "kernel", "source", "GFLOP", "ms");
+    printf("\n%5s %-8s %6s %-7s  %-24s %-44s %-26s %-7s %8s %9s\n", "sweep", "schedule", "chunk",
+           "by", "step", "problem", "kernel", "by", "GFLOP", "ms");
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
-        printf("%5u %-8s %6u  %-24s %-44s %-26s %-8s %8.3f %9.3f\n", step.sweep,
-               schedule_name(step.schedule), step.chunk, step.label, step.problem, step.kernel,
-               step.source, step.flops * 1e-9, step.seconds * 1e3);
+        printf("%5u %-8s %6u %-7s  %-24s %-44s %-26s %-7s %8.3f %9.3f\n", step.sweep,
+               schedule_name(step.schedule), step.chunk, step.sweep_source, step.label,
+               step.problem, step.kernel, step.source, step.flops * 1e-9, step.seconds * 1e3);
 }
 
 static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
@@ -69,11 +69,12 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
     fovea_step_info step;
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:i, s:f, s:f, s:f}", "label",
+            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f}", "label",
                              step.label, "problem", step.problem, "kernel", step.kernel, "source",
                              step.source, "sweep", (int)step.sweep, "schedule",
-                             schedule_name(step.schedule), "chunk", (int)step.chunk, "flops",
-                             step.flops, "seconds", step.seconds, "bytes", step.bytes));
+                             schedule_name(step.schedule), "sweep_source", step.sweep_source,
+                             "chunk", (int)step.chunk, "flops", step.flops, "seconds", step.seconds,
+                             "bytes", step.bytes));
     fovea_device_info device;
     fovea_device_describe(s->device, &device);
     json_t *params =

@@ -1,233 +1,218 @@
-/* machine.c: the machine's own limits, measured with all threads at once, and process memory. */
-#include <pthread.h>
+/* machine.c: what the operating system shows of this process and of the machine under it: files
+ * below /proc and /sys, each of which may be missing.
+ */
+#include "machine.h"
+
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
 
-#include "bench.h"
-#include "probe.h"
+#define SLOWER 1.1      /* a spin that takes so much longer shows a lower clock */
+#define LOOK_EVERY 0.05 /* seconds, at first */
 
-#define BYTES (UINT64_C(256) << 20) /* of the memory probes, all threads together */
-enum { TRIES = 3, THREADS_MAX = 1024 };
+/* ---- files ---- */
 
-struct level {
-    const char *isa; /* found in the device's features */
-    double (*fma)(uint64_t rounds);
-    float (*read)(const float *p, size_t n);
-};
-
-/* The last line holds for any device. */
-static const struct level levels[] = {
-#ifdef FV_ARCH_X86
-    {"avx512", probe_fma_avx512, probe_read_avx512},
-    {"avx2", probe_fma_avx2, probe_read_avx2},
-#endif
-#ifdef FV_ARCH_ARM64
-    {"neon", probe_fma_neon, probe_read_neon},
-#endif
-    {"", probe_fma_c, probe_read_c},
-};
-
-enum what { FMA, READ, COPY };
-
-struct job {
-    const struct level *level;
-    enum what what;
-    uint64_t rounds;
-    float *from, *to;
-    size_t n;
-    pthread_barrier_t *start;
-    double begin, end, work;
-};
-
-static void *work(void *arg)
+static const char *root(void)
 {
-    struct job *j = arg;
-    pthread_barrier_wait(j->start);
-    j->begin = cli_seconds();
-    if (j->what == FMA) {
-        j->work = j->level->fma(j->rounds);
-    } else if (j->what == READ) {
-        volatile float used = j->level->read(j->from, j->n);
-        (void)used;
-        j->work = (double)(j->n * sizeof(float));
-    } else {
-        memcpy(j->to, j->from, j->n * sizeof(float));
-        j->work = 2.0 * (double)(j->n * sizeof(float));
+    const char *path = getenv("FOVEA_ROOT");
+    return path ? path : "";
+}
+
+/* What follows `key` on the first line of the file that begins with it. */
+static bool read_line(char *out, size_t size, const char *path, const char *key)
+{
+    char name[512], line[512];
+    bool found = false;
+    snprintf(name, sizeof name, "%s%s", root(), path);
+    FILE *f = fopen(name, "r");
+    while (f && !found && fgets(line, sizeof line, f)) {
+        const size_t n = strlen(key);
+        if (strncmp(line, key, n) != 0)
+            continue;
+        const char *value = line + n + strspn(line + n, " \t:");
+        snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+        found = true;
     }
-    j->end = cli_seconds();
-    return NULL;
-}
-
-/* Work per second, from the first start to the last end. */
-static double together(struct job *job, uint32_t threads)
-{
-    pthread_t id[THREADS_MAX];
-    pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, threads);
-    for (uint32_t t = 0; t < threads; t++) {
-        job[t].start = &start;
-        if (t && pthread_create(&id[t], NULL, work, &job[t]))
-            exit(cli_fail(CLI_UNSUPPORTED, "cannot start %u threads", threads));
-    }
-    work(&job[0]);
-    double begin = job[0].begin, end = job[0].end, sum = job[0].work;
-    for (uint32_t t = 1; t < threads; t++) {
-        pthread_join(id[t], NULL);
-        begin = job[t].begin < begin ? job[t].begin : begin;
-        end = job[t].end > end ? job[t].end : end;
-        sum += job[t].work;
-    }
-    pthread_barrier_destroy(&start);
-    return sum / (end - begin);
-}
-
-static double best(struct job *job, uint32_t threads, enum what what)
-{
-    double top = 0;
-    for (int i = 0; i < TRIES; i++) {
-        for (uint32_t t = 0; t < threads; t++)
-            job[t].what = what;
-        double rate = together(job, threads);
-        top = rate > top ? rate : top;
-    }
-    return top;
-}
-
-static const struct level *level_of(const char *isa)
-{
-    const struct level *level = levels;
-    while (!strstr(isa, level->isa))
-        level++;
-    return level;
-}
-
-static uint32_t bounded(uint32_t threads)
-{
-    return threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
-}
-
-void bench_fma_measure(double *best_rate, const char *isa, uint32_t threads)
-{
-    threads = bounded(threads);
-    struct job *job = cli_alloc(threads, sizeof *job);
-    for (uint32_t t = 0; t < threads; t++)
-        job[t] = (struct job){.level = level_of(isa), .rounds = 1 << 22};
-    double rate = best(job, threads, FMA);
-    *best_rate = rate > *best_rate ? rate : *best_rate;
-    free(job);
-}
-
-/* Jobs over memory of their own, to be freed with `from` and `to` of the first. */
-static struct job *memory_jobs(const char *isa, uint32_t threads)
-{
-    struct job *job = cli_alloc(threads, sizeof *job);
-    const size_t n = (size_t)(BYTES / sizeof(float) / threads) / 256 * 256;
-    float *from = cli_alloc(n * threads, sizeof *from), *to = cli_alloc(n * threads, sizeof *to);
-    memset(from, 1, n * threads * sizeof *from); /* pages of their own, not the shared zero page */
-    for (uint32_t t = 0; t < threads; t++)
-        job[t] =
-            (struct job){.level = level_of(isa), .from = from + t * n, .to = to + t * n, .n = n};
-    return job;
-}
-
-static void free_jobs(struct job *job)
-{
-    free(job->from);
-    free(job->to);
-    free(job);
-}
-
-void bench_limits_measure(bench_limits *out, const char *isa, uint32_t threads)
-{
-    threads = bounded(threads);
-    struct job *job = memory_jobs(isa, threads);
-    out->read = best(job, threads, READ);
-    out->copy = best(job, threads, COPY);
-    free_jobs(job);
-    bench_fma_measure(&out->fma, isa, threads);
-}
-
-/* ---- memory as a case ---- */
-
-struct memory {
-    struct job *job;
-    uint32_t threads;
-};
-
-static int run_memory(void *state)
-{
-    const struct memory *m = state;
-    together(m->job, m->threads);
-    return CLI_OK;
-}
-
-static int check_memory(void *state, bench_verify *out)
-{
-    (void)state;
-    out->ok = true;
-    return CLI_OK;
-}
-
-static void release_memory(void *state)
-{
-    struct memory *m = state;
-    free_jobs(m->job);
-    free(m);
-}
-
-void bench_memory_case(bench_case *out, bench_device *on, bool copy)
-{
-    struct memory *m = cli_alloc(1, sizeof *m);
-    m->threads = bounded(fovea_device_threads(on->device));
-    m->job = memory_jobs(on->isa, m->threads);
-    for (uint32_t t = 0; t < m->threads; t++)
-        m->job[t].what = copy ? COPY : READ;
-    out->on = on;
-    out->title = cli_text(copy ? "memory copy" : "memory read");
-    out->state = m;
-    out->run = run_memory;
-    out->check = check_memory;
-    out->release = release_memory;
-    out->bytes = (copy ? 2. : 1.) * (double)(m->job->n * m->threads * sizeof(float));
-}
-
-/* A line of /proc/self/status in bytes; 0 where there is no such thing. */
-static uint64_t status_line(const char *name)
-{
-    char line[256];
-    unsigned long long kib = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, name, strlen(name)) == 0)
-            sscanf(line + strlen(name), ": %llu", &kib);
     if (f)
         fclose(f);
-    return kib * 1024;
+    return found;
 }
 
-uint64_t bench_memory_begin(void)
+/* The largest, or the sum, of the numbers in all files that a pattern names; 0 without any. */
+static double gather(const char *pattern, bool sum)
+{
+    char path[512], text[64];
+    glob_t found;
+    double all = 0;
+    snprintf(path, sizeof path, "%s%s", root(), pattern);
+    if (glob(path, 0, NULL, &found) != 0)
+        return 0;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *name = found.gl_pathv[i] + strlen(root());
+        const double value = read_line(text, sizeof text, name, "") ? strtod(text, NULL) : 0;
+        all = sum ? all + value : value > all ? value : all;
+    }
+    globfree(&found);
+    return all;
+}
+
+/* ---- memory ---- */
+
+static uint64_t status_bytes(const char *key)
+{
+    char text[64];
+    return read_line(text, sizeof text, "/proc/self/status", key) ? strtoull(text, NULL, 10) * 1024
+                                                                  : 0;
+}
+
+uint64_t machine_memory_begin(void)
 {
     FILE *f = fopen("/proc/self/clear_refs", "w");
     if (f) {
         fputs("5\n", f); /* the peak starts again from here */
         fclose(f);
     }
-    return status_line("VmRSS");
+    return status_bytes("VmRSS");
 }
 
-uint64_t bench_memory_peak(void)
+uint64_t machine_memory_peak(void)
 {
-    return status_line("VmHWM");
+    return status_bytes("VmHWM");
 }
 
-void bench_fill(float *out, size_t n, uint64_t seed)
+/* ---- clocks and heat ---- */
+
+static double now(void)
 {
-    uint64_t x = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
-    for (size_t i = 0; i < n; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        out[i] = (float)((double)(x >> 40) / (1 << 23) - 1);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Multiplications that wait for one another: their time is the clock's, whatever else there is. */
+static double spin_once(void)
+{
+    const double begin = now();
+    uint64_t x = 1;
+    for (int i = 0; i < 1 << 15; i++)
+        x = x * 6364136223846793005u + 1442695040888963407u;
+    volatile uint64_t used = x;
+    (void)used;
+    return now() - begin;
+}
+
+static double spin(void)
+{
+    double least = spin_once();
+    for (int i = 1; i < 8; i++) {
+        const double seconds = spin_once();
+        least = seconds < least ? seconds : least;
     }
+    return least;
+}
+
+static double processor_mhz(void)
+{
+    char text[64];
+    double most = gather("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", false) / 1e3;
+    if (most == 0 && read_line(text, sizeof text, "/proc/cpuinfo", "cpu MHz"))
+        most = strtod(text, NULL);
+    return most;
+}
+
+void machine_look(machine_state *out)
+{
+    *out = (machine_state){
+        .clock_mhz = processor_mhz(),
+        .gpu_mhz = gather("/sys/class/devfreq/*/cur_freq", false) / 1e6,
+        .celsius = gather("/sys/class/thermal/thermal_zone*/temp", false) / 1e3,
+        .throttled = (uint64_t)gather(
+            "/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count", true),
+        .spin = spin(),
+    };
+}
+
+/* Of looks that fill the room every second one is kept, and the next are half as frequent. */
+static void thin_out(machine_history *h)
+{
+    for (uint32_t i = 0; 2 * i < h->looks; i++)
+        h->look[i] = h->look[2 * i];
+    h->looks /= 2;
+    h->every *= 2;
+}
+
+void machine_watch(machine_history *h)
+{
+    if (h->looks == 0)
+        h->every = LOOK_EVERY;
+    else if (now() - h->last < h->every)
+        return;
+    if (h->looks == MACHINE_LOOKS)
+        thin_out(h);
+    machine_look(&h->look[h->looks++]);
+    h->last = now();
+}
+
+static double least_spin(const machine_state *look, uint32_t n)
+{
+    double least = look[0].spin;
+    for (uint32_t i = 1; i < n; i++)
+        least = look[i].spin < least ? look[i].spin : least;
+    return least;
+}
+
+bool machine_throttled(const machine_history *h)
+{
+    const uint32_t third = h->looks / 3;
+    if (h->looks && h->look[h->looks - 1].throttled > h->look[0].throttled)
+        return true;
+    return third > 0 &&
+           least_spin(h->look + h->looks - third, third) > SLOWER * least_spin(h->look, third);
+}
+
+static void pair(json_t *out, const char *key, double first, double last)
+{
+    if (first > 0 || last > 0)
+        json_object_set_new(out, key, json_pack("[f, f]", first, last));
+}
+
+json_t *machine_describe(const machine_history *h)
+{
+    json_t *out = json_object();
+    if (h->looks == 0)
+        return out;
+    const machine_state *first = &h->look[0], *last = &h->look[h->looks - 1];
+    pair(out, "clock_mhz", first->clock_mhz, last->clock_mhz);
+    pair(out, "gpu_mhz", first->gpu_mhz, last->gpu_mhz);
+    pair(out, "celsius", first->celsius, last->celsius);
+    pair(out, "spin_us", 1e6 * first->spin, 1e6 * last->spin);
+    json_object_set_new(out, "throttled", json_boolean(machine_throttled(h)));
+    return out;
+}
+
+/* ---- what it is ---- */
+
+void machine_identify(json_t *out)
+{
+    static const struct {
+        const char *path, *key, *name;
+    } facts[] = {
+        {"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "", "governor"},
+        {"/proc/cpuinfo", "CPU part", "cpu_part"},
+        {"/proc/cpuinfo", "cpu family", "cpu_family"},
+        {"/proc/cpuinfo", "model\t", "cpu_model"},
+        {"/proc/cpuinfo", "microcode", "microcode"},
+        {"/sys/firmware/devicetree/base/model", "", "board"},
+    };
+    struct utsname name;
+    char text[128];
+    if (uname(&name) == 0)
+        json_object_set_new(out, "system",
+                            json_sprintf("%s %s %s", name.sysname, name.release, name.machine));
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (read_line(text, sizeof text, facts[i].path, facts[i].key))
+            json_object_set_new(out, facts[i].name, json_string(text));
 }

@@ -12,7 +12,12 @@ static const cli_command commands[] = {
     {"plan", "MODEL [--size WxH]", "what a plan takes, before anything runs", cli_plan},
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
      cli_op},
-    {"bench", "gemm|attention|model|floors [MODEL]", "verified speed and memory", cli_bench},
+    {"tune", "[MODEL] [--size LIST]", "measures what is fastest here, and keeps it", cli_tune},
+    {"verify", "[MODEL] [--kernel TEXT]", "kernels, or a model layer by layer, against definitions",
+     cli_verify},
+    {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
+     cli_cache},
+    {"bench", "gemm|attention|block|model|kernel|floors", "verified speed and memory", cli_bench},
 };
 
 int cli_fail(int code, const char *format, ...)
@@ -79,7 +84,8 @@ static void help(FILE *to)
         "exit status: 0 ok, 1 usage, 2 not supported here, 3 failed verification, 4 device "
         "error,\n  5 unstable measurement, 6 slower than the baseline, 7 bad input\n"
         "environment: FOVEA_ISA, FOVEA_CACHE (folder of compiled kernels), "
-        "FOVEA_LOG=off|all|WORD\n",
+        "FOVEA_LOG=off|all|WORD,\n  FOVEA_WISDOM (file of what tuning has found; empty: none), "
+        "FOVEA_RIGOR=estimate|measure|exhaustive\n",
         to);
 }
 

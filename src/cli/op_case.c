@@ -486,6 +486,7 @@ int op_case_open(op_case *c, const char *path, const cli_settings *settings, fov
         return code;
     c->options.form = form;
     c->options.schedule = settings->schedule;
+    c->options.rigor = settings->rigor;
     c->options.chunk = settings->chunk;
     c->options.memory_limit = settings->memory_limit;
     return CLI_OK;

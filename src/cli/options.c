@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -55,8 +56,10 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
         {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
          &c->max_dispatch},
-        {"wisdom", 0, "FILE", "tuning file", CLI_TEXT, &c->wisdom},
-        {"rigor", 0, "LEVEL", "estimate, measure, exhaustive", CLI_TEXT, &c->rigor},
+        {"wisdom", 0, "FILE", "what tuning has found, instead of FOVEA_WISDOM; or none", CLI_TEXT,
+         &c->wisdom},
+        {"rigor", 0, "LEVEL", "estimate, measure, exhaustive: tune what is not known first",
+         CLI_TEXT, &c->rigor},
         {"schedule", 0, "NAME", "auto, streamed, stepwise", CLI_TEXT, &c->schedule},
         {"chunk", 0, "N", "tokens per chunk of a streamed sweep", CLI_TEXT, &c->chunk},
         {"size", 0, "WxH", "pixels; N means NxN", CLI_TEXT, &c->size},
@@ -203,12 +206,28 @@ const char *cli_dtype_name(fovea_dtype type)
     return dtypes[type];
 }
 
+int cli_wisdom(const cli_common *c)
+{
+    static char *loaded;
+    if (!c->wisdom || (loaded && strcmp(c->wisdom, loaded) == 0))
+        return CLI_OK;
+    const bool none = strcmp(c->wisdom, "none") == 0;
+    setenv("FOVEA_WISDOM", none ? "" : c->wisdom, 1);
+    if (loaded) /* another value of a list */
+        fovea_wisdom_forget();
+    free(loaded);
+    loaded = cli_text("%s", c->wisdom);
+    if (none || (c->new_wisdom && access(c->wisdom, F_OK) != 0))
+        return CLI_OK;
+    return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
+}
+
 int cli_settle(cli_settings *out, const cli_common *c)
 {
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
     static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
     const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
-    int schedule = 0, type = 0, rigor = 0, code;
+    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_ESTIMATE, code;
     uint32_t limit = 0;
     double dispatch = 0;
     memset(out, 0, sizeof *out);
@@ -232,16 +251,11 @@ int cli_settle(cli_settings *out, const cli_common *c)
     if (strcmp(out->device, "all") == 0)
         return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
     out->dtype = (fovea_dtype)type;
+    out->rigor = (fovea_rigor)(rigor + FOVEA_ESTIMATE);
     out->dtype_given = c->dtype != NULL;
     if (type != 0 && !c->half)
         return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this works with f32 only", c->dtype);
-    if (rigor != 0)
-        return cli_fail(CLI_UNSUPPORTED, "--rigor %s: kernels are chosen by estimate so far",
-                        c->rigor);
-    if (c->wisdom)
-        return cli_fail(CLI_UNSUPPORTED, "--wisdom %s: there is no tuner to read it yet",
-                        c->wisdom);
-    return CLI_OK;
+    return cli_wisdom(c);
 }
 
 /* ---- lists ---- */
@@ -308,11 +322,15 @@ int cli_list(char ***out, size_t *n, const char *option, const char *text)
 
 /* ---- a model on a device ---- */
 
+/* All that can be wrong about a device was typed. */
+static int check_device(fovea_status status)
+{
+    return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
+}
+
 int cli_open_device(fovea_device **out, const cli_settings *s)
 {
-    fovea_status status = fovea_device_open(out, s->device, &s->device_options);
-    /* All that can be wrong about a device was typed. */
-    return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
+    return check_device(fovea_device_open(out, s->device, &s->device_options));
 }
 
 int cli_load_model(fovea_model **out, const char *path)
@@ -322,17 +340,32 @@ int cli_load_model(fovea_model **out, const char *path)
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
 }
 
+/* The fastest for the model at --size. */
+static int open_best(cli_session *s)
+{
+    const fovea_preprocess p = cli_preprocess(s);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.attention = s->settings.attention;
+    options.weights = s->settings.dtype;
+    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s->info);
+    return check_device(
+        fovea_device_open_best(&s->device, s->model, &options, &s->settings.device_options));
+}
+
 int cli_open(cli_session *out, const cli_common *common, const char *model)
 {
     memset(out, 0, sizeof *out);
     int code = cli_settle(&out->settings, common);
-    if (!code)
+    const bool best = model && strcmp(out->settings.device, "auto") == 0;
+    if (!code && !best)
         code = cli_open_device(&out->device, &out->settings);
     if (!code && model) {
         code = cli_load_model(&out->model, model);
         if (!code)
             fovea_model_describe(out->model, &out->info);
     }
+    if (!code && best)
+        code = open_best(out);
     if (code)
         cli_close(out);
     return code;
@@ -340,6 +373,8 @@ int cli_open(cli_session *out, const cli_common *common, const char *model)
 
 void cli_close(cli_session *s)
 {
+    if (s->device && s->settings.rigor > FOVEA_ESTIMATE)
+        cli_check(fovea_wisdom_save(NULL));
     fovea_model_free(s->model);
     fovea_device_close(s->device);
     memset(s, 0, sizeof *s);
@@ -380,6 +415,7 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
     out->schedule = s->schedule;
     out->chunk = s->chunk;
     out->memory_limit = s->memory_limit;
+    out->rigor = s->rigor;
     out->weights = s->dtype;
     if (strcmp(info.id, "cpu") != 0)
         out->activations = s->dtype;

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "machine.h"
 
 double cli_seconds(void)
 {
@@ -48,33 +48,20 @@ json_t *cli_build(void)
     return json_pack("{s:s, s:s}", "version", fovea_version(), "compiler", __VERSION__);
 }
 
-/* The first line of a small file of the system, "" when there is none. */
-static const char *first_line(char *buf, size_t size, const char *path)
-{
-    FILE *f = fopen(path, "r");
-    if (!f || !fgets(buf, (int)size, f))
-        *buf = 0;
-    if (f)
-        fclose(f);
-    buf[strcspn(buf, "\n")] = 0;
-    return buf;
-}
-
 json_t *cli_environment(const fovea_device *device)
 {
     fovea_device_info info;
-    struct utsname name;
-    char governor[64];
     fovea_device_describe(device, &info);
     json_t *env = json_pack("{s:s, s:s, s:s, s:i, s:i}", "device", info.id, "name", info.name,
                             "isa", info.features, "processors", (int)info.units, "threads",
                             (int)fovea_device_threads(device));
-    if (uname(&name) == 0)
-        json_object_set_new(env, "system",
-                            json_sprintf("%s %s %s", name.sysname, name.release, name.machine));
-    if (*first_line(governor, sizeof governor,
-                    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"))
-        json_object_set_new(env, "governor", json_string(governor));
+    const struct {
+        const char *key, *text;
+    } own[] = {{"driver", info.driver}, {"quirks", info.quirks}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (*own[i].text)
+            json_object_set_new(env, own[i].key, json_string(own[i].text));
+    machine_identify(env);
     return env;
 }
 

@@ -364,5 +364,6 @@ const fv_family fv_family_vit = {
     .emit = fv_vit_emit,
     .release = fv_vit_release,
     .synthetic = fv_vit_synthetic,
+    .invents = fv_vit_invents,
     .imitate = fv_vit_imitate,
 };

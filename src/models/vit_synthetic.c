@@ -47,6 +47,31 @@ static const struct spec {
 };
 #define SPECS (sizeof specs / sizeof *specs)
 
+/* "block-WIDTHxHEADSxRATIO": one block alone, for benchmarks; its embedding is of few pixels. */
+static bool read_block(struct spec *out, const char *name)
+{
+    unsigned width, heads, ratio;
+    int end = 0;
+    if (sscanf(name, "block-%5ux%4ux%2u%n", &width, &heads, &ratio, &end) != 3 || name[end] ||
+        width < 1 || heads < 1 || ratio < 1)
+        return false;
+    *out = (struct spec){.name = name,
+                         .kind = FV_VIT_PLAIN,
+                         .width = width,
+                         .depth = 1,
+                         .heads = heads,
+                         .hidden = ratio * width,
+                         .patch = 2,
+                         .image = 64};
+    return true;
+}
+
+bool fv_vit_invents(const char *name)
+{
+    struct spec alone;
+    return read_block(&alone, name);
+}
+
 const char *fv_vit_synthetic(size_t index)
 {
     return index < SPECS ? specs[index].name : NULL;
@@ -184,6 +209,9 @@ static json_t *describe(const struct spec *s)
 fovea_status fv_vit_imitate(json_t **config, fv_source *source, const char *name)
 {
     struct maker m = {.source = source, .s = specs, .n = fv_vit_schemes, .status = FOVEA_OK};
+    struct spec alone;
+    if (read_block(&alone, name))
+        m.s = &alone;
     while (strcmp(m.s->name, name) != 0)
         m.s++;
     while (!(m.n->kinds >> m.s->kind & 1))

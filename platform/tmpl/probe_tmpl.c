@@ -1,4 +1,4 @@
-/* probe.c: arithmetic and memory probes over the vector vocabulary; built once per ISA level. */
+/* probe_tmpl.c: what one thread can do at best, in arithmetic and in reading. */
 #include "probe.h"
 
 #include "vec/vec.h"
@@ -7,7 +7,7 @@
 enum { CHAINS = 12 };
 
 /* Runs `rounds` times CHAINS fused multiply-adds and returns the FLOPs that were done. */
-double FV_NAME(probe_fma)(uint64_t rounds)
+double FV_NAME(fv_probe_fma)(uint64_t rounds)
 {
     fv_v sum[CHAINS];
     const fv_v factor = fv_set(0.999999f), term = fv_set(1e-6f);
@@ -29,7 +29,7 @@ double FV_NAME(probe_fma)(uint64_t rounds)
 }
 
 /* Reads n floats, a multiple of 4 FV_W, once. */
-float FV_NAME(probe_read)(const float *p, size_t n)
+float FV_NAME(fv_probe_read)(const float *p, size_t n)
 {
     fv_v a = fv_set(0.f), b = a, c = a, d = a;
     for (size_t i = 0; i + 4 * FV_W <= n; i += 4 * FV_W) {

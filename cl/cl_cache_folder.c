@@ -1,0 +1,194 @@
+/* cl_cache_folder.c: the folder of compiled kernels as a whole: listed, emptied, packed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cl_cache.h"
+#include "mem.h"
+#include "os.h"
+
+#define FILE_MOST (64ull << 20)
+
+/* ---- what an entry is ---- */
+
+/* Text `index` of a key; "" past the end. */
+static const char *text_of(const fv_cl_key *k, uint32_t index)
+{
+    const char *at = k->text, *end = k->text + k->size;
+    while (index-- && at < end)
+        at += strlen(at) + 1;
+    return at < end ? at : "";
+}
+
+static const char *last_text(const fv_cl_key *k)
+{
+    const char *last = k->text;
+    for (const char *at = k->text; at < k->text + k->size; at += strlen(at) + 1)
+        last = at;
+    return last;
+}
+
+/* Line `index` of a text, cut to fit. */
+static void copy_line(char *out, size_t size, const char *text, uint32_t index)
+{
+    while (index-- && strchr(text, '\n'))
+        text = strchr(text, '\n') + 1;
+    snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* The name of the device is the fourth line of its identity, the program's at the beginning of its
+ * last text. */
+static void describe(const fv_cl_key *k, char device[128], char program[64])
+{
+    const char *source = last_text(k);
+    copy_line(device, 128, text_of(k, 0), 3);
+    source += strspn(source, "/* ");
+    snprintf(program, 64, "%.*s", (int)strcspn(source, ": \n"), source);
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* ---- walking ---- */
+
+/* Calls `visit` with every file that is called like an entry. */
+static fovea_status each(const char *folder, fovea_status (*visit)(void *ctx, const char *path),
+                         void *ctx)
+{
+    char *path;
+    if (folder && !*folder)
+        return FOVEA_OK;
+    FV_TRY(fv_cl_cache_folder(&path, folder));
+    fovea_status status = FOVEA_OK;
+    if (fv_os_look(path) != FV_OS_NOTHING) {
+        status = fv_os_private_folder(path);
+        if (status == FOVEA_OK)
+            status = fv_os_each_file(path, visit, ctx);
+    }
+    fv_mem_free(path);
+    return status;
+}
+
+struct listing {
+    fovea_cache_fn *fn;
+    void *payload;
+    bool ended;
+};
+
+static fovea_status list_file(void *ctx, const char *path)
+{
+    struct listing *l = ctx;
+    fovea_cache_entry e = {.file = path, .device = "", .program = "", .problem = ""};
+    char device[128], program[64];
+    void *data;
+    uint64_t size;
+    fv_cl_key key;
+    fv_cl_binary binary;
+    if (l->ended || !fv_cl_entry_name(name_of(path)))
+        return FOVEA_OK;
+    if (fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK) {
+        e.problem = fovea_error();
+        l->ended = l->fn(&e, l->payload) != 0;
+        return FOVEA_OK;
+    }
+    e.size = size;
+    if (fv_cl_entry_read(data, size, &key, &binary) == size) {
+        describe(&key, device, program);
+        e.device = device;
+        e.program = program;
+    } else {
+        e.problem = "damaged, or of another version of the library";
+    }
+    l->ended = l->fn(&e, l->payload) != 0;
+    fv_mem_free(data);
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_folder_list(const char *folder, fovea_cache_fn *fn, void *payload)
+{
+    struct listing l = {fn, payload, false};
+    return each(folder, list_file, &l);
+}
+
+/* ---- emptying ---- */
+
+static fovea_status count_file(void *ctx, const char *path)
+{
+    *(size_t *)ctx += fv_cl_entry_name(name_of(path));
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_folder_clear(const char *folder, size_t *removed)
+{
+    size_t before = 0, after = 0;
+    char *path;
+    FV_TRY(each(folder, count_file, &before));
+    if (before) {
+        FV_TRY(fv_cl_cache_folder(&path, folder));
+        fv_os_trim_folder(path, 0, fv_cl_entry_name);
+        fv_mem_free(path);
+        FV_TRY(each(folder, count_file, &after));
+    }
+    *removed = before - after;
+    return after ? fv_fail(FOVEA_EIO, "%zu compiled kernels could not be removed", after)
+                 : FOVEA_OK;
+}
+
+/* ---- packing ---- */
+
+struct pack {
+    char *data; /* NULL: only counted */
+    uint64_t room, used;
+};
+
+static fovea_status pack_file(void *ctx, const char *path)
+{
+    struct pack *p = ctx;
+    void *data;
+    uint64_t size;
+    fv_cl_key key;
+    fv_cl_binary binary;
+    if (!fv_cl_entry_name(name_of(path)) ||
+        fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK)
+        return FOVEA_OK;
+    fovea_status status = FOVEA_OK;
+    if (fv_cl_entry_read(data, size, &key, &binary) == size) {
+        if (p->data && size > p->room - p->used)
+            status = fv_fail(FOVEA_EINVAL, "compiled kernels do not fit %llu bytes",
+                             (unsigned long long)p->room);
+        else if (p->data)
+            memcpy(p->data + p->used, data, (size_t)size);
+        p->used += size;
+    }
+    fv_mem_free(data);
+    return status;
+}
+
+fovea_status fv_cl_folder_pack(const char *folder, void *data, size_t room, size_t *size)
+{
+    struct pack p = {data, room, 0};
+    FV_TRY(each(folder, pack_file, &p));
+    *size = (size_t)p.used;
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_folder_unpack(const char *folder, const void *data, size_t size, size_t *added)
+{
+    fv_cl_cache *c;
+    fv_cl_key key;
+    fv_cl_binary binary;
+    *added = 0;
+    FV_TRY(fv_cl_cache_open(&c, folder));
+    fovea_status status = fv_cl_cache_import(c, data, size);
+    for (uint64_t at = 0, n; status == FOVEA_OK && at < size; at += n) {
+        n = fv_cl_entry_read((const char *)data + at, size - at, &key, &binary);
+        if (n == 0) /* of another version: passed over */
+            break;
+        fv_cl_cache_store(c, &key, "imported", binary.data, binary.size);
+        ++*added;
+    }
+    fv_cl_cache_close(c);
+    return status;
+}

@@ -1,0 +1,74 @@
+/* cl_trace.c: when the dispatches of a traced frame began and ended. Their times are the driver's,
+ * which it tells once the frame is done; until then their events are kept.
+ */
+#include "cl_trace.h"
+
+#include "mem.h"
+
+bool fv_cl_event_times(cl_event e, cl_ulong *begin, cl_ulong *end)
+{
+    return fv_cl.clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof *begin, begin,
+                                         NULL) == CL_SUCCESS &&
+           fv_cl.clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof *end, end, NULL) ==
+               CL_SUCCESS &&
+           *end >= *begin;
+}
+
+fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to)
+{
+    void *memory = NULL;
+    if (to)
+        FV_TRY(fv_mem_array(&memory, to->room, sizeof *t->event, FV_MEM_PLAN, "the trace"));
+    fv_mem_free(t->event);
+    *t = (fv_cl_trace){to, memory};
+    return FOVEA_OK;
+}
+
+static void release(const fv_device *d, cl_event e)
+{
+    if (e && !d->hung)
+        fv_cl.clReleaseEvent(e);
+}
+
+void fv_cl_trace_note(fv_cl_trace *t, const fv_device *d, const fv_launch *l, uint32_t row,
+                      uint32_t rows, cl_event event)
+{
+    fovea_trace_event *e = fv_trace_next(t->to);
+    if (!e) {
+        release(d, event);
+        return;
+    }
+    *e = (fovea_trace_event){.step = l->index, .row = row, .rows = rows};
+    t->event[e - t->to->event] = event;
+}
+
+static size_t noted(const fv_cl_trace *t)
+{
+    return t->to->used < t->to->room ? t->to->used : t->to->room;
+}
+
+void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event first)
+{
+    cl_ulong start = 0, begin = 0, end = 0;
+    if (!t->to || !first || !fv_cl_event_times(first, &start, &end))
+        return;
+    for (size_t i = 0; i < noted(t); i++) {
+        const cl_event event = t->event[i] ? t->event[i] : first;
+        if (fv_cl_event_times(event, &begin, &end) && begin >= start) {
+            t->to->event[i].begin = (double)(begin - start) * 1e-9;
+            t->to->event[i].end = (double)(end - start) * 1e-9;
+        }
+        release(d, t->event[i]);
+        t->event[i] = NULL;
+    }
+}
+
+void fv_cl_trace_drop(fv_cl_trace *t, const fv_device *d)
+{
+    for (size_t i = 0; t->to && i < noted(t); i++) {
+        release(d, t->event[i]);
+        t->event[i] = NULL;
+    }
+    if (t->to)
+        t->to->used = 0;
+}

@@ -1,0 +1,10 @@
+/* cpu_rates.h: what the processors of a pool get done at their best. */
+#ifndef FOVEA_PLATFORM_CPU_RATES_H
+#define FOVEA_PLATFORM_CPU_RATES_H
+
+#include "thread.h"
+
+/* `features`: the highest level that may be used. */
+fovea_status fv_cpu_rates(fv_pool *pool, uint32_t features, fovea_rates *out);
+
+#endif

@@ -1,0 +1,85 @@
+/* cache.c: the public functions on the folder of compiled kernels. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "status.h"
+
+#ifdef FV_HAVE_CL
+
+#include "cl_cache.h"
+
+static const char *chosen(const char *folder)
+{
+    return folder ? folder : getenv("FOVEA_CACHE");
+}
+
+fovea_status fovea_cache_folder(char *out, size_t room)
+{
+    char *path;
+    FV_TRY(fv_cl_cache_folder(&path, chosen(NULL)));
+    const bool fits = strlen(path) < room;
+    if (fits)
+        strcpy(out, path);
+    fv_mem_free(path);
+    return fits ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", room);
+}
+
+fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
+{
+    return fv_cl_folder_list(chosen(folder), fn, payload);
+}
+
+fovea_status fovea_cache_clear(const char *folder, size_t *removed)
+{
+    return fv_cl_folder_clear(chosen(folder), removed);
+}
+
+fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
+{
+    return fv_cl_folder_pack(chosen(folder), data, room, size);
+}
+
+fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size, size_t *added)
+{
+    return fv_cl_folder_unpack(chosen(folder), data, size, added);
+}
+
+#else /* nothing is compiled */
+
+fovea_status fovea_cache_folder(char *out, size_t room)
+{
+    if (room)
+        *out = 0;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
+{
+    (void)folder, (void)fn, (void)payload;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_cache_clear(const char *folder, size_t *removed)
+{
+    (void)folder;
+    *removed = 0;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
+{
+    (void)folder, (void)data, (void)room;
+    *size = 0;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size, size_t *added)
+{
+    (void)folder, (void)data, (void)size;
+    *added = 0;
+    return FOVEA_OK;
+}
+
+#endif

@@ -1,0 +1,90 @@
+/* device_best.c: which device suits a plan, as far as wisdom knows. */
+#include <math.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* The seconds of a frame on a device; infinite where nobody knows. */
+static double seconds_on(const char *device, const char *subject)
+{
+    fv_answer answer;
+    const bool known = fv_wisdom_find(fv_wisdom_global(), FV_FACT_PLAN, device, subject, &answer);
+    return known && answer.seconds > 0 ? answer.seconds : INFINITY;
+}
+
+struct search {
+    const char *subject;
+    double below;
+    bool found;
+};
+
+static fovea_status look_for_faster(void *ctx, const fv_fact *f)
+{
+    struct search *s = ctx;
+    s->found |= f->kind == FV_FACT_PLAN && strcmp(f->subject, s->subject) == 0 && f->seconds > 0 &&
+                f->seconds < s->below && strncmp(f->device, "cpu|", 4) != 0;
+    return FOVEA_OK;
+}
+
+/* The id of a device that is faster than the CPU; false: there is none. Drivers are only asked
+ * where wisdom speaks of one. */
+static bool find_faster(char id[32], const char *subject, double below)
+{
+    fovea_device_info list[16];
+    struct search s = {subject, below, false};
+    fv_wisdom_each(fv_wisdom_global(), look_for_faster, &s);
+    if (!s.found)
+        return false;
+    const size_t room = sizeof list / sizeof *list, found = fovea_device_list(list, room);
+    bool better = false;
+    for (size_t i = 0; i < found && i < room; i++) {
+        char key[FV_WISDOM_DEVICE], backend[32];
+        strcpy(backend, list[i].id);
+        backend[strcspn(backend, ":")] = 0;
+        fv_wisdom_device_key(key, backend, &list[i], 1);
+        const double seconds = strcmp(backend, "cpu") == 0 ? INFINITY : seconds_on(key, subject);
+        if (seconds < below) {
+            strcpy(id, list[i].id);
+            below = seconds;
+            better = true;
+        }
+    }
+    return better;
+}
+
+/* Whether another device than `cpu` is to be taken. */
+static bool choose(char id[32], const fovea_model *model, fovea_device *cpu,
+                   const fovea_plan_options *plan)
+{
+    char subject[FV_WISDOM_SUBJECT];
+    fovea_plan_options options = *plan;
+    fovea_plan *p;
+    options.dry = 1;
+    options.activations = FOVEA_F32; /* what the CPU has; not a part of what a plan is called */
+    if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
+        fv_frame_plan(&p, model, cpu, &options, NULL) != FOVEA_OK)
+        return false;
+    fv_advice_plan_key(subject, model, &p->b);
+    const bool better = find_faster(id, subject, seconds_on(p->advice.device, subject));
+    fovea_plan_free(p);
+    return better;
+}
+
+fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model,
+                                    const fovea_plan_options *plan,
+                                    const fovea_device_options *options)
+{
+    fovea_device *cpu, *other;
+    char id[32];
+    FV_TRY(fovea_device_open(&cpu, "cpu", options));
+    *out = cpu;
+    if (!choose(id, model, cpu, plan))
+        return FOVEA_OK;
+    if (fovea_device_open(&other, id, options) != FOVEA_OK) {
+        fv_log("device %s would be faster, but: %s", id, fovea_error());
+        return FOVEA_OK;
+    }
+    fovea_device_close(cpu);
+    *out = other;
+    return FOVEA_OK;
+}

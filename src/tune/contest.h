@@ -1,0 +1,38 @@
+/* contest.h: which of several ways is faster: interleaved rounds, medians, an eye on the clock. */
+#ifndef FOVEA_SRC_CONTEST_H
+#define FOVEA_SRC_CONTEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+#define FV_CONTESTANTS 64
+#define FV_CONTEST_ROUNDS 15
+
+/* Contestant 0 is the one that the others must beat. */
+typedef struct fv_contest {
+    uint32_t contestants, rounds; /* rounds: those that count, at most */
+    double budget;                /* seconds after which no more than three rounds are asked for */
+    /* One run. A failure ends the contest and is its result. */
+    fovea_status (*run)(void *ctx, uint32_t who, double *seconds);
+    void *ctx;
+} fv_contest;
+
+typedef struct fv_score {
+    double seconds; /* median */
+    double ratio;   /* to contestant 0 in the same round, median */
+    double ahead;   /* share of the rounds in which it was faster than contestant 0 */
+} fv_score;
+
+/* Whether it takes at most `ratio` times as long, and not by chance. */
+static inline bool fv_score_beats(const fv_score *s, double ratio)
+{
+    return s->ratio <= ratio && s->ahead >= 0.8;
+}
+
+/* Fills a score for each contestant. Those that are far behind after three rounds do not run
+ * again. */
+fovea_status fv_contest_hold(const fv_contest *c, fv_score *score);
+
+#endif

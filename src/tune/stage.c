@@ -1,0 +1,113 @@
+/* stage.c: a plan with inputs and outputs of its own. */
+#include "stage.h"
+
+#include "half.h"
+#include "os_machine.h"
+
+#define TIMEOUT 600.0 /* seconds that a frame may take */
+
+static bool outside(const fv_value *v)
+{
+    return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
+}
+
+/* Bytes, or floats in [-1, 1). */
+static void fill(void *data, enum fv_type type, uint64_t n)
+{
+    uint32_t x = 1;
+    for (uint64_t i = 0; i < n; i++) {
+        x = x * 1664525u + 1013904223u;
+        if (type == FV_U8)
+            ((uint8_t *)data)[i] = (uint8_t)(x >> 24);
+        else
+            fv_value_put(data, type, i, (float)(int32_t)x * 0x1p-31f);
+    }
+}
+
+static fovea_status provide(fv_stage *s)
+{
+    void *memory;
+    const fv_builder *b = &s->plan->b;
+    FV_TRY(fv_mem_array(&memory, b->values, sizeof *s->external, FV_MEM_PLAN, "a frame to tune"));
+    s->external = memory;
+    for (uint32_t i = 0; i < b->values; i++) {
+        const fv_value *v = &b->value[i];
+        if (!outside(v))
+            continue;
+        const uint64_t bytes = fv_size_mul(v->rows, fv_value_stride(v));
+        FV_TRY(fv_mem_alloc(&s->external[i], bytes, FV_MEM_PLAN, "a frame to tune"));
+        fill(s->external[i], v->type, (uint64_t)v->rows * v->ld);
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_stage_open(fv_stage *out, fovea_plan *plan)
+{
+    fv_stage s = {.plan = plan};
+    double seconds;
+    fovea_status status = provide(&s);
+    if (status == FOVEA_OK)
+        status = fv_stage_run(&s, 0, plan->sweeps, &seconds);
+    if (status != FOVEA_OK) {
+        fv_stage_close(&s);
+        return status;
+    }
+    *out = s;
+    return FOVEA_OK;
+}
+
+void fv_stage_close(fv_stage *s)
+{
+    if (!s->plan)
+        return;
+    const uint32_t values = s->plan->b.values;
+    for (uint32_t i = 0; s->external && i < values; i++)
+        fv_mem_free(s->external[i]);
+    fv_mem_free(s->external);
+    fovea_plan_free(s->plan);
+    *s = (fv_stage){NULL, NULL};
+}
+
+static fovea_status bring(const fv_stage *s)
+{
+    const fovea_plan *p = s->plan;
+    const fv_backend *be = p->device->backend;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->kind == FV_VALUE_INPUT)
+            FV_TRY(be->upload(p->queue, v->slot, s->external[i], fv_value_stride(v)));
+        if (v->kind == FV_VALUE_OUTPUT)
+            FV_TRY(be->download(p->queue, v->slot, s->external[i], fv_value_stride(v)));
+    }
+    if (!p->region_size[FV_REGION_KEPT])
+        return FOVEA_OK;
+    return be->write(p->device->device, fv_plan_kept(p), NULL, p->region_size[FV_REGION_KEPT]);
+}
+
+static fovea_status run(const fv_stage *s, const fv_sweep *sweep, uint32_t count, double *seconds)
+{
+    const fovea_plan *p = s->plan;
+    const fv_backend *be = p->device->backend;
+    fv_fence fence;
+    FV_TRY(bring(s));
+    const double begin = fv_machine_seconds();
+    FV_TRY(be->submit(p->queue, sweep, count, UINT32_MAX, &fence));
+    FV_TRY(be->wait(p->queue, fence, TIMEOUT, seconds));
+    if (*seconds <= 0)
+        *seconds = fv_machine_seconds() - begin;
+    return FOVEA_OK;
+}
+
+fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *seconds)
+{
+    return run(s, s->plan->run + first, count, seconds);
+}
+
+fovea_status fv_stage_step(fv_stage *s, uint32_t sweep, uint32_t step)
+{
+    fv_sweep one = s->plan->run[sweep];
+    double seconds;
+    one.step += step;
+    one.steps = 1;
+    return run(s, &one, 1, &seconds);
+}

@@ -1,0 +1,20 @@
+/* stage.h: a plan with inputs and outputs of its own, so that parts of it can be run alone. */
+#ifndef FOVEA_SRC_STAGE_H
+#define FOVEA_SRC_STAGE_H
+
+#include "plan.h"
+
+typedef struct fv_stage {
+    fovea_plan *plan;
+    void **external; /* by value of the plan; NULL: it is none of the caller's */
+} fv_stage;
+
+/* Takes the plan over, also on failure, gives it random inputs and runs it once. */
+fovea_status fv_stage_open(fv_stage *out, fovea_plan *plan);
+void fv_stage_close(fv_stage *s); /* a zeroed one is fine */
+/* Sweeps [first, first + count), on whatever the ones before have left. */
+fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *seconds);
+/* Step `step` of a sweep that is not streamed, alone. */
+fovea_status fv_stage_step(fv_stage *s, uint32_t sweep, uint32_t step);
+
+#endif

@@ -1,0 +1,219 @@
+/* tune.c: the tuner: its stages one after the other, what they share, and what plans ask of it. */
+#include "tune.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "os_machine.h"
+
+/* ---- what the stages share ---- */
+
+bool fv_tuner_goes_on(fv_tuner *t)
+{
+    t->progress.found = t->report.facts;
+    if (t->deadline > 0 && fv_machine_seconds() > t->deadline)
+        t->stopped = true;
+    if (!t->stopped && t->options->progress &&
+        t->options->progress(&t->progress, t->options->payload))
+        t->stopped = true;
+    return !t->stopped;
+}
+
+fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, bool dry)
+{
+    if (t->op)
+        return fv_op_plan(out, t->device, t->op, NULL, wisdom);
+    fovea_plan_options options = *t->plan;
+    options.dry = dry;
+    return fv_frame_plan(out, t->model, t->device, &options, wisdom);
+}
+
+fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
+                               const char *choice, double seconds)
+{
+    fv_answer old;
+    fv_fact f = {.kind = (uint8_t)kind,
+                 .rigor = (uint8_t)t->rigor,
+                 .known = true,
+                 .device = t->known.device,
+                 .subject = subject,
+                 .choice = choice,
+                 .seconds = seconds,
+                 .date = (uint64_t)time(NULL)};
+    /* What takes the place of a more rigorous fact must also do so in a file that has that. */
+    if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
+        old.rigor > t->rigor)
+        f.rigor = (uint8_t)old.rigor;
+    t->report.facts++;
+    t->changed = true;
+    return fv_wisdom_put(t->known.wisdom, &f);
+}
+
+fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice)
+{
+    const fv_fact f = {.kind = FV_FACT_SKIP,
+                       .rigor = (uint8_t)t->rigor,
+                       .known = true,
+                       .device = t->known.device,
+                       .subject = subject,
+                       .choice = choice,
+                       .date = (uint64_t)time(NULL)};
+    FV_TRY(fv_wisdom_put(t->estimate.wisdom, &f));
+    return fv_wisdom_put(t->known.wisdom, &f);
+}
+
+bool fv_tuner_has(const fv_tuner *t, enum fv_fact_kind kind, const char *subject)
+{
+    fv_answer answer;
+    return fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &answer) &&
+           answer.rigor >= t->rigor;
+}
+
+bool fv_tuner_schedules(const fv_tuner *t)
+{
+    if (t->op)
+        return t->op->schedule == FOVEA_SCHEDULE_AUTO && !t->op->chunk && !t->op->memory_limit;
+    return t->plan->schedule == FOVEA_SCHEDULE_AUTO && !t->plan->chunk && !t->plan->memory_limit;
+}
+
+static fovea_status copy(void *to, const fv_fact *fact)
+{
+    return fv_wisdom_put(to, fact);
+}
+
+static fovea_status copy_skip(void *to, const fv_fact *fact)
+{
+    return fact->kind == FV_FACT_SKIP ? fv_wisdom_put(to, fact) : FOVEA_OK;
+}
+
+fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
+{
+    fv_wisdom *w;
+    FV_TRY(fv_wisdom_create(&w));
+    const fovea_status status = fv_wisdom_each(from, copy, w);
+    if (status != FOVEA_OK) {
+        fv_wisdom_free(w);
+        return status;
+    }
+    *out = w;
+    return FOVEA_OK;
+}
+
+/* ---- all of it ---- */
+
+static fovea_status tune_stages(fv_tuner *t)
+{
+    FV_TRY(fv_journal_recover(t));
+    FV_TRY(fv_wisdom_each(t->known.wisdom, copy_skip, t->estimate.wisdom));
+    FV_TRY(fv_tune_steps(t));
+    if (!fv_tuner_goes_on(t))
+        return FOVEA_OK;
+    t->progress.done = FV_TUNE_STEPS;
+    FV_TRY(fv_tune_sweeps(t));
+    if (!fv_tuner_goes_on(t))
+        return FOVEA_OK;
+    t->progress.done = FV_TUNE_STEPS + FV_TUNE_SWEEPS;
+    FV_TRY(fv_tune_whole(t));
+    t->progress.done = t->progress.total;
+    fv_tuner_goes_on(t);
+    return FOVEA_OK;
+}
+
+static fovea_status tune(fv_tuner *t)
+{
+    fv_limits limits;
+    fv_wisdom *estimate = NULL;
+    const double begin = fv_machine_seconds();
+    t->device->backend->limits(t->device->device, &limits);
+    t->deadline = t->options->seconds > 0 ? begin + t->options->seconds : 0;
+    t->progress.what = "";
+    t->progress.total = FV_TUNE_STEPS + FV_TUNE_SWEEPS + FV_TUNE_WHOLE;
+    fovea_status status = fv_wisdom_create(&estimate);
+    fv_advice_begin(&t->known, fv_wisdom_global(), t->device, limits.threads);
+    fv_advice_begin(&t->estimate, estimate, t->device, limits.threads);
+    if (status == FOVEA_OK)
+        status = fv_wisdom_create(&t->crashed);
+    if (status == FOVEA_OK)
+        status = tune_stages(t);
+    if (status == FOVEA_ETIMEOUT && t->stopped) /* a contest was left: no failure */
+        status = FOVEA_OK;
+    fv_wisdom_free(t->crashed);
+    fv_wisdom_free(estimate);
+    t->report.complete = status == FOVEA_OK && !t->stopped;
+    return status;
+}
+
+static fovea_status begin(fv_tuner *t, fovea_device *device, const fovea_tune_options *options)
+{
+    static const fovea_tune_options defaults = FOVEA_TUNE_OPTIONS_INIT;
+    *t = (fv_tuner){.device = device, .options = options ? options : &defaults};
+    if (t->options->version != defaults.version)
+        return fv_fail(FOVEA_EINVAL,
+                       "tune options of version %u; initialise them with FOVEA_TUNE_OPTIONS_INIT",
+                       t->options->version);
+    FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));
+    if (t->rigor < FOVEA_MEASURE)
+        t->rigor = FOVEA_MEASURE;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model, fovea_device *device,
+                        const fovea_plan_options *plan, const fovea_tune_options *options)
+{
+    fv_tuner t;
+    FV_TRY(begin(&t, device, options));
+    t.model = model;
+    t.plan = plan;
+    const fovea_status status = tune(&t);
+    if (out)
+        *out = t.report;
+    return status;
+}
+
+fovea_status fovea_tune_op(fovea_tune_report *out, fovea_device *device, const fovea_op_options *op,
+                           const fovea_tune_options *options)
+{
+    fv_tuner t;
+    FV_TRY(begin(&t, device, options));
+    t.op = op;
+    const fovea_status status = tune(&t);
+    if (out)
+        *out = t.report;
+    return status;
+}
+
+/* ---- for plans ---- */
+
+fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
+{
+    static const char *const names[] = {"", "estimate", "measure", "exhaustive"};
+    if ((unsigned)asked > FOVEA_EXHAUSTIVE)
+        return fv_fail(FOVEA_EINVAL, "rigor %d is unknown", (int)asked);
+    *out = asked;
+    if (asked != FOVEA_RIGOR_DEFAULT)
+        return FOVEA_OK;
+    const char *name = getenv("FOVEA_RIGOR");
+    *out = FOVEA_ESTIMATE;
+    for (int i = 1; name && i <= FOVEA_EXHAUSTIVE; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (fovea_rigor)i;
+            return FOVEA_OK;
+        }
+    if (name && *name)
+        fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; estimate is taken",
+               name);
+    return FOVEA_OK;
+}
+
+fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
+                         const fovea_plan_options *plan, const fovea_op_options *op)
+{
+    fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
+    FV_TRY(fv_tune_rigor(&options.rigor, op ? op->rigor : plan->rigor));
+    options.seconds = op ? op->tune_seconds : plan->tune_seconds;
+    if (options.rigor == FOVEA_ESTIMATE || (plan && plan->dry))
+        return FOVEA_OK;
+    return op ? fovea_tune_op(NULL, device, op, &options)
+              : fovea_tune(NULL, model, device, plan, &options);
+}

@@ -1,0 +1,76 @@
+/* tune_candidates.c: what may do a step: kernels and their knobs. */
+#include <string.h>
+
+#include "tune.h"
+
+/* Kernels that the cost model gives many times the least cost are not tried, unless that is next
+ * to nothing. */
+#define MEASURE_COST 4.0
+#define EXHAUSTIVE_COST 16.0
+#define CHEAP 2e-3 /* seconds */
+
+static void add(fv_candidates *c, const fv_kernel *kernel, const fv_knobs *knobs)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->list[i].kernel == kernel && memcmp(&c->list[i].knobs, knobs, sizeof *knobs) == 0)
+            return;
+    if (c->count < sizeof c->list / sizeof *c->list)
+        c->list[c->count++] = (fv_candidate){kernel, *knobs};
+}
+
+/* Every combination of the knobs from number `i` on. */
+static void add_all(fv_candidates *c, const fv_kernel *kernel, fv_knobs knobs, int i)
+{
+    const fv_knob *knob = kernel->hooks->knobs;
+    if (!knob || i == FV_KNOBS || !knob[i].name) {
+        add(c, kernel, &knobs);
+        return;
+    }
+    for (uint32_t v = 0; v < knob[i].count; v++) {
+        knobs.v[i] = knob[i].value[v];
+        add_all(c, kernel, knobs, i + 1);
+    }
+}
+
+void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s)
+{
+    const bool all = t->rigor == FOVEA_EXHAUSTIVE;
+    const double factor = all ? EXHAUSTIVE_COST : MEASURE_COST;
+    const double least = fv_kernel_cost(s->kernel, &s->prob, &s->knobs);
+    int count;
+    uint32_t features;
+    const fv_kernel *list = t->device->backend->kernels(t->device->device, &count, &features);
+    fv_knobs knobs;
+    const char *source;
+    out->count = 0;
+    add(out, s->kernel, &s->knobs);
+    const fv_kernel *prior =
+        fv_advice_step(&t->known, list, count, features, &s->prob, &knobs, &source);
+    if (prior)
+        add(out, prior, &knobs);
+    for (int i = count - 1; i >= 0; i--) { /* higher levels stand behind */
+        knobs = fv_kernel_defaults(&list[i]);
+        if (!fv_kernel_fits(&list[i], &s->prob, features))
+            continue;
+        const double cost = fv_kernel_cost(&list[i], &s->prob, &knobs);
+        if (cost > factor * least && cost > CHEAP)
+            continue;
+        if (all)
+            add_all(out, &list[i], knobs, 0);
+        else
+            add(out, &list[i], &knobs);
+    }
+}
+
+void fv_candidates_around(fv_candidates *out, const fv_candidate *from)
+{
+    const fv_knob *knob = from->kernel->hooks->knobs;
+    out->count = 0;
+    add(out, from->kernel, &from->knobs);
+    for (int i = 0; knob && i < FV_KNOBS && knob[i].name; i++)
+        for (uint32_t v = 0; v < knob[i].count; v++) {
+            fv_knobs knobs = from->knobs;
+            knobs.v[i] = knob[i].value[v];
+            add(out, from->kernel, &knobs);
+        }
+}

@@ -1,0 +1,119 @@
+/* tune_journal.c: the candidate under test, on the disk, so that one that takes the program or the
+ * driver down is not tried again.
+ *
+ * The journal is a wisdom text of `skip` facts: the candidate under test, and those of earlier
+ * runs that never came back.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "mem.h"
+#include "os.h"
+#include "tune.h"
+
+#define JOURNAL_MOST (1u << 20)
+
+static fovea_status adopt(void *ctx, const fv_fact *fact)
+{
+    fv_tuner *t = ctx;
+    if (fact->kind != FV_FACT_SKIP || !fact->known)
+        return FOVEA_OK;
+    fv_log("tuning: %s for %s ended an earlier run and is skipped", fact->choice, fact->subject);
+    t->report.skipped++;
+    FV_TRY(fv_wisdom_put(t->estimate.wisdom, fact));
+    return fv_wisdom_put(t->known.wisdom, fact);
+}
+
+fovea_status fv_journal_recover(fv_tuner *t)
+{
+    const char *path = t->options->journal;
+    void *text;
+    uint64_t size;
+    size_t unknown;
+    if (!path || fv_os_look(path) == FV_OS_NOTHING)
+        return FOVEA_OK;
+    FV_TRY(fv_os_read(path, JOURNAL_MOST, &text, &size));
+    const fovea_status status = fv_wisdom_parse(t->crashed, text, size, &unknown);
+    fv_mem_free(text);
+    if (status == FOVEA_EWISDOM)
+        return fv_fail(status, "%s: not a journal of the tuner; name another file", path);
+    FV_TRY(status);
+    return fv_wisdom_each(t->crashed, adopt, t);
+}
+
+struct suspicion {
+    const fv_kernel *kernel;
+    uint32_t runs; /* that it ended */
+};
+
+static fovea_status count_ended(void *ctx, const fv_fact *fact)
+{
+    struct suspicion *s = ctx;
+    const size_t length = strlen(s->kernel->name);
+    s->runs += strncmp(fact->choice, s->kernel->name, length) == 0 && fact->choice[length] == ' ';
+    return FOVEA_OK;
+}
+
+bool fv_journal_distrusts(const fv_tuner *t, const fv_kernel *k)
+{
+    struct suspicion s = {k, 0};
+    fv_wisdom_each(t->crashed, count_ended, &s);
+    return s.runs >= 2;
+}
+
+static fovea_status write_journal(const char *path, fv_wisdom *w)
+{
+    size_t size;
+    void *text;
+    fv_os_replace *file;
+    FV_TRY(fv_wisdom_format(w, false, NULL, 0, &size));
+    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, "the tuner's journal"));
+    fovea_status status = fv_wisdom_format(w, false, text, size + 1, &size);
+    if (status == FOVEA_OK)
+        status = fv_os_replace_begin(&file, path, true);
+    if (status == FOVEA_OK) {
+        status = fv_os_replace_write(file, text, size);
+        if (status == FOVEA_OK)
+            status = fv_os_replace_end(file);
+        else
+            fv_os_replace_cancel(file);
+    }
+    fv_mem_free(text);
+    return status;
+}
+
+fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subject, size_t stride,
+                              uint32_t count)
+{
+    fv_fact trying = {.kind = FV_FACT_SKIP,
+                      .rigor = (uint8_t)t->rigor,
+                      .known = true,
+                      .device = t->known.device,
+                      .choice = choice,
+                      .date = (uint64_t)time(NULL)};
+    fv_wisdom *w;
+    if (!t->options->journal)
+        return FOVEA_OK;
+    FV_TRY(fv_tuner_copy(&w, t->crashed));
+    fovea_status status = FOVEA_OK;
+    for (uint32_t i = 0; i < count && status == FOVEA_OK; i++) {
+        trying.subject = subject + i * stride;
+        status = fv_wisdom_put(w, &trying);
+    }
+    if (status == FOVEA_OK)
+        status = write_journal(t->options->journal, w);
+    fv_wisdom_free(w);
+    return status;
+}
+
+fovea_status fv_journal_end(fv_tuner *t)
+{
+    if (!t->options->journal)
+        return FOVEA_OK;
+    if (fv_wisdom_count(t->crashed))
+        return write_journal(t->options->journal, t->crashed);
+    if (remove(t->options->journal) != 0)
+        return fv_fail(FOVEA_EIO, "%s: cannot be removed", t->options->journal);
+    return FOVEA_OK;
+}

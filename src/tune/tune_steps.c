@@ -1,0 +1,252 @@
+/* tune_steps.c: a kernel for every distinct step of a plan. */
+#include <string.h>
+
+#include "tune.h"
+#include "verify/rehearse.h"
+
+#define ROUNDS 9
+#define BUDGET 3.0   /* seconds of a contest */
+#define LONGEST 0.05 /* seconds of a run, by the cost model: of a longer step some rows are run */
+#define ROWS_LEAST 1024
+
+/* A step with the takes that are right. */
+typedef struct auditions {
+    fv_tuner *t;
+    fv_rehearsal *rehearsal;
+    const fv_step *step;
+    char subject[FV_WISDOM_SUBJECT];
+    fv_candidate candidate[FV_CONTESTANTS];
+    fv_take *take[FV_CONTESTANTS];
+    uint32_t count;
+    bool sound; /* the estimate's choice is among them, as the first */
+} auditions;
+
+/* ---- one candidate ---- */
+
+static bool is_there(const auditions *a, const fv_candidate *c)
+{
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->candidate[i].kernel == c->kernel &&
+            memcmp(&a->candidate[i].knobs, &c->knobs, sizeof c->knobs) == 0)
+            return true;
+    return false;
+}
+
+/* Compares it with the definition; adds it where it is right. */
+static fovea_status verify(auditions *a, const fv_candidate *c, const char *choice)
+{
+    fv_take *take;
+    fv_verdict verdict = {0};
+    fovea_status status = fv_take_open(&take, a->rehearsal, c->kernel, &c->knobs);
+    if (status == FOVEA_ENOTSUP || status == FOVEA_EINVAL) {
+        a->t->report.refused++;
+        return FOVEA_OK;
+    }
+    FV_TRY(status);
+    status = fv_take_verify(take, &verdict);
+    if (status == FOVEA_OK && verdict.ok) {
+        a->candidate[a->count] = *c;
+        a->take[a->count++] = take;
+        return FOVEA_OK;
+    }
+    fv_take_close(take);
+    FV_TRY(status);
+    a->t->report.wrong++;
+    fv_log("tuning: %s is wrong for %s: %s", choice, a->subject, verdict.text);
+    return fv_tuner_skip(a->t, a->subject, choice);
+}
+
+static fovea_status admit(auditions *a, const fv_candidate *c)
+{
+    char choice[FV_WISDOM_CHOICE];
+    if (a->count == FV_CONTESTANTS || is_there(a, c) || !fv_tuner_goes_on(a->t) ||
+        fv_advice_skips(&a->t->estimate, c->kernel, &c->knobs, &a->step->prob))
+        return FOVEA_OK;
+    fv_wisdom_kernel_text(choice, c->kernel, &c->knobs);
+    if (fv_journal_distrusts(a->t, c->kernel))
+        return fv_tuner_skip(a->t, a->subject, choice);
+    a->t->report.candidates++;
+    FV_TRY(fv_journal_begin(a->t, choice, a->subject, 0, 1));
+    const fovea_status status = verify(a, c, choice);
+    FV_TRY(fv_journal_end(a->t));
+    return status;
+}
+
+static fovea_status admit_all(auditions *a, const fv_candidates *list)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        FV_TRY(admit(a, &list->list[i]));
+    return FOVEA_OK;
+}
+
+/* ---- the contest ---- */
+
+/* Some of the takes, by their numbers. */
+typedef struct race {
+    auditions *a;
+    uint32_t number[FV_CONTESTANTS];
+} race;
+
+static fovea_status run(void *ctx, uint32_t who, double *seconds)
+{
+    const race *r = ctx;
+    if (!fv_tuner_goes_on(r->a->t))
+        return FOVEA_ETIMEOUT;
+    return fv_take_run(r->a->take[r->number[who]], seconds);
+}
+
+static fovea_status hold_race(race *r, uint32_t count, fv_score *score)
+{
+    const fv_contest contest = {
+        .contestants = count, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = r};
+    return fv_contest_hold(&contest, score);
+}
+
+/* The fastest, where it beats the estimate's choice by enough, and does so again: among many that
+ * are alike one is always ahead by chance. */
+static fovea_status hold(auditions *a, uint32_t *winner, double *seconds)
+{
+    race r = {.a = a};
+    fv_score score[FV_CONTESTANTS];
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < a->count; i++)
+        r.number[i] = i;
+    FV_TRY(hold_race(&r, a->count, score));
+    for (uint32_t i = 1; i < a->count; i++)
+        if (score[i].ratio < score[best].ratio)
+            best = i;
+    if (a->sound && fv_score_beats(&score[best], FV_TUNE_BETTER)) {
+        fv_score again[2];
+        r.number[1] = best;
+        FV_TRY(hold_race(&r, 2, again));
+        score[best] = again[1];
+    }
+    if (a->sound && !fv_score_beats(&score[best], FV_TUNE_BETTER))
+        best = 0;
+    *winner = best;
+    *seconds = score[best].seconds;
+    return FOVEA_OK;
+}
+
+/* Leaves the estimate's choice and `winner`, which is then the last. */
+static void dismiss(auditions *a, uint32_t winner)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        if ((i == 0 && a->sound) || i == winner) {
+            a->candidate[n] = a->candidate[i];
+            a->take[n++] = a->take[i];
+        } else {
+            fv_take_close(a->take[i]);
+        }
+    }
+    a->count = n;
+}
+
+static fovea_status choose(auditions *a)
+{
+    fv_candidates list;
+    uint32_t winner;
+    double seconds;
+    fv_candidates_kernels(&list, a->t, a->step);
+    FV_TRY(admit(a, &list.list[0]));
+    a->sound = a->count == 1;
+    FV_TRY(admit_all(a, &list));
+    if (a->count == 0) /* nothing that is right, or stopped */
+        return FOVEA_OK;
+    FV_TRY(hold(a, &winner, &seconds));
+    if (a->t->rigor != FOVEA_EXHAUSTIVE) {
+        const fv_candidate best = a->candidate[winner];
+        dismiss(a, winner);
+        winner = a->count - 1;
+        const uint32_t before = a->count;
+        fv_candidates_around(&list, &best);
+        FV_TRY(admit_all(a, &list));
+        if (a->count > before)
+            FV_TRY(hold(a, &winner, &seconds));
+    }
+    char choice[FV_WISDOM_CHOICE];
+    fv_wisdom_kernel_text(choice, a->candidate[winner].kernel, &a->candidate[winner].knobs);
+    return fv_tuner_remember(a->t, FV_FACT_STEP, a->subject, choice, seconds);
+}
+
+/* ---- steps ---- */
+
+static uint32_t rows_to_run(const fv_step *s)
+{
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
+    const double share = s->seconds > LONGEST ? LONGEST / s->seconds : 1;
+    const uint32_t some = (uint32_t)(rows * share);
+    return some < ROWS_LEAST ? ROWS_LEAST : some;
+}
+
+static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s,
+                              const char *subject)
+{
+    const fv_plan_sweep *w = &p->sweep[s->sweep];
+    auditions a = {.t = t, .step = s};
+    strcpy(a.subject, subject);
+    t->progress.what = s->label;
+    fovea_status status = fv_rehearsal_open(&a.rehearsal, t->device, &p->b, s, rows_to_run(s),
+                                            w->streamed ? w->chunk : 0);
+    if (status == FOVEA_OK)
+        status = choose(&a);
+    for (uint32_t i = 0; i < a.count; i++)
+        fv_take_close(a.take[i]);
+    fv_rehearsal_close(a.rehearsal);
+    if (status == FOVEA_ENOMEM) { /* the plan may fit all the same */
+        fv_log("tuning: %s is left as it is: %s", s->label, fovea_error());
+        t->report.refused++;
+        return FOVEA_OK;
+    }
+    return status;
+}
+
+typedef char subject_text[FV_WISDOM_SUBJECT];
+
+/* The first step of each problem, and what the problem is called. */
+static uint32_t distinct(const fovea_plan *p, uint32_t *step, subject_text *subject)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        if (p->b.step[i].dead)
+            continue;
+        fv_wisdom_problem_key(subject[n], &p->b.step[i].prob, 0);
+        uint32_t same = 0;
+        while (strcmp(subject[same], subject[n]) != 0)
+            same++;
+        if (same == n)
+            step[n++] = i;
+    }
+    return n;
+}
+
+static fovea_status tune_all(fv_tuner *t, const fovea_plan *p, const uint32_t *step,
+                             const subject_text *subject, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && fv_tuner_goes_on(t); i++) {
+        if (fv_tuner_has(t, FV_FACT_STEP, subject[i]))
+            t->report.kept++;
+        else
+            FV_TRY(tune_step(t, p, &p->b.step[step[i]], subject[i]));
+        t->progress.done += (double)FV_TUNE_STEPS / count;
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_tune_steps(fv_tuner *t)
+{
+    fovea_plan *p;
+    void *step = NULL, *subject = NULL;
+    FV_TRY(fv_tuner_plan(&p, t, t->estimate.wisdom, true));
+    const uint64_t room = (uint64_t)p->b.steps + 1;
+    fovea_status status = fv_mem_array(&step, room, sizeof(uint32_t), FV_MEM_PLAN, "steps to tune");
+    if (status == FOVEA_OK)
+        status = fv_mem_array(&subject, room, sizeof(subject_text), FV_MEM_PLAN, "steps to tune");
+    if (status == FOVEA_OK)
+        status = tune_all(t, p, step, subject, distinct(p, step, subject));
+    fv_mem_free(step);
+    fv_mem_free(subject);
+    fovea_plan_free(p);
+    return status;
+}

@@ -1,0 +1,283 @@
+/* tune_sweeps.c: schedule and chunk for every distinct sweep of a plan.
+ *
+ * Two plans are alive at once: the champion, in which every sweep runs as is best so far, and a
+ * challenger, in which all run in another way. Single sweeps of them are run in turns.
+ */
+#include <string.h>
+
+#include "stage.h"
+#include "tune.h"
+#include "verify/rehearse.h"
+
+#define ROUNDS 7
+#define BUDGET 6.0 /* seconds of a contest */
+
+/* What a challenger may need beside its weights: a fast plan that no longer fits a small device is
+ * no use there. */
+#define MEMORY_FACTOR 2
+#define MEMORY_MORE (64ull << 20)
+
+typedef struct way {
+    bool streamed;
+    uint32_t chunk;
+} way;
+
+/* Of CPUs; the first of them without EXHAUSTIVE. */
+static const way ways[] = {{false, 168}, {true, 168}, {true, 84},  {true, 336},
+                           {true, 42},   {true, 126}, {true, 252}, {true, 504}};
+/* Of devices that want many rows. */
+static const way wide_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
+#define MEASURE_WAYS 4
+
+/* Sweeps that run alike, by their steps. */
+typedef struct part {
+    char subject[FV_WISDOM_SUBJECT];
+    uint32_t sweep; /* the first of them */
+    double seconds; /* of the champion; 0: not measured */
+    bool won;       /* a challenger, that ran `how` */
+    way how;
+} part;
+
+typedef struct tournament {
+    fv_tuner *t;
+    part *part;
+    uint32_t parts;
+    fv_wisdom *best; /* what is known, and what the champions are */
+    fv_stage champion, challenger;
+    uint64_t most;  /* bytes that a challenger may need */
+    uint32_t sweep; /* that is being run */
+} tournament;
+
+/* ---- one contest ---- */
+
+static fovea_status run(void *ctx, uint32_t who, double *seconds)
+{
+    tournament *c = ctx;
+    if (!fv_tuner_goes_on(c->t))
+        return FOVEA_ETIMEOUT;
+    return fv_stage_run(who ? &c->challenger : &c->champion, c->sweep, 1, seconds);
+}
+
+/* Reductions in pieces of another size must be as exact as the definition demands. */
+static fovea_status exact(tournament *c, const fv_plan_sweep *w, bool *out)
+{
+    const fovea_plan *p = c->challenger.plan;
+    *out = true;
+    for (uint32_t k = w->first; k < w->first + w->count && *out; k++) {
+        const fv_step *s = &p->b.step[k];
+        fv_rehearsal *rehearsal;
+        fv_take *take;
+        fv_verdict verdict = {0};
+        if (s->dead || fv_op_table[s->prob.op].span != FV_SPAN_REDUCE)
+            continue;
+        FV_TRY(
+            fv_rehearsal_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
+        fovea_status status = fv_take_open(&take, rehearsal, s->kernel, &s->knobs);
+        if (status == FOVEA_OK) {
+            status = fv_take_verify(take, &verdict);
+            fv_take_close(take);
+        }
+        fv_rehearsal_close(rehearsal);
+        FV_TRY(status);
+        *out = verdict.ok;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status put_way(fv_wisdom *w, const fv_tuner *t, const part *of, const way *how)
+{
+    char choice[FV_WISDOM_CHOICE];
+    fv_wisdom_sweep_text(choice, how->streamed, how->chunk);
+    const fv_fact f = {.kind = FV_FACT_SWEEP,
+                       .rigor = (uint8_t)t->rigor,
+                       .known = true,
+                       .device = t->known.device,
+                       .subject = of->subject,
+                       .choice = choice};
+    return fv_wisdom_put(w, &f);
+}
+
+static bool same_run(const fv_plan_sweep *a, const fv_plan_sweep *b)
+{
+    return a->streamed == b->streamed && a->chunk == b->chunk && a->groups == b->groups &&
+           a->runs == b->runs && a->parts == b->parts;
+}
+
+static fovea_status compete(tournament *c, part *of, const way *how, bool *changed)
+{
+    const fv_plan_sweep *challenger = &c->challenger.plan->sweep[of->sweep];
+    const fv_contest contest = {
+        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
+    fv_score score[2];
+    bool right;
+    if (same_run(&c->champion.plan->sweep[of->sweep], challenger))
+        return FOVEA_OK;
+    c->t->report.candidates++;
+    c->sweep = of->sweep;
+    FV_TRY(fv_contest_hold(&contest, score));
+    of->seconds = score[0].seconds;
+    if (!fv_score_beats(&score[1], FV_TUNE_BETTER))
+        return FOVEA_OK;
+    FV_TRY(exact(c, challenger, &right));
+    if (!right) {
+        c->t->report.wrong++;
+        return FOVEA_OK;
+    }
+    of->seconds = score[1].seconds;
+    of->won = *changed = true;
+    of->how = *how;
+    return put_way(c->best, c->t, of, how);
+}
+
+/* ---- challengers ---- */
+
+static uint64_t activations(const fovea_plan *p)
+{
+    fovea_plan_info i;
+    fovea_plan_query(p, &i);
+    return i.residual + i.states + i.chunks + i.scratch + i.staging;
+}
+
+/* A plan in which every part runs `how`, but for those that ended a run so; *fits: there is one,
+ * and it is not much larger. */
+static fovea_status challenge(tournament *c, const way *how, bool *fits)
+{
+    fv_wisdom *w;
+    fovea_plan *p;
+    *fits = false;
+    FV_TRY(fv_tuner_copy(&w, c->best));
+    fovea_status status = FOVEA_OK;
+    for (uint32_t i = 0; i < c->parts && status == FOVEA_OK; i++)
+        status = put_way(w, c->t, &c->part[i], how);
+    if (status == FOVEA_OK)
+        status = fv_tuner_plan(&p, c->t, w, true);
+    if (status == FOVEA_OK) {
+        *fits = activations(p) <= c->most;
+        fovea_plan_free(p);
+        if (*fits)
+            status = fv_tuner_plan(&p, c->t, w, false);
+        if (*fits && status == FOVEA_OK)
+            status = fv_stage_open(&c->challenger, p);
+    }
+    fv_wisdom_free(w);
+    *fits = *fits && status == FOVEA_OK;
+    if (status != FOVEA_ENOMEM && status != FOVEA_ENOTSUP && status != FOVEA_EINVAL)
+        return status;
+    c->t->report.refused++;
+    return FOVEA_OK;
+}
+
+static fovea_status crown(tournament *c)
+{
+    fovea_plan *p;
+    fv_stage_close(&c->champion);
+    FV_TRY(fv_tuner_plan(&p, c->t, c->best, false));
+    return fv_stage_open(&c->champion, p);
+}
+
+static fovea_status try_way(tournament *c, const way *how)
+{
+    bool fits, changed = false;
+    char choice[FV_WISDOM_CHOICE];
+    fv_wisdom_sweep_text(choice, how->streamed, how->chunk);
+    FV_TRY(fv_journal_begin(c->t, choice, c->part->subject, sizeof *c->part, c->parts));
+    fovea_status status = challenge(c, how, &fits);
+    for (uint32_t i = 0; fits && i < c->parts && status == FOVEA_OK; i++)
+        status = compete(c, &c->part[i], how, &changed);
+    fv_stage_close(&c->challenger);
+    FV_TRY(fv_journal_end(c->t));
+    FV_TRY(status);
+    return changed ? crown(c) : FOVEA_OK;
+}
+
+/* ---- the stage ---- */
+
+/* Sweeps that can run in more ways than one and are not known yet. */
+static fovea_status find_parts(tournament *c)
+{
+    const fovea_plan *p = c->champion.plan;
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, p->sweeps, sizeof *c->part, FV_MEM_PLAN, "sweeps to tune"));
+    c->part = memory;
+    for (uint32_t i = 0; i < p->sweeps; i++) {
+        part *next = &c->part[c->parts];
+        if (p->sweep[i].alone || p->sweep[i].rows == 1)
+            continue;
+        fv_advice_sweep_key(next->subject, &p->b, &p->sweep[i], 0);
+        uint32_t same = 0;
+        while (strcmp(c->part[same].subject, next->subject) != 0)
+            same++;
+        if (same < c->parts)
+            continue;
+        if (fv_tuner_has(c->t, FV_FACT_SWEEP, next->subject)) {
+            c->t->report.kept++;
+            continue;
+        }
+        next->sweep = i;
+        c->parts++;
+    }
+    return FOVEA_OK;
+}
+
+/* Winners; and where all was tried, the rules' choices that nothing has beaten. */
+static fovea_status remember(tournament *c)
+{
+    for (uint32_t i = 0; i < c->parts; i++) {
+        const part *p = &c->part[i];
+        char choice[FV_WISDOM_CHOICE];
+        if (!p->won && c->t->stopped)
+            continue;
+        if (p->won) {
+            fv_wisdom_sweep_text(choice, p->how.streamed, p->how.chunk);
+        } else {
+            const fv_plan_sweep *w = &c->champion.plan->sweep[p->sweep];
+            fv_wisdom_sweep_text(choice, w->streamed, w->target);
+        }
+        FV_TRY(fv_tuner_remember(c->t, FV_FACT_SWEEP, p->subject, choice, p->seconds));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status try_all(tournament *c, const way *list, uint32_t count)
+{
+    for (uint32_t i = 0; i < count && fv_tuner_goes_on(c->t); i++) {
+        FV_TRY(try_way(c, &list[i]));
+        c->t->progress.done += (double)FV_TUNE_SWEEPS / count;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status hold(tournament *c)
+{
+    const bool wide = c->champion.plan->limits.wide;
+    const way *list = wide ? wide_ways : ways;
+    uint32_t count =
+        (uint32_t)(wide ? sizeof wide_ways / sizeof *list : sizeof ways / sizeof *list);
+    FV_TRY(find_parts(c));
+    if (c->parts == 0)
+        return FOVEA_OK;
+    if (c->t->rigor != FOVEA_EXHAUSTIVE && count > MEASURE_WAYS)
+        count = MEASURE_WAYS;
+    c->t->progress.what = "schedules and chunks";
+    c->most = MEMORY_FACTOR * activations(c->champion.plan) + MEMORY_MORE;
+    const fovea_status status = try_all(c, list, count);
+    if (status == FOVEA_OK || c->t->stopped)
+        FV_TRY(remember(c));
+    return status;
+}
+
+fovea_status fv_tune_sweeps(fv_tuner *t)
+{
+    tournament c = {.t = t};
+    fovea_status status;
+    if (!fv_tuner_schedules(t))
+        return FOVEA_OK;
+    FV_TRY(fv_tuner_copy(&c.best, t->known.wisdom));
+    status = crown(&c);
+    if (status == FOVEA_OK)
+        status = hold(&c);
+    fv_stage_close(&c.champion);
+    fv_mem_free(c.part);
+    fv_wisdom_free(c.best);
+    return status;
+}

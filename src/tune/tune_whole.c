@@ -1,0 +1,114 @@
+/* tune_whole.c: the tuned plan against the one that was never tuned: what is remembered must not be
+ * slower. */
+#include <string.h>
+
+#include "stage.h"
+#include "tune.h"
+
+#define ROUNDS 9
+#define BUDGET 20.0 /* seconds of the contest */
+#define BETTER 0.99 /* time over the estimate's at most */
+
+typedef struct pair {
+    fv_tuner *t;
+    fv_stage stage[2]; /* the estimate's, the tuned one */
+} pair;
+
+static fovea_status run(void *ctx, uint32_t who, double *seconds)
+{
+    pair *c = ctx;
+    if (!fv_tuner_goes_on(c->t))
+        return FOVEA_ETIMEOUT;
+    return fv_stage_run(&c->stage[who], 0, c->stage[who].plan->sweeps, seconds);
+}
+
+static bool same_choices(const fovea_plan *a, const fovea_plan *b)
+{
+    for (uint32_t i = 0; i < a->b.steps; i++) {
+        const fv_step *s = &a->b.step[i], *o = &b->b.step[i];
+        if (!s->dead && (s->kernel != o->kernel || memcmp(&s->knobs, &o->knobs, sizeof s->knobs)))
+            return false;
+    }
+    for (uint32_t i = 0; i < a->sweeps; i++)
+        if (a->sweep[i].streamed != b->sweep[i].streamed || a->sweep[i].chunk != b->sweep[i].chunk)
+            return false;
+    return true;
+}
+
+/* One choice of the estimate, where it is not what is remembered already. */
+static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
+                             const char *choice)
+{
+    fv_answer answer;
+    if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &answer) &&
+        strcmp(answer.choice, choice) == 0)
+        return FOVEA_OK;
+    return fv_tuner_remember(t, kind, subject, choice, 0);
+}
+
+/* Every choice of `p`, as if tuning had found it. */
+static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
+{
+    char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        const fv_step *s = &p->b.step[i];
+        if (s->dead)
+            continue;
+        fv_wisdom_problem_key(subject, &s->prob, 0);
+        fv_wisdom_kernel_text(choice, s->kernel, &s->knobs);
+        FV_TRY(remember(t, FV_FACT_STEP, subject, choice));
+    }
+    for (uint32_t i = 0; i < p->sweeps && fv_tuner_schedules(t); i++) {
+        const fv_plan_sweep *w = &p->sweep[i];
+        if (w->alone || w->rows == 1)
+            continue;
+        fv_advice_sweep_key(subject, &p->b, w, 0);
+        fv_wisdom_sweep_text(choice, w->streamed, w->target);
+        FV_TRY(remember(t, FV_FACT_SWEEP, subject, choice));
+    }
+    return FOVEA_OK;
+}
+
+/* `subject`: of the fact about the whole; "": there is none. */
+static fovea_status compare(pair *c, const char *subject)
+{
+    fv_tuner *t = c->t;
+    const fovea_plan *estimate = c->stage[0].plan;
+    const fv_contest contest = {
+        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
+    fv_score score[2];
+    FV_TRY(fv_contest_hold(&contest, score));
+    if (!fv_score_beats(&score[1], BETTER)) {
+        if (!same_choices(estimate, c->stage[1].plan))
+            FV_TRY(remember_choices(t, estimate));
+        score[1] = score[0];
+    }
+    t->report.estimate_seconds = score[0].seconds;
+    t->report.tuned_seconds = score[1].seconds;
+    return *subject ? fv_tuner_remember(t, FV_FACT_PLAN, subject, "-", score[1].seconds) : FOVEA_OK;
+}
+
+fovea_status fv_tune_whole(fv_tuner *t)
+{
+    fv_wisdom *const store[2] = {t->estimate.wisdom, t->known.wisdom};
+    pair c = {.t = t};
+    char subject[FV_WISDOM_SUBJECT] = "";
+    fovea_plan *p;
+    fovea_status status = FOVEA_OK;
+    const bool named = t->model && fv_tuner_schedules(t); /* there is a fact about the whole */
+    if (!t->changed && !named)
+        return FOVEA_OK;
+    t->progress.what = "the whole plan";
+    for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
+        status = fv_tuner_plan(&p, t, store[i], false);
+        if (status == FOVEA_OK)
+            status = fv_stage_open(&c.stage[i], p);
+    }
+    if (status == FOVEA_OK && named)
+        fv_advice_plan_key(subject, t->model, &c.stage[1].plan->b);
+    if (status == FOVEA_OK && (t->changed || !fv_tuner_has(t, FV_FACT_PLAN, subject)))
+        status = compare(&c, subject);
+    fv_stage_close(&c.stage[0]);
+    fv_stage_close(&c.stage[1]);
+    return status;
+}

@@ -1,0 +1,366 @@
+/* definition.c: a step's output by the definitions of src/ref, and how wrong a kernel may be. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "definition_parts.h"
+#include "half.h"
+#include "mech/traits.h"
+#include "mem.h"
+#include "random.h"
+
+#define RUN 64   /* rows of a reduction's calls: the carry takes one rounding for each */
+#define TRIALS 2 /* times that the inputs are moved */
+
+/* ---- what defines a problem ---- */
+
+/* The same problem in float32, in any form. */
+static fv_problem plain(const fv_problem *p)
+{
+    fv_problem floats = *p;
+    floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
+    floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
+    floats.weight = floats.acc = FV_F32;
+    floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
+    return floats;
+}
+
+static bool is_definition(const fv_kernel *k)
+{
+    static const char ending[] = "_ref";
+    const size_t length = strlen(k->name), end = sizeof ending - 1;
+    return length > end && strcmp(k->name + length - end, ending) == 0;
+}
+
+const fv_kernel *fv_definition_kernel(const fv_problem *p)
+{
+    int count;
+    uint32_t features;
+    const fv_kernel *list = fv_backends[0]->kernels(NULL, &count, &features);
+    const fv_problem floats = plain(p);
+    for (int i = 0; i < count; i++)
+        if (is_definition(&list[i]) && fv_kernel_fits(&list[i], &floats, FV_NEED_PORTABLE))
+            return &list[i];
+    return NULL;
+}
+
+/* Floats of the merged state of a head. */
+static uint32_t state_floats(const fv_problem *p)
+{
+    const fv_mech_traits *t = fv_mech_table[p->mech];
+    return (uint32_t)fv_lattn_layout(t->blocks, t->wants, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV])
+        .floats;
+}
+
+uint32_t fv_definition_columns(const fv_problem *p)
+{
+    switch (p->op) {
+    case FV_OP_LATTN_REDUCE:
+    case FV_OP_LATTN_MERGE:
+        return p->heads * state_floats(p);
+    case FV_OP_MAP_REDUCE:
+    case FV_OP_MAP_MERGE:
+        return p->heads * p->dim[FV_ATTN_D];
+    case FV_OP_SOFTMAX:
+    case FV_OP_LATTN_APPLY:
+    case FV_OP_WSOFTMAX:
+    case FV_OP_WLATTN:
+    case FV_OP_SCAN:
+        return p->heads * p->dim[FV_ATTN_DV];
+    case FV_OP_GATHER:
+        return p->dim[FV_ROW_C] * p->dim[FV_GATHER_PARTS];
+    case FV_OP_RESIZE_X:
+    case FV_OP_RESIZE_Y:
+        return p->dim[1] * p->dim[2];
+    default:
+        return p->dim[FV_ROW_C];
+    }
+}
+
+double fv_definition_terms(const fv_problem *p)
+{
+    const uint32_t *dim = p->dim;
+    const double features = (double)fv_mech_table[p->mech]->blocks * dim[FV_ATTN_D];
+    switch (p->op) {
+    case FV_OP_GEMM:
+    case FV_OP_CONV:
+        return dim[FV_GEMM_K];
+    case FV_OP_SOFTMAX:
+    case FV_OP_WSOFTMAX:
+        return (double)dim[FV_ATTN_D] + dim[FV_ATTN_KEYS];
+    case FV_OP_LATTN_REDUCE:
+    case FV_OP_MAP_REDUCE:
+    case FV_OP_SCAN:
+        return dim[FV_DIM_ROWS] + features;
+    case FV_OP_LATTN_APPLY:
+        return features;
+    case FV_OP_WLATTN:
+        return dim[FV_ATTN_KEYS] + features;
+    case FV_OP_LATTN_MERGE:
+    case FV_OP_MAP_MERGE:
+        return dim[FV_ATTN_GROUPS];
+    case FV_OP_MEAN_MERGE:
+        return dim[FV_MEAN_GROUPS];
+    case FV_OP_MEAN_REDUCE:
+        return dim[FV_DIM_ROWS];
+    case FV_OP_LAYERNORM:
+    case FV_OP_GATES:
+        return dim[FV_ROW_C];
+    case FV_OP_DWCONV:
+        return (double)dim[FV_DWCONV_SIZE] * dim[FV_DWCONV_SIZE];
+    default:
+        return 4;
+    }
+}
+
+static bool reduces(const fv_problem *p)
+{
+    return fv_op_table[p->op].span == FV_SPAN_REDUCE;
+}
+
+static const fv_kernel *merge_of(const fv_problem *p)
+{
+    static const uint16_t merges[FV_OP_COUNT] = {
+        [FV_OP_LATTN_REDUCE] = FV_OP_LATTN_MERGE,
+        [FV_OP_MEAN_REDUCE] = FV_OP_MEAN_MERGE,
+        [FV_OP_MAP_REDUCE] = FV_OP_MAP_MERGE,
+    };
+    fv_problem merge = *p;
+    merge.op = merges[p->op];
+    return fv_definition_kernel(&merge);
+}
+
+/* ---- inputs ---- */
+
+static fovea_status take_input(fv_input *in, const fv_given *g)
+{
+    *in = (fv_input){.count = g->count, .kind = g->kind, .type = g->type == FV_U8 ? FV_U8 : FV_F32};
+    FV_TRY(fv_mem_array(&in->data, g->count, fv_type_size(in->type), FV_MEM_PLAN,
+                        "a definition's input"));
+    if (g->type == FV_U8 || g->type == FV_F32)
+        memcpy(in->data, g->data, g->count * fv_type_size(g->type));
+    else
+        for (uint64_t i = 0; i < g->count; i++)
+            ((float *)in->data)[i] = fv_value_get(g->data, g->type, i);
+    return FOVEA_OK;
+}
+
+/* How far off an input may be: what float32 rounds in a sum of that length, which grows like a
+ * random walk. */
+static double off(const fv_problem *p)
+{
+    return (4 + 2 * sqrt(fv_definition_terms(p))) * FLT_EPSILON;
+}
+
+/* Not those of a scan's state, which the definition changes: it begins as it is. */
+static void move_inputs(fv_definition *d, uint64_t *random)
+{
+    const float factor[2] = {(float)(1 - off(&d->args.prob)), (float)(1 + off(&d->args.prob))};
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        float *x = d->in[o].data;
+        uint64_t bits = 0;
+        if (!x || d->in[o].type != FV_F32 || (d->state_values && o == FV_SCAN_STATE))
+            continue;
+        for (uint64_t i = 0; i < d->in[o].count; i++, bits >>= 1) {
+            if (i % 64 == 0)
+                bits = fv_random(random);
+            x[i] *= factor[bits & 1];
+        }
+    }
+}
+
+/* ---- the definition at work ---- */
+
+static uint32_t output_size(const fv_definition *d)
+{
+    return d->in[d->output].type == FV_U8 ? 1 : sizeof(float);
+}
+
+/* One call; `out`: of the sample's first row. */
+static void call(fv_definition *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
+                 bool first, void *out)
+{
+    fv_call c = {.row0 = s->row0,
+                 .rows = s->rows,
+                 .col0 = s->col0,
+                 .cols = s->cols,
+                 .groups = 1,
+                 .first = first,
+                 .scratch = d->scratch};
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_input *in = &d->in[o];
+        const uint64_t row = in->kind == FV_KIND_ROW ? s->row0 : 0;
+        if (in->data)
+            c.p[o] = (char *)in->data + row * args->ld[o] * fv_type_size(in->type);
+    }
+    c.p[d->output] = out;
+    k->code.cpu(args, &c);
+}
+
+void fv_definition_merge(const fv_definition *d, float *partial, uint32_t groups,
+                         const fv_sample *s, float *out)
+{
+    fv_args args = {.prob = plain(&d->args.prob)};
+    const bool mean = args.prob.op == FV_OP_MEAN_REDUCE;
+    args.prob.op = d->merge->op;
+    args.prob.dim[FV_DIM_ROWS] = 1;
+    args.prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = groups;
+    const fv_call c = {.rows = 1,
+                       .col0 = s->col0,
+                       .cols = s->cols,
+                       .p = {[FV_MERGE_PARTIAL] = partial, [FV_MERGE_STATE] = out}};
+    d->merge->code.cpu(&args, &c);
+}
+
+static void reduce(fv_definition *d, const fv_sample *s, float *out)
+{
+    const uint32_t rows = d->args.prob.dim[FV_DIM_ROWS];
+    for (uint32_t row = 0; row < rows; row += RUN) {
+        const uint32_t n = rows - row < RUN ? rows - row : RUN;
+        const fv_sample part = {row, n, s->col0, s->cols};
+        call(d, d->kernel, &d->args, &part, row == 0, d->partial);
+    }
+    fv_definition_merge(d, d->partial, 1, s, out);
+}
+
+/* All samples, one after the other, and the state. */
+static void evaluate(fv_definition *d, void *out)
+{
+    char *to = out;
+    for (uint32_t i = 0; i < d->samples; i++) {
+        const fv_sample *s = &d->sample[i];
+        if (d->merge)
+            reduce(d, s, (float *)to);
+        else
+            call(d, d->kernel, &d->args, s, true, to);
+        to += (size_t)s->rows * d->columns * output_size(d);
+    }
+    if (d->state_values)
+        memcpy(to, d->in[FV_SCAN_STATE].data, d->state_values * sizeof(float));
+}
+
+/* Runs the definition, and on inputs that are off. */
+static fovea_status try(fv_definition *d)
+{
+    void *kept = NULL;
+    const uint64_t all = d->values + d->state_values;
+    uint64_t random = 2;
+    if (d->state_values) {
+        FV_TRY(fv_mem_array(&kept, d->state_values, sizeof(float), FV_MEM_PLAN, "a state"));
+        memcpy(kept, d->in[FV_SCAN_STATE].data, d->state_values * sizeof(float));
+    }
+    evaluate(d, d->bytes ? (void *)d->bytes : d->want);
+    for (int i = 0; !d->bytes && i < TRIALS; i++) {
+        if (kept)
+            memcpy(d->in[FV_SCAN_STATE].data, kept, d->state_values * sizeof(float));
+        move_inputs(d, &random);
+        evaluate(d, d->trial);
+        for (uint64_t k = 0; k < all; k++) {
+            const float by = d->trial[k] - d->want[k];
+            d->moved[k] = hypotf(d->moved[k], by * (float)sqrt(1. / TRIALS));
+        }
+    }
+    fv_mem_free(kept);
+    return FOVEA_OK;
+}
+
+static fovea_status allocate(void **out, uint64_t size)
+{
+    return fv_mem_alloc(out, size, FV_MEM_PLAN, "a step's definition");
+}
+
+/* Room for what the output should be. */
+static fovea_status prepare_outputs(fv_definition *d, const fv_given *output)
+{
+    const uint64_t all = d->values + d->state_values;
+    if (output->type == FV_U8)
+        return allocate((void **)&d->bytes, all);
+    FV_TRY(allocate((void **)&d->want, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate((void **)&d->moved, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate((void **)&d->trial, fv_size_mul(all, sizeof(float))));
+    if (d->merge)
+        FV_TRY(allocate((void **)&d->partial, fv_size_mul(output->count, sizeof(float))));
+    return FOVEA_OK;
+}
+
+static fovea_status prepare(fv_definition *d, const fv_given *given)
+{
+    const fv_problem *p = &d->args.prob;
+    const fv_knobs none = {{0}};
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        d->in[o] = (fv_input){.kind = given[o].kind, .type = given[o].type};
+        if (given[o].data && o != d->output)
+            FV_TRY(take_input(&d->in[o], &given[o]));
+    }
+    d->columns = fv_definition_columns(p);
+    d->ld = d->args.ld[d->output];
+    d->args.ld[d->output] = d->columns;
+    d->units = fv_op_table[p->op].cols == FV_COLS_HEAD     ? p->heads
+               : fv_op_table[p->op].cols == FV_COLS_COLUMN ? d->columns
+                                                           : 1;
+    fv_definition_sample(d);
+    for (uint32_t i = 0; i < d->samples; i++)
+        d->values += (uint64_t)d->sample[i].rows * d->columns;
+    if (p->op == FV_OP_SCAN)
+        d->state_values = d->in[FV_SCAN_STATE].count;
+    if (d->kernel->hooks->scratch)
+        FV_TRY(allocate(&d->scratch, d->kernel->hooks->scratch(p, &none, p->dim[FV_DIM_ROWS])));
+    return prepare_outputs(d, &given[d->output]);
+}
+
+/* What is not needed to judge. */
+static void drop_inputs(fv_definition *d)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        fv_mem_free(d->in[o].data);
+        d->in[o].data = NULL;
+    }
+    fv_mem_free(d->trial);
+    d->trial = NULL;
+}
+
+fovea_status fv_definition_open(fv_definition **out, const fv_args *args,
+                                const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align)
+{
+    const fv_kernel *k = fv_definition_kernel(&args->prob);
+    void *memory;
+    if (!k) {
+        char text[128];
+        fv_problem_format(text, sizeof text, &args->prob);
+        return fv_fail(FOVEA_ENOTSUP, "%s: its definition does not fit it", text);
+    }
+    FV_TRY(allocate(&memory, sizeof(fv_definition)));
+    fv_definition *d = memory;
+    d->args = *args;
+    d->args.prob = plain(&args->prob);
+    d->args.window = d->args.shift = 0;
+    d->kernel = k;
+    d->merge = reduces(&args->prob) ? merge_of(&args->prob) : NULL;
+    d->output = output;
+    d->align = align ? align : 1;
+    fovea_status status = prepare(d, given);
+    if (status == FOVEA_OK)
+        status = try(d);
+    drop_inputs(d);
+    if (status != FOVEA_OK) {
+        fv_definition_close(d);
+        return status;
+    }
+    *out = d;
+    return FOVEA_OK;
+}
+
+void fv_definition_close(fv_definition *d)
+{
+    if (!d)
+        return;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        fv_mem_free(d->in[o].data);
+    fv_mem_free(d->bytes);
+    fv_mem_free(d->want);
+    fv_mem_free(d->moved);
+    fv_mem_free(d->trial);
+    fv_mem_free(d->scratch);
+    fv_mem_free(d->partial);
+    fv_mem_free(d);
+}

@@ -1,0 +1,133 @@
+/* definition_judge.c: how wrong a step's output may be, and how wrong it is. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "definition_parts.h"
+#include "half.h"
+#include "mem.h"
+
+#define SAFETY 8 /* errors beyond what the trials moved */
+#define NEAR 8   /* columns on both sides that an element's bound is smoothed over */
+
+/* What has been seen so far. */
+typedef struct tally {
+    double error, size; /* sums of squares */
+    fv_verdict *out;
+} tally;
+
+/* Root of the mean square of x around element i of n. */
+static double around(const float *x, uint64_t i, uint64_t n)
+{
+    const uint64_t from = i > NEAR ? i - NEAR : 0, to = i + NEAR < n ? i + NEAR + 1 : n;
+    double sum = 0;
+    for (uint64_t k = from; k < to; k++)
+        sum += isfinite(x[k]) ? (double)x[k] * x[k] : 0;
+    return sqrt(sum / (double)(to - from));
+}
+
+/* What storing x takes from it, at most. */
+static double rounding(enum fv_type type, double x)
+{
+    switch (type) {
+    case FV_F16:
+        return fmax(x * 0x1p-11, 0x1p-25);
+    case FV_BF16:
+        return x * 0x1p-8;
+    default:
+        return x * 0x1p-24;
+    }
+}
+
+/* Of element i of the samples, which is in a row of n that begins with `first`. */
+static double allowed(const fv_definition *d, uint64_t i, uint64_t first, uint64_t n,
+                      enum fv_type stored)
+{
+    const double want = fabs((double)d->want[i]);
+    const float *moved = d->moved + first, *row = d->want + first;
+    const double by = fmax((double)d->moved[i], around(moved, i - first, n));
+    const double size = fmax(want, around(row, i - first, n));
+    const double error =
+        SAFETY * by + 4 * FLT_EPSILON * size + fv_definition_terms(&d->args.prob) * FLT_MIN;
+    return error + rounding(stored, want + error);
+}
+
+static void compare(tally *t, double got, double want, double bound, const char *what, uint64_t row,
+                    uint64_t col)
+{
+    fv_verdict *v = t->out;
+    v->checked++;
+    if (!isfinite(want)) /* anything may be right where the definition overflows */
+        return;
+    const double error = fabs(got - want);
+    const bool right = error <= bound;
+    const double share = error == 0 ? 0 : bound > 0 && isfinite(error) ? error / bound : INFINITY;
+    if (isfinite(error)) {
+        t->error += error * error;
+        v->max_abs = fmax(v->max_abs, error);
+    }
+    t->size += want * want;
+    if (share > v->share) {
+        v->share = share;
+        v->allowed = bound;
+    }
+    if (right || !v->ok)
+        return;
+    v->ok = false;
+    snprintf(v->text, sizeof v->text,
+             "%s %llu, column %llu is %.7g, its definition %.7g, allowed error %.2g", what,
+             (unsigned long long)row, (unsigned long long)col, got, want, bound);
+}
+
+/* A sample, whose values begin at `at`. */
+static void judge_sample(const fv_definition *d, const fv_sample *s, uint64_t at,
+                         const fv_given *seen, tally *t)
+{
+    const uint32_t unit = d->columns / d->units, col0 = s->col0 * unit, cols = s->cols * unit;
+    for (uint32_t r = 0; r < s->rows; r++, at += d->columns)
+        for (uint32_t col = col0; col < col0 + cols; col++) {
+            const uint64_t from = ((uint64_t)s->row0 + r) * d->ld + col;
+            if (d->bytes)
+                compare(t, ((const uint8_t *)seen->data)[from], d->bytes[at + col], 0, "row",
+                        s->row0 + r, col);
+            else
+                compare(t, (double)fv_value_get(seen->data, seen->type, from),
+                        (double)d->want[at + col],
+                        allowed(d, at + col, at + col0, cols, seen->type), "row", s->row0 + r, col);
+        }
+}
+
+/* The state, of the heads that were sampled: that of others does not move. */
+static void judge_state(const fv_definition *d, const fv_given *seen, tally *t)
+{
+    for (uint64_t i = 0; i < d->state_values; i++) {
+        const uint64_t at = d->values + i;
+        if (d->moved[at] > 0)
+            compare(t, (double)((const float *)seen->data)[i], (double)d->want[at],
+                    allowed(d, at, d->values, d->state_values, FV_F32), "state", 0, i);
+    }
+}
+
+fovea_status fv_definition_judge(const fv_definition *d, const fv_given *output, uint32_t groups,
+                                 const fv_given *state, fv_verdict *out)
+{
+    *out = (fv_verdict){.ok = true};
+    tally t = {.out = out};
+    fv_given seen = *output;
+    void *row = NULL;
+    uint64_t at = 0;
+    if (d->merge) {
+        FV_TRY(fv_mem_array(&row, d->columns, sizeof(float), FV_MEM_PLAN, "a merged state"));
+        fv_definition_merge(d, (float *)(uintptr_t)output->data, groups, &d->sample[0], row);
+        seen = (fv_given){.data = row, .count = d->columns, .type = FV_F32};
+    }
+    for (uint32_t i = 0; i < d->samples; i++) {
+        judge_sample(d, &d->sample[i], at, &seen, &t);
+        at += (uint64_t)d->sample[i].rows * d->columns;
+    }
+    if (d->state_values)
+        judge_state(d, state, &t);
+    out->rel = t.size > 0 ? sqrt(t.error / t.size) : 0;
+    fv_mem_free(row);
+    return FOVEA_OK;
+}

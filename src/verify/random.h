@@ -1,0 +1,16 @@
+/* random.h: numbers that look random, the same everywhere. */
+#ifndef FOVEA_SRC_RANDOM_H
+#define FOVEA_SRC_RANDOM_H
+
+#include <stdint.h>
+
+/* The next one; *state is whatever it begins with. (splitmix64) */
+static inline uint64_t fv_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+#endif

@@ -1,0 +1,243 @@
+/* rehearse.c: the operands of one step alone on a device, between guard zones. */
+#include <string.h>
+
+#include "rehearse_fill.h"
+#include "rehearse_parts.h"
+
+void fv_zone_poison(uint8_t *p, uint64_t size)
+{
+    static const uint8_t bytes[] = {0xa5, 0xa5, 0xe5, 0xff}; /* NaN as float32 */
+    for (uint64_t i = 0; i < size; i++)
+        p[i] = bytes[i % sizeof bytes];
+}
+
+static bool reduces(const fv_step *s)
+{
+    return fv_op_table[s->prob.op].span == FV_SPAN_REDUCE;
+}
+
+/* ---- the problem ---- */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* At most `rows` rows, in tiles that are as many as before. */
+static void shorten(fv_step *s, uint32_t rows)
+{
+    const uint32_t all = s->prob.dim[FV_DIM_ROWS], align = s->align ? s->align : 1;
+    rows = rows ? least(all, ceil_div(rows, align) * align) : all;
+    if (rows == all)
+        return;
+    const uint32_t tile = (uint32_t)((uint64_t)s->tile_rows * rows / all);
+    s->tile_rows = ceil_div(tile ? tile : 1, align) * align;
+    s->prob.dim[FV_DIM_ROWS] = rows;
+    if (s->prob.op == FV_OP_SCAN)
+        s->prob.dim[FV_ATTN_KEYS] = rows;
+}
+
+static uint32_t *groups_of(fv_problem *p)
+{
+    return &p->dim[p->op == FV_OP_MEAN_REDUCE ? FV_MEAN_GROUPS : FV_ATTN_GROUPS];
+}
+
+/* The sweep that the step is alone in; of a reduction with its groups or parts. */
+static void schedule(fv_rehearsal *r, uint32_t chunk)
+{
+    fv_step *s = &r->step;
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
+    const uint8_t span = fv_op_table[s->prob.op].span;
+    const bool alone = span == FV_SPAN_ALL || span == FV_SPAN_SCAN;
+    const uint32_t align = s->align ? s->align : 1;
+    fv_sweep *w = &r->sweep;
+    *w = (fv_sweep){.steps = 1, .rows = rows, .parts = 1, .groups = 1, .runs = 1};
+    w->streamed = chunk && !alone && rows > 1;
+    w->chunk = w->streamed  ? least(ceil_div(chunk, align) * align, rows)
+               : reduces(s) ? least(s->tile_rows, rows)
+                            : rows;
+    if (r->limits.wide) {
+        w->chunk = w->streamed ? w->chunk : rows;
+        s->tile_rows = rows;
+        s->tile_cols = s->cols;
+        if (reduces(s))
+            w->parts = *groups_of(&s->prob) = least(*groups_of(&s->prob), rows);
+        return;
+    }
+    const uint32_t chunks = ceil_div(rows, w->chunk);
+    w->groups = w->runs = chunks;
+    if (reduces(s))
+        w->groups = w->runs = *groups_of(&s->prob) = least(*groups_of(&s->prob), chunks);
+    if (w->streamed || reduces(s))
+        s->tile_rows = w->chunk;
+}
+
+/* ---- operands ---- */
+
+static fv_zone *zone_of(fv_rehearsal *r, const fv_value *v)
+{
+    for (uint32_t i = 0; i < r->zones; i++)
+        if (r->zone[i].value == v)
+            return &r->zone[i];
+    r->zone[r->zones].value = v;
+    return &r->zone[r->zones++];
+}
+
+fv_given fv_rehearsal_given(const fv_rehearsal *r, uint32_t o, const uint8_t *zone)
+{
+    const fv_zone *z = r->of[o];
+    const uint64_t col = r->step.use[o].view.col;
+    return (fv_given){.data = zone + FV_ZONE_GUARD + col * fv_type_size(z->value->type),
+                      .count = z->rows * z->value->ld - col,
+                      .kind = r->operand[o].kind,
+                      .type = z->value->type};
+}
+
+uint32_t fv_rehearsal_columns(const fv_rehearsal *r, uint32_t o)
+{
+    const fv_value *v = r->of[o]->value;
+    const uint32_t cols = v->cols - r->step.use[o].view.col;
+    const bool rows = r->operand[o].kind == FV_KIND_ROW;
+    return o == r->step.out && rows ? least(cols, fv_definition_columns(&r->step.prob)) : cols;
+}
+
+bool fv_rehearsal_in_place(const fv_rehearsal *r)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (o != r->step.out && r->of[o] == r->of[r->step.out] &&
+            r->step.use[o].view.col == r->step.use[r->step.out].view.col)
+            return true;
+    return false;
+}
+
+static fovea_status fill_zones(fv_rehearsal *r)
+{
+    const uint32_t out = r->step.out;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        if (!r->of[o] || o == out)
+            continue;
+        const fv_given g = fv_rehearsal_given(r, o, r->of[o]->image);
+        FV_TRY(fv_rehearse_fill(&r->args, o, g.type, r->of[o]->rows, fv_rehearsal_columns(r, o),
+                                r->of[o]->value->ld, (void *)(uintptr_t)g.data));
+    }
+    const fv_zone *z = r->of[out];
+    const uint64_t stride = fv_value_stride(z->value), size = fv_type_size(z->value->type);
+    uint8_t *first = z->image + FV_ZONE_GUARD + r->step.use[out].view.col * size;
+    for (uint64_t row = 0; row < z->rows && !fv_rehearsal_in_place(r); row++)
+        fv_zone_poison(first + row * stride, fv_rehearsal_columns(r, out) * size);
+    return FOVEA_OK;
+}
+
+static fovea_status place_zones(fv_rehearsal *r)
+{
+    const fv_backend *be = r->device->backend;
+    void *memory;
+    for (uint32_t i = 0; i < r->zones; i++) {
+        fv_zone *z = &r->zone[i];
+        z->size = fv_size_add(fv_zone_extent(z), 2 * FV_ZONE_GUARD);
+        FV_TRY(fv_mem_alloc(&memory, z->size, FV_MEM_PLAN, "an operand that is rehearsed"));
+        z->image = memory;
+        fv_zone_poison(z->image, z->size);
+    }
+    FV_TRY(fill_zones(r));
+    for (uint32_t i = 0; i < r->zones; i++) {
+        fv_zone *z = &r->zone[i];
+        FV_TRY(be->alloc(r->device->device, z->size, "an operand", &z->mem));
+        FV_TRY(be->write(r->device->device, &z->mem, z->image, z->size));
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_zone_reset(const fv_rehearsal *r, fv_zone *z)
+{
+    return r->device->backend->write(r->device->device, &z->mem, z->image, z->size);
+}
+
+static void describe_weight(fv_rehearsal *r, uint32_t o)
+{
+    const fv_weight *w = &r->step.use[o].weight;
+    r->tensor[o] = fv_rehearse_weight(&r->step.prob, o, w->rows, w->cols);
+    r->weight[o] = fv_weight_of(&r->tensor[o], w->rows, w->cols);
+    r->weight[o].type = w->type;
+    r->operand[o].type = (uint8_t)(fv_step_narrow(&r->step, o) ? r->step.prob.weight : FV_F32);
+    r->args.ld[o] = w->rows > 1 ? w->cols : 0;
+}
+
+static void describe_value(fv_rehearsal *r, uint32_t o, const fv_value *v)
+{
+    const bool row = r->step.use[o].kind == FV_KIND_ROW;
+    const uint32_t rows = r->step.prob.dim[FV_DIM_ROWS];
+    fv_zone *z = r->of[o] = zone_of(r, v);
+    const uint64_t wanted = row ? rows : v->rows;
+    z->rows = wanted > z->rows ? wanted : z->rows;
+    r->operand[o].type = v->type;
+    r->operand[o].stride = fv_value_stride(v);
+    r->args.ld[o] = v->ld;
+}
+
+static fovea_status describe_operands(fv_rehearsal *r, const fv_builder *b)
+{
+    const fv_step *s = &r->step;
+    r->args.prob = s->prob;
+    memcpy(r->args.f, s->f, sizeof s->f);
+    memcpy(r->args.u, s->u, sizeof s->u);
+    r->args.table = s->table;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        r->operand[o].kind = s->use[o].kind;
+        if (fv_weight_present(&s->use[o].weight))
+            describe_weight(r, o);
+        else if (s->use[o].view.id >= 0)
+            describe_value(r, o, &b->value[s->use[o].view.id]);
+    }
+    FV_TRY(place_zones(r));
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (r->of[o])
+            r->operand[o].ref =
+                (fv_ref){.space = FV_SPACE_BUFFER,
+                         .offset = FV_ZONE_GUARD +
+                                   (uint64_t)s->use[o].view.col * fv_type_size(r->operand[o].type),
+                         .mem = &r->of[o]->mem};
+    return FOVEA_OK;
+}
+
+fovea_status fv_rehearsal_open(fv_rehearsal **out, const fovea_device *device, const fv_builder *b,
+                               const fv_step *s, uint32_t rows, uint32_t chunk)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_rehearsal), FV_MEM_PLAN, "a rehearsal"));
+    fv_rehearsal *r = memory;
+    r->device = device;
+    r->step = *s;
+    device->backend->limits(device->device, &r->limits);
+    shorten(&r->step, rows);
+    schedule(r, chunk);
+    fovea_status status = fv_model_blank(&r->model);
+    if (status == FOVEA_OK)
+        status = describe_operands(r, b);
+    if (status != FOVEA_OK) {
+        fv_rehearsal_close(r);
+        return status;
+    }
+    *out = r;
+    return FOVEA_OK;
+}
+
+void fv_rehearsal_close(fv_rehearsal *r)
+{
+    if (!r)
+        return;
+    for (uint32_t i = 0; i < r->zones; i++) {
+        if (r->zone[i].mem.size)
+            r->device->backend->release(r->device->device, &r->zone[i].mem);
+        fv_mem_free(r->zone[i].image);
+    }
+    fv_definition_close(r->definition);
+    if (r->model)
+        fv_model_unref(r->model);
+    fv_mem_free(r);
+}

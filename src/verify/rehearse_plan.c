@@ -1,0 +1,108 @@
+/* rehearse_plan.c: steps of a plan alone, for the user: what rehearse.h does, with the plan's
+ * choices.
+ */
+#include <string.h>
+
+#include "mech/traits.h"
+#include "mem.h"
+#include "plan.h"
+#include "rehearse.h"
+
+struct fovea_rehearsal {
+    const fovea_device *device;
+    const fv_step *step;
+    const char *problem;
+    const fv_kernel *kernel;
+    fv_rehearsal *operands;
+    fv_take *take;
+    fv_verdict verdict;
+};
+
+static const fv_step *find_step(const fovea_plan *p, size_t index, const char **problem)
+{
+    for (uint32_t i = 0; i < p->b.steps; i++)
+        if (!p->b.step[i].dead && index-- == 0) {
+            *problem = p->problem_text[i];
+            return &p->b.step[i];
+        }
+    return NULL;
+}
+
+static const fv_kernel *find_kernel(const fovea_device *d, const fv_step *s, const char *name)
+{
+    int count;
+    uint32_t features;
+    const fv_kernel *list = d->backend->kernels(d->device, &count, &features);
+    for (int i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0 && fv_kernel_fits(&list[i], &s->prob, features))
+            return &list[i];
+    return NULL;
+}
+
+static fovea_status fill(fovea_rehearsal *r, const fovea_plan *p)
+{
+    const fv_plan_sweep *w = &p->sweep[r->step->sweep];
+    const bool own = r->kernel == r->step->kernel;
+    const fv_knobs knobs = own ? r->step->knobs : fv_kernel_defaults(r->kernel);
+    FV_TRY(
+        fv_rehearsal_open(&r->operands, p->device, &p->b, r->step, 0, w->streamed ? w->chunk : 0));
+    return fv_take_open(&r->take, r->operands, r->kernel, &knobs);
+}
+
+fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan, size_t step,
+                                  const char *kernel)
+{
+    const char *problem = "";
+    void *memory;
+    const fv_step *s = find_step(plan, step, &problem);
+    if (!s)
+        return fv_fail(FOVEA_EINVAL, "step %zu: the plan has no more than %u", step,
+                       plan->info.steps);
+    const fv_kernel *k = kernel ? find_kernel(plan->device, s, kernel) : s->kernel;
+    if (!k)
+        return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_rehearsal), FV_MEM_PLAN, "a step alone"));
+    fovea_rehearsal *r = memory;
+    *r = (fovea_rehearsal){.device = plan->device, .step = s, .problem = problem, .kernel = k};
+    const fovea_status status = fill(r, plan);
+    if (status != FOVEA_OK) {
+        fovea_rehearsal_close(r);
+        return status;
+    }
+    *out = r;
+    return FOVEA_OK;
+}
+
+void fovea_rehearsal_close(fovea_rehearsal *r)
+{
+    if (!r)
+        return;
+    if (r->take)
+        fv_take_close(r->take);
+    if (r->operands)
+        fv_rehearsal_close(r->operands);
+    fv_mem_free(r);
+}
+
+fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
+{
+    fv_verdict *v = &r->verdict;
+    FV_TRY(fv_take_verify(r->take, v));
+    *out = (fovea_kernel_check){.kernel = r->kernel->name,
+                                .op = fv_op_table[r->kernel->op].name,
+                                .mechanism = fv_mech_table[r->kernel->mech]->name,
+                                .isa = r->device->backend->level(r->kernel->needs),
+                                .cases = 1,
+                                .failed = !v->ok,
+                                .values = v->checked,
+                                .error = v->share,
+                                .rel = v->rel,
+                                .problem = v->ok ? "" : r->problem,
+                                .text = v->text};
+    return FOVEA_OK;
+}
+
+fovea_status fovea_rehearsal_run(fovea_rehearsal *r, double *seconds)
+{
+    return fv_take_run(r->take, seconds);
+}

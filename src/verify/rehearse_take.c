@@ -1,0 +1,115 @@
+/* rehearse_take.c: kernels bound to the operands of a rehearsal, and run. */
+#include <string.h>
+
+#include "os_machine.h"
+#include "rehearse_parts.h"
+
+#define TIMEOUT 300.0 /* seconds that a run may take */
+
+static fovea_status bind_weights(fv_take *t, fv_launch *l)
+{
+    const fv_rehearsal *r = t->r;
+    fv_step with = r->step;
+    with.kernel = l->kernel;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        if (!fv_weight_present(&r->weight[o]))
+            continue;
+        FV_TRY(fv_packed_get(&t->packed[o], r->model, r->limits.wide ? r->device : NULL,
+                             &r->weight[o], fv_step_packer(&with, o), &r->step.prob,
+                             &l->args.knobs));
+        l->operand[o].ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &t->packed[o]->mem};
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status bind(fv_take *t, const fv_kernel *k, const fv_knobs *knobs)
+{
+    const fv_rehearsal *r = t->r;
+    const fv_backend *be = r->device->backend;
+    fv_launch l = {.kernel = k,
+                   .args = r->args,
+                   .rows = r->step.prob.dim[FV_DIM_ROWS],
+                   .tile_rows = r->step.tile_rows,
+                   .tile_cols = r->step.tile_cols,
+                   .cols = r->step.cols};
+    l.args.knobs = *knobs;
+    memcpy(l.operand, r->operand, sizeof l.operand);
+    FV_TRY(bind_weights(t, &l));
+    const uint64_t scratch =
+        k->hooks->scratch ? k->hooks->scratch(&r->step.prob, knobs, r->step.tile_rows) : 0;
+    if (scratch && r->limits.wide) {
+        FV_TRY(be->alloc(r->device->device, scratch, "a kernel's scratch", &t->scratch));
+        l.scratch_mem = &t->scratch;
+    }
+    FV_TRY(be->bind(r->device->device, &l, &t->bound));
+    t->sweep = r->sweep;
+    t->sweep.step = &t->bound;
+    return be->queue_open(r->device->device, r->limits.wide ? 0 : scratch, NULL, 0,
+                          (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue);
+}
+
+fovea_status fv_take_open(fv_take **out, fv_rehearsal *r, const fv_kernel *k, const fv_knobs *knobs)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_take), FV_MEM_PLAN, "a rehearsal"));
+    fv_take *t = memory;
+    t->r = r;
+    const fovea_status status = bind(t, k, knobs);
+    if (status != FOVEA_OK) {
+        fv_take_close(t);
+        return status;
+    }
+    *out = t;
+    return FOVEA_OK;
+}
+
+void fv_take_close(fv_take *t)
+{
+    if (!t)
+        return;
+    const fovea_device *device = t->r->device;
+    if (t->queue)
+        device->backend->queue_close(t->queue);
+    if (t->bound)
+        device->backend->unbind(device->device, t->bound);
+    if (t->scratch.size)
+        device->backend->release(device->device, &t->scratch);
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        fv_packed_unref(t->r->model, t->packed[o]);
+    fv_mem_free(t);
+}
+
+fovea_status fv_take_go(fv_take *t, double *seconds)
+{
+    const fv_backend *be = t->r->device->backend;
+    fv_fence fence;
+    const double begin = fv_machine_seconds();
+    FV_TRY(be->submit(t->queue, &t->sweep, 1, t->sweep.rows, &fence));
+    FV_TRY(be->wait(t->queue, fence, TIMEOUT, seconds));
+    if (*seconds <= 0)
+        *seconds = fv_machine_seconds() - begin;
+    return FOVEA_OK;
+}
+
+/* Whether a run's result, read by the next one, would grow from run to run. */
+static bool grows(const fv_rehearsal *r)
+{
+    switch (r->step.prob.op) {
+    case FV_OP_MUL:
+    case FV_OP_DWCONV:
+    case FV_OP_ROPE:
+        return fv_rehearsal_in_place(r);
+    default:
+        return false;
+    }
+}
+
+fovea_status fv_take_run(fv_take *t, double *seconds)
+{
+    fv_rehearsal *r = t->r;
+    if (grows(r))
+        FV_TRY(fv_zone_reset(r, r->of[r->step.out]));
+    if (r->step.prob.op == FV_OP_SCAN)
+        FV_TRY(fv_zone_reset(r, r->of[FV_SCAN_STATE]));
+    return fv_take_go(t, seconds);
+}

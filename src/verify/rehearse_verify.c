@@ -1,0 +1,120 @@
+/* rehearse_verify.c: whether a kernel wrote what it should, and nothing else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rehearse_parts.h"
+
+static fovea_status define(fv_rehearsal *r)
+{
+    fv_given in[FV_OPERANDS] = {{0}};
+    float *weight[FV_OPERANDS] = {NULL};
+    fovea_status status = FOVEA_OK;
+    for (uint32_t o = 0; o < FV_OPERANDS && status == FOVEA_OK; o++) {
+        const fv_weight *w = &r->weight[o];
+        if (r->of[o])
+            in[o] = fv_rehearsal_given(r, o, r->of[o]->image);
+        if (!fv_weight_present(w))
+            continue;
+        status = fv_weight_rounded(&weight[o], w, r->operand[o].type);
+        in[o] = (fv_given){.data = weight[o],
+                           .count = (uint64_t)w->rows * w->cols,
+                           .kind = FV_KIND_WEIGHT,
+                           .type = FV_F32};
+    }
+    if (status == FOVEA_OK)
+        status = fv_definition_open(&r->definition, &r->args, in, r->step.out, r->step.align);
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        fv_mem_free(weight[o]);
+    return status;
+}
+
+/* Everything as it was before the first run. */
+static fovea_status begin(fv_take *t)
+{
+    fv_rehearsal *r = t->r;
+    const fv_backend *be = r->device->backend;
+    for (uint32_t i = 0; i < r->zones; i++)
+        FV_TRY(fv_zone_reset(r, &r->zone[i]));
+    if (!t->scratch.size)
+        return FOVEA_OK;
+    void *bytes;
+    FV_TRY(fv_mem_alloc(&bytes, t->scratch.size, FV_MEM_PLAN, "a kernel's scratch"));
+    fv_zone_poison(bytes, t->scratch.size);
+    const fovea_status status = be->write(r->device->device, &t->scratch, bytes, t->scratch.size);
+    fv_mem_free(bytes);
+    return status;
+}
+
+/* Makes what the step may write in `seen` as it was before. */
+static void take_back(const fv_rehearsal *r, uint32_t o, uint8_t *seen)
+{
+    const fv_zone *z = r->of[o];
+    const uint64_t stride = fv_value_stride(z->value), size = fv_type_size(z->value->type);
+    const uint64_t at = FV_ZONE_GUARD + r->step.use[o].view.col * size;
+    const bool row = r->operand[o].kind == FV_KIND_ROW;
+    const uint64_t rows = row ? r->step.prob.dim[FV_DIM_ROWS] : z->rows;
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(seen + at + i * stride, z->image + at + i * stride,
+               fv_rehearsal_columns(r, o) * size);
+}
+
+static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *out)
+{
+    uint64_t at = 0;
+    if (!out->ok || memcmp(seen, z->image, z->size) == 0)
+        return;
+    while (seen[at] == z->image[at])
+        at++;
+    out->ok = false;
+    snprintf(out->text, sizeof out->text,
+             "byte %lld of %llu of an operand changed, which is not the kernel's to write",
+             (long long)at - FV_ZONE_GUARD, (unsigned long long)fv_zone_extent(z));
+}
+
+/* What the zones hold now, in an allocation each. */
+static fovea_status look(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS])
+{
+    const fv_backend *be = r->device->backend;
+    for (uint32_t i = 0; i < r->zones; i++) {
+        void *memory;
+        FV_TRY(fv_mem_alloc(&memory, r->zone[i].size, FV_MEM_PLAN, "an operand's copy"));
+        seen[i] = memory;
+        FV_TRY(be->read(r->device->device, &r->zone[i].mem, memory, r->zone[i].size));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status judge(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
+{
+    const bool state = r->step.prob.op == FV_OP_SCAN;
+    fv_given written[FV_OPERANDS] = {{0}};
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (o == r->step.out || (state && o == FV_SCAN_STATE))
+            written[o] = fv_rehearsal_given(r, o, seen[r->of[o] - r->zone]);
+    FV_TRY(fv_definition_judge(r->definition, &written[r->step.out],
+                               r->sweep.groups * r->sweep.parts,
+                               state ? &written[FV_SCAN_STATE] : NULL, out));
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (written[o].data)
+            take_back(r, o, seen[r->of[o] - r->zone]);
+    for (uint32_t i = 0; i < r->zones; i++)
+        compare_guards(&r->zone[i], seen[i], out);
+    return FOVEA_OK;
+}
+
+fovea_status fv_take_verify(fv_take *t, fv_verdict *out)
+{
+    fv_rehearsal *r = t->r;
+    uint8_t *seen[FV_OPERANDS] = {NULL};
+    double seconds;
+    if (!r->definition)
+        FV_TRY(define(r));
+    FV_TRY(begin(t));
+    FV_TRY(fv_take_go(t, &seconds));
+    fovea_status status = look(r, seen);
+    if (status == FOVEA_OK)
+        status = judge(r, seen, out);
+    for (uint32_t i = 0; i < r->zones; i++)
+        fv_mem_free(seen[i]);
+    return status;
+}

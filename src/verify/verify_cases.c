@@ -1,0 +1,461 @@
+/* verify_cases.c: steps of every op and mechanism, of odd sizes: what plans are made of, without a
+ * model. */
+#include "verify_cases.h"
+
+#include <math.h>
+
+#include "mech/traits.h"
+#include "plan.h"
+
+enum {
+    GRID_WIDTH = 13,
+    GRID_HEIGHT = 11,
+    TOKENS = GRID_WIDTH * GRID_HEIGHT,
+    PREFIX = 2,
+    WIDTH = 96, /* channels */
+    GROUPS = 5, /* partial states */
+    WINDOW = 16,
+    PATCH = 8, /* pixels */
+};
+
+static const fv_view none = {FV_NO_VALUE, 0};
+static const fv_grid grid = {GRID_WIDTH, GRID_HEIGHT, PATCH, 0};
+static const fv_grid prefixed = {GRID_WIDTH, GRID_HEIGHT, PATCH, PREFIX};
+
+/* A weight of which only the size is known: a rehearsal has values of its own. */
+static fv_weight weight(uint32_t rows, uint32_t cols)
+{
+    return (fv_weight){.rows = rows, .cols = cols};
+}
+
+/* ---- pixels ---- */
+
+static void resize(fv_cases *c, enum fv_op op, uint32_t from, uint32_t to)
+{
+    fv_builder *b = &c->b;
+    const fv_picture *p = &c->picture;
+    const bool across = op == FV_OP_RESIZE_X;
+    const uint32_t row = 3 * p->width;
+    const fv_view in = fv_emit_value(b, FV_VALUE_ROWS, from, across ? 3 * b->width : row, FV_U8);
+    const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, to, row, FV_U8);
+    fv_step *s = fv_emit_step(b, op, to, across ? "resize rows" : "resize columns");
+    if (!s)
+        return;
+    s->prob.in = s->prob.out = FV_U8;
+    s->prob.dim[1] = p->width;
+    s->prob.dim[2] = 3;
+    s->table = across ? &p->x : &p->y;
+    s->u[0] = across ? p->in_row0 : 0;
+    fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
+    s->out = FV_RESIZE_OUT;
+}
+
+static void pixels(fv_cases *c)
+{
+    static const uint32_t flags[] = {0, FV_FLAG_BGR, FV_FLAG_GRAY, FV_FLAG_PLANAR};
+    fv_builder *b = &c->b;
+    resize(c, FV_OP_RESIZE_X, b->height, c->picture.in_rows);
+    resize(c, FV_OP_RESIZE_Y, c->picture.in_rows, c->picture.height);
+    for (int i = 0; i < 4; i++) {
+        const bool planar = flags[i] == FV_FLAG_PLANAR, gray = flags[i] == FV_FLAG_GRAY;
+        b->frame_flags = flags[i];
+        b->frame_plane = b->width * b->height;
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, b->height * (planar ? 3 : 1),
+                                 b->width * (planar || gray ? 1 : 3), planar ? FV_F32 : FV_U8);
+        const uint32_t side = i == 1 ? PATCH + 3 : PATCH; /* which overlap, and reach outside */
+        fv_emit_patches(b, &prefixed, side, PATCH, i == 1 ? 2 : 0,
+                        fv_emit_rows(b, fv_grid_tokens(&prefixed), 3 * side * side));
+    }
+}
+
+/* ---- rows ---- */
+
+static void rows(fv_builder *b)
+{
+    const uint32_t all = TOKENS + PREFIX;
+    const fv_weight w = weight(1, WIDTH);
+    const fv_view x = fv_emit_rows(b, all, WIDTH);
+    fv_emit_layernorm(b, "layernorm", x, &w, &w, 1e-6f, fv_emit_rows(b, all, WIDTH), all);
+    const fv_weight odd = weight(1, 37);
+    fv_emit_layernorm(b, "layernorm in place", x, &odd, &odd, 1e-6f, x, all);
+    fv_emit_copy(b, "copy", x, fv_emit_rows(b, all, WIDTH), all, WIDTH);
+    fv_emit_take(b, "take", x, PREFIX, fv_emit_rows(b, TOKENS, WIDTH), TOKENS, WIDTH);
+    fv_emit_mul(b, "mul", x, fv_emit_rows(b, all, WIDTH), false, x, all, WIDTH);
+    fv_emit_mul(b, "mul by silu", x, fv_emit_rows(b, all, WIDTH), true, fv_emit_rows(b, all, WIDTH),
+                all, WIDTH);
+    fv_emit_lerp(b, "lerp", fv_emit_rows(b, 49, WIDTH), 49, fv_emit_rows(b, all, WIDTH), all,
+                 WIDTH);
+    fv_emit_gates(b, "gates", fv_emit_rows(b, all, 12), 12, all);
+    for (int from = FV_F32; from <= FV_BF16; from++)
+        for (int to = FV_F32; to <= FV_BF16; to++) {
+            const fv_view in = fv_emit_value(b, FV_VALUE_INPUT, all, WIDTH, (enum fv_type)from);
+            fv_emit_convert(b, "convert", in, (enum fv_type)from,
+                            fv_emit_value(b, FV_VALUE_OUTPUT, all, WIDTH, (enum fv_type)to),
+                            (enum fv_type)to, all, WIDTH);
+        }
+    fv_emit_mean(b, "mean", x, &prefixed, WIDTH, fv_emit_rows(b, 1, WIDTH));
+}
+
+static void positions(fv_builder *b)
+{
+    const uint32_t all = fv_grid_tokens(&prefixed);
+    const fv_weight prefix = weight(PREFIX, WIDTH), table = weight(7 * 7, WIDTH);
+    const fv_weight plain = weight(TOKENS, WIDTH);
+    const fv_view x = fv_emit_rows(b, all, WIDTH);
+    const fv_posemb resized = {.prefix = &prefix,
+                               .table = &table,
+                               .table_width = 7,
+                               .table_height = 7,
+                               .rule = FV_POS_PLAIN};
+    const fv_posemb as_is = {.table = &plain};
+    fv_emit_posemb(b, "positions", &resized, &prefixed, x, fv_emit_rows(b, all, WIDTH));
+    fv_emit_posemb(b, "positions as they are", &as_is, &grid, x, x);
+}
+
+/* ---- products ---- */
+
+static void product(fv_builder *b, uint32_t n, uint32_t k, uint32_t act, bool more, uint32_t count)
+{
+    const uint32_t both = act == FV_EPI_SWIGLU ? 2 : 1;
+    const fv_weight w = weight(n * both, k), bias = weight(1, n * both), scale = weight(1, n);
+    const fv_view out = fv_emit_rows(b, count, n);
+    const fv_gemm g = {.w = &w,
+                       .bias = &bias,
+                       .scale = more ? &scale : NULL,
+                       .in = fv_emit_rows(b, count, k),
+                       .res = more ? out : none,
+                       .out = out,
+                       .act = act,
+                       .rows = count};
+    fv_emit_gemm(b, "gemm", &g);
+}
+
+static void products(fv_builder *b)
+{
+    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
+                                    FV_EPI_TANH,      FV_EPI_RELU,       FV_EPI_SWIGLU};
+    product(b, 160, WIDTH, 0, true, TOKENS);
+    product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
+    product(b, 128, 256, FV_EPI_GELU, false, 256);
+    product(b, 10, WIDTH, 0, false, 1);
+    for (size_t i = 0; b->weight_type == FV_F32 && i < sizeof acts / sizeof *acts; i++)
+        product(b, 68, 64, acts[i], i % 2, 29);
+}
+
+static void convolutions(fv_builder *b)
+{
+    static const struct {
+        uint32_t size, stride, pad, channels, out, act;
+    } kinds[] = {{3, 2, 1, 32, 70, FV_EPI_GELU},
+                 {2, 2, 0, 20, 64, 0},
+                 {3, 1, 1, 64, 64, 0},
+                 {7, 11, 0, 8, 40, 0}}; /* one pixel */
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const uint32_t across = (GRID_WIDTH + 2 * kinds[i].pad - kinds[i].size) / kinds[i].stride;
+        const uint32_t down = (GRID_HEIGHT + 2 * kinds[i].pad - kinds[i].size) / kinds[i].stride;
+        const fv_grid to = {across + 1, down + 1, PATCH * kinds[i].stride, 0};
+        const uint32_t area = kinds[i].size * kinds[i].size;
+        const fv_weight w = weight(kinds[i].out, area * kinds[i].channels);
+        const fv_weight bias = weight(1, kinds[i].out);
+        const fv_conv c = {.w = &w,
+                           .bias = &bias,
+                           .in = fv_emit_rows(b, TOKENS, kinds[i].channels),
+                           .out = fv_emit_rows(b, fv_grid_tokens(&to), kinds[i].out),
+                           .from = grid,
+                           .to = to,
+                           .channels = kinds[i].channels,
+                           .size = kinds[i].size,
+                           .stride = kinds[i].stride,
+                           .pad = kinds[i].pad,
+                           .act = kinds[i].act};
+        fv_emit_conv(b, "convolution", &c);
+    }
+}
+
+/* ---- grids ---- */
+
+static void depthwise(fv_builder *b)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t size = i == 1 ? 5 : 3, period = i == 2 ? 32 : WIDTH;
+        const fv_weight w = weight(period, size * size), bias = weight(1, period);
+        const fv_view y = fv_emit_rows(b, TOKENS, WIDTH);
+        const fv_dwconv c = {.w = &w,
+                             .bias = i ? &bias : NULL,
+                             .in = fv_emit_rows(b, TOKENS, WIDTH),
+                             .res = i ? y : none,
+                             .gate = i == 2 ? fv_emit_rows(b, TOKENS, WIDTH) : none,
+                             .out = y,
+                             .width = GRID_WIDTH,
+                             .height = GRID_HEIGHT,
+                             .count = 1,
+                             .channels = WIDTH,
+                             .size = size};
+        fv_emit_dwconv(b, "depthwise convolution", &c);
+    }
+}
+
+static void other_order(fv_builder *b)
+{
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    for (uint32_t parts = 1; parts <= 4; parts += 3) {
+        const uint32_t count = TOKENS / parts;
+        uint32_t *table = fv_emit_table(b, count * parts);
+        for (uint32_t i = 0; table && i < count * parts; i++)
+            table[i] = i * 7 % TOKENS;
+        fv_emit_gather(b, "gather", x, table, parts,
+                       parts == 1 ? fv_emit_rows(b, count, WIDTH) : none,
+                       fv_emit_rows(b, count, parts * WIDTH), count, WIDTH);
+    }
+}
+
+static void rotations(fv_builder *b)
+{
+    fv_weight cos, sin;
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    fv_emit_rope_tables(b, &grid, 32, &cos, &sin);
+    fv_emit_rope(b, "rope", x, &cos, &sin, &grid, 3, 32, fv_emit_rows(b, TOKENS, WIDTH));
+    fv_emit_rope_tables(b, &grid, 16, &cos, &sin);
+    fv_emit_rope(b, "rope in place", x, &cos, &sin, &grid, 6, 16, x);
+}
+
+/* ---- attention ---- */
+
+/* Queries, keys and values of `count` tokens: views of one value, as a model has them. */
+static fv_attention attention(fv_builder *b, uint32_t mech, uint32_t heads, uint32_t d,
+                              uint32_t count, fv_view *q)
+{
+    const fv_mech_traits *t = fv_mech_table[mech];
+    const fv_view x = fv_emit_rows(b, count, 3 * heads * d);
+    fv_attention a = {.mech = mech,
+                      .heads = heads,
+                      .d = d,
+                      .dv = d,
+                      .queries = count,
+                      .keys = count,
+                      .scale = mech == FV_MECH_ANY ? 1 / sqrt(d) : 1,
+                      .eps = 1e-6,
+                      .alpha = 4,
+                      .flags = t->wants & FV_WANT_SIGNED ? FV_FLAG_UNNORMALISED : 0};
+    a.param = weight(t->params, heads * d);
+    a.k = (fv_view){x.id, heads * d};
+    a.v = (fv_view){x.id, 2 * heads * d};
+    *q = x;
+    return a;
+}
+
+static void attend(fv_builder *b, fv_attention *a, fv_view q)
+{
+    fv_emit_keys(b, "attention", a);
+    fv_emit_queries(b, "attention", a, q, fv_emit_rows(b, a->queries, a->heads * a->dv));
+}
+
+static void softmax(fv_builder *b)
+{
+    fv_view q;
+    fv_attention a = attention(b, FV_MECH_ANY, 3, 32, TOKENS, &q);
+    attend(b, &a, q);
+    a.flags = FV_FLAG_CAUSAL;
+    attend(b, &a, q);
+    a = attention(b, FV_MECH_ANY, 2, 64, TOKENS, &q);
+    attend(b, &a, q);
+    a = attention(b, FV_MECH_ANY, 3, 20, 37, &q);
+    attend(b, &a, q);
+}
+
+/* Linear attention of every mechanism: as it is; rotated and gated where it can be. */
+static void linear(fv_builder *b)
+{
+    for (uint32_t mech = FV_MECH_ANY + 1; mech < FV_MECH_COUNT; mech++) {
+        fv_view q;
+        fv_attention a = attention(b, mech, 3, 32, TOKENS, &q);
+        attend(b, &a, q);
+        if (!(fv_mech_table[mech]->wants & FV_WANT_SHIFT)) {
+            a.flags |= FV_FLAG_ROPE;
+            a.rope_width = grid.width;
+            fv_emit_rope_tables(b, &grid, 32, &a.cos, &a.sin);
+        }
+        a.flags |= FV_FLAG_GATED;
+        a.gate_q = fv_emit_rows(b, TOKENS, a.heads);
+        a.gate_k = fv_emit_rows(b, TOKENS, a.heads);
+        attend(b, &a, q);
+        if (b->row_type != FV_F32) /* which changes how rows are read, not what is done with them */
+            continue;
+        a = attention(b, mech, 2, 18, 37, &q);
+        attend(b, &a, q);
+    }
+}
+
+static void windows(fv_builder *b)
+{
+    enum { COUNT = 5 * WINDOW };
+    fv_view q;
+    for (uint32_t mech = FV_MECH_ANY; mech < FV_MECH_COUNT; mech++) {
+        fv_attention a = attention(b, mech, 3, 32, COUNT, &q);
+        fv_emit_window(b, "window attention", &a, q, WINDOW, NULL,
+                       fv_emit_rows(b, COUNT, a.heads * a.dv));
+    }
+    fv_attention a = attention(b, FV_MECH_ANY, 3, 32, COUNT, &q);
+    uint32_t *regions = fv_emit_table(b, COUNT);
+    for (uint32_t i = 0; regions && i < COUNT; i++)
+        regions[i] = i % 3;
+    a.param = weight(a.heads * WINDOW, WINDOW);
+    fv_emit_window(b, "window attention with regions", &a, q, WINDOW, regions,
+                   fv_emit_rows(b, COUNT, a.heads * a.dv));
+}
+
+static void pooling(fv_builder *b)
+{
+    const uint32_t heads = 3, d = WIDTH / 3;
+    const fv_view kv = fv_emit_rows(b, TOKENS, 2 * WIDTH), v = {kv.id, WIDTH};
+    const fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), FV_F32);
+    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, TOKENS, "attention pooling");
+    if (!s)
+        return;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.dim[FV_ATTN_D] = d;
+    s->prob.dim[FV_ATTN_KEYS] = TOKENS;
+    s->f[0] = (float)(1 / sqrt(d));
+    s->out = FV_MAP_PARTIAL;
+    const fv_view q = fv_emit_rows(b, 1, WIDTH);
+    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
+    fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_V, v, FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
+    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "attention pooling");
+    if (!s)
+        return;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.dim[FV_ATTN_D] = d;
+    s->prob.dim[FV_ATTN_KEYS] = TOKENS;
+    s->out = FV_MERGE_STATE;
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, fv_emit_rows(b, 1, WIDTH), FV_KIND_ROW);
+}
+
+static void scan(fv_builder *b, uint32_t mech, uint32_t flags, enum fv_type type)
+{
+    const uint32_t heads = 3, d = 32, features = fv_mech_table[mech]->blocks * d;
+    const uint32_t floats = heads * features * (d + !(flags & FV_FLAG_UNNORMALISED));
+    const uint32_t decays = flags & FV_FLAG_DECAY_CHANNEL ? heads * d : heads;
+    fv_scan a = {.mech = mech,
+                 .heads = heads,
+                 .d = d,
+                 .dv = d,
+                 .rows = TOKENS,
+                 .flags = flags,
+                 .in = type,
+                 .out = type,
+                 .scale = 1 / sqrt(d),
+                 .eps = 1e-6};
+    a.q = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
+    a.k = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
+    a.v = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads * d, type);
+    a.decay = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, decays, FV_F32);
+    a.beta = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
+    a.gate_q = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
+    a.gate_k = fv_emit_value(b, FV_VALUE_INPUT, TOKENS, heads, FV_F32);
+    a.state = fv_emit_value(b, FV_VALUE_KEPT, 1, floats, FV_F32);
+    fv_emit_scan(b, "scan", &a, fv_emit_value(b, FV_VALUE_OUTPUT, TOKENS, heads * d, type));
+}
+
+static void scans(fv_builder *b)
+{
+    static const uint32_t decays[] = {0, FV_FLAG_DECAY, FV_FLAG_DECAY_CHANNEL, FV_FLAG_DELTA,
+                                      FV_FLAG_DELTA | FV_FLAG_DECAY};
+    static const uint32_t forms[] = {FV_FLAG_RECURRENT, FV_FLAG_CHUNKWISE};
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t mech = FV_MECH_ANY + 1; mech < FV_MECH_COUNT; mech++) {
+            const fv_mech_traits *t = fv_mech_table[mech];
+            const bool map = !t->params && !(t->wants & FV_WANT_CENTRED); /* of one token alone */
+            if (map)
+                scan(b, mech, forms[i] | (t->wants & FV_WANT_SIGNED ? FV_FLAG_UNNORMALISED : 0),
+                     FV_F32);
+        }
+        scan(b, FV_MECH_NALA, forms[i] | FV_FLAG_GATED, FV_F32);
+        scan(b, FV_MECH_ELU1, forms[i], FV_F16);
+        for (int k = 0; k < 5; k++)
+            scan(b, FV_MECH_IDENTITY, forms[i] | decays[k] | FV_FLAG_UNNORMALISED | FV_FLAG_L2,
+                 FV_F32);
+    }
+}
+
+/* ---- all of them ---- */
+
+static void set_groups(fv_builder *b)
+{
+    for (uint32_t i = 0; i < b->steps; i++)
+        for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+            fv_step *s = &b->step[i];
+            const fv_id id = s->use[o].view.id;
+            if (id < 0 || b->value[id].kind != FV_VALUE_PARTIAL)
+                continue;
+            const bool mean = s->prob.op == FV_OP_MEAN_REDUCE || s->prob.op == FV_OP_MEAN_MERGE;
+            s->prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = b->value[id].rows = GROUPS;
+        }
+}
+
+static fovea_status fill(fv_cases *c, enum fv_type row_type, uint32_t threads)
+{
+    fv_builder *b = &c->b;
+    const fovea_preprocess exact = {.version = 1,
+                                    .resize = FOVEA_RESIZE_EXACT,
+                                    .filter = FOVEA_FILTER_BICUBIC,
+                                    .resize_width = GRID_WIDTH * PATCH + 3,
+                                    .resize_height = GRID_HEIGHT * PATCH + 5,
+                                    .rescale = 1.f / 255,
+                                    .mean = {0.485f, 0.456f, 0.406f},
+                                    .std = {0.229f, 0.224f, 0.225f}};
+    b->row_type = row_type;
+    b->width = GRID_WIDTH * PATCH + 20;
+    b->height = GRID_HEIGHT * PATCH + 30;
+    b->patch_table = &c->patch_table;
+    fv_patch_table_fill(&c->patch_table, &exact);
+    FV_TRY(fv_picture_plan(&c->picture, &exact, b->width, b->height));
+    pixels(c);
+    rows(b);
+    for (int type = FV_F32; type <= FV_BF16; type++) {
+        b->weight_type = (enum fv_type)type;
+        positions(b);
+        products(b);
+        convolutions(b);
+    }
+    depthwise(b);
+    other_order(b);
+    rotations(b);
+    softmax(b);
+    linear(b);
+    windows(b);
+    pooling(b);
+    scans(b);
+    FV_TRY(b->status);
+    fv_emit_narrow(b);
+    set_groups(b);
+    for (uint32_t i = 0; i < b->steps; i++)
+        fv_sweep_tile(&b->step[i], threads);
+    return FOVEA_OK;
+}
+
+fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, uint32_t threads)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cases), FV_MEM_PLAN, "the cases to be verified"));
+    fv_cases *c = memory;
+    const fovea_status status = fill(c, row_type, threads);
+    if (status != FOVEA_OK) {
+        fv_cases_close(c);
+        return status;
+    }
+    *out = c;
+    return FOVEA_OK;
+}
+
+void fv_cases_close(fv_cases *c)
+{
+    if (!c)
+        return;
+    fv_emit_release(&c->b);
+    fv_picture_free(&c->picture);
+    fv_mem_free(c);
+}

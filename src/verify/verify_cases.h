@@ -1,0 +1,17 @@
+/* verify_cases.h: steps of every op and mechanism, for kernels to be verified on. */
+#ifndef FOVEA_SRC_VERIFY_CASES_H
+#define FOVEA_SRC_VERIFY_CASES_H
+
+#include "emit.h"
+
+typedef struct fv_cases {
+    fv_builder b; /* its steps are the cases; they have nothing to do with each other */
+    fv_picture picture;
+    fv_patch_table patch_table;
+} fv_cases;
+
+/* Cases whose rows have the type `row_type`, tiled for `threads`. ENOMEM. */
+fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, uint32_t threads);
+void fv_cases_close(fv_cases *c);
+
+#endif

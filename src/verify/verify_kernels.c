@@ -1,0 +1,184 @@
+/* verify_kernels.c: every kernel of a device on the cases that it fits. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mech/traits.h"
+#include "rehearse.h"
+#include "verify_cases.h"
+
+enum { CHUNK = 40 }; /* rows of a call, where a step is streamed */
+
+/* One kernel so far. */
+typedef struct result {
+    const fv_kernel *kernel;
+    bool asked;
+    fovea_kernel_check check;
+    char problem[160], text[200];
+} result;
+
+typedef struct verification {
+    const fovea_device *device;
+    uint32_t features;
+    result *result; /* one per kernel of the device */
+    int count;
+    const fv_cases *cases[2]; /* with rows of float32, and on wide devices of float16 */
+} verification;
+
+/* The defaults first, then every other value of each knob by itself; false past the last. */
+static bool next_knobs(fv_knobs *out, const fv_kernel *k, uint32_t index)
+{
+    *out = fv_kernel_defaults(k);
+    if (index-- == 0)
+        return true;
+    for (uint32_t i = 0; k->hooks->knobs && k->hooks->knobs[i].name; i++) {
+        const uint32_t others = k->hooks->knobs[i].count - 1;
+        if (index < others) {
+            out->v[i] = k->hooks->knobs[i].value[1 + index];
+            return true;
+        }
+        index -= others;
+    }
+    return false;
+}
+
+static void fail(result *r, const fv_step *s, const char *text)
+{
+    if (r->check.failed++)
+        return;
+    fv_problem_format(r->problem, sizeof r->problem, &s->prob);
+    snprintf(r->text, sizeof r->text, "%s", text);
+}
+
+/* A kernel that the device refuses has failed; a device that is gone ends it all. */
+static fovea_status take(result *r, fv_rehearsal *rehearsal, const fv_step *s,
+                         const fv_knobs *knobs)
+{
+    fv_take *t;
+    fv_verdict v = {.ok = false};
+    r->check.cases++;
+    fovea_status status = fv_take_open(&t, rehearsal, r->kernel, knobs);
+    if (status == FOVEA_OK) {
+        status = fv_take_verify(t, &v);
+        fv_take_close(t);
+    }
+    if (status == FOVEA_EDEVICE || status == FOVEA_ENOMEM)
+        return status;
+    if (status != FOVEA_OK || !v.ok)
+        fail(r, s, status != FOVEA_OK ? fovea_error() : v.text);
+    r->check.values += v.checked;
+    r->check.rel = fmax(r->check.rel, v.rel);
+    r->check.error = fmax(r->check.error, v.share);
+    return FOVEA_OK;
+}
+
+/* Whether any kernel that was asked for fits. */
+static bool wanted(const verification *v, const fv_step *s)
+{
+    for (int i = 0; i < v->count; i++)
+        if (v->result[i].asked && fv_kernel_fits(v->result[i].kernel, &s->prob, v->features))
+            return true;
+    return false;
+}
+
+static fovea_status rehearse(verification *v, const fv_builder *b, const fv_step *s, uint32_t chunk)
+{
+    fv_rehearsal *rehearsal;
+    fovea_status status = fv_rehearsal_open(&rehearsal, v->device, b, s, 0, chunk);
+    if (status != FOVEA_OK)
+        return status;
+    for (int i = 0; i < v->count && status == FOVEA_OK; i++) {
+        result *r = &v->result[i];
+        fv_knobs knobs;
+        if (!r->asked || !fv_kernel_fits(r->kernel, &s->prob, v->features))
+            continue;
+        const bool first = r->check.cases == 0; /* of its cases */
+        for (uint32_t k = 0; status == FOVEA_OK && next_knobs(&knobs, r->kernel, k); k++)
+            if (k == 0 || first)
+                status = take(r, rehearsal, s, &knobs);
+    }
+    fv_rehearsal_close(rehearsal);
+    return status;
+}
+
+/* All cases of an op, as a whole and streamed. */
+static fovea_status try_op(verification *v, enum fv_op op)
+{
+    for (int types = 0; types < 2; types++)
+        for (uint32_t i = 0; v->cases[types] && i < v->cases[types]->b.steps; i++) {
+            const fv_builder *b = &v->cases[types]->b;
+            const fv_step *s = &b->step[i];
+            if (s->prob.op != op || !wanted(v, s))
+                continue;
+            FV_TRY(rehearse(v, b, s, 0));
+            if (s->prob.dim[FV_DIM_ROWS] > CHUNK)
+                FV_TRY(rehearse(v, b, s, CHUNK));
+        }
+    return FOVEA_OK;
+}
+
+/* Tells what came of an op's kernels; false: that is enough. */
+static bool tell(verification *v, enum fv_op op, fovea_kernel_check_fn *fn, void *payload)
+{
+    for (int i = 0; i < v->count; i++) {
+        result *r = &v->result[i];
+        if (!r->asked || r->kernel->op != op)
+            continue;
+        r->check.problem = r->problem;
+        r->check.text = r->text;
+        if (fn(&r->check, payload))
+            return false;
+    }
+    return true;
+}
+
+static fovea_status try_all(verification *v, fovea_kernel_check_fn *fn, void *payload)
+{
+    for (int op = FV_OP_NONE + 1; op < FV_OP_COUNT; op++) {
+        FV_TRY(try_op(v, (enum fv_op)op));
+        if (!tell(v, (enum fv_op)op, fn, payload))
+            break;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status begin(verification *v, const char *name)
+{
+    const fv_backend *be = v->device->backend;
+    const fv_kernel *list = be->kernels(v->device->device, &v->count, &v->features);
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, (uint64_t)v->count, sizeof *v->result, FV_MEM_PLAN,
+                        "the kernels' results"));
+    v->result = memory;
+    for (int i = 0; i < v->count; i++) {
+        const fv_kernel *k = &list[i];
+        v->result[i].kernel = k;
+        v->result[i].asked = !(k->needs & ~v->features) && (!name || strstr(k->name, name));
+        v->result[i].check = (fovea_kernel_check){.kernel = k->name,
+                                                  .op = fv_op_table[k->op].name,
+                                                  .mechanism = fv_mech_table[k->mech]->name,
+                                                  .isa = be->level(k->needs)};
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fovea_device_verify(fovea_device *device, const char *name, fovea_kernel_check_fn *fn,
+                                 void *payload)
+{
+    verification v = {.device = device};
+    fv_limits limits;
+    fv_cases *cases[2] = {NULL};
+    device->backend->limits(device->device, &limits);
+    fovea_status status = begin(&v, name);
+    if (status == FOVEA_OK)
+        status = fv_cases_open(&cases[0], FV_F32, limits.threads);
+    if (status == FOVEA_OK && limits.wide)
+        status = fv_cases_open(&cases[1], FV_F16, limits.threads);
+    memcpy(v.cases, cases, sizeof cases);
+    if (status == FOVEA_OK)
+        status = try_all(&v, fn, payload);
+    fv_cases_close(cases[0]);
+    fv_cases_close(cases[1]);
+    fv_mem_free(v.result);
+    return status;
+}

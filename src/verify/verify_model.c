@@ -1,0 +1,319 @@
+/* verify_model.c: a model's steps one after the other on one frame, each against its definition on
+ * what it read, and against the same step of a plan on the CPU. */
+#include <math.h>
+#include <string.h>
+
+#include "definition.h"
+#include "half.h"
+#include "headroom.h"
+#include "tune/stage.h"
+
+/* A plan whose values can be looked at between steps. */
+typedef struct tour {
+    fv_stage stage;
+    void **mirror; /* host copies of the banks, where the host cannot see them */
+} tour;
+
+/* One step of a plan: where it is, and what it was bound from. */
+typedef struct stop {
+    uint32_t sweep, at; /* at: in its sweep */
+    const fv_step *step;
+    const fv_launch *launch;
+    const char *problem;
+} stop;
+
+static bool reduces(const fv_step *s)
+{
+    return fv_op_table[s->prob.op].span == FV_SPAN_REDUCE;
+}
+
+/* ---- plans ---- */
+
+static void tour_close(tour *t)
+{
+    const uint32_t banks = t->stage.plan ? t->stage.plan->first_bank[FV_REGIONS] : 0;
+    for (uint32_t i = 0; t->mirror && i < banks; i++)
+        fv_mem_free(t->mirror[i]);
+    fv_mem_free(t->mirror);
+    fv_stage_close(&t->stage);
+}
+
+static fovea_status check_stepwise(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->sweeps; i++)
+        if (p->sweep[i].streamed)
+            return fv_fail(FOVEA_ENOMEM,
+                           "the steps of this plan do not run one by one: there is too little "
+                           "memory; use a smaller picture");
+    return FOVEA_OK;
+}
+
+static fovea_status bring_frame(const tour *t, const fovea_frame *frame)
+{
+    const fovea_plan *p = t->stage.plan;
+    const fv_value *v = &p->b.value[0];
+    const size_t row = (size_t)p->frame_row, stride = frame->stride[0] ? frame->stride[0] : row;
+    char *to = t->stage.external[0];
+    if (!frame->pixels[0] || stride < row)
+        return fv_fail(FOVEA_EINVAL, "the frame has %s; a row has %zu bytes",
+                       frame->pixels[0] ? "too small a stride" : "no pixels", row);
+    for (uint32_t y = 0; y < v->rows; y++)
+        memcpy(to + y * fv_value_stride(v), (const char *)frame->pixels[0] + y * stride, row);
+    return FOVEA_OK;
+}
+
+static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *device,
+                              const fovea_plan_options *options, const fovea_frame *frame)
+{
+    fovea_plan_options stepwise = *options;
+    fovea_plan *plan;
+    void *memory;
+    stepwise.schedule = FOVEA_SCHEDULE_STEPWISE;
+    stepwise.chunk = 0;
+    stepwise.dry = 0;
+    FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
+    FV_TRY(fv_stage_open(&t->stage, plan));
+    FV_TRY(check_stepwise(plan));
+    FV_TRY(fv_mem_array(&memory, plan->first_bank[FV_REGIONS], sizeof *t->mirror, FV_MEM_PLAN,
+                        "copies of values"));
+    t->mirror = memory;
+    return bring_frame(t, frame);
+}
+
+/* The next step after `s`, or the first; false past the last. */
+static bool next_stop(const fovea_plan *p, stop *s)
+{
+    uint32_t i = s->step ? (uint32_t)(s->step - p->b.step) + 1 : 0;
+    while (i < p->b.steps && p->b.step[i].dead)
+        i++;
+    if (i == p->b.steps)
+        return false;
+    const uint32_t sweep = p->b.step[i].sweep;
+    s->at = s->step && s->sweep == sweep ? s->at + 1 : 0;
+    s->sweep = sweep;
+    s->step = &p->b.step[i];
+    s->launch = &p->run[sweep].step[s->at]->l;
+    s->problem = p->problem_text[i];
+    return true;
+}
+
+/* ---- values ---- */
+
+static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
+{
+    const fovea_plan *p = t->stage.plan;
+    uint32_t i = 0;
+    if (m->host) {
+        *out = m->host;
+        return FOVEA_OK;
+    }
+    while (&p->bank[i].mem != m)
+        i++;
+    if (!t->mirror[i])
+        FV_TRY(fv_mem_alloc(&t->mirror[i], p->bank[i].size, FV_MEM_PLAN, "a copy of values"));
+    *out = t->mirror[i];
+    return p->device->backend->read(p->device->device, m, t->mirror[i], p->bank[i].size);
+}
+
+/* The value of an operand, as it is now. */
+static fovea_status look(const tour *t, const stop *s, uint32_t o, fv_given *out)
+{
+    const fovea_plan *p = t->stage.plan;
+    const fv_operand *op = &s->launch->operand[o];
+    const fv_view view = s->step->use[o].view;
+    const fv_value *v = &p->b.value[view.id];
+    const void *base = t->stage.external[view.id];
+    if (op->ref.space == FV_SPACE_BUFFER)
+        FV_TRY(refresh(t, op->ref.mem, &base));
+    *out = (fv_given){.data = (const char *)base + op->ref.offset,
+                      .count = (uint64_t)v->rows * v->ld - view.col,
+                      .kind = op->kind,
+                      .type = op->type};
+    return FOVEA_OK;
+}
+
+/* A weight as plain rows; *owned is to be freed. */
+static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, void **owned,
+                                   fv_given *out)
+{
+    const fovea_plan *p = t->stage.plan;
+    const fv_use *u = &s->step->use[o];
+    const uint64_t count = (uint64_t)u->weight.rows * u->weight.cols;
+    *out = (fv_given){.count = count, .kind = FV_KIND_WEIGHT, .type = s->launch->operand[o].type};
+    if (fv_step_packer(s->step, o)) {
+        float *rows;
+        FV_TRY(fv_weight_rounded(&rows, &u->weight, s->step->prob.weight));
+        out->data = *owned = rows;
+        out->type = FV_F32;
+        return FOVEA_OK;
+    }
+    FV_TRY(fv_mem_array(owned, count, fv_type_size(out->type), FV_MEM_PLAN, "a weight's rows"));
+    out->data = *owned;
+    return p->device->backend->read(p->device->device, &u->packed->mem, *owned,
+                                    count * fv_type_size(out->type));
+}
+
+/* ---- one step ---- */
+
+/* What the step is to make of what it reads, before it runs; and its divisors. */
+static fovea_status define(const tour *t, const stop *s, fv_definition **out,
+                           fovea_step_check *check)
+{
+    fv_given in[FV_OPERANDS] = {{0}};
+    void *owned[FV_OPERANDS] = {NULL};
+    fovea_status status = FOVEA_OK;
+    for (uint32_t o = 0; o < FV_OPERANDS && status == FOVEA_OK; o++) {
+        if (fv_weight_present(&s->step->use[o].weight))
+            status = look_at_weight(t, s, o, &owned[o], &in[o]);
+        else if (s->step->use[o].view.id >= 0)
+            status = look(t, s, o, &in[o]);
+    }
+    if (status == FOVEA_OK)
+        status = fv_definition_open(out, &s->launch->args, in, s->step->out, s->step->align);
+    if (status == FOVEA_OK && s->step->prob.op == FV_OP_LATTN_APPLY)
+        status = fv_headroom_divisor(&check->divisor_mean, &s->launch->args, in);
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        fv_mem_free(owned[o]);
+    return status;
+}
+
+/* Once, or on a device with a copy of its outputs for every frame in flight so often that all have
+ * it. */
+static fovea_status run(tour *t, const stop *s)
+{
+    const fovea_plan *p = t->stage.plan;
+    const fv_id out = s->step->use[s->step->out].view.id;
+    const bool outside = p->b.value[out].kind == FV_VALUE_OUTPUT;
+    for (uint32_t i = 0; i < (outside && p->limits.wide ? p->limits.frames : 1); i++)
+        FV_TRY(fv_stage_step(&t->stage, s->sweep, s->at));
+    return FOVEA_OK;
+}
+
+static void measure(const stop *s, const fv_given *out, fovea_step_check *check)
+{
+    const fv_problem *p = &s->launch->args.prob;
+    const uint64_t rows = reduces(s->step) ? 1 : p->dim[FV_DIM_ROWS];
+    const uint64_t cols = reduces(s->step) ? out->count : fv_definition_columns(p);
+    check->largest =
+        fv_headroom_rows(out, rows, cols, s->launch->args.ld[s->step->out], &check->lost);
+    if (p->op == FV_OP_LATTN_REDUCE || p->op == FV_OP_LATTN_MERGE) {
+        check->largest = check->state_mean = fv_headroom_state(p, out->data);
+        check->state_sum = check->state_mean * p->dim[FV_ATTN_KEYS];
+    }
+    if (p->op == FV_OP_LATTN_APPLY)
+        check->divisor_sum = check->divisor_mean * p->dim[FV_ATTN_KEYS];
+    if (p->op == FV_OP_SOFTMAX || p->op == FV_OP_WSOFTMAX) {
+        check->divisor_mean = 1;
+        check->divisor_sum = p->dim[FV_ATTN_KEYS];
+    }
+}
+
+static double value(const fv_given *g, uint64_t i)
+{
+    return g->type == FV_U8 ? ((const uint8_t *)g->data)[i]
+                            : (double)fv_value_get(g->data, g->type, i);
+}
+
+static void compare(const stop *s, const fv_given *a, const stop *r, const fv_given *b,
+                    fovea_step_check *check)
+{
+    const fv_problem *p = &s->launch->args.prob;
+    const uint64_t lda = s->launch->args.ld[s->step->out], ldb = r->launch->args.ld[r->step->out];
+    const uint64_t rows = p->dim[FV_DIM_ROWS], cols = fv_definition_columns(p);
+    double aa = 0, ab = 0, bb = 0, dd = 0;
+    check->carried = 1;
+    for (uint64_t y = 0; y < rows; y++)
+        for (uint64_t i = 0; i < cols; i++) {
+            const double x = value(a, y * lda + i), want = value(b, y * ldb + i), d = x - want;
+            if (!isfinite(d))
+                continue;
+            aa += x * x;
+            ab += x * want;
+            bb += want * want;
+            dd += d * d;
+            check->carried_max = fmax(check->carried_max, fabs(d));
+        }
+    check->carried_rel = bb > 0 ? sqrt(dd / bb) : 0;
+    check->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
+}
+
+/* Partial states that it writes, if any. */
+static uint32_t groups(const tour *t, const stop *s)
+{
+    return t->stage.plan->b.value[s->step->use[s->step->out].view.id].rows;
+}
+
+/* `r`: the same step of the plan beside it. */
+static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
+                               fovea_step_check *check, fv_verdict *verdict)
+{
+    fv_definition *d;
+    fv_given out, reference;
+    FV_TRY(define(t, s, &d, check));
+    fovea_status status = run(t, s);
+    if (status == FOVEA_OK)
+        status = look(t, s, s->step->out, &out);
+    if (status == FOVEA_OK)
+        status = fv_definition_judge(d, &out, groups(t, s), NULL, verdict);
+    fv_definition_close(d);
+    FV_TRY(status);
+    measure(s, &out, check);
+    FV_TRY(run(beside, r));
+    FV_TRY(look(beside, r, r->step->out, &reference));
+    if (!reduces(s->step))
+        compare(s, &out, r, &reference, check);
+    check->right = verdict->ok;
+    check->text = verdict->text;
+    check->values = verdict->checked;
+    check->error = verdict->share;
+    check->rel = verdict->rel;
+    check->max_abs = verdict->max_abs;
+    return FOVEA_OK;
+}
+
+static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *payload)
+{
+    stop s = {.step = NULL}, r = {.step = NULL};
+    for (size_t i = 0; next_stop(t->stage.plan, &s); i++) {
+        fovea_step_check check = {.step = i,
+                                  .label = s.step->label,
+                                  .problem = s.problem,
+                                  .kernel = s.step->kernel->name};
+        fv_verdict verdict;
+        if (!next_stop(beside->stage.plan, &r) || r.step->prob.op != s.step->prob.op)
+            return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
+        FV_TRY(check_step(t, &s, beside, &r, &check, &verdict));
+        if (fn(&check, payload))
+            break;
+    }
+    return FOVEA_OK;
+}
+
+/* Another CPU than the one that is verified has portable kernels. */
+static fovea_status open_reference(fovea_device **out, const fovea_device *device)
+{
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    if (device->backend == fv_backends[0])
+        options.isa = "scalar";
+    return fovea_device_open(out, "cpu", &options);
+}
+
+fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
+                                const fovea_plan_options *options, const fovea_frame *frame,
+                                fovea_step_check_fn *fn, void *payload)
+{
+    fovea_plan_options plain = *options;
+    fovea_device *cpu;
+    tour t = {{NULL, NULL}, NULL}, beside = {{NULL, NULL}, NULL};
+    plain.weights = plain.activations = FOVEA_F32;
+    FV_TRY(open_reference(&cpu, device));
+    fovea_status status = tour_open(&t, model, device, options, frame);
+    if (status == FOVEA_OK)
+        status = tour_open(&beside, model, cpu, &plain, frame);
+    if (status == FOVEA_OK)
+        status = walk(&t, &beside, fn, payload);
+    tour_close(&t);
+    tour_close(&beside);
+    fovea_device_close(cpu);
+    return status;
+}

@@ -1,0 +1,136 @@
+/* advice.c: wisdom asked about the steps and sweeps of a plan. */
+#include "advice.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plan.h"
+
+/* Buckets to ask for, the problem's own first. */
+static const int buckets[] = {0, -1, 1};
+#define BUCKETS ((int)(sizeof buckets / sizeof *buckets))
+
+void fv_advice_begin(fv_advice *a, fv_wisdom *wisdom, const fovea_device *device, uint32_t threads)
+{
+    a->wisdom = wisdom;
+    fv_wisdom_device_key(a->device, device->backend->name, &device->info, threads);
+}
+
+static bool silent(const fv_advice *a)
+{
+    return !a->wisdom || fv_wisdom_count(a->wisdom) == 0;
+}
+
+static const char *source(int attempt)
+{
+    return attempt == 0 ? "wisdom" : "prior";
+}
+
+/* ---- steps ---- */
+
+bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *knobs,
+                     const fv_problem *p)
+{
+    char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
+    if (silent(a))
+        return false;
+    fv_wisdom_problem_key(subject, p, 0);
+    fv_wisdom_kernel_text(choice, k, knobs);
+    return fv_wisdom_skips(a->wisdom, a->device, subject, choice);
+}
+
+/* Asks for attempt `i`: this device's buckets, then the family's. */
+static bool ask(const fv_advice *a, const char *subject, int i, fv_answer *out)
+{
+    if (i < BUCKETS)
+        return fv_wisdom_find(a->wisdom, FV_FACT_STEP, a->device, subject, out);
+    return fv_wisdom_find_family(a->wisdom, FV_FACT_STEP, a->device, subject, out);
+}
+
+const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int count,
+                                uint32_t features, const fv_problem *p, fv_knobs *knobs,
+                                const char **from)
+{
+    if (silent(a))
+        return NULL;
+    for (int i = 0; i <= BUCKETS; i++) {
+        char subject[FV_WISDOM_SUBJECT];
+        fv_answer answer;
+        fv_wisdom_problem_key(subject, p, buckets[i % BUCKETS]);
+        if (!ask(a, subject, i, &answer))
+            continue;
+        const fv_kernel *k = fv_wisdom_kernel_read(answer.choice, list, count, knobs);
+        if (!k || !fv_kernel_fits(k, p, features) || fv_advice_skips(a, k, knobs, p))
+            continue;
+        *from = source(i);
+        return k;
+    }
+    return NULL;
+}
+
+/* ---- sweeps ---- */
+
+/* FNV-1a. A sweep has too many problems to be named by all of them. */
+static uint64_t hash(uint64_t h, const char *text)
+{
+    do
+        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return h;
+}
+static const uint64_t hash_begin = UINT64_C(0xcbf29ce484222325);
+
+void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
+                         const struct fv_plan_sweep *w, int away)
+{
+    char key[FV_WISDOM_SUBJECT], from[FV_WISDOM_SUBJECT] = "";
+    uint64_t h = hash_begin;
+    uint32_t steps = 0;
+    for (uint32_t k = w->first; k < w->first + w->count; k++) {
+        if (b->step[k].dead)
+            continue;
+        fv_wisdom_problem_key(key, &b->step[k].prob, away);
+        if (!steps++)
+            snprintf(from, sizeof from, "%s", key);
+        h = hash(h, key);
+    }
+    snprintf(out, FV_WISDOM_SUBJECT, "%u steps from %.160s %016" PRIx64, steps, from, h);
+}
+
+const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
+                            bool *streamed, uint32_t *chunk)
+{
+    if (silent(a))
+        return NULL;
+    for (int i = 0; i < BUCKETS; i++) {
+        char subject[FV_WISDOM_SUBJECT];
+        fv_answer answer;
+        fv_advice_sweep_key(subject, b, w, buckets[i]);
+        if (fv_wisdom_find(a->wisdom, FV_FACT_SWEEP, a->device, subject, &answer) &&
+            !fv_wisdom_skips(a->wisdom, a->device, subject, answer.choice) &&
+            fv_wisdom_sweep_read(answer.choice, streamed, chunk))
+            return source(i);
+    }
+    return NULL;
+}
+
+/* ---- plans ---- */
+
+void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b)
+{
+    const fovea_model_info *m = &model->info;
+    char first[64], name[64];
+    uint64_t h = hash_begin;
+    bool mixed = false;
+    fv_attention_text(&b->attention[0], first);
+    for (uint32_t i = 0; i < b->blocks; i++) {
+        mixed |= strcmp(fv_attention_text(&b->attention[i], name), first) != 0;
+        h = hash(h, name);
+    }
+    if (mixed)
+        snprintf(first, sizeof first, "mixed-%016" PRIx64, h);
+    snprintf(out, FV_WISDOM_SUBJECT, "%s width %u depth %u heads %u patch %u, %ux%u, %s, %s",
+             m->type, m->width, m->depth, m->heads, m->patch, b->width, b->height, first,
+             fv_type_name(b->weight_type));
+}

@@ -1,0 +1,42 @@
+/* advice.h: what wisdom says to a plan that is being made, in the plan's terms: a kernel for a
+ * step, schedule and chunk for a sweep, the seconds of a frame.
+ *
+ * What was found for this device and a problem of this size is "wisdom"; what was found for half an
+ * octave more or fewer tokens, or for a step on a device of the same backend and features, is a
+ * "prior". How sweeps run depends on the number of threads: another device says nothing about it.
+ */
+#ifndef FOVEA_SRC_ADVICE_H
+#define FOVEA_SRC_ADVICE_H
+
+#include "emit.h"
+#include "wisdom.h"
+
+struct fv_plan_sweep;
+
+/* Whom a plan asks, and about which device. */
+typedef struct fv_advice {
+    fv_wisdom *wisdom; /* NULL: nobody */
+    char device[FV_WISDOM_DEVICE];
+} fv_advice;
+
+void fv_advice_begin(fv_advice *a, fv_wisdom *wisdom, const fovea_device *device, uint32_t threads);
+
+/* The kernel that a problem should have, of those in `list` that fit it; NULL: no advice. *source
+ * says how good the advice is. */
+const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int count,
+                                uint32_t features, const fv_problem *p, fv_knobs *knobs,
+                                const char **source);
+/* Whether this kernel took the program down when it was tried. */
+bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *knobs,
+                     const fv_problem *p);
+
+/* How a sweep should run; NULL: no advice, else how good it is. */
+const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
+                            bool *streamed, uint32_t *chunk);
+
+/* The subjects of facts about sweeps and whole plans. */
+void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
+                         const struct fv_plan_sweep *w, int away);
+void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b);
+
+#endif

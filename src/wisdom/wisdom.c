@@ -1,0 +1,284 @@
+/* wisdom.c: the store of facts: sorted, one fact for each thing, under a lock. */
+#include "wisdom.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "mem.h"
+
+struct fv_wisdom {
+    pthread_mutex_t lock;
+    fv_fact *fact; /* the texts of each are one block, which begins with `device` */
+    size_t count, room;
+};
+
+fv_wisdom *fv_wisdom_process(void)
+{
+    static fv_wisdom process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    return &process;
+}
+
+fovea_status fv_wisdom_create(fv_wisdom **out)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_wisdom), FV_MEM_WISDOM, "wisdom"));
+    fv_wisdom *w = memory;
+    if (pthread_mutex_init(&w->lock, NULL) != 0) {
+        fv_mem_free(w);
+        return fv_fail(FOVEA_ENOMEM, "wisdom: no memory for a lock");
+    }
+    *out = w;
+    return FOVEA_OK;
+}
+
+static void release(fv_fact *f)
+{
+    fv_mem_free((void *)(uintptr_t)f->device);
+}
+
+void fv_wisdom_clear(fv_wisdom *w)
+{
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < w->count; i++)
+        release(&w->fact[i]);
+    fv_mem_free(w->fact);
+    w->fact = NULL;
+    w->count = w->room = 0;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void fv_wisdom_free(fv_wisdom *w)
+{
+    if (!w)
+        return;
+    fv_wisdom_clear(w);
+    pthread_mutex_destroy(&w->lock);
+    fv_mem_free(w);
+}
+
+size_t fv_wisdom_count(fv_wisdom *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const size_t count = w->count;
+    pthread_mutex_unlock(&w->lock);
+    return count;
+}
+
+/* ---- order ---- */
+
+/* By what is spoken of: devices of one subject stand together. Several choices may be skipped. */
+static int compare(const fv_fact *a, const fv_fact *b)
+{
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    int order = strcmp(a->subject, b->subject);
+    if (!order)
+        order = strcmp(a->device, b->device);
+    if (!order && a->kind == FV_FACT_SKIP)
+        order = strcmp(a->choice, b->choice);
+    return order;
+}
+
+/* The first fact that is not before `key`. */
+static size_t lower_bound(const fv_wisdom *w, const fv_fact *key)
+{
+    size_t low = 0, high = w->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (compare(&w->fact[middle], key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static const fv_fact *find(const fv_wisdom *w, const fv_fact *key)
+{
+    const size_t at = lower_bound(w, key);
+    return at < w->count && compare(&w->fact[at], key) == 0 ? &w->fact[at] : NULL;
+}
+
+/* ---- change ---- */
+
+static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
+{
+    const size_t device = strlen(f->device) + 1, subject = strlen(f->subject) + 1;
+    const size_t choice = strlen(f->choice) + 1;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, device + subject + choice, FV_MEM_WISDOM, "wisdom"));
+    char *text = memory;
+    *out = *f;
+    out->device = memcpy(text, f->device, device);
+    out->subject = memcpy(text + device, f->subject, subject);
+    out->choice = memcpy(text + device + subject, f->choice, choice);
+    return FOVEA_OK;
+}
+
+static fovea_status grow(fv_wisdom *w)
+{
+    void *memory;
+    const size_t room = w->room ? 2 * w->room : 64;
+    if (w->count < w->room)
+        return FOVEA_OK;
+    FV_TRY(fv_mem_array(&memory, room, sizeof *w->fact, FV_MEM_WISDOM, "wisdom"));
+    if (w->count)
+        memcpy(memory, w->fact, w->count * sizeof *w->fact);
+    fv_mem_free(w->fact);
+    w->fact = memory;
+    w->room = room;
+    return FOVEA_OK;
+}
+
+static fovea_status put(fv_wisdom *w, const fv_fact *f)
+{
+    fv_fact copy;
+    FV_TRY(grow(w));
+    FV_TRY(copy_fact(&copy, f));
+    const size_t at = lower_bound(w, f);
+    if (at < w->count && compare(&w->fact[at], f) == 0) {
+        release(&w->fact[at]);
+    } else {
+        memmove(&w->fact[at + 1], &w->fact[at], (w->count - at) * sizeof *w->fact);
+        w->count++;
+    }
+    w->fact[at] = copy;
+    return FOVEA_OK;
+}
+
+/* Whether `a` is to be believed rather than `b`. Of two that nothing else tells apart always the
+ * same one, so that the order of merging does not matter. */
+static bool outranks(const fv_fact *a, const fv_fact *b)
+{
+    if (a->known != b->known)
+        return a->known;
+    if (a->rigor != b->rigor)
+        return a->rigor > b->rigor;
+    if (a->date != b->date)
+        return a->date > b->date;
+    return strcmp(a->choice, b->choice) > 0;
+}
+
+fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact)
+{
+    fv_fact f = *fact;
+    pthread_mutex_lock(&w->lock);
+    const fv_fact *old = find(w, fact);
+    if (old && old->rigor == f.rigor && old->date >= f.date)
+        f.date = old->date + 1; /* so that a file which has the old one loses it, too */
+    const fovea_status status = put(w, &f);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
+{
+    fovea_status status = FOVEA_OK;
+    pthread_mutex_lock(&w->lock);
+    const fv_fact *f = find(w, fact);
+    if (!f || outranks(fact, f))
+        status = put(w, fact);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}
+
+/* Both are sorted; what is left over of either is in `from` afterwards. */
+static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
+{
+    void *memory;
+    const uint64_t room = (uint64_t)to->count + from->count;
+    if (from->count == 0)
+        return FOVEA_OK;
+    FV_TRY(fv_mem_array(&memory, room, sizeof *to->fact, FV_MEM_WISDOM, "wisdom"));
+    fv_fact *all = memory;
+    size_t n = 0, a = 0, b = 0, left = 0;
+    while (a < to->count || b < from->count) {
+        const int order = a == to->count     ? 1
+                          : b == from->count ? -1
+                                             : compare(&to->fact[a], &from->fact[b]);
+        if (order < 0) {
+            all[n++] = to->fact[a++];
+        } else if (order > 0) {
+            all[n++] = from->fact[b++];
+        } else {
+            const bool newer = !fill && outranks(&from->fact[b], &to->fact[a]);
+            all[n++] = newer ? from->fact[b] : to->fact[a];
+            from->fact[left++] = newer ? to->fact[a] : from->fact[b];
+            a++;
+            b++;
+        }
+    }
+    from->count = left;
+    fv_mem_free(to->fact);
+    to->fact = all;
+    to->count = n;
+    to->room = (size_t)room;
+    return FOVEA_OK;
+}
+
+fovea_status fv_wisdom_merge(fv_wisdom *to, fv_wisdom *from, bool fill)
+{
+    pthread_mutex_lock(&to->lock);
+    const fovea_status status = merge(to, from, fill);
+    pthread_mutex_unlock(&to->lock);
+    return status;
+}
+
+/* ---- answers ---- */
+
+static void answer(fv_answer *out, const fv_fact *f)
+{
+    strncpy(out->choice, f->choice, sizeof out->choice - 1);
+    out->choice[sizeof out->choice - 1] = 0;
+    out->rigor = (fovea_rigor)f->rigor;
+    out->seconds = f->seconds;
+}
+
+bool fv_wisdom_find(fv_wisdom *w, enum fv_fact_kind kind, const char *device, const char *subject,
+                    fv_answer *out)
+{
+    const fv_fact key = {.kind = (uint8_t)kind, .device = device, .subject = subject, .choice = ""};
+    pthread_mutex_lock(&w->lock);
+    const fv_fact *f = find(w, &key);
+    if (f)
+        answer(out, f);
+    pthread_mutex_unlock(&w->lock);
+    return f != NULL;
+}
+
+bool fv_wisdom_find_family(fv_wisdom *w, enum fv_fact_kind kind, const char *device,
+                           const char *subject, fv_answer *out)
+{
+    const fv_fact key = {.kind = (uint8_t)kind, .device = "", .subject = subject, .choice = ""};
+    bool found = false;
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = lower_bound(w, &key); i < w->count && !found; i++) {
+        const fv_fact *f = &w->fact[i];
+        if (f->kind != kind || strcmp(f->subject, subject) != 0)
+            break;
+        found = fv_wisdom_same_family(f->device, device);
+        if (found)
+            answer(out, f);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+bool fv_wisdom_skips(fv_wisdom *w, const char *device, const char *subject, const char *choice)
+{
+    const fv_fact key = {FV_FACT_SKIP, 0, true, false, device, subject, choice, 0, 0};
+    pthread_mutex_lock(&w->lock);
+    const bool found = find(w, &key) != NULL;
+    pthread_mutex_unlock(&w->lock);
+    return found;
+}
+
+fovea_status fv_wisdom_each(fv_wisdom *w, fv_wisdom_visit *visit, void *ctx)
+{
+    fovea_status status = FOVEA_OK;
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < w->count && status == FOVEA_OK; i++)
+        status = visit(ctx, &w->fact[i]);
+    pthread_mutex_unlock(&w->lock);
+    return status;
+}

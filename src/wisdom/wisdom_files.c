@@ -1,0 +1,260 @@
+/* wisdom_files.c: the process's wisdom: the files that it is read from and saved to, and the public
+ * functions on it. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem.h"
+#include "os.h"
+#include "wisdom.h"
+
+#define FILE_MOST (16u << 20)
+#define SYSTEM_FILE "/etc/fovea/wisdom"
+#define SHIPPED_FOLDER FV_DATADIR "/fovea/wisdom"
+
+/* ---- reading ---- */
+
+/* Parses `text` into a store of its own. */
+static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size_t *unknown)
+{
+    fv_wisdom *w = NULL;
+    FV_TRY(fv_wisdom_create(&w));
+    const fovea_status status = fv_wisdom_parse(w, text, size, unknown);
+    if (status != FOVEA_OK) {
+        fv_wisdom_free(w);
+        return status;
+    }
+    *out = w;
+    return FOVEA_OK;
+}
+
+/* The message of a text names its file. */
+static fovea_status parse_file(fv_wisdom **out, const char *path, size_t *unknown)
+{
+    void *text;
+    uint64_t size;
+    FV_TRY(fv_os_read(path, FILE_MOST, &text, &size));
+    fovea_status status = parse(out, text, size, unknown);
+    fv_mem_free(text);
+    if (status == FOVEA_EWISDOM) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", fovea_error());
+        status = fv_fail(status, "%s: %s", path, why);
+    }
+    return status;
+}
+
+struct selection {
+    fv_wisdom *to;
+    bool foreign;
+};
+
+static fovea_status select_known(void *ctx, const fv_fact *fact)
+{
+    const struct selection *s = ctx;
+    fv_fact f = *fact;
+    f.foreign = s->foreign;
+    return f.known ? fv_wisdom_offer(s->to, &f) : FOVEA_OK;
+}
+
+/* Adds what this build knows of `from` to `to`, whole or not at all. */
+static fovea_status take(fv_wisdom *to, fv_wisdom *from, bool foreign, size_t *taken)
+{
+    struct selection s = {.foreign = foreign};
+    FV_TRY(fv_wisdom_create(&s.to));
+    fovea_status status = fv_wisdom_each(from, select_known, &s);
+    *taken = fv_wisdom_count(s.to);
+    if (status == FOVEA_OK)
+        status = fv_wisdom_merge(to, s.to, foreign);
+    fv_wisdom_free(s.to);
+    return status;
+}
+
+static void remark(const char *name, size_t unknown)
+{
+    if (unknown)
+        fv_log("wisdom: %s: %zu line%s about kernels, revisions or settings that this version has "
+               "not",
+               name, unknown, unknown > 1 ? "s" : "");
+}
+
+static fovea_status take_file(fv_wisdom *to, const char *path, bool foreign, fovea_wisdom_info *out)
+{
+    fv_wisdom *w = NULL;
+    FV_TRY(parse_file(&w, path, &out->skipped));
+    const fovea_status status = take(to, w, foreign, &out->taken);
+    fv_wisdom_free(w);
+    if (status == FOVEA_OK)
+        remark(path, out->skipped);
+    return status;
+}
+
+/* ---- the process's ---- */
+
+/* What cannot be read is as if it were not there. */
+static fovea_status try_file(const char *path, bool foreign)
+{
+    fovea_wisdom_info info;
+    if (fv_os_look(path) != FV_OS_NOTHING &&
+        take_file(fv_wisdom_process(), path, foreign, &info) != FOVEA_OK)
+        fv_log("wisdom: %s", fovea_error());
+    return FOVEA_OK;
+}
+
+static fovea_status try_shipped(void *ctx, const char *path)
+{
+    (void)ctx;
+    return try_file(path, true);
+}
+
+static void read_files(void)
+{
+    char path[4096];
+    if (fovea_wisdom_path(path, sizeof path) == FOVEA_OK) {
+        if (!*path)
+            return;
+        try_file(path, false);
+    }
+    try_file(SYSTEM_FILE, true);
+    if (fv_os_each_file(SHIPPED_FOLDER, try_shipped, NULL) != FOVEA_OK)
+        fv_log("wisdom: %s", fovea_error());
+}
+
+fv_wisdom *fv_wisdom_global(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_files);
+    return fv_wisdom_process();
+}
+
+fovea_status fovea_wisdom_path(char *out, size_t room)
+{
+    const char *base = getenv("FOVEA_WISDOM"), *below = "";
+    if (!base) {
+        base = getenv("XDG_CACHE_HOME");
+        below = "/fovea/wisdom";
+        if (!base || base[0] != '/') { /* the rule of XDG: relative paths are void */
+            base = getenv("HOME");
+            below = "/.cache/fovea/wisdom";
+        }
+        if (!base || base[0] != '/')
+            return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; set FOVEA_WISDOM");
+    }
+    if (strlen(base) + strlen(below) >= room)
+        return fv_fail(FOVEA_EINVAL, "wisdom: its path does not fit into %zu bytes", room);
+    snprintf(out, room, "%s%s", base, below);
+    return FOVEA_OK;
+}
+
+fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
+{
+    fovea_wisdom_info info;
+    FV_TRY(take_file(fv_wisdom_global(), path, false, &info));
+    if (out)
+        *out = info;
+    return FOVEA_OK;
+}
+
+fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
+                            fovea_wisdom_info *out)
+{
+    fv_wisdom *w = NULL;
+    FV_TRY(parse(&w, text, size, &out->skipped));
+    const fovea_status status = take(fv_wisdom_global(), w, false, &out->taken);
+    fv_wisdom_free(w);
+    if (status == FOVEA_OK)
+        remark(name, out->skipped);
+    return status;
+}
+
+fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
+{
+    fovea_wisdom_info info;
+    FV_TRY(fv_wisdom_take("the imported text", text, size, &info));
+    if (out)
+        *out = info;
+    return FOVEA_OK;
+}
+
+fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size)
+{
+    return fv_wisdom_format(fv_wisdom_global(), false, text, room, size);
+}
+
+void fovea_wisdom_forget(void)
+{
+    fv_wisdom_clear(fv_wisdom_global());
+}
+
+/* ---- saving ---- */
+
+static fovea_status offer(void *to, const fv_fact *fact)
+{
+    return fact->foreign ? FOVEA_OK : fv_wisdom_offer(to, fact);
+}
+
+static fovea_status write_text(const char *path, const char *text, size_t size)
+{
+    fv_os_replace *file;
+    FV_TRY(fv_os_replace_begin(&file, path, false));
+    const fovea_status status = fv_os_replace_write(file, text, size);
+    if (status == FOVEA_OK)
+        return fv_os_replace_end(file);
+    fv_os_replace_cancel(file);
+    return status;
+}
+
+static fovea_status write_store(const char *path, fv_wisdom *w)
+{
+    size_t size;
+    void *text;
+    FV_TRY(fv_wisdom_format(w, true, NULL, 0, &size));
+    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, "wisdom as text"));
+    fovea_status status = fv_wisdom_format(w, true, text, size + 1, &size);
+    if (status == FOVEA_OK)
+        status = write_text(path, text, size);
+    fv_mem_free(text);
+    return status;
+}
+
+/* The default file's folder may be ours to make. */
+static fovea_status make_folder(const char *path)
+{
+    char *folder;
+    FV_TRY(fv_mem_text(&folder, path, FV_MEM_WISDOM));
+    char *slash = strrchr(folder, '/');
+    fovea_status status = FOVEA_OK;
+    if (slash && slash != folder) {
+        *slash = 0;
+        if (fv_os_look(folder) != FV_OS_FOLDER)
+            status = fv_os_private_folder(folder);
+    }
+    fv_mem_free(folder);
+    return status;
+}
+
+fovea_status fovea_wisdom_save(const char *path)
+{
+    char usual[4096];
+    size_t unknown;
+    fv_wisdom *all = NULL;
+    fovea_status status;
+    if (!path) {
+        FV_TRY(fovea_wisdom_path(usual, sizeof usual));
+        if (!*usual)
+            return fv_fail(FOVEA_EINVAL, "FOVEA_WISDOM is empty; name a file to save wisdom to");
+        FV_TRY(make_folder(usual));
+        path = usual;
+    }
+    if (fv_os_look(path) == FV_OS_NOTHING)
+        status = fv_wisdom_create(&all);
+    else
+        status = parse_file(&all, path, &unknown);
+    FV_TRY(status);
+    status = fv_wisdom_each(fv_wisdom_global(), offer, all);
+    if (status == FOVEA_OK)
+        status = write_store(path, all);
+    fv_wisdom_free(all);
+    return status;
+}

@@ -1,0 +1,123 @@
+/* wisdom_key.c: how wisdom calls devices and problems, so that what was found out for one is
+ * found again for the next one like it. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mech/traits.h"
+#include "wisdom.h"
+
+/* ---- devices ---- */
+
+/* Adds a field; what separates fields and lines does not belong into one. */
+static void add_field(char out[FV_WISDOM_DEVICE], const char *text)
+{
+    size_t at = strlen(out);
+    for (; *text && at + 2 < FV_WISDOM_DEVICE; text++)
+        out[at++] = *text == '|' || (unsigned char)*text < ' ' || *text == 127 ? '_' : *text;
+    out[at++] = '|';
+    out[at] = 0;
+}
+
+void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
+                          const fovea_device_info *info, uint32_t threads)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%u", threads);
+    *out = 0;
+    add_field(out, backend);
+    add_field(out, info->features);
+    add_field(out, info->name);
+    add_field(out, number);
+    add_field(out, info->driver);
+}
+
+/* Characters of the first two fields. */
+static size_t family(const char *key)
+{
+    const size_t backend = strcspn(key, "|");
+    return key[backend] ? backend + 1 + strcspn(key + backend + 1, "|") : backend;
+}
+
+bool fv_wisdom_same_family(const char *a, const char *b)
+{
+    const size_t n = family(a);
+    return n == family(b) && memcmp(a, b, n) == 0;
+}
+
+/* ---- problems ---- */
+
+static uint32_t bit(int dim)
+{
+    return 1u << dim;
+}
+
+/* dim[] that grow with the picture. */
+static uint32_t token_dims(const fv_problem *p)
+{
+    switch (p->op) {
+    case FV_OP_SOFTMAX:
+    case FV_OP_LATTN_REDUCE:
+    case FV_OP_LATTN_MERGE:
+    case FV_OP_LATTN_APPLY:
+    case FV_OP_MAP_REDUCE:
+    case FV_OP_MAP_MERGE:
+    case FV_OP_SCAN:
+        return bit(FV_DIM_ROWS) | bit(FV_ATTN_KEYS);
+    case FV_OP_LERP:
+        return bit(FV_DIM_ROWS) | bit(FV_LERP_ROWS);
+    case FV_OP_DWCONV:
+        return bit(FV_DIM_ROWS) | bit(FV_DWCONV_HEIGHT);
+    case FV_OP_PATCH:
+        return bit(FV_DIM_ROWS) | bit(FV_PATCH_WIDTH) | bit(FV_PATCH_HEIGHT);
+    case FV_OP_RESIZE_X:
+    case FV_OP_RESIZE_Y:
+        return bit(FV_DIM_ROWS) | bit(1);
+    default:
+        return bit(FV_DIM_ROWS);
+    }
+}
+
+/* dim[] that follow from how a sweep is cut. */
+static uint32_t planned_dims(const fv_problem *p)
+{
+    switch (p->op) {
+    case FV_OP_LATTN_REDUCE:
+    case FV_OP_LATTN_MERGE:
+    case FV_OP_MAP_REDUCE:
+    case FV_OP_MAP_MERGE:
+        return bit(FV_ATTN_GROUPS);
+    case FV_OP_MEAN_REDUCE:
+    case FV_OP_MEAN_MERGE:
+        return bit(FV_MEAN_GROUPS);
+    default:
+        return 0;
+    }
+}
+
+/* A representative of the numbers near `n`: 2^(k/2). A single row is a case of its own. */
+static uint32_t bucket(uint32_t n, int away)
+{
+    if (n <= 1)
+        return n;
+    const double exponent = round(2 * log2(n)) + away;
+    return exponent >= 1 && exponent < 64 ? (uint32_t)lround(exp2(exponent / 2)) : 1;
+}
+
+void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int away)
+{
+    fv_problem like = *p;
+    const uint32_t tokens = token_dims(p), planned = planned_dims(p);
+    for (int i = 0; i < 8; i++) {
+        if (tokens & bit(i))
+            like.dim[i] = bucket(p->dim[i], away);
+        if (planned & bit(i))
+            like.dim[i] = 0;
+    }
+    fv_problem_format(out, FV_WISDOM_SUBJECT, &like);
+    size_t n = strlen(out);
+    if (p->mech != FV_MECH_ANY)
+        n += (size_t)snprintf(out + n, FV_WISDOM_SUBJECT - n, " %s", fv_mech_table[p->mech]->name);
+    if (p->out != p->in && n < FV_WISDOM_SUBJECT)
+        snprintf(out + n, FV_WISDOM_SUBJECT - n, " to %s", fv_type_name((enum fv_type)p->out));
+}

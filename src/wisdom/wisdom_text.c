@@ -1,0 +1,169 @@
+/* wisdom_text.c: wisdom as text: a header, then one fact a line, seven columns between tabs.
+ *
+ *     fovea wisdom 1
+ *     step <tab> device <tab> problem <tab> kernel rev=1 knob=value <tab> measure
+ *     <tab> nanoseconds <tab> date
+ *
+ * Every line is complete in itself and says nothing about the others, so that texts may be cut,
+ * sorted and put together by line. Anything that is not such a text is refused as a whole.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wisdom.h"
+
+#define HEADER "fovea wisdom 1"
+#define LINE_MOST 1023
+#define FACTS_MOST 16384
+#define COLUMNS 7
+#define DIGITS 15 /* of a number */
+
+static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip"};
+static const char *const rigors[] = {NULL, "estimate", "measure", "exhaustive"};
+#define RIGORS (sizeof rigors / sizeof *rigors)
+
+/* ---- reading ---- */
+
+static fovea_status refuse(size_t line, const char *why)
+{
+    return fv_fail(FOVEA_EWISDOM, "wisdom, line %zu: %s; nothing of it was taken", line, why);
+}
+
+/* Cuts `line`, which is written to, at its tabs. */
+static bool cut(char *line, char *column[COLUMNS])
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        column[i] = line;
+        line += strcspn(line, "\t");
+        if (line == column[i] || (*line == 0) != (i == COLUMNS - 1))
+            return false;
+        *line++ = 0;
+    }
+    return true;
+}
+
+/* Index of `text` among `names`, -1: it is none. */
+static int index_of(const char *text, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (names[i] && strcmp(text, names[i]) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* Whole numbers only: how a fraction is written depends on the program's locale. */
+static bool read_number(uint64_t *out, const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    *out = strtoull(text, NULL, 10);
+    return digits > 0 && digits <= DIGITS && !text[digits];
+}
+
+/* Why the line is no fact; NULL: it is one. */
+static const char *read_fact(fv_fact *out, char *line)
+{
+    char *column[COLUMNS];
+    uint64_t nanoseconds;
+    for (const char *p = line; *p; p++)
+        if (((unsigned char)*p < ' ' && *p != '\t') || *p == 127)
+            return "a control character";
+    if (!cut(line, column))
+        return "wanted seven columns between tabs";
+    const int kind = index_of(column[0], kinds, FV_FACT_KINDS);
+    const int rigor = index_of(column[4], rigors, RIGORS);
+    if (kind < 0)
+        return "wanted step, sweep, plan or skip in the first column";
+    if (rigor < 0)
+        return "wanted estimate, measure or exhaustive in the fifth column";
+    if (strlen(column[1]) >= FV_WISDOM_DEVICE || strlen(column[2]) >= FV_WISDOM_SUBJECT ||
+        strlen(column[3]) >= FV_WISDOM_CHOICE)
+        return "a column is too long";
+    *out = (fv_fact){.kind = (uint8_t)kind,
+                     .rigor = (uint8_t)rigor,
+                     .device = column[1],
+                     .subject = column[2],
+                     .choice = column[3]};
+    if (!read_number(&nanoseconds, column[5]) || !read_number(&out->date, column[6]))
+        return "wanted nanoseconds and a date, whole numbers, in the last two columns";
+    out->seconds = (double)nanoseconds * 1e-9;
+    return NULL;
+}
+
+/* The next line of the text, its end included; false: no whole line is left, or it is too long. */
+static bool next_line(char line[LINE_MOST + 1], const char **at, const char *end)
+{
+    const size_t left = (size_t)(end - *at), most = left < LINE_MOST + 1 ? left : LINE_MOST + 1;
+    const char *stop = memchr(*at, '\n', most);
+    if (!stop || memchr(*at, 0, (size_t)(stop - *at)))
+        return false;
+    memcpy(line, *at, (size_t)(stop - *at));
+    line[stop - *at] = 0;
+    *at = stop + 1;
+    return true;
+}
+
+fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size_t *unknown)
+{
+    char line[LINE_MOST + 1];
+    const char *at = text, *const end = text + size;
+    *unknown = 0;
+    if (size == 0 || !next_line(line, &at, end) || strcmp(line, HEADER) != 0)
+        return refuse(1, "wanted \"" HEADER "\"");
+    for (size_t n = 2; at < end; n++) {
+        fv_fact f;
+        if (n > FACTS_MOST + 1)
+            return refuse(n, "too many lines");
+        if (!next_line(line, &at, end))
+            return refuse(n, "not ended, too long, or not text");
+        const char *why = read_fact(&f, line);
+        if (why)
+            return refuse(n, why);
+        f.known = fv_wisdom_known(&f);
+        *unknown += !f.known;
+        FV_TRY(fv_wisdom_offer(w, &f));
+    }
+    return FOVEA_OK;
+}
+
+/* ---- writing ---- */
+
+struct writer {
+    char *out;
+    size_t room, used;
+    bool own;
+};
+
+static void add(struct writer *w, const char *format, ...) FV_PRINTF(2, 3);
+static void add(struct writer *w, const char *format, ...)
+{
+    const size_t left = w->used < w->room ? w->room - w->used : 0;
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(left ? w->out + w->used : NULL, left, format, args);
+    va_end(args);
+    w->used += n > 0 ? (size_t)n : 0;
+}
+
+static fovea_status add_fact(void *ctx, const fv_fact *f)
+{
+    struct writer *w = ctx;
+    if (!w->own || !f->foreign)
+        add(w, "%s\t%s\t%s\t%s\t%s\t%.0f\t%" PRIu64 "\n", kinds[f->kind], f->device, f->subject,
+            f->choice, rigors[f->rigor], f->seconds * 1e9, f->date);
+    return FOVEA_OK;
+}
+
+fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, size_t *size)
+{
+    struct writer writer = {.out = out, .room = out ? room : 0, .own = own};
+    add(&writer, HEADER "\n");
+    fv_wisdom_each(w, add_fact, &writer);
+    *size = writer.used;
+    if (out && writer.used >= room)
+        return fv_fail(FOVEA_EINVAL, "wisdom has %zu bytes and an end; there is room for %zu",
+                       writer.used, room);
+    return FOVEA_OK;
+}

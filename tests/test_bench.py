@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""test_bench.py: `fovea bench`: its formats, what it finds out, and the exit codes of wrong, unstable
+and slower results.
+
+    test_bench.py path/to/fovea path/to/fovea_planted [--long]
+
+With --long those tests that take longer, and no others.
+"""
+import csv
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import xml.dom.minidom
+
+import counted
+
+MODEL = "synthetic:vit-ti16"
+SMALL = ["model", MODEL, "--size", "32", "--runs", "2"]
+
+
+def run(*args, exe=None, fails=0, env=None):
+    p = subprocess.run([exe or EXE, "bench", *args], capture_output=True, text=True,
+                       env=dict(os.environ, **(env or {})))
+    assert p.returncode == fails, "exit %d, wanted %d: %s" % (p.returncode, fails, p.stderr)
+    return p.stderr if fails else p.stdout
+
+
+def results(*args, **how):
+    return [json.loads(line) for line in run(*args, "-o", "jsonl", **how).splitlines()]
+
+
+def result(attention, tokens, ms, **params):
+    """As the program would tell it."""
+    own = {"what": "attention", "attention": attention, "tokens": tokens, "threads": 2, "heads": 4}
+    return {"schema": "fovea.bench/1", "title": attention, "p50_ms": ms, "params": {**own, **params},
+            "env": {"device": "cpu"}, "peak_bytes": {"resident": 1 << 20, "promised": 1 << 20}}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name, lines=None):
+        name = os.path.join(self.folder.name, name)
+        if lines is not None:
+            with open(name, "w") as f:
+                f.writelines(json.dumps(r) + "\n" for r in lines)
+        return name
+
+
+class Formats(Folder):
+    def test_same_numbers_in_all(self):
+        """Every format is written from one file of results, so that they must agree."""
+        kept = self.path("kept.jsonl")
+        self.assertEqual(run(*SMALL, "--attention", "softmax,linear", "-o", "jsonl", "-O", kept,
+                             "--note", "a, \"b\""), "")
+        cases = [json.loads(line) for line in open(kept)]
+        timed = [r for r in cases if r["schema"] == "fovea.bench/1"]
+        self.assertEqual([r["params"]["attention"] for r in timed], ["softmax", "linear"])
+        for r in timed:
+            self.assertEqual(r["note"], "a, \"b\"")
+            self.assertEqual(len(r["samples_ns"]), 2)
+            self.assertLessEqual(r["p50_ms"], r["p95_ms"])
+            self.assertLessEqual(r["p99_ms"], r["max_ms"])
+            self.assertTrue(r["verify"]["ok"])
+            self.assertEqual(r["allocations"], 0)
+            for key in ("open_ms", "plan_ms", "first_ms", "device_p50_ms"):
+                self.assertGreater(r[key], 0)
+            for key in ("fraction", "fma_gflops", "gemm_gflops", "read_gbs", "copy_gbs"):
+                self.assertGreater(r["roofline"][key], 0)
+        self.assertEqual(json.loads(run("--from", kept, "-o", "json")), cases)
+        again = [json.loads(line) for line in run("--from", kept, "-o", "jsonl").splitlines()]
+        self.assertEqual(again, cases)
+        rows = list(csv.DictReader(io.StringIO(run("--from", kept, "-o", "csv"))))
+        self.assertEqual(len(rows), len(timed))
+        for row, r in zip(rows, timed):
+            self.assertAlmostEqual(float(row["p50_ms"]), r["p50_ms"], 6)
+            self.assertEqual(row["note"], r["note"])
+            self.assertEqual(row["params_attention"], r["params"]["attention"])
+        for form in ("text", "md"):
+            shown = run("--from", kept, "-o", form)
+            for r in timed:
+                self.assertIn("%.3f" % r["p50_ms"], shown)
+        table = [line for line in run("--from", kept, "-o", "md").splitlines() if line[:1] == "|"]
+        self.assertEqual(len({line.count("|") for line in table[:2 + len(timed)]}), 1)
+
+    def test_plot(self):
+        sizes = [result(a, n, ms) for a, by in (("softmax", 1e-4), ("linear", 1e-2))
+                 for n in (64, 256, 1024) for ms in [by * n * (n if a == "softmax" else 1)]]
+        picture = self.path("p.svg")
+        run("--from", self.path("r.jsonl", sizes), "--plot", picture)
+        text = xml.dom.minidom.parse(picture).toxml()
+        for word in ("softmax", "linear", "1024", "promised by the plan"):
+            self.assertIn(word, text)
+        self.assertIn("gnuplot", run("--from", self.path("r.jsonl", sizes), "--plot", picture, fails=2,
+                                     env={"PATH": "/nowhere"}))
+
+    def test_what_is_no_result(self):
+        for text in ("", "{}", "[1]", "{\"schema\": \"fovea.bench/1\"}", "no"):
+            with open(self.path("bad"), "w") as f:
+                f.write(text)
+            run("--from", self.path("bad"), fails=7)
+        run("--from", self.path("missing"), fails=7)
+        run(*SMALL, "-o", "xml", fails=1)
+        run(*SMALL, "-O", self.path("no/where"), fails=7)
+
+
+class Crossovers(Folder):
+    def found(self, *cases):
+        out = json.loads(run("--from", self.path("r", cases), "-o", "json"))
+        return [r for r in out if r["schema"] == "fovea.crossover/1"]
+
+    def test_where_it_crosses(self):
+        softmax = [result("softmax", n, n * n / 4096) for n in (16, 256, 4096)]
+        linear = [result("linear", n, n / 16) for n in (16, 256, 4096)]  # equal at 256
+        c, = self.found(*softmax, *linear)
+        self.assertEqual((c["verdict"], c["slower_at"], c["faster_at"]), ("crosses", 16, 256))
+        self.assertAlmostEqual(c["at"], 256)
+        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] * 2) for r in linear])
+        self.assertEqual((c["slower_at"], c["faster_at"]), (256, 4096))
+        self.assertAlmostEqual(c["at"], 512)
+        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] * 100) for r in linear])
+        self.assertEqual((c["verdict"], c["at"]), ("slower everywhere", None))
+        c, = self.found(*softmax, *[dict(r, p50_ms=r["p50_ms"] / 100) for r in linear])
+        self.assertEqual((c["verdict"], c["faster_at"]), ("faster everywhere", 16))
+
+    def test_like_beside_like(self):
+        """Devices and settings are not mixed; a lead that is lost again does not count."""
+        one = [result(a, n, ms, threads=t) for t in (1, 2) for a, n, ms in (
+            ("softmax", 16, 1), ("softmax", 64, 16), ("linear", 16, 1 + t), ("linear", 64, 2))]
+        self.assertEqual([c["params"]["threads"] for c in self.found(*one)], [1, 2])
+        lost = [result("softmax", n, 2) for n in (1, 2, 3)]
+        lost += [result("linear", n, ms) for n, ms in ((1, 1), (2, 3), (3, 1))]
+        c, = self.found(*lost)
+        self.assertEqual((c["slower_at"], c["faster_at"]), (2, 3))
+        self.assertEqual(self.found(result("linear", 16, 1)), [])
+
+    def long_of_a_run(self):
+        """Linear attention is far slower on few tokens with many channels, far faster on many."""
+        out = results("attention", "--attention", "softmax,linear", "--tokens", "4,2048", "--heads", "1",
+                      "--dim", "64", "--runs", "7")
+        cross = [r for r in out if r["schema"] == "fovea.crossover/1"]
+        self.assertEqual(len(cross), 1)
+        c, p50 = cross[0], {(r["params"]["attention"], r["params"]["tokens"]): r["p50_ms"]
+                            for r in out if r["schema"] == "fovea.bench/1"}
+        self.assertEqual((c["attention"], c["unit"], c["measured"]), ("linear", "tokens", 2))
+        leads = {n: p50["softmax", n] / p50["linear", n] for n in (4, 2048)}
+        self.assertGreater(leads[2048], 1)
+        if leads[4] >= 1:
+            self.assertEqual((c["verdict"], c["faster_at"]), ("faster everywhere", 4))
+        else:
+            self.assertEqual((c["slower_at"], c["faster_at"]), (4, 2048))
+            share = -math.log(leads[4]) / (math.log(leads[2048]) - math.log(leads[4]))
+            self.assertAlmostEqual(c["at"], 4 * 512 ** share, 3)
+        self.assertNotIn("tokens", c["params"])
+
+
+class Wrong(Folder):
+    """A kernel that is wrong on purpose, whatever it is found by."""
+
+    planted = {"FOVEA_PLANT": "wrong,chosen"}
+
+    def found(self, *args):
+        said = run(*args, "--runs", "2", fails=3, exe=PLANTED, env=self.planted)
+        self.assertIn("failed its verification", said)
+
+    def test_product_and_model(self):
+        self.found("gemm", "--shape", "32x64x48")
+        self.found(*SMALL)
+
+    def long_others(self):
+        self.found("block", "--tokens", "16", "--dim", "64", "--heads", "2")
+        self.found("kernel", "planted_wrong", "--model", MODEL, "--size", "32")
+        r = results(*SMALL, "--verify", "off", exe=PLANTED, env=self.planted)[0]
+        self.assertEqual((r["verify"], r["status"] == "ok"), (None, False))
+        self.assertTrue(results(*SMALL, "--verify", "every", exe=PLANTED)[0]["verify"]["ok"])
+
+
+class Unstable(Folder):
+    """What cannot be relied on is not told as if it could."""
+
+    def heat(self, path, stop):
+        """A processor that the system slows down more and more."""
+        count = 0
+        while not stop.is_set():
+            count += 1
+            with open(path + ".new", "w") as f:
+                f.write("%d\n" % count)
+            os.rename(path + ".new", path)
+            time.sleep(0.01)
+
+    def test_throttled(self):
+        zone = self.path("sys/devices/system/cpu/cpu0/thermal_throttle")
+        os.makedirs(zone)
+        thermal = self.path("sys/class/thermal/thermal_zone0")
+        os.makedirs(thermal)
+        with open(thermal + "/temp", "w") as f:
+            f.write("71500\n")
+        stop = threading.Event()
+        heater = threading.Thread(target=self.heat, args=(zone + "/core_throttle_count", stop))
+        heater.start()
+        root = {"FOVEA_ROOT": self.folder.name}
+        args = ["gemm", "--shape", "64x64x64", "--time", "0.3"]
+        kept = self.path("kept")
+        try:
+            said = run(*args, "--strict", "-o", "jsonl", "-O", kept, fails=5, env=root)
+        finally:
+            stop.set()
+            heater.join()
+        self.assertIn("throttled", said)
+        r = json.loads(open(kept).read())
+        self.assertEqual((r["status"], r["machine"]["throttled"]), ("throttled", True))
+        self.assertEqual(r["machine"]["celsius"], [71.5, 71.5])
+
+    def long_too_few_runs(self):
+        run("gemm", "--shape", "8x8x8", "--runs", "2", "--strict", fails=5)
+
+
+class Baseline(Folder):
+    def test_slower(self):
+        self.assertEqual(run(*SMALL, "-o", "jsonl", "-O", self.path("now")), "")
+        now = [json.loads(line) for line in open(self.path("now"))]
+        for r in now:
+            r["p50_ms"] /= 100
+        old = self.path("old", now)
+        self.assertIn("the baseline has", run(*SMALL, "--baseline", old, fails=6))
+        run(*SMALL, "--baseline", self.path("other", [result("softmax", 4, 1)]), fails=7)
+
+    def long_faster(self):
+        now = results(*SMALL)
+        now[0]["p50_ms"] *= 100
+        with open(self.path("array"), "w") as f:
+            json.dump(now, f)
+        p = subprocess.run([EXE, "bench", *SMALL, "--baseline", self.path("array")],
+                           capture_output=True, text=True)
+        self.assertIn(p.returncode, (0, 5))  # two runs need not be stable
+        run(*SMALL, "--baseline", self.path("nothing"), fails=7)
+
+
+class Pace(Folder):
+    def test_a_rate_that_is_kept(self):
+        r = results(*SMALL[:-2], "--rate", "20", "--time", "0.5")[0]
+        pace = r["pace"]
+        self.assertIn(pace["frames"] + pace["dropped"], (10, 11))
+        self.assertAlmostEqual(pace["rate_fps"], 20)
+        self.assertEqual(len(r["samples_ns"]), pace["frames"])
+        self.assertGreater(pace["seconds"], 0.4)
+
+    def long_a_rate_beyond_reach(self):
+        r = results(*SMALL[:-2], "--rate", "100000", "--time", "0.2")[0]
+        self.assertGreaterEqual(r["pace"]["missed"], r["pace"]["frames"])
+        self.assertGreater(r["pace"]["dropped"], r["pace"]["frames"])
+        self.assertLess(r["pace"]["achieved_fps"], 50000)
+
+    def long_a_series(self):
+        r = results(*SMALL[:-2], "--sustain", "0.04")[0]
+        series = r["pace"]["series"]
+        self.assertGreaterEqual(len(series), 2)
+        self.assertEqual(sum(w["frames"] for w in series), len(r["samples_ns"]))
+        self.assertEqual(sorted(w["at_s"] for w in series), [w["at_s"] for w in series])
+        self.assertTrue(all(w["spin_us"] > 0 for w in series))
+
+
+class Profile(Folder):
+    def test_layers_and_trace(self):
+        trace = self.path("t.json")
+        r = results("block", "--tokens", "64", "--dim", "64", "--heads", "2", "--attention", "linear",
+                    "--runs", "2", "--per-layer", "--trace", trace)[0]
+        profile, steps = r["profile"], set()
+        self.assertEqual(r["params"]["tokens"], 64)
+        for layer in profile["layers"]:
+            self.assertGreaterEqual(layer["calls"], 1)
+            self.assertGreater(layer["ms"], 0)
+            steps.add(layer["label"])
+        self.assertIn("block 0 fc1", steps)
+        self.assertEqual(sum(s["steps"] for s in profile["sweeps"]), len(profile["layers"]))
+        self.assertLess(sum(l["ms"] for l in profile["layers"]), 1.05 * profile["traced_ms"])
+        events = [e for e in json.load(open(trace))["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual({e["name"] for e in events}, steps)
+        self.assertEqual(sum(l["calls"] for l in profile["layers"]), len(events))
+
+    def long_kernels(self):
+        out = results("kernel", "--op", "softmax", "--model", MODEL, "--size", "32", "--runs", "2")
+        names = [r["params"]["kernel"] for r in out]
+        self.assertIn("softmax_f32_ref", names)
+        self.assertGreaterEqual(sum(r["params"]["chosen"] for r in out), 1)
+        run("kernel", fails=1)
+        run("kernel", "no_such_kernel", fails=2)
+
+
+class Devices(unittest.TestCase):
+    def long_every_device(self):
+        info = json.loads(subprocess.run([EXE, "info", "--json"], capture_output=True, text=True,
+                                         check=True).stdout)
+        ids = [d["id"] for d in info["devices"]]
+        out = results("attention", "--attention", "softmax,linear", "--tokens", "64", "--heads", "1",
+                      "--runs", "2", "--device", "all")
+        timed = [r["env"]["device"] for r in out if r["schema"] == "fovea.bench/1"]
+        self.assertEqual(sorted(timed), sorted(2 * ids))
+        crossed = [r["env"]["device"] for r in out if r["schema"] == "fovea.crossover/1"]
+        self.assertEqual(sorted(crossed), sorted(ids))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (3, 4):
+        sys.exit(__doc__)
+    os.environ.setdefault("FOVEA_CACHE", "")  # the user's compiled kernels are none of ours
+    os.environ.setdefault("FOVEA_WISDOM", "")
+    EXE, PLANTED = map(os.path.abspath, sys.argv[1:3])
+    unittest.defaultTestLoader.testMethodPrefix = "long" if "--long" in sys.argv else "test"
+    counted.main()

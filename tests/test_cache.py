@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""test_cache.py: `fovea cache`: what is on disk, and that nothing but that is removed.
+
+    test_cache.py path/to/fovea
+
+Standard library only.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+WISDOM = "fovea wisdom 1\n"
+
+
+class Failed(Exception):
+    pass
+
+
+def expect(what, condition):
+    if not condition:
+        raise Failed(what)
+
+
+class Cache:
+    def __init__(self, exe, folder):
+        self.exe = exe
+        self.wisdom = os.path.join(folder, "wisdom")
+        self.kernels = os.path.join(folder, "kernels")
+
+    def run(self, *arguments, code=0):
+        env = dict(os.environ, FOVEA_WISDOM=self.wisdom, FOVEA_CACHE=self.kernels)
+        p = subprocess.run([self.exe, "cache", *arguments], capture_output=True, text=True, env=env)
+        expect("cache %s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code, p.stderr),
+               p.returncode == code)
+        return p.stdout
+
+    def json(self, *arguments, **how):
+        return json.loads(self.run(*arguments, "--json", **how))
+
+    def put(self, name, text):
+        os.makedirs(self.kernels, mode=0o700, exist_ok=True)
+        path = os.path.join(self.kernels, name)
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, 0o600)
+
+    def has(self, name):
+        return os.path.exists(os.path.join(self.kernels, name))
+
+
+def empty(c):
+    seen = c.json("list")
+    expect("nothing is there", not seen["wisdom"]["exists"] and seen["entries"] == 0)
+    expect("and nothing is made", not os.path.exists(c.kernels))
+    c.run("verify")
+    c.run("clear")
+
+
+def unsound(c):
+    if c.json("list")["folder"] == "":
+        return  # a build without OpenCL compiles nothing
+    c.put("0123456789abcdef.bin", "damaged")
+    c.put("notes.txt", "not ours")
+    seen = c.json("verify", code=3)
+    expect("a damaged entry is told", seen["entries"] == seen["unsound"] == 1 and
+           seen["kernels"][0]["problem"])
+    c.run("clear")
+    expect("it is removed", not c.has("0123456789abcdef.bin"))
+    expect("what is not ours stays", c.has("notes.txt"))
+
+
+def wisdom(c):
+    with open(c.wisdom, "w") as f:
+        f.write("a diary\n")
+    expect("what is no wisdom is told", c.json("verify", code=3)["wisdom"]["problem"])
+    c.run("clear", code=7)
+    expect("and stays", os.path.exists(c.wisdom))
+    with open(c.wisdom, "w") as f:
+        f.write(WISDOM)
+    expect("wisdom is sound", c.json("verify")["wisdom"]["problem"] == "")
+    c.run("clear")
+    expect("wisdom is removed", not os.path.exists(c.wisdom))
+
+
+def files(c):
+    path = c.wisdom + ".export"
+    c.run("export", path)
+    expect("an export is imported", "taken" in c.run("import", path))
+    for damage in ("", "fovea cache 1 ", "fovea cache 1 99999\nfovea", "something else\n"):
+        with open(path, "w") as f:
+            f.write(damage)
+        c.run("import", path, code=7)
+    c.run("import", path + ".missing", code=7)
+    c.run("export", code=1)
+    c.run("list", "more", code=1)
+    c.run("burn", code=1)
+
+
+def main():
+    exe = os.path.abspath(sys.argv[1])
+    passed, failed = 0, 0
+    for test in (empty, unsound, wisdom, files):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(Cache(exe, folder))
+                passed += 1
+            except Failed as e:
+                print("FAIL %s: %s" % (test.__name__, e))
+                failed += 1
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+/* test_rehearse.c: every kernel of the CPU in every step of small plans is found right, and wrong
+ * ones are found wrong. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan.h"
+#include "verify/rehearse.h"
+#include "verify/verify_cases.h"
+
+static fovea_device *device;
+
+static fovea_plan *dry_plan(const char *name, uint32_t size, const char *attention)
+{
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_model *model;
+    fovea_plan *plan;
+    options.frame.width = options.frame.height = size;
+    options.attention = attention;
+    options.dry = 1;
+    assert_int_equal(fovea_model_load(&model, name), FOVEA_OK);
+    if (fovea_plan_create(&plan, model, device, &options) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    fovea_model_free(model);
+    return plan;
+}
+
+static void try_step(const fovea_plan *p, const fv_step *s, uint32_t rows, uint32_t chunk)
+{
+    int count;
+    uint32_t features;
+    const fv_kernel *list = device->backend->kernels(device->device, &count, &features);
+    fv_rehearsal *r;
+    if (fv_rehearsal_open(&r, device, &p->b, s, rows, chunk) != FOVEA_OK)
+        fail_msg("%s: %s", s->label, fovea_error());
+    for (int i = 0; i < count; i++) {
+        const fv_knobs knobs = fv_kernel_defaults(&list[i]);
+        fv_verdict v;
+        fv_take *t;
+        double seconds;
+        if (!fv_kernel_fits(&list[i], &s->prob, features))
+            continue;
+        if (fv_take_open(&t, r, &list[i], &knobs) || fv_take_verify(t, &v) ||
+            fv_take_run(t, &seconds))
+            fail_msg("%s, %s: %s", s->label, list[i].name, fovea_error());
+        if (!v.ok)
+            fail_msg("%s, %s: %s", s->label, list[i].name, v.text);
+        assert_true(v.checked > 0 && seconds > 0);
+        fv_take_close(t);
+    }
+    fv_rehearsal_close(r);
+}
+
+static bool seen_before(const fovea_plan *p, uint32_t i)
+{
+    for (uint32_t k = 0; k < i; k++)
+        if (!p->b.step[k].dead &&
+            memcmp(&p->b.step[k].prob, &p->b.step[i].prob, sizeof p->b.step[i].prob) == 0)
+            return true;
+    return false;
+}
+
+static void try_plan(fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->b.steps; i++)
+        if (!p->b.step[i].dead && !seen_before(p, i)) {
+            try_step(p, &p->b.step[i], 0, 0);
+            try_step(p, &p->b.step[i], 40, 16);
+        }
+    fovea_plan_free(p);
+}
+
+static void models(void **state)
+{
+    (void)state;
+    try_plan(dry_plan("synthetic:vit-ti16", 64, "softmax+mala@1+linear:exp@2"));
+    try_plan(dry_plan("synthetic:nalaformer-xt", 64, NULL));
+}
+
+/* ---- kernels that are wrong on purpose ---- */
+
+static const fv_kernel *spoilt; /* a right one, for the others to spoil */
+
+static float *element(const fv_args *a, const fv_call *c, int operand, uint32_t row, uint32_t col)
+{
+    return (float *)c->p[operand] + (size_t)row * a->ld[operand] + col;
+}
+
+static void right(const fv_args *a, const fv_call *c)
+{
+    spoilt->code.cpu(a, c);
+}
+
+static void misses_a_column(const fv_args *a, const fv_call *c)
+{
+    float *last = element(a, c, FV_GEMM_OUT, c->rows - 1, c->col0 + c->cols - 1), kept = *last;
+    right(a, c);
+    *last = kept;
+}
+
+static void is_a_little_off(const fv_args *a, const fv_call *c)
+{
+    right(a, c);
+    *element(a, c, FV_GEMM_OUT, c->rows / 2, c->col0) += 1e-3f;
+}
+
+static void gives_a_nan(const fv_args *a, const fv_call *c)
+{
+    right(a, c);
+    *element(a, c, FV_GEMM_OUT, 0, c->col0) *= NAN;
+}
+
+static void writes_behind(const fv_args *a, const fv_call *c)
+{
+    right(a, c);
+    if (c->row0 + c->rows == a->prob.dim[FV_DIM_ROWS] &&
+        c->col0 + c->cols == a->prob.dim[FV_GEMM_N])
+        *element(a, c, FV_GEMM_OUT, c->rows, 0) = 0.f;
+}
+
+static void writes_an_input(const fv_args *a, const fv_call *c)
+{
+    right(a, c);
+    *element(a, c, FV_GEMM_A, 0, 0) += 1.f;
+}
+
+static void adds_to_what_is_there(const fv_args *a, const fv_call *c)
+{
+    fv_call more = *c;
+    more.first = 0;
+    right(a, &more);
+}
+
+static void forgets_what_was_there(const fv_args *a, const fv_call *c)
+{
+    fv_call first = *c;
+    first.first = 1;
+    right(a, &first);
+}
+
+static void keeps_no_state(const fv_args *a, const fv_call *c)
+{
+    static float state[1 << 16];
+    fv_call apart = *c;
+    memcpy(state, c->p[FV_SCAN_STATE],
+           sizeof(float) * a->prob.heads * a->prob.dim[FV_ATTN_D] * (a->prob.dim[FV_ATTN_DV] + 1));
+    apart.p[FV_SCAN_STATE] = state;
+    right(a, &apart);
+}
+
+static const fv_step *step_of(const fv_cases *c, enum fv_op op, uint32_t flags)
+{
+    for (uint32_t i = 0; i < c->b.steps; i++)
+        if (c->b.step[i].prob.op == op && (c->b.step[i].prob.flags & flags) == flags)
+            return &c->b.step[i];
+    fail_msg("there is no case of op %d", op);
+    return NULL;
+}
+
+static fv_verdict judge(const fv_cases *c, const fv_step *s, fv_cpu_fn run, uint32_t chunk)
+{
+    const fv_knobs knobs = {{0}};
+    fv_rehearsal *r;
+    fv_take *t;
+    fv_verdict v;
+    fv_kernel k = *(spoilt = fv_definition_kernel(&s->prob));
+    k.code.cpu = run;
+    assert_int_equal(fv_rehearsal_open(&r, device, &c->b, s, 0, chunk), FOVEA_OK);
+    assert_int_equal(fv_take_open(&t, r, &k, &knobs), FOVEA_OK);
+    assert_int_equal(fv_take_verify(t, &v), FOVEA_OK);
+    fv_take_close(t);
+    fv_rehearsal_close(r);
+    return v;
+}
+
+static void wrong_ones_are_found(void **state)
+{
+    static const struct {
+        enum fv_op op;
+        uint32_t flags, chunk;
+        fv_cpu_fn run;
+    } wrong[] = {
+        {FV_OP_GEMM, 0, 0, misses_a_column},
+        {FV_OP_GEMM, 0, 0, is_a_little_off},
+        {FV_OP_GEMM, 0, 0, gives_a_nan},
+        {FV_OP_GEMM, 0, 0, writes_behind},
+        {FV_OP_GEMM, 0, 0, writes_an_input},
+        {FV_OP_LATTN_REDUCE, 0, 10, adds_to_what_is_there},
+        {FV_OP_LATTN_REDUCE, 0, 10, forgets_what_was_there},
+        {FV_OP_MEAN_REDUCE, 0, 10, forgets_what_was_there},
+        {FV_OP_MAP_REDUCE, 0, 10, adds_to_what_is_there},
+        {FV_OP_SCAN, FV_FLAG_RECURRENT, 0, keeps_no_state},
+    };
+    (void)state;
+    fv_cases *c;
+    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const fv_step *s = step_of(c, wrong[i].op, wrong[i].flags);
+        const fv_verdict good = judge(c, s, right, wrong[i].chunk);
+        const fv_verdict bad = judge(c, s, wrong[i].run, wrong[i].chunk);
+        if (!good.ok || bad.ok || !bad.text[0])
+            fail_msg("case %zu: %s", i, good.ok ? "a wrong kernel passed" : good.text);
+    }
+    fv_cases_close(c);
+}
+
+/* A kernel that takes its input for its output is as wrong the second time. */
+static void runs_leave_inputs_as_they_are(void **state)
+{
+    (void)state;
+    fv_cases *c;
+    fv_rehearsal *r;
+    fv_take *t;
+    fv_verdict first, again;
+    double seconds;
+    const fv_knobs knobs = {{0}};
+    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    for (uint32_t i = 0; i < c->b.steps; i++) {
+        const fv_step *s = &c->b.step[i];
+        if (s->prob.op != FV_OP_MUL && s->prob.op != FV_OP_SCAN && s->prob.op != FV_OP_ROPE)
+            continue;
+        assert_int_equal(fv_rehearsal_open(&r, device, &c->b, s, 0, 0), FOVEA_OK);
+        assert_int_equal(fv_take_open(&t, r, fv_definition_kernel(&s->prob), &knobs), FOVEA_OK);
+        assert_int_equal(fv_take_verify(t, &first), FOVEA_OK);
+        for (int k = 0; k < 5; k++)
+            assert_int_equal(fv_take_run(t, &seconds), FOVEA_OK);
+        assert_int_equal(fv_take_verify(t, &again), FOVEA_OK);
+        assert_true(first.ok && again.ok && first.max_abs == again.max_abs);
+        fv_take_close(t);
+        fv_rehearsal_close(r);
+    }
+    fv_cases_close(c);
+}
+
+/* ---- no memory ---- */
+
+static fovea_status rehearse(const fv_cases *c, const fv_step *s)
+{
+    const fv_kernel *k = fv_definition_kernel(&s->prob);
+    const fv_knobs knobs = {{0}};
+    fv_rehearsal *r = NULL;
+    fv_take *t = NULL;
+    fv_verdict v;
+    fovea_status status = fv_rehearsal_open(&r, device, &c->b, s, 0, 0);
+    if (status == FOVEA_OK)
+        status = fv_take_open(&t, r, k, &knobs);
+    if (status == FOVEA_OK)
+        status = fv_take_verify(t, &v);
+    fv_take_close(t);
+    fv_rehearsal_close(r);
+    return status;
+}
+
+static void no_memory_is_no_leak(void **state)
+{
+    static const enum fv_op ops[] = {FV_OP_GEMM, FV_OP_LATTN_REDUCE, FV_OP_LATTN_MERGE, FV_OP_SCAN};
+    (void)state;
+    fv_cases *c;
+    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        const fv_step *s = step_of(c, ops[i], 0);
+        fovea_memory before, after;
+        fovea_status status = FOVEA_ENOMEM;
+        for (uint64_t n = 1; status == FOVEA_ENOMEM; n++) {
+            fovea_memory_query(&before);
+            fv_mem_fail_at(n);
+            status = rehearse(c, s);
+            fv_mem_fail_at(0);
+            fovea_memory_query(&after);
+            assert_int_equal(after.current, before.current);
+            assert_true(status == FOVEA_OK ? n > 8 : status == FOVEA_ENOMEM);
+        }
+    }
+    fv_cases_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models), cmocka_unit_test(wrong_ones_are_found),
+        cmocka_unit_test(runs_leave_inputs_as_they_are), cmocka_unit_test(no_memory_is_no_leak)};
+    if (fovea_device_open(&device, "cpu", NULL) != FOVEA_OK)
+        return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    fovea_device_close(device);
+    return failed;
+}

@@ -1,0 +1,377 @@
+/* test_tune.c: the tuner: contests, what plans take from it, interruption, the journal, memory that
+ * runs out. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "mem.h"
+#include "plan.h"
+#include "temp_folder.h"
+#include "tune/contest.h"
+
+static void succeed(fovea_status status)
+{
+    if (status != FOVEA_OK)
+        fail_msg("%s: %s", fovea_status_text(status), fovea_error());
+}
+
+/* ---- contests ---- */
+
+typedef struct runners {
+    double seconds[4]; /* of each */
+    uint32_t runs[4], all;
+    uint32_t fail_at; /* 0: never */
+} runners;
+
+/* A machine that gets slower and slower, and stumbles at times. */
+static fovea_status run(void *ctx, uint32_t who, double *seconds)
+{
+    runners *r = ctx;
+    r->runs[who]++;
+    if (++r->all == r->fail_at)
+        return fv_fail(FOVEA_EDEVICE, "the device fell over");
+    *seconds = r->seconds[who] * (1 + r->all * 0.02) * (r->all % 17 == 0 ? 5 : 1);
+    return FOVEA_OK;
+}
+
+static void contests(void **state)
+{
+    (void)state;
+    runners r = {.seconds = {1.0, 0.9, 1.0, 3.0}};
+    const fv_contest c = {.contestants = 4, .rounds = 9, .budget = 60, .run = run, .ctx = &r};
+    fv_score score[4];
+    succeed(fv_contest_hold(&c, score));
+    assert_true(fabs(score[0].ratio - 1) < 1e-9);
+    assert_true(fabs(score[1].ratio - 0.9) < 0.05);
+    assert_true(fabs(score[2].ratio - 1) < 0.05);
+    assert_true(fv_score_beats(&score[1], 0.97) && !fv_score_beats(&score[1], 0.8));
+    assert_false(fv_score_beats(&(fv_score){.ratio = 0.9, .ahead = 0.7}, 0.97));
+    assert_true(fabs(score[3].ratio - 3) < 0.2);
+    assert_true(r.runs[0] >= 10 && r.runs[3] < r.runs[0]); /* the slow one went home */
+
+    r = (runners){.seconds = {1, 1, 1, 1}, .fail_at = 7};
+    assert_int_equal(fv_contest_hold(&c, score), FOVEA_EDEVICE);
+}
+
+/* ---- a small model ---- */
+
+typedef struct watch {
+    int calls, stop_at; /* 0: never */
+    size_t found;
+    double last, total;
+} watch;
+
+static int look(const fovea_tune_progress *p, void *payload)
+{
+    watch *w = payload;
+    assert_true(p->done <= p->total + 1e-6 && p->done >= w->last - 1e-6);
+    assert_non_null(p->what);
+    w->last = p->done;
+    w->total = p->total;
+    w->found = p->found;
+    return ++w->calls == w->stop_at;
+}
+
+static fovea_status tune(fovea_tune_report *out, const fovea_model *model, fovea_device *device,
+                         watch *w)
+{
+    fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
+    const fovea_plan_options plan = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    o.progress = w ? look : NULL;
+    o.payload = w;
+    return fovea_tune(out, model, device, &plan, &o);
+}
+
+static float worst(const float *a, const float *b, size_t n)
+{
+    float most = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        most = fmaxf(most, fabsf(a[i] - b[i]));
+        size = fmaxf(size, fabsf(a[i]));
+    }
+    return most / size;
+}
+
+static void plans_are_tuned(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(2);
+    fovea_model *model = fixture_load();
+    fovea_tune_report report;
+    watch w = {0};
+    size_t n;
+    fixture_draw();
+    fovea_plan *before = fixture_plan(model, device, "linear:elu1", FOVEA_SCHEDULE_AUTO);
+    succeed(tune(&report, model, device, &w));
+    assert_true(report.complete && report.candidates > 0 && report.facts > 5);
+    assert_int_equal(report.wrong, 0);
+    assert_int_equal(report.refused, 0);
+    assert_true(report.estimate_seconds > 0 && report.tuned_seconds > 0);
+    assert_true(w.last == w.total && w.found == report.facts);
+
+    fovea_plan *after = fixture_plan(model, device, "linear:elu1", FOVEA_SCHEDULE_AUTO);
+    fovea_step_info step;
+    for (size_t i = 0; fovea_plan_step(after, i, &step); i++)
+        assert_string_equal(step.source, "wisdom");
+    float *a = fixture_run(before, &n), *b = fixture_run(after, &n);
+    assert_true(worst(a, b, n) < 1e-4f);
+    free(a);
+    free(b);
+
+    /* The same again has nothing to measure. */
+    succeed(tune(&report, model, device, NULL));
+    assert_int_equal(report.candidates, 0);
+    assert_int_equal(report.facts, 0);
+    assert_true(report.kept > 0);
+    fovea_plan_free(after);
+    fovea_plan_free(before);
+    fovea_wisdom_forget();
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
+/* A plan that asks for it tunes before it is made; a dry one never. */
+static void rigor_of_options(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    fovea_model *model = fixture_load();
+    fovea_plan *p;
+    fovea_step_info step;
+    fovea_plan_options o = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
+    o.rigor = FOVEA_MEASURE;
+    o.dry = 1;
+    succeed(fovea_plan_create(&p, model, device, &o));
+    fovea_plan_free(p);
+    assert_int_equal(fv_wisdom_count(fv_wisdom_global()), 0);
+    o.dry = 0;
+    succeed(fovea_plan_create(&p, model, device, &o));
+    assert_true(fovea_plan_step(p, 0, &step));
+    assert_string_equal(step.source, "wisdom");
+    fovea_plan_free(p);
+    fovea_wisdom_forget();
+
+    o.rigor = (fovea_rigor)9;
+    assert_int_equal(fovea_plan_create(&p, model, device, &o), FOVEA_EINVAL);
+    setenv("FOVEA_RIGOR", "measure", 1);
+    o.rigor = FOVEA_RIGOR_DEFAULT;
+    o.tune_seconds = 1e-6; /* at once */
+    succeed(fovea_plan_create(&p, model, device, &o));
+    fovea_plan_free(p);
+    setenv("FOVEA_RIGOR", "estimate", 1);
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
+static fovea_op_options attention(void)
+{
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = "linear:elu1";
+    o.rows = 600;
+    o.heads = 2;
+    o.head_dim = o.value_dim = 16;
+    return o;
+}
+
+static void operations(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(2);
+    const fovea_op_options o = attention();
+    fovea_tune_report report;
+    fovea_plan *p;
+    fovea_step_info step;
+    succeed(fovea_tune_op(&report, device, &o, NULL));
+    assert_true(report.complete && report.facts > 0);
+    succeed(fovea_op_plan_create(&p, device, &o));
+    for (size_t i = 0; fovea_plan_step(p, i, &step); i++)
+        assert_string_equal(step.source, "wisdom");
+    fovea_plan_free(p);
+    fovea_wisdom_forget();
+    fovea_device_close(device);
+}
+
+static fovea_status no_sweep(void *ctx, const fv_fact *fact)
+{
+    (void)ctx;
+    assert_int_not_equal(fact->kind, FV_FACT_SWEEP);
+    assert_int_not_equal(fact->kind, FV_FACT_PLAN);
+    return FOVEA_OK;
+}
+
+/* What the caller wants of a sweep is not what others should have. */
+static void own_ways_are_not_remembered(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    fovea_op_options o = attention();
+    o.chunk = 50;
+    succeed(fovea_tune_op(NULL, device, &o, NULL));
+    assert_true(fv_wisdom_count(fv_wisdom_global()) > 0);
+    succeed(fv_wisdom_each(fv_wisdom_global(), no_sweep, NULL));
+    fovea_wisdom_forget();
+    fovea_device_close(device);
+}
+
+/* With more rigor what is known is measured once more. */
+static void exhaustive(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    const fovea_op_options op = attention();
+    fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
+    fovea_tune_report report;
+    succeed(fovea_tune_op(&report, device, &op, &o));
+    const uint32_t candidates = report.candidates;
+    o.rigor = FOVEA_EXHAUSTIVE;
+    succeed(fovea_tune_op(&report, device, &op, &o));
+    assert_true(report.complete && report.candidates >= candidates && report.kept == 0);
+    o.rigor = FOVEA_MEASURE;
+    succeed(fovea_tune_op(&report, device, &op, &o));
+    assert_int_equal(report.candidates, 0);
+    fovea_wisdom_forget();
+    fovea_device_close(device);
+}
+
+static void stopped_at_any_time(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    const fovea_op_options op = attention();
+    fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
+    fovea_tune_report report;
+    fovea_memory memory, later;
+    watch all = {0};
+    o.progress = look;
+    o.payload = &all;
+    succeed(fovea_tune_op(&report, device, &op, &o));
+    fovea_wisdom_forget();
+    fovea_memory_query(&memory);
+    uint32_t most = 0;
+    for (int i = 0; i < 6; i++) { /* how many calls there are depends on the clock */
+        watch w = {.stop_at = 1 + i * all.calls / 10};
+        o.payload = &w;
+        succeed(fovea_tune_op(&report, device, &op, &o));
+        assert_false(report.complete);
+        assert_int_equal(fv_wisdom_count(fv_wisdom_global()), report.facts);
+        most = report.facts > most ? report.facts : most;
+        fovea_wisdom_forget();
+        fovea_memory_query(&later);
+        assert_int_equal(later.current, memory.current);
+    }
+    assert_true(most > 0);
+
+    o.progress = NULL;
+    o.seconds = 1e-6;
+    succeed(fovea_tune_op(&report, device, &op, &o));
+    assert_false(report.complete);
+    assert_int_equal(report.facts, 0);
+    fovea_device_close(device);
+}
+
+/* ---- the journal ---- */
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void journal(void **state)
+{
+    (void)state;
+    char path[400], text[2048];
+    fovea_device *device = fixture_device(1);
+    fovea_op_options o = attention();
+    fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
+    fovea_tune_report report;
+    fovea_plan *p;
+    fovea_step_info usual, step;
+    strcpy(path, in_folder("journal"));
+    options.journal = path;
+    succeed(fovea_tune_op(&report, device, &o, &options));
+    assert_int_equal(report.skipped, 0);
+    assert_int_equal(access(path, F_OK), -1); /* all came back */
+    fovea_wisdom_forget();
+
+    /* As if the process had ended while it tried the estimate's kernel for the first step. */
+    succeed(fovea_op_plan_create(&p, device, &o));
+    assert_true(fovea_plan_step(p, 0, &usual));
+    char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
+    fv_wisdom_problem_key(subject, &p->b.step[0].prob, 0);
+    fv_wisdom_kernel_text(choice, p->b.step[0].kernel, &p->b.step[0].knobs);
+    snprintf(text, sizeof text, "fovea wisdom 1\nskip\t%s\t%s\t%s\tmeasure\t0\t1\n",
+             p->advice.device, subject, choice);
+    write_file(path, text);
+    succeed(fovea_tune_op(&report, device, &o, &options));
+    fovea_plan_free(p);
+    assert_int_equal(report.skipped, 1);
+    succeed(fovea_op_plan_create(&p, device, &o));
+    assert_true(fovea_plan_step(p, 0, &step));
+    assert_string_not_equal(step.kernel, usual.kernel);
+    fovea_plan_free(p);
+    assert_int_equal(access(path, F_OK), 0); /* until the wisdom is saved by who tunes */
+
+    write_file(path, "something else\n");
+    assert_int_equal(fovea_tune_op(&report, device, &o, &options), FOVEA_EWISDOM);
+    options.journal = in_folder("no/such/folder");
+    fovea_wisdom_forget();
+    assert_int_equal(fovea_tune_op(&report, device, &o, &options), FOVEA_EIO);
+    fovea_wisdom_forget();
+    fovea_device_close(device);
+}
+
+/* ---- memory ---- */
+
+/* Whatever allocation fails, the tuner says so, leaks nothing and leaves a store that works. */
+static void out_of_memory(void **state)
+{
+    (void)state;
+    fovea_device *device = fixture_device(1);
+    fovea_op_options o = attention();
+    fovea_memory before, after;
+    o.rows = 8;
+    fv_mem_fail_at(0);
+    succeed(fovea_tune_op(NULL, device, &o, NULL));
+    const uint64_t made = fv_mem_fail_at(0);
+    assert_true(made > 100);
+    fovea_wisdom_forget();
+    fovea_memory_query(&before);
+    for (uint64_t n = 1; n <= made; n += n < 25 ? 1 : 1 + made / 15) {
+        fv_mem_fail_at(n);
+        const fovea_status status = fovea_tune_op(NULL, device, &o, NULL);
+        fv_mem_fail_at(0);
+        if (status != FOVEA_OK && status != FOVEA_ENOMEM)
+            fail_msg("allocation %u: %s", (unsigned)n, fovea_error());
+        fovea_wisdom_forget();
+        fovea_memory_query(&after);
+        assert_int_equal(after.current, before.current);
+    }
+    fovea_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contests),
+        cmocka_unit_test(plans_are_tuned),
+        cmocka_unit_test(rigor_of_options),
+        cmocka_unit_test(operations),
+        cmocka_unit_test(journal),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(stopped_at_any_time),
+        cmocka_unit_test(exhaustive),
+        cmocka_unit_test(own_ways_are_not_remembered),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
