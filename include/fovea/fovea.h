@@ -1,8 +1,8 @@
 /* fovea.h: vision transformers with linear attention at high resolution on edge devices.
  *
- * The whole public interface. In one breath: a *model* (immutable: configuration and memory-mapped
- * weights) becomes a *plan* (one device, one picture size, one attention), and a plan *runs*
- * frames.
+ * The public interface; fovea/tuning.h and fovea/verification.h are parts of it. In one breath: a
+ * *model* (immutable: configuration and memory-mapped weights) becomes a *plan* (one device, one
+ * picture size, one attention), and a plan *runs* frames.
  *
  *     fovea_device *device;
  *     fovea_model *model;
@@ -729,140 +729,6 @@ FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, si
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 /* ---------------------------------------------------------------------------------------------
- * Tuning: measures on a device what suits a plan, and adds it to the process's wisdom
- *
- * Kernels and their settings for every distinct step, then schedule and chunk for every distinct
- * sweep, in interleaved rounds, medians of them; last the whole plan against the one that the cost
- * model makes. A kernel is compared with the operation's definition before its time counts, and a
- * choice has to be 3 % better than the estimate's, or the estimate's is what is remembered. So a
- * tuned plan is not slower than one that was never tuned.
- */
-
-typedef struct fovea_tune_progress {
-    const char *what;   /* "block 0 fc1" */
-    double done, total; /* of the work, roughly */
-    size_t found;       /* facts so far; they are in the store already, and may be saved */
-} fovea_tune_progress;
-
-/* Called often, by the thread that tunes. Nonzero stops soon; what was found is kept. */
-typedef int fovea_tune_fn(const fovea_tune_progress *progress, void *payload);
-
-typedef struct fovea_tune_options {
-    uint32_t version;
-    fovea_rigor rigor;       /* FOVEA_MEASURE where nothing more is asked for */
-    double seconds;          /* that it may take, about; 0: no limit */
-    const char *journal;     /* file that names the candidate under test: one that takes the program
-                                down is skipped when tuning is begun again; NULL: none */
-    fovea_tune_fn *progress; /* may be NULL */
-    void *payload;
-} fovea_tune_options;
-#define FOVEA_TUNE_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        1, FOVEA_RIGOR_DEFAULT, 0, NULL, NULL, NULL                                                \
-    }
-
-typedef struct fovea_tune_report {
-    uint32_t facts;      /* found by this call */
-    uint32_t kept;       /* steps and sweeps that were known already */
-    uint32_t candidates; /* kernels and schedules that were measured */
-    uint32_t wrong;      /* that failed verification: such are never chosen again */
-    uint32_t refused;    /* that the device did not take */
-    uint32_t skipped;    /* that ended an earlier run */
-    int complete;        /* it was neither stopped nor out of time */
-    double estimate_seconds, tuned_seconds; /* of a frame; 0: not measured */
-} fovea_tune_report;
-
-/* Tunes the plan that fovea_plan_create would make of the same; plans made before stay as they are.
- * `out` and `options` may be NULL. What is known with the same rigor is not measured again. Takes
- * seconds to minutes, and the memory of two plans. The status of what failed; what was found until
- * then is kept. */
-FOVEA_API fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model,
-                                  fovea_device *device, const fovea_plan_options *plan,
-                                  const fovea_tune_options *options);
-FOVEA_API fovea_status fovea_tune_op(fovea_tune_report *out, fovea_device *device,
-                                     const fovea_op_options *op, const fovea_tune_options *options);
-
-/* Opens the device on which wisdom knows this plan to be fastest, else the CPU. */
-FOVEA_API fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model,
-                                              const fovea_plan_options *plan,
-                                              const fovea_device_options *options);
-
-/* ---------------------------------------------------------------------------------------------
- * Verification
- */
-
-/* What came of one kernel. A case is a step that it fits, rehearsed on random values; every value
- * of its knobs is tried on one of them. An error is judged by how far the definition itself moves
- * when its inputs are off in their last digits. Texts live until the callback returns. */
-typedef struct fovea_kernel_check {
-    const char *kernel, *op, *mechanism, *isa;
-    uint32_t cases, failed; /* cases 0: no case reaches it */
-    uint64_t values;        /* compared */
-    double error;           /* largest, as a share of what was allowed */
-    double rel;             /* largest norm of a case's errors over that of its definition */
-    const char *problem;    /* of the first case that failed; "" */
-    const char *text;       /* what was wrong there; "" */
-} fovea_kernel_check;
-/* Nonzero ends the verification, which is then OK. */
-typedef int fovea_kernel_check_fn(const fovea_kernel_check *check, void *payload);
-
-/* Verifies the kernels that the device can use and whose names contain `name` (NULL: all), one
- * after the other, against the definition of their operation. Wrong results are no failure: `fn`
- * hears of them. ENOMEM; EDEVICE. */
-FOVEA_API fovea_status fovea_device_verify(fovea_device *device, const char *name,
-                                           fovea_kernel_check_fn *fn, void *payload);
-
-/* What came of one step of a model. Texts live until the callback returns. */
-typedef struct fovea_step_check {
-    size_t step; /* as in fovea_plan_step */
-    const char *label, *problem, *kernel;
-    /* Its output, a sample where it is large, against the definition on what the step read: */
-    int right;
-    const char *text; /* what is wrong; "" */
-    uint64_t values;
-    double error, rel, max_abs; /* error: as a share of what is allowed */
-    /* All of it against the same step in float32 on the CPU, which has read its own results: errors
-     * of the steps before are in it. carried 0: not compared, a partial result. */
-    int carried;
-    double carried_max, carried_rel, cosine;
-    uint64_t lost; /* values that are infinite or NaN, of the step */
-    /* How large numbers are. A float16 holds 65504. */
-    double largest; /* of the output */
-    /* Of linear attention, else 0: numbers of the state and divisors, as they are kept, means over
-     * the tokens; and what they would be as sums over the tokens of this size. Of softmax attention
-     * the divisor is at most the number of keys. */
-    double state_mean, state_sum, divisor_mean, divisor_sum;
-} fovea_step_check;
-/* Nonzero ends the verification, which is then OK. */
-typedef int fovea_step_check_fn(const fovea_step_check *check, void *payload);
-
-/* Runs one frame on `device`, step by step, and tells what came of each; the same on the CPU beside
- * it, with weights and activations of float32. Wrong results are no failure: `fn` hears of them.
- * `options` as for fovea_plan_create; schedule, chunk and dry are not looked at. Takes the memory
- * of two plans. The frame's planes follow one another. EINVAL for a missing plane or a stride under
- * one row; what fovea_plan_create gives. */
-FOVEA_API fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
-                                          const fovea_plan_options *options,
-                                          const fovea_frame *frame, fovea_step_check_fn *fn,
-                                          void *payload);
-
-/* One step of a plan alone, by a kernel of choice, on operands of its own with random values: to be
- * verified, and timed beside others. */
-typedef struct fovea_rehearsal fovea_rehearsal;
-
-/* Step `step` of a plan (which may be dry, and must outlive the rehearsal) as the plan runs it: in
- * chunks where it is streamed. `kernel`: NULL for the plan's own, with its knobs; others run with
- * their defaults. EINVAL: no such step; ENOTSUP: the kernel is not there or does not fit; ENOMEM.
- */
-FOVEA_API fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan,
-                                            size_t step, const char *kernel);
-FOVEA_API void fovea_rehearsal_close(fovea_rehearsal *rehearsal);
-/* Against the definition, as fovea_device_verify; `out` is of one case. */
-FOVEA_API fovea_status fovea_rehearsal_verify(fovea_rehearsal *rehearsal, fovea_kernel_check *out);
-/* One run; *seconds by the device's clock where it has one. */
-FOVEA_API fovea_status fovea_rehearsal_run(fovea_rehearsal *rehearsal, double *seconds);
-
-/* ---------------------------------------------------------------------------------------------
  * Tensor files
  */
 
@@ -909,5 +775,8 @@ FOVEA_API void fovea_memory_query(fovea_memory *out);
 #ifdef __cplusplus
 }
 #endif
+
+#include <fovea/tuning.h>
+#include <fovea/verification.h>
 
 #endif
