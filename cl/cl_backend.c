@@ -173,6 +173,7 @@ static void limits(const fv_device *d, fv_limits *out)
 {
     const uint32_t units = d->limits.units;
     *out = (fv_limits){.threads = 1,
+                       .borrows = !d->limits.unified,
                        .wide = true,
                        .parts = units < PARTS_LEAST  ? PARTS_LEAST
                                 : units > PARTS_MOST ? PARTS_MOST
@@ -224,7 +225,7 @@ static fovea_status write_mapped(fv_device *d, fv_mem *m, const void *src, uint6
 
 static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
-    static const char zeros[1 << 16];
+    static char zeros[1 << 16]; /* never written; were it const, it would be in the file */
     FV_TRY(fv_cl_ready(d));
     if (size == 0)
         return FOVEA_OK;

@@ -3,6 +3,21 @@
 
 #include "cl_kernels.h"
 #include "preprocess.h"
+#include "yuv.h"
+
+/* The factors of yuv_common.cl. */
+static void yuv_define(const fv_launch *l, fv_cl_text *out)
+{
+    const fv_yuv *t = &fv_yuv_table[l->args.u[3]];
+    if (!(l->args.prob.flags & FV_FLAG_YUV))
+        return;
+    fv_cl_define(out, "YUV_BLACK", (uint32_t)t->black);
+    fv_cl_define(out, "YUV_LUMA", (uint32_t)t->luma);
+    fv_cl_define(out, "YUV_RED_V", (uint32_t)t->red_v);
+    fv_cl_define(out, "YUV_GREEN_U", (uint32_t)t->green_u);
+    fv_cl_define(out, "YUV_GREEN_V", (uint32_t)t->green_v);
+    fv_cl_define(out, "YUV_BLUE_U", (uint32_t)t->blue_u);
+}
 
 /* ---- resize ---- */
 
@@ -22,17 +37,18 @@ static uint64_t resize_table(const fv_launch *l, uint32_t *out)
 static void resize_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
 {
     (void)group;
-    fv_cl_define(out, "CHANNELS", l->args.prob.dim[2]);
+    fv_cl_define(out, "CHANNELS", l->args.prob.dim[FV_RESIZE_CHANNELS]);
+    yuv_define(l, out);
 }
 
 static void resize_x_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
 {
-    fv_cl_spread(count, p->rows, l->args.prob.dim[1], p->group);
+    fv_cl_spread(count, p->rows, l->args.prob.dim[FV_RESIZE_WIDTH], p->group);
 }
 
 static void resize_y_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
 {
-    const uint32_t bytes = l->args.prob.dim[1] * l->args.prob.dim[2];
+    const uint32_t bytes = l->args.prob.dim[FV_RESIZE_WIDTH] * l->args.prob.dim[FV_RESIZE_CHANNELS];
     fv_cl_spread(count, p->rows, (bytes + 15) / 16, p->group);
 }
 
@@ -64,6 +80,7 @@ static void patch_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
 {
     (void)group;
     fv_cl_define(out, "SIDE", l->args.prob.dim[FV_PATCH_SIZE]);
+    yuv_define(l, out);
 }
 
 static void patch_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])

@@ -13,6 +13,7 @@
  * stays mapped from the end of one frame to the next, so that handing over waits for nothing.
  */
 #include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cl_trace.h"
@@ -27,16 +28,21 @@ struct external {
     uint64_t stride;
     cl_event moved; /* NULL: nothing to wait for */
     void *mapped;   /* an input, to be written once `moved` is done; NULL: the device's */
+    /* Of a slot that is kept apart: memory of ours that commands use as `host`, and for an output
+     * the caller's. */
+    char *own, *callers;
+    uint64_t callers_stride;
 };
 
 struct frame {
     struct external *external; /* one per slot */
     uint32_t rows;             /* at most */
-    cl_event first, last;      /* of the computing */
+    cl_event begun, last;      /* markers around the computing */
     double begin;
 };
 
 struct fv_queue {
+    fv_queue *next; /* of those that were given up */
     fv_device *device;
     cl_command_queue compute, up, down; /* the same where there is but one */
     fv_slot *slot;
@@ -45,34 +51,25 @@ struct fv_queue {
     fv_fence submitted, done;
     double expect, landed; /* seconds that the last frame took, and when it was done */
     bool timed;            /* events have timestamps */
+    bool unsure;           /* whether all that was handed over has come to its end */
     /* of the frame that is being submitted: */
     struct frame *now;
     cl_event *wait; /* room for one per slot */
-    uint32_t waits; /* what its next dispatch waits for */
+    uint32_t waits; /* what its computing waits for */
     fovea_status failed;
     fv_cl_trace trace;
 };
 
 /* ---- the caller's memory ---- */
 
-static fovea_status place(fv_queue *q, uint32_t slot, char *host, uint64_t stride)
+static struct external *place(fv_queue *q, uint32_t slot, char *host, uint64_t stride)
 {
     struct external *e = &q->frame[(q->submitted + 1) % FV_CL_FRAMES].external[slot];
     const uint64_t row = q->slot[slot].row_bytes;
     e->host = host;
     e->stride = stride ? stride : row;
     assert(e->stride >= row);
-    return FOVEA_OK;
-}
-
-fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
-{
-    return place(q, slot, (char *)(uintptr_t)src, stride); /* inputs are only read */
-}
-
-fovea_status fv_cl_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride)
-{
-    return place(q, slot, dst, stride);
+    return e;
 }
 
 static uint32_t rows_of(const fv_queue *q, const struct frame *f, uint32_t slot)
@@ -89,6 +86,42 @@ static void copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t f
     }
     for (uint32_t i = 0; i < rows; i++)
         memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
+}
+
+fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
+{
+    /* Inputs are only read. */
+    struct external *e = place(q, slot, (char *)(uintptr_t)src, stride);
+    if (e->own) {
+        const uint64_t row = q->slot[slot].row_bytes;
+        copy_rows(e->own, row, e->host, e->stride, row, q->slot[slot].rows);
+        e->host = e->own;
+        e->stride = row;
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride)
+{
+    struct external *e = place(q, slot, dst, stride);
+    if (e->own) {
+        e->callers = e->host;
+        e->callers_stride = e->stride;
+        e->host = e->own;
+        e->stride = q->slot[slot].row_bytes;
+    }
+    return FOVEA_OK;
+}
+
+/* What of a frame that is done lies in memory of ours yet. */
+static void give_outputs(const fv_queue *q, const struct frame *f)
+{
+    for (uint32_t i = 0; i < q->slots; i++) {
+        const struct external *e = &f->external[i];
+        const uint64_t row = q->slot[i].row_bytes;
+        if (q->slot[i].output && e->own)
+            copy_rows(e->callers, e->callers_stride, e->own, row, row, rows_of(q, f, i));
+    }
 }
 
 static uint64_t bytes_of(const fv_queue *q, uint32_t slot)
@@ -229,6 +262,10 @@ static fovea_status make_buffers(fv_queue *q, struct frame *f)
         if (error != CL_SUCCESS)
             return fv_cl_fail(error, "clCreateBuffer", what);
         f->external[i].buffer = buffer;
+        if (q->slot[i].apart) {
+            FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, what));
+            f->external[i].own = memory;
+        }
     }
     return FOVEA_OK;
 }
@@ -285,7 +322,7 @@ static void drop(const fv_queue *q, cl_event *e)
 
 static void drop_events(fv_queue *q, struct frame *f)
 {
-    drop(q, &f->first);
+    drop(q, &f->begun);
     drop(q, &f->last);
     for (uint32_t i = 0; f->external && i < q->slots; i++)
         drop(q, &f->external[i].moved);
@@ -296,15 +333,18 @@ static void drop_events(fv_queue *q, struct frame *f)
 static void stop_frame(fv_queue *q, struct frame *f)
 {
     fv_device *d = q->device;
-    const cl_event computing[2] = {f->first, f->last};
-    bool stuck = false;
-    for (uint32_t i = 0; i < 2 + q->slots && !stuck && !d->hung; i++) {
+    const cl_event computing[2] = {f->begun, f->last};
+    for (uint32_t i = 0; i < 2 + q->slots; i++) {
         const cl_event event = i < 2 ? computing[i] : f->external[i - 2].moved;
         cl_int error;
-        stuck = event && fv_cl_poll(event, PATIENCE, 0, NULL, &error) == FV_CL_LATE;
+        if (!event)
+            continue;
+        const enum fv_cl_end end =
+            d->hung ? FV_CL_LATE : fv_cl_poll(event, PATIENCE, 0, NULL, &error);
+        if (end == FV_CL_LATE)
+            d->lost = d->hung = true;
+        q->unsure = q->unsure || end == FV_CL_LATE || end == FV_CL_UNKNOWN;
     }
-    if (stuck)
-        d->lost = d->hung = true;
     drop_events(q, f);
 }
 
@@ -320,6 +360,35 @@ static void unmap_inputs(fv_queue *q, struct frame *f)
     }
 }
 
+/* Queues whose memory the device may come back to. */
+static _Atomic(fv_queue *) given_up;
+
+static bool is_apart(const fv_queue *q)
+{
+    for (uint32_t i = 0; q->slot && i < q->slots; i++)
+        if (q->slot[i].apart)
+            return true;
+    return false;
+}
+
+static void free_memory(fv_queue *q)
+{
+    if (q->unsure && is_apart(q)) {
+        q->next = atomic_load(&given_up);
+        while (!atomic_compare_exchange_weak(&given_up, &q->next, q))
+            ;
+        return;
+    }
+    for (int i = 0; i < FV_CL_FRAMES; i++) {
+        for (uint32_t k = 0; q->frame[i].external && k < q->slots; k++)
+            fv_mem_free(q->frame[i].external[k].own);
+        fv_mem_free(q->frame[i].external);
+    }
+    fv_mem_free(q->wait);
+    fv_mem_free(q->slot);
+    fv_mem_free(q);
+}
+
 void fv_cl_queue_close(fv_queue *q)
 {
     if (!q)
@@ -329,11 +398,9 @@ void fv_cl_queue_close(fv_queue *q)
         stop_frame(q, &q->frame[++q->done % FV_CL_FRAMES]);
     for (int i = 0; i < FV_CL_FRAMES; i++)
         unmap_inputs(q, &q->frame[i]);
-    for (int i = 0; i < FV_CL_FRAMES; i++) {
+    for (int i = 0; i < FV_CL_FRAMES; i++)
         for (uint32_t k = 0; q->frame[i].external && k < q->slots; k++)
             fv_cl_buffer_free(d, q->frame[i].external[k].buffer);
-        fv_mem_free(q->frame[i].external);
-    }
     if (!d->hung) {
         if (q->down && q->down != q->compute && q->down != q->up)
             fv_cl.clReleaseCommandQueue(q->down);
@@ -344,9 +411,7 @@ void fv_cl_queue_close(fv_queue *q)
     }
     fv_cl_trace_drop(&q->trace, d);
     fv_cl_trace_open(&q->trace, NULL);
-    fv_mem_free(q->wait);
-    fv_mem_free(q->slot);
-    fv_mem_free(q);
+    free_memory(q);
 }
 
 /* ---- one dispatch ---- */
@@ -391,16 +456,21 @@ static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, uint32_t wid
     return FOVEA_OK;
 }
 
-/* Another library's part of a dispatch. It knows nothing of what we wait for. */
-static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, const fv_cl_before *before)
+/* Another library's part of a dispatch. Of its commands only the last one's event is known: in a
+ * traced frame a marker tells where they begin. */
+static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, fv_cl_before *before,
+                               uint32_t row0)
 {
-    if (q->waits)
-        FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList,
-                  (q->compute, q->waits, q->wait, NULL));
-    q->waits = 0;
+    cl_event since = NULL, done = NULL;
+    if (q->trace.to) {
+        FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &since));
+        before->event = &done;
+    }
     const fovea_status status = b->code->before(&b->base.l, before);
     if (status == FOVEA_EDEVICE)
         q->device->lost = true;
+    if (q->trace.to)
+        fv_cl_trace_note(&q->trace, q->device, &b->base.l, row0, before->rows, since, done);
     return status;
 }
 
@@ -419,27 +489,19 @@ static fovea_status dispatch(fv_queue *q, const fv_cl_bound *b, uint32_t width, 
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof first, &first));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof groups, &groups));
     if (b->code->before) {
-        cl_event event = NULL;
         before.scratch = fv_cl_buffer(l->scratch_mem);
-        before.event = q->trace.to ? &event : NULL;
-        FV_TRY(run_before(q, b, &before));
-        if (event)
-            fv_cl_trace_note(&q->trace, q->device, l, row0, rows, event);
+        FV_TRY(run_before(q, b, &before, row0));
     }
     size_t count[3] = {1, 1, 1};
     const fv_cl_piece piece = {.rows = rows, .groups = groups, .group = b->group};
     b->code->shape(l, &piece, count);
     const size_t items[3] = {count[0] * b->group, count[1], count[2]};
     const size_t group[3] = {b->group, 1, 1};
-    cl_event done = NULL, *event = q->now->first && !q->trace.to ? NULL : &done;
-    FV_CL_RUN(
-        q->device, l->kernel->name, clEnqueueNDRangeKernel,
-        (q->compute, b->kernel, 3, NULL, items, group, q->waits, q->waits ? q->wait : NULL, event));
-    q->waits = 0;
+    cl_event done = NULL;
+    FV_CL_RUN(q->device, l->kernel->name, clEnqueueNDRangeKernel,
+              (q->compute, b->kernel, 3, NULL, items, group, 0, NULL, q->trace.to ? &done : NULL));
     if (q->trace.to)
-        fv_cl_trace_note(&q->trace, q->device, l, row0, rows, q->now->first ? done : NULL);
-    if (!q->now->first)
-        q->now->first = done;
+        fv_cl_trace_note(&q->trace, q->device, l, row0, rows, NULL, done);
     return FOVEA_OK;
 }
 
@@ -492,6 +554,8 @@ static fovea_status bring_inputs(fv_queue *q)
 static fovea_status compute(fv_queue *q, const fv_sweep *s, uint32_t count)
 {
     q->failed = FOVEA_OK;
+    FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList,
+              (q->compute, q->waits, q->waits ? q->wait : NULL, &q->now->begun));
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t k = 0; k < (s[i].streamed ? 1 : s[i].steps); k++) {
             const uint32_t units = fv_walk_units(&s[i], k, q->now->rows);
@@ -501,8 +565,7 @@ static fovea_status compute(fv_queue *q, const fv_sweep *s, uint32_t count)
         FV_TRY(q->failed);
         FV_TRY(begin_work(q));
     }
-    FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList,
-              (q->compute, q->waits, q->waits ? q->wait : NULL, &q->now->last));
+    FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &q->now->last));
     return begin_work(q);
 }
 
@@ -545,12 +608,12 @@ fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32
 
 enum { LEAST = 1000 }; /* nanoseconds of a frame: a clock that shows fewer is none */
 
-/* Seconds from the first command's begin to the last one's end. */
+/* Seconds between the markers. */
 static double device_seconds(fv_queue *q, const struct frame *f)
 {
-    cl_ulong begin = 0, first_end = 0, last_begin = 0, end = 0;
-    if (q->timed && f->first && fv_cl_event_times(f->first, &begin, &first_end) &&
-        fv_cl_event_times(f->last, &last_begin, &end) && end >= begin + LEAST)
+    cl_ulong asked, begin = 0, end = 0;
+    if (q->timed && fv_cl_event_times(f->begun, &asked, &begin) &&
+        fv_cl_event_times(f->last, &asked, &end) && end >= begin + LEAST)
         return (double)(end - begin) * 1e-9;
     q->timed = false;
     const double from = f->begin > q->landed ? f->begin : q->landed;
@@ -578,6 +641,7 @@ static fovea_status land(fv_queue *q, struct frame *f, double deadline)
         else if (f->external[i].moved)
             FV_TRY(fv_cl_await(d, f->external[i].moved, left(deadline), 0));
     }
+    give_outputs(q, f);
     return FOVEA_OK;
 }
 
@@ -593,7 +657,7 @@ fovea_status fv_cl_wait(fv_queue *q, fv_fence fence, double timeout, double *sec
             return status;
         if (status == FOVEA_OK) {
             *seconds = q->expect = device_seconds(q, f);
-            fv_cl_trace_settle(&q->trace, q->device, f->first);
+            fv_cl_trace_settle(&q->trace, q->device, f->begun);
             q->landed = fv_machine_seconds();
             drop_events(q, f);
             map_inputs(q, f); /* what goes wrong shows when the next frame is handed over */

@@ -18,28 +18,32 @@ fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to)
 {
     void *memory = NULL;
     if (to)
-        FV_TRY(fv_mem_array(&memory, to->room, sizeof *t->event, FV_MEM_PLAN, "the trace"));
-    fv_mem_free(t->event);
+        FV_TRY(fv_mem_array(&memory, to->room, sizeof *t->span, FV_MEM_PLAN, "the trace"));
+    fv_mem_free(t->span);
     *t = (fv_cl_trace){to, memory};
     return FOVEA_OK;
 }
 
-static void release(const fv_device *d, cl_event e)
+static void release(const fv_device *d, struct fv_cl_span *span)
 {
-    if (e && !d->hung)
-        fv_cl.clReleaseEvent(e);
+    const cl_event events[2] = {span->since, span->done};
+    for (int i = 0; i < 2; i++)
+        if (events[i] && !d->hung)
+            fv_cl.clReleaseEvent(events[i]);
+    *span = (struct fv_cl_span){NULL, NULL};
 }
 
 void fv_cl_trace_note(fv_cl_trace *t, const fv_device *d, const fv_launch *l, uint32_t row,
-                      uint32_t rows, cl_event event)
+                      uint32_t rows, cl_event since, cl_event done)
 {
+    struct fv_cl_span span = {since, done};
     fovea_trace_event *e = fv_trace_next(t->to);
     if (!e) {
-        release(d, event);
+        release(d, &span);
         return;
     }
     *e = (fovea_trace_event){.step = l->index, .row = row, .rows = rows};
-    t->event[e - t->to->event] = event;
+    t->span[e - t->to->event] = span;
 }
 
 static size_t noted(const fv_cl_trace *t)
@@ -47,28 +51,32 @@ static size_t noted(const fv_cl_trace *t)
     return t->to->used < t->to->room ? t->to->used : t->to->room;
 }
 
-void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event first)
+static bool span_times(const struct fv_cl_span *span, cl_ulong *begin, cl_ulong *end)
 {
-    cl_ulong start = 0, begin = 0, end = 0;
-    if (!t->to || !first || !fv_cl_event_times(first, &start, &end))
+    cl_ulong asked;
+    if (!span->done || !fv_cl_event_times(span->done, begin, end))
+        return false;
+    return !span->since || (fv_cl_event_times(span->since, &asked, begin) && *end >= *begin);
+}
+
+void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event begun)
+{
+    cl_ulong asked, start = 0, begin = 0, end = 0;
+    if (!t->to || !fv_cl_event_times(begun, &asked, &start))
         return;
     for (size_t i = 0; i < noted(t); i++) {
-        const cl_event event = t->event[i] ? t->event[i] : first;
-        if (fv_cl_event_times(event, &begin, &end) && begin >= start) {
+        if (span_times(&t->span[i], &begin, &end) && begin >= start) {
             t->to->event[i].begin = (double)(begin - start) * 1e-9;
             t->to->event[i].end = (double)(end - start) * 1e-9;
         }
-        release(d, t->event[i]);
-        t->event[i] = NULL;
+        release(d, &t->span[i]);
     }
 }
 
 void fv_cl_trace_drop(fv_cl_trace *t, const fv_device *d)
 {
-    for (size_t i = 0; t->to && i < noted(t); i++) {
-        release(d, t->event[i]);
-        t->event[i] = NULL;
-    }
+    for (size_t i = 0; t->to && i < noted(t); i++)
+        release(d, &t->span[i]);
     if (t->to)
         t->to->used = 0;
 }

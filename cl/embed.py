@@ -10,7 +10,11 @@ from mech_text import mechanism_text, mechanisms
 
 
 def literal(text):
-    lines = [line.replace("\\", "\\\\").replace('"', '\\"') for line in text.splitlines()]
+    """C strings, one a line, without comments and indentation, which are a third of it all. Lines
+    stay lines, so that a compiler's messages name the right ones."""
+    text = re.sub(r"/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.S)
+    lines = [line.strip().replace("\\", "\\\\").replace('"', '\\"')
+             for line in re.sub(r"//.*", "", text).splitlines()]
     return "\n".join(f'    "{line}\\n"' for line in lines) or '    ""'
 
 

@@ -2,15 +2,24 @@
  * be of one row of pixels. SIDE: pixels of a patch's side. table: scale of R, G, B, then their
  * shift. */
 
+#define YUV (FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV))
+#if YUV
+#include "yuv_common.cl"
+#endif
+
 #define COLUMNS (3 * SIDE * SIDE)
 #define RUNS ((COLUMNS + 3) / 4)
 
 /* Of the picture at `base`, at (x, y). `plane`: floats from plane to plane. */
-inline float pixel(global const FV_CELL(0) *base, uint ld, uint x, uint y, uint ch, uint plane,
-                   global const float *table)
+inline float pixel(global const FV_CELL(0) *base, uint ld, global const FV_CELL(1) *chroma,
+                   uint chroma_ld, uint x, uint y, uint ch, uint plane, global const float *table)
 {
 #if FV_FLAGS & FV_FLAG_PLANAR
     return FV_GET(0, base + (size_t)ch * plane + (size_t)y * ld + x);
+#elif YUV
+    const int3 rgb = yuv_pixel(base, ld, (global const uchar *)chroma, chroma_ld, x, y);
+    const uchar value = convert_uchar_sat(ch == 0 ? rgb.x : ch == 1 ? rgb.y : rgb.z);
+    return convert_float(value) * table[ch] + table[3 + ch];
 #else
     base += (size_t)y * ld;
     const uchar value = FV_FLAGS & FV_FLAG_GRAY  ? base[x]
@@ -20,7 +29,7 @@ inline float pixel(global const FV_CELL(0) *base, uint ld, uint x, uint y, uint 
 #endif
 }
 
-kernel void patch(FV_IN(0), FV_OUT(1), FV_CALL)
+kernel void patch(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint stride = dim.s3, pad = dim.s4, width = dim.s5, height = dim.s6;
     const uint2 me = fv_spread(RUNS);
@@ -35,9 +44,9 @@ kernel void patch(FV_IN(0), FV_OUT(1), FV_CALL)
             const uint ch = (c + i) / (SIDE * SIDE), y = y0 + (c + i) / SIDE % SIDE;
             const uint x = x0 + (c + i) % SIDE;
             if (y >= pad && y - pad < height && x >= pad && x - pad < width)
-                out[i] = pixel(base0 + at0.x, at0.y, x - pad, y - pad, ch, u.s2,
-                               (global const float *)table);
+                out[i] = pixel(base0 + at0.x, at0.y, base1 + at1.x, at1.y, x - pad, y - pad, ch,
+                               u.s2, (global const float *)table);
         }
     }
-    FV_PUT_RUN(1, FV_AT(1, me.x) + c, (float4)(out[0], out[1], out[2], out[3]), left);
+    FV_PUT_RUN(2, FV_AT(2, me.x) + c, (float4)(out[0], out[1], out[2], out[3]), left);
 }

@@ -3,6 +3,18 @@
  * table: taps; of every position its first input, of every position its number of taps, of every
  * position `taps` weights. */
 
+#if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
+#include "yuv_common.cl"
+#define PIXEL(column, line)                                                                        \
+    convert_int3(convert_uchar3_sat(yuv_pixel(base0 + at0.x, at0.y,                                \
+                                              (global const uchar *)base1 + at1.x, at1.y, column,  \
+                                              line)))
+#elif CHANNELS == 3
+#define PIXEL(column, line) convert_int3(vload3(column, FV_AT(0, line)))
+#else
+#define PIXEL(column, line) (int3)(FV_AT(0, line)[column])
+#endif
+
 typedef struct taps {
     uint start, count;
     global const int *weight;
@@ -18,26 +30,25 @@ inline taps taps_of(global const uint *table, uint positions, uint o)
 }
 
 /* A work-item has one pixel, of CHANNELS bytes. */
-kernel void resize_x(FV_IN(0), FV_OUT(1), FV_CALL)
+kernel void resize_x(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint2 me = fv_spread(dim.s1);
     if (me.x >= rows || me.y >= dim.s1)
         return;
     const taps t = taps_of(table, dim.s1, me.y);
-    global const uchar *from = FV_AT(0, (size_t)row0 + me.x + u.s0) + (size_t)t.start * CHANNELS;
-    int sum[CHANNELS];
-    for (uint ch = 0; ch < CHANNELS; ch++)
-        sum[ch] = 1 << 21;
-    for (uint k = 0; k < t.count; k++, from += CHANNELS)
-        for (uint ch = 0; ch < CHANNELS; ch++)
-            sum[ch] += from[ch] * t.weight[k];
-    global uchar *out = FV_AT(1, me.x) + me.y * CHANNELS;
-    for (uint ch = 0; ch < CHANNELS; ch++)
-        out[ch] = convert_uchar_sat(sum[ch] >> 22);
+    int3 sum = (int3)(1 << 21);
+    for (uint k = 0; k < t.count; k++)
+        sum += PIXEL(t.start + k, row0 + me.x + u.s0) * t.weight[k];
+    const uchar3 value = convert_uchar3_sat(sum >> 22);
+    global uchar *out = FV_AT(2, me.x) + me.y * CHANNELS;
+    if (CHANNELS == 3)
+        vstore3(value, 0, out);
+    else
+        *out = value.x;
 }
 
 /* A work-item has 16 bytes of a row, or what is left of it. */
-kernel void resize_y(FV_IN(0), FV_OUT(1), FV_CALL)
+kernel void resize_y(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
     const uint bytes = dim.s1 * dim.s2;
     const uint2 me = fv_spread((bytes + 15) / 16);
@@ -45,7 +56,7 @@ kernel void resize_y(FV_IN(0), FV_OUT(1), FV_CALL)
         return;
     const taps t = taps_of(table, dim.s0, row0 + me.x);
     global const uchar *from = FV_AT(0, t.start) + 16 * me.y;
-    global uchar *out = FV_AT(1, me.x) + 16 * me.y;
+    global uchar *out = FV_AT(2, me.x) + 16 * me.y;
     const uint left = bytes - 16 * me.y;
     if (left >= 16) {
         int16 sum = 1 << 21;

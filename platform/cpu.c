@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined FV_LEVEL_NEON_FP16 && defined __linux__
+#include <sys/auxv.h>
+#endif
 
 /* Feature bits are grouped into levels that are worth a build of their own; a level holds when the
  * processor has all of it and the system saves its registers (the compiler's test asks both). */
@@ -13,10 +16,31 @@ static const struct {
 } levels[] = {
     {"scalar", FV_NEED_PORTABLE},
     {"neon", FV_NEED_NEON},
+    {"neon-fp16", FV_NEED_NEON | FV_NEED_NEON_FP16},
+    {"neon-dot", FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_DOT},
     {"avx2", FV_NEED_AVX2},
     {"avx512", FV_NEED_AVX2 | FV_NEED_AVX512},
 };
 #define LEVELS (sizeof levels / sizeof *levels)
+
+#ifdef FV_ARCH_ARM64
+/* What is above NEON: of what was compiled, what the kernel of the system says it runs. Levels
+ * include each other, and so do the processors. */
+static uint32_t above_neon(void)
+{
+    uint32_t features = 0;
+#if defined FV_LEVEL_NEON_FP16 && defined __linux__
+    const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
+    if ((getauxval(AT_HWCAP) & fp16) == fp16)
+        features |= FV_NEED_NEON_FP16;
+#if defined FV_LEVEL_NEON_DOT && defined HWCAP2_BF16
+    if (features && getauxval(AT_HWCAP2) & HWCAP2_BF16)
+        features |= FV_NEED_NEON_DOT;
+#endif
+#endif
+    return features;
+}
+#endif
 
 uint32_t fv_cpu_features(void)
 {
@@ -32,7 +56,7 @@ uint32_t fv_cpu_features(void)
         features |= FV_NEED_AVX512;
 #endif
 #ifdef FV_ARCH_ARM64
-    features |= FV_NEED_NEON; /* part of the base architecture */
+    features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
 #endif
     return features;
 }
@@ -65,7 +89,10 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
         return fv_fail(FOVEA_ENOTSUP, "isa %s: this processor has only %s; choose a lower level",
                        name, fv_cpu_level_name(have));
     }
-    return fv_fail(FOVEA_EINVAL, "isa '%s' is unknown; choose scalar, neon, avx2 or avx512", name);
+    return fv_fail(FOVEA_EINVAL,
+                   "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-dot, avx2 or "
+                   "avx512",
+                   name);
 }
 
 /* Cores within 10 % of each other's capacity are one kind: turbo bins differ a little. */
@@ -74,82 +101,67 @@ static bool same_kind(uint32_t a, uint32_t b)
     return (a < b ? b - a : a - b) * 10ull <= (a < b ? b : a);
 }
 
-static void extremes(const fv_processor *p, uint32_t n, uint32_t *lowest, uint32_t *highest)
+static void extremes(const fv_cores *c, uint32_t *lowest, uint32_t *highest)
 {
-    *lowest = *highest = p[0].capacity;
-    for (uint32_t i = 1; i < n; i++) {
-        if (p[i].capacity < *lowest)
-            *lowest = p[i].capacity;
-        if (p[i].capacity > *highest)
-            *highest = p[i].capacity;
+    *lowest = *highest = c->cpu[0].capacity;
+    for (uint32_t i = 1; i < c->n; i++) {
+        if (c->cpu[i].capacity < *lowest)
+            *lowest = c->cpu[i].capacity;
+        if (c->cpu[i].capacity > *highest)
+            *highest = c->cpu[i].capacity;
     }
 }
 
-void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, uint32_t *all)
+/* Units of work are claimed one by one, so that a core of half the speed still takes its share; a
+ * slower one makes the others wait for its last unit more than it helps. */
+static bool is_big(uint32_t capacity, uint32_t highest)
 {
-    fv_processor p[FV_PROCESSORS];
-    uint32_t n = fv_machine_processors(p), lowest, highest;
-    extremes(p, n, &lowest, &highest);
+    return capacity * 2ull >= highest;
+}
+
+void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, const fv_cores *c)
+{
+    uint32_t lowest, highest;
+    extremes(c, &lowest, &highest);
     *clusters = *big = 0;
-    *all = n;
-    for (uint32_t i = 0; i < n; i++) {
-        bool seen = false;
-        for (uint32_t j = 0; j < i; j++)
-            seen |= same_kind(p[i].capacity, p[j].capacity);
-        *clusters += !seen;
-        *big += same_kind(p[i].capacity, highest);
-    }
-}
-
-/* Whether `list` ("4-7,0") names processor id; -1 when it is malformed. */
-static int listed(const char *list, uint32_t id)
-{
-    int found = 0;
-    for (const char *s = list; *s;) {
-        char *end;
-        unsigned long first = strtoul(s, &end, 10), last = first;
-        if (end == s || *s == '-' || *s == '+')
-            return -1;
-        s = end;
-        if (*s == '-') {
-            last = strtoul(s + 1, &end, 10);
-            if (end == s + 1 || last < first)
-                return -1;
-            s = end;
+    for (uint32_t i = 0; i < c->n; i++)
+        *big += is_big(c->cpu[i].capacity, highest);
+    for (uint32_t top = highest; top > 0;) { /* the fastest of a kind, then of the next */
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < c->n; i++) {
+            const uint32_t own = c->cpu[i].capacity;
+            if (own < top && !same_kind(own, top) && own > next)
+                next = own;
         }
-        if (*s && *s != ',')
-            return -1;
-        if (*s)
-            s++;
-        found |= id >= first && id <= last;
+        ++*clusters;
+        top = next;
     }
-    return found;
 }
 
-fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const char *which)
+fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const fv_cores *c,
+                          const char *which)
 {
-    fv_processor p[FV_PROCESSORS];
-    uint32_t n = fv_machine_processors(p), lowest, highest;
-    extremes(p, n, &lowest, &highest);
+    uint32_t lowest, highest;
+    extremes(c, &lowest, &highest);
     if (!which || !*which)
         which = "big";
     *count = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < c->n; i++) {
         int use;
         if (strcmp(which, "big") == 0)
-            use = same_kind(p[i].capacity, highest);
+            use = is_big(c->cpu[i].capacity, highest);
         else if (strcmp(which, "little") == 0)
-            use = same_kind(p[i].capacity, lowest);
+            use = same_kind(c->cpu[i].capacity, lowest);
         else if (strcmp(which, "all") == 0)
             use = 1;
         else
-            use = listed(which, p[i].id);
+            use = fv_cores_listed(which, c->cpu[i].id);
         if (use < 0)
             return fv_fail(FOVEA_EINVAL,
                            "cores '%s' is no list; write big, little, all or numbers as in 0,4-7",
                            which);
         if (use)
-            out[(*count)++] = p[i].id;
+            out[(*count)++] = c->cpu[i].id;
     }
     if (*count == 0)
         return fv_fail(FOVEA_EINVAL, "cores '%s': this process may use none of them", which);

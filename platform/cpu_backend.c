@@ -7,6 +7,7 @@
 #include "cpu_kernels.h"
 #include "cpu_rates.h"
 #include "mem.h"
+#include "os_machine.h"
 #include "thread.h"
 #include "walk.h"
 
@@ -27,6 +28,7 @@ static const fv_kernel kernel_list[] = {
 
 struct fv_device {
     uint32_t features;
+    bool lock; /* what frames need stays in main memory */
     fv_pool *pool;
 };
 
@@ -79,7 +81,10 @@ static void fill_info(fovea_device_info *out, uint32_t features)
     snprintf(out->id, sizeof out->id, "cpu");
     fv_machine_cpu_name(out->name, sizeof out->name);
     snprintf(out->features, sizeof out->features, "%s", fv_cpu_level_name(features));
-    fv_cpu_clusters(&out->clusters, &out->big, &out->units);
+    fv_cores cores;
+    fv_cores_find(&cores);
+    out->units = cores.n;
+    fv_cpu_clusters(&out->clusters, &out->big, &cores);
     out->memory = fv_machine_memory();
 }
 
@@ -96,25 +101,54 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
+/* Sizes and texts that no system takes. */
+static fovea_status check_options(const fovea_device_options *o)
+{
+    if (o->parallel_for && !o->threads)
+        return fv_fail(FOVEA_EINVAL, "parallel_for needs `threads`: the calls that may overlap");
+    if (o->threads > FV_PROCESSORS)
+        return fv_fail(FOVEA_EINVAL, "%u threads are too many; use at most %u", o->threads,
+                       (unsigned)FV_PROCESSORS);
+    if (o->priority > 99)
+        return fv_fail(FOVEA_EINVAL, "threads of priority %u; choose 1 to 99, or 0 for the usual",
+                       o->priority);
+    if (o->thread_name && strlen(o->thread_name) > 10)
+        return fv_fail(FOVEA_EINVAL, "thread name '%.40s': 10 characters at most", o->thread_name);
+    return FOVEA_OK;
+}
+
+/* What one asks for stands, whatever a cgroup will make of it. */
+static uint32_t default_threads(const fv_cores *cores, uint32_t chosen)
+{
+    return cores->most < chosen ? cores->most : chosen;
+}
+
 static fovea_status open_device(fv_device **out, const char *which,
                                 const fovea_device_options *options)
 {
     (void)which;
     uint32_t features, cpus[FV_PROCESSORS], n_cpus;
+    fv_cores cores;
+    FV_TRY(check_options(options));
     FV_TRY(fv_cpu_level(&features, options->isa));
-    FV_TRY(fv_cpu_cores(cpus, &n_cpus, options->cores));
-    uint32_t threads = options->threads ? options->threads : n_cpus;
-    if (options->parallel_for && !options->threads)
-        return fv_fail(FOVEA_EINVAL, "parallel_for needs `threads`: the calls that may overlap");
-    if (threads > FV_PROCESSORS)
-        return fv_fail(FOVEA_EINVAL, "%u threads are too many; use at most %u", threads,
-                       (unsigned)FV_PROCESSORS);
+    fv_cores_find(&cores);
+    FV_TRY(fv_cpu_cores(cpus, &n_cpus, &cores, options->cores));
+    const fv_pool_settings pool = {
+        .threads = options->threads ? options->threads : default_threads(&cores, n_cpus),
+        .cpus = cpus,
+        .n_cpus = n_cpus,
+        .parallel_for = options->parallel_for,
+        .ctx = options->parallel_ctx,
+        .name = options->thread_name,
+        .priority = options->priority,
+        .lock = options->lock_memory != 0,
+    };
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
     fv_device *d = memory;
     d->features = features;
-    fovea_status status = fv_pool_create(&d->pool, threads, cpus, n_cpus, options->parallel_for,
-                                         options->parallel_ctx);
+    d->lock = pool.lock;
+    fovea_status status = fv_pool_create(&d->pool, &pool);
     if (status != FOVEA_OK) {
         close_device(d);
         return status;
@@ -136,15 +170,24 @@ static const char *remark(void)
 static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = fv_pool_threads(d->pool),
+                       .locked = d->lock,
                        .frames = FRAMES,
                        .largest = UINT64_MAX,
-                       .rows = UINT32_MAX};
+                       .rows = UINT32_MAX,
+                       .half_sums = d->features & FV_NEED_NEON_FP16};
+}
+
+/* What every frame goes through. */
+static fovea_status take(void **out, const fv_device *d, uint64_t size, const char *what)
+{
+    if (d->lock)
+        return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
+    return fv_mem_alloc(out, size, FV_MEM_ARENA, what);
 }
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    (void)d;
-    FV_TRY(fv_mem_alloc(&out->host, size, FV_MEM_ARENA, what));
+    FV_TRY(take(&out->host, d, size, what));
     out->size = size;
     return FOVEA_OK;
 }
@@ -213,8 +256,8 @@ static void queue_close(fv_queue *q)
 static fovea_status queue_arrays(fv_queue *q)
 {
     void *memory;
-    FV_TRY(fv_mem_array(&memory, fv_pool_threads(q->device->pool), q->block, FV_MEM_ARENA,
-                        "the workers' chunks"));
+    FV_TRY(take(&memory, q->device, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
+                "the workers' chunks"));
     q->blocks = memory;
     for (int i = 0; i < FRAMES; i++) {
         FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));

@@ -8,6 +8,7 @@
 
 #include "cpu.h"
 #include "mem.h"
+#include "os_machine.h"
 #include "probe.h"
 
 enum {

@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "mem.h"
+
 enum { GROUP_COLS = 256 }; /* columns whose partial sums are kept when K takes several blocks */
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -74,6 +76,12 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
     return r < rows % panels * (low + 1) ? low + 1 : low;
 }
 
+static void take_rows(const fv_gemm_kit *kit, float *panel, uint32_t m, uint32_t depth)
+{
+    if (kit->take_rows)
+        kit->take_rows(panel, (depth + 3) / 4, m);
+}
+
 static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size_t ld,
                       uint32_t rows, uint32_t k, uint32_t kc)
 {
@@ -82,6 +90,7 @@ static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size
         for (uint32_t r = 0, m; r < rows; r += m) {
             m = panel_rows(kit, r, rows);
             pack_panel(dst, src + r * ld + k0, ld, m, depth);
+            take_rows(kit, dst, m, depth);
             dst += (size_t)m * round_up4(depth);
         }
     }
@@ -144,6 +153,7 @@ static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, co
         for (uint32_t r = 0, m; r < rows; r += m) {
             m = panel_rows(kit, r, rows);
             pack_windows(dst, a, in, pixel + r, m, k0, depth);
+            take_rows(kit, dst, m, depth);
             dst += (size_t)m * round_up4(depth);
         }
     }
@@ -217,7 +227,7 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
             kit->widen(acc, in, (const uint16_t *)w, depth / 4, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);
         else
-            kit->tile(acc, in, kit->widen ? b->wide : (const float *)w, depth / 4, m, k0 == 0,
+            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / 4, m, k0 == 0,
                       ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
@@ -283,8 +293,10 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
 {
-    const size_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
-    return panels * round_up4(p->dim[FV_GEMM_K]) * kit->nr * fv_type_size(kit->weight);
+    const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
+    const uint64_t step = (uint64_t)panels * kit->nr * fv_type_size(kit->weight);
+    const uint64_t size = fv_size_mul(step, round_up4(p->dim[FV_GEMM_K]));
+    return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
 }
 
 /* Steps [k0, k1) of a panel's column, from a row of the weight or, if NULL, zeros. */

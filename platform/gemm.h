@@ -15,8 +15,8 @@
  *      ..                                         ..
  *
  * so that a tile reads both from front to back, and packing the activations moves whole groups
- * of 4. With FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate
- * columns.
+ * of 4. A kit may have both otherwise in the same room, by `narrow` and `take_rows`. With
+ * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -44,14 +44,17 @@ typedef struct fv_gemm_kit {
      * steps of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
-    void (*tile)(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
+    void (*tile)(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* Weights of 16 bits (NULL for F32): `tile` with such a panel, the floats of which are left in
-     * `wide` too, if not NULL; and n floats to the nearest 16 bits. */
+    /* Makes of a panel of m rows of floats what `tile` reads, in place; NULL: that is floats. */
+    void (*take_rows)(float *panel, size_t groups, uint32_t m);
+    /* Weights of 16 bits: `tile` with such a panel, the floats of which are left in `wide` too, if
+     * not NULL; NULL where `tile` itself reads such panels, and for F32. */
     void (*widen)(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
                   bool first, const char *ahead, float *wide);
+    /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
 } fv_gemm_kit;
 

@@ -30,6 +30,12 @@ fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t si
 fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
 void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
 
+/* Keeps others that ask for the same, in this process or another, out of the folder that `path`
+ * lies in. After two seconds, and on file systems without locks, it goes on without: a hint.
+ * ENOMEM. */
+fovea_status fv_os_lock_folder(int *out, const char *path);
+void fv_os_unlock_folder(int lock);
+
 /* Makes a folder for this user alone, with its parents, where there is none. EIO when it cannot be
  * made, is another user's, or others may write to it. */
 fovea_status fv_os_private_folder(const char *path);

@@ -3,12 +3,14 @@
 #define _GNU_SOURCE
 #include "os_machine.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +30,34 @@ void fv_machine_advise_huge(void *p, uint64_t size)
     (void)p;
     (void)size;
 #endif
+}
+
+uint64_t fv_machine_page(void)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+    return size > 0 ? (uint64_t)size : 4096;
+}
+
+fovea_status fv_machine_lock(void *p, uint64_t size, const char *what)
+{
+    struct rlimit limit;
+    char text[64] = "";
+    if (mlock(p, (size_t)size) == 0)
+        return FOVEA_OK;
+    const int reason = errno;
+    munlock(p, (size_t)size); /* what of it was locked */
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text, sizeof text, "; RLIMIT_MEMLOCK is %.1f MiB",
+                 (double)limit.rlim_cur / (1 << 20));
+    return fv_fail(FOVEA_ENOMEM,
+                   "%s: %.1f MiB cannot be locked in memory: %s%s; raise that limit (ulimit -l, "
+                   "LimitMEMLOCK= of a service), or plan without lock_memory",
+                   what, (double)size / (1 << 20), strerror(reason), text);
+}
+
+void fv_machine_unlock(void *p, uint64_t size)
+{
+    munlock(p, (size_t)size);
 }
 
 double fv_machine_seconds(void)
@@ -133,52 +163,6 @@ void fv_machine_float_leave(uint64_t mode)
 #else
     (void)mode;
 #endif
-}
-
-#ifdef __linux__
-static int read_number(const char *path, uint32_t *out)
-{
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return 0;
-    unsigned value;
-    int ok = fscanf(f, "%u", &value) == 1;
-    fclose(f);
-    if (ok)
-        *out = value;
-    return ok;
-}
-#endif
-
-uint32_t fv_machine_processors(fv_processor out[FV_PROCESSORS])
-{
-    uint32_t n = 0;
-#ifdef __linux__
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) {
-        for (uint32_t i = 0; i < CPU_SETSIZE && n < FV_PROCESSORS; i++) {
-            if (!CPU_ISSET(i, &set))
-                continue;
-            /* cpu_capacity is the kernel's own scale on big.LITTLE; x86 hybrids show only the
-             * highest frequency. */
-            char path[96];
-            uint32_t capacity = 1;
-            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/cpu_capacity", i);
-            if (!read_number(path, &capacity)) {
-                snprintf(path, sizeof path,
-                         "/sys/devices/system/cpu/cpu%u/cpufreq/cpuinfo_max_freq", i);
-                read_number(path, &capacity);
-            }
-            out[n++] = (fv_processor){i, capacity};
-        }
-    }
-#endif
-    if (n == 0) {
-        long online = sysconf(_SC_NPROCESSORS_ONLN);
-        for (; n < FV_PROCESSORS && n < (uint32_t)(online > 0 ? online : 1); n++)
-            out[n] = (fv_processor){n, 1};
-    }
-    return n;
 }
 
 void fv_machine_cpu_name(char *out, size_t size)

@@ -9,6 +9,11 @@
 
 /* Asks for huge pages behind [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
+uint64_t fv_machine_page(void); /* bytes */
+/* Keeps the pages of [p, p + size) in main memory until they are unlocked, which does not nest.
+ * ENOMEM names `what` and the remedy. */
+fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
+void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
 uint64_t fv_machine_memory(void); /* bytes of main memory */
@@ -28,14 +33,6 @@ void fv_machine_name_thread(const char *name);
 /* Rounding to nearest and flushed denormals for the calling thread; returns the mode to restore. */
 uint64_t fv_machine_float_enter(void);
 void fv_machine_float_leave(uint64_t mode);
-
-/* Processors that this process may use (affinity and cgroup masks respected), each with its
- * capacity: equal numbers on a symmetric machine, larger on faster cores. Returns how many. */
-typedef struct fv_processor {
-    uint32_t id, capacity;
-} fv_processor;
-#define FV_PROCESSORS 1024
-uint32_t fv_machine_processors(fv_processor out[FV_PROCESSORS]);
 
 /* Name of the processor, at most size - 1 characters. */
 void fv_machine_cpu_name(char *out, size_t size);

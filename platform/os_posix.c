@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "mem.h"
@@ -137,15 +139,21 @@ fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t si
     return FOVEA_OK;
 }
 
-/* The folder's entry is on the disk only once the folder is. Not every file system can do that. */
-static void sync_folder(const char *path, char *buffer)
+/* The folder that `path` lies in, in `buffer` of its size; -1 where it cannot be opened. */
+static int open_folder(const char *path, char *buffer)
 {
     char *slash = strrchr(strcpy(buffer, path), '/');
     if (slash == buffer)
         slash++;
     if (slash)
         *slash = 0;
-    int fd = open(slash ? buffer : ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    return open(slash ? buffer : ".", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+}
+
+/* The folder's entry is on the disk only once the folder is. Not every file system can do that. */
+static void sync_folder(const char *path, char *buffer)
+{
+    int fd = open_folder(path, buffer);
     if (fd >= 0) {
         fsync(fd);
         close(fd);
@@ -176,6 +184,28 @@ void fv_os_replace_cancel(fv_os_replace *r)
     fv_mem_free(r->temporary);
     fv_mem_free(r->path);
     fv_mem_free(r);
+}
+
+fovea_status fv_os_lock_folder(int *out, const char *path)
+{
+    enum { TRIES = 400 };
+    const struct timespec pause = {0, 5000000};
+    char *buffer;
+    FV_TRY(fv_mem_text(&buffer, path, FV_MEM_MODEL));
+    *out = open_folder(path, buffer);
+    fv_mem_free(buffer);
+    for (int i = 0; i < TRIES && *out >= 0 && flock(*out, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    return FOVEA_OK;
+}
+
+void fv_os_unlock_folder(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }
 
 /* ---- folders of this user's own ---- */

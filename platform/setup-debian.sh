@@ -1,29 +1,48 @@
 #!/bin/sh
-# setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is missing.
+# setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
+# missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|blas|plot ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|plot ...
 #
-# With everything there it does nothing and touches no network.
+# With everything there it does nothing and touches no network. No package is ever removed: where an
+# installation would need that (OpenCL drivers of another architecture take the native ones' place),
+# it fails. arm64 and armhf are for cross builds; they add the architecture to dpkg's. Ubuntu has
+# those packages on a server of their own, which has to be among the sources.
 set -eu
 
 build='gcc libc6-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
-test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev
+test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev cmake
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
-    libclblast1 oclgrind gnuplot-nox"
+    libclblast1 oclgrind gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
+    gstreamer1.0-tools gstreamer1.0-plugins-base"
 emulate="$test qemu-user"
+# Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
+# are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
+cross='opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
+arm64="$cross gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libjansson-dev:arm64 libturbojpeg0-dev:arm64
+    libpng-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
+armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
+    libpng-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
+clang='clang'
+package='dpkg-dev'
 blas='libopenblas0-pthread'
 plot='gnuplot-nox'
 
 wanted=
+architectures=
 for purpose in "$@"; do
     case $purpose in
     build) wanted="$wanted $build" ;;
     test) wanted="$wanted $test" ;;
     emulate) wanted="$wanted $emulate" ;;
+    arm64) wanted="$wanted $arm64" architectures="$architectures arm64" ;;
+    armhf) wanted="$wanted $armhf" architectures="$architectures armhf" ;;
+    clang) wanted="$wanted $clang" ;;
+    package) wanted="$wanted $package" ;;
     blas) wanted="$wanted $blas" ;;
     plot) wanted="$wanted $plot" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|blas|plot ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|plot ..." >&2
         exit 1
         ;;
     esac
@@ -45,8 +64,16 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root=sudo
 else
+    for architecture in $architectures; do
+        echo "as root: dpkg --add-architecture $architecture && apt-get update" >&2
+    done
     echo "install them as root: apt-get install --no-install-recommends$missing" >&2
     exit 1
 fi
-$as_root apt-get update -qq
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+for architecture in $architectures; do
+    $as_root dpkg --add-architecture "$architecture" # nothing where it is known
+done
+wait='-o DPkg::Lock::Timeout=600'
+$as_root apt-get $wait update -qq
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-remove \
+    --no-install-recommends $missing

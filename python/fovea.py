@@ -67,7 +67,8 @@ class DeviceOptions(C.Structure):
     _c_name_ = "fovea_device_options"
     _fields_ = [("version", C.c_uint32), ("threads", C.c_uint32), ("isa", C.c_char_p),
                 ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p),
-                ("max_dispatch_ms", C.c_double), ("cache", C.c_char_p)]
+                ("max_dispatch_ms", C.c_double), ("cache", C.c_char_p),
+                ("lock_memory", C.c_int), ("priority", C.c_uint32), ("thread_name", C.c_char_p)]
 
 
 class Preprocess(C.Structure):
@@ -101,7 +102,9 @@ class PlanOptions(C.Structure):
                 ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
                 ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int),
-                ("rigor", C.c_int), ("tune_seconds", C.c_double)]
+                ("rigor", C.c_int), ("tune_seconds", C.c_double),
+                ("on_device_lost", C.c_int), ("spare", C.c_void_p), ("lost_seconds", C.c_double),
+                ("yuv", C.c_int)]
 
 
 class OutputInfo(C.Structure):
@@ -147,7 +150,8 @@ class OpOptions(C.Structure):
                 ("rigor", C.c_int), ("tune_seconds", C.c_double)]
 
 
-FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3}
+FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
+YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
 FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
@@ -209,12 +213,16 @@ class _Handle:
 
 class Device(_Handle):
     """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"). `cache`: directory of
-    compiled kernels of the latter, "" for none."""
+    compiled kernels of the latter, "" for none. `lock_memory`, `priority`, `thread_name`: of the
+    CPU's workers, for real time."""
 
-    def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_ms=0, cache=None):
+    def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_ms=0, cache=None,
+                 lock_memory=False, priority=0, thread_name=None):
         options = DeviceOptions(1, threads, isa and isa.encode(), cores and cores.encode(),
                                 max_dispatch_ms=max_dispatch_ms,
-                                cache=None if cache is None else os.fspath(cache).encode())
+                                cache=None if cache is None else os.fspath(cache).encode(),
+                                lock_memory=lock_memory, priority=priority,
+                                thread_name=thread_name and thread_name.encode())
         super().__init__(_lib.fovea_device_close, _lib.fovea_device_open, id.encode(),
                          C.byref(options))
 
@@ -575,7 +583,7 @@ class Model(_Handle):
         return _text(_lib.fovea_model_label(self, i))
 
     def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-            weights="f32", activations="f32"):
+            weights="f32", activations="f32", format=None, yuv="601"):
         """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
         normalised; with another axis in front a batch of them. Returns {name: float32 rows} for
         `outputs` (None: the model's main one). Bytes come in the size to be run, unless
@@ -583,45 +591,60 @@ class Model(_Handle):
 
         `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
         `weights` "f16" or "bf16" keeps them in half the memory; so does `activations`, not on the
-        CPU."""
+        CPU.
+
+        A camera's frame is bytes (H, W, 2) with format="yuyv", (3 H / 2, W) with format="nv12", H
+        and W even: rows of Y, then of U and V; `yuv` says what they mean."""
         pixels = np.asarray(pixels)
         if pixels.ndim == 4:
-            runs = [self.run(p, attention, outputs, preprocess, schedule, weights, activations)
+            runs = [self.run(p, attention, outputs, preprocess, schedule, weights, activations,
+                             format, yuv)
                     for p in pixels]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
-        results = self._run(pixels, attention, outputs, preprocess, schedule, weights, activations)
+        results = self._run(pixels, attention, outputs, preprocess, schedule, weights, activations,
+                            format, yuv)
         return {name: rows for name, rows, _ in results}
 
     def features(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-                 weights="f32", activations="f32"):
+                 weights="f32", activations="f32", format=None, yuv="601"):
         """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
         `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits."""
         if outputs is None:
             outputs = [o for o in self.outputs if o == "last_hidden_state" or o.startswith("stage")]
         dense = {}
         for name, rows, info in self._run(np.asarray(pixels), attention, outputs, preprocess, schedule,
-                                          weights, activations):
+                                          weights, activations, format, yuv):
             if not info.grid_width:
                 raise ValueError("%s is no grid of features" % name)
             values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
             dense[name] = Features(values, info.stride)
         return dense
 
-    def _run(self, pixels, attention, outputs, preprocess, schedule, weights, activations):
+    def _run(self, pixels, attention, outputs, preprocess, schedule, weights, activations, format,
+             yuv):
         """(name, rows, OutputInfo) of every output of one picture."""
         pixels = np.ascontiguousarray(pixels)
         planes = pixels.dtype == np.float32
         if not planes and pixels.dtype != np.uint8:
             raise TypeError("%s: pixels are bytes, or float32 planes" % pixels.dtype)
-        if pixels.ndim == 2:
+        if format == "nv12" and pixels.ndim == 2 and pixels.shape[0] % 3 == 0 and not planes:
+            height, width, kind = pixels.shape[0] // 3 * 2, pixels.shape[1], format
+        elif format == "yuyv" and pixels.ndim == 3 and pixels.shape[2] == 2 and not planes:
+            height, width, kind = *pixels.shape[:2], format
+        elif format is not None:
+            raise ValueError("%s of shape %s: nv12 is bytes (3 H / 2, W), yuyv (H, W, 2)"
+                             % (format, pixels.shape))
+        elif pixels.ndim == 2:
             height, width, kind = *pixels.shape, "gray8"
         elif pixels.ndim == 3 and pixels.shape[0 if planes else 2] == 3:
             height, width = pixels.shape[1:] if planes else pixels.shape[:2]
             kind = "planes_f32" if planes else "rgb8"
         else:
             raise ValueError("pixels of shape %s: (H, W, 3), (H, W) or (3, H, W)" % (pixels.shape,))
+        if format and width % 2:
+            raise ValueError("%s with %d columns: give an even number" % (format, width))
         key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule,
-               weights, activations)
+               weights, activations, yuv)
         if key not in self._plans:
             self._plans[key] = self._plan(*key)
         plan = self._plans[key]
@@ -632,12 +655,13 @@ class Model(_Handle):
             results.append((info.name.decode(), rows, info))
             info = OutputInfo()
         outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
-        frame = Frame((C.c_void_p * 3)(pixels.ctypes.data), (C.c_size_t * 3)())
+        chroma = pixels.ctypes.data + height * width if kind == "nv12" else None
+        frame = Frame((C.c_void_p * 3)(pixels.ctypes.data, chroma), (C.c_size_t * 3)())
         _checked(_lib.fovea_run(plan, C.byref(frame), outs, len(outs)))
         return results
 
     def _plan(self, kind, width, height, attention, outputs, preprocess, schedule, weights,
-              activations):
+              activations, yuv):
         names = (C.c_char_p * len(outputs))(*[o.encode() for o in outputs])
         rule = self._info()["preprocess"]
         options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
@@ -645,6 +669,6 @@ class Model(_Handle):
                               attention and attention.encode(),
                               C.cast(names, C.POINTER(C.c_char_p)) if outputs else None,
                               len(outputs), SCHEDULES[schedule], weights=STORAGE[weights],
-                              activations=STORAGE[activations])
+                              activations=STORAGE[activations], yuv=YUVS[yuv])
         return _Handle(_lib.fovea_plan_free, _lib.fovea_plan_create, self, self._device,
                        C.byref(options))

@@ -103,6 +103,9 @@ typedef struct fv_slot {
     uint64_t row_bytes; /* of a row without gaps, as the plan's strides have them */
     uint32_t rows;
     bool output;
+    /* The caller's memory may not be used any more once the queue is closed, even if the device
+     * hangs then. */
+    bool apart;
 } fv_slot;
 
 /* Where the calls of a frame are noted: the caller's memory. */
@@ -121,6 +124,8 @@ static inline fovea_trace_event *fv_trace_next(fv_trace *t)
 
 typedef struct fv_limits {
     uint32_t threads; /* that share the units of a frame */
+    bool borrows;     /* uses the caller's memory until a frame is done, by commands of its own */
+    bool locked;      /* what frames need of host memory is to stay in main memory */
     /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
      * step runs over all of them, or over super-chunks where memory is short. */
     bool wide;
@@ -128,6 +133,7 @@ typedef struct fv_limits {
     uint32_t frames;  /* that may be in flight */
     uint64_t largest; /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
     uint32_t rows;    /* that it computes at once at most: a call of more is cut, however short */
+    bool half_sums;   /* products with float16 weights may be summed in float16, see ref_gemm.c */
 } fv_limits;
 
 typedef struct fv_backend {

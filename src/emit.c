@@ -239,6 +239,12 @@ void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_we
     s->out = FV_LN_OUT;
 }
 
+void fv_use_types(fv_step *s, const fv_builder *b)
+{
+    s->prob.weight = (uint8_t)b->weight_type;
+    s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
+}
+
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
 {
     fv_step *s = fv_emit_step(b, FV_OP_GEMM, g->rows, label);
@@ -247,7 +253,7 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     bool gated = g->act & FV_EPI_SWIGLU;
     s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
     s->prob.dim[FV_GEMM_K] = g->w->cols;
-    s->prob.weight = (uint8_t)b->weight_type;
+    fv_use_types(s, b);
     s->prob.epi = g->act;
     if (g->in.id >= 0)
         fv_use_value(s, FV_GEMM_A, g->in, FV_KIND_ROW);

@@ -139,11 +139,14 @@ typedef struct fv_builder {
     fv_grid grid;                 /* the first one */
     fv_attention_name *attention; /* one per block */
     uint32_t blocks;
+    bool half_sums;           /* products with float16 weights may be */
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
     enum fv_type row_type;    /* of rows of activations */
     fv_view frame;            /* u8 pixels of the picture, or float planes */
     uint32_t frame_flags;     /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane;     /* PLANAR: elements from plane to plane */
+    fv_view chroma;           /* NV12: U and V of the picture */
+    uint32_t yuv;             /* NV12, YUYV: fovea_yuv */
     const fv_patch_table *patch_table;
     fv_plan_table *tables;
     uint64_t table_bytes;
@@ -199,6 +202,8 @@ void fv_emit_release(fv_builder *b);
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label);
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
+/* The types of a product's weights and sums. */
+void fv_use_types(fv_step *s, const fv_builder *b);
 
 /* The common steps. Weights may be absent where the op allows it. */
 void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_weight *w,

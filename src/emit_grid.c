@@ -97,8 +97,11 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
     s->u[2] = b->frame_plane;
+    s->u[3] = b->yuv;
     s->table = b->patch_table;
     fv_use_value(s, FV_PATCH_IN, b->frame, FV_KIND_WHOLE);
+    if (b->frame_flags & FV_FLAG_NV12)
+        fv_use_value(s, FV_PATCH_CHROMA, b->chroma, FV_KIND_WHOLE);
     fv_use_value(s, FV_PATCH_OUT, out, FV_KIND_ROW);
     s->out = FV_PATCH_OUT;
 }
@@ -141,7 +144,7 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
     s->prob.dim[FV_CONV_STRIDE] = c->stride;
     s->prob.dim[FV_CONV_PAD] = c->pad;
     s->prob.dim[FV_CONV_C] = c->channels;
-    s->prob.weight = (uint8_t)b->weight_type;
+    fv_use_types(s, b);
     s->prob.epi = c->act;
     s->u[0] = c->from.width;
     s->u[1] = c->from.height;

@@ -19,8 +19,11 @@ static fovea_status check_options(const fovea_plan_options *o)
         o->frame.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
                        o->frame.width, o->frame.height, MAX_SIDE);
-    if ((unsigned)o->frame.format > FOVEA_PLANES_F32)
+    if ((unsigned)o->frame.format > FOVEA_YUYV)
         return fv_fail(FOVEA_EINVAL, "frame format %d is unknown", (int)o->frame.format);
+    if ((unsigned)o->yuv > FOVEA_YUV_709_FULL)
+        return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
+                       (int)o->yuv);
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
     if ((unsigned)o->weights > FOVEA_BF16)
@@ -29,6 +32,11 @@ static fovea_status check_options(const fovea_plan_options *o)
     if ((unsigned)o->activations > FOVEA_BF16)
         return fv_fail(FOVEA_EINVAL, "activations of type %d; choose FOVEA_F32, F16 or BF16",
                        (int)o->activations);
+    if ((unsigned)o->on_device_lost > FOVEA_LOST_CPU)
+        return fv_fail(FOVEA_EINVAL, "on_device_lost %d is unknown", (int)o->on_device_lost);
+    if (!(o->lost_seconds >= 0 && o->lost_seconds <= 1e6))
+        return fv_fail(FOVEA_EINVAL, "a device lost after %g s; give 0 (10) to 1e6",
+                       o->lost_seconds);
     return FOVEA_OK;
 }
 
@@ -60,6 +68,41 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
     return FOVEA_OK;
 }
 
+/* The caller's frame, the first values of the plan: one for each plane. */
+static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
+{
+    static const uint32_t flags[] = {
+        [FOVEA_RGB8] = 0,
+        [FOVEA_BGR8] = FV_FLAG_BGR,
+        [FOVEA_GRAY8] = FV_FLAG_GRAY,
+        [FOVEA_PLANES_F32] = FV_FLAG_PLANAR,
+        [FOVEA_NV12] = FV_FLAG_NV12,
+        [FOVEA_YUYV] = FV_FLAG_YUYV,
+    };
+    fv_builder *b = &p->b;
+    const uint32_t width = o->frame.width, height = o->frame.height, pairs = (width + 1) / 2;
+    b->frame_flags = flags[o->frame.format];
+    b->yuv = b->frame_flags & FV_FLAG_YUV ? (uint32_t)o->yuv : 0;
+    p->frame_planes = 1;
+    switch (o->frame.format) {
+    case FOVEA_PLANES_F32:
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * height, width, FV_F32);
+        b->frame_plane = width * height;
+        break;
+    case FOVEA_NV12:
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, width, FV_U8);
+        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (height + 1) / 2, 2 * pairs, FV_U8);
+        p->frame_planes = 2;
+        break;
+    case FOVEA_YUYV:
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, 4 * pairs, FV_U8);
+        break;
+    default:
+        b->frame = fv_emit_value(b, FV_VALUE_INPUT, height,
+                                 width * (o->frame.format == FOVEA_GRAY8 ? 1 : 3), FV_U8);
+    }
+}
+
 static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_view in,
                             fv_view out, uint32_t rows, uint32_t channels)
 {
@@ -67,8 +110,8 @@ static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_
     if (!s)
         return NULL;
     s->prob.in = s->prob.out = FV_U8;
-    s->prob.dim[1] = p->picture.width;
-    s->prob.dim[2] = channels;
+    s->prob.dim[FV_RESIZE_WIDTH] = p->picture.width;
+    s->prob.dim[FV_RESIZE_CHANNELS] = channels;
     s->table = op == FV_OP_RESIZE_X ? &p->picture.x : &p->picture.y;
     fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
@@ -80,33 +123,29 @@ static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_
 static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_builder *b = &p->b;
-    uint32_t channels = o->frame.format == FOVEA_GRAY8 ? 1 : 3;
-    if (o->frame.format == FOVEA_PLANES_F32) {
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * o->frame.height, o->frame.width, FV_F32);
-        b->frame_flags = FV_FLAG_PLANAR;
-        b->frame_plane = o->frame.width * o->frame.height;
-        p->frame_row = (uint64_t)o->frame.width * sizeof(float);
-        return;
-    }
-    b->frame_flags = o->frame.format == FOVEA_BGR8    ? FV_FLAG_BGR
-                     : o->frame.format == FOVEA_GRAY8 ? FV_FLAG_GRAY
-                                                      : 0;
-    p->frame_row = (uint64_t)o->frame.width * channels;
-    b->frame = fv_emit_value(b, FV_VALUE_INPUT, o->frame.height, o->frame.width * channels, FV_U8);
+    emit_frame(p, o);
     if (!p->picture.resample)
         return;
-    uint32_t row = p->picture.width * channels;
+    const uint32_t channels = b->frame_flags & FV_FLAG_GRAY ? 1 : 3;
+    const uint32_t row = p->picture.width * channels;
     fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, FV_U8);
     fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, FV_U8);
     fv_step *s =
         resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows, channels);
-    if (s)
+    if (s) {
+        s->prob.flags = b->frame_flags & FV_FLAG_YUV;
+        s->prob.dim[FV_RESIZE_FROM] = o->frame.width;
         s->u[0] = p->picture.in_row0;
+        s->u[3] = b->yuv;
+        if (b->frame_flags & FV_FLAG_NV12)
+            fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
+    }
     resize_step(p, FV_OP_RESIZE_Y, "resize columns", wide, done, p->picture.height, channels);
     if (b->status != FOVEA_OK)
         return;
     b->value[wide.id].staging = b->value[done.id].staging = 1;
     b->frame = done;
+    b->frame_flags &= ~(uint32_t)FV_FLAG_YUV;
 }
 
 static fovea_status plan_grid(fovea_plan *p)
@@ -167,13 +206,15 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
     const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
 
-    if (o->activations != FOVEA_F32 && !p->limits.wide)
+    p->b.half_sums = !p->limits.wide && p->limits.half_sums && o->activations == FOVEA_F16;
+    if (o->activations != FOVEA_F32 && !p->limits.wide && !p->b.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",
                        p->device->info.id);
+    p->apart = o->on_device_lost == FOVEA_LOST_CPU;
     p->b.weight_type = fv_op_type(o->weights);
-    p->b.row_type = fv_op_type(o->activations);
+    p->b.row_type = p->limits.wide ? fv_op_type(o->activations) : FV_F32;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     for (uint32_t i = 0; i < m->depth; i++)
@@ -217,6 +258,14 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
                                const fovea_plan_options *options)
 {
     FV_TRY(check_options(options));
+    fovea_plan *p;
     FV_TRY(fv_tune_for(model, device, options, NULL));
-    return fv_frame_plan(out, model, device, options, fv_wisdom_global());
+    FV_TRY(fv_frame_plan(&p, model, device, options, fv_wisdom_global()));
+    const fovea_status status = fv_spare_make(p, options);
+    if (status != FOVEA_OK) {
+        fovea_plan_free(p);
+        return status;
+    }
+    *out = p;
+    return FOVEA_OK;
 }

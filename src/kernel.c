@@ -50,13 +50,17 @@ static const struct {
     {FV_FLAG_CHUNKWISE, "chunkwise"},
     {FV_FLAG_SILU, "silu"},
     {FV_FLAG_SHARED, "shared"},
+    {FV_FLAG_NV12, "nv12"},
+    {FV_FLAG_YUYV, "yuyv"},
 };
 
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
     const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
-    int n = snprintf(buf, size, "%s %s%s%s %u", fv_op_table[p->op].name, type_names[p->in],
-                     half ? "/" : "", half ? type_names[p->weight] : "", p->dim[0]);
+    const bool half_sums = p->acc == FV_F16;
+    int n = snprintf(buf, size, "%s %s%s%s%s %u", fv_op_table[p->op].name, type_names[p->in],
+                     half ? "/" : "", half ? type_names[p->weight] : "", half_sums ? "/f16" : "",
+                     p->dim[0]);
     for (int i = 1; i < 8 && n > 0 && (size_t)n < size; i++)
         if (p->dim[i])
             n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);

@@ -85,7 +85,11 @@ enum fv_flag {
     FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: chunk by chunk, nothing else */
     FV_FLAG_SILU = 1u << 13,         /* MUL: the second factor is silu of what is given */
     FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
+    FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
+    FV_FLAG_YUYV = 1u << 16,         /* PATCH, RESIZE_X: luma and chroma in one plane */
 };
+
+#define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)
 
 /* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
  * it is compared bytewise. */
@@ -103,6 +107,7 @@ enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
 enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
+enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
 enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
 enum {
     FV_PATCH_SIZE = 2,
@@ -118,8 +123,8 @@ enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2, FV_ROPE_D = 2 }; /* beside FV_ROW_
 #define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
 
 /* Operand numbers. The last operand of every op is what it writes. */
-enum { FV_RESIZE_IN, FV_RESIZE_OUT };
-enum { FV_PATCH_IN, FV_PATCH_OUT };
+enum { FV_RESIZE_IN, FV_RESIZE_CHROMA, FV_RESIZE_OUT };
+enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
 enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
@@ -217,6 +222,8 @@ enum fv_need {
     FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
     FV_NEED_AVX512 = 1u << 1, /* F, BW, DQ, VL */
     FV_NEED_NEON = 1u << 2,
+    FV_NEED_NEON_FP16 = 1u << 3,    /* float16 arithmetic */
+    FV_NEED_NEON_DOT = 1u << 4,     /* bfloat16 products, 4 steps of k at a time */
     FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
     FV_NEED_CL_SUBGROUPS = 1u << 9, /* reductions over a subgroup */
     FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */

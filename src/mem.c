@@ -4,6 +4,7 @@
  *
  * Blocks of many pages are aligned to a huge page, header in front: weights and arenas are walked
  * end to end every frame, and small pages cost the GEMM a few percent in address translation.
+ * Locked ones have their pages to themselves, because locks do not nest.
  */
 #include "mem.h"
 
@@ -19,7 +20,8 @@
 struct header {
     uint64_t size;
     uint32_t tag;
-    uint32_t lead; /* bytes from the start of the block to the header's end */
+    uint32_t lead;   /* bytes from the start of the block to the header's end */
+    uint64_t locked; /* bytes of pages that are kept in main memory, or 0 */
 };
 
 static _Atomic uint64_t held[FV_MEM_TAGS], held_all, peak, made;
@@ -45,11 +47,21 @@ static fovea_status refuse(uint64_t size, const char *what)
                    (double)size / (1 << 20));
 }
 
-fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+/* Bytes that the pages of [p - HEADER, p + size) have, and where they begin. */
+static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
+{
+    const uint64_t page = fv_machine_page();
+    char *begin = p - HEADER - (uintptr_t)(p - HEADER) % page;
+    *bytes = ((uint64_t)(p - begin) + size + page - 1) / page * page;
+    return begin;
+}
+
+static fovea_status take(void **out, uint64_t size, enum fv_mem_tag tag, const char *what,
+                         bool locked)
 {
     bool big = size >= 2 * HUGE_PAGE;
     uint64_t lead = big ? HUGE_PAGE : HEADER;
-    uint64_t align = big ? HUGE_PAGE : HEADER;
+    uint64_t align = big ? HUGE_PAGE : locked ? fv_machine_page() : HEADER;
     uint64_t block = fv_size_add(fv_size_add(size, lead), align - 1);
     atomic_fetch_add(&made, 1);
     if (fail_in && --fail_in == 0)
@@ -60,10 +72,18 @@ fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const 
     if (!base)
         return refuse(size, what);
     char *p = base + lead;
+    struct header h = {size, (uint32_t)tag, (uint32_t)lead, 0};
     if (big)
         fv_machine_advise_huge(p, size);
     memset(p, 0, (size_t)size);
-    struct header h = {size, (uint32_t)tag, (uint32_t)lead};
+    if (locked) {
+        char *begin = pages_of(p, &h.locked, size);
+        const fovea_status status = fv_machine_lock(begin, h.locked, what);
+        if (status != FOVEA_OK) {
+            free(base);
+            return status;
+        }
+    }
     memcpy(p - HEADER, &h, sizeof h);
     atomic_fetch_add(&held[tag], size);
     uint64_t now = atomic_fetch_add(&held_all, size) + size;
@@ -72,6 +92,16 @@ fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const 
         ;
     *out = p;
     return FOVEA_OK;
+}
+
+fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+{
+    return take(out, size, tag, what, false);
+}
+
+fovea_status fv_mem_alloc_locked(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+{
+    return take(out, size, tag, what, true);
 }
 
 fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
@@ -96,6 +126,10 @@ void fv_mem_free(void *p)
         return;
     struct header h;
     memcpy(&h, (char *)p - HEADER, sizeof h);
+    if (h.locked) {
+        char *begin = pages_of(p, &h.locked, h.size);
+        fv_machine_unlock(begin, h.locked);
+    }
     atomic_fetch_sub(&held[h.tag], h.size);
     atomic_fetch_sub(&held_all, h.size);
     free((char *)p - h.lead);

@@ -209,16 +209,18 @@ struct fv_packed {
     fv_knobs knobs;
     uint32_t refs;
     const fovea_device *device; /* whose memory `mem` is in; NULL: host memory, at `data` */
+    bool locked;                /* host memory that is kept in main memory */
     fv_mem mem;
     uint64_t size;
     void *data;
 };
 
-/* The packed form of `w` on `device` (NULL: in host memory) for `kernel` and `problem` (kernel
- * NULL: plain rows of w->type), made now unless another plan has it. ENOTSUP for values that are
- * too large for float16. Mapped source pages are released afterwards. Release with fv_packed_unref.
+/* The packed form of `w` on `device` (NULL: in host memory, `locked` or not) for `kernel` and
+ * `problem` (kernel NULL: plain rows of w->type), made now unless another plan has it. ENOTSUP for
+ * values that are too large for float16. Mapped source pages are released afterwards. Release with
+ * fv_packed_unref.
  */
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device,
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device, bool locked,
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);
 void fv_packed_unref(fovea_model *m, fv_packed *p);

@@ -8,7 +8,7 @@
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
                  const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)
 {
-    fv_args a = {.prob.dim = {rows, width, 3}, .table = table, .u[0] = row0};
+    fv_args a = {.prob.dim = {rows, width, 3, in_width}, .table = table, .u[0] = row0};
     fv_call c = {.rows = rows};
     a.ld[FV_RESIZE_IN] = in_width * 3;
     a.ld[FV_RESIZE_OUT] = width * 3;

@@ -114,6 +114,7 @@ static void account(fovea_plan *p)
     info->weights = info->largest = 0;
     info->steps = info->dispatches = 0;
     info->sweeps = p->sweeps;
+    info->spare = p->apart && p->limits.borrows ? external(p) : 0;
     for (uint32_t i = 0; i < p->b.steps; i++) {
         const fv_step *s = &p->b.step[i];
         if (s->dead)
@@ -315,7 +316,8 @@ static fovea_status pack(fovea_plan *p)
             if (!fv_weight_present(&u->weight))
                 continue;
             FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.wide ? p->device : NULL,
-                                 &u->weight, fv_step_packer(s, o), &s->prob, &s->knobs));
+                                 p->limits.locked, &u->weight, fv_step_packer(s, o), &s->prob,
+                                 &s->knobs));
         }
     }
     return FOVEA_OK;
@@ -395,7 +397,8 @@ static fovea_status open_queue(fovea_plan *p)
         if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
             slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
                                       .rows = v->rows,
-                                      .output = v->kind == FV_VALUE_OUTPUT};
+                                      .output = v->kind == FV_VALUE_OUTPUT,
+                                      .apart = p->apart && p->limits.borrows};
     }
     fovea_status status = p->device->backend->queue_open(
         p->device->device, p->local + p->scratch, slot, p->b.slots, p->info.dispatches, &p->queue);
@@ -494,6 +497,7 @@ void fovea_plan_free(fovea_plan *p)
     if (!p)
         return;
     const fv_backend *be = p->device->backend;
+    fv_spare_free(&p->spare);
     if (p->queue)
         be->queue_close(p->queue);
     for (uint32_t i = 0; p->bound && i < p->info.steps; i++)
@@ -539,7 +543,7 @@ static uint32_t widest(const fv_step *s, uint32_t o)
     case FV_OP_RESIZE_Y:
         return UINT32_MAX;
     case FV_OP_PATCH:
-        return o == FV_PATCH_IN ? UINT32_MAX : dim[FV_ROW_C];
+        return o == FV_PATCH_OUT ? dim[FV_ROW_C] : UINT32_MAX;
     case FV_OP_GEMM:
         return o == FV_GEMM_A ? dim[FV_GEMM_K] : dim[FV_GEMM_N];
     case FV_OP_CONV:

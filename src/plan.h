@@ -42,10 +42,23 @@ typedef struct fv_plan_sweep {
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;
+    fv_fence fence;      /* once the spare plan has taken over: its ticket */
     fovea_status status; /* once it is done */
+    /* With a spare plan, what was handed over, and when: */
+    fovea_frame frame;
+    double since;
 } fv_flight;
 #define FV_FLIGHTS 4 /* more than any device takes at once */
+
+/* What takes over when the device is lost. */
+typedef struct fv_spare {
+    fovea_plan *plan;     /* NULL: nothing does */
+    fovea_device *device; /* that was opened for it, or NULL */
+    fovea_output *outs;   /* of the frames in flight, one after the other */
+    double patience;      /* seconds for a frame */
+    double landed;        /* when the last frame was done */
+    bool used;
+} fv_spare;
 
 struct fovea_plan {
     const fovea_device *device;
@@ -68,16 +81,17 @@ struct fovea_plan {
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
-    fv_bound **bound;    /* one per live step */
-    fv_sweep *run;       /* what submit gets */
-    char **problem_text; /* one per step */
-    uint64_t frame_row;  /* least bytes of a frame's row; 0: not a frame plan */
-    uint32_t frame_planes;
+    fv_bound **bound;            /* one per live step */
+    fv_sweep *run;               /* what submit gets */
+    char **problem_text;         /* one per step */
+    uint32_t frame_planes;       /* of a frame: the first values; 0: not a frame plan */
     fovea_ticket ticket, landed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
     double seconds; /* of the device, for the last one */
     fv_trace trace; /* event NULL: off */
     bool dry;
+    bool apart; /* a device that hangs must not find the caller's memory gone */
+    fv_spare spare;
 };
 
 typedef struct fv_plan_request {
@@ -158,6 +172,21 @@ fovea_status fv_op_attention(fv_builder *b, const fovea_op_options *o,
                              const fv_attention_name *name);
 /* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
 uint64_t fv_op_state_floats(const fovea_plan *p);
+
+/* spare.c: the spare plan that the options ask for. */
+fovea_status fv_spare_make(fovea_plan *p, const fovea_plan_options *options);
+void fv_spare_free(fv_spare *s);
+/* Of a frame that was handed over; then the seconds that the device has left for it. */
+void fv_spare_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+                   const fovea_output *outs);
+double fv_spare_patience(const fovea_plan *p, fovea_ticket ticket);
+/* The device was lost: gives all frames in flight to the spare plan, to be waited for there. */
+fovea_status fv_spare_take_over(fovea_plan *p);
+fovea_status fv_spare_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
+
+/* run.c: checks a plane of a frame; EINVAL. *stride gets the bytes from row to row. */
+fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
+                            uint64_t *stride);
 
 /* run.c: an operation on its first `rows` rows; the state goes on from what it is. */
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,

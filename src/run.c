@@ -1,4 +1,5 @@
 /* run.c: frames: everything was decided in the plan, so this only binds memory and hands over. */
+#include "os_machine.h"
 #include "plan.h"
 
 static uint64_t output_bytes(const fv_value *v)
@@ -10,7 +11,7 @@ static fovea_status ready(const fovea_plan *p, bool frames)
 {
     if (p->dry)
         return fv_fail(FOVEA_EINVAL, "this plan was made dry and cannot run; plan without `dry`");
-    if (frames != (p->frame_row != 0))
+    if (frames != (p->frame_planes != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
     const uint64_t flying = p->ticket - p->landed, most = p->trace.event ? 1 : p->limits.frames;
@@ -22,30 +23,45 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     return FOVEA_OK;
 }
 
+fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
+                            uint64_t *stride)
+{
+    const char *what = plane ? "frame's second plane" : "frame";
+    const uint64_t row = fv_value_stride(&p->b.value[plane]);
+    *stride = frame->stride[plane] ? frame->stride[plane] : row;
+    if (!frame->pixels[plane])
+        return fv_fail(FOVEA_EINVAL, "the %s has no pixels%s", what,
+                       plane ? "; NV12 has U and V there" : "");
+    if (*stride < row || *stride > UINT32_MAX)
+        return fv_fail(FOVEA_EINVAL, "%s: a stride of %llu bytes; a row has %llu", what,
+                       (unsigned long long)*stride, (unsigned long long)row);
+    return FOVEA_OK;
+}
+
 static fovea_status bind_frame(fovea_plan *p, const fovea_frame *frame)
 {
-    uint64_t stride = frame->stride[0] ? frame->stride[0] : p->frame_row;
-    if (!frame->pixels[0])
-        return fv_fail(FOVEA_EINVAL, "the frame has no pixels");
-    if (stride < p->frame_row || stride > UINT32_MAX)
-        return fv_fail(FOVEA_EINVAL, "frame stride of %llu bytes; a row has %llu",
-                       (unsigned long long)stride, (unsigned long long)p->frame_row);
-    if ((p->b.frame_flags & FV_FLAG_PLANAR) && stride != p->frame_row)
+    uint64_t stride;
+    FV_TRY(fv_frame_plane(p, frame, 0, &stride));
+    const uint64_t row = fv_value_stride(&p->b.value[0]);
+    if ((p->b.frame_flags & FV_FLAG_PLANAR) && stride != row)
         return fv_fail(FOVEA_EINVAL, "float planes must be packed: %llu bytes from row to row",
-                       (unsigned long long)p->frame_row);
+                       (unsigned long long)row);
     const char *plane = frame->pixels[0];
     for (int i = 1; i < 3 && (p->b.frame_flags & FV_FLAG_PLANAR); i++)
         if (frame->pixels[i] &&
             frame->pixels[i] != plane + (uint64_t)i * p->b.frame_plane * sizeof(float))
             return fv_fail(FOVEA_EINVAL, "float planes must follow one another in memory");
-    return p->device->backend->upload(p->queue, p->b.value[0].slot, frame->pixels[0], stride);
+    FV_TRY(p->device->backend->upload(p->queue, p->b.value[0].slot, frame->pixels[0], stride));
+    if (p->frame_planes == 1)
+        return FOVEA_OK;
+    FV_TRY(fv_frame_plane(p, frame, 1, &stride));
+    return p->device->backend->upload(p->queue, p->b.value[1].slot, frame->pixels[1], stride);
 }
 
-fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_output *outs,
-                          size_t n_outs, fovea_ticket *out)
+static fovea_status hand_over(fovea_plan *p, const fovea_frame *frame, const fovea_output *outs,
+                              size_t n_outs, fv_fence *out)
 {
     const fv_backend *be = p->device->backend;
-    FV_TRY(ready(p, true));
     FV_TRY(bind_frame(p, frame));
     if (n_outs != p->b.n_wanted)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
@@ -57,8 +73,25 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
                            (unsigned long long)output_bytes(v));
         FV_TRY(be->download(p->queue, v->slot, outs[i].data, 0));
     }
+    return be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, out);
+}
+
+fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_output *outs,
+                          size_t n_outs, fovea_ticket *out)
+{
+    FV_TRY(ready(p, true));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
-    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &flight->fence));
+    if (!p->spare.used) {
+        const fovea_status status = hand_over(p, frame, outs, n_outs, &flight->fence);
+        if (status != FOVEA_EDEVICE || !p->spare.plan)
+            FV_TRY(status);
+        else
+            FV_TRY(fv_spare_take_over(p));
+    }
+    if (p->spare.used)
+        FV_TRY(fovea_submit(p->spare.plan, frame, outs, n_outs, &flight->fence));
+    else if (p->spare.plan)
+        fv_spare_note(p, p->ticket + 1, frame, outs);
     flight->status = FOVEA_OK;
     *out = ++p->ticket;
     return FOVEA_OK;
@@ -76,6 +109,8 @@ static void land(fovea_plan *p, fovea_ticket ticket, fovea_status last)
             f->status = FOVEA_EDEVICE;
     }
     p->flight[ticket % FV_FLIGHTS].status = last;
+    if (p->spare.plan)
+        p->spare.landed = fv_machine_seconds();
 }
 
 fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
@@ -89,7 +124,16 @@ fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
             return FOVEA_OK;
         return fv_fail(f->status, "the frame failed; close the device and open it again");
     }
-    const fovea_status status = p->device->backend->wait(p->queue, f->fence, timeout, &seconds);
+    if (p->spare.used)
+        return fv_spare_wait(p, ticket, timeout);
+    const double patience = p->spare.plan ? fv_spare_patience(p, ticket) : -1;
+    const bool ours = p->spare.plan && (timeout < 0 || patience < timeout);
+    const fovea_status status =
+        p->device->backend->wait(p->queue, f->fence, ours ? patience : timeout, &seconds);
+    if (p->spare.plan && (status == FOVEA_EDEVICE || (status == FOVEA_ETIMEOUT && ours))) {
+        FV_TRY(fv_spare_take_over(p));
+        return fv_spare_wait(p, ticket, timeout);
+    }
     if (status == FOVEA_ETIMEOUT)
         return status;
     p->seconds = seconds;
@@ -120,6 +164,9 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
         return fv_fail(FOVEA_EINVAL, "%s",
                        p->dry ? "a dry plan runs nothing that could be traced"
                               : "a frame is in flight; wait for it first");
+    if (p->spare.used)
+        return events ? fv_fail(FOVEA_ENOTSUP, "the plan's device was lost; plan anew to trace it")
+                      : FOVEA_OK;
     if (t->event)
         FV_TRY(be->trace(p->queue, NULL));
     *t = (fv_trace){.event = events, .room = events ? room : 0};

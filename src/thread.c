@@ -1,8 +1,9 @@
 /* thread.c: the pool of workers, or the caller's own parallel loop. */
 #include "thread.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +26,12 @@ struct worker {
     fv_pool *pool;
     pthread_t thread;
     uint32_t slot;
-    uint32_t home; /* the submitter's processor that it keeps away from */
+    uint32_t home;    /* the submitter's processor that it keeps away from */
+    uintptr_t locked; /* the part of its stack that is kept in main memory, or 0 */
 };
+
+/* Of a worker's stack, what kernels use at most. */
+#define STACK (128u << 10)
 
 struct fv_pool {
     uint32_t threads, started;
@@ -34,12 +39,15 @@ struct fv_pool {
     uint32_t *cpus;
     fovea_parallel_for *parallel_for;
     void *ctx;
+    char name[11];
+    bool lock;
     struct worker *worker;
     struct notice board[BOARD];
     _Atomic uint32_t epoch; /* raised whenever there may be new work */
     _Atomic uint32_t sleepers;
     _Atomic uint32_t stop;
-    _Atomic uint32_t ready; /* workers that have touched their stacks */
+    _Atomic uint32_t ready;   /* workers that have touched their stacks */
+    _Atomic uint32_t refused; /* those whose stack could not be locked */
 };
 
 static uint64_t at_phase(uint32_t phase)
@@ -105,13 +113,19 @@ static uint32_t serve_board(struct worker *w)
 
 /* Touches the stack that kernels will use, so that no frame faults it in. The pool waits for it: a
  * worker may start long after it was created. */
-static void touch_stack(void)
+static void touch_stack(struct worker *w)
 {
-    enum { STACK = 128 << 10, PAGE = 4096 };
+    enum { PAGE = 4096 };
     volatile char page[STACK];
-    for (int i = 0; i < STACK; i += PAGE)
+    for (unsigned i = 0; i < STACK; i += PAGE)
         page[i] = 0;
     (void)page[0];
+    if (!w->pool->lock)
+        return;
+    if (fv_machine_lock((void *)(uintptr_t)page, STACK, "the stack of a worker") == FOVEA_OK)
+        w->locked = (uintptr_t)page;
+    else
+        atomic_fetch_add(&w->pool->refused, 1);
 }
 
 static void *worker_main(void *arg)
@@ -119,11 +133,11 @@ static void *worker_main(void *arg)
     struct worker *w = arg;
     fv_pool *pool = w->pool;
     char name[16];
-    snprintf(name, sizeof name, "fovea-%u", w->slot);
+    snprintf(name, sizeof name, "%s-%u", pool->name, w->slot % 10000);
     fv_machine_name_thread(name);
     if (pool->n_cpus)
         fv_machine_pin(pool->cpus, pool->n_cpus);
-    touch_stack();
+    touch_stack(w);
     atomic_fetch_add(&pool->ready, 1);
     fv_machine_wake(&pool->ready);
     uint64_t mode = fv_machine_float_enter();
@@ -150,6 +164,8 @@ static void *worker_main(void *arg)
         idle_since = 0;
     }
     fv_machine_float_leave(mode);
+    if (w->locked) /* the next thread may be given the same stack */
+        fv_machine_unlock((void *)w->locked, STACK);
     return NULL;
 }
 
@@ -230,40 +246,96 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
     fv_machine_float_leave(mode);
 }
 
-fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpus, uint32_t n_cpus,
-                            fovea_parallel_for *parallel_for, void *ctx)
+/* ---- making it ---- */
+
+static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_pool), FV_MEM_DEVICE, "thread pool"));
-    fv_pool *pool = memory;
-    pool->threads = threads;
-    pool->parallel_for = parallel_for;
-    pool->ctx = ctx;
-    fovea_status status =
-        fv_mem_array(&memory, threads, sizeof(struct worker), FV_MEM_DEVICE, "thread pool");
-    if (status == FOVEA_OK) {
-        pool->worker = memory;
-        status = fv_mem_array(&memory, n_cpus, sizeof *cpus, FV_MEM_DEVICE, "thread pool");
-    }
-    if (status == FOVEA_OK) {
-        pool->cpus = memory;
-        pool->n_cpus = cpus ? n_cpus : 0;
-        if (pool->n_cpus)
-            memcpy(pool->cpus, cpus, n_cpus * sizeof *cpus);
-    }
-    for (uint32_t i = 1; status == FOVEA_OK && !parallel_for && i < threads; i++) {
+    FV_TRY(fv_mem_array(&memory, s->threads, sizeof(struct worker), FV_MEM_DEVICE, "thread pool"));
+    pool->worker = memory;
+    FV_TRY(fv_mem_array(&memory, s->n_cpus, sizeof *s->cpus, FV_MEM_DEVICE, "thread pool"));
+    pool->cpus = memory;
+    pool->n_cpus = s->cpus ? s->n_cpus : 0;
+    if (pool->n_cpus)
+        memcpy(pool->cpus, s->cpus, s->n_cpus * sizeof *s->cpus);
+    return FOVEA_OK;
+}
+
+/* What a thread starts with; the system says only then whether it may. */
+static int attributes(pthread_attr_t *out, uint32_t priority)
+{
+    const struct sched_param parameter = {.sched_priority = (int)priority};
+    int error = pthread_attr_init(out);
+    if (error || !priority)
+        return error;
+    error = pthread_attr_setinheritsched(out, PTHREAD_EXPLICIT_SCHED);
+    if (!error)
+        error = pthread_attr_setschedpolicy(out, SCHED_FIFO);
+    if (!error)
+        error = pthread_attr_setschedparam(out, &parameter);
+    if (error)
+        pthread_attr_destroy(out);
+    return error;
+}
+
+static fovea_status start_workers(fv_pool *pool, uint32_t priority)
+{
+    pthread_attr_t with;
+    int error = attributes(&with, priority);
+    if (error)
+        return fv_fail(FOVEA_ENOTSUP, "threads of priority %u: %s", priority, strerror(error));
+    for (uint32_t i = 1; !error && i < pool->threads; i++) {
         struct worker *w = &pool->worker[i];
         w->pool = pool;
         w->slot = i;
         w->home = UINT32_MAX;
-        if (pthread_create(&w->thread, NULL, worker_main, w))
-            status = fv_fail(FOVEA_ENOMEM, "thread %u of %u cannot be started; use fewer threads",
-                             i + 1, threads);
-        else
-            pool->started++;
+        error = pthread_create(&w->thread, &with, worker_main, w);
+        pool->started += !error;
     }
+    pthread_attr_destroy(&with);
+    if (error == EPERM && priority)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "threads of priority %u: this process may not have them; raise "
+                       "RLIMIT_RTPRIO (ulimit -r, LimitRTPRIO= of a service) or give it "
+                       "CAP_SYS_NICE, or leave `priority` 0",
+                       priority);
+    if (error)
+        return fv_fail(FOVEA_ENOMEM, "thread %u of %u cannot be started; use fewer threads",
+                       pool->started + 2, pool->threads);
+    return FOVEA_OK;
+}
+
+/* Waits until all are there. */
+static fovea_status await_workers(fv_pool *pool)
+{
     for (uint32_t ready; (ready = atomic_load(&pool->ready)) < pool->started;)
         fv_machine_sleep(&pool->ready, ready, -1);
+    const uint32_t refused = atomic_load(&pool->refused);
+    if (refused)
+        return fv_fail(FOVEA_ENOMEM,
+                       "the stacks of %u workers cannot be locked in memory; raise RLIMIT_MEMLOCK "
+                       "(ulimit -l, LimitMEMLOCK= of a service), or open the device without "
+                       "lock_memory",
+                       refused);
+    return FOVEA_OK;
+}
+
+fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
+{
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_pool), FV_MEM_DEVICE, "thread pool"));
+    fv_pool *pool = memory;
+    pool->threads = settings->threads;
+    pool->parallel_for = settings->parallel_for;
+    pool->ctx = settings->ctx;
+    pool->lock = settings->lock;
+    snprintf(pool->name, sizeof pool->name, "%s", settings->name ? settings->name : "fovea");
+    fovea_status status = pool_arrays(pool, settings);
+    if (status == FOVEA_OK && !pool->parallel_for)
+        status = start_workers(pool, settings->priority);
+    const fovea_status there = await_workers(pool);
+    if (status == FOVEA_OK)
+        status = there;
     if (status != FOVEA_OK) {
         fv_pool_free(pool);
         return status;

@@ -8,6 +8,7 @@
 #define FOVEA_SRC_THREAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "status.h"
@@ -30,12 +31,22 @@ typedef struct fv_job {
     uint32_t home; /* the submitter's processor */
 } fv_job;
 
-/* threads >= 1 counts the submitting thread. cpus: the n_cpus processors that workers may use.
- * Where there are enough, each worker keeps to one of its own, away from the submitter's: left
- * alone, schedulers put a thread that wakes for a frame beside the one that woke it, and need
- * milliseconds to part them. parallel_for: use the caller's loop instead of own threads. */
-fovea_status fv_pool_create(fv_pool **out, uint32_t threads, const uint32_t *cpus, uint32_t n_cpus,
-                            fovea_parallel_for *parallel_for, void *ctx);
+typedef struct fv_pool_settings {
+    uint32_t threads; /* at least 1: it counts the submitting thread */
+    /* The processors that workers may use. Where there are enough, each worker keeps to one of its
+     * own, away from the submitter's: left alone, schedulers put a thread that wakes for a frame
+     * beside the one that woke it, and need milliseconds to part them. */
+    const uint32_t *cpus;
+    uint32_t n_cpus;
+    fovea_parallel_for *parallel_for; /* the caller's loop instead of own threads */
+    void *ctx;
+    const char *name;  /* workers are called NAME-1, NAME-2, ...; NULL: fovea */
+    uint32_t priority; /* of the workers, SCHED_FIFO; 0: as the thread that makes the pool */
+    bool lock;         /* keeps their stacks in main memory */
+} fv_pool_settings;
+
+/* ENOMEM, ENOTSUP for a priority that this process may not give. */
+fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings);
 void fv_pool_free(fv_pool *pool);
 uint32_t fv_pool_threads(const fv_pool *pool);
 

@@ -131,9 +131,11 @@ static const char *format_of(const fv_weight *w, const fv_kernel *kernel)
 uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                         const fv_knobs *knobs)
 {
-    if (packs(kernel))
-        return kernel->hooks->packed(problem, knobs);
-    return fv_size_mul(fv_size_mul(w->rows, w->cols), fv_type_size(plain_type(w)));
+    const uint64_t plain = fv_size_mul(fv_size_mul(w->rows, w->cols), fv_type_size(plain_type(w)));
+    /* Hooks count in size_t, which may have 32 bits. */
+    if (!packs(kernel) || plain > SIZE_MAX / 2)
+        return plain;
+    return kernel->hooks->packed(problem, knobs);
 }
 
 static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
@@ -249,9 +251,9 @@ static fovea_status to_device(fv_packed *p)
     return FOVEA_OK;
 }
 
-static fovea_status make(fv_packed **out, const fovea_device *device, const fv_weight *w,
-                         const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs,
-                         uint64_t size)
+static fovea_status make(fv_packed **out, const fovea_device *device, bool locked,
+                         const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
+                         const fv_knobs *knobs, uint64_t size)
 {
     fv_packed *p;
     FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
@@ -261,7 +263,10 @@ static fovea_status make(fv_packed **out, const fovea_device *device, const fv_w
     p->refs = 1;
     p->size = size;
     p->device = device;
-    fovea_status status = fv_mem_alloc(&p->data, p->size, FV_MEM_WEIGHTS, "packed weight");
+    p->locked = locked;
+    fovea_status status = locked
+                              ? fv_mem_alloc_locked(&p->data, size, FV_MEM_WEIGHTS, "packed weight")
+                              : fv_mem_alloc(&p->data, size, FV_MEM_WEIGHTS, "packed weight");
     if (status == FOVEA_OK)
         status = pack(p, kernel, problem);
     if (status == FOVEA_OK && device)
@@ -277,7 +282,7 @@ static fovea_status make(fv_packed **out, const fovea_device *device, const fv_w
     return FOVEA_OK;
 }
 
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device,
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device, bool locked,
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs)
 {
@@ -288,14 +293,14 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *
         knobs = &no_knobs; /* plain rows are the same for all kernels */
     pthread_mutex_lock(&m->lock);
     fv_packed *p = m->packed;
-    while (p && !(p->device == device && p->size == size &&
+    while (p && !(p->device == device && (p->locked || !locked) && p->size == size &&
                   strcmp(p->format, format_of(w, kernel)) == 0 &&
                   memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
     if (p) {
         p->refs++;
     } else {
-        status = make(&p, device, w, kernel, problem, knobs, size);
+        status = make(&p, device, locked, w, kernel, problem, knobs, size);
         if (status == FOVEA_OK) {
             p->next = m->packed;
             m->packed = p;

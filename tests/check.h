@@ -96,6 +96,15 @@ double check_rounding(enum fv_type type, double x);
 /* The error after the activation among `epi` of x, which itself may be wrong by `error`. */
 double check_activation_error(uint32_t epi, double x, double error);
 
+/* A sum of products of activations and weights, and the error that a kernel may make in it. */
+typedef struct check_sum {
+    double sum, size; /* size: of absolute values */
+    double factors;   /* sum of 1 + |w| */
+    double largest;   /* |a| */
+} check_sum;
+void check_sum_add(check_sum *s, double a, double w);
+double check_sum_error(const check_sum *s, const fv_problem *p);
+
 uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */
 double check_normal(check_random *r);

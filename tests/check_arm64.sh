@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_arm64.sh: builds the kernel checker for aarch64, warnings as errors, and runs it under qemu:
-# definitions, portable C and NEON.
+# definitions, portable C, NEON and the levels above it; and on processors that lack those.
 #
 #   check_arm64.sh [--build-only | options of check]
 set -eu
@@ -19,7 +19,7 @@ trap 'rm -rf "$out"' EXIT
 mkdir "$out/fovea"
 sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$out/fovea/version.h"
 flags="-std=c11 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -DNDEBUG -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fno-math-errno
-    -fno-trapping-math -DFV_ARCH_ARM64 -Iinclude -I$out -Iplatform -Isrc -Itests"
+    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_DOT -Iinclude -I$out -Iplatform -Isrc -Itests"
 n=0
 compile() {
     n=$((n + 1))
@@ -27,7 +27,7 @@ compile() {
     $cc $flags "$@" -c -o "$out/$n.o"
 }
 for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c src/device.c src/walk.c platform/cpu.c \
-    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/os_machine.c \
+    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/os_cores.c platform/os_machine.c \
     tests/oracle.c tests/check*.c \
     src/mech/table.c src/ref/*.c; do
     case $f in
@@ -44,6 +44,8 @@ for f in platform/tmpl/*_tmpl.c; do
         ;;
     esac
 done
+compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
+compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
 for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\), ".*")$/\1/p' src/mech/mech.inc); do
     for f in src/mech/traits.c src/ref/ref_*lattn*.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
@@ -52,4 +54,10 @@ for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\), ".*")$/\1/p' src/mech/mech.inc
     compile platform/tmpl/lattn_tmpl.c -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
 done
 $cc -static -o "$out/check" "$out"/*.o -lm -lpthread
-[ "${1:-}" = --build-only ] || qemu-aarch64 "$out/check" "$@"
+[ "${1:-}" != --build-only ] || exit 0
+for cpu in cortex-a53 cortex-a76; do
+    echo "$cpu:"
+    qemu-aarch64 -cpu $cpu "$out/check" --op gemm --every 8
+done
+echo "max:"
+qemu-aarch64 -cpu max "$out/check" "$@"

@@ -7,7 +7,7 @@
 static const struct shape {
     uint32_t width, height, channels, size, stride, pad, n, gap, epi;
     bool bench;
-    enum fv_type weight;
+    enum fv_type weight, acc; /* acc: none is float32 */
 } shapes[] = {
     {1, 1, 1, 1, 1, 0, 1, 0, 0, false, FV_F32},
     {4, 3, 4, 3, 1, 1, 5, 0, FV_EPI_BIAS, false, FV_F32},
@@ -25,6 +25,8 @@ static const struct shape {
     {4, 4, 68, 7, 1, 3, 64, 0, FV_EPI_BIAS | FV_EPI_GELU_TANH, false, FV_F32},
     {7, 5, 20, 3, 2, 1, 34, 0, FV_EPI_BIAS, false, FV_F16},
     {5, 4, 3, 5, 1, 2, 64, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_F16},
+    {7, 6, 20, 3, 2, 1, 34, 0, FV_EPI_BIAS, false, FV_F16, FV_F16},
+    {5, 4, 3, 5, 1, 2, 64, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_F16, FV_F16},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_BF16},
     {3, 8, 6, 2, 2, 0, 15, 0, FV_EPI_SILU, false, FV_BF16},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
@@ -49,6 +51,7 @@ static bool make(check_case *c, uint32_t index)
         c->args.prob.dim[i] = dim[i];
     c->args.prob.epi = s->epi;
     c->args.prob.weight = s->weight;
+    c->args.prob.acc = s->acc ? s->acc : FV_F32;
     c->args.u[0] = s->width;
     c->args.u[1] = s->height;
     c->args.u[2] = width;
@@ -67,8 +70,8 @@ static bool make(check_case *c, uint32_t index)
 static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
 {
     const uint32_t *dim = c->args.prob.dim, *u = c->args.u;
-    double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
-    double size = fabs(sum);
+    const double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
+    check_sum s = {.sum = sum, .size = fabs(sum)};
     for (uint32_t k = 0; k < dim[FV_GEMM_K]; k++) {
         const uint32_t tap = k / dim[FV_CONV_C], channel = k % dim[FV_CONV_C];
         const int64_t pad = dim[FV_CONV_PAD];
@@ -76,13 +79,11 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
         const int64_t x = row % u[2] * dim[FV_CONV_STRIDE] + tap % dim[FV_CONV_SIZE] - pad;
         if (y < 0 || y >= u[1] || x < 0 || x >= u[0])
             continue;
-        const double w = check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, k));
-        const double add = w * check_at(c, FV_GEMM_A, (uint32_t)(y * u[0] + x), channel);
-        sum += add;
-        size += fabs(add);
+        check_sum_add(&s, check_at(c, FV_GEMM_A, (uint32_t)(y * u[0] + x), channel),
+                      check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, k)));
     }
-    *error = check_allowed(dim[FV_GEMM_K], size);
-    return sum;
+    *error = check_sum_error(&s, &c->args.prob);
+    return s.sum;
 }
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)

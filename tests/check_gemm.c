@@ -10,7 +10,7 @@ enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 static const struct shape {
     uint32_t rows, n, k, gap, epi;
     bool in_place, bench;
-    enum fv_type weight;
+    enum fv_type weight, acc; /* acc: none is float32 */
 } shapes[] = {
     {1, 1, 1, 0, 0, false, false, FV_F32},
     {1, 7, 3, 0, BIAS, false, false, FV_F32},
@@ -36,16 +36,24 @@ static const struct shape {
     {14, 64, 65, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16},
     {31, 70, 900, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F16},
     {43, 200, 30, 3, BIAS | FV_EPI_TANH, false, false, FV_F16},
+    {1, 1, 1, 0, 0, false, false, FV_F16, FV_F16},
+    {7, 9, 18, 1, BIAS, false, false, FV_F16, FV_F16},
+    {9, 66, 130, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16, FV_F16},
+    {19, 37, 900, 2, BIAS | FV_EPI_SWIGLU, false, false, FV_F16, FV_F16},
+    {33, 64, 397, 0, BIAS | FV_EPI_GELU, false, false, FV_F16, FV_F16},
     {2, 7, 3, 0, 0, false, false, FV_BF16},
     {6, 31, 130, 0, BIAS | FV_EPI_SILU, false, false, FV_BF16},
     {15, 65, 64, 2, BIAS | SCALE | RESIDUAL, true, false, FV_BF16},
     {29, 97, 801, 0, FV_EPI_SWIGLU, false, false, FV_BF16},
     {50, 130, 37, 0, BIAS | FV_EPI_RELU, false, false, FV_BF16},
+    {1, 9, 258, 0, BIAS, false, false, FV_BF16},
+    {11, 66, 391, 3, BIAS | SCALE | RESIDUAL, false, false, FV_BF16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F32},
     {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_F32},
     {252, 768, 3072, 0, BIAS, false, true, FV_F32},
     {252, 1024, 384, 0, BIAS | FV_EPI_SWIGLU, false, true, FV_F32},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16, FV_F16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_BF16},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
@@ -61,6 +69,7 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_GEMM_K] = s->k;
     c->args.prob.epi = s->epi;
     c->args.prob.weight = s->weight;
+    c->args.prob.acc = s->acc ? s->acc : FV_F32;
     check_matrix(c, FV_GEMM_A, CHECK_ROW, s->rows, s->k, s->gap);
     check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, sides * s->n, s->k, 0);
     if (s->epi & FV_EPI_BIAS)
@@ -81,6 +90,22 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
+void check_sum_add(check_sum *s, double a, double w)
+{
+    s->sum += a * w;
+    s->size += fabs(a * w);
+    s->factors += 1 + fabs(w);
+    s->largest = fmax(s->largest, fabs(a));
+}
+
+double check_sum_error(const check_sum *s, const fv_problem *p)
+{
+    const double exact = check_allowed(p->dim[FV_GEMM_K], s->size);
+    if (p->acc != FV_F16)
+        return exact;
+    return exact + 0x1p-9 * s->size + 0x1p-22 * s->largest * s->factors;
+}
+
 static const double steepest = 1.13; /* of all the activations */
 
 double check_activation_error(uint32_t epi, double x, double error)
@@ -95,16 +120,13 @@ double check_activation_error(uint32_t epi, double x, double error)
 static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
 {
     const uint32_t k = c->args.prob.dim[FV_GEMM_K];
-    double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
-    double size = fabs(sum);
-    for (uint32_t i = 0; i < k; i++) {
-        const double w = check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, i));
-        const double x = check_at(c, FV_GEMM_A, row, i) * w;
-        sum += x;
-        size += fabs(x);
-    }
-    *error = check_allowed(k, size);
-    return sum;
+    const double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
+    check_sum s = {.sum = sum, .size = fabs(sum)};
+    for (uint32_t i = 0; i < k; i++)
+        check_sum_add(&s, check_at(c, FV_GEMM_A, row, i),
+                      check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, i)));
+    *error = check_sum_error(&s, &c->args.prob);
+    return s.sum;
 }
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)

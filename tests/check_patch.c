@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "check.h"
+#include "check_yuv.h"
 #include "preprocess.h"
 
 static const struct shape {
@@ -26,6 +26,18 @@ static const struct shape {
     {11, 5, 7, 4, 2, 2, 1, FV_FLAG_GRAY, false},
     {3, 2, 5, 3, 4, 0, 0, 0, false}, /* some wholly outside */
     {2, 3, 4, 2, 2, 1, 0, FV_FLAG_PLANAR, false},
+    {42, 28, 14, 14, 0, 1, 0, FV_FLAG_NV12, false},
+    {31, 21, 8, 8, 0, 1, 5, FV_FLAG_NV12, false},
+    {9, 7, 3, 2, 1, 0, 2, FV_FLAG_NV12, false},
+    {1, 1, 1, 1, 0, 1, 0, FV_FLAG_NV12, false},
+    {601, 9, 7, 5, 2, 0, 0, FV_FLAG_NV12, false}, /* in several strips, from odd columns too */
+    {301, 259, 299, 299, 20, 0, 0, FV_FLAG_NV12, false}, /* wider than what is converted at once */
+    {80, 16, 16, 16, 0, 2, 3, FV_FLAG_YUYV, false},
+    {33, 11, 11, 11, 0, 1, 4, FV_FLAG_YUYV, false},
+    {11, 5, 7, 4, 2, 2, 1, FV_FLAG_YUYV, false},
+    {3, 2, 5, 3, 4, 0, 0, FV_FLAG_YUYV, false},
+    {1036, 1036, 14, 14, 0, 1, 0, FV_FLAG_NV12, true},
+    {1036, 1036, 14, 14, 0, 1, 0, FV_FLAG_YUYV, true},
     {1036, 1036, 14, 14, 0, 1, 0, 0, true},
     {401, 300, 3, 2, 1, 0, 0, 0, true},
     {401, 301, 7, 4, 2, 0, 0, 0, true},
@@ -57,8 +69,12 @@ static bool make(check_case *c, uint32_t index)
     c->args.u[0] = s->prefix;
     c->args.u[1] = across;
     c->args.table = &table;
-    check_matrix(c, FV_PATCH_IN, CHECK_BASE, planar ? 3 * s->height : s->height,
-                 planar || gray ? s->width : 3 * s->width, s->gap);
+    c->args.u[3] = s->flags & FV_FLAG_YUV ? index % 4 : 0;
+    if (s->flags & FV_FLAG_YUV)
+        check_yuv_frame(c, s->width, s->height, s->gap);
+    else
+        check_matrix(c, FV_PATCH_IN, CHECK_BASE, planar ? 3 * s->height : s->height,
+                     planar || gray ? s->width : 3 * s->width, s->gap);
     c->operand[FV_PATCH_IN].type = c->args.prob.in;
     c->args.u[2] = planar ? s->height * c->operand[FV_PATCH_IN].ld : 0;
     check_matrix(c, FV_PATCH_OUT, CHECK_ROW, dim[0], dim[1], s->gap / 2);
@@ -88,7 +104,9 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
         const uint32_t at = flags == FV_FLAG_GRAY  ? x
                             : flags == FV_FLAG_BGR ? 3 * x + 2 - channel
                                                    : 3 * x + channel;
-        const double scaled = check_at(c, FV_PATCH_IN, y, at) * (double)table.scale[channel];
+        const double value =
+            flags & FV_FLAG_YUV ? check_yuv_at(c, y, x, channel) : check_at(c, FV_PATCH_IN, y, at);
+        const double scaled = value * (double)table.scale[channel];
         want[i] = scaled + (double)table.shift[channel];
         allowed[i] = check_allowed(0, (scaled + fabs((double)table.shift[channel])) / 4);
     }

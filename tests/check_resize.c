@@ -3,15 +3,25 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "check_yuv.h"
 #include "preprocess.h"
 
-static const uint32_t shapes[][6] = {
-    /* rows, width, channels, input extent, taps, gap */
-    {1, 1, 1, 1, 1, 0},    {3, 15, 3, 31, 4, 1},  {2, 17, 3, 9, 7, 0},
-    {13, 33, 1, 65, 5, 3}, {31, 16, 3, 16, 1, 2}, {518, 690, 3, 1200, 9, 0},
+static const uint32_t shapes[][7] = {
+    /* rows, width, channels, input extent, taps, gap; RESIZE_X: flags */
+    {1, 1, 1, 1, 1, 0, 0},
+    {3, 15, 3, 31, 4, 1, 0},
+    {2, 17, 3, 9, 7, 0, 0},
+    {13, 33, 1, 65, 5, 3, 0},
+    {31, 16, 3, 16, 1, 2, 0},
+    {518, 690, 3, 1200, 9, 0, 0},
+    {3, 15, 3, 31, 4, 1, FV_FLAG_NV12},
+    {2, 17, 3, 9, 7, 0, FV_FLAG_YUYV},
+    {9, 1, 3, 1, 1, 4, FV_FLAG_NV12},
+    {13, 33, 3, 65, 5, 3, FV_FLAG_YUYV},
+    {9, 33, 3, 166, 5, 0, FV_FLAG_NV12},
+    {518, 690, 3, 1200, 9, 0, FV_FLAG_NV12},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = sizeof shapes / sizeof *shapes, PLAIN = 6 };
 
 /* `size` positions over `extent` inputs: weights that sum to 1 with negative lobes, the first and
  * the last position at the very edges, one in eleven without taps. */
@@ -78,18 +88,24 @@ static bool make_x(check_case *c, uint32_t index)
     const uint32_t *s = shapes[index];
     for (int i = 0; i < 3; i++)
         c->args.prob.dim[i] = s[i];
+    c->args.prob.dim[FV_RESIZE_FROM] = s[3];
     c->args.prob.in = c->args.prob.out = FV_U8;
+    c->args.prob.flags = s[6];
     c->args.u[0] = index % 3;
+    c->args.u[3] = s[6] ? index % 4 : 0;
     c->args.table = make_table(s[1], s[3], s[4]);
-    bytes(c, FV_RESIZE_IN, CHECK_BASE, s[0] + c->args.u[0], s[3] * s[2], s[5]);
+    if (s[6])
+        check_yuv_frame(c, s[3], s[0] + c->args.u[0], s[5]);
+    else
+        bytes(c, FV_RESIZE_IN, CHECK_BASE, s[0] + c->args.u[0], s[3] * s[2], s[5]);
     bytes(c, FV_RESIZE_OUT, CHECK_ROW, s[0], s[1] * s[2], s[5] * 2);
-    c->bench = index == SHAPES - 1;
+    c->bench = index == PLAIN - 1 || index == SHAPES - 1;
     return true;
 }
 
 static bool make_y(check_case *c, uint32_t index)
 {
-    if (index >= SHAPES)
+    if (index >= PLAIN)
         return false;
     const uint32_t *s = shapes[index];
     for (int i = 0; i < 3; i++)
@@ -98,7 +114,7 @@ static bool make_y(check_case *c, uint32_t index)
     c->args.table = make_table(s[0], s[3], s[4]);
     bytes(c, FV_RESIZE_IN, CHECK_BASE, s[3], s[1] * s[2], s[5]);
     bytes(c, FV_RESIZE_OUT, CHECK_ROW, s[0], s[1] * s[2], s[5] * 2);
-    c->bench = index == SHAPES - 1;
+    c->bench = index == PLAIN - 1;
     return true;
 }
 
@@ -111,14 +127,16 @@ static double clip8(double sum)
 static void oracle_x(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const fv_resize_table *t = c->args.table;
-    const uint32_t channels = c->args.prob.dim[2];
+    const uint32_t channels = c->args.prob.dim[FV_RESIZE_CHANNELS], y = row + c->args.u[0];
     for (uint32_t i = 0; i < t->size * channels; i++) {
-        const uint32_t o = i / channels;
+        const uint32_t o = i / channels, channel = i % channels;
         double sum = 0;
-        for (uint32_t k = 0; k < t->count[o]; k++)
-            sum +=
-                t->weight[o * t->taps + k] * check_at(c, FV_RESIZE_IN, row + c->args.u[0],
-                                                      (t->start[o] + k) * channels + i % channels);
+        for (uint32_t k = 0; k < t->count[o]; k++) {
+            const uint32_t x = t->start[o] + k;
+            sum += t->weight[o * t->taps + k] *
+                   (c->args.prob.flags ? check_yuv_at(c, y, x, channel)
+                                       : check_at(c, FV_RESIZE_IN, y, x * channels + channel));
+        }
         want[i] = clip8(sum);
         allowed[i] = 0;
     }

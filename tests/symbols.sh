@@ -1,6 +1,6 @@
 #!/bin/sh
-# symbols.sh: the shared library exports fovea_* only; the static one defines nothing outside the
-# prefixes fovea_ and fv_, so that it can be linked into anything.
+# symbols.sh: the shared library exports fovea_* only, each with a version; the static one defines
+# nothing outside the prefixes fovea_ and fv_, so that it can be linked into anything.
 #
 #   symbols.sh libfovea.so libfovea.a
 set -eu
@@ -17,9 +17,12 @@ expect() { # what, pattern of the names that are allowed, names
     fi
 }
 
-exported=$(nm -D --defined-only "$1" | awk '{print $3}')
-expect "$1 exports" '^fovea_' "$exported"
-expect "$2 defines" '^\(fovea_\|fv_\)' "$(nm -g --defined-only "$2" | awk 'NF == 3 {print $3}')"
+nm=${NM:-nm}
+versioned=$($nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {print $3}') # A: the versions themselves
+expect "$1 exports" '^fovea_' "$versioned"
+expect "$1 exports without version" '@@FOVEA_[0-9.]*$' "$versioned"
+exported=$(printf '%s\n' "$versioned" | sed 's/@.*//')
+expect "$2 defines" '^\(fovea_\|fv_\)' "$($nm -g --defined-only "$2" | awk 'NF == 3 {print $3}')"
 
 # Everything that the header declares is there, and nothing else.
 declared=$(sed -n 's/^FOVEA_API .*[ *]\(fovea_[a-z_]*\)(.*/\1/p' "$(dirname "$0")"/../include/fovea/*.h | sort)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """test_golden.py: runs the golden vectors through the program and compares.
 
-    test_golden.py path/to/fovea [--long] [--match TEXT]
+    test_golden.py path/to/fovea [--long | --once] [--match TEXT]
 
 Every case on every ISA level of this machine: one thread against the official result, two and three
 threads against one, bit by bit. Models and bidirectional operators are run streamed and stepwise, and
 causal ones in both forms, operators also with a few chunk sizes. The longest cases run at the best
-level only. With --long every operator runs at every level with each of the chunk sizes. The whole set is read from ../shared/golden where that exists, else the part in
-tests/data/golden. Standard library only.
+level only. With --long every operator runs at every level with each of the chunk sizes; with --once,
+for emulators, every case runs once at every level, causal ones in both forms. The whole set is read
+from ../shared/golden where that exists, else the part in tests/data/golden. Standard library only.
 """
 import array
 import glob
@@ -20,7 +21,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LEVELS = ["scalar", "avx2", "avx512", "neon"]
+LEVELS = ["scalar", "avx2", "avx512", "neon", "neon-fp16", "neon-dot"]
 TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
@@ -155,17 +156,19 @@ def check(case, options, threads, folder):
     return 0, ""
 
 
-def grid(case, found, long):
-    """Options and numbers of threads to run a case with."""
+def grid(case, found, how):
+    """Options and numbers of threads to run a case with; how: "--long", "--once" or ""."""
     def at(levels, threads, *variants):
         return [(["--isa", level] + v, threads) for level in levels for v in variants]
 
     forms = [["--form", "recurrent"], ["--form", "chunk"]]
     schedules = [["--schedule", "streamed"], ["--schedule", "stepwise"]]
     model, scan = case.name.startswith("models/"), case.causal
-    if long and model:
+    if how == "--once":
+        return at(found, (2,), *(forms if scan else [[]]))
+    if how == "--long" and model:
         return at(found, (2,), []) if case.long else []
-    if long:
+    if how == "--long":
         return at(found, (1, 3), *[["--chunk", c] + (forms[1] if scan else []) for c in CHUNKS])
     if case.long:
         return at(found[-1:], (2,), *(forms if scan else [[]]))
@@ -174,7 +177,7 @@ def grid(case, found, long):
 
 
 def main(argv):
-    long = "--long" in argv
+    how = "--long" if "--long" in argv else "--once" if "--once" in argv else ""
     match = argv[argv.index("--match") + 1] if "--match" in argv else ""
     exe = os.path.abspath(argv[0])
     passed = failed = skipped = 0
@@ -187,7 +190,7 @@ def main(argv):
         working = [c for c in todo if c.must_work and not c.long] or todo
         found = levels(exe, working[0], folder)
         for case in todo:
-            for options, threads in grid(case, found, long):
+            for options, threads in grid(case, found, how):
                 code, bad = check(case, options, threads, folder)
                 if code in REFUSALS and not case.must_work:
                     skipped += 1

@@ -4,8 +4,8 @@
  *
  * With less than it would like a plan gives the right result. Every call that fails, over opening,
  * planning and running, gives a status and a message, or the right result after all; nothing is
- * left over, and the next plan on the device opened again is right. --all: every call there is
- * fails once; else some of each function.
+ * left over, and the next plan on the device opened again is right. With a spare plan frames go on
+ * on the CPU. --all: every call there is fails once; else some of each function.
  */
 #include <dlfcn.h>
 #include <limits.h>
@@ -49,6 +49,8 @@ static uint8_t pixels[FRAMES][HEIGHT * WIDTH * 3];
 typedef struct scene {
     const char *attention;
     const char *cache; /* of compiled kernels */
+    fovea_lost lost;   /* what becomes of a frame */
+    double lost_seconds;
     float *want[FRAMES];
     size_t values;
 } scene;
@@ -68,6 +70,8 @@ static fovea_status session_open(session *s, const char *device, const scene *wh
     options.frame.width = WIDTH;
     options.frame.height = HEIGHT;
     options.attention = what->attention;
+    options.on_device_lost = what->lost;
+    options.lost_seconds = what->lost_seconds;
     fovea_status status = fovea_device_open(&s->device, device, &device_options);
     if (status == FOVEA_OK)
         status = fovea_model_load(&s->model, TEST_DATA "/golden/models/dinov2-with-registers-03");
@@ -424,6 +428,173 @@ static void no_end(const scene *what)
          fovea_error());
 }
 
+/* ---- the CPU goes on ---- */
+
+/* A plan with a spare one, that has run before. */
+static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_t *values)
+{
+    for (int i = 0; i < FRAMES; i++)
+        out[i] = NULL;
+    if (session_open(s, "cl:0", what) != FOVEA_OK)
+        return 0;
+    for (int i = 0; i < FRAMES; i++)
+        out[i] = room_for(s, values);
+    return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_lost(s->plan);
+}
+
+/* Frames while the device fails, and frames after that: what is wrong with them, or "". */
+static void run_on(const session *s, const scene *what, float *out[FRAMES], size_t values,
+                   char detail[512])
+{
+    fovea_memory before, after;
+    fovea_memory_query(&before);
+    *detail = 0;
+    for (int round = 0; round < 2 && !*detail; round++) {
+        double worst = 0;
+        for (int i = 0; i < FRAMES; i++)
+            memset(out[i], 0xff, values * sizeof *out[i]);
+        if (run_frames(s, out, values) != FOVEA_OK) {
+            snprintf(detail, 512, "round %d: %s", round, fovea_error());
+            return;
+        }
+        for (int i = 0; i < FRAMES; i++)
+            worst = fmax(worst, error(out[i], what->want[i], values));
+        if (!(worst <= allowed))
+            snprintf(detail, 512, "round %d: error %.2e", round, worst);
+    }
+    fovea_memory_query(&after);
+    if (after.allocations != before.allocations)
+        snprintf(detail, 512, "memory was allocated");
+}
+
+static void end_running(session *s, float *out[FRAMES])
+{
+    truth();
+    session_close(s);
+    for (int i = 0; i < FRAMES; i++)
+        free(out[i]);
+}
+
+/* Call n of those that run frames fails. Whether the device was lost. */
+static int go_on_after(const scene *what, const char *name, long n)
+{
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    char text[192], detail[512];
+    const uint64_t before = host_memory();
+    const long lost = misuse();
+    int taken = 0;
+    snprintf(text, sizeof text, "%s, call %ld fails", name, n);
+    if (begin_to_run(&s, what, out, &values)) {
+        set("error", n % 2 ? -36 : -14);
+        set("lasting", n % 3 == 0);
+        set("fail", n);
+        run_on(&s, what, out, values, detail);
+        taken = fovea_plan_lost(s.plan);
+    } else {
+        snprintf(detail, sizeof detail, "before it: %s", fovea_error());
+    }
+    end_running(&s, out);
+    if (!*detail && (live(NULL) || misuse() != lost))
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", live(NULL),
+                 misuse() - lost);
+    /* Where no call tells of a command's end any more, what it may use is kept. */
+    if (!*detail && host_memory() != before && !(taken && n % 3 == 0))
+        snprintf(detail, sizeof detail, "host memory left");
+    note(!*detail, text, detail);
+    return taken;
+}
+
+static void go_on_after_each(const scene *scene_of, const char *name, int unified, int most)
+{
+    scene what = *scene_of;
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    int lost = 0;
+    what.lost = FOVEA_LOST_CPU;
+    set("unified", unified);
+    long n = 0;
+    if (begin_to_run(&s, &what, out, &values)) {
+        set("fail", LONG_MIN);
+        run_frames(&s, out, values);
+        n = calls();
+    }
+    end_running(&s, out);
+    const int tries = most && most < n ? most : (int)n;
+    for (int i = 0; i < tries; i++) {
+        set("unified", unified);
+        lost += go_on_after(&what, name, 1 + (n - 1) * i / (tries > 1 ? tries - 1 : 1));
+    }
+    note(lost > tries / 2, name, "hardly a failure made the CPU take over");
+}
+
+/* A frame that is never done is one that is lost. */
+static void go_on_after_a_hang(const scene *scene_of, const char *name, int unified)
+{
+    scene what = *scene_of;
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    char detail[512] = "";
+    const long lost = misuse();
+    what.lost = FOVEA_LOST_CPU;
+    what.lost_seconds = 0.2;
+    set("unified", unified);
+    if (begin_to_run(&s, &what, out, &values)) {
+        set("hang", 2);
+        const double begin = fv_machine_seconds();
+        run_on(&s, &what, out, values, detail);
+        if (!*detail && fv_machine_seconds() - begin > 8)
+            snprintf(detail, sizeof detail, "took %.1f s", fv_machine_seconds() - begin);
+        if (!*detail && !fovea_plan_lost(s.plan))
+            snprintf(detail, sizeof detail, "and the device was not lost");
+    } else {
+        snprintf(detail, sizeof detail, "before it: %s", fovea_error());
+    }
+    end_running(&s, out);
+    if (!*detail && misuse() != lost)
+        snprintf(detail, sizeof detail, "it was waited for without a bound");
+    note(!*detail, name, detail);
+}
+
+/* A spare device must be the CPU; the query tells what it takes. */
+static void spare_of_the_callers(const scene *what)
+{
+    session s;
+    fovea_device *cpu = NULL;
+    fovea_plan *plan = NULL;
+    fovea_plan_info info = {.spare = 0};
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = WIDTH;
+    options.frame.height = HEIGHT;
+    options.on_device_lost = FOVEA_LOST_CPU;
+    if (session_open(&s, "cl:0", what) == FOVEA_OK) {
+        options.lost_seconds = -1;
+        note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL,
+             "a device lost before it begins", "is taken");
+        options.lost_seconds = 0;
+        options.spare = s.device;
+        note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL &&
+                 strstr(fovea_error(), "CPU"),
+             "a spare device that is lost with the first", "is taken");
+        fovea_device_open(&cpu, "cpu", NULL);
+        options.spare = cpu;
+        if (fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_OK)
+            fovea_plan_query(plan, &info);
+        note(info.spare > 0, "bytes of the spare plan", "are not told");
+        fovea_plan_free(plan);
+        plan = NULL;
+        if (fovea_plan_create(&plan, s.model, cpu, &options) == FOVEA_OK)
+            fovea_plan_query(plan, &info);
+        note(info.spare == 0, "a plan on the CPU", "has a spare one");
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(cpu);
+    session_close(&s);
+}
+
 /* ---- the program ---- */
 
 static int resolve(const char *path)
@@ -493,7 +664,12 @@ int main(int argc, char **argv)
         fail_some(&scenes[1], 9);
         fail_some(&bare, 1);
     }
+    spare_of_the_callers(&scenes[0]);
+    go_on_after_each(&scenes[0], "the CPU goes on, memory shared", 1, all ? 0 : 7);
+    go_on_after_each(&scenes[1], "the CPU goes on, memory apart", 0, all ? 0 : 7);
     no_end(&scenes[0]);
+    go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory shared", 1);
+    go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory apart", 0);
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < FRAMES; k++)
             free(scenes[i].want[k]);

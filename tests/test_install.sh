@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_install.sh: installs the build into an empty folder and builds the examples as a user would, from
-# what was installed, through pkg-config.
+# what was installed, through pkg-config and CMake.
 #
 #   test_install.sh BUILD
 set -eu
@@ -9,6 +9,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 passed=0
 failed=0
+skipped=0
 
 verdict() { # name, exit status
     if [ "$2" = 0 ]; then
@@ -51,6 +52,23 @@ for compiler in g++ clang++; do
     ./features || status=1
     verdict "features by $compiler" $status
 done
+# Pipelines, for a moment each; they say how many frames a second they took.
+for compiler in gcc clang; do
+    status=0
+    $compiler -std=c11 $strict "$examples/camera.c" -o camera $flags -pthread || status=1
+    verdict "camera.c with $compiler" $status
+done
+for compiler in g++ clang++; do
+    status=0
+    $compiler -std=c++17 $strict "$examples/pipeline.cpp" -o pipeline $flags -pthread || status=1
+    verdict "pipeline.cpp with $compiler" $status
+done
+for example in camera pipeline; do
+    status=0
+    ./$example synthetic:vit-ti16 0.5 >said || status=1
+    grep -q '^[0-9.]* frames/s.*latency p50 [0-9.]* ms' said || status=1
+    verdict "$example" $status
+done
 status=0
 ./features nowhere 2>message && status=1
 grep -q nowhere message || status=1
@@ -58,6 +76,58 @@ verdict "a message for a missing model" $status
 status=0
 "$installed/bin/fovea" info >/dev/null || status=1
 verdict "the program as installed" $status
+status=0
+[ -d "$installed/share/fovea/wisdom" ] || status=1
+verdict "a folder for wisdom" $status
 
-echo "$passed passed, $failed failed, 0 skipped"
+# The same tree at another place, without the shared library: everything has to come from the static one.
+unset PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH
+moved=$root/moved
+cp -R "$installed" "$moved"
+find "$moved" -name 'libfovea.so*' -delete
+pc=$(dirname "$(find "$moved" -name fovea.pc)")
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --define-variable=prefix="$moved" --static --cflags --libs fovea)
+status=0
+# shellcheck disable=SC2086
+gcc -std=c11 $strict "$examples/attend.c" -o attend_static $flags && ./attend_static || status=1
+verdict "attend with the static library" $status
+
+if command -v cmake >/dev/null; then
+    configure() { # prefix, source, build
+        cmake -G Ninja -S "$2" -B "$3" -DCMAKE_PREFIX_PATH="$1" >cmake.log 2>&1
+    }
+    for prefix in "$installed" "$moved"; do
+        status=0
+        configure "$prefix" "$examples" by_cmake && cmake --build by_cmake >>cmake.log 2>&1 || status=1
+        [ $status = 0 ] || tail -n 20 cmake.log
+        verdict "all examples by CMake, $prefix" $status
+        status=0
+        by_cmake/attend && by_cmake/features || status=1
+        verdict "programs by CMake, $prefix" $status
+        rm -rf by_cmake
+    done
+    for version in 0.1:TRUE 0.1.0:TRUE 0.2:FALSE 1:FALSE; do
+        asked=${version%:*}
+        cat >version.cmake <<TEXT
+set(PACKAGE_FIND_VERSION $asked)
+string(REPLACE "." ";" parts $asked)
+list(LENGTH parts PACKAGE_FIND_VERSION_COUNT)
+list(APPEND parts 0 0)
+list(GET parts 0 PACKAGE_FIND_VERSION_MAJOR)
+list(GET parts 1 PACKAGE_FIND_VERSION_MINOR)
+include("$(find "$installed" -name FoveaConfigVersion.cmake)")
+if(NOT PACKAGE_VERSION_COMPATIBLE STREQUAL ${version#*:})
+    message(FATAL_ERROR "version $asked: compatible \${PACKAGE_VERSION_COMPATIBLE}")
+endif()
+TEXT
+        status=0
+        cmake -P version.cmake || status=1
+        verdict "CMake asks for version $asked" $status
+    done
+else
+    echo "no cmake; platform/setup-debian.sh test installs it"
+    skipped=1
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

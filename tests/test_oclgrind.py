@@ -21,7 +21,7 @@ import tempfile
 import test_golden
 
 SOME = ("layernorm", "gemm_f32", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local", "map_",
-        "mean_", "dwconv")
+        "mean_", "dwconv", "resize_x")
 DRIVER = "liboclgrind-rt-icd.so"
 
 

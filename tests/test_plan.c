@@ -308,6 +308,46 @@ static void unknown_names(void **state)
     refused(create(&options), FOVEA_ENOTSUP, "weights only");
 }
 
+/* With float16 weights; NULL where the device refuses such activations. */
+static float *features(fovea_dtype activations, size_t *values)
+{
+    fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    fovea_plan *plan;
+    options.weights = FOVEA_F16;
+    options.activations = activations;
+    const fovea_status status = fovea_plan_create(&plan, model, device, &options);
+    if (status != FOVEA_OK) {
+        refused(status, FOVEA_ENOTSUP, "activations of 16 bits");
+        return NULL;
+    }
+    float *out = fixture_run(plan, values);
+    fovea_plan_free(plan);
+    return out;
+}
+
+/* Only processors that multiply float16 take them, and little is lost. */
+static void half_sums(void **state)
+{
+    (void)state;
+    fovea_device_info info;
+    size_t values = 0;
+    fovea_device_describe(device, &info);
+    float *exact = features(FOVEA_F32, &values);
+    float *half = features(FOVEA_F16, &values);
+    assert_non_null(exact);
+    assert_int_equal(half != NULL, strcmp(info.features, "neon-fp16") == 0 ||
+                                       strcmp(info.features, "neon-dot") == 0);
+    double largest = 0, off = 0;
+    for (size_t i = 0; half && i < values; i++) {
+        largest = fmax(largest, fabs((double)exact[i]));
+        off = fmax(off, fabs((double)half[i] - exact[i]));
+    }
+    if (half)
+        assert_true(off > 0 && off < 1e-2 * largest);
+    free(exact);
+    free(half);
+}
+
 static void wrong_frames(void **state)
 {
     (void)state;
@@ -436,26 +476,27 @@ static void formats_agree(void **state)
 {
     (void)state;
     enum { W = FIXTURE_WIDTH, H = FIXTURE_HEIGHT, PAD = W * 3 + 11 };
-    static uint8_t padded[H * PAD], bgr[H * W * 3], grey[H * W], grey_rgb[H * W * 3];
+    static uint8_t padded[H * PAD], bgr[H * PAD], grey[H * PAD], grey_rgb[H * W * 3];
     static float planes[3][H * W];
     fovea_model_info info;
     size_t n;
     fovea_model_describe(model, &info);
     memset(padded, 0xee, sizeof padded);
     for (size_t i = 0; i < (size_t)H * W; i++) {
-        grey[i] = fixture_pixels[3 * i];
+        grey[i / W * PAD + i % W] = fixture_pixels[3 * i];
         for (size_t c = 0; c < 3; c++) {
             const uint8_t v = fixture_pixels[3 * i + c];
             padded[i / W * PAD + i % W * 3 + c] = v;
-            bgr[3 * i + 2 - c] = v;
-            grey_rgb[3 * i + c] = grey[i];
+            bgr[i / W * PAD + i % W * 3 + 2 - c] = v;
+            grey_rgb[3 * i + c] = fixture_pixels[3 * i];
             planes[c][i] = ((float)v * info.preprocess.rescale - info.preprocess.mean[c]) /
                            info.preprocess.std[c];
         }
     }
     const fovea_frame rgb = {.pixels = {fixture_pixels}};
     const fovea_frame wide = {.pixels = {padded}, .stride = {PAD}};
-    const fovea_frame swapped = {.pixels = {bgr}}, one = {.pixels = {grey}};
+    const fovea_frame swapped = {.pixels = {bgr}, .stride = {PAD}};
+    const fovea_frame one = {.pixels = {grey}, .stride = {PAD}};
     const fovea_frame three = {.pixels = {grey_rgb}};
     const fovea_frame apart = {.pixels = {planes[0], planes[1], planes[2]}};
     float *want = run_frame(FOVEA_RGB8, &rgb, &n), *want_grey = run_frame(FOVEA_RGB8, &three, &n);
@@ -625,6 +666,7 @@ int main(void)
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(sizes_under_a_patch),
         cmocka_unit_test(unknown_names),
+        cmocka_unit_test(half_sums),
         cmocka_unit_test(wrong_frames),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(schedules_agree),

@@ -7,6 +7,7 @@ Needs numpy and a C compiler ($CC, else cc).
 """
 import ctypes as C
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -54,7 +55,7 @@ class Structures(unittest.TestCase):
             source, exe = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
             with open(source, "w") as f:
                 f.write(program)
-            command = [os.environ.get("CC", "cc"), "-std=c11", source, "-o", exe]
+            command = shlex.split(os.environ.get("CC", "cc")) + ["-std=c11", source, "-o", exe]
             subprocess.run(command + ["-I" + i for i in INCLUDES], check=True)
             want = subprocess.run([exe], capture_output=True, text=True, check=True).stdout
         got = ""
@@ -319,6 +320,24 @@ class Models(unittest.TestCase):
         plain, half = (self.model.run(self.image, outputs=["last_hidden_state"],
                                       weights=w)["last_hidden_state"] for w in ("f32", "bf16"))
         self.assertTrue(1e-5 < off(half, plain) < 0.1)
+
+    def test_camera_frames(self):
+        """Grey ones, which are the same in every matrix: luma 16 to 235 is 0 to 255."""
+        names = ["last_hidden_state"]
+        height, width = 56, 70
+        luma = (16 + np.arange(height * width) % 220).astype(np.uint8).reshape(height, width)
+        gray = np.round((luma.astype(float) - 16) * 255 / 219).astype(np.uint8)
+        want = self.model.run(gray, outputs=names)["last_hidden_state"]
+        nv12 = np.concatenate([luma, np.full((height // 2, width), 128, np.uint8)])
+        yuyv = np.stack([luma, np.full_like(luma, 128)], 2)
+        for yuv in ("601", "709"):
+            for kind, pixels in (("nv12", nv12), ("yuyv", yuyv)):
+                got = self.model.run(pixels, outputs=names, format=kind, yuv=yuv)
+                np.testing.assert_array_equal(got["last_hidden_state"], want)
+        with self.assertRaises(ValueError):
+            self.model.run(yuyv, outputs=names, format="nv12")
+        with self.assertRaises(ValueError):
+            self.model.run(nv12[:, 1:], outputs=names, format="nv12")
 
     def test_features(self):
         info = self.model.info

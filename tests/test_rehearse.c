@@ -4,10 +4,12 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "os_machine.h"
 #include "plan.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"
@@ -197,7 +199,7 @@ static void wrong_ones_are_found(void **state)
     };
     (void)state;
     fv_cases *c;
-    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const fv_step *s = step_of(c, wrong[i].op, wrong[i].flags);
         const fv_verdict good = judge(c, s, right, wrong[i].chunk);
@@ -218,7 +220,7 @@ static void runs_leave_inputs_as_they_are(void **state)
     fv_verdict first, again;
     double seconds;
     const fv_knobs knobs = {{0}};
-    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
     for (uint32_t i = 0; i < c->b.steps; i++) {
         const fv_step *s = &c->b.step[i];
         if (s->prob.op != FV_OP_MUL && s->prob.op != FV_OP_SCAN && s->prob.op != FV_OP_ROPE)
@@ -234,6 +236,53 @@ static void runs_leave_inputs_as_they_are(void **state)
         fv_rehearsal_close(r);
     }
     fv_cases_close(c);
+}
+
+/* ---- time ---- */
+
+/* A product by another library is several commands, of which it shows the last one only. */
+static void all_commands_are_timed(void **state)
+{
+    static const char name[] = "gemm_f32_clblast_cl";
+    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
+    fovea_device *other;
+    fovea_plan *p;
+    int count;
+    uint32_t features;
+    (void)state;
+    if (fovea_device_open(&other, "cl:0", NULL) != FOVEA_OK)
+        skip();
+    options.kind = FOVEA_OP_GEMM;
+    options.rows = options.in = options.out = 1024;
+    float *weight = calloc((size_t)options.in * options.out, sizeof *weight);
+    assert_non_null(options.weight = weight);
+    assert_int_equal(fovea_op_plan_create(&p, other, &options), FOVEA_OK);
+    const fv_kernel *list = other->backend->kernels(other->device, &count, &features);
+    while (count > 0 && strcmp(list[count - 1].name, name) != 0)
+        count--;
+    const fv_kernel *k = count ? &list[count - 1] : NULL;
+    if (k && fv_kernel_fits(k, &p->b.step[0].prob, features)) {
+        const fv_knobs knobs = fv_kernel_defaults(k);
+        fv_rehearsal *r;
+        fv_take *t;
+        double seconds;
+        assert_int_equal(fv_rehearsal_open(&r, other, &p->b, &p->b.step[0], 0, 0), FOVEA_OK);
+        assert_int_equal(fv_take_open(&t, r, k, &knobs), FOVEA_OK);
+        double share = 0; /* of the clock's time; the first run compiles */
+        for (int i = 0; i < 5; i++) {
+            const double begin = fv_machine_seconds();
+            assert_int_equal(fv_take_run(t, &seconds), FOVEA_OK);
+            const double all = fv_machine_seconds() - begin;
+            assert_true(seconds <= all);
+            share = seconds / all > share ? seconds / all : share;
+        }
+        assert_true(share > 0.3);
+        fv_take_close(t);
+        fv_rehearsal_close(r);
+    }
+    fovea_plan_free(p);
+    free(weight);
+    fovea_device_close(other);
 }
 
 /* ---- no memory ---- */
@@ -260,7 +309,7 @@ static void no_memory_is_no_leak(void **state)
     static const enum fv_op ops[] = {FV_OP_GEMM, FV_OP_LATTN_REDUCE, FV_OP_LATTN_MERGE, FV_OP_SCAN};
     (void)state;
     fv_cases *c;
-    assert_int_equal(fv_cases_open(&c, FV_F32, 2), FOVEA_OK);
+    assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         const fv_step *s = step_of(c, ops[i], 0);
         fovea_memory before, after;
@@ -278,14 +327,18 @@ static void no_memory_is_no_leak(void **state)
     fv_cases_close(c);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models), cmocka_unit_test(wrong_ones_are_found),
         cmocka_unit_test(runs_leave_inputs_as_they_are), cmocka_unit_test(no_memory_is_no_leak)};
     if (fovea_device_open(&device, "cpu", NULL) != FOVEA_OK)
         return 1;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    /* CLBlast compiles for a long time. */
+    const struct CMUnitTest long_tests[] = {cmocka_unit_test(all_commands_are_timed)};
+    const bool more = argc > 1 && strcmp(argv[1], "--long") == 0;
+    const int failed = more ? cmocka_run_group_tests(long_tests, NULL, NULL)
+                            : cmocka_run_group_tests(tests, NULL, NULL);
     fovea_device_close(device);
     return failed;
 }

@@ -274,6 +274,14 @@ static void stopped_at_any_time(void **state)
     succeed(fovea_tune_op(&report, device, &op, &o));
     assert_false(report.complete);
     assert_int_equal(report.facts, 0);
+
+    /* What was found in time has proved itself. */
+    report.complete = 0;
+    for (o.seconds = 0.01; !report.complete; o.seconds *= 1.5) {
+        succeed(fovea_tune_op(&report, device, &op, &o));
+        assert_true(report.facts == 0 || report.tuned_seconds > 0);
+        fovea_wisdom_forget();
+    }
     fovea_device_close(device);
 }
 

@@ -46,15 +46,15 @@ static void packed_weights_are_shared(void **state)
     const fv_knobs knobs = {{1, 2, 3, 4}}, others = {{0, 0, 0, 0}};
     fv_packed *a, *b, *c, *d, *e;
     (void)state;
-    assert_int_equal(fv_packed_get(&a, m, NULL, w, &kernel, &problem, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&a, m, NULL, false, w, &kernel, &problem, &knobs), FOVEA_OK);
     assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&b, m, NULL, w, &kernel, &problem, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&b, m, NULL, false, w, &kernel, &problem, &knobs), FOVEA_OK);
     assert_ptr_equal(a, b);
     assert_int_equal(packed_rows, w->rows / 2);
-    assert_int_equal(fv_packed_get(&c, m, NULL, w, &kernel, &problem, &others), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&c, m, NULL, false, w, &kernel, &problem, &others), FOVEA_OK);
     assert_ptr_not_equal(a, c);
-    assert_int_equal(fv_packed_get(&d, m, NULL, w, NULL, &problem, &knobs), FOVEA_OK);
-    assert_int_equal(fv_packed_get(&e, m, NULL, w, &plain, &problem, &others), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&d, m, NULL, false, w, NULL, &problem, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&e, m, NULL, false, w, &plain, &problem, &others), FOVEA_OK);
     assert_ptr_equal(d, e); /* plain rows, whatever the knobs */
     assert_int_equal(d->size, a->size);
     assert_memory_equal(a->data, d->data, (size_t)d->size);
@@ -114,12 +114,13 @@ static void formats_are_kept_apart(void **state)
         fv_weight rows = w;
         rows.type = (uint8_t)kernel[i].type;
         assert_int_equal(
-            fv_packed_get(&gemm[i], m, NULL, &w, kernel_named(kernel[i].gemm), &g, &knobs),
+            fv_packed_get(&gemm[i], m, NULL, false, &w, kernel_named(kernel[i].gemm), &g, &knobs),
             FOVEA_OK);
         assert_int_equal(
-            fv_packed_get(&conv[i], m, NULL, &w, kernel_named(kernel[i].conv), &c, &knobs),
+            fv_packed_get(&conv[i], m, NULL, false, &w, kernel_named(kernel[i].conv), &c, &knobs),
             FOVEA_OK);
-        assert_int_equal(fv_packed_get(&plain[i], m, NULL, &rows, NULL, &g, &knobs), FOVEA_OK);
+        assert_int_equal(fv_packed_get(&plain[i], m, NULL, false, &rows, NULL, &g, &knobs),
+                         FOVEA_OK);
         assert_ptr_equal(gemm[i], conv[i]); /* a convolution shares them */
         assert_int_equal(plain[i]->size, ROWS * COLS * fv_type_size(kernel[i].type));
         for (int k = 0; k < i; k++) {
@@ -158,15 +159,16 @@ static void float16_refuses_what_it_cannot_hold(void **state)
     assert_int_equal(fv_model_blank(&m), FOVEA_OK);
     rows.type = FV_F16;
     numbers[ROWS * COLS - 1] = 65519.f; /* rounds to the largest value */
-    assert_int_equal(fv_packed_get(&p, m, NULL, &rows, NULL, &f16, &knobs), FOVEA_OK);
+    assert_int_equal(fv_packed_get(&p, m, NULL, false, &rows, NULL, &f16, &knobs), FOVEA_OK);
     fv_packed_unref(m, p);
     numbers[ROWS * COLS - 1] = -65520.f;
     const fv_kernel *kernel = kernel_named("gemm_f16_2x16_c");
-    assert_int_equal(fv_packed_get(&p, m, NULL, &w, kernel, &f16, &knobs), FOVEA_ENOTSUP);
+    assert_int_equal(fv_packed_get(&p, m, NULL, false, &w, kernel, &f16, &knobs), FOVEA_ENOTSUP);
     assert_non_null(strstr(fovea_error(), "layer.weight"));
-    assert_int_equal(fv_packed_get(&p, m, NULL, &rows, NULL, &f16, &knobs), FOVEA_ENOTSUP);
+    assert_int_equal(fv_packed_get(&p, m, NULL, false, &rows, NULL, &f16, &knobs), FOVEA_ENOTSUP);
     assert_int_equal(
-        fv_packed_get(&p, m, NULL, &w, kernel_named("gemm_bf16_2x16_c"), &bf16, &knobs), FOVEA_OK);
+        fv_packed_get(&p, m, NULL, false, &w, kernel_named("gemm_bf16_2x16_c"), &bf16, &knobs),
+        FOVEA_OK);
     fv_packed_unref(m, p);
     assert_null(m->packed);
     fovea_model_free(m);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -244,6 +245,34 @@ static void saved_and_merged(void **state)
     unlink(path);
 }
 
+/* Several programs tune on one machine: none loses what another found. */
+static void saved_at_once(void **state)
+{
+    enum { SAVERS = 8 };
+    (void)state;
+    char path[400], fact[128];
+    pid_t child[SAVERS];
+    strcpy(path, in_folder("shared"));
+    for (int i = 0; i < SAVERS; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            snprintf(fact, sizeof fact, HEADER "plan\tcpu|a\tmodel%d\t-\tmeasure\t1\t2\n", i);
+            _exit(fovea_wisdom_import(fact, strlen(fact), NULL) || fovea_wisdom_save(path));
+        }
+        assert_true(child[i] > 0);
+    }
+    for (int i = 0; i < SAVERS; i++) {
+        int status;
+        assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+        assert_int_equal(status, 0);
+    }
+    fovea_wisdom_info info;
+    succeed(fovea_wisdom_load(path, &info));
+    assert_int_equal(info.taken, SAVERS);
+    fovea_wisdom_forget();
+    unlink(path);
+}
+
 static void paths(void **state)
 {
     (void)state;
@@ -452,15 +481,11 @@ static void sweeps_take_wisdom(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),
-        cmocka_unit_test(order_does_not_matter),
-        cmocka_unit_test(hostile_texts),
-        cmocka_unit_test(long_texts),
-        cmocka_unit_test(unknown_is_skipped),
-        cmocka_unit_test(saved_and_merged),
-        cmocka_unit_test(paths),
-        cmocka_unit_test(steps_take_wisdom),
-        cmocka_unit_test(family_is_a_prior),
+        cmocka_unit_test(round_trip),         cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(hostile_texts),      cmocka_unit_test(long_texts),
+        cmocka_unit_test(unknown_is_skipped), cmocka_unit_test(saved_and_merged),
+        cmocka_unit_test(saved_at_once),      cmocka_unit_test(paths),
+        cmocka_unit_test(steps_take_wisdom),  cmocka_unit_test(family_is_a_prior),
         cmocka_unit_test(sweeps_take_wisdom),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

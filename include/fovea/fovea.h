@@ -101,7 +101,7 @@ typedef struct fovea_device_info {
     char features[64];   /* ISA level or device features: "avx512" */
     uint32_t units;      /* processors this process may use, or compute units */
     uint32_t clusters;   /* kinds of cores, fastest first; 1 on a symmetric machine */
-    uint32_t big;        /* processors of the fastest kind */
+    uint32_t big;        /* processors that are at least half as fast as the fastest */
     uint64_t memory;     /* bytes it can address */
     uint64_t max_buffer; /* bytes of its largest single buffer; 0: no limit of its own */
     /* Of devices that are not the CPU, else "" and 0: */
@@ -135,11 +135,13 @@ typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size
 
 typedef struct fovea_device_options {
     uint32_t version;
-    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core */
-    const char *isa;   /* "scalar", "avx2", "avx512", "neon": highest level to use; NULL: FOVEA_ISA
-                          of the environment, else the best there is */
-    const char *cores; /* "big" (default), "little", "all", or a list: "4-7" or "0,2". Where there
-                          are enough of them, every worker keeps to one, away from the caller's */
+    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core, but
+                          no more than a cgroup's quota keeps busy: 2 with 1.5 processors */
+    const char *isa;   /* highest level to use: "scalar", "avx2", "avx512", "neon", "neon-fp16",
+                          "neon-dot"; NULL: FOVEA_ISA of the environment, else the best there is */
+    const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
+                          slowest kind; "all"; or a list: "4-7" or "0,2". Where there are enough of
+                          them, every worker keeps to one, away from the caller's */
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
     /* The fields above are the CPU's, those below of devices that compile their kernels. */
@@ -149,10 +151,18 @@ typedef struct fovea_device_options {
     const char *cache;      /* directory of compiled kernels, made private to the user; NULL:
                                FOVEA_CACHE of the environment, else fovea/cl in $XDG_CACHE_HOME or
                                ~/.cache; "": none */
+    /* Of the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that the
+     * system sets this process, and how to raise it. */
+    int lock_memory;         /* keeps activations, packed weights and the workers' stacks in main
+                                memory; a program that swaps must lock its own code and stacks */
+    uint32_t priority;       /* of the workers, real time (SCHED_FIFO), 1 to 99; 0: as the calling
+                                thread. That one takes part in every frame: give it the same */
+    const char *thread_name; /* workers are called NAME-1, NAME-2, ...: 10 characters at most; NULL:
+                                "fovea" */
 } fovea_device_options;
 #define FOVEA_DEVICE_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        1, 0, NULL, NULL, NULL, NULL, 0, NULL                                                      \
+        1, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, NULL                                          \
     }
 
 /* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
@@ -369,7 +379,20 @@ typedef enum fovea_format {
     FOVEA_GRAY8,
     FOVEA_PLANES_F32, /* float planes R, G, B, one after the other, packed, already normalised;
                          never resized */
+    FOVEA_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
+    FOVEA_YUYV,       /* bytes Y, U, Y, V of every 2 pixels; also called YUY2 */
 } fovea_format;
+
+/* What luma and chroma mean: the matrix, and whether black is 16 and white 235 or they take the
+ * whole byte. Cameras give the first one unless they say something else: a USB camera's YUYV, what
+ * V4L2 takes for granted, most camera processors. Video of 720 lines and more is mostly BT.709,
+ * frames that were a JPEG are BT.601 in full range. */
+typedef enum fovea_yuv {
+    FOVEA_YUV_601, /* BT.601, limited range */
+    FOVEA_YUV_601_FULL,
+    FOVEA_YUV_709, /* BT.709, limited range */
+    FOVEA_YUV_709_FULL,
+} fovea_yuv;
 
 typedef enum fovea_schedule {
     FOVEA_SCHEDULE_AUTO,
@@ -378,6 +401,12 @@ typedef enum fovea_schedule {
 } fovea_schedule;
 
 typedef enum fovea_dtype { FOVEA_F32, FOVEA_F16, FOVEA_BF16 } fovea_dtype;
+
+/* What becomes of frames when their device fails, as drivers of small GPUs do. */
+typedef enum fovea_lost {
+    FOVEA_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
+    FOVEA_LOST_CPU,  /* the frame is run again on the CPU, and so are all after it */
+} fovea_lost;
 
 /* `attention`: what takes the place of a model's own, one of the bidirectional names of
  * fovea_op_options. ViTs take every one of them, without rotation, table, convolution or gate; pola
@@ -410,21 +439,34 @@ typedef struct fovea_plan_options {
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
     /* How the weights of matrix products and convolutions and the position table are kept: with 16
      * bits they take half the memory. They are rounded to the nearest when they are packed, without
-     * loss where the checkpoint has the same type; activations and sums stay float32. ENOTSUP from
-     * fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
+     * loss where the checkpoint has the same type; activations and sums stay float32. The level
+     * "neon-dot" takes activations to 17 bits where weights are FOVEA_BF16 and sums long.
+     * ENOTSUP from fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
     fovea_dtype weights;
     /* How rows of activations are kept, but for the residual stream, states, inputs and outputs,
-     * which are float32: sums are float32 as well. Not on the CPU: ENOTSUP. */
+     * which are float32: sums are float32 as well. The CPU keeps float32 rows: ENOTSUP; but at
+     * level "neon-fp16" FOVEA_F16 has products with FOVEA_F16 weights taken in float16 and summed
+     * in it, four at a time: off by up to 6e-3 of the largest output of the models this was tried
+     * on. */
     fovea_dtype activations;
     /* With more than an estimate, what wisdom does not know with this rigor is tuned first, as
      * fovea_tune does it; not for a dry plan. Nothing is saved. */
     fovea_rigor rigor;
     double tune_seconds; /* that it may take; 0: no limit */
+    /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
+     * keeps float32 activations; `memory_limit` holds for each. Without a meaning on the CPU. */
+    fovea_lost on_device_lost;
+    fovea_device *spare; /* the CPU to be used then, which must outlive the plan; NULL: one with
+                            default options, opened and closed with the plan */
+    double lost_seconds; /* a frame that takes longer counts as lost, too; 0: 10 */
+    /* Of NV12 and YUYV: they become R, G, B bytes with U and V of the nearest sample, as they are
+     * read, and go on as those would. */
+    fovea_yuv yuv;
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT                                                                    \
     {                                                                                              \
         1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32,       \
-            FOVEA_F32, FOVEA_RIGOR_DEFAULT, 0                                                      \
+            FOVEA_F32, FOVEA_RIGOR_DEFAULT, 0, FOVEA_LOST_FAIL, NULL, 0, FOVEA_YUV_601             \
     }
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
@@ -452,6 +494,7 @@ typedef struct fovea_plan_info {
     uint64_t largest;  /* the largest single buffer */
     double flops;      /* of one frame: a multiply-add is two */
     double seconds;    /* the cost model's guess */
+    uint64_t spare;    /* all bytes, weights included, of the plan for a lost device */
 } fovea_plan_info;
 
 /* Answers before anything runs. */
@@ -491,8 +534,10 @@ FOVEA_API int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_outp
 
 typedef struct fovea_frame {
     const void *pixels[3]; /* first byte of each plane; interleaved formats use pixels[0], and so do
-                              float planes, where the others may be NULL */
-    size_t stride[3];      /* bytes from row to row; 0: rows are packed */
+                              float planes, where the others may be NULL; NV12 has U and V in
+                              pixels[1], (height + 1) / 2 rows of them */
+    size_t stride[3];      /* bytes from row to row; 0: rows are packed. With an odd width the last
+                              pair of NV12 and YUYV is there as a whole */
 } fovea_frame;
 
 typedef struct fovea_output {
@@ -516,6 +561,10 @@ FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
 /* Waits for the frame, which is done after those before it; timeout in seconds, negative: without
  * bound. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
+
+/* Whether the plan's device was lost, so that frames run on the CPU (FOVEA_LOST_CPU). Planning anew
+ * on the device opened again is up to the caller. */
+FOVEA_API int fovea_plan_lost(const fovea_plan *plan);
 
 /* Seconds that the device took for the frame or operation that was waited for last: by its own
  * clock where it has one, without the time that the frame stood behind others. 0 before the first.

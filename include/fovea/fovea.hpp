@@ -1,6 +1,7 @@
-/* fovea.hpp: fovea.h for C++17. Handles that free themselves and cannot be copied; what fails
- * throws fovea::error. Everything else is fovea.h's: its structs, its names, its rules.
- * Header-only.
+/* fovea.hpp: fovea.h for C++17. Handles that free themselves and cannot be copied. Everything else
+ * is fovea.h's: its structs, its names, its rules. Header-only.
+ *
+ * What fails throws fovea::error:
  *
  *     fovea::device device("cpu");
  *     fovea::model model("dinov2-base");
@@ -12,10 +13,21 @@
  *     std::vector<float> features = plan.buffer(0);
  *     while (next(camera))
  *         plan.run({{camera.rgb}}, {features});
+ *
+ * or, where a program does without exceptions (-fno-exceptions, -fno-rtti), says so:
+ *
+ *     auto device = fovea::device::open("cpu");
+ *     auto model = fovea::model::load("dinov2-base");
+ *     if (!device || !model)
+ *         return fail(fovea_error());
+ *     auto plan = fovea::plan::create(*model, *device, options);
+ *     ...
+ *         if (fovea_status status = plan->try_run({{camera.rgb}}, {features}))
  */
 #ifndef FOVEA_FOVEA_HPP
 #define FOVEA_FOVEA_HPP
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,6 +41,7 @@
 namespace fovea
 {
 
+#if defined(__cpp_exceptions)
 /* what() is fovea_error(): the thing and the remedy. */
 class error : public std::runtime_error
 {
@@ -50,25 +63,70 @@ inline void check(fovea_status status)
     if (status != FOVEA_OK)
         throw error(status);
 }
+#endif
+
+/* A T, or the status of why there is none; fovea_error() says more. */
+template <typename T> class [[nodiscard]] result
+{
+  public:
+    explicit operator bool() const noexcept
+    {
+        return status_ == FOVEA_OK;
+    }
+    fovea_status status() const noexcept
+    {
+        return status_;
+    }
+    /* Only of a result that is true. */
+    T &operator*() noexcept
+    {
+        return value_;
+    }
+    T *operator->() noexcept
+    {
+        return &value_;
+    }
+
+  private:
+    friend T;
+    /* Of create(&object, arguments...). */
+    template <typename Create, typename... Arguments>
+    explicit result(Create create, Arguments... arguments) noexcept
+    {
+        typename T::owner made{nullptr};
+        status_ = create(&made.object, arguments...);
+        value_ = T(made);
+    }
+    T value_{typename T::owner{nullptr}};
+    fovea_status status_;
+};
 
 /* An object of the library, owned. It converts to the pointer that fovea.h's functions take. */
 template <typename T, void (*Free)(T *)> class handle
 {
   public:
+    struct owner {
+        T *object;
+    };
     operator T *() const noexcept
     {
         return object_.get();
     }
 
   protected:
+    explicit handle(owner object) noexcept : object_(object.object)
+    {
+    }
+#if defined(__cpp_exceptions)
     /* Calls create(&object, arguments...). */
     template <typename Create, typename... Arguments>
-    explicit handle(Create create, Arguments... arguments)
+    static owner made(Create create, Arguments... arguments)
     {
-        T *object = nullptr;
-        check(create(&object, arguments...));
-        object_.reset(object);
+        owner out{nullptr};
+        check(create(&out.object, arguments...));
+        return out;
     }
+#endif
 
   private:
     struct freer {
@@ -84,24 +142,43 @@ template <typename T, void (*Free)(T *)> class handle
 class device : public handle<fovea_device, fovea_device_close>
 {
   public:
+    static result<device> open(const char *id = "auto",
+                               const fovea_device_options *options = nullptr) noexcept
+    {
+        return result<device>(fovea_device_open, id, options);
+    }
+#if defined(__cpp_exceptions)
     explicit device(const char *id = "auto", const fovea_device_options *options = nullptr)
-        : handle(fovea_device_open, id, options)
+        : handle(made(fovea_device_open, id, options))
     {
     }
+#endif
     fovea_device_info info() const
     {
         fovea_device_info out;
         fovea_device_describe(*this, &out);
         return out;
     }
+
+  private:
+    friend result<device>;
+    explicit device(owner object) noexcept : handle(object)
+    {
+    }
 };
 
 class model : public handle<fovea_model, fovea_model_free>
 {
   public:
-    explicit model(const char *path) : handle(fovea_model_load, path)
+    static result<model> load(const char *path) noexcept
+    {
+        return result<model>(fovea_model_load, path);
+    }
+#if defined(__cpp_exceptions)
+    explicit model(const char *path) : handle(made(fovea_model_load, path))
     {
     }
+#endif
     fovea_model_info info() const
     {
         fovea_model_info out;
@@ -116,29 +193,48 @@ class model : public handle<fovea_model, fovea_model_free>
             names.push_back(name);
         return names;
     }
+
+  private:
+    friend result<model>;
+    explicit model(owner object) noexcept : handle(object)
+    {
+    }
 };
 
 /* Frames of one size through a model. */
 class plan : public handle<fovea_plan, fovea_plan_free>
 {
   public:
+    static result<plan> create(const model &model, device &device,
+                               const fovea_plan_options &options) noexcept
+    {
+        return result<plan>(fovea_plan_create, static_cast<const fovea_model *>(model),
+                            static_cast<fovea_device *>(device), &options);
+    }
+#if defined(__cpp_exceptions)
     plan(const model &model, device &device, const fovea_plan_options &options)
-        : handle(fovea_plan_create, static_cast<const fovea_model *>(model),
-                 static_cast<fovea_device *>(device), &options)
+        : handle(made(fovea_plan_create, static_cast<const fovea_model *>(model),
+                      static_cast<fovea_device *>(device), &options))
     {
     }
+#endif
     fovea_plan_info info() const
     {
         fovea_plan_info out;
         fovea_plan_query(*this, &out);
         return out;
     }
-    /* Throws std::out_of_range past the end. */
+    /* Output `index` of those that the options named, which it must be one of. */
     fovea_output_info output(std::size_t index) const
     {
-        fovea_output_info out;
-        if (!fovea_plan_output(*this, index, &out))
+        fovea_output_info out{};
+        const int found = fovea_plan_output(*this, index, &out);
+#if defined(__cpp_exceptions)
+        if (!found)
             throw std::out_of_range("fovea::plan::output");
+#endif
+        assert(found);
+        (void)found;
         return out;
     }
     /* Where the channels of patch (x, y) begin in the buffer of output `index`. */
@@ -154,20 +250,31 @@ class plan : public handle<fovea_plan, fovea_plan_free>
         const fovea_output_info info = output(index);
         return std::vector<float>(std::size_t{info.rows} * info.columns);
     }
-    /* One buffer for each of the plan's outputs, in their order. */
-    void run(const fovea_frame &frame,
-             std::initializer_list<std::reference_wrapper<std::vector<float>>> outputs)
+    using buffers = std::initializer_list<std::reference_wrapper<std::vector<float>>>;
+    /* One buffer for each of the plan's outputs, in their order; at most 64. */
+    fovea_status try_run(const fovea_frame &frame, buffers outputs) noexcept
     {
         fovea_output outs[MAX_OUTPUTS];
         std::size_t count = 0;
+        for (std::vector<float> &out : outputs)
+            if (count < MAX_OUTPUTS)
+                outs[count++] = {out.data(), out.size() * sizeof(float)};
+        return fovea_run(*this, &frame, outs, count);
+    }
+#if defined(__cpp_exceptions)
+    void run(const fovea_frame &frame, buffers outputs)
+    {
         if (outputs.size() > MAX_OUTPUTS)
             throw std::length_error("fovea::plan::run");
-        for (std::vector<float> &out : outputs)
-            outs[count++] = {out.data(), out.size() * sizeof(float)};
-        check(fovea_run(*this, &frame, outs, count));
+        check(try_run(frame, outputs));
     }
+#endif
 
   private:
+    friend result<plan>;
+    explicit plan(owner object) noexcept : handle(object)
+    {
+    }
     static constexpr std::size_t MAX_OUTPUTS = 64;
 };
 
@@ -175,13 +282,31 @@ class plan : public handle<fovea_plan, fovea_plan_free>
 class operation : public handle<fovea_plan, fovea_plan_free>
 {
   public:
+    using matrices = std::initializer_list<fovea_matrix>;
+    static result<operation> create(device &device, const fovea_op_options &options) noexcept
+    {
+        return result<operation>(fovea_op_plan_create, static_cast<fovea_device *>(device),
+                                 &options);
+    }
+    fovea_status try_run(matrices inputs, fovea_matrix output) noexcept
+    {
+        return fovea_op_run(*this, inputs.begin(), inputs.size(), output);
+    }
+#if defined(__cpp_exceptions)
     operation(device &device, const fovea_op_options &options)
-        : handle(fovea_op_plan_create, static_cast<fovea_device *>(device), &options)
+        : handle(made(fovea_op_plan_create, static_cast<fovea_device *>(device), &options))
     {
     }
-    void run(std::initializer_list<fovea_matrix> inputs, fovea_matrix output)
+    void run(matrices inputs, fovea_matrix output)
     {
-        check(fovea_op_run(*this, inputs.begin(), inputs.size(), output));
+        check(try_run(inputs, output));
+    }
+#endif
+
+  private:
+    friend result<operation>;
+    explicit operation(owner object) noexcept : handle(object)
+    {
     }
 };
 
@@ -189,21 +314,35 @@ class operation : public handle<fovea_plan, fovea_plan_free>
 class state : public handle<fovea_state, fovea_state_free>
 {
   public:
-    state(device &device, const fovea_op_options &options)
-        : handle(fovea_state_create, static_cast<fovea_device *>(device), &options)
+    using matrices = std::initializer_list<fovea_matrix>;
+    static result<state> create(device &device, const fovea_op_options &options) noexcept
     {
+        return result<state>(fovea_state_create, static_cast<fovea_device *>(device), &options);
     }
-    void step(std::initializer_list<fovea_matrix> inputs, fovea_matrix output)
+    fovea_status try_step(matrices inputs, fovea_matrix output) noexcept
     {
-        check(fovea_state_step(*this, inputs.begin(), inputs.size(), output));
+        return fovea_state_step(*this, inputs.begin(), inputs.size(), output);
     }
-    void feed(std::uint32_t rows, std::initializer_list<fovea_matrix> inputs, fovea_matrix output)
+    fovea_status try_feed(std::uint32_t rows, matrices inputs, fovea_matrix output) noexcept
     {
-        check(fovea_state_feed(*this, rows, inputs.begin(), inputs.size(), output));
+        return fovea_state_feed(*this, rows, inputs.begin(), inputs.size(), output);
     }
     void reset() noexcept
     {
         fovea_state_reset(*this);
+    }
+#if defined(__cpp_exceptions)
+    state(device &device, const fovea_op_options &options)
+        : handle(made(fovea_state_create, static_cast<fovea_device *>(device), &options))
+    {
+    }
+    void step(matrices inputs, fovea_matrix output)
+    {
+        check(try_step(inputs, output));
+    }
+    void feed(std::uint32_t rows, matrices inputs, fovea_matrix output)
+    {
+        check(try_feed(rows, inputs, output));
     }
     std::vector<float> save() const
     {
@@ -214,6 +353,13 @@ class state : public handle<fovea_state, fovea_state_free>
     void restore(const std::vector<float> &values)
     {
         check(fovea_state_restore(*this, values.data(), values.size()));
+    }
+#endif
+
+  private:
+    friend result<state>;
+    explicit state(owner object) noexcept : handle(object)
+    {
     }
 };
 

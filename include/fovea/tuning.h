@@ -28,7 +28,8 @@ typedef int fovea_tune_fn(const fovea_tune_progress *progress, void *payload);
 typedef struct fovea_tune_options {
     uint32_t version;
     fovea_rigor rigor;       /* FOVEA_MEASURE where nothing more is asked for */
-    double seconds;          /* that it may take, about; 0: no limit */
+    double seconds;          /* that it may take, about, and a few frames more that show whether
+                                what was found makes them faster; 0: no limit */
     const char *journal;     /* file that names the candidate under test: one that takes the program
                                 down is skipped when tuning is begun again; NULL: none */
     fovea_tune_fn *progress; /* may be NULL */

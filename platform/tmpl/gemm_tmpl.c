@@ -1,4 +1,6 @@
 /* gemm_tmpl.c: tiles of GEMM and CONV, and their epilogue, over the vector vocabulary. */
+#include <string.h>
+
 #include "cpu_kernels.h"
 #include "gemm.h"
 #include "vec/math.h"
@@ -6,7 +8,10 @@
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
  * the registers. KC: a block of k that suits the caches of such machines. RATE: FLOP/s, for the
- * order of the kernels by cost. */
+ * order of the kernels by cost.
+ *
+ * TILES: the file of an ISA that does better than the tiles below, or multiplies by instructions
+ * that the vocabulary has no names for; it defines tile(), and what else its kits have. */
 #if defined FV_ISA_AVX512
 #define MR 14
 #define VECS 2
@@ -21,6 +26,22 @@
 #define PANEL "panel16"
 #define KC 384
 #define RATE 100e9
+#elif defined FV_ISA_NEON_DOT
+#define MR 8
+#define VECS 2
+#define TILE 8x8
+#define PANEL "panel8x4"
+#define KC 384
+#define RATE 36e9
+#define TILES "arm/gemm_dot.h"
+#elif defined FV_ISA_NEON_FP16
+#define MR 6
+#define VECS 2
+#define TILE 6x8
+#define PANEL "panel8"
+#define KC 384
+#define RATE 21e9
+#define TILES "arm/gemm_fp16.h"
 #elif defined FV_ISA_NEON
 #define MR 6
 #define VECS 4
@@ -28,6 +49,7 @@
 #define PANEL "panel16"
 #define KC 384
 #define RATE 20e9
+#define TILES "arm/gemm_neon.h"
 #else
 #define MR 2
 #define VECS 4
@@ -37,6 +59,53 @@
 #define RATE 15e9
 #endif
 #define NR (VECS * FV_W)
+
+/* CALL(M) for the number of rows that m is, so that loops over them can be unrolled. */
+#define CASE(CALL, M)                                                                              \
+    case M:                                                                                        \
+        CALL(M);                                                                                   \
+        break;
+#define CASES_2(CALL) CASE(CALL, 1) CASE(CALL, 2)
+#define CASES_6(CALL) CASES_2(CALL) CASE(CALL, 3) CASE(CALL, 4) CASE(CALL, 5) CASE(CALL, 6)
+#define CASES_8(CALL) CASES_6(CALL) CASE(CALL, 7) CASE(CALL, 8)
+#define CASES_14(CALL)                                                                             \
+    CASES_8(CALL)                                                                                  \
+    CASE(CALL, 9)                                                                                  \
+    CASE(CALL, 10) CASE(CALL, 11) CASE(CALL, 12) CASE(CALL, 13) CASE(CALL, 14)
+#define CASES_UP_TO(most, CALL) CASES_##most(CALL)
+#define OF_ROWS(most, CALL)                                                                        \
+    switch (m) {                                                                                   \
+        CASES_UP_TO(most, CALL)                                                                    \
+    }
+
+/* Four steps of k of a tile of m rows, whose weights of type `type` are left as floats in `wide`
+ * unless that is NULL. */
+FV_FN void add_group(fv_v sum[MR][VECS], const float *a, const void *w, enum fv_type type, int m,
+                     float *wide)
+{
+    fv_four x[MR];
+    FV_UNROLL
+    for (int i = 0; i < m; i++)
+        x[i] = fv_load_four(a + 4 * i);
+    FV_UNROLL
+    for (int k = 0; k < 4; k++) {
+        fv_v row[VECS];
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            row[v] = fv_row_load(w, type, (size_t)(NR * k + FV_W * v), FV_W);
+        if (wide) {
+            FV_UNROLL
+            for (int v = 0; v < VECS; v++)
+                fv_store(wide + NR * k + FV_W * v, row[v]);
+        }
+        FV_UNROLL
+        for (int i = 0; i < m; i++) {
+            FV_UNROLL
+            for (int v = 0; v < VECS; v++)
+                sum[i][v] = fv_fma_four(x[i], k, row[v], sum[i][v]);
+        }
+    }
+}
 
 /* A tile of m rows by a panel of type `type`, its floats to `wide` unless that is NULL. */
 FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
@@ -52,25 +121,7 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
-        FV_UNROLL
-        for (int k = 0; k < 4; k++) {
-            fv_v row[VECS];
-            FV_UNROLL
-            for (int v = 0; v < VECS; v++)
-                row[v] = fv_row_load(w, type, (size_t)(NR * k + FV_W * v), FV_W);
-            if (wide) {
-                FV_UNROLL
-                for (int v = 0; v < VECS; v++)
-                    fv_store(wide + NR * k + FV_W * v, row[v]);
-            }
-            FV_UNROLL
-            for (int i = 0; i < m; i++) {
-                const fv_v x = fv_set(a[4 * i + k]);
-                FV_UNROLL
-                for (int v = 0; v < VECS; v++)
-                    sum[i][v] = fv_fma(x, row[v], sum[i][v]);
-            }
-        }
+        add_group(sum, a, w, type, m, wide);
         if (wide)
             wide += 4 * NR;
     }
@@ -85,50 +136,20 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
 FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,
                    uint32_t m, bool first, const char *ahead, float *wide)
 {
-    switch (m) {
-#define ROWS(M)                                                                                    \
-    case M:                                                                                        \
-        tile_rows(acc, a, w, type, groups, M, first, ahead, wide);                                 \
-        break;
-        ROWS(1)
-        ROWS(2)
-#if MR > 2
-        ROWS(3)
-        ROWS(4)
-        ROWS(5)
-        ROWS(6)
-#endif
-#if MR > 6
-        ROWS(7)
-        ROWS(8)
-        ROWS(9)
-        ROWS(10)
-        ROWS(11)
-        ROWS(12)
-        ROWS(13)
-        ROWS(14)
-#endif
-#undef ROWS
-    }
+#define CALL(M) tile_rows(acc, a, w, type, groups, M, first, ahead, wide)
+    OF_ROWS(MR, CALL)
+#undef CALL
 }
 
-static void tile(float *acc, const float *a, const float *w, size_t groups, uint32_t m, bool first,
+#ifdef TILES
+#include TILES
+#else
+static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
     tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
 }
-
-static void widen_f16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
-                      bool first, const char *ahead, float *wide)
-{
-    tile_of(acc, a, w, FV_F16, groups, m, first, ahead, wide);
-}
-
-static void widen_bf16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
-                       bool first, const char *ahead, float *wide)
-{
-    tile_of(acc, a, w, FV_BF16, groups, m, first, ahead, wide);
-}
+#endif
 
 FV_FN fv_v activate(fv_v x, uint32_t act)
 {
@@ -229,18 +250,19 @@ static const fv_knob knob_list[] = {
 #define NAME_PASTE(op, type, size) op##_##type##_##size
 #define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
 
-/* The kit of one type of weights, its hooks and its kernels. */
-#define KIT(TYPE, type, WIDEN, NARROW)                                                             \
+/* The kit of one type of weights, its hooks and its kernels, for problems that FITS. */
+#define KIT(TYPE, type, FITS, WIDEN, NARROW, TAKE)                                                 \
     static const fv_gemm_kit kit_##type = {.mr = MR,                                               \
                                            .nr = NR,                                               \
                                            .weight = TYPE,                                         \
                                            .tile = tile,                                           \
                                            .finish = finish,                                       \
+                                           .take_rows = TAKE,                                      \
                                            .widen = WIDEN,                                         \
                                            .narrow = NARROW};                                      \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
-        return p->weight == TYPE;                                                                  \
+        return p->weight == TYPE && (FITS);                                                        \
     }                                                                                              \
     static size_t scratch_##type(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
     {                                                                                              \
@@ -275,9 +297,26 @@ static const fv_knob knob_list[] = {
         fv_gemm_run(&kit_##type, a, c);                                                            \
     }
 
+#if defined FV_ISA_NEON_DOT
+KIT(FV_BF16, bf16, p->dim[FV_GEMM_K] >= LEAST_K, NULL, narrow, take_rows)
+#elif defined FV_ISA_NEON_FP16
+KIT(FV_F16, f16, p->acc == FV_F16, NULL, narrow, take_rows)
+#else
+static void widen_f16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+                      bool first, const char *ahead, float *wide)
+{
+    tile_of(acc, a, w, FV_F16, groups, m, first, ahead, wide);
+}
+
 static void narrow_f16(uint16_t *dst, const float *src, size_t n)
 {
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
+}
+
+static void widen_bf16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+                       bool first, const char *ahead, float *wide)
+{
+    tile_of(acc, a, w, FV_BF16, groups, m, first, ahead, wide);
 }
 
 static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
@@ -285,6 +324,7 @@ static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-KIT(FV_F32, f32, NULL, NULL)
-KIT(FV_F16, f16, widen_f16, narrow_f16)
-KIT(FV_BF16, bf16, widen_bf16, narrow_bf16)
+KIT(FV_F32, f32, true, NULL, NULL, NULL)
+KIT(FV_F16, f16, true, widen_f16, narrow_f16, NULL)
+KIT(FV_BF16, bf16, true, widen_bf16, narrow_bf16, NULL)
+#endif

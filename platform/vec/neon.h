@@ -7,7 +7,9 @@
 #define FV_W 4
 #define FV_REGS 32
 #define FV_LDEXP_ANY 0
+#define FV_FOURS 1
 typedef float32x4_t fv_v;
+typedef float32x4_t fv_four;
 typedef uint16x4_t fv_h;
 
 FV_FN fv_v fv_set(float s)
@@ -91,6 +93,16 @@ FV_FN fv_v fv_sqrt(fv_v x)
 FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
 {
     return vfmaq_f32(c, a, b);
+}
+
+FV_FN fv_four fv_load_four(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
+{
+    return vfmaq_n_f32(c, b, x[i]); /* by a lane, where i is known */
 }
 
 FV_FN fv_v fv_min(fv_v a, fv_v b)

@@ -39,12 +39,58 @@ FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, 
     }
 }
 
+/* One step of k with values of `a` that are in registers: value i of the step is number at + i step
+ * of x. */
+FV_FN void fv_tile_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_four *x, int at,
+                        int step, const float *b)
+{
+    fv_v col[FV_TILE_N];
+    FV_UNROLL
+    for (int j = 0; j < vecs; j++)
+        col[j] = fv_load(b + j * FV_W);
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        const int n = at + i * step;
+        FV_UNROLL
+        for (int j = 0; j < vecs; j++)
+            acc[i][j] = fv_fma_four(x[n / 4], n % 4, col[j], acc[i][j]);
+    }
+}
+
+/* The steps that can be made with fours of `a`, which needs ak or am to be 1; returns how many. */
+FV_FN size_t fv_tile_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
+                               size_t ak, const float *b, size_t ldb, size_t depth)
+{
+    size_t k = 0;
+    if (ak == 1) {
+        for (; k + 4 <= depth; k += 4) {
+            fv_four x[FV_TILE_M];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M; i++)
+                x[i] = fv_load_four(a + i * am + k);
+            FV_UNROLL
+            for (int s = 0; s < 4; s++)
+                fv_tile_step(acc, vecs, x, s, 4, b + (k + s) * ldb);
+        }
+    } else if (am == 1) {
+        for (; k < depth; k++) {
+            fv_four x[FV_TILE_M / 4];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M / 4; i++)
+                x[i] = fv_load_four(a + k * ak + 4 * i);
+            fv_tile_step(acc, vecs, x, 0, 1, b + k * ldb);
+        }
+    }
+    return k;
+}
+
 /* acc[i][j] += sum over k of a[i am + k ak] b[k ldb + j], k ascending with one sum per element: an
  * element comes out the same whatever tile it is computed in. Of `vecs` vectors of columns. */
 FV_FN void fv_tile_add_cols(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
                             size_t ak, const float *b, size_t ldb, size_t depth)
 {
-    for (size_t k = 0; k < depth; k++) {
+    size_t k = FV_FOURS ? fv_tile_add_fours(acc, vecs, a, am, ak, b, ldb, depth) : 0;
+    for (; k < depth; k++) {
         fv_v col[FV_TILE_N];
         FV_UNROLL
         for (int j = 0; j < vecs; j++)

@@ -1,7 +1,8 @@
 /* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
  *
  * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
- * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon.
+ * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon. The
+ * levels above NEON have its vocabulary; they are for kernels that bring instructions of their own.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
  *   FV_LDEXP_ANY           ldexp takes any x and n, its result becomes 0 or infinite as it should
@@ -22,8 +23,10 @@
  *   hsum(x) hmax(x)    over the lanes, in an order that depends on FV_W only
  *   hsum_rows(p)       lane i: the sum of p[i FV_W] .. p[i FV_W + FV_W - 1], in an order that does
  *                      not depend on i
- *   load_h(p,n) store_h(p,h,n)                fv_h: FV_W values of 16 bits, the first n in memory
- *   of_f16(h) to_f16(x) of_bf16(h) to_bf16(x) what they mean; see row.h
+ *   load_four(p)       fv_four: the four floats at p, which a multiply-add takes one by one;
+ * FV_FOURS is 1 where they lie in a register for that, else they stay in memory fma_four(x,i,b,c)
+ * fma(set(x[i]), b, c) load_h(p,n) store_h(p,h,n)                fv_h: FV_W values of 16 bits, the
+ * first n in memory of_f16(h) to_f16(x) of_bf16(h) to_bf16(x) what they mean; see row.h
  */
 #ifndef FOVEA_PLATFORM_VEC_VEC_H
 #define FOVEA_PLATFORM_VEC_VEC_H
@@ -45,6 +48,12 @@
 #elif defined FV_ISA_AVX2
 #define FV_ISA avx2
 #include "avx2.h"
+#elif defined FV_ISA_NEON_DOT
+#define FV_ISA neon_dot
+#include "neon.h"
+#elif defined FV_ISA_NEON_FP16
+#define FV_ISA neon_fp16
+#include "neon.h"
 #elif defined FV_ISA_NEON
 #define FV_ISA neon
 #include "neon.h"
@@ -52,7 +61,22 @@
 #define FV_ISA c
 #include "c.h"
 #else
-#error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON"
+#error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON or a level above it"
+#endif
+
+#ifndef FV_FOURS
+#define FV_FOURS 0
+typedef const float *fv_four;
+
+FV_FN fv_four fv_load_four(const float *p)
+{
+    return p;
+}
+
+FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
+{
+    return fv_fma(fv_set(x[i]), b, c);
+}
 #endif
 
 /* The lanes that the vector at the first of `left` values has of them. */

@@ -17,7 +17,7 @@ static void show_devices(void)
         printf("%-8s %s\n         %s%s%u %s", d->id, d->name, d->features, *d->features ? ", " : "",
                d->units, cpu ? "processors" : "compute units");
         if (d->clusters > 1)
-            printf(" in %u clusters, %u of the fastest kind", d->clusters, d->big);
+            printf(" in %u clusters, %u big", d->clusters, d->big);
         printf(", %s", cli_bytes(memory, sizeof memory, d->memory));
         if (d->max_buffer)
             printf(", buffers up to %s", cli_bytes(memory, sizeof memory, d->max_buffer));

@@ -47,7 +47,8 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
 {
     const cli_option common[] = {
         {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device},
-        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon: highest level to use", CLI_TEXT, &c->isa},
+        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use",
+         CLI_TEXT, &c->isa},
         {"threads", 0, "N", "workers", CLI_TEXT, &c->threads},
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores},
         {"attention", 0, "NAME[:MAP]", "softmax, linear:elu1, ... instead of the model's own",

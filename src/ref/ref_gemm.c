@@ -19,7 +19,17 @@
  * place of the activation.
  *
  * W is float32 or, by prob.weight, of 16 bits: packing rounds to the nearest even, and the rounded
- * value is what counts. Everything else, the sums too, is float32.
+ * value is what counts. Everything else, the sums too, is float32; but with float16 weights and
+ * prob.acc F16
+ *
+ *   A may be rounded to float16, each row after a scaling by a power of two, and products may be
+ *   summed in float16 over at most 4 steps of k; those sums are float32.
+ *
+ * Nothing overflows by it. With d the largest |A| of the row it adds to the error of the sum over k
+ *
+ *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
+ *
+ * where the second term is what is too small for float16.
  *
  * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
  * of the columns are at column 0. Pointers need the alignment of float only. A result depends on

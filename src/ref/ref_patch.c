@@ -3,10 +3,13 @@
  *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
  *          from patch to patch), pad (pixels at the left and above), width and height of the
  * picture IN     at its base. u8 pixels, ld in bytes: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or
- * one channel that stands for all three (FV_FLAG_GRAY). FV_FLAG_PLANAR: three float planes R, G, B,
- * normalised already, ld in floats OUT    ROW, float: [channel][py][px], channels in R,G,B order u
- * prefix, patches per grid row, PLANAR: floats from plane to plane table  const fv_patch_table; not
- * read when PLANAR
+ * one channel that stands for all three (FV_FLAG_GRAY), or luma and chroma (FV_FLAG_NV12,
+ *          FV_FLAG_YUYV), which become R, G, B bytes as yuv.h says. FV_FLAG_PLANAR: three float
+ *          planes R, G, B, normalised already, ld in floats
+ *   CHROMA NV12: u8, at its base, ld in bytes; else absent
+ *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
+ *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12 and YUYV:
+ * fovea_yuv table  const fv_patch_table; not read when PLANAR
  *
  * Token i < prefix: a row of zeros. Token i >= prefix: patch i - prefix of the grid, row by row,
  * grid row y and column x,
@@ -17,6 +20,16 @@
 
 #include "cpu_kernels.h"
 #include "preprocess.h"
+#include "yuv.h"
+
+static uint8_t yuv_byte(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
+{
+    const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_PATCH_IN], a->ld[FV_PATCH_IN],
+                                           c->p[FV_PATCH_CHROMA], a->ld[FV_PATCH_CHROMA]);
+    uint8_t rgb[3];
+    fv_yuv_pixel(rgb, &f, &fv_yuv_table[a->u[3]], y, x);
+    return rgb[ch];
+}
 
 static float pixel(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
 {
@@ -26,9 +39,10 @@ static float pixel(const fv_args *a, const fv_call *c, size_t y, size_t x, uint3
     if (flags & FV_FLAG_PLANAR)
         return ((const float *)c->p[FV_PATCH_IN] + a->u[2] * (size_t)ch)[y * ld + x];
     const uint8_t *row = (const uint8_t *)c->p[FV_PATCH_IN] + y * ld;
-    const uint8_t value = flags & FV_FLAG_GRAY  ? row[x]
-                          : flags & FV_FLAG_BGR ? row[3 * x + 2 - ch]
-                                                : row[3 * x + ch];
+    const uint8_t value = flags & FV_FLAG_YUV    ? yuv_byte(a, c, y, x, ch)
+                          : flags & FV_FLAG_GRAY ? row[x]
+                          : flags & FV_FLAG_BGR  ? row[3 * x + 2 - ch]
+                                                 : row[3 * x + ch];
     return value * t->scale[ch] + t->shift[ch];
 }
 

@@ -12,31 +12,22 @@
 #include "cpu_kernels.h"
 #include "preprocess.h"
 
-/* Bytes whose sums are kept at a time, so that the taps walk along rows. */
-enum { RUN = 256 };
-
 void fv_k_resize_y_u8_ref(const fv_args *a, const fv_call *c)
 {
     const fv_resize_table *t = a->table;
-    const size_t bytes = (size_t)a->prob.dim[1] * a->prob.dim[2];
+    const size_t bytes = (size_t)a->prob.dim[FV_RESIZE_WIDTH] * a->prob.dim[FV_RESIZE_CHANNELS];
     const size_t ld = a->ld[FV_RESIZE_IN];
     for (uint32_t r = 0; r < c->rows; r++) {
         const size_t o = (size_t)c->row0 + r;
         const int32_t *weight = t->weight + o * t->taps;
         const uint8_t *in = (const uint8_t *)c->p[FV_RESIZE_IN] + t->start[o] * ld;
         uint8_t *out = (uint8_t *)c->p[FV_RESIZE_OUT] + (size_t)r * a->ld[FV_RESIZE_OUT];
-        for (size_t b0 = 0; b0 < bytes; b0 += RUN) {
-            const size_t n = bytes - b0 < RUN ? bytes - b0 : RUN;
-            int32_t sum[RUN];
-            for (size_t b = 0; b < n; b++)
-                sum[b] = 1 << 21;
+        for (size_t b = 0; b < bytes; b++) {
+            int32_t sum = 1 << 21;
             for (uint32_t k = 0; k < t->count[o]; k++)
-                for (size_t b = 0; b < n; b++)
-                    sum[b] += in[k * ld + b0 + b] * weight[k];
-            for (size_t b = 0; b < n; b++) {
-                const int32_t v = sum[b] >> 22;
-                out[b0 + b] = (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
-            }
+                sum += in[k * ld + b] * weight[k];
+            sum >>= 22;
+            out[b] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
         }
     }
 }

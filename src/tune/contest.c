@@ -138,17 +138,18 @@ fovea_status fv_contest_hold(const fv_contest *c, fv_score *score)
 {
     struct state s = {.c = c};
     const double begin = fv_machine_seconds();
+    const uint32_t least = c->least ? c->least : FIRST_ROUNDS;
     uint32_t round = 0, discarded = 0;
     FV_TRY(warm_up(&s));
-    while (round < c->rounds) {
+    for (bool late = false; round < c->rounds && !(late && round >= least);) {
         const double before = spin();
         FV_TRY(hold_round(&s, round));
-        if (changed(before, spin()) && discarded++ < c->rounds)
+        const bool same_clock = !changed(before, spin());
+        late = fv_machine_seconds() - begin > c->budget;
+        if (!same_clock && !late && discarded++ < c->rounds)
             continue;
         if (++round == FIRST_ROUNDS)
             drop_the_slow(&s);
-        if (round >= FIRST_ROUNDS && fv_machine_seconds() - begin > c->budget)
-            break;
     }
     award(&s, round, score);
     return FOVEA_OK;

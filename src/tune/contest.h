@@ -13,7 +13,8 @@
 /* Contestant 0 is the one that the others must beat. */
 typedef struct fv_contest {
     uint32_t contestants, rounds; /* rounds: those that count, at most */
-    double budget;                /* seconds after which no more than three rounds are asked for */
+    uint32_t least;               /* and at least; 0: three */
+    double budget;                /* seconds after which no more than those are asked for */
     /* One run. A failure ends the contest and is its result. */
     fovea_status (*run)(void *ctx, uint32_t who, double *seconds);
     void *ctx;

@@ -7,13 +7,15 @@
 
 #include "os_machine.h"
 
+#define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
+
 /* ---- what the stages share ---- */
 
 bool fv_tuner_goes_on(fv_tuner *t)
 {
     t->progress.found = t->report.facts;
     if (t->deadline > 0 && fv_machine_seconds() > t->deadline)
-        t->stopped = true;
+        t->stopped = t->late = true;
     if (!t->stopped && t->options->progress &&
         t->options->progress(&t->progress, t->options->payload))
         t->stopped = true;
@@ -102,19 +104,25 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
 
 /* ---- all of it ---- */
 
+/* One that was left in the middle of a contest is no failure. */
+static fovea_status stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
+{
+    const fovea_status status = fv_tuner_goes_on(t) ? run(t) : FOVEA_OK;
+    return status == FOVEA_ETIMEOUT && t->stopped ? FOVEA_OK : status;
+}
+
 static fovea_status tune_stages(fv_tuner *t)
 {
     FV_TRY(fv_journal_recover(t));
     FV_TRY(fv_wisdom_each(t->known.wisdom, copy_skip, t->estimate.wisdom));
-    FV_TRY(fv_tune_steps(t));
-    if (!fv_tuner_goes_on(t))
-        return FOVEA_OK;
+    FV_TRY(stage(t, fv_tune_steps));
     t->progress.done = FV_TUNE_STEPS;
-    FV_TRY(fv_tune_sweeps(t));
-    if (!fv_tuner_goes_on(t))
-        return FOVEA_OK;
+    FV_TRY(stage(t, fv_tune_sweeps));
     t->progress.done = FV_TUNE_STEPS + FV_TUNE_SWEEPS;
-    FV_TRY(fv_tune_whole(t));
+    /* What was found in time must prove itself all the same. */
+    t->stopped &= !t->late;
+    t->deadline = 0;
+    FV_TRY(stage(t, fv_tune_whole));
     t->progress.done = t->progress.total;
     fv_tuner_goes_on(t);
     return FOVEA_OK;
@@ -126,7 +134,10 @@ static fovea_status tune(fv_tuner *t)
     fv_wisdom *estimate = NULL;
     const double begin = fv_machine_seconds();
     t->device->backend->limits(t->device->device, &limits);
-    t->deadline = t->options->seconds > 0 ? begin + t->options->seconds : 0;
+    if (t->options->seconds > 0) {
+        t->deadline = begin + SEARCH * t->options->seconds;
+        t->end = begin + t->options->seconds;
+    }
     t->progress.what = "";
     t->progress.total = FV_TUNE_STEPS + FV_TUNE_SWEEPS + FV_TUNE_WHOLE;
     fovea_status status = fv_wisdom_create(&estimate);
@@ -136,11 +147,9 @@ static fovea_status tune(fv_tuner *t)
         status = fv_wisdom_create(&t->crashed);
     if (status == FOVEA_OK)
         status = tune_stages(t);
-    if (status == FOVEA_ETIMEOUT && t->stopped) /* a contest was left: no failure */
-        status = FOVEA_OK;
     fv_wisdom_free(t->crashed);
     fv_wisdom_free(estimate);
-    t->report.complete = status == FOVEA_OK && !t->stopped;
+    t->report.complete = status == FOVEA_OK && !t->stopped && !t->late;
     return status;
 }
 

@@ -23,10 +23,13 @@ typedef struct fv_tuner {
     fv_advice known;    /* the process's wisdom about the device */
     fv_advice estimate; /* what the estimate knows: which candidates to skip, no more */
     fv_wisdom *crashed; /* those of the journal */
-    double deadline;    /* 0: none */
+    double deadline;    /* of the first two stages; 0: none */
+    double end;         /* of all; 0: none */
     fovea_tune_progress progress;
     fovea_tune_report report;
-    bool stopped, changed; /* by the caller or the time limit; whether anything was found */
+    bool stopped; /* by the caller or the deadline */
+    bool late;    /* by the deadline */
+    bool changed; /* whether anything was found */
 } fv_tuner;
 
 /* ---- tune.c ---- */

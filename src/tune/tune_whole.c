@@ -2,6 +2,7 @@
  * slower. */
 #include <string.h>
 
+#include "os_machine.h"
 #include "stage.h"
 #include "tune.h"
 
@@ -74,8 +75,13 @@ static fovea_status compare(pair *c, const char *subject)
 {
     fv_tuner *t = c->t;
     const fovea_plan *estimate = c->stage[0].plan;
-    const fv_contest contest = {
+    fv_contest contest = {
         .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
+    if (t->end > 0) {
+        const double left = t->end - fv_machine_seconds();
+        contest.least = 1;
+        contest.budget = left < BUDGET ? left : BUDGET;
+    }
     fv_score score[2];
     FV_TRY(fv_contest_hold(&contest, score));
     if (!fv_score_beats(&score[1], BETTER)) {
@@ -96,7 +102,7 @@ fovea_status fv_tune_whole(fv_tuner *t)
     fovea_plan *p;
     fovea_status status = FOVEA_OK;
     const bool named = t->model && fv_tuner_schedules(t); /* there is a fact about the whole */
-    if (!t->changed && !named)
+    if (!t->changed && (t->late || !named))
         return FOVEA_OK;
     t->progress.what = "the whole plan";
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {

@@ -20,7 +20,7 @@ static fv_problem plain(const fv_problem *p)
     fv_problem floats = *p;
     floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
-    floats.weight = floats.acc = FV_F32;
+    floats.weight = FV_F32;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
 }
@@ -71,7 +71,7 @@ uint32_t fv_definition_columns(const fv_problem *p)
         return p->dim[FV_ROW_C] * p->dim[FV_GATHER_PARTS];
     case FV_OP_RESIZE_X:
     case FV_OP_RESIZE_Y:
-        return p->dim[1] * p->dim[2];
+        return p->dim[FV_RESIZE_WIDTH] * p->dim[FV_RESIZE_CHANNELS];
     default:
         return p->dim[FV_ROW_C];
     }
@@ -146,9 +146,11 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 }
 
 /* How far off an input may be: what float32 rounds in a sum of that length, which grows like a
- * random walk. */
+ * random walk; float16 where products may be summed in it, a few at a time. */
 static double off(const fv_problem *p)
 {
+    if (p->acc == FV_F16)
+        return 0x1p-11;
     return (4 + 2 * sqrt(fv_definition_terms(p))) * FLT_EPSILON;
 }
 

@@ -15,8 +15,8 @@ static fovea_status bind_weights(fv_take *t, fv_launch *l)
         if (!fv_weight_present(&r->weight[o]))
             continue;
         FV_TRY(fv_packed_get(&t->packed[o], r->model, r->limits.wide ? r->device : NULL,
-                             &r->weight[o], fv_step_packer(&with, o), &r->step.prob,
-                             &l->args.knobs));
+                             r->limits.locked, &r->weight[o], fv_step_packer(&with, o),
+                             &r->step.prob, &l->args.knobs));
         l->operand[o].ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &t->packed[o]->mem};
     }
     return FOVEA_OK;

@@ -30,41 +30,61 @@ static fv_weight weight(uint32_t rows, uint32_t cols)
 
 /* ---- pixels ---- */
 
+/* The frame of a builder in one of its formats, as flags. */
+static void frame(fv_builder *b, uint32_t flags)
+{
+    const bool planar = flags & FV_FLAG_PLANAR;
+    const uint32_t bytes = flags & FV_FLAG_YUYV                                     ? 2
+                           : flags & (FV_FLAG_PLANAR | FV_FLAG_GRAY | FV_FLAG_NV12) ? 1
+                                                                                    : 3;
+    b->frame_flags = flags;
+    b->frame_plane = b->width * b->height;
+    b->yuv = flags & FV_FLAG_NV12 ? FOVEA_YUV_709 : FOVEA_YUV_601_FULL;
+    b->frame = fv_emit_value(b, FV_VALUE_INPUT, b->height * (planar ? 3 : 1), b->width * bytes,
+                             planar ? FV_F32 : FV_U8);
+    if (flags & FV_FLAG_NV12)
+        b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (b->height + 1) / 2, b->width, FV_U8);
+}
+
 static void resize(fv_cases *c, enum fv_op op, uint32_t from, uint32_t to)
 {
     fv_builder *b = &c->b;
     const fv_picture *p = &c->picture;
     const bool across = op == FV_OP_RESIZE_X;
     const uint32_t row = 3 * p->width;
-    const fv_view in = fv_emit_value(b, FV_VALUE_ROWS, from, across ? 3 * b->width : row, FV_U8);
+    const fv_view in = across ? b->frame : fv_emit_value(b, FV_VALUE_ROWS, from, row, FV_U8);
     const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, to, row, FV_U8);
     fv_step *s = fv_emit_step(b, op, to, across ? "resize rows" : "resize columns");
     if (!s)
         return;
     s->prob.in = s->prob.out = FV_U8;
-    s->prob.dim[1] = p->width;
-    s->prob.dim[2] = 3;
+    s->prob.flags = across ? b->frame_flags : 0;
+    s->prob.dim[FV_RESIZE_WIDTH] = p->width;
+    s->prob.dim[FV_RESIZE_CHANNELS] = 3;
+    s->prob.dim[FV_RESIZE_FROM] = across ? b->width : 0;
     s->table = across ? &p->x : &p->y;
     s->u[0] = across ? p->in_row0 : 0;
+    s->u[3] = b->yuv;
     fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
+    if (across && b->frame_flags & FV_FLAG_NV12)
+        fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
     fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
     s->out = FV_RESIZE_OUT;
 }
 
 static void pixels(fv_cases *c)
 {
-    static const uint32_t flags[] = {0, FV_FLAG_BGR, FV_FLAG_GRAY, FV_FLAG_PLANAR};
+    static const uint32_t flags[] = {
+        0, FV_FLAG_BGR, FV_FLAG_GRAY, FV_FLAG_PLANAR, FV_FLAG_NV12, FV_FLAG_YUYV};
     fv_builder *b = &c->b;
-    resize(c, FV_OP_RESIZE_X, b->height, c->picture.in_rows);
     resize(c, FV_OP_RESIZE_Y, c->picture.in_rows, c->picture.height);
-    for (int i = 0; i < 4; i++) {
-        const bool planar = flags[i] == FV_FLAG_PLANAR, gray = flags[i] == FV_FLAG_GRAY;
-        b->frame_flags = flags[i];
-        b->frame_plane = b->width * b->height;
-        b->frame = fv_emit_value(b, FV_VALUE_INPUT, b->height * (planar ? 3 : 1),
-                                 b->width * (planar || gray ? 1 : 3), planar ? FV_F32 : FV_U8);
-        const uint32_t side = i == 1 ? PATCH + 3 : PATCH; /* which overlap, and reach outside */
-        fv_emit_patches(b, &prefixed, side, PATCH, i == 1 ? 2 : 0,
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        frame(b, flags[i]);
+        if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
+            resize(c, FV_OP_RESIZE_X, b->height, c->picture.in_rows);
+        const bool over = i % 4 == 1;
+        const uint32_t side = over ? PATCH + 3 : PATCH; /* which overlap, and reach outside */
+        fv_emit_patches(b, &prefixed, side, PATCH, over ? 2 : 0,
                         fv_emit_rows(b, fv_grid_tokens(&prefixed), 3 * side * side));
     }
 }
@@ -396,7 +416,7 @@ static void set_groups(fv_builder *b)
         }
 }
 
-static fovea_status fill(fv_cases *c, enum fv_type row_type, uint32_t threads)
+static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)
 {
     fv_builder *b = &c->b;
     const fovea_preprocess exact = {.version = 1,
@@ -421,6 +441,12 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, uint32_t threads)
         products(b);
         convolutions(b);
     }
+    if (limits->half_sums) {
+        b->half_sums = true;
+        b->weight_type = FV_F16;
+        products(b);
+        convolutions(b);
+    }
     depthwise(b);
     other_order(b);
     rotations(b);
@@ -433,16 +459,16 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, uint32_t threads)
     fv_emit_narrow(b);
     set_groups(b);
     for (uint32_t i = 0; i < b->steps; i++)
-        fv_sweep_tile(&b->step[i], threads);
+        fv_sweep_tile(&b->step[i], limits->threads);
     return FOVEA_OK;
 }
 
-fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, uint32_t threads)
+fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cases), FV_MEM_PLAN, "the cases to be verified"));
     fv_cases *c = memory;
-    const fovea_status status = fill(c, row_type, threads);
+    const fovea_status status = fill(c, row_type, limits);
     if (status != FOVEA_OK) {
         fv_cases_close(c);
         return status;

@@ -10,8 +10,8 @@ typedef struct fv_cases {
     fv_patch_table patch_table;
 } fv_cases;
 
-/* Cases whose rows have the type `row_type`, tiled for `threads`. ENOMEM. */
-fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, uint32_t threads);
+/* Cases whose rows have the type `row_type`, for a device with these limits. ENOMEM. */
+fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits);
 void fv_cases_close(fv_cases *c);
 
 #endif

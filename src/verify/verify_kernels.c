@@ -171,9 +171,9 @@ fovea_status fovea_device_verify(fovea_device *device, const char *name, fovea_k
     device->backend->limits(device->device, &limits);
     fovea_status status = begin(&v, name);
     if (status == FOVEA_OK)
-        status = fv_cases_open(&cases[0], FV_F32, limits.threads);
+        status = fv_cases_open(&cases[0], FV_F32, &limits);
     if (status == FOVEA_OK && limits.wide)
-        status = fv_cases_open(&cases[1], FV_F16, limits.threads);
+        status = fv_cases_open(&cases[1], FV_F16, &limits);
     memcpy(v.cases, cases, sizeof cases);
     if (status == FOVEA_OK)
         status = try_all(&v, fn, payload);

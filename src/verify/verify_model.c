@@ -51,14 +51,15 @@ static fovea_status check_stepwise(const fovea_plan *p)
 static fovea_status bring_frame(const tour *t, const fovea_frame *frame)
 {
     const fovea_plan *p = t->stage.plan;
-    const fv_value *v = &p->b.value[0];
-    const size_t row = (size_t)p->frame_row, stride = frame->stride[0] ? frame->stride[0] : row;
-    char *to = t->stage.external[0];
-    if (!frame->pixels[0] || stride < row)
-        return fv_fail(FOVEA_EINVAL, "the frame has %s; a row has %zu bytes",
-                       frame->pixels[0] ? "too small a stride" : "no pixels", row);
-    for (uint32_t y = 0; y < v->rows; y++)
-        memcpy(to + y * fv_value_stride(v), (const char *)frame->pixels[0] + y * stride, row);
+    for (uint32_t i = 0; i < p->frame_planes; i++) {
+        const fv_value *v = &p->b.value[i];
+        const uint64_t row = fv_value_stride(v);
+        char *to = t->stage.external[i];
+        uint64_t stride;
+        FV_TRY(fv_frame_plane(p, frame, i, &stride));
+        for (uint32_t y = 0; y < v->rows; y++)
+            memcpy(to + y * row, (const char *)frame->pixels[i] + y * stride, (size_t)row);
+    }
     return FOVEA_OK;
 }
 

@@ -234,12 +234,26 @@ static fovea_status make_folder(const char *path)
     return status;
 }
 
+/* Reads what is there, adds the global store, and writes. */
+static fovea_status merge_into(const char *path)
+{
+    size_t unknown;
+    fv_wisdom *all = NULL;
+    if (fv_os_look(path) == FV_OS_NOTHING)
+        FV_TRY(fv_wisdom_create(&all));
+    else
+        FV_TRY(parse_file(&all, path, &unknown));
+    fovea_status status = fv_wisdom_each(fv_wisdom_global(), offer, all);
+    if (status == FOVEA_OK)
+        status = write_store(path, all);
+    fv_wisdom_free(all);
+    return status;
+}
+
 fovea_status fovea_wisdom_save(const char *path)
 {
     char usual[4096];
-    size_t unknown;
-    fv_wisdom *all = NULL;
-    fovea_status status;
+    int lock;
     if (!path) {
         FV_TRY(fovea_wisdom_path(usual, sizeof usual));
         if (!*usual)
@@ -247,14 +261,8 @@ fovea_status fovea_wisdom_save(const char *path)
         FV_TRY(make_folder(usual));
         path = usual;
     }
-    if (fv_os_look(path) == FV_OS_NOTHING)
-        status = fv_wisdom_create(&all);
-    else
-        status = parse_file(&all, path, &unknown);
-    FV_TRY(status);
-    status = fv_wisdom_each(fv_wisdom_global(), offer, all);
-    if (status == FOVEA_OK)
-        status = write_store(path, all);
-    fv_wisdom_free(all);
+    FV_TRY(fv_os_lock_folder(&lock, path)); /* two that save at once would lose facts */
+    const fovea_status status = merge_into(path);
+    fv_os_unlock_folder(lock);
     return status;
 }

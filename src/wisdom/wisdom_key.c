@@ -72,7 +72,7 @@ static uint32_t token_dims(const fv_problem *p)
         return bit(FV_DIM_ROWS) | bit(FV_PATCH_WIDTH) | bit(FV_PATCH_HEIGHT);
     case FV_OP_RESIZE_X:
     case FV_OP_RESIZE_Y:
-        return bit(FV_DIM_ROWS) | bit(1);
+        return bit(FV_DIM_ROWS) | bit(FV_RESIZE_WIDTH) | bit(FV_RESIZE_FROM);
     default:
         return bit(FV_DIM_ROWS);
     }

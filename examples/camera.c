@@ -1,0 +1,335 @@
+/* camera.c: a model on the newest frame of a camera, with a deadline and statistics.
+ *
+ *   cc camera.c -o camera $(pkg-config --cflags --libs fovea) -pthread
+ *   ./camera [MODEL [SECONDS [/dev/videoN]]]
+ *
+ * Without a camera, pictures of 640 x 480 are drawn 30 times a second. One thread brings frames,
+ * this one computes. When it is slower than the camera, frames must not queue up and grow old: only
+ * the newest waits, and the one before it is dropped.
+ *
+ *     camera --> newest --> fovea_run --> label, latency
+ *        ^         | dropped    | done with
+ *        +---------+------------+
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <fovea/fovea.h>
+
+#ifdef __linux__
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+static int fail(const char *what, const char *why)
+{
+    fprintf(stderr, "%s: %s\n", what, why);
+    return 1;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void sleep_until(double when)
+{
+    const struct timespec t = {(time_t)when, (long)((when - (double)(time_t)when) * 1e9)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+        ;
+}
+
+/* ---- the camera ---- */
+
+/* One is filled, one waits, one is computed with, one is on its way back. */
+enum { BUFFERS = 4 };
+
+struct camera {
+    uint32_t width, height;
+    fovea_format format;
+    size_t stride;
+    double rate;                    /* frames per second */
+    unsigned char *buffer[BUFFERS]; /* luma, then chroma where the format has it */
+    double taken[BUFFERS];          /* when */
+    int fd;                         /* -1: drawn */
+    /* Of a drawn one: */
+    pthread_mutex_t lock;
+    int is_free[BUFFERS];
+    double next;
+    unsigned drawn;
+};
+
+static int draw_open(struct camera *c)
+{
+    *c = (struct camera){.width = 640, .height = 480, .stride = 640, .rate = 30, .fd = -1};
+    c->format = FOVEA_NV12;
+    pthread_mutex_init(&c->lock, NULL);
+    for (int i = 0; i < BUFFERS; i++) {
+        c->buffer[i] = malloc(c->stride * c->height * 3 / 2);
+        c->is_free[i] = 1;
+        if (!c->buffer[i])
+            return fail("camera", "out of memory");
+    }
+    return 0;
+}
+
+/* A bar that moves over a grey ramp. */
+static void draw(const struct camera *c, unsigned char *luma, unsigned number)
+{
+    const uint32_t bar = number * 8 % c->width;
+    for (uint32_t y = 0; y < c->height; y++)
+        for (uint32_t x = 0; x < c->width; x++)
+            luma[y * c->stride + x] =
+                (unsigned char)(x >= bar && x < bar + 40 ? 235 : 16 + (x + y) % 200);
+    memset(luma + c->stride * c->height, 128, c->stride * c->height / 2);
+}
+
+/* Waits for the next frame; its buffer is the caller's until camera_return. -1: there is none. */
+static int camera_next(struct camera *c)
+{
+#ifdef __linux__
+    if (c->fd >= 0) {
+        struct v4l2_buffer b = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
+        if (ioctl(c->fd, VIDIOC_DQBUF, &b) < 0)
+            return -1;
+        c->taken[b.index] = now();
+        return (int)b.index;
+    }
+#endif
+    c->next = (c->drawn ? c->next : now()) + 1 / c->rate;
+    sleep_until(c->next);
+    int i = 0;
+    pthread_mutex_lock(&c->lock);
+    while (!c->is_free[i]) /* three of four can be in use */
+        i++;
+    c->is_free[i] = 0;
+    pthread_mutex_unlock(&c->lock);
+    draw(c, c->buffer[i], c->drawn++);
+    c->taken[i] = now();
+    return i;
+}
+
+static void camera_return(struct camera *c, int i)
+{
+#ifdef __linux__
+    if (c->fd >= 0) {
+        struct v4l2_buffer b = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
+        b.index = (uint32_t)i;
+        ioctl(c->fd, VIDIOC_QBUF, &b);
+        return;
+    }
+#endif
+    pthread_mutex_lock(&c->lock);
+    c->is_free[i] = 1;
+    pthread_mutex_unlock(&c->lock);
+}
+
+#ifdef __linux__
+/* Frames stay where the driver puts them: fovea reads them there, with its strides. */
+static int v4l2_open(struct camera *c, const char *path)
+{
+    *c = (struct camera){.width = 640, .height = 480, .rate = 30};
+    c->fd = open(path, O_RDWR);
+    if (c->fd < 0)
+        return fail(path, strerror(errno));
+    struct v4l2_format f = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE};
+    f.fmt.pix.width = c->width;
+    f.fmt.pix.height = c->height;
+    f.fmt.pix.pixelformat = V4L2_PIX_FMT_NV12; /* a driver without it offers another */
+    if (ioctl(c->fd, VIDIOC_S_FMT, &f) == 0 && f.fmt.pix.pixelformat != V4L2_PIX_FMT_NV12) {
+        f.fmt.pix.pixelformat = V4L2_PIX_FMT_YUYV;
+        ioctl(c->fd, VIDIOC_S_FMT, &f);
+    }
+    c->format = f.fmt.pix.pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_NV12 : FOVEA_YUYV;
+    if (c->format == FOVEA_YUYV && f.fmt.pix.pixelformat != V4L2_PIX_FMT_YUYV)
+        return fail(path, "gives neither NV12 nor YUYV");
+    c->width = f.fmt.pix.width;
+    c->height = f.fmt.pix.height;
+    c->stride = f.fmt.pix.bytesperline;
+    struct v4l2_requestbuffers r = {
+        .count = BUFFERS, .type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .memory = V4L2_MEMORY_MMAP};
+    if (ioctl(c->fd, VIDIOC_REQBUFS, &r) < 0 || r.count != BUFFERS)
+        return fail(path, "gives no buffers");
+    for (int i = 0; i < BUFFERS; i++) {
+        struct v4l2_buffer b = {.type = r.type, .memory = r.memory, .index = (uint32_t)i};
+        if (ioctl(c->fd, VIDIOC_QUERYBUF, &b) < 0)
+            return fail(path, strerror(errno));
+        c->buffer[i] = mmap(NULL, b.length, PROT_READ, MAP_SHARED, c->fd, b.m.offset);
+        if (c->buffer[i] == MAP_FAILED || ioctl(c->fd, VIDIOC_QBUF, &b) < 0)
+            return fail(path, strerror(errno));
+    }
+    int type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+    return ioctl(c->fd, VIDIOC_STREAMON, &type) < 0 ? fail(path, strerror(errno)) : 0;
+}
+#endif
+
+/* ---- the newest frame ---- */
+
+struct newest {
+    struct camera *camera;
+    pthread_mutex_t lock;
+    pthread_cond_t there;
+    int buffer; /* -1: none waits */
+    int stop, ended;
+    unsigned frames, dropped;
+};
+
+static void *bring_frames(void *arg)
+{
+    struct newest *n = arg;
+    int i, stop = 0;
+    while (!stop && (i = camera_next(n->camera)) >= 0) {
+        pthread_mutex_lock(&n->lock);
+        const int old = n->buffer;
+        n->buffer = i;
+        n->frames++;
+        n->dropped += old >= 0;
+        stop = n->stop;
+        pthread_cond_signal(&n->there);
+        pthread_mutex_unlock(&n->lock);
+        if (old >= 0)
+            camera_return(n->camera, old);
+    }
+    pthread_mutex_lock(&n->lock);
+    n->ended = 1;
+    pthread_cond_signal(&n->there);
+    pthread_mutex_unlock(&n->lock);
+    return NULL;
+}
+
+/* The buffer of the newest frame, or -1 once there will be none. */
+static int take_newest(struct newest *n)
+{
+    pthread_mutex_lock(&n->lock);
+    while (n->buffer < 0 && !n->ended)
+        pthread_cond_wait(&n->there, &n->lock);
+    const int i = n->buffer;
+    n->buffer = -1;
+    pthread_mutex_unlock(&n->lock);
+    return i;
+}
+
+/* ---- the model ---- */
+
+struct model {
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan;
+    fovea_output out;
+    uint32_t classes;
+};
+
+static int model_open(struct model *m, const char *name, const struct camera *c)
+{
+    fovea_model_info info;
+    fovea_output_info logits;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    if (fovea_device_open(&m->device, "cpu", NULL) || fovea_model_load(&m->model, name))
+        return fail("model", fovea_error());
+    fovea_model_describe(m->model, &info);
+    options.frame.format = c->format;
+    options.frame.width = c->width;
+    options.frame.height = c->height;
+    options.preprocess = &info.preprocess; /* resized as the model was trained */
+    options.attention = "linear";
+    options.on_device_lost = FOVEA_LOST_CPU;
+    if (fovea_plan_create(&m->plan, m->model, m->device, &options))
+        return fail("plan", fovea_error());
+    fovea_plan_output(m->plan, 0, &logits);
+    m->classes = logits.rows * logits.columns;
+    m->out.size = m->classes * sizeof(float);
+    m->out.data = malloc(m->out.size);
+    return m->out.data ? 0 : fail("model", "out of memory");
+}
+
+static uint32_t best(const struct model *m)
+{
+    const float *logits = m->out.data;
+    uint32_t top = 0;
+    for (uint32_t i = 1; i < m->classes; i++)
+        top = logits[i] > logits[top] ? i : top;
+    return top;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { MOST = 100000 }; /* frames whose latency is remembered */
+
+int main(int argc, char **argv)
+{
+    static double latency[MOST];
+    struct camera camera;
+    struct model model = {0};
+    const double seconds = argc > 2 ? atof(argv[2]) : 5;
+#ifdef __linux__
+    if (argc > 3 ? v4l2_open(&camera, argv[3]) : draw_open(&camera))
+        return 1;
+#else
+    if (draw_open(&camera))
+        return 1;
+#endif
+    if (model_open(&model, argc > 1 ? argv[1] : "synthetic:vit-ti16", &camera))
+        return 1;
+
+    struct newest newest = {.camera = &camera, .buffer = -1};
+    pthread_t bringer;
+    pthread_mutex_init(&newest.lock, NULL);
+    pthread_cond_init(&newest.there, NULL);
+    if (pthread_create(&bringer, NULL, bring_frames, &newest))
+        return fail("camera", "no thread");
+
+    const double begin = now(), deadline = 1 / camera.rate;
+    unsigned done = 0, late = 0, label = 0;
+    int i;
+    while (done < MOST && now() - begin < seconds && (i = take_newest(&newest)) >= 0) {
+        fovea_frame frame = {.pixels = {camera.buffer[i]}, .stride = {camera.stride}};
+        if (camera.format == FOVEA_NV12) { /* chroma follows */
+            frame.pixels[1] = camera.buffer[i] + camera.stride * camera.height;
+            frame.stride[1] = camera.stride;
+        }
+        if (fovea_run(model.plan, &frame, &model.out, 1))
+            return fail("frame", fovea_error());
+        label = best(&model);
+        latency[done] = now() - camera.taken[i];
+        late += latency[done++] > deadline;
+        camera_return(&camera, i);
+    }
+    const double took = now() - begin;
+    pthread_mutex_lock(&newest.lock);
+    const unsigned frames = newest.frames;
+    newest.stop = 1;
+    pthread_mutex_unlock(&newest.lock);
+    pthread_join(bringer, NULL);
+    if (!done)
+        return fail("camera", "no frame came");
+
+    qsort(latency, done, sizeof *latency, ascending);
+    const char *name = fovea_model_label(model.model, label);
+    printf("%.1f frames/s of %.1f; latency p50 %.1f ms, p95 %.1f, p99 %.1f; %u dropped; %u later "
+           "than %.1f ms; the last one: %s\n",
+           done / took, frames / took, 1e3 * latency[done / 2], 1e3 * latency[done * 95 / 100],
+           1e3 * latency[done * 99 / 100], newest.dropped, late, 1e3 * deadline,
+           name ? name : "no label");
+    fovea_plan_free(model.plan);
+    fovea_model_free(model.model);
+    fovea_device_close(model.device);
+    free(model.out.data);
+    for (int k = 0; k < BUFFERS && camera.fd < 0; k++)
+        free(camera.buffer[k]);
+    return 0;
+}

@@ -1,0 +1,195 @@
+// pipeline.cpp: how much a scene changes from frame to frame, by its features; in C++.
+//
+//   c++ -std=c++17 pipeline.cpp -o pipeline $(pkg-config --cflags --libs fovea) -pthread
+//   ./pipeline [MODEL [SECONDS [ATTENTION]]]
+//
+// A producer, here one that draws, brings RGB frames at its rate; the consumer takes the newest and
+// never sees the others. Nothing is allocated once it runs: three frames change hands.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <fovea/fovea.hpp>
+
+using steady = std::chrono::steady_clock;
+using std::chrono::duration;
+
+constexpr std::uint32_t WIDTH = 320, HEIGHT = 240;
+constexpr double RATE = 30; // frames per second
+
+struct frame {
+    std::vector<std::uint8_t> rgb = std::vector<std::uint8_t>(std::size_t{3} * WIDTH * HEIGHT);
+    steady::time_point taken;
+};
+
+// Holds one frame at most, the newest. Who brings or takes one gets another for it.
+class newest
+{
+  public:
+    void put(frame &f)
+    {
+        const std::lock_guard<std::mutex> hold(lock_);
+        dropped_ += fresh_;
+        std::swap(f, slot_);
+        fresh_ = true;
+        there_.notify_one();
+    }
+    // False when none came for as long as that.
+    bool take(frame &f, duration<double> patience)
+    {
+        std::unique_lock<std::mutex> hold(lock_);
+        if (!there_.wait_for(hold, patience, [this] { return fresh_; }))
+            return false;
+        std::swap(f, slot_);
+        fresh_ = false;
+        return true;
+    }
+    unsigned dropped()
+    {
+        const std::lock_guard<std::mutex> hold(lock_);
+        return dropped_;
+    }
+
+  private:
+    std::mutex lock_;
+    std::condition_variable there_;
+    frame slot_;
+    bool fresh_ = false;
+    unsigned dropped_ = 0;
+};
+
+// A disc that jumps once a second.
+static void draw(frame &f, unsigned number)
+{
+    const int centre = 60 + int(number / unsigned(RATE) % 3) * 100;
+    std::uint8_t *p = f.rgb.data();
+    for (int y = 0; y < int(HEIGHT); y++)
+        for (int x = 0; x < int(WIDTH); x++, p += 3) {
+            const bool inside = (x - centre) * (x - centre) + (y - 120) * (y - 120) < 2500;
+            p[0] = inside ? 220 : std::uint8_t(x / 2);
+            p[1] = inside ? 90 : std::uint8_t(y / 2);
+            p[2] = 60;
+        }
+}
+
+// Brings frames while it lives.
+class producer
+{
+  public:
+    explicit producer(newest &to) : thread_([this, &to] { run(to); })
+    {
+    }
+    ~producer()
+    {
+        stop_ = true;
+        thread_.join();
+    }
+
+  private:
+    void run(newest &to)
+    {
+        frame f;
+        auto next = steady::now();
+        for (unsigned number = 0; !stop_; number++) {
+            draw(f, number);
+            next += std::chrono::duration_cast<steady::duration>(duration<double>(1 / RATE));
+            std::this_thread::sleep_until(next);
+            f.taken = steady::now();
+            to.put(f);
+        }
+    }
+    std::atomic<bool> stop_{false};
+    std::thread thread_; // last: it begins when all else is there
+};
+
+static double cosine(const std::vector<float> &a, const std::vector<float> &b)
+{
+    double ab = 0, aa = 0, bb = 0;
+    for (std::size_t i = 0; i < a.size(); i++) {
+        ab += double(a[i]) * b[i];
+        aa += double(a[i]) * a[i];
+        bb += double(b[i]) * b[i];
+    }
+    return ab / std::sqrt(aa * bb + 1e-30);
+}
+
+class statistics
+{
+  public:
+    explicit statistics(double deadline) : deadline_(deadline)
+    {
+        latency_.reserve(1 << 17);
+    }
+    void add(double latency)
+    {
+        late_ += latency > deadline_;
+        if (latency_.size() < latency_.capacity())
+            latency_.push_back(latency);
+    }
+    void print(double seconds, unsigned dropped)
+    {
+        std::sort(latency_.begin(), latency_.end());
+        const auto at = [this](double part) {
+            return 1e3 * latency_[std::size_t(part * double(latency_.size() - 1))];
+        };
+        std::printf("%.1f frames/s; latency p50 %.1f ms, p95 %.1f, p99 %.1f; %u dropped; %u later "
+                    "than %.1f ms\n",
+                    double(latency_.size()) / seconds, at(0.5), at(0.95), at(0.99), dropped, late_,
+                    1e3 * deadline_);
+    }
+    bool empty() const
+    {
+        return latency_.empty();
+    }
+
+  private:
+    double deadline_;
+    unsigned late_ = 0;
+    std::vector<double> latency_;
+};
+
+int main(int argc, char **argv)
+try {
+    const duration<double> seconds(argc > 2 ? std::atof(argv[2]) : 5);
+    fovea::device device("cpu");
+    fovea::model model(argc > 1 ? argv[1] : "synthetic:vit-ti16");
+    const char *const wanted[] = {"last_hidden_state"};
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = WIDTH;
+    options.frame.height = HEIGHT;
+    options.attention = argc > 3 ? argv[3] : "linear";
+    options.outputs = wanted;
+    options.n_outputs = 1;
+    fovea::plan plan(model, device, options);
+    std::vector<float> features = plan.buffer(0), before = features;
+
+    newest queue;
+    statistics latencies(1 / RATE);
+    frame f;
+    const producer camera(queue);
+    const auto begin = steady::now();
+    unsigned jumps = 0;
+    while (steady::now() - begin < seconds && queue.take(f, duration<double>(1))) {
+        plan.run({{f.rgb.data()}, {0}}, {features});
+        jumps += !latencies.empty() && cosine(features, before) < 0.999;
+        std::swap(features, before);
+        latencies.add(duration<double>(steady::now() - f.taken).count());
+    }
+    const duration<double> took = steady::now() - begin;
+    if (latencies.empty())
+        return std::fprintf(stderr, "no frame came\n"), 1;
+    latencies.print(took.count(), queue.dropped());
+    std::printf("the scene changed %u times\n", jumps);
+    return 0;
+} catch (const std::exception &e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+}

@@ -1,0 +1,426 @@
+/* foveafilter.c: a GStreamer element that runs a model on the frames that pass through.
+ *
+ * Video goes through untouched. What the model finds is attached to its buffer, as the custom meta
+ * "foveafilter", and posted as an element message of that name; both are a structure with
+ * timestamp=(guint64, of the buffer), seconds=(double, that the device took) and what
+ * foveafilter_results.h describes. Everything is planned when caps arrive; a frame makes Fovea
+ * allocate nothing.
+ */
+#include <gst/base/gstbasetransform.h>
+#include <gst/video/video.h>
+
+#include "foveafilter_results.h"
+
+#define NAME "foveafilter"
+#define CAPS GST_VIDEO_CAPS_MAKE("{ RGB, BGR, GRAY8, NV12, YUY2 }")
+#define TOP 5
+
+GST_DEBUG_CATEGORY_STATIC(category);
+#define GST_CAT_DEFAULT category
+
+#define FOVEA_TYPE_FILTER fovea_filter_get_type()
+G_DECLARE_FINAL_TYPE(FoveaFilter, fovea_filter, FOVEA, FILTER, GstBaseTransform)
+
+struct _FoveaFilter {
+    GstBaseTransform parent;
+    /* properties, under the object's lock */
+    char *model_path, *device_id, *attention, *output, *size;
+    guint threads, top;
+    gboolean post;
+    /* between start and stop */
+    fovea_device *device;
+    fovea_model *model;
+    /* between two caps */
+    GstVideoInfo video;
+    fovea_plan *plan;
+    Results results;
+};
+
+G_DEFINE_TYPE(FoveaFilter, fovea_filter, GST_TYPE_BASE_TRANSFORM)
+
+enum {
+    PROP_NONE,
+    PROP_MODEL,
+    PROP_DEVICE,
+    PROP_ATTENTION,
+    PROP_OUTPUT,
+    PROP_SIZE,
+    PROP_THREADS,
+    PROP_TOP,
+    PROP_POST,
+};
+
+/* ---- properties ---- */
+
+static char **text_of(FoveaFilter *self, guint id)
+{
+    switch (id) {
+    case PROP_MODEL:
+        return &self->model_path;
+    case PROP_DEVICE:
+        return &self->device_id;
+    case PROP_ATTENTION:
+        return &self->attention;
+    case PROP_OUTPUT:
+        return &self->output;
+    case PROP_SIZE:
+        return &self->size;
+    default:
+        return NULL;
+    }
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)
+{
+    FoveaFilter *self = FOVEA_FILTER(object);
+    char **text = text_of(self, id);
+    GST_OBJECT_LOCK(self);
+    if (text) {
+        g_free(*text);
+        *text = g_value_dup_string(value);
+    } else if (id == PROP_THREADS) {
+        self->threads = g_value_get_uint(value);
+    } else if (id == PROP_TOP) {
+        self->top = g_value_get_uint(value);
+    } else if (id == PROP_POST) {
+        self->post = g_value_get_boolean(value);
+    } else {
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
+    }
+    GST_OBJECT_UNLOCK(self);
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
+{
+    FoveaFilter *self = FOVEA_FILTER(object);
+    char **text = text_of(self, id);
+    GST_OBJECT_LOCK(self);
+    if (text)
+        g_value_set_string(value, *text);
+    else if (id == PROP_THREADS)
+        g_value_set_uint(value, self->threads);
+    else if (id == PROP_TOP)
+        g_value_set_uint(value, self->top);
+    else if (id == PROP_POST)
+        g_value_set_boolean(value, self->post);
+    else
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, spec);
+    GST_OBJECT_UNLOCK(self);
+}
+
+static void finalize(GObject *object)
+{
+    FoveaFilter *self = FOVEA_FILTER(object);
+    for (guint id = PROP_MODEL; text_of(self, id); id++)
+        g_free(*text_of(self, id));
+    G_OBJECT_CLASS(fovea_filter_parent_class)->finalize(object);
+}
+
+/* ---- model and device ---- */
+
+static void drop_plan(FoveaFilter *self)
+{
+    foveafilter_results_close(&self->results);
+    fovea_plan_free(self->plan);
+    self->plan = NULL;
+}
+
+static gboolean stop(GstBaseTransform *base)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    drop_plan(self);
+    fovea_model_free(self->model);
+    fovea_device_close(self->device);
+    self->model = NULL;
+    self->device = NULL;
+    return TRUE;
+}
+
+static gboolean start(GstBaseTransform *base)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    GST_OBJECT_LOCK(self);
+    char *path = g_strdup(self->model_path), *id = g_strdup(self->device_id);
+    options.threads = self->threads;
+    GST_OBJECT_UNLOCK(self);
+    if (!path)
+        GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS,
+                          ("no model: set the property `model` to a checkpoint or synthetic:NAME"),
+                          (NULL));
+    else if (fovea_device_open(&self->device, id ? id : "cpu", &options) != FOVEA_OK)
+        GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", fovea_error()), (NULL));
+    else if (fovea_model_load(&self->model, path) != FOVEA_OK)
+        GST_ELEMENT_ERROR(self, RESOURCE, OPEN_READ, ("%s", fovea_error()), (NULL));
+    g_free(path);
+    g_free(id);
+    if (!self->model)
+        stop(base);
+    return self->model != NULL;
+}
+
+/* ---- caps ---- */
+
+/* "N" or "WxH". */
+static gboolean parse_size(const char *text, guint *width, guint *height)
+{
+    char *end;
+    const guint64 w = g_ascii_strtoull(text, &end, 10);
+    const guint64 h = *end == 'x' ? g_ascii_strtoull(end + 1, &end, 10) : w;
+    *width = (guint)w;
+    *height = (guint)h;
+    return *end == 0 && w > 0 && h > 0 && w < G_MAXUINT16 && h < G_MAXUINT16;
+}
+
+/* What `size` makes of the model's preprocessing; *out gets NULL for frames as they come. */
+static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preprocess *rule,
+                              const fovea_preprocess **out)
+{
+    fovea_model_info info;
+    guint width, height;
+    fovea_model_describe(self->model, &info);
+    *rule = info.preprocess;
+    *out = rule;
+    if (!size || !*size)
+        return TRUE;
+    if (strcmp(size, "frame") == 0) {
+        *out = NULL;
+        return TRUE;
+    }
+    if (!parse_size(size, &width, &height)) {
+        GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS,
+                          ("size \"%s\": give WxH, N for NxN, or \"frame\"", size), (NULL));
+        return FALSE;
+    }
+    fovea_preprocess_resize(rule, width, height);
+    return TRUE;
+}
+
+static fovea_format format_of(const GstVideoInfo *video)
+{
+    switch (GST_VIDEO_INFO_FORMAT(video)) {
+    case GST_VIDEO_FORMAT_BGR:
+        return FOVEA_BGR8;
+    case GST_VIDEO_FORMAT_GRAY8:
+        return FOVEA_GRAY8;
+    case GST_VIDEO_FORMAT_NV12:
+        return FOVEA_NV12;
+    case GST_VIDEO_FORMAT_YUY2:
+        return FOVEA_YUYV;
+    default:
+        return FOVEA_RGB8;
+    }
+}
+
+static fovea_yuv yuv_of(const GstVideoInfo *video)
+{
+    const gboolean full = video->colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255;
+    if (video->colorimetry.matrix == GST_VIDEO_COLOR_MATRIX_BT709)
+        return full ? FOVEA_YUV_709_FULL : FOVEA_YUV_709;
+    return full ? FOVEA_YUV_601_FULL : FOVEA_YUV_601;
+}
+
+static gboolean same_frames(const GstVideoInfo *a, const GstVideoInfo *b)
+{
+    return GST_VIDEO_INFO_FORMAT(a) == GST_VIDEO_INFO_FORMAT(b) && a->width == b->width &&
+           a->height == b->height && yuv_of(a) == yuv_of(b);
+}
+
+/* A plan for the frames of self->video, by a copy of the properties. */
+static gboolean make_plan(FoveaFilter *self, const char *attention, char **outputs,
+                          const char *size, guint top)
+{
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_preprocess rule;
+    options.frame.format = format_of(&self->video);
+    options.frame.width = (uint32_t)self->video.width;
+    options.frame.height = (uint32_t)self->video.height;
+    options.yuv = yuv_of(&self->video);
+    options.attention = attention;
+    options.outputs = (const char *const *)outputs;
+    options.n_outputs = outputs ? g_strv_length(outputs) : 0;
+    if (!preprocessing(self, size, &rule, &options.preprocess))
+        return FALSE;
+    if (fovea_plan_create(&self->plan, self->model, self->device, &options) != FOVEA_OK) {
+        GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", fovea_error()), (NULL));
+        return FALSE;
+    }
+    if (!foveafilter_results_open(&self->results, self->model, self->plan, top)) {
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
+        return FALSE;
+    }
+    return TRUE;
+}
+
+static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    GstVideoInfo video;
+    (void)out;
+    if (!gst_video_info_from_caps(&video, in))
+        return FALSE;
+    if (self->plan && same_frames(&video, &self->video)) {
+        self->video = video;
+        return TRUE;
+    }
+    drop_plan(self);
+    self->video = video;
+    GST_OBJECT_LOCK(self);
+    char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
+    char **outputs = self->output && *self->output ? g_strsplit(self->output, ",", 0) : NULL;
+    const guint top = self->top;
+    GST_OBJECT_UNLOCK(self);
+    const gboolean made = make_plan(self, attention, outputs, size, top);
+    g_strfreev(outputs);
+    g_free(attention);
+    g_free(size);
+    if (!made)
+        drop_plan(self);
+    return made;
+}
+
+/* ---- frames ---- */
+
+static void tell(FoveaFilter *self, GstBuffer *buffer)
+{
+    const double seconds = fovea_plan_seconds(self->plan);
+    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, NAME);
+    GstStructure *s = gst_custom_meta_get_structure(meta);
+    gst_structure_set(s, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
+                      G_TYPE_DOUBLE, seconds, NULL);
+    foveafilter_results_describe(&self->results, s, TRUE);
+    GST_OBJECT_LOCK(self);
+    const gboolean post = self->post;
+    GST_OBJECT_UNLOCK(self);
+    if (!post)
+        return;
+    s = gst_structure_new(NAME, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
+                          G_TYPE_DOUBLE, seconds, NULL);
+    foveafilter_results_describe(&self->results, s, FALSE);
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
+}
+
+static GstFlowReturn run(FoveaFilter *self, const GstVideoFrame *video)
+{
+    fovea_frame frame = {.pixels = {NULL}};
+    for (guint i = 0; i < GST_VIDEO_FRAME_N_PLANES(video); i++) {
+        frame.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(video, i);
+        frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(video, i);
+    }
+    if (!foveafilter_results_begin(&self->results)) {
+        GST_ELEMENT_ERROR(self, RESOURCE, NO_SPACE_LEFT, ("no memory for the outputs"), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    if (fovea_run(self->plan, &frame, self->results.out, self->results.count) != FOVEA_OK) {
+        GST_ELEMENT_ERROR(self, STREAM, FAILED, ("%s", fovea_error()), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    return GST_FLOW_OK;
+}
+
+static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
+{
+    FoveaFilter *self = FOVEA_FILTER(base);
+    GstVideoFrame video;
+    if (!self->plan)
+        return GST_FLOW_NOT_NEGOTIATED;
+    if (!gst_video_frame_map(&video, &self->video, buffer, GST_MAP_READ)) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("the frame cannot be read as its caps say"),
+                          (NULL));
+        return GST_FLOW_ERROR;
+    }
+    const GstFlowReturn flow = run(self, &video);
+    gst_video_frame_unmap(&video); /* which held the buffer: nothing can be attached before */
+    foveafilter_results_written(&self->results);
+    if (flow == GST_FLOW_OK)
+        tell(self, buffer);
+    foveafilter_results_end(&self->results);
+    return flow;
+}
+
+/* ---- the element ---- */
+
+static void add_text(GObjectClass *class, guint id, const char *name, const char *nick,
+                     const char *about, const char *standard)
+{
+    g_object_class_install_property(
+        class, id,
+        g_param_spec_string(
+            name, nick, about, standard,
+            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY)));
+}
+
+static void add_number(GObjectClass *class, guint id, const char *name, const char *nick,
+                       const char *about, guint most, guint standard)
+{
+    g_object_class_install_property(
+        class, id,
+        g_param_spec_uint(
+            name, nick, about, 0, most, standard,
+            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY)));
+}
+
+static void fovea_filter_class_init(FoveaFilterClass *class)
+{
+    GObjectClass *object = G_OBJECT_CLASS(class);
+    GstElementClass *element = GST_ELEMENT_CLASS(class);
+    GstBaseTransformClass *base = GST_BASE_TRANSFORM_CLASS(class);
+    GstCaps *caps = gst_caps_from_string(CAPS);
+    object->set_property = set_property;
+    object->get_property = get_property;
+    object->finalize = finalize;
+    base->start = start;
+    base->stop = stop;
+    base->set_caps = set_caps;
+    base->transform_ip = transform_ip;
+    add_text(object, PROP_MODEL, "model", "Model", "Checkpoint, its directory, or synthetic:NAME",
+             NULL);
+    add_text(object, PROP_DEVICE, "device", "Device", "As `fovea info` lists them: cpu, cl:0",
+             "cpu");
+    add_text(object, PROP_ATTENTION, "attention", "Attention",
+             "In place of the model's own: linear, softmax, ...", NULL);
+    add_text(object, PROP_OUTPUT, "output", "Output",
+             "Names of outputs, with commas between them; none: the model's main one", NULL);
+    add_text(object, PROP_SIZE, "size", "Size",
+             "What the model sees: WxH or N; frame: frames as they come; none: as the model's own "
+             "preprocessing says",
+             NULL);
+    add_number(object, PROP_THREADS, "threads", "Threads",
+               "Workers, the streaming thread included; 0: one per performance core", 1024, 0);
+    add_number(object, PROP_TOP, "top-k", "Labels", "How many of the best labels are told", 100,
+               TOP);
+    g_object_class_install_property(
+        object, PROP_POST,
+        g_param_spec_boolean("post-messages", "Post messages",
+                             "Whether results are posted on the bus; they are attached to buffers "
+                             "in any case",
+                             TRUE, (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS)));
+    gst_element_class_add_pad_template(
+        element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
+    gst_element_class_add_pad_template(
+        element, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, caps));
+    gst_caps_unref(caps);
+    gst_element_class_set_static_metadata(
+        element, "Fovea", "Filter/Analyzer/Video",
+        "Runs a vision transformer on the frames that pass through", "The Fovea developers");
+}
+
+static void fovea_filter_init(FoveaFilter *self)
+{
+    self->device_id = g_strdup("cpu");
+    self->top = TOP;
+    self->post = TRUE;
+    gst_base_transform_set_in_place(GST_BASE_TRANSFORM(self), TRUE);
+}
+
+static gboolean init(GstPlugin *plugin)
+{
+    static const gchar *no_tags[] = {NULL};
+    GST_DEBUG_CATEGORY_INIT(category, NAME, 0, "Fovea's element");
+    gst_meta_register_custom(NAME, no_tags, NULL, NULL, NULL);
+    return gst_element_register(plugin, NAME, GST_RANK_NONE, FOVEA_TYPE_FILTER);
+}
+
+#define PACKAGE "fovea"
+GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, fovea, "Vision transformers on video", init,
+                  FOVEA_VERSION, "Apache 2.0", "Fovea", "fovea")

@@ -1,0 +1,154 @@
+/* foveafilter_results.c: see foveafilter_results.h. */
+#include "foveafilter_results.h"
+
+#include <math.h>
+#include <string.h>
+
+static gsize bytes_of(const fovea_output_info *info)
+{
+    return (gsize)info->rows * info->columns * sizeof(float);
+}
+
+static gboolean open_pool(Result *r)
+{
+    GstStructure *config;
+    r->pool = gst_buffer_pool_new();
+    config = gst_buffer_pool_get_config(r->pool);
+    gst_buffer_pool_config_set_params(config, NULL, (guint)bytes_of(&r->info), 1, 0);
+    return gst_buffer_pool_set_config(r->pool, config) && gst_buffer_pool_set_active(r->pool, TRUE);
+}
+
+gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fovea_plan *plan,
+                                  guint top)
+{
+    fovea_output_info info;
+    fovea_model_info about;
+    fovea_model_describe(model, &about);
+    *r = (Results){.model = model, .top = top};
+    while (fovea_plan_output(plan, r->count, &info))
+        r->count++;
+    r->result = g_new0(Result, r->count);
+    r->out = g_new0(fovea_output, r->count);
+    for (guint i = 0; i < r->count; i++) {
+        fovea_plan_output(plan, i, &r->result[i].info);
+        r->result[i].labels = strcmp(r->result[i].info.name, "logits") == 0 && about.classes > 0;
+        if (!open_pool(&r->result[i]))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+void foveafilter_results_close(Results *r)
+{
+    for (guint i = 0; i < r->count; i++) {
+        if (!r->result[i].pool)
+            continue;
+        gst_buffer_pool_set_active(r->result[i].pool, FALSE);
+        gst_object_unref(r->result[i].pool);
+    }
+    g_free(r->result);
+    g_free(r->out);
+    *r = (Results){0};
+}
+
+gboolean foveafilter_results_begin(Results *r)
+{
+    for (guint i = 0; i < r->count; i++) {
+        Result *one = &r->result[i];
+        if (gst_buffer_pool_acquire_buffer(one->pool, &one->buffer, NULL) != GST_FLOW_OK)
+            return FALSE;
+        if (!gst_buffer_map(one->buffer, &one->map, GST_MAP_WRITE))
+            return FALSE;
+        r->out[i] = (fovea_output){one->map.data, one->map.size};
+    }
+    return TRUE;
+}
+
+void foveafilter_results_written(Results *r)
+{
+    for (guint i = 0; i < r->count; i++) {
+        Result *one = &r->result[i];
+        if (one->map.memory)
+            gst_buffer_unmap(one->buffer, &one->map);
+        memset(&one->map, 0, sizeof one->map);
+    }
+}
+
+void foveafilter_results_end(Results *r)
+{
+    for (guint i = 0; i < r->count; i++)
+        gst_clear_buffer(&r->result[i].buffer);
+}
+
+/* ---- telling ---- */
+
+/* Moves a value into the list. */
+static void append(GValue *list, GstStructure *s)
+{
+    GValue value = G_VALUE_INIT;
+    g_value_init(&value, GST_TYPE_STRUCTURE);
+    g_value_take_boxed(&value, s);
+    gst_value_list_append_and_take_value(list, &value);
+}
+
+/* The best class after those of which `taken` says so. */
+static guint best(const float *logit, guint n, const guint *taken, guint used)
+{
+    guint at = n;
+    for (guint i = 0; i < n; i++) {
+        gboolean free_one = TRUE;
+        for (guint k = 0; k < used; k++)
+            free_one = free_one && taken[k] != i;
+        if (free_one && (at == n || logit[i] > logit[at]))
+            at = i;
+    }
+    return at;
+}
+
+static void add_labels(const Results *r, const Result *one, GValue *list)
+{
+    enum { MOST = 100 };
+    GstMapInfo map;
+    if (!gst_buffer_map(one->buffer, &map, GST_MAP_READ))
+        return;
+    const float *logit = (const float *)(gconstpointer)map.data;
+    const guint n = one->info.columns;
+    const guint count = MIN(MIN(r->top, n), MOST);
+    guint taken[MOST];
+    double sum = 0;
+    for (guint k = 0; k < count; k++)
+        taken[k] = best(logit, n, taken, k);
+    for (guint i = 0; count && i < n; i++)
+        sum += exp((double)logit[i] - logit[taken[0]]);
+    for (guint k = 0; k < count; k++) {
+        const char *name = fovea_model_label(r->model, taken[k]);
+        const double score = exp((double)logit[taken[k]] - logit[taken[0]]) / sum;
+        append(list,
+               gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label", G_TYPE_STRING,
+                                 name ? name : "", "score", G_TYPE_DOUBLE, score, NULL));
+    }
+    gst_buffer_unmap(one->buffer, &map);
+}
+
+void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean logits)
+{
+    GValue labels = G_VALUE_INIT, outputs = G_VALUE_INIT;
+    g_value_init(&labels, GST_TYPE_LIST);
+    g_value_init(&outputs, GST_TYPE_LIST);
+    for (guint i = 0; i < r->count; i++) {
+        const Result *one = &r->result[i];
+        const fovea_output_info *info = &one->info;
+        GstStructure *s = gst_structure_new(
+            "output", "name", G_TYPE_STRING, info->name, "rows", G_TYPE_UINT, info->rows, "columns",
+            G_TYPE_UINT, info->columns, "prefix", G_TYPE_UINT, info->prefix, "grid-width",
+            G_TYPE_UINT, info->grid_width, "grid-height", G_TYPE_UINT, info->grid_height, "stride",
+            G_TYPE_UINT, info->stride, NULL);
+        if (one->labels)
+            add_labels(r, one, &labels);
+        if (logits || !one->labels)
+            gst_structure_set(s, "values", GST_TYPE_BUFFER, one->buffer, NULL);
+        append(&outputs, s);
+    }
+    gst_structure_take_value(to, "labels", &labels);
+    gst_structure_take_value(to, "outputs", &outputs);
+}

@@ -1,0 +1,135 @@
+/* gemm_fp16.h: tiles of weights in float16, multiplied in float16 (FEAT_FP16).
+ *
+ * The products of a group of 4 steps of k are summed in float16, the groups in float32. Longer sums
+ * in float16 would be faster, by a third with 8 steps, but models are then off by more than the
+ * rest of this library allows with such weights. So that no sum overflows whatever the weight, a
+ * row of activations is scaled by a power of two to below 1/4: 4 * 65504 / 4 is the largest
+ * float16. take_rows() leaves
+ *
+ *   m floats by which the sums of the rows are to be multiplied
+ *   K4/4 x m x 4 float16
+ */
+
+static void narrow(uint16_t *dst, const float *src, size_t n)
+{
+    fv_row_convert(dst, FV_F16, src, FV_F32, n);
+}
+
+/* The exponent bits of the power of two that a row is to be multiplied with whose largest value is
+ * `top`. Of a row that is not finite, and near that, it is the least that there is. */
+FV_FN uint32_t exponent_of_scale(float top)
+{
+    const uint32_t exponent = fv_bits_of_float(top) >> 23 & 255;
+    return exponent < 251 ? 251 - exponent : 1;
+}
+
+static void take_rows(float *panel, size_t groups, uint32_t m)
+{
+    float32x4_t top[MR], scale[MR];
+    float back[MR];
+    char *out = (char *)(panel + m);
+    for (uint32_t i = 0; i < m; i++)
+        top[i] = vdupq_n_f32(0.f);
+    for (size_t g = 0; g < groups; g++)
+        for (uint32_t i = 0; i < m; i++)
+            top[i] = vmaxq_f32(top[i], vabsq_f32(vld1q_f32(panel + (g * m + i) * 4)));
+    for (uint32_t i = 0; i < m; i++) {
+        const uint32_t exponent = exponent_of_scale(vmaxvq_f32(top[i]));
+        scale[i] = vdupq_n_f32(fv_float_of_bits(exponent << 23));
+        back[i] = fv_float_of_bits((254 - exponent) << 23);
+    }
+    for (size_t g = 0; g < groups; g++) {
+        float16x4_t group[MR]; /* the first lies where its floats were */
+        for (uint32_t i = 0; i < m; i++)
+            group[i] = vcvt_f16_f32(vmulq_f32(scale[i], vld1q_f32(panel + (g * m + i) * 4)));
+        for (uint32_t i = 0; i < m; i++)
+            memcpy(out + (g * m + i) * sizeof *group, &group[i], sizeof *group);
+    }
+    memcpy(panel, back, m * sizeof *back);
+}
+
+/* Adds lane `lane` of x, which has to be among the first 16 registers for that, times row. Written
+ * with an intrinsic GCC copies the lane to all of a register first. */
+FV_FN float16x8_t fma_lane(float16x8_t x, int lane, float16x8_t row, float16x8_t sum)
+{
+    switch (lane) {
+#define LANE(n)                                                                                    \
+    case n:                                                                                        \
+        __asm__("fmla %0.8h, %1.8h, %2.h[" #n "]" : "+w"(sum) : "w"(row), "x"(x));                 \
+        break;
+        LANE(0)
+        LANE(1)
+        LANE(2)
+        LANE(3)
+        LANE(4)
+        LANE(5)
+        LANE(6)
+        LANE(7)
+#undef LANE
+    }
+    return sum;
+}
+
+/* Four steps of k of m rows: rows 2i and 2i + 1 share a vector. */
+FV_FN void add_halves(float16x8_t part[MR], const float16_t *a, const float16_t *w, int m)
+{
+    float16x8_t x[MR / 2];
+    FV_UNROLL
+    for (int i = 0; i < m; i += 2)
+        x[i / 2] =
+            i + 1 < m ? vld1q_f16(a + 4 * i) : vcombine_f16(vld1_f16(a + 4 * i), vdup_n_f16(0));
+    FV_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const float16x8_t row = vld1q_f16(w + NR * k);
+        FV_UNROLL
+        for (int i = 0; i < m; i++)
+            part[i] = fma_lane(x[i / 2], i % 2 * 4 + k, row, part[i]);
+    }
+}
+
+FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t groups, int m,
+                     bool first, const char *ahead)
+{
+    const float16_t *in = (const float16_t *)(const void *)(a + m);
+    fv_v sum[MR][VECS];
+    fv_four back[(MR + 3) / 4];
+    FV_UNROLL
+    for (int i = 0; i < m; i += 4)
+        back[i / 4] = fv_load_four(a + i);
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
+    }
+    for (; groups > 0; groups--, in += 4 * m, w += 4 * NR) {
+        float16x8_t part[MR];
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += 4 * FV_GEMM_AHEAD;
+        FV_UNROLL
+        for (int i = 0; i < m; i++)
+            part[i] = vdupq_n_f16(0);
+        add_halves(part, in, w, m);
+        FV_UNROLL
+        for (int i = 0; i < m; i++) {
+            const fv_v left = vcvt_f32_f16(vget_low_f16(part[i])),
+                       right = vcvt_high_f32_f16(part[i]);
+            sum[i][0] = fv_fma_four(back[i / 4], i % 4, left, sum[i][0]);
+            sum[i][1] = fv_fma_four(back[i / 4], i % 4, right, sum[i][1]);
+        }
+    }
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
+    }
+}
+
+static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+                 const char *ahead)
+{
+#define CALL(M) half_rows(acc, a, w, groups, M, first, ahead)
+    OF_ROWS(MR, CALL)
+#undef CALL
+}

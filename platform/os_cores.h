@@ -1,0 +1,33 @@
+/* os_cores.h: the processors that this process may use, how fast each is, and how many of them it
+ * can keep busy.
+ */
+#ifndef FOVEA_PLATFORM_OS_CORES_H
+#define FOVEA_PLATFORM_OS_CORES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FV_PROCESSORS 1024
+
+/* `capacity`: equal numbers on a symmetric machine, larger on faster cores. */
+typedef struct fv_processor {
+    uint32_t id, capacity;
+} fv_processor;
+
+typedef struct fv_cores {
+    uint32_t n;
+    uint32_t most; /* that can be busy at once: fewer than n where a cgroup limits their time */
+    fv_processor cpu[FV_PROCESSORS];
+} fv_cores;
+
+/* Of this process: affinity, cpuset and processors that are off respected. At least one. */
+void fv_cores_find(fv_cores *out);
+
+/* The same of a system whose /sys and /proc lie under `root`, for a thread that may use the
+ * processors with allowed[id]. */
+void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCESSORS]);
+
+/* Whether `list` ("4-7,0") names processor id; -1 when it is malformed. */
+int fv_cores_listed(const char *list, uint32_t id);
+
+#endif

@@ -1,0 +1,320 @@
+/* test_gst.c: the GStreamer element: what it attaches and posts is what the library gives for the
+ * same bytes, in every format; video passes untouched; caps may change; what cannot be is an error
+ * on the bus; a frame makes the library allocate nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <gst/check/gstharness.h>
+#include <gst/video/video.h>
+
+#include <fovea/fovea.h>
+
+#define MODEL TEST_DATA "/golden/models/vit-01" /* 64 x 64 pixels, 10 classes */
+
+static const struct format {
+    const char *name;
+    fovea_format format;
+} formats[] = {
+    {"RGB", FOVEA_RGB8},  {"BGR", FOVEA_BGR8},  {"GRAY8", FOVEA_GRAY8},
+    {"NV12", FOVEA_NV12}, {"YUY2", FOVEA_YUYV},
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static GstCaps *caps_of(const char *format, int width, int height)
+{
+    return gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format, "width", G_TYPE_INT,
+                               width, "height", G_TYPE_INT, height, "framerate", GST_TYPE_FRACTION,
+                               30, 1, NULL);
+}
+
+static GstHarness *harness(const char *properties)
+{
+    char *launch = g_strdup_printf("foveafilter model=%s threads=1 %s", MODEL, properties);
+    GstHarness *h = gst_harness_new_parse(launch);
+    g_free(launch);
+    return h;
+}
+
+static GstBuffer *frame_of(const GstVideoInfo *info, guint8 seed)
+{
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, info->size, NULL);
+    GstMapInfo map;
+    assert_true(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
+    for (gsize i = 0; i < map.size; i++)
+        map.data[i] = (guint8)(i * 37 + i / 251 * 11 + seed);
+    gst_buffer_unmap(buffer, &map);
+    GST_BUFFER_PTS(buffer) = seed * GST_MSECOND;
+    return buffer;
+}
+
+/* What the library gives for the frame. */
+static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBuffer *buffer,
+                        fovea_format format, const char *output)
+{
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan;
+    fovea_model_info about;
+    GstVideoFrame video;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    one.threads = 1;
+    assert_int_equal(fovea_device_open(&device, "cpu", &one), FOVEA_OK);
+    assert_int_equal(fovea_model_load(&model, MODEL), FOVEA_OK);
+    fovea_model_describe(model, &about);
+    options.frame.format = format;
+    options.frame.width = (uint32_t)info->width;
+    options.frame.height = (uint32_t)info->height;
+    options.preprocess = &about.preprocess;
+    options.outputs = &output;
+    options.n_outputs = 1;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_true(gst_video_frame_map(&video, info, buffer, GST_MAP_READ));
+    fovea_frame frame = {.pixels = {NULL}};
+    for (guint i = 0; i < GST_VIDEO_FRAME_N_PLANES(&video); i++) {
+        frame.pixels[i] = GST_VIDEO_FRAME_PLANE_DATA(&video, i);
+        frame.stride[i] = (size_t)GST_VIDEO_FRAME_PLANE_STRIDE(&video, i);
+    }
+    const fovea_output into = {out, room * sizeof *out};
+    assert_int_equal(fovea_run(plan, &frame, &into, 1), FOVEA_OK);
+    gst_video_frame_unmap(&video);
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
+/* ---- what is in a structure ---- */
+
+static const GstStructure *item(const GstStructure *s, const char *list, guint i)
+{
+    const GValue *all = gst_structure_get_value(s, list);
+    assert_non_null(all);
+    assert_true(i < gst_value_list_get_size(all));
+    return gst_value_get_structure(gst_value_list_get_value(all, i));
+}
+
+static const GstStructure *attached(GstBuffer *buffer)
+{
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, "foveafilter");
+    assert_non_null(meta);
+    return gst_custom_meta_get_structure(meta);
+}
+
+static void same_values(const GstStructure *output, const float *want, size_t n)
+{
+    GstBuffer *values;
+    GstMapInfo map;
+    assert_true(gst_structure_get(output, "values", GST_TYPE_BUFFER, &values, NULL));
+    assert_true(gst_buffer_map(values, &map, GST_MAP_READ));
+    assert_int_equal(map.size, n * sizeof *want);
+    assert_memory_equal(map.data, want, map.size);
+    gst_buffer_unmap(values, &map);
+    gst_buffer_unref(values);
+}
+
+static void labels_follow(const GstStructure *s, const float *logits, guint n)
+{
+    double last = 1;
+    for (guint i = 0; i < 3; i++) {
+        guint class;
+        double score;
+        const GstStructure *label = item(s, "labels", i);
+        assert_true(gst_structure_get(label, "class", G_TYPE_UINT, &class, "score", G_TYPE_DOUBLE,
+                                      &score, NULL));
+        assert_true(class < n && score > 0 && score <= last);
+        guint better = 0;
+        for (guint k = 0; k < n; k++)
+            better += logits[k] > logits[class];
+        assert_int_equal(better, i);
+        char *name = g_strdup_printf("LABEL_%u", class);
+        assert_string_equal(gst_structure_get_string(label, "label"), name);
+        g_free(name);
+        last = score;
+    }
+}
+
+/* ---- tests ---- */
+
+/* Pushes a frame and pulls it, untouched. */
+static GstBuffer *pass(GstHarness *h, GstBuffer *buffer)
+{
+    GstMapInfo sent, got;
+    GstBuffer *copy = gst_buffer_copy_deep(buffer);
+    assert_int_equal(gst_harness_push(h, buffer), GST_FLOW_OK);
+    GstBuffer *out = gst_harness_pull(h);
+    assert_non_null(out);
+    assert_true(gst_buffer_map(copy, &sent, GST_MAP_READ));
+    assert_true(gst_buffer_map(out, &got, GST_MAP_READ));
+    assert_int_equal(got.size, sent.size);
+    assert_memory_equal(got.data, sent.data, sent.size);
+    assert_int_equal(GST_BUFFER_PTS(out), GST_BUFFER_PTS(copy));
+    gst_buffer_unmap(copy, &sent);
+    gst_buffer_unmap(out, &got);
+    gst_buffer_unref(copy);
+    return out;
+}
+
+static void one_frame(GstHarness *h, const struct format *f, int width, int height, guint8 seed)
+{
+    enum { CLASSES = 10 };
+    GstVideoInfo info;
+    float want[CLASSES];
+    GstCaps *caps = caps_of(f->name, width, height);
+    assert_true(gst_video_info_from_caps(&info, caps));
+    gst_harness_set_src_caps(h, caps);
+    GstBuffer *out = pass(h, frame_of(&info, seed));
+    ask_library(want, CLASSES, &info, out, f->format, "logits");
+    const GstStructure *s = attached(out), *output = item(s, "outputs", 0);
+    assert_string_equal(gst_structure_get_string(output, "name"), "logits");
+    same_values(output, want, CLASSES);
+    labels_follow(s, want, CLASSES);
+    gst_buffer_unref(out);
+}
+
+/* In one pipeline: every other one is another plan. */
+static void formats_and_caps_changes(void **state)
+{
+    (void)state;
+    GstHarness *h = harness("top-k=3");
+    for (int i = 0; i < 2 * FORMATS; i++)
+        one_frame(h, &formats[i % FORMATS], 96 - 2 * i, 64 + i, (guint8)i);
+    one_frame(h, &formats[3], 97, 65, 50); /* odd */
+    gst_harness_teardown(h);
+}
+
+static void features_on_the_bus(void **state)
+{
+    (void)state;
+    enum { ROWS = 17, COLUMNS = 64 };
+    static float want[ROWS * COLUMNS];
+    GstVideoInfo info;
+    GstHarness *h = harness("output=last_hidden_state");
+    GstBus *bus = gst_bus_new();
+    gst_element_set_bus(h->element, bus);
+    GstCaps *caps = caps_of("NV12", 128, 72);
+    assert_true(gst_video_info_from_caps(&info, caps));
+    gst_harness_set_src_caps(h, caps);
+    GstBuffer *out = pass(h, frame_of(&info, 7));
+    ask_library(want, ROWS * COLUMNS, &info, out, FOVEA_NV12, "last_hidden_state");
+    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT);
+    assert_non_null(message);
+    const GstStructure *s = gst_message_get_structure(message);
+    assert_true(gst_structure_has_name(s, "foveafilter"));
+    guint64 timestamp;
+    guint rows, across;
+    assert_true(gst_structure_get_uint64(s, "timestamp", &timestamp));
+    assert_int_equal(timestamp, 7 * GST_MSECOND);
+    const GstStructure *output = item(s, "outputs", 0);
+    assert_true(gst_structure_get_uint(output, "rows", &rows));
+    assert_true(gst_structure_get_uint(output, "grid-width", &across));
+    assert_int_equal(rows, ROWS);
+    assert_int_equal(across, 4);
+    same_values(output, want, ROWS * COLUMNS);
+    same_values(item(attached(out), "outputs", 0), want, ROWS * COLUMNS);
+    gst_message_unref(message);
+    gst_buffer_unref(out);
+    gst_element_set_bus(h->element, NULL);
+    gst_object_unref(bus);
+    gst_harness_teardown(h);
+}
+
+/* Where the values of a frame lie. */
+static const void *place_of(GstBuffer *frame)
+{
+    GstBuffer *values;
+    GstMapInfo map;
+    assert_true(gst_structure_get(item(attached(frame), "outputs", 0), "values", GST_TYPE_BUFFER,
+                                  &values, NULL));
+    assert_true(gst_buffer_map(values, &map, GST_MAP_READ));
+    const void *place = map.data;
+    gst_buffer_unmap(values, &map);
+    gst_buffer_unref(values);
+    return place;
+}
+
+/* And buffers that nobody holds any more are used again. */
+static void many_frames_allocate_nothing(void **state)
+{
+    (void)state;
+    enum { FRAMES = 300, WARM = 3 };
+    GstVideoInfo info;
+    fovea_memory first = {0}, now;
+    const void *place = NULL;
+    GstHarness *h = harness("");
+    GstCaps *caps = caps_of("YUY2", 64, 64);
+    assert_true(gst_video_info_from_caps(&info, caps));
+    gst_harness_set_src_caps(h, caps);
+    for (int i = 0; i < FRAMES; i++) {
+        GstBuffer *out = pass(h, frame_of(&info, (guint8)i));
+        place = place ? place : place_of(out);
+        assert_ptr_equal(place_of(out), place);
+        gst_buffer_unref(out);
+        fovea_memory_query(&now);
+        if (i == WARM)
+            first = now;
+        assert_true(i < WARM || now.allocations == first.allocations);
+    }
+    gst_harness_teardown(h);
+}
+
+/* The first error of a pipeline. */
+static void fails(const char *properties, const char *why)
+{
+    GError *error = NULL;
+    char *launch = g_strdup_printf(
+        "videotestsrc num-buffers=2 ! video/x-raw,format=RGB,width=64,height=64 ! foveafilter %s ! "
+        "fakesink",
+        properties);
+    GstElement *pipeline = gst_parse_launch(launch, &error);
+    assert_non_null(pipeline);
+    assert_null(error);
+    GstBus *bus = gst_element_get_bus(pipeline);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    GstMessage *message =
+        gst_bus_timed_pop_filtered(bus, 20 * GST_SECOND, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
+    assert_non_null(message);
+    assert_int_equal(GST_MESSAGE_TYPE(message), GST_MESSAGE_ERROR);
+    gst_message_parse_error(message, &error, NULL);
+    if (!strstr(error->message, why))
+        fail_msg("'%s' does not say '%s'", error->message, why);
+    assert_true(g_str_has_prefix(GST_MESSAGE_SRC_NAME(message), "foveafilter"));
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(pipeline);
+    g_free(launch);
+}
+
+static void errors_reach_the_bus(void **state)
+{
+    (void)state;
+    fails("", "no model");
+    fails("model=/nowhere/at/all", "/nowhere/at/all");
+    fails("model=" MODEL " device=cl:none-such", "none-such");
+    fails("model=" MODEL " output=nothing", "nothing");
+    fails("model=" MODEL " attention=wrong", "wrong");
+    fails("model=" MODEL " size=12y", "12y");
+    fails("model=" MODEL " size=8", "patch");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats_and_caps_changes),
+        cmocka_unit_test(features_on_the_bus),
+        cmocka_unit_test(many_frames_allocate_nothing),
+        cmocka_unit_test(errors_reach_the_bus),
+    };
+    gst_init(&argc, &argv);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    gst_deinit();
+    return failed;
+}

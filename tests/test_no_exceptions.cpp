@@ -1,0 +1,73 @@
+// test_no_exceptions.cpp: fovea.hpp in a program built with -fno-exceptions -fno-rtti.
+#include <fovea/fovea.hpp>
+
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#if defined(__cpp_exceptions) || defined(__cpp_rtti)
+#error "to be built with -fno-exceptions -fno-rtti"
+#endif
+
+static bool says_why(fovea_status wanted, const char *id)
+{
+    const auto device = fovea::device::open(id);
+    return !device && device.status() == wanted && std::strstr(fovea_error(), id);
+}
+
+// What is made is owned, and can be handed on.
+static bool runs()
+{
+    auto device = fovea::device::open("cpu");
+    auto model = fovea::model::load("synthetic:vit-ti16");
+    if (!device || !model || device.status() != FOVEA_OK)
+        return false;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = 48;
+    options.frame.height = 32;
+    auto made = fovea::plan::create(*model, *device, options);
+    if (!made)
+        return false;
+    fovea::plan plan = std::move(*made);
+    const std::vector<unsigned char> pixels(std::size_t{3} * 48 * 32, 100);
+    std::vector<float> logits = plan.buffer(0), few(1);
+    return plan.try_run({{pixels.data()}, {0}}, {logits}) == FOVEA_OK && logits[0] != 0 &&
+           plan.try_run({{pixels.data()}, {0}}, {few}) == FOVEA_EINVAL &&
+           plan.try_run({{nullptr}, {0}}, {logits}) == FOVEA_EINVAL;
+}
+
+// A running sum: features and values of one channel of ones.
+static bool counts()
+{
+    auto device = fovea::device::open("cpu");
+    if (!device)
+        return false;
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = "linear:identity";
+    o.causal = 1;
+    o.normalise = 0;
+    o.rows = 4;
+    o.heads = o.head_dim = o.value_dim = 1;
+    auto state = fovea::state::create(*device, o);
+    auto operation = fovea::operation::create(*device, o);
+    float ones[4] = {1, 1, 1, 1}, out[4], whole[4];
+    const fovea_matrix in = {ones, 0};
+    return state && operation && state->try_feed(3, {in, in, in}, {out, 0}) == FOVEA_OK &&
+           state->try_step({in, in, in}, {out, 0}) == FOVEA_OK && out[0] == 4 &&
+           operation->try_run({in, in, in}, {whole, 0}) == FOVEA_OK && whole[3] == 4 &&
+           state->try_feed(9, {in, in, in}, {out, 0}) == FOVEA_EINVAL;
+}
+
+int main()
+{
+    const bool results[] = {says_why(FOVEA_ENODEV, "nonsense"), runs(), counts()};
+    int passed = 0, all = 0;
+    for (const bool good : results) {
+        passed += good;
+        all++;
+        if (!good)
+            std::printf("FAIL check %d: %s\n", all, fovea_error());
+    }
+    std::printf("%d passed, %d failed, 0 skipped\n", passed, all - passed);
+    return passed != all;
+}
