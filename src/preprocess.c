@@ -234,23 +234,28 @@ static struct axis cropped(uint32_t in, uint32_t whole, uint32_t crop)
     return a;
 }
 
+void fv_resize_span(fv_resize_table *t)
+{
+    uint32_t low = UINT32_MAX, high = 0;
+    for (uint32_t i = 0; i < t->size; i++)
+        if (t->count[i]) {
+            const uint32_t end = t->start[i] + t->count[i];
+            low = t->start[i] < low ? t->start[i] : low;
+            high = end > high ? end : high;
+        }
+    t->first = high ? low : 0;
+    t->used = high - t->first;
+}
+
 /* Rows that the vertical pass reads; its starts then count from the first of them. */
 static void trim_rows(fv_picture *out)
 {
-    uint32_t low = UINT32_MAX, high = 0;
-    for (uint32_t i = 0; i < out->y.size; i++)
-        if (out->y.count[i]) {
-            const uint32_t end = out->y.start[i] + out->y.count[i];
-            low = out->y.start[i] < low ? out->y.start[i] : low;
-            high = end > high ? end : high;
-        }
-    if (low == UINT32_MAX)
-        low = 0;
+    out->in_row0 = out->y.first;
+    out->in_rows = out->y.used;
     for (uint32_t i = 0; i < out->y.size; i++)
         if (out->y.count[i])
-            out->y.start[i] -= low;
-    out->in_row0 = low;
-    out->in_rows = high - low;
+            out->y.start[i] -= out->y.first;
+    out->y.first = 0;
 }
 
 fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_t in_w,
@@ -275,6 +280,8 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
     out->resample = 1;
     FV_TRY(resize_table(&out->x, &x, p->filter));
     FV_TRY(resize_table(&out->y, &y, p->filter));
+    fv_resize_span(&out->x);
+    fv_resize_span(&out->y);
     trim_rows(out);
     return FOVEA_OK;
 }

@@ -9,11 +9,15 @@
 /* One pass of Pillow's two-pass resampling along one axis, in its fixed point: output position o is
  *   clip8((sum_{t < count[o]} in[start[o] + t] * weight[o * taps + t] + (1 << 21)) >> 22). */
 typedef struct fv_resize_table {
-    uint32_t size; /* output positions */
-    uint32_t taps; /* weights per position, at most */
+    uint32_t size;        /* output positions */
+    uint32_t taps;        /* weights per position, at most */
+    uint32_t first, used; /* the inputs that any of them reads: from which on, how many */
     uint32_t *start, *count;
     int32_t *weight;
 } fv_resize_table;
+
+/* Sets `first` and `used` by the other fields. */
+void fv_resize_span(fv_resize_table *t);
 
 /* PATCH: pixel value v of channel c becomes v * scale[c] + shift[c]. */
 typedef struct fv_patch_table {

@@ -59,6 +59,7 @@ static fv_resize_table *make_table(uint32_t size, uint32_t extent, uint32_t taps
                 size_of_weights += llabs(t->weight[(size_t)o * taps + k] /= 2);
         }
     }
+    fv_resize_span(t);
     return t;
 }
 

@@ -4,26 +4,16 @@
 #
 #   test_baseline.sh path/to/check path/to/fovea
 set -eu
+. "$(dirname "$0")/verdict.sh"
 check=$1
 emulator=qemu-x86_64
 processor=Nehalem
-passed=0
-failed=0
 if ! command -v $emulator >/dev/null; then
     echo "no $emulator; sh platform/setup-debian.sh emulate installs it"
     exit 77
 fi
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-
-verdict() { # name, exit status
-    if [ "$2" = 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $1"
-    fi
-}
 
 # The emulator does refuse what this processor has not.
 cat >"$root/newer.c" <<'TEXT'
@@ -54,5 +44,4 @@ status=0
 grep -q '^levels: scalar$' "$root/log" || status=1
 verdict "no level but the lowest" $status
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+verdicts

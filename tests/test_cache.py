@@ -11,16 +11,10 @@ import subprocess
 import sys
 import tempfile
 
+import expected
+from expected import expect
+
 WISDOM = "fovea wisdom 1\n"
-
-
-class Failed(Exception):
-    pass
-
-
-def expect(what, condition):
-    if not condition:
-        raise Failed(what)
 
 
 class Cache:
@@ -100,17 +94,12 @@ def files(c):
 
 def main():
     exe = os.path.abspath(sys.argv[1])
-    passed, failed = 0, 0
-    for test in (empty, unsound, wisdom, files):
+
+    def call(test):
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Cache(exe, folder))
-                passed += 1
-            except Failed as e:
-                print("FAIL %s: %s" % (test.__name__, e))
-                failed += 1
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+            test(Cache(exe, folder))
+
+    return expected.run((empty, unsound, wisdom, files), call)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 # and builds and runs the C and C++ examples with what lies there, by pkg-config and by CMake.
 set -eu
 cd "$(dirname "$0")/.."
+. tests/verdict.sh
 target=aarch64-linux-gnu
 need() { # command or file, package's purpose
     if ! command -v "$1" >/dev/null && [ ! -e "$1" ]; then
@@ -18,17 +19,6 @@ need cmake test
 need dpkg-shlibdeps package
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-passed=0
-failed=0
-
-verdict() { # name, exit status
-    if [ "$2" = 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $1"
-    fi
-}
 
 sh platform/package/debian.sh --cross $target "$root/packages" >"$root/list"
 for name in libfovea0 libfovea-dev fovea; do
@@ -88,5 +78,4 @@ run "features, CMake and the static library" build-ON/features
 export QEMU_SET_ENV="LD_LIBRARY_PATH=$lib"
 run "the program" "$root/tree/usr/bin/fovea" info
 
-echo "$passed passed, $failed failed, 0 skipped"
-[ "$failed" = 0 ]
+verdicts

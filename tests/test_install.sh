@@ -4,21 +4,10 @@
 #
 #   test_install.sh BUILD
 set -eu
+. "$(dirname "$0")/verdict.sh"
 build=$1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-passed=0
-failed=0
-skipped=0
-
-verdict() { # name, exit status
-    if [ "$2" = 0 ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $1"
-    fi
-}
 
 meson install -C "$build" --no-rebuild --quiet --destdir "$root/dest"
 prefix=$(meson introspect "$build" --buildoptions | python3 -c '
@@ -129,5 +118,4 @@ else
     skipped=1
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" = 0 ]
+verdicts

@@ -14,16 +14,10 @@ import sys
 import tempfile
 import time
 
+import expected
+from expected import Failed, expect
+
 MODEL, SIZE = "synthetic:vit-ti16", "32"
-
-
-class Failed(Exception):
-    pass
-
-
-def expect(what, condition):
-    if not condition:
-        raise Failed(what)
 
 
 class Program:
@@ -172,18 +166,13 @@ def device_is_chosen(exe, planted, folder):
 
 def main():
     exe, planted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    failed = 0
-    tests = (next_process_knows, wrong_never_wins, crash_is_skipped, interrupted, time_is_limited,
-             files, device_is_chosen)
-    for test in tests:
+
+    def call(test):
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(exe, planted, folder)
-            except Failed as e:
-                failed += 1
-                print("%s: %s" % (test.__name__, e))
-    print("%d passed, %d failed" % (len(tests) - failed, failed))
-    return failed != 0
+            test(exe, planted, folder)
+
+    return expected.run((next_process_knows, wrong_never_wins, crash_is_skipped, interrupted,
+                         time_is_limited, files, device_is_chosen), call)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,10 @@ import os
 import subprocess
 import sys
 
+import expected
+from expected import expect
+
 MODEL = "synthetic:vit-ti16"
-
-
-class Failed(Exception):
-    pass
-
-
-def expect(what, condition):
-    if not condition:
-        raise Failed(what)
 
 
 def run(exe, *arguments, plant="", code=0):
@@ -108,16 +102,8 @@ def usage(fovea, planted):
 
 def main():
     exes = [os.path.abspath(path) for path in sys.argv[1:3]]
-    passed, failed = 0, 0
-    for test in (every_kernel, wrong_kernel, models, wrong_layer, half_weights, other_devices, usage):
-        try:
-            test(*exes)
-            passed += 1
-        except Failed as e:
-            print("FAIL %s: %s" % (test.__name__, e))
-            failed += 1
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+    return expected.run((every_kernel, wrong_kernel, models, wrong_layer, half_weights, other_devices,
+                         usage), lambda test: test(*exes))
 
 
 if __name__ == "__main__":

@@ -29,34 +29,17 @@ FV_FN void row(uint8_t *restrict out, const uint8_t *restrict in, size_t step, s
     }
 }
 
-/* The pixels that the table reads: from the first on, how many. */
-static void used(size_t *first, size_t *count, const fv_resize_table *t)
-{
-    size_t low = SIZE_MAX, high = 0;
-    for (size_t o = 0; o < t->size; o++) {
-        const size_t start = t->start[o], end = start + t->count[o];
-        if (end == start)
-            continue;
-        low = start < low ? start : low;
-        high = end > high ? end : high;
-    }
-    *first = high ? low : 0;
-    *count = high - *first;
-}
-
 static void yuv_rows(const fv_args *a, const fv_call *c)
 {
     const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_RESIZE_IN], a->ld[FV_RESIZE_IN],
                                            c->p[FV_RESIZE_CHROMA], a->ld[FV_RESIZE_CHROMA]);
+    const fv_resize_table *t = a->table;
     const size_t width = a->prob.dim[FV_RESIZE_FROM];
-    uint8_t *line = c->scratch;
-    size_t first, count;
-    used(&first, &count, a->table);
-    uint8_t *from = line + first;
+    uint8_t *line = c->scratch, *from = line + t->first;
     for (size_t r = 0; r < c->rows; r++) {
         yuv_line((yuv_bytes){from, from + width, from + 2 * width}, &f, &fv_yuv_table[a->u[3]],
-                 c->row0 + r + a->u[0], first, count);
-        row((uint8_t *)c->p[FV_RESIZE_OUT] + r * a->ld[FV_RESIZE_OUT], line, 1, width, 3, a->table);
+                 c->row0 + r + a->u[0], t->first, t->used);
+        row((uint8_t *)c->p[FV_RESIZE_OUT] + r * a->ld[FV_RESIZE_OUT], line, 1, width, 3, t);
     }
 }
 
