@@ -17,6 +17,7 @@
 
 #include <fovea/fovea.h>
 
+#include "numbers.h"
 #include "probe.h"
 #include "stopwatch.h"
 
@@ -38,18 +39,6 @@ struct sides {
     float *a, *w, *out, *other;
     int rows, n, k;
 };
-
-static float *numbers(size_t n, uint32_t seed)
-{
-    float *p = malloc(n * sizeof *p);
-    if (!p)
-        fail("out of memory");
-    for (size_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        p[i] = (float)(seed >> 8) / (1 << 23) - 1;
-    }
-    return p;
-}
 
 static void ours(struct sides *s)
 {

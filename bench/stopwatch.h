@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <time.h>
 
-static double seconds(void)
+static inline double seconds(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void fail(const char *text)
+static inline void fail(const char *text)
 {
     fprintf(stderr, "%s\n", text);
     exit(2);

@@ -25,6 +25,18 @@ def flatten(folder, header, mechanism):
     return lines
 
 
+def forward(lines):
+    """Without what only gradients need, which are computed on the CPU: #ifdef FV_DERIVE to #endif."""
+    depth = 0
+    for line in lines:
+        if depth:
+            depth += line.startswith("#if") - line.startswith("#endif")
+        elif line == "#ifdef FV_DERIVE":
+            depth = 1
+        else:
+            yield line
+
+
 def constants(folder):
     """FV_WANT_* of traits.h."""
     with open(os.path.join(folder, "traits.h"), encoding="utf-8") as f:
@@ -39,4 +51,5 @@ def mechanisms(folder):
 
 def mechanism_text(folder, mechanism):
     """What comes between vocabulary.cl and a kernel of the mechanism."""
-    return "\n".join(constants(folder) + flatten(folder, "mech.h", mechanism)) + "\n"
+    lines = list(forward(flatten(folder, "mech.h", mechanism)))
+    return "\n".join(constants(folder) + lines) + "\n"

@@ -442,6 +442,13 @@ static fovea_status rates(fv_device *d, fovea_rates *out)
     return fv_cpu_rates(d->pool, d->features, out);
 }
 
+static void spread(fv_device *d, uint32_t units, fv_unit_fn fn, void *arg)
+{
+    fv_job job = {.fn = fn, .arg = arg, .units = &units, .phases = 1};
+    if (units > 0)
+        fv_pool_run(d->pool, &job);
+}
+
 const fv_backend fv_backend_cpu = {
     .name = "cpu",
     .abi = FV_BACKEND_ABI,
@@ -467,4 +474,5 @@ const fv_backend fv_backend_cpu = {
     .wait = wait,
     .trace = trace,
     .rates = rates,
+    .spread = spread,
 };

@@ -71,6 +71,9 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p);
 void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
                   const fv_problem *p);
+/* GEMM_GRAD_W by a kit of float32 weights, and its scratch for calls of at most `rows` rows. */
+void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c);
+size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows);
 /* Seconds on a core that reaches `rate` FLOP/s with tall operands. */
 double fv_gemm_cost(const fv_problem *p, double rate);
 

@@ -39,6 +39,9 @@ void fv_os_unlock_folder(int lock);
 /* Makes a folder for this user alone, with its parents, where there is none. EIO when it cannot be
  * made, is another user's, or others may write to it. */
 fovea_status fv_os_private_folder(const char *path);
+/* Makes a folder that others may see too, as far as the user's mask has it, with its parents, where
+ * there is none. EIO. */
+fovea_status fv_os_folder(const char *path);
 /* Reads a regular file of at most `most` bytes; EIO else. *out is freed with fv_mem_free. */
 fovea_status fv_os_read(const char *path, uint64_t most, void **out, uint64_t *size);
 /* The same for one that is no link, this user's, and writable by nobody else. */

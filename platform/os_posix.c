@@ -208,7 +208,7 @@ void fv_os_unlock_folder(int lock)
         close(lock);
 }
 
-/* ---- folders of this user's own ---- */
+/* ---- folders ---- */
 
 /* Nobody but us and the administrator can have put it there or change it. */
 static bool is_ours(const struct stat *st)
@@ -217,29 +217,41 @@ static bool is_ours(const struct stat *st)
 }
 
 /* Makes the folders that `path`, which is written to but left as it was, lies in, and itself. */
-static void make_folders(char *path)
+static void make_folders(char *path, mode_t mode)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        mkdir(path, 0700);
+        mkdir(path, mode);
         *slash = '/';
     }
-    mkdir(path, 0700);
+    mkdir(path, mode);
+}
+
+static fovea_status have_folder(struct stat *st, const char *path, mode_t mode)
+{
+    if (stat(path, st) != 0) {
+        char *copy;
+        FV_TRY(fv_mem_text(&copy, path, FV_MEM_DEVICE));
+        make_folders(copy, mode);
+        fv_mem_free(copy);
+        if (stat(path, st) != 0)
+            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(errno));
+    }
+    if (!S_ISDIR(st->st_mode))
+        return fv_fail(FOVEA_EIO, "%s: not a folder", path);
+    return FOVEA_OK;
+}
+
+fovea_status fv_os_folder(const char *path)
+{
+    struct stat st;
+    return have_folder(&st, path, 0777);
 }
 
 fovea_status fv_os_private_folder(const char *path)
 {
     struct stat st;
-    if (stat(path, &st) != 0) {
-        char *copy;
-        FV_TRY(fv_mem_text(&copy, path, FV_MEM_DEVICE));
-        make_folders(copy);
-        fv_mem_free(copy);
-        if (stat(path, &st) != 0)
-            return fv_fail(FOVEA_EIO, "%s: cannot make this folder: %s", path, strerror(errno));
-    }
-    if (!S_ISDIR(st.st_mode))
-        return fv_fail(FOVEA_EIO, "%s: not a folder", path);
+    FV_TRY(have_folder(&st, path, 0700));
     if (!is_ours(&st))
         return fv_fail(FOVEA_EIO, "%s: another user owns it or may write to it; chmod 700", path);
     return FOVEA_OK;

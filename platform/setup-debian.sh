@@ -2,7 +2,7 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|plot ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot ...
 #
 # With everything there it does nothing and touches no network. No package is ever removed: where an
 # installation would need that (OpenCL drivers of another architecture take the native ones' place),
@@ -26,6 +26,7 @@ armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:arm
 clang='clang'
 package='dpkg-dev'
 blas='libopenblas0-pthread'
+mpi='libopenmpi-dev openmpi-bin'
 plot='gnuplot-nox'
 
 wanted=
@@ -40,9 +41,10 @@ for purpose in "$@"; do
     clang) wanted="$wanted $clang" ;;
     package) wanted="$wanted $package" ;;
     blas) wanted="$wanted $blas" ;;
+    mpi) wanted="$wanted $mpi" ;;
     plot) wanted="$wanted $plot" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|plot ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot ..." >&2
         exit 1
         ;;
     esac

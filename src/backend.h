@@ -12,8 +12,9 @@
 
 #include "kernel.h"
 #include "status.h"
+#include "thread.h"
 
-#define FV_BACKEND_ABI 3
+#define FV_BACKEND_ABI 4
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -184,6 +185,9 @@ typedef struct fv_backend {
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
     fovea_status (*cache_export)(fv_device *d, void *out, size_t room, size_t *size);
     fovea_status (*cache_import)(fv_device *d, const void *data, size_t size);
+    /* Runs all units below `units` of phase 0 on the threads that run frames, and returns when they
+     * are done; slots are below fv_limits.threads. NULL where frames do not run on the host. */
+    void (*spread)(fv_device *d, uint32_t units, fv_unit_fn fn, void *arg);
 } fv_backend;
 
 extern const fv_backend *const fv_backends[]; /* NULL at the end; the CPU first */

@@ -79,7 +79,8 @@ typedef struct fv_step {
     float f[4];
     uint32_t u[4];
     const void *table;
-    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
+    uint32_t align;   /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
+    uint32_t segment; /* training: part of the model that it belongs to */
     /* the planner's: */
     bool dead;
     const fv_kernel *kernel;
@@ -126,6 +127,14 @@ typedef struct fv_plan_table {
     void *data;
 } fv_plan_table;
 
+/* What an emitter does for a trainer. */
+typedef struct fv_training {
+    /* After the attention of a block, which read `normed` and gave `out` behind its projection,
+     * before layer scale and residual; or NULL. */
+    void (*attended)(void *ctx, struct fv_builder *b, uint32_t block, fv_view normed, fv_view out);
+    void *ctx;
+} fv_training;
+
 typedef struct fv_builder {
     fv_step *step;
     uint32_t steps, step_room;
@@ -151,6 +160,8 @@ typedef struct fv_builder {
     fv_plan_table *tables;
     uint64_t table_bytes;
     fv_constant *constants;
+    const fv_training *training; /* NULL: frames only. Else tables are read from their weights */
+    uint32_t segment;    /* of the steps to come: a new one where the stream enters a block */
     fovea_status status; /* first failure; the emit functions do nothing after it */
 } fv_builder;
 

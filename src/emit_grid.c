@@ -110,8 +110,8 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
                     fv_view in, fv_view out)
 {
     /* A table larger than the grid is resized now, rather than kept for every frame to read. */
-    const bool resize =
-        (uint64_t)grid->width * grid->height < (uint64_t)p->table_width * p->table_height;
+    const bool resize = !b->training && (uint64_t)grid->width * grid->height <
+                                            (uint64_t)p->table_width * p->table_height;
     const fv_posemb_table *taps = p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
     fv_weight table = resize ? resized_table(b, p, grid) : *p->table;
     fv_step *s = fv_emit_step(b, FV_OP_POSEMB, fv_grid_tokens(grid), label);

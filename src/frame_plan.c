@@ -196,7 +196,7 @@ static fovea_status check_attention(const fv_attention_name *name)
     return FOVEA_OK;
 }
 
-static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
+static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
     const char *attention = o->attention ? o->attention : m->attention;
@@ -231,12 +231,12 @@ static fovea_status build(fovea_plan *p, const fovea_plan_options *o)
     FV_TRY(p->model->family->emit(p->model, &p->b));
     p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
-    fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
-    return fv_plan_finish(p, &r);
+    return p->b.status;
 }
 
-fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                           const fovea_plan_options *options, fv_wisdom *wisdom)
+fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom,
+                           const fv_training *training)
 {
     fovea_plan *p;
     FV_TRY(check_options(options));
@@ -245,7 +245,23 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
      * lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
-    fovea_status status = build(p, options);
+    p->b.training = training;
+    fovea_status status = emit(p, options);
+    if (status != FOVEA_OK) {
+        fovea_plan_free(p);
+        return status;
+    }
+    *out = p;
+    return FOVEA_OK;
+}
+
+fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *o, fv_wisdom *wisdom)
+{
+    fovea_plan *p;
+    FV_TRY(fv_frame_emit(&p, model, device, o, wisdom, NULL));
+    const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
+    const fovea_status status = fv_plan_finish(p, &r);
     if (status != FOVEA_OK) {
         fovea_plan_free(p);
         return status;

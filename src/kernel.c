@@ -52,6 +52,7 @@ static const struct {
     {FV_FLAG_SHARED, "shared"},
     {FV_FLAG_NV12, "nv12"},
     {FV_FLAG_YUYV, "yuyv"},
+    {FV_FLAG_ACCUMULATE, "accumulate"},
 };
 
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
@@ -106,6 +107,8 @@ double fv_problem_flops(const fv_problem *p)
     case FV_OP_GEMM:
     case FV_OP_CONV:
         return 2 * rows * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+    case FV_OP_GEMM_GRAD_W:
+        return 2 * rows * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K];
     case FV_OP_SOFTMAX:
         return h * rows * keys * (2 * (d + dv) + 6) * (p->flags & FV_FLAG_CAUSAL ? 0.5 : 1);
     case FV_OP_WSOFTMAX:
@@ -118,8 +121,37 @@ double fv_problem_flops(const fv_problem *p)
         return h * rows * blocks * (2 * d * dv + 3 * d + powers + centred);
     case FV_OP_LATTN_MERGE:
         return h * p->dim[FV_ATTN_GROUPS] * blocks * (d * dv + d);
+    case FV_OP_SOFTMAX_GRAD:
+        return h * rows * keys * (2 * (3 * d + 2 * dv) + 12);
+    case FV_OP_LATTN_APPLY_GRAD:
+    case FV_OP_LATTN_STATE_GRAD:
+    case FV_OP_LATTN_GATE_GRAD:
+        return h * rows * blocks * (2 * d * dv + 6 * d + 2 * powers + centred);
+    case FV_OP_LATTN_REDUCE_GRAD:
+        return h * rows * blocks * (4 * d * dv + 6 * d + 2 * powers + centred);
+    case FV_OP_LATTN_PARAM_GRAD:
+        return 10 * rows * p->dim[FV_PARAM_GRAD_COLUMNS] * p->dim[FV_PARAM_GRAD_ROWS];
+    case FV_OP_HEAD_DOT:
+        return 2 * rows * p->dim[FV_ROW_C] * p->dim[FV_DOT_D];
+    case FV_OP_MAP_GRAD:
+    case FV_OP_MAP_GRAD_Q:
+        return h * keys * (8 * d + 12);
     case FV_OP_LAYERNORM:
         return 8 * rows * p->dim[FV_ROW_C];
+    case FV_OP_LAYERNORM_GRAD:
+        return 16 * rows * p->dim[FV_ROW_C];
+    case FV_OP_LAYERNORM_GRAD_W:
+        return 10. * p->dim[FV_GRAD_TOKENS] * p->dim[FV_ROW_C];
+    case FV_OP_SUM_ROWS:
+        return 2. * p->dim[FV_GRAD_TOKENS] * p->dim[FV_ROW_C];
+    case FV_OP_ACT:
+    case FV_OP_ACT_GRAD:
+    case FV_OP_CROSS_ENTROPY_LOSS:
+    case FV_OP_CROSS_ENTROPY_GRAD:
+        return 20 * rows * p->dim[FV_ROW_C];
+    case FV_OP_SEGMENT_LOSS:
+    case FV_OP_SEGMENT_GRAD:
+        return 30. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT] * p->dim[FV_ROW_C];
     case FV_OP_DWCONV:
         return 2 * rows * p->dim[FV_ROW_C] * p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
     case FV_OP_GATHER:

@@ -87,6 +87,7 @@ enum fv_flag {
     FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
     FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
     FV_FLAG_YUYV = 1u << 16,         /* PATCH, RESIZE_X: luma and chroma in one plane */
+    FV_FLAG_ACCUMULATE = 1u << 17,   /* gradients of weights: added to what OUT holds */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)
@@ -98,7 +99,7 @@ typedef struct fv_problem {
     uint8_t in, weight, out, acc; /* enum fv_type of activations, weights, result, accumulator */
     uint32_t epi, flags;
     uint16_t heads, threads;
-    uint32_t dim[8]; /* per op, see src/ref/ref_<op>.c; dim[0] = rows of the whole step */
+    uint32_t dim[8]; /* per op, see ops.inc; dim[0] = rows of the whole step */
 } fv_problem;
 
 /* dim[] of GEMM and of the attention ops, used in several places. */
@@ -117,6 +118,8 @@ enum {
     FV_PATCH_HEIGHT = 6
 };
 enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2, FV_ROPE_D = 2 }; /* beside FV_ROW_C */
+enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
+enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
 
 #define FV_OPERANDS 9 /* operands of a step, at most */
 #define FV_KNOBS 4
@@ -171,6 +174,45 @@ enum { FV_COPY_IN, FV_COPY_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
 enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
+enum { FV_ACT_IN, FV_ACT_OUT };
+enum { FV_ACT_GRAD_IN, FV_ACT_GRAD_DOUT, FV_ACT_GRAD_OUT };
+enum { FV_ADD_IN, FV_ADD_SCALE, FV_ADD_RES, FV_ADD_OUT };
+enum { FV_SUM_A, FV_SUM_B, FV_SUM_OUT };
+enum { FV_GRAD_W_DOUT, FV_GRAD_W_IN, FV_GRAD_W_OUT };
+enum { FV_LN_GRAD_IN, FV_LN_GRAD_WEIGHT, FV_LN_GRAD_DOUT, FV_LN_GRAD_RES, FV_LN_GRAD_OUT };
+enum { FV_LN_GRAD_W_IN, FV_LN_GRAD_W_DOUT, FV_LN_GRAD_W_OUT };
+enum { FV_POSEMB_GRAD_DOUT, FV_POSEMB_GRAD_OUT };
+enum { FV_ROW_GRAD_DOUT, FV_ROW_GRAD_RES, FV_ROW_GRAD_OUT }; /* TAKE_GRAD, MEAN_GRAD */
+enum { FV_MSE_A, FV_MSE_B, FV_MSE_OUT };
+enum { FV_ENTROPY_LOGITS, FV_ENTROPY_LABELS, FV_ENTROPY_OUT };
+enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
+
+/* Gradients of attention. FORWARD is what the forward step has written, DOUT the gradient of it. */
+enum {
+    FV_SOFTMAX_GRAD_Q,
+    FV_SOFTMAX_GRAD_K,
+    FV_SOFTMAX_GRAD_V,
+    FV_SOFTMAX_GRAD_FORWARD,
+    FV_SOFTMAX_GRAD_DOUT,
+    FV_SOFTMAX_GRAD_OUT
+};
+/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: what LATTN_APPLY read, then */
+enum { FV_QUERY_GRAD_FORWARD = FV_APPLY_OUT, FV_QUERY_GRAD_DOUT, FV_QUERY_GRAD_OUT };
+/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: what LATTN_REDUCE read, then */
+enum { FV_KEY_GRAD_STATE = FV_REDUCE_PARTIAL, FV_KEY_GRAD_DSTATE, FV_KEY_GRAD_OUT };
+enum { FV_PARAM_GRAD_X, FV_PARAM_GRAD_DX, FV_PARAM_GRAD_PARAM, FV_PARAM_GRAD_OUT };
+enum { FV_PARAM_GRAD_COLUMNS = 1, FV_PARAM_GRAD_ROWS = 2, FV_PARAM_GRAD_D = 3 }; /* dim[] */
+enum { FV_DOT_A, FV_DOT_B, FV_DOT_OUT };
+enum { FV_DOT_D = 2 }; /* dim[], beside FV_ROW_C */
+enum { FV_GATES_GRAD_GATES, FV_GATES_GRAD_DOT, FV_GATES_GRAD_OUT };
+enum {
+    FV_MAP_GRAD_Q,
+    FV_MAP_GRAD_K,
+    FV_MAP_GRAD_V,
+    FV_MAP_GRAD_FORWARD,
+    FV_MAP_GRAD_DOUT,
+    FV_MAP_GRAD_OUT
+};
 
 typedef struct fv_knobs {
     uint32_t v[FV_KNOBS];

@@ -101,6 +101,7 @@ static void free_model(fovea_model *m)
     fv_model_floats_free(m);
     fv_source_close(m->source);
     fv_source_close(m->beside);
+    json_decref(m->config);
     pthread_mutex_destroy(&m->lock);
     fv_mem_free(m);
 }
@@ -230,6 +231,7 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
 /* Everything but the source, from a parsed config.json. */
 static fovea_status read_model(fovea_model *m, const fv_config *c)
 {
+    m->config = json_incref(c->object);
     FV_TRY(choose_family(m, c));
     FV_TRY(m->family->read(m, m->source, c));
     FV_TRY(read_attention(m, c));
@@ -372,18 +374,25 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
-fovea_status fovea_model_load(fovea_model **out, const char *path)
+fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions)
 {
     fovea_model *m = NULL;
     FV_TRY(new_model(&m));
+    m->additions = additions;
     fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
                                                                            : load_files(m, path);
     if (status != FOVEA_OK) {
         free_model(m);
         return status;
     }
+    m->additions = NULL;
     *out = m;
     return FOVEA_OK;
+}
+
+fovea_status fovea_model_load(fovea_model **out, const char *path)
+{
+    return fv_model_load(out, path, NULL);
 }
 
 /* ---- questions ---- */

@@ -91,6 +91,7 @@ typedef struct fv_vit_block {
     fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b,
         ls2;                /* SwiGLU: fc1 = value, then gate rows */
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
+    fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
 } fv_vit_block;
 
 typedef struct fv_vit {
@@ -143,6 +144,8 @@ struct fv_source;                   /* source.h: an opened checkpoint */
 struct fv_config;                   /* config.h: its config.json */
 typedef struct fv_packed fv_packed; /* one packed weight, counted */
 struct fv_builder;
+struct fv_view;
+struct fv_attention_name;
 
 /* models/segmentation.h: a linear head on the patches of a stage. */
 typedef struct fv_segmentation {
@@ -164,6 +167,13 @@ typedef struct fv_family {
     fovea_status (*grid)(const fovea_model *m, struct fv_builder *b);
     /* Writes the steps for a picture of b->grid patches. */
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
+    /* For training, alone: what block `i`'s attention, as `attention`, sees of normalised tokens;
+     * and its output projection, without layer scale. NULL: models of this family are not trained.
+     */
+    struct fv_view (*attend)(const fovea_model *m, struct fv_builder *b, uint32_t i,
+                             const struct fv_attention_name *attention, struct fv_view normed);
+    struct fv_view (*project)(const fovea_model *m, struct fv_builder *b, uint32_t i,
+                              struct fv_view seen);
     void (*release)(fovea_model *m); /* of m->roles, also after a failed read */
     /* Synthetic models: their names, NULL past the end; config.json and tensors of one of them.
      * NULL: there are none. */
@@ -172,13 +182,28 @@ typedef struct fv_family {
     fovea_status (*imitate)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
 
+/* What a model is to have that its checkpoint has not, to be trained; the readers that know how put
+ * it into the checkpoint. */
+typedef struct fv_additions {
+    const char *attention; /* whose gates and learned vectors; or NULL */
+    uint32_t classes;      /* of the picture: a head for so many, unless it has one; or 0 */
+    uint32_t segments;     /* of every patch */
+    uint64_t seed;         /* of the heads' values */
+} fv_additions;
+
+/* A new head's values lie between this and its negative: evenly, with a deviation of 0.02. */
+#define FV_NEW_HEAD 0.034641016f
+
 struct fovea_model {
     uint32_t refs; /* the user's and one per plan; under `lock` */
     pthread_mutex_t lock;
     const fv_family *family;
     fovea_model_info info;
     struct fv_source *source;
-    struct fv_source *beside; /* segmentation.safetensors, or NULL */
+    struct fv_source *beside;      /* segmentation.safetensors, or NULL */
+    json_t *config;                /* config.json */
+    const fv_additions *additions; /* while it is read; or NULL */
+    bool new_head;                 /* one of them was made */
     fv_segmentation segmentation;
     void *roles;                    /* the family's: fv_vit */
     char *attention;                /* of info */
@@ -194,6 +219,8 @@ fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m
                              uint32_t cols);
 void fv_model_floats_free(fovea_model *m);
 
+/* fovea_model_load, with what `additions` asks for; NULL: nothing. */
+fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions);
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);
 void fv_model_ref(fovea_model *m);
@@ -206,6 +233,7 @@ struct fv_packed {
     fv_packed *next;
     fv_weight weight;
     const char *format;
+    bool pairs; /* of values and gates: SWIGLU */
     fv_knobs knobs;
     uint32_t refs;
     const fovea_device *device; /* whose memory `mem` is in; NULL: host memory, at `data` */
@@ -224,6 +252,11 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);
 void fv_packed_unref(fovea_model *m, fv_packed *p);
+/* Packs it again, in host memory, as it was made, because its tensors' numbers have changed.
+ * `staging`: fv_packed_staging bytes; plain rows of 16 bits allocate. ENOTSUP. */
+fovea_status fv_packed_again(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem,
+                             float *staging);
+uint64_t fv_packed_staging(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem);
 /* Its size without making it. */
 uint64_t fv_packed_size(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                         const fv_knobs *knobs);

@@ -78,15 +78,16 @@ static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t
 {
     const fv_kernel *a = fv_step_packer(s, o), *b = fv_step_packer(t, k);
     const char *x = a ? a->hooks->format : NULL, *y = b ? b->hooks->format : NULL;
-    return (x == y || (x && y && strcmp(x, y) == 0)) &&
+    const bool pairs = ((s->prob.epi ^ t->prob.epi) & FV_EPI_SWIGLU) == 0;
+    return pairs && (x == y || (x && y && strcmp(x, y) == 0)) &&
            fv_weight_same(&s->use[o].weight, &t->use[k].weight);
 }
 
-/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are near:
- * the norm before K and V and the one before Q. */
+/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are near,
+ * the norm before K and V and the one before Q; but for training, which goes back. */
 static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
 {
-    uint32_t from = step > 16 ? step - 16 : 0;
+    uint32_t from = step > 16 && !b->training ? step - 16 : 0;
     for (uint32_t i = from; i < step; i++)
         for (uint32_t k = 0; !b->step[i].dead && k < FV_OPERANDS; k++)
             if (fv_weight_present(&b->step[i].use[k].weight) &&
@@ -559,6 +560,17 @@ static uint32_t widest(const fv_step *s, uint32_t o)
     case FV_OP_MAP_REDUCE:
         return s->prob.heads *
                (dim[FV_ATTN_D] > dim[FV_ATTN_DV] ? dim[FV_ATTN_D] : dim[FV_ATTN_DV]);
+    case FV_OP_SOFTMAX_GRAD:
+    case FV_OP_LATTN_APPLY_GRAD:
+    case FV_OP_LATTN_STATE_GRAD:
+    case FV_OP_LATTN_REDUCE_GRAD:
+    case FV_OP_LATTN_GATE_GRAD:
+        return s->prob.heads * (2 * dim[FV_ATTN_D] + dim[FV_ATTN_DV]);
+    case FV_OP_HEAD_DOT:
+        return dim[FV_ROW_C] * dim[FV_DOT_D];
+    case FV_OP_MAP_GRAD:
+    case FV_OP_MAP_GRAD_Q:
+        return 2 * s->prob.heads * dim[FV_ATTN_D];
     default:
         return dim[FV_ROW_C] ? dim[FV_ROW_C] : UINT32_MAX;
     }

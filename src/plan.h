@@ -157,6 +157,10 @@ fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
 /* frame_plan.c: fovea_plan_create, asking `wisdom`. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
+/* Its steps alone, for fv_plan_finish. */
+fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom,
+                           const fv_training *training);
 
 /* op_plan.c: fovea_op_plan_create, asking `wisdom`, with the state of another plan. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
@@ -187,6 +191,9 @@ fovea_status fv_spare_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
 /* run.c: checks a plane of a frame; EINVAL. *stride gets the bytes from row to row. */
 fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,
                             uint64_t *stride);
+
+/* run.c: the planes of a frame become the plan's first inputs. */
+fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame);
 
 /* run.c: an operation on its first `rows` rows; the state goes on from what it is. */
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,

@@ -38,7 +38,7 @@ fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint3
     return FOVEA_OK;
 }
 
-static fovea_status bind_frame(fovea_plan *p, const fovea_frame *frame)
+fovea_status fv_frame_bind(fovea_plan *p, const fovea_frame *frame)
 {
     uint64_t stride;
     FV_TRY(fv_frame_plane(p, frame, 0, &stride));
@@ -62,7 +62,7 @@ static fovea_status hand_over(fovea_plan *p, const fovea_frame *frame, const fov
                               size_t n_outs, fv_fence *out)
 {
     const fv_backend *be = p->device->backend;
-    FV_TRY(bind_frame(p, frame));
+    FV_TRY(fv_frame_bind(p, frame));
     if (n_outs != p->b.n_wanted)
         return fv_fail(FOVEA_EINVAL, "%zu outputs given, the plan has %u", n_outs, p->b.n_wanted);
     for (size_t i = 0; i < n_outs; i++) {

@@ -201,24 +201,82 @@ static uint64_t hash(const char *text)
     return h;
 }
 
+static fv_tensor made_of(const char *name, uint32_t rank, const uint64_t *shape, float mean,
+                         float spread)
+{
+    fv_tensor t = {.name = name,
+                   .dtype = FV_FILE_F32,
+                   .rank = (uint8_t)rank,
+                   .elements = 1,
+                   .seed = hash(name),
+                   .mean = mean,
+                   .spread = spread};
+    for (uint32_t i = 0; i < rank; i++) {
+        t.shape[i] = shape[i];
+        t.elements *= shape[i];
+    }
+    return t;
+}
+
 fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float mean, float spread)
 {
     assert(s->made < s->made_limit);
     char *text;
     FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));
-    fv_tensor *t = &s->tensor[s->made++];
-    *t = (fv_tensor){.name = text,
-                     .dtype = FV_FILE_F32,
-                     .rank = (uint8_t)rank,
-                     .elements = 1,
-                     .seed = hash(name),
-                     .mean = mean,
-                     .spread = spread};
-    for (uint32_t i = 0; i < rank; i++) {
-        t->shape[i] = shape[i];
-        t->elements *= shape[i];
+    s->tensor[s->made++] = made_of(text, rank, shape, mean, spread);
+    return FOVEA_OK;
+}
+
+/* Room for one more in the index, with the marks. */
+static fovea_status widen(fv_source *s)
+{
+    void *names, *marks;
+    FV_TRY(fv_mem_array(&names, s->count + 1ull, sizeof *s->by_name, FV_MEM_MODEL,
+                        "index of tensors"));
+    const fovea_status status =
+        fv_mem_array(&marks, s->count + 1ull, sizeof *s->taken, FV_MEM_MODEL, "index of tensors");
+    if (status != FOVEA_OK) {
+        fv_mem_free(names);
+        return status;
     }
+    memcpy(names, s->by_name, s->count * sizeof *s->by_name);
+    memcpy(marks, s->taken, s->count * sizeof *s->taken);
+    fv_mem_free(s->by_name);
+    fv_mem_free(s->taken);
+    s->by_name = names;
+    s->taken = marks;
+    return FOVEA_OK;
+}
+
+static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
+{
+    struct fv_put *p;
+    char *text;
+    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "a new tensor"));
+    p->next = s->put;
+    s->put = p;
+    FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));
+    p->tensor.name = text;
+    FV_TRY(widen(s));
+    uint32_t at = s->count++;
+    for (; at > 0 && strcmp(s->by_name[at - 1]->name, name) > 0; at--) {
+        s->by_name[at] = s->by_name[at - 1];
+        s->taken[at] = s->taken[at - 1];
+    }
+    s->by_name[at] = *out = &p->tensor;
+    s->taken[at] = false;
+    return FOVEA_OK;
+}
+
+fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
+                           float spread, uint64_t seed)
+{
+    fv_tensor *t = (fv_tensor *)(uintptr_t)fv_source_find(s, name);
+    if (!t)
+        FV_TRY(new_put(&t, s, name));
+    *t = made_of(t->name, rank, shape, 0, spread);
+    t->seed ^= seed * 0x9e3779b97f4a7c15u;
     return FOVEA_OK;
 }
 
@@ -230,6 +288,12 @@ void fv_source_close(fv_source *s)
         fv_safetensors_close(s->file[i]);
     for (uint32_t i = 0; i < s->made; i++)
         fv_mem_free((char *)(uintptr_t)s->tensor[i].name);
+    while (s->put) {
+        struct fv_put *p = s->put;
+        s->put = p->next;
+        fv_mem_free((char *)(uintptr_t)p->tensor.name);
+        fv_mem_free(p);
+    }
     fv_mem_free(s->tensor);
     fv_mem_free(s->by_name);
     fv_mem_free(s->taken);

@@ -11,6 +11,10 @@ typedef struct fv_source {
     fv_safetensors **file;
     uint32_t made, made_limit; /* tensors of a synthetic checkpoint */
     fv_tensor *tensor;
+    struct fv_put {
+        struct fv_put *next;
+        fv_tensor tensor;
+    } * put; /* that no file has */
     uint32_t count;
     const fv_tensor **by_name; /* sorted */
     bool *taken;               /* by_name[i] has a role: the reader's marks */
@@ -30,6 +34,11 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
                            float mean, float spread);
 /* Sorts by name. EFORMAT when a name comes twice. */
 fovea_status fv_source_index(fv_source *s);
+
+/* Puts a float32 tensor of such values into an indexed checkpoint, in place of one of that name.
+ * The marks of the others stay. */
+fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
+                           float spread, uint64_t seed);
 
 /* The tensor of that name, or NULL. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);

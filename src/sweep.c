@@ -15,8 +15,9 @@
 #define PART_ROWS 128
 
 /* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
- * keeps its tiles full. */
+ * keeps its tiles full. A weight's gradient reads all tokens for every unit. */
 #define ROWS_MOST 168
+#define ROWS_MOST_GRAD 384
 #define ROWS_LEAST 84
 
 /* Share of the workers' time that a streamed sweep must use. */
@@ -266,7 +267,8 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
         s->cols = s->prob.heads;
         break;
     }
-    uint32_t row_tiles = threads * ceil_div(rows, threads * ROWS_MOST);
+    const uint32_t most = s->prob.op == FV_OP_GEMM_GRAD_W ? ROWS_MOST_GRAD : ROWS_MOST;
+    uint32_t row_tiles = threads * ceil_div(rows, threads * most);
     if (span(s) == FV_SPAN_SCAN)
         row_tiles = 1;
     else if (rows / row_tiles < ROWS_LEAST)

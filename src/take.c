@@ -91,6 +91,16 @@ const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char 
     return fv_source_find(t->source, name);
 }
 
+fovea_status fv_take_put(fv_taker *t, const char *prefix, const char *stem, const char *part,
+                         uint32_t rank, const uint64_t *shape, float spread)
+{
+    char name[FV_TAKE_NAME];
+    compose(name, t, prefix, stem, part);
+    /* The model's own checkpoint, which the reader sees as one that does not change. */
+    return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, spread,
+                         t->m->additions->seed);
+}
+
 uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i)
 {
     uint64_t n = tensor && i < tensor->rank ? tensor->shape[i] : 0;

@@ -53,6 +53,11 @@ fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char 
 fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
                           const char *stem, uint32_t width);
 
+/* Puts a tensor of values spread evenly over -spread ... spread under that name, in place of any.
+ */
+fovea_status fv_take_put(fv_taker *t, const char *prefix, const char *stem, const char *part,
+                         uint32_t rank, const uint64_t *shape, float spread);
+
 /* Passes over tensors that no model needs: those whose name has `part` in its first word after
  * `prefix`. */
 void fv_take_spare(fv_taker *t, const char *prefix, const char *part);

@@ -79,6 +79,29 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
+/* Whether its rows are columns of floats in memory: of a transposed weight. */
+static bool upright(const fv_weight_part *p)
+{
+    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && p->tensor->data &&
+           p->tensor->dtype == FV_FILE_F32;
+}
+
+/* n rows of such a part from `row` on, `ld` floats apart, by squares: both ways through memory take
+ * whole lines. */
+static void read_upright(const fv_weight_part *p, uint32_t row, uint32_t n, float *out, size_t ld)
+{
+    enum { SIDE = 16 };
+    for (uint32_t r = 0; r < n; r += SIDE) {
+        const uint32_t rows = n - r < SIDE ? n - r : SIDE;
+        for (uint32_t c = 0; c < p->cols; c++) {
+            float line[SIDE];
+            fv_tensor_read(p->tensor, p->offset + row + r + c * p->col_stride, rows, line);
+            for (uint32_t i = 0; i < rows; i++)
+                out[(r + i) * ld + c] = p->factor * line[i];
+        }
+    }
+}
+
 void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 {
     assert(r0 <= w->rows && n <= w->rows - r0);
@@ -87,9 +110,13 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
         const fv_weight_part *p = &w->part[i];
         uint32_t begin = p->row0 > r0 ? p->row0 : r0;
         uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
+        if (begin < end && upright(p))
+            read_upright(p, begin - p->row0, end - begin,
+                         out + (size_t)(begin - r0) * w->cols + p->col0, w->cols);
         for (uint32_t r = begin; r < end; r++) {
             float *row = out + (size_t)(r - r0) * w->cols + p->col0;
-            read_part_row(p, r - p->row0, row);
+            if (!upright(p))
+                read_part_row(p, r - p->row0, row);
             for (uint32_t c = 0; p->row_scale && c < p->cols; c++)
                 row[c] *= p->row_scale[r - p->row0];
         }
@@ -115,6 +142,12 @@ fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type typ
 static bool packs(const fv_kernel *kernel)
 {
     return kernel && kernel->hooks->pack;
+}
+
+/* Whether rows of values and of gates are packed in pairs. */
+static bool paired(const fv_kernel *kernel, const fv_problem *problem)
+{
+    return packs(kernel) && (problem->epi & FV_EPI_SWIGLU);
 }
 
 static enum fv_type plain_type(const fv_weight *w)
@@ -198,27 +231,51 @@ static fovea_status pack_plain(void *out, const fv_weight *w)
     return status;
 }
 
-static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem)
+/* Rows that are packed at a time; *bytes of them as floats. */
+static uint32_t slab_of(const fv_weight *w, const fv_problem *problem, uint64_t *bytes)
+{
+    const bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
+    const uint32_t rows = pairs ? w->rows / 2 : w->rows;
+    const uint64_t row_bytes = (uint64_t)w->cols * sizeof(float) * (pairs ? 2 : 1);
+    const uint64_t fitting = SLAB / row_bytes / FV_COL_ALIGN * FV_COL_ALIGN;
+    const uint32_t slab = fitting ? (uint32_t)fitting : FV_COL_ALIGN;
+    *bytes = fv_size_mul(slab < rows ? slab : rows, row_bytes);
+    return slab < rows ? slab : rows;
+}
+
+uint64_t fv_packed_staging(const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem)
+{
+    uint64_t bytes = 0;
+    if (packs(kernel))
+        slab_of(w, problem, &bytes);
+    return bytes;
+}
+
+fovea_status fv_packed_again(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem,
+                             float *staging)
 {
     const fv_weight *w = &p->weight;
     if (!packs(kernel))
         return pack_plain(p->data, w);
-    bool pairs = (problem->epi & FV_EPI_SWIGLU) != 0;
-    uint32_t rows = pairs ? w->rows / 2 : w->rows;
-    uint64_t row_bytes = (uint64_t)w->cols * sizeof(float) * (pairs ? 2 : 1);
-    uint64_t fitting = SLAB / row_bytes / FV_COL_ALIGN * FV_COL_ALIGN;
-    uint32_t slab = fitting ? (uint32_t)fitting : FV_COL_ALIGN;
-    if (slab > rows)
-        slab = rows;
-    float *staging;
-    FV_TRY(fv_mem_array((void **)&staging, slab, row_bytes, FV_MEM_PLAN, "rows to be packed"));
-    fovea_status status = FOVEA_OK;
-    for (uint32_t n0 = 0; n0 < rows && status == FOVEA_OK; n0 += slab) {
+    const bool pairs = paired(kernel, problem);
+    const uint32_t rows = pairs ? w->rows / 2 : w->rows;
+    uint64_t bytes;
+    const uint32_t slab = slab_of(w, problem, &bytes);
+    for (uint32_t n0 = 0; n0 < rows; n0 += slab) {
         uint32_t n = rows - n0 < slab ? rows - n0 : slab;
         read_slab(w, pairs, n0, n, staging);
-        status = check_range(w, problem->weight, staging, (size_t)n * w->cols * (pairs ? 2 : 1));
+        FV_TRY(check_range(w, problem->weight, staging, (size_t)n * w->cols * (pairs ? 2 : 1)));
         kernel->hooks->pack(p->data, staging, n0, n, problem, &p->knobs);
     }
+    return FOVEA_OK;
+}
+
+static fovea_status pack(fv_packed *p, const fv_kernel *kernel, const fv_problem *problem)
+{
+    void *staging;
+    FV_TRY(fv_mem_alloc(&staging, fv_packed_staging(&p->weight, kernel, problem), FV_MEM_PLAN,
+                        "rows to be packed"));
+    const fovea_status status = fv_packed_again(p, kernel, problem, staging);
     fv_mem_free(staging);
     return status;
 }
@@ -259,6 +316,7 @@ static fovea_status make(fv_packed **out, const fovea_device *device, bool locke
     FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
     p->weight = *w;
     p->format = format_of(w, kernel);
+    p->pairs = paired(kernel, problem);
     p->knobs = *knobs;
     p->refs = 1;
     p->size = size;
@@ -293,9 +351,10 @@ fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *
         knobs = &no_knobs; /* plain rows are the same for all kernels */
     pthread_mutex_lock(&m->lock);
     fv_packed *p = m->packed;
-    while (p && !(p->device == device && (p->locked || !locked) && p->size == size &&
-                  strcmp(p->format, format_of(w, kernel)) == 0 &&
-                  memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
+    while (p &&
+           !(p->device == device && (p->locked || !locked) && p->size == size &&
+             strcmp(p->format, format_of(w, kernel)) == 0 && p->pairs == paired(kernel, problem) &&
+             memcmp(&p->knobs, knobs, sizeof *knobs) == 0 && fv_weight_same(&p->weight, w)))
         p = p->next;
     if (p) {
         p->refs++;

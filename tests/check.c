@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_differences.h"
 #include "check_run.h"
 #include "cpu_backend.h"
 #include "os_machine.h"
@@ -340,6 +341,16 @@ static void check_itself(totals *t, const check_runner *runner, bool direct)
            r.failed ? ", MISSED: " : "", r.first);
 }
 
+static void check_gradients(totals *t)
+{
+    check_result r = {0};
+    check_differences(&r);
+    t->passed += r.passed;
+    t->failed += r.failed;
+    printf("%-28s %4u gradients as their finite differences%s%s\n", "check the oracles", r.passed,
+           r.failed ? ", WRONG: " : "", r.first);
+}
+
 static void check_listed(totals *t, const check_runner *runner, const fv_kernel *k)
 {
     check_result r = {0};
@@ -399,8 +410,10 @@ int main(int argc, char **argv)
     totals t = {0};
     bool found = false;
     check_catch_signals();
-    if (!op_name && !filter && !bench && !list_only && list == of_cpu)
+    if (!op_name && !filter && !bench && !list_only && list == of_cpu) {
         check_itself(&t, &runner, !device);
+        check_gradients(&t);
+    }
     for (enum fv_op number = 1; number < FV_OP_COUNT; number++) {
         if (op_name && strcmp(op_name, fv_op_table[number].name))
             continue;

@@ -32,14 +32,18 @@ typedef struct check_operand {
     void *data;        /* rows of ld values */
 } check_operand;
 
-/* The last operand that is not absent is the output (kernel.h), and is written only. */
+/* The last operand that is not absent is the output (kernel.h), and is written only, unless it is
+ * added to. */
 typedef struct check_case {
     fv_args args;
     check_operand operand[FV_OPERANDS];
-    int in_place;        /* the input that lies in the output's memory, or -1 */
-    int state;           /* the operand of one row that is read and updated, or -1 */
-    uint32_t align;      /* calls begin and end at multiples of so many rows */
-    bool bench;          /* a size to be timed */
+    int in_place;   /* the input that lies in the output's memory, or -1 */
+    bool adds;      /* the output holds values before a call, drawn as an input's are */
+    int state;      /* the operand of one row that is read and updated, or -1 */
+    uint32_t align; /* calls begin and end at multiples of so many rows */
+    bool bench;     /* a size to be timed */
+    /* Cut by heads: channels of a head in each part of an output row; 0: a part is all there is. */
+    uint32_t part[3];
     uint32_t row0, rows; /* only these rows are computed; rows 0: all */
     /* REDUCE: rows of each call, which deals them to all groups; 0: one call has all rows. Set by
      * what runs the case. */
@@ -75,6 +79,11 @@ typedef struct check_op {
  */
 void check_matrix(check_case *c, int i, enum check_kind kind, uint32_t rows, uint32_t cols,
                   uint32_t gap);
+/* The case's table, for `release`. */
+void *check_table(check_case *c);
+/* `release` of a case whose table is all that it has; of one whose table is an fv_posemb_table. */
+void check_release_table(check_case *c);
+void check_release_posemb(check_case *c);
 /* One row, read from its base; args.ld is 0. */
 void check_vector(check_case *c, int i, uint32_t n);
 

@@ -19,7 +19,7 @@ trap 'rm -rf "$out"' EXIT
 mkdir "$out/fovea"
 sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$out/fovea/version.h"
 flags="-std=c11 -O2 -Wall -Wextra -Werror -Wno-missing-field-initializers -DNDEBUG -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fno-math-errno
-    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_DOT -Iinclude -I$out -Iplatform -Isrc -Itests"
+    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_ADAPT -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_DOT -Iinclude -I$out -Iplatform -Isrc -Itests"
 n=0
 compile() {
     n=$((n + 1))
@@ -27,11 +27,11 @@ compile() {
     $cc $flags "$@" -c -o "$out/$n.o"
 }
 for f in src/kernel.c src/mem.c src/preprocess.c src/status.c src/thread.c src/device.c src/walk.c platform/cpu.c \
-    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/os_cores.c platform/os_machine.c \
-    tests/oracle.c tests/check*.c \
-    src/mech/table.c src/ref/*.c; do
+    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/gemm_grad.c platform/os_cores.c platform/os_machine.c \
+    tests/gradients.c tests/oracle.c tests/oracle_grad.c tests/check*.c \
+    src/mech/table.c src/ref/*.c src/adapt/ref_*.c; do
     case $f in
-    src/ref/ref_*lattn*) ;;
+    src/*/ref_*lattn*) ;;
     *) compile "$f" ;;
     esac
 done
@@ -47,11 +47,13 @@ done
 compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
 compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
 for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\), ".*")$/\1/p' src/mech/mech.inc); do
-    for f in src/mech/traits.c src/ref/ref_*lattn*.c; do
+    for f in src/mech/traits.c src/ref/ref_*lattn*.c src/adapt/ref_*lattn*.c tests/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done
-    compile platform/tmpl/lattn_tmpl.c -DFV_ISA_C -DFV_MECHANISM="$mechanism"
-    compile platform/tmpl/lattn_tmpl.c -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
+    for f in platform/tmpl/*lattn*_tmpl.c; do
+        compile "$f" -DFV_ISA_C -DFV_MECHANISM="$mechanism"
+        compile "$f" -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
+    done
 done
 $cc -static -o "$out/check" "$out"/*.o -lm -lpthread
 [ "${1:-}" != --build-only ] || exit 0

@@ -7,6 +7,7 @@
 
 #include "check_run.h"
 #include "half.h"
+#include "preprocess.h"
 
 #define FV_OP(NAME, name, span, cols) extern const check_op check_##name;
 #include "ops.inc"
@@ -255,8 +256,8 @@ static void round_values(check_operand *o)
 
 void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_random *r)
 {
-    const int out = check_output(c);
-    for (int i = 0; i < out; i++) {
+    const int out = check_output(c), inputs = out + c->adds;
+    for (int i = 0; i < inputs; i++) {
         check_operand *o = &c->operand[i];
         if (o->kind == CHECK_ABSENT)
             continue;
@@ -277,7 +278,7 @@ void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_r
     }
     if (op->prepare)
         op->prepare(c, r);
-    for (int i = 0; i < out; i++)
+    for (int i = 0; i < inputs; i++)
         if (c->operand[i].storage != c->operand[i].type)
             round_values(&c->operand[i]);
     if (op->define)
@@ -303,6 +304,27 @@ bool check_store(check_case *c, enum fv_type type)
         p->out = p->out == FV_F32 ? c->operand[check_output(c)].storage : p->out;
     }
     return changes;
+}
+
+void *check_table(check_case *c)
+{
+    union {
+        const void *readable;
+        void *owned;
+    } table = {c->args.table};
+    return table.owned;
+}
+
+void check_release_table(check_case *c)
+{
+    free(check_table(c));
+}
+
+void check_release_posemb(check_case *c)
+{
+    if (c->args.table)
+        fv_posemb_free(check_table(c));
+    check_release_table(c);
 }
 
 void check_release(check_case *c, const check_op *op)

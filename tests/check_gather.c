@@ -49,15 +49,6 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-static void release(check_case *c)
-{
-    union {
-        const void *readable;
-        void *owned;
-    } table = {c->args.table};
-    free(table.owned);
-}
-
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t width = c->args.prob.dim[FV_ROW_C], parts = c->args.prob.dim[FV_GATHER_PARTS];
@@ -72,4 +63,4 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
-const check_op check_gather = {.make = make, .oracle = oracle, .release = release};
+const check_op check_gather = {.make = make, .oracle = oracle, .release = check_release_table};

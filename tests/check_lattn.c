@@ -11,15 +11,7 @@
 #include "mech/traits.h"
 #include "oracle.h"
 
-enum {
-    ROPE = FV_FLAG_ROPE,
-    GATED = FV_FLAG_GATED,
-    PLAIN = FV_FLAG_UNNORMALISED,
-};
-
-static const struct {
-    uint32_t rows, heads, d, dv, groups, gap, flags, grid; /* grid 0: tables of tokens */
-} sizes[] = {
+static const check_lattn_size sizes[] = {
     {1, 1, 1, 1, 1, 0, 0, 0},
     {1, 4, 32, 48, 1, 0, ROPE, 0},
     {5, 2, 3, 7, 2, 1, PLAIN, 0},
@@ -48,14 +40,9 @@ static const struct {
     {256, 4, 24, 24, 1, 0, ROPE, 56},
 };
 
-static const fv_mech_traits *traits(const check_case *c)
-{
-    return fv_mech_table[c->args.prob.mech];
-}
-
 static bool wants(const check_case *c, uint32_t what)
 {
-    return traits(c)->wants & what;
+    return check_lattn_traits(c)->wants & what;
 }
 
 /* exp, where it may have a shift. */
@@ -66,13 +53,7 @@ static bool shifted(const check_case *c)
 
 static uint32_t width_of(const check_case *c)
 {
-    return traits(c)->blocks * c->args.prob.dim[FV_ATTN_D];
-}
-
-static fv_lattn_state layout(const check_case *c)
-{
-    return fv_lattn_layout(traits(c)->blocks, traits(c)->wants, c->args.prob.dim[FV_ATTN_D],
-                           c->args.prob.dim[FV_ATTN_DV]);
+    return check_lattn_traits(c)->blocks * c->args.prob.dim[FV_ATTN_D];
 }
 
 /* Every size with every mechanism. */
@@ -113,12 +94,12 @@ static void make_rows(check_case *c, const numbers *n, uint32_t gap)
     const fv_problem *p = &c->args.prob;
     const uint32_t rows = p->dim[FV_DIM_ROWS], d = p->dim[FV_ATTN_D];
     check_matrix(c, n->x, CHECK_ROW, rows, p->heads * d, gap);
-    if (traits(c)->blocks > 1)
+    if (check_lattn_traits(c)->blocks > 1)
         c->operand[n->x].huge = 1e3f;
     if (p->mech == FV_MECH_MALA_EXP || (p->mech == FV_MECH_EXP && p->flags & PLAIN))
         c->operand[n->x].huge = 10.f;
-    if (traits(c)->params)
-        check_matrix(c, n->param, CHECK_BASE, traits(c)->params, p->heads * d, 0);
+    if (check_lattn_traits(c)->params)
+        check_matrix(c, n->param, CHECK_BASE, check_lattn_traits(c)->params, p->heads * d, 0);
     if (p->flags & ROPE)
         check_rotation(c, n->cos, n->sin, rows, d, gap);
     if (p->flags & GATED) {
@@ -132,7 +113,7 @@ static void prepare_rows(check_case *c, check_random *r, const numbers *n)
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t d = p->dim[FV_ATTN_D];
-    for (uint32_t i = 0; i < traits(c)->params; i++) {
+    for (uint32_t i = 0; i < check_lattn_traits(c)->params; i++) {
         for (uint32_t j = 0; j < p->heads * d; j++)
             *check_value(c, n->param, i, j) = (float)check_normal(r);
     }
@@ -151,7 +132,7 @@ static check_known exponential(double t, double off)
 static double feature_error(const check_case *c, double f)
 {
     const double digits = 6. + sqrt(c->args.prob.dim[FV_ATTN_D]);
-    if (traits(c)->blocks > 1 && f != 0.)
+    if (check_lattn_traits(c)->blocks > 1 && f != 0.)
         return FLT_EPSILON * (4. + digits * (5. + fabs(log(fabs(f)))));
     if (c->args.prob.mech == FV_MECH_SOFTMAXF && f != 0.) /* e^(x - max) / sum */
         return FLT_EPSILON * (2. * fabs(log(f)) + digits);
@@ -188,9 +169,10 @@ static void features(const check_case *c, const numbers *n, uint32_t row, uint32
         .x = (const float *)c->operand[n->x].data + (size_t)row * c->operand[n->x].ld,
         .heads = p->heads,
         .d = d,
-        .channel_scale = traits(c)->params ? c->operand[n->param].data : NULL,
-        .power = traits(c)->params ? (const float *)c->operand[n->param].data + (size_t)p->heads * d
-                                   : NULL,
+        .channel_scale = check_lattn_traits(c)->params ? c->operand[n->param].data : NULL,
+        .power = check_lattn_traits(c)->params
+                     ? (const float *)c->operand[n->param].data + (size_t)p->heads * d
+                     : NULL,
         .alpha = query ? c->args.f[2] : c->args.f[1]};
     oracle_features(p->mech, query, &r, head, value);
     for (uint32_t i = 0; i < width; i++) {
@@ -237,7 +219,7 @@ static bool make_reduce(check_case *c, uint32_t index)
     make_rows(c, &of_keys, gap);
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
     check_matrix(c, FV_REDUCE_PARTIAL, CHECK_PARTIAL, p->dim[FV_ATTN_GROUPS],
-                 p->heads * (uint32_t)layout(c).floats, 0);
+                 p->heads * (uint32_t)check_lattn_layout(c).floats, 0);
     return true;
 }
 
@@ -346,7 +328,7 @@ void check_lattn_state(const check_case *c, uint32_t number, double *want, doubl
 {
     const fv_problem *p = &c->args.prob;
     const uint32_t dv = p->dim[FV_ATTN_DV], d = p->dim[FV_ATTN_D], width = width_of(c);
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     for (uint32_t h = 0; h < p->heads; h++, want += l.floats, allowed += l.floats) {
         group g;
         group_open(&g, c, number, h);
@@ -381,7 +363,7 @@ static bool make_merge(check_case *c, uint32_t index)
     uint32_t gap;
     if (!make_problem(c, index, &gap))
         return false;
-    const uint32_t size = p->heads * (uint32_t)layout(c).floats;
+    const uint32_t size = p->heads * (uint32_t)check_lattn_layout(c).floats;
     c->args.prob.dim[FV_DIM_ROWS] = 1;
     check_matrix(c, FV_MERGE_PARTIAL, CHECK_BASE, p->dim[FV_ATTN_GROUPS], size, 0);
     check_vector(c, FV_MERGE_STATE, size);
@@ -391,7 +373,7 @@ static bool make_merge(check_case *c, uint32_t index)
 /* Tokens are counted; not normalised, nothing is shifted. */
 static void prepare_merge(check_case *c, check_random *r)
 {
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     for (uint32_t g = 0; g < c->args.prob.dim[FV_ATTN_GROUPS]; g++) {
         for (uint32_t h = 0; h < c->args.prob.heads; h++) {
             const uint32_t at = h * (uint32_t)l.floats;
@@ -410,7 +392,7 @@ static void merge_value(const check_case *c, uint32_t base, size_t at, uint32_t 
                         double *want, double *allowed)
 {
     const uint32_t groups = c->args.prob.dim[FV_ATTN_GROUPS];
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     double top = -INFINITY, mean = 0., tokens = 0., sum = 0., size = 0., error = 0.;
     for (uint32_t g = 0; g < groups; g++) {
         if (shifted(c))
@@ -447,7 +429,7 @@ static void oracle_merge(const check_case *c, uint32_t row, double *want, double
     const fv_problem *p = &c->args.prob;
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV], groups = p->dim[FV_ATTN_GROUPS];
     const bool centred = wants(c, FV_WANT_CENTRED);
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     (void)row;
     for (uint32_t h = 0; h < p->heads; h++, want += l.floats, allowed += l.floats) {
         const uint32_t base = h * (uint32_t)l.floats;
@@ -494,7 +476,7 @@ static bool make_apply(check_case *c, uint32_t index)
     c->args.f[1] = index % 3 ? 1e-6f : 0.f;
     c->args.f[2] = 4.f;
     make_rows(c, &of_queries, gap);
-    check_vector(c, FV_APPLY_STATE, p->heads * (uint32_t)layout(c).floats);
+    check_vector(c, FV_APPLY_STATE, p->heads * (uint32_t)check_lattn_layout(c).floats);
     if (wants(c, FV_WANT_CENTRED)) /* three of them are multiplied */
         c->operand[FV_APPLY_Q].huge = c->operand[FV_APPLY_STATE].huge = 10.f;
     check_matrix(c, FV_APPLY_OUT, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
@@ -506,7 +488,7 @@ static bool make_apply(check_case *c, uint32_t index)
 static void prepare_apply(check_case *c, check_random *r)
 {
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     prepare_rows(c, r, &of_queries);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
         float *m = check_value(c, FV_APPLY_STATE, 0, (uint32_t)(h * l.floats + l.m));
@@ -579,9 +561,10 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, const c
                        double *want, double *allowed)
 {
     const fv_problem *p = &c->args.prob;
-    const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV], streams = traits(c)->streams;
+    const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV],
+                   streams = check_lattn_traits(c)->streams;
     const bool centred = wants(c, FV_WANT_CENTRED);
-    const fv_lattn_state l = layout(c);
+    const fv_lattn_state l = check_lattn_layout(c);
     const double gate = p->flags & GATED ? check_at(c, FV_APPLY_GATE, row, head) : 1.;
     check_known max, z[2], w = {0., 0.}, eps = {fmax(c->args.f[1], FLT_MIN), 0.};
     for (uint32_t i = 0; i < d && wants(c, FV_WANT_SHIFT); i++)
@@ -626,8 +609,8 @@ void check_lattn_query(const check_case *c, uint32_t row, const check_known *sta
     check_known *f = malloc(2 * width * sizeof *f);
     double *size = malloc(2 * width * sizeof *size);
     for (uint32_t h = 0; h < p->heads; h++)
-        apply_head(c, row, h, state + h * layout(c).floats, f, f + width, size, size + width,
-                   want + h * dv, allowed + h * dv);
+        apply_head(c, row, h, state + h * check_lattn_layout(c).floats, f, f + width, size,
+                   size + width, want + h * dv, allowed + h * dv);
     free(f);
     free(size);
 }

@@ -1,8 +1,33 @@
-/* check_lattn.h: what linear attention should give, for check_wlattn.c too. */
+/* check_lattn.h: cases of linear attention and what it should give, for check_wlattn.c and
+ * check_lattn_grad.c too. */
 #ifndef FOVEA_TESTS_CHECK_LATTN_H
 #define FOVEA_TESTS_CHECK_LATTN_H
 
 #include "check.h"
+#include "mech/traits.h"
+
+/* Flags of cases. */
+enum {
+    ROPE = FV_FLAG_ROPE,
+    GATED = FV_FLAG_GATED,
+    PLAIN = FV_FLAG_UNNORMALISED,
+};
+
+typedef struct check_lattn_size {
+    uint32_t rows, heads, d, dv, groups, gap, flags, grid; /* grid 0: tables of tokens */
+} check_lattn_size;
+
+static inline const fv_mech_traits *check_lattn_traits(const check_case *c)
+{
+    return fv_mech_table[c->args.prob.mech];
+}
+
+static inline fv_lattn_state check_lattn_layout(const check_case *c)
+{
+    const fv_mech_traits *t = check_lattn_traits(c);
+    const uint32_t *dim = c->args.prob.dim;
+    return fv_lattn_layout(t->blocks, t->wants, dim[FV_ATTN_D], dim[FV_ATTN_DV]);
+}
 
 /* A value and its error. */
 typedef struct check_known {

@@ -56,17 +56,6 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-static void release(check_case *c)
-{
-    union {
-        const void *readable;
-        void *owned;
-    } table = {c->args.table};
-    if (table.owned)
-        fv_posemb_free(table.owned);
-    free(table.owned);
-}
-
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const fv_posemb_table *t = c->args.table;
@@ -99,4 +88,4 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
-const check_op check_posemb = {.make = make, .oracle = oracle, .release = release};
+const check_op check_posemb = {.make = make, .oracle = oracle, .release = check_release_posemb};

@@ -65,14 +65,11 @@ static fv_resize_table *make_table(uint32_t size, uint32_t extent, uint32_t taps
 
 static void release(check_case *c)
 {
-    union {
-        const void *readable;
-        fv_resize_table *owned;
-    } table = {c->args.table};
-    free(table.owned->start);
-    free(table.owned->count);
-    free(table.owned->weight);
-    free(table.owned);
+    fv_resize_table *table = check_table(c);
+    free(table->start);
+    free(table->count);
+    free(table->weight);
+    free(table);
 }
 
 static void bytes(check_case *c, int i, enum check_kind kind, uint32_t rows, uint32_t cols,

@@ -138,9 +138,10 @@ void check_work_close(check_work *w)
 void check_output_reset(check_work *w)
 {
     check_region *r = &w->operand[w->out];
+    const int before = w->c->adds ? w->out : w->c->in_place;
     check_poison(r->pages, r->room);
-    if (w->c->in_place >= 0)
-        memcpy(r->at, w->c->operand[w->c->in_place].data, r->size);
+    if (before >= 0)
+        memcpy(r->at, w->c->operand[before].data, r->size);
     check_region_remember(r);
 }
 
@@ -210,12 +211,16 @@ static bool collect(check_work *w, uint8_t *result, uint32_t row0, uint32_t rows
 {
     const check_operand *o = &w->c->operand[w->out];
     check_region *r = &w->operand[w->out];
-    const size_t unit = o->cols / check_columns(w->c) * check_element(o);
-    for (uint32_t y = row0; y < row0 + rows; y++) {
-        const size_t at = (size_t)y * o->ld * check_element(o) + col0 * unit;
-        memcpy(result + (size_t)y * o->cols * check_element(o) + col0 * unit, r->at + at,
-               cols * unit);
-        memcpy(r->at + at, r->image + (size_t)(r->at - r->pages) + at, cols * unit);
+    const uint32_t columns = check_columns(w->c), whole[] = {o->cols / columns, 0, 0};
+    const uint32_t *part = w->c->part[0] ? w->c->part : whole;
+    size_t begin = 0; /* of a part */
+    for (int i = 0; i < 3; begin += columns * part[i++] * check_element(o)) {
+        const size_t unit = part[i] * check_element(o), from = begin + col0 * unit;
+        for (uint32_t y = row0; y < row0 + rows; y++) {
+            const size_t at = (size_t)y * o->ld * check_element(o) + from;
+            memcpy(result + (size_t)y * o->cols * check_element(o) + from, r->at + at, cols * unit);
+            memcpy(r->at + at, r->image + (size_t)(r->at - r->pages) + at, cols * unit);
+        }
     }
     if (w->c->state >= 0)
         collect_state(w, result, col0, cols);

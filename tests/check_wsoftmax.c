@@ -52,15 +52,6 @@ static bool make(check_case *c, uint32_t index)
     return true;
 }
 
-static void release(check_case *c)
-{
-    union {
-        const void *readable;
-        void *owned;
-    } table = {c->args.table};
-    free(table.owned);
-}
-
 /* Scores of a row's window, and the largest error that one may have. */
 static double scores(const check_case *c, uint32_t row, uint32_t head, double *s)
 {
@@ -102,4 +93,4 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     free(s);
 }
 
-const check_op check_wsoftmax = {.make = make, .oracle = oracle, .release = release};
+const check_op check_wsoftmax = {.make = make, .oracle = oracle, .release = check_release_table};

@@ -2,8 +2,8 @@
 # run.sh: builds and runs the tests. The last line says `N passed, N failed, N skipped`.
 #
 #   sh tests/run.sh        the quick suite, some minutes on two cores
-#   sh tests/run.sh all    also the longest golden cases, the kernels for aarch64 under qemu, and the
-#                          fuzzer, which looks for something new
+#   sh tests/run.sh all    also the longest golden cases, the kernels for aarch64 under qemu, training
+#                          in several processes, and the fuzzer, which looks for something new
 #
 # BUILD names the build directory. The whole golden set is used where ../shared/golden holds it.
 set -eu
@@ -16,7 +16,7 @@ quick)
     suites='--suite quick'
     ;;
 all)
-    packages='test emulate'
+    packages='test emulate mpi'
     suites='--suite quick --suite long'
     ;;
 *)

@@ -1,4 +1,5 @@
 // test_headers.cpp: the public headers by themselves, as pedantic C++17.
+#include <fovea/adapt.h>
 #include <fovea/fovea.h>
 #include <fovea/fovea.hpp>
 

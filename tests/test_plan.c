@@ -304,7 +304,7 @@ static void unknown_names(void **state)
     options.schedule = FOVEA_SCHEDULE_AUTO;
     options.activations = (fovea_dtype)9;
     refused(create(&options), FOVEA_EINVAL, "activations");
-    options.activations = FOVEA_F16;
+    options.activations = FOVEA_BF16;
     refused(create(&options), FOVEA_ENOTSUP, "weights only");
 }
 

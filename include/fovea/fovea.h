@@ -410,9 +410,10 @@ typedef enum fovea_lost {
 
 /* `attention`: what takes the place of a model's own, one of the bidirectional names of
  * fovea_op_options. ViTs take every one of them, without rotation, table, convolution or gate; pola
- * and focused with their learned vectors at 0, sla-NAME with the gates of the checkpoint
- * (attn.sla_q.weight and attn.sla_k.weight of a block, else all 1 / heads). linear:silu and
- * linear:identity have nothing to divide by and are left out. Blocks, from 0, may differ:
+ * and focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
+ * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
+ * linear:silu and linear:identity have nothing to divide by and are left out. Blocks, from 0, may
+ * differ:
  *
  *   linear:elu1+softmax@0-3+mala@11      softmax in the first four, MALA in the last of 12
  *   softmax+linear@8-                    linear from block 8 on

@@ -1,6 +1,6 @@
 #!/bin/sh
-# debian.sh: builds and writes Debian packages: libfovea0, libfovea-dev, fovea, and
-# gstreamer1.0-fovea where the build has the element.
+# debian.sh: builds and writes Debian packages: libfovea0, libfovea-dev, fovea, and fovea-mpi and
+# gstreamer1.0-fovea where the build has what is in them.
 #
 #   sh platform/package/debian.sh [--cross MACHINE] [FOLDER]
 #
@@ -140,6 +140,7 @@ mkdir -p debian/libfovea-dev/usr/share/doc/libfovea-dev
 mv debian/libfovea-dev/usr/share/doc/fovea/examples debian/libfovea-dev/usr/share/doc/libfovea-dev
 rmdir debian/libfovea-dev/usr/share/doc/fovea
 take fovea usr/bin/fovea
+take fovea-mpi "$lib/fovea"
 if left=$(cd "$stage" && find . ! -type d) && [ -n "$left" ]; then
     echo "installed, but in none of the packages:" $left >&2
     exit 1
@@ -159,7 +160,11 @@ Headers for C and C++, the static library, descriptions for pkg-config and CMake
 describe fovea utils '' 'vision transformers with linear attention: command line' \
     "$about
 .
-The program runs, plans, tunes, verifies and benchmarks models."
+The program runs, plans, tunes, trains, verifies and benchmarks models."
+[ ! -d debian/fovea-mpi ] || describe fovea-mpi utils "fovea (= $version)" 'vision transformers with linear attention: training in several processes' \
+    "$about
+.
+What fovea adapt loads when mpirun has started it."
 [ ! -d debian/$element ] || describe $element libs '' 'vision transformers with linear attention: GStreamer element' \
     "$about
 .

@@ -3,7 +3,7 @@
 
 #include "cpu_kernels.h"
 #include "gemm.h"
-#include "vec/math.h"
+#include "vec/act.h"
 #include "vec/row.h"
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
@@ -151,29 +151,6 @@ static void tile(float *acc, const float *a, const void *w, size_t groups, uint3
 }
 #endif
 
-FV_FN fv_v activate(fv_v x, uint32_t act)
-{
-    const fv_v half = fv_set(0.5f), one = fv_set(1.f);
-    switch (act) {
-    case FV_EPI_GELU:
-        return fv_mul(fv_mul(half, x), fv_add(one, fv_erf(fv_mul(x, fv_set(0.707106781f)))));
-    case FV_EPI_GELU_TANH: {
-        const fv_v cubic = fv_fma(fv_mul(fv_mul(x, x), x), fv_set(0.044715f), x);
-        return fv_mul(fv_mul(half, x), fv_add(one, fv_tanh(fv_mul(cubic, fv_set(0.797884561f)))));
-    }
-    case FV_EPI_GELU_QUICK:
-        return fv_mul(x, fv_sigmoid(fv_mul(x, fv_set(1.702f))));
-    case FV_EPI_SILU:
-        return fv_mul(x, fv_sigmoid(x));
-    case FV_EPI_TANH:
-        return fv_tanh(x);
-    case FV_EPI_RELU:
-        return fv_max(fv_set(0.f), x);
-    default:
-        return x;
-    }
-}
-
 FV_FN fv_v load(const float *p, uint32_t n)
 {
     return n == FV_W ? fv_load(p) : fv_load_n(p, (int)n);
@@ -197,9 +174,9 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
     for (uint32_t i = 0; i < o->rows; i++, acc += NR) {
         fv_v x = fv_add(fv_load(acc + j), bias);
         if (act == FV_EPI_SWIGLU)
-            x = fv_mul(activate(x, FV_EPI_SILU), fv_add(fv_load(acc + NR / 2 + j), gate_bias));
+            x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_add(fv_load(acc + NR / 2 + j), gate_bias));
         else
-            x = activate(x, act);
+            x = fv_activate(x, act);
         x = fv_mul(x, scale);
         if (o->res)
             x = fv_add(x, load(o->res + i * o->ld_res + j, n));
@@ -327,4 +304,25 @@ static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
 KIT(FV_F32, f32, true, NULL, NULL, NULL)
 KIT(FV_F16, f16, true, widen_f16, narrow_f16, NULL)
 KIT(FV_BF16, bf16, true, widen_bf16, narrow_bf16, NULL)
+
+#ifdef FV_ADAPT
+static double grad_cost(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / RATE;
+}
+
+static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    (void)knobs;
+    return fv_gemm_grad_scratch(&kit_f32, p, rows);
+}
+
+const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_f32) = {.cost = grad_cost, .scratch = grad_scratch};
+
+void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, f32, TILE))(const fv_args *a, const fv_call *c)
+{
+    fv_gemm_grad_run(&kit_f32, a, c);
+}
+#endif
 #endif

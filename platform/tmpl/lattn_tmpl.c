@@ -16,16 +16,14 @@
 
 #include "mech/mech.h"
 #include "ref/ref_wlattn.h"
+#include "tmpl/lattn_rows.h"
 #include "tmpl/rotation.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
 enum {
-    BLOCK = 192, /* rows whose features and values stay in the first cache levels */
-    CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,
-    SHIFT = (FV_WANTS & FV_WANT_SHIFT) != 0,
+    BLOCK = 192,               /* rows whose features and values stay in the first cache levels */
     SUMS = !CENTRED && !SHIFT, /* states are sums, and a block is added to one as it is */
-    AT_LEAST_1 = 1,            /* the size of an array that may have no use */
     /* Vectors of a key that are mapped together: a row is on a page of its own, and is visited
      * once, as long as the sums of its features stay in registers. */
     VECTORS = FV_REGS >= 32 ? 4 : 2,
@@ -62,108 +60,7 @@ static layout lay_out(const fv_problem *p, size_t rows)
     return l;
 }
 
-/* Rows of q or k: all heads when statistics are taken, else one. */
-typedef struct source {
-    const float *x;
-    size_t ld;
-    const float *next;  /* the rows that are read next, `ld` apart too */
-    const float *param; /* finished, FV_PARAMS rows of dp per head */
-    size_t dp;
-    const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
-    const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
-    size_t statld;
-} source;
-
-/* What the mechanism gets to see beside channels [i, i + FV_W) of row r. */
-FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
-{
-    fv_row row;
-    FV_UNROLL
-    for (int p = 0; p < 2; p++)
-        row.param[p] = p < FV_PARAMS ? fv_load(s->param + p * s->dp + i) : fv_set(0.f);
-    const int stats = query ? FV_STATS : FV_STATS_KEY;
-    FV_UNROLL
-    for (int t = 0; t < 3; t++)
-        row.stat[t] =
-            t < stats && !(SHIFT && !s->shift) ? fv_set(s->stat[t * s->statld + r]) : fv_set(0.f);
-    row.shift = SHIFT && s->shift ? fv_load(s->shift + i) : fv_set(0.f);
-    return row;
-}
-
-/* Features of channels [i, i + n) of row r, which is at x, zero beyond: phi(0) need not be 0. */
-FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, size_t r, size_t i,
-               int n)
-{
-    fv_phi(f, query, n == FV_W ? fv_load(x + i) : fv_load_n(x + i, n), row_at(s, query, r, i));
-    FV_UNROLL
-    for (int b = 0; b < FV_BLOCKS && n < FV_W; b++)
-        f[b] = fv_first_n(f[b], n);
-}
-
-/* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
-FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
-                           size_t d, fv_v alpha)
-{
-#if FV_STATS
-    const int count = query ? FV_STATS : FV_STATS_KEY;
-    FV_UNROLL
-    for (int t = 0; t < count; t++) {
-        const bool max = FV_STAT_MAX >> t & 1;
-        const fv_v none = fv_set(max ? -INFINITY : 0.f);
-        for (size_t r = 0; r < rows; r++) {
-            fv_v sum = none;
-            for (size_t h = 0; h < heads; h++) {
-                source head = *s;
-                if (FV_PARAMS)
-                    head.param += h * FV_PARAMS * s->dp;
-                for (size_t i = 0; i < d; i += FV_W) {
-                    const int n = fv_lanes(d - i);
-                    fv_v x = fv_load_n(s->x + r * s->ld + h * d + i, n);
-                    x = fv_stat(t, query, x, row_at(&head, query, r, i));
-                    if (n < FV_W)
-                        x = fv_blend_n(x, none, n);
-                    sum = max ? fv_max(sum, x) : fv_add(sum, x);
-                }
-            }
-            stat[t * s->statld + r] = max ? fv_hmax(sum) : fv_hsum(sum);
-        }
-    }
-    for (size_t r = 0; count && r < rows; r += FV_W) {
-        const int n = fv_lanes(rows - r);
-        fv_row row = {.shift = fv_set(0.f)};
-        FV_UNROLL
-        for (int t = 0; t < FV_STATS; t++)
-            row.stat[t] = fv_load_n(stat + t * s->statld + r, n);
-        row = fv_stats_done(query, row, alpha);
-        FV_UNROLL
-        for (int t = 0; t < FV_STATS; t++)
-            fv_store_n(stat + t * s->statld + r, row.stat[t], n);
-    }
-#else
-    (void)stat, (void)s, (void)query, (void)rows, (void)heads, (void)d, (void)alpha;
-#endif
-}
-
 /* ---- what REDUCE and APPLY share ---- */
-
-/* Learned vectors of all heads become what phi wants. */
-static void finish_params(float *scratch, const layout *l, const float *raw, fv_v alpha)
-{
-#if FV_PARAMS
-    for (size_t h = 0; h < l->heads; h++) {
-        for (int p = 0; p < FV_PARAMS; p++) {
-            for (size_t i = 0; i < l->d; i += FV_W) {
-                const int n = fv_lanes(l->d - i);
-                fv_v x = fv_load_n(raw + (p * l->heads + h) * l->d + i, n);
-                fv_store(scratch + l->param + (h * FV_PARAMS + p) * l->dp + i,
-                         fv_param(p, x, alpha));
-            }
-        }
-    }
-#else
-    (void)scratch, (void)l, (void)raw, (void)alpha;
-#endif
-}
 
 /* The rotation of a call's rows. */
 static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin, const layout *l)
@@ -527,7 +424,7 @@ void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
     rotation turn = {0};
     if (a->prob.flags & FV_FLAG_ROPE)
         turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
-    finish_params(c->scratch, &l, c->p[FV_REDUCE_PARAM], alpha);
+    finish_params((float *)c->scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
     take_wide(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->ld[FV_REDUCE_K], c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         reduce_head((float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats, a, c, &l, &turn, h);
@@ -766,7 +663,7 @@ void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
     rotation turn = {0};
     if (a->prob.flags & FV_FLAG_ROPE)
         turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
-    finish_params(c->scratch, &l, c->p[FV_APPLY_PARAM], alpha);
+    finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
     take_wide(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->ld[FV_APPLY_Q], c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         apply_head((const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a, c, &l, &turn, h);
@@ -783,7 +680,7 @@ void KERNEL(fv_k_wlattn_f32)(const fv_args *a, const fv_call *c)
     const fv_v alpha = fv_set(a->f[2]);
     const rotation none = {0};
     float *scratch = c->scratch, *state = scratch + l.floats;
-    finish_params(scratch, &l, c->p[FV_WINDOW_PARAM], alpha);
+    finish_params(scratch + l.param, c->p[FV_WINDOW_PARAM], l.heads, l.d, l.dp, alpha);
     for (size_t row = 0; row < c->rows; row += window) {
         const fv_call to_state = fv_wlattn_reduce(a, c, row, state, scratch);
         const fv_call from_state = fv_wlattn_apply(a, c, row, state, scratch);
@@ -833,21 +730,10 @@ void KERNEL(fv_features)(float *out, size_t ldo, const float *x, size_t ldx, siz
 
 /* ---- hooks ---- */
 
-static bool applies(const fv_problem *p)
-{
-    return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
-}
-
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
     (void)k;
     return lay_out(p, rows).floats * sizeof(float);
-}
-
-static double cost(const fv_problem *p, const fv_knobs *k)
-{
-    (void)k;
-    return fv_problem_flops(p) / (FV_W * 4e9);
 }
 
 const fv_kernel_hooks KERNEL(fv_h_lattn_f32) = {

@@ -73,6 +73,14 @@ FV_FN fv_v rotate(fv_v x, const angles *a, size_t split, size_t i, int n)
     return fv_fma(x, cosine, fv_mul(fv_turn(x), sine));
 }
 
+/* The transpose: gradients of rotated channels become those of the channels. */
+FV_FN fv_v rotate_back(fv_v x, const angles *a, size_t split, size_t i, int n)
+{
+    const fv_v cosine = fv_load_n(i < split ? a->cos_y + i : a->cos_x + (i - split), n);
+    const fv_v sine = fv_load_n(i < split ? a->sin_y + i : a->sin_x + (i - split), n);
+    return fv_sub(fv_mul(x, cosine), fv_turn(fv_mul(x, sine)));
+}
+
 /* Whether a vector of channels lies on both sides of `split`: then two rows of the tables have to
  * be joined, for which there must be rotation_joined floats. */
 FV_FN bool rotation_straddles(const rotation *t, size_t d)

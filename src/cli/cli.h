@@ -40,6 +40,7 @@ int cli_verify(const cli_command *self, int argc, char **argv);
 int cli_cache(const cli_command *self, int argc, char **argv);
 int cli_bench(const cli_command *self, int argc, char **argv);
 int cli_tune(const cli_command *self, int argc, char **argv);
+int cli_adapt(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
 
@@ -151,6 +152,10 @@ typedef struct cli_image {
 /* JPEG, PNG, binary PPM or PGM, told apart by content. Grey becomes RGB, alpha is dropped, the EXIF
  * orientation is not applied. */
 int cli_image_read(cli_image *out, const char *path);
+/* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or the places in a PNG's
+ * palette. */
+int cli_indices_read(cli_image *out, const char *path);
+bool cli_is_picture(const char *name); /* by its ending */
 int cli_image_write_png(const char *path, const cli_image *image);
 /* One byte per pixel, an index into `colours` R, G, B triples. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,

@@ -1,4 +1,4 @@
-/* images.c: JPEG, PNG, PPM and PGM in, PNG out; numpy arrays out. */
+/* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes; PNG out; numpy arrays out. */
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,10 +150,17 @@ static void png_take(png_structp png, png_bytep to, size_t n)
     b->at += n;
 }
 
-/* Colours as Pillow's convert("RGB") gives them: gamma is not applied, alpha is dropped. */
-static void png_to_rgb(png_structp png, png_infop info)
+/* Colours as Pillow's convert("RGB") gives them: gamma is not applied, alpha is dropped. Of
+ * `indices` one byte a pixel: the place in the palette, or the grey value as it is stored. */
+static void png_convert(png_structp png, png_infop info, bool indices)
 {
     png_byte type = png_get_color_type(png, info);
+    if (indices) {
+        png_set_packing(png);
+        png_set_interlace_handling(png);
+        png_read_update_info(png, info);
+        return;
+    }
     if (png_get_bit_depth(png, info) == 16)
         png_set_strip_16(png);
     if (type == PNG_COLOR_TYPE_PALETTE)
@@ -168,8 +175,8 @@ static void png_to_rgb(png_structp png, png_infop info)
 }
 
 /* Apart from the caller, whose variables a longjmp would leave undefined. */
-static int decode_png(cli_image *out, const char *path, struct bytes *b, struct png_fault *fault,
-                      png_structp png, png_infop info, png_bytepp *rows)
+static int decode_png(cli_image *out, const char *path, struct bytes *b, bool indices,
+                      struct png_fault *fault, png_structp png, png_infop info, png_bytepp *rows)
 {
     if (setjmp(fault->back))
         return bad(path, fault->text);
@@ -180,24 +187,27 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, struct 
     int code = begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE);
     if (code)
         return code;
-    png_to_rgb(png, info);
-    if (png_get_rowbytes(png, info) != width * 3)
-        return bad(path, "is a PNG of an unknown kind");
+    png_convert(png, info, indices);
+    const uint64_t row = width * (indices ? 1 : 3);
+    if (png_get_rowbytes(png, info) != row)
+        return bad(path, indices ? "is a PNG with colours or 16 bits; classes are grey values or "
+                                   "a palette's places"
+                                 : "is a PNG of an unknown kind");
     *rows = cli_alloc((size_t)height, sizeof **rows);
     for (uint64_t y = 0; y < height; y++)
-        (*rows)[y] = out->rgb + y * width * 3;
+        (*rows)[y] = out->rgb + y * row;
     png_read_image(png, *rows);
     png_read_end(png, NULL);
     return CLI_OK;
 }
 
-static int read_png(cli_image *out, const char *path, struct bytes *b)
+static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
     struct png_fault fault;
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     png_bytepp rows = NULL;
-    int code = info ? decode_png(out, path, b, &fault, png, info, &rows)
+    int code = info ? decode_png(out, path, b, indices, &fault, png, info, &rows)
                     : bad(path, "the PNG decoder does not start");
     free(rows);
     png_destroy_read_struct(&png, &info, NULL);
@@ -222,10 +232,11 @@ static int write_png(const char *path, const void *pixels, uint32_t width, uint3
 
 #else
 
-static int read_png(cli_image *out, const char *path, struct bytes *b)
+static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
     (void)out;
     (void)b;
+    (void)indices;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
@@ -271,9 +282,11 @@ static uint64_t pnm_number(struct bytes *b)
     return v;
 }
 
-static int read_pnm(cli_image *out, const char *path, struct bytes *b)
+static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
-    size_t channels = b->data[1] == '6' ? 3 : 1;
+    const size_t channels = b->data[1] == '6' ? 3 : 1, wanted = indices ? 1 : 3;
+    if (indices && channels != 1)
+        return bad(path, "is a PPM; classes are a PGM's grey values");
     b->at = 2;
     uint64_t width = pnm_number(b), height = pnm_number(b), top = pnm_number(b);
     if (top != 255)
@@ -286,32 +299,53 @@ static int read_pnm(cli_image *out, const char *path, struct bytes *b)
     if (b->at > b->size || b->size - b->at < pixels * channels)
         return bad(path, "the file ends early");
     const uint8_t *from = b->data + b->at;
-    for (size_t i = 0; i < pixels * 3; i++)
-        out->rgb[i] = from[channels == 3 ? i : i / 3];
+    for (size_t i = 0; i < pixels * wanted; i++)
+        out->rgb[i] = from[channels == wanted ? i : i / 3];
     return CLI_OK;
 }
 
 /* ---- any ---- */
 
-int cli_image_read(cli_image *out, const char *path)
+static int read_picture(cli_image *out, const char *path, bool indices)
 {
     struct bytes b;
     memset(out, 0, sizeof *out);
     int code = read_file(&b, path);
     if (code)
         return code;
-    if (b.size > 8 && memcmp(b.data, "\xff\xd8\xff", 3) == 0)
+    if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0)
         code = read_jpeg(out, path, &b);
     else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0)
-        code = read_png(out, path, &b);
+        code = read_png(out, path, &b, indices);
     else if (b.size > 8 && b.data[0] == 'P' && (b.data[1] == '5' || b.data[1] == '6'))
-        code = read_pnm(out, path, &b);
+        code = read_pnm(out, path, &b, indices);
     else
-        code = bad(path, "is no JPEG, PNG, binary PPM or PGM");
+        code =
+            bad(path, indices ? "is no PNG or binary PGM" : "is no JPEG, PNG, binary PPM or PGM");
     free(b.data);
     if (code)
         cli_image_free(out);
     return code;
+}
+
+int cli_image_read(cli_image *out, const char *path)
+{
+    return read_picture(out, path, false);
+}
+
+int cli_indices_read(cli_image *out, const char *path)
+{
+    return read_picture(out, path, true);
+}
+
+bool cli_is_picture(const char *name)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png",
+                                       ".PNG", ".ppm",  ".pgm", ".pnm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (cli_ends_with(name, ends[i]))
+            return true;
+    return false;
 }
 
 void cli_image_free(cli_image *image)

@@ -17,6 +17,10 @@ static const cli_command commands[] = {
      cli_verify},
     {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
      cli_cache},
+#ifdef CLI_ADAPT
+    {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT", "linear attention for a softmax checkpoint",
+     cli_adapt},
+#endif
     {"bench", "gemm|attention|block|model|kernel|floors", "verified speed and memory", cli_bench},
 };
 

@@ -64,7 +64,8 @@ static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
         {"schedule", 0, "NAME", "auto, streamed, stepwise", CLI_TEXT, &c->schedule},
         {"chunk", 0, "N", "tokens per chunk of a streamed sweep", CLI_TEXT, &c->chunk},
         {"size", 0, "WxH", "pixels; N means NxN", CLI_TEXT, &c->size},
-        {"strict", 0, NULL, "an unstable measurement is a failure", CLI_FLAG, &c->strict},
+        {"strict", 0, NULL, "an unstable measurement or a broken picture is a failure", CLI_FLAG,
+         &c->strict},
         {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json},
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };

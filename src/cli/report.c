@@ -31,8 +31,13 @@ void cli_progress_show(cli_progress *p, double done, double total)
     p->shown = now;
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", p->what, full, "##############################",
             WIDTH - full, "", 100 * share);
-    if (share > 0.02)
-        fprintf(stderr, "  %.0f s left ", spent * (1 - share) / share);
+    const double left = share > 0.02 ? spent * (1 - share) / share : 0;
+    if (left > 2 * 3600)
+        fprintf(stderr, "  %.1f h left ", left / 3600);
+    else if (left > 120)
+        fprintf(stderr, "  %.0f min left ", left / 60);
+    else if (share > 0.02)
+        fprintf(stderr, "  %.0f s left ", left);
     fputs("\033[K", stderr);
 }
 

@@ -7,16 +7,6 @@
 
 #include "runner.h"
 
-static bool is_picture(const char *name)
-{
-    static const char *const ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png",
-                                       ".PNG", ".ppm",  ".pgm", ".pnm"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (cli_ends_with(name, ends[i]))
-            return true;
-    return false;
-}
-
 static void add_path(run_state *r, char *path)
 {
     if ((r->paths & (r->paths - 1)) == 0) { /* the room is a power of two */
@@ -31,7 +21,7 @@ static void add_path(run_state *r, char *path)
 
 static int select_picture(const struct dirent *e)
 {
-    return is_picture(e->d_name);
+    return cli_is_picture(e->d_name);
 }
 
 int run_gather(run_state *r, const char *input)

@@ -23,4 +23,13 @@ FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
     out[0] = fv_exp_saturated(fv_sub(fv_sub(x, r.shift), r.stat[0]));
 }
 
+#ifdef FV_DERIVE
+/* Shift and maximum leave the result as it is: they are constants. */
+FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v sum[2])
+{
+    (void)query, (void)sum;
+    return fv_mul(df[0], fv_exp_saturated_slope(fv_sub(fv_sub(x, r.shift), r.stat[0])));
+}
+#endif
+
 #include "linear.h"

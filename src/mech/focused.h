@@ -45,4 +45,33 @@ FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
     out[0] = fv_mul(fv_mul(y, r.stat[2]), fv_mul(part, part));
 }
 
+#ifdef FV_DERIVE
+#include "phi_sum.h"
+
+/* dy = 3 phi/y df + (y/|y|^2 - 3 y^5/|y^3|^2) phi.df, over M. */
+FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v sum[2])
+{
+    (void)query;
+    const fv_v part = fv_mul(fv_focus_input(x, r), r.stat[0]), square = fv_mul(part, part);
+    const fv_v three = fv_set(3.f), fifth = fv_mul(part, fv_mul(square, square));
+    const fv_v own = fv_mul(fv_mul(three, square), fv_mul(r.stat[2], df[0]));
+    const fv_v norms = fv_sub(part, fv_mul(three, fv_mul(fifth, fv_mul(r.stat[2], r.stat[2]))));
+    const fv_v whole = fv_div(fv_mul(sum[0], r.stat[0]), r.stat[1]);
+    return fv_sel_lt0(fv_neg(x), fv_mul(r.param[0], fv_fma(whole, norms, own)), fv_set(0.f));
+}
+
+/* Of x > 0; what the 1e-6 of the others adds is 1e-12 of that. */
+FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
+{
+    (void)i;
+    return fv_div(fv_mul(fv_add(fv_relu(x), fv_set(1e-6f)), dx), r.param[0]);
+}
+
+FV_FN fv_v fv_param_slope(int i, fv_v raw, fv_v alpha)
+{
+    const fv_v param = fv_param(i, raw, alpha);
+    return fv_neg(fv_mul(fv_sigmoid(raw), fv_mul(param, param)));
+}
+#endif
+
 #include "linear.h"

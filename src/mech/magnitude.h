@@ -3,11 +3,7 @@
  * The header defines FV_MAP. (arXiv 2507.00698, official code) */
 #define FV_WANTS FV_WANT_CENTRED
 
-FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
-{
-    (void)query, (void)r;
-    out[0] = FV_MAP(x);
-}
+#include "mapped.h"
 
 FV_FN fv_v fv_norm(fv_v z, fv_v eps)
 {
@@ -18,3 +14,22 @@ FV_FN fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)
 {
     return fv_add(fv_sub(w, z), fv_div(w, fv_add(z, eps)));
 }
+
+#ifdef FV_DERIVE
+FV_FN fv_v fv_norm_slope(fv_v z, fv_v eps)
+{
+    const fv_v y = fv_add(z, eps);
+    return fv_neg(fv_div(fv_set(1.f), fv_mul(y, fv_add(y, fv_set(1.f)))));
+}
+
+FV_FN fv_v fv_norm_mean_slope_z(fv_v z, fv_v w, fv_v eps)
+{
+    const fv_v y = fv_add(z, eps);
+    return fv_sub(fv_set(-1.f), fv_div(fv_div(w, y), y));
+}
+
+FV_FN fv_v fv_norm_mean_slope_w(fv_v z, fv_v eps)
+{
+    return fv_norm(z, eps);
+}
+#endif

@@ -29,6 +29,60 @@ FV_FN fv_v fv_identity(fv_v x)
     return x;
 }
 
+#ifdef FV_DERIVE
+/* The derivative of map fv_<name>: fv_<name>_slope. */
+FV_FN fv_v fv_elu1_slope(fv_v x)
+{
+    return fv_exp_neg(fv_min(fv_set(0.f), x));
+}
+
+FV_FN fv_v fv_relu_slope(fv_v x)
+{
+    return fv_sel_lt0(fv_neg(x), fv_set(1.f), fv_set(0.f));
+}
+
+FV_FN fv_v fv_exp_saturated_slope(fv_v x)
+{
+    return fv_sel_lt(x, fv_set(88.f), fv_exp_saturated(x), fv_set(0.f));
+}
+
+FV_FN fv_v fv_softplus_slope(fv_v x)
+{
+    return fv_sigmoid(x);
+}
+
+FV_FN fv_v fv_silu_slope(fv_v x)
+{
+    const fv_v s = fv_sigmoid(x), one = fv_set(1.f);
+    return fv_mul(s, fv_fma(x, fv_sub(one, s), one));
+}
+
+FV_FN fv_v fv_identity_slope(fv_v x)
+{
+    (void)x;
+    return fv_set(1.f);
+}
+
+/* What belongs to x of the two blocks that fv_polarise makes, with its sign; 0 of x = 0. */
+FV_FN fv_v fv_polarised(fv_v x, fv_v positive, fv_v negative)
+{
+    const fv_v zero = fv_set(0.f);
+    return fv_sel_lt0(x, fv_neg(negative), fv_sel_lt0(fv_neg(x), positive, zero));
+}
+
+/* The same without the sign. */
+FV_FN fv_v fv_polarised_size(fv_v x, fv_v positive, fv_v negative)
+{
+    return fv_sel_lt0(x, negative, fv_sel_lt0(fv_neg(x), positive, fv_set(0.f)));
+}
+
+/* ln x of positive normal numbers; of others of a number that a power of them makes 0. */
+FV_FN fv_v fv_log_size(fv_v x)
+{
+    return fv_log(fv_max(fv_set(0x1p-126f), x));
+}
+#endif
+
 /* size, not negative, in the block of x's sign; the other block is 0. */
 FV_FN void fv_polarise(fv_v out[2], fv_v x, fv_v size)
 {

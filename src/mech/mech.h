@@ -32,6 +32,21 @@
  * FV_WANT_CENTRED S_b = mean_j phi(k_j)^T (v_j - vmean), and w is z over rotated features. With
  * FV_WANT_SHIFT r.shift of a key is the state's shift, of a query its negative, and statistic 0 of
  * a query is its row's maximum: eps comes multiplied by exp(-stat[0]).
+ *
+ * With FV_DERIVE defined a header says as well how gradients get through what it said before; df is
+ * the gradient of a channel's features, `sum` are sums over the channels of a row, over all heads
+ * with FV_STAT_WIDE:
+ *
+ *   FV_SUMS, FV_SUMS_KEY   sums that the gradient of a query, of a key, wants; 0 (the default) to 2
+ *   fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[FV_BLOCKS], fv_row r)
+ *   fv_v fv_phi_grad(int query, fv_v x, const fv_v df[FV_BLOCKS], fv_row r, const fv_v sum[2])
+ *       the gradient of x, through the statistics as well; shifts and their maximum are constants
+ *   fv_v fv_norm_slope(fv_v z, fv_v eps)             d ln fv_norm / dz
+ *   fv_v fv_norm_mean_slope_z(fv_v z, fv_v w, fv_v eps)   CENTRED: d fv_norm_mean / dz
+ *   fv_v fv_norm_mean_slope_w(fv_v z, fv_v eps)           CENTRED: d fv_norm_mean / dw
+ *   fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
+ *       what a channel of a row, with its gradient dx, adds to the gradient of r.param[i]
+ *   fv_v fv_param_slope(int i, fv_v raw, fv_v alpha)  d fv_param / d raw
  */
 #ifndef FOVEA_SRC_MECH_MECH_H
 #define FOVEA_SRC_MECH_MECH_H
@@ -79,6 +94,15 @@ typedef struct fv_row {
 #endif
 #ifndef FV_STAT_WIDE
 #define FV_STAT_WIDE 0
+#endif
+
+#ifdef FV_DERIVE
+#ifndef FV_SUMS
+#define FV_SUMS 0
+#endif
+#ifndef FV_SUMS_KEY
+#define FV_SUMS_KEY 0
+#endif
 #endif
 
 #define FV_MECH_PASTE(op, mech, isa) op##_##mech##_##isa

@@ -34,4 +34,21 @@ FV_FN fv_v fv_magnitude(int query, fv_v x, fv_row r)
                  : fv_mul(fv_abs(x), fv_mul(x, x));
 }
 
+#ifdef FV_DERIVE
+/* d p / d n of the query's power, from p: 3 (1 - tanh^2 n). */
+FV_FN fv_v fv_power_slope(fv_row r)
+{
+    const fv_v t = fv_sub(r.stat[1], fv_set(1.5f));
+    return fv_sub(fv_set(3.f), fv_div(fv_mul(t, t), fv_set(3.f)));
+}
+
+/* The derivative of fv_magnitude by |q/n|, and by |k|. */
+FV_FN fv_v fv_magnitude_slope(int query, fv_v x, fv_row r)
+{
+    const fv_v u = fv_max(fv_set(0x1p-126f), fv_abs(fv_mul(x, r.stat[0])));
+    return query ? fv_mul(r.stat[1], fv_pow(u, fv_sub(r.stat[1], fv_set(1.f))))
+                 : fv_mul(fv_set(3.f), fv_mul(x, x));
+}
+#endif
+
 #include "linear.h"

@@ -16,4 +16,28 @@ FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
     fv_polarise(out, x, fv_pow(fv_abs(fv_mul(x, r.param[0])), r.param[1]));
 }
 
+#ifdef FV_DERIVE
+FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[2], fv_row r, const fv_v sum[2])
+{
+    (void)query, (void)sum;
+    const fv_v y = fv_max(fv_set(0x1p-126f), fv_abs(fv_mul(x, r.param[0])));
+    const fv_v slope = fv_mul(r.param[1], fv_pow(y, fv_sub(r.param[1], fv_set(1.f))));
+    return fv_mul(fv_mul(slope, r.param[0]), fv_polarised(x, df[0], df[1]));
+}
+
+/* x dx = p y^p df: what the vectors need is in it. */
+FV_FN fv_v fv_param_term(int i, fv_v x, fv_v dx, fv_row r)
+{
+    const fv_v part = fv_div(fv_mul(x, dx), r.param[i]);
+    return i == 0 ? part : fv_mul(part, fv_log_size(fv_abs(fv_mul(x, r.param[0]))));
+}
+
+FV_FN fv_v fv_param_slope(int i, fv_v raw, fv_v alpha)
+{
+    const fv_v s = fv_sigmoid(raw), param = fv_param(0, raw, alpha);
+    return i == 0 ? fv_neg(fv_mul(s, fv_mul(param, param)))
+                  : fv_mul(alpha, fv_mul(s, fv_sub(fv_set(1.f), s)));
+}
+#endif
+
 #include "linear.h"

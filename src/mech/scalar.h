@@ -88,6 +88,11 @@ FV_FN fv_v fv_pow(fv_v x, fv_v p)
     return powf(x, p);
 }
 
+FV_FN fv_v fv_log(fv_v x)
+{
+    return logf(x);
+}
+
 FV_FN fv_v fv_tanh(fv_v x)
 {
     return tanhf(x);

@@ -22,4 +22,15 @@ FV_FN void fv_phi(fv_v out[1], int query, fv_v x, fv_row r)
     out[0] = fv_mul(fv_exp_neg(fv_sub(x, r.stat[0])), r.stat[1]);
 }
 
+#ifdef FV_DERIVE
+#include "phi_sum.h"
+
+FV_FN fv_v fv_phi_grad(int query, fv_v x, const fv_v df[1], fv_row r, const fv_v sum[2])
+{
+    fv_v f[1];
+    fv_phi(f, query, x, r);
+    return fv_mul(f[0], fv_sub(df[0], sum[0]));
+}
+#endif
+
 #include "linear.h"

@@ -139,11 +139,28 @@ static fovea_status read_head(fv_taker *t, const struct form *f, const uint32_t 
     return fv_take_all_used(t, f->all); /* other layers would make it another head */
 }
 
+/* Unless there is one of as many classes that can be trained: linear, with no normalisation that is
+ * folded into it. */
+static fovea_status put_head(fv_taker *t, const struct form **f, uint32_t c)
+{
+    const uint32_t classes = t->m->additions->segments;
+    const uint64_t shape[2] = {classes, c};
+    if (*f == &forms[0] &&
+        fv_take_dimension(fv_take_look(t, "", forms[0].linear, "weight"), 0) == classes)
+        return FOVEA_OK;
+    *f = &forms[0];
+    t->m->new_head = true;
+    FV_TRY(fv_take_put(t, "", forms[0].linear, "weight", 2, shape, FV_NEW_HEAD));
+    return fv_take_put(t, "", forms[0].linear, "bias", 1, shape, 0);
+}
+
 fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,
                                   const uint32_t *widths, uint32_t n)
 {
     fv_taker t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
     const struct form *f = find_form(&t);
+    if (m->additions && m->additions->segments)
+        FV_TRY(put_head(&t, &f, widths[n - 1]));
     if (f)
         FV_TRY(read_head(&t, f, widths, n));
     else if (m->beside)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "emit.h"
+#include "mech/traits.h"
 #include "segmentation.h"
 
 struct context {
@@ -102,49 +103,98 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
     return fv_emit_gates(b, label, logits, heads, c->tokens);
 }
 
-static void attend(const struct context *c, const fv_vit_block *w, uint32_t i)
+/* Keys and values of block i, from normalised tokens: fills `a`. */
+static void look_at(const struct context *c, const fv_attention_name *attention, uint32_t i,
+                    fv_view normed, fv_attention *a)
 {
     fv_builder *b = c->b;
-    const fv_attention_name *attention = fv_block_attention(b, i);
+    const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view normed = fv_emit_rows(b, n, width), kv = fv_emit_rows(b, n, 2 * width);
-    norm(c, name(text, "block %u norm for k, v", i), c->x, &w->ln1_w, &w->ln1_b, normed, n);
+    fv_view kv = fv_emit_rows(b, n, 2 * width);
     fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
     fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
     uint32_t d = width / c->v->heads;
-    fv_attention a = {.mech = attention->mech,
-                      .heads = c->v->heads,
-                      .d = d,
-                      .dv = d,
-                      .queries = n,
-                      .keys = n,
-                      .flags = attention->gated ? FV_FLAG_GATED : 0,
-                      .alpha = 4,
-                      .k = kv,
-                      .v = fv_view_cols(kv, width)};
+    *a = (fv_attention){.mech = attention->mech,
+                        .heads = c->v->heads,
+                        .d = d,
+                        .dv = d,
+                        .queries = n,
+                        .keys = n,
+                        .flags = attention->gated ? FV_FLAG_GATED : 0,
+                        .alpha = 4,
+                        .k = kv,
+                        .v = fv_view_cols(kv, width)};
+    if (w->vectors.rows == fv_mech_table[a->mech]->params)
+        a->param = w->vectors;
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
-    fv_attention_scales(&a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
+    fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
     fv_view keys = fv_emit_output(b, name(text, "block%u.k", i), n, width, &b->grid, false);
     if (keys.id >= 0)
         fv_emit_copy(b, text, kv, keys, n, width);
     if (attention->gated)
-        a.gate_k = gates(c, name(text, "block %u gates of k", i), &w->sla_k, normed, kv);
-    fv_emit_keys(b, name(text, "block %u keys", i), &a);
+        a->gate_k = gates(c, name(text, "block %u gates of k", i), &w->sla_k, normed, kv);
+    fv_emit_keys(b, name(text, "block %u keys", i), a);
+}
 
-    fv_view again = fv_emit_rows(b, n, width), out = fv_emit_rows(b, n, width);
+/* What the queries of normalised tokens see of them. */
+static fv_view look(const struct context *c, const fv_attention_name *attention, uint32_t i,
+                    fv_view normed, fv_attention *a)
+{
+    fv_builder *b = c->b;
+    const fv_vit_block *w = &c->v->block[i];
+    uint32_t n = c->tokens, width = c->v->width;
+    char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
-    norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
-    g = linear(&w->q_w, &w->q_b, again, q, n);
+    fv_view out = fv_emit_rows(b, n, width);
+    fv_gemm g = linear(&w->q_w, &w->q_b, normed, q, n);
     fv_emit_gemm(b, name(text, "block %u q", i), &g);
     if (attention->gated)
-        a.gate_q = gates(c, name(text, "block %u gates of q", i), &w->sla_q, again, q);
-    fv_emit_queries(b, name(text, "block %u attention", i), &a, q, out);
-    g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
+        a->gate_q = gates(c, name(text, "block %u gates of q", i), &w->sla_q, normed, q);
+    fv_emit_queries(b, name(text, "block %u attention", i), a, q, out);
+    return out;
+}
+
+static void attend(const struct context *c, uint32_t i)
+{
+    fv_builder *b = c->b;
+    const fv_vit_block *w = &c->v->block[i];
+    const fv_attention_name *attention = fv_block_attention(b, i);
+    uint32_t n = c->tokens, width = c->v->width;
+    char text[40];
+    fv_attention a;
+    fv_view normed = fv_emit_rows(b, n, width), again = fv_emit_rows(b, n, width);
+    norm(c, name(text, "block %u norm for k, v", i), c->x, &w->ln1_w, &w->ln1_b, normed, n);
+    look_at(c, attention, i, normed, &a);
+    norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
+    fv_view out = look(c, attention, i, again, &a);
+    if (b->training && b->training->attended)
+        b->training->attended(b->training->ctx, b, i, normed, out);
+    fv_gemm g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
     fv_emit_gemm(b, name(text, "block %u projection", i), &g);
+}
+
+static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
+                            const fv_attention_name *attention, fv_view normed)
+{
+    const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
+    fv_attention a;
+    look_at(&c, attention, i, normed, &a);
+    return look(&c, attention, i, normed, &a);
+}
+
+static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
+{
+    const fv_vit *v = m->roles;
+    char text[40];
+    const uint32_t rows = fv_grid_tokens(&b->grid);
+    fv_view out = fv_emit_rows(b, rows, v->width);
+    const fv_gemm g = linear(&v->block[i].proj_w, &v->block[i].proj_b, seen, out, rows);
+    fv_emit_gemm(b, name(text, "block %u output", i), &g);
+    return out;
 }
 
 struct mlp {
@@ -175,7 +225,7 @@ static void block(const struct context *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
     char text[40];
-    attend(c, w, i);
+    attend(c, i);
     struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w,    &w->fc1_b, &w->fc2_w,
                     &w->fc2_b, &w->ls2,   c->v->hidden, c->v->epi};
     mlp(c, &m, name(text, "block %u", i), c->x, c->tokens);
@@ -327,9 +377,11 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     embed(&c);
     hidden(&c, 0);
     for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
+        b->segment++;
         block(&c, i);
         hidden(&c, i + 1);
     }
+    b->segment++;
 
     bool normed = !v->post_on_pooled && fv_weight_present(&v->post_w);
     fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);
@@ -362,6 +414,8 @@ const fv_family fv_family_vit = {
     .owns = fv_vit_owns,
     .read = fv_vit_read,
     .emit = fv_vit_emit,
+    .attend = attend_alone,
+    .project = project_alone,
     .release = fv_vit_release,
     .synthetic = fv_vit_synthetic,
     .invents = fv_vit_invents,

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention.h"
 #include "config.h"
+#include "mech/traits.h"
 #include "processor.h"
 #include "segmentation.h"
 #include "take.h"
@@ -22,6 +24,8 @@
 #define CLASSES (1u << 24)
 #define SLA_Q "attn.sla_q."
 #define SLA_K "attn.sla_k."
+#define LEARNED 2
+#define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */
 
 static const struct kind_info {
     const char *name;
@@ -546,6 +550,45 @@ static fovea_status read_sla(struct reader *r, fv_weight *w, const char *stem)
     return FOVEA_OK;
 }
 
+/* What the student's attention learns beside: it begins at zero, where it does nothing. */
+static fovea_status put_learned(struct reader *r, uint32_t i)
+{
+    const uint64_t c = r->v->width, gates[2] = {c, r->v->heads};
+    fv_attention_name *name;
+    FV_TRY(fv_attention_blocks(&name, r->t.m->additions->attention, r->v->depth));
+    const uint32_t params = fv_mech_table[name[i].mech]->params;
+    const uint64_t vectors[2] = {params, c};
+    fovea_status status = FOVEA_OK;
+    if (name[i].gated && !fv_take_look(&r->t, r->block, SLA_Q, "weight")) {
+        status = fv_take_put(&r->t, r->block, SLA_Q, "weight", 2, gates, 0);
+        if (status == FOVEA_OK)
+            status = fv_take_put(&r->t, r->block, SLA_K, "weight", 2, gates, 0);
+        r->sla = SLA_Q_DENSE;
+        json_t *own = json_object_get(r->config->object, "fovea");
+        if (!own) {
+            own = json_object();
+            json_object_set_new(r->config->object, "fovea", own);
+        }
+        json_object_set_new(own, "sla_gates", json_string("q_dense"));
+    }
+    if (params && status == FOVEA_OK &&
+        fv_take_dimension(fv_take_look(&r->t, r->block, VECTORS, ""), 0) != params)
+        status = fv_take_put(&r->t, r->block, VECTORS, "", 2, vectors, 0);
+    fv_mem_free(name);
+    return status;
+}
+
+/* As many as the feature map of the checkpoint's own attention has. */
+static fovea_status read_vectors(struct reader *r, fv_vit_block *b)
+{
+    const fv_tensor *t = fv_take_look(&r->t, r->block, VECTORS, "");
+    const uint32_t n = fv_take_dimension(t, 0);
+    if (!t)
+        return FOVEA_OK;
+    FV_TRY(check_size(r, "number of learned vectors", n, LEARNED));
+    return fv_take(&b->vectors, &r->t, r->block, VECTORS, "", n, r->v->width);
+}
+
 static fovea_status read_attention(struct reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
@@ -567,6 +610,7 @@ static fovea_status read_attention(struct reader *r, fv_vit_block *b)
         FV_TRY(read_sla(r, &b->sla_q, SLA_Q));
         FV_TRY(read_sla(r, &b->sla_k, SLA_K));
     }
+    FV_TRY(read_vectors(r, b));
     return r->scaled ? fv_take(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 
@@ -591,6 +635,8 @@ static fovea_status read_blocks(struct reader *r)
     for (uint32_t i = 0; i < v->depth; i++) {
         if (!find_block(r, i))
             return fv_take_missing(&r->t, r->block, "of a block");
+        if (r->t.m->additions && r->t.m->additions->attention)
+            FV_TRY(put_learned(r, i));
         FV_TRY(read_attention(r, &v->block[i]));
         FV_TRY(read_mlp(r, &v->block[i]));
         if (i == 0) /* a weight without a role would silently make it another model */
@@ -686,23 +732,40 @@ static enum fv_vit_head head_form(const struct reader *r)
     return v->pool == FV_POOL_MAP ? FV_HEAD_POOL : v->class_tokens ? FV_HEAD_CLS : FV_HEAD_MEAN;
 }
 
+static fovea_status put_head(struct reader *r, uint32_t classes)
+{
+    const bool both = r->v->head == FV_HEAD_CLS_MEAN;
+    const uint64_t shape[2] = {classes, (uint64_t)r->v->width * (both ? 2 : 1)};
+    if (!r->n->head || (r->v->head == FV_HEAD_POOL && r->v->pool == FV_POOL_NONE))
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: checkpoints named like this one have no classification head",
+                       r->t.source->name);
+    r->t.m->new_head = true;
+    FV_TRY(fv_take_put(&r->t, "", r->n->head, "weight", 2, shape, FV_NEW_HEAD));
+    return fv_take_put(&r->t, "", r->n->head, "bias", 1, shape, 0);
+}
+
 static fovea_status read_head(struct reader *r)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     if (n->head_dist && v->class_tokens == 2 && fv_take_look(&r->t, "", n->head_dist, "weight"))
         return read_head_pair(r);
+    const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
     const fv_tensor *t = n->head ? fv_take_look(&r->t, "", n->head, "weight") : NULL;
-    if (!t)
+    if (!t && !wanted)
         return FOVEA_OK;
-    const uint32_t classes = fv_take_dimension(t, 0);
-    FV_TRY(check_size(r, "number of classes", classes, CLASSES));
     v->head = head_form(r);
     const char *pool = "";
     if (n->origin == FV_VIT_TIMM)
         FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
     if (strcmp(pool, "avg") == 0)
         v->head = FV_HEAD_MEAN;
+    if (wanted && fv_take_dimension(t, 0) != wanted)
+        FV_TRY(put_head(r, wanted));
+    t = fv_take_look(&r->t, "", n->head, "weight");
+    const uint32_t classes = fv_take_dimension(t, 0);
+    FV_TRY(check_size(r, "number of classes", classes, CLASSES));
     FV_TRY(fv_take(&v->head_w, &r->t, "", n->head, "weight", classes,
                    v->head == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width));
     return fv_take_look(&r->t, "", n->head, "bias")

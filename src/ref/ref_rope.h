@@ -36,4 +36,16 @@ static inline void ref_turn_pairs(float *out, const float *in, const ref_turn *t
     }
 }
 
+/* The transpose of that: gradients of `out` become those of `in`. */
+static inline void ref_turn_pairs_back(float *out, const float *in, const ref_turn *t, uint32_t d)
+{
+    for (uint32_t i = 0; i + 1 < d; i += 2) {
+        const uint32_t half = i >= t->split, at = i - half * t->split;
+        const float *cos = t->cos[half] + at, *sin = t->sin[half] + at;
+        const float x0 = in[i], x1 = in[i + 1];
+        out[i] = x0 * cos[0] + x1 * sin[1];
+        out[i + 1] = x1 * cos[1] - x0 * sin[0];
+    }
+}
+
 #endif

@@ -72,6 +72,12 @@ uint32_t fv_definition_columns(const fv_problem *p)
     case FV_OP_RESIZE_X:
     case FV_OP_RESIZE_Y:
         return p->dim[FV_RESIZE_WIDTH] * p->dim[FV_RESIZE_CHANNELS];
+    case FV_OP_ACT_GRAD:
+        return p->dim[FV_ROW_C] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+    case FV_OP_MSE_LOSS:
+    case FV_OP_CROSS_ENTROPY_LOSS:
+    case FV_OP_SEGMENT_LOSS:
+        return 1;
     default:
         return p->dim[FV_ROW_C];
     }
@@ -104,8 +110,20 @@ double fv_definition_terms(const fv_problem *p)
     case FV_OP_MEAN_REDUCE:
         return dim[FV_DIM_ROWS];
     case FV_OP_LAYERNORM:
+    case FV_OP_LAYERNORM_GRAD:
     case FV_OP_GATES:
+    case FV_OP_MSE_LOSS:
+    case FV_OP_CROSS_ENTROPY_LOSS:
+    case FV_OP_CROSS_ENTROPY_GRAD:
         return dim[FV_ROW_C];
+    case FV_OP_GEMM_GRAD_W:
+    case FV_OP_SUM_ROWS:
+    case FV_OP_LAYERNORM_GRAD_W:
+    case FV_OP_POSEMB_GRAD:
+        return dim[FV_GRAD_TOKENS];
+    case FV_OP_SEGMENT_LOSS:
+    case FV_OP_SEGMENT_GRAD: /* pixels that a token may see */
+        return 4. * dim[FV_SEGMENT_WIDTH] * dim[FV_SEGMENT_HEIGHT] / dim[FV_DIM_ROWS];
     case FV_OP_DWCONV:
         return (double)dim[FV_DWCONV_SIZE] * dim[FV_DWCONV_SIZE];
     default:

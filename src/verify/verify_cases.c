@@ -455,12 +455,35 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
     windows(b);
     pooling(b);
     scans(b);
+#ifdef FV_ADAPT
+    if (row_type == FV_F32)
+        fv_cases_training(b);
+#endif
     FV_TRY(b->status);
     fv_emit_narrow(b);
     set_groups(b);
     for (uint32_t i = 0; i < b->steps; i++)
         fv_sweep_tile(&b->step[i], limits->threads);
     return FOVEA_OK;
+}
+
+bool fv_cases_without(enum fv_op op)
+{
+    switch (op) {
+    case FV_OP_SOFTMAX_GRAD:
+    case FV_OP_LATTN_APPLY_GRAD:
+    case FV_OP_LATTN_STATE_GRAD:
+    case FV_OP_LATTN_REDUCE_GRAD:
+    case FV_OP_LATTN_GATE_GRAD:
+    case FV_OP_LATTN_PARAM_GRAD:
+    case FV_OP_HEAD_DOT:
+    case FV_OP_GATES_GRAD:
+    case FV_OP_MAP_GRAD:
+    case FV_OP_MAP_GRAD_Q:
+        return true;
+    default:
+        return false;
+    }
 }
 
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits)

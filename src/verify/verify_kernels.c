@@ -153,7 +153,8 @@ static fovea_status begin(verification *v, const char *name)
     for (int i = 0; i < v->count; i++) {
         const fv_kernel *k = &list[i];
         v->result[i].kernel = k;
-        v->result[i].asked = !(k->needs & ~v->features) && (!name || strstr(k->name, name));
+        v->result[i].asked = !(k->needs & ~v->features) && (!name || strstr(k->name, name)) &&
+                             !fv_cases_without((enum fv_op)k->op);
         v->result[i].check = (fovea_kernel_check){.kernel = k->name,
                                                   .op = fv_op_table[k->op].name,
                                                   .mechanism = fv_mech_table[k->mech]->name,

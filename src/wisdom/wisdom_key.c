@@ -63,7 +63,16 @@ static uint32_t token_dims(const fv_problem *p)
     case FV_OP_MAP_REDUCE:
     case FV_OP_MAP_MERGE:
     case FV_OP_SCAN:
+    case FV_OP_SOFTMAX_GRAD:
+    case FV_OP_LATTN_APPLY_GRAD:
+    case FV_OP_LATTN_STATE_GRAD:
+    case FV_OP_LATTN_REDUCE_GRAD:
+    case FV_OP_LATTN_GATE_GRAD:
+    case FV_OP_MAP_GRAD:
+    case FV_OP_MAP_GRAD_Q:
         return bit(FV_DIM_ROWS) | bit(FV_ATTN_KEYS);
+    case FV_OP_LATTN_PARAM_GRAD:
+        return bit(FV_PARAM_GRAD_ROWS);
     case FV_OP_LERP:
         return bit(FV_DIM_ROWS) | bit(FV_LERP_ROWS);
     case FV_OP_DWCONV:
@@ -84,6 +93,7 @@ static uint32_t planned_dims(const fv_problem *p)
     switch (p->op) {
     case FV_OP_LATTN_REDUCE:
     case FV_OP_LATTN_MERGE:
+    case FV_OP_LATTN_STATE_GRAD:
     case FV_OP_MAP_REDUCE:
     case FV_OP_MAP_MERGE:
         return bit(FV_ATTN_GROUPS);

@@ -1,0 +1,16 @@
+#!/bin/sh
+# ablation.sh: what each stage of ViT-AdaLA brings: mIoU of a tiny ViT on scenes of digits, with softmax, with
+# linear attention as it is, after stage 1, after stage 2, after both; three seeds; also at other sizes.
+#
+#   sh bench/ablation.sh
+#
+# An interrupted run goes on where it was; what is kept for that is in build/digits, the table is
+# ablation.md there. BUILD names the build directory, THREADS the threads.
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+
+sh platform/setup-debian.sh build >&2
+[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
+ninja -C "$build" src/cli/fovea bench/scenes bench/newborn bench/score >&2
+exec python3 bench/digits/lab.py "$build" ablation

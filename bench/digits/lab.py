@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""lab.py: linear attention for a tiny vision transformer that segments scenes of handwritten digits.
+Standard library only.
+
+    lab.py BUILD models      trains the two models that bench/digits holds, from the seed, and puts them there
+    lab.py BUILD ablation    the stages of ViT-AdaLA, one by one, over three seeds: a table
+    lab.py BUILD demo        one large scene with both models: pictures, mIoU, time and memory
+
+Everything is made in BUILD/digits, where an interrupted run goes on; delete it to begin anew. THREADS
+sets the threads.
+"""
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ATTENTION = "linear:elu1"
+SHIPPED_SEED, SEEDS = 1, (1, 2, 3)
+SIZE = 672                          # pixels of the scenes that the students learn from
+COARSE = SIZE // 2                  # and those that the teacher learns from first: a sixth of the time
+LARGE = 2 * SIZE                    # what both models that are shipped see last
+SIZES = (336, 504, 672, 1008, 1344, 2016)
+DEMO = (2072, 7)                    # pixels and number of the demo's scene
+TRAIN, TRAIN_COARSE, TRAIN_LARGE = 2000, 3000, 300
+TEST, SWEEP = 100, 20               # SWEEP: the first of those of TEST, at every size
+
+# Options of `fovea adapt`: the softmax model in two steps, then the stages.
+COMMON = {"crop": "none", "jitter": 0, "batch": 8, "lr-schedule": "cosine", "clip": 1, "dtype": "f16"}
+TASK = {"stage": 3, "classes": 11, "backbone-ratio": 1}
+LEARN_COARSE = {**COMMON, **TASK, "size": COARSE, "steps": 3000, "lr": 6e-3, "warmup": 150}
+LEARN_FINE = {**COMMON, **TASK, "size": SIZE, "steps": 1500, "lr": 5e-3, "warmup": 50}
+STAGE = {
+    1: {**COMMON, "stage": 1, "size": SIZE, "attention": ATTENTION, "steps": 150, "lr": 3e-3, "warmup": 10},
+    2: {**COMMON, "stage": 2, "size": SIZE, "attention": ATTENTION, "steps": 5000, "lr": 4e-3, "warmup": 50},
+    3: {**COMMON, **TASK, "size": SIZE, "steps": 400, "lr": 1e-3, "warmup": 20},
+}
+FINISH = {**COMMON, **TASK, "size": LARGE, "batch": 4, "steps": 300, "lr": 1e-3, "warmup": 10}
+ROWS = ("teacher, softmax", "no adaptation", "stage 1 only", "stage 2 only", "both")
+
+
+class Lab:
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.folder = os.path.join(self.build, "digits")
+        os.makedirs(self.folder, exist_ok=True)
+        self.threads = os.environ.get("THREADS", "0")  # 0: all there are
+
+    def exe(self, name):
+        return os.path.join(self.build, "src/cli/fovea" if name == "fovea" else "bench/" + name)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def draw(self, split, first, count, size, out):
+        """Scenes into `out`, a .safetensors or a folder."""
+        rows = subprocess.Popen(["gzip", "-dc", os.path.join(HERE, "digits.csv.gz")], stdout=subprocess.PIPE)
+        subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
+                       stdin=rows.stdout, check=True)
+        rows.stdout.close()
+        if rows.wait():
+            raise SystemExit("digits.csv.gz cannot be read")
+
+    def scenes(self, split, count, size):
+        out = self.path("%s-%dx%d.safetensors" % (split, count, size))
+        if not os.path.exists(out):
+            self.draw(split, 0, count, size, out)
+        return out
+
+    def adapt(self, name, model, seed, settings, **more):
+        """The folder of the model that `fovea adapt` makes of `model`, if it has not been made yet."""
+        out = self.path("%s-%d" % (name, seed))
+        if not os.path.exists(out + ".done"):
+            options = {**settings, **more, "seed": seed, "output": out}
+            count = {COARSE: TRAIN_COARSE, SIZE: TRAIN, LARGE: TRAIN_LARGE}[options["size"]]
+            options["data"] = self.scenes("train", count, options["size"])
+            if self.threads != "0":
+                options["threads"] = self.threads
+            command = [self.exe("fovea"), "adapt", model, "--resume"]
+            for option, value in options.items():
+                command += ["--" + option, str(value)]
+            subprocess.run(command, check=True)
+            open(out + ".done", "w").close()
+        return out
+
+    def teacher(self, seed):
+        born = self.path("newborn-%d" % seed)
+        subprocess.run([self.exe("newborn"), str(seed), born], check=True)
+        return self.adapt("teacher", self.adapt("coarse", born, seed, LEARN_COARSE), seed, LEARN_FINE)
+
+    def both(self, teacher, seed):
+        first = self.adapt("stage1", teacher, seed, STAGE[1])
+        return first, self.adapt("both", first, seed, STAGE[2], teacher=teacher)
+
+    def score(self, model, attention, files):
+        text = subprocess.run([self.exe("score"), model, attention, self.threads, *files],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        return [json.loads(line) for line in text.splitlines()]
+
+
+# ---- what is shipped ----
+
+def models(lab):
+    seed = SHIPPED_SEED
+    teacher = lab.teacher(seed)
+    _, student = lab.both(teacher, seed)
+    for name, model in (("softmax", teacher), ("linear", student)):
+        made = lab.adapt(name, model, seed, FINISH)
+        out = os.path.join(HERE, name)
+        os.makedirs(out, exist_ok=True)
+        for file in ("config.json", "preprocessor_config.json", "model.safetensors"):
+            shutil.copyfile(os.path.join(made, file), os.path.join(out, file))
+        print(out)
+
+
+# ---- the ablation ----
+
+def variants(lab, seed):
+    """[(row, model, attention)]"""
+    teacher = lab.teacher(seed)
+    first, both = lab.both(teacher, seed)
+    second = lab.adapt("stage2", teacher, seed, STAGE[2])
+    models = (teacher, teacher, first, second, both)
+    return [(row, model, ATTENTION if i else "softmax") for i, (row, model) in enumerate(zip(ROWS, models))]
+
+
+def measure(lab):
+    """{(row, stage 3 followed): {size or "test": mIoU of every seed, in percent}}"""
+    files = {"test": lab.scenes("test", TEST, SIZE)}
+    files.update((size, lab.scenes("test", SWEEP, size)) for size in SIZES)
+    found = {}
+    for seed in SEEDS:
+        for i, (row, model, attention) in enumerate(variants(lab, seed)):
+            tuned = lab.adapt("tuned%d" % i, model, seed, STAGE[3], attention=attention)
+            for key in ((row, False), (row, True)):
+                values = found.setdefault(key, {name: [] for name in files})
+                results = lab.score(tuned if key[1] else model, attention, list(files.values()))
+                for name, told in zip(files, results):
+                    values[name].append(100 * told["miou"])
+    return found
+
+
+def spread(values):
+    return "%.1f (%.1f to %.1f)" % (statistics.mean(values), min(values), max(values))
+
+
+def report(found):
+    yield "mIoU in percent, %d scenes of %d pixels: mean over %d seeds (least to most)" % (TEST, SIZE, len(SEEDS))
+    yield ""
+    yield "| | as it is | with stage 3 after it |"
+    yield "|---|---:|---:|"
+    for row in ROWS:
+        yield "| %s | %s | %s |" % (row, spread(found[row, False]["test"]), spread(found[row, True]["test"]))
+    yield ""
+    yield "With stage 3, all of it at %d pixels, at other sizes (%d scenes):" % (SIZE, SWEEP)
+    yield ""
+    yield "| pixels | " + " | ".join(map(str, SIZES)) + " |"
+    yield "|---|" + "---:|" * len(SIZES)
+    for row in ROWS:
+        yield "| %s | %s |" % (row, " | ".join(spread(found[row, True][size]) for size in SIZES))
+
+
+def ablation(lab):
+    found = measure(lab)
+    with open(lab.path("ablation.json"), "w") as f:
+        json.dump({"%s%s" % (row, ", stage 3" if tuned else ""): values
+                   for (row, tuned), values in found.items()}, f, indent=1)
+    text = "\n".join(report(found)) + "\n"
+    with open(lab.path("ablation.md"), "w") as f:
+        f.write(text)
+    print(text, end="")
+
+
+# ---- the demo ----
+
+def demo(lab):
+    size, number = DEMO
+    folder, packed = lab.path("demo"), lab.path("demo-%d.safetensors" % size)
+    lab.draw("test", number, 1, size, packed)
+    lab.draw("test", number, 1, size, folder)
+    picture = os.path.join(folder, "%04d.ppm" % number)
+    print("\nhandwritten digits in a scene of %d x %d pixels, segmented by a ViT of %.1f MB:\n"
+          % (size, size, os.path.getsize(os.path.join(HERE, "softmax", "model.safetensors")) / 1e6))
+    print("%-10s %8s %10s %10s" % ("attention", "mIoU", "ms", "plan MiB"))
+    for name in ("softmax", "linear"):
+        model = os.path.join(HERE, name)
+        told, = lab.score(model, "own", [packed])
+        print("%-10s %6.1f %% %10.1f %10.1f" % (name, 100 * told["miou"], told["ms"],
+                                               told["activation_bytes"] / 2**20), flush=True)
+        subprocess.run([lab.exe("fovea"), "run", model, picture, "--size", str(size), "--overlay",
+                        os.path.join(folder, name + ".png")], stdout=subprocess.DEVNULL, check=True)
+    print("\nClasses laid over the scene: %s/softmax.png, %s/linear.png" % (folder, folder))
+
+
+def main(build, what):
+    {"models": models, "ablation": ablation, "demo": demo}[what](Lab(build))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[2] not in ("models", "ablation", "demo"):
+        sys.exit(__doc__)
+    main(sys.argv[1], sys.argv[2])

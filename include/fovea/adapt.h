@@ -1,0 +1,240 @@
+/* adapt.h: turns a checkpoint made for softmax attention into one with linear attention, and trains
+ * heads on it. A part of fovea.h, whose rules hold here.
+ *
+ * Three stages (ViT-AdaLA), each a trainer of its own:
+ *
+ *     FOVEA_STAGE_ATTENTION  every block's linear attention learns to give what its softmax
+ *                            attention gives. The picture runs through the softmax model; block i's
+ *                            new attention reads the same normalised tokens X_i, and
+ *                                L = sum_i mean_{tokens, channels} (O_i - O'_i)^2
+ *                            with O what the attention gives behind its output projection, before
+ *                            any layer scale. Trained are W_Q, W_K, W_V and their biases.
+ *     FOVEA_STAGE_FEATURES   the whole linear model learns the features of the frozen softmax one:
+ *                                L = lambda mean_{tokens, channels} (f - f')^2
+ *                            with f = last_hidden_state, prefix tokens included.
+ *     FOVEA_STAGE_TASK       a linear head and the model under it learn a task from labels:
+ *                            cross-entropy of the picture's class, or of the class of every pixel.
+ *
+ * A trainer runs one picture at a time and adds its gradients up; a step then takes the mean over
+ * the pictures that were added, and AdamW changes the weights:
+ *
+ *     fovea_trainer *trainer;
+ *     fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
+ *     options.stage = FOVEA_STAGE_FEATURES;
+ *     options.attention = "linear:elu1";
+ *     options.frame.width = options.frame.height = 518;
+ *     options.lr = 1e-4;
+ *     options.steps = 1000;
+ *     options.schedule = FOVEA_LR_LINEAR;
+ *     if (fovea_trainer_create(&trainer, "dinov2-base", NULL, device, &options))
+ *         return fprintf(stderr, "%s\n", fovea_error());
+ *     for (int step = 0; step < 1000; step++) {
+ *         for (int i = 0; i < 16; i++)
+ *             fovea_trainer_add(trainer, next_frame(), NULL);
+ *         fovea_trainer_step(trainer, &report);
+ *     }
+ *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_F32, 0);
+ *
+ * Everything is float32. The activations of a block are computed again when its gradients are,
+ * so that memory grows with the tokens but hardly with the blocks; fovea_trainer_query tells all
+ * bytes. Results do not depend on the number of threads. After fovea_trainer_create nothing is
+ * allocated until weights or states are written. One thread at a time uses a trainer. CPU only.
+ */
+#ifndef FOVEA_ADAPT_H
+#define FOVEA_ADAPT_H
+
+#include <fovea/fovea.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct fovea_trainer fovea_trainer;
+
+typedef enum fovea_stage {
+    FOVEA_STAGE_ATTENTION = 1,
+    FOVEA_STAGE_FEATURES = 2,
+    FOVEA_STAGE_TASK = 3,
+} fovea_stage;
+
+typedef enum fovea_trainable {
+    FOVEA_TRAIN_DEFAULT, /* FOVEA_TRAIN_QKV in the first stage, else FOVEA_TRAIN_ALL */
+    FOVEA_TRAIN_ALL,     /* every tensor that the loss depends on */
+    FOVEA_TRAIN_QKV,  /* what makes queries, keys and values, and what the attention learns beside
+                         (gates, vectors of a feature map); in FOVEA_STAGE_TASK the head too */
+    FOVEA_TRAIN_HEAD, /* FOVEA_STAGE_TASK: the head alone */
+} fovea_trainable;
+
+/* With t = 0 for the first step after the warm-up and T steps from there to the end:
+ *     constant   lr
+ *     linear     end + (lr - end) (1 - t / T)
+ *     cosine     end + (lr - end) (1 + cos(pi t / T)) / 2
+ * During a warm-up of w steps it is lr (t + 1) / w, t = 0 for the very first; past the end it stays
+ * at `end` (constant: at lr). */
+typedef enum fovea_lr_schedule {
+    FOVEA_LR_CONSTANT,
+    FOVEA_LR_LINEAR,
+    FOVEA_LR_COSINE,
+} fovea_lr_schedule;
+
+typedef enum fovea_task {
+    FOVEA_TASK_CLASSES,      /* logits of the picture against its label */
+    FOVEA_TASK_SEGMENTATION, /* logits of every patch, enlarged bilinearly to the mask (its corners
+                                are pixels' edges, not their centres), against its pixels */
+} fovea_task;
+
+/* Sums n numbers over all processes, in place and with the same result in each: floats, or doubles
+ * when `doubles` is nonzero. Returns nonzero on failure. */
+typedef int fovea_sum_fn(void *data, size_t n, int doubles, void *payload);
+
+typedef struct fovea_trainer_options {
+    uint32_t version;
+    fovea_stage stage;
+    struct {
+        fovea_format format;    /* FOVEA_RGB8, BGR8, GRAY8 or PLANES_F32 */
+        uint32_t width, height; /* of every picture; what is no whole patch at right and bottom is
+                                   ignored. Positions are interpolated as when the model runs */
+    } frame;
+    const char *attention; /* of the student, as in fovea_plan_options, blocks included; NULL: the
+                              model's own, or "linear:elu1" where that is softmax and the stage is
+                              the first or second */
+    fovea_trainable trainable;
+    /* Names of tensors, NULL at the end; NULL lists: the rules. `train` takes the place of
+     * `trainable`. `decay`: those with weight decay; the rule leaves out tensors of one dimension
+     * (biases, norms, layer scales) and the class, register, distillation and position rows. EINVAL
+     * for a name that the model has not or that the loss does not depend on. */
+    const char *const *train;
+    const char *const *decay;
+    /* AdamW: m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
+     *        w -= lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay w) */
+    float lr;     /* must be given */
+    float lr_end; /* of LINEAR and COSINE */
+    fovea_lr_schedule schedule;
+    uint32_t warm_up;     /* steps */
+    uint32_t steps;       /* in all, for LINEAR and COSINE */
+    float backbone_ratio; /* FOVEA_STAGE_TASK: of the rate, for all tensors but the head's */
+    float beta1, beta2, eps, weight_decay;
+    float clip;   /* the gradient is scaled down to this global norm; 0: never */
+    float ema;    /* averages of the weights: a = ema a + (1 - ema) w after every step; 0: none */
+    float lambda; /* FOVEA_STAGE_FEATURES */
+    /* FOVEA_STAGE_TASK: */
+    fovea_task task;
+    uint32_t classes; /* 0: of the model's head, which must be there; else a new head is made where
+                         there is none or another number: even values of deviation 0.02 from
+                         `seed`, bias 0. CLASSES: as heads of the family are. SEGMENTATION:
+                         segmentation_head.{weight,bias} on last_hidden_state */
+    const char *const *labels;        /* names of the classes for config.json, or NULL */
+    uint32_t mask_width, mask_height; /* SEGMENTATION; 0: those of the frame */
+    uint64_t seed;
+    uint64_t memory_limit; /* bytes in all; ENOMEM when even that is too little. 0: none, every
+                              block is computed again. Where a limit leaves room the last blocks
+                              keep what they computed, which shows in the last digits */
+    fovea_sum_fn *sum;     /* of several processes; NULL: this one is alone */
+    void *sum_payload;
+} fovea_trainer_options;
+#define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        1, FOVEA_STAGE_FEATURES, {FOVEA_RGB8, 0, 0}, NULL, FOVEA_TRAIN_DEFAULT, NULL, NULL, 0, 0,  \
+            FOVEA_LR_CONSTANT, 0, 0, 0.1f, 0.9f, 0.999f, 1e-8f, 0.05f, 0, 0, 1,                    \
+            FOVEA_TASK_CLASSES, 0, NULL, 0, 0, 0, 0, NULL, NULL                                    \
+    }
+
+/* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
+ * FOVEA_STAGE_FEATURES, of the same width, patches and prefix; NULL: `model` as it is now with
+ * softmax attention (going on from an earlier stage, name the original). The files are read here
+ * and not needed later but for fovea_trainer_save. ENOTSUP for families other than ViT, DeiT,
+ * DINOv2, CLIP and SigLIP, and for devices other than the CPU. */
+FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
+                                            const char *teacher, fovea_device *device,
+                                            const fovea_trainer_options *options);
+FOVEA_API void fovea_trainer_free(fovea_trainer *trainer);
+
+typedef struct fovea_trainer_info {
+    uint32_t grid_width, grid_height, tokens;
+    uint32_t mask_width, mask_height, classes; /* FOVEA_STAGE_TASK, else 0 */
+    uint32_t layers;                           /* losses of single blocks in a report, or 0 */
+    uint32_t tensors, trained;                 /* of the model; those that are trained */
+    uint64_t parameters, trained_parameters;
+    uint64_t step;         /* steps done */
+    double flops;          /* of a picture: teacher, student, gradients, what is computed again */
+    double recomputed;     /* of them, for what is computed again */
+    uint32_t kept;         /* blocks that are not computed again */
+    const char *attention; /* of the student; belongs to the trainer */
+    /* Bytes, promised before anything runs: */
+    uint64_t weights;     /* the numbers that are trained, and all others of the model */
+    uint64_t gradients;   /* and what they are gathered in */
+    uint64_t moments;     /* of AdamW */
+    uint64_t averages;    /* of the weights */
+    uint64_t packed;      /* weights as kernels read them, the teacher's too */
+    uint64_t activations; /* of student and teacher, states, scratch of all threads */
+    uint64_t total;
+} fovea_trainer_info;
+FOVEA_API void fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
+
+typedef struct fovea_target {
+    uint32_t label;      /* FOVEA_TASK_CLASSES */
+    const uint8_t *mask; /* FOVEA_TASK_SEGMENTATION: class of every pixel, rows from the top; 255 is
+                            ignored */
+    size_t stride;       /* bytes from row to row; 0: rows are packed */
+} fovea_target;
+
+/* Runs a picture and adds its loss and gradients to those of the step that is being gathered.
+ * `target` may be NULL in the first two stages. A loss over pixels is the mean over those that are
+ * not ignored. EINVAL for a label past the classes, then nothing was added. */
+FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
+                                         const fovea_target *target);
+/* Gives up what was added since the last step. */
+FOVEA_API void fovea_trainer_drop(fovea_trainer *trainer);
+
+typedef struct fovea_trainer_report {
+    uint64_t step;            /* number of this step, 1 for the first */
+    uint64_t pictures;        /* of all processes */
+    double loss;              /* mean over them, before the step */
+    const double *layer_loss; /* FOVEA_STAGE_ATTENTION: of every block; belongs to the trainer,
+                                 until the next step; else NULL */
+    uint32_t layers;
+    double lr;            /* of this step; the head's */
+    double gradient_norm; /* of the mean over all pictures, before it was clipped */
+} fovea_trainer_report;
+
+/* Takes the mean of what was added, over all processes, and changes the weights. EINVAL when
+ * nothing was added, and when loss or gradient are not finite (the weights then stay as they are,
+ * and what was added is dropped); EIO when `sum` fails. `report` may be NULL. */
+FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
+
+typedef enum fovea_numbers {
+    FOVEA_WEIGHT,
+    FOVEA_GRADIENT, /* after a step: the mean that it took, before clipping; else the sum so far */
+    FOVEA_AVERAGE,  /* with `ema`, else the weight */
+} fovea_numbers;
+/* Trained tensor `index`, from 0, in the order of the model's file: float32 data that belong to the
+ * trainer and change with the next call. Returns 0 past the end. */
+FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, fovea_numbers which,
+                                   fovea_tensor *out);
+
+/* Writes a model as fovea_model_load takes it: model.safetensors with every tensor of the original
+ * (those of floating type as `dtype`, others as they are), config.json with all of its keys and
+ * "fovea": {"attention"} (the model's own after FOVEA_STAGE_ATTENTION too: the student's), and
+ * preprocessor_config.json where there is one. The folder is made; every file is replaced as a
+ * whole. `average` nonzero: averages instead of the weights. EIO; ENOTSUP for a value that
+ * FOVEA_F16 cannot hold. */
+FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
+                                          fovea_dtype dtype, int average);
+
+/* The trainer between two steps: weights, moments, averages, number of the step. Written beside,
+ * made durable, then renamed: at any moment there is one whole state at `path`. A trainer made with
+ * the same model and options that reads it goes on with the same bits. `note`: text of the
+ * caller's (his own options, say) to be kept with it, at most 65535 bytes; NULL: none. */
+FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
+                                                 const char *note);
+/* EIO, EFORMAT for a damaged file, EINVAL for one of another model, stage or of options that change
+ * the result, which the message names; the trainer is then as before. `note` gets the text, which
+ * belongs to the trainer, and may be NULL. */
+FOVEA_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
+                                                const char **note);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

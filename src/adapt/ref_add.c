@@ -1,0 +1,25 @@
+/* ref_add.c: ADD: rows, each channel times a factor, added to others; also the gradient of the rows
+ * behind a layer scale.
+ *
+ *   dim    rows, C
+ *   IN     ROW, C wide            SCALE  C floats, or absent: 1
+ *   RES    ROW, C wide, or absent: 0
+ *   OUT    ROW, C wide; may be IN or RES
+ *
+ *   out[c] = res[c] + scale[c] in[c]
+ */
+#include "cpu_kernels.h"
+
+void fv_k_add_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const float *scale = c->p[FV_ADD_SCALE];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_ADD_IN] + r * a->ld[FV_ADD_IN];
+        const float *res = c->p[FV_ADD_RES];
+        float *out = (float *)c->p[FV_ADD_OUT] + r * a->ld[FV_ADD_OUT];
+        for (size_t i = 0; i < a->prob.dim[FV_ROW_C]; i++) {
+            const float x = scale ? scale[i] * in[i] : in[i];
+            out[i] = res ? res[r * a->ld[FV_ADD_RES] + i] + x : x;
+        }
+    }
+}

@@ -1,0 +1,37 @@
+/* ref_gemm_grad_w.c: GEMM_GRAD_W: the gradient of a product's weight.
+ *
+ *   dim    M (rows of the weight), K (its columns), tokens
+ *   DOUT   WHOLE: tokens x M      IN  WHOLE: tokens x K
+ *   OUT    ROW: M x K; none of the others
+ *   flags  FV_FLAG_ACCUMULATE: added to what OUT holds
+ *   row0, rows  rows of OUT, columns of DOUT     col0, cols  columns of OUT and IN; pointers at 0
+ *
+ *             M                      K                     K
+ *         +-------+              +-------+             +-------+
+ *  tokens |  DOUT |   and tokens |  IN   |   to      M |  OUT  |
+ *         +-------+              +-------+             +-------+
+ *
+ *   out[m][k] (+)= sum_t dout[t][m] in[t][k]
+ *
+ * Sums of at most 1024 tokens are added up, so that many tokens cost no digits. A result does not
+ * depend on how rows and columns are cut into calls. The gradient of the rows that went into a
+ * product is a product too, GEMM with the weight transposed.
+ */
+#include "cpu_kernels.h"
+
+void fv_k_gemm_grad_w_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t tokens = a->prob.dim[FV_GEMM_K];
+    const size_t ldd = a->ld[FV_GRAD_W_DOUT], ldi = a->ld[FV_GRAD_W_IN];
+    for (size_t m = 0; m < c->rows; m++) {
+        const float *dout = (const float *)c->p[FV_GRAD_W_DOUT] + c->row0 + m;
+        float *out = (float *)c->p[FV_GRAD_W_OUT] + m * a->ld[FV_GRAD_W_OUT];
+        for (size_t k = c->col0; k < (size_t)c->col0 + c->cols; k++) {
+            const float *in = (const float *)c->p[FV_GRAD_W_IN] + k;
+            double sum = a->prob.flags & FV_FLAG_ACCUMULATE ? (double)out[k] : 0;
+            for (size_t t = 0; t < tokens; t++)
+                sum += (double)dout[t * ldd] * in[t * ldi];
+            out[k] = (float)sum;
+        }
+    }
+}

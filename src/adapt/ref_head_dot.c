@@ -1,0 +1,26 @@
+/* ref_head_dot.c: HEAD_DOT: products of two rows, head by head.
+ *
+ *   dim   rows, heads, d
+ *   A, B  ROW, heads * d wide        OUT  ROW, heads wide
+ *
+ *   out_ih = a_ih.b_ih
+ *
+ * Of what LATTN_APPLY has written and of the gradient of it: each of the queries' gates times its
+ * gradient, as GATES_GRAD wants it, because the gate is a factor of the output.
+ */
+#include "cpu_kernels.h"
+
+void fv_k_head_dot_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t heads = a->prob.dim[FV_ROW_C], d = a->prob.dim[FV_DOT_D];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_DOT_A] + r * a->ld[FV_DOT_A];
+        const float *y = (const float *)c->p[FV_DOT_B] + r * a->ld[FV_DOT_B];
+        for (size_t h = 0; h < heads; h++) {
+            float sum = 0.f;
+            for (size_t i = h * d; i < (h + 1) * d; i++)
+                sum += x[i] * y[i];
+            ((float *)c->p[FV_DOT_OUT])[r * a->ld[FV_DOT_OUT] + h] = sum;
+        }
+    }
+}

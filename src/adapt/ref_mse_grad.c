@@ -1,0 +1,20 @@
+/* ref_mse_grad.c: MSE_GRAD: gradient of MSE_LOSS with respect to A.
+ *
+ *   dim    rows, C
+ *   A, B   ROW, C wide        OUT  ROW, C wide; may be A or B
+ *   f[0]   2 times what the loss is multiplied with
+ *
+ *   out[c] = f0 (a[c] - b[c])
+ */
+#include "cpu_kernels.h"
+
+void fv_k_mse_grad_f32_ref(const fv_args *a, const fv_call *c)
+{
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
+        const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
+        float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
+        for (size_t i = 0; i < a->prob.dim[FV_ROW_C]; i++)
+            out[i] = a->f[0] * (x[i] - y[i]);
+    }
+}

@@ -1,0 +1,22 @@
+/* ref_mse_loss.c: MSE_LOSS: squared distance of rows.
+ *
+ *   dim    rows, C
+ *   A, B   ROW, C wide        OUT  ROW, one float
+ *
+ *   out = sum_c (a[c] - b[c])^2
+ *
+ * What the mean is over is for whoever adds the rows up.
+ */
+#include "cpu_kernels.h"
+
+void fv_k_mse_loss_f32_ref(const fv_args *a, const fv_call *c)
+{
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
+        const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
+        double sum = 0;
+        for (size_t i = 0; i < a->prob.dim[FV_ROW_C]; i++)
+            sum += ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+        ((float *)c->p[FV_MSE_OUT])[r * a->ld[FV_MSE_OUT]] = (float)sum;
+    }
+}

@@ -1,0 +1,257 @@
+/* rules_attention.c: gradients of attention: softmax, linear in its two halves, gates, pooling. */
+#include "tape.h"
+
+static const fv_view none = {FV_NO_VALUE, 0};
+
+/* A step for the heads of `s`, with its sizes and numbers. */
+static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
+{
+    char label[40];
+    fv_step *g = fv_emit_step(t->b, op, rows, fv_tape_label(label, s, "gradient"));
+    if (!g)
+        return NULL;
+    g->prob.mech = s->prob.mech;
+    g->prob.heads = s->prob.heads;
+    g->prob.flags = s->prob.flags;
+    for (int i = 1; i < 8; i++)
+        g->prob.dim[i] = s->prob.dim[i];
+    for (int i = 0; i < 4; i++) {
+        g->f[i] = s->f[i];
+        g->u[i] = s->u[i];
+    }
+    return g;
+}
+
+static void use_rows(fv_step *g, uint32_t o, fv_view v)
+{
+    fv_use_value(g, o, v, FV_KIND_ROW);
+}
+
+static void writes(fv_step *g, uint32_t o, fv_view v, enum fv_kind kind)
+{
+    fv_use_value(g, o, v, kind);
+    g->out = (uint8_t)o;
+}
+
+/* Gradients of k and v, side by side in `dkv`; they are side by side in one value too. */
+static void pass_keys(fv_tape *t, const fv_step *s, fv_view k, fv_view v, uint32_t columns,
+                      fv_view dkv)
+{
+    if (k.id != v.id || k.col != 0 || v.col != columns)
+        t->b->status =
+            fv_fail(FOVEA_ENOTSUP,
+                    "%s: keys and values that are not made together have no gradient", s->label);
+    else
+        fv_tape_pass(t, k, dkv);
+}
+
+void fv_rule_softmax(fv_tape *t, const fv_step *s)
+{
+    const fv_view out = s->use[FV_SOFTMAX_OUT].view, dout = fv_tape_gradient(t, out);
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
+    const uint32_t dv = s->prob.heads * s->prob.dim[FV_ATTN_DV];
+    const fv_view all = fv_tape_rows(t, rows, 2 * d + dv);
+    fv_step *g = like(t, s, FV_OP_SOFTMAX_GRAD, rows);
+    if (!g)
+        return;
+    use_rows(g, FV_SOFTMAX_GRAD_Q, s->use[FV_SOFTMAX_Q].view);
+    use_rows(g, FV_SOFTMAX_GRAD_K, s->use[FV_SOFTMAX_K].view);
+    use_rows(g, FV_SOFTMAX_GRAD_V, s->use[FV_SOFTMAX_V].view);
+    use_rows(g, FV_SOFTMAX_GRAD_FORWARD, out);
+    use_rows(g, FV_SOFTMAX_GRAD_DOUT, dout);
+    writes(g, FV_SOFTMAX_GRAD_OUT, all, FV_KIND_ROW);
+    fv_tape_pass(t, s->use[FV_SOFTMAX_Q].view, all);
+    pass_keys(t, s, s->use[FV_SOFTMAX_K].view, s->use[FV_SOFTMAX_V].view, d, fv_view_cols(all, d));
+}
+
+/* ---- linear attention ---- */
+
+/* Gradient of the learned vectors, from rows and their gradient. */
+static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_view x, fv_view dx,
+                    float alpha)
+{
+    char label[40];
+    if (!fv_weight_present(param) || !fv_masters_want(t->masters, param))
+        return;
+    const fv_view out = fv_tape_gather(t, param, NULL);
+    fv_step *g = fv_emit_step(t->b, FV_OP_LATTN_PARAM_GRAD, param->rows,
+                              fv_tape_label(label, s, "gradient of vectors"));
+    if (!g)
+        return;
+    g->prob.mech = s->prob.mech;
+    g->prob.heads = s->prob.heads;
+    g->prob.flags = FV_FLAG_ACCUMULATE;
+    g->prob.dim[FV_PARAM_GRAD_COLUMNS] = param->cols;
+    g->prob.dim[FV_PARAM_GRAD_ROWS] = s->prob.dim[FV_DIM_ROWS];
+    g->prob.dim[FV_PARAM_GRAD_D] = s->prob.dim[FV_ATTN_D];
+    g->f[0] = alpha;
+    fv_use_value(g, FV_PARAM_GRAD_X, x, FV_KIND_WHOLE);
+    fv_use_value(g, FV_PARAM_GRAD_DX, dx, FV_KIND_WHOLE);
+    fv_use_weight(g, FV_PARAM_GRAD_PARAM, param);
+    writes(g, FV_PARAM_GRAD_OUT, out, FV_KIND_ROW);
+}
+
+/* What LATTN_APPLY read, what it wrote, and the gradient of that. */
+static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
+{
+    for (uint32_t o = FV_APPLY_Q; o < FV_APPLY_OUT; o++)
+        g->use[o] = s->use[o];
+    use_rows(g, FV_QUERY_GRAD_FORWARD, s->use[FV_APPLY_OUT].view);
+    use_rows(g, FV_QUERY_GRAD_DOUT, dout);
+}
+
+/* The gradient of the state that the queries read. */
+static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
+{
+    char label[40];
+    const uint32_t size = t->b->value[s->use[FV_APPLY_STATE].view.id].cols;
+    const fv_view partial = fv_emit_value(t->b, FV_VALUE_PARTIAL, 1, size, FV_F32);
+    const fv_view out = fv_emit_value(t->b, FV_VALUE_STATE, 1, size, FV_F32);
+    fv_step *g = like(t, s, FV_OP_LATTN_STATE_GRAD, s->prob.dim[FV_DIM_ROWS]);
+    if (!g)
+        return none;
+    query_operands(g, s, dout);
+    writes(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
+    g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(label, s, "gradient of the state"));
+    if (!g)
+        return none;
+    g->prob.dim[FV_ROW_C] = size;
+    fv_use_value(g, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    writes(g, FV_MERGE_STATE, out, FV_KIND_STATE);
+    return out;
+}
+
+void fv_rule_apply(fv_tape *t, const fv_step *s)
+{
+    char label[40];
+    const fv_view q = s->use[FV_APPLY_Q].view, out = s->use[FV_APPLY_OUT].view;
+    const fv_view dout = fv_tape_gradient(t, out), gate = s->use[FV_APPLY_GATE].view;
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.heads;
+    const uint32_t d = heads * s->prob.dim[FV_ATTN_D];
+    const fv_view dq = fv_tape_rows(t, rows, d);
+    fv_step *g = like(t, s, FV_OP_LATTN_APPLY_GRAD, rows);
+    if (!g)
+        return;
+    query_operands(g, s, dout);
+    writes(g, FV_QUERY_GRAD_OUT, dq, FV_KIND_ROW);
+    vectors(t, s, &s->use[FV_APPLY_PARAM].weight, q, dq, s->f[2]);
+    fv_tape_pass(t, q, dq);
+    if (fv_tape_needs(t, gate)) {
+        const fv_view dot = fv_tape_rows(t, rows, heads);
+        g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(label, s, "gradient of gates"));
+        if (!g)
+            return;
+        g->prob.dim[FV_ROW_C] = heads;
+        g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
+        use_rows(g, FV_DOT_A, out);
+        use_rows(g, FV_DOT_B, dout);
+        writes(g, FV_DOT_OUT, dot, FV_KIND_ROW);
+        fv_tape_pass(t, gate, dot);
+    }
+    fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
+}
+
+/* The gradient of a merged state serves all of its parts. */
+void fv_rule_merge(fv_tape *t, const fv_step *s)
+{
+    const fv_view partial = s->use[FV_MERGE_PARTIAL].view, state = s->use[FV_MERGE_STATE].view;
+    t->value[partial.id].state = state.id;
+    fv_tape_pass(t, partial, fv_tape_gradient(t, state));
+}
+
+static void key_operands(fv_step *g, const fv_step *s, fv_view state, fv_view dstate)
+{
+    for (uint32_t o = FV_REDUCE_K; o < FV_REDUCE_PARTIAL; o++)
+        g->use[o] = s->use[o];
+    fv_use_value(g, FV_KEY_GRAD_STATE, state, FV_KIND_STATE);
+    fv_use_value(g, FV_KEY_GRAD_DSTATE, dstate, FV_KIND_STATE);
+}
+
+void fv_rule_reduce(fv_tape *t, const fv_step *s)
+{
+    const fv_view partial = s->use[FV_REDUCE_PARTIAL].view, gate = s->use[FV_REDUCE_GATE].view;
+    const fv_view dstate = fv_tape_gradient(t, partial);
+    const fv_view state = {t->value[partial.id].state, 0};
+    const fv_view k = s->use[FV_REDUCE_K].view, v = s->use[FV_REDUCE_V].view;
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
+    const fv_view dkv = fv_tape_rows(t, rows, d + s->prob.heads * s->prob.dim[FV_ATTN_DV]);
+    fv_step *g = like(t, s, FV_OP_LATTN_REDUCE_GRAD, rows);
+    if (!g)
+        return;
+    key_operands(g, s, state, dstate);
+    writes(g, FV_KEY_GRAD_OUT, dkv, FV_KIND_ROW);
+    vectors(t, s, &s->use[FV_REDUCE_PARAM].weight, k, dkv, s->f[1]);
+    pass_keys(t, s, k, v, d, dkv);
+    if (!fv_tape_needs(t, gate))
+        return;
+    const fv_view dot = fv_tape_rows(t, rows, s->prob.heads);
+    g = like(t, s, FV_OP_LATTN_GATE_GRAD, rows);
+    if (!g)
+        return;
+    key_operands(g, s, state, dstate);
+    writes(g, FV_KEY_GRAD_OUT, dot, FV_KIND_ROW);
+    fv_tape_pass(t, gate, dot);
+}
+
+/* From each gate times its gradient. */
+void fv_rule_gates(fv_tape *t, const fv_step *s)
+{
+    char label[40];
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];
+    const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
+    fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(label, s, "gradient"));
+    if (!g)
+        return;
+    g->prob.dim[FV_ROW_C] = heads;
+    use_rows(g, FV_GATES_GRAD_GATES, gates);
+    use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
+    writes(g, FV_GATES_GRAD_OUT, out, FV_KIND_ROW);
+    fv_tape_pass(t, s->use[FV_GATES_IN].view, out);
+}
+
+/* ---- pooling ---- */
+
+void fv_rule_map_merge(fv_tape *t, const fv_step *s)
+{
+    const fv_view partial = s->use[FV_MERGE_PARTIAL].view, out = s->use[FV_MERGE_STATE].view;
+    t->value[partial.id].state = out.id;
+    fv_tape_pass(t, partial, fv_tape_gradient(t, out));
+}
+
+static void pooled_operands(fv_step *g, const fv_step *s, enum fv_kind rows, fv_view forward,
+                            fv_view dout)
+{
+    fv_use_value(g, FV_MAP_GRAD_Q, s->use[FV_MAP_Q].view, FV_KIND_WHOLE);
+    fv_use_value(g, FV_MAP_GRAD_K, s->use[FV_MAP_K].view, rows);
+    fv_use_value(g, FV_MAP_GRAD_V, s->use[FV_MAP_V].view, rows);
+    fv_use_value(g, FV_MAP_GRAD_FORWARD, forward, FV_KIND_WHOLE);
+    fv_use_value(g, FV_MAP_GRAD_DOUT, dout, FV_KIND_WHOLE);
+}
+
+void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
+{
+    const fv_view partial = s->use[FV_MAP_PARTIAL].view, q = s->use[FV_MAP_Q].view;
+    const fv_view dout = fv_tape_gradient(t, partial);
+    const fv_view forward = {t->value[partial.id].state, 0};
+    const fv_view k = s->use[FV_MAP_K].view, v = s->use[FV_MAP_V].view;
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
+    fv_step *g;
+    if (fv_tape_needs(t, q)) {
+        const fv_view dq = fv_tape_rows(t, 1, d);
+        g = like(t, s, FV_OP_MAP_GRAD_Q, 1);
+        if (!g)
+            return;
+        pooled_operands(g, s, FV_KIND_WHOLE, forward, dout);
+        writes(g, FV_MAP_GRAD_OUT, dq, FV_KIND_ROW);
+        fv_tape_pass(t, q, dq);
+    }
+    if (!fv_tape_needs(t, k))
+        return;
+    const fv_view dkv = fv_tape_rows(t, rows, 2 * d);
+    g = like(t, s, FV_OP_MAP_GRAD, rows);
+    if (!g)
+        return;
+    pooled_operands(g, s, FV_KIND_ROW, forward, dout);
+    writes(g, FV_MAP_GRAD_OUT, dkv, FV_KIND_ROW);
+    pass_keys(t, s, k, v, d, dkv);
+}

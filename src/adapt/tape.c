@@ -1,0 +1,543 @@
+/* tape.c: forward steps again, their gradients behind them, and where those of weights go. */
+#include "tape.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+
+static const fv_view none = {FV_NO_VALUE, 0};
+
+const char *fv_tape_label(char buf[40], const fv_step *s, const char *what)
+{
+    snprintf(buf, 40, "%.*s, %s", (int)(37 - strlen(what)), s->label, what);
+    return buf;
+}
+
+/* ---- arrays ---- */
+
+static bool grow(fv_tape *t, void **array, uint32_t used, uint32_t *room, uint32_t need,
+                 uint64_t size)
+{
+    if (t->b->status != FOVEA_OK || need <= *room)
+        return t->b->status == FOVEA_OK;
+    void *bigger;
+    const uint32_t want = need < 128 ? 256 : 2 * need;
+    t->b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the gradients' steps");
+    if (t->b->status != FOVEA_OK)
+        return false;
+    if (used)
+        memcpy(bigger, *array, (size_t)(used * size));
+    fv_mem_free(*array);
+    *array = bigger;
+    *room = want;
+    return true;
+}
+
+/* What is known of each of the builder's values; false after a failure. */
+static bool keep_up(fv_tape *t)
+{
+    void *array = t->value;
+    const bool ok = grow(t, &array, t->values, &t->value_room, t->b->values, sizeof *t->value);
+    t->value = array;
+    for (; ok && t->values < t->b->values; t->values++)
+        t->value[t->values] = (fv_tape_value){
+            .grad = none, .current = (fv_id)t->values, .twin = FV_NO_VALUE, .state = FV_NO_VALUE};
+    return ok;
+}
+
+static fv_view new_value(fv_tape *t, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
+                         enum fv_type type)
+{
+    const fv_view v = fv_emit_value(t->b, kind, rows, cols, type);
+    return keep_up(t) ? v : none;
+}
+
+fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols)
+{
+    return new_value(t, FV_VALUE_ROWS, rows, cols, FV_F32);
+}
+
+/* ---- the forward list ---- */
+
+/* Columns that a step writes. */
+static uint32_t width(const fv_builder *b, const fv_step *s)
+{
+    const fv_value *v = &b->value[s->use[s->out].view.id];
+    switch (s->prob.op) {
+    case FV_OP_LAYERNORM:
+    case FV_OP_COPY:
+    case FV_OP_TAKE:
+    case FV_OP_MEAN_MERGE:
+    case FV_OP_POSEMB:
+    case FV_OP_GEMM: /* its N is where the others have C */
+        return s->prob.dim[FV_ROW_C];
+    default:
+        return v->cols;
+    }
+}
+
+/* Every value is written by one step, or column by column by several. */
+static void write_once(fv_tape *t, fv_step *s)
+{
+    fv_builder *b = t->b;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (o != s->out && s->use[o].view.id >= 0)
+            s->use[o].view.id = t->value[s->use[o].view.id].current;
+    fv_view *out = &s->use[s->out].view;
+    const fv_id was = out->id;
+    out->id = t->value[was].current;
+    const fv_value v = b->value[out->id];
+    if (t->value[out->id].written && width(b, s) == v.cols) {
+        const fv_view next = new_value(t, v.kind, v.rows, v.cols, v.type);
+        if (next.id < 0)
+            return;
+        t->value[was].current = out->id = next.id;
+    }
+    t->value[out->id].written = true;
+}
+
+/* Whether the gradient of what it writes leads to a trained weight. */
+static void find_need(fv_tape *t, const fv_step *s)
+{
+    bool needs = false;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_use *u = &s->use[o];
+        if (fv_weight_present(&u->weight))
+            needs |= fv_masters_want(t->masters, &u->weight);
+        else if (o != s->out && u->view.id >= 0)
+            needs |= t->value[u->view.id].needs;
+    }
+    t->value[s->use[s->out].view.id].needs |= needs;
+}
+
+fovea_status fv_tape_begin(fv_tape *t, fv_builder *b, const fv_masters *masters)
+{
+    FV_TRY(b->status);
+    *t = (fv_tape){.b = b, .masters = masters, .step = b->step, .steps = b->steps};
+    b->step = NULL;
+    b->steps = b->step_room = 0;
+    if (!keep_up(t))
+        return b->status;
+    for (uint32_t i = 0; i < t->steps && b->status == FOVEA_OK; i++) {
+        write_once(t, &t->step[i]);
+        if (b->status == FOVEA_OK)
+            find_need(t, &t->step[i]);
+    }
+    return b->status;
+}
+
+void fv_tape_end(fv_tape *t)
+{
+    fv_mem_free(t->step);
+    fv_mem_free(t->value);
+    fv_mem_free(t->sink);
+}
+
+fv_id fv_tape_last(const fv_tape *t, fv_id id)
+{
+    return t->value[id].current;
+}
+
+/* ---- steps again ---- */
+
+fv_view fv_tape_now(const fv_tape *t, fv_view v)
+{
+    if (v.id >= 0 && t->value[v.id].twin >= 0)
+        v.id = t->value[v.id].twin;
+    return v;
+}
+
+bool fv_tape_needs(const fv_tape *t, fv_view v)
+{
+    return v.id >= 0 && t->value[v.id].needs;
+}
+
+/* What a step of the forward list writes is now called `twin`. */
+static fv_view make_twin(fv_tape *t, fv_view out)
+{
+    if (t->value[out.id].twin < 0) {
+        const fv_value v = t->b->value[out.id];
+        const fv_view again = new_value(t, v.kind, v.rows, v.cols, v.type);
+        if (again.id < 0)
+            return none;
+        t->value[again.id].needs = t->value[out.id].needs;
+        t->value[out.id].twin = again.id;
+    }
+    return fv_tape_now(t, out);
+}
+
+static fv_step *copy(fv_tape *t, const fv_step *s, bool again)
+{
+    const fv_view out =
+        again ? make_twin(t, s->use[s->out].view) : fv_tape_now(t, s->use[s->out].view);
+    fv_step *c = fv_emit_step(t->b, s->prob.op, s->prob.dim[FV_DIM_ROWS], s->label);
+    if (!c)
+        return NULL;
+    *c = *s;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        c->use[o].view = fv_tape_now(t, s->use[o].view);
+    c->use[c->out].view = out;
+    return c;
+}
+
+/* A norm of the same rows that was computed before in this segment: the one for keys and values
+ * serves the queries too. */
+static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
+{
+    const fv_view in = fv_tape_now(t, s->use[FV_LN_IN].view);
+    for (uint32_t i = first; i < t->b->steps; i++) {
+        const fv_step *c = &t->b->step[i];
+        const fv_view was = c->use[FV_LN_IN].view;
+        if (c->prob.op != FV_OP_LAYERNORM || was.id != in.id || was.col != in.col ||
+            c->use[FV_LN_OUT].view.col != 0 || s->use[FV_LN_OUT].view.col != 0 ||
+            c->prob.dim[FV_DIM_ROWS] != s->prob.dim[FV_DIM_ROWS] ||
+            !fv_weight_same(&c->use[FV_LN_WEIGHT].weight, &s->use[FV_LN_WEIGHT].weight))
+            continue;
+        t->value[s->use[FV_LN_OUT].view.id].twin = c->use[FV_LN_OUT].view.id;
+        return true;
+    }
+    return false;
+}
+
+/* Scale and residual of a product by themselves. */
+static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
+{
+    fv_step *c = fv_emit_step(t->b, FV_OP_ADD, s->prob.dim[FV_DIM_ROWS], s->label);
+    if (!c)
+        return;
+    c->segment = s->segment;
+    c->prob.dim[FV_ROW_C] = s->prob.dim[FV_GEMM_N];
+    fv_use_value(c, FV_ADD_IN, in, FV_KIND_ROW);
+    if (s->prob.epi & FV_EPI_SCALE)
+        fv_use_weight(c, FV_ADD_SCALE, &s->use[FV_GEMM_SCALE].weight);
+    if (s->prob.epi & FV_EPI_RESIDUAL)
+        fv_use_value(c, FV_ADD_RES, fv_tape_now(t, s->use[FV_GEMM_RES].view), FV_KIND_ROW);
+    fv_use_value(c, FV_ADD_OUT, out, FV_KIND_ROW);
+    c->out = FV_ADD_OUT;
+}
+
+/* A product whose gradient looks at what is inside of it: product, activation, scale and residual
+ * are steps of their own. */
+static void take_apart(fv_tape *t, const fv_step *s)
+{
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_GEMM_N];
+    const uint32_t act = s->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU);
+    const uint32_t behind = s->prob.epi & (FV_EPI_SCALE | FV_EPI_RESIDUAL);
+    const uint32_t wide = act & FV_EPI_SWIGLU ? 2 * n : n;
+    const fv_view out = make_twin(t, s->use[s->out].view);
+    const fv_view inner = fv_tape_rows(t, rows, wide);
+    const fv_view middle = act && behind ? fv_tape_rows(t, rows, n) : act ? out : inner;
+    fv_step *c = fv_emit_step(t->b, FV_OP_GEMM, rows, s->label);
+    if (!c)
+        return;
+    *c = *s;
+    c->prob.epi = s->prob.epi & FV_EPI_BIAS;
+    c->prob.dim[FV_GEMM_N] = wide;
+    c->use[FV_GEMM_SCALE] = c->use[FV_GEMM_RES] = (fv_use){.view = none};
+    c->use[FV_GEMM_A].view = fv_tape_now(t, s->use[FV_GEMM_A].view);
+    c->use[FV_GEMM_OUT].view = inner;
+    t->value[inner.id].needs = t->value[middle.id].needs = true;
+    if (act) {
+        c = fv_emit_step(t->b, FV_OP_ACT, rows, s->label);
+        if (!c)
+            return;
+        c->segment = s->segment;
+        c->prob.epi = act;
+        c->prob.dim[FV_ROW_C] = n;
+        fv_use_value(c, FV_ACT_IN, inner, FV_KIND_ROW);
+        fv_use_value(c, FV_ACT_OUT, middle, FV_KIND_ROW);
+        c->out = FV_ACT_OUT;
+    }
+    if (behind)
+        add_step(t, s, middle, out);
+}
+
+static void segment_again(fv_tape *t, uint32_t segment)
+{
+    const uint32_t first = t->b->steps;
+    for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
+        const fv_step *s = &t->step[i];
+        if (s->segment != segment || (s->prob.op == FV_OP_LAYERNORM && same_norm(t, s, first)))
+            continue;
+        const bool inside = s->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU | FV_EPI_SCALE) &&
+                            fv_tape_needs(t, s->use[s->out].view);
+        if (s->prob.op == FV_OP_GEMM && inside)
+            take_apart(t, s);
+        else
+            copy(t, s, true);
+    }
+}
+
+void fv_tape_forward(fv_tape *t, uint32_t segment)
+{
+    if (segment >= t->keep_from) {
+        segment_again(t, segment);
+        return;
+    }
+    for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++)
+        if (t->step[i].segment == segment)
+            copy(t, &t->step[i], false);
+}
+
+/* ---- gradients ---- */
+
+fv_view fv_tape_gradient(const fv_tape *t, fv_view v)
+{
+    if (v.id < 0 || t->value[v.id].grad.id < 0)
+        return none;
+    const fv_view g = t->value[v.id].grad;
+    return (fv_view){g.id, g.col + v.col};
+}
+
+static bool whole(const fv_tape *t, fv_view v, uint32_t cols)
+{
+    return v.col == 0 && t->b->value[v.id].cols == cols;
+}
+
+void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *out)
+{
+    const fv_value value = t->b->value[v.id];
+    *res = fv_tape_gradient(t, v);
+    *out = *res;
+    if (res->id >= 0 && t->value[v.id].own)
+        return; /* in place */
+    const fv_view fresh = fv_tape_rows(t, value.rows, value.cols);
+    if (fresh.id < 0)
+        return;
+    if (!whole(t, v, cols)) {
+        /* The other columns are what they were; those of a value that is read in parts are there,
+         * because the last reader in the list reads all of them. */
+        assert(res->id >= 0);
+        fv_emit_copy(t->b, "gradient", fv_tape_gradient(t, (fv_view){v.id, 0}), fresh, value.rows,
+                     value.cols);
+    }
+    t->value[v.id].grad = fresh;
+    t->value[v.id].own = true;
+    *out = (fv_view){fresh.id, v.col};
+    if (!whole(t, v, cols))
+        *res = *out;
+}
+
+void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
+{
+    if (!fv_tape_needs(t, v))
+        return;
+    const fv_value value = t->b->value[v.id];
+    assert(v.col == 0);
+    if (fv_tape_gradient(t, v).id < 0) {
+        t->value[v.id].grad = rows;
+        t->value[v.id].own = false;
+        return;
+    }
+    fv_view res, out;
+    fv_tape_add(t, v, value.cols, &res, &out);
+    fv_step *s = fv_emit_step(t->b, FV_OP_ADD, value.rows, "sum of gradients");
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = value.cols;
+    fv_use_value(s, FV_ADD_IN, rows, FV_KIND_ROW);
+    fv_use_value(s, FV_ADD_RES, res, FV_KIND_ROW);
+    fv_use_value(s, FV_ADD_OUT, out, FV_KIND_ROW);
+    s->out = FV_ADD_OUT;
+}
+
+static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = end; i-- > first && t->b->status == FOVEA_OK;) {
+        const fv_step s = t->b->step[i]; /* the array moves as steps are added */
+        const fv_view out = s.use[s.out].view;
+        if (!fv_tape_needs(t, out) || fv_tape_gradient(t, out).id < 0)
+            continue;
+        fv_tape_rule *rule = fv_tape_rules[s.prob.op];
+        if (rule)
+            rule(t, &s);
+        else
+            t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label,
+                                   fv_op_table[s.prob.op].name);
+    }
+}
+
+/* Steps of a segment that was computed once are where they are. */
+static bool find_segment(const fv_tape *t, uint32_t segment, uint32_t *first, uint32_t *end)
+{
+    *first = *end = 0;
+    for (uint32_t i = t->b->steps; i-- > 0;)
+        if (t->b->step[i].segment == segment) {
+            *end = *end ? *end : i + 1;
+            *first = i;
+        }
+    return *end != 0;
+}
+
+void fv_tape_backward(fv_tape *t, uint32_t segment)
+{
+    uint32_t first = t->b->steps, end;
+    bool any = false;
+    for (uint32_t i = 0; i < t->steps; i++)
+        any |=
+            t->step[i].segment == segment && fv_tape_needs(t, t->step[i].use[t->step[i].out].view);
+    if (!any || t->b->status != FOVEA_OK)
+        return;
+    t->b->segment = FV_TAPE_GRADIENTS;
+    if (segment < t->keep_from) {
+        segment_again(t, segment);
+        end = t->b->steps;
+        for (uint32_t i = first; i < end; i++)
+            t->b->step[i].segment = FV_TAPE_AGAIN;
+    } else if (!find_segment(t, segment, &first, &end)) {
+        return;
+    }
+    /* What later segments have found goes to what stands for it here. */
+    for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
+        const fv_view out = t->step[i].use[t->step[i].out].view;
+        if (t->step[i].segment != segment || t->value[out.id].twin < 0)
+            continue;
+        fv_tape_value *from = &t->value[out.id], *to = &t->value[from->twin];
+        if (from->grad.id >= 0 && to->grad.id < 0) {
+            to->grad = from->grad;
+            to->own = from->own;
+        }
+    }
+    run_rules(t, first, end);
+}
+
+/* ---- weights ---- */
+
+static fv_sink *new_sink(fv_tape *t, uint32_t rows, uint32_t cols)
+{
+    void *array = t->sink;
+    const bool ok = grow(t, &array, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink);
+    t->sink = array;
+    if (!ok)
+        return NULL;
+    const fv_view v = new_value(t, FV_VALUE_OUTPUT, rows, cols, FV_F32);
+    fv_sink *s = &t->sink[t->sinks];
+    *s = (fv_sink){.value = v.id};
+    if (v.id < 0)
+        return NULL;
+    t->sinks++;
+    return s;
+}
+
+static fv_master *trained(const fv_tape *t, const fv_weight_part *p)
+{
+    fv_master *m = fv_masters_of(t->masters, p->tensor);
+    return m && m->wanted ? m : NULL;
+}
+
+/* Whether the trained parts lie in their tensors as they do in the weight. */
+static bool direct(const fv_tape *t, const fv_weight *w)
+{
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        if (!trained(t, p))
+            continue;
+        if (p->col_stride != 1 || p->factor != 1 || p->taps > 1 || p->row_scale ||
+            (w->rows > 1 && (p->col0 != 0 || p->cols != w->cols || p->row_stride != p->cols)))
+            return false;
+    }
+    return true;
+}
+
+static fv_view into_tensor(fv_tape *t, const fv_weight_part *p)
+{
+    fv_master *m = trained(t, p);
+    fv_sink *s = new_sink(t, p->rows, p->cols);
+    if (!s)
+        return none;
+    m->trained = true;
+    s->direct = m;
+    s->offset = p->offset;
+    return (fv_view){s->value, 0};
+}
+
+static void add_part(fv_tape *t, fv_sink *s, const fv_weight *w, uint32_t row0)
+{
+    if (!w || !fv_masters_want(t->masters, w))
+        return;
+    for (uint32_t i = 0; i < w->parts; i++) {
+        fv_master *m = trained(t, &w->part[i]);
+        if (m)
+            m->trained = true;
+    }
+    s->part[s->parts].weight = *w;
+    s->part[s->parts++].row0 = row0;
+}
+
+fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *second)
+{
+    fv_sink *s = new_sink(t, first->rows + (second ? second->rows : 0),
+                          first->rows ? first->cols : second->cols);
+    if (!s)
+        return none;
+    add_part(t, s, first, 0);
+    add_part(t, s, second, first->rows);
+    return (fv_view){s->value, 0};
+}
+
+static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_view out,
+                    uint32_t m, uint32_t k, uint32_t tokens)
+{
+    fv_step *s = fv_emit_step(t->b, FV_OP_GEMM_GRAD_W, m, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_GEMM_N] = k;
+    s->prob.dim[FV_GEMM_K] = tokens;
+    s->prob.flags = FV_FLAG_ACCUMULATE;
+    fv_use_value(s, FV_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GRAD_W_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_GRAD_W_OUT, out, FV_KIND_ROW);
+    s->out = FV_GRAD_W_OUT;
+}
+
+void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
+                     uint32_t tokens)
+{
+    if (!fv_masters_want(t->masters, w))
+        return;
+    if (!direct(t, w)) {
+        product(t, label, dout, in, fv_tape_gather(t, w, NULL), w->rows, w->cols, tokens);
+        return;
+    }
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        if (trained(t, p))
+            product(t, label, fv_view_cols(dout, p->row0), in, into_tensor(t, p), p->rows, p->cols,
+                    tokens);
+    }
+}
+
+static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view out, uint32_t cols,
+                 uint32_t tokens)
+{
+    fv_step *s = fv_emit_step(t->b, FV_OP_SUM_ROWS, 1, label);
+    if (!s)
+        return;
+    s->prob.dim[FV_ROW_C] = cols;
+    s->prob.dim[FV_GRAD_TOKENS] = tokens;
+    s->prob.flags = FV_FLAG_ACCUMULATE;
+    fv_use_value(s, FV_SUM_A, a, FV_KIND_WHOLE);
+    if (b.id >= 0)
+        fv_use_value(s, FV_SUM_B, b, FV_KIND_WHOLE);
+    fv_use_value(s, FV_SUM_OUT, out, FV_KIND_ROW);
+    s->out = FV_SUM_OUT;
+}
+
+void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,
+                  uint32_t tokens)
+{
+    if (!fv_weight_present(w) || !fv_masters_want(t->masters, w))
+        return;
+    if (!direct(t, w)) {
+        sums(t, label, a, b, fv_tape_gather(t, w, NULL), w->cols, tokens);
+        return;
+    }
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        const fv_view of_b = b.id >= 0 ? fv_view_cols(b, p->col0) : b;
+        if (trained(t, p))
+            sums(t, label, fv_view_cols(a, p->col0), of_b, into_tensor(t, p), p->cols, tokens);
+    }
+}

@@ -1,0 +1,419 @@
+/* trainer.c: a trainer's life, its pictures and its steps. */
+#include "trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "models/segmentation.h"
+#include "safetensors.h"
+#include "source.h"
+
+#define IGNORED 255
+
+/* ---- life ---- */
+
+static fovea_status choose_attention(fovea_trainer *t, const char *asked)
+{
+    const char *own = t->model->info.attention;
+    if (!asked && t->o.stage != FOVEA_STAGE_TASK && strcmp(own, "softmax") == 0)
+        asked = "linear:elu1";
+    return fv_mem_text(&t->attention, asked ? asked : own, FV_MEM_MODEL);
+}
+
+/* The model, with what the student and the task have beside. */
+static fovea_status load_student(fovea_trainer *t, const char *model, const char *attention)
+{
+    const bool task = t->o.stage == FOVEA_STAGE_TASK;
+    const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
+    FV_TRY(fovea_model_load(&t->model, model));
+    FV_TRY(choose_attention(t, attention));
+    const fv_additions more = {.attention = t->attention,
+                               .classes = task && !pixels ? t->o.classes : 0,
+                               .segments = task && pixels ? t->o.classes : 0,
+                               .seed = t->o.seed};
+    fovea_model_free(t->model);
+    t->model = NULL;
+    return fv_model_load(&t->model, model, &more);
+}
+
+static fovea_status load(fovea_trainer *t, const char *model, const char *teacher,
+                         const char *attention)
+{
+    FV_TRY(load_student(t, model, attention));
+    if (!t->model->family->attend)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, CLIP and "
+                       "SigLIP can",
+                       model, t->model->info.type);
+    if (t->o.stage == FOVEA_STAGE_TASK)
+        return FOVEA_OK;
+    FV_TRY(fovea_model_load(&t->teacher, teacher ? teacher : model));
+    if (!t->teacher->family->attend)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%.60s: a teacher of type %s; it must be a vision transformer",
+                       teacher ? teacher : model, t->teacher->info.type);
+    return FOVEA_OK;
+}
+
+/* What the task's outputs are. */
+static fovea_status choose_task(fovea_trainer *t)
+{
+    const fovea_model_info *m = &t->model->info;
+    fovea_trainer_info *i = &t->info;
+    if (t->o.stage != FOVEA_STAGE_TASK)
+        return FOVEA_OK;
+    const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
+    i->classes = pixels ? m->segments : m->classes;
+    if (t->o.classes && i->classes != t->o.classes)
+        return fv_fail(FOVEA_ENOTSUP, "a head for %u classes in place of a pair of heads for %u",
+                       t->o.classes, i->classes);
+    if (!i->classes)
+        return fv_fail(FOVEA_EINVAL, "the model has no head for %s; say how many `classes`",
+                       pixels ? "segmentation" : "classes");
+    if (pixels && i->classes > IGNORED)
+        return fv_fail(FOVEA_ENOTSUP, "%u classes of pixels; at most 255, counted from 0",
+                       i->classes);
+    if (pixels) {
+        i->mask_width = t->o.mask_width ? t->o.mask_width : t->o.frame.width;
+        i->mask_height = t->o.mask_height ? t->o.mask_height : t->o.frame.height;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status copy_labels(fovea_trainer *t, const char *const *label)
+{
+    const uint32_t classes = t->info.classes;
+    void *memory;
+    if (!label || !classes)
+        return FOVEA_OK;
+    FV_TRY(fv_mem_array(&memory, classes + 1ull, sizeof *t->labels, FV_MEM_MODEL, "labels"));
+    t->labels = memory;
+    for (uint32_t i = 0; i < classes; i++) {
+        if (!label[i])
+            return fv_fail(FOVEA_EINVAL, "%u labels for %u classes", i, classes);
+        FV_TRY(fv_mem_text(&t->labels[i], label[i], FV_MEM_MODEL));
+    }
+    return FOVEA_OK;
+}
+
+static uint64_t packed_bytes(const fovea_model *m)
+{
+    uint64_t sum = 0;
+    for (const fv_packed *p = m ? m->packed : NULL; p; p = p->next)
+        sum += p->size;
+    return sum;
+}
+
+static uint64_t activations(const fovea_plan *p)
+{
+    if (!p)
+        return 0;
+    const fovea_plan_info *i = &p->info;
+    return i->residual + i->states + i->chunks + i->scratch + i->staging;
+}
+
+static void describe(fovea_trainer *t, uint64_t before)
+{
+    fovea_trainer_info *i = &t->info;
+    const fovea_plan_info *p = &t->plan->info;
+    i->grid_width = p->grid_width;
+    i->grid_height = p->grid_height;
+    i->tokens = p->tokens;
+    i->layers = t->o.stage == FOVEA_STAGE_ATTENTION ? t->losses : 0;
+    i->tensors = t->masters.count;
+    i->attention = t->attention;
+    for (uint32_t k = 0; k < t->masters.count; k++) {
+        const fv_master *m = &t->masters.master[k];
+        if (fv_file_types[m->tensor->dtype].floating)
+            i->parameters += m->tensor->elements;
+        i->trained += m->trained;
+    }
+    i->trained_parameters = t->masters.floats;
+    for (uint32_t k = 0; k < t->plan->b.steps; k++) {
+        const fv_step *s = &t->plan->b.step[k];
+        if (s->segment == FV_TAPE_AGAIN && !s->dead)
+            i->recomputed += s->flops;
+    }
+    i->flops = p->flops + (t->guide ? t->guide->info.flops : 0);
+    i->weights = t->masters.floats * sizeof(float);
+    i->gradients = i->weights + t->n_gathered * sizeof(float);
+    i->moments = 2 * i->weights;
+    i->averages = t->o.ema > 0 ? i->weights : 0;
+    i->packed = packed_bytes(t->model) + packed_bytes(t->teacher);
+    i->activations = activations(t->plan) + activations(t->guide);
+    fovea_memory now;
+    fovea_memory_query(&now);
+    i->total = now.current - before;
+}
+
+static fovea_status build(fovea_trainer *t, const char *model, const char *teacher,
+                          const fovea_trainer_options *o, uint64_t before)
+{
+    void *memory;
+    t->o = *o;
+    t->o.attention = NULL;
+    t->o.train = t->o.decay = t->o.labels = NULL;
+    FV_TRY(fv_mem_text(&t->path, model, FV_MEM_MODEL));
+    FV_TRY(load(t, model, teacher, o->attention));
+    FV_TRY(choose_task(t));
+    FV_TRY(copy_labels(t, o->labels));
+    FV_TRY(fv_masters_list(&t->masters, t->model));
+    FV_TRY(fv_trainer_choose(t, o));
+    FV_TRY(fv_trainer_plan(t, before));
+    FV_TRY(
+        fv_mem_array(&memory, 2 * (t->losses + 1ull), sizeof(double), FV_MEM_PLAN, "the losses"));
+    t->sum = memory;
+    t->mean = t->sum + t->losses + 1;
+    describe(t, before);
+    return FOVEA_OK;
+}
+
+fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const char *teacher,
+                                  fovea_device *device, const fovea_trainer_options *options)
+{
+    void *memory;
+    fovea_memory before;
+    fovea_memory_query(&before);
+    FV_TRY(fv_trainer_check(options, device));
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trainer), FV_MEM_PLAN, "the trainer"));
+    fovea_trainer *t = memory;
+    t->device = device;
+    t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
+    const fovea_status status = build(t, model, teacher, options, before.current);
+    if (status != FOVEA_OK) {
+        fovea_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return FOVEA_OK;
+}
+
+void fovea_trainer_free(fovea_trainer *t)
+{
+    if (!t)
+        return;
+    fovea_plan_free(t->plan);
+    fovea_plan_free(t->guide);
+    for (uint32_t i = 0; i < t->losses; i++)
+        fv_mem_free(t->loss[i].row);
+    fv_mem_free(t->loss);
+    fv_mem_free(t->features);
+    fv_mem_free(t->sink);
+    fv_mem_free(t->gathered);
+    fv_mem_free(t->follower);
+    fv_mem_free(t->staging);
+    fv_mem_free(t->sum);
+    fv_mem_free(t->path);
+    fv_mem_free(t->attention);
+    for (uint32_t i = 0; t->labels && t->labels[i]; i++)
+        fv_mem_free(t->labels[i]);
+    fv_mem_free(t->labels);
+    fv_mem_free(t->note);
+    fovea_model_free(t->model);
+    fovea_model_free(t->teacher);
+    fv_masters_free(&t->masters);
+    fv_mem_free(t);
+}
+
+void fovea_trainer_query(const fovea_trainer *t, fovea_trainer_info *out)
+{
+    *out = t->info;
+    out->step = t->step;
+}
+
+/* ---- a picture ---- */
+
+static fovea_status set_mask(fovea_trainer *t, const fovea_target *target, size_t *stride)
+{
+    const uint32_t width = t->info.mask_width, height = t->info.mask_height;
+    uint64_t counted = 0;
+    *stride = target->stride ? target->stride : width;
+    if (!target->mask)
+        return fv_fail(FOVEA_EINVAL, "the target has no mask");
+    if (*stride < width || *stride > UINT32_MAX)
+        return fv_fail(FOVEA_EINVAL, "the mask has a stride of %zu bytes; its rows have %u",
+                       *stride, width);
+    for (uint32_t y = 0; y < height; y++)
+        for (uint32_t x = 0; x < width; x++) {
+            const uint8_t class = target->mask[y * *stride + x];
+            if (class != IGNORED && class >= t->info.classes)
+                return fv_fail(FOVEA_EINVAL,
+                               "the mask has class %u at (%u, %u), there are %u and 255 (ignored)",
+                               class, x, y, t->info.classes);
+            counted += class != IGNORED;
+        }
+    t->pixel_weight = counted ? (float)(1 / (double)counted) : 0.f;
+    return FOVEA_OK;
+}
+
+static fovea_status set_target(fovea_trainer *t, const fovea_target *target, size_t *stride)
+{
+    *stride = 0;
+    if (t->o.stage != FOVEA_STAGE_TASK)
+        return FOVEA_OK;
+    if (!target)
+        return fv_fail(FOVEA_EINVAL, "the third stage needs a target with every picture");
+    if (t->o.task == FOVEA_TASK_SEGMENTATION)
+        return set_mask(t, target, stride);
+    if (target->label >= t->info.classes)
+        return fv_fail(FOVEA_EINVAL, "label %u; there are %u classes, counted from 0",
+                       target->label, t->info.classes);
+    t->label[0] = (float)target->label;
+    t->label[1] = 1;
+    return FOVEA_OK;
+}
+
+static fovea_status give(fovea_trainer *t, fv_id id, const void *data, uint64_t stride)
+{
+    const fovea_plan *p = t->plan;
+    if (id < 0)
+        return FOVEA_OK;
+    const fv_value *v = &p->b.value[id];
+    return p->device->backend->upload(p->queue, v->slot, data,
+                                      stride ? stride : fv_value_stride(v));
+}
+
+static fovea_status take(fovea_trainer *t, fv_id id, float *data)
+{
+    const fovea_plan *p = t->plan;
+    return p->device->backend->download(p->queue, p->b.value[id].slot, data, 0);
+}
+
+static fovea_status run(fovea_trainer *t, const fovea_frame *frame, const fovea_target *target,
+                        size_t stride)
+{
+    fovea_plan *p = t->plan;
+    const fv_backend *be = p->device->backend;
+    fv_fence fence;
+    if (t->guide) {
+        const fv_value *v = &p->b.value[t->features_in];
+        const fovea_output out = {t->features, (size_t)(v->rows * fv_value_stride(v))};
+        FV_TRY(fovea_run(t->guide, frame, &out, 1));
+    }
+    FV_TRY(fv_frame_bind(p, frame));
+    FV_TRY(give(t, t->features_in, t->features, 0));
+    FV_TRY(give(t, t->labels_in, t->label, 0));
+    FV_TRY(give(t, t->mask_in, target ? target->mask : NULL, stride));
+    FV_TRY(give(t, t->weight_in, &t->pixel_weight, 0));
+    for (uint32_t i = 0; i < t->sinks; i++)
+        FV_TRY(take(t, t->sink[i].value, t->sink[i].rows));
+    for (uint32_t i = 0; i < t->losses; i++)
+        FV_TRY(take(t, t->loss[i].value, t->loss[i].row));
+    FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &fence));
+    return be->wait(p->queue, fence, -1, &p->seconds);
+}
+
+void fovea_trainer_drop(fovea_trainer *t)
+{
+    if (t)
+        t->pictures = 0;
+}
+
+static void begin(fovea_trainer *t)
+{
+    fv_trainer_clear(t);
+    memset(t->gathered, 0, (size_t)t->n_gathered * sizeof(float));
+    memset(t->sum, 0, (t->losses + 1ull) * sizeof(double));
+}
+
+fovea_status fovea_trainer_add(fovea_trainer *t, const fovea_frame *frame,
+                               const fovea_target *target)
+{
+    size_t stride;
+    FV_TRY(set_target(t, target, &stride));
+    if (t->pictures == 0)
+        begin(t);
+    FV_TRY(run(t, frame, target, stride));
+    fv_trainer_scatter(t);
+    for (uint32_t i = 0; i < t->losses; i++) {
+        double sum = 0;
+        for (uint32_t r = 0; r < t->loss[i].rows; r++)
+            sum += (double)t->loss[i].row[r];
+        t->sum[i] += t->loss[i].factor * sum;
+    }
+    t->pictures++;
+    return FOVEA_OK;
+}
+
+/* ---- a step ---- */
+
+static fovea_status sum_processes(fovea_trainer *t, float *gradients, uint64_t floats)
+{
+    const fovea_trainer_options *o = &t->o;
+    t->sum[t->losses] = (double)t->pictures;
+    if (!o->sum)
+        return FOVEA_OK;
+    if (o->sum(gradients, (size_t)floats, 0, o->sum_payload) ||
+        o->sum(t->sum, t->losses + 1, 1, o->sum_payload))
+        return fv_fail(FOVEA_EIO, "the sum over all processes failed; see what they say");
+    return FOVEA_OK;
+}
+
+static fovea_status take_step(fovea_trainer *t, fovea_trainer_report *report)
+{
+    uint64_t floats;
+    float *gradients = fv_masters_gradients(&t->masters, &floats);
+    FV_TRY(sum_processes(t, gradients, floats));
+    const double pictures = t->sum[t->losses];
+    if (pictures < 1)
+        return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
+    double loss = 0;
+    for (uint32_t i = 0; i < t->losses; i++)
+        loss += t->mean[i] = t->sum[i] / pictures;
+    const double norm = fv_trainer_norm(t, (float)(1 / pictures));
+    const double rate = fv_trainer_rate(&t->o, t->step);
+    if (!isfinite(loss) || !isfinite(norm))
+        return fv_fail(FOVEA_EINVAL,
+                       "step %llu: the loss is %g, the gradient's norm %g; lower the rate, or clip",
+                       (unsigned long long)t->step + 1, loss, norm);
+    const double clip = (double)t->o.clip;
+    fv_trainer_update(t, rate, clip > 0 && norm > clip ? clip / norm : 1);
+    fv_trainer_repack(t);
+    t->step++;
+    if (report)
+        *report = (fovea_trainer_report){
+            .step = t->step,
+            .pictures = (uint64_t)pictures,
+            .loss = loss,
+            .layer_loss = t->info.layers ? t->mean : NULL,
+            .layers = t->info.layers,
+            .lr = rate,
+            .gradient_norm = norm,
+        };
+    return FOVEA_OK;
+}
+
+fovea_status fovea_trainer_step(fovea_trainer *t, fovea_trainer_report *report)
+{
+    if (t->pictures == 0 && !t->o.sum)
+        return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
+    if (t->pictures == 0)
+        begin(t);
+    const fovea_status status = take_step(t, report);
+    t->pictures = 0;
+    return status;
+}
+
+/* ---- numbers ---- */
+
+int fovea_trainer_tensor(const fovea_trainer *t, size_t index, fovea_numbers which,
+                         fovea_tensor *out)
+{
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        if (!m->trained || index-- > 0)
+            continue;
+        const float *data = which == FOVEA_GRADIENT                ? m->gradient
+                            : which == FOVEA_AVERAGE && m->average ? m->average
+                                                                   : m->weight;
+        *out = (fovea_tensor){.name = m->tensor->name,
+                              .dtype = "F32",
+                              .rank = m->tensor->rank,
+                              .elements = m->tensor->elements,
+                              .data = data,
+                              .size = (size_t)m->tensor->elements * sizeof(float)};
+        memcpy(out->shape, m->tensor->shape, sizeof out->shape);
+        return 1;
+    }
+    return 0;
+}

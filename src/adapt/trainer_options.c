@@ -1,0 +1,189 @@
+/* trainer_options.c: what a trainer may be asked for, and which tensors it means. */
+#include <math.h>
+#include <string.h>
+
+#include "models/vit.h"
+#include "safetensors.h"
+#include "source.h"
+#include "trainer.h"
+
+#define MOST_STEPS 2000000000u
+
+static fovea_status check_rates(const fovea_trainer_options *o)
+{
+    if (!(o->lr > 0 && isfinite(o->lr)))
+        return fv_fail(FOVEA_EINVAL, "lr %g; give a positive rate, such as 1e-4", (double)o->lr);
+    if (!(o->lr_end >= 0 && isfinite(o->lr_end)))
+        return fv_fail(FOVEA_EINVAL, "lr_end %g; give 0 or more", (double)o->lr_end);
+    if ((unsigned)o->schedule > FOVEA_LR_COSINE)
+        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    if (o->schedule != FOVEA_LR_CONSTANT && o->steps == 0)
+        return fv_fail(FOVEA_EINVAL, "a schedule that ends needs `steps`");
+    if (o->steps > MOST_STEPS || o->warm_up > MOST_STEPS)
+        return fv_fail(FOVEA_EINVAL, "%u steps; at most %u", o->steps, MOST_STEPS);
+    if (!(o->backbone_ratio >= 0 && isfinite(o->backbone_ratio)))
+        return fv_fail(FOVEA_EINVAL, "backbone_ratio %g; give 0 or more",
+                       (double)o->backbone_ratio);
+    return FOVEA_OK;
+}
+
+static fovea_status check_moments(const fovea_trainer_options *o)
+{
+    const struct {
+        const char *name;
+        float value, low, high;
+    } numbers[] = {
+        {"beta1", o->beta1, 0, 0.999999f},
+        {"beta2", o->beta2, 0, 0.9999999f},
+        {"eps", o->eps, 0, 1},
+        {"weight_decay", o->weight_decay, 0, 1e6f},
+        {"clip", o->clip, 0, 1e30f},
+        {"ema", o->ema, 0, 0.9999999f},
+        {"lambda", o->lambda, 0, 1e30f},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= numbers[i].low && numbers[i].value <= numbers[i].high))
+            return fv_fail(FOVEA_EINVAL, "%s %g; give %g to %g", numbers[i].name,
+                           (double)numbers[i].value, (double)numbers[i].low,
+                           (double)numbers[i].high);
+    return FOVEA_OK;
+}
+
+fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device)
+{
+    static const fovea_trainer_options defaults = FOVEA_TRAINER_OPTIONS_INIT;
+    if (o->version != defaults.version)
+        return fv_fail(
+            FOVEA_EINVAL,
+            "trainer options of version %u; initialise them with FOVEA_TRAINER_OPTIONS_INIT",
+            o->version);
+    if (strcmp(device->info.id, "cpu") != 0)
+        return fv_fail(FOVEA_ENOTSUP, "device %s: training runs on the CPU; open \"cpu\"",
+                       device->info.id);
+    if (o->stage < FOVEA_STAGE_ATTENTION || o->stage > FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "stage %d; there are 1, 2 and 3", (int)o->stage);
+    if ((unsigned)o->trainable > FOVEA_TRAIN_HEAD)
+        return fv_fail(FOVEA_EINVAL, "trainable %d is unknown", (int)o->trainable);
+    if (o->trainable == FOVEA_TRAIN_HEAD && o->stage != FOVEA_STAGE_TASK)
+        return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
+    if (o->trainable == FOVEA_TRAIN_ALL && o->stage == FOVEA_STAGE_ATTENTION)
+        return fv_fail(FOVEA_EINVAL,
+                       "the first stage trains what makes queries, keys and values; all tensors "
+                       "are the second stage's");
+    if ((unsigned)o->frame.format > FOVEA_PLANES_F32)
+        return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
+                       (int)o->frame.format);
+    if ((unsigned)o->task > FOVEA_TASK_SEGMENTATION)
+        return fv_fail(FOVEA_EINVAL, "task %d is unknown", (int)o->task);
+    FV_TRY(check_rates(o));
+    return check_moments(o);
+}
+
+/* ---- which tensors ---- */
+
+static void want(const fv_masters *m, const fv_weight *w)
+{
+    for (uint32_t i = 0; i < w->parts; i++) {
+        fv_master *x = fv_masters_of(m, w->part[i].tensor);
+        if (x)
+            x->wanted = true;
+    }
+}
+
+static bool floating(const fv_master *m)
+{
+    return fv_file_types[m->tensor->dtype].floating;
+}
+
+static fovea_status find(fv_master **out, const fovea_trainer *t, const char *name)
+{
+    *out = fv_masters_find(&t->masters, name);
+    if (!*out)
+        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\": %s has none of that name", name,
+                       t->model->source->name);
+    if (!floating(*out))
+        return fv_fail(FOVEA_EINVAL, "tensor \"%.120s\" holds no floating numbers", name);
+    return FOVEA_OK;
+}
+
+static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    const fv_vit *v = t->model->roles;
+    fv_masters *m = &t->masters;
+    fv_master *x;
+    for (size_t i = 0; o->train && o->train[i]; i++) {
+        FV_TRY(find(&x, t, o->train[i]));
+        x->wanted = x->named = true;
+    }
+    if (o->train)
+        return FOVEA_OK;
+    if (t->trainable == FOVEA_TRAIN_QKV)
+        for (uint32_t i = 0; i < v->depth; i++) {
+            const fv_vit_block *b = &v->block[i];
+            const fv_weight *w[] = {&b->q_w,   &b->q_b,   &b->kv_w,   &b->kv_b,
+                                    &b->sla_q, &b->sla_k, &b->vectors};
+            for (size_t k = 0; k < sizeof w / sizeof *w; k++)
+                want(m, w[k]);
+        }
+    for (uint32_t i = 0; i < m->count; i++) {
+        x = &m->master[i];
+        x->wanted |= t->trainable == FOVEA_TRAIN_ALL || x->head;
+        x->wanted &= floating(x);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    const fv_vit *v = t->model->roles;
+    const fv_weight *rows[] = {&v->prefix_rows, &v->prefix_add, &v->table};
+    fv_master *x;
+    for (size_t i = 0; o->decay && o->decay[i]; i++) {
+        FV_TRY(find(&x, t, o->decay[i]));
+        x->decays = true;
+    }
+    if (o->decay)
+        return FOVEA_OK;
+    for (uint32_t i = 0; i < t->masters.count; i++)
+        t->masters.master[i].decays = t->masters.master[i].tensor->rank > 1;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (uint32_t k = 0; k < rows[i]->parts; k++) {
+            x = fv_masters_of(&t->masters, rows[i]->part[k].tensor);
+            if (x)
+                x->decays = false;
+        }
+    return FOVEA_OK;
+}
+
+fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
+{
+    const fv_vit *v = t->model->roles;
+    const bool pixels = o->task == FOVEA_TASK_SEGMENTATION;
+    const fv_weight *head[] = {pixels ? &t->model->segmentation.w : &v->head_w,
+                               pixels ? &t->model->segmentation.b : &v->head_b};
+    t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
+                   : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
+                                                       : FOVEA_TRAIN_ALL;
+    for (int i = 0; o->stage == FOVEA_STAGE_TASK && i < 2; i++)
+        for (uint32_t k = 0; k < head[i]->parts; k++) {
+            fv_master *x = fv_masters_of(&t->masters, head[i]->part[k].tensor);
+            if (x)
+                x->head = true;
+        }
+    FV_TRY(choose_trained(t, o));
+    return choose_decay(t, o);
+}
+
+fovea_status fv_trainer_chosen(const fovea_trainer *t)
+{
+    uint32_t trained = 0;
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        trained += m->trained;
+        if (m->named && !m->trained)
+            return fv_fail(FOVEA_EINVAL,
+                           "tensor \"%.120s\" is to be trained, but the loss does not depend on it",
+                           m->tensor->name);
+    }
+    return trained ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "nothing is to be trained");
+}

@@ -1,0 +1,390 @@
+/* trainer_plan.c: the plans of a trainer: what is run for a picture.
+ *
+ *     ATTENTION  the softmax model, block by block; behind each block's attention the student's,
+ *                its loss, and at once its gradients: nothing crosses blocks
+ *     FEATURES   a plan of the teacher; then forward, loss, gradients of the student
+ *     TASK       forward, loss, gradients
+ */
+#include <math.h>
+#include <string.h>
+
+#include "trainer.h"
+
+/* The last two segments, a block and what follows it, are never computed again: nothing else would
+ * be in memory while they are. */
+#define ALWAYS_KEPT 2
+
+/* Bytes of lists, tables and losses. */
+#define SMALL_THINGS (256u << 10)
+
+static fovea_plan_options frame_options(const fovea_trainer *t, const char *attention,
+                                        const char *const *output)
+{
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.format = t->o.frame.format;
+    o.frame.width = t->o.frame.width;
+    o.frame.height = t->o.frame.height;
+    o.attention = attention;
+    o.outputs = output;
+    o.n_outputs = 1;
+    return o;
+}
+
+/* ---- losses ---- */
+
+static fv_view loss_rows(fovea_trainer *t, fv_builder *b, uint32_t rows, double factor)
+{
+    const fv_view out = fv_emit_value(b, FV_VALUE_OUTPUT, rows, 1, FV_F32);
+    t->loss[t->losses++] = (fv_loss){.value = out.id, .rows = rows, .factor = factor};
+    return out;
+}
+
+static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, fv_view x,
+                          fv_view target, fv_view out)
+{
+    fv_step *s = fv_emit_step(b, op, rows, "loss");
+    if (!s)
+        return NULL;
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, FV_MSE_A, x, FV_KIND_ROW);
+    fv_use_value(s, FV_MSE_B, target, FV_KIND_ROW);
+    fv_use_value(s, FV_MSE_OUT, out, FV_KIND_ROW);
+    s->out = FV_MSE_OUT;
+    return s;
+}
+
+/* factor * sum (x - target)^2 */
+static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target, double factor)
+{
+    fv_builder *b = tape->b;
+    const uint32_t rows = b->value[x.id].rows, cols = b->value[x.id].cols;
+    b->segment = FV_TAPE_GRADIENTS;
+    const fv_view out = fv_tape_rows(tape, rows, cols);
+    loss_step(b, FV_OP_MSE_LOSS, rows, cols, x, target, loss_rows(t, b, rows, factor));
+    fv_step *s = loss_step(b, FV_OP_MSE_GRAD, rows, cols, x, target, out);
+    if (s)
+        s->f[0] = (float)(2 * factor);
+    fv_tape_pass(tape, x, out);
+}
+
+/* Of the logits of the picture. */
+static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
+{
+    fv_builder *b = tape->b;
+    const uint32_t classes = b->value[logits.id].cols;
+    b->segment = FV_TAPE_GRADIENTS;
+    const fv_view labels = fv_emit_input(b, "labels", 1, 2, FV_F32);
+    const fv_view out = fv_tape_rows(tape, 1, classes);
+    t->labels_in = labels.id;
+    loss_step(b, FV_OP_CROSS_ENTROPY_LOSS, 1, classes, logits, labels, loss_rows(t, b, 1, 1));
+    loss_step(b, FV_OP_CROSS_ENTROPY_GRAD, 1, classes, logits, labels, out);
+    fv_tape_pass(tape, logits, out);
+}
+
+/* Of the logits of the grid, at the pixels of a mask. */
+static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
+{
+    fv_builder *b = tape->b;
+    const uint32_t tokens = b->value[logits.id].rows, classes = b->value[logits.id].cols;
+    const uint32_t width = t->info.mask_width, height = t->info.mask_height;
+    b->segment = FV_TAPE_GRADIENTS;
+    const fv_view mask = fv_emit_input(b, "mask", height, width, FV_U8);
+    const fv_view weight = fv_emit_input(b, "weight", 1, 1, FV_F32);
+    const fv_view out = fv_tape_rows(tape, tokens, classes);
+    t->mask_in = mask.id;
+    t->weight_in = weight.id;
+    for (int i = 0; i < 2; i++) {
+        fv_step *s = fv_emit_step(b, i ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, "loss");
+        const fv_view to = i ? out : loss_rows(t, b, tokens, 1);
+        if (!s || b->status != FOVEA_OK)
+            return;
+        s->prob.dim[FV_ROW_C] = classes;
+        s->prob.dim[FV_SEGMENT_GRID] = b->grid.width;
+        s->prob.dim[FV_SEGMENT_WIDTH] = width;
+        s->prob.dim[FV_SEGMENT_HEIGHT] = height;
+        s->align = b->grid.width;
+        fv_use_value(s, FV_SEGMENT_LOGITS, logits, FV_KIND_WHOLE);
+        fv_use_value(s, FV_SEGMENT_MASK, mask, FV_KIND_WHOLE);
+        fv_use_value(s, FV_SEGMENT_WEIGHT, weight, FV_KIND_WHOLE);
+        fv_use_value(s, FV_SEGMENT_OUT, to, FV_KIND_ROW);
+        s->out = FV_SEGMENT_OUT;
+    }
+    fv_tape_pass(tape, logits, out);
+}
+
+static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y)
+{
+    fv_builder *b = tape->b;
+    const double numbers = (double)b->value[y.id].rows * b->value[y.id].cols;
+    if (t->o.stage == FOVEA_STAGE_TASK) {
+        if (t->o.task == FOVEA_TASK_CLASSES)
+            class_loss(t, tape, y);
+        else
+            pixel_loss(t, tape, y);
+        return;
+    }
+    const fv_view features =
+        fv_emit_input(b, "features", b->value[y.id].rows, b->value[y.id].cols, FV_F32);
+    t->features_in = features.id;
+    distance(t, tape, y, features, (double)t->o.lambda / numbers);
+}
+
+/* ---- the student as a whole ---- */
+
+static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, fv_id y)
+{
+    const uint32_t kept = ALWAYS_KEPT + t->info.kept;
+    tape->keep_from = segments > kept ? segments - kept : 0;
+    for (uint32_t i = 0; i < segments; i++)
+        fv_tape_forward(tape, i);
+    if (tape->b->status == FOVEA_OK)
+        last_loss(t, tape, fv_tape_now(tape, (fv_view){fv_tape_last(tape, y), 0}));
+    for (uint32_t i = segments; i-- > 0;)
+        fv_tape_backward(tape, i);
+}
+
+/* ---- block by block ---- */
+
+/* What is known of a block's two attentions while the model is emitted. */
+struct pair {
+    uint32_t segment;
+    fv_view student, softmax;
+};
+
+struct pairs {
+    fovea_trainer *t;
+    fv_attention_name *attention; /* of the student's blocks */
+    struct pair *pair;
+};
+
+static void attended(void *ctx, fv_builder *b, uint32_t block, fv_view normed, fv_view seen)
+{
+    const struct pairs *all = ctx;
+    const fovea_model *teacher = all->t->teacher, *student = all->t->model;
+    struct pair *p = &all->pair[block];
+    p->softmax = teacher->family->project(teacher, b, block, seen);
+    p->segment = ++b->segment;
+    seen = student->family->attend(student, b, block, &all->attention[block], normed);
+    p->student = student->family->project(student, b, block, seen);
+    b->segment++;
+}
+
+static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const struct pair *pair,
+                      uint32_t blocks)
+{
+    uint32_t next = 0;
+    tape->keep_from = 0;
+    for (uint32_t i = 0; i < segments && tape->b->status == FOVEA_OK; i++) {
+        fv_tape_forward(tape, i);
+        if (next == blocks || pair[next].segment != i || tape->b->status != FOVEA_OK)
+            continue;
+        const fv_view x = fv_tape_now(tape, pair[next].student);
+        const fv_view y = fv_tape_now(tape, pair[next].softmax);
+        const fv_value *v = &tape->b->value[x.id];
+        distance(t, tape, x, y, 1 / ((double)v->rows * v->cols));
+        fv_tape_backward(tape, i);
+        next++;
+    }
+}
+
+/* ---- making them ---- */
+
+static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pairs *pairs)
+{
+    fv_builder *b = &t->plan->b;
+    const uint32_t segments = b->segment + 1;
+    const fv_id y = b->wanted[0].value;
+    b->value[y].kind = FV_VALUE_ROWS;
+    b->n_wanted = 0;
+    FV_TRY(fv_tape_begin(tape, b, &t->masters));
+    if (pairs)
+        run_pairs(t, tape, segments, pairs->pair, b->blocks);
+    else
+        run_tape(t, tape, segments, y);
+    t->sink = tape->sink;
+    t->sinks = tape->sinks;
+    tape->sink = NULL;
+    return b->status;
+}
+
+static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
+{
+    static const char *const outputs[] = {"last_hidden_state", "logits", "segmentation"};
+    const bool task = t->o.stage == FOVEA_STAGE_TASK;
+    const char *output = outputs[!task ? 0 : t->o.task == FOVEA_TASK_CLASSES ? 1 : 2];
+    const fovea_plan_options o = frame_options(t, pairs ? "softmax" : t->attention, &output);
+    fv_tape tape = {0};
+    t->training = (fv_training){.attended = pairs ? attended : NULL, .ctx = pairs};
+    FV_TRY(
+        fv_frame_emit(&t->plan, pairs ? t->teacher : t->model, t->device, &o, NULL, &t->training));
+    const fovea_status status = take_tape(t, &tape, pairs);
+    fv_tape_end(&tape);
+    t->training = (fv_training){0};
+    return status;
+}
+
+/* What an earlier attempt has left. */
+static void discard(fovea_trainer *t)
+{
+    fovea_plan_free(t->plan);
+    fv_mem_free(t->loss);
+    fv_mem_free(t->sink);
+    t->plan = NULL;
+    t->loss = NULL;
+    t->sink = NULL;
+    t->losses = t->sinks = 0;
+}
+
+static fovea_status emit(fovea_trainer *t)
+{
+    const uint32_t depth = t->model->info.depth;
+    struct pairs pairs = {.t = t};
+    void *memory;
+    discard(t);
+    FV_TRY(fv_mem_array(&memory, depth, sizeof *t->loss, FV_MEM_PLAN, "the losses"));
+    t->loss = memory;
+    if (t->o.stage != FOVEA_STAGE_ATTENTION)
+        return emit_with(t, NULL);
+    FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
+    fovea_status status =
+        fv_mem_array(&memory, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
+    if (status == FOVEA_OK) {
+        pairs.pair = memory;
+        status = emit_with(t, &pairs);
+    }
+    fv_mem_free(pairs.pair);
+    fv_mem_free(pairs.attention);
+    return status;
+}
+
+static fovea_status plan_teacher(fovea_trainer *t)
+{
+    static const char *const output = "last_hidden_state";
+    const fovea_plan_options o = frame_options(t, "softmax", &output);
+    const fovea_model_info *ours = &t->model->info, *theirs = &t->teacher->info;
+    if (ours->width != theirs->width || ours->patch != theirs->patch ||
+        ours->prefix != theirs->prefix)
+        return fv_fail(FOVEA_EINVAL,
+                       "the teacher has tokens of %u channels, patches of %u and %u tokens before "
+                       "them, the student %u, %u and %u; name a teacher of the same form",
+                       theirs->width, theirs->patch, theirs->prefix, ours->width, ours->patch,
+                       ours->prefix);
+    FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
+    fovea_output_info out;
+    fovea_plan_output(t->guide, 0, &out);
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, (uint64_t)out.rows * out.columns, sizeof(float), FV_MEM_ARENA,
+                        "the teacher's features"));
+    t->features = memory;
+    return FOVEA_OK;
+}
+
+/* ---- memory ---- */
+
+/* Floats that gradients are gathered in. */
+static uint64_t gathered_floats(const fovea_trainer *t)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < t->sinks; i++) {
+        const fv_value *v = &t->plan->b.value[t->sink[i].value];
+        if (!t->sink[i].direct)
+            all += (uint64_t)v->rows * v->cols;
+    }
+    return all;
+}
+
+/* Memory that plans write to: what is gathered, rows of losses. */
+static fovea_status take_rows(fovea_trainer *t)
+{
+    void *memory;
+    t->n_gathered = gathered_floats(t);
+    FV_TRY(
+        fv_mem_array(&memory, t->n_gathered, sizeof(float), FV_MEM_ARENA, "gradients of weights"));
+    t->gathered = memory;
+    float *at = t->gathered;
+    for (uint32_t i = 0; i < t->sinks; i++) {
+        const fv_value *v = &t->plan->b.value[t->sink[i].value];
+        t->sink[i].rows = at;
+        if (t->sink[i].direct)
+            t->sink[i].rows = t->sink[i].direct->gradient + t->sink[i].offset;
+        else
+            at += (uint64_t)v->rows * v->cols;
+    }
+    for (uint32_t i = 0; i < t->losses; i++) {
+        FV_TRY(fv_mem_array(&memory, t->loss[i].rows, sizeof(float), FV_MEM_ARENA, "the losses"));
+        t->loss[i].row = memory;
+    }
+    return FOVEA_OK;
+}
+
+/* Bytes of everything but the student's activations, as it is after `emit` and what is to come. */
+static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
+{
+    fovea_memory now;
+    fovea_memory_query(&now);
+    const uint64_t numbers = fv_masters_floats(&t->masters) * (t->o.ema > 0 ? 5 : 4);
+    return now.current - before + (numbers + gathered_floats(t)) * sizeof(float) +
+           t->plan->info.weights + fv_trainer_follow_bytes(t) + SMALL_THINGS;
+}
+
+/* Whether the plan with `kept` blocks more that are computed once fits; it is not made. */
+static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, bool *fits)
+{
+    const fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO, .dry = true};
+    t->info.kept = kept;
+    FV_TRY(emit(t));
+    FV_TRY(fv_plan_finish(t->plan, &r));
+    const fovea_plan_info *i = &t->plan->info;
+    const uint64_t rows = i->residual + i->states + i->chunks + i->scratch + i->staging;
+    *fits = fixed_bytes(t, before) + rows <= t->o.memory_limit;
+    return FOVEA_OK;
+}
+
+/* As many as the limit has room for. */
+static fovea_status choose_kept(fovea_trainer *t, uint64_t before)
+{
+    const uint32_t depth = t->model->info.depth;
+    uint32_t low = 0, high = depth > 1 ? depth - 1 : 0;
+    while (low < high) {
+        const uint32_t middle = high - (high - low) / 2;
+        bool fits;
+        FV_TRY(try_kept(t, middle, before, &fits));
+        if (fits)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    t->info.kept = low;
+    return FOVEA_OK;
+}
+
+static fovea_status finish(fovea_trainer *t, uint64_t before)
+{
+    fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO};
+    if (t->o.memory_limit) {
+        bool fits;
+        FV_TRY(try_kept(t, t->info.kept, before, &fits));
+        const uint64_t fixed = fixed_bytes(t, before);
+        if (fixed >= t->o.memory_limit)
+            return fv_fail(FOVEA_ENOMEM,
+                           "weights, gradients and moments take %.1f MiB, the limit is %.1f MiB; "
+                           "train fewer tensors or a smaller model",
+                           (double)fixed / (1 << 20), (double)t->o.memory_limit / (1 << 20));
+        r.memory_limit = t->o.memory_limit - fixed;
+    }
+    FV_TRY(emit(t));
+    FV_TRY(fv_trainer_chosen(t));
+    FV_TRY(fv_masters_take(&t->masters, t->o.ema > 0));
+    return fv_plan_finish(t->plan, &r);
+}
+
+fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before)
+{
+    if (t->o.stage == FOVEA_STAGE_FEATURES)
+        FV_TRY(plan_teacher(t));
+    if (t->o.memory_limit && t->o.stage != FOVEA_STAGE_ATTENTION)
+        FV_TRY(choose_kept(t, before));
+    FV_TRY(finish(t, before));
+    FV_TRY(take_rows(t));
+    return fv_trainer_follow(t);
+}

@@ -1,0 +1,12 @@
+/* phi_sum.h: one sum for the gradients of q and of k, phi.df: where the features of a row are
+ * scaled by what all of them amount to. For mechanisms of one block; fv_phi comes before it. */
+#define FV_SUMS 1
+#define FV_SUMS_KEY 1
+
+FV_FN fv_v fv_sum_term(int i, int query, fv_v x, const fv_v df[1], fv_row r)
+{
+    fv_v f[1];
+    (void)i;
+    fv_phi(f, query, x, r);
+    return fv_mul(f[0], df[0]);
+}

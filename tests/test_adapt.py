@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+"""test_adapt.py: `fovea adapt`: its messages, data of every form, the log, checkpoints, processes.
+
+    test_adapt.py path/to/fovea [--long]
+
+Trains checkpoints of tests/data for a few steps on pictures of noise. Pictures must give the same losses
+whether they come as files or packed, classes whether as folders or labels, masks as grey values, palette
+or packed. A training that is killed at random moments and resumed must end with the same bits as one that
+never was; so must one that was interrupted. Two processes of mpirun must give the losses of one with
+twice the batch. With --long it is killed fifty times. Standard library only.
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import xml.dom.minidom
+import zlib
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+VIT, DINO = os.path.join(DATA, "vit-01"), os.path.join(DATA, "dinov2-03")
+SIDE, PICTURES, CLASSES = 48, 6, 3
+FEW = ["--size", "32", "--batch", "2", "--steps", "3", "--threads", "1"]
+
+
+# ---- files ----
+
+def png(path, width, height, kind, rows, palette=b""):
+    """8 bits: kind 2 is RGB, 0 grey, 3 a palette."""
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    lines = b"".join(b"\0" + row for row in rows)
+    with open(path, "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" +
+                chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)) +
+                (chunk(b"PLTE", palette) if palette else b"") +
+                chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b""))
+
+
+def save(path, tensors, metadata=None):
+    """{name: (type, shape, bytes)}"""
+    head, data = {"__metadata__": metadata} if metadata else {}, b""
+    for name, (kind, shape, raw) in tensors.items():
+        head[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def load(path):
+    """{name: bytes}"""
+    blob = open(path, "rb").read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    return {name: blob[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]
+            for name, t in json.loads(blob[8:8 + n]).items() if name != "__metadata__"}
+
+
+def rows(raw, width):
+    return [raw[i:i + width] for i in range(0, len(raw), width)]
+
+
+def make_data(folder):
+    """The same pictures in every form; the names sort as the packed file has them."""
+    rng = random.Random(1)
+    pixels = [rng.randbytes(3 * SIDE * SIDE) for _ in range(PICTURES)]
+    masks = [bytes(rng.choice([0, 1, 2, 255]) for _ in range(SIDE * SIDE)) for _ in range(PICTURES)]
+    labels = [i * CLASSES // PICTURES for i in range(PICTURES)]
+    for name in ("plain", "empty", "beside", "apart/images", "apart/masks", "broken",
+                 *("classes/" + c for c in "abc")):
+        os.makedirs(os.path.join(folder, name))
+    palette = bytes(range(256)) * 3
+    for i in range(PICTURES):
+        for where in ("plain", "beside", "apart/images", "broken", "classes/" + "abc"[labels[i]]):
+            png("%s/%s/%d.png" % (folder, where, i), SIDE, SIDE, 2, rows(pixels[i], 3 * SIDE))
+        png("%s/beside/%d_mask.png" % (folder, i), SIDE, SIDE, 0, rows(masks[i], SIDE))
+        png("%s/apart/masks/%d.png" % (folder, i), SIDE, SIDE, 3, rows(masks[i], SIDE), palette)
+    open(folder + "/broken/3.png", "wb").write(b"\x89PNG\r\n\x1a\n nothing more")
+    shutil.copytree(folder + "/beside", folder + "/torn")
+    os.remove(folder + "/torn/2_mask.png")
+    images = ("U8", [PICTURES, SIDE, SIDE, 3], b"".join(pixels))
+    save(folder + "/packed.safetensors", {
+        "images": images, "masks": ("U8", [PICTURES, SIDE, SIDE], b"".join(masks)),
+        "labels": ("I64", [PICTURES], struct.pack("<%dq" % PICTURES, *labels))}, {"classes": "3"})
+    save(folder + "/labelled.safetensors", {
+        "images": images, "labels": ("I32", [PICTURES], struct.pack("<%di" % PICTURES, *labels))})
+    save(folder + "/bare.safetensors", {"images": images})
+    save(folder + "/flat.safetensors", {"images": ("U8", [PICTURES * SIDE, SIDE, 3], images[2])})
+    save(folder + "/short.safetensors", {"images": images, "labels": ("I32", [1], bytes(4))})
+    shutil.copytree(VIT, folder + "/segmenter")
+    os.chmod(folder + "/segmenter", 0o755)
+    width = json.load(open(VIT + "/config.json"))["hidden_size"]
+    save(folder + "/segmenter/segmentation.safetensors", {
+        "segmentation_head.weight": ("F32", [CLASSES, width], struct.pack(
+            "<%df" % (CLASSES * width), *(rng.gauss(0, 0.02) for _ in range(CLASSES * width)))),
+        "segmentation_head.bias": ("F32", [CLASSES], bytes(4 * CLASSES))})
+    floats = [rng.uniform(-1, 1) for _ in range(2 * 3 * 32 * 32)]
+    batch = ("F32", [2, 3, 32, 32], struct.pack("<%df" % len(floats), *floats))
+    save(folder + "/batches.safetensors", {
+        "input.0": batch, "input.1": batch, "labels.0": ("I64", [2], struct.pack("<2q", 1, 4)),
+        "labels.1": ("I64", [2], struct.pack("<2q", 0, 2))})
+
+
+# ---- runs ----
+
+class Failed(Exception):
+    pass
+
+
+def adapt(exe, folder, *args, code=0, launch=(), env=None):
+    try:
+        p = subprocess.run([*launch, exe, "adapt", *args], cwd=folder, capture_output=True, text=True,
+                           env=dict(os.environ, **env) if env else None, timeout=120)
+    except subprocess.TimeoutExpired:
+        raise Failed("adapt %s: does not end" % " ".join(args))
+    if p.returncode != code:
+        raise Failed("adapt %s: exit %d, wanted %d: %s" %
+                     (" ".join(args), p.returncode, code, p.stderr.strip()[-300:]))
+    return p
+
+
+def log(folder, name="out"):
+    return [json.loads(line) for line in open(os.path.join(folder, name, "log.jsonl"))]
+
+
+def losses(exe, folder, *args):
+    shutil.rmtree(os.path.join(folder, "out"), ignore_errors=True)
+    adapt(exe, folder, *args, "-o", "out")
+    return [line["loss"] for line in log(folder)]
+
+
+def want(right, what):
+    if not right:
+        raise Failed(what)
+
+
+# ---- tests ----
+
+def check_refusals(exe, folder):
+    out = ["-o", "refused"]
+    two = [VIT, "--stage", "2", *out]
+    three = [VIT, "--stage", "3", *out]
+    usual = ["--data", "plain", "--steps", "1", "--size", "32"]
+    cases = [
+        (1, [], "MODEL"), (1, [VIT, *out], "--stage"), (1, [VIT, "--stage", "4", *out], "4"),
+        (1, [VIT, "--stage", "2", *usual], "-o"), (1, [*two, "--steps", "1"], "--data"),
+        (1, [*two, "--data", "plain", "--epochs", "0"], "--epochs"),
+        (1, [*two, *usual, "--crop", "random:2..3"], "--crop"),
+        (1, [*two, *usual, "--crop", "left"], "--crop"), (1, [*two, *usual, "--flip", "2"], "--flip"),
+        (1, [*two, *usual, "--lr-schedule", "steep"], "--lr-schedule"),
+        (1, [*two, *usual, "--trainable", "none"], "--trainable"),
+        (1, [*two, *usual, "--tensors", "batches.safetensors"], "--tensors"),
+        (1, [*two, "--tensors", "batches.safetensors", "--batch", "3"], "--batch"),
+        (7, [*two, *usual[2:], "--data", "nowhere"], "nowhere"),
+        (7, [*two, *usual[2:], "--data", "empty"], "pictures"),
+        (7, [*two, *usual[2:], "--data", "torn"], "2.png"),
+        (7, [*two, *usual[2:], "--data", "flat.safetensors"], "images"),
+        (7, [*two, *usual[2:], "--data", "short.safetensors"], "labels"),
+        (7, [*two, *usual, "--crop", "none"], "48x48"),
+        (7, [*two, *usual, "--log", "/dev/full"], "full"), (7, [*three, *usual], "classes"),
+        (7, [*two, "--tensors", "bare.safetensors"], "input.0"),
+        (7, [*three, *usual[2:], "--data", "labelled.safetensors", "--task", "segmentation"], "masks"),
+        (1, [*three, *usual[2:], "--data", "beside"], "--classes"),
+        (7, [VIT, "--stage", "s", *out, "--hyper", "plain/0.png", "--tensors", "batches.safetensors"],
+         "plain/0.png"),
+        (7, [*two, *usual, "--strict", "--data", "broken", "--batch", "6"], "broken/3.png"),
+    ]
+    for code, args, word in cases:
+        p = adapt(exe, folder, *args, code=code)
+        said = [line for line in p.stderr.splitlines() if "memory" not in line and "GFLOP" not in line]
+        want(len(said) == 1 and said[0].startswith("fovea: ") and word in said[0],
+             "adapt %s: wanted one line with %s, got %r" % (" ".join(args), word, p.stderr))
+    return len(cases)
+
+
+def check_outputs(exe, folder):
+    """What stands in OUT after each stage, and that it runs."""
+    stages = [("1", [VIT, "--data", "plain"]), ("2", [VIT, "--data", "classes", "--lr-schedule", "cosine"]),
+              ("3", [VIT, "--tensors", "batches.safetensors", "--attention", "mala"]),
+              ("3", ["segmenter", "--data", "beside", "--ema", "0.9", "--clip", "1"])]
+    for stage, args in stages:
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        few = FEW[-4:] if "--tensors" in args else FEW
+        p = adapt(exe, folder, *args, "--stage", stage, *few, "-o", "out", "--save-grad", "--json")
+        result, lines, what = json.loads(p.stdout), log(folder), "stage %s %s" % (stage, args)
+        want("memory" in p.stderr and result["promised_bytes"]["total"] > 0, what + ": no promise")
+        want([line["step"] for line in lines] == [1, 2, 3], what + ": steps " + str(lines))
+        want(all(line["loss"] > 0 and line["grad_norm"] > 0 and line["lr"] > 0 and
+                 line["pictures"] == 2 and line["pictures_per_second"] > 0 for line in lines),
+             what + ": log " + str(lines))
+        if stage == "1":
+            want(all(abs(sum(line["loss_layers"]) - line["loss"]) < 1e-6 * line["loss"] and
+                     len(line["loss_layers"]) == 3 for line in lines), what + ": losses of layers")
+        gradient, weights = load(folder + "/out/grad.safetensors"), load(folder + "/out/model.safetensors")
+        want(gradient and all(name[:5] == "grad." and len(g) == len(weights[name[5:]])
+                              for name, g in gradient.items()), what + ": gradients")
+        if result["attention"] != "softmax":
+            for after, word in (("1", "stage 1"), ("2", "--teacher")):
+                p = adapt(exe, folder, "out", "--stage", after, "--data", "plain", *FEW, "-o", "more", code=1)
+                want(word in p.stderr, what + ": " + p.stderr)
+            shutil.rmtree(folder + "/more", ignore_errors=True)
+            adapt(exe, folder, "out", "--stage", "2", "--teacher", VIT, "--data", "plain", *FEW, "-o", "more")
+        xml.dom.minidom.parse(folder + "/out/loss.svg")
+        config = json.load(open(folder + "/out/config.json"))
+        want(config["fovea"]["attention"] == result["attention"], what + ": config.json")
+        p = subprocess.run([exe, "run", "out", "plain/0.png", "--threads", "1"], cwd=folder,
+                           capture_output=True, text=True)
+        want(p.returncode == 0, what + ": fovea run: " + p.stderr)
+    return len(stages)
+
+
+def check_heads(exe, folder):
+    """A head that the model has not: its classes have the folders' names, or the masks' numbers."""
+    cases = [(VIT, "classes", []), (DINO, "classes", []), (DINO, "packed.safetensors", []),
+             (DINO, "beside", ["--classes", "5"])]
+    for model, data, args in cases:
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        adapt(exe, folder, model, "--stage", "3", "--data", data, *FEW, *args, "-o", "out", "--trainable",
+              "head", "--dtype", "f16")
+        p = subprocess.run([exe, "run", "out", "plain/0.png", "--threads", "1", "--json",
+                            *([] if data == "classes" else ["--labels", "x.png"])],
+                           cwd=folder, capture_output=True, text=True)
+        want(p.returncode == 0, "%s on %s: fovea run: %s" % (model, data, p.stderr))
+        result = json.loads(p.stdout)
+        if data == "classes":
+            names = sorted(c["label"] for c in result["top"])
+            want(names == ["a", "b", "c"], "%s: labels %s" % (model, names))
+        before, after = load(model + "/model.safetensors"), load(folder + "/out/model.safetensors")
+        want(any(name not in before for name in after) or model == VIT, model + ": no new tensor")
+    # Names that the model's head knows keep their places.
+    shutil.copytree(folder + "/classes", folder + "/known")
+    for old, new in zip("abc", (7, 2, 5)):
+        os.rename("%s/known/%s" % (folder, old), "%s/known/LABEL_%d" % (folder, new))
+    with_names = losses(exe, folder, VIT, "--stage", "3", *FEW, "--data", "known")
+    config = json.load(open(folder + "/out/config.json"))
+    want(len(config["id2label"]) == 10, "a head of 10 became " + str(config["id2label"]))
+    # The folders sort as 2, 5, 7; packed in that order the labels are the same numbers.
+    order = [2, 3, 4, 5, 0, 1]
+    raw = load(folder + "/bare.safetensors")["images"]
+    size = 3 * SIDE * SIDE
+    save(folder + "/known.safetensors", {
+        "images": ("U8", [PICTURES, SIDE, SIDE, 3], b"".join(raw[i * size:(i + 1) * size] for i in order)),
+        "labels": ("I64", [PICTURES], struct.pack("<6q", 2, 2, 5, 5, 7, 7))})
+    packed = losses(exe, folder, VIT, "--stage", "3", *FEW, "--data", "known.safetensors", "--classes", "10")
+    want(with_names == packed, "by name %s, by number %s" % (with_names, packed))
+    return len(cases) + 1
+
+
+def check_forms(exe, folder):
+    """The same pictures, whatever they come in."""
+    three = ["--stage", "3", *FEW, "--flip", "0.5", "--jitter", "0.3"]
+    forms = [(["beside", "apart", "packed.safetensors"], ["segmenter"]),
+             (["classes", "labelled.safetensors"], [VIT, "--classes", "10"])]
+    for names, args in forms:
+        first = losses(exe, folder, *three, *args, "--data", names[0])
+        want(len(set(first)) == len(first), "the same loss at every step")
+        for name in names[1:]:
+            other = losses(exe, folder, *three, *args, "--data", name)
+            want(first == other, "%s gives %s, %s gives %s" % (names[0], first, name, other))
+        other = losses(exe, folder, *three, *args, "--data", names[0], "--seed", "7", "--crop", "centre")
+        want(first != other, "--seed and --crop change nothing")
+    few = losses(exe, folder, VIT, "--stage", "2", "--data", "plain", "--size", "32", "--batch", "4")
+    want(len(few) == 2, "an epoch of 6 pictures, 4 at a time: %d steps" % len(few))
+    one = losses(exe, folder, VIT, "--stage", "3", "--tensors", "batches.safetensors")
+    want(len(one) == 2 and one[0] != one[1], "batches give " + str(one))
+    return 4
+
+
+def check_patience(exe, folder):
+    """A rate of next to nothing leaves the loss as it is; ended so, a resumed run does no more."""
+    args = [VIT, "--stage", "2", "--data", "plain", *FEW, "--steps", "50", "--batch", "6", "--lr", "1e-12",
+            "--crop", "centre", "--jitter", "0", "--patience", "4", "--every", "1", "--json", "-o", "flat"]
+    for more in ([], ["--resume"]):
+        result = json.loads(adapt(exe, folder, *args, *more).stdout)
+        want(result["flat"] and result["steps"] < 50, "--patience 4: " + str(result))
+        want(result["steps"] == len(log(folder, "flat")), "the log has %d lines" % len(log(folder, "flat")))
+        steps = result["steps"] if not more else steps
+    want(steps == result["steps"], "%d steps, resumed %d" % (steps, result["steps"]))
+    return 1
+
+
+def check_broken(exe, folder):
+    """A broken picture is named, and another taken; which one does not change from run to run."""
+    args = [VIT, "--stage", "2", *FEW, "--batch", "6", "--data", "broken", "-o"]
+    runs = []
+    for name in ("broken1", "broken2"):
+        p = adapt(exe, folder, *args, name)
+        want("broken/3.png" in p.stderr and "broken/4.png is taken instead" in p.stderr, p.stderr)
+        runs.append([line["loss"] for line in log(folder, name)])
+    want(runs[0] == runs[1], "broken pictures: %s and %s" % tuple(runs))
+    return 1
+
+
+def long_run(steps):
+    return [DINO, "--stage", "2", "--data", "plain", "--size", "28", "--batch", "2", "--threads", "1",
+            "--steps", str(steps), "--every", "3", "--jitter", "0.2", "--flip", "0.5", "--ema", "0.9"]
+
+
+def same_result(folder, one, other):
+    for name in ("model.safetensors", "checkpoint"):
+        a, b = (open(os.path.join(folder, d, name), "rb").read() for d in (one, other))
+        want(a == b, "%s/%s is not %s/%s" % (one, name, other, name))
+    a, b = ([{k: v for k, v in line.items() if k != "pictures_per_second"} for line in log(folder, d)]
+            for d in (one, other))
+    want(a == b, "the logs of %s and %s differ" % (one, other))
+    return 1
+
+
+def check_resume(exe, folder):
+    """An interrupt ends after a step; options that change the result are refused."""
+    args = long_run(12)
+    adapt(exe, folder, *args, "-o", "whole")
+    p = subprocess.Popen([exe, "adapt", *long_run(100000), "-o", "cut"], cwd=folder,
+                         stderr=subprocess.PIPE, text=True)
+    while p.poll() is None and not (os.path.exists(folder + "/cut/log.jsonl") and log(folder, "cut")):
+        time.sleep(0.01)
+    p.send_signal(signal.SIGINT)
+    said = p.communicate()[1]
+    want(p.returncode == 130 and "--resume" in said, "SIGINT: exit %d: %s" % (p.returncode, said))
+    want("--resume" in adapt(exe, folder, *args, "-o", "cut", code=1).stderr, "overwrites a checkpoint")
+    for change in (["--batch", "3"], ["--flip", "0.25"], ["--seed", "4"],
+                   ["--data", "packed.safetensors", "--crop", "centre"]):
+        said = adapt(exe, folder, *long_run(100000), *change, "-o", "cut", "--resume", code=7).stderr
+        want("checkpoint" in said, said)
+    adapt(exe, folder, *long_run(100000), "--lr", "0.5", "-o", "cut", "--resume", code=7)
+    shutil.rmtree(folder + "/cut")
+    return 5
+
+
+def check_kills(exe, folder, kills):
+    """Killed at random moments, the last of which may be after the end."""
+    rng = random.Random(2)
+    args = long_run(60)
+    begin = time.monotonic()
+    adapt(exe, folder, *args, "-o", "never")
+    whole = time.monotonic() - begin
+    done = early = 0
+    while done < kills:
+        shutil.rmtree(folder + "/often", ignore_errors=True)
+        while done < kills:
+            p = subprocess.Popen([exe, "adapt", *args, "-o", "often", "--resume"], cwd=folder,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            time.sleep(rng.uniform(0, 0.6 * whole))
+            p.kill()
+            said = p.communicate()[1]
+            if p.returncode == 0:
+                break
+            want(p.returncode == -signal.SIGKILL, "a resumed run: exit %d: %s" % (p.returncode, said))
+            done += 1
+            early += not os.path.exists(folder + "/often/checkpoint")
+        adapt(exe, folder, *args, "-o", "often", "--resume")
+        same_result(folder, "never", "often")
+        want(sorted(os.listdir(folder + "/often")) == sorted(os.listdir(folder + "/never")),
+             "kills leave " + " ".join(os.listdir(folder + "/often")))
+    print("%d kills of a run of %.1f s, %d before its first checkpoint" % (done, whole, early))
+    return 1
+
+
+def check_processes(exe, folder, steps):
+    """Two processes with half the batch each."""
+    mpirun = shutil.which("mpirun")
+    beside = os.path.join(os.path.dirname(os.path.realpath(exe)), "fovea_mpi.so")
+    if not mpirun or not os.path.exists(beside):
+        return 0
+    launch = [mpirun, "--oversubscribe", "--bind-to", "none", "-np"]
+    env = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    args = [VIT, "--stage", "2", "--data", "plain", "--size", "32", "--steps", str(steps), "--threads", "1",
+            "--lr", "1e-3", "--lr-schedule", "constant"]
+    adapt(exe, folder, *args, "--batch", "4", "-o", "one")
+    adapt(exe, folder, *args, "--batch", "2", "-o", "two", launch=[*launch, "2"], env=env)
+    adapt(exe, folder, *args, "--batch", "4", "-o", "alone", launch=[*launch, "1"], env=env)
+    one, two, alone = ([line["loss"] for line in log(folder, d)] for d in ("one", "two", "alone"))
+    worst = max(abs(a - b) / a for a, b in zip(one, two))
+    print("two processes and one: losses differ by %.1e at most" % worst)
+    want(len(one) == len(two) == steps and worst <= 1e-5, "losses %s of one, %s of two" % (one, two))
+    want(one == alone and open(folder + "/one/model.safetensors", "rb").read() ==
+         open(folder + "/alone/model.safetensors", "rb").read(), "mpirun -np 1 is not as without")
+    # Ended after some steps, they go on together.
+    for count in ("4", str(steps)):
+        adapt(exe, folder, *args, "--batch", "2", "--steps", count, "-o", "again", "--resume",
+              launch=[*launch, "2"], env=env)
+    same_result(folder, "two", "again")
+    # One that fails ends the others.
+    p = adapt(exe, folder, *args, "--batch", "2", "-o", "two", launch=[*launch, "2"], env=env, code=1)
+    want("--resume" in p.stderr, p.stderr)
+    return 4
+
+
+def main(argv):
+    exe, long = os.path.abspath(argv[0]), "--long" in argv
+    passed = failed = skipped = 0
+    with tempfile.TemporaryDirectory() as folder:
+        make_data(folder)
+        checks = [(check_kills, 50), (check_processes, 10)] if long else [
+            (check_refusals,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_patience,), (check_resume,), (check_kills, 3)]
+        for check, *args in checks:
+            try:
+                n = check(exe, folder, *args)
+                passed += n
+                if n == 0:
+                    skipped += 1
+                    print("SKIP %s: no mpirun, or built without MPI" % check.__name__)
+            except Failed as e:
+                failed += 1
+                print("FAIL %s: %s" % (check.__name__, e), flush=True)
+    print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
+    return 1 if failed else 77 if passed == 0 else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit(__doc__)
+    sys.exit(main(sys.argv[1:]))
