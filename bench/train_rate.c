@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     printf("processor time   %9.3f s of a step; ratio %.3f, had the threads not waited\n", work,
            flops / work * threads / best);
     printf("memory           %9.1f MB at the peak, %.1f promised\n", 1e-6 * (double)peak,
-           1e-6 * (double)info.total);
+           1e-6 * (double)(info.total + info.process));
     for (size_t k = 0; k < sizeof product / sizeof *product; k++)
         product_free(&product[k]);
     fovea_trainer_free(w.trainer);

@@ -167,7 +167,8 @@ typedef struct fovea_trainer_info {
     uint64_t averages;    /* of the weights */
     uint64_t packed;      /* weights as kernels read them, the teacher's too */
     uint64_t activations; /* of student and teacher, states, scratch of all threads */
-    uint64_t total;
+    uint64_t total;       /* of these and all the trainer's own: what fovea_memory counts */
+    uint64_t process;     /* beside it, at most: stacks of the threads, the C library's heap */
 } fovea_trainer_info;
 FOVEA_API void fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
 

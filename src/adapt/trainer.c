@@ -10,6 +10,10 @@
 
 #define IGNORED 255
 
+/* Bytes that a process needs beside what the library allocates, and of each of its threads: what of
+ * their stacks is used, and what the C library's heap loses. More than was ever seen. */
+enum { PROCESS = 1 << 20, THREAD = 1 << 18 };
+
 /* ---- life ---- */
 
 static fovea_status choose_attention(fovea_trainer *t, const char *asked)
@@ -144,6 +148,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     fovea_memory now;
     fovea_memory_query(&now);
     i->total = now.current - before;
+    i->process = PROCESS + (uint64_t)t->plan->limits.threads * THREAD;
 }
 
 static fovea_status build(fovea_trainer *t, const char *model, const char *teacher,

@@ -282,13 +282,14 @@ static void promise(const adapt_run *r)
         uint64_t bytes;
     } kinds[] = {{"weights", i->weights}, {"gradients", i->gradients},
                  {"moments", i->moments}, {"averages", i->averages},
-                 {"packed", i->packed},   {"activations", i->activations}};
+                 {"packed", i->packed},   {"activations", i->activations},
+                 {"process", i->process}};
     char bytes[32];
     fprintf(stderr,
             "fovea: stage %d, %s, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
             "fovea: memory %s:",
             (int)r->options.stage, i->attention, i->tokens, i->trained, i->tensors, i->flops * 1e-9,
-            cli_bytes(bytes, sizeof bytes, i->total));
+            cli_bytes(bytes, sizeof bytes, i->total + i->process));
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (kinds[k].bytes)
             fprintf(stderr, " %s %s,", kinds[k].what,
@@ -311,12 +312,12 @@ static void report(const adapt_run *r)
                (unsigned long long)r->info.step, first, last, pace, pace * r->info.flops * 1e-9);
         return;
     }
-    json_t *bytes =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)r->info.total,
-                  "weights", (json_int_t)r->info.weights, "gradients",
-                  (json_int_t)r->info.gradients, "moments", (json_int_t)r->info.moments, "averages",
-                  (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
-                  (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
+    json_t *bytes = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)r->info.total,
+        "process", (json_int_t)r->info.process, "weights", (json_int_t)r->info.weights, "gradients",
+        (json_int_t)r->info.gradients, "moments", (json_int_t)r->info.moments, "averages",
+        (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
+        (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
     json_t *root = json_pack(
         "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o}", "schema",
         "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model", r->model,
