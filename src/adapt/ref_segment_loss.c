@@ -1,10 +1,13 @@
 /* ref_segment_loss.c: SEGMENT_LOSS: cross-entropy of logits of a grid, stretched to a mask's
  * pixels.
  *
- *   dim     tokens (of the grid, no prefix), classes (at most 255), tokens per grid row, mask's
- * width, its height LOGITS  WHOLE: tokens x classes MASK    WHOLE: u8, height x width: class of
- * every pixel; 255, or no class at all: it is ignored WEIGHT  one float: of every pixel OUT ROW:
- * tokens, one float each calls   begin and end at multiples of a grid row (fv_step.align)
+ *   dim     tokens (of the grid, no prefix), classes (at most 255), tokens per grid row,
+ *           the mask's width, its height
+ *   LOGITS  WHOLE: tokens x classes
+ *   MASK    WHOLE: u8, height x width: class of every pixel; 255 or no class at all: ignored
+ *   WEIGHT  one float: of every pixel
+ *   OUT     ROW: tokens, one float each
+ *   calls   begin and end at multiples of a grid row (fv_step.align)
  *
  * Logits z of a pixel are those of the four tokens around it, blended as segment_lines.h says.
  *
