@@ -21,7 +21,7 @@
 
 #define PI 3.14159265358979
 
-enum { WIDTH = 64, DEPTH = 4, HEADS = 4, RATIO = 4, PATCH = 28, IMAGE = 336 };
+enum { WIDTH = 64, DEPTH = 4, HEADS = 2, RATIO = 4, PATCH = 28, IMAGE = 336 };
 enum { SIDE = IMAGE / PATCH, TOKENS = 1 + SIDE * SIDE, TENSORS = 6 + 16 * DEPTH };
 
 /* How much larger than others the weights of queries and keys are: scores spread over +-9. */
