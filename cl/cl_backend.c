@@ -1,6 +1,5 @@
 /* cl_backend.c: OpenCL devices as a backend: found, opened, described; their memory. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cl_clblast.h"
@@ -21,30 +20,17 @@ static int probe(fovea_device_info *out, int max)
 
 /* ---- open and close ---- */
 
-/* The device that `which` means: a number, or a part of the name; -1: none. */
-static int find(const char *which)
+static void name_of(int index, char *out, size_t size)
 {
     const fv_cl_place *places;
-    const int n = fv_cl_devices(&places);
-    char *end;
-    const long number = strtol(which, &end, 10);
-    if (*which == 0)
-        return n ? 0 : -1;
-    if (*end == 0)
-        return number >= 0 && number < n ? (int)number : -1;
-    for (int i = 0; i < n; i++) {
-        char name[128];
-        fv_cl_device_text(&places[i], CL_DEVICE_NAME, name, sizeof name);
-        if (strstr(name, which))
-            return i;
-    }
-    return -1;
+    fv_cl_devices(&places);
+    fv_cl_device_text(&places[index], CL_DEVICE_NAME, out, size);
 }
 
 /* What of the driver is held; a hung one may still use all of it. */
 static void stop(fv_device *d)
 {
-    fv_cl_programs_free(d);
+    fv_cl_store_empty(&d->store);
     if (d->features & FV_NEED_CL_CLBLAST && !d->hung)
         fv_cl_clblast_forget();
     fv_cl_buffer_free(d, d->nothing);
@@ -60,8 +46,7 @@ static void stop(fv_device *d)
 static void close_device(fv_device *d)
 {
     stop(d);
-    fv_cl_cache_close(d->cache);
-    fv_mem_free(d->identity);
+    fv_cl_store_close(&d->store);
     pthread_mutex_destroy(&d->lock);
     fv_mem_free(d);
 }
@@ -104,15 +89,15 @@ static fovea_status start_and_probe(fv_device *d)
 
 static fovea_status set_up(fv_device *d, const fovea_device_options *options)
 {
-    const char *folder = options->cache ? options->cache : getenv("FOVEA_CACHE");
+    char *identity;
     fv_cl_read_limits(&d->place, &d->limits);
     /* No screen and no watchdog waits for a CPU. */
     const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms
                         : d->limits.cpu              ? 0
                                                      : 20;
     d->dispatch = most / 1e3;
-    FV_TRY(fv_cl_identify(&d->identity, &d->place));
-    FV_TRY(fv_cl_cache_open(&d->cache, folder));
+    FV_TRY(fv_cl_identify(&identity, &d->place));
+    FV_TRY(fv_cl_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
     return start_and_probe(d);
 }
 
@@ -120,8 +105,7 @@ static fovea_status open_device(fv_device **out, const char *which,
                                 const fovea_device_options *options)
 {
     const fv_cl_place *places;
-    fv_cl_devices(&places);
-    const int index = find(which);
+    const int index = fv_cl_find(which, fv_cl_devices(&places), name_of);
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
                        fv_cl_remark());
@@ -165,19 +149,12 @@ static void describe(const fv_device *d, fovea_device_info *out)
     }
 }
 
-/* A part is a work-group of every head: a few of them for each unit. More than PARTS_MOST would
- * take longer to merge than they save. */
-enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
-
 static void limits(const fv_device *d, fv_limits *out)
 {
-    const uint32_t units = d->limits.units;
     *out = (fv_limits){.threads = 1,
                        .borrows = !d->limits.unified,
                        .wide = true,
-                       .parts = units < PARTS_LEAST  ? PARTS_LEAST
-                                : units > PARTS_MOST ? PARTS_MOST
-                                                     : units,
+                       .parts = fv_cl_parts(d->limits.units),
                        .frames = FV_CL_FRAMES,
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};

@@ -153,10 +153,10 @@ static fovea_status entry_path(const fv_cl_cache *c, const fv_cl_key *k, char **
 
 static fovea_status default_folder(char **out)
 {
-    const char *base = getenv("XDG_CACHE_HOME"), *below = "/fovea/cl";
+    const char *base = getenv("XDG_CACHE_HOME"), *below = "/fovea/kernels";
     if (!base || base[0] != '/') { /* the rule of XDG: relative paths are void */
         base = getenv("HOME");
-        below = "/.cache/fovea/cl";
+        below = "/.cache/fovea/kernels";
     }
     if (!base || base[0] != '/')
         return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; name a folder");

@@ -23,7 +23,7 @@
 
 typedef struct fv_cl_cache fv_cl_cache;
 
-/* Opens the cache in `folder`, which is made where there is none; NULL: fovea/cl/ in
+/* Opens the cache in `folder`, which is made where there is none; NULL: fovea/kernels/ in
  * $XDG_CACHE_HOME or ~/.cache; "": nothing is kept on disk. A folder that cannot be used is
  * remarked on, once. */
 fovea_status fv_cl_cache_open(fv_cl_cache **out, const char *folder);

@@ -3,8 +3,6 @@
  * A call leaves its sums in the step's scratch, and `finish` of gemm.cl takes them from there:
  *
  *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
- *
- * so that the residual may be the output itself, and the output may have any type.
  */
 #include "cl_clblast.h"
 
@@ -13,6 +11,7 @@
 #include <string.h>
 
 #include "cl_device.h"
+#include "cl_finish.h"
 #include "cl_kernels.h"
 
 /* Of its C interface, version 1.5. */
@@ -94,15 +93,16 @@ static size_t round_up(size_t n)
     return (n + PADDED - 1) / PADDED * PADDED;
 }
 
-static size_t width_of(const fv_problem *p)
+static cl_mem buffer_of(uint64_t handle)
 {
-    return (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+    return (cl_mem)(uintptr_t)handle;
 }
 
 /* Floats that it needs for itself: both factors and the product, padded. */
 static size_t own_room(const fv_problem *p, uint32_t rows)
 {
-    const size_t m = round_up(rows), n = round_up(width_of(p)), k = round_up(p->dim[FV_GEMM_K]);
+    const size_t m = round_up(rows), n = round_up(fv_cl_sums_width(p)),
+                 k = round_up(p->dim[FV_GEMM_K]);
     return m * k + n * k + m * n;
 }
 
@@ -110,9 +110,10 @@ static size_t own_room(const fv_problem *p, uint32_t rows)
 static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
 {
     const fv_problem *p = &l->args.prob;
-    const size_t n = width_of(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
+    const size_t n = fv_cl_sums_width(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
     const size_t last = room + (size_t)l->tile_rows * n - 1;
     cl_command_queue queue = c->queue;
+    cl_mem weight = buffer_of(c->buffer[FV_GEMM_W]), scratch = buffer_of(c->scratch);
     size_t bytes = 0;
     int code = clblast.room(ROW_MAJOR, PLAIN, TRANSPOSED, l->tile_rows, n, k, 1, k + 1, 1, k + 1, 1,
                             n + 1, &queue, &bytes);
@@ -121,9 +122,8 @@ static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
     if (bytes > room * sizeof(float))
         return fv_fail(FOVEA_ENOTSUP, "%s: CLBlast needs %zu bytes of its own, %zu were planned",
                        l->kernel->name, bytes, room * sizeof(float));
-    code = clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, 1, 1, 1, 1, c->buffer[FV_GEMM_W], 0, 1,
-                            c->buffer[FV_GEMM_W], 0, 1, 0, c->scratch, last, 1, &queue, c->event,
-                            c->scratch);
+    code = clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, 1, 1, 1, 1, weight, 0, 1, weight, 0, 1, 0,
+                            scratch, last, 1, &queue, (cl_event *)c->event, scratch);
     return code == SUCCESS ? FOVEA_OK : failed(code, l);
 }
 
@@ -135,33 +135,22 @@ static size_t sums_at(const fv_launch *l)
 static fovea_status multiply(const fv_launch *l, const fv_cl_before *c)
 {
     const fv_problem *p = &l->args.prob;
-    const size_t n = width_of(p), k = p->dim[FV_GEMM_K];
+    const size_t n = fv_cl_sums_width(p), k = p->dim[FV_GEMM_K];
     const size_t ld = c->ld[FV_GEMM_A] ? c->ld[FV_GEMM_A] : k; /* one row has none */
     cl_command_queue queue = c->queue;
-    const int code =
-        clblast.multiply(ROW_MAJOR, PLAIN, TRANSPOSED, c->rows, n, k, 1, c->buffer[FV_GEMM_A],
-                         c->at[FV_GEMM_A], ld, c->buffer[FV_GEMM_W], c->at[FV_GEMM_W], k, 0,
-                         c->scratch, sums_at(l), n, &queue, c->event, c->scratch);
+    cl_mem scratch = buffer_of(c->scratch);
+    const int code = clblast.multiply(
+        ROW_MAJOR, PLAIN, TRANSPOSED, c->rows, n, k, 1, buffer_of(c->buffer[FV_GEMM_A]),
+        c->at[FV_GEMM_A], ld, buffer_of(c->buffer[FV_GEMM_W]), c->at[FV_GEMM_W], k, 0, scratch,
+        sums_at(l), n, &queue, (cl_event *)c->event, scratch);
     return code == SUCCESS ? FOVEA_OK : failed(code, l);
-}
-
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
-{
-    (void)l, (void)group;
-    fv_cl_define(out, "FV_SUMS", 1);
-    fv_cl_define(out, "FV_TN", 4);
-}
-
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
-{
-    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_GEMM_N] + 3) / 4, p->group);
 }
 
 const fv_cl_code fv_cl_gemm_clblast = {.program = "gemm",
                                        .entry = "finish",
                                        .group = 64,
-                                       .define = define,
-                                       .shape = shape,
+                                       .define = fv_cl_finish_define,
+                                       .shape = fv_cl_finish_shape,
                                        .align = 64,
                                        .prepare = prepare,
                                        .before = multiply,
@@ -178,23 +167,7 @@ static bool applies(const fv_problem *p)
 static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
-    return (own_room(p, rows) + rows * width_of(p)) * sizeof(float);
-}
-
-static size_t packed(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return width_of(p) * p->dim[FV_GEMM_K] * sizeof(float);
-}
-
-static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                 const fv_knobs *knobs)
-{
-    (void)knobs;
-    const size_t k = p->dim[FV_GEMM_K], slab = n * k, sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
-    for (size_t side = 0; side < sides; side++)
-        memcpy((float *)dst + (side * p->dim[FV_GEMM_N] + n0) * k, src + side * slab,
-               slab * sizeof(float));
+    return (own_room(p, rows) + rows * fv_cl_sums_width(p)) * sizeof(float);
 }
 
 /* Slower than our own kernels where local memory is main memory, and faster than them (see
@@ -214,12 +187,12 @@ static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 const fv_kernel_hooks fv_h_cl_clblast = {.applies = applies,
                                          .cost = cost,
                                          .scratch = scratch,
-                                         .packed = packed,
-                                         .pack = pack,
+                                         .packed = fv_cl_rows_packed,
+                                         .pack = fv_cl_rows_pack,
                                          .format = "cl_rows_f32"};
 const fv_kernel_hooks fv_h_cl_clblast_local = {.applies = applies,
                                                .cost = cost_local,
                                                .scratch = scratch,
-                                               .packed = packed,
-                                               .pack = pack,
+                                               .packed = fv_cl_rows_packed,
+                                               .pack = fv_cl_rows_pack,
                                                .format = "cl_rows_f32"};

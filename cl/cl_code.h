@@ -1,8 +1,9 @@
-/* cl_code.h: what the OpenCL backend has to know of a kernel beside its registry line: which
- * program it is in, how it is specialised, and over which work-groups a call runs.
+/* cl_code.h: what a GPU's backend has to know of a kernel beside its registry line: which program
+ * it is in, how it is specialised, and over which work-groups a call runs. OpenCL's and CUDA's are
+ * the same, and this knows neither.
  *
- * The kernels' side of this contract is prelude.cl: operands, the arguments that follow them, and
- * the macros that the backend defines.
+ * The kernels' side of this contract is prelude.cl (on CUDA cuda_prelude.h, which gives the same):
+ * operands, the arguments that follow them, and the macros that the backend defines.
  */
 #ifndef FOVEA_CL_CL_CODE_H
 #define FOVEA_CL_CL_CODE_H
@@ -24,18 +25,31 @@ typedef struct fv_cl_piece {
     uint32_t group; /* work-items of a work-group */
 } fv_cl_piece;
 
-typedef struct fv_cl_before fv_cl_before; /* cl_device.h */
+/* What fv_cl_code.before gets of a call. Handles are of the backend's kind: an OpenCL queue and its
+ * buffers; a CUDA stream and addresses. */
+typedef struct fv_cl_before {
+    fv_device *device;
+    void *queue;
+    void **event; /* of the last command, to be set; NULL: not wanted */
+    uint64_t buffer[FV_OPERANDS], scratch;
+    uint32_t at[FV_OPERANDS], ld[FV_OPERANDS]; /* as the kernels have them */
+    uint32_t rows;
+    void **own; /* what `prepare` keeps for the step, which `forget` frees */
+} fv_cl_before;
 
 #define FV_CL_WINDOWS UINT32_MAX /* of fv_cl_code.align */
 
 typedef struct fv_cl_code {
-    const char *program; /* the file <program>.cl */
+    const char *program; /* the file <program>.cl, or one of CUDA's with its ending: "gemm.cu" */
     const char *entry;   /* its kernel function */
     /* Work-items of a work-group that it likes: a power of two. On devices that allow fewer it is
      * halved until the compiled kernel may run; with 1 it needs no local memory and no barrier. */
     uint32_t group;
     /* Bytes of local memory with work-groups of `group`; NULL: none. */
     uint32_t (*local)(const fv_launch *l, uint32_t group);
+    /* CUDA: bytes of it that are not declared in the kernel but asked for with every call, which
+     * may be more than the 48 KB that can be declared (`local` NULL); NULL: none. */
+    uint32_t (*dynamic)(const fv_launch *l, uint32_t group);
     /* Macros beside those that prelude.cl names; NULL: none. */
     void (*define)(const fv_launch *l, uint32_t group, fv_cl_text *out);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
@@ -52,6 +66,7 @@ typedef struct fv_cl_code {
      * done in a frame; rows and the places of operands are not set then. */
     fovea_status (*prepare)(const fv_launch *l, const fv_cl_before *b);
     fovea_status (*before)(const fv_launch *l, const fv_cl_before *b);
+    void (*forget)(void *own); /* NULL where `prepare` keeps nothing */
     /* Where in the scratch, in floats, `before` leaves its results: `entry` finds it in ring.s0. */
     size_t (*left)(const fv_launch *l);
 } fv_cl_code;

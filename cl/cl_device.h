@@ -8,9 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cl_cache.h"
-#include "cl_code.h"
 #include "cl_loader.h"
+#include "cl_store.h"
 
 enum {
     FV_CL_FRAMES = 2, /* in flight */
@@ -30,14 +29,6 @@ typedef struct fv_cl_limits {
     bool few_turns; /* a work-item that loops for long is ended without a word */
 } fv_cl_limits;
 
-/* A program that was built, shared by the steps that want the same; lives as long as the device. */
-typedef struct fv_cl_program fv_cl_program;
-
-/* What a device gets done, roughly, at its best. */
-typedef struct fv_cl_rates {
-    double flops, bytes; /* per second; 0: not measured */
-} fv_cl_rates;
-
 struct fv_device {
     fv_cl_place place;
     cl_context context;
@@ -50,33 +41,18 @@ struct fv_device {
     /* A call failed: every later one is refused. Hung: the driver did not come back either, and
      * what it may still use is left to it. */
     _Atomic bool lost, hung;
+    fv_cl_store store;
     pthread_mutex_t lock;
-    fv_cl_program *programs; /* under `lock`, as the rest */
-    fv_cl_cache *cache;
-    char *identity; /* of device and driver, a part of every key */
-    fv_cl_rates rates;
+    fv_cl_rates rates; /* under `lock` */
 };
 
 /* A step: its kernel object, whose arguments are set but for those that change from call to call.
  */
 typedef struct fv_cl_bound {
-    fv_bound base;
-    const fv_cl_code *code;
+    fv_cl_step step;
     cl_kernel kernel;
     cl_mem table;
-    uint32_t operands, group;
-    uint32_t piece; /* rows of a dispatch at most; 0: any */
-    uint32_t align; /* rows of one are a multiple of it */
 } fv_cl_bound;
-
-/* What fv_cl_code.before gets of a call. */
-struct fv_cl_before {
-    cl_command_queue queue;
-    cl_event *event; /* of the last command, to be set; NULL: not wanted */
-    cl_mem buffer[FV_OPERANDS], scratch;
-    cl_uint at[FV_OPERANDS], ld[FV_OPERANDS]; /* as the kernels have them */
-    uint32_t rows;
-};
 
 static inline cl_mem fv_cl_buffer(const fv_mem *m)
 {
@@ -129,8 +105,6 @@ void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out);
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p);
 /* Everything that device, driver and its library say of themselves. */
 fovea_status fv_cl_identify(char **out, const fv_cl_place *p);
-/* Adds to a list of quirks; what does not fit is left out. */
-void fv_cl_add_quirk(char *list, size_t size, const char *quirk);
 
 /* cl_probe.c */
 /* Sets d->features by what tiny kernels do, and notes what they do not do. */
@@ -143,6 +117,7 @@ fv_cl_rates fv_cl_measure(fv_device *d);
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */
+extern const fv_cl_compiler fv_cl_compiler_cl;
 /* A kernel of program `name` alone, without what the kernels of ops begin with. */
 fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
                                 const char *options);
@@ -152,7 +127,6 @@ fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size);
  * kernel allows. */
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
                                  uint32_t group);
-void fv_cl_programs_free(fv_device *d);
 
 /* cl_bind.c */
 fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out);

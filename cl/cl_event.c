@@ -20,23 +20,6 @@ fovea_status fv_cl_lose(fv_device *d, cl_int error, const char *call, const char
                    fv_cl_error_name(error), (int)error, lost_text);
 }
 
-/* A sleep of this thread; nobody wakes it. */
-static void sleep_for(double seconds)
-{
-    static _Atomic uint32_t never;
-    fv_machine_sleep(&never, 0, seconds);
-}
-
-/* Most of the expected time in one sleep, then short ones that grow: a frame of seconds may be
- * noticed later than one of a millisecond. */
-static double nap(double passed, double expect, double last)
-{
-    const double most = 200e-6 + passed / 100, grown = last * 1.5;
-    if (passed < 0.9 * expect)
-        return 0.9 * expect - passed;
-    return grown < 20e-6 ? 20e-6 : grown < most ? grown : most;
-}
-
 enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atomic bool *stop,
                           cl_int *error)
 {
@@ -55,8 +38,7 @@ enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atom
         const double passed = fv_machine_seconds() - begin;
         if (timeout >= 0 && passed >= timeout)
             return FV_CL_LATE;
-        pause = nap(passed, expect, pause);
-        sleep_for(timeout >= 0 && timeout - passed < pause ? timeout - passed : pause);
+        fv_cl_nap(passed, expect, timeout, &pause);
     }
 }
 

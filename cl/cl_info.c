@@ -74,14 +74,6 @@ void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
 
 /* ---- quirks ---- */
 
-void fv_cl_add_quirk(char *list, size_t size, const char *quirk)
-{
-    const size_t used = strlen(list), n = strlen(quirk);
-    if (used + n + 3 > size)
-        return;
-    snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
-}
-
 static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_cl_limits *l)
 {
     const size_t size = sizeof out->quirks;

@@ -77,7 +77,7 @@ static void define_problem(const fv_launch *l, const char *kernel, fv_cl_text *o
     fv_cl_define(out, kernel, 1);
     fv_cl_define(out, "FV_D", p->dim[FV_ATTN_D]);
     fv_cl_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_HEADS", p->heads);
+    fv_cl_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
 }
 
 static void define_tile(const tile *t, fv_cl_text *out)

@@ -77,24 +77,13 @@ static uint32_t rows_of(const fv_queue *q, const struct frame *f, uint32_t slot)
     return q->slot[slot].rows < f->rows ? q->slot[slot].rows : f->rows;
 }
 
-static void copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
-                      uint64_t row, uint32_t rows)
-{
-    if (to_stride == row && from_stride == row) {
-        memcpy(to, from, (size_t)(row * rows));
-        return;
-    }
-    for (uint32_t i = 0; i < rows; i++)
-        memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
-}
-
 fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
 {
     /* Inputs are only read. */
     struct external *e = place(q, slot, (char *)(uintptr_t)src, stride);
     if (e->own) {
         const uint64_t row = q->slot[slot].row_bytes;
-        copy_rows(e->own, row, e->host, e->stride, row, q->slot[slot].rows);
+        fv_cl_copy_rows(e->own, row, e->host, e->stride, row, q->slot[slot].rows);
         e->host = e->own;
         e->stride = row;
     }
@@ -120,7 +109,7 @@ static void give_outputs(const fv_queue *q, const struct frame *f)
         const struct external *e = &f->external[i];
         const uint64_t row = q->slot[i].row_bytes;
         if (q->slot[i].output && e->own)
-            copy_rows(e->callers, e->callers_stride, e->own, row, row, rows_of(q, f, i));
+            fv_cl_copy_rows(e->callers, e->callers_stride, e->own, row, row, rows_of(q, f, i));
     }
 }
 
@@ -168,7 +157,7 @@ static fovea_status write_input(fv_queue *q, struct frame *f, uint32_t slot)
     const uint64_t row = q->slot[slot].row_bytes;
     FV_TRY(settle_input(q, e, slot));
     void *mapped = e->mapped;
-    copy_rows(mapped, row, e->host, e->stride, row, rows_of(q, f, slot));
+    fv_cl_copy_rows(mapped, row, e->host, e->stride, row, rows_of(q, f, slot));
     e->mapped = NULL;
     return fv_cl_unmap(q->device, q->up, e->buffer, mapped, &e->moved);
 }
@@ -180,7 +169,7 @@ static fovea_status read_output(fv_queue *q, struct frame *f, uint32_t slot)
     const uint32_t rows = rows_of(q, f, slot);
     void *mapped;
     FV_TRY(fv_cl_map(q->device, q->down, e->buffer, CL_MAP_READ, row * rows, &mapped));
-    copy_rows(e->host, e->stride, mapped, row, row, rows);
+    fv_cl_copy_rows(e->host, e->stride, mapped, row, row, rows);
     return fv_cl_unmap(q->device, q->down, e->buffer, mapped, NULL);
 }
 
@@ -416,41 +405,21 @@ void fv_cl_queue_close(fv_queue *q)
 
 /* ---- one dispatch ---- */
 
-/* Offset in elements of an operand's first row in this call. */
-static uint32_t offset(const fv_operand *op, const fv_call *c, uint32_t ld, uint32_t width)
+static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, const fv_cl_dispatch *now,
+                                 fv_cl_before *out)
 {
-    uint64_t at = op->ref.offset / fv_type_size(op->type);
-    if (op->kind == FV_KIND_PARTIAL)
-        at += c->group * (op->stride / fv_type_size(op->type));
-    if (op->kind != FV_KIND_ROW)
-        return (uint32_t)at;
-    if (op->ref.space != FV_SPACE_LOCAL)
-        at += (uint64_t)c->row0 * ld;
-    else if (op->ring)
-        at += fv_walk_ring_row(op, c->row0, width) * ld;
-    return (uint32_t)at;
-}
-
-static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, uint32_t width,
-                                 const fv_call *c, uint32_t skipped, fv_cl_before *out)
-{
-    const fv_launch *l = &b->base.l;
-    for (uint32_t o = 0; o < b->operands; o++) {
-        const fv_operand *op = &l->operand[o];
-        const uint32_t elements =
-            (uint32_t)(op->stride / fv_type_size(op->type ? op->type : FV_F32));
-        const uint32_t ld = op->kind == FV_KIND_PARTIAL ? elements : l->args.ld[o];
-        cl_uint at[2] = {op->ref.space == FV_SPACE_NONE ? 0 : offset(op, c, ld, width), ld};
-        if (op->kind == FV_KIND_ROW && op->ref.space != FV_SPACE_NONE)
-            at[0] += skipped * ld;
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        const fv_operand *op = &b->step.base.l.operand[o];
+        const cl_uint at[2] = {now->at[o], now->ld[o]};
         FV_TRY(fv_cl_set_arg(b, 2 * o + 1, sizeof at, at));
         out->at[o] = at[0];
         out->ld[o] = at[1];
         if (op->ref.space == FV_SPACE_EXTERNAL) {
-            out->buffer[o] = q->now->external[op->ref.slot].buffer;
-            FV_TRY(fv_cl_set_arg(b, 2 * o, sizeof(cl_mem), &out->buffer[o]));
+            cl_mem buffer = q->now->external[op->ref.slot].buffer;
+            out->buffer[o] = (uintptr_t)buffer;
+            FV_TRY(fv_cl_set_arg(b, 2 * o, sizeof buffer, &buffer));
         } else if (op->ref.space != FV_SPACE_NONE) {
-            out->buffer[o] = fv_cl_buffer(op->ref.mem);
+            out->buffer[o] = op->ref.mem->handle;
         }
     }
     return FOVEA_OK;
@@ -461,16 +430,17 @@ static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, uint32_t wid
 static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, fv_cl_before *before,
                                uint32_t row0)
 {
-    cl_event since = NULL, done = NULL;
+    cl_event since = NULL;
+    void *done = NULL;
     if (q->trace.to) {
         FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &since));
         before->event = &done;
     }
-    const fovea_status status = b->code->before(&b->base.l, before);
+    const fovea_status status = b->step.code->before(&b->step.base.l, before);
     if (status == FOVEA_EDEVICE)
         q->device->lost = true;
     if (q->trace.to)
-        fv_cl_trace_note(&q->trace, q->device, &b->base.l, row0, before->rows, since, done);
+        fv_cl_trace_note(&q->trace, q->device, &b->step.base.l, row0, before->rows, since, done);
     return status;
 }
 
@@ -478,30 +448,27 @@ static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, fv_cl_before *
 static fovea_status dispatch(fv_queue *q, const fv_cl_bound *b, uint32_t width, const fv_call *c,
                              uint32_t from, uint32_t rows)
 {
-    const fv_launch *l = &b->base.l;
-    const uint32_t after = 2 * b->operands;
-    const cl_uint groups = c->groups ? c->groups : 1, row0 = c->row0 + from;
-    const cl_uint first = c->first && from == 0;
-    fv_cl_before before = {.queue = q->compute, .rows = rows};
-    FV_TRY(set_operands(q, b, width, c, from, &before));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof row0, &row0));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROWS, sizeof rows, &rows));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof first, &first));
-    FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof groups, &groups));
-    if (b->code->before) {
-        before.scratch = fv_cl_buffer(l->scratch_mem);
-        FV_TRY(run_before(q, b, &before, row0));
+    const fv_launch *l = &b->step.base.l;
+    const uint32_t after = 2 * b->step.operands, group = b->step.group;
+    fv_cl_before before = {.device = q->device, .queue = q->compute, .rows = rows};
+    fv_cl_dispatch now;
+    fv_cl_dispatch_fill(&now, &b->step, width, c, from, rows);
+    FV_TRY(set_operands(q, b, &now, &before));
+    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof now.row0, &now.row0));
+    FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROWS, sizeof now.rows, &now.rows));
+    FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof now.first, &now.first));
+    FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof now.groups, &now.groups));
+    if (b->step.code->before) {
+        before.scratch = l->scratch_mem->handle;
+        FV_TRY(run_before(q, b, &before, now.row0));
     }
-    size_t count[3] = {1, 1, 1};
-    const fv_cl_piece piece = {.rows = rows, .groups = groups, .group = b->group};
-    b->code->shape(l, &piece, count);
-    const size_t items[3] = {count[0] * b->group, count[1], count[2]};
-    const size_t group[3] = {b->group, 1, 1};
+    const size_t items[3] = {now.count[0] * group, now.count[1], now.count[2]};
+    const size_t local[3] = {group, 1, 1};
     cl_event done = NULL;
     FV_CL_RUN(q->device, l->kernel->name, clEnqueueNDRangeKernel,
-              (q->compute, b->kernel, 3, NULL, items, group, 0, NULL, q->trace.to ? &done : NULL));
+              (q->compute, b->kernel, 3, NULL, items, local, 0, NULL, q->trace.to ? &done : NULL));
     if (q->trace.to)
-        fv_cl_trace_note(&q->trace, q->device, l, row0, rows, NULL, done);
+        fv_cl_trace_note(&q->trace, q->device, l, now.row0, rows, NULL, done);
     return FOVEA_OK;
 }
 
@@ -516,10 +483,9 @@ static fovea_status begin_work(fv_queue *q)
 static fovea_status dispatch_pieces(fv_queue *q, const fv_cl_bound *b, uint32_t width,
                                     const fv_call *c)
 {
-    if (!b->piece || c->rows <= b->piece)
+    const uint32_t even = fv_cl_step_cut(&b->step, c->rows);
+    if (even == c->rows)
         return dispatch(q, b, width, c, 0, c->rows);
-    const uint32_t align = b->align, pieces = (c->rows - 1) / b->piece + 1;
-    const uint32_t even = ((c->rows - 1) / pieces / align + 1) * align;
     for (uint32_t from = 0; from < c->rows; from += even) {
         const uint32_t left = c->rows - from;
         FV_TRY(dispatch(q, b, width, c, from, left < even ? left : even));
@@ -620,26 +586,18 @@ static double device_seconds(fv_queue *q, const struct frame *f)
     return fv_machine_seconds() - from;
 }
 
-static double left(double deadline)
-{
-    if (deadline < 0)
-        return -1;
-    const double seconds = deadline - fv_machine_seconds();
-    return seconds > 0 ? seconds : 0;
-}
-
 /* Waits for one frame; ETIMEOUT leaves it as it is. */
 static fovea_status land(fv_queue *q, struct frame *f, double deadline)
 {
     fv_device *d = q->device;
     const double from = f->begin > q->landed ? f->begin : q->landed;
     const double expect = from + q->expect - fv_machine_seconds();
-    FV_TRY(fv_cl_await(d, f->last, left(deadline), expect));
+    FV_TRY(fv_cl_await(d, f->last, fv_cl_left(deadline), expect));
     for (uint32_t i = 0; i < q->slots; i++) {
         if (d->limits.unified && q->slot[i].output)
             FV_TRY(read_output(q, f, i));
         else if (f->external[i].moved)
-            FV_TRY(fv_cl_await(d, f->external[i].moved, left(deadline), 0));
+            FV_TRY(fv_cl_await(d, f->external[i].moved, fv_cl_left(deadline), 0));
     }
     give_outputs(q, f);
     return FOVEA_OK;

@@ -1,8 +1,6 @@
 /* cl_registry.c: the table of OpenCL kernels. */
 #include "cl_kernels.h"
 
-const fv_kernel_hooks fv_h_cl_none = {0};
-
 static const fv_kernel kernel_list[] = {
 #define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
     {.name = #kname,                                                                               \

@@ -1,6 +1,7 @@
-"""embed.py: OpenCL sources as a C file.
+"""embed.py: device sources as a C file: those that both GPU backends have, or CUDA's own.
 
 usage: embed.py OUT.c KERNEL_H MECH_DIR FILE.cl...
+       embed.py --cuda OUT.c FILE...
 """
 import re
 import sys
@@ -24,28 +25,72 @@ def names(kernel_h):
     return "".join(f"#define {name} (1u << {bit})\n" for name, bit in found)
 
 
+def beside(path, name):
+    """A file that another one includes: of its own folder or of this one."""
+    own = path.with_name(name)
+    return own if own.exists() else Path(__file__).with_name(name)
+
+
 def source(path):
     """A file's text, with those it includes in their places."""
     lines = []
     for line in path.read_text().splitlines():
-        found = re.match(r'#include "(\w+\.cl)"$', line)
-        lines += source(path.with_name(found[1])).splitlines() if found else [line]
+        found = re.match(r'#include "(\w+\.(?:cl|cuh))"$', line)
+        lines += source(beside(path, found[1])).splitlines() if found else [line]
     return "\n".join(lines)
 
 
-def main():
-    out, kernel_h, mech, *files = sys.argv[1:]
-    parts = ['/* Written by embed.py. */\n#include "cl_sources.h"\n']
-    parts.append(f"const char fv_cl_names[] =\n{literal(names(Path(kernel_h).read_text()))};\n")
-    parts.append("const fv_cl_source fv_cl_sources[] = {")
+def is_list(text):
+    """Whether what is in parentheses at the beginning of a text has a comma outside of others."""
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth == 0 or depth == 1 and character == ",":
+            return depth == 1
+    return False
+
+
+def for_both(text):
+    """OpenCL C that a CUDA compiler takes, too, with cuda_prelude.h before it. A vector literal of
+    several numbers would be a comma operator's result there; FV_VEC makes it what it should be. And
+    `global` may not be a macro there: it is what CUDA's own __global__ is made of."""
+    text = re.sub(r"\bglobal\b", "__global", text)
+    return re.sub(r"\(((?:uchar|ushort|int|uint|float)(?:2|3|4|8|16))\)(?=\()",
+                  lambda found: f"FV_VEC({found[1]})" if is_list(text[found.end():]) else found[0],
+                  text)
+
+
+def table(name, files):
+    """The C table of files' texts."""
+    lines = [f"const fv_cl_source {name}[] = {{"]
     for file in map(Path, files):
-        parts.append(f'    {{"{file.stem}",\n{literal(source(file))}}},')
-    parts.append("    {0},\n};")
+        text = source(file) if file.suffix == ".h" else for_both(source(file))
+        called = file.name if file.suffix == ".cu" else file.stem
+        lines.append(f'    {{"{called}",\n{literal(text)}}},')
+    return lines + ["    {0},\n};"]
+
+
+def shared_sources(kernel_h, mech, *files):
+    parts = ['#include "cl_sources.h"']
+    parts.append(f"const char fv_cl_names[] =\n{literal(names(Path(kernel_h).read_text()))};\n")
+    parts += table("fv_cl_sources", files)
     parts.append("const char *const fv_cl_mechanisms[] = {\n    \"\",")
     for name in mechanisms(mech):
         parts.append(f"    /* {name} */\n{literal(mechanism_text(mech, name))},")
     parts.append("};")
-    Path(out).write_text("\n".join(parts) + "\n")
+    return parts
 
 
-main()
+def cuda_sources(*files):
+    return ['#include "cuda_sources.h"'] + table("fv_cuda_sources", files)
+
+
+def main():
+    cuda = sys.argv[1] == "--cuda"
+    out, *inputs = sys.argv[1 + cuda:]
+    parts = cuda_sources(*inputs) if cuda else shared_sources(*inputs)
+    Path(out).write_text("\n".join(["/* Written by embed.py. */", *parts]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

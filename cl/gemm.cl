@@ -23,11 +23,7 @@
 #define FV_EACH(i) _Pragma("unroll") for (uint i = 0; i < FV_TM; i++)
 #define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
 
-#ifdef FP_FAST_FMAF
-#define FV_MAD(a, b, c) fma(a, b, c)
-#else
-#define FV_MAD(a, b, c) mad(a, b, c)
-#endif
+#include "activation.cl"
 
 /* Vectors of FV_TN columns, and of the output columns that they become. */
 #define FV_V FV_CAT(float, FV_TN)
@@ -53,48 +49,6 @@
 
 /* ---- epilogue ---- */
 
-/* erf as an odd over an even polynomial: 4e-7, 6 ulp. It is 1 beyond 4. */
-#define FV_ERF(V)                                                                                  \
-    inline V fv_erf_##V(V x)                                                                       \
-    {                                                                                              \
-        const V t = clamp(x, -4.f, 4.f), s = t * t;                                                \
-        V p = FV_MAD(s, (V)(1.91110559e-08f), (V)(-1.94232885e-06f));                              \
-        p = FV_MAD(p, s, (V)(0.000147287939f));                                                    \
-        p = FV_MAD(p, s, (V)(0.00399061376f));                                                     \
-        p = FV_MAD(p, s, (V)(0.0515249965f));                                                      \
-        p = FV_MAD(p, s, (V)(0.207126103f));                                                       \
-        p = FV_MAD(p, s, (V)(1.12837909f));                                                        \
-        V q = FV_MAD(s, (V)(0.00102112431f), (V)(0.0149581464f));                                  \
-        q = FV_MAD(q, s, (V)(0.117971101f));                                                       \
-        q = FV_MAD(q, s, (V)(0.516891977f));                                                       \
-        q = FV_MAD(q, s, (V)(1.f));                                                                \
-        return clamp(t * p / q, -1.f, 1.f);                                                        \
-    }
-
-#define FV_SILU(x) ((x) / (1.f + exp(-(x))))
-
-#if FV_EPI & FV_EPI_GELU
-FV_ERF(float)
-FV_ERF(float4)
-FV_ERF(float8)
-FV_ERF(float16)
-#define FV_ACT(w, x) (0.5f * (x) * (1.f + FV_CAT(fv_erf_float, w)((x)*0.707106781f)))
-#define fv_erf_float1 fv_erf_float
-#elif FV_EPI & FV_EPI_GELU_TANH
-/* (1 + tanh y) / 2 = 1 / (1 + e^-2y) */
-#define FV_ACT(w, x) ((x) / (1.f + exp(-1.59576912f * (x)*FV_MAD(0.044715f * (x), (x), 1.f))))
-#elif FV_EPI & FV_EPI_GELU_QUICK
-#define FV_ACT(w, x) ((x) / (1.f + exp(-1.702f * (x))))
-#elif FV_EPI & FV_EPI_SILU
-#define FV_ACT(w, x) FV_SILU(x)
-#elif FV_EPI & FV_EPI_TANH
-#define FV_ACT(w, x) tanh(x)
-#elif FV_EPI & FV_EPI_RELU
-#define FV_ACT(w, x) fmax(x, 0.f)
-#else
-#define FV_ACT(w, x) (x)
-#endif
-
 /* `w` sums to their place in row r, columns from n on; gate: the other factor's, of SWIGLU. */
 #define FV_FINISH(w, sum, gate, r, n)                                                              \
     do {                                                                                           \
@@ -116,8 +70,8 @@ FV_ERF(float16)
     } while (0)
 
 #if FV_EPI & FV_EPI_SWIGLU
-#define FV_VALUES(x) (x).even
-#define FV_GATES(x) (x).odd
+#define FV_VALUES(x) FV_EVEN(x)
+#define FV_GATES(x) FV_ODD(x)
 #else
 #define FV_VALUES(x) (x)
 #define FV_GATES(x) 0.f
@@ -243,8 +197,8 @@ kernel void product(FV_ARGS)
 
 kernel void product(FV_ARGS)
 {
-    local float as[FV_BK * FV_PITCH];
-    local float ws[FV_BK * FV_BN];
+    FV_SHARED float as[FV_BK * FV_PITCH];
+    FV_SHARED float ws[FV_BK * FV_BN];
     const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
     const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
     FV_V acc[FV_TM];
@@ -310,7 +264,7 @@ kernel void product(FV_ARGS)
         }
     }
 #if FV_LK > 1
-    local float room[FV_GROUP * FV_TN];
+    FV_SHARED float room[FV_GROUP * FV_TN];
     local float *mine = room + lane * FV_TN;
     FV_EACH(i)
     {

@@ -10,10 +10,13 @@
  *   FV_SLAB   APPLY: features that are kept, of FV_GI * FV_TM rows
  *   FV_COLS   WLATTN: columns of the values that a group has
  */
+/* SHARED of a pointer, SHARED_ROOM of a variable. */
 #if FV_GROUP > 1
 #define SHARED local
+#define SHARED_ROOM FV_SHARED
 #else
 #define SHARED private
+#define SHARED_ROOM private
 #endif
 
 #include "lattn_common.cl"
@@ -162,10 +165,10 @@ DEFINE_STATISTICS(statistics, 0, FV_STATS_KEY, 0, FV_ROWS)
 kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
                          FV_CALL)
 {
-    SHARED float feat[FV_ROWS * TI] __attribute__((aligned(16)));
-    SHARED float v[FV_ROWS * TJ] __attribute__((aligned(16)));
-    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
-    SHARED float shift[SHIFT ? FV_D : 1], vmean[TJ], turned_mean[TI];
+    SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
+    SHARED_ROOM float v[FV_ROWS * TJ] __attribute__((aligned(16)));
+    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
+    SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[TJ], turned_mean[TI];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
     const uint part = get_group_id(0), head = get_group_id(1), tile = get_group_id(2);
     const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
@@ -424,11 +427,11 @@ DEFINE_STATISTICS(statistics, 0, FV_STATS_QUERY, 1, ROWS)
 kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
                         FV_CALL)
 {
-    SHARED float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
-    SHARED float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
-    SHARED float weight[SUMS * ROWS]; /* factors of o per stream, then of vmean */
-    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
-    SHARED float shift[SHIFT ? FV_D : 1];
+    SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
+    SHARED_ROOM float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
+    SHARED_ROOM float weight[SUMS * ROWS]; /* factors of o per stream, then of vmean */
+    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * ROWS];
+    SHARED_ROOM float shift[SHIFT ? FV_D : 1];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
     const uint r0 = get_group_id(0) * ROWS, head = get_group_id(1), j0 = get_group_id(2) * TJ;
     const uint n = min(rows - r0, (uint)ROWS);
@@ -593,10 +596,10 @@ DEFINE_MAP(map_queries, 0, FV_STATS_QUERY, 1)
  * what the queries make of it. Without a rotation w is z. */
 kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 {
-    SHARED float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
-    SHARED float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
-    SHARED float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * FV_ROWS];
-    SHARED float room[FV_STATS ? ROOM : 1], weight[(FV_STREAMS + CENTRED) * FV_ROWS];
+    SHARED_ROOM float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
+    SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
+    SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS) * FV_ROWS];
+    SHARED_ROOM float room[FV_STATS ? ROOM : 1], weight[(FV_STREAMS + CENTRED) * FV_ROWS];
     const uint me = get_local_id(0), keys = dim.s3, window = get_group_id(0) * keys;
     const uint head = get_group_id(1), j0 = get_group_id(2) * FV_COLS;
     global const FV_CELL(0) *q = FV_AT(0, window);

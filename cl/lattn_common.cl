@@ -1,8 +1,13 @@
 /* lattn_common.cl: what the kernels of linear attention share, whatever device they are for: what
  * the mechanism and the problem want, and where the parts of a head's state lie.
  *
- *   FV_D, FV_DV, FV_HEADS  of the problem
+ *   FV_D, FV_DV  of the problem
+ *   FV_HEADS     of the problem where the mechanism has learned vectors: who else needed it could not
+ *                be compiled for any number of heads
  */
+#if FV_STAT_WIDE && !FV_PARAMS
+#error "statistics of all heads need the number of heads"
+#endif
 #define CENTRED ((FV_WANTS & FV_WANT_CENTRED) != 0)
 #define NORMALISED (!(FV_FLAGS & FV_FLAG_UNNORMALISED))
 #define SHIFT ((FV_WANTS & FV_WANT_SHIFT) != 0)

@@ -5,7 +5,7 @@
 kernel void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
 #if FV_GROUP > 1
-    local float room[FV_GROUP];
+    FV_SHARED float room[FV_GROUP];
 #else
     local float *room = 0;
 #endif

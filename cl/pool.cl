@@ -56,7 +56,7 @@ kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     global const FV_CELL(0) *q = base0 + at0.x + head * FV_D;
     global FV_CELL(3) *state = FV_AT(3, part) + head * (2 + FV_D);
 #if FV_GROUP > 1
-    local float weights[FV_GROUP], room[FV_GROUP];
+    FV_SHARED float weights[FV_GROUP], room[FV_GROUP];
 #else
     float weights[1];
     local float *room = 0;

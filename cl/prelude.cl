@@ -20,6 +20,14 @@
 #endif
 #endif
 
+/* CUDA's words for these come from cuda_prelude.h. */
+#ifndef FV_VEC
+#define FV_VEC(type) (type) /* of a vector literal; embed.py writes it */
+#define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
+#define FV_EVEN(x) (x).even
+#define FV_ODD(x) (x).odd
+#endif
+
 #define FV_PASTE(a, b) a##b
 #define FV_CAT(a, b) FV_PASTE(a, b)
 

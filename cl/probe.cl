@@ -79,7 +79,7 @@ kernel void probe(global float *out)
 /* 64 multiply-adds of 4 numbers per turn and work-item. */
 kernel void compute(global float *out, const uint turns)
 {
-    float4 a = (float4)(1.0f, 2.0f, 3.0f, 4.0f) + (float)get_global_id(0);
+    float4 a = (float4)((float)get_global_id(0)) + 1.0f;
     float4 b = a * 0.5f, c = a * 0.25f, d = a * 0.125f;
     const float4 factor = (float4)(0.999f), term = (float4)(0.001f);
     for (uint t = 0; t < turns; t++)

@@ -17,10 +17,13 @@
  * The slices of a head that has a divisor come one after the other, as all of them need its Z as it
  * was before. Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
+/* SHARED of a pointer, SHARED_ROOM of a variable. */
 #if FV_GROUP > 1
 #define SHARED local
+#define SHARED_ROOM FV_SHARED
 #else
 #define SHARED private
+#define SHARED_ROOM private
 #endif
 #include "scan_common.cl"
 
@@ -94,19 +97,19 @@ FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float 
 kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
                  FV_OUT(8), FV_CALL)
 {
-    SHARED float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
-    SHARED float stat[FV_TOKENS * 6];
-    SHARED token of[FV_TOKENS];
+    SHARED_ROOM float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
+    SHARED_ROOM float stat[FV_TOKENS * 6];
+    SHARED_ROOM token of[FV_TOKENS];
 #if BY_CHANNEL
-    SHARED float part[FEATURES], lost[FEATURES];
+    SHARED_ROOM float part[FEATURES], lost[FEATURES];
 #endif
 #if FV_CHUNKED
-    SHARED float vs[FV_TOKENS * ACROSS], a[FV_TOKENS * FV_TOKENS], fade[2 * MINE * FV_DOWN];
+    SHARED_ROOM float vs[FV_TOKENS * ACROSS], a[FV_TOKENS * FV_TOKENS], fade[2 * MINE * FV_DOWN];
 #if DELTA
-    SHARED float b[FV_TOKENS * FV_TOKENS];
+    SHARED_ROOM float b[FV_TOKENS * FV_TOKENS];
 #endif
 #else
-    SHARED float room[2 * FV_GROUP];
+    SHARED_ROOM float room[2 * FV_GROUP];
 #endif
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS, head = get_group_id(0);
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;

@@ -70,12 +70,12 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const float scale = f.s0 * LOG2_E;
     float4 top = -INFINITY, sum = 0.f, o[4][QUADS];
 #if FV_GROUP > 1
-    local float4 tops[ACROSS * DOWN], weights[KEYS * (DOWN + 1)];
+    FV_SHARED float4 tops[ACROSS * DOWN], weights[KEYS * (DOWN + 1)];
 #else
     float4 tops[ACROSS * DOWN], weights[KEYS * (DOWN + 1)];
 #endif
 #if STAGED
-    local float4 some_q[BLOCK * PITCH], some_k[KEYS * PITCH];
+    FV_SHARED float4 some_q[BLOCK * PITCH], some_k[KEYS * PITCH];
 #endif
     for (uint i = 0; i < QUADS; i++)
         o[0][i] = o[1][i] = o[2][i] = o[3][i] = 0.f;

@@ -375,8 +375,8 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
     base->transform_ip = transform_ip;
     add_text(object, PROP_MODEL, "model", "Model", "Checkpoint, its directory, or synthetic:NAME",
              NULL);
-    add_text(object, PROP_DEVICE, "device", "Device", "As `fovea info` lists them: cpu, cl:0",
-             "cpu");
+    add_text(object, PROP_DEVICE, "device", "Device",
+             "As `fovea info` lists them: cpu, cl:0, cuda:0", "cpu");
     add_text(object, PROP_ATTENTION, "attention", "Attention",
              "In place of the model's own: linear, softmax, ...", NULL);
     add_text(object, PROP_OUTPUT, "output", "Output",

@@ -212,9 +212,9 @@ class _Handle:
 
 
 class Device(_Handle):
-    """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"). `cache`: directory of
-    compiled kernels of the latter, "" for none. `lock_memory`, `priority`, `thread_name`: of the
-    CPU's workers, for real time."""
+    """Where things run: Device("cpu", threads=4, isa="avx2"), Device("cl:0"),
+    Device("cuda:0"). `cache`: directory of compiled kernels of the latter two, "" for none.
+    `lock_memory`, `priority`, `thread_name`: of the CPU's workers, for real time."""
 
     def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_ms=0, cache=None,
                  lock_memory=False, priority=0, thread_name=None):

@@ -3,12 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cl_cache.h"
 #include "mem.h"
 #include "status.h"
-
-#ifdef FV_HAVE_CL
-
-#include "cl_cache.h"
 
 static const char *chosen(const char *folder)
 {
@@ -45,41 +42,3 @@ fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t siz
 {
     return fv_cl_folder_unpack(chosen(folder), data, size, added);
 }
-
-#else /* nothing is compiled */
-
-fovea_status fovea_cache_folder(char *out, size_t room)
-{
-    if (room)
-        *out = 0;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
-{
-    (void)folder, (void)fn, (void)payload;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_cache_clear(const char *folder, size_t *removed)
-{
-    (void)folder;
-    *removed = 0;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
-{
-    (void)folder, (void)data, (void)room;
-    *size = 0;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size, size_t *added)
-{
-    (void)folder, (void)data, (void)size;
-    *added = 0;
-    return FOVEA_OK;
-}
-
-#endif

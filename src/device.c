@@ -7,13 +7,14 @@
 #include "mech/traits.h"
 #include "mem.h"
 
-extern const fv_backend fv_backend_cpu, fv_backend_cl;
+extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;
 
 const fv_backend *const fv_backends[] = {
     &fv_backend_cpu,
 #ifdef FV_HAVE_CL
     &fv_backend_cl,
 #endif
+    &fv_backend_cuda,
     NULL,
 };
 
@@ -30,16 +31,14 @@ size_t fovea_device_list(fovea_device_info *out, size_t max)
 
 const char *fovea_backend_remark(size_t index)
 {
-    static const char *const absent[] = {
-#ifndef FV_HAVE_CL
-        "cl: not part of this build, which found no OpenCL headers",
-#endif
-        "cuda: not part of this build",
-    };
     for (size_t i = 0; fv_backends[i]; i++)
         if (index-- == 0)
             return fv_backends[i]->remark();
-    return index < sizeof absent / sizeof *absent ? absent[index] : NULL;
+#ifndef FV_HAVE_CL
+    if (index == 0)
+        return "cl: not part of this build, which found no OpenCL headers";
+#endif
+    return NULL;
 }
 
 /* Adds to what a message holds so far; what does not fit is cut. */

@@ -142,6 +142,13 @@ static void set_types(const fv_builder *b, fv_step *s)
         s->prob.out = b->value[out->view.id].type;
 }
 
+void fv_emit_types(fv_builder *b)
+{
+    for (uint32_t i = 0; i < b->steps; i++)
+        if (!b->step[i].dead)
+            set_types(b, &b->step[i]);
+}
+
 void fv_emit_narrow(fv_builder *b)
 {
     if (b->row_type == FV_F32)
@@ -158,9 +165,7 @@ void fv_emit_narrow(fv_builder *b)
         v->type = (uint8_t)b->row_type;
         lay_rows(v);
     }
-    for (uint32_t i = 0; i < b->steps; i++)
-        if (!b->step[i].dead)
-            set_types(b, &b->step[i]);
+    fv_emit_types(b);
 }
 
 void fv_emit_drop_constants(fv_builder *b)

@@ -151,11 +151,12 @@ typedef struct fv_builder {
     bool half_sums;           /* products with float16 weights may be */
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
     enum fv_type row_type;    /* of rows of activations */
-    fv_view frame;            /* u8 pixels of the picture, or float planes */
-    uint32_t frame_flags;     /* FV_FLAG_PLANAR, ... of PATCH */
-    uint32_t frame_plane;     /* PLANAR: elements from plane to plane */
-    fv_view chroma;           /* NV12: U and V of the picture */
-    uint32_t yuv;             /* NV12, YUYV: fovea_yuv */
+    bool any_type;        /* the device's kernels take rows of all types, whatever row_type is */
+    fv_view frame;        /* u8 pixels of the picture, or float planes */
+    uint32_t frame_flags; /* FV_FLAG_PLANAR, ... of PATCH */
+    uint32_t frame_plane; /* PLANAR: elements from plane to plane */
+    fv_view chroma;       /* NV12: U and V of the picture */
+    uint32_t yuv;         /* NV12, YUYV: fovea_yuv */
     const fv_patch_table *patch_table;
     fv_plan_table *tables;
     uint64_t table_bytes;
@@ -203,6 +204,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
  * that several steps write: the residual stream, whose sums would lose what it has gathered; nor
  * single rows, which take no memory. */
 void fv_emit_narrow(fv_builder *b);
+/* The types of every step's problem, as its first operand and its result have them. */
+void fv_emit_types(fv_builder *b);
 
 /* Frees the numbers of the constants, once they are packed. */
 void fv_emit_drop_constants(fv_builder *b);

@@ -257,8 +257,8 @@ typedef struct fv_call {
  */
 typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
 
-/* ISA levels of the CPU, and what an OpenCL device was seen to do; a kernel's needs are bits of
- * these. FV_NEED_PORTABLE always holds. */
+/* ISA levels of the CPU, what an OpenCL device was seen to do, and what a CUDA device has; a
+ * kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
 enum fv_need {
     FV_NEED_PORTABLE = 0,
     FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
@@ -272,6 +272,8 @@ enum fv_need {
     FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
     FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */
     FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
+    FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
+    FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every

@@ -171,6 +171,20 @@ static void rotation(const struct op *op, fv_attention *a)
     memcpy(sines, o->rope_sin, (size_t)op->rows * op->d * sizeof *sines);
 }
 
+/* Attention alone, of rows as they are stored. */
+static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
+{
+    const fovea_op_options *o = op->o;
+    if (!op->b->any_type || op->name->gated || o->local_size || o->norm_weight || o->out_gate)
+        return false;
+    a->k = op->k;
+    a->v = op->v;
+    fv_emit_keys(op->b, "attention", a);
+    fv_emit_queries(op->b, "attention", a, op->q, out);
+    fv_emit_types(op->b);
+    return true;
+}
+
 static void attend(const struct op *op)
 {
     const fovea_op_options *o = op->o;
@@ -192,6 +206,8 @@ static void attend(const struct op *op)
     learned(op, &a);
     rotation(op, &a);
     fv_view out = fv_emit_result(b, op->rows, out_wide, op->out);
+    if (attend_directly(op, &a, out))
+        return;
     fv_view y = op->out == FV_F32 ? out : fv_emit_rows(b, op->rows, out_wide);
 
     a.k = fv_emit_floats(b, "k to float", op->k, op->in, op->keys, wide);

@@ -85,6 +85,7 @@ static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_reque
         r->schedule = FOVEA_SCHEDULE_STREAMED;
         r->source = "cost";
     }
+    p->b.any_type = p->limits.wide;
     return fv_op_attention(&p->b, o, &name);
 }
 

@@ -127,24 +127,6 @@ static bool check_values(const check_runner *runner, check_job *j, const check_o
     return good;
 }
 
-/* Default knobs first, then every other value of each knob by itself. */
-static bool next_knobs(const fv_kernel *k, fv_knobs *knobs, uint32_t index)
-{
-    *knobs = fv_kernel_defaults(k);
-    if (!index)
-        return true;
-    index--;
-    for (uint32_t i = 0; k->hooks->knobs && k->hooks->knobs[i].name; i++) {
-        const uint32_t others = k->hooks->knobs[i].count - 1;
-        if (index < others) {
-            knobs->v[i] = k->hooks->knobs[i].value[1 + index];
-            return true;
-        }
-        index -= others;
-    }
-    return false;
-}
-
 static check_random case_random(const fv_kernel *k, uint32_t index, uint32_t fill)
 {
     check_random r = {seed * 0x9e3779b97f4a7c15u + k->op * 1000003u + index * 257u + fill};
@@ -163,38 +145,59 @@ static bool check_stored_as(check_result *out, const check_runner *runner, check
         check_random r = case_random(j->kernel, index, fill);
         check_fill(j->c, op, fill, &r);
         const uint32_t choices = fill == CHECK_NORMAL && type == FV_F32 && !bench ? UINT32_MAX : 1;
-        for (uint32_t i = 0; i < choices && next_knobs(j->kernel, &j->knobs, i); i++) {
+        for (uint32_t i = 0; i < choices && check_knobs(j->kernel, &j->knobs, i); i++) {
             if (check_values(runner, j, op, r))
                 continue;
             out->crashed += j->crashed;
             snprintf(out->last, sizeof out->last, "%s%s values, knobs %u: %s",
-                     type == FV_F32 ? "" : "float16, ", check_fill_names[fill], i, j->message);
+                     type == FV_F32   ? ""
+                     : type == FV_F16 ? "float16, "
+                                      : "bfloat16, ",
+                     check_fill_names[fill], i, j->message);
             return false;
         }
     }
     return true;
 }
 
-static bool check_one(check_result *out, const check_runner *runner, const fv_kernel *k,
-                      const check_op *op, check_case *c, uint32_t index)
+/* Whether the kernel takes the case with its tokens stored as `type`. */
+static bool suits(const fv_kernel *k, check_case *c, enum fv_type type)
 {
-    char message[256];
-    check_job j = {.kernel = k, .c = c, .message = message, .message_size = sizeof message};
-    return check_stored_as(out, runner, &j, op, index, FV_F32) &&
-           (!runner->narrow || !check_store(c, FV_F16) ||
-            !fv_kernel_fits(k, &c->args.prob, k->needs) ||
-            check_stored_as(out, runner, &j, op, index, FV_F16));
+    return (type == FV_F32 || check_store(c, type)) && fv_kernel_fits(k, &c->args.prob, k->needs);
+}
+
+/* With tokens as floats, then as float16, or as bfloat16 where the kernel takes no float16. False:
+ * it takes none of them. */
+static bool check_one(check_result *out, const check_runner *runner, const fv_kernel *k,
+                      const check_op *op, uint32_t index, bool *good)
+{
+    static const enum fv_type types[] = {FV_F32, FV_F16, FV_BF16};
+    bool half = false, taken = false;
+    *good = true;
+    for (size_t t = 0; t < (runner->narrow ? 3 : 1) && *good && !half; t++) {
+        char message[256];
+        check_case c;
+        check_job j = {.kernel = k, .c = &c, .message = message, .message_size = sizeof message};
+        check_make(&c, k->op, op, index);
+        if (suits(k, &c, types[t])) {
+            taken = true;
+            half = types[t] != FV_F32;
+            *good = check_stored_as(out, runner, &j, op, index, types[t]);
+        }
+        check_release(&c, op);
+    }
+    return taken;
 }
 
 /* The case that is always taken: the first that fits, the smallest where small ones are wanted. */
-static uint32_t first_case(const fv_kernel *k, const check_op *op)
+static uint32_t first_case(const fv_kernel *k, const check_op *op, enum fv_type type)
 {
     check_case c;
     uint32_t best = UINT32_MAX;
     double least = INFINITY;
     for (uint32_t index = 0; check_make(&c, k->op, op, index); index++) {
         const double flops = isfinite(small) ? fv_problem_flops(&c.args.prob) : index;
-        if (fv_kernel_fits(k, &c.args.prob, k->needs) && flops < least) {
+        if (flops < least && suits(k, &c, type)) {
             least = flops;
             best = index;
         }
@@ -203,27 +206,36 @@ static uint32_t first_case(const fv_kernel *k, const check_op *op)
     return best;
 }
 
+static uint32_t always_taken(const fv_kernel *k, const check_op *op, const check_runner *runner)
+{
+    uint32_t index = first_case(k, op, FV_F32);
+    if (index == UINT32_MAX && runner->narrow)
+        index = first_case(k, op, FV_F16);
+    return index == UINT32_MAX && runner->narrow ? first_case(k, op, FV_BF16) : index;
+}
+
 void check_kernel(check_result *out, const check_runner *runner, const fv_kernel *k,
                   const check_op *op, bool quiet)
 {
     check_case c;
-    const uint32_t always = first_case(k, op);
+    const uint32_t always = always_taken(k, op, runner);
     for (uint32_t index = 0; check_make(&c, k->op, op, index); index++) {
         const bool chosen = (index + seed) % every == 0 && fv_problem_flops(&c.args.prob) <= small;
-        if (fv_kernel_fits(k, &c.args.prob, k->needs) && (index == always || chosen)) {
-            char problem[128];
-            fv_problem_format(problem, sizeof problem, &c.args.prob);
-            if (check_one(out, runner, k, op, &c, index)) {
-                out->passed++;
-            } else {
-                if (!out->failed++)
-                    snprintf(out->first, sizeof out->first, "%s: %s", problem, out->last);
-                if (!quiet)
-                    printf("FAIL %s on %s, case %u, %s: %s\n", k->name, runner->device, index,
-                           problem, out->last);
-            }
-        }
+        char problem[128];
+        bool good;
+        fv_problem_format(problem, sizeof problem, &c.args.prob);
         check_release(&c, op);
+        if ((index != always && !chosen) || !check_one(out, runner, k, op, index, &good))
+            continue;
+        if (good) {
+            out->passed++;
+            continue;
+        }
+        if (!out->failed++)
+            snprintf(out->first, sizeof out->first, "%s: %s", problem, out->last);
+        if (!quiet)
+            printf("FAIL %s on %s, case %u, %s: %s\n", k->name, runner->device, index, problem,
+                   out->last);
     }
 }
 

@@ -348,3 +348,20 @@ bool check_make(check_case *c, enum fv_op number, const check_op *op, uint32_t i
     check_store(c, FV_F32);
     return true;
 }
+
+bool check_knobs(const fv_kernel *k, fv_knobs *knobs, uint32_t index)
+{
+    *knobs = fv_kernel_defaults(k);
+    if (!index)
+        return true;
+    index--;
+    for (uint32_t i = 0; k->hooks->knobs && k->hooks->knobs[i].name; i++) {
+        const uint32_t others = k->hooks->knobs[i].count - 1;
+        if (index < others) {
+            knobs->v[i] = k->hooks->knobs[i].value[1 + index];
+            return true;
+        }
+        index -= others;
+    }
+    return false;
+}

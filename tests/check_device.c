@@ -1,7 +1,8 @@
 /* check_device.c: kernels at work on a device: as steps of sweeps, through the backend's functions.
  *
- * An operand begins at an odd element of a buffer of its own, amid NaN patterns. After a frame
- * every buffer is read back and must be what it was but for what the kernel is to write. */
+ * An operand lies in a buffer of its own, amid NaN patterns: at an odd element or, in every second
+ * case, where it is aligned, as kernels may ask. After a frame every buffer is read back and must
+ * be what it was but for what the kernel is to write. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 enum {
     BEFORE = 61, /* elements of an operand's buffer before it */
+    ALIGNED = 64,
     BEHIND = 67,
     CALLS = 48, /* pieces of a case at most: each costs a dispatch */
 };
@@ -35,6 +37,7 @@ typedef struct site {
     const check_device *on;
     zone operand[FV_OPERANDS], scratch;
     int out;
+    size_t before;
     fv_launch launch;
     fv_bound *bound;
     fv_queue *queue;
@@ -84,7 +87,7 @@ static bool place_operand(site *s, int i)
         free(packed);
         return good && zone_write(s, z);
     }
-    if (!zone_open(s, z, check_extent(o), BEFORE, check_element(o), 0))
+    if (!zone_open(s, z, check_extent(o), s->before, check_element(o), 0))
         return false;
     const int from = i == s->out ? c->in_place : i;
     if (from >= 0)
@@ -283,7 +286,10 @@ static bool scratch_kept(site *s)
 static bool run(const check_runner *runner, check_job *j, enum check_way way, uint8_t *result,
                 check_random r)
 {
-    site s = {.job = j, .on = runner->on, .out = check_output(j->c)};
+    site s = {.job = j,
+              .on = runner->on,
+              .out = check_output(j->c),
+              .before = check_below(&r, 2) ? BEFORE : ALIGNED};
     const bool good =
         place(&s) && bind(&s) && frame(&s, way, r) && collect(&s, result) && scratch_kept(&s);
     const fv_backend *b = s.on->backend;

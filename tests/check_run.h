@@ -30,6 +30,9 @@ void check_fill(check_case *c, const check_op *op, enum check_fill fill, check_r
 bool check_store(check_case *c, enum fv_type type);
 void check_release(check_case *c, const check_op *op);
 
+/* Default knobs for index 0, then every other value of each knob by itself; false past the last. */
+bool check_knobs(const fv_kernel *k, fv_knobs *knobs, uint32_t index);
+
 double check_value_at(enum fv_type type, const void *data, size_t at);
 /* The largest value of a 16-bit type. */
 double check_max(enum fv_type type);

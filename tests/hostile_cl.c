@@ -1,4 +1,5 @@
-/* hostile_cl.c: an OpenCL library that lies and fails on demand, over the real one. */
+/* hostile_cl.c: an OpenCL library that lies and fails on demand, over the real one. See hostile.h.
+ */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile_cl.h"
+#include "hostile.h"
 
 #define API __attribute__((visibility("default")))
 
@@ -86,10 +87,18 @@ static void set(const char *name, size_t length, long value)
     abort();
 }
 
-static void start(void)
+static void tell_the_truth(void)
 {
     for (int i = 0; i < LIE_COUNT; i++)
         lies[i] = TRUTH;
+    for (size_t k = 0; k < living; k++)
+        objects[k].stuck = false;
+    failed = only = NULL;
+}
+
+static void start(void)
+{
+    tell_the_truth();
     const char *at = getenv("HOSTILE_CL");
     while (at && *at) {
         const size_t n = strcspn(at, "=");
@@ -226,8 +235,11 @@ void hostile_set(const char *name, long value)
 {
     pthread_once(&once, start);
     pthread_mutex_lock(&lock);
-    set(name, strlen(name), value);
-    if (!strcmp(name, "fail"))
+    if (name)
+        set(name, strlen(name), value);
+    else
+        tell_the_truth();
+    if (name && !strcmp(name, "fail"))
         failed = NULL;
     pthread_mutex_unlock(&lock);
 }

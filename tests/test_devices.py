@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""test_devices.py: the golden vectors through the program on every OpenCL device of the machine.
+"""test_devices.py: the golden vectors through the program on every OpenCL device of the machine, or on
+every CUDA device.
 
-    test_devices.py path/to/fovea [--long] [--match TEXT]
+    test_devices.py path/to/fovea [--cuda path/to/libemulated_cuda.so] [--long] [--match TEXT]
 
 The first device takes the models and every fourth operator, the others every twelfth case, and with
---long each takes all. Compiled kernels are kept in the working directory. Standard library only.
+--long each takes all. Without a CUDA device the emulated one is taken, which is slow: it takes every
+twelfth case, and with --long all but the longest. Compiled kernels are kept in the working directory.
+Standard library only.
 """
 import json
 import os
@@ -17,13 +20,22 @@ import test_golden
 OPERATORS, OTHERS = 4, 12  # one in so many
 
 
-def devices(exe):
-    """Ids and names of the OpenCL devices. Those of Mesa are there when they are named."""
+def devices(exe, kind="cl:"):
+    """Ids and names of the devices of a kind. Those of Mesa are there when they are named."""
     os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")
     os.environ.setdefault("FOVEA_CACHE", os.path.join(os.getcwd(), "kernels"))
     info = json.loads(subprocess.run([exe, "info", "--json"], capture_output=True, text=True,
                                      check=True).stdout)
-    return [(d["id"], d["name"]) for d in info["devices"] if d["id"].startswith("cl:")]
+    return [(d["id"], d["name"]) for d in info["devices"] if d["id"].startswith(kind)]
+
+
+def cuda_devices(exe, emulator):
+    """The CUDA devices, or the emulated one in their place; whether it is that."""
+    found = devices(exe, "cuda:")
+    if found:
+        return found, False
+    os.environ.update(FOVEA_CUDA=emulator, FOVEA_NVRTC=emulator)
+    return devices(exe, "cuda:"), True
 
 
 def options(case):
@@ -31,8 +43,10 @@ def options(case):
     return [["--form", "recurrent"], ["--form", "chunk"]] if case.causal else [[]]
 
 
-def share(cases, index, long):
+def share(cases, index, long, emulated):
     """What the device of that index takes."""
+    if emulated:
+        return [c for c in cases if not c.long][::1 if long else OTHERS]
     if long:
         return cases
     if index > 0:
@@ -50,14 +64,18 @@ def main():
     exe, long, match = sys.argv[1], "--long" in sys.argv, ""
     if "--match" in sys.argv:
         match = sys.argv[sys.argv.index("--match") + 1]
-    found = devices(exe)
+    emulated = False
+    if "--cuda" in sys.argv:
+        found, emulated = cuda_devices(exe, os.path.abspath(sys.argv[sys.argv.index("--cuda") + 1]))
+    else:
+        found = devices(exe)
     if not found:
         without_devices()
     passed, failed = 0, 0
     cases = test_golden.cases(exe, match)
     with tempfile.TemporaryDirectory() as folder:
         for index, (device, name) in enumerate(found):
-            for case in share(cases, index, long):
+            for case in share(cases, index, long, emulated):
                 for extra in options(case):
                     code, message, got = test_golden.run(case.command, ["--device", device] + extra,
                                                          folder)

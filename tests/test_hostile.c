@@ -1,13 +1,14 @@
-/* test_hostile.c: a model on an OpenCL device that has little, says what is not so, and fails.
+/* test_hostile.c: a model on an OpenCL or CUDA device that has little, says what is not so, and
+ * fails.
  *
  *   test_hostile path/to/libhostile_cl.so [--all]
+ *   test_hostile path/to/libemulated_cuda.so [--all]
  *
  * With less than it would like a plan gives the right result. Every call that fails, over opening,
  * planning and running, gives a status and a message, or the right result after all; nothing is
  * left over, and the next plan on the device opened again is right. With a spare plan frames go on
  * on the CPU. --all: every call there is fails once; else some of each function.
  */
-#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,15 +19,8 @@
 
 #include <fovea/fovea.h>
 
-#include "hostile_cl.h"
+#include "hostile.h"
 #include "os_machine.h"
-
-static hostile_set_fn *set;
-static hostile_only_fn *only;
-static hostile_calls_fn *calls;
-static hostile_failed_fn *failed_call;
-static hostile_live_fn *live;
-static hostile_misuse_fn *misuse;
 
 static int passed, failed;
 static char cache[] = "/tmp/fovea_hostile_XXXXXX";
@@ -185,64 +179,81 @@ static void must_be_right(const scene *what, const char *name)
 {
     char detail[512] = "";
     double worst;
-    const fovea_status status = attempt("cl:0", what, &worst);
+    const fovea_status status = attempt(hostile.device, what, &worst);
     if (status != FOVEA_OK)
         snprintf(detail, sizeof detail, "%s", fovea_error());
     else if (!(worst <= allowed))
         snprintf(detail, sizeof detail, "error %.2e", worst);
-    else if (live(NULL) || misuse())
-        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", live(NULL), misuse());
+    else if (hostile.live(NULL) || hostile.misuse())
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", hostile.live(NULL),
+                 hostile.misuse());
     note(!detail[0], name, detail);
 }
 
 static void truth(void)
 {
-    static const char *const names[] = {"largest", "group",   "compiled", "local",  "own",
-                                        "vectors", "unified", "half",     "claims", "build",
-                                        "hang",    "fail",    "lasting",  "error"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        set(names[i], LONG_MIN);
-    only(NULL);
+    hostile.set(NULL, 0);
 }
 
 /* ---- little ---- */
 
+/* What a device may have less of than it would like, or of another kind. */
+typedef struct lies {
+    const char *name;
+    struct {
+        const char *name;
+        long value;
+    } lie[8];
+} lies;
+
+static const lies of_cl[] = {
+    {"the device as it is", {{"claims", 0}}},
+    {"buffers of 64 MB", {{"largest", 64 << 20}}},
+    {"work-groups of 16", {{"group", 16}}},
+    {"compiled kernels that take groups of 4", {{"compiled", 4}}},
+    {"compiled kernels that take groups of 1", {{"compiled", 1}}},
+    {"a device of many small work-items", {{"vectors", 1}}},
+    {"local memory of its own", {{"vectors", 1}, {"own", 1}}},
+    {"no local memory", {{"local", 0}}},
+    {"1 KB of local memory", {{"local", 1024}}},
+    {"no float16 arithmetic", {{"half", 0}}},
+    {"memory that is shared", {{"unified", 1}}},
+    {"memory that is not shared", {{"unified", 0}}},
+    {"extensions that are not there", {{"claims", 1}}},
+    {"all of it",
+     {{"largest", 64 << 20},
+      {"group", 16},
+      {"compiled", 4},
+      {"local", 0},
+      {"half", 0},
+      {"unified", 0}}},
+    {NULL, {{NULL, 0}}},
+};
+
+static const lies of_cuda[] = {
+    {"the device as it is", {{"sm", 80}}},
+    {"64 MB of memory", {{"largest", 64 << 20}}},
+    {"no tensor cores for these types", {{"sm", 75}}},
+    {"an old driver and a device to match", {{"sm", 72}, {"version", 11020}}},
+    {"a device newer than the compiler", {{"sm", 131}}},
+    {"kernels that take groups of 32", {{"sm", 75}, {"group", 32}}},
+    {"16 KB of local memory", {{"local", 16 << 10}}},
+    {"memory that is shared", {{"unified", 1}}},
+    {"no graphs", {{"graphs", 0}}},
+    {"threads the other way round", {{"order", 1}}},
+    {"all of it",
+     {{"sm", 72}, {"version", 11020}, {"largest", 64 << 20}, {"group", 32}, {"graphs", 0}}},
+    {NULL, {{NULL, 0}}},
+};
+
 static void with_little(const scene *what)
 {
-    static const struct {
-        const char *name;
-        struct {
-            const char *name;
-            long value;
-        } lie[8];
-    } cases[] = {
-        {"the device as it is", {{"claims", 0}}},
-        {"buffers of 64 MB", {{"largest", 64 << 20}}},
-        {"work-groups of 16", {{"group", 16}}},
-        {"compiled kernels that take groups of 4", {{"compiled", 4}}},
-        {"compiled kernels that take groups of 1", {{"compiled", 1}}},
-        {"a device of many small work-items", {{"vectors", 1}}},
-        {"local memory of its own", {{"vectors", 1}, {"own", 1}}},
-        {"no local memory", {{"local", 0}}},
-        {"1 KB of local memory", {{"local", 1024}}},
-        {"no float16 arithmetic", {{"half", 0}}},
-        {"memory that is shared", {{"unified", 1}}},
-        {"memory that is not shared", {{"unified", 0}}},
-        {"extensions that are not there", {{"claims", 1}}},
-        {"all of it",
-         {{"largest", 64 << 20},
-          {"group", 16},
-          {"compiled", 4},
-          {"local", 0},
-          {"half", 0},
-          {"unified", 0}}},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (const lies *l = hostile.cuda ? of_cuda : of_cl; l->name; l++) {
         char name[128];
         truth();
-        for (size_t k = 0; k < 8 && cases[i].lie[k].name; k++)
-            set(cases[i].lie[k].name, cases[i].lie[k].value);
-        snprintf(name, sizeof name, "%s, %s", what->attention, cases[i].name);
+        for (size_t k = 0; k < 8 && l->lie[k].name; k++)
+            hostile.set(l->lie[k].name, l->lie[k].value);
+        snprintf(name, sizeof name, "%s, %s", what->attention, l->name);
         must_be_right(what, name);
     }
     truth();
@@ -256,14 +267,14 @@ static void with_less_and_less(const scene *what)
     for (long largest = 4 << 20; largest >= 16; largest /= 2) {
         char name[128], detail[512] = "";
         double worst;
-        set("largest", largest);
-        status = attempt("cl:0", what, &worst);
+        hostile.set("largest", largest);
+        status = attempt(hostile.device, what, &worst);
         right += status == FOVEA_OK && worst <= allowed;
         snprintf(name, sizeof name, "%s, buffers of %ld bytes", what->attention, largest);
         if (status == FOVEA_OK ? !(worst <= allowed) : strlen(fovea_error()) < 10)
             snprintf(detail, sizeof detail, "error %.2e", worst);
-        else if (live(NULL) || misuse())
-            snprintf(detail, sizeof detail, "%ld objects left", live(NULL));
+        else if (hostile.live(NULL) || hostile.misuse())
+            snprintf(detail, sizeof detail, "%ld objects left", hostile.live(NULL));
         note(!detail[0], name, detail);
     }
     note(right > 0 && status != FOVEA_OK, "smaller and smaller buffers",
@@ -273,24 +284,33 @@ static void with_less_and_less(const scene *what)
 
 /* ---- failures ---- */
 
-static const long errors[] = {
+static const long cl_errors[] = {
     -5 /* CL_OUT_OF_RESOURCES */,         -4 /* CL_MEM_OBJECT_ALLOCATION.. */,
     -6 /* CL_OUT_OF_HOST_MEMORY */,       -2 /* CL_DEVICE_NOT_AVAILABLE */,
     -14 /* CL_EXEC_STATUS_ERROR_FOR.. */, -36 /* CL_INVALID_COMMAND.. */};
+static const long cuda_errors[] = {
+    719 /* CUDA_ERROR_LAUNCH_FAILED */, 2 /* .._OUT_OF_MEMORY */,     1 /* .._INVALID_VALUE */,
+    46 /* .._DEVICE_UNAVAILABLE */,     700 /* .._ILLEGAL_ADDRESS */, 999 /* .._UNKNOWN */};
+#define ERRORS (sizeof cl_errors / sizeof *cl_errors) /* of either */
+
+static long error_code(long n)
+{
+    return (hostile.cuda ? cuda_errors : cl_errors)[n % (long)ERRORS];
+}
 
 /* The n-th call of those that count fails. False when there was no n-th. */
 static int fail_at(const scene *what, long n, int lasting)
 {
     char name[192], detail[768] = "";
     double worst, after;
-    const long lost = misuse();
+    const long lost = hostile.misuse();
     const uint64_t before = host_memory();
-    const long code = errors[n % (long)(sizeof errors / sizeof *errors)];
-    set("error", code);
-    set("lasting", lasting);
-    set("fail", n);
-    const fovea_status status = attempt("cl:0", what, &worst);
-    const char *call = failed_call();
+    const long code = error_code(n);
+    hostile.set("error", code);
+    hostile.set("lasting", lasting);
+    hostile.set("fail", n);
+    const fovea_status status = attempt(hostile.device, what, &worst);
+    const char *call = hostile.failed();
     snprintf(name, sizeof name, "%s, call %ld (%s) fails with %ld%s", what->attention, n,
              call ? call : "none", code, lasting ? ", and all behind it" : "");
     const int reached = call != NULL;
@@ -302,14 +322,14 @@ static int fail_at(const scene *what, long n, int lasting)
         snprintf(detail, sizeof detail, "status %s: %s", fovea_status_text(status), message);
     else if (status != FOVEA_OK && strlen(message) < 10)
         snprintf(detail, sizeof detail, "no message");
-    else if (live(NULL) || misuse() != lost)
-        snprintf(detail, sizeof detail, "%ld objects left, %ld misused (%s)", live(NULL),
-                 misuse() - lost, message);
+    else if (hostile.live(NULL) || hostile.misuse() != lost)
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused (%s)", hostile.live(NULL),
+                 hostile.misuse() - lost, message);
     else if (host_memory() != before)
         snprintf(detail, sizeof detail, "host memory left (%s)", message);
     truth();
     if (reached && !detail[0]) {
-        const fovea_status again = attempt("cl:0", what, &after);
+        const fovea_status again = attempt(hostile.device, what, &after);
         if (again != FOVEA_OK || !(after <= allowed))
             snprintf(detail, sizeof detail, "the next plan: %s, error %.2e",
                      again ? fovea_error() : "well", after);
@@ -327,25 +347,33 @@ static void fail_each(const scene *what)
     note(n > 100, what->attention, "fewer than 100 calls");
 }
 
-/* Of every function the first call, the last, and some between. */
-static void fail_some(const scene *what, int between)
-{
-    static const char *const functions[] = {
+static const char *const cl_functions[] = {
 #define FV_CL_CALL(name) #name,
 #include "cl_calls.inc"
 #undef FV_CL_CALL
-    };
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    NULL};
+static const char *const cuda_functions[] = {
+#define FV_CUDA_CALL(name, symbol, parameters) #name,
+#define FV_CUDA_OPTION FV_CUDA_CALL
+#define FV_NVRTC_CALL FV_CUDA_CALL
+#define FV_NVRTC_OPTION FV_CUDA_CALL
+#include "cuda_calls.inc"
+    NULL};
+
+/* Of every function the first call, the last, and some between. */
+static void fail_some(const scene *what, int between)
+{
+    for (const char *const *f = hostile.cuda ? cuda_functions : cl_functions; *f; f++) {
         double worst;
-        only(functions[i]);
-        set("fail", LONG_MIN);
-        attempt("cl:0", what, &worst);
-        const long n = calls();
+        hostile.only(*f);
+        hostile.set("fail", LONG_MIN);
+        attempt(hostile.device, what, &worst);
+        const long n = hostile.calls();
         for (int k = 0; k <= between + 1 && n; k++) {
             const long at = 1 + (n - 1) * k / (between + 1);
             if (k && at == 1 + (n - 1) * (k - 1) / (between + 1))
                 continue;
-            only(functions[i]);
+            hostile.only(*f);
             fail_at(what, at, k % 3 == 2);
         }
     }
@@ -361,10 +389,10 @@ static void fail_while_finding(void)
         const pid_t child = fork();
         if (!child) {
             fovea_device_info info[16];
-            set("fail", n);
-            set("lasting", n % 2);
+            hostile.set("fail", n);
+            hostile.set("lasting", n % 2);
             const size_t found = fovea_device_list(info, 16);
-            const char *remark = fovea_backend_remark(1);
+            const char *remark = fovea_backend_remark(hostile.cuda ? 2 : 1);
             _exit(!found || !remark || strlen(remark) < 5);
         }
         int status = -1;
@@ -379,11 +407,11 @@ static void no_compiler(const scene *what)
     scene bare = *what;
     double worst;
     bare.cache = "";
-    set("build", 0);
-    const fovea_status status = attempt("cl:0", &bare, &worst);
+    hostile.set("build", 0);
+    const fovea_status status = attempt(hostile.device, &bare, &worst);
     note(status != FOVEA_OK && strlen(fovea_error()) > 10, "nothing compiles",
          status ? "no message" : "and yet a plan");
-    note(!live(NULL) && !misuse(), "nothing compiles", "objects left");
+    note(!hostile.live(NULL) && !hostile.misuse(), "nothing compiles", "objects left");
     truth();
     must_be_right(&bare, "compiling again, without a cache");
 }
@@ -395,14 +423,14 @@ static void no_end(const scene *what)
     size_t values;
     const fovea_frame frame = {.pixels = {pixels[0]}};
     fovea_ticket ticket;
-    if (session_open(&s, "cl:0", what) != FOVEA_OK) {
+    if (session_open(&s, hostile.device, what) != FOVEA_OK) {
         note(0, "a plan before the device hangs", fovea_error());
         session_close(&s);
         return;
     }
     float *out = room_for(&s, &values);
     const fovea_output to = {out, values * sizeof(float)};
-    set("hang", 2);
+    hostile.set("hang", 2);
     double begin = fv_machine_seconds();
     note(fovea_submit(s.plan, &frame, &to, 1, &ticket) == FOVEA_OK, "submit to a hanging device",
          fovea_error());
@@ -414,16 +442,16 @@ static void no_end(const scene *what)
     note(fovea_wait(s.plan, ticket, 60) == FOVEA_OK && error(out, what->want[0], values) <= allowed,
          "the same frame once the device goes on", fovea_error());
     fovea_submit(s.plan, &frame, &to, 1, &ticket);
-    set("hang", 1);
+    hostile.set("hang", 1);
     begin = fv_machine_seconds();
     session_close(&s);
     took = fv_machine_seconds() - begin;
     note(took < 60, "closing a device that hangs", "took more than a minute");
-    note(misuse() == 0, "a device that hangs", "was waited for without a bound");
+    note(hostile.misuse() == 0, "a device that hangs", "was waited for without a bound");
     truth();
     free(out);
     double worst;
-    const fovea_status status = attempt("cl:0", what, &worst);
+    const fovea_status status = attempt(hostile.device, what, &worst);
     note(status == FOVEA_OK && worst <= allowed, "the device opened again after it hung",
          fovea_error());
 }
@@ -435,7 +463,7 @@ static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_
 {
     for (int i = 0; i < FRAMES; i++)
         out[i] = NULL;
-    if (session_open(s, "cl:0", what) != FOVEA_OK)
+    if (session_open(s, hostile.device, what) != FOVEA_OK)
         return 0;
     for (int i = 0; i < FRAMES; i++)
         out[i] = room_for(s, values);
@@ -483,22 +511,22 @@ static int go_on_after(const scene *what, const char *name, long n)
     size_t values = 0;
     char text[192], detail[512];
     const uint64_t before = host_memory();
-    const long lost = misuse();
+    const long lost = hostile.misuse();
     int taken = 0;
     snprintf(text, sizeof text, "%s, call %ld fails", name, n);
     if (begin_to_run(&s, what, out, &values)) {
-        set("error", n % 2 ? -36 : -14);
-        set("lasting", n % 3 == 0);
-        set("fail", n);
+        hostile.set("error", error_code(n % 2 ? 5 : 4));
+        hostile.set("lasting", n % 3 == 0);
+        hostile.set("fail", n);
         run_on(&s, what, out, values, detail);
         taken = fovea_plan_lost(s.plan);
     } else {
         snprintf(detail, sizeof detail, "before it: %s", fovea_error());
     }
     end_running(&s, out);
-    if (!*detail && (live(NULL) || misuse() != lost))
-        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", live(NULL),
-                 misuse() - lost);
+    if (!*detail && (hostile.live(NULL) || hostile.misuse() != lost))
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", hostile.live(NULL),
+                 hostile.misuse() - lost);
     /* Where no call tells of a command's end any more, what it may use is kept. */
     if (!*detail && host_memory() != before && !(taken && n % 3 == 0))
         snprintf(detail, sizeof detail, "host memory left");
@@ -514,17 +542,17 @@ static void go_on_after_each(const scene *scene_of, const char *name, int unifie
     size_t values = 0;
     int lost = 0;
     what.lost = FOVEA_LOST_CPU;
-    set("unified", unified);
+    hostile.set("unified", unified);
     long n = 0;
     if (begin_to_run(&s, &what, out, &values)) {
-        set("fail", LONG_MIN);
+        hostile.set("fail", LONG_MIN);
         run_frames(&s, out, values);
-        n = calls();
+        n = hostile.calls();
     }
     end_running(&s, out);
     const int tries = most && most < n ? most : (int)n;
     for (int i = 0; i < tries; i++) {
-        set("unified", unified);
+        hostile.set("unified", unified);
         lost += go_on_after(&what, name, 1 + (n - 1) * i / (tries > 1 ? tries - 1 : 1));
     }
     note(lost > tries / 2, name, "hardly a failure made the CPU take over");
@@ -538,12 +566,12 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
     float *out[FRAMES];
     size_t values = 0;
     char detail[512] = "";
-    const long lost = misuse();
+    const long lost = hostile.misuse();
     what.lost = FOVEA_LOST_CPU;
     what.lost_seconds = 0.2;
-    set("unified", unified);
+    hostile.set("unified", unified);
     if (begin_to_run(&s, &what, out, &values)) {
-        set("hang", 2);
+        hostile.set("hang", 2);
         const double begin = fv_machine_seconds();
         run_on(&s, &what, out, values, detail);
         if (!*detail && fv_machine_seconds() - begin > 8)
@@ -554,7 +582,7 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
         snprintf(detail, sizeof detail, "before it: %s", fovea_error());
     }
     end_running(&s, out);
-    if (!*detail && misuse() != lost)
+    if (!*detail && hostile.misuse() != lost)
         snprintf(detail, sizeof detail, "it was waited for without a bound");
     note(!*detail, name, detail);
 }
@@ -570,7 +598,7 @@ static void spare_of_the_callers(const scene *what)
     options.frame.width = WIDTH;
     options.frame.height = HEIGHT;
     options.on_device_lost = FOVEA_LOST_CPU;
-    if (session_open(&s, "cl:0", what) == FOVEA_OK) {
+    if (session_open(&s, hostile.device, what) == FOVEA_OK) {
         options.lost_seconds = -1;
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL,
              "a device lost before it begins", "is taken");
@@ -597,22 +625,6 @@ static void spare_of_the_callers(const scene *what)
 
 /* ---- the program ---- */
 
-static int resolve(const char *path)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        printf("%s\n", dlerror());
-        return 0;
-    }
-    *(void **)&set = dlsym(library, "hostile_set");
-    *(void **)&only = dlsym(library, "hostile_only");
-    *(void **)&calls = dlsym(library, "hostile_calls");
-    *(void **)&failed_call = dlsym(library, "hostile_failed");
-    *(void **)&live = dlsym(library, "hostile_live");
-    *(void **)&misuse = dlsym(library, "hostile_misuse");
-    return set && only && calls && failed_call && live && misuse;
-}
-
 static void draw(void)
 {
     uint32_t x = 7;
@@ -627,7 +639,7 @@ static int has_device(void)
     fovea_device_info info[32];
     const size_t n = fovea_device_list(info, 32);
     for (size_t i = 0; i < n && i < 32; i++)
-        if (!strcmp(info[i].id, "cl:0"))
+        if (!strcmp(info[i].id, hostile.device))
             return 1;
     return 0;
 }
@@ -635,13 +647,14 @@ static int has_device(void)
 int main(int argc, char **argv)
 {
     const int all = argc == 3 && !strcmp(argv[2], "--all");
-    if (argc != 2 + all || setenv("FOVEA_OPENCL", argv[1], 1) || !resolve(argv[1]))
+    if (argc != 2 + all || !hostile_open(argv[1]))
         return 1;
     draw();
     fail_while_finding();
     truth();
     if (!has_device()) {
-        printf("no OpenCL device; sh platform/setup-debian.sh opencl installs one\n");
+        printf("no device %s; sh platform/setup-debian.sh opencl installs one for OpenCL\n",
+               hostile.device);
         printf("%d passed, %d failed, 1 skipped\n", passed, failed);
         return failed ? 1 : 77;
     }

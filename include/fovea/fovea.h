@@ -96,7 +96,7 @@ FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
 typedef struct fovea_device fovea_device;
 
 typedef struct fovea_device_info {
-    char id[32];         /* what fovea_device_open takes: "cpu", "cl:0" */
+    char id[32];         /* what fovea_device_open takes: "cpu", "cl:0", "cuda:0" */
     char name[128];      /* "AMD EPYC 9755" */
     char features[64];   /* ISA level or device features: "avx512" */
     uint32_t units;      /* processors this process may use, or compute units */
@@ -146,11 +146,12 @@ typedef struct fovea_device_options {
     void *parallel_ctx;
     /* The fields above are the CPU's, those below of devices that compile their kernels. */
     double max_dispatch_ms; /* a piece of work given to the device is cut to take about so long at
-                               most: it may have a screen to draw; 0: 20, but of a processor,
-                               which OpenCL may drive too, nothing is cut */
+                               most: it may have a screen to draw; 0: 20, but nothing is cut of
+                               a processor, which OpenCL may drive too, nor of a card
+                               that CUDA says no screen waits for */
     const char *cache;      /* directory of compiled kernels, made private to the user; NULL:
-                               FOVEA_CACHE of the environment, else fovea/cl in $XDG_CACHE_HOME or
-                               ~/.cache; "": none */
+                               FOVEA_CACHE of the environment, else fovea/kernels in
+                               $XDG_CACHE_HOME or ~/.cache; "": none */
     /* Of the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that the
      * system sets this process, and how to raise it. */
     int lock_memory;         /* keeps activations, packed weights and the workers' stacks in main

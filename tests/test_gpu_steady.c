@@ -1,5 +1,9 @@
-/* test_cl_steady.c: a thousand frames on every OpenCL device: no allocation of the library's, no
- * growth of the process.
+/* test_gpu_steady.c: a thousand frames on every OpenCL and every CUDA device: no allocation of the
+ * library's, no growth of the process.
+ *
+ *   test_gpu_steady [path/to/libemulated_cuda.so]
+ *
+ * The emulated device, where it is named, is the only one, and has a hundred.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,11 +18,14 @@
 
 #include "fixture.h"
 #include "heap_calls.h"
+#include "hostile.h"
 
 enum {
     DEVICES = 16,
     WARM = 200, /* frames after which drivers' pools have their size */
     FRAMES = 1000,
+    FEW_WARM = 10, /* of the emulated device */
+    FEW_FRAMES = 100,
     GROWTH = 1 << 20, /* bytes of all frames together: a leak of 1 KiB a frame is none too many */
 };
 
@@ -60,12 +67,12 @@ static void steady_on(const char *id)
     assert_true(fovea_plan_output(plan, 0, &info));
     const size_t size = (size_t)info.rows * info.columns * sizeof(float);
     const fovea_output out[2] = {{malloc(size), size}, {malloc(size), size}};
-    run_frames(plan, out, WARM);
+    run_frames(plan, out, hostile.cuda ? FEW_WARM : WARM);
 
     const uint64_t memory = resident();
     fovea_memory_query(&before);
     const uint64_t here = heap_calls_here(), all = heap_calls();
-    run_frames(plan, out, FRAMES);
+    run_frames(plan, out, hostile.cuda ? FEW_FRAMES : FRAMES);
     const uint64_t ours = heap_calls_here() - here, drivers = heap_calls() - all;
     fovea_memory_query(&after);
     const int64_t growth = (int64_t)(resident() - memory);
@@ -89,7 +96,7 @@ static void thousand_frames(void **state)
     (void)state;
     int tried = 0;
     for (int i = 0; i < devices; i++)
-        if (strncmp(infos[i].id, "cl:", 3) == 0) {
+        if (hostile.cuda ? !strncmp(infos[i].id, "cuda:", 5) : strcmp(infos[i].id, "cpu") != 0) {
             steady_on(infos[i].id);
             tried++;
         }
@@ -97,10 +104,12 @@ static void thousand_frames(void **state)
         skip();
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(thousand_frames)};
     setenv("RUSTICL_ENABLE", "llvmpipe", 0);
+    if (argc > 1 && !hostile_open(argv[1]))
+        return 1;
     const size_t found = fovea_device_list(infos, DEVICES);
     devices = found < DEVICES ? (int)found : DEVICES;
     fixture_draw();

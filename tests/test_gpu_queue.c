@@ -1,9 +1,10 @@
-/* test_cl_queue.c: frames on an OpenCL device: cut to pieces, freed or lost while they are under
- * way. What two frames in flight give is in test_frames.c, what failing calls do in test_hostile.c.
+/* test_gpu_queue.c: frames on an OpenCL or a CUDA device: cut to pieces, freed or lost while they
+ * are under way. What two frames in flight give is in test_frames.c, what failing calls do in
+ * test_hostile.c.
  *
- *   test_cl_queue path/to/libhostile_cl.so
+ *   test_gpu_queue path/to/libhostile_cl.so
+ *   test_gpu_queue path/to/libemulated_cuda.so
  */
-#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -17,14 +18,8 @@
 #include <cmocka.h>
 
 #include "fixture.h"
-#include "hostile_cl.h"
+#include "hostile.h"
 #include "os_machine.h"
-
-static hostile_set_fn *set;
-static hostile_only_fn *only;
-static hostile_calls_fn *calls;
-static hostile_live_fn *live;
-static hostile_misuse_fn *misuse;
 
 static fovea_model *model;
 
@@ -33,7 +28,7 @@ static fovea_device *open_device(double max_dispatch_ms)
     fovea_device *device;
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
     options.max_dispatch_ms = max_dispatch_ms;
-    if (fovea_device_open(&device, "cl:0", &options) != FOVEA_OK)
+    if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     return device;
 }
@@ -52,8 +47,9 @@ static fovea_status submit(fovea_plan *plan, float *out, size_t values, fovea_ti
 
 static void nothing_left(void)
 {
-    assert_int_equal(live(NULL), 0);
-    assert_int_equal(misuse(), 0);
+    assert_int_equal(hostile.live(NULL), 0);
+    assert_int_equal(hostile.misuse(), 0);
+    assert_true(!hostile.cuda || hostile.depth() == 0);
 }
 
 static int set_up(void **state)
@@ -78,11 +74,11 @@ static float *run_cut(const char *attention, double ms, size_t *values, long *di
 {
     fovea_device *device = open_device(ms);
     fovea_plan *plan = plan_on(device, attention);
-    only("clEnqueueNDRangeKernel");
-    set("fail", 0); /* counts from here */
+    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.set("fail", 0); /* counts from here */
     float *out = fixture_run(plan, values);
-    *dispatches = calls();
-    only(NULL);
+    *dispatches = hostile.calls();
+    hostile.only(NULL);
     fovea_plan_free(plan);
     fovea_device_close(device);
     nothing_left();
@@ -144,6 +140,8 @@ static void short_windows(void **state)
     (void)state;
     fovea_model *windows;
     size_t values;
+    if (hostile.cuda) /* the same cut, and a minute's work for the emulator */
+        skip();
     if (fovea_model_load(&windows, "synthetic:pola-swin-t") != FOVEA_OK)
         fail_msg("%s", fovea_error());
     float *whole = run_windows(windows, 1e6, &values), *cut = run_windows(windows, 0.01, &values);
@@ -170,7 +168,7 @@ static void gaps(void **state)
     for (int i = 0; i < N * WIDE; i++)
         spread[i] = i % WIDE < D ? in[i / WIDE * D + i % WIDE] : NAN;
     for (int unified = 0; unified < 2; unified++) {
-        set("unified", unified);
+        hostile.set("unified", unified);
         fovea_device *device = open_device(0);
         fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
         o.attention = "linear:elu1";
@@ -195,7 +193,7 @@ static void gaps(void **state)
         fovea_device_close(device);
         nothing_left();
     }
-    set("unified", LONG_MIN);
+    hostile.set("unified", LONG_MIN);
 }
 
 /* ---- not waited for ---- */
@@ -205,7 +203,7 @@ static void freed_under_way(void **state)
     (void)state;
     for (int frames = 1; frames <= 2; frames++)
         for (int unified = 0; unified < 2; unified++) {
-            set("unified", unified);
+            hostile.set("unified", unified);
             fovea_device *device = open_device(0);
             fovea_plan *plan = plan_on(device, "linear:elu1");
             size_t values;
@@ -218,7 +216,7 @@ static void freed_under_way(void **state)
             fovea_device_close(device);
             nothing_left();
         }
-    set("unified", LONG_MIN);
+    hostile.set("unified", LONG_MIN);
 }
 
 /* Once a call failed, the device is lost: to every plan of it, with the same words, until it is
@@ -234,14 +232,15 @@ static void lost(void **state)
     fovea_ticket ticket[2];
     for (int i = 0; i < 2; i++)
         assert_int_equal(submit(plan, i ? mine : out, values, &ticket[i]), FOVEA_OK);
-    only("clGetEventInfo");
-    set("error", -5);
-    set("fail", 1);
+    const char *query = hostile.cuda ? "cuEventQuery" : "clGetEventInfo";
+    hostile.only(query);
+    hostile.set("error", hostile.cuda ? 719 : -5);
+    hostile.set("fail", 1);
     assert_int_equal(fovea_wait(plan, ticket[0], -1), FOVEA_EDEVICE);
     assert_non_null(strstr(fovea_error(), "lost"));
-    assert_non_null(strstr(fovea_error(), "clGetEventInfo"));
-    set("fail", LONG_MIN);
-    only(NULL);
+    assert_non_null(strstr(fovea_error(), query));
+    hostile.set("fail", LONG_MIN);
+    hostile.only(NULL);
     assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_EDEVICE);
     const double begin = fv_machine_seconds();
     assert_int_equal(submit(plan, out, values, &ticket[0]), FOVEA_EDEVICE);
@@ -274,19 +273,21 @@ static void one_queue(void **state)
 {
     (void)state;
     size_t values, n;
+    if (hostile.cuda)
+        skip();
     fovea_device *device = open_device(0);
     fovea_plan *plan = plan_on(device, "linear:elu1");
     float *want = fixture_run(plan, &values);
     fovea_plan_free(plan);
     for (int unified = 0; unified < 2; unified++) {
-        set("unified", unified);
+        hostile.set("unified", unified);
         fovea_device *second = open_device(0);
         for (int at = 1; at <= 3; at++) {
-            only("clCreateCommandQueue");
-            set("fail", at); /* with timestamps; for inputs; for outputs */
+            hostile.only("clCreateCommandQueue");
+            hostile.set("fail", at); /* with timestamps; for inputs; for outputs */
             plan = plan_on(second, "linear:elu1");
-            set("fail", LONG_MIN);
-            only(NULL);
+            hostile.set("fail", LONG_MIN);
+            hostile.only(NULL);
             float *out = fixture_run(plan, &n), *other = calloc(n, sizeof *other);
             assert_non_null(other);
             assert_memory_equal(out, want, n * sizeof *out);
@@ -304,10 +305,42 @@ static void one_queue(void **state)
         }
         fovea_device_close(second);
     }
-    set("unified", LONG_MIN);
+    hostile.set("unified", LONG_MIN);
     fovea_device_close(device);
     free(want);
     nothing_left();
+}
+
+/* A CUDA frame is captured once and then replayed: no kernel is launched by itself any more. Where
+ * the driver does not capture, frames are the same bits. */
+static void graphs(void **state)
+{
+    (void)state;
+    size_t values;
+    if (!hostile.cuda)
+        skip();
+    float *want = NULL;
+    for (int graphs = 1; graphs >= 0; graphs--) {
+        hostile.set("graphs", graphs);
+        fovea_device *device = open_device(0);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        for (int i = 0; i < 2; i++) /* each of two frames in flight */
+            free(fixture_run(plan, &values));
+        hostile.only("cuLaunchKernel");
+        hostile.set("fail", 0);
+        float *out = fixture_run(plan, &values);
+        assert_true(graphs ? hostile.calls() == 0 : hostile.calls() > 10);
+        hostile.only(NULL);
+        if (want)
+            assert_memory_equal(out, want, values * sizeof *out);
+        free(want);
+        want = out;
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    free(want);
+    hostile.set(NULL, 0);
 }
 
 /* Once planned, a frame costs nothing that stays: neither memory of ours nor an object of the
@@ -316,7 +349,7 @@ static void steady(void **state)
 {
     (void)state;
     for (int unified = 0; unified < 2; unified++) {
-        set("unified", unified);
+        hostile.set("unified", unified);
         fovea_device *device = open_device(1e-3);
         fovea_plan *plan = plan_on(device, "linear:elu1");
         size_t values;
@@ -327,7 +360,7 @@ static void steady(void **state)
         for (int i = 0; i < 100; i++) {
             fovea_ticket ticket;
             if (i == 2) { /* both sets of inputs and outputs have been used */
-                objects = live(NULL);
+                objects = hostile.live(NULL);
                 fovea_memory_query(&before);
             }
             assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
@@ -336,27 +369,14 @@ static void steady(void **state)
         fovea_memory_query(&after);
         assert_memory_equal(out, want, values * sizeof *out);
         assert_int_equal(after.allocations, before.allocations);
-        assert_int_equal(live(NULL), objects);
+        assert_int_equal(hostile.live(NULL), objects);
         free(want);
         free(out);
         fovea_plan_free(plan);
         fovea_device_close(device);
         nothing_left();
     }
-    set("unified", LONG_MIN);
-}
-
-static int resolve(const char *path)
-{
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return 0;
-    *(void **)&set = dlsym(library, "hostile_set");
-    *(void **)&only = dlsym(library, "hostile_only");
-    *(void **)&calls = dlsym(library, "hostile_calls");
-    *(void **)&live = dlsym(library, "hostile_live");
-    *(void **)&misuse = dlsym(library, "hostile_misuse");
-    return set && only && calls && live && misuse;
+    hostile.set("unified", LONG_MIN);
 }
 
 int main(int argc, char **argv)
@@ -368,14 +388,16 @@ int main(int argc, char **argv)
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
         cmocka_unit_test(one_queue),
+        cmocka_unit_test(graphs),
         cmocka_unit_test(steady),
     };
-    fovea_device_info info[8];
-    if (argc != 2 || setenv("FOVEA_OPENCL", argv[1], 1) || !resolve(argv[1]))
+    fovea_device *device;
+    if (argc != 2 || !hostile_open(argv[1]))
         return 1;
-    if (fovea_device_list(info, 8) < 2) {
-        printf("no OpenCL device; sh platform/setup-debian.sh opencl installs one\n");
+    if (fovea_device_open(&device, hostile.device, NULL) != FOVEA_OK) {
+        printf("%s; sh platform/setup-debian.sh opencl installs one for OpenCL\n", fovea_error());
         return 77;
     }
+    fovea_device_close(device);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

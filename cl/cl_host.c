@@ -1,0 +1,260 @@
+/* cl_host.c: what the backends of GPUs do alike. */
+#include "cl_host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cl_sources.h"
+#include "os_machine.h"
+#include "walk.h"
+
+const fv_kernel_hooks fv_h_cl_none = {0};
+
+const char *fv_cl_source_text(const fv_cl_source *list, const char *name)
+{
+    for (const fv_cl_source *s = list; s->name; s++)
+        if (strcmp(s->name, name) == 0)
+            return s->text;
+    return NULL;
+}
+
+/* ---- options ---- */
+
+void fv_cl_append(fv_cl_text *t, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    const size_t room = sizeof t->text - t->length;
+    const int n = vsnprintf(t->text + t->length, room, format, list);
+    va_end(list);
+    if (n < 0 || (size_t)n >= room)
+        t->full = true;
+    else
+        t->length += (size_t)n;
+}
+
+void fv_cl_define(fv_cl_text *t, const char *name, uint32_t value)
+{
+    fv_cl_append(t, " -D%s=%u", name, value);
+}
+
+void fv_cl_specialise(fv_cl_text *t, const fv_launch *l, uint32_t group)
+{
+    static const char *const types[] = {
+        [FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16", [FV_U8] = "u8"};
+    fv_cl_define(t, "FV_GROUP", group);
+    fv_cl_define(t, "FV_FLAGS", l->args.prob.flags);
+    fv_cl_define(t, "FV_EPI", l->args.prob.epi);
+    for (int o = 0; o < FV_OPERANDS; o++) {
+        const fv_operand *op = &l->operand[o];
+        const bool present = op->ref.space != FV_SPACE_NONE;
+        fv_cl_append(t, " -DFV_T%d=%s -DFV_HAS%d=%d", o, types[present ? op->type : FV_F32], o,
+                     present);
+    }
+    const fv_cl_code *code = l->kernel->code.cl;
+    if (code->define)
+        code->define(l, group, t);
+}
+
+/* ---- devices ---- */
+
+int fv_cl_find(const char *which, int count, void (*name)(int index, char *out, size_t size))
+{
+    char *end;
+    const long number = strtol(which, &end, 10);
+    if (*which == 0)
+        return count ? 0 : -1;
+    if (*end == 0)
+        return number >= 0 && number < count ? (int)number : -1;
+    for (int i = 0; i < count; i++) {
+        char text[128];
+        name(i, text, sizeof text);
+        if (strstr(text, which))
+            return i;
+    }
+    return -1;
+}
+
+void fv_cl_add_quirk(char *list, size_t size, const char *quirk)
+{
+    const size_t used = strlen(list), n = strlen(quirk);
+    if (used + n + 3 > size)
+        return;
+    snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
+}
+
+/* A part is a work-group of every head: a few of them for each unit. More than PARTS_MOST would
+ * take longer to merge than they save. */
+enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
+
+uint32_t fv_cl_parts(uint32_t units)
+{
+    return units < PARTS_LEAST ? PARTS_LEAST : units > PARTS_MOST ? PARTS_MOST : units;
+}
+
+/* ---- steps ---- */
+
+/* The last operand of an op is what it writes, and is always there. */
+static uint32_t operands(const fv_launch *l)
+{
+    uint32_t n = FV_OPERANDS;
+    while (l->operand[n - 1].ref.space == FV_SPACE_NONE)
+        n--;
+    return n;
+}
+
+fovea_status fv_cl_step_begin(fv_cl_step *s, const fv_launch *l)
+{
+    s->base.l = *l;
+    s->code = l->kernel->code.cl;
+    s->operands = operands(l);
+    s->align = s->code->align == FV_CL_WINDOWS ? l->args.prob.dim[FV_ATTN_KEYS] : s->code->align;
+    /* Kernels count elements of a buffer in 32 bits. */
+    for (uint32_t o = 0; o < s->operands; o++) {
+        const fv_operand *op = &l->operand[o];
+        if (op->ref.mem && op->ref.mem->size / fv_type_size(op->type) > UINT32_MAX)
+            return fv_fail(
+                FOVEA_ENOTSUP,
+                "kernel %s: a buffer of %.1f GiB; at most 2^32 elements are counted: use "
+                "a smaller picture or a memory limit",
+                l->kernel->name, (double)op->ref.mem->size / (1 << 30));
+    }
+    return FOVEA_OK;
+}
+
+uint32_t fv_cl_group(const fv_cl_step *s, uint32_t below, uint32_t most, uint64_t local)
+{
+    uint32_t group = below;
+    while (group > 1 &&
+           (group > most || (s->code->local && s->code->local(&s->base.l, group) > local)))
+        group /= 2;
+    return group;
+}
+
+fovea_status fv_cl_no_group(const fv_cl_step *s)
+{
+    return fv_fail(FOVEA_ENOTSUP, "kernel %s: no work-group of this device holds it",
+                   s->base.l.kernel->name);
+}
+
+/* A kernel does at least this part of what the device does at its best. */
+#define WORST 0.25
+
+/* Bytes of a row that come from or go to memory. */
+static double row_bytes(const fv_launch *l)
+{
+    double bytes = 0;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (l->operand[o].kind == FV_KIND_ROW && l->operand[o].ref.space != FV_SPACE_NONE)
+            bytes += (double)l->operand[o].stride;
+    return bytes;
+}
+
+uint32_t fv_cl_whole_rows(uint32_t rows, uint32_t align)
+{
+    return rows < align ? align : rows / align * align;
+}
+
+uint32_t fv_cl_step_rows(const fv_cl_step *s, double seconds, const fv_cl_rates *rates)
+{
+    const fv_launch *l = &s->base.l;
+    const uint32_t all = l->args.prob.dim[FV_DIM_ROWS];
+    const double compute = fv_problem_flops(&l->args.prob) / all / rates->flops;
+    const double move = row_bytes(l) / rates->bytes;
+    const double row = (compute > move ? compute : move) / WORST;
+    const double rows = row > 0 ? seconds / row : all;
+    return rows >= all ? 0 : fv_cl_whole_rows((uint32_t)rows, s->align);
+}
+
+uint32_t fv_cl_step_cut(const fv_cl_step *s, uint32_t rows)
+{
+    if (!s->piece || rows <= s->piece)
+        return rows;
+    const uint32_t pieces = (rows - 1) / s->piece + 1;
+    return ((rows - 1) / pieces / s->align + 1) * s->align;
+}
+
+/* Offset in elements of an operand's first row in this call. */
+static uint32_t offset(const fv_operand *op, const fv_call *c, uint32_t ld, uint32_t width)
+{
+    uint64_t at = op->ref.offset / fv_type_size(op->type);
+    if (op->kind == FV_KIND_PARTIAL)
+        at += c->group * (op->stride / fv_type_size(op->type));
+    if (op->kind != FV_KIND_ROW)
+        return (uint32_t)at;
+    if (op->ref.space != FV_SPACE_LOCAL)
+        at += (uint64_t)c->row0 * ld;
+    else if (op->ring)
+        at += fv_walk_ring_row(op, c->row0, width) * ld;
+    return (uint32_t)at;
+}
+
+void fv_cl_dispatch_fill(fv_cl_dispatch *out, const fv_cl_step *s, uint32_t width, const fv_call *c,
+                         uint32_t from, uint32_t rows)
+{
+    const fv_launch *l = &s->base.l;
+    *out = (fv_cl_dispatch){.row0 = c->row0 + from,
+                            .rows = rows,
+                            .first = c->first && from == 0,
+                            .groups = c->groups ? c->groups : 1,
+                            .count = {1, 1, 1}};
+    for (uint32_t o = 0; o < s->operands; o++) {
+        const fv_operand *op = &l->operand[o];
+        const uint32_t elements =
+            (uint32_t)(op->stride / fv_type_size(op->type ? op->type : FV_F32));
+        out->ld[o] = op->kind == FV_KIND_PARTIAL ? elements : l->args.ld[o];
+        if (op->ref.space == FV_SPACE_NONE)
+            continue;
+        out->at[o] = offset(op, c, out->ld[o], width);
+        if (op->kind == FV_KIND_ROW)
+            out->at[o] += from * out->ld[o];
+    }
+    const fv_cl_piece piece = {.rows = rows, .groups = out->groups, .group = s->group};
+    s->code->shape(l, &piece, out->count);
+}
+
+/* ---- frames ---- */
+
+void fv_cl_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
+                     uint64_t row, uint32_t rows)
+{
+    if (to_stride == row && from_stride == row) {
+        memcpy(to, from, (size_t)(row * rows));
+        return;
+    }
+    for (uint32_t i = 0; i < rows; i++)
+        memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
+}
+
+/* A sleep of this thread; nobody wakes it. */
+static void sleep_for(double seconds)
+{
+    static _Atomic uint32_t never;
+    fv_machine_sleep(&never, 0, seconds);
+}
+
+/* Most of the expected time in one sleep, then short ones that grow: a frame of seconds may be
+ * noticed later than one of a millisecond. */
+static double next_pause(double passed, double expect, double last)
+{
+    const double most = 200e-6 + passed / 100, grown = last * 1.5;
+    if (passed < 0.9 * expect)
+        return 0.9 * expect - passed;
+    return grown < 20e-6 ? 20e-6 : grown < most ? grown : most;
+}
+
+void fv_cl_nap(double passed, double expect, double timeout, double *pause)
+{
+    *pause = next_pause(passed, expect, *pause);
+    sleep_for(timeout >= 0 && timeout - passed < *pause ? timeout - passed : *pause);
+}
+
+double fv_cl_left(double deadline)
+{
+    if (deadline < 0)
+        return -1;
+    const double seconds = deadline - fv_machine_seconds();
+    return seconds > 0 ? seconds : 0;
+}

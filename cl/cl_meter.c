@@ -1,0 +1,158 @@
+/* cl_meter.c: how fast a device computes and moves data: roughly, to cut dispatches by; and at its
+ * best, to be shown.
+ */
+#include "cl_meter.h"
+
+/* How much is done for one answer. */
+struct effort {
+    double seconds; /* of a run, about */
+    uint64_t bytes; /* of a buffer at most */
+    /* Of the kernels in probe.cl: */
+    int which;       /* FV_PROBE_* */
+    uint32_t floats; /* of a value */
+    double flops;    /* of a work-item and turn */
+};
+
+static const struct effort rough = {2e-3, UINT64_C(16) << 20, 5, 4, 2.0 * 64 * 4};
+static const struct effort best = {30e-3, UINT64_C(256) << 20, 7, 4, 2.0 * 128 * 4};
+static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0 * 128 * 16};
+
+enum {
+    DOUBLINGS = 20,
+    FEW_TURNS = 1 << 10, /* of a device that leaves loops early */
+    TRIES = 3,
+};
+
+/* ---- one rate ---- */
+
+static size_t items_of(const fv_cl_meter *m, size_t group)
+{
+    return group * 16 * (m->units ? m->units : 1);
+}
+
+/* Twice as much work until it takes long enough. Some drivers compile when a kernel runs for the
+ * first time. */
+static fovea_status measure_compute(const fv_cl_meter *m, void *k, uint64_t out,
+                                    const struct effort *effort, double *rate)
+{
+    const size_t group = m->group(m->device, k), items = items_of(m, group);
+    const uint32_t most = m->few_turns ? FEW_TURNS : 1u << DOUBLINGS;
+    double seconds = 0;
+    FV_TRY(m->run(m->device, k, &out, 1, 0, items, group, &seconds));
+    seconds = 0;
+    for (uint32_t turns = 1; turns <= most && seconds < effort->seconds; turns *= 2) {
+        FV_TRY(m->run(m->device, k, &out, 1, turns, items, group, &seconds));
+        *rate = effort->flops * turns * (double)items / (seconds > 1e-9 ? seconds : 1e-9);
+    }
+    return FOVEA_OK;
+}
+
+/* Bytes of `in` per second, by the shortest of some runs over so many of them that it takes long
+ * enough, or all. */
+static fovea_status measure_move(const fv_cl_meter *m, void *k, uint64_t in, uint64_t out,
+                                 uint64_t bytes, const struct effort *effort, double *rate)
+{
+    const size_t group = m->group(m->device, k), items = items_of(m, group);
+    const uint64_t value = effort->floats * sizeof(float), values = bytes / value;
+    const uint64_t buffer[2] = {in, out};
+    double shortest = 0;
+    for (uint64_t n = values / 256; n <= values && shortest < effort->seconds; n *= 4) {
+        for (int i = 0; i < TRIES; i++) {
+            double seconds = 0;
+            FV_TRY(m->run(m->device, k, buffer, 2, (uint32_t)n, items, group, &seconds));
+            shortest = i == 0 || seconds < shortest ? seconds : shortest;
+        }
+        *rate = (double)(value * n) / (shortest > 1e-9 ? shortest : 1e-9);
+    }
+    return FOVEA_OK;
+}
+
+/* ---- the kernels ---- */
+
+struct probes {
+    void *compute, *move, *fetch; /* fetch NULL: rough */
+    uint64_t from, to;
+    uint64_t bytes; /* of each */
+};
+
+static uint64_t bytes_for(const fv_cl_meter *m, const struct effort *effort)
+{
+    uint64_t bytes = effort->bytes;
+    while (bytes > 1 << 20 && (bytes > m->largest || bytes > m->memory / 16))
+        bytes /= 2;
+    return bytes;
+}
+
+static fovea_status make_probes(struct probes *p, const fv_cl_meter *m, const struct effort *effort)
+{
+    const bool vectors = effort == &best_of_cpu;
+    p->bytes = bytes_for(m, effort);
+    FV_TRY(m->kernel(&p->compute, m->device, "compute", effort->which, vectors));
+    FV_TRY(m->kernel(&p->move, m->device, "move", effort->which, vectors));
+    if (effort != &rough)
+        FV_TRY(m->kernel(&p->fetch, m->device, "fetch", effort->which, vectors));
+    FV_TRY(m->buffer(&p->from, m->device, p->bytes));
+    return m->buffer(&p->to, m->device, p->bytes);
+}
+
+static void free_probes(struct probes *p, const fv_cl_meter *m)
+{
+    void *const kernels[] = {p->compute, p->move, p->fetch};
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
+        if (kernels[i])
+            m->drop(m->device, kernels[i]);
+    m->release(m->device, p->from);
+    m->release(m->device, p->to);
+}
+
+static fovea_status measure(fovea_rates *out, const fv_cl_meter *m, const struct effort *effort)
+{
+    struct probes p = {.bytes = 0};
+    fovea_rates r = {0};
+    fovea_status status = make_probes(&p, m, effort);
+    if (status == FOVEA_OK)
+        status = measure_compute(m, p.compute, p.to, effort, &r.flops);
+    if (status == FOVEA_OK && p.fetch) /* so that there is something to read */
+        status = measure_move(m, p.move, p.to, p.from, p.bytes, effort, &r.copy);
+    if (status == FOVEA_OK)
+        status = measure_move(m, p.move, p.from, p.to, p.bytes, effort, &r.copy);
+    if (status == FOVEA_OK && p.fetch)
+        status = measure_move(m, p.fetch, p.from, p.to, p.bytes, effort, &r.read);
+    free_probes(&p, m);
+    r.copy *= 2; /* there and back */
+    *out = r;
+    return status;
+}
+
+fovea_status fv_cl_meter_best(const fv_cl_meter *m, fovea_rates *out)
+{
+    return measure(out, m, m->vectors ? &best_of_cpu : &best);
+}
+
+/* Down to a power of 4: what is cut by it changes the order of sums, and should not change with
+ * every measurement. */
+static double coarse(double rate)
+{
+    double power = 1e6;
+    while (power * 4 <= rate)
+        power *= 4;
+    return power;
+}
+
+fv_cl_rates fv_cl_meter_known(const fv_cl_meter *m, fv_cl_rates *known, pthread_mutex_t *lock)
+{
+    pthread_mutex_lock(lock);
+    const bool done = known->flops > 0;
+    pthread_mutex_unlock(lock);
+    fovea_rates now = {0};
+    if (!done && measure(&now, m, &rough) != FOVEA_OK)
+        now = (fovea_rates){0}; /* what is not known counts as slow */
+    pthread_mutex_lock(lock);
+    if (known->flops <= 0) {
+        known->flops = coarse(now.flops);
+        known->bytes = coarse(now.copy);
+    }
+    const fv_cl_rates out = *known;
+    pthread_mutex_unlock(lock);
+    return out;
+}

@@ -1,0 +1,32 @@
+/* cl_meter.h: how fast a device computes and moves data, by the kernels of probe.cl. */
+#ifndef FOVEA_CL_CL_METER_H
+#define FOVEA_CL_CL_METER_H
+
+#include <pthread.h>
+
+#include "cl_host.h"
+
+/* What a backend gives for it. */
+typedef struct fv_cl_meter {
+    fv_device *device;
+    uint32_t units;
+    uint64_t memory, largest;
+    bool vectors;   /* a processor, whose vectors are those of a work-item */
+    bool few_turns; /* a work-item that loops for long is ended */
+    /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
+    fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
+    void (*drop)(fv_device *d, void *kernel);
+    fovea_status (*buffer)(uint64_t *out, fv_device *d, uint64_t bytes);
+    void (*release)(fv_device *d, uint64_t buffer);
+    size_t (*group)(fv_device *d, void *kernel); /* work-items of a work-group for it */
+    /* Runs it with `buffers` buffers and a number as its arguments, and waits. */
+    fovea_status (*run)(fv_device *d, void *kernel, const uint64_t *buffer, uint32_t buffers,
+                        uint32_t number, size_t items, size_t group, double *seconds);
+} fv_cl_meter;
+
+/* At its best, measured now. */
+fovea_status fv_cl_meter_best(const fv_cl_meter *m, fovea_rates *out);
+/* Roughly, to cut dispatches by: measured where *known (under `lock`) is not yet. */
+fv_cl_rates fv_cl_meter_known(const fv_cl_meter *m, fv_cl_rates *known, pthread_mutex_t *lock);
+
+#endif

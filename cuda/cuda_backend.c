@@ -1,0 +1,289 @@
+/* cuda_backend.c: CUDA devices as a backend: found, opened, described; their memory. What is called
+ * from outside goes through here, and has the device's context current meanwhile. */
+#include <stdio.h>
+
+#include "cuda_cublaslt.h"
+#include "cuda_device.h"
+#include "cuda_kernels.h"
+#include "mem.h"
+
+/* ---- found ---- */
+
+static int probe(fovea_device_info *out, int max)
+{
+    const int n = fv_cuda_devices();
+    for (int i = 0; i < n && i < max; i++)
+        fv_cuda_fill_info(&out[i], i, NULL);
+    return n;
+}
+
+/* ---- open and close ---- */
+
+static void close_device(fv_device *d)
+{
+    const bool entered = fv_cuda_enter_anyway(d);
+    fv_cuda_cublaslt_close(d);
+    fv_cl_store_empty(&d->store);
+    if (d->service && !d->hung)
+        fv_cuda.cuStreamDestroy(d->service);
+    if (entered)
+        fv_cuda_leave();
+    if (d->context && !d->hung)
+        fv_cuda.cuDevicePrimaryCtxRelease(d->device);
+    fv_cl_store_close(&d->store);
+    pthread_mutex_destroy(&d->lock);
+    fv_mem_free(d);
+}
+
+static fovea_status start(fv_device *d, int index)
+{
+    CUcontext context;
+    CUstream stream;
+    FV_CUDA_TRY(NULL, cuDeviceGet, (&d->device, index));
+    FV_CUDA_TRY(NULL, cuDevicePrimaryCtxRetain, (&context, d->device));
+    d->context = context;
+    FV_TRY(fv_cuda_enter(d));
+    const CUresult error = fv_cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    fv_cuda_leave();
+    if (error != CUDA_SUCCESS)
+        return fv_cuda_fail(error, "cuStreamCreate", NULL);
+    d->service = stream;
+    return FOVEA_OK;
+}
+
+static fovea_status set_up(fv_device *d, int index, const fovea_device_options *options)
+{
+    char *identity;
+    FV_TRY(start(d, index));
+    fv_cuda_read_limits(d->device, &d->limits);
+    fv_cuda_target(&d->limits, d->target, sizeof d->target);
+    d->features = fv_cuda_features(&d->limits);
+    /* A board has no memory to spare for it. */
+    if (!d->limits.integrated && fv_cuda_cublaslt())
+        d->features |= FV_NEED_CUDA_BLASLT;
+    /* A screen may wait for it; a board's does. No one waits for a card that only computes. */
+    const bool shown = d->limits.watched || d->limits.integrated;
+    const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms : shown ? 20 : 0;
+    d->dispatch = most / 1e3;
+    FV_TRY(fv_cuda_identify(&identity, d));
+    return fv_cl_store_open(&d->store, d, &fv_cuda_compiler, identity, options->cache);
+}
+
+static fovea_status open_device(fv_device **out, const char *which,
+                                const fovea_device_options *options)
+{
+    const int index = fv_cl_find(which, fv_cuda_devices(), fv_cuda_device_name);
+    if (index < 0)
+        return fv_fail(FOVEA_ENODEV, "device 'cuda:%s': there is none of that name (%s)", which,
+                       fv_cuda_remark());
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
+    fv_device *d = memory;
+    d->index = index;
+    pthread_mutex_init(&d->lock, NULL);
+    const fovea_status status = set_up(d, index, options);
+    if (status != FOVEA_OK) {
+        close_device(d);
+        return status;
+    }
+    *out = d;
+    return FOVEA_OK;
+}
+
+static void describe(const fv_device *d, fovea_device_info *out)
+{
+    fv_cuda_fill_info(out, d->index, d);
+}
+
+static void limits(const fv_device *d, fv_limits *out)
+{
+    *out = (fv_limits){.threads = 1,
+                       .wide = true,
+                       .parts = fv_cl_parts(d->limits.units),
+                       .frames = FV_CUDA_FRAMES,
+                       .largest = d->limits.memory,
+                       .rows = UINT32_MAX};
+}
+
+/* ---- memory ---- */
+
+static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
+{
+    CUdeviceptr pointer;
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = fv_cuda_alloc(&pointer, size, what);
+    fv_cuda_leave();
+    FV_TRY(status);
+    *out = (fv_mem){.size = size, .handle = pointer};
+    return FOVEA_OK;
+}
+
+static void release(fv_device *d, fv_mem *m)
+{
+    const bool entered = fv_cuda_enter_anyway(d);
+    if (m->handle && !d->hung)
+        fv_cuda.cuMemFree(m->handle);
+    if (entered)
+        fv_cuda_leave();
+    *m = (fv_mem){.host = NULL};
+}
+
+static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+{
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = fv_cuda_write(d, m->handle, src, size);
+    fv_cuda_leave();
+    return status;
+}
+
+static fovea_status read_now(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+{
+    if (size == 0)
+        return FOVEA_OK;
+    FV_CUDA_RUN(d, "a buffer", cuMemcpyDtoHAsync, (dst, m->handle, (size_t)size, d->service));
+    return fv_cuda_finish(d, d->service, size);
+}
+
+static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+{
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = read_now(d, m, dst, size);
+    fv_cuda_leave();
+    return status;
+}
+
+/* ---- kernels ---- */
+
+static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
+{
+    fv_cuda_limits first;
+    CUdevice device;
+    *features = 0;
+    if (d) {
+        *features = d->features;
+    } else if (fv_cuda_devices() && fv_cuda.cuDeviceGet(&device, 0) == CUDA_SUCCESS) {
+        fv_cuda_read_limits(device, &first);
+        *features = fv_cuda_features(&first);
+    }
+    return fv_cuda_kernels(count);
+}
+
+static const char *level(uint32_t needs)
+{
+    return needs & FV_NEED_CUDA_BLASLT ? "cublaslt"
+           : needs & FV_NEED_CUDA_MMA  ? "cuda mma"
+                                       : "cuda";
+}
+
+static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
+{
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = fv_cuda_bind(d, l, out);
+    fv_cuda_leave();
+    return status;
+}
+
+static void unbind(fv_device *d, fv_bound *b)
+{
+    const bool entered = fv_cuda_enter_anyway(d);
+    fv_cuda_unbind(d, b);
+    if (entered)
+        fv_cuda_leave();
+}
+
+/* ---- frames ---- */
+
+static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+                               uint32_t phases, fv_queue **out)
+{
+    (void)local, (void)phases;
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = fv_cuda_queue_open(d, slot, slots, out);
+    fv_cuda_leave();
+    return status;
+}
+
+static void queue_close(fv_queue *q)
+{
+    if (!q)
+        return;
+    const bool entered = fv_cuda_enter_anyway(fv_cuda_queue_device(q));
+    fv_cuda_queue_close(q);
+    if (entered)
+        fv_cuda_leave();
+}
+
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out)
+{
+    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
+    const fovea_status status = fv_cuda_submit(q, s, count, rows, out);
+    fv_cuda_leave();
+    return status;
+}
+
+static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
+{
+    const bool entered = fv_cuda_enter_anyway(fv_cuda_queue_device(q));
+    const fovea_status status = fv_cuda_wait(q, f, timeout, seconds);
+    if (entered)
+        fv_cuda_leave();
+    return status;
+}
+
+static fovea_status trace(fv_queue *q, fv_trace *t)
+{
+    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
+    const fovea_status status = fv_cuda_queue_trace(q, t);
+    fv_cuda_leave();
+    return status;
+}
+
+static fovea_status rates(fv_device *d, fovea_rates *out)
+{
+    FV_TRY(fv_cuda_enter(d));
+    const fovea_status status = fv_cuda_rates_best(d, out);
+    fv_cuda_leave();
+    return status;
+}
+
+static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)
+{
+    *size = 0;
+    FV_TRY(fv_cuda_ready(d));
+    return fv_cl_store_export(&d->store, out, room, size);
+}
+
+static fovea_status cache_import(fv_device *d, const void *data, size_t size)
+{
+    return fv_cl_store_import(&d->store, data, size);
+}
+
+const fv_backend fv_backend_cuda = {
+    .name = "cuda",
+    .abi = FV_BACKEND_ABI,
+    .probe = probe,
+    .remark = fv_cuda_remark,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .limits = limits,
+    .alloc = alloc,
+    .release = release,
+    .write = write,
+    .read = read,
+    .kernels = kernels,
+    .level = level,
+    .bind = bind,
+    .unbind = unbind,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
+    .upload = fv_cuda_upload,
+    .submit = submit,
+    .download = fv_cuda_download,
+    .wait = wait,
+    .trace = trace,
+    .rates = rates,
+    .cache_export = cache_export,
+    .cache_import = cache_import,
+};

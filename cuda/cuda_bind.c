@@ -1,0 +1,183 @@
+/* cuda_bind.c: a step frozen: its kernel with all arguments that stay. */
+#include <string.h>
+
+#include "cuda_device.h"
+#include "mem.h"
+
+/* ---- memory ---- */
+
+fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what)
+{
+    *out = 0;
+    FV_CUDA_TRY(what, cuMemAlloc, (out, (size_t)(size ? size : 1)));
+    return FOVEA_OK;
+}
+
+fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size)
+{
+    if (size == 0)
+        return FOVEA_OK;
+    if (src)
+        FV_CUDA_RUN(d, "a buffer", cuMemcpyHtoDAsync, (to, src, (size_t)size, d->service));
+    else
+        FV_CUDA_RUN(d, "a buffer", cuMemsetD8Async, (to, 0, (size_t)size, d->service));
+    return fv_cuda_finish(d, d->service, size);
+}
+
+/* ---- the kernel ---- */
+
+/* Local memory beside what the kernel declares, of which a function may have more when told so. */
+static fovea_status allow_dynamic(fv_cuda_bound *b, const fv_device *d, uint32_t group)
+{
+    const fv_launch *l = &b->step.base.l;
+    int declared, now;
+    if (!b->step.code->dynamic)
+        return FOVEA_OK;
+    b->dynamic = b->step.code->dynamic(l, group);
+    FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
+                (&declared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, b->function));
+    if ((uint64_t)declared + b->dynamic > d->limits.local_dynamic)
+        return fv_fail(FOVEA_ENOTSUP, "kernel %s: %u bytes of local memory, the device has %u",
+                       l->kernel->name, b->dynamic + (uint32_t)declared, d->limits.local_dynamic);
+    FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
+                (&now, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, b->function));
+    if (b->dynamic > (uint32_t)now)
+        FV_CUDA_TRY(
+            l->kernel->name, cuFuncSetAttribute,
+            (b->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)b->dynamic));
+    return FOVEA_OK;
+}
+
+static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
+{
+    fv_cl_step *s = &b->step;
+    for (s->group = fv_cl_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
+         s->group = fv_cl_group(s, s->group / 2, d->limits.group, d->limits.local)) {
+        uint32_t limit;
+        FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->group));
+        if (limit >= s->group || s->group == 1)
+            return allow_dynamic(b, d, s->group);
+        if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
+            break; /* its tiles are dealt to so many warps */
+    }
+    return fv_cl_no_group(s);
+}
+
+static fovea_status make_table(fv_cuda_bound *b, fv_device *d)
+{
+    const fv_launch *l = &b->step.base.l;
+    if (!b->step.code->table || !l->args.table)
+        return FOVEA_OK;
+    const uint64_t size = b->step.code->table(l, NULL);
+    void *memory;
+    FV_TRY(fv_cuda_alloc(&b->table, size, "a step's table"));
+    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, "a step's table"));
+    b->step.code->table(l, memory);
+    const fovea_status status = fv_cuda_write(d, b->table, memory, size);
+    fv_mem_free(memory);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+/* Where the arguments are, in the order that prelude.cl names. */
+static void list_parameters(fv_cuda_bound *b)
+{
+    void **to = b->parameter;
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        *to++ = &b->args.base[o];
+        *to++ = b->args.at[o];
+    }
+    *to++ = &b->args.table;
+    *to++ = &b->args.row0;
+    *to++ = &b->args.rows;
+    *to++ = &b->args.first;
+    *to++ = &b->args.groups;
+    *to++ = b->args.dim;
+    *to++ = b->args.u;
+    *to++ = b->args.f;
+    *to++ = b->args.ring;
+}
+
+static void set_arguments(fv_cuda_bound *b)
+{
+    const fv_launch *l = &b->step.base.l;
+    const fv_args *a = &l->args;
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        const fv_operand *op = &l->operand[o];
+        if (op->ref.space == FV_SPACE_BUFFER || op->ref.space == FV_SPACE_LOCAL)
+            b->args.base[o] = op->ref.mem->handle;
+    }
+    b->args.table = b->step.code->before ? l->scratch_mem->handle : b->table;
+    memcpy(b->args.dim, a->prob.dim, sizeof b->args.dim);
+    memcpy(b->args.u, a->u, sizeof b->args.u);
+    memcpy(b->args.f, a->f, sizeof b->args.f);
+    b->args.ring[0] = b->step.code->left ? (uint32_t)b->step.code->left(l) : a->window;
+    b->args.ring[1] = a->shift;
+    list_parameters(b);
+}
+
+/* ---- bind ---- */
+
+/* Rows of a dispatch, so that it takes as long as it may, about. Settled here: what is cut in which
+ * way shows in the last bits of sums. */
+static uint32_t piece_rows(const fv_cuda_bound *b, fv_device *d)
+{
+    if (!b->step.align || b->step.base.l.args.prob.dim[FV_DIM_ROWS] == 0 || d->dispatch <= 0)
+        return 0;
+    const fv_cl_rates rates = fv_cuda_measure(d);
+    return fv_cl_step_rows(&b->step, d->dispatch, &rates);
+}
+
+/* What another library does. */
+static fovea_status prepare(fv_cuda_bound *b, fv_device *d)
+{
+    const fv_launch *l = &b->step.base.l;
+    if (!b->step.code->before)
+        return FOVEA_OK;
+    fv_cl_before before = {
+        .device = d, .queue = d->service, .scratch = l->scratch_mem->handle, .own = &b->own};
+    for (uint32_t o = 0; o < b->step.operands; o++) {
+        before.ld[o] = l->args.ld[o];
+        if (l->operand[o].kind == FV_KIND_WEIGHT && l->operand[o].ref.space == FV_SPACE_BUFFER)
+            before.buffer[o] = l->operand[o].ref.mem->handle;
+    }
+    return b->step.code->prepare(l, &before);
+}
+
+static fovea_status fill(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
+{
+    FV_TRY(fv_cl_step_begin(&b->step, l));
+    FV_TRY(find_kernel(b, d));
+    b->step.piece = piece_rows(b, d);
+    FV_TRY(make_table(b, d));
+    FV_TRY(prepare(b, d));
+    set_arguments(b);
+    return FOVEA_OK;
+}
+
+fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
+{
+    static _Atomic uint64_t serial;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cuda_bound), FV_MEM_PLAN, "a step"));
+    fv_cuda_bound *b = memory;
+    b->serial = ++serial;
+    const fovea_status status = fill(b, d, l);
+    if (status != FOVEA_OK) {
+        fv_cuda_unbind(d, &b->step.base);
+        return status;
+    }
+    *out = &b->step.base;
+    return FOVEA_OK;
+}
+
+void fv_cuda_unbind(fv_device *d, fv_bound *bound)
+{
+    fv_cuda_bound *b = (fv_cuda_bound *)bound;
+    if (b->own)
+        b->step.code->forget(b->own);
+    if (b->table && !d->hung)
+        fv_cuda.cuMemFree(b->table);
+    fv_mem_free(b);
+}

@@ -1,0 +1,145 @@
+/* cuda_device.h: an open CUDA device, its steps and queues: what the backend's files share.
+ *
+ * The device's primary context is used, beside others in the process, and is current on the
+ * caller's thread only inside a call: between fv_cuda_enter and fv_cuda_leave, which the functions
+ * of the backend's table do; all others find it current.
+ */
+#ifndef FOVEA_CUDA_CUDA_DEVICE_H
+#define FOVEA_CUDA_CUDA_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cl_store.h"
+#include "cuda_loader.h"
+
+enum { FV_CUDA_FRAMES = 2 }; /* in flight */
+
+/* What a device says of itself. */
+typedef struct fv_cuda_limits {
+    uint64_t memory;
+    uint32_t local;         /* bytes that a work-group may declare */
+    uint32_t local_dynamic; /* that it may ask for */
+    uint32_t units, group;  /* work-items of a work-group */
+    uint32_t arch;          /* 87: sm_87 */
+    bool integrated;        /* its memory is the host's */
+    bool watched;           /* kernels that take seconds are ended, a screen waits for them */
+} fv_cuda_limits;
+
+struct fv_device {
+    int index; /* in the driver's order */
+    CUdevice device;
+    CUcontext context;
+    CUstream service; /* between frames */
+    fv_cuda_limits limits;
+    uint32_t features; /* enum fv_need */
+    char target[32];   /* what NVRTC compiles for: "sm_87", "compute_90"; "" where it cannot */
+    double dispatch;   /* seconds that a dispatch takes at most, about; 0: it is never cut */
+    /* A call failed: every later one is refused. Hung: the driver did not come back either, and
+     * what it may still use is left to it. */
+    _Atomic bool lost, hung;
+    fv_cl_store store;
+    pthread_mutex_t lock;
+    fv_cl_rates rates;     /* under `lock`, as the rest */
+    cublasLtHandle_t blas; /* NULL until it is asked for */
+};
+
+/* A step: its kernel, whose arguments are set but for those that change from call to call. */
+typedef struct fv_cuda_bound {
+    fv_cl_step step;
+    uint64_t serial; /* no two steps have the same */
+    CUfunction function;
+    CUdeviceptr table;
+    uint32_t dynamic; /* bytes of local memory that every call asks for */
+    void *own;        /* fv_cl_code.prepare's */
+    /* As prelude.cl has them. */
+    struct {
+        CUdeviceptr base[FV_OPERANDS];
+        uint32_t at[FV_OPERANDS][2];
+        CUdeviceptr table;
+        uint32_t row0, rows, first, groups;
+        uint32_t dim[8], u[4];
+        float f[4];
+        uint32_t ring[2];
+    } args;
+    void *parameter[2 * FV_OPERANDS + 9]; /* each of them, in the kernel's order */
+} fv_cuda_bound;
+
+/* cuda_event.c */
+/* EDEVICE when the device was lost before. */
+fovea_status fv_cuda_ready(const fv_device *d);
+/* Makes the device's context current, if the device is not lost; what does is ended by
+ * fv_cuda_leave. */
+fovea_status fv_cuda_enter(fv_device *d);
+/* The same also of a lost device, whose things are to be freed; whether there is something to
+ * leave. What is freed knows its context, should this fail. */
+bool fv_cuda_enter_anyway(const fv_device *d);
+void fv_cuda_leave(void);
+/* A call that failed, after which the device cannot be relied on: marks it lost, unless memory was
+ * short. `what` may be NULL. */
+fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const char *what);
+#define FV_CUDA_RUN(d, what, call, arguments)                                                      \
+    do {                                                                                           \
+        CUresult error_ = fv_cuda.call arguments;                                                  \
+        if (error_ != CUDA_SUCCESS)                                                                \
+            return fv_cuda_lose(d, error_, #call, what);                                           \
+    } while (0)
+enum fv_cuda_end { FV_CUDA_DONE, FV_CUDA_LATE, FV_CUDA_FAILED };
+/* Looks at an event until it is done or failed, timeout seconds (negative: any number) have passed,
+ * or *stop (may be NULL). Leaves no message; *error: the driver's. */
+enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,
+                              CUresult *error);
+/* Waits for an event; about `expect` seconds pass before that. timeout in seconds, negative:
+ * without bound; after it ETIMEOUT. */
+fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expect);
+/* Waits for all that was enqueued, bounded by what `bytes` may take; then the device counts as
+ * hung. */
+fovea_status fv_cuda_finish(fv_device *d, CUstream stream, uint64_t bytes);
+
+/* cuda_info.c */
+void fv_cuda_read_limits(CUdevice device, fv_cuda_limits *out);
+void fv_cuda_device_name(int index, char *out, size_t size);
+void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d);
+/* enum fv_need of a device, libraries left out. */
+uint32_t fv_cuda_features(const fv_cuda_limits *l);
+/* Everything that device, driver and compiler say of themselves; to be freed. */
+fovea_status fv_cuda_identify(char **out, const fv_device *d);
+
+/* cuda_program.c */
+extern const fv_cl_compiler fv_cuda_compiler;
+/* What NVRTC can compile for that the device runs: "sm_87", "compute_80"; "": nothing. */
+void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
+/* A kernel of program `name` alone. */
+fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
+                                  const char *entry, const char *options);
+/* The step's kernel, with work-groups of `group`; *limit: the most that the compiled kernel allows.
+ */
+fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
+                                 uint32_t group);
+
+/* cuda_bind.c */
+fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out);
+void fv_cuda_unbind(fv_device *d, fv_bound *b);
+/* Bytes of device memory; *out is 0 on failure. */
+fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
+/* The first `size` bytes from host memory; from NULL: zeros. */
+fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size);
+
+/* cuda_rates.c */
+/* What the device gets done, measured when first asked. */
+fv_cl_rates fv_cuda_measure(fv_device *d);
+/* The same at its best, measured now. */
+fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
+
+/* cuda_queue.c */
+fovea_status fv_cuda_queue_open(fv_device *d, const fv_slot *slot, uint32_t slots, fv_queue **out);
+void fv_cuda_queue_close(fv_queue *q);
+fv_device *fv_cuda_queue_device(const fv_queue *q);
+fovea_status fv_cuda_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+fovea_status fv_cuda_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                            fv_fence *out);
+fovea_status fv_cuda_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
+fovea_status fv_cuda_wait(fv_queue *q, fv_fence f, double timeout, double *seconds);
+fovea_status fv_cuda_queue_trace(fv_queue *q, fv_trace *t);
+
+#endif

@@ -1,0 +1,95 @@
+/* cuda_event.c: the context, waiting for a device without hanging with it, and giving it up. */
+#include "cuda_device.h"
+#include "os_machine.h"
+
+static const char lost_text[] = "the device was lost; close it and open it again";
+
+fovea_status fv_cuda_ready(const fv_device *d)
+{
+    return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", lost_text) : FOVEA_OK;
+}
+
+fovea_status fv_cuda_enter(fv_device *d)
+{
+    FV_TRY(fv_cuda_ready(d));
+    FV_CUDA_RUN(d, NULL, cuCtxPushCurrent, (d->context));
+    return FOVEA_OK;
+}
+
+bool fv_cuda_enter_anyway(const fv_device *d)
+{
+    return !d->hung && d->context && fv_cuda.cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
+}
+
+void fv_cuda_leave(void)
+{
+    CUcontext ours;
+    fv_cuda.cuCtxPopCurrent(&ours);
+}
+
+fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const char *what)
+{
+    if (error == CUDA_ERROR_OUT_OF_MEMORY)
+        return fv_cuda_fail(error, call, what);
+    d->lost = true;
+    return fv_fail(FOVEA_EDEVICE, "%s%s%s: %s (%d): %s", call, what ? " " : "", what ? what : "",
+                   fv_cuda_error_name(error), error, lost_text);
+}
+
+enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,
+                              CUresult *error)
+{
+    const double begin = fv_machine_seconds();
+    for (double pause = 0;;) {
+        *error = fv_cuda.cuEventQuery(e);
+        if (*error == CUDA_SUCCESS)
+            return FV_CUDA_DONE;
+        if (*error != CUDA_ERROR_NOT_READY)
+            return FV_CUDA_FAILED;
+        if (stop && *stop) {
+            *error = CUDA_SUCCESS;
+            return FV_CUDA_FAILED;
+        }
+        const double passed = fv_machine_seconds() - begin;
+        if (timeout >= 0 && passed >= timeout)
+            return FV_CUDA_LATE;
+        fv_cl_nap(passed, expect, timeout, &pause);
+    }
+}
+
+fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expect)
+{
+    CUresult error;
+    /* Once another thread found the device lost, this may never end. */
+    switch (fv_cuda_poll(e, timeout, expect, &d->lost, &error)) {
+    case FV_CUDA_DONE:
+        return FOVEA_OK;
+    case FV_CUDA_LATE:
+        return fv_fail(FOVEA_ETIMEOUT, "not done within %.3f s; wait again", timeout);
+    default:
+        return error == CUDA_SUCCESS ? fv_cuda_ready(d)
+                                     : fv_cuda_lose(d, error, "cuEventQuery", NULL);
+    }
+}
+
+static fovea_status settle(fv_device *d, CUevent e, double bound)
+{
+    const fovea_status status = fv_cuda_await(d, e, bound, 0);
+    if (status != FOVEA_ETIMEOUT)
+        return status;
+    d->lost = d->hung = true;
+    return fv_fail(FOVEA_EDEVICE, "a transfer is not done after %.0f s: %s", bound, lost_text);
+}
+
+fovea_status fv_cuda_finish(fv_device *d, CUstream stream, uint64_t bytes)
+{
+    CUevent event;
+    FV_CUDA_RUN(d, NULL, cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING));
+    const CUresult error = fv_cuda.cuEventRecord(event, stream);
+    const fovea_status status = error == CUDA_SUCCESS
+                                    ? settle(d, event, 10 + (double)bytes / 20e6)
+                                    : fv_cuda_lose(d, error, "cuEventRecord", NULL);
+    if (!d->hung)
+        fv_cuda.cuEventDestroy(event);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* cuda_gemm.c: host side of gemm.cu: the packed weight, its tiles, and what a product costs. CONV's
+ * is the same. */
+#include "cuda_kernels.h"
+#include "cuda_operands.h"
+#include "half.h"
+
+/* As in gemm.cu: columns of a panel of the packed weight and of one tile, steps of k in a block. */
+enum { PANEL = 32, TILE = 8, STEPS = 32 };
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t sides(const fv_problem *p)
+{
+    return p->epi & FV_EPI_SWIGLU ? 2 : 1;
+}
+
+static uint32_t round_up(uint32_t n, uint32_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* ---- the packed weight ---- */
+
+static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t columns = round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
+    return columns * round_up(p->dim[FV_GEMM_K], STEPS) * fv_type_size(p->weight);
+}
+
+/* Where step k of column i of a panel lies in its block: tiles in order, numbers of a tile in the
+ * order of the threads that take them, 16 bytes of each at a time. */
+static uint32_t place(uint32_t i, uint32_t k, enum fv_type type)
+{
+    const uint32_t per = 16 / (uint32_t)fv_type_size(type), own = 8; /* steps of a thread */
+    const uint32_t tile = i % TILE / 2, column = i / TILE * 2 + i % 2;
+    const uint32_t thread = column * (STEPS / own) + k / own, turn = k % own / per;
+    return tile * TILE * STEPS + turn * 32 * per + thread * per + k % per;
+}
+
+/* With SWIGLU a value column and its gate are neighbours. */
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    (void)knobs;
+    const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
+    const uint32_t padded = round_up(depth, STEPS);
+    for (uint32_t col = 0; col < round_up(columns, PANEL); col++) {
+        const size_t panel = (size_t)(n0 * both + col) / PANEL * PANEL * padded;
+        const float *row = src + ((size_t)(col % both) * n + col / both) * depth;
+        for (uint32_t k = 0; k < padded; k++)
+            fv_value_put(dst, p->weight,
+                         panel + (size_t)(k / STEPS) * PANEL * STEPS +
+                             place(col % PANEL, k % STEPS, p->weight),
+                         col < columns && k < depth ? row[k] : 0.f);
+    }
+}
+
+/* Parts of a number of A: sums that may be rounded to float16 do with one. */
+static uint32_t parts_of_a(const fv_problem *p, enum fv_type a)
+{
+    return p->acc == FV_F16 ? 1 : fv_cuda_parts_of(a);
+}
+
+/* ---- tiles ---- */
+
+enum { KNOB_ROWS, KNOB_COLS }; /* of a work-group; 0: as the problem's size has it */
+
+struct tile {
+    uint32_t rows, cols;
+};
+
+/* The largest that leave enough work-groups to keep a device busy. */
+static struct tile tile_by_size(const fv_problem *p)
+{
+    static const struct tile tiles[] = {{128, 128}, {128, 64}, {64, 64}, {32, 64}};
+    enum { LAST = sizeof tiles / sizeof *tiles - 1, ENOUGH = 128 };
+    int i = 0;
+    while (i < LAST && fv_cl_groups(p->dim[FV_DIM_ROWS], tiles[i].rows) *
+                               fv_cl_groups(p->dim[FV_GEMM_N] * sides(p), tiles[i].cols) <
+                           ENOUGH)
+        i++;
+    return tiles[i];
+}
+
+/* Tiles of floats are wide enough with 64 columns. */
+static struct tile tile_of(const fv_launch *l)
+{
+    const uint32_t *knob = l->args.knobs.v;
+    struct tile t = tile_by_size(&l->args.prob);
+    if (knob[KNOB_ROWS])
+        t.rows = knob[KNOB_ROWS];
+    if (knob[KNOB_COLS])
+        t.cols = knob[KNOB_COLS];
+    if (fv_cuda_math_of(l->operand[FV_GEMM_A].type, l->operand[FV_GEMM_W].type) == FV_CUDA_TF32)
+        t.cols = least(t.cols, 64);
+    return t;
+}
+
+/* Blocks of k in shared memory: more than four are of no use. */
+static uint32_t stages(const struct tile *t, size_t a_size, size_t w_size)
+{
+    const size_t block = STEPS * (t->rows * a_size + t->cols * w_size);
+    return least(4, (uint32_t)(48 * 1024 / block));
+}
+
+static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    const fv_problem *p = &l->args.prob;
+    const enum fv_type a = l->operand[FV_GEMM_A].type, w = l->operand[FV_GEMM_W].type;
+    const uint32_t math = fv_cuda_math_of(a, w);
+    const struct tile t = tile_of(l);
+    fv_cl_define(out, "FV_CONV", p->op == FV_OP_CONV);
+    fv_cl_define(out, "FV_BM", t.rows);
+    fv_cl_define(out, "FV_BN", t.cols);
+    fv_cl_define(
+        out, "FV_STAGES",
+        stages(&t, math == FV_CUDA_TF32 ? sizeof(float) : fv_type_size(a), fv_type_size(w)));
+    fv_cl_define(out, "FV_MATH", math);
+    fv_cl_define(out, "FV_A_PARTS", parts_of_a(p, a));
+    fv_cl_define(out, "FV_W_PARTS", fv_cuda_parts_of(w));
+    /* Of windows each tap has to be whole sixteens of bytes. */
+    const bool whole = p->op != FV_OP_CONV || p->dim[FV_CONV_C] * fv_type_size(a) % 16 == 0;
+    fv_cl_define(out, "FV_A_BYTES", whole ? fv_cuda_alignment(l, FV_GEMM_A) : 0);
+    fv_cl_define(out, "FV_WIDE2", fv_cuda_is_wide(l, FV_GEMM_BIAS));
+    fv_cl_define(out, "FV_WIDE3", fv_cuda_is_wide(l, FV_GEMM_SCALE));
+    fv_cl_define(out, "FV_WIDE4", fv_cuda_is_wide(l, FV_GEMM_RES));
+    fv_cl_define(out, "FV_WIDE5", fv_cuda_is_wide(l, FV_GEMM_OUT));
+}
+
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const struct tile t = tile_of(l);
+    count[0] = fv_cl_groups(p->rows, t.rows);
+    count[1] = fv_cl_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), t.cols);
+}
+
+const fv_cl_code fv_cuda_gemm = {.program = "gemm.cu",
+                                 .entry = "product",
+                                 .group = 128,
+                                 .define = define,
+                                 .shape = shape,
+                                 .align = 128};
+
+/* ---- what it costs ---- */
+
+static const fv_knob knobs[] = {
+    {"rows", {0, 128, 64, 32}, 4}, {"cols", {0, 128, 64}, 3}, {NULL, {0}, 0}};
+
+/* Beside those of cl_gemm.c: rows of at least a small tile, and tiles enough to go round. */
+static double cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    static const double seconds[] = {
+        [FV_CUDA_TF32] = 0.4e-12, [FV_CUDA_F16] = 0.2e-12, [FV_CUDA_BF16] = 0.2e-12};
+    const double rows = p->dim[FV_DIM_ROWS], enough = 24;
+    const double padded = round_up(p->dim[FV_DIM_ROWS], 32);
+    const double tiles = padded / 32 * ((p->dim[FV_GEMM_N] * sides(p) + 63) / 64);
+    const uint32_t products = parts_of_a(p, p->in) + fv_cuda_parts_of(p->weight) - 1;
+    return fv_problem_flops(p) * padded / rows * products *
+           seconds[fv_cuda_math_of(p->in, p->weight)] * (tiles < enough ? enough / tiles : 1);
+}
+
+#define OF_TYPE(TYPE, type)                                                                        \
+    static bool applies_##type(const fv_problem *p)                                                \
+    {                                                                                              \
+        return p->weight == TYPE;                                                                  \
+    }                                                                                              \
+    const fv_kernel_hooks fv_h_cuda_gemm_##type = {                                                \
+        .applies = applies_##type,                                                                 \
+        .cost = cost,                                                                              \
+        .packed = packed,                                                                          \
+        .pack = pack,                                                                              \
+        .format = "cuda_tiles_" #type,                                                             \
+        .knobs = knobs,                                                                            \
+    };
+OF_TYPE(FV_F32, f32)
+OF_TYPE(FV_F16, f16)
+OF_TYPE(FV_BF16, bf16)

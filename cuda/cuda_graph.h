@@ -1,0 +1,30 @@
+/* cuda_graph.h: what a frame computes, recorded once and replayed with one call. */
+#ifndef FOVEA_CUDA_CUDA_GRAPH_H
+#define FOVEA_CUDA_CUDA_GRAPH_H
+
+#include "cuda_device.h"
+
+/* Those of one frame in flight: its buffers are in them. The tuner runs many different ones; then
+ * that which was not used for longest goes. */
+enum { FV_CUDA_GRAPHS = 4 };
+typedef struct fv_cuda_graphs {
+    struct fv_cuda_graph {
+        CUgraphExec exec; /* NULL: free */
+        uint64_t key, used;
+    } graph[FV_CUDA_GRAPHS];
+    uint64_t uses;
+} fv_cuda_graphs;
+
+/* Tells one frame's work from another's. */
+uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows);
+/* The graph of that key, or NULL. */
+CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);
+/* Begins to record what is enqueued on the stream; false where the driver does not. */
+bool fv_cuda_graph_begin(CUstream stream);
+/* Ends it, and keeps the graph; NULL where the driver could not make one: nothing of it ran. */
+CUgraphExec fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream);
+/* Ends it, and forgets what was recorded. */
+void fv_cuda_graph_cancel(CUstream stream);
+void fv_cuda_graphs_free(fv_cuda_graphs *g);
+
+#endif

@@ -1,0 +1,120 @@
+/* cuda_info.c: what a device, its driver and its limits are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda_device.h"
+#include "mem.h"
+#include "os.h"
+
+/* 0 on failure. */
+static uint32_t attribute(CUdevice device, CUdevice_attribute which)
+{
+    int value = 0;
+    return fv_cuda.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value > 0
+               ? (uint32_t)value
+               : 0;
+}
+
+void fv_cuda_read_limits(CUdevice device, fv_cuda_limits *out)
+{
+    size_t memory = 0;
+    if (fv_cuda.cuDeviceTotalMem(&memory, device) != CUDA_SUCCESS)
+        memory = 0;
+    *out = (fv_cuda_limits){
+        .memory = memory,
+        .local = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+        .local_dynamic = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+        .units = attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+        .group = attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+        .arch = 10 * attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+        .integrated = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) &&
+                      attribute(device, CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY),
+        .watched = attribute(device, CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT),
+    };
+    if (out->local_dynamic < out->local)
+        out->local_dynamic = out->local;
+}
+
+void fv_cuda_device_name(int index, char *out, size_t size)
+{
+    CUdevice device;
+    out[0] = 0;
+    if (fv_cuda.cuDeviceGet(&device, index) != CUDA_SUCCESS ||
+        fv_cuda.cuDeviceGetName(out, (int)size, device) != CUDA_SUCCESS)
+        out[0] = 0;
+    out[size - 1] = 0;
+}
+
+uint32_t fv_cuda_features(const fv_cuda_limits *l)
+{
+    return (l->arch >= 80 ? FV_NEED_CUDA_MMA : 0) | (fv_cuda_cublaslt() ? FV_NEED_CUDA_BLASLT : 0);
+}
+
+static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)
+{
+    const size_t size = sizeof out->quirks;
+    if (!l->group)
+        fv_cl_add_quirk(out->quirks, size, "says nothing of its limits");
+    if (!fv_cuda_nvrtc())
+        fv_cl_add_quirk(out->quirks, size, "no NVRTC: the kernels of this build alone");
+    else if (!*target)
+        fv_cl_add_quirk(out->quirks, size,
+                        "NVRTC does not know its architecture: the kernels of this build alone");
+    if (!fv_cuda_has_graphs())
+        fv_cl_add_quirk(out->quirks, size, "no graphs");
+    if (l->watched)
+        fv_cl_add_quirk(out->quirks, size, "long kernels are ended");
+}
+
+void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
+{
+    CUdevice device = 0;
+    fv_cuda_limits limits;
+    char target[32];
+    const int version = fv_cuda_version();
+    memset(out, 0, sizeof *out);
+    if (fv_cuda.cuDeviceGet(&device, index) != CUDA_SUCCESS)
+        device = 0;
+    fv_cuda_read_limits(device, &limits);
+    fv_cuda_target(&limits, target, sizeof target);
+    snprintf(out->id, sizeof out->id, "cuda:%d", index);
+    fv_cuda_device_name(index, out->name, sizeof out->name);
+    snprintf(out->features, sizeof out->features, "sm_%u%s%s", limits.arch,
+             limits.arch >= 80 ? ", tensor cores" : "",
+             d && d->features & FV_NEED_CUDA_BLASLT ? ", cuBLASLt" : "");
+    snprintf(out->driver, sizeof out->driver, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+    out->units = limits.units;
+    out->clusters = 1;
+    out->memory = out->max_buffer = limits.memory;
+    out->local_memory = limits.local;
+    out->group_limit = limits.group;
+    list_quirks(out, &limits, target);
+}
+
+/* ---- identity ---- */
+
+fovea_status fv_cuda_identify(char **out, const fv_device *d)
+{
+    const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
+    char name[128], driver[512], compiler[512] = "";
+    int major = 0, minor = 0;
+    void *code;
+    const size_t size = 2048;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "the device's identity"));
+    if (fv_cuda.cuDeviceGetName(name, sizeof name, d->device) != CUDA_SUCCESS)
+        name[0] = 0;
+    name[sizeof name - 1] = 0;
+    memcpy(&code, &fv_cuda.cuInit, sizeof code);
+    fv_os_library_of(code, driver, sizeof driver);
+    if (nvrtc && nvrtc->nvrtcVersion(&major, &minor) == NVRTC_SUCCESS) {
+        memcpy(&code, &nvrtc->nvrtcVersion, sizeof code);
+        fv_os_library_of(code, compiler, sizeof compiler);
+    }
+    /* The name is the fourth line of every backend's. */
+    snprintf(memory, size, "CUDA\nNVIDIA\n%d\n%s\n%s of sm_%u\n%d.%d\n%s\n%s", fv_cuda_version(),
+             name, d->target, d->limits.arch, major, minor, driver, compiler);
+    *out = memory;
+    return FOVEA_OK;
+}

@@ -1,0 +1,15 @@
+/* cuda_kernels.h: declares what cuda_kernels.inc names: the code and hooks of every CUDA kernel. */
+#ifndef FOVEA_CUDA_CUDA_KERNELS_H
+#define FOVEA_CUDA_CUDA_KERNELS_H
+
+#include "cl_code.h"
+
+#define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
+    extern const fv_kernel_hooks fv_h_##khooks;                                                    \
+    extern const fv_cl_code fv_##kcode;
+#include "cuda_kernels.inc"
+#undef FV_CUDA_KERNEL
+
+const fv_kernel *fv_cuda_kernels(int *count);
+
+#endif

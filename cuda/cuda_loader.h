@@ -1,0 +1,106 @@
+/* cuda_loader.h: NVIDIA's driver, NVRTC and cuBLASLt opened at run time: nothing is linked and no
+ * header of theirs is needed, a machine without them is the normal case.
+ *
+ * What is used of their interfaces is declared here, under their names.
+ */
+#ifndef FOVEA_CUDA_CUDA_LOADER_H
+#define FOVEA_CUDA_CUDA_LOADER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "status.h"
+
+/* A test compares all this with NVIDIA's headers, and includes them in its place. */
+#ifndef FV_CUDA_HEADERS
+typedef int CUresult, CUdevice, CUdevice_attribute, CUfunction_attribute, CUjit_option;
+typedef int CUstreamCaptureMode;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+
+typedef int nvrtcResult;
+typedef struct _nvrtcProgram *nvrtcProgram;
+
+typedef int cublasStatus_t, cublasComputeType_t, cudaDataType_t;
+typedef int cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t;
+typedef int cublasLtMatrixLayoutAttribute_t;
+typedef struct cublasLtContext *cublasLtHandle_t;
+typedef struct cublasLtMatmulDescOpaque_st *cublasLtMatmulDesc_t;
+typedef struct cublasLtMatrixLayoutOpaque_st *cublasLtMatrixLayout_t;
+typedef struct cublasLtMatmulPreferenceOpaque_st *cublasLtMatmulPreference_t;
+typedef struct cublasLtMatmulAlgo_st {
+    uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+typedef struct cublasLtMatmulHeuristicResult_st {
+    cublasLtMatmulAlgo_t algo;
+    size_t workspaceSize;
+    cublasStatus_t state;
+    float wavesCount;
+    int reserved[4];
+} cublasLtMatmulHeuristicResult_t;
+
+enum {
+#define FV_CUDA_CONSTANT(name, value) name = value,
+#include "cuda_constants.inc"
+#undef FV_CUDA_CONSTANT
+};
+#endif
+
+/* The functions, each under its own name; options are NULL where the library has none. */
+typedef struct fv_cuda_api {
+#define FV_CUDA_CALL(name, symbol, parameters) CUresult(*name) parameters;
+#define FV_CUDA_OPTION FV_CUDA_CALL
+#include "cuda_calls.inc"
+} fv_cuda_api;
+extern fv_cuda_api fv_cuda;
+
+typedef struct fv_nvrtc_api {
+#define FV_NVRTC_CALL(name, symbol, parameters) nvrtcResult(*name) parameters;
+#define FV_NVRTC_OPTION FV_NVRTC_CALL
+#include "cuda_calls.inc"
+} fv_nvrtc_api;
+
+typedef struct fv_cublaslt_api {
+#define FV_CUBLASLT_CALL(name, symbol, parameters) cublasStatus_t(*name) parameters;
+#include "cuda_calls.inc"
+} fv_cublaslt_api;
+
+/* The devices that the driver counts; finds and opens it when first called. FOVEA_CUDA names the
+ * library to open instead. Thread-safe. */
+int fv_cuda_devices(void);
+/* One line: the libraries that were opened and what they lack, or why there is no device, with the
+ * remedy. Static text. */
+const char *fv_cuda_remark(void);
+/* 13000 for a driver of CUDA 13.0. */
+int fv_cuda_version(void);
+/* The compiler, NULL where there is none; FOVEA_NVRTC names the library to open instead. */
+const fv_nvrtc_api *fv_cuda_nvrtc(void);
+/* The same of cuBLASLt, which is opened when this is first called: it takes 150 MB of memory.
+ * FOVEA_CUBLASLT names the library to open instead; where FOVEA_CUDA names a driver, no other is.
+ */
+const fv_cublaslt_api *fv_cuda_cublaslt(void);
+/* Whether the driver can replay what was enqueued once. */
+bool fv_cuda_has_graphs(void);
+
+/* "CUDA_ERROR_LAUNCH_FAILED", or "error". */
+const char *fv_cuda_error_name(CUresult error);
+/* A failed call as a status: EDEVICE, or ENOMEM where memory is short. `call` and `what` (may be
+ * NULL) name it. */
+fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what);
+
+/* Calls, and returns from the function on failure: FV_CUDA_TRY(what, cuMemFree, (pointer)). */
+#define FV_CUDA_TRY(what, call, arguments)                                                         \
+    do {                                                                                           \
+        CUresult error_ = fv_cuda.call arguments;                                                  \
+        if (error_ != CUDA_SUCCESS)                                                                \
+            return fv_cuda_fail(error_, #call, what);                                              \
+    } while (0)
+
+#endif

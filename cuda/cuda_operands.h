@@ -1,0 +1,46 @@
+/* cuda_operands.h: what the host side of a .cu file asks of a step's operands. */
+#ifndef FOVEA_CUDA_CUDA_OPERANDS_H
+#define FOVEA_CUDA_CUDA_OPERANDS_H
+
+#include "cl_code.h"
+
+/* Of how many bytes, 16 at most, the beginnings of an operand's rows are multiples; buffers are of
+ * more. */
+static inline uint32_t fv_cuda_alignment(const fv_launch *l, int operand)
+{
+    const fv_operand *o = &l->operand[operand];
+    const uint64_t row = (uint64_t)l->args.ld[operand] * fv_type_size(o->type);
+    const uint64_t at = o->ref.offset | row | 16;
+    return (uint32_t)(at & (~at + 1));
+}
+
+/* Whether all rows of an operand can be moved by 16 bytes. */
+static inline bool fv_cuda_is_wide(const fv_launch *l, int operand)
+{
+    return l->operand[operand].ref.space != FV_SPACE_NONE && fv_cuda_alignment(l, operand) == 16;
+}
+
+/* The same of every head in them, `width` numbers. */
+static inline bool fv_cuda_heads_are_wide(const fv_launch *l, int operand, uint32_t width)
+{
+    return width * fv_type_size(l->operand[operand].type) % 16 == 0 && fv_cuda_is_wide(l, operand);
+}
+
+/* What tensor cores multiply, as the .cu files number it. */
+enum fv_cuda_math { FV_CUDA_TF32, FV_CUDA_F16, FV_CUDA_BF16 };
+
+/* Numbers of 16 bits of one type are multiplied as they are, all others in parts of tf32. */
+static inline enum fv_cuda_math fv_cuda_math_of(enum fv_type a, enum fv_type b)
+{
+    if (a != b || a == FV_F32)
+        return FV_CUDA_TF32;
+    return a == FV_F16 ? FV_CUDA_F16 : FV_CUDA_BF16;
+}
+
+/* Parts of tf32 that a number of this type is the sum of. */
+static inline uint32_t fv_cuda_parts_of(enum fv_type type)
+{
+    return type == FV_F32 ? 2 : 1;
+}
+
+#endif

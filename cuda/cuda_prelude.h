@@ -1,0 +1,523 @@
+/* cuda_prelude.h: OpenCL C's words for CUDA C++, those that the .cl files use: the same text is
+ * then a program for either. It follows cuda_ptx.h; prelude.cl comes next.
+ *
+ * Vectors are structures of their own with OpenCL's operators and the names of their numbers; a
+ * literal (float4)(a, b, c, d) comes as FV_VEC(float4)(a, b, c, d), which embed.py makes of it.
+ * Words that C++ or CUDA have for something else are macros.
+ */
+#define FV_VEC(type) type
+#define FV_SHARED __shared__
+#define local
+#define __global
+#define private
+#define kernel extern "C" __global__
+#define inline __device__ __forceinline__
+
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+
+/* Of float16 there is only the storage. */
+struct fv_half {
+    ushort bits;
+};
+#define half fv_half
+
+/* ---- vectors ---- */
+
+template <class T> struct fv_plain {
+    typedef T type;
+};
+/* Not a parameter by which a template's argument is found: numbers become vectors there. */
+#define FV_AS(...) typename fv_plain<__VA_ARGS__>::type
+
+template <class T, int N> struct fv_vec;
+
+template <class T> struct __align__(2 * sizeof(T)) fv_vec<T, 2>
+{
+    union {
+        struct {
+            T x, y;
+        };
+        struct {
+            T s0, s1;
+        };
+        struct {
+            T lo, hi;
+        };
+    };
+    fv_vec() = default;
+    FV_DEVICE fv_vec(T s) : x(s), y(s)
+    {
+    }
+    FV_DEVICE fv_vec(T a, T b) : x(a), y(b)
+    {
+    }
+};
+
+template <class T> struct fv_vec<T, 3> {
+    union {
+        struct {
+            T x, y, z;
+        };
+        struct {
+            T s0, s1, s2;
+        };
+    };
+    fv_vec() = default;
+    FV_DEVICE fv_vec(T s) : x(s), y(s), z(s)
+    {
+    }
+    FV_DEVICE fv_vec(T a, T b, T c) : x(a), y(b), z(c)
+    {
+    }
+};
+
+template <class T> struct __align__(4 * sizeof(T)) fv_vec<T, 4>
+{
+    union {
+        struct {
+            T x, y, z, w;
+        };
+        struct {
+            T s0, s1, s2, s3;
+        };
+        struct {
+            fv_vec<T, 2> lo, hi;
+        };
+    };
+    fv_vec() = default;
+    FV_DEVICE fv_vec(T s) : x(s), y(s), z(s), w(s)
+    {
+    }
+    FV_DEVICE fv_vec(T a, T b, T c, T d) : x(a), y(b), z(c), w(d)
+    {
+    }
+    FV_DEVICE fv_vec(fv_vec<T, 2> a, fv_vec<T, 2> b) : x(a.x), y(a.y), z(b.x), w(b.y)
+    {
+    }
+};
+
+/* The others are aligned to 16 bytes at most, as much as one instruction moves. */
+template <class T> struct __align__(sizeof(T) > 1 ? 16 : 8) fv_vec<T, 8>
+{
+    union {
+        struct {
+            T s0, s1, s2, s3, s4, s5, s6, s7;
+        };
+        struct {
+            fv_vec<T, 4> lo, hi;
+        };
+    };
+    fv_vec() = default;
+    FV_DEVICE fv_vec(T s) : lo(s), hi(s)
+    {
+    }
+    FV_DEVICE fv_vec(fv_vec<T, 4> a, fv_vec<T, 4> b) : lo(a), hi(b)
+    {
+    }
+};
+
+template <class T> struct __align__(16) fv_vec<T, 16>
+{
+    union {
+        struct {
+            T s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, sa, sb, sc, sd, se, sf;
+        };
+        struct {
+            fv_vec<T, 8> lo, hi;
+        };
+    };
+    fv_vec() = default;
+    FV_DEVICE fv_vec(T s) : lo(s), hi(s)
+    {
+    }
+    FV_DEVICE fv_vec(fv_vec<T, 8> a, fv_vec<T, 8> b) : lo(a), hi(b)
+    {
+    }
+};
+
+#define FV_VECTORS(T)                                                                              \
+    typedef fv_vec<T, 2> fv_##T##2;                                                                \
+    typedef fv_vec<T, 3> fv_##T##3;                                                                \
+    typedef fv_vec<T, 4> fv_##T##4;                                                                \
+    typedef fv_vec<T, 8> fv_##T##8;                                                                \
+    typedef fv_vec<T, 16> fv_##T##16;
+FV_VECTORS(uchar)
+FV_VECTORS(ushort)
+FV_VECTORS(int)
+FV_VECTORS(uint)
+FV_VECTORS(float)
+#undef FV_VECTORS
+#define uchar2 fv_uchar2
+#define uchar3 fv_uchar3
+#define uchar4 fv_uchar4
+#define uchar8 fv_uchar8
+#define uchar16 fv_uchar16
+#define ushort2 fv_ushort2
+#define ushort3 fv_ushort3
+#define ushort4 fv_ushort4
+#define ushort8 fv_ushort8
+#define ushort16 fv_ushort16
+#define int2 fv_int2
+#define int3 fv_int3
+#define int4 fv_int4
+#define int8 fv_int8
+#define int16 fv_int16
+#define uint2 fv_uint2
+#define uint3 fv_uint3
+#define uint4 fv_uint4
+#define uint8 fv_uint8
+#define uint16 fv_uint16
+#define float2 fv_float2
+#define float3 fv_float3
+#define float4 fv_float4
+#define float8 fv_float8
+#define float16 fv_float16
+
+/* ---- operators ---- */
+
+#define FV_BINARY(symbol)                                                                          \
+    template <class T, int N>                                                                      \
+    FV_DEVICE fv_vec<T, N> operator symbol(fv_vec<T, N> a, fv_vec<T, N> b)                         \
+    {                                                                                              \
+        if constexpr (N == 2)                                                                      \
+            return fv_vec<T, N>(a.x symbol b.x, a.y symbol b.y);                                   \
+        else if constexpr (N == 3)                                                                 \
+            return fv_vec<T, N>(a.x symbol b.x, a.y symbol b.y, a.z symbol b.z);                   \
+        else                                                                                       \
+            return fv_vec<T, N>(a.lo symbol b.lo, a.hi symbol b.hi);                               \
+    }                                                                                              \
+    template <class T, int N> FV_DEVICE fv_vec<T, N> operator symbol(fv_vec<T, N> a, FV_AS(T) b)   \
+    {                                                                                              \
+        return a symbol fv_vec<T, N>(b);                                                           \
+    }                                                                                              \
+    template <class T, int N> FV_DEVICE fv_vec<T, N> operator symbol(FV_AS(T) a, fv_vec<T, N> b)   \
+    {                                                                                              \
+        return fv_vec<T, N>(a) symbol b;                                                           \
+    }                                                                                              \
+    template <class T, int N, class S>                                                             \
+    FV_DEVICE fv_vec<T, N> &operator symbol##=(fv_vec<T, N> &a, S b)                               \
+    {                                                                                              \
+        return a = a symbol b;                                                                     \
+    }
+FV_BINARY(+)
+FV_BINARY(-)
+FV_BINARY(*)
+FV_BINARY(/)
+FV_BINARY(%)
+FV_BINARY(<<)
+FV_BINARY(>>)
+#undef FV_BINARY
+
+template <class T, int N> FV_DEVICE fv_vec<T, N> operator-(fv_vec<T, N> a)
+{
+    return fv_vec<T, N>(T(0)) - a;
+}
+
+/* -1 where it is so, else 0. */
+#define FV_COMPARISON(symbol)                                                                      \
+    template <class T, int N>                                                                      \
+    FV_DEVICE fv_vec<int, N> operator symbol(fv_vec<T, N> a, fv_vec<T, N> b)                       \
+    {                                                                                              \
+        if constexpr (N == 2)                                                                      \
+            return fv_vec<int, N>(-(a.x symbol b.x), -(a.y symbol b.y));                           \
+        else                                                                                       \
+            return fv_vec<int, N>(a.lo symbol b.lo, a.hi symbol b.hi);                             \
+    }                                                                                              \
+    template <class T, int N> FV_DEVICE fv_vec<int, N> operator symbol(fv_vec<T, N> a, FV_AS(T) b) \
+    {                                                                                              \
+        return a symbol fv_vec<T, N>(b);                                                           \
+    }                                                                                              \
+    template <class T, int N> FV_DEVICE fv_vec<int, N> operator symbol(FV_AS(T) a, fv_vec<T, N> b) \
+    {                                                                                              \
+        return fv_vec<T, N>(a) symbol b;                                                           \
+    }
+FV_COMPARISON(==)
+FV_COMPARISON(!=)
+FV_COMPARISON(<)
+FV_COMPARISON(>)
+#undef FV_COMPARISON
+
+/* Every second number. */
+template <class T> FV_DEVICE fv_vec<T, 2> fv_even(fv_vec<T, 4> a)
+{
+    return fv_vec<T, 2>(a.s0, a.s2);
+}
+template <class T> FV_DEVICE fv_vec<T, 2> fv_odd(fv_vec<T, 4> a)
+{
+    return fv_vec<T, 2>(a.s1, a.s3);
+}
+template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_even(fv_vec<T, N> a)
+{
+    return fv_vec<T, N / 2>(fv_even(a.lo), fv_even(a.hi));
+}
+template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
+{
+    return fv_vec<T, N / 2>(fv_odd(a.lo), fv_odd(a.hi));
+}
+#define FV_EVEN(x) fv_even(x)
+#define FV_ODD(x) fv_odd(x)
+
+/* ---- functions: of a number, then of the numbers of vectors at the same place ---- */
+
+/* `name`, of any R; of a vector of T it is one of R. */
+#define FV_OF_VECTOR(name, R)                                                                      \
+    template <class T, int N> FV_DEVICE fv_vec<R, N> name(fv_vec<T, N> a)                          \
+    {                                                                                              \
+        if constexpr (N == 2)                                                                      \
+            return fv_vec<R, N>(name(a.x), name(a.y));                                             \
+        else if constexpr (N == 3)                                                                 \
+            return fv_vec<R, N>(name(a.x), name(a.y), name(a.z));                                  \
+        else                                                                                       \
+            return fv_vec<R, N>(name(a.lo), name(a.hi));                                           \
+    }
+/* The second may be a number with a vector before it. */
+#define FV_OF_VECTORS(name)                                                                        \
+    template <class T, int N> FV_DEVICE fv_vec<T, N> name(fv_vec<T, N> a, FV_AS(fv_vec<T, N>) b)   \
+    {                                                                                              \
+        if constexpr (N == 2)                                                                      \
+            return fv_vec<T, N>(name(a.x, b.x), name(a.y, b.y));                                   \
+        else                                                                                       \
+            return fv_vec<T, N>(name(a.lo, b.lo), name(a.hi, b.hi));                               \
+    }
+
+#define FV_FUNCTION(name, call)                                                                    \
+    FV_DEVICE float fv_of_##name(float x)                                                          \
+    {                                                                                              \
+        return call(x);                                                                            \
+    }                                                                                              \
+    FV_OF_VECTOR(fv_of_##name, float)
+FV_FUNCTION(exp, expf)
+FV_FUNCTION(exp2, exp2f)
+FV_FUNCTION(expm1, expm1f)
+FV_FUNCTION(log1p, log1pf)
+FV_FUNCTION(tanh, tanhf)
+FV_FUNCTION(sqrt, sqrtf)
+FV_FUNCTION(fabs, fabsf)
+#undef FV_FUNCTION
+#define exp fv_of_exp
+#define exp2 fv_of_exp2
+#define expm1 fv_of_expm1
+#define log1p fv_of_log1p
+#define tanh fv_of_tanh
+#define sqrt fv_of_sqrt
+#define fabs fv_of_fabs
+
+/* x^p of x >= 0: what is lost are a few units of the last place, and as many of ln x^p. */
+FV_DEVICE float fv_of_pow(float x, float p)
+{
+    return fv_exp2_fast(p * fv_log2_fast(x));
+}
+#define pow fv_of_pow
+
+FV_DEVICE float fv_of_fmax(float a, float b)
+{
+    return fmaxf(a, b);
+}
+FV_OF_VECTORS(fv_of_fmax)
+#define fmax fv_of_fmax
+
+template <class T> FV_DEVICE T fv_of_min(T a, FV_AS(T) b)
+{
+    return b < a ? b : a;
+}
+template <class T> FV_DEVICE T fv_of_max(T a, FV_AS(T) b)
+{
+    return a < b ? b : a;
+}
+FV_OF_VECTORS(fv_of_min)
+FV_OF_VECTORS(fv_of_max)
+#define min fv_of_min
+#define max fv_of_max
+
+template <class T> FV_DEVICE T clamp(T x, FV_AS(T) low, FV_AS(T) high)
+{
+    return min(max(x, low), high);
+}
+
+FV_DEVICE float fv_of_fma(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+template <class T, int N>
+FV_DEVICE fv_vec<T, N> fv_of_fma(fv_vec<T, N> a, FV_AS(fv_vec<T, N>) b, FV_AS(fv_vec<T, N>) c)
+{
+    if constexpr (N == 2)
+        return fv_vec<T, N>(fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y));
+    else
+        return fv_vec<T, N>(fv_of_fma(a.lo, b.lo, c.lo), fv_of_fma(a.hi, b.hi, c.hi));
+}
+#define fma fv_of_fma
+#define mad fv_of_fma
+#define FP_FAST_FMAF 1
+
+template <int N> FV_DEVICE float dot(fv_vec<float, N> a, fv_vec<float, N> b)
+{
+    if constexpr (N == 2)
+        return a.x * b.x + a.y * b.y;
+    else
+        return dot(a.lo, b.lo) + dot(a.hi, b.hi);
+}
+
+/* Numbers of b where c has its highest bit set. */
+template <class T, int N, class C>
+FV_DEVICE fv_vec<T, N> select(fv_vec<T, N> a, fv_vec<T, N> b, fv_vec<C, N> c)
+{
+    if constexpr (N == 2)
+        return fv_vec<T, N>((int)c.x < 0 ? b.x : a.x, (int)c.y < 0 ? b.y : a.y);
+    else
+        return fv_vec<T, N>(select(a.lo, b.lo, c.lo), select(a.hi, b.hi, c.hi));
+}
+
+FV_DEVICE bool fv_of_isnan(float x)
+{
+    return x != x;
+}
+#undef isnan
+#define isnan fv_of_isnan
+
+#define clz fv_leading_zeros
+#define popcount fv_ones
+
+/* ---- conversions ---- */
+
+FV_DEVICE uint as_uint(float x)
+{
+    return fv_bits_of(x);
+}
+FV_DEVICE float as_float(uint x)
+{
+    return fv_float_of(x);
+}
+FV_OF_VECTOR(as_float, float)
+#define as_float4 as_float
+#define as_float8 as_float
+#define as_float16 as_float
+
+/* Numbers of type R of those of a vector; FV_CONVERT takes a number, too. */
+#define FV_CONVERT(name, R)                                                                        \
+    template <class T> FV_DEVICE R name(T x)                                                       \
+    {                                                                                              \
+        return (R)x;                                                                               \
+    }                                                                                              \
+    FV_OF_VECTOR(name, R)
+FV_CONVERT(convert_float, float)
+FV_CONVERT(convert_int, int)
+FV_CONVERT(convert_uint, uint)
+#undef FV_CONVERT
+#define convert_int3 convert_int
+#define convert_int16 convert_int
+#define convert_uint4 convert_uint
+#define convert_uint8 convert_uint
+#define convert_uint16 convert_uint
+
+FV_DEVICE uchar convert_uchar_sat(int x)
+{
+    return (uchar)(x < 0 ? 0 : x > 255 ? 255 : x);
+}
+FV_OF_VECTOR(convert_uchar_sat, uchar)
+#define convert_uchar3_sat convert_uchar_sat
+#define convert_uchar16_sat convert_uchar_sat
+
+/* ---- memory ---- */
+
+/* N numbers at p, which is aligned as one of them. */
+template <int N, class T> FV_DEVICE fv_vec<T, N> fv_load(const T *p)
+{
+    if constexpr (N == 2)
+        return fv_vec<T, N>(p[0], p[1]);
+    else if constexpr (N == 3)
+        return fv_vec<T, N>(p[0], p[1], p[2]);
+    else
+        return fv_vec<T, N>(fv_load<N / 2>(p), fv_load<N / 2>(p + N / 2));
+}
+template <class T, int N> FV_DEVICE void fv_store(fv_vec<T, N> x, T *p)
+{
+    if constexpr (N == 2) {
+        p[0] = x.x;
+        p[1] = x.y;
+    } else if constexpr (N == 3) {
+        p[0] = x.x;
+        p[1] = x.y;
+        p[2] = x.z;
+    } else {
+        fv_store(x.lo, p);
+        fv_store(x.hi, p + N / 2);
+    }
+}
+#define vload3(i, p) fv_load<3>((p) + 3 * (size_t)(i))
+#define vload4(i, p) fv_load<4>((p) + 4 * (size_t)(i))
+#define vload8(i, p) fv_load<8>((p) + 8 * (size_t)(i))
+#define vload16(i, p) fv_load<16>((p) + 16 * (size_t)(i))
+#define vstore3(x, i, p) fv_store(x, (p) + 3 * (size_t)(i))
+#define vstore4(x, i, p) fv_store(x, (p) + 4 * (size_t)(i))
+#define vstore8(x, i, p) fv_store(x, (p) + 8 * (size_t)(i))
+#define vstore16(x, i, p) fv_store(x, (p) + 16 * (size_t)(i))
+
+template <int N> FV_DEVICE fv_vec<float, N> fv_load_half(const half *p)
+{
+    if constexpr (N == 2)
+        return float2(fv_half_to_float(p[0].bits), fv_half_to_float(p[1].bits));
+    else
+        return fv_vec<float, N>(fv_load_half<N / 2>(p), fv_load_half<N / 2>(p + N / 2));
+}
+template <int N> FV_DEVICE void fv_store_half(fv_vec<float, N> x, half *p)
+{
+    if constexpr (N == 2) {
+        p[0].bits = fv_float_to_half(x.x);
+        p[1].bits = fv_float_to_half(x.y);
+    } else {
+        fv_store_half(x.lo, p);
+        fv_store_half(x.hi, p + N / 2);
+    }
+}
+#define vload_half(i, p) fv_half_to_float((p)[i].bits)
+#define vload_half4(i, p) fv_load_half<4>((p) + 4 * (size_t)(i))
+#define vload_half8(i, p) fv_load_half<8>((p) + 8 * (size_t)(i))
+#define vload_half16(i, p) fv_load_half<16>((p) + 16 * (size_t)(i))
+#define vstore_half_rte(x, i, p) ((p)[i].bits = fv_float_to_half(x))
+#define vstore_half4_rte(x, i, p) fv_store_half(x, (p) + 4 * (size_t)(i))
+#define vstore_half8_rte(x, i, p) fv_store_half(x, (p) + 8 * (size_t)(i))
+#define vstore_half16_rte(x, i, p) fv_store_half(x, (p) + 16 * (size_t)(i))
+
+/* ---- where a work-item is ---- */
+
+FV_DEVICE uint get_local_id(int d)
+{
+    return d == 0 ? threadIdx.x : d == 1 ? threadIdx.y : threadIdx.z;
+}
+FV_DEVICE uint get_local_size(int d)
+{
+    return d == 0 ? blockDim.x : d == 1 ? blockDim.y : blockDim.z;
+}
+FV_DEVICE uint get_group_id(int d)
+{
+    return d == 0 ? blockIdx.x : d == 1 ? blockIdx.y : blockIdx.z;
+}
+FV_DEVICE uint get_num_groups(int d)
+{
+    return d == 0 ? gridDim.x : d == 1 ? gridDim.y : gridDim.z;
+}
+FV_DEVICE uint get_global_id(int d)
+{
+    return get_group_id(d) * get_local_size(d) + get_local_id(d);
+}
+FV_DEVICE uint get_global_size(int d)
+{
+    return get_num_groups(d) * get_local_size(d);
+}
+
+/* A barrier is a fence of all memory. */
+#define CLK_LOCAL_MEM_FENCE 0
+#define CLK_GLOBAL_MEM_FENCE 0
+#define barrier(flags) __syncthreads()
+
+#ifndef INFINITY
+#define INFINITY fv_float_of(0x7f800000u)
+#endif
+#ifndef FLT_MAX
+#define FLT_MAX 0x1.fffffep127f
+#define FLT_MIN 0x1p-126f
+#endif

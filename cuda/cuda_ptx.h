@@ -1,0 +1,292 @@
+/* cuda_ptx.h: every instruction of NVIDIA's that CUDA C++ has no word for, a function each, and the
+ * intrinsics that work across a warp. All inline PTX of this library is here. The text comes first
+ * in every CUDA program, before cuda_prelude.h; it needs nothing. Who compiles for another machine
+ * defines FOVEA_CUDA_CUDA_PTX_H and gives these functions himself.
+ *
+ * Fragments are those of the PTX ISA. With lane = 4 g + t of a warp (g = lane / 4 in 0 .. 7,
+ * t = lane % 4), and pairs of 16-bit numbers with the lower index in the lower half:
+ *
+ *   C, D  16 x 8 of float        d[0] (g, 2t)  d[1] (g, 2t+1)  d[2] (g+8, 2t)  d[3] (g+8, 2t+1)
+ *   A     16 x 16 of 16 bits     a[0] (g, 2t..2t+1)    a[1] (g+8, 2t..2t+1)
+ *                                a[2] (g, 2t+8..2t+9)  a[3] (g+8, 2t+8..2t+9)
+ *   B     16 x 8 of 16 bits      b[0] (2t..2t+1, g)    b[1] (2t+8..2t+9, g)     (row k, column n)
+ *   A     16 x 8 of tf32         a[0] (g, t)  a[1] (g+8, t)  a[2] (g, t+4)  a[3] (g+8, t+4)
+ *   B     8 x 8 of tf32          b[0] (t, g)  b[1] (t+4, g)                     (row k, column n)
+ */
+#ifndef FOVEA_CUDA_CUDA_PTX_H
+#define FOVEA_CUDA_CUDA_PTX_H
+
+#define FV_DEVICE __device__ __forceinline__
+
+/* Defined where the device has what follows below: tensor cores for these types, asynchronous
+ * copies. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define FV_HAVE_MMA 1
+#else
+#define FV_HAVE_MMA 0
+#endif
+
+/* ---- numbers ---- */
+
+/* The float16 with these bits. */
+FV_DEVICE float fv_half_to_float(unsigned short bits)
+{
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+
+/* To the nearest, ties to even; too large a number becomes infinite, NaN stays NaN. */
+FV_DEVICE unsigned short fv_float_to_half(float x)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+
+/* Two of them: `low` in the lower 16 bits. */
+FV_DEVICE unsigned fv_half2_bits(float low, float high)
+{
+#if FV_HAVE_MMA
+    unsigned bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+#else
+    return fv_float_to_half(low) | (unsigned)fv_float_to_half(high) << 16;
+#endif
+}
+
+FV_DEVICE unsigned fv_bits_of(float x)
+{
+    return __float_as_uint(x);
+}
+
+FV_DEVICE float fv_float_of(unsigned bits)
+{
+    return __uint_as_float(bits);
+}
+
+/* Zeros above the highest bit that is set; 32 of 0. */
+FV_DEVICE unsigned fv_leading_zeros(unsigned x)
+{
+    return (unsigned)__clz((int)x);
+}
+
+/* Bits that are set. */
+FV_DEVICE unsigned fv_ones(unsigned x)
+{
+    return (unsigned)__popc(x);
+}
+
+/* 2^x: 2 ulp, denormal results are 0. */
+FV_DEVICE float fv_exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* log2 x: off by 2^-22, near 1 absolutely; of denormal numbers that of 0. */
+FV_DEVICE float fv_log2_fast(float x)
+{
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* ---- a warp: every lane that is named has to call ---- */
+
+/* This thread's lane. */
+FV_DEVICE unsigned fv_lane()
+{
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+
+/* All 32 lanes have come here, and see what the others wrote before. */
+FV_DEVICE void fv_warp_sync()
+{
+    __syncwarp();
+}
+
+/* What lane (this one ^ mask) gave as x. All 32 lanes call. */
+FV_DEVICE float fv_shfl_xor(float x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+FV_DEVICE unsigned fv_shfl_xor_bits(unsigned x, int mask)
+{
+    return __shfl_xor_sync(0xffffffffu, x, mask);
+}
+
+/* What lane `from` (0 .. 31) gave as x. All 32 lanes call. */
+FV_DEVICE float fv_shfl(float x, int from)
+{
+    return __shfl_sync(0xffffffffu, x, from);
+}
+
+FV_DEVICE unsigned fv_shfl_bits(unsigned x, int from)
+{
+    return __shfl_sync(0xffffffffu, x, from);
+}
+
+/* What lane (this one - delta) gave as x; of the first `delta` lanes their own x. */
+FV_DEVICE float fv_shfl_up(float x, unsigned delta)
+{
+    return __shfl_up_sync(0xffffffffu, x, delta);
+}
+
+/* What lane (this one + delta) gave as x; of the last `delta` lanes their own x. */
+FV_DEVICE float fv_shfl_down(float x, unsigned delta)
+{
+    return __shfl_down_sync(0xffffffffu, x, delta);
+}
+
+/* Bit i: whether lane i gave true. All 32 lanes call. */
+FV_DEVICE unsigned fv_ballot(bool x)
+{
+    return __ballot_sync(0xffffffffu, x);
+}
+
+#if FV_HAVE_MMA
+
+/* ---- numbers of tensor cores ---- */
+
+/* To the nearest bfloat16, ties to even: `low` in the lower 16 bits. NaN becomes 0x7fff. */
+FV_DEVICE unsigned fv_bf162_bits(float low, float high)
+{
+    unsigned bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
+/* To the nearest tf32 (10 bits of fraction), ties away from zero, as the bits of a float whose
+ * lower 13 bits are 0. */
+FV_DEVICE unsigned fv_tf32(float x)
+{
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+
+/* ---- asynchronous copies from global to shared memory ---- */
+
+/* 16 bytes; both addresses are multiples of 16. Past the first level of cache. Visible to this
+ * thread after fv_cp_wait, to the others after a barrier behind it. */
+FV_DEVICE void fv_cp_async16(void *shared, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(from)
+                 : "memory");
+}
+
+/* The first `bytes` (0 .. 16) are read from `from`, the others of the 16 become 0. */
+FV_DEVICE void fv_cp_async16_part(void *shared, const void *from, unsigned bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* The same of 4 and 8 bytes, addresses multiples of it; through the first level of cache. */
+FV_DEVICE void fv_cp_async4_part(void *shared, const void *from, unsigned bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+FV_DEVICE void fv_cp_async8_part(void *shared, const void *from, unsigned bytes)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(
+                     (unsigned)__cvta_generic_to_shared(shared)),
+                 "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+/* This thread's copies since the last commit become a group, which may be empty. */
+FV_DEVICE void fv_cp_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until at most the LEFT newest of this thread's groups are under way. */
+template <int LEFT> FV_DEVICE void fv_cp_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+/* ---- matrices of 8 x 8 numbers of 16 bits, from shared memory: all 32 lanes call ---- */
+
+/* Lane 8 i + j gives the address, a multiple of 16, of row j (8 numbers) of matrix i. r[i] gets the
+ * numbers (g, 2t) and (g, 2t+1) of matrix i. */
+FV_DEVICE void fv_ldmatrix_x4(unsigned r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* The same, of the transposed matrices: r[i] gets (2t, g) and (2t+1, g) of matrix i. */
+FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* Two matrices: lanes 0 .. 15 give the rows; what the others give must be an address, too. */
+FV_DEVICE void fv_ldmatrix_x2(unsigned r[2], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+FV_DEVICE void fv_ldmatrix_x2_trans(unsigned r[2], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"((unsigned)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+/* ---- d += a b on tensor cores: all 32 lanes call ---- */
+
+/* 16 x 8 += 16 x 16 times 16 x 8, of float16. */
+FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* 16 x 8 += 16 x 16 times 16 x 8, of bfloat16. */
+FV_DEVICE void fv_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* 16 x 8 += 16 x 8 times 8 x 8, of tf32: bits as fv_tf32 has them. */
+FV_DEVICE void fv_mma_tf32(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+#endif
+#endif

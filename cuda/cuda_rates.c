@@ -1,0 +1,109 @@
+/* cuda_rates.c: CUDA's part of measuring how fast a device is. */
+#include <stdio.h>
+
+#include "cl_meter.h"
+#include "cuda_device.h"
+
+enum { GROUP = 128 };
+
+static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
+{
+    char options[48];
+    CUfunction function;
+    (void)vectors;
+    snprintf(options, sizeof options, "-DFV_GROUP=%d -DFV_PROBE=%d", GROUP, which);
+    FV_TRY(fv_cuda_plain_kernel(&function, d, "probe", entry, options));
+    *out = function;
+    return FOVEA_OK;
+}
+
+static void drop(fv_device *d, void *k)
+{
+    (void)d, (void)k; /* its module's */
+}
+
+static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
+{
+    CUdeviceptr pointer;
+    (void)d;
+    FV_TRY(fv_cuda_alloc(&pointer, bytes, "measuring the memory"));
+    *out = pointer;
+    return FOVEA_OK;
+}
+
+static void release(fv_device *d, uint64_t buffer)
+{
+    if (buffer && !d->hung)
+        fv_cuda.cuMemFree(buffer);
+}
+
+static size_t group_of(fv_device *d, void *k)
+{
+    (void)d, (void)k;
+    return GROUP;
+}
+
+/* Enqueues the kernel between two events. */
+static fovea_status enqueue(fv_device *d, CUfunction k, void **parameter, size_t groups,
+                            const CUevent event[2])
+{
+    FV_CUDA_RUN(d, "a probe", cuEventRecord, (event[0], d->service));
+    FV_CUDA_RUN(d, "a probe", cuLaunchKernel,
+                (k, (unsigned)groups, 1, 1, GROUP, 1, 1, 0, d->service, parameter, NULL));
+    FV_CUDA_RUN(d, "a probe", cuEventRecord, (event[1], d->service));
+    return fv_cuda_finish(d, d->service, 0);
+}
+
+static fovea_status time_between(fv_device *d, CUfunction k, void **parameter, size_t groups,
+                                 CUevent event[2], double *seconds)
+{
+    float ms;
+    FV_CUDA_RUN(d, "a probe", cuEventCreate, (&event[0], CU_EVENT_DEFAULT));
+    FV_CUDA_RUN(d, "a probe", cuEventCreate, (&event[1], CU_EVENT_DEFAULT));
+    FV_TRY(enqueue(d, k, parameter, groups, event));
+    FV_CUDA_RUN(d, "a probe", cuEventElapsedTime, (&ms, event[0], event[1]));
+    *seconds = ms * 1e-3;
+    return FOVEA_OK;
+}
+
+static fovea_status run(fv_device *d, void *k, const uint64_t *buffer, uint32_t buffers,
+                        uint32_t number, size_t items, size_t group, double *seconds)
+{
+    CUdeviceptr pointer[2] = {buffer[0], buffers > 1 ? buffer[1] : 0};
+    CUevent event[2] = {NULL, NULL};
+    void *parameter[3];
+    for (uint32_t i = 0; i < buffers; i++)
+        parameter[i] = &pointer[i];
+    parameter[buffers] = &number;
+    const fovea_status status = time_between(d, k, parameter, items / group, event, seconds);
+    for (int i = 0; i < 2; i++)
+        if (event[i] && !d->hung)
+            fv_cuda.cuEventDestroy(event[i]);
+    return status;
+}
+
+static fv_cl_meter meter_of(fv_device *d)
+{
+    return (fv_cl_meter){.device = d,
+                         .units = d->limits.units,
+                         .memory = d->limits.memory,
+                         .largest = d->limits.memory,
+                         .kernel = kernel,
+                         .drop = drop,
+                         .buffer = make_buffer,
+                         .release = release,
+                         .group = group_of,
+                         .run = run};
+}
+
+fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)
+{
+    const fv_cl_meter m = meter_of(d);
+    return fv_cl_meter_best(&m, out);
+}
+
+fv_cl_rates fv_cuda_measure(fv_device *d)
+{
+    const fv_cl_meter m = meter_of(d);
+    return fv_cl_meter_known(&m, &d->rates, &d->lock);
+}

@@ -1,0 +1,21 @@
+/* cuda_registry.c: the table of CUDA kernels. */
+#include "cuda_kernels.h"
+
+static const fv_kernel kernel_list[] = {
+#define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
+    {.name = #kname,                                                                               \
+     .op = FV_OP_##OP,                                                                             \
+     .mech = FV_MECH_##MECH,                                                                       \
+     .rev = krev,                                                                                  \
+     .needs = FV_NEED_##NEED,                                                                      \
+     .hooks = &fv_h_##khooks,                                                                      \
+     .code.cl = &fv_##kcode},
+#include "cuda_kernels.inc"
+#undef FV_CUDA_KERNEL
+};
+
+const fv_kernel *fv_cuda_kernels(int *count)
+{
+    *count = (int)(sizeof kernel_list / sizeof *kernel_list);
+    return kernel_list;
+}

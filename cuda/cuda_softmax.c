@@ -1,0 +1,114 @@
+/* cuda_softmax.c: host side of softmax.cu. */
+#include "cuda_kernels.h"
+#include "cuda_operands.h"
+
+enum { WIDEST = 128 }; /* channels of a head */
+enum { KNOB_QUERIES, KNOB_KEYS };
+
+static bool is_window(const fv_launch *l)
+{
+    return l->args.prob.op == FV_OP_WSOFTMAX;
+}
+
+static enum fv_cuda_math math(const fv_launch *l)
+{
+    const fv_operand *o = l->operand;
+    if (o[FV_SOFTMAX_K].type != o[FV_SOFTMAX_V].type)
+        return FV_CUDA_TF32;
+    return fv_cuda_math_of(o[FV_SOFTMAX_Q].type, o[FV_SOFTMAX_K].type);
+}
+
+static uint32_t widest(const fv_launch *l)
+{
+    const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
+    return d > dv ? d : dv;
+}
+
+/* Of a work-group: where registers have room and there are many, each key is read for twice as many
+ * of them. */
+static uint32_t queries_of(const fv_launch *l)
+{
+    const uint32_t knob = l->args.knobs.v[KNOB_QUERIES], *dim = l->args.prob.dim;
+    const uint32_t together = is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
+    if (math(l) == FV_CUDA_TF32 || widest(l) > 64)
+        return 64;
+    return knob ? knob : together < 256 ? 64 : 128;
+}
+
+/* Keys at a time: as many as registers and two stages of shared memory have room for. */
+static uint32_t keys_of(const fv_launch *l)
+{
+    const uint32_t knob = l->args.knobs.v[KNOB_KEYS];
+    uint32_t keys = math(l) == FV_CUDA_TF32 ? 32 : 64;
+    if (widest(l) > 64 || (queries_of(l) == 128 && widest(l) > 32))
+        keys /= 2;
+    return knob && knob < keys ? knob : keys;
+}
+
+static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+{
+    (void)group;
+    const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
+    fv_cl_define(out, "FV_D", d);
+    fv_cl_define(out, "FV_DV", dv);
+    fv_cl_define(out, "FV_QUERIES", queries_of(l));
+    fv_cl_define(out, "FV_KEYS", keys_of(l));
+    fv_cl_define(out, "FV_MATH", math(l));
+    fv_cl_define(out, "FV_0_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_Q].type));
+    fv_cl_define(out, "FV_1_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_K].type));
+    fv_cl_define(out, "FV_2_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_V].type));
+    fv_cl_define(out, "FV_WINDOW", is_window(l));
+    fv_cl_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+    fv_cl_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
+    fv_cl_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
+    fv_cl_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
+    fv_cl_define(out, "FV_WIDE_OUT",
+                 fv_cuda_heads_are_wide(l, is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
+}
+
+/* None has queries of two windows. */
+static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+{
+    const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS], queries = queries_of(l);
+    count[0] = is_window(l) ? (size_t)(p->rows / window) * fv_cl_groups(window, queries)
+                            : fv_cl_groups(p->rows, queries);
+    count[1] = l->args.prob.heads;
+}
+
+static uint64_t regions(const fv_launch *l, uint32_t *out)
+{
+    return fv_cl_wsoftmax.table(l, out);
+}
+
+const fv_cl_code fv_cuda_softmax = {.program = "softmax.cu",
+                                    .entry = "softmax",
+                                    .group = 128,
+                                    .define = define,
+                                    .shape = shape,
+                                    .align = 128};
+const fv_cl_code fv_cuda_wsoftmax = {.program = "softmax.cu",
+                                     .entry = "wsoftmax",
+                                     .group = 128,
+                                     .define = define,
+                                     .shape = shape,
+                                     .table = regions,
+                                     .align = FV_CL_WINDOWS};
+
+/* Queries and their sums stay in registers. */
+static bool applies(const fv_problem *p)
+{
+    return p->dim[FV_ATTN_D] <= WIDEST && p->dim[FV_ATTN_DV] <= WIDEST;
+}
+
+/* Far below that of OpenCL's kernels, which have the generic one. */
+static double cost(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / (p->in == FV_F32 ? 5e11 : 2e12);
+}
+
+/* 0: as the problem's size has it */
+static const fv_knob own_knobs[] = {
+    {"queries", {0, 64, 128}, 3}, {"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
+
+const fv_kernel_hooks fv_h_cuda_softmax = {.applies = applies, .cost = cost, .knobs = own_knobs};

@@ -1,0 +1,32 @@
+/* cuda_sources.h: the CUDA C++ that comes beside the texts of cl_sources.h, and programs compiled
+ * when the library was built; written at build time. */
+#ifndef FOVEA_CUDA_CUDA_SOURCES_H
+#define FOVEA_CUDA_CUDA_SOURCES_H
+
+#include <stdint.h>
+
+#include "cl_sources.h"
+#include "status.h"
+
+/* "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu; NULL name at the end. */
+extern const fv_cl_source fv_cuda_sources[];
+
+enum { FV_CUDA_TEXTS = 7 };
+/* The texts of a program, one behind the other: a .cu file by its name, or "softmax" for cl's
+ * softmax.cl, whose text is for both. Returns how many; the last is NULL where there is no such
+ * file. */
+uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS]);
+
+/* A program that was compiled when the library was built, for where there is no compiler. */
+typedef struct fv_cuda_ptx {
+    const char *program, *mechanism; /* "" where it has none */
+    const char *options;             /* " -DFV_GROUP=64 ...", as fv_cl_specialise makes them */
+    uint32_t arch;                   /* of which it is: 80; runs there and on all later ones */
+    uint32_t size, packed_size;      /* of the text, and as it lies here */
+    const uint8_t *packed;
+} fv_cuda_ptx;
+extern const fv_cuda_ptx fv_cuda_ptx_list[]; /* NULL program at the end */
+/* Its text, to be freed. */
+fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e);
+
+#endif

@@ -1,0 +1,18 @@
+/* cuda_texts.c: what a CUDA program is put together of. */
+#include "cuda_sources.h"
+
+uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS])
+{
+    const char *own = fv_cl_source_text(fv_cuda_sources, program);
+    uint32_t n = 0;
+    text[n++] = fv_cl_names;
+    text[n++] = fv_cl_source_text(fv_cuda_sources, "cuda_ptx");
+    text[n++] = fv_cl_source_text(fv_cuda_sources, "cuda_prelude");
+    text[n++] = fv_cl_source_text(fv_cl_sources, "prelude");
+    if (mech) {
+        text[n++] = fv_cl_source_text(fv_cl_sources, "vocabulary");
+        text[n++] = fv_cl_mechanisms[mech];
+    }
+    text[n++] = own ? own : fv_cl_source_text(fv_cl_sources, program);
+    return n;
+}

@@ -1,0 +1,693 @@
+/* lattn.cu: linear attention on tensor cores, bound by memory: keys, values, queries and results go
+ * through the device once. The host compiles one kernel at a time: FV_LATTN_REDUCE or
+ * FV_LATTN_APPLY; states are merged by lattn.cl. Features and norms are a mechanism's, as there; of
+ * mechanisms with shifts, or with statistics of all heads, lattn.cl has the kernels.
+ *
+ * Thread (g, t) of a warp is lane 4 g + t. The order of rows, channels and columns inside a fragment
+ * is free, as long as both factors have the same: each thread takes numbers that lie together, makes
+ * the features of a channel once, and has them where the products want them.
+ *
+ * Tensor cores multiply 11 digits. Features, which have 24, become sums of two numbers, high + low,
+ * and so does what they are multiplied with unless it was stored in 16 bits. Where products are of
+ * float16, powers of two keep all of it in range: of a channel in REDUCE, of a channel of the state
+ * and of a row of queries in APPLY.
+ *
+ *   FV_WIDE<n>  1 where a head's part of every row of operand n can be moved by 16 bytes
+ *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are under way
+ */
+#include "fragments.cuh"
+#include "lattn_common.cl"
+#include "row_statistics.cuh"
+
+#define WARPS (FV_GROUP / 32)
+#define COLUMNS 64 /* of the values, at a time */
+#define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
+
+/* Cosine and sine of the rotation that belongs to channels c and c + 1 of a token. */
+typedef struct turning {
+    float cosine[2], sine[2];
+} turning;
+
+#define TURNING(token, c) turning_of(base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
+inline turning turning_of(const FV_CELL(3) * cosines, uint ldc, const FV_CELL(4) * sines, uint lds,
+                          uint token, uint width, uint c)
+{
+    const bool second = width && c >= FV_D / 2;
+    const uint row = !width ? token : second ? token % width : token / width;
+    const uint at = second ? c - FV_D / 2 : c;
+    const FV_CELL(3) *co = cosines + (size_t)row * ldc + at;
+    const FV_CELL(4) *si = sines + (size_t)row * lds + at;
+    return {{FV_GET(3, co), FV_GET(3, co + 1)}, {FV_GET(4, si), FV_GET(4, si + 1)}};
+}
+
+inline void turn(float &x, float &y, const turning &by)
+{
+    const float before = x;
+    x = before * by.cosine[0] - y * by.sine[0];
+    y = y * by.cosine[1] + before * by.sine[1];
+}
+
+/* The power of two that makes numbers up to `most` less than 2^14 and the largest no less than
+ * 2^13, and its inverse, as far as there are such. */
+inline float fitting(float most, float &inverse)
+{
+    const int exponent = clamp(267 - (int)(fv_bits_of(most) >> 23 & 255u), 1, 253);
+    inverse = fv_float_of((uint)(254 - exponent) << 23);
+    return fv_float_of((uint)exponent << 23);
+}
+
+/* x and y as two pairs of float16: high + low / grown. */
+inline void in_halves(float x, float y, uint &high, uint &low, float grown)
+{
+    high = fv_half2_bits(x, y);
+    low = fv_half2_bits(grown * (x - fv_half_to_float((ushort)high)),
+                        grown * (y - fv_half_to_float((ushort)(high >> 16))));
+}
+
+/* ---- REDUCE ---- */
+
+#ifdef FV_LATTN_REDUCE
+
+/* A warp has the products of 32 features and 64 columns; so many warps are side by side, the others
+ * take other rows. */
+#define MINE (4 / FV_BLOCKS)   /* channels of a thread */
+#define CHANNELS_OF (8 * MINE) /* of a warp */
+#define ACROSS ((FV_D + CHANNELS_OF - 1) / CHANNELS_OF)
+#define SPREAD (ACROSS > 2 ? WARPS : ACROSS)
+#define DOWN (WARPS / SPREAD)
+#define STEPS (FV_TILE / 16)
+/* Slices whose fold into a state reads what other slices of it write come one after the other. */
+#define SERIAL CENTRED
+
+typedef FV_CELL(0) key;
+typedef FV_CELL(1) value;
+#define HALVES (sizeof(value) == 2 && fv_same<value, half>::value)
+
+/* Rows in shared memory: four of them one after the other lie in different banks. */
+#define PITCH(bytes) (((bytes) + 127) / 128 * 128 + 32)
+#define KEYS (ACROSS * CHANNELS_OF)
+#define KEY_PITCH PITCH(KEYS * sizeof(key))
+#define VALUE_PITCH PITCH(COLUMNS * sizeof(value))
+#define STAGE_WORDS (FV_TILE * (KEY_PITCH + VALUE_PITCH) / 16)
+#define RESULT_PITCH (COLUMNS + 1)
+#define RESULT_WORDS ((FV_BLOCKS * KEYS * RESULT_PITCH + 3) / 4)
+#define ROOM_WORDS (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
+
+/* A row of a tile; zeros behind `left` numbers, or all zeros. */
+template <int N, bool WIDE, class C>
+inline void copy_row(uchar *to, const C *from, int left, uint first, uint step)
+{
+    const int n = FV_PER_WORDS(C);
+    for (uint i = first; i < N / n; i += step) {
+        const int there = left - (int)i * n;
+        fv_copy<C, WIDE>((fv_words *)to + i, from + (there > 0 ? i * n : 0), there);
+    }
+}
+
+/* Numbers `first` to `first` + N of a row in shared memory. */
+template <int N, class C> inline void row_numbers(float *x, const uchar *row, uint first)
+{
+    const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
+    EACH(i, N / n)
+    {
+        const fv_bytes<bytes> y = ((const fv_bytes<bytes> *)((const C *)row + first))[i];
+        EACH(j, n)
+        x[i * n + j] = fv_number<C>(y.w, j);
+    }
+}
+
+/* What a thread has of the keys' features: of 4 features the rows t, t + 4, t + 8, t + 12 of a step.
+ * Feature i is block i / MINE of channel i % MINE. */
+typedef struct features {
+    float x[4][4];
+} features;
+
+/* Sums of products with the high parts and, where features of a channel are of very different size,
+ * apart from them with the low parts, 2^12 times as large: float16 has no smaller ones. */
+#define APART (HALVES && FV_BLOCKS > 1)
+typedef struct sums {
+    float high[2][8][4], low[APART ? 2 : 1][APART ? 8 : 1][4];
+} sums;
+
+/* Products of a step with the values: x is of the features as they are to be multiplied. */
+#define VALUES(row) (value_rows + (row) * VALUE_PITCH)
+inline void multiply_halves(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
+{
+    fv_words v[4];
+    EACH(r, 4)
+    v[r] = *((const fv_words *)VALUES(t + 4 * r) + g);
+    uint high[2][4], low[2][4];
+    EACH(m, 2)
+    EACH(i, 4)
+    {
+        const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
+        in_halves(x[0], x[1], high[m][i], low[m][i], APART ? 4096.f : 1.f);
+    }
+    EACH(n, 8)
+    {
+        uint b[2];
+        EACH(i, 2)
+        {
+            const uint one = v[2 * i].w[n / 2], two = v[2 * i + 1].w[n / 2];
+            b[i] = n % 2 ? one >> 16 | (two & 0xffff0000u) : (one & 0xffffu) | two << 16;
+        }
+        EACH(m, 2)
+        fv_mma_f16(APART ? acc.low[m][n] : acc.high[m][n], low[m], b);
+        EACH(m, 2)
+        fv_mma_f16(acc.high[m][n], high[m], b);
+    }
+}
+
+inline void multiply_floats(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
+{
+    EACH(h, 2)
+    {
+        float v[2][8];
+        EACH(i, 2)
+        row_numbers<8, value>(v[i], VALUES(t + 8 * h + 4 * i), 8 * g);
+        uint high[2][4], low[2][4];
+        EACH(m, 2)
+        EACH(i, 4)
+        fv_split(f.x[2 * m + i % 2][2 * h + i / 2], high[m][i], low[m][i]);
+        EACH(n, 8)
+        {
+            uint b[2], rest[2];
+            EACH(i, 2)
+            fv_split(v[i][n], b[i], rest[i]);
+            EACH(m, 2)
+            {
+                if (sizeof(value) == 4)
+                    fv_mma_tf32(acc.high[m][n], high[m], rest);
+                fv_mma_tf32(acc.high[m][n], low[m], b);
+                fv_mma_tf32(acc.high[m][n], high[m], b);
+            }
+        }
+    }
+}
+
+/* Over the four threads of a quad; over the eight quads. */
+inline float quad_sum(float x)
+{
+    x += fv_shfl_xor(x, 1);
+    return x + fv_shfl_xor(x, 2);
+}
+inline float quad_max(float x)
+{
+    x = fv_max(x, fv_shfl_xor(x, 1));
+    return fv_max(x, fv_shfl_xor(x, 2));
+}
+
+/* Features in range of float16: what was summed so far follows when a scale changes. False where
+ * some are too small for it, beside the largest of their channel. */
+inline bool fit(features &f, float scale[4], sums &acc)
+{
+    float most[4];
+    bool over = false;
+    EACH(i, 4)
+    {
+        most[i] = 0.f;
+        EACH(r, 4)
+        most[i] = fv_max(most[i], fabs(f.x[i][r]));
+        over = over || most[i] * scale[i] > 32768.f;
+    }
+    if (fv_ballot(over))
+        EACH(i, 4)
+        {
+            const float all = quad_max(most[i]);
+            if (all * scale[i] > 32768.f) {
+                float inverse;
+                const float now = fitting(all, inverse), fade = now / scale[i];
+                scale[i] = now;
+                EACH(n, 8)
+                EACH(j, 2)
+                {
+                    acc.high[i / 2][n][i % 2 * 2 + j] *= fade;
+                    if (APART)
+                        acc.low[i / 2][n][i % 2 * 2 + j] *= fade;
+                }
+            }
+        }
+    bool small = false;
+    EACH(i, 4)
+    EACH(r, 4)
+    {
+        f.x[i][r] *= scale[i];
+        small = small || (f.x[i][r] != 0.f && fabs(f.x[i][r]) < 0x1p-20f);
+    }
+    return !APART || !fv_ballot(small);
+}
+
+/* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn. */
+kernel void __launch_bounds__(FV_GROUP, 3)
+    lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL)
+{
+    FV_SHARED fv_words room[ROOM_WORDS];
+    /* Of the part: means of the values; sums of features, turned, and less their reference. */
+    FV_SHARED float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
+    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
+    const uint part = get_group_id(1), head = get_group_id(0) / (SERIAL ? 1 : SLICES);
+    const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
+    const uint n = r1 - r0, tiles = (n + FV_TILE - 1) / FV_TILE;
+    if (n == 0 && !first)
+        return;
+    FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
+    const key *keys = base0 + at0.x + (size_t)r0 * at0.y + head * FV_D;
+    const uint across = warp % SPREAD, down = warp / SPREAD;
+    const bool busy = across < ACROSS;
+    const uint c = across * CHANNELS_OF + g * MINE; /* this thread's first channel */
+
+    float learned[2][MINE];
+    EACH(p, FV_PARAMS)
+    EACH(i, MINE)
+    learned[p][i] = c + i < FV_D ? fv_param(p, FV_GET(2, base2 + at2.x + p * FV_HEADS * FV_D +
+                                                             head * FV_D + c + i),
+                                            f.s1)
+                                 : 0.f;
+
+    const uint slice0 = SERIAL ? 0 : get_group_id(0) % SLICES;
+    for (uint slice = slice0; slice < (SERIAL ? SLICES : slice0 + 1); slice++) {
+        const uint j0 = slice * COLUMNS;
+        const value *values = base1 + at1.x + (size_t)r0 * at1.y + head * FV_DV + j0;
+        const auto copy = [&](uint tile) {
+            uchar *to = (uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+            const uint per = FV_GROUP / 8; /* eight threads have a row */
+            for (uint r = me / 8; r < FV_TILE; r += per) {
+                const uint row = tile * FV_TILE + r;
+                const bool there = row < n;
+                copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (there ? row : 0) * (size_t)at0.y,
+                                         there ? FV_D : 0, me % 8, 8);
+                copy_row<COLUMNS, FV_WIDE1>(
+                    to + FV_TILE * KEY_PITCH + r * VALUE_PITCH,
+                    values + (there ? row : 0) * (size_t)at1.y,
+                    there ? (int)(FV_DV - j0) : 0, me % 8, 8);
+            }
+        };
+
+        /* Features of step `step` of a tile, which begins with row `row` of the part. */
+        const auto map = [&](features &y, const uchar *tile, uint step, uint row) {
+            EACH(r, 4)
+            {
+                const uint at = step * 16 + t + 4 * r;
+                const bool there = row + t + 4 * r < n;
+                const uchar *from = tile + at * KEY_PITCH;
+                fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+                if (FV_STATS_KEY > 0) {
+                    const int some = (FV_D + 7) / 8;
+                    float x[some];
+                    EACH(i, some)
+                    x[i] = g * some + i < FV_D ? fv_read((const key *)from + g * some + i) : 0.f;
+                    known = fv_statistics<0, FV_STATS_KEY, some>(
+                        x, [&](int i) { return g * some + i < FV_D; }, 4, 16, f.s1);
+                }
+                float x[MINE], gate = 1.f;
+                row_numbers<MINE, key>(x, from, c);
+#if GATED
+                if (there)
+                    gate = FV_GET(5, FV_AT(5, r0 + row + t + 4 * r) + head);
+#endif
+                EACH(i, MINE)
+                {
+                    float out[FV_BLOCKS];
+                    EACH(p, FV_PARAMS)
+                    known.param[p] = learned[p][i];
+                    fv_phi(out, 0, x[i], known);
+                    EACH(b, FV_BLOCKS)
+                    y.x[b * MINE + i][r] = there ? gate * out[b] : 0.f;
+                }
+            }
+        };
+        const auto rotate = [&](features &y, uint row) {
+#if TURNED
+            EACH(r, 4)
+            EACH(p, 2)
+            {
+                const uint at = row + t + 4 * r, channel = c + (FV_BLOCKS > 1 ? 0 : 2 * p);
+                if (at < n && channel < FV_D)
+                    turn(y.x[2 * p][r], y.x[2 * p + 1][r], TURNING(row0 + r0 + at, channel));
+            }
+#endif
+        };
+
+        FV_BARRIER();
+        EACH(tile, FV_STAGES - 1)
+        {
+            if (tile < tiles)
+                copy(tile);
+            fv_cp_commit();
+        }
+        sums acc = {};
+        float scale[4], reference[4] = {}, m[4] = {}, turned[4] = {}, apart[4] = {}, v[8] = {};
+        EACH(i, 4)
+        scale[i] = 0x1p126f;
+        for (uint tile = 0; tile < tiles; tile++) {
+            fv_cp_wait<FV_STAGES - 2>();
+            FV_BARRIER();
+            if (tile + FV_STAGES - 1 < tiles)
+                copy(tile + FV_STAGES - 1);
+            fv_cp_commit();
+            const uchar *here = (const uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+            const uchar *value_rows = here + FV_TILE * KEY_PITCH;
+            if (!busy)
+                continue;
+            /* The product with values less their mean is that of features less theirs. What is
+             * taken away from features beforehand, the mean of the first ones, leaves little to be
+             * made up for in the end. */
+            if (CENTRED && tile == 0) {
+                features y;
+                map(y, here, 0, 0);
+                rotate(y, 0);
+                EACH(i, 4)
+                reference[i] = quad_sum(y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3])) /
+                               (float)min(n, 16u);
+            }
+            for (uint step = down; step < STEPS; step += DOWN) {
+                const uint row = tile * FV_TILE + step * 16;
+                if (row >= n)
+                    break;
+                features y;
+                map(y, here, step, row);
+                EACH(i, 4)
+                m[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                rotate(y, row);
+                if (CENTRED) {
+                    EACH(i, 4)
+                    {
+                        if (TURNED)
+                            turned[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                        EACH(r, 4)
+                        y.x[i][r] = row + t + 4 * r < n ? y.x[i][r] - reference[i] : 0.f;
+                        apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                    }
+                    float x[4][8];
+                    EACH(r, 4)
+                    row_numbers<8, value>(x[r], VALUES(step * 16 + t + 4 * r), 8 * g);
+                    EACH(i, 8)
+                    v[i] += x[0][i] + x[1][i] + (x[2][i] + x[3][i]);
+                }
+                if (HALVES && fit(y, scale, acc))
+                    multiply_halves(acc, y, VALUES(step * 16), g, t);
+                else
+                    multiply_floats(acc, y, VALUES(step * 16), g, t);
+            }
+        }
+
+        /* Sums of all warps. */
+        float *result = (float *)room;
+        fv_cp_wait<0>();
+        FV_BARRIER();
+        for (uint next = 0; next < DOWN; next++) {
+            if (busy && down == next)
+                EACH(i, 4)
+                {
+                    const float back = HALVES ? 1.f / scale[i] : 1.f;
+                    float *to = result + ((i / MINE) * KEYS + c + i % MINE) * RESULT_PITCH + 16 * t;
+                    EACH(k, 8)
+                    EACH(j, 2)
+                    {
+                        float x = acc.high[i / 2][k][i % 2 * 2 + j];
+                        if (APART)
+                            x += acc.low[i / 2][k][i % 2 * 2 + j] / 4096.f;
+                        x *= back;
+                        float &y = to[8 * j + k];
+                        y = next ? y + x : x;
+                    }
+                }
+            FV_BARRIER();
+        }
+        EACH(i, 4)
+        {
+            const float own[3] = {quad_sum(m[i]), quad_sum(TURNED ? turned[i] : m[i]),
+                                  quad_sum(apart[i])};
+            EACH(k, 3)
+            if (t == 0)
+                of_warp[k][warp][4 * g + i] = own[k];
+        }
+        EACH(i, 8)
+        {
+            const float sum = quad_sum(v[i]);
+            if (CENTRED && t == 0)
+                vmean[warp][8 * g + i] = sum;
+        }
+        FV_BARRIER();
+
+        /* Into the state. */
+        const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
+        const float all = fmax(before + n, 1.f), old = before / all, share = n / all;
+        const auto total = [&](int what, uint feature) { /* over the warps that have other rows */
+            const uint channel = feature % KEYS, owner = channel / CHANNELS_OF;
+            const uint at = channel % CHANNELS_OF / MINE * 4 + feature / KEYS * MINE + channel % MINE;
+            float sum = 0.f;
+            EACH(i, DOWN)
+            sum += of_warp[what][owner + i * SPREAD][at];
+            return sum;
+        };
+        const auto mean = [&](uint j) {
+            float sum = 0.f;
+            EACH(i, DOWN)
+            sum += vmean[i * SPREAD][j];
+            return sum / (float)max(n, 1u);
+        };
+        for (uint e = me; e < FV_BLOCKS * KEYS * COLUMNS; e += FV_GROUP) {
+            const uint feature = e / COLUMNS, j = e % COLUMNS, channel = feature % KEYS;
+            if (channel >= FV_D || j0 + j >= FV_DV)
+                continue;
+            const uint row = feature / KEYS * FV_D + channel;
+            FV_CELL(6) *s = state + (size_t)row * FV_DV + j0 + j;
+            float x = result[feature * RESULT_PITCH + j];
+            if (CENTRED) {
+                x = f.s0 * (x - total(2, feature) * mean(j));
+                if (!first)
+                    x += (old * f.s0 * total(1, feature) - share * FV_GET(6, state + AT_W + row)) *
+                         (mean(j) - FV_GET(6, state + AT_VMEAN + j0 + j));
+            } else {
+                x *= f.s0;
+            }
+            FV_PUT(6, s, first ? x : x + FV_GET(6, s));
+        }
+        FV_BARRIER();
+        for (uint j = me; CENTRED && j < COLUMNS && j0 + j < FV_DV; j += FV_GROUP) {
+            const float was = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
+            FV_PUT(6, state + AT_VMEAN + j0 + j, first ? mean(j) : was + share * (mean(j) - was));
+        }
+        if (slice == (SERIAL ? SLICES - 1 : 0))
+            for (uint e = me; e < FV_BLOCKS * KEYS; e += FV_GROUP) {
+                const uint row = e / KEYS * FV_D + e % KEYS;
+                if (e % KEYS >= FV_D)
+                    continue;
+                EACH(k, 1 + CENTRED)
+                {
+                    FV_CELL(6) *s = state + (k ? AT_W : AT_M) + row;
+                    const float x = f.s0 * total(k, e);
+                    FV_PUT(6, s, first ? x : x + FV_GET(6, s));
+                }
+                if (CENTRED && e == 0)
+                    FV_PUT(6, state + AT_COUNT, before + n);
+            }
+    }
+}
+#endif
+
+/* ---- APPLY ---- */
+
+#ifdef FV_LATTN_APPLY
+
+/* A thread has 8 channels of every 32, of rows g and g + 8 of one or two tiles of 16 rows; of the
+ * results 8 columns of every 32. */
+#define RUNS ((FV_D + 31) / 32)
+#define OWN (8 * RUNS)
+#define TILES (FV_BLOCKS * RUNS <= 2 ? 2 : 1)
+#define STEPS (2 * FV_BLOCKS * RUNS) /* of 16 features */
+#define LISTED (16 * STEPS)
+#define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
+#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
+
+/* Features are listed as steps have them: feature i of thread t in step s is number
+ * 16 s + 4 t + i, of this block and channel. */
+#define BLOCK_OF(k) ((k) / 16 / (2 * RUNS))
+#define CHANNEL_OF(k) ((k) / 32 % RUNS * 32 + (k) % 16 / 4 * 8 + (k) / 16 % 2 * 4 + (k) % 4)
+/* The column that is number n of tile i of 8. */
+#define COLUMN_OF(i, n) ((i) / 4 * 32 + (n) / 2 * 8 + (i) % 4 * 2 + (n) % 2)
+
+kernel void __launch_bounds__(FV_GROUP, 3)
+    lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL)
+{
+    /* The state, as products want it: high and low parts, four words for each thread; what its
+     * channels were multiplied with to be in range, the inverse of it. */
+    FV_SHARED fv_words s[STEPS * 8 * 32];
+    FV_SHARED float grown[LISTED], back[LISTED], listed[SUMS][LISTED], vmean[COLUMNS], least[WARPS];
+    FV_SHARED float learned[SOME(FV_PARAMS)][32 * RUNS];
+    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
+    const uint head = get_group_id(0) / SLICES, j0 = get_group_id(0) % SLICES * COLUMNS;
+    const FV_CELL(1) *state = base1 + at1.x + head * FLOATS;
+
+    for (uint i = me; i < FV_PARAMS * 32 * RUNS; i += FV_GROUP) {
+        const uint p = i / (32 * RUNS), c = i % (32 * RUNS);
+        learned[p][c] =
+            c < FV_D
+                ? fv_param(p, FV_GET(2, base2 + at2.x + (p * FV_HEADS + head) * FV_D + c), f.s2)
+                : 0.f;
+    }
+    for (uint j = me; j < COLUMNS; j += FV_GROUP)
+        vmean[j] = CENTRED && j0 + j < FV_DV ? FV_GET(1, state + AT_VMEAN + j0 + j) : 0.f;
+    for (uint i = me; i < SUMS * LISTED; i += FV_GROUP) {
+        const uint k = i % LISTED, sum = i / LISTED, c = CHANNEL_OF(k);
+        const uint at = sum < FV_STREAMS ? AT_M + (BLOCK_OF(k) ^ sum) * FV_D + c
+                                         : AT_W + BLOCK_OF(k) * FV_D + c;
+        listed[sum][k] = c < FV_D ? f.s0 * FV_GET(1, state + at) : 0.f;
+    }
+    /* The state in feature k's row, times the scale; stream 1 has its blocks swapped. */
+    const auto entry = [&](uint k, uint column) {
+        const uint c = CHANNEL_OF(k), j = j0 + column;
+        if (c >= FV_D || j >= FV_DV)
+            return 0.f;
+        const uint row = (BLOCK_OF(k) ^ STREAM(j)) * FV_D + c;
+        return f.s0 * FV_GET(1, state + (size_t)row * FV_DV + j);
+    };
+    float smallest = 0x1p126f;
+    for (uint k = warp; k < LISTED; k += WARPS) {
+        float most = fv_max(fabs(entry(k, lane)), fabs(entry(k, lane + 32))), inverse;
+        for (int mask = 1; mask < 32; mask *= 2)
+            most = fv_max(most, fv_shfl_xor(most, mask));
+        const float fits = fitting(most, inverse);
+        smallest = fmin(smallest, fits);
+        if (lane == 0) {
+            grown[k] = fits;
+            back[k] = inverse;
+        }
+    }
+    if (lane == 0)
+        least[warp] = smallest;
+    FV_BARRIER();
+    /* What all channels have in common waits until the end: nothing gets too small before. */
+    EACH(i, WARPS)
+    smallest = fmin(smallest, least[i]);
+    for (uint k = me; k < LISTED; k += FV_GROUP)
+        back[k] *= smallest;
+    const float common = 1.f / smallest;
+    for (uint i = warp; i < STEPS * 8; i += WARPS) {
+        float x[4];
+        EACH(e, 4)
+        {
+            const uint k = i / 8 * 16 + 4 * t + e;
+            x[e] = grown[k] * entry(k, COLUMN_OF(i % 8, g));
+        }
+        fv_words y;
+        in_halves(x[0], x[1], y.w[0], y.w[2], 1.f);
+        in_halves(x[2], x[3], y.w[1], y.w[3], 1.f);
+        s[i * 32 + lane] = y;
+    }
+    FV_BARRIER();
+
+    /* The blocks of rows are dealt to the work-groups: a warp takes some, one after the other. */
+    const uint each = 16 * TILES, blocks = (rows + WARPS * each - 1) / (WARPS * each);
+    const uint turns = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
+    for (uint turn_of = 0; turn_of < turns; turn_of++) {
+        const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + warp) * each;
+        if (r >= rows)
+            break;
+        /* Features of rows g + 8 i: numbers of runs one after the other, of block after block. */
+        float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1], inverse[2 * TILES];
+        EACH(i, 2 * TILES)
+        {
+            const uint row = r + g + 8 * i;
+            const bool there = row < rows;
+            float x[OWN], sum[SUMS] = {}, eps = fmax(f.s1, FLT_MIN), most = 0.f;
+            EACH(run, RUNS)
+            {
+                const int left = there ? (int)FV_D - (int)(32 * run + 8 * t) : 0;
+                const FV_CELL(0) *from = FV_AT(0, there ? row : 0) + head * FV_D;
+                fv_take<8, FV_WIDE0>(x + 8 * run, from + (left > 0 ? 32 * run + 8 * t : 0), left);
+            }
+            const auto known = [&](int k) { return k / 8 * 32 + 8 * t + k % 8 < FV_D; };
+            fv_row belongs = fv_statistics<1, FV_STATS_QUERY, OWN>(x, known, 1, 2, f.s2);
+            EACH(k, OWN)
+            {
+                const uint c = k / 8 * 32 + 8 * t + k % 8;
+                float out[FV_BLOCKS];
+                EACH(p, FV_PARAMS)
+                belongs.param[p] = learned[p][c];
+                fv_phi(out, 1, x[k], belongs);
+                EACH(b, FV_BLOCKS)
+                y[i][b * OWN + k] = known(k) ? out[b] : 0.f;
+            }
+            EACH(k, FV_BLOCKS * OWN)
+            EACH(w, TURNED ? FV_STREAMS : SUMS)
+            sum[w] += y[i][k] * listed[w][k / 4 * 16 + 4 * t + k % 4];
+#if TURNED
+            EACH(k, FV_BLOCKS * OWN / 2)
+            {
+                const uint c = 2 * k % OWN / 8 * 32 + 8 * t + 2 * k % 8;
+                if (there && c < FV_D)
+                    turn(y[i][2 * k], y[i][2 * k + 1], TURNING(row0 + row, c));
+            }
+            EACH(k, CENTRED ? FV_BLOCKS * OWN : 0)
+            sum[SUMS - 1] += y[i][k] * listed[SUMS - 1][k / 4 * 16 + 4 * t + k % 4];
+#endif
+            EACH(k, FV_BLOCKS * OWN)
+            {
+                y[i][k] *= back[k / 4 * 16 + 4 * t + k % 4];
+                most = fv_max(most, fabs(y[i][k]));
+            }
+            EACH(w, SUMS)
+            {
+                sum[w] += fv_shfl_xor(sum[w], 1);
+                sum[w] += fv_shfl_xor(sum[w], 2);
+            }
+            most = fv_max(most, fv_shfl_xor(most, 1));
+            most = fv_max(most, fv_shfl_xor(most, 2));
+            const float fits = fitting(most, inverse[i]);
+            EACH(k, FV_BLOCKS * OWN)
+            y[i][k] *= fits;
+            float gate = 1.f;
+#if GATED
+            gate = there ? FV_GET(5, FV_AT(5, row) + head) : 0.f;
+#endif
+            EACH(w, FV_STREAMS)
+            weight[i][w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
+            weight[i][FV_STREAMS] =
+                !CENTRED ? 0.f
+                         : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps)
+                                              : sum[SUMS - 1]);
+        }
+
+        float acc[TILES][8][4] = {};
+        EACH(step, STEPS)
+        {
+            uint high[TILES][4], low[TILES][4];
+            EACH(m, TILES)
+            EACH(i, 4)
+            {
+                const float *x = y[2 * m + i % 2] + 4 * step + i / 2 * 2;
+                in_halves(x[0], x[1], high[m][i], low[m][i], 1.f);
+            }
+            EACH(n, 8)
+            {
+                const fv_words b = s[(step * 8 + n) * 32 + lane];
+                EACH(m, TILES)
+                {
+                    fv_mma_f16(acc[m][n], low[m], b.w);
+                    fv_mma_f16(acc[m][n], high[m], b.w + 2);
+                    fv_mma_f16(acc[m][n], high[m], b.w);
+                }
+            }
+        }
+
+        EACH(i, 2 * TILES)
+        EACH(half_of, 2)
+        {
+            const uint row = r + g + 8 * i, j = half_of * 32 + 8 * t;
+            float out[8];
+            EACH(e, 8)
+            {
+                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] * inverse[i] * common *
+                         weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0];
+                if (CENTRED)
+                    out[e] += weight[i][FV_STREAMS] * vmean[j + e];
+            }
+            if (row < rows && j0 + j < FV_DV)
+                fv_give<8, FV_WIDE6>(FV_AT(6, row) + head * FV_DV + j0 + j, out,
+                                     (int)(FV_DV - j0 - j));
+        }
+    }
+}
+#endif

@@ -1,0 +1,266 @@
+/* emulated_device.c: devices of the emulated driver, and the context that all calls happen in. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulated_driver.h"
+#include "hostile.h"
+
+enum { DEVICES = 8, DEPTH = 16 };
+
+static bool initialised;
+static struct {
+    int retained;
+    CUresult broken; /* every call's answer from now on */
+} primary[DEVICES];
+static _Thread_local int current[DEPTH]; /* devices of the contexts that were pushed */
+static _Thread_local int depth;
+
+static CUcontext context_of(int device)
+{
+    return (CUcontext)(void *)&primary[device];
+}
+
+static int devices(void)
+{
+    const long n = emulated_lie(EMULATED_LIE_devices, 1);
+    return n > DEVICES ? DEVICES : (int)n;
+}
+
+int emulated_capability(void)
+{
+    return (int)emulated_lie(EMULATED_LIE_sm, 80);
+}
+
+long emulated_shared(void)
+{
+    static const struct {
+        int sm, kilobytes;
+    } most[] = {{72, 96}, {75, 64}, {80, 163}, {86, 99}, {87, 163}, {89, 99}, {90, 227}};
+    int kilobytes = 227;
+    for (size_t i = sizeof most / sizeof *most; i-- > 0;)
+        if (emulated_capability() <= most[i].sm)
+            kilobytes = most[i].kilobytes;
+    return emulated_lie(EMULATED_LIE_local, kilobytes * 1024L);
+}
+
+CUresult emulated_context_error(void)
+{
+    if (!initialised)
+        return EMULATED_NOT_INITIALIZED;
+    return depth ? primary[current[depth - 1]].broken : EMULATED_INVALID_CONTEXT;
+}
+
+/* Under the lock. All devices have one context's fate: there is one that computes. */
+void emulated_break(CUresult error)
+{
+    for (int i = 0; i < DEVICES; i++)
+        if (primary[i].retained)
+            primary[i].broken = error;
+}
+
+/* ---- what there is ---- */
+
+CUresult cuInit(unsigned flags)
+{
+    const CUresult error = emulated_enter("cuInit");
+    if (error != CUDA_SUCCESS)
+        return error;
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    initialised = true;
+    return devices() ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+#define ENTER_WITHOUT_CONTEXT(name)                                                                \
+    do {                                                                                           \
+        const CUresult error_ = emulated_enter(#name);                                             \
+        if (error_ != CUDA_SUCCESS)                                                                \
+            return error_;                                                                         \
+        if (!initialised)                                                                          \
+            return EMULATED_NOT_INITIALIZED;                                                       \
+    } while (0)
+
+CUresult cuDriverGetVersion(int *version)
+{
+    const CUresult error = emulated_enter("cuDriverGetVersion");
+    *version = (int)emulated_lie(EMULATED_LIE_version, 13000);
+    return error;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name)
+{
+    static const struct {
+        CUresult error;
+        const char *name;
+    } names[] = {
+        {CUDA_SUCCESS, "CUDA_SUCCESS"},
+        {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+        {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+        {EMULATED_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+        {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+        {EMULATED_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+        {EMULATED_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+        {EMULATED_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+        {EMULATED_NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+        {EMULATED_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
+        {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+        {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
+        {EMULATED_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {EMULATED_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+        {EMULATED_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+        {EMULATED_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
+        {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+        {EMULATED_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+        {EMULATED_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
+        {EMULATED_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+    };
+    *name = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].error == error)
+            *name = names[i].name;
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuDeviceGetCount(int *count)
+{
+    ENTER_WITHOUT_CONTEXT(cuDeviceGetCount);
+    *count = devices();
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice *device, int ordinal)
+{
+    ENTER_WITHOUT_CONTEXT(cuDeviceGet);
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < devices() ? CUDA_SUCCESS : EMULATED_INVALID_DEVICE;
+}
+
+CUresult cuDeviceGetName(char *name, int size, CUdevice device)
+{
+    ENTER_WITHOUT_CONTEXT(cuDeviceGetName);
+    snprintf(name, (size_t)size, "emulated sm_%d", emulated_capability());
+    return device < devices() ? CUDA_SUCCESS : EMULATED_INVALID_DEVICE;
+}
+
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+    (void)device;
+    ENTER_WITHOUT_CONTEXT(cuDeviceTotalMem);
+    *bytes = (size_t)emulated_lie(EMULATED_LIE_largest, 8L << 30);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+    ENTER_WITHOUT_CONTEXT(cuDeviceGetAttribute);
+    if (device < 0 || device >= devices())
+        return EMULATED_INVALID_DEVICE;
+    switch ((int)attribute) {
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+        *value = EMULATED_THREADS;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
+        *value = emulated_shared() < 48 << 10 ? (int)emulated_shared() : 48 << 10;
+        break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = (int)emulated_shared();
+        break;
+    case CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
+        *value = 1000000; /* kHz */
+        break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+        *value = 8;
+        break;
+    case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
+        *value = 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+        *value = emulated_lie(EMULATED_LIE_unified, 0) != 0;
+        break;
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+        *value = 1;
+        break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        *value = 4 << 20;
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value = emulated_capability() / 10;
+        break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+        *value = emulated_capability() % 10;
+        break;
+    default:
+        fprintf(stderr, "emulated CUDA: device attribute %d is not known here\n", (int)attribute);
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- contexts ---- */
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
+{
+    ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRetain);
+    if (device < 0 || device >= devices())
+        return EMULATED_INVALID_DEVICE;
+    pthread_mutex_lock(&emulated_lock);
+    primary[device].retained++;
+    *context = context_of(device);
+    emulated_born(EMULATED_CONTEXT, *context);
+    pthread_mutex_unlock(&emulated_lock);
+    return CUDA_SUCCESS;
+}
+
+static bool any_retained(void)
+{
+    for (int i = 0; i < DEVICES; i++)
+        if (primary[i].retained)
+            return true;
+    return false;
+}
+
+/* With the last of it goes all that was made in it. */
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+    pthread_mutex_lock(&emulated_lock);
+    const bool alive = emulated_dies(EMULATED_CONTEXT, context_of(device));
+    const bool last = alive && --primary[device].retained == 0;
+    if (last)
+        primary[device].broken = CUDA_SUCCESS;
+    pthread_mutex_unlock(&emulated_lock);
+    if (last && !any_retained() && emulated_idle("cuDevicePrimaryCtxRelease")) {
+        emulated_streams_drop();
+        emulated_modules_drop();
+        emulated_memory_drop();
+    }
+    return alive ? CUDA_SUCCESS : EMULATED_INVALID_CONTEXT;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    ENTER_WITHOUT_CONTEXT(cuCtxPushCurrent);
+    for (int i = 0; i < DEVICES; i++)
+        if (context == context_of(i) && primary[i].retained && depth < DEPTH) {
+            current[depth++] = i;
+            return CUDA_SUCCESS;
+        }
+    return EMULATED_INVALID_CONTEXT;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *context)
+{
+    if (depth == 0)
+        return EMULATED_INVALID_CONTEXT;
+    depth--;
+    if (context)
+        *context = context_of(current[depth]);
+    return CUDA_SUCCESS;
+}
+
+/* For tests: contexts that are on the calling thread. */
+API hostile_depth_fn hostile_depth;
+long hostile_depth(void)
+{
+    return depth;
+}

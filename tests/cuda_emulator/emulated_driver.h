@@ -1,0 +1,150 @@
+/* emulated_driver.h: what the files of the emulated driver share: its objects, who may call, and
+ * what goes wrong on demand.
+ *
+ * One lock holds all of it, one thread is the device: it runs the commands of all streams, each
+ * stream's in their order. */
+#ifndef FOVEA_TESTS_EMULATED_DRIVER_H
+#define FOVEA_TESTS_EMULATED_DRIVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "cuda_loader.h"
+#include "emulated_block.h"
+
+#define API __attribute__((visibility("default")))
+/* The functions are those that the library calls. */
+#define FV_CUDA_CALL(name, symbol, parameters) API CUresult symbol parameters;
+#define FV_CUDA_OPTION FV_CUDA_CALL
+#define FV_NVRTC_CALL(name, symbol, parameters) API nvrtcResult symbol parameters;
+#define FV_NVRTC_OPTION FV_NVRTC_CALL
+#include "cuda_calls.inc"
+
+/* Codes that the library has no names for. */
+enum {
+    EMULATED_NOT_INITIALIZED = 3,
+    EMULATED_INVALID_DEVICE = 101,
+    EMULATED_INVALID_IMAGE = 200,
+    EMULATED_INVALID_CONTEXT = 201,
+    EMULATED_NO_BINARY = 209,
+    EMULATED_INVALID_HANDLE = 400,
+    EMULATED_ILLEGAL_ADDRESS = 700,
+    EMULATED_OUT_OF_RESOURCES = 701,
+    EMULATED_MISALIGNED_ADDRESS = 716,
+    EMULATED_LAUNCH_FAILED = 719,
+    EMULATED_CAPTURE_UNSUPPORTED = 900,
+    EMULATED_CAPTURE_INVALIDATED = 901,
+    EMULATED_CAPTURE_UNJOINED = 904,
+};
+
+extern pthread_mutex_t emulated_lock;
+extern pthread_cond_t emulated_changed; /* whenever a command is done */
+extern pthread_cond_t emulated_work;    /* whenever there may be something for the device to do */
+
+/* ---- emulated_faults.c ---- */
+
+#define EMULATED_LIES(X)                                                                           \
+    X(sm)                                                                                          \
+    X(devices)                                                                                     \
+    X(largest)                                                                                     \
+    X(unified)                                                                                     \
+    X(version)                                                                                     \
+    X(graphs)                                                                                      \
+    X(group)                                                                                       \
+    X(local)                                                                                       \
+    X(build)                                                                                       \
+    X(image)                                                                                       \
+    X(order)                                                                                       \
+    X(barrier)                                                                                     \
+    X(hang)                                                                                        \
+    X(fail)                                                                                        \
+    X(lasting)                                                                                     \
+    X(error)
+enum emulated_lie {
+#define X(name) EMULATED_LIE_##name,
+    EMULATED_LIES(X)
+#undef X
+        EMULATED_LIE_COUNT
+};
+long emulated_lie(enum emulated_lie lie, long truth);
+/* Counts a call, and returns an error where it is to fail. */
+CUresult emulated_enter(const char *name);
+/* What was done wrong without an error that would show it. */
+void emulated_misused(const char *what);
+
+enum emulated_kind {
+    EMULATED_CONTEXT,
+    EMULATED_MEMORY,
+    EMULATED_PINNED,
+    EMULATED_MODULE,
+    EMULATED_STREAM,
+    EMULATED_EVENT,
+    EMULATED_GRAPH,
+    EMULATED_EXEC,
+    EMULATED_PROGRAM,
+    EMULATED_KINDS
+};
+/* Under the lock: */
+void emulated_born(enum emulated_kind kind, const void *handle);
+bool emulated_lives(enum emulated_kind kind, const void *handle);
+const void *emulated_any(enum emulated_kind kind); /* NULL: none is alive */
+/* False, and counted, where it is not alive. */
+bool emulated_dies(enum emulated_kind kind, const void *handle);
+
+/* ---- emulated_device.c ---- */
+
+/* The error that every call gives from now on: what a kernel did, or no context on this thread. */
+CUresult emulated_context_error(void);
+void emulated_break(CUresult error);
+int emulated_capability(void); /* 80 for sm_80 */
+long emulated_shared(void);    /* bytes of shared memory that a block can have */
+
+/* ENTER counts the call, and wants a context. */
+#define ENTER(name)                                                                                \
+    do {                                                                                           \
+        CUresult error_ = emulated_enter(#name);                                                   \
+        if (error_ == CUDA_SUCCESS)                                                                \
+            error_ = emulated_context_error();                                                     \
+        if (error_ != CUDA_SUCCESS)                                                                \
+            return error_;                                                                         \
+    } while (0)
+
+/* ---- emulated_memory.c ---- */
+
+/* Whether all of it is the device's (or pinned) memory, under the lock. */
+bool emulated_is_device(const void *at, size_t size);
+bool emulated_is_pinned(const void *at, size_t size);
+/* Says what lies at an address, for messages. */
+void emulated_describe(const void *at, char *out, size_t size);
+/* Looks for what was written beside the device's memory. */
+bool emulated_memory_intact(void);
+void emulated_memory_drop(void); /* what a context leaves */
+
+/* ---- emulated_stream.c ---- */
+
+/* Waits until the device has nothing to do; false, and counted, when that never comes. */
+bool emulated_idle(const char *call);
+void emulated_streams_drop(void); /* and events and graphs */
+
+/* ---- emulated_module.c ---- */
+
+void emulated_modules_drop(void);
+
+struct CUfunc_st {
+    const emulated_entry *entry;
+    emulated_link *link;
+    const emulated_room *room;
+    int dynamic; /* bytes of shared memory that launches may ask for */
+};
+
+/* What NVRTC makes and the driver takes: this, and a shared object behind it. */
+typedef struct emulated_image {
+    char magic[16];
+    uint64_t size, sum;
+    int sm;
+    int exact; /* of one architecture: made for sm_<sm>, not for compute_<sm> */
+} emulated_image;
+#define EMULATED_MAGIC "emulated kernel"
+uint64_t emulated_sum(const void *data, size_t size);
+
+#endif

@@ -1,0 +1,174 @@
+/* emulated_memory.c: memory of the emulated device, and of the host that it knows. Each piece has
+ * pages of its own, and beside it pages that nobody may touch; what it has of its last page is
+ * watched. Its bytes are those of NaN until they are written. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "emulated_driver.h"
+
+enum { PAGE = 4096, BEHIND = 0xfd, UNWRITTEN = 0xff };
+
+typedef struct piece {
+    struct piece *next;
+    char *at;
+    size_t size, pages; /* bytes with the rest of the last page */
+    enum emulated_kind kind;
+} piece;
+
+static piece *pieces;
+static size_t taken; /* bytes of the device's memory */
+
+static bool lies_in(const piece *p, const char *at, size_t size)
+{
+    return at >= p->at && at + size <= p->at + p->size;
+}
+
+static bool is_of(enum emulated_kind kind, const void *at, size_t size)
+{
+    for (const piece *p = pieces; p; p = p->next)
+        if (p->kind == kind && lies_in(p, at, size))
+            return true;
+    return false;
+}
+
+/* Pinned memory has the same address on host and device. */
+bool emulated_is_device(const void *at, size_t size)
+{
+    return is_of(EMULATED_MEMORY, at, size) || is_of(EMULATED_PINNED, at, size);
+}
+
+bool emulated_is_pinned(const void *at, size_t size)
+{
+    return is_of(EMULATED_PINNED, at, size);
+}
+
+void emulated_describe(const void *address, char *out, size_t size)
+{
+    const char *at = address;
+    for (const piece *p = pieces; p; p = p->next)
+        if (at >= p->at - PAGE && at < p->at + p->pages + PAGE) {
+            snprintf(out, size, "%td bytes from the begin of a piece of %zu", at - p->at, p->size);
+            return;
+        }
+    snprintf(out, size, "%p, nowhere near the device's memory", address);
+}
+
+bool emulated_memory_intact(void)
+{
+    bool intact = true;
+    for (const piece *p = pieces; p; p = p->next)
+        for (size_t i = p->size; intact && i < p->pages; i++)
+            intact = (unsigned char)p->at[i] == BEHIND;
+    return intact;
+}
+
+static CUresult take(enum emulated_kind kind, size_t bytes, char **out)
+{
+    const size_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
+    const size_t most = (size_t)emulated_lie(EMULATED_LIE_largest, 8L << 30);
+    if (bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (taken + bytes < bytes || taken + bytes > most)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    char *at =
+        mmap(NULL, pages + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    piece *p = malloc(sizeof *p);
+    if (at == MAP_FAILED || !p || mprotect(at + PAGE, pages, PROT_READ | PROT_WRITE) != 0)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *p = (piece){pieces, at + PAGE, bytes, pages, kind};
+    memset(p->at, UNWRITTEN, bytes);
+    memset(p->at + bytes, BEHIND, pages - bytes);
+    pieces = p;
+    taken += bytes;
+    emulated_born(kind, p->at);
+    *out = p->at;
+    return CUDA_SUCCESS;
+}
+
+static void drop(piece **link)
+{
+    piece *p = *link;
+    for (size_t i = p->size; i < p->pages; i++)
+        if ((unsigned char)p->at[i] != BEHIND) {
+            emulated_misused("something wrote behind a piece of memory");
+            break;
+        }
+    *link = p->next;
+    taken -= p->size;
+    munmap(p->at - PAGE, p->pages + 2 * PAGE);
+    free(p);
+}
+
+static CUresult give_back(enum emulated_kind kind, const void *at, const char *call)
+{
+    if (!emulated_idle(call)) /* the real one waits for all that the device does */
+        return EMULATED_LAUNCH_FAILED;
+    pthread_mutex_lock(&emulated_lock);
+    const bool alive = emulated_dies(kind, at);
+    for (piece **p = &pieces; alive && *p; p = &(*p)->next)
+        if ((*p)->at == at) {
+            drop(p);
+            break;
+        }
+    pthread_mutex_unlock(&emulated_lock);
+    return alive ? emulated_context_error() : CUDA_ERROR_INVALID_VALUE;
+}
+
+void emulated_memory_drop(void)
+{
+    pthread_mutex_lock(&emulated_lock);
+    while (pieces) {
+        emulated_dies(pieces->kind, pieces->at);
+        drop(&pieces);
+    }
+    pthread_mutex_unlock(&emulated_lock);
+}
+
+/* ---- calls ---- */
+
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
+{
+    char *at = NULL;
+    ENTER(cuMemAlloc);
+    pthread_mutex_lock(&emulated_lock);
+    const CUresult error = take(EMULATED_MEMORY, bytes, &at);
+    pthread_mutex_unlock(&emulated_lock);
+    *pointer = (CUdeviceptr)(uintptr_t)at;
+    return error;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer)
+{
+    return pointer ? give_back(EMULATED_MEMORY, (const void *)(uintptr_t)pointer, "cuMemFree")
+                   : CUDA_SUCCESS;
+}
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
+{
+    char *at = NULL;
+    ENTER(cuMemHostAlloc);
+    if (flags & ~7u)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&emulated_lock);
+    const CUresult error = take(EMULATED_PINNED, bytes, &at);
+    pthread_mutex_unlock(&emulated_lock);
+    *pointer = at;
+    return error;
+}
+
+CUresult cuMemFreeHost(void *pointer)
+{
+    return give_back(EMULATED_PINNED, pointer, "cuMemFreeHost");
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned flags)
+{
+    ENTER(cuMemHostGetDevicePointer);
+    pthread_mutex_lock(&emulated_lock);
+    const bool known = emulated_is_pinned(host, 1);
+    pthread_mutex_unlock(&emulated_lock);
+    *device = (CUdeviceptr)(uintptr_t)host;
+    return known && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

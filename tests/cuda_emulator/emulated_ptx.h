@@ -1,0 +1,168 @@
+/* emulated_ptx.h: the functions of cuda/cuda_ptx.h for the emulator, in its place. */
+#define FOVEA_CUDA_CUDA_PTX_H
+
+#define FV_DEVICE inline
+#define FV_HAVE_MMA (__CUDA_ARCH__ >= 800)
+
+/* ---- numbers ---- */
+
+FV_DEVICE float fv_half_to_float(unsigned short bits)
+{
+    _Float16 x;
+    __builtin_memcpy(&x, &bits, sizeof x);
+    return x;
+}
+FV_DEVICE unsigned short fv_float_to_half(float x)
+{
+    const _Float16 y = (_Float16)x;
+    unsigned short bits;
+    __builtin_memcpy(&bits, &y, sizeof bits);
+    return bits;
+}
+FV_DEVICE unsigned fv_half2_bits(float low, float high)
+{
+    return fv_float_to_half(low) | (unsigned)fv_float_to_half(high) << 16;
+}
+FV_DEVICE unsigned fv_bits_of(float x)
+{
+    return __float_as_uint(x);
+}
+FV_DEVICE float fv_float_of(unsigned bits)
+{
+    return __uint_as_float(bits);
+}
+FV_DEVICE unsigned fv_leading_zeros(unsigned x)
+{
+    return (unsigned)__clz((int)x);
+}
+FV_DEVICE unsigned fv_ones(unsigned x)
+{
+    return (unsigned)__popc(x);
+}
+FV_DEVICE float fv_exp2_fast(float x)
+{
+    const float y = __builtin_exp2f(x);
+    return y < 0x1p-126f ? 0.f : y;
+}
+FV_DEVICE float fv_log2_fast(float x)
+{
+    return __builtin_log2f(x < 0x1p-126f && x >= 0.f ? 0.f : x);
+}
+
+/* ---- a warp ---- */
+
+FV_DEVICE unsigned fv_lane()
+{
+    return emulated_lane();
+}
+FV_DEVICE void fv_warp_sync()
+{
+    __syncwarp();
+}
+FV_DEVICE float fv_shfl_xor(float x, int mask)
+{
+    return __shfl_xor_sync(~0u, x, mask);
+}
+FV_DEVICE unsigned fv_shfl_xor_bits(unsigned x, int mask)
+{
+    return __shfl_xor_sync(~0u, x, mask);
+}
+FV_DEVICE float fv_shfl(float x, int from)
+{
+    return __shfl_sync(~0u, x, from);
+}
+FV_DEVICE unsigned fv_shfl_bits(unsigned x, int from)
+{
+    return __shfl_sync(~0u, x, from);
+}
+FV_DEVICE float fv_shfl_up(float x, unsigned delta)
+{
+    return __shfl_up_sync(~0u, x, delta);
+}
+FV_DEVICE float fv_shfl_down(float x, unsigned delta)
+{
+    return __shfl_down_sync(~0u, x, delta);
+}
+FV_DEVICE unsigned fv_ballot(bool x)
+{
+    return __ballot_sync(~0u, x);
+}
+
+#if FV_HAVE_MMA
+
+/* ---- numbers of tensor cores ---- */
+
+FV_DEVICE unsigned emulated_bf16(float x)
+{
+    const unsigned bits = __float_as_uint(x);
+    return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+FV_DEVICE unsigned fv_bf162_bits(float low, float high)
+{
+    return emulated_bf16(low) | emulated_bf16(high) << 16;
+}
+FV_DEVICE unsigned fv_tf32(float x)
+{
+    const unsigned bits = __float_as_uint(x);
+    return (bits & 0x7f800000) == 0x7f800000 ? bits & ~0x1fffu : (bits + 0x1000) & ~0x1fffu;
+}
+
+/* ---- copies ---- */
+
+FV_DEVICE void fv_cp_async16(void *shared, const void *from)
+{
+    emulated.calls->copy(shared, from, 16, 16);
+}
+FV_DEVICE void fv_cp_async16_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated.calls->copy(shared, from, 16, bytes);
+}
+FV_DEVICE void fv_cp_async4_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated.calls->copy(shared, from, 4, bytes);
+}
+FV_DEVICE void fv_cp_async8_part(void *shared, const void *from, unsigned bytes)
+{
+    emulated.calls->copy(shared, from, 8, bytes);
+}
+FV_DEVICE void fv_cp_commit()
+{
+    emulated.calls->copy_commit();
+}
+template <int LEFT> FV_DEVICE void fv_cp_wait()
+{
+    emulated.calls->copy_wait(LEFT);
+}
+
+/* ---- matrices ---- */
+
+FV_DEVICE void fv_ldmatrix_x4(unsigned r[4], const void *row)
+{
+    emulated.calls->load_matrices(r, 4, row, 0);
+}
+FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
+{
+    emulated.calls->load_matrices(r, 4, row, 1);
+}
+FV_DEVICE void fv_ldmatrix_x2(unsigned r[2], const void *row)
+{
+    emulated.calls->load_matrices(r, 2, row, 0);
+}
+FV_DEVICE void fv_ldmatrix_x2_trans(unsigned r[2], const void *row)
+{
+    emulated.calls->load_matrices(r, 2, row, 1);
+}
+FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    emulated.calls->multiply(EMULATED_F16, d, a, b);
+}
+FV_DEVICE void fv_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    emulated.calls->multiply(EMULATED_BF16, d, a, b);
+}
+FV_DEVICE void fv_mma_tf32(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    emulated.calls->multiply(EMULATED_TF32, d, a, b);
+}
+
+#endif

@@ -1,0 +1,733 @@
+/* emulated_stream.c: streams, events and graphs, and the thread that is the device. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "emulated_driver.h"
+
+enum kind { LAUNCH, COPY, FILL, RECORD, WAIT, REPLAY };
+
+typedef struct command {
+    struct command *next;
+    enum kind kind;
+    /* LAUNCH */
+    CUfunction function;
+    emulated_dim blocks, threads;
+    unsigned dynamic;
+    char *params;
+    /* COPY, FILL; with `own` the bytes to copy are a copy */
+    char *to;
+    const char *from;
+    char *own;
+    size_t size;
+    unsigned char value;
+    /* RECORD, WAIT */
+    CUevent event;
+    uint64_t version;
+    /* REPLAY */
+    CUgraphExec exec;
+} command;
+
+struct CUstream_st {
+    CUstream next;
+    uint64_t number; /* no other one had it */
+    command *first, *last;
+    bool busy, destroyed;
+    CUgraph capture; /* what is enqueued becomes part of it */
+    bool origin;     /* where that began */
+    bool unjoined;   /* something was captured that the origin does not wait for yet */
+};
+
+struct CUevent_st {
+    int holders; /* itself, and commands */
+    bool timed, destroyed;
+    uint64_t recorded, done;
+    double time;     /* milliseconds */
+    CUgraph capture; /* that it was recorded in, in the stream of that number */
+    uint64_t captured_in;
+};
+
+struct CUgraph_st {
+    int holders; /* itself, and events */
+    command *first, *last;
+    bool capturing, invalid;
+};
+
+struct CUgraphExec_st {
+    command *first, *last;
+    int holders;
+};
+
+static CUstream streams;
+static uint64_t numbered;
+static pid_t device_process; /* that the device's thread is in */
+pthread_cond_t emulated_work = PTHREAD_COND_INITIALIZER;
+static char alternate[64 << 10];
+
+/* ---- commands ---- */
+
+static void commands_free(command *c);
+
+static void graph_drop(CUgraph g)
+{
+    if (g && --g->holders == 0) {
+        commands_free(g->first);
+        free(g);
+    }
+}
+
+static void event_drop(CUevent e)
+{
+    if (--e->holders)
+        return;
+    graph_drop(e->capture);
+    free(e);
+}
+
+static void exec_drop(CUgraphExec x)
+{
+    if (--x->holders)
+        return;
+    commands_free(x->first);
+    free(x);
+}
+
+static void command_free(command *c)
+{
+    if (c->event)
+        event_drop(c->event);
+    if (c->exec)
+        exec_drop(c->exec);
+    free(c->params);
+    free(c->own);
+    free(c);
+}
+
+static void commands_free(command *c)
+{
+    while (c) {
+        command *next = c->next;
+        command_free(c);
+        c = next;
+    }
+}
+
+static size_t params_size(CUfunction f)
+{
+    return f->entry->params ? f->entry->param[f->entry->params].at : 0;
+}
+
+static void *copy_of(const void *from, size_t size)
+{
+    void *out = malloc(size + 1);
+    if (!out)
+        abort();
+    return memcpy(out, from, size);
+}
+
+static command *command_copy(const command *c)
+{
+    command *out = copy_of(c, sizeof *c);
+    out->next = NULL;
+    if (c->params)
+        out->params = copy_of(c->params, params_size(c->function));
+    if (c->own)
+        out->from = out->own = copy_of(c->own, c->size);
+    if (c->event)
+        c->event->holders++;
+    return out;
+}
+
+static void append(command **first, command **last, command *c)
+{
+    if (*first)
+        (*last)->next = c;
+    else
+        *first = c;
+    *last = c;
+}
+
+/* ---- the device ---- */
+
+/* While a kernel runs, these signals are its own; a test's harness has handlers of its own for the
+ * time between. */
+static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+static struct sigaction before[SIGNALS];
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    for (int i = 0; i < SIGNALS; i++)
+        if (signals[i] == signal && !emulated_caught(signal, info, context))
+            sigaction(signal, &before[i], NULL); /* happens again */
+}
+
+static enum emulated_end run_kernel(const emulated_launch *l)
+{
+    const struct sigaction action = {.sa_sigaction = on_signal,
+                                     .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &action, &before[i]);
+    const enum emulated_end end = emulated_run(l);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], &before[i], NULL);
+    return end;
+}
+
+static CUresult launch(const command *c)
+{
+    static const CUresult errors[] = {[EMULATED_ILLEGAL] = EMULATED_ILLEGAL_ADDRESS,
+                                      [EMULATED_UNALIGNED] = EMULATED_MISALIGNED_ADDRESS,
+                                      [EMULATED_STUCK] = EMULATED_LAUNCH_FAILED,
+                                      [EMULATED_TRAPPED] = EMULATED_LAUNCH_FAILED};
+    void *params[64];
+    const emulated_entry *e = c->function->entry;
+    for (unsigned i = 0; i < e->params; i++)
+        params[i] = c->params + e->param[i].at;
+    const emulated_launch l = {
+        .entry = e,
+        .link = c->function->link,
+        .room = c->function->room,
+        .blocks = c->blocks,
+        .threads = c->threads,
+        .dynamic = c->dynamic,
+        .params = params,
+        .order = emulated_lie(EMULATED_LIE_order, 0) ? EMULATED_BACKWARD : EMULATED_FORWARD,
+        .racing = emulated_lie(EMULATED_LIE_barrier, 1) == 0,
+    };
+    return errors[run_kernel(&l)];
+}
+
+static double milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static CUresult run_command(const command *c)
+{
+    CUresult error = CUDA_SUCCESS;
+    switch (c->kind) {
+    case LAUNCH:
+        return launch(c);
+    case COPY:
+        memcpy(c->to, c->from, c->size);
+        break;
+    case FILL:
+        memset(c->to, c->value, c->size);
+        break;
+    case RECORD:
+        pthread_mutex_lock(&emulated_lock);
+        c->event->time = milliseconds();
+        c->event->done = c->version;
+        pthread_mutex_unlock(&emulated_lock);
+        break;
+    case WAIT:
+        break;
+    case REPLAY:
+        for (const command *k = c->exec->first; k && error == CUDA_SUCCESS; k = k->next)
+            error = run_command(k);
+        return error;
+    }
+    return CUDA_SUCCESS;
+}
+
+static bool has_kernel(const command *c)
+{
+    if (c->kind == REPLAY)
+        for (const command *k = c->exec->first; k; k = k->next)
+            if (k->kind == LAUNCH)
+                return true;
+    return c->kind == LAUNCH;
+}
+
+/* Whether the device will never come to the end of it. */
+static bool is_stuck(const command *c)
+{
+    const long hang = emulated_lie(EMULATED_LIE_hang, 0);
+    return hang == 1 || (hang == 2 && has_kernel(c));
+}
+
+static bool may_run(const command *c)
+{
+    if (c->kind == WAIT && c->event->done < c->version)
+        return false;
+    return !is_stuck(c);
+}
+
+/* All streams that took part go back to what they were; false where one did not come together with
+ * the first. */
+static bool end_capture(CUgraph g)
+{
+    bool joined = true;
+    g->capturing = false;
+    for (CUstream s = streams; s; s = s->next)
+        if (s->capture == g) {
+            joined = joined && !s->unjoined;
+            s->capture = NULL;
+            s->origin = s->unjoined = false;
+        }
+    return joined;
+}
+
+static void stream_free(CUstream s)
+{
+    CUgraph capture = s->capture;
+    if (capture && s->origin) {
+        end_capture(capture);
+        graph_drop(capture);
+    }
+    for (CUstream *p = &streams; *p; p = &(*p)->next)
+        if (*p == s) {
+            *p = s->next;
+            break;
+        }
+    commands_free(s->first);
+    free(s);
+}
+
+/* What is still to be done after a failure is done with. */
+static void abandon_all(void)
+{
+    for (CUstream s = streams; s; s = s->next)
+        while (s->first) {
+            command *c = s->first;
+            s->first = c->next;
+            if (c->kind == RECORD)
+                c->event->done = c->version;
+            command_free(c);
+        }
+}
+
+static void run_first(CUstream s)
+{
+    command *c = s->first;
+    s->first = c->next;
+    s->busy = true;
+    pthread_mutex_unlock(&emulated_lock);
+    const CUresult error = run_command(c);
+    pthread_mutex_lock(&emulated_lock);
+    s->busy = false;
+    command_free(c);
+    if (error != CUDA_SUCCESS) {
+        emulated_break(error);
+        abandon_all();
+    }
+    if (s->destroyed && !s->first)
+        stream_free(s);
+    pthread_cond_broadcast(&emulated_changed);
+}
+
+static void *device(void *nothing)
+{
+    const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    sigaltstack(&stack, NULL);
+    pthread_mutex_lock(&emulated_lock);
+    for (;;) {
+        CUstream s = streams;
+        while (s && !(s->first && may_run(s->first)))
+            s = s->next;
+        if (s)
+            run_first(s);
+        else
+            pthread_cond_wait(&emulated_work, &emulated_lock);
+    }
+    return nothing;
+}
+
+/* Under the lock. A child of the process has no thread of its parent's. */
+static void start_device(void)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    if (device_process == getpid())
+        return;
+    device_process = getpid();
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attributes, device, NULL) != 0)
+        abort();
+    pthread_attr_destroy(&attributes);
+}
+
+static bool stream_is_idle(const CUstream s)
+{
+    return !s->first && !s->busy;
+}
+
+/* Streams that hang, or wait for one that does. */
+static bool never_ends(void)
+{
+    for (CUstream s = streams; s; s = s->next)
+        if (s->busy || (s->first && may_run(s->first)))
+            return false;
+    return true;
+}
+
+bool emulated_idle(const char *call)
+{
+    bool idle = false, never = false;
+    pthread_mutex_lock(&emulated_lock);
+    while (!idle && !never) {
+        idle = true;
+        for (CUstream s = streams; s; s = s->next)
+            idle = idle && stream_is_idle(s);
+        never = !idle && never_ends();
+        if (never) {
+            char what[128];
+            snprintf(what, sizeof what, "%s waits for what does not end", call);
+            emulated_misused(what);
+        } else if (!idle) {
+            pthread_cond_wait(&emulated_changed, &emulated_lock);
+        }
+    }
+    pthread_mutex_unlock(&emulated_lock);
+    return idle;
+}
+
+void emulated_streams_drop(void)
+{
+    const void *handle;
+    pthread_mutex_lock(&emulated_lock);
+    while ((handle = emulated_any(EMULATED_EXEC)) && emulated_dies(EMULATED_EXEC, handle))
+        exec_drop((CUgraphExec)(uintptr_t)handle);
+    while ((handle = emulated_any(EMULATED_GRAPH)) && emulated_dies(EMULATED_GRAPH, handle))
+        graph_drop((CUgraph)(uintptr_t)handle);
+    while ((handle = emulated_any(EMULATED_EVENT)) && emulated_dies(EMULATED_EVENT, handle))
+        event_drop((CUevent)(uintptr_t)handle);
+    for (CUstream s = streams, next; s; s = next) {
+        next = s->next;
+        if (!s->destroyed)
+            emulated_dies(EMULATED_STREAM, s);
+        stream_free(s);
+    }
+    pthread_mutex_unlock(&emulated_lock);
+}
+
+/* ---- enqueueing: under the lock ---- */
+
+/* Takes the command. */
+static CUresult enqueue(CUstream s, command like)
+{
+    command *c = copy_of(&like, sizeof like);
+    if (s->capture && s->capture->invalid) {
+        command_free(c);
+        return EMULATED_CAPTURE_INVALIDATED;
+    }
+    if (s->capture) {
+        append(&s->capture->first, &s->capture->last, c);
+        s->unjoined = !s->origin;
+    } else {
+        start_device();
+        append(&s->first, &s->last, c);
+        pthread_cond_signal(&emulated_work);
+    }
+    return CUDA_SUCCESS;
+}
+
+static bool is_stream(CUstream s)
+{
+    return s && emulated_lives(EMULATED_STREAM, s);
+}
+
+#define LOCKED_STREAM(s)                                                                           \
+    do {                                                                                           \
+        pthread_mutex_lock(&emulated_lock);                                                        \
+        if (!is_stream(s)) {                                                                       \
+            pthread_mutex_unlock(&emulated_lock);                                                  \
+            return EMULATED_INVALID_HANDLE;                                                        \
+        }                                                                                          \
+    } while (0)
+
+static CUresult unlocked(CUresult error)
+{
+    pthread_mutex_unlock(&emulated_lock);
+    return error;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+    ENTER(cuStreamCreate);
+    if (flags & ~1u)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUstream s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    pthread_mutex_lock(&emulated_lock);
+    s->number = ++numbered;
+    s->next = streams;
+    streams = s;
+    emulated_born(EMULATED_STREAM, s);
+    *stream = s;
+    return unlocked(CUDA_SUCCESS);
+}
+
+/* What is enqueued is still done. */
+CUresult cuStreamDestroy_v2(CUstream s)
+{
+    pthread_mutex_lock(&emulated_lock);
+    if (!emulated_dies(EMULATED_STREAM, s))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    s->destroyed = true;
+    if (stream_is_idle(s))
+        stream_free(s);
+    return unlocked(emulated_context_error());
+}
+
+/* ---- memory ---- */
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size, CUstream s)
+{
+    char *const at = (char *)(uintptr_t)to;
+    ENTER(cuMemcpyHtoDAsync);
+    LOCKED_STREAM(s);
+    if (!emulated_is_device(at, size))
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    command c = {.kind = COPY, .to = at, .from = from, .size = size};
+    if (!emulated_is_pinned(from, size)) /* is taken at once */
+        c.from = c.own = copy_of(from, size);
+    return unlocked(enqueue(s, c));
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream s)
+{
+    const char *const at = (const char *)(uintptr_t)from;
+    ENTER(cuMemcpyDtoHAsync);
+    LOCKED_STREAM(s);
+    if (!emulated_is_device(at, size))
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    return unlocked(enqueue(s, (command){.kind = COPY, .to = to, .from = at, .size = size}));
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t size, CUstream s)
+{
+    char *const at = (char *)(uintptr_t)to;
+    ENTER(cuMemsetD8Async);
+    LOCKED_STREAM(s);
+    if (!emulated_is_device(at, size))
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    return unlocked(enqueue(s, (command){.kind = FILL, .to = at, .value = value, .size = size}));
+}
+
+/* ---- kernels ---- */
+
+CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                        CUstream s, void **parameters, void **extra)
+{
+    const emulated_entry *e = f->entry;
+    const uint64_t threads = (uint64_t)block_x * block_y * block_z;
+    ENTER(cuLaunchKernel);
+    if (extra || !grid_x || !grid_y || !grid_z || !threads || grid_x > INT32_MAX ||
+        grid_y > 65535 || grid_z > 65535 || threads > EMULATED_THREADS || block_z > 64 ||
+        (int)shared > f->dynamic)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (e->bound && threads > e->bound)
+        return EMULATED_OUT_OF_RESOURCES;
+    LOCKED_STREAM(s);
+    command c = {.kind = LAUNCH,
+                 .function = f,
+                 .blocks = {grid_x, grid_y, grid_z},
+                 .threads = {block_x, block_y, block_z},
+                 .dynamic = shared,
+                 .params = malloc(params_size(f) + 1)};
+    for (unsigned i = 0; i < e->params; i++)
+        memcpy(c.params + e->param[i].at, parameters[i], e->param[i].size);
+    return unlocked(enqueue(s, c));
+}
+
+/* ---- events ---- */
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    ENTER(cuEventCreate);
+    CUevent e = calloc(1, sizeof *e);
+    if (!e)
+        abort();
+    e->holders = 1;
+    e->timed = !(flags & CU_EVENT_DISABLE_TIMING);
+    pthread_mutex_lock(&emulated_lock);
+    emulated_born(EMULATED_EVENT, e);
+    *event = e;
+    return unlocked(CUDA_SUCCESS);
+}
+
+CUresult cuEventDestroy_v2(CUevent e)
+{
+    pthread_mutex_lock(&emulated_lock);
+    if (!emulated_dies(EMULATED_EVENT, e))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    event_drop(e);
+    return unlocked(emulated_context_error());
+}
+
+static bool is_event(CUevent e)
+{
+    return e && emulated_lives(EMULATED_EVENT, e);
+}
+
+CUresult cuEventRecord(CUevent e, CUstream s)
+{
+    ENTER(cuEventRecord);
+    LOCKED_STREAM(s);
+    if (!is_event(e))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    if (s->capture) { /* says where it stands in what is captured */
+        graph_drop(e->capture);
+        e->capture = s->capture;
+        e->capture->holders++;
+        e->captured_in = s->number;
+        return unlocked(CUDA_SUCCESS);
+    }
+    graph_drop(e->capture);
+    e->capture = NULL;
+    e->holders++;
+    e->recorded++;
+    return unlocked(enqueue(s, (command){.kind = RECORD, .event = e, .version = e->recorded}));
+}
+
+CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
+{
+    ENTER(cuStreamWaitEvent);
+    LOCKED_STREAM(s);
+    if (flags || !is_event(e))
+        return unlocked(flags ? CUDA_ERROR_INVALID_VALUE : EMULATED_INVALID_HANDLE);
+    if (e->capture) { /* graphs are run in the order of their capture */
+        if (!e->capture->capturing || (s->capture && s->capture != e->capture))
+            return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+        s->capture = e->capture;
+        for (CUstream from = streams; from; from = from->next)
+            if (from->number == e->captured_in)
+                from->unjoined = false;
+        return unlocked(CUDA_SUCCESS);
+    }
+    if (s->capture) {
+        s->capture->invalid = true;
+        return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+    }
+    e->holders++;
+    return unlocked(enqueue(s, (command){.kind = WAIT, .event = e, .version = e->recorded}));
+}
+
+CUresult cuEventQuery(CUevent e)
+{
+    ENTER(cuEventQuery);
+    pthread_mutex_lock(&emulated_lock);
+    if (!is_event(e))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    if (e->capture)
+        return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+    return unlocked(e->done == e->recorded ? emulated_context_error() : CUDA_ERROR_NOT_READY);
+}
+
+CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
+{
+    ENTER(cuEventElapsedTime);
+    pthread_mutex_lock(&emulated_lock);
+    if (!is_event(begin) || !is_event(end) || !begin->timed || !end->timed || !begin->recorded ||
+        !end->recorded)
+        return unlocked(EMULATED_INVALID_HANDLE);
+    if (begin->done != begin->recorded || end->done != end->recorded)
+        return unlocked(CUDA_ERROR_NOT_READY);
+    *ms = (float)(end->time - begin->time);
+    return unlocked(CUDA_SUCCESS);
+}
+
+/* ---- graphs ---- */
+
+CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
+{
+    (void)mode;
+    ENTER(cuStreamBeginCapture);
+    if (!emulated_lie(EMULATED_LIE_graphs, 1))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    LOCKED_STREAM(s);
+    if (s->capture)
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    s->capture = calloc(1, sizeof *s->capture);
+    if (!s->capture)
+        abort();
+    s->capture->holders = 1;
+    s->capture->capturing = true;
+    s->origin = true;
+    return unlocked(CUDA_SUCCESS);
+}
+
+CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
+{
+    *graph = NULL;
+    const CUresult error = emulated_enter("cuStreamEndCapture");
+    LOCKED_STREAM(s);
+    CUgraph g = s->capture;
+    if (!g || !s->origin)
+        return unlocked(CUDA_ERROR_INVALID_VALUE);
+    const bool joined = end_capture(g);
+    if (error != CUDA_SUCCESS || g->invalid || !joined) {
+        const CUresult why = g->invalid ? EMULATED_CAPTURE_INVALIDATED : EMULATED_CAPTURE_UNJOINED;
+        graph_drop(g);
+        return unlocked(error != CUDA_SUCCESS ? error : why);
+    }
+    emulated_born(EMULATED_GRAPH, g);
+    *graph = g;
+    return unlocked(CUDA_SUCCESS);
+}
+
+CUresult cuGraphDestroy(CUgraph g)
+{
+    pthread_mutex_lock(&emulated_lock);
+    if (!emulated_dies(EMULATED_GRAPH, g))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    graph_drop(g);
+    return unlocked(emulated_context_error());
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long long flags)
+{
+    ENTER(cuGraphInstantiate);
+    if (flags & ~15ull)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUgraphExec x = calloc(1, sizeof *x);
+    if (!x)
+        abort();
+    pthread_mutex_lock(&emulated_lock);
+    if (!emulated_lives(EMULATED_GRAPH, g)) {
+        free(x);
+        return unlocked(EMULATED_INVALID_HANDLE);
+    }
+    x->holders = 1;
+    for (const command *c = g->first; c; c = c->next)
+        append(&x->first, &x->last, command_copy(c));
+    emulated_born(EMULATED_EXEC, x);
+    *exec = x;
+    return unlocked(CUDA_SUCCESS);
+}
+
+CUresult cuGraphUpload(CUgraphExec x, CUstream s)
+{
+    ENTER(cuGraphUpload);
+    LOCKED_STREAM(s);
+    return unlocked(emulated_lives(EMULATED_EXEC, x) ? CUDA_SUCCESS : EMULATED_INVALID_HANDLE);
+}
+
+CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
+{
+    ENTER(cuGraphLaunch);
+    LOCKED_STREAM(s);
+    if (!emulated_lives(EMULATED_EXEC, x))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    x->holders++;
+    return unlocked(enqueue(s, (command){.kind = REPLAY, .exec = x}));
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec x)
+{
+    pthread_mutex_lock(&emulated_lock);
+    if (!emulated_dies(EMULATED_EXEC, x))
+        return unlocked(EMULATED_INVALID_HANDLE);
+    exec_drop(x);
+    return unlocked(emulated_context_error());
+}

@@ -1,0 +1,194 @@
+/* emulated_warp.c: what the lanes of a warp do together. Fragments lie as PTX has them ("Matrix
+ * Fragments for mma.m16n8k16", "... m16n8k8", "ldmatrix"): with g = lane / 4 and t = lane % 4
+ *
+ *   D          2 numbers of row g, columns 2t and 2t + 1, then those of row g + 8
+ *   A, 16 bits pairs (row, columns 2t and 2t + 1): (g), (g + 8), then both 8 columns further
+ *   B, 16 bits pairs (rows 2t and 2t + 1, column g), then 8 rows further
+ *   A, TF32    (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
+ *   B, TF32    (t, g), (t + 4, g)
+ */
+#include "emulated_warp.h"
+
+#include <stdint.h>
+#include <string.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
+
+#include "half.h"
+
+#define ALL 0xffffffffu
+#define EACH_LANE(lane) for (unsigned lane = 0; lane < EMULATED_WARP; lane++)
+
+/* ---- sync, shuffle, ballot ---- */
+
+static void nothing(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    (void)brought, (void)mask;
+}
+
+void emulated_warp_sync(unsigned mask)
+{
+    emulated_meet(mask, nothing, NULL);
+}
+
+struct shuffle {
+    unsigned value, from, got;
+};
+
+static void shuffle_all(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    EACH_LANE(lane)
+    if (mask >> lane & 1) {
+        struct shuffle *s = brought[lane];
+        const unsigned from = s->from < EMULATED_WARP && mask >> s->from & 1 ? s->from : lane;
+        s->got = ((const struct shuffle *)brought[from])->value;
+    }
+}
+
+unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned from)
+{
+    struct shuffle mine = {value, from, 0};
+    emulated_meet(mask, shuffle_all, &mine);
+    return mine.got;
+}
+
+struct ballot {
+    unsigned true_here, all;
+};
+
+static void ballot_all(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    unsigned all = 0;
+    EACH_LANE(lane)
+    if (mask >> lane & 1 && ((const struct ballot *)brought[lane])->true_here)
+        all |= 1u << lane;
+    EACH_LANE(lane)
+    if (mask >> lane & 1)
+        ((struct ballot *)brought[lane])->all = all;
+}
+
+unsigned emulated_ballot(unsigned mask, int true_here)
+{
+    struct ballot mine = {true_here != 0, 0};
+    emulated_meet(mask, ballot_all, &mine);
+    return mine.all;
+}
+
+/* ---- matrices ---- */
+
+struct load {
+    unsigned *to;
+    const void *row;
+    int matrices, transposed;
+};
+
+static void load_all(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    (void)mask;
+    const struct load *first = brought[0];
+    uint16_t m[8][8];
+    for (int k = 0; k < first->matrices; k++) {
+        for (int r = 0; r < 8; r++)
+            memcpy(m[r], ((const struct load *)brought[8 * k + r])->row, sizeof m[r]);
+        EACH_LANE(lane)
+        {
+            const unsigned r = lane / 4, c = lane % 4 * 2;
+            const uint16_t low = first->transposed ? m[c][r] : m[r][c];
+            const uint16_t high = first->transposed ? m[c + 1][r] : m[r][c + 1];
+            ((const struct load *)brought[lane])->to[k] = low | (unsigned)high << 16;
+        }
+    }
+}
+
+void emulated_load_matrices(unsigned *to, int matrices, const void *row, int transposed)
+{
+    struct load mine = {to, row, matrices, transposed};
+    if ((uintptr_t)row % 16)
+        emulated_block_calls.fail("a matrix's row is not aligned to 16 bytes", 0);
+    emulated_meet(ALL, load_all, &mine);
+}
+
+struct product {
+    enum emulated_product kind;
+    float *d;
+    const unsigned *a, *b;
+};
+
+/* The factors as they lie in registers: a pair of 16-bit numbers or a float of TF32 each. */
+typedef struct factors {
+    uint32_t a[16][8]; /* pairs of a row */
+    uint32_t b[8][8];  /* pairs of a column: rows 2i and 2i + 1 in b[i] */
+} factors;
+
+static void take_fragments(factors *f, void *const brought[EMULATED_WARP])
+{
+    EACH_LANE(lane)
+    {
+        const struct product *p = brought[lane];
+        const unsigned g = lane / 4, t = lane % 4;
+        for (unsigned i = 0; i < 4; i++)
+            f->a[g + i % 2 * 8][t + i / 2 * 4] = p->a[i];
+        for (unsigned i = 0; i < 2; i++)
+            f->b[t + i * 4][g] = p->b[i];
+    }
+}
+
+static float of_f16(uint32_t bits)
+{
+#ifdef __F16C__
+    return _cvtsh_ss((unsigned short)bits);
+#else
+    return fv_float_of_f16((uint16_t)bits);
+#endif
+}
+
+/* One half of each of n registers. */
+static void widen(enum emulated_product kind, float *to, const uint32_t *from, int n, int high)
+{
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = high ? from[i] >> 16 : from[i] & 0xffff;
+        to[i] = kind == EMULATED_F16 ? of_f16(bits) : fv_float_of_bits(bits << 16);
+    }
+}
+
+/* The tensor cores leave the last 13 bits out. */
+static void shorten(float *to, const uint32_t *from, int n)
+{
+    for (int i = 0; i < n; i++)
+        to[i] = fv_float_of_bits(from[i] & 0xffffe000u);
+}
+
+/* The order of a sum is not that of the numbers: first the even ones, then the odd ones. */
+static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    (void)mask;
+    const enum emulated_product kind = ((const struct product *)brought[0])->kind;
+    const int halves = kind == EMULATED_TF32 ? 1 : 2;
+    factors f;
+    float a[16][8], b[8][8], d[16][8] = {{0}};
+    take_fragments(&f, brought);
+    for (int half = 0; half < halves; half++) {
+        if (kind == EMULATED_TF32) {
+            shorten(a[0], f.a[0], 16 * 8);
+            shorten(b[0], f.b[0], 8 * 8);
+        } else {
+            widen(kind, a[0], f.a[0], 16 * 8, half);
+            widen(kind, b[0], f.b[0], 8 * 8, half);
+        }
+        for (int r = 0; r < 16; r++)
+            for (int k = 0; k < 8; k++)
+                for (int c = 0; c < 8; c++)
+                    d[r][c] += a[r][k] * b[k][c];
+    }
+    EACH_LANE(lane)
+    for (unsigned i = 0; i < 4; i++)
+        ((const struct product *)brought[lane])->d[i] +=
+            d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+}
+
+void emulated_multiply(enum emulated_product kind, float *d, const unsigned *a, const unsigned *b)
+{
+    struct product mine = {kind, d, a, b};
+    emulated_meet(ALL, multiply_all, &mine);
+}

@@ -1,0 +1,76 @@
+/* hostile.h: drivers that lie and fail on demand: libhostile_cl.so over a real OpenCL library, and
+ * libemulated_cuda.so, which is NVIDIA's driver and compiler on the CPU.
+ *
+ * Opened in the real one's place, see hostile_open(). They take their lies from HOSTILE_CL or
+ * EMULATED_CUDA of the environment, "name=value,name=value", and from set(). Of both:
+ *
+ *   largest   bytes of a buffer at most; CUDA: of all memory
+ *   group     work-items of a work-group at most; CUDA: that every kernel says it allows
+ *   local     bytes of local memory
+ *   unified   1: says that it shares the host's memory, 0: that it does not
+ *   build     0: no program compiles
+ *   barrier   0: kernels do not wait at barriers, so that their work-items race
+ *   hang      1: no command is ever done; 2: no kernel, and nothing that stands behind one
+ *   fail      n: the n-th call from now on fails with `error`
+ *   lasting   1: and so do all calls after it
+ *   error     an error code of the driver's
+ *
+ * Of OpenCL alone:
+ *
+ *   compiled  the same as group for every compiled kernel
+ *   own       1: says that local memory is not main memory, 0: that it is
+ *   vectors   floats of a work-item's vectors
+ *   half      0: no float16 arithmetic
+ *   claims    1: says that it has extensions which its compiler does not know
+ *
+ * Of CUDA alone:
+ *
+ *   sm        compute capability of its devices, 80 unless said otherwise
+ *   devices   how many there are
+ *   version   of the driver and the compiler, 13000 for 13.0
+ *   graphs    0: nothing can be captured
+ *   image     0: no module is taken
+ *   order     1: threads run in the opposite order, and copies are made when they are begun
+ */
+#ifndef FOVEA_TESTS_HOSTILE_H
+#define FOVEA_TESTS_HOSTILE_H
+
+#include <stdbool.h>
+
+/* `value` LONG_MIN: the truth. `name` NULL: of everything; then all calls count again. */
+typedef void hostile_set_fn(const char *name, long value);
+/* Only calls of this function count from now on; NULL: all. */
+typedef void hostile_only_fn(const char *name);
+/* Calls that count since the last set("fail"); releases do not. */
+typedef long hostile_calls_fn(void);
+/* The call that was made to fail, or NULL. */
+typedef const char *hostile_failed_fn(void);
+/* Objects that were created and not released: of one kind ("context", "queue", "buffer",
+ * "program", "kernel", "event"; CUDA: "context", "memory", "pinned", "module", "stream", "event",
+ * "graph", "exec", "program"), or of all with NULL. */
+typedef long hostile_live_fn(const char *kind);
+/* Releases of what is not alive, waits without bound for what does not end, memory that was written
+ * behind its end. */
+typedef long hostile_misuse_fn(void);
+/* CUDA: contexts that are current on the calling thread. */
+typedef long hostile_depth_fn(void);
+
+/* The one that a test has opened. */
+typedef struct hostile_driver {
+    const char *device; /* "cl:0" or "cuda:0" */
+    bool cuda;
+    hostile_set_fn *set;
+    hostile_only_fn *only;
+    hostile_calls_fn *calls;
+    hostile_failed_fn *failed;
+    hostile_live_fn *live;
+    hostile_misuse_fn *misuse;
+    hostile_depth_fn *depth; /* NULL: OpenCL */
+} hostile_driver;
+extern hostile_driver hostile;
+
+/* Before the library is first asked for devices: has it open the driver of that path. Says why not.
+ */
+bool hostile_open(const char *path);
+
+#endif

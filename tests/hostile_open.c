@@ -1,0 +1,31 @@
+/* hostile_open.c: a test's side of the drivers that lie. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "hostile.h"
+
+hostile_driver hostile;
+
+bool hostile_open(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        printf("%s\n", dlerror());
+        return false;
+    }
+    *(void **)&hostile.set = dlsym(library, "hostile_set");
+    *(void **)&hostile.only = dlsym(library, "hostile_only");
+    *(void **)&hostile.calls = dlsym(library, "hostile_calls");
+    *(void **)&hostile.failed = dlsym(library, "hostile_failed");
+    *(void **)&hostile.live = dlsym(library, "hostile_live");
+    *(void **)&hostile.misuse = dlsym(library, "hostile_misuse");
+    *(void **)&hostile.depth = dlsym(library, "hostile_depth");
+    hostile.cuda = hostile.depth;
+    hostile.device = hostile.cuda ? "cuda:0" : "cl:0";
+    const bool named = hostile.cuda
+                           ? !setenv("FOVEA_CUDA", path, 1) && !setenv("FOVEA_NVRTC", path, 1)
+                           : !setenv("FOVEA_OPENCL", path, 1);
+    return named && hostile.set && hostile.only && hostile.calls && hostile.failed &&
+           hostile.live && hostile.misuse;
+}

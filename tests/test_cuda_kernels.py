@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""test_cuda_kernels.py: the kernels of every CUDA device against their definitions.
+
+    test_cuda_kernels.py path/to/check path/to/fovea path/to/libemulated_cuda.so [--long]
+
+Without a CUDA device the emulated one is taken: one case in 24 of every kernel, of those that there
+are for each mechanism only a few mechanisms, then the same with the threads of a block in the opposite
+order: a barrier that is missing shows in one of them. That it does is tried first, with kernels that
+do not wait at any. With --long it takes one case in 4 of all, and some on a device of each
+architecture; a real device takes all. Standard library only.
+"""
+import os
+import sys
+
+import test_devices
+from test_device_kernels import run, some
+
+ARCHITECTURES = (72, 75, 86, 87, 89, 90)
+
+
+def lies(**values):
+    return {"EMULATED_CUDA": ",".join("%s=%d" % item for item in values.items())}
+
+
+def races(check):
+    """Whether kernels whose threads do not wait for one another are found out."""
+    quiet = {"stdout": os.dup(1)}
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    wrong = [any(run(check, "cuda:0", 24, ["--kernel", name], lies(barrier=0, order=order))[1] > 0
+                 for order in (0, 1)) for name in ("layernorm_cuda", "gemm_f32_tile_cuda")]
+    os.dup2(quiet["stdout"], 1)
+    if not all(wrong):
+        print("kernels without barriers pass: %s" % wrong)
+    return [int(all(wrong)), int(not all(wrong)), 0]
+
+
+def emulated(check, long):
+    results = [races(check)]
+    if long:
+        results += [run(check, "cuda:0", 4, (), lies(order=order)) for order in (0, 1)]
+        for sm in ARCHITECTURES:
+            version = 12000 if sm < 75 else 13000
+            results.append(run(check, "cuda:0", 48, (), lies(sm=sm, version=version)))
+        return results
+    names = some(check, "cuda:0")
+    for order in (0, 1):
+        results += [run(check, "cuda:0", 24, ["--kernel", name], lies(order=order))
+                    for name in names]
+    return results
+
+
+def main():
+    check, exe, emulator = (os.path.abspath(a) for a in sys.argv[1:4])
+    found, is_emulated = test_devices.cuda_devices(exe, emulator)
+    if is_emulated:
+        results = emulated(check, "--long" in sys.argv)
+    else:
+        every = 1 if "--long" in sys.argv else 12
+        results = [run(check, device, every) for device, _ in found]
+    print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
+    sys.exit(1 if any(failed for _, failed, _ in results) else 0)
+
+
+if __name__ == "__main__":
+    main()
