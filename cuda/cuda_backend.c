@@ -58,9 +58,6 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
     fv_cuda_read_limits(d->device, &d->limits);
     fv_cuda_target(&d->limits, d->target, sizeof d->target);
     d->features = fv_cuda_features(&d->limits);
-    /* A board has no memory to spare for it. */
-    if (!d->limits.integrated && fv_cuda_cublaslt())
-        d->features |= FV_NEED_CUDA_BLASLT;
     /* A screen may wait for it; a board's does. No one waits for a card that only computes. */
     const bool shown = d->limits.watched || d->limits.integrated;
     const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms : shown ? 20 : 0;

@@ -48,7 +48,9 @@ void fv_cuda_device_name(int index, char *out, size_t size)
 
 uint32_t fv_cuda_features(const fv_cuda_limits *l)
 {
-    return (l->arch >= 80 ? FV_NEED_CUDA_MMA : 0) | (fv_cuda_cublaslt() ? FV_NEED_CUDA_BLASLT : 0);
+    /* A board has no memory to spare for cuBLASLt. */
+    return (l->arch >= 80 ? FV_NEED_CUDA_MMA : 0) |
+           (!l->integrated && fv_cuda_cublaslt() ? FV_NEED_CUDA_BLASLT : 0);
 }
 
 static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)

@@ -14,7 +14,9 @@ const fv_backend *const fv_backends[] = {
 #ifdef FV_HAVE_CL
     &fv_backend_cl,
 #endif
+#ifdef FV_HAVE_CUDA
     &fv_backend_cuda,
+#endif
     NULL,
 };
 
