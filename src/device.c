@@ -36,11 +36,16 @@ const char *fovea_backend_remark(size_t index)
     for (size_t i = 0; fv_backends[i]; i++)
         if (index-- == 0)
             return fv_backends[i]->remark();
+    static const char *const absent[] = {
 #ifndef FV_HAVE_CL
-    if (index == 0)
-        return "cl: not part of this build, which found no OpenCL headers";
+        "cl: not part of this build, which found no OpenCL headers",
 #endif
-    return NULL;
+#ifndef FV_HAVE_CUDA
+        "cuda: not part of this build",
+#endif
+        NULL,
+    };
+    return index < sizeof absent / sizeof *absent ? absent[index] : NULL;
 }
 
 /* Adds to what a message holds so far; what does not fit is cut. */

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_size.sh: what the smallest build, the static library without program, training and portable
-# kernels, adds to what it is linked into: less than 1.5 MB on aarch64. Debian's cross compiler builds
+# test_size.sh: what the smallest build, the static library without program, training, portable kernels
+# and CUDA, adds to what it is linked into: less than 1.5 MB on aarch64. Debian's cross compiler builds
 # it.
 #
 #   test_size.sh FOLDER      FOLDER keeps the build
@@ -17,7 +17,7 @@ for file in /usr/bin/$triplet-gcc /usr/lib/$triplet/libjansson.so; do
 done
 if [ ! -e "$build/build.ninja" ]; then
     meson setup "$build" "$source" --cross-file "$source/platform/cross/$triplet.ini" \
-        --buildtype release -Ddefault_library=static -Dcli=disabled -Dportable=disabled -Dadapt=disabled >/dev/null
+        --buildtype release -Ddefault_library=static -Dcli=disabled -Dportable=disabled -Dadapt=disabled -Dcuda=disabled >/dev/null
 fi
 ninja -C "$build" >/dev/null
 root=$(mktemp -d)
