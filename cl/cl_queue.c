@@ -523,11 +523,7 @@ static fovea_status compute(fv_queue *q, const fv_sweep *s, uint32_t count)
     FV_CL_RUN(q->device, NULL, clEnqueueMarkerWithWaitList,
               (q->compute, q->waits, q->waits ? q->wait : NULL, &q->now->begun));
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t k = 0; k < (s[i].streamed ? 1 : s[i].steps); k++) {
-            const uint32_t units = fv_walk_units(&s[i], k, q->now->rows);
-            for (uint32_t u = 0; u < units; u++)
-                fv_walk_unit(&s[i], k, u, q->now->rows, call, q);
-        }
+        fv_walk_sweep(&s[i], q->now->rows, call, q);
         FV_TRY(q->failed);
         FV_TRY(begin_work(q));
     }

@@ -124,6 +124,15 @@ void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows
         walk_tile(s->step[step], unit, rows, fn, ctx);
 }
 
+void fv_walk_sweep(const fv_sweep *s, uint32_t rows, fv_walk_fn *fn, void *ctx)
+{
+    for (uint32_t k = 0; k < (s->streamed ? 1 : s->steps); k++) {
+        const uint32_t units = fv_walk_units(s, k, rows);
+        for (uint32_t u = 0; u < units; u++)
+            fv_walk_unit(s, k, u, rows, fn, ctx);
+    }
+}
+
 uint64_t fv_walk_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)
 {
     return (uint64_t)(row0 / width + o->shift) % o->ring * width;

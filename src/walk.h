@@ -15,6 +15,8 @@ uint32_t fv_walk_units(const fv_sweep *s, uint32_t step, uint32_t rows);
 /* The calls of one of them, in order. */
 void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows, fv_walk_fn *fn,
                   void *ctx);
+/* All calls of a sweep, in an order that one queue may run them in. */
+void fv_walk_sweep(const fv_sweep *s, uint32_t rows, fv_walk_fn *fn, void *ctx);
 /* Where a ROW operand's ring has the row, in rows from the operand's base. */
 uint64_t fv_walk_ring_row(const fv_operand *o, uint32_t row0, uint32_t width);
 
