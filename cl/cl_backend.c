@@ -30,7 +30,7 @@ static void name_of(int index, char *out, size_t size)
 /* What of the driver is held; a hung one may still use all of it. */
 static void stop(fv_device *d)
 {
-    fv_cl_store_empty(&d->store);
+    fv_gpu_store_empty(&d->store);
     if (d->features & FV_NEED_CL_CLBLAST && !d->hung)
         fv_cl_clblast_forget();
     fv_cl_buffer_free(d, d->nothing);
@@ -46,7 +46,7 @@ static void stop(fv_device *d)
 static void close_device(fv_device *d)
 {
     stop(d);
-    fv_cl_store_close(&d->store);
+    fv_gpu_store_close(&d->store);
     pthread_mutex_destroy(&d->lock);
     fv_mem_free(d);
 }
@@ -83,7 +83,8 @@ static fovea_status start_and_probe(fv_device *d)
     stop(d);
     d->lost = false;
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
-    fv_cl_add_quirk(d->quirks, sizeof d->quirks, "crashed when probed: its core features are used");
+    fv_gpu_add_quirk(d->quirks, sizeof d->quirks,
+                     "crashed when probed: its core features are used");
     return start(d);
 }
 
@@ -97,7 +98,7 @@ static fovea_status set_up(fv_device *d, const fovea_device_options *options)
                                                      : 20;
     d->dispatch = most / 1e3;
     FV_TRY(fv_cl_identify(&identity, &d->place));
-    FV_TRY(fv_cl_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
+    FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
     return start_and_probe(d);
 }
 
@@ -105,7 +106,7 @@ static fovea_status open_device(fv_device **out, const char *which,
                                 const fovea_device_options *options)
 {
     const fv_cl_place *places;
-    const int index = fv_cl_find(which, fv_cl_devices(&places), name_of);
+    const int index = fv_gpu_find(which, fv_cl_devices(&places), name_of);
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
                        fv_cl_remark());
@@ -141,7 +142,7 @@ static void describe(const fv_device *d, fovea_device_info *out)
         index++;
     fv_cl_fill_info(out, index, &d->place);
     if (*d->quirks)
-        fv_cl_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
+        fv_gpu_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t used = strlen(out->features);
         if (d->features & names[i].need)
@@ -154,7 +155,7 @@ static void limits(const fv_device *d, fv_limits *out)
     *out = (fv_limits){.threads = 1,
                        .borrows = !d->limits.unified,
                        .wide = true,
-                       .parts = fv_cl_parts(d->limits.units),
+                       .parts = fv_gpu_parts(d->limits.units),
                        .frames = FV_CL_FRAMES,
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};

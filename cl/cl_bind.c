@@ -11,9 +11,9 @@ fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, co
 /* Work-items per group that device, local memory and the compiled kernel allow. */
 static fovea_status create_kernel(fv_cl_bound *b, fv_device *d)
 {
-    fv_cl_step *s = &b->step;
-    for (s->group = fv_cl_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
-         s->group = fv_cl_group(s, s->group / 2, d->limits.group, d->limits.local)) {
+    fv_gpu_step *s = &b->step;
+    for (s->group = fv_gpu_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
+         s->group = fv_gpu_group(s, s->group / 2, d->limits.group, d->limits.local)) {
         size_t limit;
         FV_TRY(fv_cl_kernel_create(&b->kernel, &limit, d, &s->base.l, s->group));
         if (limit >= s->group || s->group == 1)
@@ -21,7 +21,7 @@ static fovea_status create_kernel(fv_cl_bound *b, fv_device *d)
         fv_cl.clReleaseKernel(b->kernel);
         b->kernel = NULL;
     }
-    return fv_cl_no_group(s);
+    return fv_gpu_no_group(s);
 }
 
 static fovea_status make_table(fv_cl_bound *b, fv_device *d)
@@ -77,11 +77,11 @@ static uint32_t piece_rows(const fv_cl_bound *b, fv_device *d)
     if (!align || all == 0)
         return 0;
     if (d->limits.few_turns)
-        return all <= FV_CL_FEW_ROWS ? 0 : fv_cl_whole_rows(FV_CL_FEW_ROWS, align);
+        return all <= FV_CL_FEW_ROWS ? 0 : fv_gpu_whole_rows(FV_CL_FEW_ROWS, align);
     if (d->dispatch <= 0)
         return 0;
-    const fv_cl_rates rates = fv_cl_measure(d);
-    return fv_cl_step_rows(&b->step, d->dispatch, &rates);
+    const fv_gpu_rates rates = fv_cl_measure(d);
+    return fv_gpu_step_rows(&b->step, d->dispatch, &rates);
 }
 
 /* ---- what another library does ---- */
@@ -92,7 +92,7 @@ static fovea_status prepare(fv_cl_bound *b, fv_device *d)
     void *event = NULL;
     if (!b->step.code->before)
         return FOVEA_OK;
-    fv_cl_before before = {
+    fv_gpu_before before = {
         .device = d, .queue = d->service, .event = &event, .scratch = l->scratch_mem->handle};
     for (uint32_t o = 0; o < b->step.operands; o++)
         if (l->operand[o].kind == FV_KIND_WEIGHT && l->operand[o].ref.space == FV_SPACE_BUFFER)
@@ -116,7 +116,7 @@ fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
     FV_TRY(fv_cl_ready(d));
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cl_bound), FV_MEM_PLAN, "a step"));
     fv_cl_bound *b = memory;
-    fovea_status status = fv_cl_step_begin(&b->step, l);
+    fovea_status status = fv_gpu_step_begin(&b->step, l);
     if (status == FOVEA_OK)
         status = fill(b, d);
     if (status != FOVEA_OK) {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "cl_device.h"
-#include "cl_finish.h"
 #include "cl_kernels.h"
+#include "gpu_finish.h"
 
 /* Of its C interface, version 1.5. */
 enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
@@ -101,16 +101,16 @@ static cl_mem buffer_of(uint64_t handle)
 /* Floats that it needs for itself: both factors and the product, padded. */
 static size_t own_room(const fv_problem *p, uint32_t rows)
 {
-    const size_t m = round_up(rows), n = round_up(fv_cl_sums_width(p)),
+    const size_t m = round_up(rows), n = round_up(fv_gpu_sums_width(p)),
                  k = round_up(p->dim[FV_GEMM_K]);
     return m * k + n * k + m * n;
 }
 
 /* Once per context it compiles; here, and not in a frame. */
-static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
+static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     const fv_problem *p = &l->args.prob;
-    const size_t n = fv_cl_sums_width(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
+    const size_t n = fv_gpu_sums_width(p), k = p->dim[FV_GEMM_K], room = own_room(p, l->tile_rows);
     const size_t last = room + (size_t)l->tile_rows * n - 1;
     cl_command_queue queue = c->queue;
     cl_mem weight = buffer_of(c->buffer[FV_GEMM_W]), scratch = buffer_of(c->scratch);
@@ -132,10 +132,10 @@ static size_t sums_at(const fv_launch *l)
     return own_room(&l->args.prob, l->tile_rows);
 }
 
-static fovea_status multiply(const fv_launch *l, const fv_cl_before *c)
+static fovea_status multiply(const fv_launch *l, const fv_gpu_before *c)
 {
     const fv_problem *p = &l->args.prob;
-    const size_t n = fv_cl_sums_width(p), k = p->dim[FV_GEMM_K];
+    const size_t n = fv_gpu_sums_width(p), k = p->dim[FV_GEMM_K];
     const size_t ld = c->ld[FV_GEMM_A] ? c->ld[FV_GEMM_A] : k; /* one row has none */
     cl_command_queue queue = c->queue;
     cl_mem scratch = buffer_of(c->scratch);
@@ -146,15 +146,15 @@ static fovea_status multiply(const fv_launch *l, const fv_cl_before *c)
     return code == SUCCESS ? FOVEA_OK : failed(code, l);
 }
 
-const fv_cl_code fv_cl_gemm_clblast = {.program = "gemm",
-                                       .entry = "finish",
-                                       .group = 64,
-                                       .define = fv_cl_finish_define,
-                                       .shape = fv_cl_finish_shape,
-                                       .align = 64,
-                                       .prepare = prepare,
-                                       .before = multiply,
-                                       .left = sums_at};
+const fv_gpu_code fv_cl_gemm_clblast = {.program = "gemm",
+                                        .entry = "finish",
+                                        .group = 64,
+                                        .define = fv_gpu_finish_define,
+                                        .shape = fv_gpu_finish_shape,
+                                        .align = 64,
+                                        .prepare = prepare,
+                                        .before = multiply,
+                                        .left = sums_at};
 
 /* ---- what the planner asks ---- */
 
@@ -167,7 +167,7 @@ static bool applies(const fv_problem *p)
 static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
-    return (own_room(p, rows) + rows * fv_cl_sums_width(p)) * sizeof(float);
+    return (own_room(p, rows) + rows * fv_gpu_sums_width(p)) * sizeof(float);
 }
 
 /* Slower than our own kernels where local memory is main memory, and faster than them (see
@@ -187,12 +187,12 @@ static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 const fv_kernel_hooks fv_h_cl_clblast = {.applies = applies,
                                          .cost = cost,
                                          .scratch = scratch,
-                                         .packed = fv_cl_rows_packed,
-                                         .pack = fv_cl_rows_pack,
+                                         .packed = fv_gpu_rows_packed,
+                                         .pack = fv_gpu_rows_pack,
                                          .format = "cl_rows_f32"};
 const fv_kernel_hooks fv_h_cl_clblast_local = {.applies = applies,
                                                .cost = cost_local,
                                                .scratch = scratch,
-                                               .packed = fv_cl_rows_packed,
-                                               .pack = fv_cl_rows_pack,
+                                               .packed = fv_gpu_rows_packed,
+                                               .pack = fv_gpu_rows_pack,
                                                .format = "cl_rows_f32"};

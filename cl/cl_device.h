@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "cl_loader.h"
-#include "cl_store.h"
+#include "gpu_store.h"
 
 enum {
     FV_CL_FRAMES = 2, /* in flight */
@@ -41,15 +41,15 @@ struct fv_device {
     /* A call failed: every later one is refused. Hung: the driver did not come back either, and
      * what it may still use is left to it. */
     _Atomic bool lost, hung;
-    fv_cl_store store;
+    fv_gpu_store store;
     pthread_mutex_t lock;
-    fv_cl_rates rates; /* under `lock` */
+    fv_gpu_rates rates; /* under `lock` */
 };
 
 /* A step: its kernel object, whose arguments are set but for those that change from call to call.
  */
 typedef struct fv_cl_bound {
-    fv_cl_step step;
+    fv_gpu_step step;
     cl_kernel kernel;
     cl_mem table;
 } fv_cl_bound;
@@ -112,12 +112,12 @@ void fv_cl_probe(fv_device *d);
 
 /* cl_rates.c */
 /* What the device gets done, measured when first asked. */
-fv_cl_rates fv_cl_measure(fv_device *d);
+fv_gpu_rates fv_cl_measure(fv_device *d);
 /* The same at its best, measured now. */
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */
-extern const fv_cl_compiler fv_cl_compiler_cl;
+extern const fv_gpu_compiler fv_cl_compiler_cl;
 /* A kernel of program `name` alone, without what the kernels of ops begin with. */
 fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
                                 const char *options);

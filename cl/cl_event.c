@@ -38,7 +38,7 @@ enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atom
         const double passed = fv_machine_seconds() - begin;
         if (timeout >= 0 && passed >= timeout)
             return FV_CL_LATE;
-        fv_cl_nap(passed, expect, timeout, &pause);
+        fv_gpu_nap(passed, expect, timeout, &pause);
     }
 }
 

@@ -62,41 +62,41 @@ static struct tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
     return t;
 }
 
-static void define(const char *kind, const fv_launch *l, const struct tile *t, fv_cl_text *out)
+static void define(const char *kind, const fv_launch *l, const struct tile *t, fv_gpu_text *out)
 {
-    fv_cl_define(out, kind, 1);
-    fv_cl_define(out, "FV_CONV", l->args.prob.op == FV_OP_CONV);
-    fv_cl_define(out, "FV_TM", t->rows);
-    fv_cl_define(out, "FV_TN", t->cols);
-    fv_cl_define(out, "FV_LN", t->across);
+    fv_gpu_define(out, kind, 1);
+    fv_gpu_define(out, "FV_CONV", l->args.prob.op == FV_OP_CONV);
+    fv_gpu_define(out, "FV_TM", t->rows);
+    fv_gpu_define(out, "FV_TN", t->cols);
+    fv_gpu_define(out, "FV_LN", t->across);
 }
 
 static void cover(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
                   size_t count[3])
 {
-    count[0] = fv_cl_groups(rows, height);
-    count[1] = fv_cl_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
+    count[0] = fv_gpu_groups(rows, height);
+    count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
 }
 
 /* Kernels whose work-groups are `width` packed columns wide and keep all of k to a work-item. */
 #define OF_TILES(name, KIND, width, items)                                                         \
-    static void define_##name(const fv_launch *l, uint32_t group, fv_cl_text *out)                 \
+    static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
         const struct tile t = tile_of(l, group, width);                                            \
         define(KIND, l, &t, out);                                                                  \
     }                                                                                              \
-    static void shape_##name(const fv_launch *l, const fv_cl_piece *p, size_t count[3])            \
+    static void shape_##name(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])           \
     {                                                                                              \
         const struct tile t = tile_of(l, p->group, width);                                         \
         cover(l, p->rows, t.down *t.rows, t.across *t.cols, count);                                \
     }                                                                                              \
-    const fv_cl_code fv_cl_gemm_##name = {.program = "gemm",                                       \
-                                          .entry = "product",                                      \
-                                          .group = items,                                          \
-                                          .local = LOCAL_##name,                                   \
-                                          .define = define_##name,                                 \
-                                          .shape = shape_##name,                                   \
-                                          .align = 64};
+    const fv_gpu_code fv_cl_gemm_##name = {.program = "gemm",                                      \
+                                           .entry = "product",                                     \
+                                           .group = items,                                         \
+                                           .local = LOCAL_##name,                                  \
+                                           .define = define_##name,                                \
+                                           .shape = shape_##name,                                  \
+                                           .align = 64};
 
 /* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
@@ -113,13 +113,13 @@ OF_TILES(direct, "FV_DIRECT", PANEL, 64)
 OF_TILES(half, "FV_HALVES", PANEL, 64)
 OF_TILES(tile, "FV_TILE", 64, 128)
 
-static void define_thin(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_thin(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const struct tile t = tile_of(l, group, PANEL);
     define("FV_THIN", l, &t, out);
 }
 
-static void shape_thin(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_thin(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const struct tile t = tile_of(l, p->group, PANEL);
     cover(l, p->rows, t.rows, t.across * t.cols, count);
@@ -130,13 +130,13 @@ static uint32_t local_thin(const fv_launch *l, uint32_t group)
     return group * l->args.knobs.v[KNOB_COLS] * (uint32_t)sizeof(float);
 }
 
-const fv_cl_code fv_cl_gemm_thin = {.program = "gemm",
-                                    .entry = "product",
-                                    .group = 128,
-                                    .local = local_thin,
-                                    .define = define_thin,
-                                    .shape = shape_thin,
-                                    .align = 1};
+const fv_gpu_code fv_cl_gemm_thin = {.program = "gemm",
+                                     .entry = "product",
+                                     .group = 128,
+                                     .local = local_thin,
+                                     .define = define_thin,
+                                     .shape = shape_thin,
+                                     .align = 1};
 
 /* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
  * empty. */
@@ -147,23 +147,23 @@ static uint32_t height_cpu(const fv_launch *l)
     return (rows + tiles - 1) / tiles;
 }
 
-static void define_cpu(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_cpu(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const struct tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
     define("FV_VECTORS", l, &t, out);
 }
 
-static void shape_cpu(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     cover(l, p->rows, height_cpu(l), PANEL, count);
 }
 
-const fv_cl_code fv_cl_gemm_cpu = {.program = "gemm",
-                                   .entry = "product",
-                                   .group = 1,
-                                   .define = define_cpu,
-                                   .shape = shape_cpu,
-                                   .align = 64};
+const fv_gpu_code fv_cl_gemm_cpu = {.program = "gemm",
+                                    .entry = "product",
+                                    .group = 1,
+                                    .define = define_cpu,
+                                    .shape = shape_cpu,
+                                    .align = 64};
 
 /* ---- which of them ---- */
 

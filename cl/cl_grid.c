@@ -29,60 +29,60 @@ static uint64_t posemb_table(const fv_launch *l, uint32_t *out)
     return (2 + 2 * in_x + 2 * in_y) * sizeof *out;
 }
 
-static void posemb_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void posemb_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "TAPS", l->args.table != NULL);
+    fv_gpu_define(out, "TAPS", l->args.table != NULL);
 }
 
-static void posemb_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void posemb_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    fv_cl_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_cl_code fv_cl_posemb = {.program = "posemb",
-                                 .entry = "posemb",
-                                 .group = 64,
-                                 .define = posemb_define,
-                                 .shape = posemb_shape,
-                                 .align = 1,
-                                 .table = posemb_table};
+const fv_gpu_code fv_cl_posemb = {.program = "posemb",
+                                  .entry = "posemb",
+                                  .group = 64,
+                                  .define = posemb_define,
+                                  .shape = posemb_shape,
+                                  .align = 1,
+                                  .table = posemb_table};
 
 /* ---- depthwise convolution ---- */
 
-static void dwconv_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void dwconv_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "SIZE", l->args.prob.dim[FV_DWCONV_SIZE]);
+    fv_gpu_define(out, "SIZE", l->args.prob.dim[FV_DWCONV_SIZE]);
 }
 
 /* Rows of a grid that some of the tokens of a call may be in. */
-static uint64_t lines(const fv_launch *l, const fv_cl_piece *p)
+static uint64_t lines(const fv_launch *l, const fv_gpu_piece *p)
 {
     const uint64_t width = l->args.u[0];
     return (p->rows + 2 * width - 2) / width;
 }
 
-static void dwconv_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void dwconv_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const uint64_t tiles = (l->args.u[0] + 3) / 4;
-    fv_cl_spread(count, lines(l, p) * tiles, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+    fv_gpu_spread(count, lines(l, p) * tiles, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-static void dwconv_line_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void dwconv_line_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    fv_cl_spread(count, lines(l, p), (l->args.prob.dim[FV_ROW_C] + 15) / 16, p->group);
+    fv_gpu_spread(count, lines(l, p), (l->args.prob.dim[FV_ROW_C] + 15) / 16, p->group);
 }
 
-const fv_cl_code fv_cl_dwconv = {.program = "dwconv",
-                                 .entry = "dwconv",
-                                 .group = 64,
-                                 .define = dwconv_define,
-                                 .shape = dwconv_shape,
-                                 .align = 1};
-const fv_cl_code fv_cl_dwconv_line = {.program = "dwconv",
-                                      .entry = "dwconv_line",
-                                      .group = 1,
-                                      .define = dwconv_define,
-                                      .shape = dwconv_line_shape,
-                                      .align = 1};
+const fv_gpu_code fv_cl_dwconv = {.program = "dwconv",
+                                  .entry = "dwconv",
+                                  .group = 64,
+                                  .define = dwconv_define,
+                                  .shape = dwconv_shape,
+                                  .align = 1};
+const fv_gpu_code fv_cl_dwconv_line = {.program = "dwconv",
+                                       .entry = "dwconv_line",
+                                       .group = 1,
+                                       .define = dwconv_define,
+                                       .shape = dwconv_line_shape,
+                                       .align = 1};

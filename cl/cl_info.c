@@ -79,27 +79,27 @@ static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_c
     const size_t size = sizeof out->quirks;
     char text[64];
     if (!l->group)
-        fv_cl_add_quirk(out->quirks, size, "says nothing of its limits");
+        fv_gpu_add_quirk(out->quirks, size, "says nothing of its limits");
     if (p->direct)
-        fv_cl_add_quirk(out->quirks, size, "driver opened directly, without a loader");
+        fv_gpu_add_quirk(out->quirks, size, "driver opened directly, without a loader");
     if (!number_of(p, CL_DEVICE_COMPILER_AVAILABLE))
-        fv_cl_add_quirk(out->quirks, size, "no compiler");
+        fv_gpu_add_quirk(out->quirks, size, "no compiler");
     if (!fv_cl_has_extension(p, "cl_khr_fp16"))
-        fv_cl_add_quirk(out->quirks, size, "no float16 arithmetic");
+        fv_gpu_add_quirk(out->quirks, size, "no float16 arithmetic");
     if (!l->own_local && !l->cpu)
-        fv_cl_add_quirk(out->quirks, size, "local memory is main memory");
+        fv_gpu_add_quirk(out->quirks, size, "local memory is main memory");
     if (l->local < 16 << 10) {
         snprintf(text, sizeof text, "%llu bytes of local memory", (unsigned long long)l->local);
-        fv_cl_add_quirk(out->quirks, size, text);
+        fv_gpu_add_quirk(out->quirks, size, text);
     }
     if (l->group < 256) {
         snprintf(text, sizeof text, "work-groups of %u at most", l->group);
-        fv_cl_add_quirk(out->quirks, size, text);
+        fv_gpu_add_quirk(out->quirks, size, text);
     }
     if (l->largest < l->memory / 2)
-        fv_cl_add_quirk(out->quirks, size, "buffers of less than half the memory");
+        fv_gpu_add_quirk(out->quirks, size, "buffers of less than half the memory");
     if (!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE))
-        fv_cl_add_quirk(out->quirks, size, "no timestamps");
+        fv_gpu_add_quirk(out->quirks, size, "no timestamps");
 }
 
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)

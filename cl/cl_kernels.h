@@ -2,11 +2,11 @@
 #ifndef FOVEA_CL_CL_KERNELS_H
 #define FOVEA_CL_CL_KERNELS_H
 
-#include "cl_code.h"
+#include "gpu_code.h"
 
 #define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
     extern const fv_kernel_hooks fv_h_cl_##khooks;                                                 \
-    extern const fv_cl_code fv_cl_##kcode;
+    extern const fv_gpu_code fv_cl_##kcode;
 #include "cl_kernels.inc"
 #undef FV_CL_KERNEL
 

@@ -71,33 +71,33 @@ static uint32_t reduce_local(const fv_launch *l, uint32_t group)
                 (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
 }
 
-static void define_problem(const fv_launch *l, const char *kernel, fv_cl_text *out)
+static void define_problem(const fv_launch *l, const char *kernel, fv_gpu_text *out)
 {
     const fv_problem *p = &l->args.prob;
-    fv_cl_define(out, kernel, 1);
-    fv_cl_define(out, "FV_D", p->dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
+    fv_gpu_define(out, kernel, 1);
+    fv_gpu_define(out, "FV_D", p->dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
 }
 
-static void define_tile(const tile *t, fv_cl_text *out)
+static void define_tile(const tile *t, fv_gpu_text *out)
 {
-    fv_cl_define(out, "FV_GI", t->gi);
-    fv_cl_define(out, "FV_GJ", t->gj);
-    fv_cl_define(out, "FV_TM", t->tm);
-    fv_cl_define(out, "FV_TN", t->tn);
+    fv_gpu_define(out, "FV_GI", t->gi);
+    fv_gpu_define(out, "FV_GJ", t->gj);
+    fv_gpu_define(out, "FV_TM", t->tm);
+    fv_gpu_define(out, "FV_TN", t->tn);
 }
 
-static void reduce_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const tile t = reduce_tile(&l->args.prob, group);
     define_problem(l, "FV_LATTN_REDUCE", out);
     define_tile(&t, out);
-    fv_cl_define(out, "FV_ROWS", REDUCE_ROWS);
+    fv_gpu_define(out, "FV_ROWS", REDUCE_ROWS);
 }
 
 /* Parts, heads, and tiles of the state where they do not need one another. */
-static void reduce_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     const tile t = reduce_tile(p, piece->group);
@@ -109,37 +109,37 @@ static void reduce_shape(const fv_launch *l, const fv_cl_piece *piece, size_t co
                    ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_cl_code fv_cl_lattn_reduce = {.program = "lattn",
-                                       .entry = "lattn_reduce",
-                                       .group = 64,
-                                       .local = reduce_local,
-                                       .define = reduce_define,
-                                       .shape = reduce_shape,
-                                       .align = 64};
+const fv_gpu_code fv_cl_lattn_reduce = {.program = "lattn",
+                                        .entry = "lattn_reduce",
+                                        .group = 64,
+                                        .local = reduce_local,
+                                        .define = reduce_define,
+                                        .shape = reduce_shape,
+                                        .align = 64};
 
 /* ---- MERGE ---- */
 
-static void merge_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void merge_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     define_problem(l, "FV_LATTN_MERGE", out);
 }
 
-static void merge_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void merge_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
-    count[0] = fv_cl_groups(
+    count[0] = fv_gpu_groups(
         fv_lattn_layout(traits(p)->blocks, traits(p)->wants, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV])
             .floats,
         piece->group);
     count[1] = p->heads;
 }
 
-const fv_cl_code fv_cl_lattn_merge = {.program = "lattn",
-                                      .entry = "lattn_merge",
-                                      .group = 64,
-                                      .define = merge_define,
-                                      .shape = merge_shape};
+const fv_gpu_code fv_cl_lattn_merge = {.program = "lattn",
+                                       .entry = "lattn_merge",
+                                       .group = 64,
+                                       .define = merge_define,
+                                       .shape = merge_shape};
 
 /* ---- APPLY ---- */
 
@@ -170,15 +170,15 @@ static uint32_t apply_local(const fv_launch *l, uint32_t group)
                 (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
 }
 
-static void apply_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const tile t = apply_tile(&l->args.prob, group);
     define_problem(l, "FV_LATTN_APPLY", out);
     define_tile(&t, out);
-    fv_cl_define(out, "FV_SLAB", apply_slab(&t));
+    fv_gpu_define(out, "FV_SLAB", apply_slab(&t));
 }
 
-static void apply_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     const tile t = apply_tile(p, piece->group);
@@ -187,13 +187,13 @@ static void apply_shape(const fv_launch *l, const fv_cl_piece *piece, size_t cou
     count[2] = ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_cl_code fv_cl_lattn_apply = {.program = "lattn",
-                                      .entry = "lattn_apply",
-                                      .group = 64,
-                                      .local = apply_local,
-                                      .define = apply_define,
-                                      .shape = apply_shape,
-                                      .align = 128};
+const fv_gpu_code fv_cl_lattn_apply = {.program = "lattn",
+                                       .entry = "lattn_apply",
+                                       .group = 64,
+                                       .local = apply_local,
+                                       .define = apply_define,
+                                       .shape = apply_shape,
+                                       .align = 128};
 
 static bool lattn_applies(const fv_problem *p)
 {
@@ -234,16 +234,16 @@ static uint32_t window_local(const fv_launch *l, uint32_t group)
     return 4 * window_of(&l->args.prob).floats;
 }
 
-static void window_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void window_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const window w = window_of(&l->args.prob);
     (void)group;
     define_problem(l, "FV_WLATTN", out);
-    fv_cl_define(out, "FV_ROWS", w.rows);
-    fv_cl_define(out, "FV_COLS", w.cols);
+    fv_gpu_define(out, "FV_ROWS", w.rows);
+    fv_gpu_define(out, "FV_COLS", w.cols);
 }
 
-static void window_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void window_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     count[0] = piece->rows / p->dim[FV_ATTN_KEYS];
@@ -251,13 +251,13 @@ static void window_shape(const fv_launch *l, const fv_cl_piece *piece, size_t co
     count[2] = ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
 }
 
-const fv_cl_code fv_cl_wlattn = {.program = "lattn",
-                                 .entry = "wlattn",
-                                 .group = 64,
-                                 .local = window_local,
-                                 .define = window_define,
-                                 .shape = window_shape,
-                                 .align = FV_CL_WINDOWS};
+const fv_gpu_code fv_cl_wlattn = {.program = "lattn",
+                                  .entry = "wlattn",
+                                  .group = 64,
+                                  .local = window_local,
+                                  .define = window_define,
+                                  .shape = window_shape,
+                                  .align = FV_GPU_WINDOWS};
 
 static bool wlattn_applies(const fv_problem *p)
 {
@@ -270,48 +270,48 @@ const fv_kernel_hooks fv_h_cl_wlattn = {.applies = wlattn_applies};
 
 enum { CPU_ROWS = 64 }; /* of a work-item of APPLY, as lattn_cpu.cl has it */
 
-static void define_vectors(const fv_launch *l, const char *kernel, fv_cl_text *out)
+static void define_vectors(const fv_launch *l, const char *kernel, fv_gpu_text *out)
 {
     define_problem(l, kernel, out);
-    fv_cl_define(out, "FV_WIDTH", 16);
+    fv_gpu_define(out, "FV_WIDTH", 16);
 }
 
-static void reduce_cpu_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void reduce_cpu_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     define_vectors(l, "FV_LATTN_REDUCE", out);
 }
 
-static void reduce_cpu_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void reduce_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     count[0] = piece->groups;
     count[1] = l->args.prob.heads;
 }
 
-static void apply_cpu_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void apply_cpu_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     define_vectors(l, "FV_LATTN_APPLY", out);
 }
 
-static void apply_cpu_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     count[0] = ceil_div(piece->rows, CPU_ROWS);
     count[1] = l->args.prob.heads;
 }
 
-const fv_cl_code fv_cl_lattn_reduce_cpu = {.program = "lattn_cpu",
-                                           .entry = "lattn_reduce",
+const fv_gpu_code fv_cl_lattn_reduce_cpu = {.program = "lattn_cpu",
+                                            .entry = "lattn_reduce",
+                                            .group = 1,
+                                            .define = reduce_cpu_define,
+                                            .shape = reduce_cpu_shape,
+                                            .align = 64};
+const fv_gpu_code fv_cl_lattn_apply_cpu = {.program = "lattn_cpu",
+                                           .entry = "lattn_apply",
                                            .group = 1,
-                                           .define = reduce_cpu_define,
-                                           .shape = reduce_cpu_shape,
-                                           .align = 64};
-const fv_cl_code fv_cl_lattn_apply_cpu = {.program = "lattn_cpu",
-                                          .entry = "lattn_apply",
-                                          .group = 1,
-                                          .define = apply_cpu_define,
-                                          .shape = apply_cpu_shape,
-                                          .align = CPU_ROWS};
+                                           .define = apply_cpu_define,
+                                           .shape = apply_cpu_shape,
+                                           .align = CPU_ROWS};
 
 /* A work-item has its rows' features on its stack. */
 static bool lattn_cpu_applies(const fv_problem *p)
@@ -324,11 +324,11 @@ const fv_kernel_hooks fv_h_cl_lattn_cpu = {.applies = lattn_cpu_applies};
 
 /* ---- GATES ---- */
 
-static void gates_shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void gates_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     (void)l;
-    count[0] = fv_cl_groups(p->rows, p->group);
+    count[0] = fv_gpu_groups(p->rows, p->group);
 }
 
-const fv_cl_code fv_cl_gates = {
+const fv_gpu_code fv_cl_gates = {
     .program = "gates", .entry = "gates", .group = 64, .shape = gates_shape, .align = 64};

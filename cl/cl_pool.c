@@ -3,24 +3,24 @@
 
 static uint32_t columns(const fv_launch *l, uint32_t group)
 {
-    return (uint32_t)fv_cl_groups(l->args.prob.dim[FV_ROW_C], group);
+    return (uint32_t)fv_gpu_groups(l->args.prob.dim[FV_ROW_C], group);
 }
 
-static void shape_mean_reduce(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_mean_reduce(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     count[0] = columns(l, p->group);
     count[1] = p->groups;
 }
 
-static void shape_mean_merge(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_mean_merge(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     count[0] = columns(l, p->group);
 }
 
-static void define_map(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_map(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
 }
 
 static uint32_t local_map(const fv_launch *l, uint32_t group)
@@ -29,31 +29,31 @@ static uint32_t local_map(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : 2 * group * (uint32_t)sizeof(float);
 }
 
-static void shape_map_reduce(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_map_reduce(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     count[0] = p->groups;
     count[1] = l->args.prob.heads;
 }
 
-static void shape_map_merge(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_map_merge(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     (void)p;
     count[0] = l->args.prob.heads;
 }
 
-const fv_cl_code fv_cl_mean_reduce = {
+const fv_gpu_code fv_cl_mean_reduce = {
     .program = "pool", .entry = "mean_reduce", .group = 64, .shape = shape_mean_reduce, .align = 1};
-const fv_cl_code fv_cl_mean_merge = {
+const fv_gpu_code fv_cl_mean_merge = {
     .program = "pool", .entry = "mean_merge", .group = 64, .shape = shape_mean_merge};
-const fv_cl_code fv_cl_map_reduce = {.program = "pool",
-                                     .entry = "map_reduce",
+const fv_gpu_code fv_cl_map_reduce = {.program = "pool",
+                                      .entry = "map_reduce",
+                                      .group = 64,
+                                      .local = local_map,
+                                      .define = define_map,
+                                      .shape = shape_map_reduce,
+                                      .align = 1};
+const fv_gpu_code fv_cl_map_merge = {.program = "pool",
+                                     .entry = "map_merge",
                                      .group = 64,
-                                     .local = local_map,
                                      .define = define_map,
-                                     .shape = shape_map_reduce,
-                                     .align = 1};
-const fv_cl_code fv_cl_map_merge = {.program = "pool",
-                                    .entry = "map_merge",
-                                    .group = 64,
-                                    .define = define_map,
-                                    .shape = shape_map_merge};
+                                     .shape = shape_map_merge};

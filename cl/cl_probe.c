@@ -143,7 +143,7 @@ static bool does(fv_device *d, int which, const char *standard,
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
         return true;
     if (quirk)
-        fv_cl_add_quirk(d->quirks, sizeof d->quirks, quirk);
+        fv_gpu_add_quirk(d->quirks, sizeof d->quirks, quirk);
     return false;
 }
 
@@ -156,7 +156,7 @@ static void probe_subgroups(fv_device *d)
             d->features |= FV_NEED_CL_SUBGROUPS;
             return;
         }
-    fv_cl_add_quirk(d->quirks, sizeof d->quirks, "subgroups announced, but do not work");
+    fv_gpu_add_quirk(d->quirks, sizeof d->quirks, "subgroups announced, but do not work");
 }
 
 void fv_cl_probe(fv_device *d)

@@ -2,26 +2,26 @@
 #include <string.h>
 
 #include "cl_device.h"
-#include "cl_sources.h"
+#include "gpu_sources.h"
 #include "mem.h"
 
 /* Compilers may say to stderr that they have warnings. */
 #define STANDARD "-cl-std=CL1.2 -w "
 
-static uint32_t texts(const fv_cl_program *p, const char *text[FV_CL_TEXTS])
+static uint32_t texts(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS])
 {
     uint32_t n = 0;
     if (!p->plain) {
-        text[n++] = fv_cl_names;
-        text[n++] = fv_cl_source_text(fv_cl_sources, "prelude");
-        text[n++] = p->mech ? fv_cl_source_text(fv_cl_sources, "vocabulary") : "";
-        text[n++] = fv_cl_mechanisms[p->mech];
+        text[n++] = fv_gpu_names;
+        text[n++] = fv_gpu_source_text(fv_cl_sources, "prelude");
+        text[n++] = p->mech ? fv_gpu_source_text(fv_cl_sources, "vocabulary") : "";
+        text[n++] = fv_gpu_mechanisms[p->mech];
     }
-    text[n++] = fv_cl_source_text(fv_cl_sources, p->name);
+    text[n++] = fv_gpu_source_text(fv_cl_sources, p->name);
     return n;
 }
 
-static const char *shown(const fv_cl_program *p)
+static const char *shown(const fv_gpu_program *p)
 {
     const size_t standard = sizeof STANDARD - 1;
     return p->options + (strncmp(p->options, STANDARD, standard) == 0 ? standard : 0);
@@ -43,7 +43,7 @@ static char *build_log(const fv_device *d, cl_program program)
     if (fv_cl.clGetProgramBuildInfo(program, d->place.device, CL_PROGRAM_BUILD_LOG, size, log,
                                     NULL) != CL_SUCCESS)
         *log = 0;
-    fv_cl_one_line(log);
+    fv_gpu_one_line(log);
     return log;
 }
 
@@ -59,9 +59,9 @@ static fovea_status build_failed(const fv_device *d, cl_program program, cl_int 
     return FOVEA_EDEVICE;
 }
 
-static fovea_status compile(fv_device *d, const fv_cl_program *p, void **built)
+static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **built)
 {
-    const char *text[FV_CL_TEXTS];
+    const char *text[FV_GPU_TEXTS];
     cl_int error;
     cl_program program =
         fv_cl.clCreateProgramWithSource(d->context, texts(p, text), text, NULL, &error);
@@ -79,7 +79,7 @@ static fovea_status compile(fv_device *d, const fv_cl_program *p, void **built)
 
 /* ---- binaries ---- */
 
-static void *load(fv_device *d, const fv_cl_program *p, const fv_cl_binary *b)
+static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b)
 {
     const size_t size = (size_t)b->size;
     const unsigned char *data = b->data;
@@ -132,21 +132,22 @@ static void release(fv_device *d, void *built)
         fv_cl.clReleaseProgram(built);
 }
 
-const fv_cl_compiler fv_cl_compiler_cl = {.texts = texts,
-                                          .shown = shown,
-                                          .compile = compile,
-                                          .load = load,
-                                          .binary = binary,
-                                          .kernel = make_kernel,
-                                          .release = release};
+const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
+                                           .shown = shown,
+                                           .compile = compile,
+                                           .load = load,
+                                           .binary = binary,
+                                           .kernel = make_kernel,
+                                           .release = release};
 
 fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
                                 const char *options)
 {
     /* The options are copied, not written to. */
-    const fv_cl_program like = {.name = name, .plain = true, .options = (char *)(uintptr_t)options};
+    const fv_gpu_program like = {
+        .name = name, .plain = true, .options = (char *)(uintptr_t)options};
     void *kernel;
-    FV_TRY(fv_cl_store_kernel(&kernel, &d->store, &like, entry));
+    FV_TRY(fv_gpu_store_kernel(&kernel, &d->store, &like, entry));
     *out = kernel;
     return FOVEA_OK;
 }
@@ -156,14 +157,14 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
 {
     const bool half = d->features & FV_NEED_CL_HALF;
     void *memory;
-    FV_TRY(fv_cl_store_step(&memory, &d->store, l, group,
-                            half ? STANDARD "-DFV_HALF=1" : STANDARD "-DFV_HALF=0"));
+    FV_TRY(fv_gpu_store_step(&memory, &d->store, l, group,
+                             half ? STANDARD "-DFV_HALF=1" : STANDARD "-DFV_HALF=0"));
     cl_kernel kernel = memory;
     const cl_int error = fv_cl.clGetKernelWorkGroupInfo(
         kernel, d->place.device, CL_KERNEL_WORK_GROUP_SIZE, sizeof *limit, limit, NULL);
     if (error != CL_SUCCESS) {
         fv_cl.clReleaseKernel(kernel);
-        return fv_cl_fail(error, "clGetKernelWorkGroupInfo", l->kernel->code.cl->entry);
+        return fv_cl_fail(error, "clGetKernelWorkGroupInfo", l->kernel->code.gpu->entry);
     }
     *out = kernel;
     return FOVEA_OK;
@@ -173,10 +174,10 @@ fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size)
 {
     *size = 0;
     FV_TRY(fv_cl_ready(d));
-    return fv_cl_store_export(&d->store, out, room, size);
+    return fv_gpu_store_export(&d->store, out, room, size);
 }
 
 fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size)
 {
-    return fv_cl_store_import(&d->store, data, size);
+    return fv_gpu_store_import(&d->store, data, size);
 }

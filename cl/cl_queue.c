@@ -83,7 +83,7 @@ fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t 
     struct external *e = place(q, slot, (char *)(uintptr_t)src, stride);
     if (e->own) {
         const uint64_t row = q->slot[slot].row_bytes;
-        fv_cl_copy_rows(e->own, row, e->host, e->stride, row, q->slot[slot].rows);
+        fv_gpu_copy_rows(e->own, row, e->host, e->stride, row, q->slot[slot].rows);
         e->host = e->own;
         e->stride = row;
     }
@@ -109,7 +109,7 @@ static void give_outputs(const fv_queue *q, const struct frame *f)
         const struct external *e = &f->external[i];
         const uint64_t row = q->slot[i].row_bytes;
         if (q->slot[i].output && e->own)
-            fv_cl_copy_rows(e->callers, e->callers_stride, e->own, row, row, rows_of(q, f, i));
+            fv_gpu_copy_rows(e->callers, e->callers_stride, e->own, row, row, rows_of(q, f, i));
     }
 }
 
@@ -157,7 +157,7 @@ static fovea_status write_input(fv_queue *q, struct frame *f, uint32_t slot)
     const uint64_t row = q->slot[slot].row_bytes;
     FV_TRY(settle_input(q, e, slot));
     void *mapped = e->mapped;
-    fv_cl_copy_rows(mapped, row, e->host, e->stride, row, rows_of(q, f, slot));
+    fv_gpu_copy_rows(mapped, row, e->host, e->stride, row, rows_of(q, f, slot));
     e->mapped = NULL;
     return fv_cl_unmap(q->device, q->up, e->buffer, mapped, &e->moved);
 }
@@ -169,7 +169,7 @@ static fovea_status read_output(fv_queue *q, struct frame *f, uint32_t slot)
     const uint32_t rows = rows_of(q, f, slot);
     void *mapped;
     FV_TRY(fv_cl_map(q->device, q->down, e->buffer, CL_MAP_READ, row * rows, &mapped));
-    fv_cl_copy_rows(e->host, e->stride, mapped, row, row, rows);
+    fv_gpu_copy_rows(e->host, e->stride, mapped, row, row, rows);
     return fv_cl_unmap(q->device, q->down, e->buffer, mapped, NULL);
 }
 
@@ -405,8 +405,8 @@ void fv_cl_queue_close(fv_queue *q)
 
 /* ---- one dispatch ---- */
 
-static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, const fv_cl_dispatch *now,
-                                 fv_cl_before *out)
+static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, const fv_gpu_dispatch *now,
+                                 fv_gpu_before *out)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
         const fv_operand *op = &b->step.base.l.operand[o];
@@ -427,7 +427,7 @@ static fovea_status set_operands(fv_queue *q, const fv_cl_bound *b, const fv_cl_
 
 /* Another library's part of a dispatch. Of its commands only the last one's event is known: in a
  * traced frame a marker tells where they begin. */
-static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, fv_cl_before *before,
+static fovea_status run_before(fv_queue *q, const fv_cl_bound *b, fv_gpu_before *before,
                                uint32_t row0)
 {
     cl_event since = NULL;
@@ -450,9 +450,9 @@ static fovea_status dispatch(fv_queue *q, const fv_cl_bound *b, uint32_t width, 
 {
     const fv_launch *l = &b->step.base.l;
     const uint32_t after = 2 * b->step.operands, group = b->step.group;
-    fv_cl_before before = {.device = q->device, .queue = q->compute, .rows = rows};
-    fv_cl_dispatch now;
-    fv_cl_dispatch_fill(&now, &b->step, width, c, from, rows);
+    fv_gpu_before before = {.device = q->device, .queue = q->compute, .rows = rows};
+    fv_gpu_dispatch now;
+    fv_gpu_dispatch_fill(&now, &b->step, width, c, from, rows);
     FV_TRY(set_operands(q, b, &now, &before));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof now.row0, &now.row0));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROWS, sizeof now.rows, &now.rows));
@@ -483,7 +483,7 @@ static fovea_status begin_work(fv_queue *q)
 static fovea_status dispatch_pieces(fv_queue *q, const fv_cl_bound *b, uint32_t width,
                                     const fv_call *c)
 {
-    const uint32_t even = fv_cl_step_cut(&b->step, c->rows);
+    const uint32_t even = fv_gpu_step_cut(&b->step, c->rows);
     if (even == c->rows)
         return dispatch(q, b, width, c, 0, c->rows);
     for (uint32_t from = 0; from < c->rows; from += even) {
@@ -588,12 +588,12 @@ static fovea_status land(fv_queue *q, struct frame *f, double deadline)
     fv_device *d = q->device;
     const double from = f->begin > q->landed ? f->begin : q->landed;
     const double expect = from + q->expect - fv_machine_seconds();
-    FV_TRY(fv_cl_await(d, f->last, fv_cl_left(deadline), expect));
+    FV_TRY(fv_cl_await(d, f->last, fv_gpu_left(deadline), expect));
     for (uint32_t i = 0; i < q->slots; i++) {
         if (d->limits.unified && q->slot[i].output)
             FV_TRY(read_output(q, f, i));
         else if (f->external[i].moved)
-            FV_TRY(fv_cl_await(d, f->external[i].moved, fv_cl_left(deadline), 0));
+            FV_TRY(fv_cl_await(d, f->external[i].moved, fv_gpu_left(deadline), 0));
     }
     give_outputs(q, f);
     return FOVEA_OK;

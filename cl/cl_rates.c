@@ -1,8 +1,8 @@
 /* cl_rates.c: OpenCL's part of measuring how fast a device is. */
 #include <stdio.h>
 
-#include "cl_meter.h"
 #include "cl_probe.h"
+#include "gpu_meter.h"
 
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
 {
@@ -53,31 +53,31 @@ static fovea_status run(fv_device *d, void *k, const uint64_t *buffer, uint32_t 
     return fv_cl_probe_run(d, k, items, group, seconds);
 }
 
-static fv_cl_meter meter_of(fv_device *d)
+static fv_gpu_meter meter_of(fv_device *d)
 {
-    return (fv_cl_meter){.device = d,
-                         .units = d->limits.units,
-                         .memory = d->limits.memory,
-                         .largest = d->limits.largest,
-                         .vectors = d->limits.vectors,
-                         .few_turns = d->limits.few_turns,
-                         .kernel = kernel,
-                         .drop = drop,
-                         .buffer = make_buffer,
-                         .release = release,
-                         .group = group_of,
-                         .run = run};
+    return (fv_gpu_meter){.device = d,
+                          .units = d->limits.units,
+                          .memory = d->limits.memory,
+                          .largest = d->limits.largest,
+                          .vectors = d->limits.vectors,
+                          .few_turns = d->limits.few_turns,
+                          .kernel = kernel,
+                          .drop = drop,
+                          .buffer = make_buffer,
+                          .release = release,
+                          .group = group_of,
+                          .run = run};
 }
 
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out)
 {
-    const fv_cl_meter m = meter_of(d);
+    const fv_gpu_meter m = meter_of(d);
     FV_TRY(fv_cl_ready(d));
-    return fv_cl_meter_best(&m, out);
+    return fv_gpu_meter_best(&m, out);
 }
 
-fv_cl_rates fv_cl_measure(fv_device *d)
+fv_gpu_rates fv_cl_measure(fv_device *d)
 {
-    const fv_cl_meter m = meter_of(d);
-    return fv_cl_meter_known(&m, &d->rates, &d->lock);
+    const fv_gpu_meter m = meter_of(d);
+    return fv_gpu_meter_known(&m, &d->rates, &d->lock);
 }

@@ -9,7 +9,7 @@ static const fv_kernel kernel_list[] = {
      .rev = krev,                                                                                  \
      .needs = FV_NEED_##NEED,                                                                      \
      .hooks = &fv_h_cl_##khooks,                                                                   \
-     .code.cl = &fv_cl_##kcode},
+     .code.gpu = &fv_cl_##kcode},
 #include "cl_kernels.inc"
 #undef FV_CL_KERNEL
 };

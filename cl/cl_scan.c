@@ -29,25 +29,25 @@ static layout lay_out(const fv_launch *l, uint32_t group)
     return y;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const layout y = lay_out(l, group);
-    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_TOKENS", y.tokens);
-    fv_cl_define(out, "FV_DOWN", y.down);
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_TOKENS", y.tokens);
+    fv_gpu_define(out, "FV_DOWN", y.down);
 }
 
-static void define_step(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_step(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     define(l, group, out);
-    fv_cl_define(out, "FV_CHUNKED", 0);
+    fv_gpu_define(out, "FV_CHUNKED", 0);
 }
 
-static void define_chunk(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_chunk(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     define(l, group, out);
-    fv_cl_define(out, "FV_CHUNKED", 1);
+    fv_gpu_define(out, "FV_CHUNKED", 1);
 }
 
 static uint32_t shared_floats(const fv_launch *l, uint32_t group, const layout *y)
@@ -72,50 +72,50 @@ static uint32_t local_chunk(const fv_launch *l, uint32_t group)
 }
 
 /* The slices of a head that has a divisor come one after the other. */
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const fv_problem *problem = &l->args.prob;
     const layout y = lay_out(l, p->group);
     count[0] = problem->heads;
     if (problem->flags & FV_FLAG_UNNORMALISED)
-        count[1] = fv_cl_groups(problem->dim[FV_ATTN_DV], y.across);
+        count[1] = fv_gpu_groups(problem->dim[FV_ATTN_DV], y.across);
 }
 
-const fv_cl_code fv_cl_scan_step = {.program = "scan",
-                                    .entry = "scan",
-                                    .group = GROUP,
-                                    .local = local_step,
-                                    .define = define_step,
-                                    .shape = shape,
-                                    .align = 8};
-const fv_cl_code fv_cl_scan_chunk = {.program = "scan",
+const fv_gpu_code fv_cl_scan_step = {.program = "scan",
                                      .entry = "scan",
                                      .group = GROUP,
-                                     .local = local_chunk,
-                                     .define = define_chunk,
+                                     .local = local_step,
+                                     .define = define_step,
                                      .shape = shape,
                                      .align = 8};
+const fv_gpu_code fv_cl_scan_chunk = {.program = "scan",
+                                      .entry = "scan",
+                                      .group = GROUP,
+                                      .local = local_chunk,
+                                      .define = define_chunk,
+                                      .shape = shape,
+                                      .align = 8};
 
-static void define_vectors(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_WIDTH", 16);
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_WIDTH", 16);
 }
 
-static void shape_heads(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     (void)p;
     count[0] = l->args.prob.heads;
 }
 
-const fv_cl_code fv_cl_scan_cpu = {.program = "scan_cpu",
-                                   .entry = "scan",
-                                   .group = 1,
-                                   .define = define_vectors,
-                                   .shape = shape_heads,
-                                   .align = 8};
+const fv_gpu_code fv_cl_scan_cpu = {.program = "scan_cpu",
+                                    .entry = "scan",
+                                    .group = 1,
+                                    .define = define_vectors,
+                                    .shape = shape_heads,
+                                    .align = 8};
 
 static bool takes_steps(const fv_problem *p)
 {

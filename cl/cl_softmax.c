@@ -10,25 +10,25 @@ static bool is_window(const fv_launch *l)
     return l->args.prob.op == FV_OP_WSOFTMAX;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_WINDOW", is_window(l));
-    fv_cl_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_WINDOW", is_window(l));
+    fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
 }
 
-static void define_plain(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_plain(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     define(l, group, out);
-    fv_cl_define(out, "FV_STAGE", 0);
+    fv_gpu_define(out, "FV_STAGE", 0);
 }
 
-static void define_staged(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define_staged(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     define(l, group, out);
-    fv_cl_define(out, "FV_STAGE", 1);
+    fv_gpu_define(out, "FV_STAGE", 1);
 }
 
 /* Queries of a work-group of softmax.cl. */
@@ -52,18 +52,18 @@ static uint32_t local_staged(const fv_launch *l, uint32_t group)
 static void cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS];
-    count[0] = is_window(l) ? (size_t)(rows / window) * fv_cl_groups(window, queries)
-                            : fv_cl_groups(rows, queries);
+    count[0] = is_window(l) ? (size_t)(rows / window) * fv_gpu_groups(window, queries)
+                            : fv_gpu_groups(rows, queries);
     count[1] = l->args.prob.heads;
 }
 
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     cover(l, p->rows, block(p->group), count);
-    count[2] = fv_cl_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
+    count[2] = fv_gpu_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
 }
 
-static void shape_cpu(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     cover(l, p->rows, LANES, count);
 }
@@ -76,50 +76,50 @@ static uint64_t regions(const fv_launch *l, uint32_t *out)
     return size;
 }
 
-const fv_cl_code fv_cl_softmax = {.program = "softmax",
-                                  .entry = "softmax",
-                                  .group = 64,
-                                  .local = local_plain,
-                                  .define = define_plain,
-                                  .shape = shape,
-                                  .align = 32};
-const fv_cl_code fv_cl_softmax_local = {.program = "softmax",
-                                        .entry = "softmax",
-                                        .group = 128,
-                                        .local = local_staged,
-                                        .define = define_staged,
-                                        .shape = shape,
-                                        .align = 32};
-const fv_cl_code fv_cl_softmax_cpu = {.program = "softmax_cpu",
-                                      .entry = "softmax",
-                                      .group = 1,
-                                      .define = define,
-                                      .shape = shape_cpu,
-                                      .align = 32};
-
-const fv_cl_code fv_cl_wsoftmax = {.program = "softmax",
-                                   .entry = "wsoftmax",
+const fv_gpu_code fv_cl_softmax = {.program = "softmax",
+                                   .entry = "softmax",
                                    .group = 64,
                                    .local = local_plain,
                                    .define = define_plain,
                                    .shape = shape,
-                                   .table = regions,
-                                   .align = FV_CL_WINDOWS};
-const fv_cl_code fv_cl_wsoftmax_local = {.program = "softmax",
-                                         .entry = "wsoftmax",
+                                   .align = 32};
+const fv_gpu_code fv_cl_softmax_local = {.program = "softmax",
+                                         .entry = "softmax",
                                          .group = 128,
                                          .local = local_staged,
                                          .define = define_staged,
                                          .shape = shape,
-                                         .table = regions,
-                                         .align = FV_CL_WINDOWS};
-const fv_cl_code fv_cl_wsoftmax_cpu = {.program = "softmax_cpu",
-                                       .entry = "wsoftmax",
+                                         .align = 32};
+const fv_gpu_code fv_cl_softmax_cpu = {.program = "softmax_cpu",
+                                       .entry = "softmax",
                                        .group = 1,
                                        .define = define,
                                        .shape = shape_cpu,
-                                       .table = regions,
-                                       .align = FV_CL_WINDOWS};
+                                       .align = 32};
+
+const fv_gpu_code fv_cl_wsoftmax = {.program = "softmax",
+                                    .entry = "wsoftmax",
+                                    .group = 64,
+                                    .local = local_plain,
+                                    .define = define_plain,
+                                    .shape = shape,
+                                    .table = regions,
+                                    .align = FV_GPU_WINDOWS};
+const fv_gpu_code fv_cl_wsoftmax_local = {.program = "softmax",
+                                          .entry = "wsoftmax",
+                                          .group = 128,
+                                          .local = local_staged,
+                                          .define = define_staged,
+                                          .shape = shape,
+                                          .table = regions,
+                                          .align = FV_GPU_WINDOWS};
+const fv_gpu_code fv_cl_wsoftmax_cpu = {.program = "softmax_cpu",
+                                        .entry = "wsoftmax",
+                                        .group = 1,
+                                        .define = define,
+                                        .shape = shape_cpu,
+                                        .table = regions,
+                                        .align = FV_GPU_WINDOWS};
 
 /* The private arrays of softmax_cpu.cl are a stack. */
 static bool is_narrow(const fv_problem *p)

@@ -166,7 +166,7 @@ inline void fv_put16_f16(global half *p, float16 x)
     } while (0)
 
 /* Deals rows of `runs` runs each to the work-items, runs next to each other first: (row, run) of
- * this one, which may lie outside. fv_cl_spread() makes the work-groups for it. */
+ * this one, which may lie outside. fv_gpu_spread() makes the work-groups for it. */
 inline uint2 fv_spread(uint runs)
 {
     const uint shift = min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));

@@ -23,14 +23,14 @@ static void close_device(fv_device *d)
 {
     const bool entered = fv_cuda_enter_anyway(d);
     fv_cuda_cublaslt_close(d);
-    fv_cl_store_empty(&d->store);
+    fv_gpu_store_empty(&d->store);
     if (d->service && !d->hung)
         fv_cuda.cuStreamDestroy(d->service);
     if (entered)
         fv_cuda_leave();
     if (d->context && !d->hung)
         fv_cuda.cuDevicePrimaryCtxRelease(d->device);
-    fv_cl_store_close(&d->store);
+    fv_gpu_store_close(&d->store);
     pthread_mutex_destroy(&d->lock);
     fv_mem_free(d);
 }
@@ -63,13 +63,13 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
     const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms : shown ? 20 : 0;
     d->dispatch = most / 1e3;
     FV_TRY(fv_cuda_identify(&identity, d));
-    return fv_cl_store_open(&d->store, d, &fv_cuda_compiler, identity, options->cache);
+    return fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options->cache);
 }
 
 static fovea_status open_device(fv_device **out, const char *which,
                                 const fovea_device_options *options)
 {
-    const int index = fv_cl_find(which, fv_cuda_devices(), fv_cuda_device_name);
+    const int index = fv_gpu_find(which, fv_cuda_devices(), fv_cuda_device_name);
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cuda:%s': there is none of that name (%s)", which,
                        fv_cuda_remark());
@@ -96,7 +96,7 @@ static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
                        .wide = true,
-                       .parts = fv_cl_parts(d->limits.units),
+                       .parts = fv_gpu_parts(d->limits.units),
                        .frames = FV_CUDA_FRAMES,
                        .largest = d->limits.memory,
                        .rows = UINT32_MAX};
@@ -248,12 +248,12 @@ static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *s
 {
     *size = 0;
     FV_TRY(fv_cuda_ready(d));
-    return fv_cl_store_export(&d->store, out, room, size);
+    return fv_gpu_store_export(&d->store, out, room, size);
 }
 
 static fovea_status cache_import(fv_device *d, const void *data, size_t size)
 {
-    return fv_cl_store_import(&d->store, data, size);
+    return fv_gpu_store_import(&d->store, data, size);
 }
 
 const fv_backend fv_backend_cuda = {

@@ -50,9 +50,9 @@ static fovea_status allow_dynamic(fv_cuda_bound *b, const fv_device *d, uint32_t
 
 static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
 {
-    fv_cl_step *s = &b->step;
-    for (s->group = fv_cl_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
-         s->group = fv_cl_group(s, s->group / 2, d->limits.group, d->limits.local)) {
+    fv_gpu_step *s = &b->step;
+    for (s->group = fv_gpu_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
+         s->group = fv_gpu_group(s, s->group / 2, d->limits.group, d->limits.local)) {
         uint32_t limit;
         FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->group));
         if (limit >= s->group || s->group == 1)
@@ -60,7 +60,7 @@ static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
         if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
             break; /* its tiles are dealt to so many warps */
     }
-    return fv_cl_no_group(s);
+    return fv_gpu_no_group(s);
 }
 
 static fovea_status make_table(fv_cuda_bound *b, fv_device *d)
@@ -125,8 +125,8 @@ static uint32_t piece_rows(const fv_cuda_bound *b, fv_device *d)
 {
     if (!b->step.align || b->step.base.l.args.prob.dim[FV_DIM_ROWS] == 0 || d->dispatch <= 0)
         return 0;
-    const fv_cl_rates rates = fv_cuda_measure(d);
-    return fv_cl_step_rows(&b->step, d->dispatch, &rates);
+    const fv_gpu_rates rates = fv_cuda_measure(d);
+    return fv_gpu_step_rows(&b->step, d->dispatch, &rates);
 }
 
 /* What another library does. */
@@ -135,7 +135,7 @@ static fovea_status prepare(fv_cuda_bound *b, fv_device *d)
     const fv_launch *l = &b->step.base.l;
     if (!b->step.code->before)
         return FOVEA_OK;
-    fv_cl_before before = {
+    fv_gpu_before before = {
         .device = d, .queue = d->service, .scratch = l->scratch_mem->handle, .own = &b->own};
     for (uint32_t o = 0; o < b->step.operands; o++) {
         before.ld[o] = l->args.ld[o];
@@ -147,7 +147,7 @@ static fovea_status prepare(fv_cuda_bound *b, fv_device *d)
 
 static fovea_status fill(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
 {
-    FV_TRY(fv_cl_step_begin(&b->step, l));
+    FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(find_kernel(b, d));
     b->step.piece = piece_rows(b, d);
     FV_TRY(make_table(b, d));

@@ -9,8 +9,8 @@
  */
 #include "cuda_cublaslt.h"
 
-#include "cl_finish.h"
 #include "cuda_kernels.h"
+#include "gpu_finish.h"
 #include "mem.h"
 
 enum {
@@ -95,7 +95,7 @@ static fovea_status describe(struct product *p, const fv_launch *l)
         [FV_F32] = CUDA_R_32F, [FV_F16] = CUDA_R_16F, [FV_BF16] = CUDA_R_16BF};
     const char *name = l->kernel->name;
     const fv_problem *prob = &l->args.prob;
-    const uint64_t n = fv_cl_sums_width(prob), k = prob->dim[FV_GEMM_K];
+    const uint64_t n = fv_gpu_sums_width(prob), k = prob->dim[FV_GEMM_K];
     const cudaDataType_t type = types[prob->weight];
     const int transposed = CUBLAS_OP_T;
     cublasLtMatmulDesc_t desc;
@@ -125,7 +125,7 @@ static fovea_status limit(cublasLtMatmulPreference_t preference, const fv_launch
     const fv_operand *a = &l->operand[FV_GEMM_A], *w = &l->operand[FV_GEMM_W];
     const uint32_t of_weight = alignment(w->ref.offset, p->dim[FV_GEMM_K] * size);
     const uint32_t of_rows = alignment(a->ref.offset, ld_of(l, l->args.ld[FV_GEMM_A]) * size);
-    const uint32_t of_sums = alignment(OWN, fv_cl_sums_width(p) * sizeof(float));
+    const uint32_t of_sums = alignment(OWN, fv_gpu_sums_width(p) * sizeof(float));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,
         (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,
@@ -166,7 +166,7 @@ static fovea_status fill(struct product *p, const fv_launch *l, fv_device *d)
     return status;
 }
 
-static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
+static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(struct product), FV_MEM_PLAN, "a product"));
@@ -181,7 +181,7 @@ static fovea_status prepare(const fv_launch *l, const fv_cl_before *c)
 /* ---- one product ---- */
 
 /* Calls may have fewer rows than was planned, of which nothing else depends on. */
-static fovea_status set_rows(const struct product *p, const fv_launch *l, const fv_cl_before *c)
+static fovea_status set_rows(const struct product *p, const fv_launch *l, const fv_gpu_before *c)
 {
     const uint64_t rows = c->rows;
     const int64_t ld = (int64_t)ld_of(l, c->ld[FV_GEMM_A]);
@@ -199,7 +199,7 @@ static void *pointer(uint64_t address)
     return (void *)(uintptr_t)address;
 }
 
-static fovea_status multiply(const fv_launch *l, const fv_cl_before *c)
+static fovea_status multiply(const fv_launch *l, const fv_gpu_before *c)
 {
     const struct product *p = *c->own;
     const uint64_t size = fv_type_size(l->args.prob.weight);
@@ -222,23 +222,23 @@ static size_t sums_at(const fv_launch *l)
     return OWN / sizeof(float);
 }
 
-const fv_cl_code fv_cuda_gemm_cublaslt = {.program = "gemm",
-                                          .entry = "finish",
-                                          .group = 128,
-                                          .define = fv_cl_finish_define,
-                                          .shape = fv_cl_finish_shape,
-                                          .align = 128,
-                                          .prepare = prepare,
-                                          .before = multiply,
-                                          .forget = forget,
-                                          .left = sums_at};
+const fv_gpu_code fv_cuda_gemm_cublaslt = {.program = "gemm",
+                                           .entry = "finish",
+                                           .group = 128,
+                                           .define = fv_gpu_finish_define,
+                                           .shape = fv_gpu_finish_shape,
+                                           .align = 128,
+                                           .prepare = prepare,
+                                           .before = multiply,
+                                           .forget = forget,
+                                           .left = sums_at};
 
 /* ---- what the planner asks ---- */
 
 static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
-    return OWN + rows * fv_cl_sums_width(p) * sizeof(float);
+    return OWN + rows * fv_gpu_sums_width(p) * sizeof(float);
 }
 
 /* Beside those of cuda_gemm.c: about as fast, but the sums are written and read once more, by a
@@ -247,7 +247,7 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     const double flop = p->weight == FV_F32 ? 1.2e-12 : 0.2e-12;
-    const double sums = 2.0 * sizeof(float) * p->dim[FV_DIM_ROWS] * (double)fv_cl_sums_width(p);
+    const double sums = 2.0 * sizeof(float) * p->dim[FV_DIM_ROWS] * (double)fv_gpu_sums_width(p);
     return fv_problem_flops(p) * flop + sums * 50e-12 + 2e-3;
 }
 
@@ -260,8 +260,8 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
         .applies = applies_##type,                                                                 \
         .cost = cost,                                                                              \
         .scratch = scratch,                                                                        \
-        .packed = fv_cl_rows_packed,                                                               \
-        .pack = fv_cl_rows_pack,                                                                   \
+        .packed = fv_gpu_rows_packed,                                                              \
+        .pack = fv_gpu_rows_pack,                                                                  \
         .format = "cl_rows_" #type,                                                                \
     };
 OF_TYPE(FV_F32, f32)

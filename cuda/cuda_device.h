@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cl_store.h"
 #include "cuda_loader.h"
+#include "gpu_store.h"
 
 enum { FV_CUDA_FRAMES = 2 }; /* in flight */
 
@@ -38,20 +38,20 @@ struct fv_device {
     /* A call failed: every later one is refused. Hung: the driver did not come back either, and
      * what it may still use is left to it. */
     _Atomic bool lost, hung;
-    fv_cl_store store;
+    fv_gpu_store store;
     pthread_mutex_t lock;
-    fv_cl_rates rates;     /* under `lock`, as the rest */
+    fv_gpu_rates rates;    /* under `lock`, as the rest */
     cublasLtHandle_t blas; /* NULL until it is asked for */
 };
 
 /* A step: its kernel, whose arguments are set but for those that change from call to call. */
 typedef struct fv_cuda_bound {
-    fv_cl_step step;
+    fv_gpu_step step;
     uint64_t serial; /* no two steps have the same */
     CUfunction function;
     CUdeviceptr table;
     uint32_t dynamic; /* bytes of local memory that every call asks for */
-    void *own;        /* fv_cl_code.prepare's */
+    void *own;        /* fv_gpu_code.prepare's */
     /* As prelude.cl has them. */
     struct {
         CUdeviceptr base[FV_OPERANDS];
@@ -106,7 +106,7 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l);
 fovea_status fv_cuda_identify(char **out, const fv_device *d);
 
 /* cuda_program.c */
-extern const fv_cl_compiler fv_cuda_compiler;
+extern const fv_gpu_compiler fv_cuda_compiler;
 /* What NVRTC can compile for that the device runs: "sm_87", "compute_80"; "": nothing. */
 void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
 /* A kernel of program `name` alone. */
@@ -127,7 +127,7 @@ fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64
 
 /* cuda_rates.c */
 /* What the device gets done, measured when first asked. */
-fv_cl_rates fv_cuda_measure(fv_device *d);
+fv_gpu_rates fv_cuda_measure(fv_device *d);
 /* The same at its best, measured now. */
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 

@@ -53,7 +53,7 @@ enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _A
         const double passed = fv_machine_seconds() - begin;
         if (timeout >= 0 && passed >= timeout)
             return FV_CUDA_LATE;
-        fv_cl_nap(passed, expect, timeout, &pause);
+        fv_gpu_nap(passed, expect, timeout, &pause);
     }
 }
 

@@ -79,8 +79,8 @@ static struct tile tile_by_size(const fv_problem *p)
     static const struct tile tiles[] = {{128, 128}, {128, 64}, {64, 64}, {32, 64}};
     enum { LAST = sizeof tiles / sizeof *tiles - 1, ENOUGH = 128 };
     int i = 0;
-    while (i < LAST && fv_cl_groups(p->dim[FV_DIM_ROWS], tiles[i].rows) *
-                               fv_cl_groups(p->dim[FV_GEMM_N] * sides(p), tiles[i].cols) <
+    while (i < LAST && fv_gpu_groups(p->dim[FV_DIM_ROWS], tiles[i].rows) *
+                               fv_gpu_groups(p->dim[FV_GEMM_N] * sides(p), tiles[i].cols) <
                            ENOUGH)
         i++;
     return tiles[i];
@@ -107,44 +107,44 @@ static uint32_t stages(const struct tile *t, size_t a_size, size_t w_size)
     return least(4, (uint32_t)(48 * 1024 / block));
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     const fv_problem *p = &l->args.prob;
     const enum fv_type a = l->operand[FV_GEMM_A].type, w = l->operand[FV_GEMM_W].type;
     const uint32_t math = fv_cuda_math_of(a, w);
     const struct tile t = tile_of(l);
-    fv_cl_define(out, "FV_CONV", p->op == FV_OP_CONV);
-    fv_cl_define(out, "FV_BM", t.rows);
-    fv_cl_define(out, "FV_BN", t.cols);
-    fv_cl_define(
+    fv_gpu_define(out, "FV_CONV", p->op == FV_OP_CONV);
+    fv_gpu_define(out, "FV_BM", t.rows);
+    fv_gpu_define(out, "FV_BN", t.cols);
+    fv_gpu_define(
         out, "FV_STAGES",
         stages(&t, math == FV_CUDA_TF32 ? sizeof(float) : fv_type_size(a), fv_type_size(w)));
-    fv_cl_define(out, "FV_MATH", math);
-    fv_cl_define(out, "FV_A_PARTS", parts_of_a(p, a));
-    fv_cl_define(out, "FV_W_PARTS", fv_cuda_parts_of(w));
+    fv_gpu_define(out, "FV_MATH", math);
+    fv_gpu_define(out, "FV_A_PARTS", parts_of_a(p, a));
+    fv_gpu_define(out, "FV_W_PARTS", fv_cuda_parts_of(w));
     /* Of windows each tap has to be whole sixteens of bytes. */
     const bool whole = p->op != FV_OP_CONV || p->dim[FV_CONV_C] * fv_type_size(a) % 16 == 0;
-    fv_cl_define(out, "FV_A_BYTES", whole ? fv_cuda_alignment(l, FV_GEMM_A) : 0);
-    fv_cl_define(out, "FV_WIDE2", fv_cuda_is_wide(l, FV_GEMM_BIAS));
-    fv_cl_define(out, "FV_WIDE3", fv_cuda_is_wide(l, FV_GEMM_SCALE));
-    fv_cl_define(out, "FV_WIDE4", fv_cuda_is_wide(l, FV_GEMM_RES));
-    fv_cl_define(out, "FV_WIDE5", fv_cuda_is_wide(l, FV_GEMM_OUT));
+    fv_gpu_define(out, "FV_A_BYTES", whole ? fv_cuda_alignment(l, FV_GEMM_A) : 0);
+    fv_gpu_define(out, "FV_WIDE2", fv_cuda_is_wide(l, FV_GEMM_BIAS));
+    fv_gpu_define(out, "FV_WIDE3", fv_cuda_is_wide(l, FV_GEMM_SCALE));
+    fv_gpu_define(out, "FV_WIDE4", fv_cuda_is_wide(l, FV_GEMM_RES));
+    fv_gpu_define(out, "FV_WIDE5", fv_cuda_is_wide(l, FV_GEMM_OUT));
 }
 
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const struct tile t = tile_of(l);
-    count[0] = fv_cl_groups(p->rows, t.rows);
-    count[1] = fv_cl_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), t.cols);
+    count[0] = fv_gpu_groups(p->rows, t.rows);
+    count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), t.cols);
 }
 
-const fv_cl_code fv_cuda_gemm = {.program = "gemm.cu",
-                                 .entry = "product",
-                                 .group = 128,
-                                 .define = define,
-                                 .shape = shape,
-                                 .align = 128};
+const fv_gpu_code fv_cuda_gemm = {.program = "gemm.cu",
+                                  .entry = "product",
+                                  .group = 128,
+                                  .define = define,
+                                  .shape = shape,
+                                  .align = 128};
 
 /* ---- what it costs ---- */
 

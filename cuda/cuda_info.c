@@ -57,16 +57,16 @@ static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const c
 {
     const size_t size = sizeof out->quirks;
     if (!l->group)
-        fv_cl_add_quirk(out->quirks, size, "says nothing of its limits");
+        fv_gpu_add_quirk(out->quirks, size, "says nothing of its limits");
     if (!fv_cuda_nvrtc())
-        fv_cl_add_quirk(out->quirks, size, "no NVRTC: the kernels of this build alone");
+        fv_gpu_add_quirk(out->quirks, size, "no NVRTC: the kernels of this build alone");
     else if (!*target)
-        fv_cl_add_quirk(out->quirks, size,
-                        "NVRTC does not know its architecture: the kernels of this build alone");
+        fv_gpu_add_quirk(out->quirks, size,
+                         "NVRTC does not know its architecture: the kernels of this build alone");
     if (!fv_cuda_has_graphs())
-        fv_cl_add_quirk(out->quirks, size, "no graphs");
+        fv_gpu_add_quirk(out->quirks, size, "no graphs");
     if (l->watched)
-        fv_cl_add_quirk(out->quirks, size, "long kernels are ended");
+        fv_gpu_add_quirk(out->quirks, size, "long kernels are ended");
 }
 
 void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)

@@ -2,11 +2,11 @@
 #ifndef FOVEA_CUDA_CUDA_KERNELS_H
 #define FOVEA_CUDA_CUDA_KERNELS_H
 
-#include "cl_code.h"
+#include "gpu_code.h"
 
 #define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
     extern const fv_kernel_hooks fv_h_##khooks;                                                    \
-    extern const fv_cl_code fv_##kcode;
+    extern const fv_gpu_code fv_##kcode;
 #include "cuda_kernels.inc"
 #undef FV_CUDA_KERNEL
 

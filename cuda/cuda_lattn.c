@@ -19,16 +19,16 @@ static const fv_mech_traits *traits(const fv_problem *p)
 
 static uint32_t slices(const fv_problem *p)
 {
-    return (uint32_t)fv_cl_groups(p->dim[FV_ATTN_DV], COLUMNS);
+    return (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_DV], COLUMNS);
 }
 
-static void define_problem(const fv_launch *l, const char *kernel, fv_cl_text *out)
+static void define_problem(const fv_launch *l, const char *kernel, fv_gpu_text *out)
 {
     const fv_problem *p = &l->args.prob;
-    fv_cl_define(out, kernel, 1);
-    fv_cl_define(out, "FV_D", p->dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
+    fv_gpu_define(out, kernel, 1);
+    fv_gpu_define(out, "FV_D", p->dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
 }
 
 /* ---- REDUCE ---- */
@@ -45,7 +45,7 @@ static uint32_t tile_of(const fv_launch *l, uint32_t *stages)
 {
     const fv_problem *p = &l->args.prob;
     const uint32_t channels = 32 / traits(p)->blocks; /* of a warp */
-    const uint32_t across = (uint32_t)fv_cl_groups(p->dim[FV_ATTN_D], channels);
+    const uint32_t across = (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_D], channels);
     const uint32_t row = pitch(across * channels, l->operand[FV_REDUCE_K].type) +
                          pitch(COLUMNS, l->operand[FV_REDUCE_V].type);
     const uint32_t down = across > 2 ? 1 : WARPS / across;
@@ -57,20 +57,20 @@ static uint32_t tile_of(const fv_launch *l, uint32_t *stages)
     return tile;
 }
 
-static void reduce_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const uint32_t *dim = l->args.prob.dim;
     uint32_t stages, tile = tile_of(l, &stages);
     (void)group;
     define_problem(l, "FV_LATTN_REDUCE", out);
-    fv_cl_define(out, "FV_TILE", tile);
-    fv_cl_define(out, "FV_STAGES", stages);
-    fv_cl_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_REDUCE_K, dim[FV_ATTN_D]));
-    fv_cl_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_REDUCE_V, dim[FV_ATTN_DV]));
+    fv_gpu_define(out, "FV_TILE", tile);
+    fv_gpu_define(out, "FV_STAGES", stages);
+    fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_REDUCE_K, dim[FV_ATTN_D]));
+    fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_REDUCE_V, dim[FV_ATTN_DV]));
 }
 
 /* Heads of the same rows next to each other: their parts of a row are neighbours in memory. */
-static void reduce_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     const bool serial = traits(p)->wants & FV_WANT_CENTRED;
@@ -78,19 +78,19 @@ static void reduce_shape(const fv_launch *l, const fv_cl_piece *piece, size_t co
     count[1] = piece->groups;
 }
 
-const fv_cl_code fv_cuda_lattn_reduce = {.program = "lattn.cu",
-                                         .entry = "lattn_reduce",
-                                         .group = GROUP,
-                                         .define = reduce_define,
-                                         .shape = reduce_shape,
-                                         .align = 64};
+const fv_gpu_code fv_cuda_lattn_reduce = {.program = "lattn.cu",
+                                          .entry = "lattn_reduce",
+                                          .group = GROUP,
+                                          .define = reduce_define,
+                                          .shape = reduce_shape,
+                                          .align = 64};
 
 /* ---- APPLY ---- */
 
 /* Rows of a work-group in one turn. */
 static uint32_t apply_rows(const fv_problem *p)
 {
-    const uint32_t runs = (uint32_t)fv_cl_groups(p->dim[FV_ATTN_D], 32);
+    const uint32_t runs = (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_D], 32);
     return WARPS * 16 * (traits(p)->blocks * runs <= 2 ? 2 : 1);
 }
 
@@ -99,35 +99,35 @@ static uint32_t apply_rows(const fv_problem *p)
 static uint32_t apply_turns(const fv_problem *p)
 {
     const uint64_t enough = 1024, all = (uint64_t)p->heads * slices(p) *
-                                        fv_cl_groups(p->dim[FV_DIM_ROWS], apply_rows(p));
+                                        fv_gpu_groups(p->dim[FV_DIM_ROWS], apply_rows(p));
     uint32_t turns = 8;
     while (turns > 1 && all / turns < enough)
         turns /= 2;
     return turns;
 }
 
-static void apply_define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const uint32_t *dim = l->args.prob.dim;
     (void)group;
     define_problem(l, "FV_LATTN_APPLY", out);
-    fv_cl_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_APPLY_Q, dim[FV_ATTN_D]));
-    fv_cl_define(out, "FV_WIDE6", fv_cuda_heads_are_wide(l, FV_APPLY_OUT, dim[FV_ATTN_DV]));
+    fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_APPLY_Q, dim[FV_ATTN_D]));
+    fv_gpu_define(out, "FV_WIDE6", fv_cuda_heads_are_wide(l, FV_APPLY_OUT, dim[FV_ATTN_DV]));
 }
 
-static void apply_shape(const fv_launch *l, const fv_cl_piece *piece, size_t count[3])
+static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     count[0] = p->heads * slices(p);
-    count[1] = fv_cl_groups(piece->rows, apply_rows(p) * apply_turns(p));
+    count[1] = fv_gpu_groups(piece->rows, apply_rows(p) * apply_turns(p));
 }
 
-const fv_cl_code fv_cuda_lattn_apply = {.program = "lattn.cu",
-                                        .entry = "lattn_apply",
-                                        .group = GROUP,
-                                        .define = apply_define,
-                                        .shape = apply_shape,
-                                        .align = 128};
+const fv_gpu_code fv_cuda_lattn_apply = {.program = "lattn.cu",
+                                         .entry = "lattn_apply",
+                                         .group = GROUP,
+                                         .define = apply_define,
+                                         .shape = apply_shape,
+                                         .align = 128};
 
 static bool applies(const fv_problem *p)
 {

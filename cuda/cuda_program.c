@@ -17,21 +17,21 @@ struct built {
 
 /* ---- texts ---- */
 
-static uint32_t texts(const fv_cl_program *p, const char *text[FV_CL_TEXTS])
+static uint32_t texts(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS])
 {
-    _Static_assert((int)FV_CUDA_TEXTS <= (int)FV_CL_TEXTS, "there is room for its texts");
+    _Static_assert((int)FV_CUDA_TEXTS <= (int)FV_GPU_TEXTS, "there is room for its texts");
     return fv_cuda_texts(p->name, p->mech, text);
 }
 
-static const char *shown(const fv_cl_program *p)
+static const char *shown(const fv_gpu_program *p)
 {
     return p->options + strspn(p->options, " ");
 }
 
 /* All of them behind one another, to be freed. */
-static fovea_status join(char **out, const fv_cl_program *p)
+static fovea_status join(char **out, const fv_gpu_program *p)
 {
-    const char *text[FV_CL_TEXTS];
+    const char *text[FV_GPU_TEXTS];
     const uint32_t n = texts(p, text);
     size_t size = 1;
     for (uint32_t i = 0; i < n; i++)
@@ -70,7 +70,7 @@ static fovea_status make_module(struct built *b, const char *name)
     const CUresult error = fv_cuda.cuModuleLoadDataEx(&module, b->image, 2, option, value);
     if (error == CUDA_ERROR_OUT_OF_MEMORY)
         return fv_cuda_fail(error, "cuModuleLoadDataEx", name);
-    fv_cl_one_line(log);
+    fv_gpu_one_line(log);
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_EDEVICE,
                        "cuModuleLoadDataEx %s: %s (%d); a newer driver may do: %.300s", name,
@@ -87,7 +87,7 @@ static void release(fv_device *d, void *built)
     fv_mem_free(b);
 }
 
-static fovea_status finish(struct built *b, fv_device *d, const fv_cl_program *p, void **out)
+static fovea_status finish(struct built *b, fv_device *d, const fv_gpu_program *p, void **out)
 {
     const fovea_status status = make_module(b, p->name);
     if (status == FOVEA_OK)
@@ -100,7 +100,7 @@ static fovea_status finish(struct built *b, fv_device *d, const fv_cl_program *p
 /* ---- compiled when the library was built ---- */
 
 /* The one for the newest architecture that the device has, or NULL. */
-static const fv_cuda_ptx *embedded(const fv_device *d, const fv_cl_program *p)
+static const fv_cuda_ptx *embedded(const fv_device *d, const fv_gpu_program *p)
 {
     const fv_cuda_ptx *best = NULL;
     const char *mechanism = p->mech ? fv_mech_table[p->mech]->name : "";
@@ -112,7 +112,7 @@ static const fv_cuda_ptx *embedded(const fv_device *d, const fv_cl_program *p)
     return best;
 }
 
-static fovea_status take_embedded(const fv_cuda_ptx *e, fv_device *d, const fv_cl_program *p,
+static fovea_status take_embedded(const fv_cuda_ptx *e, fv_device *d, const fv_gpu_program *p,
                                   void **out)
 {
     struct built *b;
@@ -172,7 +172,7 @@ static fovea_status compile_failed(const fv_nvrtc_api *nvrtc, nvrtcProgram progr
     char *log = memory;
     if (nvrtc->nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS)
         *log = 0;
-    fv_cl_one_line(log);
+    fv_gpu_one_line(log);
     fv_fail(FOVEA_EDEVICE,
             "nvrtcCompileProgram %s: error %d; another version of NVRTC may do: "
             "%.300s",
@@ -198,7 +198,7 @@ static int options_of(const char *option[OPTIONS], char *text, const char *targe
 }
 
 static fovea_status run_nvrtc(const fv_nvrtc_api *nvrtc, nvrtcProgram program, const fv_device *d,
-                              const fv_cl_program *p)
+                              const fv_gpu_program *p)
 {
     const char *option[OPTIONS];
     char target[64], *text;
@@ -228,7 +228,7 @@ static fovea_status image_of(struct built **out, const fv_nvrtc_api *nvrtc, nvrt
     return nvrtc_failed(error, code ? "nvrtcGetCUBIN" : "nvrtcGetPTX", name);
 }
 
-static fovea_status compile_now(fv_device *d, const fv_cl_program *p, void **out)
+static fovea_status compile_now(fv_device *d, const fv_gpu_program *p, void **out)
 {
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
     nvrtcProgram program;
@@ -247,7 +247,7 @@ static fovea_status compile_now(fv_device *d, const fv_cl_program *p, void **out
     return finish(b, d, p, out);
 }
 
-static fovea_status compile(fv_device *d, const fv_cl_program *p, void **out)
+static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
 {
     const fv_cuda_ptx *e = embedded(d, p);
     if (*d->target) {
@@ -265,7 +265,7 @@ static fovea_status compile(fv_device *d, const fv_cl_program *p, void **out)
 
 /* ---- binaries ---- */
 
-static void *load(fv_device *d, const fv_cl_program *p, const fv_cl_binary *binary)
+static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *binary)
 {
     struct built *b;
     void *out;
@@ -299,21 +299,22 @@ static fovea_status function_of(fv_device *d, void *built, const char *entry, vo
     return FOVEA_OK;
 }
 
-const fv_cl_compiler fv_cuda_compiler = {.texts = texts,
-                                         .shown = shown,
-                                         .compile = compile,
-                                         .load = load,
-                                         .binary = binary_of,
-                                         .kernel = function_of,
-                                         .release = release};
+const fv_gpu_compiler fv_cuda_compiler = {.texts = texts,
+                                          .shown = shown,
+                                          .compile = compile,
+                                          .load = load,
+                                          .binary = binary_of,
+                                          .kernel = function_of,
+                                          .release = release};
 
 fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
                                   const char *entry, const char *options)
 {
     /* The options are copied, not written to. */
-    const fv_cl_program like = {.name = name, .plain = true, .options = (char *)(uintptr_t)options};
+    const fv_gpu_program like = {
+        .name = name, .plain = true, .options = (char *)(uintptr_t)options};
     void *function;
-    FV_TRY(fv_cl_store_kernel(&function, &d->store, &like, entry));
+    FV_TRY(fv_gpu_store_kernel(&function, &d->store, &like, entry));
     *out = function;
     return FOVEA_OK;
 }
@@ -323,7 +324,7 @@ fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d,
 {
     void *function;
     int most;
-    FV_TRY(fv_cl_store_step(&function, &d->store, l, group, ""));
+    FV_TRY(fv_gpu_store_step(&function, &d->store, l, group, ""));
     FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
                 (&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
     *limit = most > 0 ? (uint32_t)most : 0;

@@ -95,7 +95,7 @@ static void give_outputs(const fv_queue *q, const struct frame *f)
         const struct external *e = &f->external[i];
         const uint64_t row = q->slot[i].row_bytes;
         if (q->slot[i].output)
-            fv_cl_copy_rows(e->host, e->stride, e->staging, row, row, rows_of(q, f, i));
+            fv_gpu_copy_rows(e->host, e->stride, e->staging, row, row, rows_of(q, f, i));
     }
 }
 
@@ -238,7 +238,7 @@ void fv_cuda_queue_close(fv_queue *q)
 
 /* ---- one dispatch ---- */
 
-static void set_operands(const fv_queue *q, fv_cuda_bound *b, const fv_cl_dispatch *now)
+static void set_operands(const fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
 {
     for (uint32_t o = 0; o < b->step.operands; o++) {
         const fv_operand *op = &b->step.base.l.operand[o];
@@ -254,14 +254,14 @@ static void set_operands(const fv_queue *q, fv_cuda_bound *b, const fv_cl_dispat
 }
 
 /* Another library's part of a dispatch. */
-static fovea_status run_before(fv_queue *q, fv_cuda_bound *b, const fv_cl_dispatch *now)
+static fovea_status run_before(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
 {
     const fv_launch *l = &b->step.base.l;
-    fv_cl_before before = {.device = q->device,
-                           .queue = q->compute,
-                           .scratch = l->scratch_mem->handle,
-                           .rows = now->rows,
-                           .own = &b->own};
+    fv_gpu_before before = {.device = q->device,
+                            .queue = q->compute,
+                            .scratch = l->scratch_mem->handle,
+                            .rows = now->rows,
+                            .own = &b->own};
     memcpy(before.buffer, b->args.base, sizeof before.buffer);
     memcpy(before.at, now->at, sizeof before.at);
     memcpy(before.ld, now->ld, sizeof before.ld);
@@ -271,7 +271,7 @@ static fovea_status run_before(fv_queue *q, fv_cuda_bound *b, const fv_cl_dispat
     return status;
 }
 
-static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_cl_dispatch *now)
+static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
 {
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
@@ -287,8 +287,8 @@ static fovea_status dispatch(fv_queue *q, fv_cuda_bound *b, uint32_t width, cons
                              uint32_t from, uint32_t rows)
 {
     const fv_launch *l = &b->step.base.l;
-    fv_cl_dispatch now;
-    fv_cl_dispatch_fill(&now, &b->step, width, c, from, rows);
+    fv_gpu_dispatch now;
+    fv_gpu_dispatch_fill(&now, &b->step, width, c, from, rows);
     set_operands(q, b, &now);
     if (!q->trace.to)
         return launch(q, b, &now);
@@ -301,7 +301,7 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
 {
     fv_queue *q = ctx;
     fv_cuda_bound *b = (fv_cuda_bound *)step;
-    const uint32_t even = fv_cl_step_cut(&b->step, c->rows);
+    const uint32_t even = fv_gpu_step_cut(&b->step, c->rows);
     for (uint32_t from = 0; from < c->rows && q->failed == FOVEA_OK; from += even) {
         const uint32_t left = c->rows - from;
         q->failed = dispatch(q, b, width, c, from, left < even ? left : even);
@@ -320,7 +320,7 @@ static fovea_status bring_inputs(fv_queue *q)
         const uint32_t rows = rows_of(q, f, i);
         if (q->slot[i].output)
             continue;
-        fv_cl_copy_rows(e->staging, row, e->host, e->stride, row, rows);
+        fv_gpu_copy_rows(e->staging, row, e->host, e->stride, row, rows);
         if (!d->limits.integrated)
             FV_CUDA_RUN(d, "an input", cuMemcpyHtoDAsync,
                         (e->buffer, e->staging, (size_t)(row * rows), q->up));
@@ -435,7 +435,7 @@ fovea_status fv_cuda_wait(fv_queue *q, fv_fence fence, double timeout, double *s
         const double from = f->begin > q->landed ? f->begin : q->landed;
         const double expect = from + q->expect - fv_machine_seconds();
         const fovea_status status =
-            fv_cuda_await(q->device, f->landed, fv_cl_left(deadline), expect);
+            fv_cuda_await(q->device, f->landed, fv_gpu_left(deadline), expect);
         if (status == FOVEA_ETIMEOUT)
             return status;
         if (status == FOVEA_OK) {

@@ -1,8 +1,8 @@
 /* cuda_rates.c: CUDA's part of measuring how fast a device is. */
 #include <stdio.h>
 
-#include "cl_meter.h"
 #include "cuda_device.h"
+#include "gpu_meter.h"
 
 enum { GROUP = 128 };
 
@@ -82,28 +82,28 @@ static fovea_status run(fv_device *d, void *k, const uint64_t *buffer, uint32_t 
     return status;
 }
 
-static fv_cl_meter meter_of(fv_device *d)
+static fv_gpu_meter meter_of(fv_device *d)
 {
-    return (fv_cl_meter){.device = d,
-                         .units = d->limits.units,
-                         .memory = d->limits.memory,
-                         .largest = d->limits.memory,
-                         .kernel = kernel,
-                         .drop = drop,
-                         .buffer = make_buffer,
-                         .release = release,
-                         .group = group_of,
-                         .run = run};
+    return (fv_gpu_meter){.device = d,
+                          .units = d->limits.units,
+                          .memory = d->limits.memory,
+                          .largest = d->limits.memory,
+                          .kernel = kernel,
+                          .drop = drop,
+                          .buffer = make_buffer,
+                          .release = release,
+                          .group = group_of,
+                          .run = run};
 }
 
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)
 {
-    const fv_cl_meter m = meter_of(d);
-    return fv_cl_meter_best(&m, out);
+    const fv_gpu_meter m = meter_of(d);
+    return fv_gpu_meter_best(&m, out);
 }
 
-fv_cl_rates fv_cuda_measure(fv_device *d)
+fv_gpu_rates fv_cuda_measure(fv_device *d)
 {
-    const fv_cl_meter m = meter_of(d);
-    return fv_cl_meter_known(&m, &d->rates, &d->lock);
+    const fv_gpu_meter m = meter_of(d);
+    return fv_gpu_meter_known(&m, &d->rates, &d->lock);
 }

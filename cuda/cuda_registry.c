@@ -9,7 +9,7 @@ static const fv_kernel kernel_list[] = {
      .rev = krev,                                                                                  \
      .needs = FV_NEED_##NEED,                                                                      \
      .hooks = &fv_h_##khooks,                                                                      \
-     .code.cl = &fv_##kcode},
+     .code.gpu = &fv_##kcode},
 #include "cuda_kernels.inc"
 #undef FV_CUDA_KERNEL
 };

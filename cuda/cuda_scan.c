@@ -4,30 +4,30 @@
 
 enum { GROUP = 128, COLUMNS = 64, WIDEST = 128 /* features of a head */ };
 
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    fv_cl_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
-    fv_cl_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_cl_define(out, "FV_HEADS", l->args.prob.heads);
+    fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
+    fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
+    fv_gpu_define(out, "FV_HEADS", l->args.prob.heads);
 }
 
 /* The slices of a head that has a divisor come one after the other. */
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const fv_problem *problem = &l->args.prob;
     (void)p;
     count[0] = problem->heads;
     if (problem->flags & FV_FLAG_UNNORMALISED)
-        count[1] = fv_cl_groups(problem->dim[FV_ATTN_DV], COLUMNS);
+        count[1] = fv_gpu_groups(problem->dim[FV_ATTN_DV], COLUMNS);
 }
 
-const fv_cl_code fv_cuda_scan = {.program = "scan.cu",
-                                 .entry = "scan",
-                                 .group = GROUP,
-                                 .define = define,
-                                 .shape = shape,
-                                 .align = 16};
+const fv_gpu_code fv_cuda_scan = {.program = "scan.cu",
+                                  .entry = "scan",
+                                  .group = GROUP,
+                                  .define = define,
+                                  .shape = shape,
+                                  .align = 16};
 
 static bool applies(const fv_problem *p)
 {

@@ -45,33 +45,33 @@ static uint32_t keys_of(const fv_launch *l)
     return knob && knob < keys ? knob : keys;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_cl_text *out)
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
-    fv_cl_define(out, "FV_D", d);
-    fv_cl_define(out, "FV_DV", dv);
-    fv_cl_define(out, "FV_QUERIES", queries_of(l));
-    fv_cl_define(out, "FV_KEYS", keys_of(l));
-    fv_cl_define(out, "FV_MATH", math(l));
-    fv_cl_define(out, "FV_0_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_Q].type));
-    fv_cl_define(out, "FV_1_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_K].type));
-    fv_cl_define(out, "FV_2_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_V].type));
-    fv_cl_define(out, "FV_WINDOW", is_window(l));
-    fv_cl_define(out, "FV_REGIONS", is_window(l) && l->args.table);
-    fv_cl_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
-    fv_cl_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
-    fv_cl_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
-    fv_cl_define(out, "FV_WIDE_OUT",
-                 fv_cuda_heads_are_wide(l, is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
+    fv_gpu_define(out, "FV_D", d);
+    fv_gpu_define(out, "FV_DV", dv);
+    fv_gpu_define(out, "FV_QUERIES", queries_of(l));
+    fv_gpu_define(out, "FV_KEYS", keys_of(l));
+    fv_gpu_define(out, "FV_MATH", math(l));
+    fv_gpu_define(out, "FV_0_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_Q].type));
+    fv_gpu_define(out, "FV_1_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_K].type));
+    fv_gpu_define(out, "FV_2_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_V].type));
+    fv_gpu_define(out, "FV_WINDOW", is_window(l));
+    fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
+    fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
+    fv_gpu_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
+    fv_gpu_define(out, "FV_WIDE_OUT",
+                  fv_cuda_heads_are_wide(l, is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
 }
 
 /* None has queries of two windows. */
-static void shape(const fv_launch *l, const fv_cl_piece *p, size_t count[3])
+static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS], queries = queries_of(l);
-    count[0] = is_window(l) ? (size_t)(p->rows / window) * fv_cl_groups(window, queries)
-                            : fv_cl_groups(p->rows, queries);
+    count[0] = is_window(l) ? (size_t)(p->rows / window) * fv_gpu_groups(window, queries)
+                            : fv_gpu_groups(p->rows, queries);
     count[1] = l->args.prob.heads;
 }
 
@@ -80,19 +80,19 @@ static uint64_t regions(const fv_launch *l, uint32_t *out)
     return fv_cl_wsoftmax.table(l, out);
 }
 
-const fv_cl_code fv_cuda_softmax = {.program = "softmax.cu",
-                                    .entry = "softmax",
-                                    .group = 128,
-                                    .define = define,
-                                    .shape = shape,
-                                    .align = 128};
-const fv_cl_code fv_cuda_wsoftmax = {.program = "softmax.cu",
-                                     .entry = "wsoftmax",
+const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
+                                     .entry = "softmax",
                                      .group = 128,
                                      .define = define,
                                      .shape = shape,
-                                     .table = regions,
-                                     .align = FV_CL_WINDOWS};
+                                     .align = 128};
+const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
+                                      .entry = "wsoftmax",
+                                      .group = 128,
+                                      .define = define,
+                                      .shape = shape,
+                                      .table = regions,
+                                      .align = FV_GPU_WINDOWS};
 
 /* Queries and their sums stay in registers. */
 static bool applies(const fv_problem *p)

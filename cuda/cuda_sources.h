@@ -1,15 +1,15 @@
-/* cuda_sources.h: the CUDA C++ that comes beside the texts of cl_sources.h, and programs compiled
+/* cuda_sources.h: the CUDA C++ that comes beside the texts of gpu_sources.h, and programs compiled
  * when the library was built; written at build time. */
 #ifndef FOVEA_CUDA_CUDA_SOURCES_H
 #define FOVEA_CUDA_CUDA_SOURCES_H
 
 #include <stdint.h>
 
-#include "cl_sources.h"
+#include "gpu_sources.h"
 #include "status.h"
 
 /* "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu; NULL name at the end. */
-extern const fv_cl_source fv_cuda_sources[];
+extern const fv_gpu_source fv_cuda_sources[];
 
 enum { FV_CUDA_TEXTS = 7 };
 /* The texts of a program, one behind the other: a .cu file by its name, or "softmax" for cl's
@@ -20,7 +20,7 @@ uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_C
 /* A program that was compiled when the library was built, for where there is no compiler. */
 typedef struct fv_cuda_ptx {
     const char *program, *mechanism; /* "" where it has none */
-    const char *options;             /* " -DFV_GROUP=64 ...", as fv_cl_specialise makes them */
+    const char *options;             /* " -DFV_GROUP=64 ...", as fv_gpu_specialise makes them */
     uint32_t arch;                   /* of which it is: 80; runs there and on all later ones */
     uint32_t size, packed_size;      /* of the text, and as it lies here */
     const uint8_t *packed;

@@ -3,16 +3,16 @@
 
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS])
 {
-    const char *own = fv_cl_source_text(fv_cuda_sources, program);
+    const char *own = fv_gpu_source_text(fv_cuda_sources, program);
     uint32_t n = 0;
-    text[n++] = fv_cl_names;
-    text[n++] = fv_cl_source_text(fv_cuda_sources, "cuda_ptx");
-    text[n++] = fv_cl_source_text(fv_cuda_sources, "cuda_prelude");
-    text[n++] = fv_cl_source_text(fv_cl_sources, "prelude");
+    text[n++] = fv_gpu_names;
+    text[n++] = fv_gpu_source_text(fv_cuda_sources, "cuda_ptx");
+    text[n++] = fv_gpu_source_text(fv_cuda_sources, "cuda_prelude");
+    text[n++] = fv_gpu_source_text(fv_cl_sources, "prelude");
     if (mech) {
-        text[n++] = fv_cl_source_text(fv_cl_sources, "vocabulary");
-        text[n++] = fv_cl_mechanisms[mech];
+        text[n++] = fv_gpu_source_text(fv_cl_sources, "vocabulary");
+        text[n++] = fv_gpu_mechanisms[mech];
     }
-    text[n++] = own ? own : fv_cl_source_text(fv_cl_sources, program);
+    text[n++] = own ? own : fv_gpu_source_text(fv_cl_sources, program);
     return n;
 }

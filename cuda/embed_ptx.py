@@ -1,7 +1,7 @@
 """embed_ptx.py: programs of fallback.txt, compiled by nvcc to PTX, as a C file: for machines that have
 no NVRTC.
 
-usage: embed_ptx.py OUT.c NVCC CL_DIR KERNEL_H MECH_DIR FALLBACK_TXT
+usage: embed_ptx.py OUT.c NVCC KERNEL_H MECH_DIR FALLBACK_TXT
 
 What was compiled before is kept in the folder OUT.c.kept and taken again if nothing has changed.
 Without nvcc (NVCC is "none") the list is empty.
@@ -15,25 +15,26 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "gpu"))
+import embed
+
 
 class Texts:
     """What programs are put together of, as cuda_texts.c has it."""
 
-    def __init__(self, cl, kernel_h, mech):
-        sys.path.insert(0, cl)
-        import embed
-        self.embed, self.cl, self.mech = embed, Path(cl), mech
-        self.cuda = Path(__file__).parent
+    def __init__(self, kernel_h, mech):
+        self.cl, self.cuda, self.mech = ROOT / "cl", ROOT / "cuda", mech
         self.names = embed.names(Path(kernel_h).read_text())
 
     def program(self, name, mechanism):
-        own = self.embed.source
-        both = lambda path: self.embed.for_both(own(path))
+        own = embed.source
+        both = lambda path: embed.for_both(own(path))
         parts = [self.names, own(self.cuda / "cuda_ptx.h"), own(self.cuda / "cuda_prelude.h"),
                  both(self.cl / "prelude.cl")]
         if mechanism:
             parts += [both(self.cl / "vocabulary.cl"),
-                      self.embed.mechanism_text(self.mech, mechanism)]
+                      embed.mechanism_text(self.mech, mechanism)]
         parts.append(both(self.cuda / name if name.endswith(".cu") else self.cl / (name + ".cl")))
         return "\n".join(parts) + "\n"
 
@@ -106,10 +107,10 @@ def table(programs, ptx):
 
 
 def main():
-    out, nvcc, cl, kernel_h, mech, fallback = sys.argv[1:]
+    out, nvcc, kernel_h, mech, fallback = sys.argv[1:]
     lines = [line for line in Path(fallback).read_text().splitlines() if line and line[0] != "#"]
     programs = [] if nvcc == "none" else [Program(line) for line in lines]
-    ptx = compiled(nvcc, Texts(cl, kernel_h, mech), programs, Path(out + ".kept"))
+    ptx = compiled(nvcc, Texts(kernel_h, mech), programs, Path(out + ".kept"))
     Path(out).write_text(table(programs, ptx))
 
 

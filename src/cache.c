@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_cache.h"
+#include "gpu_cache.h"
 #include "mem.h"
 #include "status.h"
 
@@ -15,7 +15,7 @@ static const char *chosen(const char *folder)
 fovea_status fovea_cache_folder(char *out, size_t room)
 {
     char *path;
-    FV_TRY(fv_cl_cache_folder(&path, chosen(NULL)));
+    FV_TRY(fv_gpu_cache_folder(&path, chosen(NULL)));
     const bool fits = strlen(path) < room;
     if (fits)
         strcpy(out, path);
@@ -25,20 +25,20 @@ fovea_status fovea_cache_folder(char *out, size_t room)
 
 fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
 {
-    return fv_cl_folder_list(chosen(folder), fn, payload);
+    return fv_gpu_folder_list(chosen(folder), fn, payload);
 }
 
 fovea_status fovea_cache_clear(const char *folder, size_t *removed)
 {
-    return fv_cl_folder_clear(chosen(folder), removed);
+    return fv_gpu_folder_clear(chosen(folder), removed);
 }
 
 fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
 {
-    return fv_cl_folder_pack(chosen(folder), data, room, size);
+    return fv_gpu_folder_pack(chosen(folder), data, room, size);
 }
 
 fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size, size_t *added)
 {
-    return fv_cl_folder_unpack(chosen(folder), data, size, added);
+    return fv_gpu_folder_unpack(chosen(folder), data, size, added);
 }

@@ -301,7 +301,7 @@ typedef struct fv_kernel {
     const fv_kernel_hooks *hooks; /* never NULL */
     union {
         fv_cpu_fn cpu;
-        const struct fv_cl_code *cl; /* cl/cl_code.h */
+        const struct fv_gpu_code *gpu; /* gpu/gpu_code.h */
     } code;
 } fv_kernel;
 

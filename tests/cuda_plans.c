@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_host.h"
 #include "cuda_sources.h"
+#include "gpu_host.h"
 #include "plan.h"
 
 /* Blocks of each width of a head, and whole models for what is before and behind them. */
@@ -78,7 +78,7 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 /* " -DFV_GROUP=..." up to the kernel's own macros, which are what follows the last operand's. */
 static void print_line(const fv_launch *l, const char *options)
 {
-    const fv_cl_code *code = l->kernel->code.cl;
+    const fv_gpu_code *code = l->kernel->code.gpu;
     const char *own = strstr(options, " -DFV_HAS8=") + strlen(" -DFV_HAS8=0");
     printf("%s %s %d %u %u %u ", code->program, l->kernel->mech ? mechanism(l->kernel->mech) : "-",
            l->kernel->needs & FV_NEED_CUDA_MMA ? 80 : 75, code->group, l->args.prob.flags,
@@ -92,7 +92,7 @@ static void print_line(const fv_launch *l, const char *options)
 
 static bool is_embedded(const fv_launch *l, const char *options)
 {
-    const fv_cl_code *code = l->kernel->code.cl;
+    const fv_gpu_code *code = l->kernel->code.gpu;
     const fv_cuda_ptx *e = fv_cuda_ptx_list;
     while (e->program && (strcmp(e->program, code->program) != 0 ||
                           strcmp(e->mechanism, mechanism(l->kernel->mech)) != 0 ||
@@ -103,10 +103,10 @@ static bool is_embedded(const fv_launch *l, const char *options)
 
 static void judge(const fv_launch *l)
 {
-    const fv_cl_code *code = l->kernel->code.cl;
-    fv_cl_text options = {.length = 0};
+    const fv_gpu_code *code = l->kernel->code.gpu;
+    fv_gpu_text options = {.length = 0};
     char line[2048];
-    fv_cl_specialise(&options, l, code->group);
+    fv_gpu_specialise(&options, l, code->group);
     snprintf(line, sizeof line, "%s %s%s", code->program, mechanism(l->kernel->mech), options.text);
     for (int i = 0; i < count; i++)
         if (strcmp(lines[i], line) == 0)

@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "check_run.h"
-#include "cl_host.h"
 #include "cuda_kernels.h"
 #include "cuda_sources.h"
+#include "gpu_host.h"
 
 /* Options that were printed, by file and mechanism: a hash each. */
 enum { ROOM = 1 << 18 };
@@ -48,9 +48,9 @@ static const char *mechanism(uint16_t mech)
 
 static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs)
 {
-    const fv_cl_code *code = k->code.cl;
+    const fv_gpu_code *code = k->code.gpu;
     fv_launch l = {.kernel = k, .args = c->args, .rows = c->args.prob.dim[FV_DIM_ROWS], .cols = 1};
-    fv_cl_text options = {.length = 0};
+    fv_gpu_text options = {.length = 0};
     l.args.knobs = *knobs;
     for (int i = 0; i < FV_OPERANDS; i++) {
         const check_operand *o = &c->operand[i];
@@ -59,7 +59,7 @@ static void print(const fv_kernel *k, const check_case *c, const fv_knobs *knobs
                 (fv_operand){.ref = {.space = FV_SPACE_BUFFER},
                              .type = o->kind == CHECK_WEIGHT ? c->args.prob.weight : o->storage};
     }
-    fv_cl_specialise(&options, &l, code->group);
+    fv_gpu_specialise(&options, &l, code->group);
     if (is_new(hash(options.text, hash(code->program, k->mech + 14695981039346656037u))))
         printf("%u %s %s %s %s%s\n", k->needs & FV_NEED_CUDA_MMA ? 80 : 0, k->name, code->program,
                mechanism(k->mech), code->entry, options.text);

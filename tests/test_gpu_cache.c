@@ -1,4 +1,4 @@
-/* test_cl_cache.c: compiled kernels on disk and in memory: found again, and not trusted where
+/* test_gpu_cache.c: compiled kernels on disk and in memory: found again, and not trusted where
  * anything is wrong with them. The second half needs an OpenCL device.
  */
 #define _DEFAULT_SOURCE
@@ -19,7 +19,7 @@
 
 #include <fovea/fovea.h>
 
-#include "cl_cache.h"
+#include "gpu_cache.h"
 #include "mem.h"
 #include "os.h"
 #include "temp_folder.h"
@@ -29,40 +29,40 @@
 enum { BINARY = 300 };
 static unsigned char binary[BINARY];
 
-static fv_cl_key key_of(const char *a, const char *b)
+static fv_gpu_key key_of(const char *a, const char *b)
 {
-    fv_cl_key k;
+    fv_gpu_key k;
     const char *const part[] = {a, b};
-    assert_int_equal(fv_cl_key_make(&k, part, 2), FOVEA_OK);
+    assert_int_equal(fv_gpu_key_make(&k, part, 2), FOVEA_OK);
     return k;
 }
 
-static fv_cl_cache *open_cache(const char *path)
+static fv_gpu_cache *open_cache(const char *path)
 {
-    fv_cl_cache *c;
-    assert_int_equal(fv_cl_cache_open(&c, path), FOVEA_OK);
+    fv_gpu_cache *c;
+    assert_int_equal(fv_gpu_cache_open(&c, path), FOVEA_OK);
     return c;
 }
 
-static bool finds(const char *path, const fv_cl_key *k, const void *want, size_t size)
+static bool finds(const char *path, const fv_gpu_key *k, const void *want, size_t size)
 {
-    fv_cl_cache *c = open_cache(path);
-    fv_cl_binary b;
-    const bool found = fv_cl_cache_find(c, k, "test", &b);
+    fv_gpu_cache *c = open_cache(path);
+    fv_gpu_binary b;
+    const bool found = fv_gpu_cache_find(c, k, "test", &b);
     if (found) {
         assert_int_equal(b.size, size);
         assert_memory_equal(b.data, want, size);
-        fv_cl_binary_free(&b);
+        fv_gpu_binary_free(&b);
     }
-    fv_cl_cache_close(c);
+    fv_gpu_cache_close(c);
     return found;
 }
 
-static void store(const char *path, const fv_cl_key *k, const void *data, size_t size)
+static void store(const char *path, const fv_gpu_key *k, const void *data, size_t size)
 {
-    fv_cl_cache *c = open_cache(path);
-    fv_cl_cache_store(c, k, "test", data, size);
-    fv_cl_cache_close(c);
+    fv_gpu_cache *c = open_cache(path);
+    fv_gpu_cache_store(c, k, "test", data, size);
+    fv_gpu_cache_close(c);
 }
 
 /* The one file of the folder. */
@@ -109,7 +109,7 @@ static int set_up(void **state)
 static void found_again(void **state)
 {
     (void)state;
-    fv_cl_key k = key_of("source", "options"), other = key_of("sourc", "eoptions");
+    fv_gpu_key k = key_of("source", "options"), other = key_of("sourc", "eoptions");
     assert_false(finds(folder, &k, binary, BINARY));
     store(folder, &k, binary, BINARY);
     assert_true(finds(folder, &k, binary, BINARY));
@@ -119,8 +119,8 @@ static void found_again(void **state)
     assert_int_equal(st.st_mode & 0777, 0600);
     store(folder, &k, binary, BINARY / 2); /* replaced */
     assert_true(finds(folder, &k, binary, BINARY / 2));
-    fv_cl_key_free(&k);
-    fv_cl_key_free(&other);
+    fv_gpu_key_free(&k);
+    fv_gpu_key_free(&other);
     clear_folder();
 }
 
@@ -128,7 +128,7 @@ static void every_damage_is_seen(void **state)
 {
     (void)state;
     static unsigned char good[1024], bad[1024];
-    fv_cl_key k = key_of("source", "options");
+    fv_gpu_key k = key_of("source", "options");
     store(folder, &k, binary, BINARY);
     const char *path = only_entry();
     const size_t n = load(path, good, sizeof good);
@@ -146,7 +146,7 @@ static void every_damage_is_seen(void **state)
     assert_false(finds(folder, &k, binary, BINARY));
     save(path, good, n);
     assert_true(finds(folder, &k, binary, BINARY));
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
     clear_folder();
 }
 
@@ -155,7 +155,7 @@ static void anothers_entry(void **state)
 {
     (void)state;
     char path[384];
-    fv_cl_key k = key_of("source", "options"), other = key_of("another source", "options");
+    fv_gpu_key k = key_of("source", "options"), other = key_of("another source", "options");
     store(folder, &k, binary, BINARY);
     strcpy(path, only_entry());
     assert_int_equal(unlink(path), 0);
@@ -164,8 +164,8 @@ static void anothers_entry(void **state)
     assert_false(finds(folder, &k, binary, BINARY));
     store(folder, &k, binary, BINARY);
     assert_true(finds(folder, &k, binary, BINARY));
-    fv_cl_key_free(&k);
-    fv_cl_key_free(&other);
+    fv_gpu_key_free(&k);
+    fv_gpu_key_free(&other);
     clear_folder();
 }
 
@@ -173,7 +173,7 @@ static void files_that_others_could_write(void **state)
 {
     (void)state;
     char path[384], target[400];
-    fv_cl_key k = key_of("source", "options");
+    fv_gpu_key k = key_of("source", "options");
     store(folder, &k, binary, BINARY);
     strcpy(path, only_entry());
     assert_int_equal(chmod(path, 0620), 0);
@@ -192,7 +192,7 @@ static void files_that_others_could_write(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0); /* nobody ever writes to it */
     assert_false(finds(folder, &k, binary, BINARY));
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
     clear_folder();
 }
 
@@ -211,7 +211,7 @@ static void note(const char *line, void *payload)
 static void folders_that_cannot_be_used(void **state)
 {
     (void)state;
-    fv_cl_key k = key_of("source", "options");
+    fv_gpu_key k = key_of("source", "options");
     char shared[384], below[400];
     strcpy(shared, in_folder("shared"));
     assert_int_equal(mkdir(shared, 0700), 0);
@@ -239,7 +239,7 @@ static void folders_that_cannot_be_used(void **state)
     char command[512];
     snprintf(command, sizeof command, "rm -r %s", shared);
     assert_int_equal(system(command), 0);
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
 }
 
 /* Cut short in the middle of a write: the name holds the old entry, a temporary one the rest; and
@@ -273,7 +273,7 @@ static void many_writers(void **state)
 {
     (void)state;
     enum { WRITERS = 4, TIMES = 50 };
-    fv_cl_key k = key_of("source", "options");
+    fv_gpu_key k = key_of("source", "options");
     pid_t child[WRITERS];
     for (int i = 0; i < WRITERS; i++) {
         child[i] = fork();
@@ -292,47 +292,47 @@ static void many_writers(void **state)
     }
     assert_true(finds(folder, &k, binary, BINARY));
     only_entry(); /* no temporary file is left */
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
     clear_folder();
 }
 
 static void in_memory(void **state)
 {
     (void)state;
-    fv_cl_key k[2] = {key_of("one", ""), key_of("two", "")};
+    fv_gpu_key k[2] = {key_of("one", ""), key_of("two", "")};
     unsigned char blob[2048], bad[2048];
     size_t n = 0;
     for (int i = 0; i < 2; i++) {
-        fv_cl_entry_write(blob + n, &k[i], binary + i, BINARY / 2);
-        n += (size_t)fv_cl_entry_size(&k[i], BINARY / 2);
+        fv_gpu_entry_write(blob + n, &k[i], binary + i, BINARY / 2);
+        n += (size_t)fv_gpu_entry_size(&k[i], BINARY / 2);
     }
-    fv_cl_cache *c = open_cache("");
+    fv_gpu_cache *c = open_cache("");
     for (size_t i = 0; i < n; i++) {
         memcpy(bad, blob, n);
         bad[i] ^= 0x10;
-        const fovea_status status = fv_cl_cache_import(c, bad, n);
+        const fovea_status status = fv_gpu_cache_import(c, bad, n);
         if (i != 7) /* another version of the format, which is passed over */
             assert_int_equal(status, FOVEA_EFORMAT);
-        if (i && i != (size_t)fv_cl_entry_size(&k[0], BINARY / 2))
-            assert_int_equal(fv_cl_cache_import(c, blob, i), FOVEA_EFORMAT);
+        if (i && i != (size_t)fv_gpu_entry_size(&k[0], BINARY / 2))
+            assert_int_equal(fv_gpu_cache_import(c, blob, i), FOVEA_EFORMAT);
     }
-    fv_cl_binary b;
-    assert_false(fv_cl_cache_find(c, &k[1], "test", &b));
-    assert_int_equal(fv_cl_cache_import(c, NULL, 0), FOVEA_OK);
-    assert_int_equal(fv_cl_cache_import(c, blob, n), FOVEA_OK);
+    fv_gpu_binary b;
+    assert_false(fv_gpu_cache_find(c, &k[1], "test", &b));
+    assert_int_equal(fv_gpu_cache_import(c, NULL, 0), FOVEA_OK);
+    assert_int_equal(fv_gpu_cache_import(c, blob, n), FOVEA_OK);
     for (int i = 0; i < 2; i++) {
-        assert_true(fv_cl_cache_find(c, &k[i], "test", &b));
+        assert_true(fv_gpu_cache_find(c, &k[i], "test", &b));
         assert_int_equal(b.size, BINARY / 2);
         assert_memory_equal(b.data, binary + i, BINARY / 2);
-        fv_cl_binary_free(&b);
+        fv_gpu_binary_free(&b);
     }
-    fv_cl_cache_refused(c, &k[0], "test");
-    assert_false(fv_cl_cache_find(c, &k[0], "test", &b));
-    assert_true(fv_cl_cache_find(c, &k[1], "test", &b));
-    fv_cl_binary_free(&b);
-    fv_cl_cache_close(c);
-    fv_cl_key_free(&k[0]);
-    fv_cl_key_free(&k[1]);
+    fv_gpu_cache_refused(c, &k[0], "test");
+    assert_false(fv_gpu_cache_find(c, &k[0], "test", &b));
+    assert_true(fv_gpu_cache_find(c, &k[1], "test", &b));
+    fv_gpu_binary_free(&b);
+    fv_gpu_cache_close(c);
+    fv_gpu_key_free(&k[0]);
+    fv_gpu_key_free(&k[1]);
 }
 
 /* ---- a device ---- */
@@ -448,14 +448,14 @@ static void fill_with_nonsense(const char *path)
     uint64_t sizes[2];
     memcpy(sizes, data + 8, sizeof sizes);
     assert_true(n > 32 + sizes[0]);
-    fv_cl_key k;
+    fv_gpu_key k;
     void *text;
     assert_int_equal(fv_mem_alloc(&text, sizes[0], FV_MEM_DEVICE, "a key"), FOVEA_OK);
     memcpy(text, data + 32, (size_t)sizes[0]);
-    k = (fv_cl_key){text, sizes[0]};
-    fv_cl_entry_write(data, &k, binary, BINARY);
-    save(path, data, (size_t)fv_cl_entry_size(&k, BINARY));
-    fv_cl_key_free(&k);
+    k = (fv_gpu_key){text, sizes[0]};
+    fv_gpu_entry_write(data, &k, binary, BINARY);
+    save(path, data, (size_t)fv_gpu_entry_size(&k, BINARY));
+    fv_gpu_key_free(&k);
 }
 
 static void damaged_entries_are_compiled_again(void **state)
@@ -542,7 +542,7 @@ static void listed_packed_and_cleared(void **state)
 {
     (void)state;
     size_t size, again, removed;
-    fv_cl_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
+    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
     store(folder, &k, binary, BINARY);
     save(in_folder("0123456789abcdef.bin"), "damaged", 7);
     save(in_folder("notes.txt"), "not ours", 8);
@@ -572,7 +572,7 @@ static void listed_packed_and_cleared(void **state)
     assert_int_equal(again, 1);
     assert_true(finds(folder, &k, binary, BINARY));
     free(blob);
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
     clear_folder();
 }
 
@@ -581,7 +581,7 @@ static void a_folder_that_others_may_change_is_not_touched(void **state)
     (void)state;
     size_t n;
     listed l = {0};
-    fv_cl_key k = key_of("source", "options");
+    fv_gpu_key k = key_of("source", "options");
     assert_int_equal(list(in_folder("missing")).sound, 0);
     assert_int_equal(fv_os_look(in_folder("missing")), FV_OS_NOTHING);
     store(folder, &k, binary, BINARY);
@@ -591,7 +591,7 @@ static void a_folder_that_others_may_change_is_not_touched(void **state)
     assert_int_equal(fovea_cache_pack(folder, NULL, 0, &n), FOVEA_EIO);
     assert_int_equal(chmod(folder, 0700), 0);
     assert_int_equal(list(folder).sound, 1);
-    fv_cl_key_free(&k);
+    fv_gpu_key_free(&k);
     clear_folder();
 }
 

@@ -1,20 +1,20 @@
-/* cl_host.c: what the backends of GPUs do alike. */
-#include "cl_host.h"
+/* gpu_host.c: what the backends of GPUs do alike. */
+#include "gpu_host.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_sources.h"
+#include "gpu_sources.h"
 #include "os_machine.h"
 #include "walk.h"
 
 const fv_kernel_hooks fv_h_cl_none = {0};
 
-const char *fv_cl_source_text(const fv_cl_source *list, const char *name)
+const char *fv_gpu_source_text(const fv_gpu_source *list, const char *name)
 {
-    for (const fv_cl_source *s = list; s->name; s++)
+    for (const fv_gpu_source *s = list; s->name; s++)
         if (strcmp(s->name, name) == 0)
             return s->text;
     return NULL;
@@ -22,7 +22,7 @@ const char *fv_cl_source_text(const fv_cl_source *list, const char *name)
 
 /* ---- options ---- */
 
-void fv_cl_append(fv_cl_text *t, const char *format, ...)
+void fv_gpu_append(fv_gpu_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
@@ -35,32 +35,32 @@ void fv_cl_append(fv_cl_text *t, const char *format, ...)
         t->length += (size_t)n;
 }
 
-void fv_cl_define(fv_cl_text *t, const char *name, uint32_t value)
+void fv_gpu_define(fv_gpu_text *t, const char *name, uint32_t value)
 {
-    fv_cl_append(t, " -D%s=%u", name, value);
+    fv_gpu_append(t, " -D%s=%u", name, value);
 }
 
-void fv_cl_specialise(fv_cl_text *t, const fv_launch *l, uint32_t group)
+void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
 {
     static const char *const types[] = {
         [FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16", [FV_U8] = "u8"};
-    fv_cl_define(t, "FV_GROUP", group);
-    fv_cl_define(t, "FV_FLAGS", l->args.prob.flags);
-    fv_cl_define(t, "FV_EPI", l->args.prob.epi);
+    fv_gpu_define(t, "FV_GROUP", group);
+    fv_gpu_define(t, "FV_FLAGS", l->args.prob.flags);
+    fv_gpu_define(t, "FV_EPI", l->args.prob.epi);
     for (int o = 0; o < FV_OPERANDS; o++) {
         const fv_operand *op = &l->operand[o];
         const bool present = op->ref.space != FV_SPACE_NONE;
-        fv_cl_append(t, " -DFV_T%d=%s -DFV_HAS%d=%d", o, types[present ? op->type : FV_F32], o,
-                     present);
+        fv_gpu_append(t, " -DFV_T%d=%s -DFV_HAS%d=%d", o, types[present ? op->type : FV_F32], o,
+                      present);
     }
-    const fv_cl_code *code = l->kernel->code.cl;
+    const fv_gpu_code *code = l->kernel->code.gpu;
     if (code->define)
         code->define(l, group, t);
 }
 
 /* ---- devices ---- */
 
-int fv_cl_find(const char *which, int count, void (*name)(int index, char *out, size_t size))
+int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out, size_t size))
 {
     char *end;
     const long number = strtol(which, &end, 10);
@@ -77,7 +77,7 @@ int fv_cl_find(const char *which, int count, void (*name)(int index, char *out, 
     return -1;
 }
 
-void fv_cl_add_quirk(char *list, size_t size, const char *quirk)
+void fv_gpu_add_quirk(char *list, size_t size, const char *quirk)
 {
     const size_t used = strlen(list), n = strlen(quirk);
     if (used + n + 3 > size)
@@ -89,7 +89,7 @@ void fv_cl_add_quirk(char *list, size_t size, const char *quirk)
  * take longer to merge than they save. */
 enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
 
-uint32_t fv_cl_parts(uint32_t units)
+uint32_t fv_gpu_parts(uint32_t units)
 {
     return units < PARTS_LEAST ? PARTS_LEAST : units > PARTS_MOST ? PARTS_MOST : units;
 }
@@ -105,12 +105,12 @@ static uint32_t operands(const fv_launch *l)
     return n;
 }
 
-fovea_status fv_cl_step_begin(fv_cl_step *s, const fv_launch *l)
+fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l)
 {
     s->base.l = *l;
-    s->code = l->kernel->code.cl;
+    s->code = l->kernel->code.gpu;
     s->operands = operands(l);
-    s->align = s->code->align == FV_CL_WINDOWS ? l->args.prob.dim[FV_ATTN_KEYS] : s->code->align;
+    s->align = s->code->align == FV_GPU_WINDOWS ? l->args.prob.dim[FV_ATTN_KEYS] : s->code->align;
     /* Kernels count elements of a buffer in 32 bits. */
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
@@ -124,7 +124,7 @@ fovea_status fv_cl_step_begin(fv_cl_step *s, const fv_launch *l)
     return FOVEA_OK;
 }
 
-uint32_t fv_cl_group(const fv_cl_step *s, uint32_t below, uint32_t most, uint64_t local)
+uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint64_t local)
 {
     uint32_t group = below;
     while (group > 1 &&
@@ -133,7 +133,7 @@ uint32_t fv_cl_group(const fv_cl_step *s, uint32_t below, uint32_t most, uint64_
     return group;
 }
 
-fovea_status fv_cl_no_group(const fv_cl_step *s)
+fovea_status fv_gpu_no_group(const fv_gpu_step *s)
 {
     return fv_fail(FOVEA_ENOTSUP, "kernel %s: no work-group of this device holds it",
                    s->base.l.kernel->name);
@@ -152,12 +152,12 @@ static double row_bytes(const fv_launch *l)
     return bytes;
 }
 
-uint32_t fv_cl_whole_rows(uint32_t rows, uint32_t align)
+uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align)
 {
     return rows < align ? align : rows / align * align;
 }
 
-uint32_t fv_cl_step_rows(const fv_cl_step *s, double seconds, const fv_cl_rates *rates)
+uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates)
 {
     const fv_launch *l = &s->base.l;
     const uint32_t all = l->args.prob.dim[FV_DIM_ROWS];
@@ -165,10 +165,10 @@ uint32_t fv_cl_step_rows(const fv_cl_step *s, double seconds, const fv_cl_rates 
     const double move = row_bytes(l) / rates->bytes;
     const double row = (compute > move ? compute : move) / WORST;
     const double rows = row > 0 ? seconds / row : all;
-    return rows >= all ? 0 : fv_cl_whole_rows((uint32_t)rows, s->align);
+    return rows >= all ? 0 : fv_gpu_whole_rows((uint32_t)rows, s->align);
 }
 
-uint32_t fv_cl_step_cut(const fv_cl_step *s, uint32_t rows)
+uint32_t fv_gpu_step_cut(const fv_gpu_step *s, uint32_t rows)
 {
     if (!s->piece || rows <= s->piece)
         return rows;
@@ -191,15 +191,15 @@ static uint32_t offset(const fv_operand *op, const fv_call *c, uint32_t ld, uint
     return (uint32_t)at;
 }
 
-void fv_cl_dispatch_fill(fv_cl_dispatch *out, const fv_cl_step *s, uint32_t width, const fv_call *c,
-                         uint32_t from, uint32_t rows)
+void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t width,
+                          const fv_call *c, uint32_t from, uint32_t rows)
 {
     const fv_launch *l = &s->base.l;
-    *out = (fv_cl_dispatch){.row0 = c->row0 + from,
-                            .rows = rows,
-                            .first = c->first && from == 0,
-                            .groups = c->groups ? c->groups : 1,
-                            .count = {1, 1, 1}};
+    *out = (fv_gpu_dispatch){.row0 = c->row0 + from,
+                             .rows = rows,
+                             .first = c->first && from == 0,
+                             .groups = c->groups ? c->groups : 1,
+                             .count = {1, 1, 1}};
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
         const uint32_t elements =
@@ -211,14 +211,14 @@ void fv_cl_dispatch_fill(fv_cl_dispatch *out, const fv_cl_step *s, uint32_t widt
         if (op->kind == FV_KIND_ROW)
             out->at[o] += from * out->ld[o];
     }
-    const fv_cl_piece piece = {.rows = rows, .groups = out->groups, .group = s->group};
+    const fv_gpu_piece piece = {.rows = rows, .groups = out->groups, .group = s->group};
     s->code->shape(l, &piece, out->count);
 }
 
 /* ---- frames ---- */
 
-void fv_cl_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
-                     uint64_t row, uint32_t rows)
+void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
+                      uint64_t row, uint32_t rows)
 {
     if (to_stride == row && from_stride == row) {
         memcpy(to, from, (size_t)(row * rows));
@@ -245,13 +245,13 @@ static double next_pause(double passed, double expect, double last)
     return grown < 20e-6 ? 20e-6 : grown < most ? grown : most;
 }
 
-void fv_cl_nap(double passed, double expect, double timeout, double *pause)
+void fv_gpu_nap(double passed, double expect, double timeout, double *pause)
 {
     *pause = next_pause(passed, expect, *pause);
     sleep_for(timeout >= 0 && timeout - passed < *pause ? timeout - passed : *pause);
 }
 
-double fv_cl_left(double deadline)
+double fv_gpu_left(double deadline)
 {
     if (deadline < 0)
         return -1;

@@ -1,7 +1,7 @@
-/* cl_meter.c: how fast a device computes and moves data: roughly, to cut dispatches by; and at its
+/* gpu_meter.c: how fast a device computes and moves data: roughly, to cut dispatches by; and at its
  * best, to be shown.
  */
-#include "cl_meter.h"
+#include "gpu_meter.h"
 
 /* How much is done for one answer. */
 struct effort {
@@ -25,14 +25,14 @@ enum {
 
 /* ---- one rate ---- */
 
-static size_t items_of(const fv_cl_meter *m, size_t group)
+static size_t items_of(const fv_gpu_meter *m, size_t group)
 {
     return group * 16 * (m->units ? m->units : 1);
 }
 
 /* Twice as much work until it takes long enough. Some drivers compile when a kernel runs for the
  * first time. */
-static fovea_status measure_compute(const fv_cl_meter *m, void *k, uint64_t out,
+static fovea_status measure_compute(const fv_gpu_meter *m, void *k, uint64_t out,
                                     const struct effort *effort, double *rate)
 {
     const size_t group = m->group(m->device, k), items = items_of(m, group);
@@ -49,7 +49,7 @@ static fovea_status measure_compute(const fv_cl_meter *m, void *k, uint64_t out,
 
 /* Bytes of `in` per second, by the shortest of some runs over so many of them that it takes long
  * enough, or all. */
-static fovea_status measure_move(const fv_cl_meter *m, void *k, uint64_t in, uint64_t out,
+static fovea_status measure_move(const fv_gpu_meter *m, void *k, uint64_t in, uint64_t out,
                                  uint64_t bytes, const struct effort *effort, double *rate)
 {
     const size_t group = m->group(m->device, k), items = items_of(m, group);
@@ -75,7 +75,7 @@ struct probes {
     uint64_t bytes; /* of each */
 };
 
-static uint64_t bytes_for(const fv_cl_meter *m, const struct effort *effort)
+static uint64_t bytes_for(const fv_gpu_meter *m, const struct effort *effort)
 {
     uint64_t bytes = effort->bytes;
     while (bytes > 1 << 20 && (bytes > m->largest || bytes > m->memory / 16))
@@ -83,7 +83,8 @@ static uint64_t bytes_for(const fv_cl_meter *m, const struct effort *effort)
     return bytes;
 }
 
-static fovea_status make_probes(struct probes *p, const fv_cl_meter *m, const struct effort *effort)
+static fovea_status make_probes(struct probes *p, const fv_gpu_meter *m,
+                                const struct effort *effort)
 {
     const bool vectors = effort == &best_of_cpu;
     p->bytes = bytes_for(m, effort);
@@ -95,7 +96,7 @@ static fovea_status make_probes(struct probes *p, const fv_cl_meter *m, const st
     return m->buffer(&p->to, m->device, p->bytes);
 }
 
-static void free_probes(struct probes *p, const fv_cl_meter *m)
+static void free_probes(struct probes *p, const fv_gpu_meter *m)
 {
     void *const kernels[] = {p->compute, p->move, p->fetch};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
@@ -105,7 +106,7 @@ static void free_probes(struct probes *p, const fv_cl_meter *m)
     m->release(m->device, p->to);
 }
 
-static fovea_status measure(fovea_rates *out, const fv_cl_meter *m, const struct effort *effort)
+static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struct effort *effort)
 {
     struct probes p = {.bytes = 0};
     fovea_rates r = {0};
@@ -124,7 +125,7 @@ static fovea_status measure(fovea_rates *out, const fv_cl_meter *m, const struct
     return status;
 }
 
-fovea_status fv_cl_meter_best(const fv_cl_meter *m, fovea_rates *out)
+fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out)
 {
     return measure(out, m, m->vectors ? &best_of_cpu : &best);
 }
@@ -139,7 +140,7 @@ static double coarse(double rate)
     return power;
 }
 
-fv_cl_rates fv_cl_meter_known(const fv_cl_meter *m, fv_cl_rates *known, pthread_mutex_t *lock)
+fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock)
 {
     pthread_mutex_lock(lock);
     const bool done = known->flops > 0;
@@ -152,7 +153,7 @@ fv_cl_rates fv_cl_meter_known(const fv_cl_meter *m, fv_cl_rates *known, pthread_
         known->flops = coarse(now.flops);
         known->bytes = coarse(now.copy);
     }
-    const fv_cl_rates out = *known;
+    const fv_gpu_rates out = *known;
     pthread_mutex_unlock(lock);
     return out;
 }

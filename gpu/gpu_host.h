@@ -1,72 +1,72 @@
-/* cl_host.h: what the backends of GPUs, OpenCL's and CUDA's, do alike. */
-#ifndef FOVEA_CL_CL_HOST_H
-#define FOVEA_CL_CL_HOST_H
+/* gpu_host.h: what the backends of GPUs, OpenCL's and CUDA's, do alike. */
+#ifndef FOVEA_GPU_GPU_HOST_H
+#define FOVEA_GPU_GPU_HOST_H
 
-#include "cl_code.h"
+#include "gpu_code.h"
 
 /* ---- options ---- */
 
-void fv_cl_append(fv_cl_text *t, const char *format, ...) FV_PRINTF(2, 3);
+void fv_gpu_append(fv_gpu_text *t, const char *format, ...) FV_PRINTF(2, 3);
 /* Adds the macros of prelude.cl for a step, FV_HALF left out, and those of its kernel. */
-void fv_cl_specialise(fv_cl_text *t, const fv_launch *l, uint32_t group);
+void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group);
 
 /* ---- devices ---- */
 
 /* The device of `count` that `which` means: a number, or a part of what `name` says; -1: none. */
-int fv_cl_find(const char *which, int count, void (*name)(int index, char *out, size_t size));
+int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out, size_t size));
 /* Adds to a list of quirks; what does not fit is left out. */
-void fv_cl_add_quirk(char *list, size_t size, const char *quirk);
+void fv_gpu_add_quirk(char *list, size_t size, const char *quirk);
 /* Partial states of a reduction, for a device of that many units. */
-uint32_t fv_cl_parts(uint32_t units);
+uint32_t fv_gpu_parts(uint32_t units);
 
 /* What a device gets done, roughly, at its best. */
-typedef struct fv_cl_rates {
+typedef struct fv_gpu_rates {
     double flops, bytes; /* per second; 0: not measured */
-} fv_cl_rates;
+} fv_gpu_rates;
 
 /* ---- steps ---- */
 
 /* A step that is bound; what either backend binds begins with it. */
-typedef struct fv_cl_step {
+typedef struct fv_gpu_step {
     fv_bound base;
-    const fv_cl_code *code;
+    const fv_gpu_code *code;
     uint32_t operands, group;
     uint32_t piece; /* rows of a dispatch at most; 0: any */
     uint32_t align; /* rows of one are a multiple of it */
-} fv_cl_step;
+} fv_gpu_step;
 
 /* Fills in all but `group` and `piece`. ENOTSUP where an operand is too large. */
-fovea_status fv_cl_step_begin(fv_cl_step *s, const fv_launch *l);
+fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
 /* Work-items of a group for it, `below` at most: halved until the device, whose groups have `most`,
  * and its `local` bytes of local memory allow it; 0: none is left to try. */
-uint32_t fv_cl_group(const fv_cl_step *s, uint32_t below, uint32_t most, uint64_t local);
-fovea_status fv_cl_no_group(const fv_cl_step *s); /* ENOTSUP, when none would do */
+uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint64_t local);
+fovea_status fv_gpu_no_group(const fv_gpu_step *s); /* ENOTSUP, when none would do */
 /* Rows of a dispatch that takes `seconds` about; 0: all of them. */
-uint32_t fv_cl_step_rows(const fv_cl_step *s, double seconds, const fv_cl_rates *rates);
+uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates);
 /* At least one multiple of `align`. */
-uint32_t fv_cl_whole_rows(uint32_t rows, uint32_t align);
+uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align);
 /* Rows of each dispatch but the last, which a call of `rows` is cut into. */
-uint32_t fv_cl_step_cut(const fv_cl_step *s, uint32_t rows);
+uint32_t fv_gpu_step_cut(const fv_gpu_step *s, uint32_t rows);
 
 /* One dispatch of a call, as the kernels' arguments have it. */
-typedef struct fv_cl_dispatch {
+typedef struct fv_gpu_dispatch {
     uint32_t at[FV_OPERANDS], ld[FV_OPERANDS];
     uint32_t row0, rows, first, groups;
     size_t count[3]; /* work-groups */
-} fv_cl_dispatch;
+} fv_gpu_dispatch;
 /* The rows [from, from + rows) of a call; `width`: as fv_walk_fn has it. */
-void fv_cl_dispatch_fill(fv_cl_dispatch *out, const fv_cl_step *s, uint32_t width, const fv_call *c,
-                         uint32_t from, uint32_t rows);
+void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t width,
+                          const fv_call *c, uint32_t from, uint32_t rows);
 
 /* ---- frames ---- */
 
 /* Copies rows of `row` bytes. */
-void fv_cl_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
-                     uint64_t row, uint32_t rows);
+void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
+                      uint64_t row, uint32_t rows);
 /* Sleeps until it is worth looking again at what began `passed` seconds ago and is expected to take
  * `expect`; not past `timeout` (negative: any). *pause: of the last sleep, 0 at first. */
-void fv_cl_nap(double passed, double expect, double timeout, double *pause);
+void fv_gpu_nap(double passed, double expect, double timeout, double *pause);
 /* Seconds until a deadline on fv_machine_seconds(); negative stays so: there is none. */
-double fv_cl_left(double deadline);
+double fv_gpu_left(double deadline);
 
 #endif

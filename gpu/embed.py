@@ -26,9 +26,9 @@ def names(kernel_h):
 
 
 def beside(path, name):
-    """A file that another one includes: of its own folder or of this one."""
+    """A file that another one includes: of its own folder or of cl/."""
     own = path.with_name(name)
-    return own if own.exists() else Path(__file__).with_name(name)
+    return own if own.exists() else path.parent.with_name("cl") / name
 
 
 def source(path):
@@ -62,7 +62,7 @@ def for_both(text):
 
 def table(name, files):
     """The C table of files' texts."""
-    lines = [f"const fv_cl_source {name}[] = {{"]
+    lines = [f"const fv_gpu_source {name}[] = {{"]
     for file in map(Path, files):
         text = source(file) if file.suffix == ".h" else for_both(source(file))
         called = file.name if file.suffix == ".cu" else file.stem
@@ -71,10 +71,10 @@ def table(name, files):
 
 
 def shared_sources(kernel_h, mech, *files):
-    parts = ['#include "cl_sources.h"']
-    parts.append(f"const char fv_cl_names[] =\n{literal(names(Path(kernel_h).read_text()))};\n")
+    parts = ['#include "gpu_sources.h"']
+    parts.append(f"const char fv_gpu_names[] =\n{literal(names(Path(kernel_h).read_text()))};\n")
     parts += table("fv_cl_sources", files)
-    parts.append("const char *const fv_cl_mechanisms[] = {\n    \"\",")
+    parts.append("const char *const fv_gpu_mechanisms[] = {\n    \"\",")
     for name in mechanisms(mech):
         parts.append(f"    /* {name} */\n{literal(mechanism_text(mech, name))},")
     parts.append("};")

@@ -1,5 +1,5 @@
-/* cl_cache.c: binaries of programs on disk and in memory. */
-#include "cl_cache.h"
+/* gpu_cache.c: binaries of programs on disk and in memory. */
+#include "gpu_cache.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,11 +28,11 @@ struct import {
     char data[];
 };
 
-struct fv_cl_cache {
+struct fv_gpu_cache {
     char *folder; /* NULL: nothing on disk */
     bool writable;
     struct import *imports;
-    fv_cl_cache_counts counts;
+    fv_gpu_cache_counts counts;
 };
 
 /* FNV-1a: no single byte can change without changing it. Against accidents, not against people:
@@ -56,7 +56,7 @@ static uint64_t checksum(const struct header *h, const void *key, const void *bi
 
 /* ---- keys ---- */
 
-fovea_status fv_cl_key_make(fv_cl_key *out, const char *const *part, uint32_t count)
+fovea_status fv_gpu_key_make(fv_gpu_key *out, const char *const *part, uint32_t count)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -64,7 +64,7 @@ fovea_status fv_cl_key_make(fv_cl_key *out, const char *const *part, uint32_t co
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a program's key"));
     char *p = memory;
-    *out = (fv_cl_key){p, size};
+    *out = (fv_gpu_key){p, size};
     for (uint32_t i = 0; i < count; i++) {
         const size_t n = strlen(part[i]) + 1;
         memcpy(p, part[i], n);
@@ -73,20 +73,20 @@ fovea_status fv_cl_key_make(fv_cl_key *out, const char *const *part, uint32_t co
     return FOVEA_OK;
 }
 
-void fv_cl_key_free(fv_cl_key *k)
+void fv_gpu_key_free(fv_gpu_key *k)
 {
     fv_mem_free(k->text);
-    *k = (fv_cl_key){0};
+    *k = (fv_gpu_key){0};
 }
 
 /* ---- entries ---- */
 
-uint64_t fv_cl_entry_size(const fv_cl_key *k, uint64_t binary_size)
+uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size)
 {
     return fv_size_add(sizeof(struct header), fv_size_add(k->size, binary_size));
 }
 
-void fv_cl_entry_write(void *out, const fv_cl_key *k, const void *data, uint64_t size)
+void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64_t size)
 {
     struct header h = {.key_size = k->size, .binary_size = size};
     memcpy(h.magic, magic, sizeof magic);
@@ -113,19 +113,19 @@ static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
     return sizeof *h + h->key_size + h->binary_size;
 }
 
-uint64_t fv_cl_entry_read(const void *data, uint64_t size, fv_cl_key *key, fv_cl_binary *binary)
+uint64_t fv_gpu_entry_read(const void *data, uint64_t size, fv_gpu_key *key, fv_gpu_binary *binary)
 {
     struct header h;
     const uint64_t all = entry_check(data, size, &h);
     if (all == 0)
         return 0;
     char *at = (char *)(uintptr_t)data + sizeof h;
-    *key = (fv_cl_key){at, h.key_size};
-    *binary = (fv_cl_binary){at + h.key_size, h.binary_size, NULL};
+    *key = (fv_gpu_key){at, h.key_size};
+    *binary = (fv_gpu_binary){at + h.key_size, h.binary_size, NULL};
     return all;
 }
 
-static bool has_key(const char *entry, const struct header *h, const fv_cl_key *k)
+static bool has_key(const char *entry, const struct header *h, const fv_gpu_key *k)
 {
     return h->key_size == k->size && memcmp(entry + sizeof *h, k->text, (size_t)k->size) == 0;
 }
@@ -135,13 +135,13 @@ static bool has_key(const char *entry, const struct header *h, const fv_cl_key *
 #define NAME_DIGITS 16
 
 /* <hash of the key>.bin, or the temporary name of one. */
-bool fv_cl_entry_name(const char *name)
+bool fv_gpu_entry_name(const char *name)
 {
     return strspn(name, "0123456789abcdef") == NAME_DIGITS &&
            strncmp(name + NAME_DIGITS, ".bin", 4) == 0;
 }
 
-static fovea_status entry_path(const fv_cl_cache *c, const fv_cl_key *k, char **out)
+static fovea_status entry_path(const fv_gpu_cache *c, const fv_gpu_key *k, char **out)
 {
     const size_t room = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
     void *memory;
@@ -168,22 +168,22 @@ static fovea_status default_folder(char **out)
     return FOVEA_OK;
 }
 
-fovea_status fv_cl_cache_folder(char **out, const char *folder)
+fovea_status fv_gpu_cache_folder(char **out, const char *folder)
 {
     return folder ? fv_mem_text(out, folder, FV_MEM_DEVICE) : default_folder(out);
 }
 
-static fovea_status choose_folder(fv_cl_cache *c, const char *folder)
+static fovea_status choose_folder(fv_gpu_cache *c, const char *folder)
 {
-    FV_TRY(fv_cl_cache_folder(&c->folder, folder));
+    FV_TRY(fv_gpu_cache_folder(&c->folder, folder));
     return fv_os_private_folder(c->folder);
 }
 
-fovea_status fv_cl_cache_open(fv_cl_cache **out, const char *folder)
+fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cl_cache), FV_MEM_DEVICE, "the program cache"));
-    fv_cl_cache *c = memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_gpu_cache), FV_MEM_DEVICE, "the program cache"));
+    fv_gpu_cache *c = memory;
     *out = c;
     if (folder && !*folder)
         return FOVEA_OK;
@@ -196,7 +196,7 @@ fovea_status fv_cl_cache_open(fv_cl_cache **out, const char *folder)
     return FOVEA_OK;
 }
 
-void fv_cl_cache_close(fv_cl_cache *c)
+void fv_gpu_cache_close(fv_gpu_cache *c)
 {
     if (!c)
         return;
@@ -211,7 +211,7 @@ void fv_cl_cache_close(fv_cl_cache *c)
     fv_mem_free(c);
 }
 
-fv_cl_cache_counts fv_cl_cache_count(const fv_cl_cache *c)
+fv_gpu_cache_counts fv_gpu_cache_count(const fv_gpu_cache *c)
 {
     return c->counts;
 }
@@ -219,7 +219,7 @@ fv_cl_cache_counts fv_cl_cache_count(const fv_cl_cache *c)
 /* ---- finding ---- */
 
 /* Finds the entry in what was imported. */
-static char *imported(const fv_cl_cache *c, const fv_cl_key *k, struct header *h)
+static char *imported(const fv_gpu_cache *c, const fv_gpu_key *k, struct header *h)
 {
     for (struct import *i = c->imports; i; i = i->next)
         for (uint64_t at = 0; at < i->size;) {
@@ -231,13 +231,13 @@ static char *imported(const fv_cl_cache *c, const fv_cl_key *k, struct header *h
     return NULL;
 }
 
-static void doubt(fv_cl_cache *c, const char *name, const char *why)
+static void doubt(fv_gpu_cache *c, const char *name, const char *why)
 {
     c->counts.refused++;
     fv_log("cache: refused %s: %s", name, why);
 }
 
-static bool find_file(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_cl_binary *out)
+static bool find_file(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out)
 {
     char *path;
     if (!c->folder || entry_path(c, k, &path) != FOVEA_OK)
@@ -258,36 +258,36 @@ static bool find_file(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_c
     else if (!has_key(data, &h, k))
         doubt(c, name, "its file is another program's");
     else {
-        *out = (fv_cl_binary){(char *)data + sizeof h + h.key_size, h.binary_size, data};
+        *out = (fv_gpu_binary){(char *)data + sizeof h + h.key_size, h.binary_size, data};
         return true;
     }
     fv_mem_free(data);
     return false;
 }
 
-bool fv_cl_cache_find(fv_cl_cache *c, const fv_cl_key *k, const char *name, fv_cl_binary *out)
+bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out)
 {
     struct header h;
     const char *entry = imported(c, k, &h);
     if (!entry)
         return find_file(c, k, name, out);
-    *out = (fv_cl_binary){entry + sizeof h + h.key_size, h.binary_size, NULL};
+    *out = (fv_gpu_binary){entry + sizeof h + h.key_size, h.binary_size, NULL};
     return true;
 }
 
-void fv_cl_binary_free(fv_cl_binary *b)
+void fv_gpu_binary_free(fv_gpu_binary *b)
 {
     fv_mem_free(b->owner);
-    *b = (fv_cl_binary){0};
+    *b = (fv_gpu_binary){0};
 }
 
-void fv_cl_cache_hit(fv_cl_cache *c, const char *name)
+void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name)
 {
     c->counts.hits++;
     fv_log("cache: hit %s", name);
 }
 
-void fv_cl_cache_refused(fv_cl_cache *c, const fv_cl_key *k, const char *name)
+void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name)
 {
     struct header h;
     char *entry = imported(c, k, &h);
@@ -298,16 +298,16 @@ void fv_cl_cache_refused(fv_cl_cache *c, const fv_cl_key *k, const char *name)
 
 /* ---- storing ---- */
 
-static fovea_status write_entry(const char *path, const fv_cl_key *k, const void *data,
+static fovea_status write_entry(const char *path, const fv_gpu_key *k, const void *data,
                                 uint64_t size)
 {
     void *entry;
-    FV_TRY(fv_mem_alloc(&entry, fv_cl_entry_size(k, size), FV_MEM_DEVICE, "a cache entry"));
-    fv_cl_entry_write(entry, k, data, size);
+    FV_TRY(fv_mem_alloc(&entry, fv_gpu_entry_size(k, size), FV_MEM_DEVICE, "a cache entry"));
+    fv_gpu_entry_write(entry, k, data, size);
     fv_os_replace *file;
     fovea_status status = fv_os_replace_begin(&file, path, true);
     if (status == FOVEA_OK) {
-        status = fv_os_replace_write(file, entry, fv_cl_entry_size(k, size));
+        status = fv_os_replace_write(file, entry, fv_gpu_entry_size(k, size));
         if (status == FOVEA_OK)
             status = fv_os_replace_end(file);
         else
@@ -317,13 +317,13 @@ static fovea_status write_entry(const char *path, const fv_cl_key *k, const void
     return status;
 }
 
-void fv_cl_cache_store(fv_cl_cache *c, const fv_cl_key *k, const char *name, const void *data,
-                       uint64_t size)
+void fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, const void *data,
+                        uint64_t size)
 {
     char *path;
     if (!c->folder || !c->writable || size == 0)
         return;
-    if (fv_cl_entry_size(k, size) > ENTRY_MOST) {
+    if (fv_gpu_entry_size(k, size) > ENTRY_MOST) {
         fv_log("cache: %s is not kept: %" PRIu64 " bytes", name, size);
         return;
     }
@@ -333,14 +333,14 @@ void fv_cl_cache_store(fv_cl_cache *c, const fv_cl_key *k, const char *name, con
         fv_mem_free(path);
     }
     if (status == FOVEA_OK) {
-        fv_os_trim_folder(c->folder, FOLDER_MOST, fv_cl_entry_name);
+        fv_os_trim_folder(c->folder, FOLDER_MOST, fv_gpu_entry_name);
     } else {
         fv_log("cache: nothing more is kept: %s", fovea_error());
         c->writable = false;
     }
 }
 
-void fv_cl_cache_built(fv_cl_cache *c, const char *name, double seconds)
+void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds)
 {
     c->counts.built++;
     fv_log("cache: built %s in %.0f ms", name, seconds * 1e3);
@@ -348,7 +348,7 @@ void fv_cl_cache_built(fv_cl_cache *c, const char *name, double seconds)
 
 /* ---- memory ---- */
 
-fovea_status fv_cl_cache_import(fv_cl_cache *c, const void *data, uint64_t size)
+fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t size)
 {
     struct header h;
     if (size == 0)

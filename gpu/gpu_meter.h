@@ -1,13 +1,13 @@
-/* cl_meter.h: how fast a device computes and moves data, by the kernels of probe.cl. */
-#ifndef FOVEA_CL_CL_METER_H
-#define FOVEA_CL_CL_METER_H
+/* gpu_meter.h: how fast a device computes and moves data, by the kernels of probe.cl. */
+#ifndef FOVEA_GPU_GPU_METER_H
+#define FOVEA_GPU_GPU_METER_H
 
 #include <pthread.h>
 
-#include "cl_host.h"
+#include "gpu_host.h"
 
 /* What a backend gives for it. */
-typedef struct fv_cl_meter {
+typedef struct fv_gpu_meter {
     fv_device *device;
     uint32_t units;
     uint64_t memory, largest;
@@ -22,11 +22,11 @@ typedef struct fv_cl_meter {
     /* Runs it with `buffers` buffers and a number as its arguments, and waits. */
     fovea_status (*run)(fv_device *d, void *kernel, const uint64_t *buffer, uint32_t buffers,
                         uint32_t number, size_t items, size_t group, double *seconds);
-} fv_cl_meter;
+} fv_gpu_meter;
 
 /* At its best, measured now. */
-fovea_status fv_cl_meter_best(const fv_cl_meter *m, fovea_rates *out);
+fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out);
 /* Roughly, to cut dispatches by: measured where *known (under `lock`) is not yet. */
-fv_cl_rates fv_cl_meter_known(const fv_cl_meter *m, fv_cl_rates *known, pthread_mutex_t *lock);
+fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock);
 
 #endif

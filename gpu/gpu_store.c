@@ -1,5 +1,5 @@
-/* cl_store.c: the programs of a device: found, taken from the cache, compiled, kept. */
-#include "cl_store.h"
+/* gpu_store.c: the programs of a device: found, taken from the cache, compiled, kept. */
+#include "gpu_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,44 +8,44 @@
 #include "mem.h"
 #include "os_machine.h"
 
-fovea_status fv_cl_store_open(fv_cl_store *s, fv_device *d, const fv_cl_compiler *compiler,
-                              char *identity, const char *folder)
+fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
+                               char *identity, const char *folder)
 {
-    *s = (fv_cl_store){.compiler = compiler, .device = d, .identity = identity};
+    *s = (fv_gpu_store){.compiler = compiler, .device = d, .identity = identity};
     pthread_mutex_init(&s->lock, NULL);
-    return fv_cl_cache_open(&s->cache, folder ? folder : getenv("FOVEA_CACHE"));
+    return fv_gpu_cache_open(&s->cache, folder ? folder : getenv("FOVEA_CACHE"));
 }
 
-void fv_cl_store_close(fv_cl_store *s)
+void fv_gpu_store_close(fv_gpu_store *s)
 {
     if (!s->compiler)
         return;
-    fv_cl_cache_close(s->cache);
+    fv_gpu_cache_close(s->cache);
     fv_mem_free(s->identity);
     pthread_mutex_destroy(&s->lock);
 }
 
-void fv_cl_one_line(char *log)
+void fv_gpu_one_line(char *log)
 {
     for (char *c = log; *c; c++)
         if (*c == '\n')
             *c = ' ';
 }
 
-static fovea_status key_of(const fv_cl_store *s, const fv_cl_program *p, fv_cl_key *out)
+static fovea_status key_of(const fv_gpu_store *s, const fv_gpu_program *p, fv_gpu_key *out)
 {
-    const char *part[2 + FV_CL_TEXTS] = {s->identity, p->options};
-    return fv_cl_key_make(out, part, 2 + s->compiler->texts(p, part + 2));
+    const char *part[2 + FV_GPU_TEXTS] = {s->identity, p->options};
+    return fv_gpu_key_make(out, part, 2 + s->compiler->texts(p, part + 2));
 }
 
 /* What a remark calls it. */
-static const char *label(const fv_cl_store *s, const fv_cl_program *p, char out[96])
+static const char *label(const fv_gpu_store *s, const fv_gpu_program *p, char out[96])
 {
     snprintf(out, 96, "%s (%.60s)", p->name, s->compiler->shown(p));
     return out;
 }
 
-static fovea_status compile(fv_cl_store *s, fv_cl_program *p)
+static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
 {
     char what[96];
     void *built;
@@ -53,39 +53,39 @@ static fovea_status compile(fv_cl_store *s, fv_cl_program *p)
     FV_TRY(s->compiler->compile(s->device, p, &built));
     p->built = built;
     p->compiled = true;
-    fv_cl_cache_built(s->cache, label(s, p, what), fv_machine_seconds() - begin);
+    fv_gpu_cache_built(s->cache, label(s, p, what), fv_machine_seconds() - begin);
     return FOVEA_OK;
 }
 
 /* ---- binaries ---- */
 
 /* Whatever is wrong with what is found, the program is compiled then. */
-static void take_cached(fv_cl_store *s, fv_cl_program *p)
+static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
 {
-    fv_cl_key key;
-    fv_cl_binary binary;
+    fv_gpu_key key;
+    fv_gpu_binary binary;
     char what[96];
     if (key_of(s, p, &key) != FOVEA_OK)
         return;
     label(s, p, what);
     /* One from memory that is refused is not offered again, but one on disk may be. */
-    for (bool again = true; again && fv_cl_cache_find(s->cache, &key, what, &binary);) {
+    for (bool again = true; again && fv_gpu_cache_find(s->cache, &key, what, &binary);) {
         p->built = s->compiler->load(s->device, p, &binary);
         again = !p->built && !binary.owner;
-        fv_cl_binary_free(&binary);
+        fv_gpu_binary_free(&binary);
         if (p->built)
-            fv_cl_cache_hit(s->cache, what);
+            fv_gpu_cache_hit(s->cache, what);
         else
-            fv_cl_cache_refused(s->cache, &key, what);
+            fv_gpu_cache_refused(s->cache, &key, what);
     }
-    fv_cl_key_free(&key);
+    fv_gpu_key_free(&key);
 }
 
 /* Drivers that compile a kernel when it is made (Mali) have it in the binary only then. */
-static void keep(fv_cl_store *s, fv_cl_program *p, const char *kernel)
+static void keep(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 {
     const size_t room = sizeof p->kernels / sizeof *p->kernels;
-    fv_cl_key key;
+    fv_gpu_key key;
     char what[96];
     size_t i = 0, size;
     while (i < room && p->kernels[i] && strcmp(p->kernels[i], kernel) != 0)
@@ -95,57 +95,57 @@ static void keep(fv_cl_store *s, fv_cl_program *p, const char *kernel)
     p->kernels[i] = kernel;
     void *binary = s->compiler->binary(s->device, p->built, &size);
     if (binary && key_of(s, p, &key) == FOVEA_OK) {
-        fv_cl_cache_store(s->cache, &key, label(s, p, what), binary, size);
-        fv_cl_key_free(&key);
+        fv_gpu_cache_store(s->cache, &key, label(s, p, what), binary, size);
+        fv_gpu_key_free(&key);
     }
     fv_mem_free(binary);
 }
 
-static fovea_status export_one(const fv_cl_store *s, const fv_cl_program *p, char *out, size_t room,
-                               size_t *size)
+static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, char *out,
+                               size_t room, size_t *size)
 {
-    fv_cl_key key;
+    fv_gpu_key key;
     size_t binary_size;
     void *binary = s->compiler->binary(s->device, p->built, &binary_size);
     if (!binary)
         return FOVEA_OK; /* it will be compiled again */
     fovea_status status = key_of(s, p, &key);
     if (status == FOVEA_OK) {
-        const uint64_t entry = fv_cl_entry_size(&key, binary_size);
+        const uint64_t entry = fv_gpu_entry_size(&key, binary_size);
         if (out && (*size > room || entry > room - *size))
             status =
                 fv_fail(FOVEA_EINVAL, "kernel binaries need more than the %zu bytes given", room);
         else if (out)
-            fv_cl_entry_write(out + *size, &key, binary, binary_size);
+            fv_gpu_entry_write(out + *size, &key, binary, binary_size);
         *size += (size_t)entry;
-        fv_cl_key_free(&key);
+        fv_gpu_key_free(&key);
     }
     fv_mem_free(binary);
     return status;
 }
 
-fovea_status fv_cl_store_export(fv_cl_store *s, void *out, size_t room, size_t *size)
+fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size)
 {
     *size = 0;
     fovea_status status = FOVEA_OK;
     pthread_mutex_lock(&s->lock);
-    for (fv_cl_program *p = s->programs; p && status == FOVEA_OK; p = p->next)
+    for (fv_gpu_program *p = s->programs; p && status == FOVEA_OK; p = p->next)
         status = export_one(s, p, out, room, size);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
-fovea_status fv_cl_store_import(fv_cl_store *s, const void *data, size_t size)
+fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size)
 {
     pthread_mutex_lock(&s->lock);
-    fovea_status status = fv_cl_cache_import(s->cache, data, size);
+    fovea_status status = fv_gpu_cache_import(s->cache, data, size);
     pthread_mutex_unlock(&s->lock);
     return status;
 }
 
 /* ---- programs ---- */
 
-static void program_free(const fv_cl_store *s, fv_cl_program *p)
+static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
 {
     void *const built[] = {p->built, p->refused};
     for (size_t i = 0; i < sizeof built / sizeof *built; i++)
@@ -155,11 +155,11 @@ static void program_free(const fv_cl_store *s, fv_cl_program *p)
     fv_mem_free(p);
 }
 
-static fovea_status program_make(fv_cl_program **out, fv_cl_store *s, const fv_cl_program *like)
+static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cl_program), FV_MEM_DEVICE, "a program"));
-    fv_cl_program *p = memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_gpu_program), FV_MEM_DEVICE, "a program"));
+    fv_gpu_program *p = memory;
     *p = *like;
     p->options = NULL;
     fovea_status status = fv_mem_text(&p->options, like->options, FV_MEM_DEVICE);
@@ -176,9 +176,9 @@ static fovea_status program_make(fv_cl_program **out, fv_cl_store *s, const fv_c
     return FOVEA_OK;
 }
 
-static fovea_status program_get(fv_cl_program **out, fv_cl_store *s, const fv_cl_program *like)
+static fovea_status program_get(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
-    for (fv_cl_program *p = s->programs; p; p = p->next)
+    for (fv_gpu_program *p = s->programs; p; p = p->next)
         if (strcmp(p->name, like->name) == 0 && p->plain == like->plain && p->mech == like->mech &&
             strcmp(p->options, like->options) == 0) {
             *out = p;
@@ -190,17 +190,17 @@ static fovea_status program_get(fv_cl_program **out, fv_cl_store *s, const fv_cl
     return FOVEA_OK;
 }
 
-void fv_cl_store_empty(fv_cl_store *s)
+void fv_gpu_store_empty(fv_gpu_store *s)
 {
     while (s->programs) {
-        fv_cl_program *p = s->programs;
+        fv_gpu_program *p = s->programs;
         s->programs = p->next;
         program_free(s, p);
     }
 }
 
 /* A binary that was taken but has no such kernel, or none that works, is compiled after all. */
-static fovea_status kernel_from(void **out, fv_cl_store *s, fv_cl_program *p, const char *entry)
+static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, const char *entry)
 {
     void *kernel, *const old = p->built;
     fovea_status status = s->compiler->kernel(s->device, old, entry, &kernel);
@@ -215,10 +215,10 @@ static fovea_status kernel_from(void **out, fv_cl_store *s, fv_cl_program *p, co
     return FOVEA_OK;
 }
 
-fovea_status fv_cl_store_kernel(void **out, fv_cl_store *s, const fv_cl_program *like,
-                                const char *entry)
+fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_program *like,
+                                 const char *entry)
 {
-    fv_cl_program *p = NULL;
+    fv_gpu_program *p = NULL;
     pthread_mutex_lock(&s->lock);
     fovea_status status = program_get(&p, s, like);
     if (status == FOVEA_OK)
@@ -227,17 +227,17 @@ fovea_status fv_cl_store_kernel(void **out, fv_cl_store *s, const fv_cl_program 
     return status;
 }
 
-fovea_status fv_cl_store_step(void **out, fv_cl_store *s, const fv_launch *l, uint32_t group,
-                              const char *options)
+fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, uint32_t group,
+                               const char *options)
 {
-    const fv_cl_code *code = l->kernel->code.cl;
-    fv_cl_text text = {.length = 0};
-    fv_cl_append(&text, "%s", options);
-    fv_cl_specialise(&text, l, group);
+    const fv_gpu_code *code = l->kernel->code.gpu;
+    fv_gpu_text text = {.length = 0};
+    fv_gpu_append(&text, "%s", options);
+    fv_gpu_specialise(&text, l, group);
     if (text.full)
         return fv_fail(FOVEA_ENOTSUP, "kernel %s has more build options than there is room for",
                        l->kernel->name);
-    const fv_cl_program like = {
+    const fv_gpu_program like = {
         .name = code->program, .mech = l->kernel->mech, .options = text.text};
-    return fv_cl_store_kernel(out, s, &like, code->entry);
+    return fv_gpu_store_kernel(out, s, &like, code->entry);
 }

@@ -1,8 +1,8 @@
-/* cl_cache_folder.c: the folder of compiled kernels as a whole: listed, emptied, packed. */
+/* gpu_cache_folder.c: the folder of compiled kernels as a whole: listed, emptied, packed. */
 #include <stdio.h>
 #include <string.h>
 
-#include "cl_cache.h"
+#include "gpu_cache.h"
 #include "mem.h"
 #include "os.h"
 
@@ -11,7 +11,7 @@
 /* ---- what an entry is ---- */
 
 /* Text `index` of a key; "" past the end. */
-static const char *text_of(const fv_cl_key *k, uint32_t index)
+static const char *text_of(const fv_gpu_key *k, uint32_t index)
 {
     const char *at = k->text, *end = k->text + k->size;
     while (index-- && at < end)
@@ -19,7 +19,7 @@ static const char *text_of(const fv_cl_key *k, uint32_t index)
     return at < end ? at : "";
 }
 
-static const char *last_text(const fv_cl_key *k)
+static const char *last_text(const fv_gpu_key *k)
 {
     const char *last = k->text;
     for (const char *at = k->text; at < k->text + k->size; at += strlen(at) + 1)
@@ -37,7 +37,7 @@ static void copy_line(char *out, size_t size, const char *text, uint32_t index)
 
 /* The name of the device is the fourth line of its identity, the program's at the beginning of its
  * last text. */
-static void describe(const fv_cl_key *k, char device[128], char program[64])
+static void describe(const fv_gpu_key *k, char device[128], char program[64])
 {
     const char *source = last_text(k);
     copy_line(device, 128, text_of(k, 0), 3);
@@ -60,7 +60,7 @@ static fovea_status each(const char *folder, fovea_status (*visit)(void *ctx, co
     char *path;
     if (folder && !*folder)
         return FOVEA_OK;
-    FV_TRY(fv_cl_cache_folder(&path, folder));
+    FV_TRY(fv_gpu_cache_folder(&path, folder));
     fovea_status status = FOVEA_OK;
     if (fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_private_folder(path);
@@ -84,9 +84,9 @@ static fovea_status list_file(void *ctx, const char *path)
     char device[128], program[64];
     void *data;
     uint64_t size;
-    fv_cl_key key;
-    fv_cl_binary binary;
-    if (l->ended || !fv_cl_entry_name(name_of(path)))
+    fv_gpu_key key;
+    fv_gpu_binary binary;
+    if (l->ended || !fv_gpu_entry_name(name_of(path)))
         return FOVEA_OK;
     if (fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK) {
         e.problem = fovea_error();
@@ -94,7 +94,7 @@ static fovea_status list_file(void *ctx, const char *path)
         return FOVEA_OK;
     }
     e.size = size;
-    if (fv_cl_entry_read(data, size, &key, &binary) == size) {
+    if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
         describe(&key, device, program);
         e.device = device;
         e.program = program;
@@ -106,7 +106,7 @@ static fovea_status list_file(void *ctx, const char *path)
     return FOVEA_OK;
 }
 
-fovea_status fv_cl_folder_list(const char *folder, fovea_cache_fn *fn, void *payload)
+fovea_status fv_gpu_folder_list(const char *folder, fovea_cache_fn *fn, void *payload)
 {
     struct listing l = {fn, payload, false};
     return each(folder, list_file, &l);
@@ -116,18 +116,18 @@ fovea_status fv_cl_folder_list(const char *folder, fovea_cache_fn *fn, void *pay
 
 static fovea_status count_file(void *ctx, const char *path)
 {
-    *(size_t *)ctx += fv_cl_entry_name(name_of(path));
+    *(size_t *)ctx += fv_gpu_entry_name(name_of(path));
     return FOVEA_OK;
 }
 
-fovea_status fv_cl_folder_clear(const char *folder, size_t *removed)
+fovea_status fv_gpu_folder_clear(const char *folder, size_t *removed)
 {
     size_t before = 0, after = 0;
     char *path;
     FV_TRY(each(folder, count_file, &before));
     if (before) {
-        FV_TRY(fv_cl_cache_folder(&path, folder));
-        fv_os_trim_folder(path, 0, fv_cl_entry_name);
+        FV_TRY(fv_gpu_cache_folder(&path, folder));
+        fv_os_trim_folder(path, 0, fv_gpu_entry_name);
         fv_mem_free(path);
         FV_TRY(each(folder, count_file, &after));
     }
@@ -148,13 +148,13 @@ static fovea_status pack_file(void *ctx, const char *path)
     struct pack *p = ctx;
     void *data;
     uint64_t size;
-    fv_cl_key key;
-    fv_cl_binary binary;
-    if (!fv_cl_entry_name(name_of(path)) ||
+    fv_gpu_key key;
+    fv_gpu_binary binary;
+    if (!fv_gpu_entry_name(name_of(path)) ||
         fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK)
         return FOVEA_OK;
     fovea_status status = FOVEA_OK;
-    if (fv_cl_entry_read(data, size, &key, &binary) == size) {
+    if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
         if (p->data && size > p->room - p->used)
             status = fv_fail(FOVEA_EINVAL, "compiled kernels do not fit %llu bytes",
                              (unsigned long long)p->room);
@@ -166,7 +166,7 @@ static fovea_status pack_file(void *ctx, const char *path)
     return status;
 }
 
-fovea_status fv_cl_folder_pack(const char *folder, void *data, size_t room, size_t *size)
+fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, size_t *size)
 {
     struct pack p = {data, room, 0};
     FV_TRY(each(folder, pack_file, &p));
@@ -174,21 +174,21 @@ fovea_status fv_cl_folder_pack(const char *folder, void *data, size_t room, size
     return FOVEA_OK;
 }
 
-fovea_status fv_cl_folder_unpack(const char *folder, const void *data, size_t size, size_t *added)
+fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added)
 {
-    fv_cl_cache *c;
-    fv_cl_key key;
-    fv_cl_binary binary;
+    fv_gpu_cache *c;
+    fv_gpu_key key;
+    fv_gpu_binary binary;
     *added = 0;
-    FV_TRY(fv_cl_cache_open(&c, folder));
-    fovea_status status = fv_cl_cache_import(c, data, size);
+    FV_TRY(fv_gpu_cache_open(&c, folder));
+    fovea_status status = fv_gpu_cache_import(c, data, size);
     for (uint64_t at = 0, n; status == FOVEA_OK && at < size; at += n) {
-        n = fv_cl_entry_read((const char *)data + at, size - at, &key, &binary);
+        n = fv_gpu_entry_read((const char *)data + at, size - at, &key, &binary);
         if (n == 0) /* of another version: passed over */
             break;
-        fv_cl_cache_store(c, &key, "imported", binary.data, binary.size);
+        fv_gpu_cache_store(c, &key, "imported", binary.data, binary.size);
         ++*added;
     }
-    fv_cl_cache_close(c);
+    fv_gpu_cache_close(c);
     return status;
 }

@@ -1,0 +1,89 @@
+/* gpu_cache.h: binaries of programs, kept on disk and exchanged through memory, so that only the
+ * first start compiles.
+ *
+ * An entry is one block of bytes, the same in a file and in memory, where entries follow one
+ * another:
+ *
+ *     | magic, size of the key, of the binary, checksum | key | binary |
+ *
+ * The key is the text of everything that the binary depends on, and is compared in full. Whatever
+ * is in doubt (damage, a file that another user could have written, a binary that the driver
+ * refuses) counts as absent: the program is compiled again and its entry replaced. Nothing here can
+ * make a plan fail.
+ *
+ * A cache is used by one thread at a time.
+ */
+#ifndef FOVEA_GPU_GPU_CACHE_H
+#define FOVEA_GPU_GPU_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+typedef struct fv_gpu_cache fv_gpu_cache;
+
+/* Opens the cache in `folder`, which is made where there is none; NULL: fovea/kernels/ in
+ * $XDG_CACHE_HOME or ~/.cache; "": nothing is kept on disk. A folder that cannot be used is
+ * remarked on, once. */
+fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder);
+void fv_gpu_cache_close(fv_gpu_cache *c); /* NULL is fine; remarks on what it was good for */
+
+typedef struct fv_gpu_key {
+    char *text;
+    uint64_t size;
+} fv_gpu_key;
+/* Joins `count` texts. Two lists of texts never give the same key. */
+fovea_status fv_gpu_key_make(fv_gpu_key *out, const char *const *part, uint32_t count);
+void fv_gpu_key_free(fv_gpu_key *k);
+
+typedef struct fv_gpu_binary {
+    const void *data;
+    uint64_t size;
+    void *owner; /* what fv_gpu_binary_free frees, or NULL */
+} fv_gpu_binary;
+/* The binary for a key; false where there is none to be trusted. `name` is for remarks. */
+bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out);
+void fv_gpu_binary_free(fv_gpu_binary *b);
+/* The driver took what was found. */
+void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name);
+/* The driver refused it: it is not offered again. */
+void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name);
+/* Keeps a binary that was compiled just now. */
+void fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, const void *data,
+                        uint64_t size);
+/* A program was compiled. */
+void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds);
+
+typedef struct fv_gpu_cache_counts {
+    uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
+} fv_gpu_cache_counts;
+fv_gpu_cache_counts fv_gpu_cache_count(const fv_gpu_cache *c);
+
+/* An entry in memory: its bytes, and the writing of it. */
+uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size);
+void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64_t size);
+/* Copies entries that another cache gave, to be found by fv_gpu_cache_find. EFORMAT when any of
+ * them is damaged: then none is taken. */
+fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t size);
+
+/* The bytes of the entry that `data` begins with, 0 where it is damaged; *key and *binary point
+ * into it. */
+uint64_t fv_gpu_entry_read(const void *data, uint64_t size, fv_gpu_key *key, fv_gpu_binary *binary);
+/* Whether a file of a cache's folder is called like an entry, or like one that is being written. */
+bool fv_gpu_entry_name(const char *name);
+/* The folder that fv_gpu_cache_open would use; to be freed. Nothing is made. EIO. */
+fovea_status fv_gpu_cache_folder(char **out, const char *folder);
+
+/* ---- gpu_cache_folder.c: a folder as a whole; one that is not there is empty ---- */
+
+/* Every entry, the damaged ones too. EIO when the folder is not this user's alone. */
+fovea_status fv_gpu_folder_list(const char *folder, fovea_cache_fn *fn, void *payload);
+/* Removes the entries and nothing else. */
+fovea_status fv_gpu_folder_clear(const char *folder, size_t *removed);
+/* All sound entries, one after the other; as fovea_cache_pack. */
+fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, size_t *size);
+/* Adds them; EFORMAT when one is damaged: then none is. */
+fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added);
+
+#endif

@@ -1,0 +1,19 @@
+/* gpu_finish.h: our part of products by a library (CLBlast, cuBLASLt): it leaves the sums in the
+ * step's scratch, and `finish` of gemm.cl takes them from there, so that the residual may be the
+ * output itself, and the output may have any type. */
+#ifndef FOVEA_GPU_GPU_FINISH_H
+#define FOVEA_GPU_GPU_FINISH_H
+
+#include "gpu_code.h"
+
+/* Columns of the sums: with SWIGLU values, then gates. */
+size_t fv_gpu_sums_width(const fv_problem *p);
+/* Of fv_gpu_code: */
+void fv_gpu_finish_define(const fv_launch *l, uint32_t group, fv_gpu_text *out);
+void fv_gpu_finish_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+/* The weight as the library has it: rows of k numbers, those of the values before the gates'. */
+size_t fv_gpu_rows_packed(const fv_problem *p, const fv_knobs *knobs);
+void fv_gpu_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                      const fv_knobs *knobs);
+
+#endif

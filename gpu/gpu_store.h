@@ -1,0 +1,73 @@
+/* gpu_store.h: the programs of a device, each built once: taken from the cache of binaries or
+ * compiled, and shared by the steps that want the same. */
+#ifndef FOVEA_GPU_GPU_STORE_H
+#define FOVEA_GPU_GPU_STORE_H
+
+#include <pthread.h>
+
+#include "gpu_cache.h"
+#include "gpu_host.h"
+#include "gpu_sources.h"
+
+enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
+
+typedef struct fv_gpu_program {
+    const char *name; /* of its file */
+    bool plain;       /* that file, without what the kernels of ops begin with */
+    uint16_t mech;
+    char *options;
+    void *built; /* the backend's */
+    /* the store's own: */
+    struct fv_gpu_program *next;
+    bool compiled;          /* by us, not taken from the cache */
+    void *refused;          /* what was taken and replaced: steps may have kernels of it */
+    const char *kernels[8]; /* of a compiled one: those that the cache's binary has */
+} fv_gpu_program;
+
+/* What a backend does of it. */
+typedef struct fv_gpu_compiler {
+    /* The texts that a program is made of; returns how many. */
+    uint32_t (*texts)(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS]);
+    /* Where in the options those begin that tell one program from another. */
+    const char *(*shown)(const fv_gpu_program *p);
+    fovea_status (*compile)(fv_device *d, const fv_gpu_program *p, void **built);
+    /* A program of a binary; NULL where the driver refuses it. */
+    void *(*load)(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b);
+    /* The binary of a built program, to be freed; NULL where the driver gives none. */
+    void *(*binary)(fv_device *d, void *built, size_t *size);
+    /* A kernel of it; ENOMEM where memory is short. */
+    fovea_status (*kernel)(fv_device *d, void *built, const char *entry, void **out);
+    void (*release)(fv_device *d, void *built);
+} fv_gpu_compiler;
+
+typedef struct fv_gpu_store {
+    const fv_gpu_compiler *compiler;
+    fv_device *device;
+    fv_gpu_cache *cache;
+    char *identity; /* of device and driver, a part of every key */
+    pthread_mutex_t lock;
+    fv_gpu_program *programs; /* under `lock` */
+} fv_gpu_store;
+
+/* Takes over `identity`, also when it fails. `folder`: as fv_gpu_cache_open, where FOVEA_CACHE of
+ * the environment comes in. */
+fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
+                               char *identity, const char *folder);
+/* Releases the programs; the store can be used on. */
+void fv_gpu_store_empty(fv_gpu_store *s);
+void fv_gpu_store_close(fv_gpu_store *s); /* of an empty store; one that was never opened is fine */
+/* A kernel of the program that is like `like`, which is built where it is not yet; to be released
+ * as the backend's kind of kernel is. Thread-safe. */
+fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_program *like,
+                                 const char *entry);
+/* The same for a step's kernel; `options` are those that come before the step's own. */
+fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, uint32_t group,
+                               const char *options);
+/* fovea_cache_export and fovea_cache_import. */
+fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size);
+fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);
+
+/* Lines of a compiler's log put behind one another. */
+void fv_gpu_one_line(char *log);
+
+#endif
