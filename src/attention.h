@@ -34,6 +34,8 @@ const char *fv_attention_text(const fv_attention_name *name, char buf[64]);
  * to the last one); later ones win. *out: one per block, to be freed with fv_mem_free. EINVAL for a
  * block that is not there. */
 fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint32_t blocks);
+/* Whether the blocks of a model can have these. */
+fovea_status fv_attention_blocks_check(const fv_attention_name *name, uint32_t blocks);
 /* Such a text for a list of one plain name per block; to be freed with fv_mem_free. */
 fovea_status fv_attention_join(char **out, const char *const *name, uint32_t blocks);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attention.h"
+#include "mech/traits.h"
 #include "mem.h"
 
 #define NAME 64 /* bytes of a name with its blocks, at most */
@@ -96,6 +97,21 @@ fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint
             break;
     }
     *out = memory;
+    return FOVEA_OK;
+}
+
+/* Models have no causal order, and divide by a sum of features. */
+fovea_status fv_attention_blocks_check(const fv_attention_name *name, uint32_t blocks)
+{
+    char text[64];
+    for (uint32_t i = 0; i < blocks; i++) {
+        FV_TRY(fv_attention_check(&name[i], false));
+        if (fv_mech_table[name[i].mech]->wants & FV_WANT_SIGNED)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "attention %s in a model: its features may be negative, so there is "
+                           "nothing to divide by; use linear:elu1",
+                           fv_attention_text(&name[i], text));
+    }
     return FOVEA_OK;
 }
 

@@ -1,7 +1,6 @@
 /* frame_plan.c: a plan of a whole model for frames of one size and format. */
 #include <string.h>
 
-#include "mech/traits.h"
 #include "plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
@@ -182,20 +181,6 @@ static fovea_status plan_grid(fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* Models have no causal order, and divide by a sum of features. */
-static fovea_status check_attention(const fv_attention_name *name)
-{
-    char text[64];
-    FV_TRY(fv_attention_check(name, false));
-    fv_attention_text(name, text);
-    if (fv_mech_table[name->mech]->wants & FV_WANT_SIGNED)
-        return fv_fail(FOVEA_ENOTSUP,
-                       "attention %s in a model: its features may be negative, so there is nothing "
-                       "to divide by; use linear:elu1",
-                       text);
-    return FOVEA_OK;
-}
-
 static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
@@ -217,8 +202,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->b.row_type = p->limits.wide ? fv_op_type(o->activations) : FV_F32;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
-    for (uint32_t i = 0; i < m->depth; i++)
-        FV_TRY(check_attention(&p->b.attention[i]));
+    FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
     FV_TRY(fv_picture_plan(&p->picture, pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",

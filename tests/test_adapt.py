@@ -154,6 +154,7 @@ def check_refusals(exe, folder):
         (1, [*two, *usual, "--crop", "left"], "--crop"), (1, [*two, *usual, "--flip", "2"], "--flip"),
         (1, [*two, *usual, "--lr-schedule", "steep"], "--lr-schedule"),
         (1, [*two, *usual, "--trainable", "none"], "--trainable"),
+        (2, [VIT, "--stage", "1", *out, *usual, "--attention", "linear:silu"], "negative"),
         (1, [*two, *usual, "--tensors", "batches.safetensors"], "--tensors"),
         (1, [*two, "--tensors", "batches.safetensors", "--batch", "3"], "--batch"),
         (7, [*two, *usual[2:], "--data", "nowhere"], "nowhere"),

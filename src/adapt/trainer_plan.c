@@ -246,8 +246,9 @@ static fovea_status emit(fovea_trainer *t)
     if (t->o.stage != FOVEA_STAGE_ATTENTION)
         return emit_with(t, NULL);
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
-    fovea_status status =
-        fv_mem_array(&memory, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
+    fovea_status status = fv_attention_blocks_check(pairs.attention, depth);
+    if (status == FOVEA_OK)
+        status = fv_mem_array(&memory, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
     if (status == FOVEA_OK) {
         pairs.pair = memory;
         status = emit_with(t, &pairs);
