@@ -1,0 +1,76 @@
+/* vit_reader.h: what the files that read a ViT's checkpoint share: vit_read.c, and one for each
+ * part of such a model.
+ */
+#ifndef FOVEA_SRC_MODELS_VIT_READER_H
+#define FOVEA_SRC_MODELS_VIT_READER_H
+
+#include "config.h"
+#include "processor.h"
+#include "take.h"
+#include "vit.h"
+
+#define FV_VIT_WIDTH_MOST 65536
+#define FV_VIT_HIDDEN_MOST (1u << 20)
+#define FV_VIT_SLA_Q "attn.sla_q."
+#define FV_VIT_SLA_K "attn.sla_k."
+
+/* What a kind is where neither config.json nor the checkpoint tells. */
+typedef struct fv_vit_kind_info {
+    const char *name;
+    float eps; /* of transformers' configuration class */
+    uint32_t act;
+    enum fv_processor processor;
+} fv_vit_kind_info;
+extern const fv_vit_kind_info fv_vit_kinds[]; /* by enum fv_vit_kind */
+
+typedef struct fv_vit_reader {
+    fv_taker t;
+    const fv_config *config; /* the whole of config.json */
+    fv_config vision;        /* the section that describes this tower */
+    fv_config own;           /* the section "fovea" */
+    const char *type;
+    enum fv_vit_kind kind;
+    const fv_vit_names *n;
+    const char *prefix;
+    fv_vit *v;
+    char block[96]; /* prefix of the block being read */
+    uint32_t chunk; /* DINOv2 keeps its blocks in chunks: the one of the last block */
+    bool bias, scaled, gated;
+    enum {
+        FV_VIT_SLA_TOLD_BY_SHAPE,
+        FV_VIT_SLA_Q_BLOCKDIAG,
+        FV_VIT_SLA_Q_DENSE,
+        FV_VIT_SLA_X_DENSE
+    } sla; /* how the logits of SLA's gates are made */
+} fv_vit_reader;
+
+/* vit_sizes.c */
+/* EFORMAT names `what` where `value` is 0 or more than `limit`. */
+fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_t value,
+                               uint32_t limit);
+/* Prefix of block i in r->block; false when the checkpoint has no such block. */
+bool fv_vit_find_block(fv_vit_reader *r, uint32_t i);
+/* Width, patch and depth; heads and the numbers of the arithmetic. */
+fovea_status fv_vit_read_sizes(fv_vit_reader *r);
+/* Biases of q, k and v, layer scale, gated MLP and hidden width, as the first block has them. */
+fovea_status fv_vit_read_block_form(fv_vit_reader *r);
+
+/* vit_tokens.c */
+/* Patches, the rows before them, positions, the norm after them. */
+fovea_status fv_vit_read_embedding(fv_vit_reader *r);
+
+/* vit_blocks.c */
+/* Rows q, k, v of one tensor, cut into q and the k and v that follow each other anyway. */
+fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
+                            const char *stem, bool bias);
+fovea_status fv_vit_read_blocks(fv_vit_reader *r);
+
+/* vit_heads.c */
+/* The last norm, and what one row is made of all tokens by. */
+fovea_status fv_vit_read_pool(fv_vit_reader *r);
+/* The classes' head, if there is one or it is wanted. */
+fovea_status fv_vit_read_head(fv_vit_reader *r);
+/* image_embeds: a projection without bias, (out, C), or (C, out) in OpenAI's files. */
+fovea_status fv_vit_read_embeds(fv_vit_reader *r);
+
+#endif

@@ -1,0 +1,198 @@
+/* vit_sizes.c: the sizes of a ViT, and the form of its blocks. */
+#include <stdio.h>
+#include <string.h>
+
+#include "vit_reader.h"
+
+#define DEPTH 1024
+#define PATCH 1024
+
+bool fv_vit_find_block(fv_vit_reader *r, uint32_t i)
+{
+    char stem[64];
+    snprintf(stem, sizeof stem, r->n->block, i);
+    snprintf(r->block, sizeof r->block, "%s%s", r->prefix, stem);
+    if (fv_take_look(&r->t, r->block, r->n->ln1, "weight"))
+        return true;
+    for (; r->n->origin == FV_VIT_DINO && r->chunk <= i; r->chunk++) {
+        snprintf(stem, sizeof stem, "blocks.%u.%u.", r->chunk, i);
+        snprintf(r->block, sizeof r->block, "%s%s", r->prefix, stem);
+        if (fv_take_look(&r->t, r->block, r->n->ln1, "weight"))
+            return true;
+    }
+    return false;
+}
+
+fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_t value,
+                               uint32_t limit)
+{
+    if (value == 0 || value > limit)
+        return fv_fail(FOVEA_EFORMAT, "%s: %s %u is out of range (1 to %u)", r->t.source->name,
+                       what, value, limit);
+    return FOVEA_OK;
+}
+
+/* Heads of checkpoints that do not tell: of 64 channels but for a few widths (timm, OpenCLIP). */
+static uint32_t usual_heads(uint32_t width)
+{
+    switch (width) {
+    case 1152:
+    case 1280:
+    case 1408:
+    case 1664:
+        return 16;
+    default:
+        return width % 64 == 0 ? width / 64 : 0;
+    }
+}
+
+static fovea_status read_heads(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    fv_config arguments;
+    v->heads = 0;
+    if (r->n->origin != FV_VIT_HF)
+        v->heads = usual_heads(v->width);
+    else if (r->vision.object != r->config->object)
+        v->heads = 12; /* transformers leaves out what is as in its class */
+    FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
+    FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_config_u32(&v->heads, &r->own, "heads", 1, FV_VIT_WIDTH_MOST));
+    if (v->heads == 0)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: the number of heads is not known; add \"fovea\": {\"heads\": N}",
+                       r->config->file);
+    if (v->width % v->heads != 0 || v->heads > UINT16_MAX)
+        return fv_fail(FOVEA_EFORMAT, "%s: %u heads do not divide a width of %u", r->config->file,
+                       v->heads, v->width);
+    return FOVEA_OK;
+}
+
+static fovea_status read_activation(fv_vit_reader *r)
+{
+    static const struct {
+        const char *name;
+        uint32_t epi;
+    } known[] = {
+        {"gelu", FV_EPI_GELU},           {"gelu_python", FV_EPI_GELU},
+        {"gelu_tanh", FV_EPI_GELU_TANH}, {"gelu_pytorch_tanh", FV_EPI_GELU_TANH},
+        {"gelu_new", FV_EPI_GELU_TANH},  {"gelu_fast", FV_EPI_GELU_TANH},
+        {"silu", FV_EPI_SILU},           {"quick_gelu", FV_EPI_GELU_QUICK},
+        {"swish", FV_EPI_SILU},          {"gelu_quick", FV_EPI_GELU_QUICK},
+        {"relu", FV_EPI_RELU},
+    };
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, &r->vision, "hidden_act"));
+    FV_TRY(fv_config_text(&name, &r->own, "activation"));
+    r->v->epi = fv_vit_kinds[r->kind].act;
+    if (!name && r->n->origin == FV_VIT_TIMM)
+        /* What timm's definitions say; its one other SigLIP is B/32. */
+        name = strstr(r->type, "quickgelu")                             ? "quick_gelu"
+               : r->kind == FV_VIT_SIGLIP && strstr(r->type, "patch32") ? "gelu_tanh"
+                                                                        : "gelu";
+    for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            r->v->epi = known[i].epi;
+            return FOVEA_OK;
+        }
+    return name ? fv_fail(FOVEA_ENOTSUP, "%s: activation \"%.40s\" is not supported",
+                          r->config->file, name)
+                : FOVEA_OK;
+}
+
+static fovea_status read_eps(fv_vit_reader *r)
+{
+    float *eps = &r->v->eps;
+    bool plain = r->n->origin != FV_VIT_HF && r->kind != FV_VIT_CLIP;
+    *eps = plain ? 1e-6f : fv_vit_kinds[r->kind].eps;
+    FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
+    return fv_config_float(eps, &r->own, "eps", 0, 1);
+}
+
+fovea_status fv_vit_read_sizes(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const fv_tensor *patch = fv_take_look(&r->t, r->prefix, r->n->patch, "weight");
+    uint32_t high;
+    bool square, conv = patch->rank == 4;
+    v->width = fv_take_dimension(patch, 0);
+    v->channels = conv ? fv_take_dimension(patch, 1) : 3;
+    v->patch = conv ? fv_take_dimension(patch, 3) : 0;
+    high = conv ? fv_take_dimension(patch, 2) : 0;
+    FV_TRY(fv_config_u32(&v->width, &r->vision, "hidden_size", 1, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_config_u32(&v->channels, &r->vision, "num_channels", 1, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_config_size(&v->patch, &high, &square, &r->vision, "patch_size"));
+    FV_TRY(fv_config_size(&v->patch, &high, &square, &r->own, "patch_size"));
+    FV_TRY(fv_vit_check_size(r, "width", v->width, FV_VIT_WIDTH_MOST));
+    FV_TRY(fv_vit_check_size(r, "patch size", v->patch, PATCH));
+    if (high != v->patch)
+        return fv_fail(FOVEA_ENOTSUP, "%s: patches of %u x %u; only square ones are supported",
+                       r->t.source->name, v->patch, high);
+    if (v->channels != 3)
+        return fv_fail(FOVEA_ENOTSUP, "%s: made for %u channels; only RGB models are supported",
+                       r->t.source->name, v->channels);
+    FV_TRY(fv_config_u32(&v->depth, &r->vision, "num_hidden_layers", 1, DEPTH));
+    if (v->depth == 0)
+        while (v->depth <= DEPTH && fv_vit_find_block(r, v->depth))
+            v->depth++;
+    FV_TRY(fv_vit_check_size(r, "number of blocks", v->depth, DEPTH));
+    FV_TRY(read_heads(r));
+    FV_TRY(read_activation(r));
+    return read_eps(r);
+}
+
+/* How the logits of SLA's gates are made of "attn.sla_q.weight" and "attn.sla_k.weight" of a block:
+ * (d, heads) is q_blockdiag, the others look alike. */
+static fovea_status read_sla_form(fv_vit_reader *r)
+{
+    static const char *const names[] = {[FV_VIT_SLA_Q_BLOCKDIAG] = "q_blockdiag",
+                                        [FV_VIT_SLA_Q_DENSE] = "q_dense",
+                                        [FV_VIT_SLA_X_DENSE] = "x_dense"};
+    const uint32_t d = r->v->width / r->v->heads;
+    const fv_tensor *t = fv_take_look(&r->t, r->block, FV_VIT_SLA_Q, "weight");
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, &r->own, "sla_gates"));
+    for (int i = FV_VIT_SLA_Q_BLOCKDIAG; name && i <= FV_VIT_SLA_X_DENSE; i++)
+        if (strcmp(names[i], name) == 0)
+            r->sla = i;
+    if (name && r->sla == FV_VIT_SLA_TOLD_BY_SHAPE)
+        return fv_config_fail(&r->own, "sla_gates", "q_blockdiag, q_dense or x_dense");
+    if (t && r->sla == FV_VIT_SLA_TOLD_BY_SHAPE && d != r->v->width &&
+        fv_take_dimension(t, 0) == r->v->width)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: tensor \"%.80s\" may be made for q or for the block's input; add "
+                       "\"fovea\": {\"sla_gates\": \"q_dense\"} or \"x_dense\" to %s",
+                       r->t.source->name, t->name, r->config->file);
+    if (r->sla == FV_VIT_SLA_TOLD_BY_SHAPE)
+        r->sla = FV_VIT_SLA_Q_BLOCKDIAG;
+    r->v->sla_of_x = r->sla == FV_VIT_SLA_X_DENSE;
+    return FOVEA_OK;
+}
+
+fovea_status fv_vit_read_block_form(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    fv_vit *v = r->v;
+    r->chunk = 0;
+    if (!fv_vit_find_block(r, 0))
+        return fv_take_missing(&r->t, r->block, "of the first block");
+    r->bias = fv_take_look(&r->t, r->block, n->qkv ? n->qkv : n->q, "bias") != NULL;
+    if (n->origin == FV_VIT_HF)
+        r->bias = true;
+    FV_TRY(fv_config_bool(&r->bias, &r->vision, "qkv_bias"));
+    bool scales = r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS;
+    r->scaled =
+        n->ls1 && ((scales && n->origin == FV_VIT_HF) || fv_take_look(&r->t, r->block, n->ls1, ""));
+    r->gated = n->gated1 && fv_take_look(&r->t, r->block, n->gated1, "weight");
+    FV_TRY(read_sla_form(r));
+    const fv_tensor *fc1 = fv_take_look(&r->t, r->block, r->gated ? n->gated1 : n->fc1, "weight");
+    const fv_tensor *fc2 = fv_take_look(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
+    v->hidden = fv_take_dimension(fc2, 1);
+    FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
+    if (n->origin == FV_VIT_TIMM && fv_take_dimension(fc1, 0) == 2 * v->hidden)
+        v->epi = FV_EPI_SWIGLU;
+    if (r->gated)
+        v->epi = FV_EPI_SWIGLU;
+    return fv_vit_check_size(r, "width of the MLP", v->hidden, FV_VIT_HIDDEN_MOST);
+}

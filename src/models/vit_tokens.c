@@ -1,0 +1,176 @@
+/* vit_tokens.c: how a ViT makes tokens of patches: embedding, the rows before them, positions. */
+#include <string.h>
+
+#include "vit_reader.h"
+
+#define REGISTERS 4096
+#define SIDE 4096 /* of the position table, in patches */
+
+/* Cuts the position table of `rows` rows into `*lead` rows of prefix tokens and a grid: that of the
+ * picture size that config.json names, else a square. */
+static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
+{
+    fv_vit *v = r->v;
+    uint32_t w = 0, h = 0;
+    bool square;
+    /* timm may give positions to all prefix tokens, to none, or to those of the class. */
+    const uint32_t leads[] = {v->class_tokens, v->prefix, 0};
+    const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
+    FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
+    v->table_width = w / v->patch;
+    v->table_height = h / v->patch;
+    uint64_t expected = (uint64_t)v->table_width * v->table_height;
+    for (int i = 0; i < n_leads && expected; i++)
+        if (rows == leads[i] + expected) {
+            *lead = leads[i];
+            r->t.m->info.native_width = w;
+            r->t.m->info.native_height = h;
+            return fv_vit_check_size(r, "side of the position table",
+                                     w > h ? w / v->patch : h / v->patch, SIDE);
+        }
+    if (expected)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: its position table has %u rows, but \"image_size\" in %s asks for %u + "
+                       "%llu; correct it to what the checkpoint was made for",
+                       r->t.source->name, rows, r->config->file, v->class_tokens,
+                       (unsigned long long)expected);
+    for (int i = 0; i < n_leads; i++)
+        for (uint32_t side = 1; side <= SIDE; side++)
+            if (rows > leads[i] && side * side == rows - leads[i]) {
+                *lead = leads[i];
+                v->table_width = v->table_height = side;
+                r->t.m->info.native_width = r->t.m->info.native_height = side * v->patch;
+                return FOVEA_OK;
+            }
+    return fv_fail(FOVEA_EFORMAT,
+                   "%s: a position table of %u rows is no square; add \"image_size\": [height, "
+                   "width] to %s",
+                   r->t.source->name, rows, r->config->file);
+}
+
+static fovea_status read_positions(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const fv_tensor *t = fv_take_look(&r->t, r->prefix, r->n->pos, "");
+    if (!t)
+        return fv_take_missing(&r->t, r->n->pos, "of positions");
+    uint64_t rows = t->elements / v->width;
+    uint32_t lead = 0;
+    const uint64_t shape[2] = {rows, v->width};
+    if (rows > (uint64_t)SIDE * SIDE + REGISTERS)
+        return fv_vit_check_size(r, "length of the position table", UINT32_MAX, SIDE * SIDE);
+    FV_TRY(fv_take_tensor(&t, &r->t, r->prefix, r->n->pos, "", 2, shape));
+    FV_TRY(cut_table(r, (uint32_t)rows, &lead));
+    uint32_t patches = v->table_width * v->table_height;
+    v->table = (fv_weight){.rows = patches, .cols = v->width};
+    fv_weight_add(&v->table, (fv_weight_part){.tensor = t,
+                                              .offset = (uint64_t)lead * v->width,
+                                              .rows = patches,
+                                              .cols = v->width});
+    if (lead == 0)
+        return FOVEA_OK;
+    v->prefix_add = (fv_weight){.rows = v->prefix, .cols = v->width};
+    fv_weight_add(&v->prefix_add, (fv_weight_part){.tensor = t, .rows = lead, .cols = v->width});
+    return FOVEA_OK;
+}
+
+static fovea_status read_position_rule(fv_vit_reader *r)
+{
+    static const char *const names[] = {[FV_POS_PLAIN] = "plain",
+                                        [FV_POS_OFFSET] = "offset",
+                                        [FV_POS_AA] = "aa",
+                                        [FV_POS_BILINEAR] = "bilinear"};
+    const char *name = NULL;
+    FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
+    for (int i = 0; name && i < 4; i++)
+        if (strcmp(names[i], name) == 0) {
+            r->v->pos_rule = (enum fv_pos_rule)i;
+            return FOVEA_OK;
+        }
+    if (name)
+        return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+    bool registers = fv_take_look(&r->t, r->prefix, r->n->reg, "") != NULL;
+    switch (r->n->origin) {
+    case FV_VIT_HF:
+        r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA : FV_POS_PLAIN;
+        return FOVEA_OK;
+    case FV_VIT_DINO:
+        r->v->pos_rule = registers ? FV_POS_AA : FV_POS_OFFSET;
+        return FOVEA_OK;
+    case FV_VIT_TIMM:
+        if (strcmp(r->type, "dinov2") == 0)
+            return fv_fail(FOVEA_EFORMAT,
+                           "%s: names of timm or of DINOv2's authors, who resize positions "
+                           "differently; add \"fovea\": {\"pos_interp\": \"aa\"} (timm) or "
+                           "\"offset\"",
+                           r->config->file);
+        r->v->pos_rule = FV_POS_AA;
+        return FOVEA_OK;
+    case FV_VIT_OPENAI:
+        r->v->pos_rule = FV_POS_AA; /* as OpenCLIP does */
+        return FOVEA_OK;
+    }
+    return FOVEA_OK;
+}
+
+/* Rows before the patches: class, distillation, registers. */
+static fovea_status read_prefix(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    fv_vit *v = r->v;
+    const uint32_t c = v->width;
+    bool hf = n->origin == FV_VIT_HF;
+    bool cls = hf ? r->kind != FV_VIT_SIGLIP : fv_take_look(&r->t, r->prefix, n->cls, "") != NULL;
+    bool dist = cls && n->dist &&
+                ((hf && r->kind == FV_VIT_DEIT) || fv_take_look(&r->t, r->prefix, n->dist, ""));
+    const fv_tensor *reg = fv_take_look(&r->t, r->prefix, n->reg, "");
+    uint32_t registers = 0;
+    if (reg) {
+        uint64_t rows = reg->elements / c;
+        registers = rows > REGISTERS ? UINT32_MAX : (uint32_t)rows;
+        FV_TRY(fv_vit_check_size(r, "number of registers", registers, REGISTERS));
+    }
+    if (hf && r->kind == FV_VIT_REGISTERS)
+        FV_TRY(fv_config_u32(&registers, &r->vision, "num_register_tokens", 0, REGISTERS));
+    v->class_tokens = (cls ? 1 : 0) + (dist ? 1 : 0);
+    v->prefix = v->class_tokens + registers;
+    if (v->prefix)
+        v->prefix_rows = (fv_weight){.rows = v->prefix, .cols = c};
+    if (cls)
+        FV_TRY(fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->cls, "",
+                            (fv_weight_part){.rows = 1, .cols = c}));
+    if (dist)
+        FV_TRY(fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->dist, "",
+                            (fv_weight_part){.row0 = 1, .rows = 1, .cols = c}));
+    if (registers)
+        FV_TRY(
+            fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->reg, "",
+                         (fv_weight_part){.row0 = v->class_tokens, .rows = registers, .cols = c}));
+    return FOVEA_OK;
+}
+
+fovea_status fv_vit_read_embedding(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const fv_tensor *t;
+    const uint64_t conv[4] = {v->width, 3, v->patch, v->patch};
+    const uint64_t linear[2] = {v->width, 3ull * v->patch * v->patch};
+    bool flat = fv_take_look(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
+    FV_TRY(fv_take_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
+                          flat ? linear : conv));
+    v->embed_w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    bool biased = r->n->origin == FV_VIT_HF
+                      ? r->kind != FV_VIT_CLIP
+                      : fv_take_look(&r->t, r->prefix, r->n->patch, "bias") != NULL;
+    if (biased)
+        FV_TRY(fv_take(&v->embed_b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
+    FV_TRY(read_prefix(r));
+    FV_TRY(read_positions(r));
+    FV_TRY(read_position_rule(r));
+    bool pre = r->n->origin == FV_VIT_TIMM
+                   ? fv_take_look(&r->t, r->prefix, r->n->pre, "weight") != NULL
+                   : r->kind == FV_VIT_CLIP;
+    return pre && r->n->pre
+               ? fv_take_norm(&v->pre_w, &v->pre_b, &r->t, r->prefix, r->n->pre, r->v->width)
+               : FOVEA_OK;
+}
