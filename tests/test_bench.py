@@ -249,7 +249,9 @@ class Pace(Folder):
     def test_a_rate_that_is_kept(self):
         r = results(*SMALL[:-2], "--rate", "20", "--time", "0.5")[0]
         pace = r["pace"]
-        self.assertIn(pace["frames"] + pace["dropped"], (10, 11))
+        due = pace["frames"] + pace["dropped"] # until the last one was done, which may have been late
+        self.assertGreaterEqual(due, 10)
+        self.assertLessEqual(due, 20 * pace["seconds"] + 1)
         self.assertAlmostEqual(pace["rate_fps"], 20)
         self.assertEqual(len(r["samples_ns"]), pace["frames"])
         self.assertGreater(pace["seconds"], 0.4)
