@@ -34,7 +34,7 @@ def golden_folder():
 
 
 def load(path):
-    """{name: (values, raw bytes)}, metadata of a safetensors file."""
+    """{name: (values, raw bytes, shape)}, metadata of a safetensors file."""
     with open(path, "rb") as f:
         blob = f.read()
     n = struct.unpack("<Q", blob[:8])[0]
@@ -46,7 +46,7 @@ def load(path):
         raw = blob[8 + n + begin:8 + n + end]
         values = array.array(TYPES[t["dtype"]])
         values.frombytes(raw)
-        out[name] = (values, raw)
+        out[name] = (values, raw, t["shape"])
     return out, meta
 
 
@@ -71,7 +71,7 @@ class Case:
     def __init__(self, name, command, expected, floor, must_work):
         self.name, self.command, self.floor, self.must_work = name, command, floor, must_work
         want, self.meta = load(expected)
-        self.want = {n: t[0] for n, t in want.items() if self.wanted(n)}
+        self.want = {n: t for n, t in want.items() if self.wanted(n)}
         self.long = "inputs_file" in self.meta
         self.causal = self.meta.get("causal") == "1" and self.meta["mechanism"] != "softmax"
 
@@ -87,7 +87,9 @@ class Case:
         for name, want in self.want.items():
             if name not in got:
                 return name + " is missing in the output"
-            e = error(got[name][0], want)
+            if got[name][2] != want[2]:
+                return "%s: shape %s, not %s" % (name, got[name][2], want[2])
+            e = error(got[name][0], want[0])
             tolerance = max(self.floor, 10 * float(allowed.get(name, 0.0)))
             if not e <= tolerance:
                 return "%s: error %.2e, allowed %.2e" % (name, e, tolerance)

@@ -64,7 +64,7 @@ def compare_losses(case, lines):
 
 
 def compare_gradients(case, got):
-    for name, (want, _) in case.want.items():
+    for name, (want, *_) in case.want.items():
         if not name.startswith("grad."):
             continue
         if name not in got:
@@ -76,7 +76,7 @@ def compare_gradients(case, got):
 
 
 def compare_updates(case, got):
-    for name, (after, _) in case.want.items():
+    for name, (after, *_) in case.want.items():
         tensor = name[len("after."):]
         if not name.startswith("after."):
             continue

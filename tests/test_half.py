@@ -92,7 +92,7 @@ def compare(name, kind, got, exact):
     """What is wrong, and the worst error as text."""
     worst = (0, "")
     main = next((n for n in MAIN if n in exact), None) if name.startswith(PLAIN) else None
-    for output, (values, _) in exact.items():
+    for output, (values, *_) in exact.items():
         e = test_golden.error(got[output][0], values) if output in got else float("inf")
         allowed = ALLOWED_MAIN if output == main else ALLOWED[kind]
         if not e <= allowed:

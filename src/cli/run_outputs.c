@@ -188,13 +188,13 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
     const fovea_output_info *i = &s->info;
     const uint64_t tokens[3] = {r->frames, s->rows, s->columns};
     const uint64_t vector[2] = {r->frames, s->columns};
-    const uint64_t planes[4] = {r->frames, s->columns, i->grid_height, i->grid_width};
-    if (!i->grid_width)
-        return tensor_of(name, s->all, 2, vector);
-    if (result_name(s->name) || !channels_first(r))
-        return tensor_of(name, s->all, 3, tokens);
-    transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
-    return tensor_of(name, s->all, 4, planes);
+    const uint64_t planes[4] = {r->frames, s->columns, i->grid_width ? i->grid_height : 1,
+                                i->grid_width ? i->grid_width : 1};
+    if (!result_name(s->name) && channels_first(r)) {
+        transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
+        return tensor_of(name, s->all, 4, planes);
+    }
+    return i->grid_width ? tensor_of(name, s->all, 3, tokens) : tensor_of(name, s->all, 2, vector);
 }
 
 int run_save_outputs(const run_state *r)
