@@ -174,7 +174,12 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
 
 static fovea_status read_header(fv_safetensors *f, const char *bytes)
 {
+    static const char pointer[] = "version https://git-lfs";
     uint64_t n = 0;
+    if (f->size >= sizeof pointer && memcmp(bytes, pointer, sizeof pointer - 1) == 0)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: a pointer of Git LFS, not the file; fetch that with \"git lfs pull\"",
+                       f->path);
     if (f->size < 8)
         return fv_fail(FOVEA_EFORMAT, "%s: %llu bytes is no safetensors file", f->path,
                        (unsigned long long)f->size);
@@ -182,8 +187,9 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
         n = n << 8 | (unsigned char)bytes[i];
     if (n > HEADER_LIMIT)
         return fv_fail(FOVEA_EFORMAT,
-                       "%s: no safetensors file (a header of %llu bytes; at most %d)", f->path,
-                       (unsigned long long)n, HEADER_LIMIT);
+                       "%s: no safetensors file (a header of %llu bytes; at most %d); "
+                       "convert other formats first",
+                       f->path, (unsigned long long)n, HEADER_LIMIT);
     if (n > f->size - 8)
         return fv_fail(FOVEA_EFORMAT, "%s: ends inside its header; fetch the file again", f->path);
     FV_TRY(fv_config_parse(&f->header, f->path, bytes + 8, n));

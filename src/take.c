@@ -26,7 +26,8 @@ static const char average[] = "_ema."; /* in the names of averaged weights */
 static bool wraps(const char *name, size_t n)
 {
     static const char *const wrappers[] = {"module.",     "model.",          "model_ema.",
-                                           "state_dict.", "state_dict_ema.", "backbone."};
+                                           "state_dict.", "state_dict_ema.", "backbone.",
+                                           "_orig_mod."};
     size_t at = 0;
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && at < n;) {
         const size_t length = strlen(wrappers[i]);
@@ -221,11 +222,11 @@ fovea_status fv_take_all_used(const fv_taker *t, const char *prefix)
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];
         if (begins(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&
-            !t->source->taken[i])
-            return fv_fail(
-                FOVEA_ENOTSUP,
-                "%s: tensor \"%.80s\" has no place in a %s; this variant is not supported",
-                t->source->name, tensor->name, t->m->info.type);
+            tensor->elements > 0 && !t->source->taken[i])
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: tensor \"%.80s\" has no place in a %s: take it out if the model "
+                           "does not read it, else this variant is not supported",
+                           t->source->name, tensor->name, t->m->info.type);
     }
     return FOVEA_OK;
 }

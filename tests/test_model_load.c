@@ -380,7 +380,8 @@ static const struct line openai[] = {
 
 static void wrapped_names_mean_the_same(void **state)
 {
-    static const char *const wrappers[] = {"module.", "model.module.", "state_dict.model."};
+    static const char *const wrappers[] = {"module.", "model.module.", "state_dict.model.",
+                                           "_orig_mod."};
     (void)state;
     fovea_model *bare = load_lines(dinov2, DINOV2_CONFIG(""));
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {

@@ -274,7 +274,9 @@ static void wrappers_are_passed_through(void **state)
                                            "model_ema.",
                                            "state_dict_ema.",
                                            "module.model.state_dict.",
-                                           "backbone."};
+                                           "backbone.",
+                                           "_orig_mod.",
+                                           "module._orig_mod."};
     (void)state;
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         struct checkpoint *c = checkpoint_of(families[i % 2], prefixes[i]);
@@ -353,9 +355,10 @@ static void tensors_without_a_role_are_refused(void **state)
         {"layers.3.downsample.norm.weight", 4, 0, FOVEA_ENOTSUP},
         {"pos_embed", 4, 0, FOVEA_ENOTSUP},
         {"extra_norms.4.norm.weight", 4, 0, FOVEA_ENOTSUP},
-        {"layers.0.RoPE.angle", 2, 1, FOVEA_OK},         /* one pair: its angle is 1 */
-        {"layers.0.RoPE.angle", 2, 0.5f, FOVEA_ENOTSUP}, /* another rotation */
-        {"layers.0.RoPE.angle", 4, 1, FOVEA_EFORMAT},    /* num_heads is wrong */
+        {"layers.0.RoPE.angle", 2, 1, FOVEA_OK},                 /* one pair: its angle is 1 */
+        {"layers.0.RoPE.angle", 2, 0.5f, FOVEA_ENOTSUP},         /* another rotation */
+        {"layers.0.RoPE.angle", 4, 1, FOVEA_EFORMAT},            /* num_heads is wrong */
+        {"layers.0.blocks.0.attn.extra.weight", 0, 0, FOVEA_OK}, /* which holds nothing */
         {"aux_head.weight", 4, 0, FOVEA_OK},
         {"head_dist.bias", 4, 0, FOVEA_OK},
         {"layers.0.head.bias", 4, 0, FOVEA_ENOTSUP},

@@ -128,6 +128,10 @@ static void refuses_every_truncation(void **state)
     memset(bytes, 0xff, 8); /* a header of 2^64 - 1 bytes */
     fv_safetensors *file = NULL;
     assert_int_equal(fv_safetensors_parse(&file, "file", bytes, size), FOVEA_EFORMAT);
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n";
+    assert_int_equal(fv_safetensors_parse(&file, "file", pointer, sizeof pointer - 1),
+                     FOVEA_EFORMAT);
+    assert_non_null(strstr(fovea_error(), "git lfs pull"));
 }
 
 static void refuses_what_is_no_file(void **state)
