@@ -298,8 +298,10 @@ typedef struct fv_conv {
 } fv_conv;
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c);
 
+#define FV_DWCONV_LARGEST 31u /* size of a filter */
+
 /* out = (res + bias + depthwise convolution of in) * gate. res, gate: id FV_NO_VALUE for none; out
- * is never in. `count` grids of width x height follow one another. */
+ * is never in. `count` grids of width x height follow one another; size is odd. */
 typedef struct fv_dwconv {
     const fv_weight *w, *bias; /* (period, size * size); bias may be NULL */
     fv_view in, res, gate, out;

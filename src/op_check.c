@@ -1,6 +1,7 @@
 /* op_check.c: whether the options of an attention fit together. */
 #include <math.h>
 
+#include "emit.h"
 #include "mech/traits.h"
 #include "plan.h"
 
@@ -117,9 +118,9 @@ static fovea_status check_local(const fovea_op_options *o)
     if (o->local_size == 0)
         return o->local_weight ? fv_fail(FOVEA_EINVAL, "local_weight without local_size; set it")
                                : FOVEA_OK;
-    if (o->local_size != 3 && o->local_size != 5)
-        return fv_fail(FOVEA_ENOTSUP, "a convolution of size %u; 3 and 5 are supported",
-                       o->local_size);
+    if (o->local_size % 2 == 0 || o->local_size > FV_DWCONV_LARGEST)
+        return fv_fail(FOVEA_ENOTSUP, "a convolution of size %u; odd ones of 1 to %u are supported",
+                       o->local_size, FV_DWCONV_LARGEST);
     if (!o->local_weight)
         return fv_fail(FOVEA_EINVAL, "a convolution of v without local_weight; give it");
     if ((uint64_t)o->grid_width * o->grid_height != o->rows)

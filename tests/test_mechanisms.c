@@ -318,13 +318,15 @@ static void after(void **state)
         {"mala", 13, 5, 5, 0, 0, 1, FOVEA_OUT_LINEAR, FOVEA_SCHEDULE_STREAMED},
         {"linear", 30, 1, 0, 0, 1, 0, FOVEA_OUT_PLAIN, FOVEA_SCHEDULE_AUTO},
         {"softmax", 8, 8, 5, 0, 1, 1, FOVEA_OUT_SILU, FOVEA_SCHEDULE_AUTO},
+        {"pola", 6, 11, 7, 1, 1, 0, FOVEA_OUT_LINEAR, FOVEA_SCHEDULE_STREAMED},
+        {"linear", 5, 4, 1, 1, 1, 0, FOVEA_OUT_PLAIN, FOVEA_SCHEDULE_AUTO},
     };
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum { HEADS = 2, D = 12, DV = 14, WIDE = HEADS * DV };
         const uint32_t rows = cases[i].width * cases[i].height, n = cases[i].size;
         fovea_op_options o = shape(cases[i].name, rows, 0, HEADS, D, DV);
-        float *weight = trial_values((size_t)WIDE * 25, 21, 0.3f),
+        float *weight = trial_values((size_t)WIDE * 49, 21, 0.3f),
               *bias = trial_values(WIDE, 22, 1);
         float *norm = trial_values(WIDE, 23, 1), *norm_bias = trial_values(WIDE, 24, 1);
         float *g = trial_values((size_t)rows * WIDE, 25, 2.f);

@@ -342,7 +342,8 @@ static void refusals(void **state)
            (p->attention = "linear:exp", p->rope_cos = p->rope_sin = some));
     REFUSE(FOVEA_EINVAL, "grid", (p->local_size = 3, p->local_weight = some));
     REFUSE(FOVEA_EINVAL, "local_weight", (p->local_size = 3, p->grid_width = 4));
-    REFUSE(FOVEA_ENOTSUP, "size 7", p->local_size = 7);
+    REFUSE(FOVEA_ENOTSUP, "size 4", p->local_size = 4);
+    REFUSE(FOVEA_ENOTSUP, "size 33", p->local_size = 33);
     REFUSE(FOVEA_EINVAL, "sla-", p->gates = FOVEA_GATES_LOGITS);
     REFUSE(FOVEA_EINVAL, "gate_q", (p->attention = "sla-mala", p->gates = FOVEA_GATES_Q_DENSE));
     REFUSE(

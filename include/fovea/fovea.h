@@ -706,7 +706,7 @@ typedef struct fovea_op_options {
     /* After the attention, in this order: + depthwise convolution of v over the grid
      * (bidirectional, keys == rows); layer normalisation over heads*dv; times g or silu(g). */
     uint32_t grid_width, grid_height;
-    uint32_t local_size;       /* 0: no convolution; 3 or 5; zeros around */
+    uint32_t local_size;       /* 0: no convolution; odd, up to 31; zeros around */
     int local_shared;          /* weight (dv, size, size), bias (dv), for every head alike; else
                                   (heads*dv, size, size) */
     const float *local_weight; /* cross-correlation */

@@ -12,7 +12,6 @@
 #define HIDDEN (1u << 20)
 #define DEPTH 1024
 #define PATCH 1024
-#define KERNEL 31
 #define CLASSES (1u << 24)
 #define TOKENS (1u << 28)
 #define NATIVE 224
@@ -83,7 +82,7 @@ fovea_status fv_pola_read_sizes(fv_pola_reader *r)
     FV_TRY(read_kinds(r));
     p->kernel = 5;
     p->alpha = 4;
-    FV_TRY(fv_config_u32(&p->kernel, r->config, "kernel_size", 1, KERNEL));
+    FV_TRY(fv_config_u32(&p->kernel, r->config, "kernel_size", 1, FV_DWCONV_LARGEST));
     if (p->kernel % 2 == 0)
         return fv_config_fail(r->config, "kernel_size", "odd");
     FV_TRY(fv_config_float(&p->alpha, r->config, "alpha", 0, 1000));
