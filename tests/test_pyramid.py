@@ -212,9 +212,9 @@ def forward(t, x, config):
             x = out["down%d" % (i + 1)] = batchnorm(x, t, down + "norm")
     if "proj.weight" in t:
         x = silu(batchnorm(linear(x, t["proj.weight"], t["proj.bias"]), t, "norm"))
-        out["pooled"] = x.mean((1, 2))
+        out["pooled"] = x.mean((1, 2), keepdims=True)
     if "head.weight" in t:
-        out["logits"] = t["head.weight"].reshape(len(t["head.weight"]), -1) @ out["pooled"]
+        out["logits"] = t["head.weight"].reshape(len(t["head.weight"]), -1) @ out["pooled"].ravel()
         out["logits"] = out["logits"] + t["head.bias"]
     return out
 
@@ -262,9 +262,9 @@ def difference(got, want):
         name = name if name == "logits" else "feat." + name
         if name not in got:
             return name + " is missing"
-        if got[name][0].size != value.size:
+        if got[name][0].shape != value.shape:
             return "%s has shape %s, not %s" % (name, got[name].shape, value.shape)
-        error = abs(got[name][0].reshape(value.shape) - value).max() / abs(value).max()
+        error = abs(got[name][0] - value).max() / abs(value).max()
         if not error <= TOLERANCE:
             return "%s: error %.2e" % (name, error)
     return None
