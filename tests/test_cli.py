@@ -3,7 +3,7 @@
 
     test_cli.py path/to/fovea
 """
-import json, os, struct, subprocess, sys, tempfile, zlib
+import json, os, resource, struct, subprocess, sys, tempfile, zlib
 
 MODEL = "synthetic:vit-ti16"
 
@@ -87,6 +87,9 @@ CASES = [
     (5, ["bench", "gemm", "--shape", "8x8x8", "--runs", "2", "--strict"]),
     (7, ["run", "nowhere", "good.png"]), (7, ["run", MODEL, "nowhere.png"]),
     (7, ["op", "bad.safetensors", "-o", "x.safetensors"]),
+    (1, ["plan", MODEL, "--size", "65536"]), (1, ["cache", "nothing"]),
+    (7, ["bench", "gemm", "-O", "nowhere/x.json"]), (7, ["bench", "gemm", "--trace", "nowhere/x.json"]),
+    (7, ["bench", "gemm", "--baseline", "nowhere.json"]),
 ] + [(7, ["run", MODEL, f]) for f in ("short.png", "claims.png", "beyond.png", "short.ppm",
                                       "deep.pgm", "text.jpg", "empty.png", "cut.jpg",
                                       "bad.safetensors")]
@@ -171,22 +174,74 @@ def check_files(exe, folder):
     return None
 
 
+def check_home(exe, folder):
+    """What is found is kept where nothing was kept before."""
+    for args, more in ((["tune", MODEL, "--size", "32", "--time", "1"], {}),
+                       (["plan", MODEL, "--size", "32", "--rigor", "measure"], {}),
+                       (["plan", MODEL, "--size", "32"], {"FOVEA_RIGOR": "measure"})):
+        with tempfile.TemporaryDirectory() as home:
+            env = {k: v for k, v in os.environ.items() if k not in ("XDG_CACHE_HOME", "FOVEA_WISDOM")}
+            p = subprocess.run([exe] + args + ["--device", "cpu"], capture_output=True, text=True,
+                               env=dict(env, HOME=home, **more))
+            if p.returncode or not os.path.exists(home + "/.cache/fovea/wisdom"):
+                return f"{args} in a new home: exit {p.returncode}: {p.stderr}"
+            p = subprocess.run([exe, "plan", MODEL, "--size", "32", "--rigor", "measure", "--wisdom", "none"],
+                               capture_output=True, text=True, env=dict(env, HOME=home))
+            if p.returncode or p.stderr:
+                return f"--wisdom none: exit {p.returncode}: {p.stderr}"
+    return None
+
+
+def check_baseline(exe, folder):
+    """The file of --baseline may be that of -O: it is the earlier results that count."""
+    args = ["bench", "gemm", "--shape", "33x70x45", "--runs", "2", "-o", "jsonl", "-O", "results.jsonl"]
+    p = run(exe, args, folder)
+    if p.returncode:
+        return p.stderr
+    with open(folder + "/results.jsonl") as f:
+        r = json.loads(f.read())
+    r["p50_ms"] /= 1e6
+    with open(folder + "/results.jsonl", "w") as f:
+        f.write(json.dumps(r) + "\n")
+    p = run(exe, args + ["--baseline", "results.jsonl"], folder)
+    return None if p.returncode == 6 else f"a baseline that is faster: exit {p.returncode}: {p.stderr}"
+
+
+def check_full(exe, folder):
+    """A part of a file does not stay behind as if it were whole; the reason is told."""
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+    for option, name in (("--features", "cut.npy"), ("-o", "cut.safetensors"), ("--pca", "cut_pca.png")):
+        # SIGXFSZ stays ignored, as it is in Python: writing fails.
+        p = subprocess.run([exe, "run", MODEL, "good.png", option, name], capture_output=True, text=True,
+                           cwd=folder, preexec_fn=small, restore_signals=False)
+        if p.returncode != 7 or name not in p.stderr or os.path.exists(folder + "/" + name):
+            return f"{option} {name}: exit {p.returncode}: {p.stderr}"
+    with open("/dev/full", "w") as full:
+        for args in (["--help"], ["plan", "--help"], ["--version"], ["plan", MODEL]):
+            p = subprocess.run([exe] + args, stdout=full, stderr=subprocess.PIPE, text=True)
+            if p.returncode != 7:
+                return f"{args} on a full disk: exit {p.returncode}: {p.stderr}"
+    return None
+
+
 def main(argv):
     if len(argv) != 1:
         print(__doc__)
         return 2
     exe = os.path.abspath(argv[0])
+    others = [check_files, check_devices, check_limits, check_home, check_baseline, check_full]
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         for name, data in FILES.items():
             with open(os.path.join(folder, name), "wb") as f:
                 f.write(data)
         wrong += [check(exe, code, args, folder) for code, args in CASES]
-        wrong += [check_files(exe, folder), check_devices(exe, folder), check_limits(exe, folder)]
+        wrong += [one(exe, folder) for one in others]
     wrong = [w for w in wrong if w]
     for w in wrong:
         print(w)
-    print(f"{len(CASES) + 3 - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{len(CASES) + len(others) - len(wrong)} passed, {len(wrong)} failed, 0 skipped")
     return 1 if wrong else 0
 
 

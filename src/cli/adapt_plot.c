@@ -1,7 +1,9 @@
 /* adapt_plot.c: the losses of a training as an SVG: every step, and their mean over a window. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "adapter.h"
 
@@ -152,5 +154,5 @@ int adapt_plot(const char *path, const adapt_point *point, size_t n)
     ok = ok && rename(beside, path) == 0;
     free(beside);
     free(loss);
-    return ok ? CLI_OK : cli_fail(CLI_INPUT, "%s: cannot be written", path);
+    return ok ? CLI_OK : cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
 }

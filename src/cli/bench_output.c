@@ -1,6 +1,29 @@
 /* bench_output.c: results in the form and to the place that was asked for. */
 #include "bench_results.h"
 
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static int failed(const char *option, const char *path)
+{
+    return cli_fail(CLI_INPUT, "%s %s: cannot be written: %s", option, path, strerror(errno));
+}
+
+int bench_output_check(const char *option, const char *path)
+{
+    if (!path)
+        return CLI_OK;
+    const bool there = access(path, F_OK) == 0;
+    FILE *f = fopen(path, "a");
+    if (!f)
+        return failed(option, path);
+    fclose(f);
+    if (!there)
+        remove(path);
+    return CLI_OK;
+}
+
 static void write_results(FILE *to, int format, const json_t *results)
 {
     size_t i;
@@ -31,6 +54,6 @@ int bench_output_write(const bench_output *o, const json_t *results)
     if (to)
         write_results(to, o->format, results);
     if (!to || ferror(to) || (o->path && fclose(to) != 0))
-        return cli_fail(CLI_INPUT, "-O %s: cannot be written", o->path ? o->path : "");
+        return failed("-O", o->path ? o->path : "-");
     return o->plot ? bench_plot(o->plot, results) : CLI_OK;
 }

@@ -1,6 +1,7 @@
 /* bench_results.c: results of benchmarks from a file, and what their fields say. */
 #include "bench_results.h"
 
+#include <errno.h>
 #include <string.h>
 
 const char *bench_word(const json_t *object, const char *key)
@@ -85,7 +86,7 @@ int bench_results_read(json_t **out, const char *path)
 {
     FILE *f = fopen(path, "r");
     if (!f)
-        return cli_fail(CLI_INPUT, "%s: cannot be opened", path);
+        return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
     json_t *list = json_array(), *value;
     json_error_t error;
     bool good = true;

@@ -42,6 +42,9 @@ typedef struct bench_output {
     const char *path, *plot; /* NULL: standard output; no picture */
 } bench_output;
 int bench_output_write(const bench_output *o, const json_t *results);
+/* Whether the file of an option can be written, which is better known before minutes of measuring
+ * than after them. What is there stays as it is. NULL: no file. */
+int bench_output_check(const char *option, const char *path);
 
 /* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
@@ -51,9 +54,10 @@ void bench_csv_write(FILE *to, const json_t *results);
  * from how much on it is faster; in place of what was there. */
 void bench_crossovers_add(json_t *results);
 
-/* bench_baseline.c: exit code 6 when a case is slower than in the file by more than so many
- * percent. */
-int bench_baseline_compare(const char *path, const json_t *results, double percent);
+/* bench_baseline.c: exit code 6 when a case is slower than in `baseline`, which was read from
+ * `path`, by more than so many percent. */
+int bench_baseline_compare(const json_t *baseline, const char *path, const json_t *results,
+                           double percent);
 
 /* bench_plot.c: time and memory over pixels or tokens, drawn by gnuplot. */
 int bench_plot(const char *path, const json_t *results);

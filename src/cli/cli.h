@@ -128,7 +128,8 @@ typedef struct cli_session {
 } cli_session;
 
 /* With the exit code that each failure stands for. cli_open takes for the device "auto" the one on
- * which wisdom knows the model to be fastest at --size; cli_close keeps what --rigor has found. */
+ * which wisdom knows the model to be fastest at --size; cli_close keeps what --rigor or FOVEA_RIGOR
+ * has found. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_load_model(fovea_model **out, const char *path);
 int cli_open(cli_session *out, const cli_common *common, const char *model);

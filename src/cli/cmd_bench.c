@@ -22,6 +22,7 @@ struct bench {
     /* of the results: */
     const char *format, *note, *from, *trace;
     const char *baseline, *fail_above;
+    json_t *earlier; /* what the baseline holds; read first, because -O may name the same file */
     bool per_layer;
     double allowed; /* percent over the baseline */
     bench_output output;
@@ -78,7 +79,7 @@ static int report(const struct bench *b)
     json_t *results = describe_all(b);
     int code = bench_output_write(&b->output, results);
     if (!code && b->baseline)
-        code = bench_baseline_compare(b->baseline, results, b->allowed);
+        code = bench_baseline_compare(b->earlier, b->baseline, results, b->allowed);
     json_decref(results);
     return code ? code : judge(b);
 }
@@ -132,6 +133,18 @@ static int read_options(struct bench *b)
         return code;
     b->options.sustain = 60 * minutes;
     return CLI_OK;
+}
+
+/* What would fail when all has been measured fails now. */
+static int check_files(struct bench *b)
+{
+    int code;
+    if (b->baseline && (code = bench_results_read(&b->earlier, b->baseline)))
+        return code;
+    if ((code = bench_output_check("-O", b->output.path)) ||
+        (code = bench_output_check("--plot", b->output.plot)))
+        return code;
+    return bench_output_check("--trace", b->trace);
 }
 
 /* Kernels by their name or operation, on the steps of a model. */
@@ -196,7 +209,7 @@ static int run(struct bench *b, const char *what, const char *name)
     if (b->from)
         return show_from(b);
     int code = choose_what(&b->request, what, name);
-    if (code)
+    if (code || (code = check_files(b)))
         return code;
     const bool floors = b->request.what == BENCH_FLOORS;
     if (b->request.what == BENCH_GEMM)
@@ -218,6 +231,7 @@ static int run(struct bench *b, const char *what, const char *name)
 
 static void release(struct bench *b)
 {
+    json_decref(b->earlier);
     bench_floors_free(&b->floors);
     bench_cases_free(&b->set);
     fovea_model_free(b->request.model);

@@ -222,9 +222,11 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
-    code = cli_choose(&what, "cache", first < argc ? argv[first] : NULL, names);
-    if (code)
-        return code;
+    while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
+        what++;
+    if (!names[what])
+        return cli_fail(CLI_USAGE, "cache %s: there are list, verify, clear, export and import",
+                        argv[first]);
     const bool file = what == EXPORT || what == IMPORT;
     if (argc - first > 1 + file || (file && argc - first != 2))
         return cli_fail(CLI_USAGE, "cache %s takes %s", names[what],

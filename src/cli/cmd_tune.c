@@ -19,7 +19,8 @@ static const struct {
 
 typedef struct tuning {
     cli_common common;
-    const char *seconds, *out;
+    const char *seconds, *out; /* out NULL: where wisdom is read, whose folder is made */
+    const char *file;          /* that is either */
     fovea_tune_options options;
     char journal[4096];
     cli_progress progress;
@@ -96,7 +97,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     common.device = device;
     common.attention = attention;
     common.size = size;
-    common.rigor = NULL; /* plans are not to tune by themselves */
+    common.rigor = "estimate"; /* plans are not to tune by themselves */
     int code = cli_open(&s, &common, model);
     if (code)
         return code;
@@ -187,16 +188,17 @@ static int settle(tuning *t)
         (code = cli_real(&seconds, "time", t->seconds, 0.001, 1e9)) ||
         (code = cli_wisdom(&t->common)))
         return code;
-    if (!t->out) {
+    t->file = t->out;
+    if (!t->file) {
         if ((code = cli_check(fovea_wisdom_path(usual, sizeof usual))))
             return code;
         if (!*usual)
             return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
-        t->out = usual;
+        t->file = usual;
     }
     if ((code = save(t))) /* that it cannot be written is better known before than after */
         return code;
-    snprintf(t->journal, sizeof t->journal, "%s.journal", t->out);
+    snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
     t->options = none;
     t->options.rigor = rigor ? FOVEA_EXHAUSTIVE : FOVEA_MEASURE;
     t->options.journal = t->journal;
@@ -231,6 +233,6 @@ int cli_tune(const cli_command *self, int argc, char **argv)
     if (code)
         return code;
     fprintf(stderr, "fovea: %s%s is up to date\n",
-            interrupted ? "interrupted; what was found is kept: " : "", t.out);
+            interrupted ? "interrupted; what was found is kept: " : "", t.file);
     return CLI_OK;
 }

@@ -1,4 +1,5 @@
 /* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes; PNG out; numpy arrays out. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int read_file(struct bytes *out, const char *path)
 {
     FILE *f = fopen(path, "rb");
     if (!f)
-        return bad(path, "cannot be opened");
+        return bad(path, strerror(errno));
     size_t room = 1 << 16, size = 0;
     uint8_t *data = cli_alloc(room, 1);
     for (size_t got; (got = fread(data + size, 1, room - size, f)) > 0;) {
@@ -376,5 +377,10 @@ int cli_npy_write(const char *path, const float *data, const uint64_t *shape, ui
               fwrite(data, sizeof *data, elements, f) == elements;
     if (f && fclose(f))
         ok = false;
-    return ok ? CLI_OK : cli_fail(CLI_INPUT, "%s: cannot be written", path);
+    if (ok)
+        return CLI_OK;
+    cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+    if (f)
+        remove(path); /* a part of an array is none */
+    return CLI_INPUT;
 }

@@ -93,6 +93,22 @@ static void help(FILE *to)
         to);
 }
 
+static int run(int argc, char **argv)
+{
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0) {
+        help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[0], "--version") == 0) {
+        printf("fovea %s\n", fovea_version());
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(argv[0], commands[i].name) == 0)
+            return commands[i].run(&commands[i], argc, argv);
+    return cli_fail(CLI_USAGE, "no command \"%s\"; fovea --help lists them", argv[0]);
+}
+
 int main(int argc, char **argv)
 {
     log_begin();
@@ -100,20 +116,8 @@ int main(int argc, char **argv)
         help(stderr);
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        help(stdout);
-        return CLI_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        printf("fovea %s\n", fovea_version());
-        return CLI_OK;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            int code = commands[i].run(&commands[i], argc - 1, argv + 1);
-            if (fflush(stdout) || ferror(stdout))
-                return code ? code : cli_fail(CLI_INPUT, "cannot write to standard output");
-            return code;
-        }
-    return cli_fail(CLI_USAGE, "no command \"%s\"; fovea --help lists them", argv[1]);
+    const int code = run(argc - 1, argv + 1);
+    if (fflush(stdout) || ferror(stdout))
+        return code ? code : cli_fail(CLI_INPUT, "cannot write to standard output");
+    return code;
 }

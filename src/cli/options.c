@@ -12,7 +12,7 @@
 #include "cli.h"
 
 #define OPTIONS_MAX 64
-#define SIDE_MAX 65536 /* pixels of --size */
+#define SIDE_MAX 65535 /* pixels of --size */
 
 void *cli_alloc(size_t count, size_t size)
 {
@@ -373,9 +373,20 @@ int cli_open(cli_session *out, const cli_common *common, const char *model)
     return code;
 }
 
+/* Whether plans tune, and what they find has a file to be kept in. */
+static bool keeps_wisdom(const cli_session *s)
+{
+    char path[4096];
+    const char *rigor = getenv("FOVEA_RIGOR");
+    bool tunes = s->settings.rigor > FOVEA_ESTIMATE;
+    if (s->settings.rigor == FOVEA_RIGOR_DEFAULT && rigor)
+        tunes = strcmp(rigor, "measure") == 0 || strcmp(rigor, "exhaustive") == 0;
+    return tunes && (fovea_wisdom_path(path, sizeof path) != FOVEA_OK || *path);
+}
+
 void cli_close(cli_session *s)
 {
-    if (s->device && s->settings.rigor > FOVEA_ESTIMATE)
+    if (s->device && keeps_wisdom(s))
         cli_check(fovea_wisdom_save(NULL));
     fovea_model_free(s->model);
     fovea_device_close(s->device);

@@ -1,5 +1,6 @@
 /* run_inputs.c: the inputs of `fovea run`: files, and the pictures of directories. */
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ int run_gather(run_state *r, const char *input)
 {
     struct stat st;
     if (stat(input, &st))
-        return cli_fail(CLI_INPUT, "%s: cannot be opened", input);
+        return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
         add_path(r, cli_text("%s", input));
         return CLI_OK;
@@ -36,7 +37,7 @@ int run_gather(run_state *r, const char *input)
     struct dirent **list;
     int n = scandir(input, &list, select_picture, alphasort);
     if (n < 0)
-        return cli_fail(CLI_INPUT, "%s: cannot be read", input);
+        return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
     for (int i = 0; i < n; i++) {
         add_path(r, cli_text("%s/%s", input, list[i]->d_name));
         free(list[i]);
