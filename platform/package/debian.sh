@@ -147,7 +147,7 @@ if left=$(cd "$stage" && find . ! -type d) && [ -n "$left" ]; then
 fi
 
 about='Fovea runs ViT, DINOv2, CLIP, SigLIP, MAViT, NaLaFormer and PolaFormer, with softmax or
-linear attention, on processors and on OpenCL devices, in little memory.'
+linear attention, on processors and on OpenCL and CUDA devices, in little memory.'
 mkdir -p debian/$library/DEBIAN
 # Programs need a library as new as the one that they were linked with: the interface still grows.
 echo "libfovea $major $library (>= $version)" >debian/$library/DEBIAN/shlibs

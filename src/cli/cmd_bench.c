@@ -238,6 +238,10 @@ static void release(struct bench *b)
     free(b);
 }
 
+static const char lists[] =
+    "\nOptions that say what is measured take lists, numbers also ranges: --size 224,518,\n"
+    "--tokens 64..16384*2, --device all. Every combination is run.\n";
+
 int cli_bench(const cli_command *self, int argc, char **argv)
 {
     struct bench *b = cli_alloc(1, sizeof *b);
@@ -281,6 +285,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     };
     r->common.half = "f32, f16, bf16: of a model's weights; of q, k and v";
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    if (!code && !first)
+        fputs(lists, stdout);
     if (!code && first) {
         if ((first == argc && !b->from) || first + 2 < argc)
             code =

@@ -220,6 +220,8 @@ int cli_tune(const cli_command *self, int argc, char **argv)
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };
     int first, code = cli_parse(&first, self, &t.common, own, argc, argv);
+    if (!code && !first)
+        puts("\n--device, --attention and --size take lists; --device all: every one there is.");
     if (code || !first)
         return code;
     if (first + 1 < argc)
