@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 venv=$build/peers/venv
 
-sh platform/setup-debian.sh build >&2
+sh platform/setup-debian.sh build venv >&2
 [ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
 ninja -C "$build" >&2
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >&2

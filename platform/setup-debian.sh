@@ -2,12 +2,13 @@
 # setup-debian.sh: installs the Debian or Ubuntu packages that a script here needs, if any is
 # missing.
 #
-#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot ...
+#   sh platform/setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot|venv ...
 #
-# With everything there it does nothing and touches no network. No package is ever removed: where an
-# installation would need that (OpenCL drivers of another architecture take the native ones' place),
-# it fails. arm64 and armhf are for cross builds; they add the architecture to dpkg's. Ubuntu has
-# those packages on a server of their own, which has to be among the sources.
+# With everything there it does nothing and touches no network; on other systems it says what is
+# needed, and whatever called it goes on. No package is ever removed: where an installation would need
+# that (OpenCL drivers of another architecture take the native ones' place), it fails. arm64 and armhf
+# are for cross builds; they add the architecture to dpkg's. Ubuntu has those packages on a server of
+# their own, which has to be among the sources.
 set -eu
 
 build='gcc libc6-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
@@ -28,6 +29,7 @@ package='dpkg-dev'
 blas='libopenblas0-pthread'
 mpi='libopenmpi-dev openmpi-bin'
 plot='gnuplot-nox'
+venv='python3-venv'
 
 wanted=
 architectures=
@@ -43,13 +45,19 @@ for purpose in "$@"; do
     blas) wanted="$wanted $blas" ;;
     mpi) wanted="$wanted $mpi" ;;
     plot) wanted="$wanted $plot" ;;
+    venv) wanted="$wanted $venv" ;;
     *)
-        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot ..." >&2
+        echo "usage: setup-debian.sh build|test|emulate|arm64|armhf|clang|package|blas|mpi|plot|venv ..." >&2
         exit 1
         ;;
     esac
 done
 
+if ! command -v dpkg-query >/dev/null; then
+    echo "no dpkg here, so nothing is installed; by Debian's names this needs:" \
+        $(printf '%s\n' $wanted | sort -u) >&2
+    exit 0
+fi
 missing=
 for package in $(printf '%s\n' $wanted | sort -u); do
     state=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
