@@ -11,7 +11,9 @@
 # their own, which has to be among the sources.
 set -eu
 
-build='gcc libc6-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
+# dpkg-dev: from it Meson knows where libraries lie; without it they would be installed to lib64, where
+# neither the loader nor pkg-config nor CMake looks for them.
+build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
 test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev cmake
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""count.py: adds up what the test programs of a Meson run report, one line each and the sum.
+"""count.py: adds up what the test programs of a Meson run report, one line each and the sum. What was
+skipped is followed by the reasons.
 
     count.py build/meson-logs/testlog.json
 
@@ -12,6 +13,7 @@ import sys
 
 OURS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 CMOCKA = [re.compile(r"\[  %s\s*\] (\d+) test" % word) for word in ("PASSED", "FAILED", "SKIPPED")]
+CMOCKA_SUM = re.compile(r"\d+ (test\(s\)|SKIPPED TEST)")
 
 
 def counts(test):
@@ -31,6 +33,14 @@ def counts(test):
     return n
 
 
+def reasons(test):
+    """What the program said of that which it left out: lines that speak of it, else its last one."""
+    lines = [line.strip() for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()]
+    lines = [line for line in lines if line and not OURS.fullmatch(line)]
+    said = [line for line in lines if "skipped" in line.lower() and not CMOCKA_SUM.search(line)]
+    return list(dict.fromkeys(said or lines[-1:]))
+
+
 def main(path):
     total = [0, 0, 0]
     with open(path) as log:
@@ -40,6 +50,8 @@ def main(path):
             total = [a + b for a, b in zip(total, n)]
             print("%-40s %6d passed %4d failed %4d skipped  %6.1f s  %s"
                   % (test["name"], *n, test["duration"], test["result"]))
+            if n[2]:
+                print("".join("    %s\n" % line for line in reasons(test)), end="")
     if not sum(total):
         total[1] = 1
     print("%d passed, %d failed, %d skipped" % tuple(total))

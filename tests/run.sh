@@ -26,7 +26,12 @@ all)
 esac
 # shellcheck disable=SC2086
 sh platform/setup-debian.sh $packages >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
+if [ ! -e "$build/build.ninja" ]; then
+    meson setup "$build" --buildtype release >&2
+elif [ -n "$(find /var/lib/dpkg/status -newer "$build/build.ninja" 2>/dev/null)" ]; then
+    # Packages have come since: the build would leave out the tests that lacked them, without a word.
+    meson setup --reconfigure "$build" >&2
+fi
 ninja -C "$build" >&2
 # shellcheck disable=SC2086
 meson test -C "$build" --no-rebuild --print-errorlogs $suites >&2 || true

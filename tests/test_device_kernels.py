@@ -25,6 +25,8 @@ def run(check, device, every, options=(), settings=()):
     p = subprocess.run([check, "--device", device, "--every", str(every), *options],
                        capture_output=True, text=True, errors="replace",
                        env={**os.environ, **dict(settings)})
+    skipped = [line for line in p.stdout.splitlines() if "skipped: " in line]
+    print("".join("%s: %s\n" % (device, line) for line in skipped), end="")
     last = COUNTS.fullmatch((p.stdout.strip().split("\n") or [""])[-1])
     counts = [int(x) for x in last.groups()] if last else [0, 1, 0]
     if p.returncode and not counts[1]:

@@ -140,8 +140,10 @@ static void short_windows(void **state)
     (void)state;
     fovea_model *windows;
     size_t values;
-    if (hostile.cuda) /* the same cut, and a minute's work for the emulator */
+    if (hostile.cuda) {
+        print_message("skipped: the same cut as OpenCL's, and a minute's work for the emulator\n");
         skip();
+    }
     if (fovea_model_load(&windows, "synthetic:pola-swin-t") != FOVEA_OK)
         fail_msg("%s", fovea_error());
     float *whole = run_windows(windows, 1e6, &values), *cut = run_windows(windows, 0.01, &values);
@@ -273,8 +275,10 @@ static void one_queue(void **state)
 {
     (void)state;
     size_t values, n;
-    if (hostile.cuda)
+    if (hostile.cuda) {
+        print_message("skipped: only OpenCL's devices may lack further queues\n");
         skip();
+    }
     fovea_device *device = open_device(0);
     fovea_plan *plan = plan_on(device, "linear:elu1");
     float *want = fixture_run(plan, &values);
@@ -317,8 +321,10 @@ static void graphs(void **state)
 {
     (void)state;
     size_t values;
-    if (!hostile.cuda)
+    if (!hostile.cuda) {
+        print_message("skipped: only CUDA records frames\n");
         skip();
+    }
     float *want = NULL;
     for (int graphs = 1; graphs >= 0; graphs--) {
         hostile.set("graphs", graphs);

@@ -100,8 +100,10 @@ static void thousand_frames(void **state)
             steady_on(infos[i].id);
             tried++;
         }
-    if (!tried)
+    if (!tried) {
+        print_message("skipped: no GPU and no emulated one\n");
         skip();
+    }
 }
 
 int main(int argc, char **argv)

@@ -62,13 +62,14 @@ static void memory_is_locked(void **state)
     fovea_plan_info info;
     size_t values;
     const long before = status_number("VmLck");
-    if (!HEAP_COUNTED) { /* sanitizers let nobody lock memory */
+    if (!HEAP_COUNTED) {
+        print_message("skipped: sanitizers let nobody lock memory\n");
         fovea_device_close(other);
         skip();
     }
     if (open_with(&device, 1, 0, NULL) != FOVEA_OK) {
         assert_non_null(strstr(fovea_error(), "RLIMIT_MEMLOCK"));
-        print_message("not allowed here: %s\n", fovea_error());
+        print_message("skipped: not allowed here: %s\n", fovea_error());
         fovea_device_close(other);
         skip();
     }
@@ -143,7 +144,7 @@ static void workers_have_a_priority(void **state)
     if (status != FOVEA_OK) {
         assert_int_equal(status, FOVEA_ENOTSUP);
         assert_non_null(strstr(fovea_error(), "RLIMIT_RTPRIO"));
-        print_message("not allowed here: %s\n", fovea_error());
+        print_message("skipped: not allowed here: %s\n", fovea_error());
         skip();
     }
     assert_int_equal(threads_called("eye", SCHED_FIFO, 7), 2);
@@ -166,8 +167,10 @@ static void as_nobody(void (*what)(void))
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77)
+    if (WEXITSTATUS(status) == 77) {
+        print_message("skipped: limits and user cannot be changed here\n");
         skip();
+    }
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
@@ -200,8 +203,10 @@ static void refusals(void)
 static void refused_with_a_remedy(void **state)
 {
     (void)state;
-    if (!HEAP_COUNTED)
+    if (!HEAP_COUNTED) {
+        print_message("skipped: sanitizers let nobody lock memory\n");
         skip();
+    }
     as_nobody(refusals);
 }
 

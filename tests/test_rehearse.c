@@ -250,8 +250,10 @@ static void all_commands_are_timed(void **state)
     int count;
     uint32_t features;
     (void)state;
-    if (fovea_device_open(&other, "cl:0", NULL) != FOVEA_OK)
+    if (fovea_device_open(&other, "cl:0", NULL) != FOVEA_OK) {
+        print_message("skipped: %s\n", fovea_error());
         skip();
+    }
     options.kind = FOVEA_OP_GEMM;
     options.rows = options.in = options.out = 1024;
     float *weight = calloc((size_t)options.in * options.out, sizeof *weight);

@@ -347,6 +347,8 @@ def main(argv):
                 continue
             with tempfile.TemporaryDirectory() as folder:
                 check("stage %d of %s" % (stage, name), on_stage(exe, folder, name, stage, wrapped))
+    if skipped:
+        print("stages of pyramids: skipped, there is no %s" % os.path.normpath(SHARED))
     for what, wrong in refusals(exe):
         check(what, wrong)
     for line in failed:
