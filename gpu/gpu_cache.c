@@ -110,6 +110,8 @@ static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
     const char *key = data + sizeof *h;
     if (checksum(h, key, key + h->key_size) != h->checksum)
         return 0;
+    if (h->key_size == 0 || key[h->key_size - 1]) /* texts are read to their ends */
+        return 0;
     return sizeof *h + h->key_size + h->binary_size;
 }
 
@@ -317,15 +319,15 @@ static fovea_status write_entry(const char *path, const fv_gpu_key *k, const voi
     return status;
 }
 
-void fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, const void *data,
-                        uint64_t size)
+fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name,
+                                const void *data, uint64_t size)
 {
     char *path;
     if (!c->folder || !c->writable || size == 0)
-        return;
+        return FOVEA_OK;
     if (fv_gpu_entry_size(k, size) > ENTRY_MOST) {
         fv_log("cache: %s is not kept: %" PRIu64 " bytes", name, size);
-        return;
+        return FOVEA_OK;
     }
     fovea_status status = entry_path(c, k, &path);
     if (status == FOVEA_OK) {
@@ -338,6 +340,7 @@ void fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, 
         fv_log("cache: nothing more is kept: %s", fovea_error());
         c->writable = false;
     }
+    return status;
 }
 
 void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds)

@@ -49,9 +49,10 @@ void fv_gpu_binary_free(fv_gpu_binary *b);
 void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name);
 /* The driver refused it: it is not offered again. */
 void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name);
-/* Keeps a binary that was compiled just now. */
-void fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, const void *data,
-                        uint64_t size);
+/* Keeps a binary that was compiled just now. EIO is of the first one that could not be written;
+ * those after it are passed over. */
+fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name,
+                                const void *data, uint64_t size);
 /* A program was compiled. */
 void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds);
 
@@ -83,7 +84,8 @@ fovea_status fv_gpu_folder_list(const char *folder, fovea_cache_fn *fn, void *pa
 fovea_status fv_gpu_folder_clear(const char *folder, size_t *removed);
 /* All sound entries, one after the other; as fovea_cache_pack. */
 fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, size_t *size);
-/* Adds them; EFORMAT when one is damaged: then none is. */
+/* Adds them; "" takes none. EFORMAT when one is damaged: then none is added. EIO when the folder
+ * cannot be written to; *added are there then. */
 fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added);
 
 #endif

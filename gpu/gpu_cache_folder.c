@@ -174,20 +174,33 @@ fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, siz
     return FOVEA_OK;
 }
 
+/* Unlike a device, which does without, who wants kernels kept is told why they cannot be. */
+static fovea_status check_folder(const char *folder)
+{
+    char *path;
+    FV_TRY(fv_gpu_cache_folder(&path, folder));
+    const fovea_status status = fv_os_private_folder(path);
+    fv_mem_free(path);
+    return status;
+}
+
 fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added)
 {
     fv_gpu_cache *c;
     fv_gpu_key key;
     fv_gpu_binary binary;
+    const bool kept = !folder || *folder;
     *added = 0;
+    if (kept && size > 0)
+        FV_TRY(check_folder(folder));
     FV_TRY(fv_gpu_cache_open(&c, folder));
     fovea_status status = fv_gpu_cache_import(c, data, size);
-    for (uint64_t at = 0, n; status == FOVEA_OK && at < size; at += n) {
+    for (uint64_t at = 0, n; kept && status == FOVEA_OK && at < size; at += n) {
         n = fv_gpu_entry_read((const char *)data + at, size - at, &key, &binary);
         if (n == 0) /* of another version: passed over */
             break;
-        fv_gpu_cache_store(c, &key, "imported", binary.data, binary.size);
-        ++*added;
+        status = fv_gpu_cache_store(c, &key, "imported", binary.data, binary.size);
+        *added += status == FOVEA_OK;
     }
     fv_gpu_cache_close(c);
     return status;

@@ -576,6 +576,53 @@ static void listed_packed_and_cleared(void **state)
     clear_folder();
 }
 
+/* A key that does not end is no key: its texts would be read past the file. */
+static void a_key_without_an_end_is_refused(void **state)
+{
+    (void)state;
+    size_t added;
+    fv_gpu_key k = key_of("one\ntwo\nthree\nMali\nfive", "/* gemm.cl: products */");
+    const size_t size = (size_t)fv_gpu_entry_size(&k, BINARY);
+    unsigned char *blob = malloc(size);
+    assert_non_null(blob);
+    k.text[k.size - 1] = 'x';
+    fv_gpu_entry_write(blob, &k, binary, BINARY);
+    assert_int_equal(fovea_cache_unpack(folder, blob, size, &added), FOVEA_EFORMAT);
+    k.size = 0;
+    fv_gpu_entry_write(blob, &k, binary, BINARY);
+    assert_int_equal(
+        fovea_cache_unpack(folder, blob, (size_t)fv_gpu_entry_size(&k, BINARY), &added),
+        FOVEA_EFORMAT);
+    assert_int_equal(added, 0);
+    free(blob);
+    fv_gpu_key_free(&k);
+    clear_folder();
+}
+
+/* What was not kept is not counted, and who asked for it is told. */
+static void kernels_that_cannot_be_kept(void **state)
+{
+    (void)state;
+    size_t added = 7;
+    fv_gpu_key k = key_of("source", "options");
+    const size_t size = (size_t)fv_gpu_entry_size(&k, BINARY);
+    unsigned char *blob = malloc(size);
+    assert_non_null(blob);
+    fv_gpu_entry_write(blob, &k, binary, BINARY);
+    assert_int_equal(fovea_cache_unpack("", blob, size, &added), FOVEA_OK);
+    assert_int_equal(added, 0);
+    save(in_folder("file"), "not a folder", 12);
+    assert_int_equal(fovea_cache_unpack(in_folder("file"), blob, size, &added), FOVEA_EIO);
+    assert_non_null(strstr(fovea_error(), "file"));
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(fovea_cache_unpack(folder, blob, size, &added), FOVEA_EIO);
+    assert_int_equal(added, 0);
+    assert_int_equal(chmod(folder, 0700), 0);
+    free(blob);
+    fv_gpu_key_free(&k);
+    clear_folder();
+}
+
 static void a_folder_that_others_may_change_is_not_touched(void **state)
 {
     (void)state;
@@ -617,6 +664,8 @@ int main(void)
         cmocka_unit_test(many_writers),
         cmocka_unit_test(in_memory),
         cmocka_unit_test(listed_packed_and_cleared),
+        cmocka_unit_test(a_key_without_an_end_is_refused),
+        cmocka_unit_test(kernels_that_cannot_be_kept),
         cmocka_unit_test(a_folder_that_others_may_change_is_not_touched),
     };
     const struct CMUnitTest devices[] = {
