@@ -202,9 +202,27 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, bool in
     return CLI_OK;
 }
 
+/* Whether all chunks lie in the file: libpng takes as much memory as one claims to have. */
+static bool png_whole(const struct bytes *b)
+{
+    enum { SIGNATURE = 8, AROUND = 12 }; /* length, name, check sum */
+    for (size_t at = SIGNATURE; b->size - at >= AROUND;) {
+        const uint8_t *p = b->data + at;
+        const size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        if (memcmp(p + 4, "IEND", 4) == 0)
+            return true;
+        if (n > b->size - at - AROUND)
+            return false;
+        at += AROUND + n;
+    }
+    return false;
+}
+
 static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
     struct png_fault fault;
+    if (!png_whole(b))
+        return bad(path, "the file ends early");
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     png_bytepp rows = NULL;
