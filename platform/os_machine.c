@@ -67,6 +67,11 @@ double fv_machine_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+uint64_t fv_machine_process(void)
+{
+    return (uint64_t)getpid();
+}
+
 uint64_t fv_machine_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);

@@ -10,6 +10,7 @@
 /* Asks for huge pages behind [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
 uint64_t fv_machine_page(void); /* bytes */
+
 /* Keeps the pages of [p, p + size) in main memory until they are unlocked, which does not nest.
  * ENOMEM names `what` and the remedy. */
 fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
@@ -17,6 +18,8 @@ void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
 uint64_t fv_machine_memory(void); /* bytes of main memory */
+/* A number of this process, another one in its child. */
+uint64_t fv_machine_process(void);
 
 /* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds);

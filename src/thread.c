@@ -35,6 +35,7 @@ struct worker {
 
 struct fv_pool {
     uint32_t threads, started;
+    uint64_t process; /* that the workers are in: its child has none of them */
     uint32_t n_cpus;
     uint32_t *cpus;
     fovea_parallel_for *parallel_for;
@@ -169,6 +170,11 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+static bool has_workers(const fv_pool *pool)
+{
+    return pool->started && pool->process == fv_machine_process();
+}
+
 static void call_workers(fv_pool *pool)
 {
     atomic_fetch_add(&pool->epoch, 1);
@@ -213,7 +219,7 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
     atomic_store(&job->waiting, 0);
     atomic_store(&job->done, 0);
     atomic_store(&job->claim, at_phase(0));
-    if (pool->threads > 1 && !pool->parallel_for) {
+    if (has_workers(pool)) {
         for (uint32_t i = 0; i < BOARD && !notice; i++) {
             fv_job *none = NULL;
             if (atomic_compare_exchange_strong(&pool->board[i].job, &none, job))
@@ -326,6 +332,7 @@ fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_pool), FV_MEM_DEVICE, "thread pool"));
     fv_pool *pool = memory;
     pool->threads = settings->threads;
+    pool->process = fv_machine_process();
     pool->parallel_for = settings->parallel_for;
     pool->ctx = settings->ctx;
     pool->lock = settings->lock;
@@ -351,7 +358,7 @@ void fv_pool_free(fv_pool *pool)
     atomic_store(&pool->stop, 1);
     atomic_fetch_add(&pool->epoch, 1);
     fv_machine_wake(&pool->epoch);
-    for (uint32_t i = 1; i <= pool->started; i++)
+    for (uint32_t i = 1; has_workers(pool) && i <= pool->started; i++)
         pthread_join(pool->worker[i].thread, NULL);
     fv_mem_free(pool->worker);
     fv_mem_free(pool->cpus);

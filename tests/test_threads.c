@@ -9,9 +9,12 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -170,6 +173,37 @@ static void own_threads_beside_the_pool(void **state)
     fovea_device_close(device);
 }
 
+/* A child has no workers: it runs, frees and closes without them. */
+static void forked(void **state)
+{
+    (void)state;
+    size_t values, own;
+    int how = 0;
+    fovea_device *device = fixture_device(4);
+    fovea_model *model = fixture_load();
+    fovea_plan *plan = fixture_plan(model, device, "linear:elu1", FOVEA_SCHEDULE_AUTO);
+    float *out = fixture_run(plan, &values);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        float *again = fixture_run(plan, &own);
+        const bool same = own == values && memcmp(out, again, values * sizeof *out) == 0;
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        fovea_model_free(model);
+        _exit(same ? 0 : 1);
+    }
+    assert_true(child > 0 && waitpid(child, &how, 0) == child);
+    assert_true(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+    float *again = fixture_run(plan, &own);
+    assert_memory_equal(out, again, values * sizeof *out);
+    free(again);
+    free(out);
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
 static void planted(void **state)
 {
     (void)state;
@@ -192,6 +226,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(two_plans_on_one_device),
         cmocka_unit_test(two_plans_made_at_once),
         cmocka_unit_test(own_threads_beside_the_pool),
+        cmocka_unit_test(forked),
     };
     const struct CMUnitTest fault[] = {cmocka_unit_test(planted)};
     fixture_draw();

@@ -32,6 +32,9 @@
  *     never prints, aborts or exits.
  *   - Threads: a model may be used by many threads, a device by many plans; one plan is run by one
  *     thread at a time; different plans run concurrently.
+ *   - Processes: after fork() devices of the CPU, with their plans and models, go on in the child,
+ *     on the calling thread alone, unless another thread was inside the library. What was opened
+ *     with a driver is for the process that opened it, as the drivers themselves are.
  *   - Activations are float32, rows of channels: [token][channel], channels contiguous.
  *   - Option structs begin with `version`; initialise them with their _INIT macro so that they can
  *     grow. Zero in a field means "the default" unless the field says otherwise.
