@@ -1,7 +1,8 @@
 #!/bin/sh
-# fuzz.sh: looks for inputs that break the loader or the reader of wisdom, with libFuzzer and the
-# sanitizers, for SECONDS_TO_FUZZ seconds each (120). TARGETS names them (safetensors wisdom). What it
-# finds stays in the build directory as crash-*; add it to tests/data/fuzz.
+# fuzz.sh: looks for inputs that break what reads files, with libFuzzer and the sanitizers, for
+# SECONDS_TO_FUZZ seconds each (60). TARGETS names them. No input may take 10 seconds, nor one
+# allocation 600 MiB. What it finds stays in the build directory as crash-*; add it to the seeds of
+# the target, see fuzz.h.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v clang >/dev/null 2>&1; then
@@ -14,29 +15,41 @@ if [ ! -e "$build/build.ninja" ]; then
         -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 fi
 ninja -C "$build" src/libfovea.a
-# link TARGET OUTPUT FLAGS...
+# link TARGET OUTPUT FLAGS... SOURCES...
 link() {
     source=tests/fuzz_$1.c
     output=$2
     shift 2
-    clang -std=c11 -g -O1 -D_POSIX_C_SOURCE=200809L "$@" -fno-sanitize-recover=all -Isrc -Iplatform \
-        -Iinclude -I"$build/include" "$source" "$build/src/libfovea.a" -o "$output" \
-        -ljansson -lm -lpthread
+    # shellcheck disable=SC2046
+    clang -std=c11 -g -O1 -D_POSIX_C_SOURCE=200809L -DCLI_PNG -DCLI_JPEG -fno-sanitize-recover=all \
+        -Isrc -Isrc/cli -Iplatform -Igpu -Iinclude -I"$build/include" "$source" tests/fuzz_files.c \
+        "$@" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
+        $(pkg-config --libs libpng libturbojpeg)
 }
-for target in ${TARGETS:-safetensors wisdom}; do
-    link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined
+for target in ${TARGETS:-cache model pictures safetensors training wisdom}; do
+    sources=
+    case $target in
+    pictures) sources='images options pca' ;;
+    training) sources='adapt_augment adapt_batches adapt_data adapt_log adapt_plot images options pca' ;;
+    esac
+    # shellcheck disable=SC2086
+    set -- $(printf 'src/cli/%s.c ' $sources)
+    [ -n "$sources" ] || set --
+    link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"
     corpus=$build/corpus_$target
     mkdir -p "$corpus"
-    seeds=
-    [ "$target" = safetensors ] && seeds=tests/data/fuzz
-    if [ "$target" = wisdom ]; then
-        link wisdom "$build/seed_wisdom" -DFUZZ_MAIN -fsanitize=fuzzer-no-link,address,undefined
-        "$build/seed_wisdom" --seed >"$corpus/seed"
+    if [ "$target" = safetensors ]; then
+        seeds=tests/data/fuzz
+    else
+        link "$target" "$build/seed_$target" -fsanitize=fuzzer-no-link,address,undefined \
+            tests/fuzz_main.c "$@"
+        seeds=$build/seeds_$target
+        mkdir -p "$seeds"
+        FOVEA_WISDOM='' "$build/seed_$target" --seeds "$seeds"
     fi
-    # shellcheck disable=SC2086
-    FOVEA_WISDOM='' "$build/fuzz_$target" -max_total_time="${SECONDS_TO_FUZZ:-120}" -max_len=65536 \
-        -timeout=10 -artifact_prefix="$build/" -print_final_stats=1 "$corpus" $seeds 2>&1 |
-        tail -n 20 >"$build/fuzz_$target.log" || true
+    FOVEA_WISDOM='' "$build/fuzz_$target" -max_total_time="${SECONDS_TO_FUZZ:-60}" -max_len=32768 \
+        -timeout=10 -malloc_limit_mb=600 -dict=tests/fuzz.dict -artifact_prefix="$build/" \
+        -print_final_stats=1 "$corpus" "$seeds" 2>&1 | tail -n 20 >"$build/fuzz_$target.log" || true
     cat "$build/fuzz_$target.log"
     # The last lines say so when it stopped for another reason than time.
     grep -q '^Done ' "$build/fuzz_$target.log"

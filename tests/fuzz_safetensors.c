@@ -1,18 +1,16 @@
 /* fuzz_safetensors.c: any bytes as a tensor file, as a checkpoint, and as configurations.
  *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. With -DFUZZ_MAIN a plain program that
- * takes the files of its command line, for the corpus as a regression test.
+ * Of the files of tests/data/fuzz; what a folder's files make of a model is fuzz_model.c's.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "config.h"
+#include "fuzz.h"
 #include "models/vit.h"
 #include "processor.h"
 #include "source.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* What a wrong size would make read or write too far shows in a sanitizer. */
 static void read_weights(const fv_vit *v)
@@ -108,27 +106,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-#ifdef FUZZ_MAIN
-int main(int argc, char **argv)
+/* Those of tests/data/fuzz are the seeds. */
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
-    for (int i = 1; i < argc; i++) {
-        static uint8_t bytes[1 << 20];
-        FILE *f = fopen(argv[i], "rb");
-        if (!f) {
-            perror(argv[i]);
-            return 1;
-        }
-        const size_t size = fread(bytes, 1, sizeof bytes, f);
-        fclose(f);
-        uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees a byte too far */
-        if (!exact)
-            return 1;
-        for (size_t k = 0; k < size; k++)
-            exact[k] = bytes[k];
-        LLVMFuzzerTestOneInput(exact, size);
-        free(exact);
-    }
-    printf("%d inputs\n", argc - 1);
+    (void)index;
+    (void)out;
+    (void)room;
     return 0;
 }
-#endif

@@ -1,17 +1,13 @@
 /* fuzz_wisdom.c: any bytes as a wisdom text, and as one that was cut, mixed or changed.
  *
- * With libFuzzer: clang -fsanitize=fuzzer,address,undefined. With -DFUZZ_MAIN a plain program that
- * changes a text of its own many times over, or with --seed writes it. What is taken must be
- * written so that it is taken again and says the same; what is refused must change nothing; a plan
- * comes out in either case.
+ * What is taken must be written so that it is taken again and says the same; what is refused must
+ * change nothing; a plan comes out in either case.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
 #include "plan.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Facts about what plan() below plans come first, so that mutations meet it. */
 static const char seed[] =
@@ -27,8 +23,7 @@ static const char seed[] =
 
 static void check(bool good)
 {
-    if (!good)
-        abort();
+    fuzz_check(good, fovea_error());
 }
 
 static char *text_of(fv_wisdom *w, size_t *size)
@@ -77,80 +72,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(status == FOVEA_OK || fv_wisdom_count(fv_wisdom_global()) == 0);
     fv_wisdom_free(a);
     fv_wisdom_free(b);
+    fuzz_taken += status == FOVEA_OK;
     return 0;
 }
 
-#ifdef FUZZ_MAIN
-static uint32_t random_below(uint32_t n)
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
-    static uint64_t x = 1;
-    x = x * UINT64_C(6364136223846793005) + 1;
-    return (uint32_t)((x >> 33) % n);
-}
-
-/* The seed, about the device that there is. */
-static size_t begin(char *out, const char *device)
-{
-    char *at = out;
-    for (const char *p = seed; *p;) {
-        if (strncmp(p, "DEVICE", 6) == 0) {
-            at += sprintf(at, "%s", device);
-            p += 6;
-        } else {
-            *at++ = *p++;
-        }
-    }
-    return (size_t)(at - out);
-}
-
-static size_t change(char *text, size_t size)
-{
-    static const char odd[] = "\t\n\0 =|x9-\x7f\xff";
-    const size_t at = random_below((uint32_t)size);
-    size_t n = 1 + random_below(40);
-    n = n < size - at ? n : size - at;
-    switch (random_below(5)) {
-    case 0: /* cut the end off */
-        return at + 1;
-    case 1: /* leave something out */
-        memmove(text + at, text + at + n, size - at - n);
-        return size - n ? size - n : 1;
-    case 2: /* say something twice */
-        memmove(text + at + n, text + at, size - at);
-        return size + n;
-    case 3:
-        text[at] = odd[random_below(sizeof odd - 1)];
-        return size;
-    default:
-        text[at] = (char)(text[at] ^ 1 << random_below(7));
-        return size;
-    }
-}
-
-int main(int argc, char **argv)
-{
-    enum { TIMES = 20000, ROOM = 1 << 16 };
-    static char text[ROOM];
     fovea_device *device;
     fv_advice advice;
-    size_t taken = 0;
+    size_t used = 0;
+    if (index > 0)
+        return 0;
     check(fovea_device_open(&device, "cpu", NULL) == FOVEA_OK);
     fv_advice_begin(&advice, NULL, device, fovea_device_threads(device));
     fovea_device_close(device);
-    if (argc > 1 && strcmp(argv[1], "--seed") == 0)
-        return fwrite(text, 1, begin(text, advice.device), stdout) > 0 ? 0 : 1;
-    for (int i = 0; i < TIMES; i++) {
-        size_t size = begin(text, advice.device);
-        for (uint32_t n = random_below(6); n > 0; n--)
-            size = change(text, size);
-        uint8_t *exact = malloc(size); /* so that a sanitizer sees a byte too far */
-        check(exact != NULL);
-        memcpy(exact, text, size);
-        LLVMFuzzerTestOneInput(exact, size);
-        taken += fv_wisdom_count(fv_wisdom_global()) > 0;
-        free(exact);
+    for (const char *p = seed; *p;) {
+        const bool named = strncmp(p, "DEVICE", 6) == 0;
+        const char *from = named ? advice.device : p;
+        const size_t n = named ? strlen(from) : 1;
+        check(used + n <= room);
+        memcpy(out + used, from, n);
+        used += n;
+        p += named ? 6 : 1;
     }
-    printf("%d texts, %zu taken\n", TIMES, taken);
-    return taken > TIMES / 20 && taken < TIMES * 19 / 20 ? 0 : 1; /* both ways were met */
+    return used;
 }
-#endif
