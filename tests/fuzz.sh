@@ -26,9 +26,10 @@ link() {
         "$@" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
         $(pkg-config --libs libpng libturbojpeg)
 }
-for target in ${TARGETS:-cache model pictures safetensors training wisdom}; do
+for target in ${TARGETS:-cache model operation pictures safetensors training wisdom}; do
     sources=
     case $target in
+    operation) sources='images op_case options pca' ;;
     pictures) sources='images options pca' ;;
     training) sources='adapt_augment adapt_batches adapt_data adapt_log adapt_plot images options pca' ;;
     esac

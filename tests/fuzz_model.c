@@ -154,6 +154,29 @@ static void make_shallow(json_t *config)
         json_object_set_new(config, "num_hidden_layers", json_integer(1));
 }
 
+/* A head of mmsegmentation, in a file of its own. */
+static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
+{
+    static const char *const norm[] = {"weight", "bias", "running_mean", "running_var"};
+    char text[192];
+    uint32_t offset = 6 * width + 6;
+    snprintf(text, sizeof text,
+             "{\"decode_head.conv_seg.weight\":{\"dtype\":\"F16\",\"shape\":[3,%u,1,1],"
+             "\"data_offsets\":[0,%u]},\"decode_head.conv_seg.bias\":{\"dtype\":\"F16\",",
+             width, 6 * width);
+    used = add(out, room, used, text);
+    snprintf(text, sizeof text, "\"shape\":[3],\"data_offsets\":[%u,%u]}", 6 * width, offset);
+    used = add(out, room, used, text);
+    for (size_t i = 0; i < sizeof norm / sizeof *norm; i++, offset += 2 * width) {
+        snprintf(text, sizeof text,
+                 ",\"decode_head.bn.%s\":{\"dtype\":\"F16\",\"shape\":[%u],"
+                 "\"data_offsets\":[%u,%u]}",
+                 norm[i], width, offset, offset + 2 * width);
+        used = add(out, room, used, text);
+    }
+    return add(out, room, used, "}");
+}
+
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const models[] = {
@@ -169,6 +192,9 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
     fuzz_check(fovea_model_load(&m, name) == FOVEA_OK, fovea_error());
     make_shallow(m->config);
+    if (index == 5)
+        json_object_set_new(m->config, "fovea",
+                            json_pack("{s:s}", "attention", "linear:elu1+softmax@0-0+mala@0"));
     char *config = json_dumps(m->config, JSON_COMPACT);
     fuzz_check(config != NULL, "memory");
     size_t used = add(out, room, 0, config);
@@ -177,6 +203,9 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         used = add(out, room, used, processor);
     out[used++] = 0;
     used = add_header(out, room, used, m->source);
+    out[used++] = 0;
+    if (index % 3 == 0)
+        used = add_head(out, room, used, m->info.width);
     free(config);
     fovea_model_free(m);
     return used;
