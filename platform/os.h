@@ -18,6 +18,9 @@ enum fv_os_kind fv_os_look(const char *path);
  * file while it is mapped breaks the program. EIO names the path and the reason. */
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle);
 void fv_os_unmap(void *handle); /* NULL is fine */
+/* EIO when the file, which was mapped as `path`, was written to or cut since: its bytes are no
+ * longer what was checked, and those past a cut end the process. NULL is fine. */
+fovea_status fv_os_unchanged(const void *handle, const char *path);
 
 /* Gives the memory of mapped pages back; reading them again reads the file again. */
 void fv_os_release_pages(const void *data, uint64_t size);

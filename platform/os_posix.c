@@ -30,6 +30,10 @@ enum fv_os_kind fv_os_look(const char *path)
 struct mapping {
     void *data;
     size_t size;
+    /* What file it is, and of when. */
+    dev_t device;
+    ino_t inode;
+    struct timespec written;
 };
 
 fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void **handle)
@@ -49,6 +53,9 @@ fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void
         status = fv_mem_alloc((void **)&m, sizeof *m, FV_MEM_MODEL, "file mapping");
     if (status == FOVEA_OK && st.st_size > 0) {
         m->size = (size_t)st.st_size;
+        m->device = st.st_dev;
+        m->inode = st.st_ino;
+        m->written = st.st_mtim;
         m->data = mmap(NULL, m->size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (m->data == MAP_FAILED) {
             status = fv_fail(FOVEA_EIO, "%s: cannot map: %s", path, strerror(errno));
@@ -70,6 +77,21 @@ void fv_os_unmap(void *handle)
     if (m && m->size)
         munmap(m->data, m->size);
     fv_mem_free(m);
+}
+
+fovea_status fv_os_unchanged(const void *handle, const char *path)
+{
+    const struct mapping *m = handle;
+    struct stat st;
+    if (!m || stat(path, &st) != 0 || st.st_dev != m->device || st.st_ino != m->inode)
+        return FOVEA_OK; /* another file has its name now, and this one is as it was */
+    if ((uint64_t)st.st_size == m->size && st.st_mtim.tv_sec == m->written.tv_sec &&
+        st.st_mtim.tv_nsec == m->written.tv_nsec)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EIO,
+                   "%s: was written to since it was loaded; load it again, and replace such files "
+                   "by renaming others",
+                   path);
 }
 
 void fv_os_release_pages(const void *data, uint64_t size)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "plan.h"
+#include "source.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
@@ -243,6 +244,10 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
                            const fovea_plan_options *o, fv_wisdom *wisdom)
 {
     fovea_plan *p;
+    if (!o->dry) {
+        FV_TRY(fv_source_unchanged(model->source));
+        FV_TRY(fv_source_unchanged(model->beside));
+    }
     FV_TRY(fv_frame_emit(&p, model, device, o, wisdom, NULL));
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
     const fovea_status status = fv_plan_finish(p, &r);

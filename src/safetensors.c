@@ -241,6 +241,11 @@ fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const 
     return finish(out, f, data, FOVEA_OK);
 }
 
+fovea_status fv_safetensors_unchanged(const fv_safetensors *f)
+{
+    return fv_os_unchanged(f->map, f->path);
+}
+
 void fv_safetensors_close(fv_safetensors *f)
 {
     if (!f)

@@ -56,6 +56,8 @@ fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
 /* The same from memory that stays the caller's and must outlive it; `path` is for messages. */
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size);
+/* EIO when the file was written to since it was opened. */
+fovea_status fv_safetensors_unchanged(const fv_safetensors *f);
 void fv_safetensors_close(fv_safetensors *file); /* NULL is fine */
 
 #endif

@@ -280,6 +280,13 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
     return FOVEA_OK;
 }
 
+fovea_status fv_source_unchanged(const fv_source *s)
+{
+    for (uint32_t i = 0; s && i < s->files; i++)
+        FV_TRY(fv_safetensors_unchanged(s->file[i]));
+    return FOVEA_OK;
+}
+
 void fv_source_close(fv_source *s)
 {
     if (!s)

@@ -25,7 +25,9 @@ typedef struct fv_source {
 fovea_status fv_source_open_file(fv_source **out, const char *path);
 /* Opens the shards that the index file `path` in `folder` lists. */
 fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path);
-void fv_source_close(fv_source *s); /* NULL is fine */
+/* EIO when one of its files was written to since it was opened. */
+fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
+void fv_source_close(fv_source *s);                   /* NULL is fine */
 
 /* A checkpoint without files, of at most `limit` tensors; fv_source_index ends its making. */
 fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit);

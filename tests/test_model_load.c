@@ -632,6 +632,46 @@ static void shards_are_joined(void **state)
     clear_folder();
 }
 
+/* ---- files that do not stay as they were ---- */
+
+static fovea_status plan(fovea_model *m, int dry)
+{
+    fovea_device *device;
+    fovea_plan *p = NULL;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = SIDE * PATCH;
+    o.dry = dry;
+    assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
+    const fovea_status status = fovea_plan_create(&p, m, device, &o);
+    fovea_plan_free(p);
+    fovea_device_close(device);
+    return status;
+}
+
+/* One that is replaced is still there; one that is cut would end the process where it is read. */
+static void changed_files_are_not_read(void **state)
+{
+    (void)state;
+    clear_folder();
+    fovea_model *m = load_lines(dinov2, DINOV2_CONFIG(""));
+    fovea_model *other = load(folder);
+    struct stat st;
+    assert_int_equal(plan(m, 0), FOVEA_OK);
+    write_checkpoint(dinov2, DINOV2_CONFIG("")); /* renames */
+    assert_int_equal(plan(m, 0), FOVEA_OK);
+    fovea_model *cut = load(folder);
+    assert_int_equal(stat(in_folder("model.safetensors"), &st), 0);
+    assert_int_equal(truncate(in_folder("model.safetensors"), st.st_size / 2), 0);
+    assert_int_equal(plan(cut, 0), FOVEA_EIO);
+    assert_non_null(strstr(fovea_error(), "model.safetensors: was written to"));
+    assert_int_equal(plan(cut, 1), FOVEA_OK);
+    assert_int_equal(plan(other, 0), FOVEA_OK);
+    fovea_model_free(cut);
+    fovea_model_free(other);
+    fovea_model_free(m);
+    clear_folder();
+}
+
 /* ---- preprocessing ---- */
 
 static void image_processors_are_read(void **state)
@@ -841,6 +881,7 @@ int main(void)
         cmocka_unit_test(unusable_configurations_are_refused),
         cmocka_unit_test(every_missing_or_misshapen_tensor_is_named),
         cmocka_unit_test(shards_are_joined),
+        cmocka_unit_test(changed_files_are_not_read),
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),
         cmocka_unit_test(every_failed_allocation_is_survived),

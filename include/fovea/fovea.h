@@ -234,7 +234,11 @@ typedef struct fovea_model fovea_model;
 /* Loads `path`: a Hugging Face directory (config.json and model.safetensors, or its shards with
  * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file with
  * config.json beside it, or "synthetic:NAME" (random weights from a seed; fovea_model_synthetic
- * lists the names). Weights are mapped, not read. EIO, EFORMAT, ENOTSUP name file and tensor. */
+ * lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
+ *
+ * Weights are mapped, and read when plans are made: as long as the model lives its files may be
+ * renamed, removed and replaced by others, but not written to. A plan of a model whose file was is
+ * EIO; where one is cut while it is being read, the system ends the process (SIGBUS). */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 /* Plans keep what they need: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);

@@ -110,6 +110,7 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
 {
     static const char *const metadata[1][2] = {{"format", "pt"}};
     struct file f = {0};
+    FV_TRY(fv_source_unchanged(t->model->source)); /* of what was not trained */
     fovea_status status = collect(&f, t, type, average);
     if (status == FOVEA_OK)
         status = fovea_tensors_write(path, f.tensor, f.count, metadata, 1);
