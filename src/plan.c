@@ -181,11 +181,13 @@ static fovea_status size_up(fovea_plan *p, const fv_plan_request *r, uint32_t ch
     return FOVEA_OK;
 }
 
-/* Bytes that a device with a memory of its own has for all but the weights. */
-static uint64_t device_memory(const fovea_plan *p)
+/* Bytes that the device has for all but the weights. What the host's memory cannot hold may still
+ * be asked about: an allocation might succeed all the same, and touching it would end the process.
+ */
+static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
 {
     const uint64_t memory = p->device->info.memory;
-    if (!p->limits.wide || !memory)
+    if (!memory || (r->dry && !p->limits.wide))
         return UINT64_MAX;
     return memory > p->info.weights ? memory - p->info.weights : 0;
 }
@@ -193,7 +195,7 @@ static uint64_t device_memory(const fovea_plan *p)
 static bool within(const fovea_plan *p, const fv_plan_request *r)
 {
     const uint64_t bytes = activations(&p->info);
-    return p->oversize == FV_NO_VALUE && bytes <= device_memory(p) &&
+    return p->oversize == FV_NO_VALUE && bytes <= device_memory(p, r) &&
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
@@ -245,7 +247,7 @@ static const char *label_of(const fovea_plan *p, fv_id id)
 
 static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
 {
-    const uint64_t bytes = activations(&p->info), memory = device_memory(p);
+    const uint64_t bytes = activations(&p->info), memory = device_memory(p, r);
     const bool limited = r->memory_limit && r->memory_limit < memory;
     const char *fewer = p->limits.wide ? "activations of 16 bits" : "fewer threads";
     if (p->oversize != FV_NO_VALUE)

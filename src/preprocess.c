@@ -9,6 +9,7 @@
 
 /* No side of a picture, before or after its resize, may be longer. */
 #define SIDE_MAX (1u << 20)
+#define TABLE_MAX (1u << 26) /* weights of one axis: only much padding around little takes more */
 #define FIXED_BITS 22
 #define PI 3.14159265358979323846
 
@@ -169,6 +170,12 @@ static fovea_status resize_table(fv_resize_table *out, const struct axis *a, fov
     void *p;
     out->size = a->size;
     out->taps = sampled ? 1 : window_taps(f, a->in, a->whole);
+    if (fv_size_mul(a->size, out->taps) > TABLE_MAX)
+        return fv_fail(
+            FOVEA_EINVAL,
+            "preprocess: %u pixels become %u, padded to %u, by a table of %.0f MiB; make "
+            "the crop smaller or the resize larger",
+            a->in, a->whole, a->size, (double)a->size * out->taps * 4 / (1 << 20));
     FV_TRY(fv_mem_array(&p, a->size, sizeof *out->start, FV_MEM_PLAN, "resize starts"));
     out->start = p;
     FV_TRY(fv_mem_array(&p, a->size, sizeof *out->count, FV_MEM_PLAN, "resize counts"));

@@ -208,6 +208,24 @@ static void huge_pictures_do_not_overflow(void **state)
     refused(create(&options), FOVEA_EINVAL, "sides");
 }
 
+/* A terabyte may be asked about, but is not tried. */
+static void more_than_the_machine_has(void **state)
+{
+    (void)state;
+    fovea_model *block;
+    fovea_plan *plan;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    assert_int_equal(fovea_model_load(&block, "synthetic:block-1024x16x4"), FOVEA_OK);
+    options.frame.width = options.frame.height = 32766;
+    options.attention = "linear:elu1";
+    options.dry = 1;
+    assert_int_equal(fovea_plan_create(&plan, block, device, &options), FOVEA_OK);
+    fovea_plan_free(plan);
+    options.dry = 0;
+    refused(fovea_plan_create(&plan, block, device, &options), FOVEA_ENOMEM, "the device has");
+    fovea_model_free(block);
+}
+
 static void limit_is_kept(void **state)
 {
     (void)state;
@@ -663,6 +681,7 @@ int main(void)
         cmocka_unit_test(memory_is_as_promised),
         cmocka_unit_test(weights_are_packed_once),
         cmocka_unit_test(huge_pictures_do_not_overflow),
+        cmocka_unit_test(more_than_the_machine_has),
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(sizes_under_a_patch),
         cmocka_unit_test(unknown_names),

@@ -237,6 +237,13 @@ static void large_and_absurd_sizes(void **state)
         assert_true(strlen(fovea_error()) > 0);
         fv_picture_free(&plan);
     }
+    p = rule(FOVEA_RESIZE_EXACT,
+             FOVEA_FILTER_BICUBIC); /* padding with the taps of a large picture */
+    p.resize_width = p.resize_height = 1;
+    p.crop_width = p.crop_height = 65536;
+    assert_int_equal(fv_picture_plan(&plan, &p, 4000, 3000), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "crop"));
+    fv_picture_free(&plan);
     p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC);
     assert_int_equal(fv_picture_plan(&plan, &p, 10, 10), FOVEA_EINVAL);
     p.resize_width = p.resize_height = 10;
