@@ -27,11 +27,12 @@ link() {
         $(pkg-config --libs libpng libturbojpeg)
 }
 for target in ${TARGETS:-cache model operation pictures safetensors training wisdom}; do
-    sources=
+    pictures='images options output_file pca'
     case $target in
-    operation) sources='images op_case options pca' ;;
-    pictures) sources='images options pca' ;;
-    training) sources='adapt_augment adapt_batches adapt_data adapt_log adapt_plot images options pca' ;;
+    operation) sources="op_case $pictures" ;;
+    pictures) sources=$pictures ;;
+    training) sources="adapt_augment adapt_batches adapt_data adapt_log adapt_plot $pictures" ;;
+    *) sources= ;;
     esac
     # shellcheck disable=SC2086
     set -- $(printf 'src/cli/%s.c ' $sources)

@@ -37,6 +37,7 @@ FILES = {
     "deep.pgm": b"P5 4 4 65535\n" + bytes(32),
     "text.jpg": b"no picture at all",
     "empty.png": b"",
+    "chunk.png": png(1, 1, b"\0abc")[:33] + struct.pack(">I", 0x30000000) + b"eXIf" + bytes(60),
     "cut.jpg": b"\xff\xd8\xff\xe0\x00\x10JFIF\0",
     "bad.safetensors": b"\xff" * 40,
 }
@@ -91,7 +92,7 @@ CASES = [
     (7, ["bench", "gemm", "-O", "nowhere/x.json"]), (7, ["bench", "gemm", "--trace", "nowhere/x.json"]),
     (7, ["bench", "gemm", "--baseline", "nowhere.json"]),
 ] + [(7, ["run", MODEL, f]) for f in ("short.png", "claims.png", "beyond.png", "short.ppm",
-                                      "deep.pgm", "text.jpg", "empty.png", "cut.jpg",
+                                      "deep.pgm", "text.jpg", "empty.png", "cut.jpg", "chunk.png",
                                       "bad.safetensors")]
 
 
@@ -225,12 +226,31 @@ def check_full(exe, folder):
     return None
 
 
+def check_full_disk(exe, folder):
+    """A limit on the size of files stands for a disk that is full: what was there stays."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY))
+    for name, option in (("f.npy", "--features"), ("p.png", "--pca")):
+        args = [exe, "run", MODEL, "good.png", option, name, "--size"]
+        subprocess.run([*args, "32"], cwd=folder, capture_output=True, check=True)
+        before = open(folder + "/" + name, "rb").read()
+        p = subprocess.run([*args, "640"], cwd=folder, capture_output=True, text=True,
+                           preexec_fn=limit, restore_signals=False) # SIGXFSZ stays ignored
+        if p.returncode != 7 or name not in p.stderr or "too large" not in p.stderr.lower():
+            return f"{name} on a full disk: exit {p.returncode}, {p.stderr}"
+        if open(folder + "/" + name, "rb").read() != before:
+            return f"{name} was damaged when the disk was full"
+    left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    return f"{left} are left over" if left else None
+
+
 def main(argv):
     if len(argv) != 1:
         print(__doc__)
         return 2
     exe = os.path.abspath(argv[0])
-    others = [check_files, check_devices, check_limits, check_home, check_baseline, check_full]
+    others = [check_files, check_devices, check_limits, check_home, check_baseline, check_full,
+              check_full_disk]
     wrong = []
     with tempfile.TemporaryDirectory() as folder:
         for name, data in FILES.items():

@@ -1,5 +1,4 @@
 /* adapt_plot.c: the losses of a training as an SVG: every step, and their mean over a window. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,15 +143,12 @@ int adapt_plot(const char *path, const adapt_point *point, size_t n)
         lr[i] = point[i].lr;
     }
     smooth(mean, loss, n, window);
-    char *beside = cli_text("%s.new", path);
-    FILE *to = fopen(beside, "w");
-    if (to)
-        draw(to, loss, mean, lr, n, window);
-    bool ok = to && !ferror(to);
-    if (to && fclose(to))
-        ok = false;
-    ok = ok && rename(beside, path) == 0;
-    free(beside);
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (!code) {
+        draw(o.file, loss, mean, lr, n, window);
+        code = cli_output_end(&o, NULL);
+    }
     free(loss);
-    return ok ? CLI_OK : cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+    return code;
 }

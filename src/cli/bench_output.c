@@ -50,10 +50,14 @@ static void write_results(FILE *to, int format, const json_t *results)
 
 int bench_output_write(const bench_output *o, const json_t *results)
 {
-    FILE *to = o->path ? fopen(o->path, "w") : stdout;
-    if (to)
-        write_results(to, o->format, results);
-    if (!to || ferror(to) || (o->path && fclose(to) != 0))
-        return failed("-O", o->path ? o->path : "-");
+    cli_output file = {.file = stdout};
+    int code = o->path ? cli_output_begin(&file, o->path) : CLI_OK;
+    if (code)
+        return code;
+    write_results(file.file, o->format, results);
+    if (o->path)
+        code = cli_output_end(&file, NULL);
+    if (code)
+        return code;
     return o->plot ? bench_plot(o->plot, results) : CLI_OK;
 }

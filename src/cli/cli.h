@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <jansson.h>
 
@@ -141,6 +142,19 @@ void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess 
                       const fovea_model_info *info);
 /* --dtype is of the weights, and on devices other than the CPU of rows of activations too. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device);
+
+/* ---- files that are written ---- */
+
+typedef struct cli_output {
+    FILE *file;
+    const char *path;
+    char *beside; /* where it is until it is whole; NULL: at its place */
+} cli_output;
+
+int cli_output_begin(cli_output *out, const char *path);
+/* Puts it in its place, unless there was a problem (else NULL) or it could not be written: then
+ * what was there stays. */
+int cli_output_end(cli_output *o, const char *problem);
 
 /* ---- pictures, arrays ---- */
 

@@ -138,12 +138,14 @@ static int clear(void)
 static int write_file(const char *path, const char *head, const char *wisdom, size_t wisdom_size,
                       const void *kernels, size_t kernels_size)
 {
-    FILE *f = fopen(path, "wb");
-    bool good = f && fputs(head, f) >= 0 && fwrite(wisdom, 1, wisdom_size, f) == wisdom_size &&
-                fwrite(kernels, 1, kernels_size, f) == kernels_size;
-    if (f)
-        good = fclose(f) == 0 && good;
-    return good ? CLI_OK : cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    fputs(head, o.file);
+    fwrite(wisdom, 1, wisdom_size, o.file);
+    fwrite(kernels, 1, kernels_size, o.file);
+    return cli_output_end(&o, NULL);
 }
 
 static int save(const char *path)

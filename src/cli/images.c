@@ -244,9 +244,12 @@ static int write_png(const char *path, const void *pixels, uint32_t width, uint3
     png.height = height;
     png.format = palette ? PNG_FORMAT_RGB_COLORMAP : PNG_FORMAT_RGB;
     png.colormap_entries = colours;
-    if (png_image_write_to_file(&png, path, 0, pixels, 0, palette))
-        return CLI_OK;
-    return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, png.message);
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    const bool written = png_image_write_to_stdio(&png, o.file, 0, pixels, 0, palette);
+    return cli_output_end(&o, written ? NULL : png.message);
 }
 
 #else
@@ -390,15 +393,12 @@ int cli_npy_write(const char *path, const float *data, const uint64_t *shape, ui
         text[n++] = ' ';
     text[n++] = '\n';
     uint8_t head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)n, (uint8_t)(n >> 8)};
-    FILE *f = fopen(path, "wb");
-    bool ok = f && fwrite(head, 1, 10, f) == 10 && fwrite(text, 1, n, f) == n &&
-              fwrite(data, sizeof *data, elements, f) == elements;
-    if (f && fclose(f))
-        ok = false;
-    if (ok)
-        return CLI_OK;
-    cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
-    if (f)
-        remove(path); /* a part of an array is none */
-    return CLI_INPUT;
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    fwrite(head, 1, 10, o.file);
+    fwrite(text, 1, n, o.file);
+    fwrite(data, sizeof *data, elements, o.file);
+    return cli_output_end(&o, NULL);
 }
