@@ -1,6 +1,6 @@
 #!/bin/sh
 # fuzz.sh: looks for inputs that break what reads files, with libFuzzer and the sanitizers, for
-# SECONDS_TO_FUZZ seconds each (60). TARGETS names them. No input may take 10 seconds, nor one
+# SECONDS_TO_FUZZ seconds each (60). TARGETS names them. No input may take 30 seconds, nor one
 # allocation 600 MiB. What it finds stays in the build directory as crash-*; add it to the seeds of
 # the target, see fuzz.h.
 set -eu
@@ -34,7 +34,7 @@ for target in ${TARGETS:-cache model operation pictures safetensors training wis
     training) sources="adapt_augment adapt_batches adapt_data adapt_log adapt_plot $pictures" ;;
     *) sources= ;;
     esac
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2046,SC2086
     set -- $(printf 'src/cli/%s.c ' $sources)
     [ -n "$sources" ] || set --
     link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"
@@ -50,7 +50,7 @@ for target in ${TARGETS:-cache model operation pictures safetensors training wis
         FOVEA_WISDOM='' "$build/seed_$target" --seeds "$seeds"
     fi
     FOVEA_WISDOM='' "$build/fuzz_$target" -max_total_time="${SECONDS_TO_FUZZ:-60}" -max_len=32768 \
-        -timeout=10 -malloc_limit_mb=600 -dict=tests/fuzz.dict -artifact_prefix="$build/" \
+        -timeout=30 -malloc_limit_mb=600 -dict=tests/fuzz.dict -artifact_prefix="$build/" \
         -print_final_stats=1 "$corpus" "$seeds" 2>&1 | tail -n 20 >"$build/fuzz_$target.log" || true
     cat "$build/fuzz_$target.log"
     # The last lines say so when it stopped for another reason than time.
