@@ -220,8 +220,8 @@ FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
 /* All sound entries as fovea_cache_import and fovea_cache_unpack take them. *size gets their bytes;
  * they are written to `data` unless it is NULL. EINVAL when `room` is less. */
 FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size);
-/* Adds them to the folder, which is made. EFORMAT when they are damaged; then none is. EIO when they
- * cannot be written there; *added of them were. */
+/* Adds them to the folder, which is made. EFORMAT when they are damaged; then none is. EIO when
+ * they cannot be written there; *added of them were. */
 FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size,
                                           size_t *added);
 
