@@ -43,6 +43,8 @@ typedef void hostile_set_fn(const char *name, long value);
 typedef void hostile_only_fn(const char *name);
 /* Calls that count since the last set("fail"); releases do not. */
 typedef long hostile_calls_fn(void);
+/* All calls of a function so far. */
+typedef long hostile_counted_fn(const char *name);
 /* The call that was made to fail, or NULL. */
 typedef const char *hostile_failed_fn(void);
 /* Objects that were created and not released: of one kind ("context", "queue", "buffer",
@@ -59,9 +61,11 @@ typedef long hostile_depth_fn(void);
 typedef struct hostile_driver {
     const char *device; /* "cl:0" or "cuda:0" */
     bool cuda;
+    const char *const *functions; /* the library's of it, NULL at the end; not cuBLASLt's */
     hostile_set_fn *set;
     hostile_only_fn *only;
     hostile_calls_fn *calls;
+    hostile_counted_fn *counted;
     hostile_failed_fn *failed;
     hostile_live_fn *live;
     hostile_misuse_fn *misuse;

@@ -5,15 +5,13 @@
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <limits.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile.h"
+#include "hostile_lies.h"
 
-#define API __attribute__((visibility("default")))
+#define API HOSTILE_API
 
 /* ---- lies ---- */
 
@@ -29,40 +27,22 @@
     X(claims)                                                                                      \
     X(build)                                                                                       \
     X(barrier)                                                                                     \
-    X(hang)                                                                                        \
-    X(fail)                                                                                        \
-    X(lasting)                                                                                     \
-    X(error)
+    X(hang)
 enum {
+    lie_before_the_first = HOSTILE_LIES - 1,
 #define X(name) lie_##name,
     LIES(X)
 #undef X
-        LIE_COUNT
 };
-static const char *const lie_names[LIE_COUNT] = {
+static const char *const lie_names[] = {
 #define X(name) #name,
     LIES(X)
 #undef X
-};
-#define TRUTH LONG_MIN
+        NULL};
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static long lies[LIE_COUNT];
-static long calls, misuse;
-static const char *failed, *only;
-
-static const char *const kinds[] = {"context", "queue", "buffer", "program", "kernel", "event"};
-enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT, KINDS };
-
-typedef struct object {
-    const void *handle;
-    enum kind kind;
-    bool stuck; /* of a queue: it has a kernel that is never done; of an event: it stands behind one
-                 */
-} object;
-static object *objects;
-static size_t living, room;
+static const char *const kinds[] = {"context", "queue", "buffer", "program",
+                                    "kernel",  "event", NULL};
+enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT };
 
 /* The functions of the real library. */
 static struct {
@@ -71,41 +51,8 @@ static struct {
 #undef FV_CL_CALL
 } real;
 
-/* Under the lock, or before there are threads. */
-static void set(const char *name, size_t length, long value)
-{
-    for (int i = 0; i < LIE_COUNT; i++)
-        if (strlen(lie_names[i]) == length && !strncmp(lie_names[i], name, length)) {
-            lies[i] = value;
-            if (i == lie_fail)
-                calls = 0;
-            for (size_t k = 0; i == lie_hang && k < living; k++)
-                objects[k].stuck = false;
-            return;
-        }
-    fprintf(stderr, "hostile_cl: no lie is called %.*s\n", (int)length, name);
-    abort();
-}
-
-static void tell_the_truth(void)
-{
-    for (int i = 0; i < LIE_COUNT; i++)
-        lies[i] = TRUTH;
-    for (size_t k = 0; k < living; k++)
-        objects[k].stuck = false;
-    failed = only = NULL;
-}
-
 static void start(void)
 {
-    tell_the_truth();
-    const char *at = getenv("HOSTILE_CL");
-    while (at && *at) {
-        const size_t n = strcspn(at, "=");
-        char *end;
-        set(at, n, strtol(at + n + (at[n] == '='), &end, 0));
-        at = *end == ',' ? end + 1 : "";
-    }
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
 #define FV_CL_CALL(name)                                                                           \
     *(void **)&real.name = library ? dlsym(library, #name) : NULL;                                 \
@@ -117,75 +64,53 @@ static void start(void)
 #undef FV_CL_CALL
 }
 
-static bool is(int lie)
+/* A queue is stuck when it has a kernel that is never done, an event when it stands behind one. */
+static void changed(int lie)
 {
-    return lies[lie] != TRUTH && lies[lie] != 0;
+    for (size_t k = 0; (lie < 0 || lie == lie_hang) && k < hostile_living; k++)
+        hostile_objects[k].stuck = false;
+}
+
+const hostile_driver_self hostile_self = {.name = "hostile_cl",
+                                          .environment = "HOSTILE_CL",
+                                          .lies = lie_names,
+                                          .kinds = kinds,
+                                          .error = CL_OUT_OF_RESOURCES,
+                                          .start = start,
+                                          .changed = changed};
+
+static bool is_set(int lie)
+{
+    return hostile_lie(lie, LONG_MIN) != LONG_MIN;
 }
 
 static bool at_most(int lie, size_t value)
 {
-    return lies[lie] == TRUTH || value <= (size_t)lies[lie];
-}
-
-/* Counts a call. An error when it is to fail. */
-static cl_int enter(const char *name)
-{
-    pthread_once(&once, start);
-    pthread_mutex_lock(&lock);
-    const bool counts = !only || !strcmp(only, name);
-    calls += counts;
-    bool fails = lies[lie_fail] > 0 && counts && calls == lies[lie_fail];
-    if (fails)
-        failed = name;
-    fails = fails || (failed && is(lie_lasting));
-    const cl_int error = lies[lie_error] == TRUTH ? CL_OUT_OF_RESOURCES : (cl_int)lies[lie_error];
-    pthread_mutex_unlock(&lock);
-    return fails ? error : CL_SUCCESS;
+    return value <= (size_t)hostile_lie(lie, LONG_MAX);
 }
 
 /* Where the real thing would never return. */
 static void never_ends(void)
 {
-    pthread_mutex_lock(&lock);
-    misuse++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&hostile_lock);
+    hostile_misused(NULL);
+    pthread_mutex_unlock(&hostile_lock);
 }
 
 /* ---- what is alive ---- */
 
 static void born(enum kind kind, const void *handle)
 {
-    pthread_mutex_lock(&lock);
-    if (living == room) {
-        room = room ? 2 * room : 256;
-        objects = realloc(objects, room * sizeof *objects);
-        if (!objects)
-            abort();
-    }
-    objects[living++] = (object){handle, kind, false};
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&hostile_lock);
+    hostile_born(kind, handle);
+    pthread_mutex_unlock(&hostile_lock);
 }
 
-static object *find(enum kind kind, const void *handle)
-{
-    for (size_t i = 0; i < living; i++)
-        if (objects[i].handle == handle && objects[i].kind == kind)
-            return &objects[i];
-    return NULL;
-}
-
-/* False, and counted, where it is not alive. */
 static bool dies(enum kind kind, const void *handle)
 {
-    pthread_once(&once, start);
-    pthread_mutex_lock(&lock);
-    object *o = find(kind, handle);
-    const bool alive = o;
-    if (alive)
-        *o = objects[--living];
-    else
-        misuse++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&hostile_lock);
+    const bool alive = hostile_dies(kind, handle);
+    pthread_mutex_unlock(&hostile_lock);
     return alive;
 }
 
@@ -197,88 +122,37 @@ static cl_int enqueued(cl_int status, cl_command_queue queue, bool is_kernel, cl
         return status;
     if (event)
         born(EVENT, *event);
-    pthread_mutex_lock(&lock);
-    object *q = find(QUEUE, queue);
-    bool stuck = lies[lie_hang] == 2 && is_kernel;
+    pthread_mutex_lock(&hostile_lock);
+    hostile_object *q = hostile_find(QUEUE, queue);
+    bool stuck = hostile_lie(lie_hang, 0) == 2 && is_kernel;
     for (cl_uint i = 0; i < n; i++) {
-        const object *e = find(EVENT, wait[i]);
+        const hostile_object *e = hostile_find(EVENT, wait[i]);
         stuck = stuck || (e && e->stuck);
     }
     if (q)
         stuck = q->stuck = q->stuck || stuck;
     if (event)
-        find(EVENT, *event)->stuck = stuck;
-    pthread_mutex_unlock(&lock);
+        hostile_find(EVENT, *event)->stuck = stuck;
+    pthread_mutex_unlock(&hostile_lock);
     return status;
 }
 
 /* Whether the event's command is one that is never done. */
 static bool never_done(cl_event event)
 {
-    pthread_mutex_lock(&lock);
-    const object *e = find(EVENT, event);
-    const bool stuck = lies[lie_hang] == 1 || (lies[lie_hang] == 2 && e && e->stuck);
-    pthread_mutex_unlock(&lock);
+    const long hang = hostile_lie(lie_hang, 0);
+    pthread_mutex_lock(&hostile_lock);
+    const hostile_object *e = hostile_find(EVENT, event);
+    const bool stuck = hang == 1 || (hang == 2 && e && e->stuck);
+    pthread_mutex_unlock(&hostile_lock);
     return stuck;
-}
-
-/* ---- for tests ---- */
-
-API hostile_set_fn hostile_set;
-API hostile_only_fn hostile_only;
-API hostile_calls_fn hostile_calls;
-API hostile_failed_fn hostile_failed;
-API hostile_live_fn hostile_live;
-API hostile_misuse_fn hostile_misuse;
-
-void hostile_set(const char *name, long value)
-{
-    pthread_once(&once, start);
-    pthread_mutex_lock(&lock);
-    if (name)
-        set(name, strlen(name), value);
-    else
-        tell_the_truth();
-    if (name && !strcmp(name, "fail"))
-        failed = NULL;
-    pthread_mutex_unlock(&lock);
-}
-
-void hostile_only(const char *name)
-{
-    only = name;
-}
-
-long hostile_calls(void)
-{
-    return calls;
-}
-
-const char *hostile_failed(void)
-{
-    return failed;
-}
-
-long hostile_live(const char *kind)
-{
-    long n = 0;
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < living; i++)
-        n += !kind || !strcmp(kind, kinds[objects[i].kind]);
-    pthread_mutex_unlock(&lock);
-    return n;
-}
-
-long hostile_misuse(void)
-{
-    return misuse;
 }
 
 /* ---- OpenCL: what there is ---- */
 
 #define ENTER(name)                                                                                \
     do {                                                                                           \
-        const cl_int error_ = enter(#name);                                                        \
+        const cl_int error_ = hostile_enter(#name);                                                \
         if (error_ != CL_SUCCESS)                                                                  \
             return error_;                                                                         \
     } while (0)
@@ -286,7 +160,7 @@ long hostile_misuse(void)
 /* For functions that return an object. */
 #define ENTER_CREATE(name, error)                                                                  \
     do {                                                                                           \
-        const cl_int error_ = enter(#name);                                                        \
+        const cl_int error_ = hostile_enter(#name);                                                \
         if (error_ != CL_SUCCESS) {                                                                \
             if (error)                                                                             \
                 *(error) = error_;                                                                 \
@@ -336,9 +210,9 @@ static cl_int extensions(cl_device_id d, size_t size, void *out, size_t *need)
     if (error != CL_SUCCESS)
         return error;
     char *at = strstr(text, denied);
-    if (at && lies[lie_half] == 0)
+    if (at && hostile_lie(lie_half, 1) == 0)
         memset(at, ' ', sizeof denied - 1);
-    if (is(lie_claims))
+    if (hostile_lie(lie_claims, 0))
         strcat(text, claimed);
     return answer(text, strlen(text) + 1, size, out, need);
 }
@@ -348,41 +222,41 @@ API cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, voi
 {
     ENTER(clGetDeviceInfo);
     size_t number = 0, items[16];
-    const cl_ulong memory = lies[lie_largest] == TRUTH ? 0 : (cl_ulong)lies[lie_largest];
-    const cl_ulong local = (cl_ulong)lies[lie_local];
-    const cl_bool unified = lies[lie_unified] != 0;
-    const cl_uint vectors = (cl_uint)lies[lie_vectors];
-    const cl_device_local_mem_type type = lies[lie_own] ? CL_LOCAL : CL_GLOBAL;
+    const cl_ulong memory = (cl_ulong)hostile_lie(lie_largest, 0);
+    const cl_ulong local = (cl_ulong)hostile_lie(lie_local, 0);
+    const cl_bool unified = hostile_lie(lie_unified, 0) != 0;
+    const cl_uint vectors = (cl_uint)hostile_lie(lie_vectors, 0);
+    const cl_device_local_mem_type type = hostile_lie(lie_own, 0) ? CL_LOCAL : CL_GLOBAL;
     switch (what) {
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
-        if (lies[lie_largest] != TRUTH)
+        if (is_set(lie_largest))
             return answer(&memory, sizeof memory, size, out, need);
         break;
     case CL_DEVICE_MAX_WORK_GROUP_SIZE:
-        number = (size_t)lies[lie_group];
-        if (lies[lie_group] != TRUTH)
+        number = (size_t)hostile_lie(lie_group, 0);
+        if (is_set(lie_group))
             return answer(&number, sizeof number, size, out, need);
         break;
     case CL_DEVICE_MAX_WORK_ITEM_SIZES:
         for (int i = 0; i < 3; i++)
-            items[i] = (size_t)lies[lie_group];
-        if (lies[lie_group] != TRUTH)
+            items[i] = (size_t)hostile_lie(lie_group, 0);
+        if (is_set(lie_group))
             return answer(items, 3 * sizeof *items, size, out, need);
         break;
     case CL_DEVICE_LOCAL_MEM_SIZE:
-        if (lies[lie_local] != TRUTH)
+        if (is_set(lie_local))
             return answer(&local, sizeof local, size, out, need);
         break;
     case CL_DEVICE_LOCAL_MEM_TYPE:
-        if (lies[lie_own] != TRUTH)
+        if (is_set(lie_own))
             return answer(&type, sizeof type, size, out, need);
         break;
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
-        if (lies[lie_vectors] != TRUTH)
+        if (is_set(lie_vectors))
             return answer(&vectors, sizeof vectors, size, out, need);
         break;
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
-        if (lies[lie_unified] != TRUTH)
+        if (is_set(lie_unified))
             return answer(&unified, sizeof unified, size, out, need);
         break;
     case CL_DEVICE_EXTENSIONS:
@@ -474,10 +348,10 @@ API cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, const 
                           void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     ENTER(clBuildProgram);
-    if (lies[lie_build] == 0)
+    if (hostile_lie(lie_build, 1) == 0)
         return CL_BUILD_PROGRAM_FAILURE;
     char text[4096];
-    if (lies[lie_barrier] == 0) {
+    if (hostile_lie(lie_barrier, 1) == 0) {
         snprintf(text, sizeof text, "%s -Dbarrier(x)=", options ? options : "");
         options = text;
     }
@@ -535,7 +409,7 @@ API cl_int clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d, cl_kernel_work_
     size_t *limit = out;
     for (int lie = lie_group; lie <= lie_compiled; lie++)
         if (!at_most(lie, *limit))
-            *limit = (size_t)lies[lie];
+            *limit = (size_t)hostile_lie(lie, 0);
     return error;
 }
 
@@ -550,7 +424,7 @@ API cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dimen
         all *= group[i];
     if (!at_most(lie_group, all) || !at_most(lie_compiled, all))
         return CL_INVALID_WORK_GROUP_SIZE;
-    if (lies[lie_local] != TRUTH) {
+    if (is_set(lie_local)) {
         real.clGetKernelWorkGroupInfo(k, NULL, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local,
                                       NULL);
         if (!at_most(lie_local, (size_t)local))
@@ -566,7 +440,7 @@ API cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dimen
 /* A command that the caller waits for, on a device where none ends. */
 static bool blocks_for_ever(cl_bool blocking)
 {
-    if (!blocking || !is(lie_hang))
+    if (!blocking || !hostile_lie(lie_hang, 0))
         return false;
     never_ends();
     return true;

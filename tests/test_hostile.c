@@ -347,23 +347,10 @@ static void fail_each(const scene *what)
     note(n > 100, what->attention, "fewer than 100 calls");
 }
 
-static const char *const cl_functions[] = {
-#define FV_CL_CALL(name) #name,
-#include "cl_calls.inc"
-#undef FV_CL_CALL
-    NULL};
-static const char *const cuda_functions[] = {
-#define FV_CUDA_CALL(name, symbol, parameters) #name,
-#define FV_CUDA_OPTION FV_CUDA_CALL
-#define FV_NVRTC_CALL FV_CUDA_CALL
-#define FV_NVRTC_OPTION FV_CUDA_CALL
-#include "cuda_calls.inc"
-    NULL};
-
 /* Of every function the first call, the last, and some between. */
 static void fail_some(const scene *what, int between)
 {
-    for (const char *const *f = hostile.cuda ? cuda_functions : cl_functions; *f; f++) {
+    for (const char *const *f = hostile.functions; *f; f++) {
         double worst;
         hostile.only(*f);
         hostile.set("fail", LONG_MIN);

@@ -23,13 +23,13 @@ static CUcontext context_of(int device)
 
 static int devices(void)
 {
-    const long n = emulated_lie(EMULATED_LIE_devices, 1);
+    const long n = hostile_lie(EMULATED_LIE_devices, 1);
     return n > DEVICES ? DEVICES : (int)n;
 }
 
 int emulated_capability(void)
 {
-    return (int)emulated_lie(EMULATED_LIE_sm, 80);
+    return (int)hostile_lie(EMULATED_LIE_sm, 80);
 }
 
 long emulated_shared(void)
@@ -41,7 +41,7 @@ long emulated_shared(void)
     for (size_t i = sizeof most / sizeof *most; i-- > 0;)
         if (emulated_capability() <= most[i].sm)
             kilobytes = most[i].kilobytes;
-    return emulated_lie(EMULATED_LIE_local, kilobytes * 1024L);
+    return hostile_lie(EMULATED_LIE_local, kilobytes * 1024L);
 }
 
 CUresult emulated_context_error(void)
@@ -63,7 +63,7 @@ void emulated_break(CUresult error)
 
 CUresult cuInit(unsigned flags)
 {
-    const CUresult error = emulated_enter("cuInit");
+    const CUresult error = hostile_enter("cuInit");
     if (error != CUDA_SUCCESS)
         return error;
     if (flags)
@@ -74,7 +74,7 @@ CUresult cuInit(unsigned flags)
 
 #define ENTER_WITHOUT_CONTEXT(name)                                                                \
     do {                                                                                           \
-        const CUresult error_ = emulated_enter(#name);                                             \
+        const CUresult error_ = hostile_enter(#name);                                              \
         if (error_ != CUDA_SUCCESS)                                                                \
             return error_;                                                                         \
         if (!initialised)                                                                          \
@@ -83,8 +83,8 @@ CUresult cuInit(unsigned flags)
 
 CUresult cuDriverGetVersion(int *version)
 {
-    const CUresult error = emulated_enter("cuDriverGetVersion");
-    *version = (int)emulated_lie(EMULATED_LIE_version, 13000);
+    const CUresult error = hostile_enter("cuDriverGetVersion");
+    *version = (int)hostile_lie(EMULATED_LIE_version, 13000);
     return error;
 }
 
@@ -147,7 +147,7 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
     (void)device;
     ENTER_WITHOUT_CONTEXT(cuDeviceTotalMem);
-    *bytes = (size_t)emulated_lie(EMULATED_LIE_largest, 8L << 30);
+    *bytes = (size_t)hostile_lie(EMULATED_LIE_largest, 8L << 30);
     return CUDA_SUCCESS;
 }
 
@@ -176,7 +176,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = 0;
         break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED:
-        *value = emulated_lie(EMULATED_LIE_unified, 0) != 0;
+        *value = hostile_lie(EMULATED_LIE_unified, 0) != 0;
         break;
     case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
         *value = 1;
@@ -204,11 +204,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRetain);
     if (device < 0 || device >= devices())
         return EMULATED_INVALID_DEVICE;
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     primary[device].retained++;
     *context = context_of(device);
-    emulated_born(EMULATED_CONTEXT, *context);
-    pthread_mutex_unlock(&emulated_lock);
+    hostile_born(EMULATED_CONTEXT, *context);
+    pthread_mutex_unlock(&hostile_lock);
     return CUDA_SUCCESS;
 }
 
@@ -223,12 +223,12 @@ static bool any_retained(void)
 /* With the last of it goes all that was made in it. */
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    pthread_mutex_lock(&emulated_lock);
-    const bool alive = emulated_dies(EMULATED_CONTEXT, context_of(device));
+    pthread_mutex_lock(&hostile_lock);
+    const bool alive = hostile_dies(EMULATED_CONTEXT, context_of(device));
     const bool last = alive && --primary[device].retained == 0;
     if (last)
         primary[device].broken = CUDA_SUCCESS;
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     if (last && !any_retained() && emulated_idle("cuDevicePrimaryCtxRelease")) {
         emulated_streams_drop();
         emulated_modules_drop();

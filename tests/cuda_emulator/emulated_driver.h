@@ -6,13 +6,11 @@
 #ifndef FOVEA_TESTS_EMULATED_DRIVER_H
 #define FOVEA_TESTS_EMULATED_DRIVER_H
 
-#include <pthread.h>
-#include <stdbool.h>
-
 #include "cuda_loader.h"
 #include "emulated_block.h"
+#include "hostile_lies.h"
 
-#define API __attribute__((visibility("default")))
+#define API HOSTILE_API
 /* The functions are those that the library calls. */
 #define FV_CUDA_CALL(name, symbol, parameters) API CUresult symbol parameters;
 #define FV_CUDA_OPTION FV_CUDA_CALL
@@ -37,7 +35,6 @@ enum {
     EMULATED_CAPTURE_UNJOINED = 904,
 };
 
-extern pthread_mutex_t emulated_lock;
 extern pthread_cond_t emulated_changed; /* whenever a command is done */
 extern pthread_cond_t emulated_work;    /* whenever there may be something for the device to do */
 
@@ -56,22 +53,13 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(image)                                                                                       \
     X(order)                                                                                       \
     X(barrier)                                                                                     \
-    X(hang)                                                                                        \
-    X(fail)                                                                                        \
-    X(lasting)                                                                                     \
-    X(error)
+    X(hang)
 enum emulated_lie {
+    EMULATED_LIE_before_the_first = HOSTILE_LIES - 1,
 #define X(name) EMULATED_LIE_##name,
     EMULATED_LIES(X)
 #undef X
-        EMULATED_LIE_COUNT
 };
-long emulated_lie(enum emulated_lie lie, long truth);
-/* Counts a call, and returns an error where it is to fail. */
-CUresult emulated_enter(const char *name);
-/* What was done wrong without an error that would show it. */
-void emulated_misused(const char *what);
-
 enum emulated_kind {
     EMULATED_CONTEXT,
     EMULATED_MEMORY,
@@ -81,15 +69,8 @@ enum emulated_kind {
     EMULATED_EVENT,
     EMULATED_GRAPH,
     EMULATED_EXEC,
-    EMULATED_PROGRAM,
-    EMULATED_KINDS
+    EMULATED_PROGRAM
 };
-/* Under the lock: */
-void emulated_born(enum emulated_kind kind, const void *handle);
-bool emulated_lives(enum emulated_kind kind, const void *handle);
-const void *emulated_any(enum emulated_kind kind); /* NULL: none is alive */
-/* False, and counted, where it is not alive. */
-bool emulated_dies(enum emulated_kind kind, const void *handle);
 
 /* ---- emulated_device.c ---- */
 
@@ -102,7 +83,7 @@ long emulated_shared(void);    /* bytes of shared memory that a block can have *
 /* ENTER counts the call, and wants a context. */
 #define ENTER(name)                                                                                \
     do {                                                                                           \
-        CUresult error_ = emulated_enter(#name);                                                   \
+        CUresult error_ = hostile_enter(#name);                                                    \
         if (error_ == CUDA_SUCCESS)                                                                \
             error_ = emulated_context_error();                                                     \
         if (error_ != CUDA_SUCCESS)                                                                \

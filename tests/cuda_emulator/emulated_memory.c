@@ -67,7 +67,7 @@ bool emulated_memory_intact(void)
 static CUresult take(enum emulated_kind kind, size_t bytes, char **out)
 {
     const size_t pages = (bytes + PAGE - 1) / PAGE * PAGE;
-    const size_t most = (size_t)emulated_lie(EMULATED_LIE_largest, 8L << 30);
+    const size_t most = (size_t)hostile_lie(EMULATED_LIE_largest, 8L << 30);
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (taken + bytes < bytes || taken + bytes > most)
@@ -82,7 +82,7 @@ static CUresult take(enum emulated_kind kind, size_t bytes, char **out)
     memset(p->at + bytes, BEHIND, pages - bytes);
     pieces = p;
     taken += bytes;
-    emulated_born(kind, p->at);
+    hostile_born(kind, p->at);
     *out = p->at;
     return CUDA_SUCCESS;
 }
@@ -92,7 +92,7 @@ static void drop(piece **link)
     piece *p = *link;
     for (size_t i = p->size; i < p->pages; i++)
         if ((unsigned char)p->at[i] != BEHIND) {
-            emulated_misused("something wrote behind a piece of memory");
+            hostile_misused("something wrote behind a piece of memory");
             break;
         }
     *link = p->next;
@@ -105,25 +105,25 @@ static CUresult give_back(enum emulated_kind kind, const void *at, const char *c
 {
     if (!emulated_idle(call)) /* the real one waits for all that the device does */
         return EMULATED_LAUNCH_FAILED;
-    pthread_mutex_lock(&emulated_lock);
-    const bool alive = emulated_dies(kind, at);
+    pthread_mutex_lock(&hostile_lock);
+    const bool alive = hostile_dies(kind, at);
     for (piece **p = &pieces; alive && *p; p = &(*p)->next)
         if ((*p)->at == at) {
             drop(p);
             break;
         }
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     return alive ? emulated_context_error() : CUDA_ERROR_INVALID_VALUE;
 }
 
 void emulated_memory_drop(void)
 {
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     while (pieces) {
-        emulated_dies(pieces->kind, pieces->at);
+        hostile_dies(pieces->kind, pieces->at);
         drop(&pieces);
     }
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
 }
 
 /* ---- calls ---- */
@@ -132,9 +132,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     char *at = NULL;
     ENTER(cuMemAlloc);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     const CUresult error = take(EMULATED_MEMORY, bytes, &at);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     *pointer = (CUdeviceptr)(uintptr_t)at;
     return error;
 }
@@ -151,9 +151,9 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
     ENTER(cuMemHostAlloc);
     if (flags & ~7u)
         return CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     const CUresult error = take(EMULATED_PINNED, bytes, &at);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     *pointer = at;
     return error;
 }
@@ -166,9 +166,9 @@ CUresult cuMemFreeHost(void *pointer)
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, unsigned flags)
 {
     ENTER(cuMemHostGetDevicePointer);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     const bool known = emulated_is_pinned(host, 1);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     *device = (CUdeviceptr)(uintptr_t)host;
     return known && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

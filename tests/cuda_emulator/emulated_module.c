@@ -89,10 +89,10 @@ static void module_free(CUmodule m)
 void emulated_modules_drop(void)
 {
     const void *handle;
-    pthread_mutex_lock(&emulated_lock);
-    while ((handle = emulated_any(EMULATED_MODULE)) && emulated_dies(EMULATED_MODULE, handle))
+    pthread_mutex_lock(&hostile_lock);
+    while ((handle = hostile_any(EMULATED_MODULE)) && hostile_dies(EMULATED_MODULE, handle))
         module_free((CUmodule)(uintptr_t)handle);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
 }
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
@@ -100,7 +100,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
 {
     (void)count, (void)options, (void)values;
     ENTER(cuModuleLoadDataEx);
-    if (!emulated_lie(EMULATED_LIE_image, 1))
+    if (!hostile_lie(EMULATED_LIE_image, 1))
         return EMULATED_NO_BINARY;
     CUmodule m = calloc(1, sizeof *m);
     if (!m)
@@ -111,9 +111,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
         module_free(m);
         return error;
     }
-    pthread_mutex_lock(&emulated_lock);
-    emulated_born(EMULATED_MODULE, m);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
+    hostile_born(EMULATED_MODULE, m);
+    pthread_mutex_unlock(&hostile_lock);
     *module = m;
     return CUDA_SUCCESS;
 }
@@ -122,9 +122,9 @@ CUresult cuModuleUnload(CUmodule m)
 {
     if (!emulated_idle("cuModuleUnload"))
         return EMULATED_LAUNCH_FAILED;
-    pthread_mutex_lock(&emulated_lock);
-    const bool alive = emulated_dies(EMULATED_MODULE, m);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
+    const bool alive = hostile_dies(EMULATED_MODULE, m);
+    pthread_mutex_unlock(&hostile_lock);
     if (!alive)
         return EMULATED_INVALID_HANDLE;
     module_free(m);
@@ -165,7 +165,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
     const emulated_entry *entry = find(m, name);
     if (!entry)
         return CUDA_ERROR_NOT_FOUND;
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     CUfunction f = m->function;
     while (f->entry && f->entry != entry)
         f++;
@@ -176,7 +176,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
     if (!f->dynamic)
         f->dynamic = variables(f) < PLAIN_SHARED ? (int)(PLAIN_SHARED - variables(f)) : 0;
     *function = f;
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     return variables(f) <= PLAIN_SHARED ? CUDA_SUCCESS : EMULATED_NO_BINARY;
 }
 
@@ -186,8 +186,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
     switch ((int)attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = f->entry->bound ? (int)f->entry->bound : EMULATED_THREADS;
-        if (*value > emulated_lie(EMULATED_LIE_group, EMULATED_THREADS))
-            *value = (int)emulated_lie(EMULATED_LIE_group, EMULATED_THREADS);
+        if (*value > hostile_lie(EMULATED_LIE_group, EMULATED_THREADS))
+            *value = (int)hostile_lie(EMULATED_LIE_group, EMULATED_THREADS);
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
         *value = (int)variables(f);

@@ -24,7 +24,7 @@ struct _nvrtcProgram {
 
 static nvrtcResult enter(const char *name)
 {
-    const CUresult error = emulated_enter(name);
+    const CUresult error = hostile_enter(name);
     return error == CUDA_SUCCESS               ? NVRTC_SUCCESS
            : error == CUDA_ERROR_OUT_OF_MEMORY ? NVRTC_ERROR_OUT_OF_MEMORY
                                                : INTERNAL;
@@ -273,7 +273,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
             fprintf(stderr, "emulated NVRTC: no option is called %s\n", options[i]);
             return WRONG_OPTION;
         }
-    if (!emulated_lie(EMULATED_LIE_build, 1))
+    if (!hostile_lie(EMULATED_LIE_build, 1))
         return FAILED;
     if (!mkdtemp(p.folder))
         return INTERNAL;
@@ -303,7 +303,7 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char *con
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     ENTER_NVRTC(nvrtcVersion);
-    *major = (int)emulated_lie(EMULATED_LIE_version, 13000) / 1000;
+    *major = (int)hostile_lie(EMULATED_LIE_version, 13000) / 1000;
     *minor = 0;
     return NVRTC_SUCCESS;
 }
@@ -318,9 +318,9 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *text, const ch
     nvrtcProgram p = calloc(1, sizeof *p);
     if (!p || asprintf(&p->text, "%s%s\n}\n", frame, text) < 0)
         abort();
-    pthread_mutex_lock(&emulated_lock);
-    emulated_born(EMULATED_PROGRAM, p);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
+    hostile_born(EMULATED_PROGRAM, p);
+    pthread_mutex_unlock(&hostile_lock);
     *program = p;
     return NVRTC_SUCCESS;
 }
@@ -328,9 +328,9 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram *program, const char *text, const ch
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram *program)
 {
     nvrtcProgram p = *program;
-    pthread_mutex_lock(&emulated_lock);
-    const bool alive = emulated_dies(EMULATED_PROGRAM, p);
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
+    const bool alive = hostile_dies(EMULATED_PROGRAM, p);
+    pthread_mutex_unlock(&hostile_lock);
     if (!alive)
         return WRONG_PROGRAM;
     free(p->text);
@@ -402,7 +402,7 @@ static const int architectures[] = {50, 52, 53, 60, 61, 62, 70,  72,
 
 static int first_architecture(void)
 {
-    return emulated_lie(EMULATED_LIE_version, 13000) >= 13000 ? 8 : 0;
+    return hostile_lie(EMULATED_LIE_version, 13000) >= 13000 ? 8 : 0;
 }
 
 nvrtcResult nvrtcGetNumSupportedArchs(int *count)

@@ -195,8 +195,8 @@ static CUresult launch(const command *c)
         .threads = c->threads,
         .dynamic = c->dynamic,
         .params = params,
-        .order = emulated_lie(EMULATED_LIE_order, 0) ? EMULATED_BACKWARD : EMULATED_FORWARD,
-        .racing = emulated_lie(EMULATED_LIE_barrier, 1) == 0,
+        .order = hostile_lie(EMULATED_LIE_order, 0) ? EMULATED_BACKWARD : EMULATED_FORWARD,
+        .racing = hostile_lie(EMULATED_LIE_barrier, 1) == 0,
     };
     return errors[run_kernel(&l)];
 }
@@ -221,10 +221,10 @@ static CUresult run_command(const command *c)
         memset(c->to, c->value, c->size);
         break;
     case RECORD:
-        pthread_mutex_lock(&emulated_lock);
+        pthread_mutex_lock(&hostile_lock);
         c->event->time = milliseconds();
         c->event->done = c->version;
-        pthread_mutex_unlock(&emulated_lock);
+        pthread_mutex_unlock(&hostile_lock);
         break;
     case WAIT:
         break;
@@ -248,7 +248,7 @@ static bool has_kernel(const command *c)
 /* Whether the device will never come to the end of it. */
 static bool is_stuck(const command *c)
 {
-    const long hang = emulated_lie(EMULATED_LIE_hang, 0);
+    const long hang = hostile_lie(EMULATED_LIE_hang, 0);
     return hang == 1 || (hang == 2 && has_kernel(c));
 }
 
@@ -308,9 +308,9 @@ static void run_first(CUstream s)
     command *c = s->first;
     s->first = c->next;
     s->busy = true;
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     const CUresult error = run_command(c);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     s->busy = false;
     command_free(c);
     if (error != CUDA_SUCCESS) {
@@ -326,7 +326,7 @@ static void *device(void *nothing)
 {
     const stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
     sigaltstack(&stack, NULL);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     for (;;) {
         CUstream s = streams;
         while (s && !(s->first && may_run(s->first)))
@@ -334,7 +334,7 @@ static void *device(void *nothing)
         if (s)
             run_first(s);
         else
-            pthread_cond_wait(&emulated_work, &emulated_lock);
+            pthread_cond_wait(&emulated_work, &hostile_lock);
     }
     return nothing;
 }
@@ -371,7 +371,7 @@ static bool never_ends(void)
 bool emulated_idle(const char *call)
 {
     bool idle = false, never = false;
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     while (!idle && !never) {
         idle = true;
         for (CUstream s = streams; s; s = s->next)
@@ -380,32 +380,32 @@ bool emulated_idle(const char *call)
         if (never) {
             char what[128];
             snprintf(what, sizeof what, "%s waits for what does not end", call);
-            emulated_misused(what);
+            hostile_misused(what);
         } else if (!idle) {
-            pthread_cond_wait(&emulated_changed, &emulated_lock);
+            pthread_cond_wait(&emulated_changed, &hostile_lock);
         }
     }
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     return idle;
 }
 
 void emulated_streams_drop(void)
 {
     const void *handle;
-    pthread_mutex_lock(&emulated_lock);
-    while ((handle = emulated_any(EMULATED_EXEC)) && emulated_dies(EMULATED_EXEC, handle))
+    pthread_mutex_lock(&hostile_lock);
+    while ((handle = hostile_any(EMULATED_EXEC)) && hostile_dies(EMULATED_EXEC, handle))
         exec_drop((CUgraphExec)(uintptr_t)handle);
-    while ((handle = emulated_any(EMULATED_GRAPH)) && emulated_dies(EMULATED_GRAPH, handle))
+    while ((handle = hostile_any(EMULATED_GRAPH)) && hostile_dies(EMULATED_GRAPH, handle))
         graph_drop((CUgraph)(uintptr_t)handle);
-    while ((handle = emulated_any(EMULATED_EVENT)) && emulated_dies(EMULATED_EVENT, handle))
+    while ((handle = hostile_any(EMULATED_EVENT)) && hostile_dies(EMULATED_EVENT, handle))
         event_drop((CUevent)(uintptr_t)handle);
     for (CUstream s = streams, next; s; s = next) {
         next = s->next;
         if (!s->destroyed)
-            emulated_dies(EMULATED_STREAM, s);
+            hostile_dies(EMULATED_STREAM, s);
         stream_free(s);
     }
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
 }
 
 /* ---- enqueueing: under the lock ---- */
@@ -431,21 +431,21 @@ static CUresult enqueue(CUstream s, command like)
 
 static bool is_stream(CUstream s)
 {
-    return s && emulated_lives(EMULATED_STREAM, s);
+    return s && hostile_find(EMULATED_STREAM, s);
 }
 
 #define LOCKED_STREAM(s)                                                                           \
     do {                                                                                           \
-        pthread_mutex_lock(&emulated_lock);                                                        \
+        pthread_mutex_lock(&hostile_lock);                                                         \
         if (!is_stream(s)) {                                                                       \
-            pthread_mutex_unlock(&emulated_lock);                                                  \
+            pthread_mutex_unlock(&hostile_lock);                                                   \
             return EMULATED_INVALID_HANDLE;                                                        \
         }                                                                                          \
     } while (0)
 
 static CUresult unlocked(CUresult error)
 {
-    pthread_mutex_unlock(&emulated_lock);
+    pthread_mutex_unlock(&hostile_lock);
     return error;
 }
 
@@ -457,11 +457,11 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     CUstream s = calloc(1, sizeof *s);
     if (!s)
         abort();
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     s->number = ++numbered;
     s->next = streams;
     streams = s;
-    emulated_born(EMULATED_STREAM, s);
+    hostile_born(EMULATED_STREAM, s);
     *stream = s;
     return unlocked(CUDA_SUCCESS);
 }
@@ -469,8 +469,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 /* What is enqueued is still done. */
 CUresult cuStreamDestroy_v2(CUstream s)
 {
-    pthread_mutex_lock(&emulated_lock);
-    if (!emulated_dies(EMULATED_STREAM, s))
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_dies(EMULATED_STREAM, s))
         return unlocked(EMULATED_INVALID_HANDLE);
     s->destroyed = true;
     if (stream_is_idle(s))
@@ -550,16 +550,16 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
         abort();
     e->holders = 1;
     e->timed = !(flags & CU_EVENT_DISABLE_TIMING);
-    pthread_mutex_lock(&emulated_lock);
-    emulated_born(EMULATED_EVENT, e);
+    pthread_mutex_lock(&hostile_lock);
+    hostile_born(EMULATED_EVENT, e);
     *event = e;
     return unlocked(CUDA_SUCCESS);
 }
 
 CUresult cuEventDestroy_v2(CUevent e)
 {
-    pthread_mutex_lock(&emulated_lock);
-    if (!emulated_dies(EMULATED_EVENT, e))
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_dies(EMULATED_EVENT, e))
         return unlocked(EMULATED_INVALID_HANDLE);
     event_drop(e);
     return unlocked(emulated_context_error());
@@ -567,7 +567,7 @@ CUresult cuEventDestroy_v2(CUevent e)
 
 static bool is_event(CUevent e)
 {
-    return e && emulated_lives(EMULATED_EVENT, e);
+    return e && hostile_find(EMULATED_EVENT, e);
 }
 
 CUresult cuEventRecord(CUevent e, CUstream s)
@@ -616,7 +616,7 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
 CUresult cuEventQuery(CUevent e)
 {
     ENTER(cuEventQuery);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     if (!is_event(e))
         return unlocked(EMULATED_INVALID_HANDLE);
     if (e->capture)
@@ -627,7 +627,7 @@ CUresult cuEventQuery(CUevent e)
 CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
 {
     ENTER(cuEventElapsedTime);
-    pthread_mutex_lock(&emulated_lock);
+    pthread_mutex_lock(&hostile_lock);
     if (!is_event(begin) || !is_event(end) || !begin->timed || !end->timed || !begin->recorded ||
         !end->recorded)
         return unlocked(EMULATED_INVALID_HANDLE);
@@ -643,7 +643,7 @@ CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
 {
     (void)mode;
     ENTER(cuStreamBeginCapture);
-    if (!emulated_lie(EMULATED_LIE_graphs, 1))
+    if (!hostile_lie(EMULATED_LIE_graphs, 1))
         return CUDA_ERROR_NOT_SUPPORTED;
     LOCKED_STREAM(s);
     if (s->capture)
@@ -660,7 +660,7 @@ CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
 CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
 {
     *graph = NULL;
-    const CUresult error = emulated_enter("cuStreamEndCapture");
+    const CUresult error = hostile_enter("cuStreamEndCapture");
     LOCKED_STREAM(s);
     CUgraph g = s->capture;
     if (!g || !s->origin)
@@ -671,15 +671,15 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
         graph_drop(g);
         return unlocked(error != CUDA_SUCCESS ? error : why);
     }
-    emulated_born(EMULATED_GRAPH, g);
+    hostile_born(EMULATED_GRAPH, g);
     *graph = g;
     return unlocked(CUDA_SUCCESS);
 }
 
 CUresult cuGraphDestroy(CUgraph g)
 {
-    pthread_mutex_lock(&emulated_lock);
-    if (!emulated_dies(EMULATED_GRAPH, g))
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_dies(EMULATED_GRAPH, g))
         return unlocked(EMULATED_INVALID_HANDLE);
     graph_drop(g);
     return unlocked(emulated_context_error());
@@ -693,15 +693,15 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long
     CUgraphExec x = calloc(1, sizeof *x);
     if (!x)
         abort();
-    pthread_mutex_lock(&emulated_lock);
-    if (!emulated_lives(EMULATED_GRAPH, g)) {
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_find(EMULATED_GRAPH, g)) {
         free(x);
         return unlocked(EMULATED_INVALID_HANDLE);
     }
     x->holders = 1;
     for (const command *c = g->first; c; c = c->next)
         append(&x->first, &x->last, command_copy(c));
-    emulated_born(EMULATED_EXEC, x);
+    hostile_born(EMULATED_EXEC, x);
     *exec = x;
     return unlocked(CUDA_SUCCESS);
 }
@@ -710,14 +710,14 @@ CUresult cuGraphUpload(CUgraphExec x, CUstream s)
 {
     ENTER(cuGraphUpload);
     LOCKED_STREAM(s);
-    return unlocked(emulated_lives(EMULATED_EXEC, x) ? CUDA_SUCCESS : EMULATED_INVALID_HANDLE);
+    return unlocked(hostile_find(EMULATED_EXEC, x) ? CUDA_SUCCESS : EMULATED_INVALID_HANDLE);
 }
 
 CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 {
     ENTER(cuGraphLaunch);
     LOCKED_STREAM(s);
-    if (!emulated_lives(EMULATED_EXEC, x))
+    if (!hostile_find(EMULATED_EXEC, x))
         return unlocked(EMULATED_INVALID_HANDLE);
     x->holders++;
     return unlocked(enqueue(s, (command){.kind = REPLAY, .exec = x}));
@@ -725,8 +725,8 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
 
 CUresult cuGraphExecDestroy(CUgraphExec x)
 {
-    pthread_mutex_lock(&emulated_lock);
-    if (!emulated_dies(EMULATED_EXEC, x))
+    pthread_mutex_lock(&hostile_lock);
+    if (!hostile_dies(EMULATED_EXEC, x))
         return unlocked(EMULATED_INVALID_HANDLE);
     exec_drop(x);
     return unlocked(emulated_context_error());
