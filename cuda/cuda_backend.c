@@ -210,6 +210,14 @@ static void queue_close(fv_queue *q)
         fv_cuda_leave();
 }
 
+static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
+{
+    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
+    const fovea_status status = fv_cuda_prepare(q, s, count, rows);
+    fv_cuda_leave();
+    return status;
+}
+
 static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out)
 {
@@ -275,6 +283,7 @@ const fv_backend fv_backend_cuda = {
     .unbind = unbind,
     .queue_open = queue_open,
     .queue_close = queue_close,
+    .prepare = prepare_frames,
     .upload = fv_cuda_upload,
     .submit = submit,
     .download = fv_cuda_download,

@@ -135,6 +135,8 @@ fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 fovea_status fv_cuda_queue_open(fv_device *d, const fv_slot *slot, uint32_t slots, fv_queue **out);
 void fv_cuda_queue_close(fv_queue *q);
 fv_device *fv_cuda_queue_device(const fv_queue *q);
+/* Records the sweeps for every frame that may be in flight, where the driver does. */
+fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
 fovea_status fv_cuda_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
 fovea_status fv_cuda_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                             fv_fence *out);

@@ -9,7 +9,10 @@ static uint64_t mix(uint64_t h, uint64_t word)
 
 uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows)
 {
-    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), rows);
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = s[i].rows > most ? s[i].rows : most;
+    uint64_t h = mix(UINT64_C(0xcbf29ce484222325), rows < most ? rows : most);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].parts,
                                   s[i].runs,  s[i].width, s[i].reach, s[i].streamed};
@@ -31,10 +34,11 @@ CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key)
     return NULL;
 }
 
-bool fv_cuda_graph_begin(CUstream stream)
+/* Relaxed: libraries may load what they run meanwhile. */
+fovea_status fv_cuda_graph_begin(CUstream stream)
 {
-    return fv_cuda.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) ==
-           CUDA_SUCCESS;
+    FV_CUDA_TRY(NULL, cuStreamBeginCapture, (stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    return FOVEA_OK;
 }
 
 /* The free one, else that which was not used for longest. */
@@ -50,22 +54,21 @@ static struct fv_cuda_graph *make_room(fv_cuda_graphs *g)
     return oldest;
 }
 
-CUgraphExec fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream)
+fovea_status fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream)
 {
     CUgraph graph = NULL;
     CUgraphExec exec = NULL;
-    if (fv_cuda.cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS || !graph)
-        return NULL;
+    FV_CUDA_TRY(NULL, cuStreamEndCapture, (stream, &graph));
     struct fv_cuda_graph *to = make_room(g);
-    if (fv_cuda.cuGraphInstantiate(&exec, graph, 0) != CUDA_SUCCESS)
-        exec = NULL;
+    const CUresult error = fv_cuda.cuGraphInstantiate(&exec, graph, 0);
     fv_cuda.cuGraphDestroy(graph);
-    /* Brought to the device now, and not with the first replay, if it can be. */
-    if (exec && fv_cuda.cuGraphUpload)
+    if (error != CUDA_SUCCESS)
+        return fv_cuda_fail(error, "cuGraphInstantiate", NULL);
+    *to = (struct fv_cuda_graph){.exec = exec, .key = key, .used = ++g->uses};
+    /* What cannot be sent ahead goes with the first replay. */
+    if (fv_cuda.cuGraphUpload)
         fv_cuda.cuGraphUpload(exec, stream);
-    if (exec)
-        *to = (struct fv_cuda_graph){.exec = exec, .key = key, .used = ++g->uses};
-    return exec;
+    return FOVEA_OK;
 }
 
 void fv_cuda_graph_cancel(CUstream stream)

@@ -15,14 +15,14 @@ typedef struct fv_cuda_graphs {
     uint64_t uses;
 } fv_cuda_graphs;
 
-/* Tells one frame's work from another's. */
+/* Tells one frame's work from another's; `rows`: at most. */
 uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows);
 /* The graph of that key, or NULL. */
 CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);
-/* Begins to record what is enqueued on the stream; false where the driver does not. */
-bool fv_cuda_graph_begin(CUstream stream);
-/* Ends it, and keeps the graph; NULL where the driver could not make one: nothing of it ran. */
-CUgraphExec fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream);
+/* Begins to record what is enqueued on the stream; EDEVICE where the driver does not. */
+fovea_status fv_cuda_graph_begin(CUstream stream);
+/* Ends it, keeps the graph and sends it ahead to the device; or says why there is none. */
+fovea_status fv_cuda_graph_end(fv_cuda_graphs *g, uint64_t key, CUstream stream);
 /* Ends it, and forgets what was recorded. */
 void fv_cuda_graph_cancel(CUstream stream);
 void fv_cuda_graphs_free(fv_cuda_graphs *g);

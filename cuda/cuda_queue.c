@@ -13,7 +13,8 @@
  * of the host's and write outputs to it. (Everything else lies in memory of the device's also
  * there: what of the host's the device reads it does not keep in its caches.)
  *
- * What a frame computes is recorded when it is first run, and replayed with one call from then on.
+ * What a frame computes is recorded before the first one, once for each that may be in flight, and
+ * replayed with one call.
  */
 #include <assert.h>
 #include <string.h>
@@ -50,6 +51,7 @@ struct fv_queue {
     fv_fence submitted, done;
     double expect, landed; /* seconds that the last frame took, and when it was done */
     bool graphs;           /* the driver records and replays */
+    bool recording;        /* nothing runs: what fails is not the device */
     /* of the frame that is being submitted: */
     struct frame *now;
     fovea_status failed;
@@ -266,7 +268,7 @@ static fovea_status run_before(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispa
     memcpy(before.at, now->at, sizeof before.at);
     memcpy(before.ld, now->ld, sizeof before.ld);
     const fovea_status status = b->step.code->before(l, &before);
-    if (status == FOVEA_EDEVICE)
+    if (status == FOVEA_EDEVICE && !q->recording)
         q->device->lost = true;
     return status;
 }
@@ -275,11 +277,14 @@ static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch 
 {
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
-    FV_CUDA_RUN(q->device, b->step.base.l.kernel->name, cuLaunchKernel,
-                (b->function, (unsigned)now->count[0], (unsigned)now->count[1],
-                 (unsigned)now->count[2], b->step.group, 1, 1, b->dynamic, q->compute, b->parameter,
-                 NULL));
-    return FOVEA_OK;
+    const char *name = b->step.base.l.kernel->name;
+    const CUresult error = fv_cuda.cuLaunchKernel(
+        b->function, (unsigned)now->count[0], (unsigned)now->count[1], (unsigned)now->count[2],
+        b->step.group, 1, 1, b->dynamic, q->compute, b->parameter, NULL);
+    if (error == CUDA_SUCCESS)
+        return FOVEA_OK;
+    return q->recording ? fv_cuda_fail(error, "cuLaunchKernel", name)
+                        : fv_cuda_lose(q->device, error, "cuLaunchKernel", name);
 }
 
 /* The rows [from, from + rows) of a call. */
@@ -338,36 +343,13 @@ static fovea_status enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
     return q->failed;
 }
 
-/* The frame's graph, recorded where it is new; NULL: there is none, the calls are made one by one.
- */
-static fovea_status find_graph(fv_queue *q, const fv_sweep *s, uint32_t count, CUgraphExec *out)
-{
-    fv_cuda_graphs *graphs = &q->now->graphs;
-    *out = NULL;
-    if (!q->graphs || q->trace.to)
-        return FOVEA_OK;
-    const uint64_t key = fv_cuda_graph_key(s, count, q->now->rows);
-    *out = fv_cuda_graph_find(graphs, key);
-    if (*out)
-        return FOVEA_OK;
-    q->graphs = fv_cuda_graph_begin(q->compute);
-    if (!q->graphs)
-        return FOVEA_OK;
-    const fovea_status status = enqueue(q, s, count);
-    if (status != FOVEA_OK) {
-        fv_cuda_graph_cancel(q->compute);
-        return status;
-    }
-    *out = fv_cuda_graph_end(graphs, key, q->compute);
-    q->graphs = *out != NULL;
-    return FOVEA_OK;
-}
-
 static fovea_status compute(fv_queue *q, const fv_sweep *s, uint32_t count)
 {
     fv_device *d = q->device;
-    CUgraphExec graph;
-    FV_TRY(find_graph(q, s, count, &graph));
+    const CUgraphExec graph =
+        q->graphs && !q->trace.to
+            ? fv_cuda_graph_find(&q->now->graphs, fv_cuda_graph_key(s, count, q->now->rows))
+            : NULL;
     FV_CUDA_RUN(d, NULL, cuEventRecord, (q->now->begun, q->compute));
     if (graph)
         FV_CUDA_RUN(d, NULL, cuGraphLaunch, (graph, q->compute));
@@ -375,6 +357,42 @@ static fovea_status compute(fv_queue *q, const fv_sweep *s, uint32_t count)
         FV_TRY(enqueue(q, s, count));
     FV_CUDA_RUN(d, NULL, cuEventRecord, (q->now->last, q->compute));
     return FOVEA_OK;
+}
+
+/* ---- recorded ---- */
+
+/* What q->now computes, unless that was recorded before. */
+static fovea_status record(fv_queue *q, const fv_sweep *s, uint32_t count)
+{
+    fv_cuda_graphs *graphs = &q->now->graphs;
+    const uint64_t key = fv_cuda_graph_key(s, count, q->now->rows);
+    if (fv_cuda_graph_find(graphs, key))
+        return FOVEA_OK;
+    FV_TRY(fv_cuda_graph_begin(q->compute));
+    q->recording = true;
+    const fovea_status status = enqueue(q, s, count);
+    q->recording = false;
+    if (status != FOVEA_OK) {
+        fv_cuda_graph_cancel(q->compute);
+        return status;
+    }
+    return fv_cuda_graph_end(graphs, key, q->compute);
+}
+
+fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
+{
+    assert(q->done == q->submitted);
+    for (int i = 0; i < FV_CUDA_FRAMES && q->graphs; i++) {
+        q->now = &q->frame[i];
+        q->now->rows = rows;
+        q->graphs = record(q, s, count) == FOVEA_OK;
+    }
+    if (!q->graphs) {
+        if (fv_cuda_has_graphs())
+            fv_log("cuda: the calls of a frame are made one by one: %s", fovea_error());
+        return FOVEA_OK;
+    }
+    return fv_cuda_finish(q->device, q->compute, 0);
 }
 
 static fovea_status take_outputs(fv_queue *q)

@@ -1,8 +1,8 @@
 /* backend.h: what a backend gives the core: one table of functions per kind of device.
  *
- * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, then per frame
- * upload, submit, download, wait. The last group is all that runs per frame: it allocates nothing
- * and looks nothing up. A plan lives on one device.
+ * Life cycle: probe, open, (alloc, kernels, bind) while planning, queue_open, prepare, then per
+ * frame upload, submit, download, wait. The last group is all that runs per frame: it allocates
+ * nothing and looks nothing up. A plan lives on one device.
  */
 #ifndef FOVEA_SRC_BACKEND_H
 #define FOVEA_SRC_BACKEND_H
@@ -14,7 +14,7 @@
 #include "status.h"
 #include "thread.h"
 
-#define FV_BACKEND_ABI 4
+#define FV_BACKEND_ABI 5
 
 typedef struct fv_device fv_device; /* the backend's view of an open device */
 typedef struct fv_bound fv_bound;   /* a step, frozen */
@@ -166,6 +166,9 @@ typedef struct fv_backend {
     fovea_status (*queue_open)(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
+    /* Between frames: makes ready to run these sweeps over at most `rows` rows, so that the first
+     * frame costs what every frame does. Others run as well. NULL: there is nothing to do. */
+    fovea_status (*prepare)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
     /* These only enqueue; host memory stays valid until wait. Uploads and downloads belong to the
      * frame of the next submit; up to fv_limits.frames of them are in flight. External slot `slot`
      * is read from (upload) or written to (download) host memory with `stride` bytes from row to

@@ -441,7 +441,8 @@ static fovea_status bind(fovea_plan *p)
             run->steps++;
         }
     }
-    return open_queue(p);
+    FV_TRY(open_queue(p));
+    return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, UINT32_MAX) : FOVEA_OK;
 }
 
 static fovea_status describe_steps(fovea_plan *p)

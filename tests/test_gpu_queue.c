@@ -69,16 +69,18 @@ static int tear_down(void **state)
 
 /* ---- cutting ---- */
 
-/* Runs a frame; *dispatches: how many it was given in. */
+/* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
 static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
 {
+    if (hostile.cuda)
+        hostile.set("graphs", 0);
     fovea_device *device = open_device(ms);
     fovea_plan *plan = plan_on(device, attention);
     hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
     hostile.set("fail", 0); /* counts from here */
     float *out = fixture_run(plan, values);
     *dispatches = hostile.calls();
-    hostile.only(NULL);
+    hostile.set(NULL, 0);
     fovea_plan_free(plan);
     fovea_device_close(device);
     nothing_left();
@@ -315,8 +317,8 @@ static void one_queue(void **state)
     nothing_left();
 }
 
-/* A CUDA frame is captured once and then replayed: no kernel is launched by itself any more. Where
- * the driver does not capture, frames are the same bits. */
+/* A CUDA frame is captured when its plan is made and then replayed: no kernel is launched by itself
+ * any more. Where the driver does not capture, frames are the same bits. */
 static void graphs(void **state)
 {
     (void)state;
@@ -330,8 +332,6 @@ static void graphs(void **state)
         hostile.set("graphs", graphs);
         fovea_device *device = open_device(0);
         fovea_plan *plan = plan_on(device, "linear:elu1");
-        for (int i = 0; i < 2; i++) /* each of two frames in flight */
-            free(fixture_run(plan, &values));
         hostile.only("cuLaunchKernel");
         hostile.set("fail", 0);
         float *out = fixture_run(plan, &values);
@@ -346,6 +346,54 @@ static void graphs(void **state)
         nothing_left();
     }
     free(want);
+    hostile.set(NULL, 0);
+}
+
+enum { MOST_FUNCTIONS = 128 };
+
+/* How often each function was called so far, but for that which is called until a frame is done. */
+static void count_calls(long calls[MOST_FUNCTIONS])
+{
+    for (int i = 0; hostile.functions[i]; i++) {
+        assert_true(i < MOST_FUNCTIONS);
+        calls[i] = strcmp(hostile.functions[i], "cuEventQuery")
+                       ? hostile.counted(hostile.functions[i])
+                       : 0;
+    }
+}
+
+/* All is decided and made in the plan: its first CUDA frames ask the driver for the same as all. */
+static void first_frames(void **state)
+{
+    (void)state;
+    long before[MOST_FUNCTIONS], after[MOST_FUNCTIONS], first[MOST_FUNCTIONS] = {0};
+    if (!hostile.cuda)
+        skip();
+    for (int way = 0; way < 4; way++) {
+        hostile.set("graphs", way / 2);
+        hostile.set("unified", way % 2);
+        fovea_device *device = open_device(0);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        const long objects = hostile.live(NULL);
+        for (int frame = 1; frame <= 10; frame++) {
+            size_t values;
+            count_calls(before);
+            free(fixture_run(plan, &values));
+            count_calls(after);
+            for (int i = 0; hostile.functions[i]; i++) {
+                const long calls = after[i] - before[i];
+                if (frame == 1)
+                    first[i] = calls;
+                if (calls != first[i])
+                    fail_msg("frame %d calls %s %ld times, the first one %ld", frame,
+                             hostile.functions[i], calls, first[i]);
+            }
+            assert_int_equal(hostile.live(NULL), objects);
+        }
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
     hostile.set(NULL, 0);
 }
 
@@ -395,6 +443,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lost),
         cmocka_unit_test(one_queue),
         cmocka_unit_test(graphs),
+        cmocka_unit_test(first_frames),
         cmocka_unit_test(steady),
     };
     fovea_device *device;

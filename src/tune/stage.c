@@ -100,7 +100,11 @@ static fovea_status run(const fv_stage *s, const fv_sweep *sweep, uint32_t count
 
 fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *seconds)
 {
-    return run(s, s->plan->run + first, count, seconds);
+    const fovea_plan *p = s->plan;
+    const fv_backend *be = p->device->backend;
+    if (be->prepare) /* a part of a frame is to be as fast as in one */
+        FV_TRY(be->prepare(p->queue, p->run + first, count, UINT32_MAX));
+    return run(s, p->run + first, count, seconds);
 }
 
 fovea_status fv_stage_step(fv_stage *s, uint32_t sweep, uint32_t step)

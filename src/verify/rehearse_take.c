@@ -44,8 +44,9 @@ static fovea_status bind(fv_take *t, const fv_kernel *k, const fv_knobs *knobs)
     FV_TRY(be->bind(r->device->device, &l, &t->bound));
     t->sweep = r->sweep;
     t->sweep.step = &t->bound;
-    return be->queue_open(r->device->device, r->limits.wide ? 0 : scratch, NULL, 0,
-                          (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue);
+    FV_TRY(be->queue_open(r->device->device, r->limits.wide ? 0 : scratch, NULL, 0,
+                          (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue));
+    return be->prepare ? be->prepare(t->queue, &t->sweep, 1, t->sweep.rows) : FOVEA_OK;
 }
 
 fovea_status fv_take_open(fv_take **out, fv_rehearsal *r, const fv_kernel *k, const fv_knobs *knobs)
