@@ -26,11 +26,25 @@ fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64
 
 /* ---- the kernel ---- */
 
+/* Under the device's lock: another thread's step may have the same function, and want more. */
+static fovea_status raise_dynamic(const fv_cuda_bound *b)
+{
+    const char *name = b->step.base.l.kernel->name;
+    int now;
+    FV_CUDA_TRY(name, cuFuncGetAttribute,
+                (&now, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, b->function));
+    if (b->dynamic > (uint32_t)now)
+        FV_CUDA_TRY(
+            name, cuFuncSetAttribute,
+            (b->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)b->dynamic));
+    return FOVEA_OK;
+}
+
 /* Local memory beside what the kernel declares, of which a function may have more when told so. */
-static fovea_status allow_dynamic(fv_cuda_bound *b, const fv_device *d, uint32_t group)
+static fovea_status allow_dynamic(fv_cuda_bound *b, fv_device *d, uint32_t group)
 {
     const fv_launch *l = &b->step.base.l;
-    int declared, now;
+    int declared;
     if (!b->step.code->dynamic)
         return FOVEA_OK;
     b->dynamic = b->step.code->dynamic(l, group);
@@ -39,13 +53,10 @@ static fovea_status allow_dynamic(fv_cuda_bound *b, const fv_device *d, uint32_t
     if ((uint64_t)declared + b->dynamic > d->limits.local_dynamic)
         return fv_fail(FOVEA_ENOTSUP, "kernel %s: %u bytes of local memory, the device has %u",
                        l->kernel->name, b->dynamic + (uint32_t)declared, d->limits.local_dynamic);
-    FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
-                (&now, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, b->function));
-    if (b->dynamic > (uint32_t)now)
-        FV_CUDA_TRY(
-            l->kernel->name, cuFuncSetAttribute,
-            (b->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)b->dynamic));
-    return FOVEA_OK;
+    pthread_mutex_lock(&d->lock);
+    const fovea_status status = raise_dynamic(b);
+    pthread_mutex_unlock(&d->lock);
+    return status;
 }
 
 static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)

@@ -126,7 +126,7 @@ fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
 fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size);
 
 /* cuda_rates.c */
-/* What the device gets done, measured when first asked. */
+/* What the device gets done, measured when first asked; at the least where it cannot be. */
 fv_gpu_rates fv_cuda_measure(fv_device *d);
 /* The same at its best, measured now. */
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);

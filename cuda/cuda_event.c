@@ -3,27 +3,50 @@
 #include "os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
+/* Its context is the whole process's, and lives as long as anyone holds it. */
+static const char broken_text[] = "the device was lost; close all that uses it in this process and "
+                                  "open it again, or start the process anew";
 
 fovea_status fv_cuda_ready(const fv_device *d)
 {
     return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", lost_text) : FOVEA_OK;
 }
 
+/* What the calling thread had before it came in. While another part of the process (PyTorch, say)
+ * captures a graph of its own, driver calls of ours would be refused and spoil it, were they not
+ * said to have nothing to do with it. */
+static _Thread_local struct {
+    CUstreamCaptureMode mode;
+    bool known;
+} callers;
+
+static void become_independent(void)
+{
+    callers.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    callers.known = fv_cuda.cuThreadExchangeStreamCaptureMode(&callers.mode) == CUDA_SUCCESS;
+}
+
 fovea_status fv_cuda_enter(fv_device *d)
 {
     FV_TRY(fv_cuda_ready(d));
     FV_CUDA_RUN(d, NULL, cuCtxPushCurrent, (d->context));
+    become_independent();
     return FOVEA_OK;
 }
 
 bool fv_cuda_enter_anyway(const fv_device *d)
 {
-    return !d->hung && d->context && fv_cuda.cuCtxPushCurrent(d->context) == CUDA_SUCCESS;
+    if (d->hung || !d->context || fv_cuda.cuCtxPushCurrent(d->context) != CUDA_SUCCESS)
+        return false;
+    become_independent();
+    return true;
 }
 
 void fv_cuda_leave(void)
 {
     CUcontext ours;
+    if (callers.known)
+        fv_cuda.cuThreadExchangeStreamCaptureMode(&callers.mode);
     fv_cuda.cuCtxPopCurrent(&ours);
 }
 
@@ -33,7 +56,8 @@ fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const 
         return fv_cuda_fail(error, call, what);
     d->lost = true;
     return fv_fail(FOVEA_EDEVICE, "%s%s%s: %s (%d): %s", call, what ? " " : "", what ? what : "",
-                   fv_cuda_error_name(error), error, lost_text);
+                   fv_cuda_error_name(error), error,
+                   fv_cuda_is_fatal(error) ? broken_text : lost_text);
 }
 
 enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,

@@ -59,6 +59,80 @@ static const char *environment(const char *name)
     return value && *value ? value : NULL;
 }
 
+/* ---- errors ---- */
+
+const char *fv_cuda_error_name(CUresult error)
+{
+    const char *name = NULL;
+    return fv_cuda.cuGetErrorName(error, &name) == CUDA_SUCCESS && name ? name : "error";
+}
+
+bool fv_cuda_is_fatal(CUresult error)
+{
+    switch ((int)error) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_UNKNOWN:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What may help against an error, or NULL. */
+static const char *remedy(CUresult error)
+{
+    switch ((int)error) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return "use a smaller picture, linear attention or a memory limit";
+    case CUDA_ERROR_NOT_INITIALIZED:
+        return "CUDA does not outlive a fork: open devices in the process that uses them";
+    case CUDA_ERROR_DEINITIALIZED:
+        return "the process is ending: close devices before that";
+    case CUDA_ERROR_STUB_LIBRARY:
+        return "this is the stub that programs are linked with: take its folder out of "
+               "LD_LIBRARY_PATH";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+        return "another process has the GPU to itself: see nvidia-smi";
+    case CUDA_ERROR_NO_DEVICE:
+        return "there is no GPU of NVIDIA's, or CUDA_VISIBLE_DEVICES hides it";
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+        return "install a newer driver, or the NVRTC of this driver's version";
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        return "NVIDIA's services (fabric manager) have to run first";
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+        return "the driver was replaced: start the machine anew";
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+        return "remove the package cuda-compat: this GPU takes its own driver only";
+    default:
+        return NULL;
+    }
+}
+
+fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what)
+{
+    const char *help = remedy(error);
+    if (!help)
+        help = fv_cuda_is_fatal(error)
+                   ? "close all that uses this GPU in this process, or start the process anew"
+                   : "close the device and open it again";
+    return fv_fail(error == CUDA_ERROR_OUT_OF_MEMORY ? FOVEA_ENOMEM : FOVEA_EDEVICE,
+                   "%s%s%s: %s (%d); %s", call, what ? " " : "", what ? what : "",
+                   fv_cuda_error_name(error), error, help);
+}
+
 /* ---- the driver ---- */
 
 static const char *driver_name(void)
@@ -93,9 +167,12 @@ static void explain(const char *library, const char *lacks, CUresult error)
                  "cuda: %s has no device; %s is closed to this user: add it to the group that owns "
                  "the file",
                  library, node);
+    else if (error == CUDA_SUCCESS)
+        snprintf(remark, sizeof remark, "cuda: %s has no device: it counts none", library);
     else
-        snprintf(remark, sizeof remark, "cuda: %s has no device: %s (%d)", library,
-                 error == CUDA_SUCCESS ? "it counts none" : fv_cuda_error_name(error), error);
+        snprintf(remark, sizeof remark, "cuda: %s has no device: %s (%d); %s", library,
+                 fv_cuda_error_name(error), error,
+                 remedy(error) ? remedy(error) : "nvidia-smi may tell what is wrong");
 }
 
 static void find_driver(void)
@@ -120,41 +197,62 @@ static void find_driver(void)
 
 /* ---- the other libraries ---- */
 
-/* Opens the first of `names` that there is; "%d" in one stands for the driver's own version, what
- * is newer than that may make code that the driver does not take. */
-static void *open_first(const char *const *names)
+/* Where NVIDIA's own packages install the toolkit, which need not be among the linker's folders. */
+static const char toolkit[] = "/usr/local/cuda/lib64/";
+
+static void *open_anywhere(const char *name)
 {
-    for (; *names; names++) {
-        char name[64];
-        snprintf(name, sizeof name, *names, version / 1000);
-        void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-        if (library)
-            return library;
-    }
-    return NULL;
+    char path[96];
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library)
+        return library;
+    snprintf(path, sizeof path, "%s%s", toolkit, name);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+enum { OLDEST = 11, NEWEST = 13 }; /* of the toolkits */
+
+/* `name` as a toolkit has it; in those of version 11 it ends in `eleven`. */
+static void *open_numbered(const char *name, int number, const char *eleven)
+{
+    char text[64];
+    if (number == OLDEST)
+        snprintf(text, sizeof text, "%s.%s", name, eleven);
+    else
+        snprintf(text, sizeof text, "%s.%d", name, number);
+    return open_anywhere(text);
+}
+
+/* That of the driver's own version, else the newest of the older ones, else what there is: what is
+ * newer than the driver may make code that it does not take. */
+static void *open_version(const char *name, const char *eleven)
+{
+    const int own = version / 1000;
+    void *library = NULL;
+    for (int v = own; !library && v >= OLDEST; v--)
+        library = open_numbered(name, v, eleven);
+    for (int v = own + 1; !library && v <= NEWEST; v++)
+        library = open_numbered(name, v, eleven);
+    return library ? library : open_anywhere(name);
 }
 
 static void find_nvrtc(void)
 {
-    static const char *const names[] = {"libnvrtc.so.%d", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                                        "libnvrtc.so.13", "libnvrtc.so",    NULL};
     const char *chosen = environment("FOVEA_NVRTC");
-    void *library = chosen ? dlopen(chosen, RTLD_NOW | RTLD_LOCAL) : open_first(names);
+    void *library =
+        chosen ? dlopen(chosen, RTLD_NOW | RTLD_LOCAL) : open_version("libnvrtc.so", "11.2");
     have_nvrtc = library && resolve_nvrtc(library);
 }
 
 /* It is linked with the system's driver. */
 static void find_cublaslt(void)
 {
-    static const char *const names[] = {"libcublasLt.so.%d", "libcublasLt.so.12",
-                                        "libcublasLt.so.11", "libcublasLt.so.13",
-                                        "libcublasLt.so",    NULL};
     const char *chosen = environment("FOVEA_CUBLASLT");
     void *library = NULL;
     if (chosen)
         library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
     else if (!environment("FOVEA_CUDA"))
-        library = open_first(names);
+        library = open_version("libcublasLt.so", "11");
     have_cublaslt = library && resolve_cublaslt(library);
 }
 
@@ -202,21 +300,4 @@ bool fv_cuda_has_graphs(void)
     return fv_cuda_devices() && fv_cuda.cuStreamBeginCapture && fv_cuda.cuStreamEndCapture &&
            fv_cuda.cuGraphInstantiate && fv_cuda.cuGraphLaunch && fv_cuda.cuGraphDestroy &&
            fv_cuda.cuGraphExecDestroy;
-}
-
-/* ---- errors ---- */
-
-const char *fv_cuda_error_name(CUresult error)
-{
-    const char *name = NULL;
-    return fv_cuda.cuGetErrorName(error, &name) == CUDA_SUCCESS && name ? name : "error";
-}
-
-fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what)
-{
-    const bool memory = error == CUDA_ERROR_OUT_OF_MEMORY;
-    return fv_fail(memory ? FOVEA_ENOMEM : FOVEA_EDEVICE, "%s%s%s: %s (%d); %s", call,
-                   what ? " " : "", what ? what : "", fv_cuda_error_name(error), error,
-                   memory ? "use a smaller picture, linear attention or a memory limit"
-                          : "close the device and open it again");
 }

@@ -91,9 +91,17 @@ bool fv_cuda_has_graphs(void);
 
 /* "CUDA_ERROR_LAUNCH_FAILED", or "error". */
 const char *fv_cuda_error_name(CUresult error);
+/* After such an error every call in the device's context fails, in all of the process. */
+bool fv_cuda_is_fatal(CUresult error);
 /* A failed call as a status: EDEVICE, or ENOMEM where memory is short. `call` and `what` (may be
  * NULL) name it. */
 fovea_status fv_cuda_fail(CUresult error, const char *call, const char *what);
+
+/* The structure that crosses between us and a library is as its headers have it. */
+_Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96 &&
+                   offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64 &&
+                   offsetof(cublasLtMatmulHeuristicResult_t, state) == 72,
+               "the result of cublasLtMatmulAlgoGetHeuristic");
 
 /* Calls, and returns from the function on failure: FV_CUDA_TRY(what, cuMemFree, (pointer)). */
 #define FV_CUDA_TRY(what, call, arguments)                                                         \

@@ -61,7 +61,7 @@ static fovea_status new_built(struct built **out, size_t size)
 }
 
 /* The module of an image. */
-static fovea_status make_module(struct built *b, const char *name)
+static fovea_status make_module(struct built *b, fv_device *d, const char *name)
 {
     char log[400] = "";
     CUjit_option option[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -70,11 +70,14 @@ static fovea_status make_module(struct built *b, const char *name)
     const CUresult error = fv_cuda.cuModuleLoadDataEx(&module, b->image, 2, option, value);
     if (error == CUDA_ERROR_OUT_OF_MEMORY)
         return fv_cuda_fail(error, "cuModuleLoadDataEx", name);
+    if (fv_cuda_is_fatal(error))
+        return fv_cuda_lose(d, error, "cuModuleLoadDataEx", name);
     fv_gpu_one_line(log);
     if (error != CUDA_SUCCESS)
         return fv_fail(FOVEA_EDEVICE,
-                       "cuModuleLoadDataEx %s: %s (%d); a newer driver may do: %.300s", name,
-                       fv_cuda_error_name(error), error, log);
+                       "cuModuleLoadDataEx %s: %s (%d); a newer driver, or the NVRTC of this one's "
+                       "version, may do: %.300s",
+                       name, fv_cuda_error_name(error), error, log);
     b->module = module;
     return FOVEA_OK;
 }
@@ -89,7 +92,7 @@ static void release(fv_device *d, void *built)
 
 static fovea_status finish(struct built *b, fv_device *d, const fv_gpu_program *p, void **out)
 {
-    const fovea_status status = make_module(b, p->name);
+    const fovea_status status = make_module(b, d, p->name);
     if (status == FOVEA_OK)
         *out = b;
     else
@@ -197,23 +200,23 @@ static int options_of(const char *option[OPTIONS], char *text, const char *targe
     return n;
 }
 
-static fovea_status run_nvrtc(const fv_nvrtc_api *nvrtc, nvrtcProgram program, const fv_device *d,
+static fovea_status run_nvrtc(const fv_nvrtc_api *nvrtc, nvrtcProgram program, const char *target,
                               const fv_gpu_program *p)
 {
     const char *option[OPTIONS];
-    char target[64], *text;
-    snprintf(target, sizeof target, "--gpu-architecture=%s", d->target);
+    char architecture[64], *text;
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=%s", target);
     FV_TRY(fv_mem_text(&text, p->options, FV_MEM_DEVICE));
     const nvrtcResult error =
-        nvrtc->nvrtcCompileProgram(program, options_of(option, text, target), option);
+        nvrtc->nvrtcCompileProgram(program, options_of(option, text, architecture), option);
     fv_mem_free(text);
     return error == NVRTC_SUCCESS ? FOVEA_OK : compile_failed(nvrtc, program, error, p->name);
 }
 
 static fovea_status image_of(struct built **out, const fv_nvrtc_api *nvrtc, nvrtcProgram program,
-                             const fv_device *d, const char *name)
+                             const char *target, const char *name)
 {
-    const bool code = strncmp(d->target, "sm_", 3) == 0;
+    const bool code = strncmp(target, "sm_", 3) == 0;
     size_t size = 0;
     nvrtcResult error =
         code ? nvrtc->nvrtcGetCUBINSize(program, &size) : nvrtc->nvrtcGetPTXSize(program, &size);
@@ -228,7 +231,8 @@ static fovea_status image_of(struct built **out, const fv_nvrtc_api *nvrtc, nvrt
     return nvrtc_failed(error, code ? "nvrtcGetCUBIN" : "nvrtcGetPTX", name);
 }
 
-static fovea_status compile_now(fv_device *d, const fv_gpu_program *p, void **out)
+static fovea_status compile_for(fv_device *d, const char *target, const fv_gpu_program *p,
+                                void **out)
 {
     const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
     nvrtcProgram program;
@@ -239,12 +243,28 @@ static fovea_status compile_now(fv_device *d, const fv_gpu_program *p, void **ou
     fv_mem_free(text);
     if (error != NVRTC_SUCCESS)
         return nvrtc_failed(error, "nvrtcCreateProgram", p->name);
-    fovea_status status = run_nvrtc(nvrtc, program, d, p);
+    fovea_status status = run_nvrtc(nvrtc, program, target, p);
     if (status == FOVEA_OK)
-        status = image_of(&b, nvrtc, program, d, p->name);
+        status = image_of(&b, nvrtc, program, target, p->name);
     nvrtc->nvrtcDestroyProgram(&program);
     FV_TRY(status);
     return finish(b, d, p, out);
+}
+
+/* PTX is refused by a driver that is older than the compiler. Code for an older device of the same
+ * family runs on a newer one, though not between boards and cards. */
+static fovea_status compile_now(fv_device *d, const fv_gpu_program *p, void **out)
+{
+    const fv_nvrtc_api *nvrtc = fv_cuda_nvrtc();
+    char target[32];
+    int known = 0;
+    const fovea_status status = compile_for(d, d->target, p, out);
+    if (status != FOVEA_EDEVICE || d->lost || d->limits.integrated ||
+        sscanf(d->target, "compute_%d", &known) != 1 || known / 10 != (int)d->limits.arch / 10 ||
+        !nvrtc->nvrtcGetCUBIN || !nvrtc->nvrtcGetCUBINSize)
+        return status;
+    snprintf(target, sizeof target, "sm_%d", known);
+    return compile_for(d, target, p, out);
 }
 
 static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
@@ -252,7 +272,7 @@ static fovea_status compile(fv_device *d, const fv_gpu_program *p, void **out)
     const fv_cuda_ptx *e = embedded(d, p);
     if (*d->target) {
         const fovea_status status = compile_now(d, p, out);
-        if (status != FOVEA_EDEVICE || !e)
+        if (status != FOVEA_EDEVICE || d->lost || !e)
             return status;
     }
     if (e)
@@ -327,6 +347,10 @@ fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d,
     FV_TRY(fv_gpu_store_step(&function, &d->store, l, group, ""));
     FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
                 (&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
+    /* Drivers that load a kernel when it is first launched are to do it now; where they cannot be
+     * asked to, having asked for its attribute does. */
+    if (fv_cuda.cuFuncLoad)
+        FV_CUDA_TRY(l->kernel->name, cuFuncLoad, (function));
     *limit = most > 0 ? (uint32_t)most : 0;
     *out = function;
     return FOVEA_OK;

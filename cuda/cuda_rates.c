@@ -43,14 +43,28 @@ static size_t group_of(fv_device *d, void *k)
     return GROUP;
 }
 
+/* A kernel that cannot be launched leaves a rate unknown; the device is lost only where nothing
+ * works any more. */
+static fovea_status failed(fv_device *d, CUresult error, const char *call)
+{
+    return fv_cuda_is_fatal(error) ? fv_cuda_lose(d, error, call, "a probe")
+                                   : fv_cuda_fail(error, call, "a probe");
+}
+#define RUN(d, call, arguments)                                                                    \
+    do {                                                                                           \
+        const CUresult error_ = fv_cuda.call arguments;                                            \
+        if (error_ != CUDA_SUCCESS)                                                                \
+            return failed(d, error_, #call);                                                       \
+    } while (0)
+
 /* Enqueues the kernel between two events. */
 static fovea_status enqueue(fv_device *d, CUfunction k, void **parameter, size_t groups,
                             const CUevent event[2])
 {
-    FV_CUDA_RUN(d, "a probe", cuEventRecord, (event[0], d->service));
-    FV_CUDA_RUN(d, "a probe", cuLaunchKernel,
-                (k, (unsigned)groups, 1, 1, GROUP, 1, 1, 0, d->service, parameter, NULL));
-    FV_CUDA_RUN(d, "a probe", cuEventRecord, (event[1], d->service));
+    RUN(d, cuEventRecord, (event[0], d->service));
+    RUN(d, cuLaunchKernel,
+        (k, (unsigned)groups, 1, 1, GROUP, 1, 1, 0, d->service, parameter, NULL));
+    RUN(d, cuEventRecord, (event[1], d->service));
     return fv_cuda_finish(d, d->service, 0);
 }
 
@@ -58,10 +72,10 @@ static fovea_status time_between(fv_device *d, CUfunction k, void **parameter, s
                                  CUevent event[2], double *seconds)
 {
     float ms;
-    FV_CUDA_RUN(d, "a probe", cuEventCreate, (&event[0], CU_EVENT_DEFAULT));
-    FV_CUDA_RUN(d, "a probe", cuEventCreate, (&event[1], CU_EVENT_DEFAULT));
+    RUN(d, cuEventCreate, (&event[0], CU_EVENT_DEFAULT));
+    RUN(d, cuEventCreate, (&event[1], CU_EVENT_DEFAULT));
     FV_TRY(enqueue(d, k, parameter, groups, event));
-    FV_CUDA_RUN(d, "a probe", cuEventElapsedTime, (&ms, event[0], event[1]));
+    RUN(d, cuEventElapsedTime, (&ms, event[0], event[1]));
     *seconds = ms * 1e-3;
     return FOVEA_OK;
 }
@@ -102,8 +116,17 @@ fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)
     return fv_gpu_meter_best(&m, out);
 }
 
+/* Of a multiprocessor, where nothing could be measured: 64 lanes at the lowest clock of a board. */
+#define LEAST_FLOPS 20e9
+#define LEAST_BYTES 2e9
+
 fv_gpu_rates fv_cuda_measure(fv_device *d)
 {
     const fv_gpu_meter m = meter_of(d);
-    return fv_gpu_meter_known(&m, &d->rates, &d->lock);
+    fv_gpu_rates rates = fv_gpu_meter_known(&m, &d->rates, &d->lock);
+    if (rates.flops <= 0 || rates.bytes <= 0) {
+        rates.flops = LEAST_FLOPS * d->limits.units;
+        rates.bytes = LEAST_BYTES * d->limits.units;
+    }
+    return rates;
 }

@@ -157,12 +157,18 @@ uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align)
     return rows < align ? align : rows / align * align;
 }
 
+/* Of a device whose rates are not known: hardly one is slower. */
+#define SLOW_FLOPS 4e9
+#define SLOW_BYTES 1e9
+
 uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates)
 {
     const fv_launch *l = &s->base.l;
     const uint32_t all = l->args.prob.dim[FV_DIM_ROWS];
-    const double compute = fv_problem_flops(&l->args.prob) / all / rates->flops;
-    const double move = row_bytes(l) / rates->bytes;
+    const double flops = rates->flops > 0 ? rates->flops : SLOW_FLOPS;
+    const double bytes = rates->bytes > 0 ? rates->bytes : SLOW_BYTES;
+    const double compute = fv_problem_flops(&l->args.prob) / all / flops;
+    const double move = row_bytes(l) / bytes;
     const double row = (compute > move ? compute : move) / WORST;
     const double rows = row > 0 ? seconds / row : all;
     return rows >= all ? 0 : fv_gpu_whole_rows((uint32_t)rows, s->align);

@@ -21,7 +21,8 @@ uint32_t fv_gpu_parts(uint32_t units);
 
 /* What a device gets done, roughly, at its best. */
 typedef struct fv_gpu_rates {
-    double flops, bytes; /* per second; 0: not measured */
+    double flops, bytes; /* per second; 0: not known */
+    bool tried;          /* to measure it */
 } fv_gpu_rates;
 
 /* ---- steps ---- */

@@ -134,8 +134,8 @@ fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out)
  * every measurement. */
 static double coarse(double rate)
 {
-    double power = 1e6;
-    while (power * 4 <= rate)
+    double power = rate > 0 ? 1e6 : 0;
+    while (power > 0 && power * 4 <= rate)
         power *= 4;
     return power;
 }
@@ -143,16 +143,16 @@ static double coarse(double rate)
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock)
 {
     pthread_mutex_lock(lock);
-    const bool done = known->flops > 0;
+    const bool done = known->tried;
     pthread_mutex_unlock(lock);
     fovea_rates now = {0};
-    if (!done && measure(&now, m, &rough) != FOVEA_OK)
-        now = (fovea_rates){0}; /* what is not known counts as slow */
-    pthread_mutex_lock(lock);
-    if (known->flops <= 0) {
-        known->flops = coarse(now.flops);
-        known->bytes = coarse(now.copy);
+    if (!done && measure(&now, m, &rough) != FOVEA_OK) {
+        fv_log("how fast the device is is not known: %s", fovea_error());
+        now = (fovea_rates){0};
     }
+    pthread_mutex_lock(lock);
+    if (!known->tried)
+        *known = (fv_gpu_rates){coarse(now.flops), coarse(now.copy), true};
     const fv_gpu_rates out = *known;
     pthread_mutex_unlock(lock);
     return out;

@@ -26,7 +26,8 @@ typedef struct fv_gpu_meter {
 
 /* At its best, measured now. */
 fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out);
-/* Roughly, to cut dispatches by: measured where *known (under `lock`) is not yet. */
+/* Roughly, to cut dispatches by: measured where it was not tried yet, into *known (under `lock`);
+ * what cannot be measured is 0. */
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock);
 
 #endif

@@ -30,6 +30,7 @@
  *   version   of the driver and the compiler, 13000 for 13.0
  *   graphs    0: nothing can be captured
  *   image     0: no module is taken
+ *   ptx       0: no PTX is taken but that of CUDA 11.0
  *   order     1: threads run in the opposite order, and copies are made when they are begun
  */
 #ifndef FOVEA_TESTS_HOSTILE_H
@@ -54,7 +55,7 @@ typedef long hostile_live_fn(const char *kind);
 /* Releases of what is not alive, waits without bound for what does not end, memory that was written
  * behind its end. */
 typedef long hostile_misuse_fn(void);
-/* CUDA: contexts that are current on the calling thread. */
+/* CUDA: contexts that are current on the calling thread; more if that is left otherwise changed. */
 typedef long hostile_depth_fn(void);
 
 /* The one that a test has opened. */

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "cuda_loader.h"
 #include "fixture.h"
 #include "hostile.h"
 #include "os_machine.h"
@@ -272,6 +273,85 @@ static void lost(void **state)
     free(out);
 }
 
+/* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
+ * nothing that works is a loss. */
+static void unknown_rates(void **state)
+{
+    (void)state;
+    size_t values, n;
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *want = fixture_run(plan, &values);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    device = open_device(1e3);
+    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.set("error", hostile.cuda ? 1 : -54);
+    hostile.set("fail", 1);
+    plan = plan_on(device, "linear:elu1");
+    assert_non_null(hostile.failed());
+    hostile.set(NULL, 0);
+    float *out = fixture_run(plan, &n);
+    for (size_t k = 0; k < values; k++)
+        assert_true(fabsf(out[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k])));
+    free(out);
+    free(want);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    if (!hostile.cuda)
+        return;
+    device = open_device(1e3);
+    hostile.only("cuLaunchKernel");
+    hostile.set("error", 700);
+    hostile.set("fail", 1);
+    const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    hostile.set(NULL, 0);
+    fovea_device_close(device);
+    nothing_left();
+}
+
+#ifdef FV_HAVE_CUDA
+#define GOOD(call) assert_int_equal(fv_cuda.call, CUDA_SUCCESS)
+
+/* Another part of the process captures a graph meanwhile, and wants no calls from elsewhere. */
+static void capturing_elsewhere(void **state)
+{
+    (void)state;
+    size_t values;
+    CUcontext context;
+    CUstream stream;
+    CUgraph graph;
+    if (!hostile.cuda)
+        skip();
+    GOOD(cuInit(0));
+    GOOD(cuDevicePrimaryCtxRetain(&context, 0));
+    GOOD(cuCtxPushCurrent(context));
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    free(fixture_run(plan, &values));
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    assert_int_equal(hostile.depth(), 1);
+    GOOD(cuStreamEndCapture(stream, &graph));
+    GOOD(cuGraphDestroy(graph));
+    GOOD(cuStreamDestroy(stream));
+    GOOD(cuCtxPopCurrent(&context));
+    GOOD(cuDevicePrimaryCtxRelease(0));
+    nothing_left();
+}
+#else
+static void capturing_elsewhere(void **state)
+{
+    (void)state;
+    skip();
+}
+#endif
+
 /* Where there is one queue only, and no timestamps, frames go one after the other. */
 static void one_queue(void **state)
 {
@@ -441,6 +521,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(gaps),
         cmocka_unit_test(freed_under_way),
         cmocka_unit_test(lost),
+        cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(capturing_elsewhere),
         cmocka_unit_test(one_queue),
         cmocka_unit_test(graphs),
         cmocka_unit_test(first_frames),

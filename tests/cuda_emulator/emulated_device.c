@@ -47,8 +47,8 @@ long emulated_shared(void)
 CUresult emulated_context_error(void)
 {
     if (!initialised)
-        return EMULATED_NOT_INITIALIZED;
-    return depth ? primary[current[depth - 1]].broken : EMULATED_INVALID_CONTEXT;
+        return CUDA_ERROR_NOT_INITIALIZED;
+    return depth ? primary[current[depth - 1]].broken : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* Under the lock. All devices have one context's fate: there is one that computes. */
@@ -78,7 +78,7 @@ CUresult cuInit(unsigned flags)
         if (error_ != CUDA_SUCCESS)                                                                \
             return error_;                                                                         \
         if (!initialised)                                                                          \
-            return EMULATED_NOT_INITIALIZED;                                                       \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
     } while (0)
 
 CUresult cuDriverGetVersion(int *version)
@@ -94,30 +94,13 @@ CUresult cuGetErrorName(CUresult error, const char **name)
         CUresult error;
         const char *name;
     } names[] = {
-        {CUDA_SUCCESS, "CUDA_SUCCESS"},
-        {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
-        {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
-        {EMULATED_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
-        {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
-        {EMULATED_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
-        {EMULATED_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
-        {EMULATED_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
-        {EMULATED_NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-        {EMULATED_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"},
-        {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
-        {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"},
-        {EMULATED_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-        {EMULATED_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
-        {EMULATED_MISALIGNED_ADDRESS, "CUDA_ERROR_MISALIGNED_ADDRESS"},
-        {EMULATED_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"},
-        {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
-        {EMULATED_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
-        {EMULATED_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"},
-        {EMULATED_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"},
+#define FV_CUDA_CONSTANT(name, value) {value, #name},
+#include "cuda_constants.inc"
+#undef FV_CUDA_CONSTANT
     };
     *name = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (names[i].error == error)
+        if (names[i].error == error && strncmp(names[i].name, "CUDA_", 5) == 0 && !*name)
             *name = names[i].name;
     return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -133,14 +116,14 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
     ENTER_WITHOUT_CONTEXT(cuDeviceGet);
     *device = ordinal;
-    return ordinal >= 0 && ordinal < devices() ? CUDA_SUCCESS : EMULATED_INVALID_DEVICE;
+    return ordinal >= 0 && ordinal < devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
     ENTER_WITHOUT_CONTEXT(cuDeviceGetName);
     snprintf(name, (size_t)size, "emulated sm_%d", emulated_capability());
-    return device < devices() ? CUDA_SUCCESS : EMULATED_INVALID_DEVICE;
+    return device < devices() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
@@ -155,7 +138,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 {
     ENTER_WITHOUT_CONTEXT(cuDeviceGetAttribute);
     if (device < 0 || device >= devices())
-        return EMULATED_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = EMULATED_THREADS;
@@ -203,7 +186,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
     ENTER_WITHOUT_CONTEXT(cuDevicePrimaryCtxRetain);
     if (device < 0 || device >= devices())
-        return EMULATED_INVALID_DEVICE;
+        return CUDA_ERROR_INVALID_DEVICE;
     pthread_mutex_lock(&hostile_lock);
     primary[device].retained++;
     *context = context_of(device);
@@ -234,7 +217,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
         emulated_modules_drop();
         emulated_memory_drop();
     }
-    return alive ? CUDA_SUCCESS : EMULATED_INVALID_CONTEXT;
+    return alive ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context)
@@ -245,22 +228,42 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
             current[depth++] = i;
             return CUDA_SUCCESS;
         }
-    return EMULATED_INVALID_CONTEXT;
+    return CUDA_ERROR_INVALID_CONTEXT;
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext *context)
 {
     if (depth == 0)
-        return EMULATED_INVALID_CONTEXT;
+        return CUDA_ERROR_INVALID_CONTEXT;
     depth--;
     if (context)
         *context = context_of(current[depth]);
     return CUDA_SUCCESS;
 }
 
-/* For tests: contexts that are on the calling thread. */
+/* ---- captures of others ---- */
+
+static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *exchanged)
+{
+    ENTER_WITHOUT_CONTEXT(cuThreadExchangeStreamCaptureMode);
+    const CUstreamCaptureMode before = mode;
+    if (*exchanged < CU_STREAM_CAPTURE_MODE_GLOBAL || *exchanged > CU_STREAM_CAPTURE_MODE_RELAXED)
+        return CUDA_ERROR_INVALID_VALUE;
+    mode = *exchanged;
+    *exchanged = before;
+    return CUDA_SUCCESS;
+}
+
+CUstreamCaptureMode emulated_capture_mode(void)
+{
+    return mode;
+}
+
+/* For tests: contexts that are on the calling thread, and whether its mode is not what it was. */
 API hostile_depth_fn hostile_depth;
 long hostile_depth(void)
 {
-    return depth;
+    return depth + (mode != CU_STREAM_CAPTURE_MODE_GLOBAL);
 }

@@ -18,23 +18,6 @@
 #define FV_NVRTC_OPTION FV_NVRTC_CALL
 #include "cuda_calls.inc"
 
-/* Codes that the library has no names for. */
-enum {
-    EMULATED_NOT_INITIALIZED = 3,
-    EMULATED_INVALID_DEVICE = 101,
-    EMULATED_INVALID_IMAGE = 200,
-    EMULATED_INVALID_CONTEXT = 201,
-    EMULATED_NO_BINARY = 209,
-    EMULATED_INVALID_HANDLE = 400,
-    EMULATED_ILLEGAL_ADDRESS = 700,
-    EMULATED_OUT_OF_RESOURCES = 701,
-    EMULATED_MISALIGNED_ADDRESS = 716,
-    EMULATED_LAUNCH_FAILED = 719,
-    EMULATED_CAPTURE_UNSUPPORTED = 900,
-    EMULATED_CAPTURE_INVALIDATED = 901,
-    EMULATED_CAPTURE_UNJOINED = 904,
-};
-
 extern pthread_cond_t emulated_changed; /* whenever a command is done */
 extern pthread_cond_t emulated_work;    /* whenever there may be something for the device to do */
 
@@ -51,6 +34,7 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(local)                                                                                       \
     X(build)                                                                                       \
     X(image)                                                                                       \
+    X(ptx)                                                                                         \
     X(order)                                                                                       \
     X(barrier)                                                                                     \
     X(hang)
@@ -80,6 +64,9 @@ void emulated_break(CUresult error);
 int emulated_capability(void); /* 80 for sm_80 */
 long emulated_shared(void);    /* bytes of shared memory that a block can have */
 
+/* How the calling thread's calls go together with captures. */
+CUstreamCaptureMode emulated_capture_mode(void);
+
 /* ENTER counts the call, and wants a context. */
 #define ENTER(name)                                                                                \
     do {                                                                                           \
@@ -106,6 +93,18 @@ void emulated_memory_drop(void); /* what a context leaves */
 /* Waits until the device has nothing to do; false, and counted, when that never comes. */
 bool emulated_idle(const char *call);
 void emulated_streams_drop(void); /* and events and graphs */
+/* The error of a call that does not go together with a capture under way, which it spoils: one of
+ * this thread's, or one that wants no such call in the whole process. Takes the lock. */
+CUresult emulated_capture_error(void);
+
+/* ENTER, for such calls. */
+#define ENTER_UNSAFE(name)                                                                         \
+    do {                                                                                           \
+        ENTER(name);                                                                               \
+        const CUresult capture_ = emulated_capture_error();                                        \
+        if (capture_ != CUDA_SUCCESS)                                                              \
+            return capture_;                                                                       \
+    } while (0)
 
 /* ---- emulated_module.c ---- */
 

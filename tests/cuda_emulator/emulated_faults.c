@@ -22,5 +22,5 @@ const hostile_driver_self hostile_self = {.name = "emulated CUDA",
                                           .environment = "EMULATED_CUDA",
                                           .lies = lies,
                                           .kinds = kinds,
-                                          .error = EMULATED_LAUNCH_FAILED,
+                                          .error = CUDA_ERROR_LAUNCH_FAILED,
                                           .changed = changed};

@@ -104,7 +104,7 @@ static void drop(piece **link)
 static CUresult give_back(enum emulated_kind kind, const void *at, const char *call)
 {
     if (!emulated_idle(call)) /* the real one waits for all that the device does */
-        return EMULATED_LAUNCH_FAILED;
+        return CUDA_ERROR_LAUNCH_FAILED;
     pthread_mutex_lock(&hostile_lock);
     const bool alive = hostile_dies(kind, at);
     for (piece **p = &pieces; alive && *p; p = &(*p)->next)
@@ -131,7 +131,7 @@ void emulated_memory_drop(void)
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes)
 {
     char *at = NULL;
-    ENTER(cuMemAlloc);
+    ENTER_UNSAFE(cuMemAlloc);
     pthread_mutex_lock(&hostile_lock);
     const CUresult error = take(EMULATED_MEMORY, bytes, &at);
     pthread_mutex_unlock(&hostile_lock);
@@ -148,7 +148,7 @@ CUresult cuMemFree_v2(CUdeviceptr pointer)
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags)
 {
     char *at = NULL;
-    ENTER(cuMemHostAlloc);
+    ENTER_UNSAFE(cuMemHostAlloc);
     if (flags & ~7u)
         return CUDA_ERROR_INVALID_VALUE;
     pthread_mutex_lock(&hostile_lock);

@@ -50,18 +50,20 @@ static CUresult load(CUmodule m, const emulated_image *image)
     const char *data = (const char *)(image + 1);
     if (memcmp(image->magic, EMULATED_MAGIC, sizeof EMULATED_MAGIC) != 0 ||
         emulated_sum(data, image->size) != image->sum)
-        return EMULATED_INVALID_IMAGE;
+        return CUDA_ERROR_INVALID_IMAGE;
     const int device = emulated_capability();
     if (image->sm > device || (image->exact && image->sm / 10 != device / 10))
-        return EMULATED_NO_BINARY;
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!image->exact && !hostile_lie(EMULATED_LIE_ptx, 1))
+        return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     m->library = open_object(data, image->size);
     if (!m->library)
-        return EMULATED_INVALID_IMAGE;
+        return CUDA_ERROR_INVALID_IMAGE;
     m->entries = dlsym(m->library, "emulated_entries");
     m->link = dlsym(m->library, "emulated");
     m->room = dlsym(m->library, "emulated_shared_room");
     if (!m->entries || !m->link || !m->room)
-        return EMULATED_INVALID_IMAGE;
+        return CUDA_ERROR_INVALID_IMAGE;
     m->link->calls = &emulated_block_calls;
     return CUDA_SUCCESS;
 }
@@ -71,9 +73,11 @@ static CUresult load_ptx(CUmodule m, const char *text)
 {
     const char *target = strstr(text, ".target sm_");
     if (!target)
-        return EMULATED_INVALID_IMAGE;
+        return CUDA_ERROR_INVALID_IMAGE;
     if (atoi(target + strlen(".target sm_")) > emulated_capability())
-        return EMULATED_NO_BINARY;
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    if (!hostile_lie(EMULATED_LIE_ptx, 1) && !strstr(text, ".version 7.0"))
+        return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
     m->ptx = strdup(text);
     return m->ptx ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -99,9 +103,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             CUjit_option *options, void **values)
 {
     (void)count, (void)options, (void)values;
-    ENTER(cuModuleLoadDataEx);
+    ENTER_UNSAFE(cuModuleLoadDataEx);
     if (!hostile_lie(EMULATED_LIE_image, 1))
-        return EMULATED_NO_BINARY;
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
     CUmodule m = calloc(1, sizeof *m);
     if (!m)
         abort();
@@ -121,12 +125,12 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
 CUresult cuModuleUnload(CUmodule m)
 {
     if (!emulated_idle("cuModuleUnload"))
-        return EMULATED_LAUNCH_FAILED;
+        return CUDA_ERROR_LAUNCH_FAILED;
     pthread_mutex_lock(&hostile_lock);
     const bool alive = hostile_dies(EMULATED_MODULE, m);
     pthread_mutex_unlock(&hostile_lock);
     if (!alive)
-        return EMULATED_INVALID_HANDLE;
+        return CUDA_ERROR_INVALID_HANDLE;
     module_free(m);
     return emulated_context_error();
 }
@@ -177,7 +181,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule m, const char *name)
         f->dynamic = variables(f) < PLAIN_SHARED ? (int)(PLAIN_SHARED - variables(f)) : 0;
     *function = f;
     pthread_mutex_unlock(&hostile_lock);
-    return variables(f) <= PLAIN_SHARED ? CUDA_SUCCESS : EMULATED_NO_BINARY;
+    return variables(f) <= PLAIN_SHARED ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU;
 }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f)
@@ -208,5 +212,12 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
         value + variables(f) > emulated_shared())
         return CUDA_ERROR_INVALID_VALUE;
     f->dynamic = value;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction f)
+{
+    (void)f;
+    ENTER(cuFuncLoad);
     return CUDA_SUCCESS;
 }

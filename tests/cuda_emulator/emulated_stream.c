@@ -54,6 +54,8 @@ struct CUgraph_st {
     int holders; /* itself, and events */
     command *first, *last;
     bool capturing, invalid;
+    CUstreamCaptureMode mode;
+    pthread_t owner;
 };
 
 struct CUgraphExec_st {
@@ -179,10 +181,10 @@ static enum emulated_end run_kernel(const emulated_launch *l)
 
 static CUresult launch(const command *c)
 {
-    static const CUresult errors[] = {[EMULATED_ILLEGAL] = EMULATED_ILLEGAL_ADDRESS,
-                                      [EMULATED_UNALIGNED] = EMULATED_MISALIGNED_ADDRESS,
-                                      [EMULATED_STUCK] = EMULATED_LAUNCH_FAILED,
-                                      [EMULATED_TRAPPED] = EMULATED_LAUNCH_FAILED};
+    static const CUresult errors[] = {[EMULATED_ILLEGAL] = CUDA_ERROR_ILLEGAL_ADDRESS,
+                                      [EMULATED_UNALIGNED] = CUDA_ERROR_MISALIGNED_ADDRESS,
+                                      [EMULATED_STUCK] = CUDA_ERROR_LAUNCH_FAILED,
+                                      [EMULATED_TRAPPED] = CUDA_ERROR_LAUNCH_FAILED};
     void *params[64];
     const emulated_entry *e = c->function->entry;
     for (unsigned i = 0; i < e->params; i++)
@@ -416,7 +418,7 @@ static CUresult enqueue(CUstream s, command like)
     command *c = copy_of(&like, sizeof like);
     if (s->capture && s->capture->invalid) {
         command_free(c);
-        return EMULATED_CAPTURE_INVALIDATED;
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     }
     if (s->capture) {
         append(&s->capture->first, &s->capture->last, c);
@@ -439,7 +441,7 @@ static bool is_stream(CUstream s)
         pthread_mutex_lock(&hostile_lock);                                                         \
         if (!is_stream(s)) {                                                                       \
             pthread_mutex_unlock(&hostile_lock);                                                   \
-            return EMULATED_INVALID_HANDLE;                                                        \
+            return CUDA_ERROR_INVALID_HANDLE;                                                      \
         }                                                                                          \
     } while (0)
 
@@ -471,7 +473,7 @@ CUresult cuStreamDestroy_v2(CUstream s)
 {
     pthread_mutex_lock(&hostile_lock);
     if (!hostile_dies(EMULATED_STREAM, s))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     s->destroyed = true;
     if (stream_is_idle(s))
         stream_free(s);
@@ -527,7 +529,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned grid_x, unsigned grid_y, unsigned
         (int)shared > f->dynamic)
         return CUDA_ERROR_INVALID_VALUE;
     if (e->bound && threads > e->bound)
-        return EMULATED_OUT_OF_RESOURCES;
+        return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     LOCKED_STREAM(s);
     command c = {.kind = LAUNCH,
                  .function = f,
@@ -560,7 +562,7 @@ CUresult cuEventDestroy_v2(CUevent e)
 {
     pthread_mutex_lock(&hostile_lock);
     if (!hostile_dies(EMULATED_EVENT, e))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     event_drop(e);
     return unlocked(emulated_context_error());
 }
@@ -575,7 +577,7 @@ CUresult cuEventRecord(CUevent e, CUstream s)
     ENTER(cuEventRecord);
     LOCKED_STREAM(s);
     if (!is_event(e))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     if (s->capture) { /* says where it stands in what is captured */
         graph_drop(e->capture);
         e->capture = s->capture;
@@ -595,10 +597,10 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
     ENTER(cuStreamWaitEvent);
     LOCKED_STREAM(s);
     if (flags || !is_event(e))
-        return unlocked(flags ? CUDA_ERROR_INVALID_VALUE : EMULATED_INVALID_HANDLE);
+        return unlocked(flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE);
     if (e->capture) { /* graphs are run in the order of their capture */
         if (!e->capture->capturing || (s->capture && s->capture != e->capture))
-            return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+            return unlocked(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         s->capture = e->capture;
         for (CUstream from = streams; from; from = from->next)
             if (from->number == e->captured_in)
@@ -607,7 +609,7 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
     }
     if (s->capture) {
         s->capture->invalid = true;
-        return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+        return unlocked(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
     e->holders++;
     return unlocked(enqueue(s, (command){.kind = WAIT, .event = e, .version = e->recorded}));
@@ -615,12 +617,12 @@ CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
 
 CUresult cuEventQuery(CUevent e)
 {
-    ENTER(cuEventQuery);
+    ENTER_UNSAFE(cuEventQuery);
     pthread_mutex_lock(&hostile_lock);
     if (!is_event(e))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     if (e->capture)
-        return unlocked(EMULATED_CAPTURE_UNSUPPORTED);
+        return unlocked(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return unlocked(e->done == e->recorded ? emulated_context_error() : CUDA_ERROR_NOT_READY);
 }
 
@@ -630,7 +632,7 @@ CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
     pthread_mutex_lock(&hostile_lock);
     if (!is_event(begin) || !is_event(end) || !begin->timed || !end->timed || !begin->recorded ||
         !end->recorded)
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     if (begin->done != begin->recorded || end->done != end->recorded)
         return unlocked(CUDA_ERROR_NOT_READY);
     *ms = (float)(end->time - begin->time);
@@ -641,7 +643,6 @@ CUresult cuEventElapsedTime(float *ms, CUevent begin, CUevent end)
 
 CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
 {
-    (void)mode;
     ENTER(cuStreamBeginCapture);
     if (!hostile_lie(EMULATED_LIE_graphs, 1))
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -653,8 +654,31 @@ CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
         abort();
     s->capture->holders = 1;
     s->capture->capturing = true;
+    s->capture->mode = mode;
+    s->capture->owner = pthread_self();
     s->origin = true;
     return unlocked(CUDA_SUCCESS);
+}
+
+CUresult emulated_capture_error(void)
+{
+    const CUstreamCaptureMode ours = emulated_capture_mode();
+    CUresult error = CUDA_SUCCESS;
+    pthread_mutex_lock(&hostile_lock);
+    for (CUstream s = streams; s; s = s->next) {
+        const CUgraph g = s->capture;
+        if (!g || ours == CU_STREAM_CAPTURE_MODE_RELAXED ||
+            g->mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+            continue;
+        const bool everywhere =
+            g->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && ours == CU_STREAM_CAPTURE_MODE_GLOBAL;
+        if (everywhere || pthread_equal(g->owner, pthread_self())) {
+            g->invalid = true;
+            error = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        }
+    }
+    pthread_mutex_unlock(&hostile_lock);
+    return error;
 }
 
 CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
@@ -667,7 +691,8 @@ CUresult cuStreamEndCapture(CUstream s, CUgraph *graph)
         return unlocked(CUDA_ERROR_INVALID_VALUE);
     const bool joined = end_capture(g);
     if (error != CUDA_SUCCESS || g->invalid || !joined) {
-        const CUresult why = g->invalid ? EMULATED_CAPTURE_INVALIDATED : EMULATED_CAPTURE_UNJOINED;
+        const CUresult why =
+            g->invalid ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
         graph_drop(g);
         return unlocked(error != CUDA_SUCCESS ? error : why);
     }
@@ -680,7 +705,7 @@ CUresult cuGraphDestroy(CUgraph g)
 {
     pthread_mutex_lock(&hostile_lock);
     if (!hostile_dies(EMULATED_GRAPH, g))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     graph_drop(g);
     return unlocked(emulated_context_error());
 }
@@ -696,7 +721,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph g, unsigned long
     pthread_mutex_lock(&hostile_lock);
     if (!hostile_find(EMULATED_GRAPH, g)) {
         free(x);
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     }
     x->holders = 1;
     for (const command *c = g->first; c; c = c->next)
@@ -710,7 +735,7 @@ CUresult cuGraphUpload(CUgraphExec x, CUstream s)
 {
     ENTER(cuGraphUpload);
     LOCKED_STREAM(s);
-    return unlocked(hostile_find(EMULATED_EXEC, x) ? CUDA_SUCCESS : EMULATED_INVALID_HANDLE);
+    return unlocked(hostile_find(EMULATED_EXEC, x) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE);
 }
 
 CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
@@ -718,7 +743,7 @@ CUresult cuGraphLaunch(CUgraphExec x, CUstream s)
     ENTER(cuGraphLaunch);
     LOCKED_STREAM(s);
     if (!hostile_find(EMULATED_EXEC, x))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     x->holders++;
     return unlocked(enqueue(s, (command){.kind = REPLAY, .exec = x}));
 }
@@ -727,7 +752,7 @@ CUresult cuGraphExecDestroy(CUgraphExec x)
 {
     pthread_mutex_lock(&hostile_lock);
     if (!hostile_dies(EMULATED_EXEC, x))
-        return unlocked(EMULATED_INVALID_HANDLE);
+        return unlocked(CUDA_ERROR_INVALID_HANDLE);
     exec_drop(x);
     return unlocked(emulated_context_error());
 }
