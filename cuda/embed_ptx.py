@@ -4,17 +4,21 @@ no NVRTC.
 usage: embed_ptx.py OUT.c NVCC KERNEL_H MECH_DIR FALLBACK_TXT
 
 What was compiled before is kept in the folder OUT.c.kept and taken again if nothing has changed.
-Without nvcc (NVCC is "none") the list is empty.
+Without nvcc (NVCC is "none") the list is empty. nvcc says of its PTX that it is of its own version,
+and a driver refuses what is newer than itself; where ptxas agrees, it is said to be of version 7.0,
+which every driver of CUDA 11 and later takes.
 """
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+VERSION = "7.0"
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "gpu"))
 import embed
@@ -57,7 +61,7 @@ class Program:
         """The PTX, without what only people read; None where nvcc does not take the program: it may
         not know the architecture."""
         command = [nvcc, "-ptx", f"-arch=compute_{self.arch}", "-std=c++17", "-w", *self.options]
-        name = hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()
+        name = hashlib.sha256("\0".join([VERSION, *command, text]).encode()).hexdigest()
         done = kept / (name + ".ptx")
         if not done.exists():
             written = kept / (name + ".cu")
@@ -68,9 +72,22 @@ class Program:
             if told.returncode:
                 print(f"left out: {self.file} {' '.join(command[1:])}: {told.stderr[:300]}")
                 return None
+            self.lower(nvcc, kept / (name + ".part"))
             os.replace(kept / (name + ".part"), done)
         lines = re.sub(r"//.*", "", done.read_text()).splitlines()
         return "".join(line.strip() + "\n" for line in lines if line.strip())
+
+    def lower(self, nvcc, path):
+        """Says that the PTX is of VERSION, if it is."""
+        older = path.with_suffix(".older")
+        older.write_text(re.sub(r"(?m)^\.version .*", ".version " + VERSION, path.read_text(), count=1))
+        ptxas = shutil.which("ptxas", path=os.pathsep.join([os.path.dirname(nvcc), os.environ["PATH"]]))
+        if ptxas and not subprocess.run([ptxas, f"-arch=sm_{self.arch}", "-O0", older, "-o", os.devnull],
+                                        capture_output=True).returncode:
+            os.replace(older, path)
+        else:
+            older.unlink()
+            print(f"left at its compiler's version: {self.file} {' '.join(self.options)}")
 
 
 def compiled(nvcc, texts, programs, kept):

@@ -28,7 +28,9 @@ under() { # tool, command...
 }
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+FOVEA_CACHE=$(mktemp -d)
+export FOVEA_CACHE
+trap 'rm -rf "$log" "$FOVEA_CACHE"' EXIT
 for tool in memcheck racecheck initcheck synccheck; do
     under $tool "$check" --device cuda:0 --every 41 --small 2000000
     status=$?

@@ -10,7 +10,7 @@ static bool is_ptx(const fv_cuda_ptx *e, const char *text)
 {
     char target[32];
     snprintf(target, sizeof target, "\n.target sm_%u\n", e->arch);
-    return strlen(text) == e->size && strncmp(text, ".version ", 9) == 0 &&
+    return strlen(text) == e->size && strncmp(text, ".version 7.0\n", 13) == 0 &&
            strstr(text, target) != NULL && strstr(text, "\n.visible .entry ") != NULL;
 }
 

@@ -2,11 +2,12 @@
 """test_devices.py: the golden vectors through the program on every OpenCL device of the machine, or on
 every CUDA device.
 
-    test_devices.py path/to/fovea [--cuda path/to/libemulated_cuda.so] [--long] [--match TEXT]
+    test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--long] [--match TEXT]
 
 The first device takes the models and every fourth operator, the others every twelfth case, and with
 --long each takes all. Without a CUDA device the emulated one is taken, which is slow: it takes every
-twelfth case, and with --long all but the longest. Compiled kernels are kept in the working directory.
+twelfth case, and with --long all but the longest. Compiled kernels are kept where FOVEA_CACHE says, else
+in the working directory.
 Standard library only.
 """
 import json
@@ -29,11 +30,13 @@ def devices(exe, kind="cl:"):
     return [(d["id"], d["name"]) for d in info["devices"] if d["id"].startswith(kind)]
 
 
-def cuda_devices(exe, emulator):
-    """The CUDA devices, or the emulated one in their place; whether it is that."""
+def cuda_devices(exe, arguments):
+    """The CUDA devices, or in their place the emulated one, if the first argument names it; whether
+    it is that."""
     found = devices(exe, "cuda:")
-    if found:
+    if found or not arguments or arguments[0].startswith("--"):
         return found, False
+    emulator = os.path.abspath(arguments[0])
     os.environ.update(FOVEA_CUDA=emulator, FOVEA_NVRTC=emulator)
     return devices(exe, "cuda:"), True
 
@@ -54,8 +57,9 @@ def share(cases, index, long, emulated):
     return [c for i, c in enumerate(cases) if i % OPERATORS == 0 or c.name.startswith("models/")]
 
 
-def without_devices():
-    print("no OpenCL device here; sh platform/setup-debian.sh test installs some")
+def without_devices(kind="cl:"):
+    print("skipped: no CUDA device here, nor the emulated one" if kind == "cuda:" else
+          "no OpenCL device here; sh platform/setup-debian.sh test installs some")
     print("0 passed, 0 failed, 1 skipped")
     sys.exit(77)
 
@@ -64,13 +68,14 @@ def main():
     exe, long, match = sys.argv[1], "--long" in sys.argv, ""
     if "--match" in sys.argv:
         match = sys.argv[sys.argv.index("--match") + 1]
-    emulated = False
+    emulated, kind = False, "cl:"
     if "--cuda" in sys.argv:
-        found, emulated = cuda_devices(exe, os.path.abspath(sys.argv[sys.argv.index("--cuda") + 1]))
+        kind = "cuda:"
+        found, emulated = cuda_devices(exe, sys.argv[sys.argv.index("--cuda") + 1:])
     else:
         found = devices(exe)
     if not found:
-        without_devices()
+        without_devices(kind)
     passed, failed = 0, 0
     cases = test_golden.cases(exe, match)
     with tempfile.TemporaryDirectory() as folder:
