@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""cuda_attention.py: attention on a GPU of NVIDIA's: Fovea's kernels beside copies of the same bytes and beside
-what PyTorch, torch.compile, Triton and flash-linear-attention make of the same problem; DINOv2-L as a whole.
+"""cuda_attention.py: attention on a GPU of NVIDIA's: Fovea beside copies of the same bytes and beside what PyTorch,
+torch.compile, Triton and flash-linear-attention make of the same problem; DINOv2-L beside PyTorch's with its own
+attention, in time and in memory; and how much of a small model's frame is spent in kernels.
 
     cuda_attention.py path/to/fovea [--tokens 16384,65536] [--heads 16] [--dim 64] [--dtype f16]
-                      [--attention linear:elu1,mala,...] [--size 518,1036] [--rounds 5] [--json FILE]
+                      [--attention linear:elu1,mala,...] [--size 1024,1536] [--model dinov2-l] [--small dinov2-s]
+                      [--rounds 5] [--device cuda:0] [--json FILE]
 
 In every round each has a turn, and what is shown are medians of the rounds' ratios: a clock that moves moves
-all of them. Times are the device's: of Fovea the sum of its kernels in a traced frame, of the others from
-events. Bytes are q, k, v and the result once; copies are measured by Fovea in the same turn. What is not
-installed is named and left out. Exits with 77 where there is no such GPU.
+all of them. Times are the device's, by its events: of Fovea from the begin of a frame's first kernel to the end of
+its last, of the others around their calls. Bytes are q, k, v and the result once; copies are measured by Fovea in
+the same turn. Fovea's attention is verified in the first round. What is not installed is named and left out. Exits
+with 77 where there is no such GPU.
 """
 import argparse
+import gc
 import importlib.util
 import json
 import os
@@ -24,11 +28,12 @@ BIDIRECTIONAL = ("softmax", "linear:elu1", "mala", "pola", "nala")
 CAUSAL = ("retention", "gla", "gated-delta-rule")
 TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
 BYTES = {"f16": 2, "bf16": 2, "f32": 4}
+OURS = ("fovea", "fovea linear", "copy") # in a turn's times; all others are the peers'
 SKIPPED = 77
 
 
 def numbers(text):
-    return [int(x) for x in text.split(",")]
+    return [int(x) for x in text.split(",") if x]
 
 
 def arguments():
@@ -39,8 +44,9 @@ def arguments():
     parser.add_argument("--dim", type=int, default=64)
     parser.add_argument("--dtype", choices=TYPES, default="f16")
     parser.add_argument("--attention", type=lambda text: text.split(","), default=list(BIDIRECTIONAL + CAUSAL))
-    parser.add_argument("--size", type=numbers, default=[518, 1036], help="pixels of DINOv2-L's picture")
-    parser.add_argument("--model", default="dinov2-l", choices=["dinov2-l", "tiny", "none"])
+    parser.add_argument("--size", type=numbers, default=[1024, 1536], help="pixels of the model's picture")
+    parser.add_argument("--model", default="dinov2-l", choices=["dinov2-l", "dinov2-b", "dinov2-s", "tiny", "none"])
+    parser.add_argument("--small", default="dinov2-s", help="whose frames of 224 pixels are looked at, or none")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--json", metavar="FILE", help="every turn's times")
@@ -49,116 +55,41 @@ def arguments():
 
 # ---- Fovea ----
 
-def fovea(args, *options):
-    """The results of one `fovea bench`; None where this device cannot do it."""
+def fovea(args, *options, verify=False):
+    """The result of one `fovea bench`; None where this device cannot do it, or does it wrong."""
     p = subprocess.run([args.fovea, "bench", *options, "--device", args.device, "--wisdom", "none",
-                        "--runs", "5", "--time", "20", "--per-layer", "-o", "json"],
-                       capture_output=True, text=True)
-    if not p.stdout.strip():
+                        "--runs", "5", "--time", "20", "--per-layer", "-o", "json",
+                        "--verify", "first" if verify else "off"], capture_output=True, text=True)
+    results = json.loads(p.stdout) if p.stdout.strip() else []
+    if not results or (verify and not results[0]["verify"]["ok"]):
         print("fovea bench %s: %s" % (" ".join(options), p.stderr.strip()), file=sys.stderr)
         return None
-    return json.loads(p.stdout)[0]
+    return results[0]
 
 
-def kernel_ms(result):
-    return sum(layer["ms"] for layer in result["profile"]["layers"])
-
-
-def attention_turn(args, name, tokens):
+def attention_turn(args, name, tokens, first):
     causal = ["--causal", "--form", "chunk"] if name in CAUSAL else []
     result = fovea(args, "attention", "--attention", name, "--tokens", str(tokens), "--heads", str(args.heads),
-                   "--dim", str(args.dim), "--dtype", args.dtype, *causal)
-    if result is None or not result["verify"]["ok"]:
+                   "--dim", str(args.dim), "--dtype", args.dtype, *causal, verify=first)
+    if result is None:
         return None
     moved = 4 * tokens * args.heads * args.dim * BYTES[args.dtype]
-    return {"fovea": kernel_ms(result), "copy": moved / result["roofline"]["copy_gbs"] / 1e6}
+    return {"fovea": result["device_p50_ms"], "copy": moved / result["roofline"]["copy_gbs"] / 1e6}
 
 
-# ---- the others: functions of (torch, q, k, v), rows of heads as flash-linear-attention has them ----
-
-def mapped(torch, q, k):
-    elu = torch.nn.functional.elu
-    return elu(q) + 1, elu(k) + 1
-
-
-def linear(torch, q, k, v):
-    return quotient(torch, *mapped(torch, q, k), v)
-
-
-def mala(torch, q, k, v):
-    q, k = mapped(torch, q, k)
-    state = torch.einsum("bnhd,bnhe->bhde", k, v) / k.shape[1]
-    z = torch.einsum("bnhd,bhd->bnh", q, k.mean(1))[..., None]
-    return torch.einsum("bnhd,bhde->bnhe", q, state) * (1 + 1 / (z + 1e-6)) - z * v.mean(1, keepdim=True)
+def model_turn(args, folder, size, memory):
+    """A frame with softmax, and with linear attention; the plans' bytes go to `memory`."""
+    times = {}
+    for name, attention in (("fovea", "softmax"), ("fovea linear", "linear:elu1")):
+        result = fovea(args, "model", folder, "--size", str(size), "--attention", attention, "--dtype", args.dtype)
+        if result is None:
+            return None
+        times[name] = result["device_p50_ms"]
+        memory[name] = result["peak_bytes"]["promised"]
+    return times
 
 
-def polarised(torch, x, size):
-    """Positive and negative parts as channels of their own."""
-    return torch.cat([size * (x > 0), size * (x < 0)], -1)
-
-
-def quotient(torch, q, k, v):
-    state = torch.einsum("bnhd,bnhe->bhde", k, v) / k.shape[1]
-    divisor = torch.einsum("bnhd,bhd->bnh", q, k.mean(1)) + 1e-6
-    return torch.einsum("bnhd,bhde->bnhe", q, state) / divisor[..., None]
-
-
-def pola(torch, q, k, v):
-    """With the same power everywhere."""
-    q, k = (polarised(torch, x, x.abs().pow(3)) for x in (q, k))
-    crossed = torch.cat(q.chunk(2, -1)[::-1], -1)
-    same, other = v.chunk(2, -1)
-    return torch.cat([quotient(torch, q, k, same), quotient(torch, crossed, k, other)], -1)
-
-
-def nala(torch, q, k, v):
-    norm = q.norm(dim=-1, keepdim=True)
-    q = polarised(torch, q, (q / norm).abs().pow(3 * (0.5 + norm.tanh())))
-    return quotient(torch, q, polarised(torch, k, k.abs().pow(3)), v)
-
-
-def softmax(torch, q, k, v):
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    return sdpa(*(x.transpose(1, 2) for x in (q, k, v))).transpose(1, 2)
-
-
-WRITTEN_OUT = {"softmax": softmax, "linear:elu1": linear, "mala": mala, "pola": pola, "nala": nala}
-
-
-def of_fla(torch, name, q):
-    """flash-linear-attention's (Triton) function of the name, or None."""
-    shape, on = q.shape[:3], {"device": q.device, "dtype": torch.float32}
-    decay = -0.1 * torch.rand(shape, **on)
-    if name == "linear:elu1":
-        from fla.ops.linear_attn import chunk_linear_attn
-        return lambda q, k, v: chunk_linear_attn(*mapped(torch, q, k), v, normalize=True)
-    if name == "retention":
-        from fla.ops.retention import chunk_retention
-        return chunk_retention
-    if name == "gla":
-        from fla.ops.gla import chunk_gla
-        decays = (-0.1 * torch.rand(q.shape, **on)).to(q.dtype)
-        return lambda q, k, v: chunk_gla(q, k, v, decays)
-    if name == "gated-delta-rule":
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule
-        beta = torch.rand(shape, **on).to(q.dtype)
-        return lambda q, k, v: chunk_gated_delta_rule(q, k / k.norm(dim=-1, keepdim=True), v, decay, beta)
-    return None
-
-
-def peers(torch, args, name, q):
-    """Functions of q, k and v by the peers' names."""
-    found = {}
-    if name in WRITTEN_OUT:
-        written = WRITTEN_OUT[name]
-        found["pytorch"] = lambda q, k, v: written(torch, q, k, v)
-        found["compile"] = torch.compile(found["pytorch"])
-    if importlib.util.find_spec("fla") and args.dtype != "f32":
-        function = of_fla(torch, name, q)
-        if function:
-            found["fla"] = function
-    return found
-
+# ---- the others ----
 
 def device_ms(torch, function, *operands):
     """The middle of some calls, by events of the device."""
@@ -174,36 +105,33 @@ def device_ms(torch, function, *operands):
     return statistics.median(times)
 
 
-# ---- DINOv2-L ----
-
-def model_turn(args, size, attention):
-    result = fovea(args, "model", "synthetic:dinov2-l" if args.model == "dinov2-l" else "synthetic:vit-s16",
-                   "--size", str(size), "--attention", attention, "--dtype", args.dtype)
-    return None if result is None else {"fovea": kernel_ms(result)}
-
-
-def model_peers(torch, args, size, attention):
-    sys.path.insert(0, HERE)
+def model_peers(torch, args, folder, size):
+    """PyTorch's model with its own softmax attention, its picture, and the bytes that it takes at most."""
     import vit_checkpoint
     import vit_torch
-    with tempfile.TemporaryDirectory() as folder:
-        vit_checkpoint.write(folder, args.model, seed=0)
-        checkpoint = vit_checkpoint.Checkpoint(folder)
-        of_torch = "sdpa" if attention == "softmax" else "linear"
-        model = vit_torch.Vit(checkpoint, size, of_torch)
     dtype = getattr(torch, TYPES[args.dtype])
+    gc.collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    model = vit_torch.Vit(vit_checkpoint.Checkpoint(folder), size, "sdpa")
     model.weights = {name: w.to("cuda", dtype) for name, w in model.weights.items()}
     model.positions, model.class_row = (x.to("cuda", dtype) for x in (model.positions, model.class_row))
-    return {"pytorch": model, "compile": torch.compile(model)}, torch.rand(1, 3, size, size).to("cuda", dtype)
+    pixels = torch.rand(1, 3, size, size, device="cuda", dtype=dtype)
+    torch.cuda.reset_peak_memory_stats()
+    with torch.no_grad():
+        model(pixels)
+    torch.cuda.synchronize()
+    return ({"pytorch": model, "compile": torch.compile(model)}, (pixels,),
+            torch.cuda.max_memory_allocated() - before)
 
 
 # ---- rounds ----
 
 def run(torch, args, turn, others, operands):
-    """Times of each in every round, a list of dicts."""
+    """Times of each in every round, a list of dicts. `turn` gets whether it is the first."""
     rounds = []
-    for _ in range(args.rounds):
-        times = turn()
+    for i in range(args.rounds):
+        times = turn(i == 0)
         if times is None:
             return []
         for peer in list(others):
@@ -211,21 +139,34 @@ def run(torch, args, turn, others, operands):
                 with torch.no_grad():
                     times[peer] = device_ms(torch, others[peer], *operands)
             except Exception as error:  # of another's program: it is left out, and why is said
-                print("%s: %s" % (peer, str(error).splitlines()[0]), file=sys.stderr)
+                print("%s: %s" % (peer, (str(error) or repr(error)).splitlines()[0]), file=sys.stderr)
                 del others[peer]
         rounds.append(times)
     return rounds
 
 
+def ratio(rounds, of, to="fovea"):
+    return statistics.median(r[of] / r[to] for r in rounds)
+
+
+def peers_of(rounds):
+    """Those that had a turn in every round."""
+    return [p for p in rounds[0] if p not in OURS and all(p in r for r in rounds)]
+
+
 def show(title, rounds):
     if not rounds:
-        print("%-34s not done" % title)
+        print("%-34s not done" % title, flush=True)
         return
     line = "%-34s %9.3f ms" % (title, statistics.median(r["fovea"] for r in rounds))
-    for peer in rounds[-1]:
-        if peer != "fovea":
-            ratio = statistics.median(r[peer] / r["fovea"] for r in rounds if peer in r)
-            line += "   %s %.2f" % ("of a copy" if peer == "copy" else "vs " + peer, ratio)
+    if "copy" in rounds[0]:
+        line += "   of a copy %.2f" % ratio(rounds, "copy")
+    peers = peers_of(rounds)
+    for peer in peers:
+        line += "   vs %s %.2f" % (peer, ratio(rounds, peer))
+    if peers:
+        best = min(peers, key=lambda peer: ratio(rounds, peer))
+        line += "   vs the best of them %.2f (%s)" % (ratio(rounds, best), best)
     print(line, flush=True)
 
 
@@ -234,46 +175,90 @@ def attentions(torch, args, kept):
         for name in args.attention:
             others, operands = {}, ()
             if torch:
+                import attention_peers
                 dtype = getattr(torch, TYPES[args.dtype])
                 operands = [torch.randn(1, tokens, args.heads, args.dim, device="cuda", dtype=dtype)
                             for _ in range(3)]
-                others = peers(torch, args, name, operands[0])
-            rounds = run(torch, args, lambda: attention_turn(args, name, tokens), others, operands)
+                with torch.no_grad():
+                    others = attention_peers.functions(name, *operands)
+            rounds = run(torch, args, lambda first: attention_turn(args, name, tokens, first), others, operands)
             title = "%s %dx%d %s N=%d" % (name, args.heads, args.dim, args.dtype, tokens)
             show(title, rounds)
             kept[title] = rounds
 
 
+def show_model(title, rounds, memory):
+    show(title + " softmax", rounds)
+    if not rounds:
+        return
+    line = "%-34s %9.3f ms" % (title + " linear:elu1", statistics.median(r["fovea linear"] for r in rounds))
+    line += "   vs its softmax %.2f" % ratio(rounds, "fovea", "fovea linear")
+    for peer in peers_of(rounds):
+        line += "   vs %s's softmax %.2f" % (peer, ratio(rounds, peer, "fovea linear"))
+    print(line)
+    print("%-34s %s" % (title + " memory", "   ".join("%s %.0f MiB" % (name, size / 2**20)
+                                                      for name, size in memory.items())), flush=True)
+
+
 def models(torch, args, kept):
-    for size in args.size if args.model != "none" else []:
-        for attention in ("softmax", "linear:elu1"):
-            others, operands = {}, ()
-            if torch and args.model == "dinov2-l":
-                others, pixels = model_peers(torch, args, size, attention)
-                operands = (pixels,)
-            rounds = run(torch, args, lambda: model_turn(args, size, attention), others, operands)
-            title = "%s %s %dx%d" % (args.model, attention, size, size)
-            show(title, rounds)
-            kept[title] = rounds
+    if args.model == "none" or not args.size:
+        return
+    if not importlib.util.find_spec("numpy"):
+        print("no numpy: %s left out" % args.model, file=sys.stderr)
+        return
+    import vit_checkpoint
+    with tempfile.TemporaryDirectory() as folder:
+        vit_checkpoint.write(folder, args.model, seed=0)
+        for size in args.size:
+            others, operands, memory = {}, (), {}
+            if torch:
+                others, operands, memory["pytorch"] = model_peers(torch, args, folder, size)
+            rounds = run(torch, args, lambda first: model_turn(args, folder, size, memory), others, operands)
+            title = "%s %dx%d %s" % (args.model, size, size, args.dtype)
+            show_model(title, rounds, memory)
+            kept[title] = {"rounds": rounds, "memory": memory}
+
+
+def frames(args, kept):
+    """Of a frame as its caller sees it: how long the device is at it, and how long its kernels take by themselves,
+    which are timed one by one in frames of their own."""
+    for attention in ("softmax", "linear:elu1") if args.small != "none" else ():
+        result = fovea(args, "model", "synthetic:" + args.small, "--size", "224", "--attention", attention,
+                       "--dtype", args.dtype, verify=True)
+        title = "%s 224x224 %s %s" % (args.small, args.dtype, attention)
+        if result is None:
+            print("%-34s not done" % title)
+            continue
+        frame, device = result["p50_ms"], result["device_p50_ms"]
+        kernels = sum(layer["ms"] for layer in result["profile"]["layers"])
+        print("%-34s %9.3f ms a frame   on the device %.2f   in kernels %.2f"
+              % (title, frame, device / frame, kernels / frame), flush=True)
+        kept[title] = {"frame": frame, "device": device, "kernels": kernels}
 
 
 def main():
     args = arguments()
+    sys.path.insert(0, HERE)
     asked = subprocess.run([args.fovea, "info"], capture_output=True, text=True)
-    if "cuda:" not in asked.stdout or fovea(args, "attention", "--tokens", "64", "--heads", "1") is None:
+    line = next((s for s in asked.stdout.splitlines() if s.split()[:1] == [args.device]), None)
+    if not line or fovea(args, "attention", "--tokens", "64", "--heads", "1") is None:
         print("skipped: Fovea finds no device %s here" % args.device)
+        print("\n".join(s for s in asked.stdout.splitlines() if s.startswith("cuda: ")))
         return SKIPPED
     torch = None
     if importlib.util.find_spec("torch"):
         import torch
         torch = torch if torch.cuda.is_available() else None
-    for package, there in (("torch with CUDA", torch), ("fla", importlib.util.find_spec("fla"))):
+    for package, there in (("torch with CUDA", torch), ("triton", importlib.util.find_spec("triton")),
+                           ("fla (flash-linear-attention)", importlib.util.find_spec("fla"))):
         if not there:
             print("no %s: left out" % package, file=sys.stderr)
+    print(line)
     print("Fovea's time; the share that a copy of the same bytes would take; others' times over Fovea's")
     kept = {}
     attentions(torch, args, kept)
     models(torch, args, kept)
+    frames(args, kept)
     if args.json:
         with open(args.json, "w") as f:
             json.dump(kept, f, indent=1)
