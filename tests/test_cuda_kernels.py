@@ -36,6 +36,7 @@ def races(check):
 
 
 def emulated(check, long):
+    os.environ["FOVEA_CUBLASLT"] = os.environ["FOVEA_CUDA"]  # it has that, too
     results = [races(check)]
     if long:
         results += [run(check, "cuda:0", 4, (), lies(order=order)) for order in (0, 1)]
