@@ -19,6 +19,7 @@ enum {
 
 /* A step's product as it has it. */
 struct product {
+    cublasLtHandle_t handle; /* the device's */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t weight, rows, sums; /* `rows` are A's */
     cublasLtMatmulAlgo_t algo;                 /* for calls of `planned` rows */
@@ -139,14 +140,14 @@ static fovea_status limit(cublasLtMatmulPreference_t preference, const fv_launch
     return FOVEA_OK;
 }
 
-static fovea_status choose(struct product *p, const fv_launch *l, cublasLtHandle_t handle,
+static fovea_status choose(struct product *p, const fv_launch *l,
                            cublasLtMatmulPreference_t preference)
 {
     cublasLtMatmulHeuristicResult_t result;
     int count = 0;
     FV_TRY(limit(preference, l));
     TRY(l->kernel->name, cublasLtMatmulAlgoGetHeuristic,
-        (handle, p->desc, p->weight, p->rows, p->sums, p->sums, preference, 1, &result, &count));
+        (p->handle, p->desc, p->weight, p->rows, p->sums, p->sums, preference, 1, &result, &count));
     if (count < 1 || result.state != CUBLAS_STATUS_SUCCESS)
         return fv_fail(FOVEA_ENOTSUP, "%s: cuBLASLt knows no way", l->kernel->name);
     p->algo = result.algo;
@@ -155,13 +156,12 @@ static fovea_status choose(struct product *p, const fv_launch *l, cublasLtHandle
 
 static fovea_status fill(struct product *p, const fv_launch *l, fv_device *d)
 {
-    cublasLtHandle_t handle;
     cublasLtMatmulPreference_t preference;
     p->planned = l->tile_rows;
-    FV_TRY(handle_of(d, &handle));
+    FV_TRY(handle_of(d, &p->handle));
     FV_TRY(describe(p, l));
     TRY(l->kernel->name, cublasLtMatmulPreferenceCreate, (&preference));
-    const fovea_status status = choose(p, l, handle, preference);
+    const fovea_status status = choose(p, l, preference);
     fv_cuda_cublaslt()->cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }
@@ -204,14 +204,12 @@ static fovea_status multiply(const fv_launch *l, const fv_gpu_before *c)
     const struct product *p = *c->own;
     const uint64_t size = fv_type_size(l->args.prob.weight);
     const float one = 1, zero = 0;
-    cublasLtHandle_t handle;
     void *sums = pointer(c->scratch + OWN);
-    FV_TRY(handle_of(c->device, &handle));
     FV_TRY(set_rows(p, l, c));
     TRY(l->kernel->name, cublasLtMatmul,
-        (handle, p->desc, &one, pointer(c->buffer[FV_GEMM_W] + c->at[FV_GEMM_W] * size), p->weight,
-         pointer(c->buffer[FV_GEMM_A] + c->at[FV_GEMM_A] * size), p->rows, &zero, sums, p->sums,
-         sums, p->sums, c->rows == p->planned ? &p->algo : NULL, pointer(c->scratch), OWN,
+        (p->handle, p->desc, &one, pointer(c->buffer[FV_GEMM_W] + c->at[FV_GEMM_W] * size),
+         p->weight, pointer(c->buffer[FV_GEMM_A] + c->at[FV_GEMM_A] * size), p->rows, &zero, sums,
+         p->sums, sums, p->sums, c->rows == p->planned ? &p->algo : NULL, pointer(c->scratch), OWN,
          c->queue));
     return FOVEA_OK;
 }
