@@ -236,12 +236,25 @@ static void *open_version(const char *name, const char *eleven)
     return library ? library : open_anywhere(name);
 }
 
+/* NVRTC opens its second half by name, where the linker looks: what is open already is taken. */
+static void open_builtins(void)
+{
+    int major, minor;
+    char name[64];
+    if (nvrtc.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
+        return;
+    snprintf(name, sizeof name, "libnvrtc-builtins.so.%d.%d", major, minor);
+    open_anywhere(name);
+}
+
 static void find_nvrtc(void)
 {
     const char *chosen = environment("FOVEA_NVRTC");
     void *library =
         chosen ? dlopen(chosen, RTLD_NOW | RTLD_LOCAL) : open_version("libnvrtc.so", "11.2");
     have_nvrtc = library && resolve_nvrtc(library);
+    if (have_nvrtc && !chosen)
+        open_builtins();
 }
 
 /* It is linked with the system's driver. */
