@@ -36,8 +36,8 @@ struct fv_device {
     char target[32];   /* what NVRTC compiles for: "sm_87", "compute_90"; "" where it cannot */
     double dispatch;   /* seconds that a dispatch takes at most, about; 0: it is never cut */
     /* A call failed: every later one is refused. Hung: the driver did not come back either, and
-     * what it may still use is left to it. */
-    _Atomic bool lost, hung;
+     * what it may still use is left to it. Broken: with the process's context. */
+    _Atomic bool lost, hung, broken;
     fv_gpu_store store;
     pthread_mutex_t lock;
     fv_gpu_rates rates;    /* under `lock`, as the rest */

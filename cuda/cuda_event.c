@@ -9,7 +9,7 @@ static const char broken_text[] = "the device was lost; close all that uses it i
 
 fovea_status fv_cuda_ready(const fv_device *d)
 {
-    return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", lost_text) : FOVEA_OK;
+    return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", d->broken ? broken_text : lost_text) : FOVEA_OK;
 }
 
 /* What the calling thread had before it came in. While another part of the process (PyTorch, say)
@@ -54,10 +54,10 @@ fovea_status fv_cuda_lose(fv_device *d, CUresult error, const char *call, const 
 {
     if (error == CUDA_ERROR_OUT_OF_MEMORY)
         return fv_cuda_fail(error, call, what);
+    d->broken = d->broken || fv_cuda_is_fatal(error);
     d->lost = true;
     return fv_fail(FOVEA_EDEVICE, "%s%s%s: %s (%d): %s", call, what ? " " : "", what ? what : "",
-                   fv_cuda_error_name(error), error,
-                   fv_cuda_is_fatal(error) ? broken_text : lost_text);
+                   fv_cuda_error_name(error), error, d->broken ? broken_text : lost_text);
 }
 
 enum fv_cuda_end fv_cuda_poll(CUevent e, double timeout, double expect, const _Atomic bool *stop,
