@@ -361,6 +361,7 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
 
 #ifdef FV_LATTN_MERGE
 #define STATE(g, i) FV_GET(0, states + (g) * (size_t)at0.y + (i))
+#define AHEAD 8 /* parts whose numbers are read before any is taken in */
 
 /* A work-item has one number of a head's state. */
 kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
@@ -385,17 +386,24 @@ kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         /* Part after part is taken in, as REDUCE does it: see fold. */
         const uint j = e < AT_M ? e % FV_DV : e - AT_VMEAN;
         float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
-        for (uint g = 0; g < parts; g++) {
-            const float n = STATE(g, AT_COUNT), total = count + n;
-            const float share = total > 0.f ? n / total : 0.f, kept = 1.f - share;
-            const float apart = STATE(g, AT_VMEAN + j) - vmean;
-            if (e < AT_M) {
-                const float other = STATE(g, AT_W + row);
-                s += STATE(g, e) + (kept * other - share * w) * apart;
-                w += other;
+        for (uint g = 0; g < parts; g += AHEAD) {
+            float n[AHEAD], mean[AHEAD], own[AHEAD], other[AHEAD];
+            for (uint i = 0; i < AHEAD; i++) {
+                const uint part = min(g + i, parts - 1);
+                n[i] = STATE(part, AT_COUNT);
+                mean[i] = STATE(part, AT_VMEAN + j);
+                own[i] = STATE(part, e);
+                other[i] = e < AT_M ? STATE(part, AT_W + row) : 0.f;
             }
-            vmean += share * apart;
-            count = total;
+            for (uint i = 0; i < AHEAD; i++)
+                if (g + i < parts) {
+                    const float total = count + n[i], share = total > 0.f ? n[i] / total : 0.f;
+                    const float apart = mean[i] - vmean;
+                    s += own[i] + ((1.f - share) * other[i] - share * w) * apart;
+                    w += other[i];
+                    vmean += share * apart;
+                    count = total;
+                }
         }
         x = e < AT_M ? s : vmean;
     } else {

@@ -26,6 +26,9 @@
 #define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
 #define FV_EVEN(x) (x).even
 #define FV_ODD(x) (x).odd
+#define FV_LESS_OF(a, b) ((a) < (b) ? (a) : (b)) /* b where it is NaN */
+#define FV_MORE_OF(a, b) ((a) > (b) ? (a) : (b))
+#define FV_EXP_NEG(x) exp(x) /* of x <= 0 */
 #endif
 
 #define FV_PASTE(a, b) a##b

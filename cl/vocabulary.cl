@@ -43,12 +43,12 @@ FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
 /* fmin and fmax would lose a NaN in b. */
 FV_FN fv_v fv_min(fv_v a, fv_v b)
 {
-    return a < b ? a : b;
+    return FV_LESS_OF(a, b);
 }
 
 FV_FN fv_v fv_max(fv_v a, fv_v b)
 {
-    return a > b ? a : b;
+    return FV_MORE_OF(a, b);
 }
 
 FV_FN fv_v fv_abs(fv_v x)
@@ -83,7 +83,7 @@ FV_FN fv_v fv_exp(fv_v x)
 
 FV_FN fv_v fv_exp_neg(fv_v x)
 {
-    return exp(x);
+    return FV_EXP_NEG(x);
 }
 
 #if FV_WIDTH > 1

@@ -97,6 +97,8 @@ static void limits(const fv_device *d, fv_limits *out)
     *out = (fv_limits){.threads = 1,
                        .wide = true,
                        .parts = fv_gpu_parts(d->limits.units),
+                       /* Work-groups of lattn.cu. */
+                       .at_once = d->limits.arch >= 80 ? 3 * d->limits.units : 0,
                        .frames = FV_CUDA_FRAMES,
                        .largest = d->limits.memory,
                        .rows = UINT32_MAX};

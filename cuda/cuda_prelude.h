@@ -305,6 +305,18 @@ FV_FUNCTION(fabs, fabsf)
 #define sqrt fv_of_sqrt
 #define fabs fv_of_fabs
 
+#define FV_LESS_OF(a, b) fv_less_of(a, b)
+#define FV_MORE_OF(a, b) fv_more_of(a, b)
+
+/* e^x of x <= 0: 3 ulp, denormal results are 0. What a product with log2 e loses comes back behind
+ * the power of two. */
+FV_DEVICE float fv_exp_of_negative(float x)
+{
+    const float y = fv_more_of(x, -150.f), power = y * 1.44269504f, root = fv_exp2_fast(power);
+    return fmaf(root, fmaf(power, -0.693147181f, y), root);
+}
+#define FV_EXP_NEG(x) fv_exp_of_negative(x)
+
 /* x^p of x >= 0: what is lost are a few units of the last place, and as many of ln x^p. */
 FV_DEVICE float fv_of_pow(float x, float p)
 {

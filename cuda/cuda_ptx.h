@@ -94,6 +94,48 @@ FV_DEVICE float fv_log2_fast(float x)
     return y;
 }
 
+/* The smaller and the larger number; NaN where one of them is. */
+FV_DEVICE float fv_less_of(float a, float b)
+{
+#if FV_HAVE_MMA
+    float y;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+#else
+    return a < b || a != a ? a : b;
+#endif
+}
+
+FV_DEVICE float fv_more_of(float a, float b)
+{
+#if FV_HAVE_MMA
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+    return y;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}
+
+/* The lower 16 bits of both, and the higher ones: those of `low` in the lower half. */
+FV_DEVICE unsigned fv_low_halves(unsigned low, unsigned high)
+{
+    return __byte_perm(low, high, 0x5410);
+}
+
+FV_DEVICE unsigned fv_high_halves(unsigned low, unsigned high)
+{
+    return __byte_perm(low, high, 0x7632);
+}
+
+/* All bits of those halves whose highest bit is set. */
+FV_DEVICE unsigned fv_negative_halves(unsigned x)
+{
+    unsigned bits;
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(bits) : "r"(x));
+    return bits;
+}
+
 /* ---- a warp: every lane that is named has to call ---- */
 
 /* This thread's lane. */

@@ -132,6 +132,9 @@ template <int N, bool WIDE, class C> inline void fv_give(C *p, const float *x, i
 template <class D, bool WIDE, class C> inline fv_words fv_fetch(const C *from, int left)
 {
     const int n = FV_PER_WORDS(D);
+    if constexpr (WIDE && fv_same<C, D>::value)
+        if (left >= n)
+            return *(const fv_words *)from;
     float x[n];
     fv_take<n, WIDE>(x, from, left);
     return fv_bytes_of<D, 16>(x);
@@ -166,10 +169,12 @@ template <class D, bool WIDE, class C> inline void fv_copy(fv_words *to, const C
 
 /* ---- floats as sums ---- */
 
-/* x is high + low but for 2^-23 of it; each has the 11 digits that tensor cores see of a float. */
+/* x is high + low but for 2^-23 of it; each has the 11 digits that tensor cores see of a float. What
+ * would be rounded to infinity, or is infinite, is all in `low`: infinities do not meet. */
 inline void fv_split(float x, uint &high, uint &low)
 {
     high = (fv_bits_of(x) + 0x1000u) & 0xffffe000u;
+    high = fabs(fv_float_of(high)) < INFINITY ? high : 0u;
     low = fv_bits_of(x - fv_float_of(high)) & 0xffffe000u;
 }
 

@@ -19,6 +19,9 @@
 #include "lattn_common.cl"
 #include "row_statistics.cuh"
 
+#ifndef FV_POLARISED
+#define FV_POLARISED 0
+#endif
 #define WARPS (FV_GROUP / 32)
 #define COLUMNS 64 /* of the values, at a time */
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
@@ -56,6 +59,12 @@ inline float fitting(float most, float &inverse)
     return fv_float_of((uint)exponent << 23);
 }
 
+/* 1 / x of a power of two from 2^-126 to 2^126. */
+inline float inverse_of(float x)
+{
+    return fv_float_of((254u << 23) - fv_bits_of(x));
+}
+
 /* x and y as two pairs of float16: high + low / grown. */
 inline void in_halves(float x, float y, uint &high, uint &low, float grown)
 {
@@ -76,6 +85,8 @@ inline void in_halves(float x, float y, uint &high, uint &low, float grown)
 #define SPREAD (ACROSS > 2 ? WARPS : ACROSS)
 #define DOWN (WARPS / SPREAD)
 #define STEPS (FV_TILE / 16)
+/* Of the warps that have the same rows each sums up the values of some, if it comes out even. */
+#define SHARING (ACROSS == SPREAD ? SPREAD : 1)
 /* Slices whose fold into a state reads what other slices of it write come one after the other. */
 #define SERIAL CENTRED
 
@@ -93,14 +104,14 @@ typedef FV_CELL(1) value;
 #define RESULT_WORDS ((FV_BLOCKS * KEYS * RESULT_PITCH + 3) / 4)
 #define ROOM_WORDS (FV_STAGES * STAGE_WORDS > RESULT_WORDS ? FV_STAGES * STAGE_WORDS : RESULT_WORDS)
 
-/* A row of a tile; zeros behind `left` numbers, or all zeros. */
+/* A row of a tile, if it is there: zeros behind `left` numbers, or all zeros. */
 template <int N, bool WIDE, class C>
-inline void copy_row(uchar *to, const C *from, int left, uint first, uint step)
+inline void copy_row(uchar *to, const C *from, bool there, int left, uint first, uint step)
 {
     const int n = FV_PER_WORDS(C);
     for (uint i = first; i < N / n; i += step) {
-        const int there = left - (int)i * n;
-        fv_copy<C, WIDE>((fv_words *)to + i, from + (there > 0 ? i * n : 0), there);
+        const int some = !there ? 0 : left >= N ? n : left - (int)i * n;
+        fv_copy<C, WIDE>((fv_words *)to + i, from + (left >= N || some > 0 ? i * n : 0), some);
     }
 }
 
@@ -116,8 +127,13 @@ template <int N, class C> inline void row_numbers(float *x, const uchar *row, ui
     }
 }
 
+/* Whether the features of a channel, of which one is 0, are kept as one number with its sign: that of
+ * the first block less that of the second. */
+#define SIGNED (FV_POLARISED && HALVES && !TURNED && !GATED)
+#define KEPT (SIGNED ? 2 : 4) /* numbers of a thread and row */
+
 /* What a thread has of the keys' features: of 4 features the rows t, t + 4, t + 8, t + 12 of a step.
- * Feature i is block i / MINE of channel i % MINE. */
+ * Feature i is block i / MINE of channel i % MINE. SIGNED has number i of channel i. */
 typedef struct features {
     float x[4][4];
 } features;
@@ -137,19 +153,28 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
     EACH(r, 4)
     v[r] = *((const fv_words *)VALUES(t + 4 * r) + g);
     uint high[2][4], low[2][4];
-    EACH(m, 2)
+    EACH(m, SIGNED ? 1 : 2)
     EACH(i, 4)
     {
         const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
         in_halves(x[0], x[1], high[m][i], low[m][i], APART ? 4096.f : 1.f);
     }
+    if (SIGNED) /* the second block's features, negative, are kept so in the sums */
+        EACH(i, 4)
+        {
+            const uint second = fv_negative_halves(high[0][i]);
+            high[1][i] = high[0][i] & second;
+            low[1][i] = low[0][i] & second;
+            high[0][i] &= ~second;
+            low[0][i] &= ~second;
+        }
     EACH(n, 8)
     {
         uint b[2];
         EACH(i, 2)
         {
             const uint one = v[2 * i].w[n / 2], two = v[2 * i + 1].w[n / 2];
-            b[i] = n % 2 ? one >> 16 | (two & 0xffff0000u) : (one & 0xffffu) | two << 16;
+            b[i] = n % 2 ? fv_high_halves(one, two) : fv_low_halves(one, two);
         }
         EACH(m, 2)
         fv_mma_f16(APART ? acc.low[m][n] : acc.high[m][n], low[m], b);
@@ -160,6 +185,9 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
 
 inline void multiply_floats(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
+    const auto feature = [&](int i, int r) {
+        return !SIGNED ? f.x[i][r] : i < 2 ? fv_max(f.x[i][r], 0.f) : fv_min(f.x[i - 2][r], 0.f);
+    };
     EACH(h, 2)
     {
         float v[2][8];
@@ -168,7 +196,7 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
         uint high[2][4], low[2][4];
         EACH(m, 2)
         EACH(i, 4)
-        fv_split(f.x[2 * m + i % 2][2 * h + i / 2], high[m][i], low[m][i]);
+        fv_split(feature(2 * m + i % 2, 2 * h + i / 2), high[m][i], low[m][i]);
         EACH(n, 8)
         {
             uint b[2], rest[2];
@@ -199,11 +227,11 @@ inline float quad_max(float x)
 
 /* Features in range of float16: what was summed so far follows when a scale changes. False where
  * some are too small for it, beside the largest of their channel. */
-inline bool fit(features &f, float scale[4], sums &acc)
+inline bool fit(features &f, float scale[KEPT], sums &acc)
 {
-    float most[4];
+    float most[KEPT];
     bool over = false;
-    EACH(i, 4)
+    EACH(i, KEPT)
     {
         most[i] = 0.f;
         EACH(r, 4)
@@ -211,24 +239,26 @@ inline bool fit(features &f, float scale[4], sums &acc)
         over = over || most[i] * scale[i] > 32768.f;
     }
     if (fv_ballot(over))
-        EACH(i, 4)
+        EACH(i, KEPT)
         {
             const float all = quad_max(most[i]);
             if (all * scale[i] > 32768.f) {
                 float inverse;
-                const float now = fitting(all, inverse), fade = now / scale[i];
+                const float now = fitting(all, inverse), fade = now * inverse_of(scale[i]);
                 scale[i] = now;
+                EACH(m, 4 / KEPT)
                 EACH(n, 8)
                 EACH(j, 2)
                 {
-                    acc.high[i / 2][n][i % 2 * 2 + j] *= fade;
+                    const int block = SIGNED ? m : i / 2;
+                    acc.high[block][n][i % 2 * 2 + j] *= fade;
                     if (APART)
-                        acc.low[i / 2][n][i % 2 * 2 + j] *= fade;
+                        acc.low[block][n][i % 2 * 2 + j] *= fade;
                 }
             }
         }
     bool small = false;
-    EACH(i, 4)
+    EACH(i, KEPT)
     EACH(r, 4)
     {
         f.x[i][r] *= scale[i];
@@ -272,24 +302,29 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             uchar *to = (uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
             const uint per = FV_GROUP / 8; /* eight threads have a row */
             for (uint r = me / 8; r < FV_TILE; r += per) {
-                const uint row = tile * FV_TILE + r;
-                const bool there = row < n;
-                copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (there ? row : 0) * (size_t)at0.y,
-                                         there ? FV_D : 0, me % 8, 8);
-                copy_row<COLUMNS, FV_WIDE1>(
-                    to + FV_TILE * KEY_PITCH + r * VALUE_PITCH,
-                    values + (there ? row : 0) * (size_t)at1.y,
-                    there ? (int)(FV_DV - j0) : 0, me % 8, 8);
+                const uint row = tile * FV_TILE + r, from = min(row, n - 1);
+                copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (size_t)from * at0.y, row < n,
+                                         FV_D, me % 8, 8);
+                copy_row<COLUMNS, FV_WIDE1>(to + FV_TILE * KEY_PITCH + r * VALUE_PITCH,
+                                            values + (size_t)from * at1.y, row < n,
+                                            FV_DV % COLUMNS ? (int)(FV_DV - j0) : COLUMNS, me % 8,
+                                            8);
             }
         };
 
+        /* Zeros for rows behind the part's, of a step that begins with row `row`. */
+        const auto cut = [&](features &y, uint row) {
+            if (row + 16 > n)
+                EACH(r, 4)
+                if (row + t + 4 * r >= n)
+                    EACH(i, KEPT)
+                    y.x[i][r] = 0.f;
+        };
         /* Features of step `step` of a tile, which begins with row `row` of the part. */
         const auto map = [&](features &y, const uchar *tile, uint step, uint row) {
             EACH(r, 4)
             {
-                const uint at = step * 16 + t + 4 * r;
-                const bool there = row + t + 4 * r < n;
-                const uchar *from = tile + at * KEY_PITCH;
+                const uchar *from = tile + (step * 16 + t + 4 * r) * KEY_PITCH;
                 fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
                 if (FV_STATS_KEY > 0) {
                     const int some = (FV_D + 7) / 8;
@@ -302,19 +337,26 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 float x[MINE], gate = 1.f;
                 row_numbers<MINE, key>(x, from, c);
 #if GATED
-                if (there)
-                    gate = FV_GET(5, FV_AT(5, r0 + row + t + 4 * r) + head);
+                gate = FV_GET(5, FV_AT(5, r0 + min(row + t + 4 * r, n - 1)) + head);
 #endif
                 EACH(i, MINE)
                 {
                     float out[FV_BLOCKS];
                     EACH(p, FV_PARAMS)
                     known.param[p] = learned[p][i];
+#if FV_POLARISED
+                    if (SIGNED) {
+                        y.x[i][r] = fv_float_of(fv_bits_of(fv_phi_size(0, x[i], known)) |
+                                                (fv_bits_of(x[i]) & 0x80000000u));
+                        continue;
+                    }
+#endif
                     fv_phi(out, 0, x[i], known);
                     EACH(b, FV_BLOCKS)
-                    y.x[b * MINE + i][r] = there ? gate * out[b] : 0.f;
+                    y.x[b * MINE + i][r] = GATED ? gate * out[b] : out[b];
                 }
             }
+            cut(y, row);
         };
         const auto rotate = [&](features &y, uint row) {
 #if TURNED
@@ -336,8 +378,8 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             fv_cp_commit();
         }
         sums acc = {};
-        float scale[4], reference[4] = {}, m[4] = {}, turned[4] = {}, apart[4] = {}, v[8] = {};
-        EACH(i, 4)
+        float scale[KEPT], reference[4] = {}, m[4] = {}, turned[4] = {}, apart[4] = {}, v[8] = {};
+        EACH(i, KEPT)
         scale[i] = 0x1p126f;
         for (uint tile = 0; tile < tiles; tile++) {
             fv_cp_wait<FV_STAGES - 2>();
@@ -366,8 +408,14 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                     break;
                 features y;
                 map(y, here, step, row);
-                EACH(i, 4)
+                EACH(i, SIGNED ? 0 : 4)
                 m[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                EACH(i, SIGNED ? 2 : 0)
+                EACH(r, 4)
+                {
+                    m[i] += fv_max(y.x[i][r], 0.f);
+                    m[2 + i] += fv_max(-y.x[i][r], 0.f);
+                }
                 rotate(y, row);
                 if (CENTRED) {
                     EACH(i, 4)
@@ -375,14 +423,19 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                         if (TURNED)
                             turned[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
                         EACH(r, 4)
-                        y.x[i][r] = row + t + 4 * r < n ? y.x[i][r] - reference[i] : 0.f;
-                        apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                        y.x[i][r] -= reference[i];
                     }
-                    float x[4][8];
-                    EACH(r, 4)
-                    row_numbers<8, value>(x[r], VALUES(step * 16 + t + 4 * r), 8 * g);
-                    EACH(i, 8)
-                    v[i] += x[0][i] + x[1][i] + (x[2][i] + x[3][i]);
+                    cut(y, row);
+                    EACH(i, 4)
+                    apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                    EACH(k, 4 / SHARING)
+                    {
+                        const uint r = SHARING > 1 ? k * SHARING + across : k;
+                        float x[8];
+                        row_numbers<8, value>(x, VALUES(step * 16 + t + 4 * r), 8 * g);
+                        EACH(i, 8)
+                        v[i] += x[i];
+                    }
                 }
                 if (HALVES && fit(y, scale, acc))
                     multiply_halves(acc, y, VALUES(step * 16), g, t);
@@ -399,7 +452,9 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             if (busy && down == next)
                 EACH(i, 4)
                 {
-                    const float back = HALVES ? 1.f / scale[i] : 1.f;
+                    float back = HALVES ? inverse_of(scale[i % KEPT]) : 1.f;
+                    if (SIGNED && i >= MINE)
+                        back = -back;
                     float *to = result + ((i / MINE) * KEYS + c + i % MINE) * RESULT_PITCH + 16 * t;
                     EACH(k, 8)
                     EACH(j, 2)
@@ -443,8 +498,8 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         };
         const auto mean = [&](uint j) {
             float sum = 0.f;
-            EACH(i, DOWN)
-            sum += vmean[i * SPREAD][j];
+            EACH(i, DOWN * SHARING)
+            sum += vmean[i * (SPREAD / SHARING)][j];
             return sum / (float)max(n, 1u);
         };
         for (uint e = me; e < FV_BLOCKS * KEYS * COLUMNS; e += FV_GROUP) {
@@ -498,6 +553,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
 #define TILES (FV_BLOCKS * RUNS <= 2 ? 2 : 1)
 #define STEPS (2 * FV_BLOCKS * RUNS) /* of 16 features */
 #define LISTED (16 * STEPS)
+#define PER FV_PER_WORDS(FV_CELL(0))
 #define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
 #define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
 
@@ -585,20 +641,30 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + warp) * each;
         if (r >= rows)
             break;
+        /* All that is read is under way before any of it is used. */
+        fv_words read[2 * TILES][OWN / PER];
+        EACH(i, 2 * TILES)
+        {
+            const FV_CELL(0) *from = FV_AT(0, min(r + g + 8 * i, rows - 1)) + head * FV_D;
+            EACH(k, OWN / PER)
+            {
+                const uint at = k * PER / 8 * 32 + 8 * t + k * PER % 8;
+                const int left = FV_D % 32 ? (int)(FV_D - at) : 32;
+                read[i][k] =
+                    fv_fetch<FV_CELL(0), FV_WIDE0>(from + (left > 0 ? at : 0), left);
+            }
+        }
         /* Features of rows g + 8 i: numbers of runs one after the other, of block after block. */
         float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1], inverse[2 * TILES];
         EACH(i, 2 * TILES)
         {
-            const uint row = r + g + 8 * i;
-            const bool there = row < rows;
+            const uint row = min(r + g + 8 * i, rows - 1);
             float x[OWN], sum[SUMS] = {}, eps = fmax(f.s1, FLT_MIN), most = 0.f;
-            EACH(run, RUNS)
-            {
-                const int left = there ? (int)FV_D - (int)(32 * run + 8 * t) : 0;
-                const FV_CELL(0) *from = FV_AT(0, there ? row : 0) + head * FV_D;
-                fv_take<8, FV_WIDE0>(x + 8 * run, from + (left > 0 ? 32 * run + 8 * t : 0), left);
-            }
-            const auto known = [&](int k) { return k / 8 * 32 + 8 * t + k % 8 < FV_D; };
+            EACH(k, OWN)
+            x[k] = fv_number<FV_CELL(0)>(read[i][k / PER].w, k % PER);
+            const auto known = [&](int k) {
+                return FV_D % 32 == 0 || k / 8 * 32 + 8 * t + k % 8 < FV_D;
+            };
             fv_row belongs = fv_statistics<1, FV_STATS_QUERY, OWN>(x, known, 1, 2, f.s2);
             EACH(k, OWN)
             {
@@ -617,7 +683,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             EACH(k, FV_BLOCKS * OWN / 2)
             {
                 const uint c = 2 * k % OWN / 8 * 32 + 8 * t + 2 * k % 8;
-                if (there && c < FV_D)
+                if (known(2 * k % OWN))
                     turn(y[i][2 * k], y[i][2 * k + 1], TURNING(row0 + row, c));
             }
             EACH(k, CENTRED ? FV_BLOCKS * OWN : 0)
@@ -640,7 +706,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             y[i][k] *= fits;
             float gate = 1.f;
 #if GATED
-            gate = there ? FV_GET(5, FV_AT(5, row) + head) : 0.f;
+            gate = FV_GET(5, FV_AT(5, row) + head);
 #endif
             EACH(w, FV_STREAMS)
             weight[i][w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
@@ -648,6 +714,8 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 !CENTRED ? 0.f
                          : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps)
                                               : sum[SUMS - 1]);
+            EACH(w, FV_STREAMS)
+            weight[i][w] *= common;
         }
 
         float acc[TILES][8][4] = {};
@@ -679,7 +747,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             float out[8];
             EACH(e, 8)
             {
-                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] * inverse[i] * common *
+                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] * inverse[i] *
                          weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0];
                 if (CENTRED)
                     out[e] += weight[i][FV_STREAMS] * vmean[j + e];

@@ -61,14 +61,22 @@ typedef FV_CELL(0) fv_factor;
 template <int CHANNELS, int PITCH, bool TURNED, bool WIDE, class C>
 inline void fv_stage(fv_words *to, const C *from, uint ld, uint rows)
 {
-    for (uint i = get_local_id(0); i < (CHANNELS + 31) / 32 * KEYS * WORDS; i += FV_GROUP) {
+    const uint all = (CHANNELS + 31) / 32 * KEYS * WORDS;
+    const bool whole = CHANNELS % 32 == 0 && rows >= KEYS;
+#pragma unroll
+    for (uint first = 0; first < all; first += FV_GROUP) {
+        const uint i = first + get_local_id(0);
         const uint row = i / WORDS % KEYS, word = i % WORDS, block = i / WORDS / KEYS;
         const uint c = 32 * block + PER * word;
         const uint swap = PITCH > WORDS ? 0 : TURNED ? row / 2 % 4 : WORDS > 4 ? row % 2 : 0;
-        const bool inside = row < rows && c < CHANNELS;
+        const bool inside = whole || (row < rows && c < CHANNELS);
+        if (all % FV_GROUP && i >= all)
+            break;
         fv_copy<fv_factor, WIDE>(to + (block * KEYS + row) * PITCH + (word ^ swap),
                                  inside ? from + (size_t)row * ld + c : from,
-                                 inside ? (int)(CHANNELS - c) : 0);
+                                 whole    ? PER
+                                 : inside ? (int)(CHANNELS - c)
+                                          : 0);
     }
 }
 
@@ -245,7 +253,9 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const uint last = min(begin + FV_QUERIES, queries) - 1;
     const bool causal = (FV_FLAGS & FV_FLAG_CAUSAL) != 0;
     const uint end = causal ? min(keys, row0 + last + 1) : keys;
-    const float scale = f.s0 * LOG2_E;
+    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the largest
+     * product has the largest score. Those of windows are multiplied before, and get more added. */
+    const float scale = f.s0 * LOG2_E, by = FV_WINDOW ? 1.f : fmax(fabs(scale), FLT_MIN);
 
     fv_queries q[MS];
     EACH(m, 2 * MS) EACH(b, DB) EACH(i, 8 / PER)
@@ -253,6 +263,8 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         const uint c = 32 * b + lane % 4 * 8 + i * PER;
         q[m / 2][b][m % 2][i] = fv_fetch<fv_factor, FV_WIDE0>(
             FV_AT(0, base + min(mine + 8 * m, queries - 1)) + head * FV_D + c, (int)(FV_D - c));
+        const uint sign = FV_WINDOW || scale >= 0.f ? 0u : PER == 4 ? 0x80000000u : 0x80008000u;
+        EACH(w, 4) q[m / 2][b][m % 2][i].w[w] ^= sign;
     }
 
     const auto copy = [&](uint j0) {
@@ -265,9 +277,9 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         fv_cp_commit();
     };
 
-    float top[2 * MS], sum[2 * MS] = {};
+    float peak[2 * MS], sum[2 * MS] = {}; /* the largest score, times the scale, less SHIFT */
     fv_sums o[MS][VB] = {};
-    EACH(r, 2 * MS) top[r] = -FLT_MAX;
+    EACH(r, 2 * MS) peak[r] = -FLT_MAX;
     copy(0);
     for (uint j0 = 0; j0 < end; j0 += KEYS) {
         fv_cp_wait<0>();
@@ -283,17 +295,17 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 #define EACH_SCORE(m, n, i) EACH(m, MS) EACH(n, NK) EACH(i, 4)
 #define QUERY(m, i) (mine + 16 * (m) + (i) / 2 * 8)
 #define KEY(n, i) (j0 + 8 * (n) + lane % 4 * 2 + (i) % 2)
+#if FV_WINDOW
         EACH_SCORE(m, n, i)
         {
             s[m][n][i] *= scale;
-#if FV_WINDOW
             const uint at = min(QUERY(m, i), keys - 1), j = min(KEY(n, i), keys - 1);
             if (FV_HAS3)
                 s[m][n][i] += LOG2_E * fv_read(FV_AT(3, head * keys + at) + j);
             if (FV_REGIONS && table[row0 + base + at] != table[row0 + base + j])
                 s[m][n][i] -= 100.f * LOG2_E;
-#endif
         }
+#endif
         if (j0 + KEYS > end || (causal && j0 + KEYS > row0 + begin))
             EACH_SCORE(m, n, i)
             {
@@ -301,17 +313,19 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
                     s[m][n][i] = -INFINITY;
             }
 
-        EACH(r, 2 * MS) fade[r] = top[r];
+        float top[2 * MS];
+        EACH(r, 2 * MS) top[r] = -FLT_MAX;
         EACH_SCORE(m, n, i) top[2 * m + i / 2] = fmax(top[2 * m + i / 2], s[m][n][i]);
         EACH(r, 2 * MS)
         {
-            top[r] = fv_row_max(top[r]);
-            fade[r] = fv_exp2_fast(fade[r] - top[r]);
+            fade[r] = peak[r];
+            peak[r] = fmax(peak[r], fv_row_max(top[r]) * by - SHIFT);
+            fade[r] = fv_exp2_fast(fade[r] - peak[r]);
             sum[r] *= fade[r];
         }
         EACH_SCORE(m, n, i)
         {
-            s[m][n][i] = fv_exp2_fast(s[m][n][i] - (top[2 * m + i / 2] - SHIFT));
+            s[m][n][i] = fv_exp2_fast(fma(s[m][n][i], by, -peak[2 * m + i / 2]));
             sum[2 * m + i / 2] += s[m][n][i];
         }
         EACH(m, MS) fv_set_weights(p[m], s[m]);

@@ -131,6 +131,7 @@ typedef struct fv_limits {
      * step runs over all of them, or over super-chunks where memory is short. */
     bool wide;
     uint32_t parts;   /* such a device: partial states of a reduction at most, which keep it busy */
+    uint32_t at_once; /* those of all heads that it computes at the same time; 0: unknown */
     uint32_t frames;  /* that may be in flight */
     uint64_t largest; /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
     uint32_t rows;    /* that it computes at once at most: a call of more is cut, however short */

@@ -14,6 +14,9 @@
  * the rows. fv_limits.parts says how many there are at most. */
 #define PART_ROWS 128
 
+/* And at most, where parts are computed at once: sums of that many rows lose little by rounding. */
+#define PART_ROWS_MOST 1024
+
 /* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
  * keeps its tiles full. A weight's gradient reads all tokens for every unit. */
 #define ROWS_MOST 168
@@ -358,9 +361,33 @@ static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t 
     w->parts = 1;
 }
 
+/* Heads of the reduction of a sweep. */
+static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
+{
+    for (uint32_t k = w->first; k < w->first + w->count; k++) {
+        const fv_step *s = &p->b.step[k];
+        if (!s->dead && span(s) == FV_SPAN_REDUCE && s->prob.heads)
+            return s->prob.heads;
+    }
+    return 1;
+}
+
+/* Partial states of `rows` rows. Where it is known how many a device computes at once, no more than
+ * that, or so many times that: the last ones would have it for themselves, and each is written,
+ * read and merged. */
+static uint32_t parts_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
+{
+    const uint32_t most = least(ceil_div(rows, PART_ROWS), p->limits.parts);
+    const uint32_t round = p->limits.at_once / reduced_heads(p, w);
+    if (round == 0 || round >= most)
+        return most;
+    return least(most / round, ceil_div(ceil_div(rows, PART_ROWS_MOST), round)) * round;
+}
+
 /* One call has all rows, or a super-chunk of them where that is asked for, and deals them itself to
  * as many partial states as keep a device busy. */
-static void cut_wide(fv_plan_sweep *w, const fv_plan_request *r, uint32_t chunk, uint32_t parts)
+static void cut_wide(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
+                     uint32_t chunk)
 {
     w->streamed = r->schedule == FOVEA_SCHEDULE_STREAMED && !w->alone && w->rows > 1;
     w->chunk = w->rows;
@@ -368,7 +395,7 @@ static void cut_wide(fv_plan_sweep *w, const fv_plan_request *r, uint32_t chunk,
         cut_chunks(w, chunk, r->chunk, 1);
     w->chunks = ceil_div(w->rows, w->chunk);
     w->groups = w->runs = 1;
-    w->parts = w->reduces ? least(ceil_div(w->chunk, PART_ROWS), parts) : 1;
+    w->parts = w->reduces ? parts_of(p, w, w->chunk) : 1;
 }
 
 /* Streaming pays where steps share a sweep and few workers idle in its last round; with large
@@ -413,7 +440,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
         w->source = settle(p, w, &r, &chunk);
         w->target = chunk;
         if (p->limits.wide) {
-            cut_wide(w, &r, chunk, p->limits.parts);
+            cut_wide(p, w, &r, chunk);
         } else {
             cut_chunks(w, chunk, r.chunk, p->info.threads);
             w->streamed = stream(p, w, r.schedule);

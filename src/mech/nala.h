@@ -1,10 +1,16 @@
 /* nala.h: norm-aware linear attention, as its official code has it: positive and negative parts as
  * blocks of their own. */
+#define FV_POLARISED 1
 #include "norm_aware.h"
+
+FV_FN fv_v fv_phi_size(int query, fv_v x, fv_row r)
+{
+    return fv_magnitude(query, x, r);
+}
 
 FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
 {
-    fv_polarise(out, x, fv_magnitude(query, x, r));
+    fv_polarise(out, x, fv_phi_size(query, x, r));
 }
 
 #ifdef FV_DERIVE

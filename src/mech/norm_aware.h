@@ -6,7 +6,8 @@
 
 FV_FN fv_v fv_inverse(fv_v max)
 {
-    return fv_div(fv_set(1.f), fv_max(fv_set(0x1p-126f), max));
+    const fv_v least = fv_set(0x1p-126f);
+    return fv_div(fv_set(1.f), fv_sel_lt(max, least, least, max));
 }
 
 FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)

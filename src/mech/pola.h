@@ -2,6 +2,7 @@
  * learned powers; the second half of the values sees them crossed. (arXiv 2501.15061) */
 #define FV_BLOCKS 2
 #define FV_STREAMS 2
+#define FV_POLARISED 1
 #define FV_PARAMS 2 /* 1 / softplus(channel scale), 1 + alpha sigmoid(power) */
 
 FV_FN fv_v fv_param(int i, fv_v raw, fv_v alpha)
@@ -10,10 +11,15 @@ FV_FN fv_v fv_param(int i, fv_v raw, fv_v alpha)
     return i == 0 ? fv_div(one, fv_softplus(raw)) : fv_fma(alpha, fv_sigmoid(raw), one);
 }
 
-FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
+FV_FN fv_v fv_phi_size(int query, fv_v x, fv_row r)
 {
     (void)query;
-    fv_polarise(out, x, fv_pow(fv_abs(fv_mul(x, r.param[0])), r.param[1]));
+    return fv_pow(fv_abs(fv_mul(x, r.param[0])), r.param[1]);
+}
+
+FV_FN void fv_phi(fv_v out[2], int query, fv_v x, fv_row r)
+{
+    fv_polarise(out, x, fv_phi_size(query, x, r));
 }
 
 #ifdef FV_DERIVE

@@ -48,6 +48,26 @@ FV_DEVICE float fv_log2_fast(float x)
 {
     return __builtin_log2f(x < 0x1p-126f && x >= 0.f ? 0.f : x);
 }
+FV_DEVICE float fv_less_of(float a, float b)
+{
+    return a < b || a != a ? a : b;
+}
+FV_DEVICE float fv_more_of(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+FV_DEVICE unsigned fv_low_halves(unsigned low, unsigned high)
+{
+    return __byte_perm(low, high, 0x5410);
+}
+FV_DEVICE unsigned fv_high_halves(unsigned low, unsigned high)
+{
+    return __byte_perm(low, high, 0x7632);
+}
+FV_DEVICE unsigned fv_negative_halves(unsigned x)
+{
+    return (x & 0x8000 ? 0xffffu : 0) | (x >> 31 ? 0xffff0000u : 0);
+}
 
 /* ---- a warp ---- */
 

@@ -9,6 +9,7 @@
  */
 #include "emulated_warp.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 #ifdef __F16C__
@@ -159,15 +160,32 @@ static void shorten(float *to, const uint32_t *from, int n)
         to[i] = fv_float_of_bits(from[i] & 0xffffe000u);
 }
 
-/* The order of a sum is not that of the numbers: first the even ones, then the odd ones. */
+/* Tensor cores cut off what a float has no room for. */
+static float cut_off(double x)
+{
+    const float y = (float)x;
+    union {
+        float x;
+        uint32_t bits;
+    } nearest = {y};
+    nearest.bits -= isfinite(y) && fabs((double)y) > fabs(x); /* one less in size */
+    return nearest.x;
+}
+
+/* Sums of eight products and of what there was, which are cut off. Their order is not that of the
+ * numbers: first the even ones, then the odd ones. */
 static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
 {
     (void)mask;
     const enum emulated_product kind = ((const struct product *)brought[0])->kind;
     const int halves = kind == EMULATED_TF32 ? 1 : 2;
     factors f;
-    float a[16][8], b[8][8], d[16][8] = {{0}};
+    float a[16][8], b[8][8], d[16][8];
     take_fragments(&f, brought);
+    EACH_LANE(lane)
+    for (unsigned i = 0; i < 4; i++)
+        d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
+            ((const struct product *)brought[lane])->d[i];
     for (int half = 0; half < halves; half++) {
         if (kind == EMULATED_TF32) {
             shorten(a[0], f.a[0], 16 * 8);
@@ -176,14 +194,20 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
             widen(kind, a[0], f.a[0], 16 * 8, half);
             widen(kind, b[0], f.b[0], 8 * 8, half);
         }
-        for (int r = 0; r < 16; r++)
+        for (int r = 0; r < 16; r++) {
+            double sum[8];
+            for (int c = 0; c < 8; c++)
+                sum[c] = (double)d[r][c];
             for (int k = 0; k < 8; k++)
                 for (int c = 0; c < 8; c++)
-                    d[r][c] += a[r][k] * b[k][c];
+                    sum[c] += (double)a[r][k] * (double)b[k][c];
+            for (int c = 0; c < 8; c++)
+                d[r][c] = cut_off(sum[c]);
+        }
     }
     EACH_LANE(lane)
     for (unsigned i = 0; i < 4; i++)
-        ((const struct product *)brought[lane])->d[i] +=
+        ((const struct product *)brought[lane])->d[i] =
             d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
