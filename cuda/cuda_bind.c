@@ -161,6 +161,7 @@ static fovea_status fill(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
     FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(find_kernel(b, d));
     b->step.piece = piece_rows(b, d);
+    b->step.units = d->limits.units;
     FV_TRY(make_table(b, d));
     FV_TRY(prepare(b, d));
     set_arguments(b);

@@ -94,16 +94,16 @@ static uint32_t apply_rows(const fv_problem *p)
     return WARPS * 16 * (traits(p)->blocks * runs <= 2 ? 2 : 1);
 }
 
-/* Each work-group prepares the state for itself: it has many rows, where enough work-groups are
- * left to fill a large device. */
-static uint32_t apply_turns(const fv_problem *p)
+/* Each work-group prepares the state for itself, and has as many rows as come to it when all of
+ * them run at the same time, three on each unit: one round of them, or four where a round has few
+ * of a head and would leave units without any. */
+static size_t apply_groups(const fv_problem *p, const fv_gpu_piece *piece)
 {
-    const uint64_t enough = 1024, all = (uint64_t)p->heads * slices(p) *
-                                        fv_gpu_groups(p->dim[FV_DIM_ROWS], apply_rows(p));
-    uint32_t turns = 8;
-    while (turns > 1 && all / turns < enough)
-        turns /= 2;
-    return turns;
+    const size_t blocks = fv_gpu_groups(piece->rows, apply_rows(p));
+    const size_t heads = (size_t)p->heads * slices(p), round = 3 * (size_t)piece->units;
+    const size_t groups = round / heads < 8 ? 4 * round / heads : round / heads;
+    const size_t turns = groups > 1 ? (blocks + groups - 1) / groups : blocks;
+    return (blocks + turns - 1) / turns;
 }
 
 static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
@@ -119,7 +119,7 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
 {
     const fv_problem *p = &l->args.prob;
     count[0] = p->heads * slices(p);
-    count[1] = fv_gpu_groups(piece->rows, apply_rows(p) * apply_turns(p));
+    count[1] = apply_groups(p, piece);
 }
 
 const fv_gpu_code fv_cuda_lattn_apply = {.program = "lattn.cu",

@@ -19,9 +19,6 @@
 #include "lattn_common.cl"
 #include "row_statistics.cuh"
 
-#ifndef FV_POLARISED
-#define FV_POLARISED 0
-#endif
 #define WARPS (FV_GROUP / 32)
 #define COLUMNS 64 /* of the values, at a time */
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
@@ -204,10 +201,13 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
             fv_split(v[i][n], b[i], rest[i]);
             EACH(m, 2)
             {
+                float sum[4] = {}; /* tensor cores cut sums off where others round */
                 if (sizeof(value) == 4)
-                    fv_mma_tf32(acc.high[m][n], high[m], rest);
-                fv_mma_tf32(acc.high[m][n], low[m], b);
-                fv_mma_tf32(acc.high[m][n], high[m], b);
+                    fv_mma_tf32(sum, high[m], rest);
+                fv_mma_tf32(sum, low[m], b);
+                fv_mma_tf32(sum, high[m], b);
+                EACH(i, 4)
+                acc.high[m][n][i] += sum[i];
             }
         }
     }
@@ -599,16 +599,22 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         const uint row = (BLOCK_OF(k) ^ STREAM(j)) * FV_D + c;
         return f.s0 * FV_GET(1, state + (size_t)row * FV_DV + j);
     };
-    float smallest = 0x1p126f;
-    for (uint k = warp; k < LISTED; k += WARPS) {
-        float most = fv_max(fabs(entry(k, lane)), fabs(entry(k, lane + 32))), inverse;
-        for (int mask = 1; mask < 32; mask *= 2)
-            most = fv_max(most, fv_shfl_xor(most, mask));
+    float smallest = 0x1p126f, most_of[LISTED / WARPS];
+    EACH(i, LISTED / WARPS)
+    {
+        const uint k = warp + i * WARPS;
+        most_of[i] = fv_max(fabs(entry(k, lane)), fabs(entry(k, lane + 32)));
+    }
+    EACH(i, LISTED / WARPS)
+    {
+        float most = most_of[i], inverse;
+        EACH(step, 5)
+        most = fv_max(most, fv_shfl_xor(most, 1 << step));
         const float fits = fitting(most, inverse);
         smallest = fmin(smallest, fits);
         if (lane == 0) {
-            grown[k] = fits;
-            back[k] = inverse;
+            grown[warp + i * WARPS] = fits;
+            back[warp + i * WARPS] = inverse;
         }
     }
     if (lane == 0)
@@ -620,6 +626,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
     for (uint k = me; k < LISTED; k += FV_GROUP)
         back[k] *= smallest;
     const float common = 1.f / smallest;
+#pragma unroll 4
     for (uint i = warp; i < STEPS * 8; i += WARPS) {
         float x[4];
         EACH(e, 4)
@@ -715,7 +722,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                          : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps)
                                               : sum[SUMS - 1]);
             EACH(w, FV_STREAMS)
-            weight[i][w] *= common;
+            weight[i][w] *= inverse[i];
         }
 
         float acc[TILES][8][4] = {};
@@ -747,8 +754,9 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             float out[8];
             EACH(e, 8)
             {
-                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] * inverse[i] *
-                         weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0];
+                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] *
+                         weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0] *
+                         common;
                 if (CENTRED)
                     out[e] += weight[i][FV_STREAMS] * vmean[j + e];
             }

@@ -227,16 +227,21 @@ inline float fv_row_sum(float x)
     return x + fv_shfl_xor(x, 2);
 }
 
+/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves. */
+#define LEAST (MS == 1 && FV_MATH != MATH_TF32 && DB <= 2 && VB <= 2 ? 3 : 1)
+
 #if FV_WINDOW
 #define FV_TOUT FV_T4
 #define baseOUT base4
 #define atOUT at4
-kernel void wsoftmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+kernel void __launch_bounds__(FV_GROUP, LEAST)
+    wsoftmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 #else
 #define FV_TOUT FV_T3
 #define baseOUT base3
 #define atOUT at3
-kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
+kernel void __launch_bounds__(FV_GROUP, LEAST)
+    softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 #endif
 {
     FV_SHARED fv_words stage[2][KEYS * (DB * WORDS + VB * V_PITCH)];

@@ -23,6 +23,7 @@ void fv_gpu_define(fv_gpu_text *t, const char *name, uint32_t value);
 typedef struct fv_gpu_piece {
     uint32_t rows, groups;
     uint32_t group; /* work-items of a work-group */
+    uint32_t units; /* of the device; 0: not told */
 } fv_gpu_piece;
 
 /* What fv_gpu_code.before gets of a call. Handles are of the backend's kind: an OpenCL queue and

@@ -217,7 +217,8 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
         if (op->kind == FV_KIND_ROW)
             out->at[o] += from * out->ld[o];
     }
-    const fv_gpu_piece piece = {.rows = rows, .groups = out->groups, .group = s->group};
+    const fv_gpu_piece piece = {
+        .rows = rows, .groups = out->groups, .group = s->group, .units = s->units};
     s->code->shape(l, &piece, out->count);
 }
 

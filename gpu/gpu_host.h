@@ -34,9 +34,10 @@ typedef struct fv_gpu_step {
     uint32_t operands, group;
     uint32_t piece; /* rows of a dispatch at most; 0: any */
     uint32_t align; /* rows of one are a multiple of it */
+    uint32_t units; /* fv_gpu_piece */
 } fv_gpu_step;
 
-/* Fills in all but `group` and `piece`. ENOTSUP where an operand is too large. */
+/* Fills in all but `group`, `piece` and `units`. ENOTSUP where an operand is too large. */
 fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
 /* Work-items of a group for it, `below` at most: halved until the device, whose groups have `most`,
  * and its `local` bytes of local memory allow it; 0: none is left to try. */

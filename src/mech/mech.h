@@ -10,6 +10,7 @@
  *
  *   FV_BLOCKS     feature blocks, 1 (the default) or 2: features are FV_BLOCKS * d wide
  *   FV_STREAMS    1 (the default), or 2: the second stream sees the blocks of q swapped
+ *   FV_POLARISED  1: phi is fv_polarise of fv_phi_size; default 0
  *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
  *   FV_WANTS      FV_WANT_* of traits.h; default 0
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
@@ -25,6 +26,8 @@
  *       turns the finished statistics into what phi wants; once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
  *       the features of one channel. `query` is a constant: where q and k share phi it is ignored
+ *   fv_v fv_phi_size(int query, fv_v x, fv_row r)
+ *       POLARISED: of the two features that which is not 0; not negative
  *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
  *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
  *
@@ -76,6 +79,9 @@ typedef struct fv_row {
 #endif
 #ifndef FV_STREAMS
 #define FV_STREAMS 1
+#endif
+#ifndef FV_POLARISED
+#define FV_POLARISED 0
 #endif
 #ifndef FV_PARAMS
 #define FV_PARAMS 0
