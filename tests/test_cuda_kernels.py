@@ -3,7 +3,7 @@
 
     test_cuda_kernels.py path/to/check path/to/fovea [path/to/libemulated_cuda.so] [--long]
 
-Without a CUDA device the emulated one is taken: one case in 24 of every kernel, of those that there
+Without a CUDA device the emulated one is taken: one case in 36 of every kernel, of those that there
 are for each mechanism only a few mechanisms, then the same with the threads of a block in the opposite
 order: a barrier that is missing shows in one of them. That it does is tried first, with kernels that
 do not wait at any. With --long it takes one case in 4 of all, and some on a device of each
@@ -46,7 +46,7 @@ def emulated(check, long):
         return results
     names = some(check, "cuda:0")
     for order in (0, 1):
-        results += [run(check, "cuda:0", 24, ["--kernel", name], lies(order=order))
+        results += [run(check, "cuda:0", 36, ["--kernel", name], lies(order=order))
                     for name in names]
     return results
 

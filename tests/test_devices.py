@@ -4,8 +4,8 @@ every CUDA device.
 
     test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--long] [--match TEXT]
 
-The first device takes the models and every fourth operator, the others every twelfth case, and with
---long each takes all. Without a CUDA device the emulated one is taken, which is slow: it takes every
+The first device takes every third model and every twelfth operator, the others every twelfth case, and
+with --long each takes all. Without a CUDA device the emulated one is taken, which is slow: it takes every
 twelfth case, and with --long all but the longest. Compiled kernels are kept where FOVEA_CACHE says, else
 in the working directory.
 Standard library only.
@@ -18,7 +18,7 @@ import tempfile
 
 import test_golden
 
-OPERATORS, OTHERS = 4, 12  # one in so many
+MODELS, OPERATORS, OTHERS = 3, 12, 12  # one in so many
 
 
 def devices(exe, kind="cl:"):
@@ -54,7 +54,8 @@ def share(cases, index, long, emulated):
         return cases
     if index > 0:
         return cases[::OTHERS]
-    return [c for i, c in enumerate(cases) if i % OPERATORS == 0 or c.name.startswith("models/")]
+    models = [c for c in cases if c.name.startswith("models/")]
+    return models[::MODELS] + [c for c in cases if c not in models][::OPERATORS]
 
 
 def without_devices(kind="cl:"):

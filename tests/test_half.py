@@ -7,7 +7,7 @@ Every golden model at every ISA level of this machine. With float16 every output
 ones too, is within 5e-3 of the largest value of the float32 run, with bfloat16 the main output of the
 plain ViTs. bfloat16 has 3 bits less, so that its rounding alone is 8 times that of float16: the other
 outputs are only held to 2e-2. A checkpoint that is in 16 bits already loses nothing, where arithmetic is
-float32: the bits of the outputs are those of the float32 run. On every OpenCL device some models, with --long all but in
+float32: the bits of the outputs are those of the float32 run. On every OpenCL device a model, with --long all but in
 float16 only, run with rows of activations in the same 16 bits, held to the same bounds against
 float32 on the CPU. Models of a family that this program does not know are skipped. Standard library
 only.
@@ -28,7 +28,7 @@ ALLOWED = {"f16": 5e-3, "bf16": 2e-2}
 ALLOWED_MAIN = 5e-3
 MAIN = ("logits", "last_hidden_state")
 PLAIN = ("vit-", "dinov2-", "clip-vision-", "siglip-")
-ON_DEVICES = ("vit-01", "siglip-01")
+ON_DEVICES = ("siglip-01",)
 FASTER = ("neon-fp16", "neon-dot")  # levels that multiply 16 bits otherwise than floats
 LOSSLESS = ("vit-01", "dinov2-01", "clip-vision-01", "siglip-01")
 
