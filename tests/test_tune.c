@@ -260,7 +260,7 @@ static void stopped_at_any_time(void **state)
         watch w = {.stop_at = 1 + i * all.calls / 10};
         o.payload = &w;
         succeed(fovea_tune_op(&report, device, &op, &o));
-        assert_false(report.complete);
+        assert_int_equal(report.complete, w.calls < w.stop_at); /* this one may have had fewer */
         assert_int_equal(fv_wisdom_count(fv_wisdom_global()), report.facts);
         most = report.facts > most ? report.facts : most;
         fovea_wisdom_forget();
