@@ -35,7 +35,7 @@ for target in ${TARGETS:-cache model operation pictures safetensors training wis
     *) sources= ;;
     esac
     # shellcheck disable=SC2046,SC2086
-    set -- $(printf 'src/cli/%s.c ' $sources)
+    set -- tests/fuzz_cli.c $(printf 'src/cli/%s.c ' $sources)
     [ -n "$sources" ] || set --
     link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"
     corpus=$build/corpus_$target

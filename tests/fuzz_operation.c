@@ -1,6 +1,5 @@
 /* fuzz_operation.c: any header as a case of `fovea op`: options of an operation, and what it is
  * given, that fit one another or not. Tensors are zeros. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,24 +9,6 @@
 
 #define MEMORY (16u << 20)
 #define FLOPS 1e7
-
-/* ---- what main.c has ---- */
-
-int cli_fail(int code, const char *format, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, format);
-    fuzz_check(vsnprintf(text, sizeof text, format, args) > 0, "a message");
-    va_end(args);
-    return code;
-}
-
-int cli_check(fovea_status status)
-{
-    fuzz_check(!status || *fovea_error(), "a failure without a message");
-    return status ? CLI_INPUT : CLI_OK;
-}
 
 /* ---- the target ---- */
 

@@ -1,5 +1,4 @@
 /* fuzz_pictures.c: any bytes as a picture, and as a mask of classes. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +9,6 @@
 
 #include "cli.h"
 #include "fuzz.h"
-
-/* ---- what main.c has ---- */
-
-int cli_fail(int code, const char *format, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, format);
-    fuzz_check(vsnprintf(text, sizeof text, format, args) > 0, "a message");
-    va_end(args);
-    return code;
-}
-
-int cli_check(fovea_status status)
-{
-    return status ? CLI_INPUT : CLI_OK;
-}
 
 /* ---- the target ---- */
 

@@ -4,7 +4,6 @@
  * Of a state the input is the JSON: frame, numbers and checksum are put around it. Of packed
  * pictures and batches it is the header, with zeros behind.
  */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +12,6 @@
 #include "fuzz.h"
 
 enum { SIDE = 8, KINDS = 4 };
-
-/* ---- what main.c has ---- */
-
-int cli_fail(int code, const char *format, ...)
-{
-    char text[4096];
-    va_list args;
-    va_start(args, format);
-    fuzz_check(vsnprintf(text, sizeof text, format, args) > 0, "a message");
-    va_end(args);
-    return code;
-}
-
-int cli_check(fovea_status status)
-{
-    fuzz_check(!status || *fovea_error(), "a failure without a message");
-    return status ? CLI_INPUT : CLI_OK;
-}
 
 /* ---- files ---- */
 
