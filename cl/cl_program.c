@@ -157,7 +157,7 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
 {
     const bool half = d->features & FV_NEED_CL_HALF;
     void *memory;
-    FV_TRY(fv_gpu_store_step(&memory, &d->store, l, group,
+    FV_TRY(fv_gpu_store_step(&memory, &d->store, l, l->kernel->code.gpu->entry, group,
                              half ? STANDARD "-DFV_HALF=1" : STANDARD "-DFV_HALF=0"));
     cl_kernel kernel = memory;
     const cl_int error = fv_cl.clGetKernelWorkGroupInfo(

@@ -50,7 +50,7 @@ typedef uchar fv_cell_u8;
 /* table:  the step's table, as the host side of the kernel laid it out
  * row0, rows  of the call: row0 is the absolute row
  * first   REDUCE: partial states are stored, not added to
- * groups  REDUCE: partial states that the call's rows are dealt to
+ * groups  partial states of REDUCE, or segments, that the call's rows are dealt to
  * dim, u, f   as the op's definition has them
  * ring    LOCAL: (window, shift)
  */

@@ -59,13 +59,27 @@ static fovea_status allow_dynamic(fv_cuda_bound *b, fv_device *d, uint32_t group
     return status;
 }
 
+/* What runs ahead of the kernel, in work-groups of its size. */
+static fovea_status find_ahead(fv_cuda_bound *b, fv_device *d)
+{
+    const fv_gpu_step *s = &b->step;
+    for (int i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++) {
+        uint32_t limit;
+        FV_TRY(fv_cuda_step_kernel(&b->ahead[i], &limit, d, &s->base.l, s->code->ahead[i].entry,
+                                   s->group));
+        if (limit < s->group)
+            return fv_gpu_no_group(s);
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
 {
     fv_gpu_step *s = &b->step;
     for (s->group = fv_gpu_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
          s->group = fv_gpu_group(s, s->group / 2, d->limits.group, d->limits.local)) {
         uint32_t limit;
-        FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->group));
+        FV_TRY(fv_cuda_step_kernel(&b->function, &limit, d, &s->base.l, s->code->entry, s->group));
         if (limit >= s->group || s->group == 1)
             return allow_dynamic(b, d, s->group);
         if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
@@ -119,7 +133,8 @@ static void set_arguments(fv_cuda_bound *b)
         if (op->ref.space == FV_SPACE_BUFFER || op->ref.space == FV_SPACE_LOCAL)
             b->args.base[o] = op->ref.mem->handle;
     }
-    b->args.table = b->step.code->before ? l->scratch_mem->handle : b->table;
+    const bool scratch = b->step.code->before || (b->step.code->segments && l->scratch_mem);
+    b->args.table = scratch ? l->scratch_mem->handle : b->table;
     memcpy(b->args.dim, a->prob.dim, sizeof b->args.dim);
     memcpy(b->args.u, a->u, sizeof b->args.u);
     memcpy(b->args.f, a->f, sizeof b->args.f);
@@ -160,6 +175,7 @@ static fovea_status fill(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
 {
     FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(find_kernel(b, d));
+    FV_TRY(find_ahead(b, d));
     b->step.piece = piece_rows(b, d);
     b->step.units = d->limits.units;
     FV_TRY(make_table(b, d));

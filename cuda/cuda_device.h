@@ -47,8 +47,8 @@ struct fv_device {
 /* A step: its kernel, whose arguments are set but for those that change from call to call. */
 typedef struct fv_cuda_bound {
     fv_gpu_step step;
-    uint64_t serial; /* no two steps have the same */
-    CUfunction function;
+    uint64_t serial;                           /* no two steps have the same */
+    CUfunction function, ahead[FV_GPU_PASSES]; /* NULL: no more */
     CUdeviceptr table;
     uint32_t dynamic; /* bytes of local memory that every call asks for */
     void *own;        /* fv_gpu_code.prepare's */
@@ -112,10 +112,10 @@ void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
 /* A kernel of program `name` alone. */
 fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
                                   const char *entry, const char *options);
-/* The step's kernel, with work-groups of `group`; *limit: the most that the compiled kernel allows.
- */
+/* Kernel `entry` of a step, with work-groups of `group`; *limit: the most that the compiled kernel
+ * allows. */
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
-                                 uint32_t group);
+                                 const char *entry, uint32_t group);
 
 /* cuda_bind.c */
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out);

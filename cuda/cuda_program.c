@@ -340,11 +340,11 @@ fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *nam
 }
 
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
-                                 uint32_t group)
+                                 const char *entry, uint32_t group)
 {
     void *function;
     int most;
-    FV_TRY(fv_gpu_store_step(&function, &d->store, l, group, ""));
+    FV_TRY(fv_gpu_store_step(&function, &d->store, l, entry, group, ""));
     FV_CUDA_TRY(l->kernel->name, cuFuncGetAttribute,
                 (&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
     /* Drivers that load a kernel when it is first launched are to do it now; where they cannot be

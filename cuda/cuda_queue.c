@@ -273,18 +273,27 @@ static fovea_status run_before(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispa
     return status;
 }
 
-static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
+static fovea_status launch_function(fv_queue *q, fv_cuda_bound *b, CUfunction function,
+                                    const size_t count[3])
 {
-    if (b->step.code->before)
-        FV_TRY(run_before(q, b, now));
     const char *name = b->step.base.l.kernel->name;
-    const CUresult error = fv_cuda.cuLaunchKernel(
-        b->function, (unsigned)now->count[0], (unsigned)now->count[1], (unsigned)now->count[2],
-        b->step.group, 1, 1, b->dynamic, q->compute, b->parameter, NULL);
+    const CUresult error =
+        fv_cuda.cuLaunchKernel(function, (unsigned)count[0], (unsigned)count[1], (unsigned)count[2],
+                               b->step.group, 1, 1, b->dynamic, q->compute, b->parameter, NULL);
     if (error == CUDA_SUCCESS)
         return FOVEA_OK;
     return q->recording ? fv_cuda_fail(error, "cuLaunchKernel", name)
                         : fv_cuda_lose(q->device, error, "cuLaunchKernel", name);
+}
+
+static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch *now)
+{
+    if (b->step.code->before)
+        FV_TRY(run_before(q, b, now));
+    if (b->step.code->segments && now->groups > 1)
+        for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++)
+            FV_TRY(launch_function(q, b, b->ahead[i], now->ahead[i]));
+    return launch_function(q, b, b->function, now->count);
 }
 
 /* The rows [from, from + rows) of a call. */

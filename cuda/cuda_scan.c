@@ -2,9 +2,67 @@
 #include "cuda_kernels.h"
 #include "mech/traits.h"
 
-enum { GROUP = 128, COLUMNS = 64, WIDEST = 128 /* features of a head */ };
+enum {
+    GROUP = 128,
+    COLUMNS = 64,
+    CHUNK = 16,         /* tokens */
+    WIDEST = 128,       /* features of a head */
+    SEGMENTS_MOST = 32, /* more would take longer one after the other than they save */
+    AT_ONCE = 3,        /* work-groups of a unit */
+};
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+enum { KNOB_TOKENS }; /* of a segment at least */
+
+static uint32_t width_of(const fv_problem *p)
+{
+    return fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
+}
+
+static bool has_divisor(const fv_problem *p)
+{
+    return !(p->flags & FV_FLAG_UNNORMALISED);
+}
+
+static bool has_matrix(const fv_problem *p)
+{
+    return (p->flags & FV_FLAG_DELTA) != 0;
+}
+
+/* ---- segments ---- */
+
+static uint32_t slices(uint32_t columns)
+{
+    return (uint32_t)fv_gpu_groups(columns, COLUMNS);
+}
+
+/* Of so many rows at most. */
+static uint32_t most_segments(const fv_knobs *k, uint32_t rows)
+{
+    const uint32_t most = rows / k->v[KNOB_TOKENS];
+    return most < 1 ? 1 : most < SEGMENTS_MOST ? most : SEGMENTS_MOST;
+}
+
+/* As many as the device takes at the same time, of whole chunks, none of them empty. */
+static uint32_t segments(const fv_launch *l, const fv_gpu_piece *piece)
+{
+    const fv_problem *p = &l->args.prob;
+    const uint32_t most = most_segments(&l->args.knobs, piece->rows);
+    const uint32_t room = AT_ONCE * piece->units / (p->heads * slices(p->dim[FV_ATTN_DV]));
+    const uint32_t now = room < 1 ? 1 : room < most ? room : most;
+    const size_t chunks = fv_gpu_groups(fv_gpu_groups(piece->rows, now), CHUNK);
+    return (uint32_t)fv_gpu_groups(piece->rows, (uint32_t)chunks * CHUNK);
+}
+
+static size_t scratch(const fv_problem *p, const fv_knobs *k, uint32_t rows)
+{
+    const size_t width = width_of(p), passing = has_matrix(p) ? width : 2;
+    return sizeof(float) * most_segments(k, rows) * p->heads * width *
+           (p->dim[FV_ATTN_DV] + has_divisor(p) + passing);
+}
+
+/* ---- what runs ---- */
+
+static void define_head(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
@@ -12,14 +70,43 @@ static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_HEADS", l->args.prob.heads);
 }
 
-/* The slices of a head that has a divisor come one after the other. */
-static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    const fv_problem *problem = &l->args.prob;
-    (void)p;
-    count[0] = problem->heads;
-    if (problem->flags & FV_FLAG_UNNORMALISED)
-        count[1] = fv_gpu_groups(problem->dim[FV_ATTN_DV], COLUMNS);
+    define_head(l, group, out);
+    fv_gpu_define(out, "FV_SEGMENTS", 0);
+}
+
+static void define_segments(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    define_head(l, group, out);
+    fv_gpu_define(out, "FV_SEGMENTS", 1);
+}
+
+/* The slices of a head that has a divisor come one after the other. */
+static void shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    count[0] = p->heads;
+    count[1] = has_divisor(p) ? 1 : slices(p->dim[FV_ATTN_DV]);
+    count[2] = piece->groups;
+}
+
+static void shape_segments(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    shape(l, piece, count);
+    count[1] += has_matrix(p) ? slices(width_of(p)) : 0;
+    count[2] = piece->groups - 1;
+}
+
+static void shape_begins(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
+{
+    const fv_problem *p = &l->args.prob;
+    const uint32_t dv = p->dim[FV_ATTN_DV];
+    (void)piece;
+    count[0] = p->heads;
+    count[1] =
+        has_matrix(p) ? slices(dv) : fv_gpu_groups(width_of(p) * (dv + has_divisor(p)), GROUP);
 }
 
 const fv_gpu_code fv_cuda_scan = {.program = "scan.cu",
@@ -27,12 +114,26 @@ const fv_gpu_code fv_cuda_scan = {.program = "scan.cu",
                                   .group = GROUP,
                                   .define = define,
                                   .shape = shape,
-                                  .align = 16};
+                                  .align = CHUNK};
+const fv_gpu_code fv_cuda_scan_segments = {
+    .program = "scan.cu",
+    .entry = "scan",
+    .group = GROUP,
+    .define = define_segments,
+    .shape = shape,
+    .segments = segments,
+    .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
+    .align = CHUNK};
 
 static bool applies(const fv_problem *p)
 {
-    return fv_h_cl_scan_chunk.applies(p) &&
-           fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D] <= WIDEST;
+    return fv_h_cl_scan_chunk.applies(p) && width_of(p) <= WIDEST;
+}
+
+/* What becomes of a divisor the matrix does not say. */
+static bool takes_segments(const fv_problem *p)
+{
+    return applies(p) && !(has_divisor(p) && has_matrix(p));
 }
 
 /* A few tokens are no chunk. */
@@ -41,4 +142,16 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
     return fv_h_cl_scan_chunk.cost(p, knobs) * (p->dim[FV_DIM_ROWS] < 8 ? 2. : 0.1);
 }
 
+/* Every token is taken twice: fewer than four segments side by side save nothing. */
+static double cost_of_segments(const fv_problem *p, const fv_knobs *knobs)
+{
+    const uint32_t side_by_side = p->heads * slices(p->dim[FV_ATTN_DV]);
+    const bool pays = most_segments(knobs, p->dim[FV_DIM_ROWS]) >= 4 && side_by_side <= 96;
+    return fv_h_cl_scan_chunk.cost(p, knobs) * (pays ? 0.05 : 4.);
+}
+
+static const fv_knob knobs[] = {{"tokens", {256, 64, 1024, 4096}, 4}, {NULL, {0}, 0}};
+
 const fv_kernel_hooks fv_h_cuda_scan = {.applies = applies, .cost = cost};
+const fv_kernel_hooks fv_h_cuda_scan_segments = {
+    .applies = takes_segments, .cost = cost_of_segments, .scratch = scratch, .knobs = knobs};

@@ -12,12 +12,22 @@
  *                 feature 0 1 2 3 ..  8 nt + 2t, 8 nt + 2t + 1          thread (g, t), lane 4 g + t
  *     column g    |  S transposed  |      column g + 8 the same
  *
- * A and B are summed up without tensor cores: all decays between two tokens, of every channel, are
- * in their products, and no quotient is needed. All other products are of sums of tf32 numbers
- * (fv_split). What is added to the state is summed up for a chunk, and added once: tensor cores cut
- * sums off where others round.
+ * Where channels have decays of their own, A is summed up without tensor cores: all decays between
+ * two tokens are in its products, and no quotient is needed. All other products are of sums of tf32
+ * numbers (fv_split). What is added to the state is summed up for a chunk, and added once: tensor
+ * cores cut sums off where others round.
  *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
+ *
+ * FV_SEGMENTS: a large device has more units than there are heads, and the call's rows are dealt to
+ * `groups` segments. Three kernels follow one another:
+ *
+ *   scan_segments  of every segment but the last the state at its end if it begins with nothing, L;
+ *                  and what becomes of a state that it begins with: a product with what its tokens'
+ *                  decays come to, D; by the delta rule a matrix, T = prod decay (1 - beta k k^T),
+ *                  which is the state that the unit matrix becomes where tokens have no values
+ *   scan_begins    what segments begin with, one after the other: S of the next = T S + L
+ *   scan           every segment from there on
  */
 #include "fragments.cuh"
 #include "scan_common.cl"
@@ -31,8 +41,27 @@
 #define PITCH ((WIDTH + 31) / 32 * 32 + 8) /* floats of a token: others lie in other banks */
 #define VALUE_PITCH (COLUMNS + 8)
 #define PAIR_PITCH (TOKENS + 4)
-#define ITEMS ((2 * FV_D + FV_GROUP - 1) / FV_GROUP) /* channels of q or k that a thread reads */
+#define LEAST (WIDTH <= 64 ? 3 : 2) /* work-groups of a unit */
+#define PARTED (WIDTH <= 64)        /* features are kept as the parts of fv_split, too */
 #define VALUES (TOKENS * COLUMNS / FV_GROUP)
+
+/* The table is the scratch, which has of every segment its state as the operand has it, L and then
+ * what it begins with, and of each head either T [WIDTH][WIDTH] or of every feature D and what D
+ * lacks of 1. */
+#define STATE (FV_HEADS * WIDTH * FV_DV) /* the divisors are behind it */
+#define PASSING (DELTA ? WIDTH * WIDTH : 2 * WIDTH)
+#define SEGMENT (STATE + FV_HEADS * (NORMALISED * WIDTH + PASSING))
+#define PASSING_SLICES (DELTA ? (WIDTH + COLUMNS - 1) / COLUMNS : 0)
+
+inline float *segment_of(const uint *table, uint segment)
+{
+    return (float *)table + (size_t)segment * SEGMENT;
+}
+inline float *passing_of(const uint *table, uint segment, uint head)
+{
+    return segment_of(table, segment) + STATE + FV_HEADS * NORMALISED * WIDTH +
+           (size_t)head * PASSING;
+}
 
 /* e^a x from e^a and what it lacks of 1, as in scan.cl. */
 inline float faded(float x, float part, float lost)
@@ -55,16 +84,56 @@ inline factors factors_of(float a, float b, float c, float d)
     return y;
 }
 
-inline void multiply(float sum[4], const factors &a, float b0, float b1)
-{
+/* Two numbers as factors. */
+typedef struct __align__(16) couple {
     uint high[2], low[2];
-    fv_split(b0, high[0], low[0]);
-    fv_split(b1, high[1], low[1]);
-    fv_mma_tf32(sum, a.low, high);
-    fv_mma_tf32(sum, a.high, low);
-    fv_mma_tf32(sum, a.high, high);
+} couple;
+
+inline couple couple_of(float a, float b)
+{
+    couple y;
+    fv_split(a, y.high[0], y.low[0]);
+    fv_split(b, y.high[1], y.low[1]);
+    return y;
 }
 
+inline void multiply(float sum[4], const factors &a, const couple &b)
+{
+    fv_mma_tf32(sum, a.low, b.high);
+    fv_mma_tf32(sum, a.high, b.low);
+    fv_mma_tf32(sum, a.high, b.high);
+}
+
+/* Features of a chunk's tokens, PITCH from one to the next: as floats, and PARTED by twos as
+ * factors, which each warp would have to make for itself otherwise. */
+typedef struct features {
+    float x[TOKENS * PITCH];
+    couple two[PARTED ? TOKENS * PITCH / 2 : 1];
+} features;
+
+inline void set_part(features &f, uint at, float x)
+{
+    if (PARTED)
+        fv_split(x, f.two[at / 2].high[at % 2], f.two[at / 2].low[at % 2]);
+}
+
+/* Number `at`, which is even, and the next. */
+inline couple next_to(const features &f, uint at)
+{
+    return PARTED ? f.two[at / 2] : couple_of(f.x[at], f.x[at + 1]);
+}
+
+/* Number `at` + `further`, which is even, and that of the fourth token behind it. */
+inline couple below(const features &f, uint at, int further)
+{
+    if (!PARTED)
+        return couple_of(f.x[at + further], f.x[at + further + 4 * PITCH]);
+    const couple *two = f.two + at / 2 + further / 2;
+    const uint i = at % 2;
+    return {{two[0].high[i], two[2 * PITCH].high[i]}, {two[0].low[i], two[2 * PITCH].low[i]}};
+}
+
+#if BY_CHANNEL
 /* Sums over a warp of 16 numbers: lane 2 i, and the next, get that of x[i]. */
 inline float sum_of_sixteen(float x[TOKENS], uint lane)
 {
@@ -79,24 +148,47 @@ inline float sum_of_sixteen(float x[TOKENS], uint lane)
     }
     return x[0] + fv_shfl_xor(x[0], 1);
 }
+#endif
+
+/* A channel of n tokens, zeros for others. */
+template <class C> inline void channel_of(float x[TOKENS], const C *from, uint ld, uint n)
+{
+    if (n == TOKENS)
+        EACH(i, TOKENS)
+        x[i] = fv_read(from + (size_t)i * ld);
+    else
+        EACH(i, TOKENS)
+        x[i] = i < n ? fv_read(from + (size_t)i * ld) : 0.f;
+}
 
 /* What belongs to a token. */
 typedef struct token {
     float gate_q, gate_k, decay, beta;
 } token;
 
-kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
-                 FV_OUT(8), FV_CALL)
+#define OPERANDS                                                                                   \
+    FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7), FV_OUT(8),    \
+        FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, base7,     \
+        at7, base8, at8, table, row0, rows, first, groups, dim, u, f, ring
+
+/* STATES: there are no outputs, but L and T or D of a segment. */
+template <bool STATES> inline void tokens(OPERANDS)
 {
-    FV_SHARED float q[TOKENS * PITCH], k[TOKENS * PITCH], values[TOKENS * VALUE_PITCH];
-    FV_SHARED float a[TOKENS * PAIR_PITCH], divisor[2][WIDTH], fade[2][STATE_TILES * 8];
+    /* A thread's channels of q, which only outputs need, and k, numbered one after the other. */
+    constexpr int FIRST = STATES ? FV_D : 0;
+    constexpr int ITEMS = (2 * FV_D - FIRST + FV_GROUP - 1) / FV_GROUP;
+    constexpr uint ALL_SLICES = SLICES + (STATES ? PASSING_SLICES : 0);
+    FV_SHARED features q, k;
+    FV_SHARED float values[TOKENS * VALUE_PITCH];
+    FV_SHARED float a[TOKENS * PAIR_PITCH], b[DELTA ? TOKENS * PAIR_PITCH : 1];
+    FV_SHARED float divisor[2][WIDTH], fade[2][STATE_TILES * 8];
     /* Of tokens: decay, and what it lacks of 1; decays since the begin and until the end of the
      * chunk; factors of q, k and the output. */
     FV_SHARED float part[TOKENS], lost[TOKENS], since[TOKENS], until[TOKENS], beta[TOKENS];
+    FV_SHARED float chunk[2]; /* decay of all its tokens, and what it lacks of 1 */
     FV_SHARED float scale_q[TOKENS], scale_k[TOKENS], scale_v[TOKENS], read[TOKENS];
-#if DELTA
-    FV_SHARED float b[TOKENS * PAIR_PITCH];
-#endif
 #if BY_CHANNEL
     FV_SHARED float parts[TOKENS * PITCH];
 #endif
@@ -105,26 +197,46 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
 #endif
     const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
     const uint head = get_group_id(0), step = u.s0 > 0 ? min(u.s0, (uint)TOKENS) : TOKENS;
-    float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
-    float *state_divisor = base7 + at7.x + ((size_t)FV_HEADS * FV_DV + head) * WIDTH;
+    const uint segment = get_group_id(2), length = (rows + groups - 1) / groups + TOKENS - 1;
+    const uint begin = min(segment * (length / TOKENS * TOKENS), rows);
+    const uint end = groups > 1 ? min(begin + length / TOKENS * TOKENS, rows) : rows;
+    const float *initial = groups > 1 ? segment_of(table, segment) : base7 + at7.x;
+    float *result = STATES ? segment_of(table, segment) : base7 + at7.x;
 
-    for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP)
-        q[i] = k[i] = 0.f;
+    for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP) {
+        q.x[i] = k.x[i] = 0.f;
+        set_part(q, i, 0.f);
+        set_part(k, i, 0.f);
+    }
     for (uint i = me; i < STATE_TILES * 8; i += FV_GROUP)
         fade[0][i] = fade[1][i] = 0.f;
 
-    for (uint slice = get_group_id(1); slice < SLICES; slice += get_num_groups(1)) {
-        const uint column = slice * COLUMNS + warp * 16 + g; /* and 8 more */
+    for (uint slice = get_group_id(1); slice < ALL_SLICES; slice += get_num_groups(1)) {
+        const bool passing = STATES && slice >= SLICES; /* columns of T */
+        const uint columns = passing ? WIDTH : FV_DV;
+        /* This thread has a column and the one 8 behind it. */
+        const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + warp * 16 + g;
         float s[STATE_TILES][4];
         EACH(n, STATE_TILES)
         EACH(i, 4)
         {
             const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-            s[n][i] = c < WIDTH && j < FV_DV ? state[(size_t)c * FV_DV + j] : 0.f;
+            s[n][i] = 0.f;
+            if (STATES)
+                s[n][i] = passing && c == j && c < WIDTH;
+            else if (c < WIDTH && j < FV_DV)
+                s[n][i] = initial[((size_t)head * WIDTH + c) * FV_DV + j];
         }
         uint now = 0; /* which divisor */
         for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP)
-            divisor[now][c] = state_divisor[c];
+            divisor[now][c] = STATES ? 0.f : initial[STATE + head * WIDTH + c];
+        /* D: of the channels that this thread has of k; that of a head. */
+        float whole[ITEMS], whole_lost[ITEMS];
+        EACH(item, ITEMS)
+        {
+            whole[item] = 1.f;
+            whole_lost[item] = 0.f;
+        }
 
         /* What a thread reads of a chunk, while the one before is computed: channels of q and k,
          * numbered one after the other, and values. */
@@ -133,26 +245,24 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
         const auto fetch = [&](uint row, uint n) {
             EACH(item, ITEMS)
             {
-                const uint number = me + item * FV_GROUP, c = head * FV_D + number % FV_D;
-                EACH(i, TOKENS)
-                {
-                    const bool there = i < n && number < 2 * FV_D;
-                    const uint r = row + (there ? i : 0);
-                    ahead[item][i] = !there            ? 0.f
-                                     : number < FV_D ? FV_GET(0, FV_AT(0, r) + c)
-                                                     : FV_GET(1, FV_AT(1, r) + c);
+                const uint number = FIRST + me + item * FV_GROUP, c = head * FV_D + number % FV_D;
+                if (number < FV_D)
+                    channel_of(ahead[item], FV_AT(0, row) + c, at0.y, n);
+                else if (number < 2 * FV_D)
+                    channel_of(ahead[item], FV_AT(1, row) + c, at1.y, n);
 #if BY_CHANNEL
-                    decays[item][i] =
-                        there && number >= FV_D ? FV_GET(3, FV_AT(3, r) + c) : 0.f;
+                if (number >= FV_D && number < 2 * FV_D)
+                    channel_of(decays[item], FV_AT(3, row) + c, at3.y, n);
 #endif
-                }
             }
+            const uint j = slice * COLUMNS + me % COLUMNS;
+            const auto *from = FV_AT(2, row + me / COLUMNS) + head * FV_DV + j;
             EACH(i, VALUES)
             {
-                const uint at = (me + i * FV_GROUP) / COLUMNS;
-                const uint j = slice * COLUMNS + (me + i * FV_GROUP) % COLUMNS;
-                some[i] = at < n && j < FV_DV ? FV_GET(2, FV_AT(2, row + at) + head * FV_DV + j)
-                                              : 0.f;
+                const uint at = i * (FV_GROUP / COLUMNS);
+                some[i] = 0.f;
+                if (me / COLUMNS + at < n && j < FV_DV && !passing)
+                    some[i] = FV_GET(2, from + (size_t)at * at2.y);
             }
             if (me < n) {
 #if GATED
@@ -169,7 +279,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
         const auto map = [&](const auto &f) {
             EACH(item, ITEMS)
             {
-                const uint number = me + item * FV_GROUP, c = number % FV_D;
+                const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
                 const bool query = number < FV_D;
                 EACH(i, TOKENS)
                 if (number < 2 * FV_D)
@@ -177,9 +287,9 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
             }
         };
 
-        fetch(0, min(step, rows));
-        for (uint row = 0, n; row < rows; row += n) {
-            n = min(step, rows - row);
+        fetch(begin, min(step, end - begin));
+        for (uint row = begin, n; row < end; row += n) {
+            n = min(step, end - row);
 
             /* ---- features ---- */
             FV_BARRIER();
@@ -193,12 +303,14 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 lost[me] = -expm1(own.decay);
             }
 #if STATS
-            map([&](float *to, bool query, uint i, uint c, float x) { to[i * PITCH + c] = x; });
+            map([&](features &to, bool query, uint i, uint c, float x) {
+                to.x[i * PITCH + c] = x;
+            });
             FV_BARRIER();
             {
                 const int of_thread = (FV_D + 3) / 4;
                 const uint at = me / 4 % TOKENS;
-                const float *from = (warp < 2 ? q : k) + at * PITCH;
+                const float *from = (warp < 2 ? q : k).x + at * PITCH;
                 float x[of_thread];
                 EACH(i, of_thread)
                 x[i] = 4 * i + t < FV_D ? from[4 * i + t] : 0.f;
@@ -211,7 +323,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
             }
 #endif
             FV_BARRIER();
-            map([&](float *to, bool query, uint i, uint c, float x) {
+            map([&](features &to, bool query, uint i, uint c, float x) {
                 float out_q[FV_BLOCKS], out_k[FV_BLOCKS];
 #if STATS
                 const fv_row r = known[(query ? 0 : TOKENS) + i];
@@ -224,8 +336,12 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                     fv_phi(out_k, 0, x, r);
                 const float scale = UNIT ? 1.f : query ? scale_q[i] : scale_k[i];
                 EACH(block, FV_BLOCKS)
-                to[i * PITCH + block * FV_D + c] =
-                    i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
+                {
+                    const uint at = i * PITCH + block * FV_D + c;
+                    to.x[at] = i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
+                    if (!UNIT && !BY_CHANNEL)
+                        set_part(to, at, to.x[at]);
+                }
             });
             EACH(i, VALUES)
             {
@@ -233,127 +349,169 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 values[at * VALUE_PITCH + j] = at < n ? scale_v[at] * some[i] : 0.f;
             }
 #if BY_CHANNEL
-            float gone[ITEMS][TOKENS]; /* what decays lack of 1 */
             EACH(item, ITEMS)
             {
-                const uint number = me + item * FV_GROUP;
-                EACH(i, TOKENS)
-                {
-                    gone[item][i] = -expm1(decays[item][i]);
-                    if (number >= FV_D && number < 2 * FV_D)
-                        parts[i * PITCH + number - FV_D] = exp(decays[item][i]);
-                }
-            }
-#endif
-            if (row + n < rows)
-                fetch(row + n, min(step, rows - row - n));
-            FV_BARRIER();
-            if (UNIT) {
-                /* Four threads have a row of q or k. */
-                const uint at = me / 4 % TOKENS;
-                float *to = (warp < 2 ? q : k) + at * PITCH, square = 0.f;
-                for (uint c = t; c < WIDTH; c += 4)
-                    square += to[c] * to[c];
-                square += fv_shfl_xor(square, 1);
-                square += fv_shfl_xor(square, 2);
-                const float scale = (warp < 2 ? scale_q : scale_k)[at] / sqrt(square + 1e-6f);
-                for (uint c = t; c < WIDTH; c += 4)
-                    to[c] *= scale;
-                FV_BARRIER();
-            }
-
-            /* ---- products of tokens: a warp has every fourth key ---- */
-            if (me < TOKENS) {
-                float from = 1.f, to = 1.f;
-                for (uint m = 0; BY_HEAD && m <= me; m++)
-                    from *= part[m];
-                for (uint m = me + 1; BY_HEAD && m < n; m++)
-                    to *= part[m];
-                since[me] = from;
-                until[me] = to;
-            }
-            EACH(turn, TOKENS / 4)
-            {
-                const uint j = 4 * turn + warp;
-                float of_q[TOKENS] = {}, of_k[TOKENS] = {};
-                for (uint c = lane; c < WIDTH; c += 32) {
-                    float key = k[j * PITCH + c];
-                    EACH(i, TOKENS)
-                    if (i >= 4 * turn && i >= j) {
-#if BY_CHANNEL
-                        if (i > j)
-                            key *= parts[i * PITCH + c];
-#else
-                        if (BY_HEAD && i > j)
-                            key *= part[i];
-#endif
-                        of_q[i] += q[i * PITCH + c] * key;
-                        if (DELTA)
-                            of_k[i] += k[i * PITCH + c] * key;
-                    }
-                }
-                const float sum = sum_of_sixteen(of_q, lane);
-                if (lane % 2 == 0)
-                    a[lane / 2 * PAIR_PITCH + j] = sum;
-#if DELTA
-                const float other = sum_of_sixteen(of_k, lane);
-                if (lane % 2 == 0)
-                    b[lane / 2 * PAIR_PITCH + j] = other;
-#endif
-            }
-            FV_BARRIER();
-
-            /* ---- decays since the chunk's begin and until its end; the divisor ---- */
-            float all = since[n - 1], all_gone = 0.f;
-            for (uint i = 0; BY_HEAD && i < n; i++)
-                all_gone += lost[i] * (i > 0 ? since[i - 1] : 1.f);
-#if BY_CHANNEL
-            EACH(item, ITEMS)
-            {
-                const uint number = me + item * FV_GROUP, c = number % FV_D;
-                float from = 1.f, to = 1.f, away = 0.f, sum = 0.f;
-                if (number < FV_D) {
+                const uint number = FIRST + me + item * FV_GROUP, c = number - FV_D;
+                float from = 1.f, away = 0.f;
+                if (number >= FV_D && number < 2 * FV_D) {
                     EACH(i, TOKENS)
                     {
-                        from *= i < n ? parts[i * PITCH + c] : 1.f;
-                        q[i * PITCH + c] *= from;
-                    }
-                } else if (number < 2 * FV_D) {
-                    EACH(i, TOKENS)
-                    if (i < n) {
-                        away += gone[item][i] * from;
-                        from *= parts[i * PITCH + c];
-                    }
-                    EACH(i, TOKENS)
-                    {
-                        const uint at = TOKENS - 1 - i;
-                        if (at < n) {
-                            sum += k[at * PITCH + c] *= to;
-                            to *= parts[at * PITCH + c];
-                        }
+                        const float now = exp(decays[item][i]);
+                        away -= expm1(decays[item][i]) * from;
+                        from *= now;
+                        parts[i * PITCH + c] = now;
                     }
                     fade[0][c] = from;
                     fade[1][c] = away;
+                    whole_lost[item] += away * whole[item];
+                    whole[item] *= from;
+                }
+            }
+#endif
+            if (row + n < end)
+                fetch(row + n, min(step, end - row - n));
+            FV_BARRIER();
+            if (UNIT) {
+                /* Four threads have a row of q or k. */
+                const uint token = me / 4 % TOKENS;
+                features &of = warp < 2 ? q : k;
+                float square = 0.f;
+                for (uint c = t; c < WIDTH; c += 4)
+                    square += of.x[token * PITCH + c] * of.x[token * PITCH + c];
+                square += fv_shfl_xor(square, 1);
+                square += fv_shfl_xor(square, 2);
+                const float scale = (warp < 2 ? scale_q : scale_k)[token] / sqrt(square + 1e-6f);
+                for (uint c = 2 * t; c < WIDTH; c += 8) {
+                    const uint at = token * PITCH + c; /* and the next, which may be a zero */
+                    of.x[at] *= scale;
+                    of.x[at + 1] *= scale;
+                    if (PARTED && !BY_CHANNEL)
+                        of.two[at / 2] = couple_of(of.x[at], of.x[at + 1]);
+                }
+                FV_BARRIER();
+            }
+
+            /* ---- products of tokens ---- */
+            if (warp == 0) {
+                /* Products from the first token on, and of those behind this one. */
+                const uint here = lane % TOKENS;
+                const float own_part = BY_HEAD ? part[here] : 1.f;
+                float from = own_part, to = own_part;
+                EACH(turn, BY_HEAD ? 4 : 0)
+                {
+                    const int far = 1 << turn;
+                    const float before = fv_shfl_up(from, far), behind = fv_shfl_down(to, far);
+                    from *= here >= (uint)far ? before : 1.f;
+                    to *= here + far < TOKENS ? behind : 1.f;
+                }
+                const float before = fv_shfl_up(from, 1), behind = fv_shfl_down(to, 1);
+                float gone = lost[here] * (here > 0 ? before : 1.f);
+                EACH(turn, BY_HEAD ? 4 : 0)
+                gone += fv_shfl_xor(gone, 1 << turn);
+                if (lane < TOKENS) {
+                    since[here] = from;
+                    until[here] = BY_HEAD && here + 1 < TOKENS ? behind : 1.f;
+                }
+                if (lane == TOKENS - 1) {
+                    chunk[0] = from;
+                    chunk[1] = BY_HEAD ? gone : 0.f;
+                }
+            }
+#if BY_CHANNEL
+            /* A warp has every fourth key. */
+            EACH(turn, STATES ? 0 : TOKENS / 4)
+            {
+                const uint j = 4 * turn + warp;
+                float sums[TOKENS] = {};
+                EACH(run, (WIDTH + 31) / 32)
+                {
+                    const uint c = run * 32 + lane; /* behind the last there are zeros */
+                    float key = k.x[j * PITCH + c];
+                    EACH(i, TOKENS)
+                    if (i >= 4 * turn) {
+                        const float fades = i > 4 * turn + 3 || i > j ? parts[i * PITCH + c] : 1.f;
+                        key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
+                        sums[i] += i > 4 * turn + 3 || i >= j ? q.x[i * PITCH + c] * key : 0.f;
+                    }
+                }
+                const float sum = sum_of_sixteen(sums, lane);
+                if (lane % 2 == 0)
+                    a[lane / 2 * PAIR_PITCH + j] = sum;
+            }
+#else
+            /* Two warps have A, each eight keys, the others B. */
+            if (warp < 2 ? !STATES : DELTA) {
+                const uint key = warp % 2 * 8;
+                float sum[4] = {};
+                EACH(i, STATE_TILES)
+                {
+                    const uint at = g * PITCH + 8 * i + 2 * t;
+                    const couple low = next_to(warp < 2 ? q : k, at);
+                    const couple high = next_to(warp < 2 ? q : k, at + 8 * PITCH);
+                    const factors x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
+                                       {low.low[0], high.low[0], low.low[1], high.low[1]}};
+                    multiply(sum, x, next_to(k, key * PITCH + at));
+                }
+                const uint j = key + 2 * t;
+                EACH(e, 2)
+                {
+                    const uint i = g + 8 * e;
+                    float late = 1.f; /* decays of the tokens j + 2 .. i */
+                    EACH(m, BY_HEAD ? TOKENS : 0)
+                    late *= m > j + 1 && m <= i ? part[m] : 1.f;
+                    const float both = BY_HEAD ? late * part[j + 1] : 1.f;
+                    float *pair = (warp < 2 ? a : b) + i * PAIR_PITCH + j;
+                    pair[0] = j < i ? both * sum[2 * e] : j == i ? sum[2 * e] : 0.f;
+                    pair[1] = j + 1 <= i ? late * sum[2 * e + 1] : 0.f;
+                }
+            }
+#endif
+            FV_BARRIER();
+
+            /* ---- decays since the chunk's begin and until its end; the divisor ---- */
+            float all = chunk[0], all_gone = chunk[1];
+#if BY_CHANNEL
+            EACH(item, ITEMS)
+            {
+                const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
+                float from = 1.f, to = 1.f, sum = 0.f;
+                if (number < FV_D) {
+                    EACH(i, TOKENS)
+                    {
+                        from *= parts[i * PITCH + c];
+                        q.x[i * PITCH + c] *= from;
+                        set_part(q, i * PITCH + c, q.x[i * PITCH + c]);
+                    }
+                } else if (number < 2 * FV_D) {
+                    EACH(i, TOKENS)
+                    {
+                        const uint at = (TOKENS - 1 - i) * PITCH + c;
+                        sum += k.x[at] *= to;
+                        set_part(k, at, k.x[at]);
+                        to *= parts[at];
+                    }
                     if (NORMALISED)
-                        divisor[1 - now][c] = faded(divisor[now][c], from, away) + sum;
+                        divisor[1 - now][c] = faded(divisor[now][c], fade[0][c], fade[1][c]) + sum;
                 }
             }
             FV_BARRIER();
 #else
+            whole_lost[0] += all_gone * whole[0];
+            whole[0] *= all;
             for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP) {
                 float sum = 0.f;
                 for (uint i = 0; i < n; i++)
-                    sum += until[i] * k[i * PITCH + c];
+                    sum += until[i] * k.x[i * PITCH + c];
                 const float was = divisor[now][c];
                 divisor[1 - now][c] = (BY_HEAD ? faded(was, all, all_gone) : was) + sum;
             }
 #endif
-            if (NORMALISED) {
+            if (NORMALISED && !STATES) {
                 /* Eight threads have a token. A value of 1 is what the divisor is of. */
                 const uint at = me / 8, first_of = me % 8;
                 float sum = 0.f;
                 for (uint c = first_of; c < WIDTH; c += 8)
-                    sum += q[at * PITCH + c] * divisor[now][c];
+                    sum += q.x[at * PITCH + c] * divisor[now][c];
                 sum *= since[at];
                 for (uint j = first_of; j <= at; j += 8)
                     sum += a[at * PAIR_PITCH + j];
@@ -361,9 +519,9 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                     sum += fv_shfl_xor(sum, mask);
                 if (first_of == 0)
                     read[at] /= sum + f.s1;
-                now = 1 - now;
                 FV_BARRIER();
             }
+            now = 1 - now;
 
             /* ---- the chunk against the state ---- */
             float out[2][4] = {}, held[2][4] = {};
@@ -373,9 +531,10 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 EACH(m, 2)
                 {
                     const uint at = (8 * m + g) * PITCH + 8 * i + 2 * t;
-                    multiply(out[m], x, q[at], q[at + 1]);
+                    if (!STATES)
+                        multiply(out[m], x, next_to(q, at));
                     if (DELTA)
-                        multiply(held[m], x, k[at], k[at + 1]);
+                        multiply(held[m], x, next_to(k, at));
                 }
             }
             float *mine = values + warp * 16; /* the warp's columns */
@@ -408,37 +567,43 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 value[h][i] = mine[(8 * h + t + i / 2 * 4) * VALUE_PITCH + g + i % 2 * 8];
                 finite = finite && fabs(value[h][i]) <= FLT_MAX;
             }
-            EACH(m, 2)
-            EACH(i, 4)
-            out[m][i] *= since[8 * m + 2 * t + i % 2];
-            if (fv_ballot(!finite)) {
+
+            /* ---- outputs ---- */
+            if (!STATES) {
+                EACH(m, 2)
+                EACH(i, 4)
+                out[m][i] *= since[8 * m + 2 * t + i % 2];
+                if (fv_ballot(!finite)) {
+                    EACH(m, 2)
+                    EACH(i, 4)
+                    {
+                        const uint at = 8 * m + 2 * t + i % 2;
+#pragma unroll 1
+                        for (uint j = 0; j <= at; j++)
+                            out[m][i] +=
+                                a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + g + i / 2 * 8];
+                    }
+                } else {
+                    EACH(h, 2)
+                    {
+                        const factors x =
+                            factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
+                        EACH(m, 2)
+                        {
+                            const float *pair = a + (8 * m + g) * PAIR_PITCH + 8 * h + t;
+                            if (m >= h)
+                                multiply(out[m], x, couple_of(pair[0], pair[4]));
+                        }
+                    }
+                }
+                auto *to = FV_AT(8, row + 2 * t) + head * FV_DV + column;
                 EACH(m, 2)
                 EACH(i, 4)
                 {
-                    const uint at = 8 * m + 2 * t + i % 2;
-                    for (uint j = 0; j <= at; j++)
-                        out[m][i] +=
-                            a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + g + i / 2 * 8];
+                    const uint at = 8 * m + i % 2, j = i / 2 * 8;
+                    if (2 * t + at < n && column + j < FV_DV)
+                        FV_PUT(8, to + (size_t)at * at8.y + j, out[m][i] * read[2 * t + at]);
                 }
-            } else {
-                EACH(h, 2)
-                {
-                    const factors x =
-                        factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
-                    EACH(m, 2)
-                    {
-                        const float *pair = a + (8 * m + g) * PAIR_PITCH + 8 * h + t;
-                        if (m >= h)
-                            multiply(out[m], x, pair[0], pair[4]);
-                    }
-                }
-            }
-            EACH(m, 2)
-            EACH(i, 4)
-            {
-                const uint at = 8 * m + 2 * t + i % 2, j = column + i / 2 * 8;
-                if (at < n && j < FV_DV)
-                    FV_PUT(8, FV_AT(8, row + at) + head * FV_DV + j, out[m][i] * read[at]);
             }
 
             /* ---- the state ---- */
@@ -454,8 +619,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 float more[4] = {};
                 EACH(h, 2)
                 {
-                    const float *key = k + (8 * h + t) * PITCH + 8 * i + g;
-                    multiply(more, x[h], key[0], key[4 * PITCH]);
+                    multiply(more, x[h], below(k, t * PITCH + g, 8 * (h * PITCH + i)));
                 }
                 EACH(e, 4)
                 {
@@ -469,19 +633,146 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
             }
         }
 
+        const bool leaves = STATES || end == rows;
         EACH(n, STATE_TILES)
         EACH(i, 4)
         {
             const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-            if (c < WIDTH && j < FV_DV)
-                state[(size_t)c * FV_DV + j] = s[n][i];
+            float *of_head = passing ? passing_of(table, segment, head)
+                                     : result + (size_t)head * WIDTH * FV_DV;
+            if (leaves && c < WIDTH && j < columns)
+                of_head[(size_t)c * columns + j] = s[n][i];
         }
         if (NORMALISED) {
             FV_BARRIER();
             /* Slices of a head come one after the other: all begin with what was there. */
-            for (uint c = me; slice == SLICES - 1 && c < WIDTH; c += FV_GROUP)
-                state_divisor[c] = divisor[now][c];
+            for (uint c = me; leaves && slice == SLICES - 1 && c < WIDTH; c += FV_GROUP)
+                result[STATE + head * WIDTH + c] = divisor[now][c];
             FV_BARRIER();
+        }
+        if (STATES && FADING && !DELTA && slice == 0) {
+            float *d = passing_of(table, segment, head);
+            for (uint c = me; !BY_CHANNEL && c < WIDTH; c += FV_GROUP) {
+                d[2 * c] = whole[0];
+                d[2 * c + 1] = whole_lost[0];
+            }
+            EACH(item, ITEMS)
+            {
+                const uint c = me + item * FV_GROUP; /* of k, as there is no q */
+                if (BY_CHANNEL && c < FV_D) {
+                    d[2 * c] = whole[item];
+                    d[2 * c + 1] = whole_lost[item];
+                }
+            }
         }
     }
 }
+
+kernel void __launch_bounds__(FV_GROUP, LEAST) scan(OPERANDS)
+{
+    tokens<false>(OPERANDS_GIVEN);
+}
+
+#if FV_SEGMENTS
+kernel void __launch_bounds__(FV_GROUP, LEAST) scan_segments(OPERANDS)
+{
+    tokens<true>(OPERANDS_GIVEN);
+}
+
+#if DELTA
+/* A work-group has a head and 64 value channels, as in `scan`, and rows of T, 16 at a time, are as
+ * those of q are there. */
+kernel void scan_begins(OPERANDS)
+{
+    FV_SHARED float matrix[TOKENS * PITCH];
+    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
+    const uint head = get_group_id(0), column = get_group_id(1) * COLUMNS + warp * 16 + g;
+    constexpr int BLOCKS = (WIDTH + TOKENS - 1) / TOKENS; /* of rows of T */
+    constexpr int MINE = (TOKENS * WIDTH + FV_GROUP - 1) / FV_GROUP;
+    float s[2 * BLOCKS][4] = {}, next[2 * BLOCKS][4] = {}, ahead[MINE];
+    /* Calls f(n, i, at) for what this thread has of a state. */
+    const auto each = [&](const auto &f) {
+        EACH(n, 2 * BLOCKS)
+        EACH(i, 4)
+        {
+            const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
+            if (c < WIDTH && j < FV_DV)
+                f(n, i, ((size_t)head * WIDTH + c) * FV_DV + j);
+        }
+    };
+    const auto fetch = [&](uint segment, uint block) {
+        const float *from = passing_of(table, segment, head) + block * TOKENS * WIDTH;
+        EACH(i, MINE)
+        {
+            const uint at = me + i * FV_GROUP;
+            ahead[i] = at < TOKENS * WIDTH && block * TOKENS + at / WIDTH < WIDTH ? from[at] : 0.f;
+        }
+    };
+
+    for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP)
+        matrix[i] = 0.f;
+    each([&](int n, int i, size_t at) { s[n][i] = (base7 + at7.x)[at]; });
+    fetch(0, 0);
+    for (uint segment = 0; segment < groups; segment++) {
+        const bool last = segment + 1 == groups;
+        float *own = segment_of(table, segment);
+        each([&](int n, int i, size_t at) {
+            next[n][i] = last ? 0.f : own[at];
+            own[at] = s[n][i];
+        });
+        if (last)
+            break;
+        EACH(block, BLOCKS)
+        {
+            float sum[2][4] = {};
+            FV_BARRIER();
+            EACH(i, MINE)
+            {
+                const uint at = me + i * FV_GROUP;
+                if (at < TOKENS * WIDTH)
+                    matrix[at / WIDTH * PITCH + at % WIDTH] = ahead[i];
+            }
+            if (block + 1 < BLOCKS)
+                fetch(segment, block + 1);
+            else if (segment + 2 < groups)
+                fetch(segment + 1, 0);
+            FV_BARRIER();
+            EACH(n, STATE_TILES)
+            {
+                const factors x = factors_of(s[n][0], s[n][2], s[n][1], s[n][3]);
+                EACH(m, 2)
+                {
+                    const float *row = matrix + (8 * m + g) * PITCH + 8 * n + 2 * t;
+                    multiply(sum[m], x, couple_of(row[0], row[1]));
+                }
+            }
+            EACH(m, 2)
+            EACH(i, 4)
+            next[2 * block + m][i] += sum[m][i];
+        }
+        each([&](int n, int i, size_t) { s[n][i] = next[n][i]; });
+    }
+}
+#else
+/* A thread has a value of a head's state, or of its divisor. */
+kernel void scan_begins(OPERANDS)
+{
+    const uint head = get_group_id(0), i = get_group_id(1) * FV_GROUP + get_local_id(0);
+    const bool divides = i >= WIDTH * FV_DV;
+    if (i >= WIDTH * (FV_DV + NORMALISED))
+        return;
+    const uint c = divides ? i - WIDTH * FV_DV : i / FV_DV;
+    const size_t at = divides ? STATE + (size_t)head * WIDTH + c : (size_t)head * WIDTH * FV_DV + i;
+    float s = (base7 + at7.x)[at], more = segment_of(table, 0)[at];
+    for (uint segment = 0; segment < groups; segment++) {
+        const float *d = passing_of(table, segment, head) + 2 * c;
+        const float now = more;
+        if (segment + 2 < groups)
+            more = segment_of(table, segment + 1)[at];
+        segment_of(table, segment)[at] = s;
+        if (segment + 1 < groups)
+            s = (FADING ? faded(s, d[0], d[1]) : s) + now;
+    }
+}
+#endif
+#endif

@@ -38,6 +38,15 @@ typedef struct fv_gpu_before {
     void **own; /* what `prepare` keeps for the step, which `forget` frees */
 } fv_gpu_before;
 
+enum { FV_GPU_PASSES = 2 };
+
+/* A kernel function that runs ahead of a code's `entry`, with the same arguments and work-groups of
+ * the same size. */
+typedef struct fv_gpu_pass {
+    const char *entry; /* in the same program; NULL: there is none */
+    void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+} fv_gpu_pass;
+
 #define FV_GPU_WINDOWS UINT32_MAX /* of fv_gpu_code.align */
 
 typedef struct fv_gpu_code {
@@ -56,6 +65,11 @@ typedef struct fv_gpu_code {
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+    /* CUDA, of ops but REDUCE: segments that a dispatch deals its rows to, which kernels find in
+     * `groups`; NULL: 1. Where there are several, `ahead` runs first, one pass after the other, and
+     * leaves something in the step's scratch, which all of them find in place of a table. */
+    uint32_t (*segments)(const fv_launch *l, const fv_gpu_piece *p);
+    fv_gpu_pass ahead[FV_GPU_PASSES];
     /* A dispatch that would take too long is cut into calls of fewer rows, multiples of this;
      * 0: it is never cut. FV_GPU_WINDOWS: of a window, dim[FV_ATTN_KEYS]. */
     uint32_t align;

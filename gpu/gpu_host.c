@@ -205,7 +205,8 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
                              .rows = rows,
                              .first = c->first && from == 0,
                              .groups = c->groups ? c->groups : 1,
-                             .count = {1, 1, 1}};
+                             .count = {1, 1, 1},
+                             .ahead = {{1, 1, 1}, {1, 1, 1}}};
     for (uint32_t o = 0; o < s->operands; o++) {
         const fv_operand *op = &l->operand[o];
         const uint32_t elements =
@@ -217,9 +218,13 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
         if (op->kind == FV_KIND_ROW)
             out->at[o] += from * out->ld[o];
     }
-    const fv_gpu_piece piece = {
+    fv_gpu_piece piece = {
         .rows = rows, .groups = out->groups, .group = s->group, .units = s->units};
+    if (s->code->segments)
+        piece.groups = out->groups = s->code->segments(l, &piece);
     s->code->shape(l, &piece, out->count);
+    for (int i = 0; i < FV_GPU_PASSES && piece.groups > 1 && s->code->ahead[i].entry; i++)
+        s->code->ahead[i].shape(l, &piece, out->ahead[i]);
 }
 
 /* ---- frames ---- */

@@ -55,6 +55,7 @@ typedef struct fv_gpu_dispatch {
     uint32_t at[FV_OPERANDS], ld[FV_OPERANDS];
     uint32_t row0, rows, first, groups;
     size_t count[3]; /* work-groups */
+    size_t ahead[FV_GPU_PASSES][3];
 } fv_gpu_dispatch;
 /* The rows [from, from + rows) of a call; `width`: as fv_walk_fn has it. */
 void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t width,

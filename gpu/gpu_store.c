@@ -227,10 +227,9 @@ fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_progr
     return status;
 }
 
-fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, uint32_t group,
-                               const char *options)
+fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
+                               uint32_t group, const char *options)
 {
-    const fv_gpu_code *code = l->kernel->code.gpu;
     fv_gpu_text text = {.length = 0};
     fv_gpu_append(&text, "%s", options);
     fv_gpu_specialise(&text, l, group);
@@ -238,6 +237,6 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
         return fv_fail(FOVEA_ENOTSUP, "kernel %s has more build options than there is room for",
                        l->kernel->name);
     const fv_gpu_program like = {
-        .name = code->program, .mech = l->kernel->mech, .options = text.text};
-    return fv_gpu_store_kernel(out, s, &like, code->entry);
+        .name = l->kernel->code.gpu->program, .mech = l->kernel->mech, .options = text.text};
+    return fv_gpu_store_kernel(out, s, &like, entry);
 }

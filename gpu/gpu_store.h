@@ -60,9 +60,9 @@ void fv_gpu_store_close(fv_gpu_store *s); /* of an empty store; one that was nev
  * as the backend's kind of kernel is. Thread-safe. */
 fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_program *like,
                                  const char *entry);
-/* The same for a step's kernel; `options` are those that come before the step's own. */
-fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, uint32_t group,
-                               const char *options);
+/* The same for kernel `entry` of a step; `options` are those that come before the step's own. */
+fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
+                               uint32_t group, const char *options);
 /* fovea_cache_export and fovea_cache_import. */
 fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size);
 fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);

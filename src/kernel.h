@@ -274,6 +274,7 @@ enum fv_need {
     FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
     FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
     FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
+    FV_NEED_CUDA_LARGE = 1u << 18,  /* 64 units or more, of which heads alone keep few busy */
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every

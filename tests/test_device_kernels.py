@@ -40,7 +40,7 @@ def some(check, device):
     """Names of the kernels of a device, fewer mechanisms."""
     names = subprocess.run([check, "--device", device, "--list"], capture_output=True, text=True,
                            check=True).stdout.split()
-    left_out = re.compile("_(%s)_((cpu|mma)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
+    left_out = re.compile("_(%s)_((cpu|mma|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 

@@ -153,7 +153,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = 1000000; /* kHz */
         break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = 8;
+        *value = (int)hostile_lie(EMULATED_LIE_units, 64);
         break;
     case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
         *value = 0;

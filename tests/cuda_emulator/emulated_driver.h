@@ -27,6 +27,7 @@ extern pthread_cond_t emulated_work;    /* whenever there may be something for t
     X(sm)                                                                                          \
     X(devices)                                                                                     \
     X(largest)                                                                                     \
+    X(units)                                                                                       \
     X(unified)                                                                                     \
     X(version)                                                                                     \
     X(graphs)                                                                                      \
