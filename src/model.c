@@ -312,6 +312,22 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
     return status;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* Cuts a path down to its folder. */
+static void cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path] = 0;
+    else
+        memcpy(path, ".", 2);
+}
+
 static fovea_status load_files(fovea_model *m, const char *path)
 {
     char *folder;
@@ -326,12 +342,10 @@ static fovea_status load_files(fovea_model *m, const char *path)
     if (kind == FV_OS_FOLDER) {
         status = open_folder(m, folder);
     } else {
-        char *slash = strrchr(folder, '/');
-        status = fv_source_open_file(&m->source, path);
-        if (slash)
-            slash[slash == folder] = 0;
-        else
-            memcpy(folder, ".", 2);
+        cut_name(folder);
+        status = ends_with(path, ".safetensors.index.json")
+                     ? fv_source_open_index(&m->source, folder, path)
+                     : fv_source_open_file(&m->source, path);
     }
     if (status == FOVEA_OK)
         status = open_beside(m, folder, path);

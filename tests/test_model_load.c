@@ -546,6 +546,29 @@ static void unusable_configurations_are_refused(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
+static void keep_remark(const char *line, void *payload)
+{
+    snprintf(payload, 400, "%s", line);
+}
+
+static void blocks_that_are_left_out_are_told_of(void **state)
+{
+    char remark[400] = "";
+    (void)state;
+    fovea_log_set(keep_remark, remark);
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    fovea_model_free(load(folder));
+    assert_string_equal(remark, "");
+    write_text("config.json",
+               "{\"model_type\":\"dinov2\",\"num_hidden_layers\":1,\"num_attention_heads\":1}");
+    fovea_model *m = load(folder);
+    assert_int_equal(m->info.depth, 1);
+    assert_non_null(strstr(remark, "num_hidden_layers is 1"));
+    assert_non_null(strstr(remark, "model.safetensors"));
+    fovea_model_free(m);
+    fovea_log_set(NULL, NULL);
+}
+
 static void every_missing_or_misshapen_tensor_is_named(void **state)
 {
     (void)state;
@@ -612,6 +635,9 @@ static void shards_are_joined(void **state)
     fovea_model *sharded = load(folder);
     same_roles(whole, sharded);
     assert_true(sharded->info.mapped_bytes > 0);
+    fovea_model_free(sharded);
+    sharded = load(in_folder("model.safetensors.index.json"));
+    same_roles(whole, sharded);
     fovea_model_free(whole);
     fovea_model_free(sharded);
 
@@ -879,6 +905,7 @@ int main(void)
         cmocka_unit_test(two_heads_are_averaged),
         cmocka_unit_test(registers_get_no_position),
         cmocka_unit_test(unusable_configurations_are_refused),
+        cmocka_unit_test(blocks_that_are_left_out_are_told_of),
         cmocka_unit_test(every_missing_or_misshapen_tensor_is_named),
         cmocka_unit_test(shards_are_joined),
         cmocka_unit_test(changed_files_are_not_read),

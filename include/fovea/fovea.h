@@ -232,9 +232,9 @@ FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, 
 typedef struct fovea_model fovea_model;
 
 /* Loads `path`: a Hugging Face directory (config.json and model.safetensors, or its shards with
- * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file with
- * config.json beside it, or "synthetic:NAME" (random weights from a seed; fovea_model_synthetic
- * lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
+ * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file, or an
+ * index of several, with config.json beside it, or "synthetic:NAME" (random weights from a seed;
+ * fovea_model_synthetic lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
  *
  * Weights are mapped, and read when plans are made: as long as the model lives its files may be
  * renamed, removed and replaced by others, but not written to. A plan of a model whose file was is

@@ -110,6 +110,20 @@ static fovea_status read_eps(fv_vit_reader *r)
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
 
+/* As the configuration has it, which may want the first blocks alone; else as many as there are. */
+static fovea_status read_depth(fv_vit_reader *r)
+{
+    uint32_t *depth = &r->v->depth;
+    FV_TRY(fv_config_u32(depth, &r->vision, "num_hidden_layers", 1, DEPTH));
+    if (*depth && fv_vit_find_block(r, *depth))
+        fv_log("%s: num_hidden_layers is %u; %s has more, which are left out", r->config->file,
+               *depth, r->t.source->name);
+    if (*depth == 0)
+        while (*depth <= DEPTH && fv_vit_find_block(r, *depth))
+            ++*depth;
+    return fv_vit_check_size(r, "number of blocks", *depth, DEPTH);
+}
+
 fovea_status fv_vit_read_sizes(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
@@ -132,11 +146,7 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
     if (v->channels != 3)
         return fv_fail(FOVEA_ENOTSUP, "%s: made for %u channels; only RGB models are supported",
                        r->t.source->name, v->channels);
-    FV_TRY(fv_config_u32(&v->depth, &r->vision, "num_hidden_layers", 1, DEPTH));
-    if (v->depth == 0)
-        while (v->depth <= DEPTH && fv_vit_find_block(r, v->depth))
-            v->depth++;
-    FV_TRY(fv_vit_check_size(r, "number of blocks", v->depth, DEPTH));
+    FV_TRY(read_depth(r));
     FV_TRY(read_heads(r));
     FV_TRY(read_activation(r));
     return read_eps(r);
