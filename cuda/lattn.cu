@@ -62,12 +62,12 @@ inline float inverse_of(float x)
     return fv_float_of((254u << 23) - fv_bits_of(x));
 }
 
-/* x and y as two pairs of float16: high + low / grown. */
-inline void in_halves(float x, float y, uint &high, uint &low, float grown)
+/* x and y as two pairs of float16, high + low: to 2^-22 of them, or 2^-25 where they are small. */
+inline void in_halves(float x, float y, uint &high, uint &low)
 {
     high = fv_half2_bits(x, y);
-    low = fv_half2_bits(grown * (x - fv_half_to_float((ushort)high)),
-                        grown * (y - fv_half_to_float((ushort)(high >> 16))));
+    low = fv_half2_bits(x - fv_half_to_float((ushort)high),
+                        y - fv_half_to_float((ushort)(high >> 16)));
 }
 
 /* ---- REDUCE ---- */
@@ -135,12 +135,8 @@ typedef struct features {
     float x[4][4];
 } features;
 
-/* Sums of products with the high parts and, where features of a channel are of very different size,
- * apart from them with the low parts, 2^12 times as large: float16 has no smaller ones. */
-#define APART (HALVES && FV_BLOCKS > 1)
-typedef struct sums {
-    float high[2][8][4], low[APART ? 2 : 1][APART ? 8 : 1][4];
-} sums;
+/* Of a thread: [m][n][i] is of feature 2 m + i / 2 and of its 16 columns number 8 (i % 2) + n. */
+typedef float sums[2][8][4];
 
 /* Products of a step with the values: x is of the features as they are to be multiplied. */
 #define VALUES(row) (value_rows + (row) * VALUE_PITCH)
@@ -154,7 +150,7 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
     EACH(i, 4)
     {
         const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
-        in_halves(x[0], x[1], high[m][i], low[m][i], APART ? 4096.f : 1.f);
+        in_halves(x[0], x[1], high[m][i], low[m][i]);
     }
     if (SIGNED) /* the second block's features, negative, are kept so in the sums */
         EACH(i, 4)
@@ -174,17 +170,14 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
             b[i] = n % 2 ? fv_high_halves(one, two) : fv_low_halves(one, two);
         }
         EACH(m, 2)
-        fv_mma_f16(APART ? acc.low[m][n] : acc.high[m][n], low[m], b);
+        fv_mma_f16(acc[m][n], low[m], b);
         EACH(m, 2)
-        fv_mma_f16(acc.high[m][n], high[m], b);
+        fv_mma_f16(acc[m][n], high[m], b);
     }
 }
 
 inline void multiply_floats(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
-    const auto feature = [&](int i, int r) {
-        return !SIGNED ? f.x[i][r] : i < 2 ? fv_max(f.x[i][r], 0.f) : fv_min(f.x[i - 2][r], 0.f);
-    };
     EACH(h, 2)
     {
         float v[2][8];
@@ -193,7 +186,7 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
         uint high[2][4], low[2][4];
         EACH(m, 2)
         EACH(i, 4)
-        fv_split(feature(2 * m + i % 2, 2 * h + i / 2), high[m][i], low[m][i]);
+        fv_split(f.x[2 * m + i % 2][2 * h + i / 2], high[m][i], low[m][i]);
         EACH(n, 8)
         {
             uint b[2], rest[2];
@@ -207,7 +200,7 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
                 fv_mma_tf32(sum, low[m], b);
                 fv_mma_tf32(sum, high[m], b);
                 EACH(i, 4)
-                acc.high[m][n][i] += sum[i];
+                acc[m][n][i] += sum[i];
             }
         }
     }
@@ -225,9 +218,9 @@ inline float quad_max(float x)
     return fv_max(x, fv_shfl_xor(x, 2));
 }
 
-/* Features in range of float16: what was summed so far follows when a scale changes. False where
- * some are too small for it, beside the largest of their channel. */
-inline bool fit(features &f, float scale[KEPT], sums &acc)
+/* Features in range of float16, the largest of a channel so far near its end: what was summed so
+ * far follows when a scale changes. Of a feature less than 2^-38 of the largest is lost. */
+inline void fit(features &f, float scale[KEPT], sums &acc)
 {
     float most[KEPT];
     bool over = false;
@@ -251,20 +244,13 @@ inline bool fit(features &f, float scale[KEPT], sums &acc)
                 EACH(j, 2)
                 {
                     const int block = SIGNED ? m : i / 2;
-                    acc.high[block][n][i % 2 * 2 + j] *= fade;
-                    if (APART)
-                        acc.low[block][n][i % 2 * 2 + j] *= fade;
+                    acc[block][n][i % 2 * 2 + j] *= fade;
                 }
             }
         }
-    bool small = false;
     EACH(i, KEPT)
     EACH(r, 4)
-    {
-        f.x[i][r] *= scale[i];
-        small = small || (f.x[i][r] != 0.f && fabs(f.x[i][r]) < 0x1p-20f);
-    }
-    return !APART || !fv_ballot(small);
+    f.x[i][r] *= scale[i];
 }
 
 /* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn. */
@@ -437,10 +423,12 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                         v[i] += x[i];
                     }
                 }
-                if (HALVES && fit(y, scale, acc))
+                if (HALVES) {
+                    fit(y, scale, acc);
                     multiply_halves(acc, y, VALUES(step * 16), g, t);
-                else
+                } else {
                     multiply_floats(acc, y, VALUES(step * 16), g, t);
+                }
             }
         }
 
@@ -459,10 +447,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                     EACH(k, 8)
                     EACH(j, 2)
                     {
-                        float x = acc.high[i / 2][k][i % 2 * 2 + j];
-                        if (APART)
-                            x += acc.low[i / 2][k][i % 2 * 2 + j] / 4096.f;
-                        x *= back;
+                        const float x = back * acc[i / 2][k][i % 2 * 2 + j];
                         float &y = to[8 * j + k];
                         y = next ? y + x : x;
                     }
@@ -635,8 +620,8 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             x[e] = grown[k] * entry(k, COLUMN_OF(i % 8, g));
         }
         fv_words y;
-        in_halves(x[0], x[1], y.w[0], y.w[2], 1.f);
-        in_halves(x[2], x[3], y.w[1], y.w[3], 1.f);
+        in_halves(x[0], x[1], y.w[0], y.w[2]);
+        in_halves(x[2], x[3], y.w[1], y.w[3]);
         s[i * 32 + lane] = y;
     }
     FV_BARRIER();
@@ -733,7 +718,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             EACH(i, 4)
             {
                 const float *x = y[2 * m + i % 2] + 4 * step + i / 2 * 2;
-                in_halves(x[0], x[1], high[m][i], low[m][i], 1.f);
+                in_halves(x[0], x[1], high[m][i], low[m][i]);
             }
             EACH(n, 8)
             {

@@ -301,24 +301,33 @@ static void feature_mean(const check_case *c, const group *g, const check_known 
                2. * FLT_MIN;
 }
 
+/* Of a feature of float16 rows, relative to the largest of its channel in any block: see
+ * ref_lattn_reduce.c. */
+#define LOST 0x1p-37
+
 /* want = mean over the keys of R phi(k)_i v_j, v centred or not. What centring costs: rounded
  * values act on S through the deviation of the features from their mean. */
 static void product_mean(const check_case *c, const group *g, uint32_t i, uint32_t j, double *want,
                          double *allowed)
 {
     const bool centred = wants(c, FV_WANT_CENTRED);
-    const uint32_t dv = c->args.prob.dim[FV_ATTN_DV], width = width_of(c), rows = g->rows;
+    const uint32_t d = c->args.prob.dim[FV_ATTN_D], dv = c->args.prob.dim[FV_ATTN_DV];
+    const uint32_t width = width_of(c), rows = g->rows;
     const double centre = centred ? g->mean[j] : 0., spread = centred ? g->mean_spread[j] : 0.;
-    double sum = 0., size = 0., error = 0., mean = 0.;
+    const bool halves = c->args.prob.op == FV_OP_LATTN_REDUCE && c->args.prob.in == FV_F16;
+    double sum = 0., size = 0., error = 0., mean = 0., top = 0.;
     for (uint32_t r = 0; centred && r < rows; r++)
         mean += g->turned[(size_t)r * width + i].v / rows;
+    for (uint32_t r = 0; halves && r < rows; r++)
+        for (uint32_t other = i % d; other < width; other += d)
+            top = fmax(top, g->size[(size_t)r * width + other]);
     for (uint32_t r = 0; r < rows; r++) {
         const check_known f = g->turned[(size_t)r * width + i];
         const double v = g->v[(size_t)r * dv + j], reach = fabs(v - centre) + spread;
         sum += f.v * (v - centre);
         size += (g->size[(size_t)r * width + i] + f.e) * reach;
         size += centred ? fabs(f.v - mean) * fabs(v) : 0.;
-        error += f.e * reach + FLT_MIN * (1. + fabs(f.v));
+        error += (f.e + LOST * top) * reach + FLT_MIN * (1. + fabs(f.v));
     }
     *want = sum * c->args.f[0];
     *allowed = error * c->args.f[0] + check_allowed(rows + 4., size * c->args.f[0]) + FLT_MIN;

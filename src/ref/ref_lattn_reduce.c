@@ -17,6 +17,10 @@
  * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
  * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
  *
+ * Where prob.in is F16 products may be of sums of two float16 numbers, after a scaling of channels
+ * by powers of two: 2^-37 of a channel's largest feature, whatever the block, may be missing from
+ * each of its features.
+ *
  * With c->first the state is stored, not added to, and not read. Float32: a call sums its rows on
  * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
  * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
