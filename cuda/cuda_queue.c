@@ -290,9 +290,8 @@ static fovea_status launch(fv_queue *q, fv_cuda_bound *b, const fv_gpu_dispatch 
 {
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
-    if (b->step.code->segments && now->groups > 1)
-        for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++)
-            FV_TRY(launch_function(q, b, b->ahead[i], now->ahead[i]));
+    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i] && now->groups > 1; i++)
+        FV_TRY(launch_function(q, b, b->ahead[i], now->ahead[i]));
     return launch_function(q, b, b->function, now->count);
 }
 
