@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
+
 static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uint64_t size)
 {
     if (b->status != FOVEA_OK)

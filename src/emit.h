@@ -9,7 +9,8 @@
 
 #include "attention.h"
 #include "backend.h"
-#include "model.h"
+#include "preprocess.h"
+#include "weight.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */
 #define FV_NO_VALUE (-1)
@@ -56,7 +57,7 @@ typedef struct fv_use {
     uint8_t kind;     /* enum fv_kind; WEIGHT uses `weight` */
     fv_weight weight; /* rows == 0: absent */
     /* the planner's: */
-    fv_packed *packed;
+    struct fv_packed *packed; /* packed.h */
 } fv_use;
 
 /* Where the rows of tokens lie in the picture: prefix rows, then the grid, row by row. */
@@ -126,6 +127,8 @@ typedef struct fv_plan_table {
     fv_posemb_table posemb; /* all NULL: it is not this */
     void *data;
 } fv_plan_table;
+
+struct fv_builder;
 
 /* What an emitter does for a trainer. */
 typedef struct fv_training {

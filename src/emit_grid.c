@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "emit.h"
+#include "mem.h"
 #include "rope.h"
 
 /* ---- tables ---- */

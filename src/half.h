@@ -6,9 +6,10 @@
 #ifndef FOVEA_SRC_HALF_H
 #define FOVEA_SRC_HALF_H
 
+#include <stdint.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "type.h"
 
 static inline uint32_t fv_bits_of_float(float x)
 {

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "type.h"
+
 enum fv_op {
     FV_OP_NONE,
 #define FV_OP(NAME, name, span, cols) FV_OP_##NAME,
@@ -39,15 +41,6 @@ enum fv_mech {
 #undef FV_MECH
     FV_MECH_COUNT
 };
-
-enum fv_type { FV_NONE, FV_F32, FV_F16, FV_BF16, FV_U8 };
-
-static inline size_t fv_type_size(enum fv_type type)
-{
-    return type == FV_F32 ? 4 : type == FV_U8 ? 1 : 2;
-}
-
-const char *fv_type_name(enum fv_type type); /* "f32" */
 
 /* Epilogue of GEMM, applied in this order to acc = sum_k a[i][k] w[n][k]:
  *   acc += bias[n];  acc = act(acc);  acc *= scale[n];  acc += res[i][n]

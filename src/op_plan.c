@@ -1,6 +1,8 @@
 /* op_plan.c: plans of one operation, for callers who want one attention or one GEMM. */
 #include <string.h>
 
+#include "mem.h"
+#include "model.h"
 #include "plan.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */

@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
+#include "model.h"
+#include "packed.h"
+
 /* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
  * is the block of rows for which GEMM reads its weights once. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};

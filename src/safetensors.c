@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "mem.h"
 #include "os.h"
 
 #define HEADER_LIMIT 100000000 /* as the reference implementation */

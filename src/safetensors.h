@@ -8,7 +8,10 @@
 #ifndef FOVEA_SRC_SAFETENSORS_H
 #define FOVEA_SRC_SAFETENSORS_H
 
-#include "model.h"
+#include <jansson.h>
+
+#include "status.h"
+#include "tensor.h"
 
 enum fv_file_type {
     FV_FILE_BOOL,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "mem.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096

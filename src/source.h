@@ -2,7 +2,6 @@
 #ifndef FOVEA_SRC_SOURCE_H
 #define FOVEA_SRC_SOURCE_H
 
-#include "model.h"
 #include "safetensors.h"
 
 typedef struct fv_source {

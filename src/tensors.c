@@ -4,6 +4,7 @@
 
 #include "config.h"
 #include "half.h"
+#include "mem.h"
 #include "os.h"
 #include "safetensors.h"
 

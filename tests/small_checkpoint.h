@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "model.h"
+#include "models/vit.h"
 #include "temp_folder.h"
 
 #define C 64

@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "fixture.h"
+#include "mem.h"
+#include "model.h"
 #include "plan.h"
 
 enum { C = 12, THREADS = 4 };

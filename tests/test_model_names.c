@@ -1,4 +1,5 @@
 /* test_model_names.c: the same model by every naming scheme; heads, prefix tokens, gated MLPs. */
+#include "kernel.h"
 #include "small_checkpoint.h"
 
 #define FUSED_BLOCK(block)                                                                         \

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "mem.h"
 #include "os_machine.h"
 #include "plan.h"
 #include "verify/rehearse.h"

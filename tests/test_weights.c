@@ -11,6 +11,8 @@
 #include "cpu_backend.h"
 #include "half.h"
 #include "model.h"
+#include "models/vit.h"
+#include "packed.h"
 
 static uint32_t packed_rows;
 

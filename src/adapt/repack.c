@@ -1,4 +1,5 @@
 /* repack.c: packed weights follow the numbers they were packed from. */
+#include "packed.h"
 #include "trainer.h"
 
 static bool listed(const fovea_trainer *t, const fv_packed *p)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/segmentation.h"
+#include "packed.h"
 #include "safetensors.h"
 #include "source.h"
 

@@ -13,6 +13,7 @@
 #include <fovea/adapt.h>
 
 #include "masters.h"
+#include "packed.h"
 #include "plan.h"
 #include "tape.h"
 

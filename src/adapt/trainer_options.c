@@ -81,13 +81,43 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
 
 /* ---- which tensors ---- */
 
-static void want(const fv_masters *m, const fv_weight *w)
+static void for_masters(const fv_masters *all, const fv_weight *w, void (*mark)(fv_master *))
 {
     for (uint32_t i = 0; i < w->parts; i++) {
-        fv_master *x = fv_masters_of(m, w->part[i].tensor);
-        if (x)
-            x->wanted = true;
+        fv_master *m = fv_masters_of(all, w->part[i].tensor);
+        if (m)
+            mark(m);
     }
+}
+
+static void mark_wanted(fv_master *m)
+{
+    m->wanted = true;
+}
+
+static void mark_head(fv_master *m)
+{
+    m->head = true;
+}
+
+static void mark_no_decay(fv_master *m)
+{
+    m->decays = false;
+}
+
+static void want(void *masters, const fv_weight *w)
+{
+    for_masters(masters, w, mark_wanted);
+}
+
+static void is_head(void *masters, const fv_weight *w)
+{
+    for_masters(masters, w, mark_head);
+}
+
+static void keep_from_decay(void *masters, const fv_weight *w)
+{
+    for_masters(masters, w, mark_no_decay);
 }
 
 static bool floating(const fv_master *m)
@@ -108,7 +138,6 @@ static fovea_status find(fv_master **out, const fovea_trainer *t, const char *na
 
 static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options *o)
 {
-    const fv_vit *v = t->model->roles;
     fv_masters *m = &t->masters;
     fv_master *x;
     for (size_t i = 0; o->train && o->train[i]; i++) {
@@ -118,13 +147,7 @@ static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options
     if (o->train)
         return FOVEA_OK;
     if (t->trainable == FOVEA_TRAIN_QKV)
-        for (uint32_t i = 0; i < v->depth; i++) {
-            const fv_vit_block *b = &v->block[i];
-            const fv_weight *w[] = {&b->q_w,   &b->q_b,   &b->kv_w,   &b->kv_b,
-                                    &b->sla_q, &b->sla_k, &b->vectors};
-            for (size_t k = 0; k < sizeof w / sizeof *w; k++)
-                want(m, w[k]);
-        }
+        t->model->family->weights(t->model, FV_MAKES_ATTENTION, want, m);
     for (uint32_t i = 0; i < m->count; i++) {
         x = &m->master[i];
         x->wanted |= t->trainable == FOVEA_TRAIN_ALL || x->head;
@@ -135,8 +158,6 @@ static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options
 
 static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *o)
 {
-    const fv_vit *v = t->model->roles;
-    const fv_weight *rows[] = {&v->prefix_rows, &v->prefix_add, &v->table};
     fv_master *x;
     for (size_t i = 0; o->decay && o->decay[i]; i++) {
         FV_TRY(find(&x, t, o->decay[i]));
@@ -146,30 +167,21 @@ static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *
         return FOVEA_OK;
     for (uint32_t i = 0; i < t->masters.count; i++)
         t->masters.master[i].decays = t->masters.master[i].tensor->rank > 1;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (uint32_t k = 0; k < rows[i]->parts; k++) {
-            x = fv_masters_of(&t->masters, rows[i]->part[k].tensor);
-            if (x)
-                x->decays = false;
-        }
+    t->model->family->weights(t->model, FV_IS_POSITION, keep_from_decay, &t->masters);
     return FOVEA_OK;
 }
 
 fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
 {
-    const fv_vit *v = t->model->roles;
-    const bool pixels = o->task == FOVEA_TASK_SEGMENTATION;
-    const fv_weight *head[] = {pixels ? &t->model->segmentation.w : &v->head_w,
-                               pixels ? &t->model->segmentation.b : &v->head_b};
     t->trainable = o->trainable != FOVEA_TRAIN_DEFAULT ? o->trainable
                    : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
                                                        : FOVEA_TRAIN_ALL;
-    for (int i = 0; o->stage == FOVEA_STAGE_TASK && i < 2; i++)
-        for (uint32_t k = 0; k < head[i]->parts; k++) {
-            fv_master *x = fv_masters_of(&t->masters, head[i]->part[k].tensor);
-            if (x)
-                x->head = true;
-        }
+    if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
+        is_head(&t->masters, &t->model->segmentation.w);
+        is_head(&t->masters, &t->model->segmentation.b);
+    } else if (o->stage == FOVEA_STAGE_TASK) {
+        t->model->family->weights(t->model, FV_IS_HEAD, is_head, &t->masters);
+    }
     FV_TRY(choose_trained(t, o));
     return choose_decay(t, o);
 }

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
+#include "model.h"
 #include "polaformer.h"
 
 #define WIDTH 65536

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
 #include "polaformer.h"
 
 #define EPS 1e-5f

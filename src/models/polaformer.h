@@ -6,6 +6,7 @@
 
 #include "config.h"
 #include "emit.h"
+#include "model.h"
 #include "take.h"
 
 #define FV_POLA_STAGES 16

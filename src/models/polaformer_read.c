@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mem.h"
 #include "polaformer.h"
 #include "processor.h"
 #include "segmentation.h"

@@ -5,6 +5,7 @@
 #define FOVEA_SRC_MODELS_PYRAMID_H
 
 #include "emit.h"
+#include "model.h"
 #include "take.h"
 
 #define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */

@@ -407,6 +407,26 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     return b->status;
 }
 
+static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weight_visit *visit,
+                          void *ctx)
+{
+    const fv_vit *v = m->roles;
+    const fv_weight *positions[] = {&v->prefix_rows, &v->prefix_add, &v->table};
+    for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
+        const fv_vit_block *b = &v->block[i];
+        const fv_weight *w[] = {&b->q_w,   &b->q_b,   &b->kv_w,   &b->kv_b,
+                                &b->sla_q, &b->sla_k, &b->vectors};
+        for (size_t k = 0; k < sizeof w / sizeof *w; k++)
+            visit(ctx, w[k]);
+    }
+    for (size_t i = 0; purpose == FV_IS_POSITION && i < sizeof positions / sizeof *positions; i++)
+        visit(ctx, positions[i]);
+    if (purpose == FV_IS_HEAD) {
+        visit(ctx, &v->head_w);
+        visit(ctx, &v->head_b);
+    }
+}
+
 const fv_family fv_family_vit = {
     .name = "vit",
     .types = FV_VIT_TYPES,
@@ -416,6 +436,7 @@ const fv_family fv_family_vit = {
     .emit = fv_vit_emit,
     .attend = attend_alone,
     .project = project_alone,
+    .weights = visit_weights,
     .release = fv_vit_release,
     .synthetic = fv_vit_synthetic,
     .invents = fv_vit_invents,

@@ -8,6 +8,62 @@
     "vit, deit, dinov2, dinov2_with_registers, clip, clip_vision_model, siglip, "                  \
     "siglip_vision_model, vit_* and deit* of timm"
 
+/* ---- roles ---- */
+
+typedef struct fv_vit_block {
+    fv_weight ln1_w, ln1_b, q_w, q_b, kv_w, kv_b, proj_w, proj_b, ls1; /* kv: K rows, then V rows */
+    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b,
+        ls2;                /* SwiGLU: fc1 = value, then gate rows */
+    fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
+    fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
+} fv_vit_block;
+
+typedef struct fv_vit {
+    uint32_t width, depth, heads, hidden; /* hidden: columns that fc2 reads */
+    uint32_t patch, channels;             /* channels is 3 */
+    uint32_t prefix;                      /* class, distillation, registers */
+    uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
+    uint32_t table_width, table_height;   /* of the position table */
+    enum fv_pos_rule pos_rule;
+    uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
+    bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
+    float eps;
+    fv_weight embed_w, embed_b; /* (C, 3*P*P) */
+    fv_weight prefix_rows;      /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add;       /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight table;            /* (table_width*table_height, C) */
+    fv_weight pre_w, pre_b;     /* LayerNorm after the embedding (CLIP) */
+    fv_weight post_w, post_b;   /* final LayerNorm */
+    bool post_on_pooled;        /* the final LayerNorm acts on the pooled row only (CLIP): then
+                                   last_hidden_state is not normalised */
+    /* Pooling and heads; absent ones are not offered as outputs. */
+    enum fv_vit_pool {
+        FV_POOL_NONE,
+        FV_POOL_CLS,      /* pooler_output: the normalised class row (DINOv2, CLIP) */
+        FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
+        FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
+    } pool;
+    fv_weight pool_w, pool_b;
+    enum fv_vit_head {
+        FV_HEAD_NONE,
+        FV_HEAD_CLS,      /* head_w (classes, C) on the normalised class row */
+        FV_HEAD_CLS_DIST, /* head_w (classes, 2C) on [class, distillation]: halves already halved */
+        FV_HEAD_CLS_MEAN, /* head_w (classes, 2C) on [class, mean of patches] (DINOv2) */
+        FV_HEAD_MEAN,     /* head_w (classes, C) on the mean of the patches of last_hidden_state
+                             (CLIPForImageClassification, SiglipForImageClassification) */
+        FV_HEAD_POOL,     /* head_w (classes, C) on pooler_output */
+    } head;
+    fv_weight head_w, head_b;
+    fv_weight embeds_w; /* image_embeds = embeds_w pooler_output (CLIP), no bias */
+    struct {            /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
+        uint32_t heads, hidden, epi;
+        fv_weight probe, q_w, q_b, kv_w, kv_b, out_w, out_b, ln_w, ln_b, fc1_w, fc1_b, fc2_w, fc2_b;
+    } map;
+    fv_vit_block *block; /* depth of them */
+} fv_vit;
+
+/* ---- readers and emitters ---- */
+
 /* vit_read.c: roles from names and shapes. */
 bool fv_vit_owns(const char *model_type);
 fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernel.h"
 #include "vit_reader.h"
 
 #define DEPTH 1024

@@ -2,6 +2,7 @@
 #include "stage.h"
 
 #include "half.h"
+#include "mem.h"
 #include "os_machine.h"
 
 #define TIMEOUT 600.0 /* seconds that a frame may take */

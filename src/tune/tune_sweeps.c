@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "mem.h"
 #include "stage.h"
 #include "tune.h"
 #include "verify/rehearse.h"

@@ -1,6 +1,8 @@
 /* rehearse.c: the operands of one step alone on a device, between guard zones. */
 #include <string.h>
 
+#include "mem.h"
+#include "model.h"
 #include "rehearse_fill.h"
 #include "rehearse_parts.h"
 

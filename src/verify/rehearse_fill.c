@@ -7,6 +7,7 @@
 #include "definition.h"
 #include "half.h"
 #include "mech/traits.h"
+#include "mem.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */
 

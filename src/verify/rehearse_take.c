@@ -1,6 +1,7 @@
 /* rehearse_take.c: kernels bound to the operands of a rehearsal, and run. */
 #include <string.h>
 
+#include "mem.h"
 #include "os_machine.h"
 #include "rehearse_parts.h"
 

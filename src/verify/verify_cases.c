@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "mech/traits.h"
+#include "mem.h"
 #include "plan.h"
 
 enum {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mech/traits.h"
+#include "mem.h"
 #include "rehearse.h"
 #include "verify_cases.h"
 

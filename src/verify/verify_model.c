@@ -6,6 +6,8 @@
 #include "definition.h"
 #include "half.h"
 #include "headroom.h"
+#include "mem.h"
+#include "packed.h"
 #include "tune/stage.h"
 
 /* A plan whose values can be looked at between steps. */

@@ -1,0 +1,156 @@
+/* weight.c: weights put together from tensors. */
+#include "weight.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "half.h"
+#include "mem.h"
+#include "safetensors.h"
+
+/* Floats that are read at a time where they do not go straight to their place. */
+#define PIECE 256
+
+fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols)
+{
+    fv_weight w = {.rows = rows, .cols = cols};
+    fv_weight_add(&w, (fv_weight_part){.tensor = tensor, .rows = rows, .cols = cols});
+    return w;
+}
+
+void fv_weight_add(fv_weight *w, fv_weight_part part)
+{
+    assert(w->parts < FV_WEIGHT_PARTS);
+    assert(part.row0 + part.rows <= w->rows && part.col0 + part.cols <= w->cols);
+    assert(!(part.sum && (part.row_scale || part.taps > 1)));
+    if (part.row_stride == 0)
+        part.row_stride = part.cols;
+    if (part.col_stride == 0)
+        part.col_stride = 1;
+    if (part.factor == 0)
+        part.factor = 1;
+    w->part[w->parts++] = part;
+}
+
+/* Columns [0, n) of a part's row, at most PIECE, from `first` on. */
+static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t n, float *out)
+{
+    if (p->col_stride == 1)
+        fv_tensor_read(p->tensor, first, n, out);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            fv_tensor_read(p->tensor, first + i * p->col_stride, 1, out + i);
+    for (uint32_t i = 0; i < n && p->factor != 1; i++)
+        out[i] *= p->factor;
+}
+
+/* A row of a convolution's weight: (channel, tap) becomes (tap, channel). */
+static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
+{
+    const uint32_t channels = p->cols / p->taps;
+    for (uint32_t c = 0; c < p->cols; c += PIECE) {
+        float piece[PIECE];
+        uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+        read_piece(p, first + c, n, piece);
+        for (uint32_t i = 0; i < n; i++)
+            out[(c + i) % p->taps * channels + (c + i) / p->taps] = piece[i];
+    }
+}
+
+static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
+{
+    uint64_t first = p->offset + row * p->row_stride;
+    if (p->taps > 1) {
+        read_taps(p, first, out);
+        return;
+    }
+    if (p->col_stride == 1 && p->factor == 1 && !p->sum) {
+        fv_tensor_read(p->tensor, first, p->cols, out);
+        return;
+    }
+    for (uint32_t c = 0; c < p->cols; c += PIECE) {
+        float piece[PIECE];
+        uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
+        read_piece(p, first + c * p->col_stride, n, piece);
+        for (uint32_t i = 0; i < n; i++)
+            out[c + i] = p->sum ? out[c + i] + piece[i] : piece[i];
+    }
+}
+
+/* Whether its rows are columns of floats in memory: of a transposed weight. */
+static bool upright(const fv_weight_part *p)
+{
+    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && p->tensor->data &&
+           p->tensor->dtype == FV_FILE_F32;
+}
+
+/* n rows of such a part from `row` on, `ld` floats apart, by squares: both ways through memory take
+ * whole lines. */
+static void read_upright(const fv_weight_part *p, uint32_t row, uint32_t n, float *out, size_t ld)
+{
+    enum { SIDE = 16 };
+    for (uint32_t r = 0; r < n; r += SIDE) {
+        const uint32_t rows = n - r < SIDE ? n - r : SIDE;
+        for (uint32_t c = 0; c < p->cols; c++) {
+            float line[SIDE];
+            fv_tensor_read(p->tensor, p->offset + row + r + c * p->col_stride, rows, line);
+            for (uint32_t i = 0; i < rows; i++)
+                out[(r + i) * ld + c] = p->factor * line[i];
+        }
+    }
+}
+
+void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
+{
+    assert(r0 <= w->rows && n <= w->rows - r0);
+    memset(out, 0, (size_t)n * w->cols * sizeof *out);
+    for (uint32_t i = 0; i < w->parts; i++) {
+        const fv_weight_part *p = &w->part[i];
+        uint32_t begin = p->row0 > r0 ? p->row0 : r0;
+        uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
+        if (begin < end && upright(p))
+            read_upright(p, begin - p->row0, end - begin,
+                         out + (size_t)(begin - r0) * w->cols + p->col0, w->cols);
+        for (uint32_t r = begin; r < end; r++) {
+            float *row = out + (size_t)(r - r0) * w->cols + p->col0;
+            if (!upright(p))
+                read_part_row(p, r - p->row0, row);
+            for (uint32_t c = 0; p->row_scale && c < p->cols; c++)
+                row[c] *= p->row_scale[r - p->row0];
+        }
+    }
+}
+
+fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type)
+{
+    const uint64_t count = fv_size_mul(w->rows, w->cols);
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, count, sizeof(float), FV_MEM_PLAN, "a weight's rows"));
+    float *x = *out = memory;
+    fv_weight_read(w, 0, w->rows, x);
+    for (uint64_t i = 0; type != FV_F32 && i < count; i++) {
+        fv_value_put(&x[i], type, 0, x[i]);
+        x[i] = fv_value_get(&x[i], type, 0);
+    }
+    return FOVEA_OK;
+}
+
+static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
+{
+    return a->tensor == b->tensor && a->offset == b->offset && a->row0 == b->row0 &&
+           a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
+           a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
+           a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
+           a->row_scale == b->row_scale;
+}
+
+bool fv_weight_same(const fv_weight *a, const fv_weight *b)
+{
+    if (a->rows != b->rows || a->cols != b->cols || a->parts != b->parts ||
+        fv_weight_type(a) != fv_weight_type(b))
+        return false;
+    for (uint32_t i = 0; i < a->parts; i++)
+        if (!same_part(&a->part[i], &b->part[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,57 @@
+/* weight.h: a weight as a step needs it, put together from tensors of a checkpoint. */
+#ifndef FOVEA_SRC_WEIGHT_H
+#define FOVEA_SRC_WEIGHT_H
+
+#include "status.h"
+#include "tensor.h"
+#include "type.h"
+
+/* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked,
+ * two heads averaged side by side. Row r of the whole comes from the part that owns it; parts may
+ * also sit side by side (col0 > 0). A vector is a matrix of one row. */
+typedef struct fv_weight_part {
+    const fv_tensor *tensor;
+    uint64_t offset;     /* first element used */
+    uint32_t row0, rows; /* rows of the whole that it fills */
+    uint32_t col0, cols; /* columns of the whole that it fills */
+    uint64_t row_stride; /* elements from row to row in the tensor */
+    uint64_t col_stride; /* 1, or more for a transposed source */
+    float factor;        /* multiplies */
+    bool sum;            /* added to what earlier parts put there */
+    uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
+                      weight of a convolution; cols = channels * taps, rows contiguous */
+    const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
+} fv_weight_part;
+
+#define FV_WEIGHT_PARTS 4
+typedef struct fv_weight {
+    uint32_t rows, cols; /* 0 rows: absent */
+    uint8_t type; /* enum fv_type of its plain packed rows, FV_NONE for F32: F16 and BF16 where the
+                     step's kernel reads them */
+    uint32_t parts;
+    fv_weight_part part[FV_WEIGHT_PARTS];
+} fv_weight;
+
+/* The first rows * cols elements of `tensor`, row after row. */
+fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols);
+/* Adds a part; strides and factor of 0 stand for rows one after the other, taken as they are. */
+void fv_weight_add(fv_weight *w, fv_weight_part part);
+
+/* Whether both are put together from the same elements in the same way. */
+bool fv_weight_same(const fv_weight *a, const fv_weight *b);
+
+/* Rows [r0, r0 + n) as n * cols floats. What no part fills is 0 (a missing bias). */
+void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out);
+/* All of it, with the digits that `type` keeps; to be freed with fv_mem_free. ENOMEM. */
+fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type);
+/* Of its plain packed rows. */
+static inline enum fv_type fv_weight_type(const fv_weight *w)
+{
+    return w->type == FV_NONE ? FV_F32 : (enum fv_type)w->type;
+}
+static inline bool fv_weight_present(const fv_weight *w)
+{
+    return w->rows != 0;
+}
+
+#endif
