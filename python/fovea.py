@@ -12,6 +12,10 @@ Features of a picture, with any of the model's attentions:
 
     model = fovea.Model("dinov2-base")
     out = model.run(image, attention="linear:elu1")            # (H, W, 3) bytes -> {name: rows}
+    out = model.run("photo.jpg", preprocess=True)              # with Pillow
+
+Every object may be used by several threads. Only one at a time is inside a Plan or a State, the
+others wait; threads that are to compute side by side have a Plan each (Model.plan).
 
 The library is FOVEA_LIBRARY of the environment, else what the loader finds, else ../build/src beside
 this file. What fails raises fovea.Error with the library's own message. Names, defaults and formulas
@@ -21,6 +25,8 @@ import collections
 import ctypes as C
 import ctypes.util
 import os
+import threading
+import weakref
 
 import numpy as np
 
@@ -184,7 +190,7 @@ for _name, _result, _arguments in [
         ("fovea_state_input", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_state_step", C.c_int, [_HANDLE, C.POINTER(Matrix), C.c_size_t, Matrix]),
         ("fovea_state_feed", C.c_int, [_HANDLE, C.c_uint32, C.POINTER(Matrix), C.c_size_t, Matrix]),
-        ("fovea_state_reset", None, [_HANDLE]),
+        ("fovea_state_reset", C.c_int, [_HANDLE]),
         ("fovea_state_size", C.c_size_t, [_HANDLE]),
         ("fovea_state_save", C.c_int, [_HANDLE, _Float, C.c_size_t]),
         ("fovea_state_restore", C.c_int, [_HANDLE, _Float, C.c_size_t])]:
@@ -197,18 +203,25 @@ def version():
 
 
 class _Handle:
-    """An object of the library, freed with this one."""
+    """An object of the library, freed with this one, and before the objects that it `needs`: until
+    then its finalizer holds them, in whatever order the garbage collector finds all of them. At
+    the end of the interpreter nothing is freed: threads may still be computing."""
 
-    def __init__(self, free, create, *arguments):
-        self._free, self._keeps = free, arguments  # what it needs outlives it
-        self._as_parameter_ = None
+    def __init__(self, free, needs, create, *arguments):
         handle = C.c_void_p()
         _checked(create(C.byref(handle), *arguments))
         self._as_parameter_ = handle
+        self._lock = threading.Lock()
+        weakref.finalize(self, _free, free, handle, needs).atexit = False
 
-    def __del__(self):
-        if getattr(self, "_as_parameter_", None):
-            self._free(self._as_parameter_)
+    def _call(self, function, *arguments):
+        """function(self, *arguments), by one thread at a time."""
+        with self._lock:
+            _checked(function(self, *arguments))
+
+
+def _free(free, handle, _needs):
+    free(handle)
 
 
 class Device(_Handle):
@@ -223,7 +236,7 @@ class Device(_Handle):
                                 cache=None if cache is None else os.fspath(cache).encode(),
                                 lock_memory=lock_memory, priority=priority,
                                 thread_name=thread_name and thread_name.encode())
-        super().__init__(_lib.fovea_device_close, _lib.fovea_device_open, id.encode(),
+        super().__init__(_lib.fovea_device_close, None, _lib.fovea_device_open, id.encode(),
                          C.byref(options))
 
     @property
@@ -233,15 +246,22 @@ class Device(_Handle):
         return {name: _text(getattr(info, name)) for name, _ in info._fields_}
 
 
-_default = []
+_default, _default_lock = [], threading.Lock()
 
 
 def _device(device):
     if device is not None:
         return device
-    if not _default:
-        _default.append(Device())
+    with _default_lock:
+        if not _default:
+            _default.append(Device())
     return _default[0]
+
+
+def _op_plan(device, options):
+    device = _device(device)
+    return _Handle(_lib.fovea_plan_free, device, _lib.fovea_op_plan_create, device,
+                   C.byref(options))
 
 
 def _text(value):
@@ -423,8 +443,7 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
     _check_options(o.c, o.arrays)
     batches = [None] if q.ndim == 2 else range(q.shape[0])
     stateful = return_state or state is not None
-    engine = State._of(o, device) if stateful else _Handle(
-        _lib.fovea_plan_free, _lib.fovea_op_plan_create, _device(device), C.byref(o.c))
+    engine = State._of(o, device) if stateful else _op_plan(device, o.c)
     outs, states = [], []
     for b in batches:
         arrays = {name: _input(name, a, b) for name, a in o.inputs.items()}
@@ -438,7 +457,7 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
         else:
             _alive, inputs = _matrices(_names(_lib.fovea_op_input, engine), o.c, arrays)
             out = np.empty((o.c.rows, o.c.heads * o.c.value_dim), _NUMPY[o.c.out_storage])
-            _checked(_lib.fovea_op_run(engine, inputs, len(inputs), Matrix(out.ctypes.data, 0)))
+            engine._call(_lib.fovea_op_run, inputs, len(inputs), Matrix(out.ctypes.data, 0))
             outs.append(out)
     if q.ndim == 4:
         out = np.stack([a.reshape(o.c.rows, o.c.heads, -1).transpose(1, 0, 2) for a in outs])
@@ -474,8 +493,8 @@ class State(_Handle):
     def _open(self, options, device):
         options.c.causal = 1
         self._options = options
-        self._device = _device(device)
-        super().__init__(_lib.fovea_state_free, _lib.fovea_state_create, self._device,
+        device = _device(device)
+        super().__init__(_lib.fovea_state_free, device, _lib.fovea_state_create, device,
                          C.byref(options.c))
 
     def _advance(self, arrays, step=False):
@@ -485,9 +504,9 @@ class State(_Handle):
         out = np.empty((c.rows, c.heads * c.value_dim), _NUMPY[c.out_storage])
         to = Matrix(out.ctypes.data, 0)
         if step:
-            _checked(_lib.fovea_state_step(self, inputs, len(inputs), to))
+            self._call(_lib.fovea_state_step, inputs, len(inputs), to)
         else:
-            _checked(_lib.fovea_state_feed(self, c.rows, inputs, len(inputs), to))
+            self._call(_lib.fovea_state_feed, c.rows, inputs, len(inputs), to)
         return out
 
     def _arrays(self, q, k, v, inputs):
@@ -511,20 +530,20 @@ class State(_Handle):
         return self._advance(arrays, step=True)[0]
 
     def reset(self):
-        _lib.fovea_state_reset(self)
+        self._call(_lib.fovea_state_reset)
 
     def save(self):
         """S (H, d', dv) and Z (H, d') or None."""
         c = self._options.c
         flat = np.empty(_lib.fovea_state_size(self), np.float32)
-        _checked(_lib.fovea_state_save(self, flat.ctypes.data_as(_Float), flat.size))
+        self._call(_lib.fovea_state_save, flat.ctypes.data_as(_Float), flat.size)
         width = c.head_dim * (2 if b":nala" in c.attention else 1)
         s, z = np.split(flat, [c.heads * width * c.value_dim])
         return s.reshape(c.heads, width, c.value_dim), z.reshape(c.heads, width) if z.size else None
 
     def restore(self, s, z=None):
         flat = np.concatenate([_floats(a).ravel() for a in (s, z) if a is not None])
-        _checked(_lib.fovea_state_restore(self, flat.ctypes.data_as(_Float), flat.size))
+        self._call(_lib.fovea_state_restore, flat.ctypes.data_as(_Float), flat.size)
 
 
 # ---- matrix products ----
@@ -545,9 +564,9 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
     setattr(options, "in", a.shape[1])
     if bias is not None:
         options.bias = bias.ctypes.data_as(_Float)
-    plan = _Handle(_lib.fovea_plan_free, _lib.fovea_op_plan_create, _device(device), C.byref(options))
     out = np.empty((a.shape[0], weight.shape[0]), np.float32)
-    _checked(_lib.fovea_op_run(plan, C.byref(Matrix(a.ctypes.data, 0)), 1, Matrix(out.ctypes.data, 0)))
+    _op_plan(device, options)._call(_lib.fovea_op_run, C.byref(Matrix(a.ctypes.data, 0)), 1,
+                                    Matrix(out.ctypes.data, 0))
     return out
 
 
@@ -557,13 +576,103 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
 Features = collections.namedtuple("Features", "values stride")
 
 
+def _pixels(picture):
+    """The array of a picture: itself, or what Pillow reads, turned as its EXIF says."""
+    if isinstance(picture, (str, os.PathLike)):
+        try:
+            from PIL import Image
+        except ImportError:
+            raise ImportError("%s: Pillow reads files of pictures (pip install pillow); or give the "
+                              "pixels themselves, (H, W, 3) of uint8" % os.fspath(picture)) from None
+        with Image.open(picture) as opened:
+            return _pixels(opened)
+    if hasattr(picture, "getexif"):
+        from PIL import ImageOps
+        picture = ImageOps.exif_transpose(picture).convert("RGB")
+    return np.ascontiguousarray(picture)
+
+
+def _frame_of(pixels, format):
+    """(kind, width, height) of an array of pixels."""
+    shape, is_float = pixels.shape, pixels.dtype == np.float32
+    if not is_float and pixels.dtype != np.uint8:
+        raise TypeError("pixels of type %s: give uint8, or float32 planes that are normalised"
+                        % pixels.dtype)
+    if format is not None:
+        if format == "nv12" and not is_float and len(shape) == 2 and shape[0] % 3 == 0:
+            height, width = shape[0] // 3 * 2, shape[1]
+        elif format == "yuyv" and not is_float and len(shape) == 3 and shape[2] == 2:
+            height, width = shape[:2]
+        else:
+            raise ValueError("format %r, %s of shape %s: nv12 is uint8 (3 H / 2, W), yuyv (H, W, 2)"
+                             % (format, pixels.dtype, shape))
+        if width % 2:
+            raise ValueError("%s with %d columns: give an even number" % (format, width))
+        return format, width, height
+    if is_float:
+        if len(shape) != 3 or shape[0] != 3:
+            raise ValueError("float32 pixels of shape %s: give planes that are normalised, (3, H, W), "
+                             "or uint8 pixels, (H, W, 3)" % (shape,))
+        return "planes_f32", shape[2], shape[1]
+    if len(shape) == 2:
+        return "gray8", shape[1], shape[0]
+    if len(shape) != 3 or shape[2] != 3:
+        raise ValueError("uint8 pixels of shape %s: give (H, W, 3), R, G and B, or (H, W)" % (shape,))
+    return "rgb8", shape[1], shape[0]
+
+
+class Plan(_Handle):
+    """Frames of one kind and size through a model; made by Model.plan."""
+
+    def __init__(self, model, frame, attention=None, outputs=None, preprocess=False,
+                 schedule="auto", weights="f32", activations="f32", yuv="601"):
+        self.frame = frame  # kind, width, height
+        kind, width, height = frame
+        names = [name.encode() for name in outputs or ()]
+        options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
+                              C.pointer(model._info()["preprocess"]) if preprocess else None,
+                              attention and attention.encode(),
+                              (C.c_char_p * len(names))(*names) if names else None, len(names),
+                              SCHEDULES[schedule], weights=STORAGE[weights],
+                              activations=STORAGE[activations], yuv=YUVS[yuv])
+        # The library's plan holds the model by itself.
+        super().__init__(_lib.fovea_plan_free, model._device, _lib.fovea_plan_create, model,
+                         model._device, C.byref(options))
+
+    def run(self, picture):
+        """{name: float32 rows} of one picture."""
+        return {name: rows for name, rows, _ in self._run(_pixels(picture))}
+
+    def _run(self, pixels):
+        """(name, rows, OutputInfo) of every output."""
+        kind, width, height = self.frame
+        frame = _frame_of(pixels, kind if kind in ("nv12", "yuyv") else None)
+        if frame != self.frame:
+            raise ValueError("the plan is for %s of %d x %d, not for %s of %d x %d"
+                             % (self.frame + frame))
+        results = []
+        info = OutputInfo()
+        while _lib.fovea_plan_output(self, len(results), C.byref(info)):
+            rows = np.empty((info.rows, info.columns), np.float32)
+            results.append((info.name.decode(), rows, info))
+            info = OutputInfo()
+        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
+        chroma = pixels.ctypes.data + height * width if kind == "nv12" else None
+        planes = Frame((C.c_void_p * 3)(pixels.ctypes.data, chroma), (C.c_size_t * 3)())
+        self._call(_lib.fovea_run, C.byref(planes), outs, len(outs))
+        return results
+
+
 class Model(_Handle):
     """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME"."""
 
+    PLANS = 4  # of those that run() makes, one for every size and choice, the last ones are kept
+
     def __init__(self, path, device=None):
-        super().__init__(_lib.fovea_model_free, _lib.fovea_model_load, os.fspath(path).encode())
         self._device = _device(device)
-        self._plans = {}
+        self._plans, self._plans_lock = collections.OrderedDict(), threading.Lock()
+        super().__init__(_lib.fovea_model_free, self._device, _lib.fovea_model_load,
+                         os.fspath(path).encode())
 
     @property
     def info(self):
@@ -582,93 +691,58 @@ class Model(_Handle):
     def label(self, i):
         return _text(_lib.fovea_model_label(self, i))
 
-    def run(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-            weights="f32", activations="f32", format=None, yuv="601"):
+    def run(self, pixels, attention=None, outputs=None, preprocess=False, **options):
         """One picture: (H, W, 3) or (H, W) bytes, or float32 planes (3, H, W) that are already
-        normalised; with another axis in front a batch of them. Returns {name: float32 rows} for
-        `outputs` (None: the model's main one). Bytes come in the size to be run, unless
-        preprocess=True resizes and crops them as the model's own image processor does.
+        normalised; with another axis in front a batch of them. Where Pillow is installed also its
+        images, and paths of files. Returns {name: float32 rows} for `outputs` (None: the model's
+        main one). Bytes come in the size to be run, unless preprocess=True resizes and crops them
+        as the model's own image processor does.
 
         `attention` is a name for all blocks, with exceptions if need be: "linear+softmax@0-3".
-        `weights` "f16" or "bf16" keeps them in half the memory; so does `activations`, not on the
-        CPU.
+        `options` are
 
-        A camera's frame is bytes (H, W, 2) with format="yuyv", (3 H / 2, W) with format="nv12", H
-        and W even: rows of Y, then of U and V; `yuv` says what they mean."""
-        pixels = np.asarray(pixels)
+          schedule="streamed" or "stepwise"
+          weights="f16" or "bf16"             in half the memory
+          activations="f16" or "bf16"         likewise; not on the CPU
+          format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
+                                              rows of Y, then of U and V; H and W are even
+          yuv="601", "709", "601-full", ...   what these mean
+
+        Each kind and size of picture, and each choice, has a plan; the last `PLANS` (4) are kept,
+        with the memory that they compute in."""
+        pixels = _pixels(pixels)
         if pixels.ndim == 4:
-            runs = [self.run(p, attention, outputs, preprocess, schedule, weights, activations,
-                             format, yuv)
-                    for p in pixels]
+            runs = [self.run(p, attention, outputs, preprocess, **options) for p in pixels]
             return {name: np.stack([r[name] for r in runs]) for name in runs[0]}
-        results = self._run(pixels, attention, outputs, preprocess, schedule, weights, activations,
-                            format, yuv)
-        return {name: rows for name, rows, _ in results}
+        return {name: rows for name, rows, _ in
+                self._run(pixels, attention, outputs, preprocess, **options)}
 
-    def features(self, pixels, attention=None, outputs=None, preprocess=False, schedule="auto",
-                 weights="f32", activations="f32", format=None, yuv="601"):
+    def features(self, pixels, attention=None, outputs=None, preprocess=False, **options):
         """Dense features of one picture: {name: Features(values (h, w, C), stride in pixels)}; of
-        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits."""
+        `outputs`, else of last_hidden_state or every stage. "segmentation" gives logits. Picture
+        and options are those of run()."""
         if outputs is None:
             outputs = [o for o in self.outputs if o == "last_hidden_state" or o.startswith("stage")]
         dense = {}
-        for name, rows, info in self._run(np.asarray(pixels), attention, outputs, preprocess, schedule,
-                                          weights, activations, format, yuv):
+        for name, rows, info in self._run(_pixels(pixels), attention, outputs, preprocess, **options):
             if not info.grid_width:
                 raise ValueError("%s is no grid of features" % name)
             values = rows[info.prefix:].reshape(info.grid_height, info.grid_width, -1)
             dense[name] = Features(values, info.stride)
         return dense
 
-    def _run(self, pixels, attention, outputs, preprocess, schedule, weights, activations, format,
-             yuv):
-        """(name, rows, OutputInfo) of every output of one picture."""
-        pixels = np.ascontiguousarray(pixels)
-        planes = pixels.dtype == np.float32
-        if not planes and pixels.dtype != np.uint8:
-            raise TypeError("%s: pixels are bytes, or float32 planes" % pixels.dtype)
-        if format == "nv12" and pixels.ndim == 2 and pixels.shape[0] % 3 == 0 and not planes:
-            height, width, kind = pixels.shape[0] // 3 * 2, pixels.shape[1], format
-        elif format == "yuyv" and pixels.ndim == 3 and pixels.shape[2] == 2 and not planes:
-            height, width, kind = *pixels.shape[:2], format
-        elif format is not None:
-            raise ValueError("%s of shape %s: nv12 is bytes (3 H / 2, W), yuyv (H, W, 2)"
-                             % (format, pixels.shape))
-        elif pixels.ndim == 2:
-            height, width, kind = *pixels.shape, "gray8"
-        elif pixels.ndim == 3 and pixels.shape[0 if planes else 2] == 3:
-            height, width = pixels.shape[1:] if planes else pixels.shape[:2]
-            kind = "planes_f32" if planes else "rgb8"
-        else:
-            raise ValueError("pixels of shape %s: (H, W, 3), (H, W) or (3, H, W)" % (pixels.shape,))
-        if format and width % 2:
-            raise ValueError("%s with %d columns: give an even number" % (format, width))
-        key = (kind, width, height, attention, tuple(outputs or ()), preprocess, schedule,
-               weights, activations, yuv)
-        if key not in self._plans:
-            self._plans[key] = self._plan(*key)
-        plan = self._plans[key]
-        results = []
-        info = OutputInfo()
-        while _lib.fovea_plan_output(plan, len(results), C.byref(info)):
-            rows = np.empty((info.rows, info.columns), np.float32)
-            results.append((info.name.decode(), rows, info))
-            info = OutputInfo()
-        outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
-        chroma = pixels.ctypes.data + height * width if kind == "nv12" else None
-        frame = Frame((C.c_void_p * 3)(pixels.ctypes.data, chroma), (C.c_size_t * 3)())
-        _checked(_lib.fovea_run(plan, C.byref(frame), outs, len(outs)))
-        return results
+    def plan(self, like, attention=None, outputs=None, preprocess=False, format=None, **options):
+        """A Plan of the caller's own, for pictures such as `like`; options are those of run(). What
+        threads run with a plan each they compute side by side; weights are shared."""
+        return Plan(self, _frame_of(_pixels(like), format), attention, outputs, preprocess, **options)
 
-    def _plan(self, kind, width, height, attention, outputs, preprocess, schedule, weights,
-              activations, yuv):
-        names = (C.c_char_p * len(outputs))(*[o.encode() for o in outputs])
-        rule = self._info()["preprocess"]
-        options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
-                              C.pointer(rule) if preprocess else None,
-                              attention and attention.encode(),
-                              C.cast(names, C.POINTER(C.c_char_p)) if outputs else None,
-                              len(outputs), SCHEDULES[schedule], weights=STORAGE[weights],
-                              activations=STORAGE[activations], yuv=YUVS[yuv])
-        return _Handle(_lib.fovea_plan_free, _lib.fovea_plan_create, self, self._device,
-                       C.byref(options))
+    def _run(self, pixels, attention, outputs, preprocess, format=None, **options):
+        frame = _frame_of(pixels, format)
+        key = (frame, attention, tuple(outputs or ()), preprocess, *sorted(options.items()))
+        with self._plans_lock:
+            plan = self._plans.pop(key, None) or Plan(self, frame, attention, outputs, preprocess,
+                                                      **options)
+            self._plans[key] = plan
+            if len(self._plans) > self.PLANS:
+                self._plans.popitem(last=False)
+        return plan._run(pixels)

@@ -6,12 +6,15 @@
 Needs numpy and a C compiler ($CC, else cc).
 """
 import ctypes as C
+import importlib.util
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
+import unittest.mock
 
 import counted
 
@@ -354,15 +357,127 @@ class Models(unittest.TestCase):
         self.assertEqual([f.values.shape[:2] + (f.stride,) for f in stages.values()],
                          [(16, 16, 4), (8, 8, 8), (4, 4, 16), (2, 2, 32)])
 
+    def test_plan_of_ones_own(self):
+        plan = self.model.plan(self.image, "linear:elu1")
+        want = self.model.run(self.image, "linear:elu1")
+        for name, rows in plan.run(self.image).items():
+            np.testing.assert_array_equal(rows, want[name])
+        with self.assertRaisesRegex(ValueError, "for rgb8 of 84 x 70, not for gray8 of 84 x 70"):
+            plan.run(self.image[:, :, 0])
+        camera = np.full((56, 70, 2), 128, np.uint8)
+        want = self.model.run(camera, format="yuyv")
+        for name, rows in self.model.plan(camera, format="yuyv").run(camera).items():
+            np.testing.assert_array_equal(rows, want[name])
+
+    def test_threads(self):
+        """Of one model, with the plan that all share and with one each."""
+        names, seen = ["last_hidden_state"], []
+        images = [np.roll(self.image, 7 * i, 1) for i in range(4)]
+        want = [self.model.run(p, outputs=names)["last_hidden_state"] for p in images]
+
+        def work(image, right, run):
+            try:
+                seen.extend(np.array_equal(run(image)["last_hidden_state"], right) for _ in range(20))
+            except fovea.Error as e:
+                seen.append(str(e))
+        for own in (False, True):
+            runs = [self.model.plan(p, outputs=names).run if own else
+                    lambda p: self.model.run(p, outputs=names) for p in images]
+            threads = [threading.Thread(target=work, args=a) for a in zip(images, want, runs)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        self.assertEqual(seen, [True] * 160)
+
+    def test_few_plans_are_kept(self):
+        sizes = [(14 * i, 28) for i in range(2, 3 + fovea.Model.PLANS)]
+        self.model.run(self.image[:sizes[0][0], :28])
+        first = list(self.model._plans.values())
+        for height, width in sizes:
+            self.model.run(self.image[:14, :28])
+            self.model.run(self.image[:28, :28])
+            self.model.run(np.zeros((height, width, 3), np.uint8))
+            self.assertLessEqual(len(self.model._plans), fovea.Model.PLANS)
+        self.assertEqual(len(self.model._plans), fovea.Model.PLANS)
+        self.assertIn(first[0], self.model._plans.values())  # it was asked for in between
+
+    @unittest.skipUnless(importlib.util.find_spec("PIL"), "no PIL for this Python: python3-pil")
+    def test_pillow(self):
+        from PIL import Image
+        want = self.model.run(self.image)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.png")
+            Image.fromarray(self.image).save(path)
+            turned = Image.fromarray(np.rot90(self.image))
+            turned.getexif()[0x112] = 6  # to be turned clockwise
+            turned.save(os.path.join(folder, "b.png"), exif=turned.getexif())
+            opaque = Image.fromarray(self.image).convert("RGBA")
+            for picture in (path, os.path.join(folder, "b.png"), opaque):
+                for name, rows in self.model.run(picture).items():
+                    np.testing.assert_array_equal(rows, want[name])
+            with self.assertRaises(OSError):
+                self.model.run(os.path.join(folder, "c.png"))
+
     def test_errors(self):
         with self.assertRaisesRegex(fovea.Error, "nowhere"):
             fovea.Model("nowhere")
         with self.assertRaises(fovea.Error):
             self.model.run(self.image, outputs=["nonsense"])
-        with self.assertRaises(ValueError):
-            self.model.run(self.image.transpose(2, 0, 1))
-        with self.assertRaises(TypeError):
-            self.model.run(self.image.astype(np.int64))
+        with self.assertRaisesRegex(TypeError, "colour"):
+            self.model.run(self.image, colour=1)
+        with unittest.mock.patch.dict(sys.modules, {"PIL": None}):
+            with self.assertRaisesRegex(ImportError, r"^photo\.jpg: Pillow .*\(H, W, 3\)"):
+                self.model.run("photo.jpg")
+        for pixels, kind, words in [
+                (self.image.transpose(2, 0, 1), ValueError, r"uint8 .*\(3, 70, 84\): give \(H, W, 3\)"),
+                (self.image.astype(np.float32), ValueError, r"float32 .*\(70, 84, 3\): .*\(3, H, W\)"),
+                (self.image.astype(np.int64), TypeError, "type int64: give uint8")]:
+            with self.assertRaisesRegex(kind, words):
+                self.model.run(pixels)
+
+
+class Lifetimes(unittest.TestCase):
+    """What was freed is overwritten: whoever still reads it crashes."""
+
+    def ends(self, *lines):
+        program = "\n".join(["import gc, os, sys, threading", "sys.path.insert(0, %r)" % sys.path[0],
+                             "import numpy as np, fovea", "image = np.zeros((70, 84, 3), np.uint8)",
+                             "def workers():", "    return len(os.listdir('/proc/self/task'))",
+                             *lines, "print('here', flush=True)"])
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60,
+                              env=dict(os.environ, MALLOC_PERTURB_="165",
+                                       GLIBC_TUNABLES="glibc.malloc.tcache_count=0"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "here\n", ""))
+
+    def test_end_of_a_program(self):
+        self.ends("model = fovea.Model(%r)" % MODEL, "out = model.run(image)")
+        self.ends("device = fovea.Device(threads=2)", "model = fovea.Model(%r, device)" % MODEL,
+                  "out = model.run(image)")
+
+    def test_end_of_a_program_within_a_frame(self):
+        self.ends("model = fovea.Model(%r)" % MODEL, "out = model.run(image)", "def work():",
+                  "    while True:", "        model.run(image)",
+                  "threading.Thread(target=work, daemon=True).start()")
+
+    @unittest.skipUnless(os.path.isdir("/proc/self/task"), "no /proc/self/task to count threads in")
+    def test_cyclic_garbage(self):
+        """In the order in which things were made, a device is the first one; it ends with them."""
+        self.ends("before = workers()",
+                  "device = fovea.Device(threads=3)", "model = fovea.Model(%r, device)" % MODEL,
+                  "plan, out = model.plan(image), model.run(image)",
+                  "state = fovea.State(heads=1, head_dim=4, device=device)",
+                  "device.me, model.me, plan.me, state.me = device, model, plan, state",
+                  "assert workers() == before + 2", "del device, model, plan, state",
+                  "gc.collect()", "gc.collect()",  # what needs the device, then the device
+                  "assert workers() == before")
+
+    @unittest.skipUnless(os.path.isdir("/proc/self/task"), "no /proc/self/task to count threads in")
+    def test_models_are_no_garbage(self):
+        """They and their plans go with the last name, without a collector."""
+        self.ends("gc.disable()", "before = workers()",
+                  "model = fovea.Model(%r, fovea.Device(threads=3))" % MODEL, "out = model.run(image)",
+                  "del model", "assert workers() == before")
 
 
 if __name__ == "__main__":
