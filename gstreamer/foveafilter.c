@@ -169,7 +169,7 @@ static gboolean parse_size(const char *text, guint *width, guint *height)
     const guint64 h = *end == 'x' ? g_ascii_strtoull(end + 1, &end, 10) : w;
     *width = (guint)w;
     *height = (guint)h;
-    return *end == 0 && w > 0 && h > 0 && w < G_MAXUINT16 && h < G_MAXUINT16;
+    return *end == 0 && w > 0 && h > 0 && w <= G_MAXUINT16 && h <= G_MAXUINT16;
 }
 
 /* What `size` makes of the model's preprocessing; *out gets NULL for frames as they come. */
@@ -189,7 +189,9 @@ static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preproc
     }
     if (!parse_size(size, &width, &height)) {
         GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS,
-                          ("size \"%s\": give WxH, N for NxN, or \"frame\"", size), (NULL));
+                          ("size \"%s\": give WxH or N for NxN, of 1 to %d pixels, or \"frame\"",
+                           size, G_MAXUINT16),
+                          (NULL));
         return FALSE;
     }
     fovea_preprocess_resize(rule, width, height);
@@ -210,6 +212,14 @@ static fovea_format format_of(const GstVideoInfo *video)
     default:
         return FOVEA_RGB8;
     }
+}
+
+/* FALSE: the library does not know the matrix of these frames. */
+static gboolean yuv_is_known(const GstVideoInfo *video)
+{
+    const GstVideoColorMatrix matrix = video->colorimetry.matrix;
+    return !GST_VIDEO_INFO_IS_YUV(video) || matrix == GST_VIDEO_COLOR_MATRIX_BT601 ||
+           matrix == GST_VIDEO_COLOR_MATRIX_BT709;
 }
 
 static fovea_yuv yuv_of(const GstVideoInfo *video)
@@ -259,6 +269,16 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     (void)out;
     if (!gst_video_info_from_caps(&video, in))
         return FALSE;
+    if (!yuv_is_known(&video)) {
+        char *colours = gst_video_colorimetry_to_string(&video.colorimetry);
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("colorimetry %s: neither BT.601 nor BT.709; put \"videoconvert ! "
+                           "video/x-raw,colorimetry=bt709\" before the element",
+                           colours ? colours : "unknown"),
+                          (NULL));
+        g_free(colours);
+        return FALSE;
+    }
     if (self->plan && same_frames(&video, &self->video)) {
         self->video = video;
         return TRUE;

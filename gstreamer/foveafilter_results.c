@@ -82,10 +82,11 @@ void foveafilter_results_end(Results *r)
 
 /* ---- telling ---- */
 
-/* Moves a value into the list. */
-static void append(GValue *list, GstStructure *s)
+/* Puts a structure into `to` by itself, under the name, and moves it into the list. */
+static void tell(GstStructure *to, const char *name, GValue *list, GstStructure *s)
 {
     GValue value = G_VALUE_INIT;
+    gst_structure_set(to, name, GST_TYPE_STRUCTURE, s, NULL);
     g_value_init(&value, GST_TYPE_STRUCTURE);
     g_value_take_boxed(&value, s);
     gst_value_list_append_and_take_value(list, &value);
@@ -105,9 +106,10 @@ static guint best(const float *logit, guint n, const guint *taken, guint used)
     return at;
 }
 
-static void add_labels(const Results *r, const Result *one, GValue *list)
+static void tell_labels(const Results *r, const Result *one, GstStructure *to, GValue *list)
 {
     enum { MOST = 100 };
+    char field[sizeof "label-99"];
     GstMapInfo map;
     if (!gst_buffer_map(one->buffer, &map, GST_MAP_READ))
         return;
@@ -123,9 +125,10 @@ static void add_labels(const Results *r, const Result *one, GValue *list)
     for (guint k = 0; k < count; k++) {
         const char *name = fovea_model_label(r->model, taken[k]);
         const double score = exp((double)logit[taken[k]] - logit[taken[0]]) / sum;
-        append(list,
-               gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label", G_TYPE_STRING,
-                                 name ? name : "", "score", G_TYPE_DOUBLE, score, NULL));
+        g_snprintf(field, sizeof field, "label-%u", k);
+        tell(to, field, list,
+             gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label", G_TYPE_STRING,
+                               name ? name : "", "score", G_TYPE_DOUBLE, score, NULL));
     }
     gst_buffer_unmap(one->buffer, &map);
 }
@@ -144,10 +147,10 @@ void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean l
             G_TYPE_UINT, info->grid_width, "grid-height", G_TYPE_UINT, info->grid_height, "stride",
             G_TYPE_UINT, info->stride, NULL);
         if (one->labels)
-            add_labels(r, one, &labels);
+            tell_labels(r, one, to, &labels);
         if (logits || !one->labels)
             gst_structure_set(s, "values", GST_TYPE_BUFFER, one->buffer, NULL);
-        append(&outputs, s);
+        tell(to, info->name, &outputs, s);
     }
     gst_structure_take_value(to, "labels", &labels);
     gst_structure_take_value(to, "outputs", &outputs);

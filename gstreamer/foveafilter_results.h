@@ -38,8 +38,10 @@ void foveafilter_results_written(Results *r);
  * where there are logits; `outputs`, a list of
  *     output, name=(string), rows=(uint), columns=(uint), prefix=(uint), grid-width=(uint),
  *             grid-height=(uint), stride=(uint), values=(GstBuffer)
- * the values being float32, rows of columns, the rest as in fovea_output_info. `logits` FALSE:
- * without the values of outputs that are told by their labels. */
+ * the values being float32, rows of columns, the rest as in fovea_output_info. Every item is a
+ * field of its own as well, which languages without lists of GStreamer's can read: outputs by their
+ * names (last_hidden_state), labels as label-0, the best, label-1, ... `logits` FALSE: without the
+ * values of outputs that are told by their labels. */
 void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean logits);
 void foveafilter_results_end(Results *r);
 

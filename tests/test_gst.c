@@ -92,12 +92,16 @@ static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBu
 
 /* ---- what is in a structure ---- */
 
-static const GstStructure *item(const GstStructure *s, const char *list, guint i)
+/* Item `i` of a list, which is the field `name`, too. */
+static const GstStructure *item(const GstStructure *s, const char *list, guint i, const char *name)
 {
-    const GValue *all = gst_structure_get_value(s, list);
+    const GValue *all = gst_structure_get_value(s, list), *alone = gst_structure_get_value(s, name);
     assert_non_null(all);
     assert_true(i < gst_value_list_get_size(all));
-    return gst_value_get_structure(gst_value_list_get_value(all, i));
+    assert_true(alone && GST_VALUE_HOLDS_STRUCTURE(alone));
+    const GstStructure *out = gst_value_get_structure(gst_value_list_get_value(all, i));
+    assert_true(gst_structure_is_equal(gst_value_get_structure(alone), out));
+    return out;
 }
 
 static const GstStructure *attached(GstBuffer *buffer)
@@ -125,7 +129,9 @@ static void labels_follow(const GstStructure *s, const float *logits, guint n)
     for (guint i = 0; i < 3; i++) {
         guint class;
         double score;
-        const GstStructure *label = item(s, "labels", i);
+        char *field = g_strdup_printf("label-%u", i);
+        const GstStructure *label = item(s, "labels", i, field);
+        g_free(field);
         assert_true(gst_structure_get(label, "class", G_TYPE_UINT, &class, "score", G_TYPE_DOUBLE,
                                       &score, NULL));
         assert_true(class < n && score > 0 && score <= last);
@@ -171,7 +177,7 @@ static void one_frame(GstHarness *h, const struct format *f, int width, int heig
     gst_harness_set_src_caps(h, caps);
     GstBuffer *out = pass(h, frame_of(&info, seed));
     ask_library(want, CLASSES, &info, out, f->format, "logits");
-    const GstStructure *s = attached(out), *output = item(s, "outputs", 0);
+    const GstStructure *s = attached(out), *output = item(s, "outputs", 0, "logits");
     assert_string_equal(gst_structure_get_string(output, "name"), "logits");
     same_values(output, want, CLASSES);
     labels_follow(s, want, CLASSES);
@@ -211,13 +217,13 @@ static void features_on_the_bus(void **state)
     guint rows, across;
     assert_true(gst_structure_get_uint64(s, "timestamp", &timestamp));
     assert_int_equal(timestamp, 7 * GST_MSECOND);
-    const GstStructure *output = item(s, "outputs", 0);
+    const GstStructure *output = item(s, "outputs", 0, "last_hidden_state");
     assert_true(gst_structure_get_uint(output, "rows", &rows));
     assert_true(gst_structure_get_uint(output, "grid-width", &across));
     assert_int_equal(rows, ROWS);
     assert_int_equal(across, 4);
     same_values(output, want, ROWS * COLUMNS);
-    same_values(item(attached(out), "outputs", 0), want, ROWS * COLUMNS);
+    same_values(item(attached(out), "outputs", 0, "last_hidden_state"), want, ROWS * COLUMNS);
     gst_message_unref(message);
     gst_buffer_unref(out);
     gst_element_set_bus(h->element, NULL);
@@ -230,8 +236,8 @@ static const void *place_of(GstBuffer *frame)
 {
     GstBuffer *values;
     GstMapInfo map;
-    assert_true(gst_structure_get(item(attached(frame), "outputs", 0), "values", GST_TYPE_BUFFER,
-                                  &values, NULL));
+    assert_true(gst_structure_get(item(attached(frame), "outputs", 0, "logits"), "values",
+                                  GST_TYPE_BUFFER, &values, NULL));
     assert_true(gst_buffer_map(values, &map, GST_MAP_READ));
     const void *place = map.data;
     gst_buffer_unmap(values, &map);
@@ -265,13 +271,12 @@ static void many_frames_allocate_nothing(void **state)
 }
 
 /* The first error of a pipeline. */
-static void fails(const char *properties, const char *why)
+static void fails_on(const char *caps, const char *properties, const char *why)
 {
     GError *error = NULL;
-    char *launch = g_strdup_printf(
-        "videotestsrc num-buffers=2 ! video/x-raw,format=RGB,width=64,height=64 ! foveafilter %s ! "
-        "fakesink",
-        properties);
+    char *launch = g_strdup_printf("videotestsrc num-buffers=2 ! "
+                                   "video/x-raw,width=64,height=64,%s ! foveafilter %s ! fakesink",
+                                   caps, properties);
     GstElement *pipeline = gst_parse_launch(launch, &error);
     assert_non_null(pipeline);
     assert_null(error);
@@ -293,6 +298,11 @@ static void fails(const char *properties, const char *why)
     g_free(launch);
 }
 
+static void fails(const char *properties, const char *why)
+{
+    fails_on("format=RGB", properties, why);
+}
+
 static void errors_reach_the_bus(void **state)
 {
     (void)state;
@@ -303,6 +313,10 @@ static void errors_reach_the_bus(void **state)
     fails("model=" MODEL " attention=wrong", "wrong");
     fails("model=" MODEL " size=12y", "12y");
     fails("model=" MODEL " size=8", "patch");
+    fails("model=" MODEL " size=65535x8", "patch");
+    fails("model=" MODEL " size=65536x8", "1 to 65535");
+    fails_on("format=NV12,colorimetry=bt2020", "model=" MODEL, "colorimetry=bt709");
+    fails_on("format=YUY2,colorimetry=smpte240m", "model=" MODEL, "smpte240m");
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""gstreamer_features.py: what foveafilter finds in frames, as numpy arrays.
+
+    gstreamer_features.py [MODEL [SOURCE]]
+
+SOURCE is what stands before the element, in the words of gst-launch-1.0: "v4l2src ! videoconvert".
+Without it a test picture is drawn, 30 times; without MODEL the weights are random. For each frame
+one line says which grid of features it has, and how like those of the frame before they are.
+
+Needs numpy, python3-gi, gir1.2-gstreamer-1.0, the GStreamer plugins "base", and foveafilter where
+GST_PLUGIN_PATH says.
+"""
+import sys
+
+import gi
+import numpy as np
+
+gi.require_version("Gst", "1.0")
+from gi.repository import GLib, Gst  # noqa: E402
+
+DRAWN = "videotestsrc pattern=ball num-buffers=30 ! video/x-raw,width=320,height=240"
+
+
+def features(output):
+    """Array (h, w, C) of an output of the element's; it is a copy, and outlives the frame."""
+    values = output.get_value("values")
+    rows = np.frombuffer(values.extract_dup(0, values.get_size()), np.float32)
+    height, width = output.get_value("grid-height"), output.get_value("grid-width")
+    rows = rows.reshape(output.get_value("rows"), output.get_value("columns"))
+    return rows[output.get_value("prefix"):].reshape(height, width, -1)
+
+
+def cosine(a, b):
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum() + 1e-30))
+
+
+def main(model="synthetic:vit-ti16", source=DRAWN):
+    Gst.init(None)
+    pipeline = Gst.parse_launch(source + " ! foveafilter name=fovea output=last_hidden_state "
+                                "post-messages=false ! appsink name=sink sync=false")
+    pipeline.get_by_name("fovea").set_property("model", model)
+    sink, before = pipeline.get_by_name("sink"), None
+    started = pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE
+    while started and (sample := sink.emit("pull-sample")):
+        found = sample.get_buffer().get_custom_meta("foveafilter").get_structure()
+        now = features(found.get_value("last_hidden_state"))
+        print("%.3f s: %d x %d patches of %d channels in %.1f ms; %.4f like the frame before"
+              % (found.get_value("timestamp") / Gst.SECOND, now.shape[1], now.shape[0], now.shape[2],
+                 1e3 * found.get_value("seconds"), cosine(now, now if before is None else before)))
+        before = now
+    error = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    if error:
+        raise SystemExit(error.parse_error()[0].message)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 3 or "-h" in sys.argv or "--help" in sys.argv:
+        print(__doc__)
+        sys.exit(len(sys.argv) > 3)
+    try:
+        main(*sys.argv[1:])
+    except GLib.Error as e:  # no such element
+        raise SystemExit(e.message) from None
