@@ -276,6 +276,8 @@ int main(int argc, char **argv)
     struct camera camera;
     struct model model = {0};
     const double seconds = argc > 2 ? atof(argv[2]) : 5;
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return puts("usage: camera [MODEL [SECONDS [/dev/videoN]]]") < 0;
 #ifdef __linux__
     if (argc > 3 ? v4l2_open(&camera, argv[3]) : draw_open(&camera))
         return 1;

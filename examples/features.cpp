@@ -61,6 +61,9 @@ static double cosine(const float *a, const float *b, std::size_t n)
 
 int main(int argc, char **argv)
 try {
+    const std::string first = argc > 1 ? argv[1] : "";
+    if (first == "--help" || first == "-h")
+        return std::puts("usage: features [MODEL [PICTURE.ppm [ATTENTION]]]") < 0;
     const std::string synthetic = std::string("synthetic:") + fovea_model_synthetic(0);
     const picture frame = argc > 2 ? read_ppm(argv[2]) : disc();
     fovea::device device("cpu");

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -158,6 +159,9 @@ class statistics
 
 int main(int argc, char **argv)
 try {
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "--help" || first == "-h")
+        return std::puts("usage: pipeline [MODEL [SECONDS [ATTENTION]]]") < 0;
     const duration<double> seconds(argc > 2 ? std::atof(argv[2]) : 5);
     fovea::device device("cpu");
     fovea::model model(argc > 1 ? argv[1] : "synthetic:vit-ti16");

@@ -58,6 +58,12 @@ for example in camera pipeline; do
     grep -q '^[0-9.]* frames/s.*latency p50 [0-9.]* ms' said || status=1
     verdict "$example" $status
 done
+for example in camera pipeline features; do
+    status=0
+    ./$example --help >said 2>message || status=1
+    grep -q "^usage: $example \[MODEL" said && [ ! -s message ] || status=1
+    verdict "$example --help" $status
+done
 status=0
 ./features nowhere 2>message && status=1
 grep -q nowhere message || status=1
