@@ -9,20 +9,23 @@
 # that (OpenCL drivers of another architecture take the native ones' place), it fails. arm64 and armhf
 # are for cross builds; they add the architecture to dpkg's. Ubuntu has those packages on a server of
 # their own, which has to be among the sources.
+#
+# A|B is A where the distribution offers it, else B: on Ubuntu 22.04 clang brings the sanitizers'
+# libraries along, on arm64 the compiler for arm64 is gcc.
 set -eu
 
 # dpkg-dev: from it Meson knows where libraries lie; without it they would be installed to lib64, where
 # neither the loader nor pkg-config nor CMake looks for them.
 build='gcc libc6-dev dpkg-dev opencl-headers meson ninja-build pkg-config libjansson-dev libturbojpeg0-dev libpng-dev'
-test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev cmake
-    gcc-aarch64-linux-gnu libc6-dev-arm64-cross ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
+test="$build g++ libcmocka-dev binutils python3 python3-numpy git clang clang-format libclang-rt-dev|clang cmake
+    gcc-aarch64-linux-gnu|gcc libc6-dev-arm64-cross|libc6-dev ocl-icd-libopencl1 pocl-opencl-icd mesa-opencl-icd
     libclblast1 oclgrind gnuplot-nox libswscale-dev libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev
-    gstreamer1.0-tools gstreamer1.0-plugins-base"
+    gstreamer1.0-tools gstreamer1.0-plugins-base gir1.2-gstreamer-1.0 python3-gi python3-pil"
 emulate="$test qemu-user"
 # Cross builds: tools of this machine, and libraries of the target. OpenCL's loader is one, drivers
 # are not: pocl-opencl-icd of another architecture would remove this machine's compiler.
 cross='opencl-headers meson ninja-build pkg-config python3 python3-numpy qemu-user'
-arm64="$cross gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libjansson-dev:arm64 libturbojpeg0-dev:arm64
+arm64="$cross gcc-aarch64-linux-gnu|gcc g++-aarch64-linux-gnu|g++ libjansson-dev:arm64 libturbojpeg0-dev:arm64
     libpng-dev:arm64 libcmocka-dev:arm64 libstdc++6:arm64 ocl-icd-libopencl1:arm64"
 armhf="$cross gcc-arm-linux-gnueabihf g++-arm-linux-gnueabihf libjansson-dev:armhf libturbojpeg0-dev:armhf
     libpng-dev:armhf libcmocka-dev:armhf libstdc++6:armhf ocl-icd-libopencl1:armhf"
@@ -60,14 +63,21 @@ if ! command -v dpkg-query >/dev/null; then
         $(printf '%s\n' $wanted | sort -u) >&2
     exit 0
 fi
-missing=
-for package in $(printf '%s\n' $wanted | sort -u); do
-    state=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
-    case $state in
-    *' installed') ;;
-    *) missing="$missing $package" ;;
-    esac
-done
+installed() { # package
+    case $(dpkg-query -W -f '${Status}' "$1" 2>/dev/null) in *' installed') ;; *) return 1 ;; esac
+}
+
+# Packages to install. Of A|B the last one, where apt's lists know none of them yet.
+find_missing() {
+    for choice in $(printf '%s\n' $wanted | sort -u); do
+        for package in $(echo "$choice" | tr '|' ' '); do
+            installed "$package" && continue 2
+            ! apt-cache policy "$package" | grep -q 'Candidate: [^(]' || break
+        done
+        printf ' %s' "$package"
+    done
+}
+missing=$(find_missing)
 [ -n "$missing" ] || exit 0
 
 echo "missing packages:$missing" >&2
@@ -87,5 +97,6 @@ for architecture in $architectures; do
 done
 wait='-o DPkg::Lock::Timeout=600'
 $as_root apt-get $wait update -qq
+missing=$(find_missing)
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-remove \
     --no-install-recommends $missing
