@@ -101,7 +101,8 @@ template <typename T> class [[nodiscard]] result
     fovea_status status_;
 };
 
-/* An object of the library, owned. It converts to the pointer that fovea.h's functions take. */
+/* An object of the library, owned. It converts to the pointer that fovea.h's functions take; after
+ * a move that is NULL, and there is nothing to call: assign to it, or let it go. */
 template <typename T, void (*Free)(T *)> class handle
 {
   public:
