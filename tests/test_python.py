@@ -257,6 +257,10 @@ class Causal(unittest.TestCase):
         self.assertLess(off(state.feed(q[:9], k[:9], v[:9], log_decay=a[:9]), want[:9]), 1e-5)
         with self.assertRaises(fovea.Error):
             state.feed(q[:21], k[:21], v[:21], log_decay=a[:21])
+        with unittest.mock.patch.object(fovea._lib, "fovea_state_reset", return_value=-9):
+            with self.assertRaises(fovea.Error) as e:
+                state.reset()
+            self.assertEqual(e.exception.status, -9)
         with self.assertRaises(ValueError):
             state.feed(q[:5], k[:4], v[:5], log_decay=a[:5])
 
