@@ -20,7 +20,7 @@
 
 static uint32_t op_span(const fv_step *s)
 {
-    return fv_op_table[s->prob.op].span;
+    return fv_op_table[s->prob.op]->span;
 }
 
 static uint32_t grid_rows(const fv_step *s)
@@ -145,9 +145,8 @@ static uint32_t cut_for(const fv_builder *b, uint32_t first, uint32_t end, uint3
     const uint32_t writer = overwritten(b, first, end, i);
     if (writer)
         return fv_sweep_best_cut(b, i, writer, end - 1);
-    /* Softmax costs too much for it to be done twice. */
     if (fv_band_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= FARTHEST &&
-        s->prob.op != FV_OP_SOFTMAX)
+        !fv_op_table[s->prob.op]->costly)
         return end;
     return fv_sweep_best_cut(b, i, cause(b, i, end), end - 1);
 }

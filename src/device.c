@@ -172,7 +172,7 @@ int fovea_kernel_list(size_t index, fovea_kernel_info *out)
         }
         const fv_kernel *k = &list[index];
         *out = (fovea_kernel_info){.name = k->name,
-                                   .op = fv_op_table[k->op].name,
+                                   .op = fv_op_table[k->op]->name,
                                    .mechanism = fv_mech_table[k->mech]->name,
                                    .isa = fv_backends[i]->level(k->needs),
                                    .usable = (k->needs & ~features) == 0};

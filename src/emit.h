@@ -97,15 +97,13 @@ typedef struct fv_step {
 /* The kernel that packs the step's weight operand `o`; NULL: its rows stay plain. */
 static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
 {
-    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
-    return product && o == FV_GEMM_W ? s->kernel : NULL;
+    return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? s->kernel : NULL;
 }
 
 /* Whether it has the problem's type of weights; all others are float32. */
 static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
 {
-    const bool product = s->prob.op == FV_OP_GEMM || s->prob.op == FV_OP_CONV;
-    return (product && o == FV_GEMM_W) || (s->prob.op == FV_OP_POSEMB && o == FV_POSEMB_TABLE);
+    return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
 }
 
 /* Numbers that an emitter works out itself, used as a weight. Lives as long as the plan. */

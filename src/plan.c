@@ -541,48 +541,6 @@ void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
     *out = plan->info;
 }
 
-/* Columns of an operand that the rows of a step have, at most: a view may begin anywhere in a value
- * and go on to its end. */
-static uint32_t widest(const fv_step *s, uint32_t o)
-{
-    const uint32_t *dim = s->prob.dim;
-    switch (s->prob.op) {
-    case FV_OP_RESIZE_X:
-    case FV_OP_RESIZE_Y:
-        return UINT32_MAX;
-    case FV_OP_PATCH:
-        return o == FV_PATCH_OUT ? dim[FV_ROW_C] : UINT32_MAX;
-    case FV_OP_GEMM:
-        return o == FV_GEMM_A ? dim[FV_GEMM_K] : dim[FV_GEMM_N];
-    case FV_OP_CONV:
-        return o == FV_GEMM_A ? dim[FV_CONV_C] : dim[FV_GEMM_N];
-    case FV_OP_GATHER:
-        return o == FV_GATHER_IN ? dim[FV_ROW_C] : dim[FV_ROW_C] * dim[FV_GATHER_PARTS];
-    case FV_OP_SOFTMAX:
-    case FV_OP_WSOFTMAX:
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_LATTN_APPLY:
-    case FV_OP_WLATTN:
-    case FV_OP_SCAN:
-    case FV_OP_MAP_REDUCE:
-        return s->prob.heads *
-               (dim[FV_ATTN_D] > dim[FV_ATTN_DV] ? dim[FV_ATTN_D] : dim[FV_ATTN_DV]);
-    case FV_OP_SOFTMAX_GRAD:
-    case FV_OP_LATTN_APPLY_GRAD:
-    case FV_OP_LATTN_STATE_GRAD:
-    case FV_OP_LATTN_REDUCE_GRAD:
-    case FV_OP_LATTN_GATE_GRAD:
-        return s->prob.heads * (2 * dim[FV_ATTN_D] + dim[FV_ATTN_DV]);
-    case FV_OP_HEAD_DOT:
-        return dim[FV_ROW_C] * dim[FV_DOT_D];
-    case FV_OP_MAP_GRAD:
-    case FV_OP_MAP_GRAD_Q:
-        return 2 * s->prob.heads * dim[FV_ATTN_D];
-    default:
-        return dim[FV_ROW_C] ? dim[FV_ROW_C] : UINT32_MAX;
-    }
-}
-
 /* Every operand once, whatever the caches do. */
 static double step_bytes(const fovea_plan *p, const fv_step *s)
 {
@@ -595,9 +553,10 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
             bytes += (double)u->weight.rows * u->weight.cols * (double)elem;
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
-            const uint32_t cols = v->cols - u->view.col, most = widest(s, o);
+            const uint32_t cols = v->cols - u->view.col, most = fv_problem_columns(&s->prob, o);
             const bool state = u->kind == FV_KIND_STATE || u->kind == FV_KIND_PARTIAL;
-            const bool whole = u->kind == FV_KIND_WHOLE && s->prob.op != FV_OP_TAKE;
+            const bool picked = fv_op_table[s->prob.op]->operand[o].picked;
+            const bool whole = u->kind == FV_KIND_WHOLE && !picked;
             bytes += (state || whole ? v->rows : rows) * (state || cols < most ? cols : most) *
                      (double)fv_type_size(v->type);
         }

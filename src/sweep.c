@@ -19,9 +19,8 @@
 #define PART_ROWS_MOST 1024
 
 /* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
- * keeps its tiles full. A weight's gradient reads all tokens for every unit. */
+ * keeps its tiles full. */
 #define ROWS_MOST 168
-#define ROWS_MOST_GRAD 384
 #define ROWS_LEAST 84
 
 /* Share of the workers' time that a streamed sweep must use. */
@@ -51,7 +50,7 @@ static uint32_t round_up(uint32_t a, uint32_t to)
 
 static int span(const fv_step *s)
 {
-    return fv_op_table[s->prob.op].span;
+    return fv_op_table[s->prob.op]->span;
 }
 
 /* Whether a step stands between two barriers, in a sweep of its own. */
@@ -87,11 +86,9 @@ void fv_sweep_demand(fv_builder *b)
             fv_value *in = &b->value[use->view.id];
             uint32_t need = rows;
             if (use->kind == FV_KIND_WHOLE || use->kind == FV_KIND_LOCAL)
-                need = s->prob.op == FV_OP_TAKE ? s->u[0] + rows : in->rows;
+                need = fv_op_table[s->prob.op]->operand[k].picked ? s->u[0] + rows : in->rows;
             if (use->kind == FV_KIND_STATE || use->kind == FV_KIND_PARTIAL)
                 need = 1;
-            if (s->prob.op == FV_OP_RESIZE_Y)
-                need = in->rows;
             if (need > in->need)
                 in->need = need;
         }
@@ -262,7 +259,7 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
     uint32_t rows = s->prob.dim[FV_DIM_ROWS];
     uint32_t align = 1;
     s->cols = 1;
-    switch (fv_op_table[s->prob.op].cols) {
+    switch (fv_op_table[s->prob.op]->cols) {
     case FV_COLS_COLUMN:
         s->cols = s->prob.dim[FV_GEMM_N];
         align = FV_COL_ALIGN;
@@ -271,7 +268,7 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
         s->cols = s->prob.heads;
         break;
     }
-    const uint32_t most = s->prob.op == FV_OP_GEMM_GRAD_W ? ROWS_MOST_GRAD : ROWS_MOST;
+    const uint32_t own = fv_op_table[s->prob.op]->rows, most = own ? own : ROWS_MOST;
     uint32_t row_tiles = threads * ceil_div(rows, threads * most);
     if (span(s) == FV_SPAN_SCAN)
         row_tiles = 1;
@@ -465,8 +462,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
                     continue;
                 const fv_plan_sweep *writer = &p->sweep[p->b.value[v.id].first_sweep];
                 const uint32_t groups = writer->groups * writer->parts;
-                bool mean = s->prob.op == FV_OP_MEAN_REDUCE || s->prob.op == FV_OP_MEAN_MERGE;
-                s->prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = groups;
+                s->prob.dim[fv_op_table[s->prob.op]->groups] = groups;
                 p->b.value[v.id].rows = groups;
             }
         }

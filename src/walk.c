@@ -13,7 +13,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static bool grouped(const fv_bound *b)
 {
-    return fv_op_table[b->l.args.prob.op].span == FV_SPAN_REDUCE;
+    return fv_op_table[b->l.args.prob.op]->span == FV_SPAN_REDUCE;
 }
 
 /* All steps [first, first + count) of a sweep for the chunks of one group. */

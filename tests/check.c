@@ -262,7 +262,7 @@ static double time_case(const fv_kernel *k, check_case *c)
     enum { RUNS = 101 };
     const double limit = 0.3;
     const check_operand *o = &c->operand[check_output(c)];
-    const bool reduce = fv_op_table[c->args.prob.op].span == FV_SPAN_REDUCE;
+    const bool reduce = fv_op_table[c->args.prob.op]->span == FV_SPAN_REDUCE;
     double times[RUNS], total = 0;
     char message[256];
     check_job j = {.kernel = k,
@@ -427,7 +427,7 @@ int main(int argc, char **argv)
         check_gradients(&t);
     }
     for (enum fv_op number = 1; number < FV_OP_COUNT; number++) {
-        if (op_name && strcmp(op_name, fv_op_table[number].name))
+        if (!fv_op_table[number] || (op_name && strcmp(op_name, fv_op_table[number]->name)))
             continue;
         if (bench) {
             bench_op(list, count, runner.features, number, filter);

@@ -9,12 +9,12 @@
 #include "half.h"
 #include "preprocess.h"
 
-#define FV_OP(NAME, name, span, cols) extern const check_op check_##name;
+#define FV_OP(NAME, name) extern const check_op check_##name;
 #include "ops.inc"
 #undef FV_OP
 
 const check_op *const check_ops[FV_OP_COUNT] = {
-#define FV_OP(NAME, name, span, cols) [FV_OP_##NAME] = &check_##name,
+#define FV_OP(NAME, name) [FV_OP_##NAME] = &check_##name,
 #include "ops.inc"
 #undef FV_OP
 };

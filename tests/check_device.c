@@ -166,7 +166,7 @@ static bool bind(site *s)
 
 static bool reduces(const check_case *c)
 {
-    return fv_op_table[c->args.prob.op].span == FV_SPAN_REDUCE;
+    return fv_op_table[c->args.prob.op]->span == FV_SPAN_REDUCE;
 }
 
 static uint32_t most(uint32_t a, uint32_t b)

@@ -147,7 +147,7 @@ void check_output_reset(check_work *w)
 
 uint32_t check_columns(const check_case *c)
 {
-    switch (fv_op_table[c->args.prob.op].cols) {
+    switch (fv_op_table[c->args.prob.op]->cols) {
     case FV_COLS_COLUMN:
         return c->operand[check_output(c)].cols;
     case FV_COLS_HEAD:
@@ -162,7 +162,7 @@ bool check_call(check_work *w, uint32_t row0, uint32_t rows, uint32_t col0, uint
 {
     fv_call call = {
         .row0 = row0, .rows = rows, .col0 = col0, .cols = cols, .group = group, .first = first};
-    if (fv_op_table[w->args.prob.op].cols == FV_COLS_WHOLE)
+    if (fv_op_table[w->args.prob.op]->cols == FV_COLS_WHOLE)
         call.col0 = call.cols = 0;
     for (int i = 0; i <= w->out; i++) {
         const check_operand *o = &w->c->operand[i];
@@ -250,7 +250,7 @@ uint32_t check_piece(check_random *r, uint32_t left, uint32_t align)
  * summation. */
 static bool in_order(const check_case *c)
 {
-    const uint8_t span = fv_op_table[c->args.prob.op].span;
+    const uint8_t span = fv_op_table[c->args.prob.op]->span;
     return span == FV_SPAN_REDUCE || span == FV_SPAN_SCAN;
 }
 
@@ -259,10 +259,10 @@ static bool in_order(const check_case *c)
 static bool run_pieces(check_work *w, uint8_t *result, bool cut_rows, bool cut_cols, check_random r)
 {
     const check_case *c = w->c;
-    const fv_op_info *info = &fv_op_table[c->args.prob.op];
-    const bool reduce = info->span == FV_SPAN_REDUCE;
+    const fv_op *op = fv_op_table[c->args.prob.op];
+    const bool reduce = op->span == FV_SPAN_REDUCE;
     const uint32_t rows = c->args.prob.dim[FV_DIM_ROWS], columns = check_columns(c);
-    const uint32_t align = info->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
+    const uint32_t align = op->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
     check_random r_cols = {r.state ^ 0x5bd1e995u};
     for (uint32_t col0 = 0, cols; col0 < columns; col0 += cols) {
         cols = cut_cols ? check_piece(&r_cols, columns - col0, align) : columns;

@@ -11,6 +11,19 @@
 #include "cpu_kernels.h"
 #include "ref_loss.h"
 
+const fv_op fv_op_cross_entropy_loss = {
+    .name = "cross_entropy_loss",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_ENTROPY_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}},
+    .operand = {[FV_ENTROPY_LOGITS] = {"LOGITS", FV_ROW_C},
+                [FV_ENTROPY_LABELS] = {"LABELS"},
+                [FV_ENTROPY_OUT] = {"OUT", .columns = fv_columns_one}},
+    .element_flops = 20,
+    .terms = fv_terms_row,
+};
+
 void fv_k_cross_entropy_loss_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C];

@@ -9,6 +9,20 @@
  */
 #include "cpu_kernels.h"
 
+const fv_op fv_op_gates_grad = {
+    .name = "gates_grad",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_GATES_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}},
+    .operand = {[FV_GATES_GRAD_GATES] = {"GATES", FV_ROW_C},
+                [FV_GATES_GRAD_DOT] = {"DOT", FV_ROW_C},
+                [FV_GATES_GRAD_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 2,
+    .terms = fv_terms_row,
+    .joint = true,
+};
+
 void fv_k_gates_grad_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t heads = a->prob.dim[FV_ROW_C];

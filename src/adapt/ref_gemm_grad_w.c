@@ -19,6 +19,25 @@
  */
 #include "cpu_kernels.h"
 
+static uint32_t rows(const fv_problem *p)
+{
+    return p->dim[FV_DIM_ROWS];
+}
+
+const fv_op fv_op_gemm_grad_w = {
+    .name = "gemm_grad_w",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_GRAD_W_OUT,
+    .dim = {{"M", FV_DIM_TOKENS}, [FV_GEMM_N] = {"K"}, [FV_GEMM_K] = {"tokens"}},
+    .operand = {[FV_GRAD_W_DOUT] = {"DOUT", .columns = rows},
+                [FV_GRAD_W_IN] = {"IN", FV_GEMM_N},
+                [FV_GRAD_W_OUT] = {"OUT", FV_GEMM_N}},
+    .flops = fv_flops_product,
+    .terms = fv_terms_product,
+    .rows = 384, /* every unit reads all tokens */
+};
+
 void fv_k_gemm_grad_w_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t tokens = a->prob.dim[FV_GEMM_K];

@@ -10,6 +10,35 @@
  */
 #include "cpu_kernels.h"
 
+static uint32_t columns(const fv_problem *p)
+{
+    return p->dim[FV_ROW_C] * p->dim[FV_DOT_D];
+}
+
+static double flops(const fv_problem *p)
+{
+    return 2. * p->dim[FV_DIM_ROWS] * columns(p);
+}
+
+static double terms(const fv_problem *p)
+{
+    return p->dim[FV_DOT_D];
+}
+
+const fv_op fv_op_head_dot = {
+    .name = "head_dot",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_DOT_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}, [FV_DOT_D] = {"d"}},
+    .operand = {[FV_DOT_A] = {"A", .columns = columns},
+                [FV_DOT_B] = {"B", .columns = columns},
+                [FV_DOT_OUT] = {"OUT", FV_ROW_C}},
+    .flops = flops,
+    .terms = terms,
+    .joint = true,
+};
+
 void fv_k_head_dot_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t heads = a->prob.dim[FV_ROW_C], d = a->prob.dim[FV_DOT_D];

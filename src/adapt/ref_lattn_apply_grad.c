@@ -19,6 +19,34 @@
  * weight (z < FLT_MIN) has no gradient: neither its features nor those of the keys change. A row's
  * result does not depend on how rows and heads are split into calls.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+const fv_op fv_op_lattn_apply_grad = {
+    .name = "lattn_apply_grad",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_QUERY_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {[FV_APPLY_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_APPLY_STATE] = {"STATE", .columns = fv_lattn_state_columns,
+                                    .state_of = FV_OP_LATTN_REDUCE},
+                [FV_APPLY_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_GATE] = {"GATE", .heads = true},
+                [FV_QUERY_GRAD_FORWARD] = {"FORWARD", FV_ATTN_DV, .heads = true},
+                [FV_QUERY_GRAD_DOUT] = {"DOUT", FV_ATTN_DV, .heads = true},
+                [FV_QUERY_GRAD_OUT] = {"OUT", FV_ATTN_D, .heads = true}},
+    .flops = fv_lattn_grad_flops,
+    .terms = fv_lattn_grad_terms,
+    .joint = true,
+};
+
+#else
 #include "ref_lattn_grad.h"
 
 /* The gradients of the features of one row and head. */
@@ -77,3 +105,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t
 
 const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_grad_f32, ref) = {.applies = applies,
                                                                 .scratch = scratch_bytes};
+
+#endif

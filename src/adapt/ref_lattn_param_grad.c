@@ -13,6 +13,39 @@
  * Only for mechanisms that have such vectors. Float32, rows in blocks; the order of additions
  * depends on the number of rows only.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    return 10. * p->dim[FV_DIM_ROWS] * p->dim[FV_PARAM_GRAD_COLUMNS] * p->dim[FV_PARAM_GRAD_ROWS];
+}
+
+static double terms(const fv_problem *p)
+{
+    return p->dim[FV_PARAM_GRAD_ROWS];
+}
+
+const fv_op fv_op_lattn_param_grad = {
+    .name = "lattn_param_grad",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_PARAM_GRAD_OUT,
+    .dim = {{"vectors"},
+            [FV_PARAM_GRAD_COLUMNS] = {"columns"},
+            [FV_PARAM_GRAD_ROWS] = {"rows", FV_DIM_TOKENS},
+            [FV_PARAM_GRAD_D] = {"d"}},
+    .operand = {[FV_PARAM_GRAD_X] = {"X", FV_PARAM_GRAD_COLUMNS},
+                [FV_PARAM_GRAD_DX] = {"DX", FV_PARAM_GRAD_COLUMNS},
+                [FV_PARAM_GRAD_PARAM] = {"PARAM", FV_PARAM_GRAD_COLUMNS,
+                                         .stored = FV_STORED_FLOATS},
+                [FV_PARAM_GRAD_OUT] = {"OUT", FV_PARAM_GRAD_COLUMNS}},
+    .flops = flops,
+    .terms = terms,
+    .joint = true,
+};
+
+#else
 #define FV_DERIVE
 #include "cpu_kernels.h"
 #include "ref/ref_lattn.h"
@@ -49,4 +82,6 @@ void FV_MECH_NAME(fv_k_lattn_param_grad_f32, ref)(const fv_args *a, const fv_cal
         }
     }
 }
+#endif
+
 #endif

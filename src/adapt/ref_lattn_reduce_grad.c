@@ -15,6 +15,45 @@
  * What FV_WANT_CENTRED does not have, vmean, w and their gradients, is 0 elsewhere. A row's result
  * does not depend on how rows and heads are split into calls.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static uint32_t columns(const fv_problem *p)
+{
+    return p->heads * (p->dim[FV_ATTN_D] + p->dim[FV_ATTN_DV]);
+}
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (4 * n.d * n.dv + 6 * n.d + 2 * n.powers + n.centred);
+}
+
+const fv_op fv_op_lattn_reduce_grad = {
+    .name = "lattn_reduce_grad",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_KEY_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {[FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_GATE] = {"GATE", .heads = true},
+                [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,
+                                       .state_of = FV_OP_LATTN_REDUCE},
+                [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns},
+                [FV_KEY_GRAD_OUT] = {"OUT", .columns = columns}},
+    .flops = flops,
+    .terms = fv_lattn_grad_terms,
+    .joint = true,
+};
+
+#else
 #include "ref_lattn_grad.h"
 
 static void values_grad(float *out, const fv_args *a, const ref_key *k, const fv_lattn_state *l,
@@ -56,3 +95,5 @@ void FV_MECH_NAME(fv_k_lattn_reduce_grad_f32, ref)(const fv_args *a, const fv_ca
         }
     }
 }
+
+#endif

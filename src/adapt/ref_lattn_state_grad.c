@@ -19,6 +19,37 @@
  * and not read. Float32, rows in blocks that are summed on their own; the order of additions
  * depends on the rows of a call only.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+const fv_op fv_op_lattn_state_grad = {
+    .name = "lattn_state_grad",
+    .span = FV_SPAN_REDUCE,
+    .cols = FV_COLS_HEAD,
+    .out = FV_QUERY_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_APPLY_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_APPLY_STATE] = {"STATE", .columns = fv_lattn_state_columns,
+                                    .state_of = FV_OP_LATTN_REDUCE},
+                [FV_APPLY_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_GATE] = {"GATE", .heads = true},
+                [FV_QUERY_GRAD_FORWARD] = {"FORWARD", FV_ATTN_DV, .heads = true},
+                [FV_QUERY_GRAD_DOUT] = {"DOUT", FV_ATTN_DV, .heads = true},
+                [FV_QUERY_GRAD_OUT] = {"PARTIAL", .columns = fv_lattn_state_columns}},
+    .flops = fv_lattn_grad_flops,
+    .terms = fv_lattn_reduce_terms,
+    .groups = FV_ATTN_GROUPS,
+    .merge = FV_OP_MEAN_MERGE,
+    .joint = true,
+};
+
+#else
 #include <string.h>
 
 #include "ref_lattn_grad.h"
@@ -66,3 +97,5 @@ void FV_MECH_NAME(fv_k_lattn_state_grad_f32, ref)(const fv_args *a, const fv_cal
             part[i] = c->first ? sum[i] : part[i] + sum[i];
     }
 }
+
+#endif

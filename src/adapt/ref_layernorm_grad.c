@@ -16,6 +16,21 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_layernorm_grad = {
+    .name = "layernorm_grad",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_LN_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
+    .operand = {[FV_LN_GRAD_IN] = {"IN", FV_ROW_C},
+                [FV_LN_GRAD_WEIGHT] = {"WEIGHT", FV_ROW_C, .stored = FV_STORED_FLOATS},
+                [FV_LN_GRAD_DOUT] = {"DOUT", FV_ROW_C},
+                [FV_LN_GRAD_RES] = {"RES", FV_ROW_C},
+                [FV_LN_GRAD_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 16,
+    .terms = fv_terms_row,
+};
+
 static void row(float *out, const float *res, const float *in, const float *weight,
                 const float *dout, size_t n, float eps)
 {

@@ -17,6 +17,24 @@
 
 #include "cpu_kernels.h"
 
+static double flops(const fv_problem *p)
+{
+    return 10. * p->dim[FV_GRAD_TOKENS] * p->dim[FV_ROW_C];
+}
+
+const fv_op fv_op_layernorm_grad_w = {
+    .name = "layernorm_grad_w",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_LN_GRAD_W_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
+    .operand = {[FV_LN_GRAD_W_IN] = {"IN", FV_ROW_C},
+                [FV_LN_GRAD_W_DOUT] = {"DOUT", FV_ROW_C},
+                [FV_LN_GRAD_W_OUT] = {"OUT", FV_ROW_C}},
+    .flops = flops,
+    .terms = fv_terms_tokens,
+};
+
 static void statistics(double *mean, double *scale, const float *in, size_t n, float eps)
 {
     double sum = 0, var = 0;

@@ -16,6 +16,28 @@
  */
 #include "ref_map_grad.h"
 
+static uint32_t columns(const fv_problem *p)
+{
+    return 2 * p->heads * p->dim[FV_ATTN_D];
+}
+
+const fv_op fv_op_map_grad = {
+    .name = "map_grad",
+    .span = FV_SPAN_SCAN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_MAP_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
+    .operand = {[FV_MAP_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_MAP_GRAD_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_MAP_GRAD_V] = {"V", FV_ATTN_D, .heads = true},
+                [FV_MAP_GRAD_FORWARD] = {"FORWARD", FV_ATTN_D, .heads = true},
+                [FV_MAP_GRAD_DOUT] = {"DOUT", FV_ATTN_D, .heads = true},
+                [FV_MAP_GRAD_OUT] = {"OUT", .columns = columns}},
+    .flops = ref_map_grad_flops,
+    .terms = fv_terms_softmax,
+    .joint = true,
+};
+
 void fv_k_map_grad_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], heads = a->prob.heads;

@@ -56,4 +56,9 @@ static inline size_t ref_map_scratch(const fv_problem *p, const fv_knobs *knobs,
     return 2 * (size_t)p->dim[FV_ATTN_KEYS] * sizeof(float);
 }
 
+static inline double ref_map_grad_flops(const fv_problem *p)
+{
+    return (double)p->heads * p->dim[FV_ATTN_KEYS] * (8. * p->dim[FV_ATTN_D] + 12);
+}
+
 #endif

@@ -15,6 +15,18 @@
 #include "cpu_kernels.h"
 #include "preprocess.h"
 
+const fv_op fv_op_posemb_grad = {
+    .name = "posemb_grad",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_POSEMB_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
+    .operand =
+        {[FV_POSEMB_GRAD_DOUT] = {"DOUT", FV_ROW_C}, [FV_POSEMB_GRAD_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 2,
+    .terms = fv_terms_tokens,
+};
+
 /* out += the taps of grid row y that lead to table column w. */
 static void add_line(const fv_args *a, const float *dout, size_t y, size_t w, float factor,
                      float *out)

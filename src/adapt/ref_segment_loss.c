@@ -20,6 +20,24 @@
 #include "adapt/segment_lines.h"
 #include "cpu_kernels.h"
 
+const fv_op fv_op_segment_loss = {
+    .name = "segment_loss",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_SEGMENT_OUT,
+    .dim = {{"tokens", FV_DIM_TOKENS},
+            [FV_ROW_C] = {"classes"},
+            [FV_SEGMENT_GRID] = {"grid"},
+            [FV_SEGMENT_WIDTH] = {"width"},
+            [FV_SEGMENT_HEIGHT] = {"height"}},
+    .operand = {[FV_SEGMENT_LOGITS] = {"LOGITS", FV_ROW_C},
+                [FV_SEGMENT_MASK] = {"MASK", FV_SEGMENT_WIDTH},
+                [FV_SEGMENT_WEIGHT] = {"WEIGHT"},
+                [FV_SEGMENT_OUT] = {"OUT", .columns = fv_columns_one}},
+    .flops = fv_segment_flops,
+    .terms = fv_segment_terms,
+};
+
 static double blended(const float *const near[4], fv_between y, fv_between x, size_t class)
 {
     const double left = near[0][class] + (double)y.part * (near[2][class] - near[0][class]);

@@ -18,6 +18,37 @@
 
 #include "cpu_kernels.h"
 
+static uint32_t columns(const fv_problem *p)
+{
+    return p->heads * (2 * p->dim[FV_ATTN_D] + p->dim[FV_ATTN_DV]);
+}
+
+static double flops(const fv_problem *p)
+{
+    return (double)p->heads * p->dim[FV_DIM_ROWS] * p->dim[FV_ATTN_KEYS] *
+           (2. * (3. * p->dim[FV_ATTN_D] + 2. * p->dim[FV_ATTN_DV]) + 12);
+}
+
+const fv_op fv_op_softmax_grad = {
+    .name = "softmax_grad",
+    .span = FV_SPAN_SCAN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_SOFTMAX_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
+    .operand = {[FV_SOFTMAX_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_SOFTMAX_GRAD_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_SOFTMAX_GRAD_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_SOFTMAX_GRAD_FORWARD] = {"FORWARD", FV_ATTN_DV, .heads = true},
+                [FV_SOFTMAX_GRAD_DOUT] = {"DOUT", FV_ATTN_DV, .heads = true},
+                [FV_SOFTMAX_GRAD_OUT] = {"OUT", .columns = columns}},
+    .flops = flops,
+    .terms = fv_terms_softmax,
+    .joint = true,
+};
+
 /* Queries whose sums for a key are added up before they are added to the others'. */
 enum { BLOCK = 64 };
 

@@ -13,6 +13,24 @@
  */
 #include "cpu_kernels.h"
 
+static double flops(const fv_problem *p)
+{
+    return 2. * p->dim[FV_GRAD_TOKENS] * p->dim[FV_ROW_C];
+}
+
+const fv_op fv_op_sum_rows = {
+    .name = "sum_rows",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_SUM_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
+    .operand = {[FV_SUM_A] = {"A", FV_ROW_C},
+                [FV_SUM_B] = {"B", FV_ROW_C},
+                [FV_SUM_OUT] = {"OUT", FV_ROW_C}},
+    .flops = flops,
+    .terms = fv_terms_tokens,
+};
+
 enum { BLOCK = 256 };
 
 void fv_k_sum_rows_f32_ref(const fv_args *a, const fv_call *c)

@@ -64,18 +64,9 @@ fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols)
 /* Columns that a step writes. */
 static uint32_t width(const fv_builder *b, const fv_step *s)
 {
-    const fv_value *v = &b->value[s->use[s->out].view.id];
-    switch (s->prob.op) {
-    case FV_OP_LAYERNORM:
-    case FV_OP_COPY:
-    case FV_OP_TAKE:
-    case FV_OP_MEAN_MERGE:
-    case FV_OP_POSEMB:
-    case FV_OP_GEMM: /* its N is where the others have C */
-        return s->prob.dim[FV_ROW_C];
-    default:
-        return v->cols;
-    }
+    const uint32_t all = b->value[s->use[s->out].view.id].cols;
+    const uint32_t own = fv_problem_columns(&s->prob, s->out);
+    return own < all ? own : all;
 }
 
 /* Every value is written by one step, or column by column by several. */
@@ -355,7 +346,7 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
             rule(t, &s);
         else
             t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label,
-                                   fv_op_table[s.prob.op].name);
+                                   fv_op_table[s.prob.op]->name);
     }
 }
 

@@ -18,6 +18,26 @@
 #include "half.h"
 #include "ref_gemm.h"
 
+const fv_op fv_op_conv = {
+    .name = "conv",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_GEMM_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_GEMM_N] = {"N"},
+            [FV_GEMM_K] = {"K"},
+            [FV_CONV_SIZE] = {"size"},
+            [FV_CONV_STRIDE] = {"stride"},
+            [FV_CONV_PAD] = {"pad"},
+            [FV_CONV_C] = {"C"}},
+    .operand = {[FV_GEMM_A] = {"A", FV_CONV_C},
+                [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
+                [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+    .flops = fv_flops_product,
+    .terms = fv_terms_product,
+};
+
 /* Row n of the weight times the window of output pixel (y, x). */
 static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t n)
 {

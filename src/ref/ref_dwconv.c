@@ -21,6 +21,36 @@
  */
 #include "cpu_kernels.h"
 
+static double terms(const fv_problem *p)
+{
+    return (double)p->dim[FV_DWCONV_SIZE] * p->dim[FV_DWCONV_SIZE];
+}
+
+static double flops(const fv_problem *p)
+{
+    return 2. * p->dim[FV_DIM_ROWS] * p->dim[FV_ROW_C] * terms(p);
+}
+
+const fv_op fv_op_dwconv = {
+    .name = "dwconv",
+    .span = FV_SPAN_LOCAL,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_DWCONV_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ROW_C] = {"C"},
+            [FV_DWCONV_SIZE] = {"size"},
+            [FV_DWCONV_HEIGHT] = {"height", FV_DIM_TOKENS}},
+    .operand = {[FV_DWCONV_IN] = {"IN", FV_ROW_C},
+                [FV_DWCONV_W] = {"W", .stored = FV_STORED_FLOATS},
+                [FV_DWCONV_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_DWCONV_RES] = {"RES", FV_ROW_C},
+                [FV_DWCONV_GATE] = {"GATE", FV_ROW_C},
+                [FV_DWCONV_OUT] = {"OUT", FV_ROW_C}},
+    .flops = flops,
+    .terms = terms,
+    .grows = true,
+};
+
 void fv_k_dwconv_f32_ref(const fv_args *a, const fv_call *c)
 {
     const int width = (int)a->u[0], height = (int)a->prob.dim[FV_DWCONV_HEIGHT];

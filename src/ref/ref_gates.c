@@ -12,6 +12,17 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_gates = {
+    .name = "gates",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_GATES_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}},
+    .operand = {[FV_GATES_IN] = {"IN", FV_ROW_C}, [FV_GATES_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 10,
+    .terms = fv_terms_row,
+};
+
 void fv_k_gates_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C];

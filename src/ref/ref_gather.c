@@ -15,6 +15,29 @@
 
 #include "cpu_kernels.h"
 
+static uint32_t columns(const fv_problem *p)
+{
+    return p->dim[FV_ROW_C] * p->dim[FV_GATHER_PARTS];
+}
+
+static double flops(const fv_problem *p)
+{
+    return (double)p->dim[FV_DIM_ROWS] * columns(p);
+}
+
+const fv_op fv_op_gather = {
+    .name = "gather",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_GATHER_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GATHER_PARTS] = {"parts"}},
+    .operand = {[FV_GATHER_IN] = {"IN", FV_ROW_C},
+                [FV_GATHER_RES] = {"RES", .columns = columns},
+                [FV_GATHER_OUT] = {"OUT", .columns = columns}},
+    .flops = flops,
+    .terms = fv_terms_few,
+};
+
 void fv_k_gather_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_GATHER_PARTS];

@@ -42,6 +42,22 @@
 #include "half.h"
 #include "ref_gemm.h"
 
+const fv_op fv_op_gemm = {
+    .name = "gemm",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_GEMM_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_GEMM_N] = {"N"}, [FV_GEMM_K] = {"K"}},
+    .operand = {[FV_GEMM_A] = {"A", FV_GEMM_K, .stored = FV_STORED_FLOATS},
+                [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
+                [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_GEMM_SCALE] = {"SCALE", FV_GEMM_N, .stored = FV_STORED_FLOATS},
+                [FV_GEMM_RES] = {"RES", FV_GEMM_N},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+    .flops = fv_flops_product,
+    .terms = fv_terms_product,
+};
+
 /* Row n of the weight times a row of A, with its bias. */
 static double product(const fv_args *a, const fv_call *c, const float *in, uint32_t n)
 {

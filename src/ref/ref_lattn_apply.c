@@ -20,6 +20,44 @@
  *
  * A row's result does not depend on how rows and heads are split into calls.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 3 * n.d + n.powers + n.centred);
+}
+
+static double terms(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.blocks * n.d;
+}
+
+const fv_op fv_op_lattn_apply = {
+    .name = "lattn_apply",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_APPLY_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {[FV_APPLY_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_APPLY_STATE] = {"STATE", .columns = fv_lattn_state_columns,
+                                    .state_of = FV_OP_LATTN_REDUCE},
+                [FV_APPLY_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = flops,
+    .terms = terms,
+    .headroom = FV_HEADROOM_DIVISOR,
+};
+
+#else
 #include "cpu_kernels.h"
 #include "feature_maps.h"
 #include "ref_lattn.h"
@@ -115,4 +153,6 @@ void FV_MECH_NAME(fv_features, ref)(float *out, size_t ldo, const float *x, size
         ref_features(out + r * ldo, &row, query);
     }
 }
+#endif
+
 #endif

@@ -8,6 +8,36 @@
  * Groups are taken in their order. S, m and w are added: with FV_WANT_CENTRED S about the mean of
  * all values, with FV_WANT_SHIFT S and m for the largest shift.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * p->dim[FV_ATTN_GROUPS] * n.blocks * (n.d * n.dv + n.d);
+}
+
+const fv_op fv_op_lattn_merge = {
+    .name = "lattn_merge",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_HEAD,
+    .out = FV_MERGE_STATE,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_MERGE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
+                                      .state_of = FV_OP_LATTN_REDUCE},
+                [FV_MERGE_STATE] = {"STATE", .columns = fv_lattn_state_columns,
+                                    .state_of = FV_OP_LATTN_REDUCE}},
+    .flops = flops,
+    .terms = fv_terms_groups,
+    .groups = FV_ATTN_GROUPS,
+    .headroom = FV_HEADROOM_STATE,
+};
+
+#else
 #include <string.h>
 
 #include "cpu_kernels.h"
@@ -25,3 +55,5 @@ void FV_MECH_NAME(fv_k_lattn_merge_f32, ref)(const fv_args *a, const fv_call *c)
             ref_fold(state, partial + g * a->prob.heads * l.floats, &l, FV_BLOCKS * d, dv);
     }
 }
+
+#endif

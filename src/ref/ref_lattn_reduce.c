@@ -25,6 +25,41 @@
  * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
  * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
  */
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 2 * n.d + n.powers);
+}
+
+const fv_op fv_op_lattn_reduce = {
+    .name = "lattn_reduce",
+    .span = FV_SPAN_REDUCE,
+    .cols = FV_COLS_HEAD,
+    .out = FV_REDUCE_PARTIAL,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_REDUCE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
+                                       .state_of = FV_OP_LATTN_REDUCE}},
+    .flops = flops,
+    .terms = fv_lattn_reduce_terms,
+    .groups = FV_ATTN_GROUPS,
+    .merge = FV_OP_LATTN_MERGE,
+    .headroom = FV_HEADROOM_STATE,
+};
+
+#else
 #include <string.h>
 
 #include "cpu_kernels.h"
@@ -142,3 +177,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t
 
 const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_f32, ref) = {.applies = applies,
                                                            .scratch = scratch_bytes};
+
+#endif

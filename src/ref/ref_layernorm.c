@@ -16,6 +16,21 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_layernorm = {
+    .name = "layernorm",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_LN_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
+    .operand = {[FV_LN_IN] = {"IN", FV_ROW_C},
+                [FV_LN_WEIGHT] = {"WEIGHT", FV_ROW_C, .stored = FV_STORED_FLOATS,
+                                  .nature = FV_NATURE_FACTOR},
+                [FV_LN_BIAS] = {"BIAS", FV_ROW_C, .stored = FV_STORED_FLOATS},
+                [FV_LN_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 8,
+    .terms = fv_terms_row,
+};
+
 void fv_k_layernorm_f32_ref(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[1];

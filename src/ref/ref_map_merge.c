@@ -10,6 +10,23 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_map_merge = {
+    .name = "map_merge",
+    .span = FV_SPAN_ALL,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_MERGE_STATE,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_MERGE_PARTIAL] = {"PARTIAL", .columns = fv_columns_map,
+                                      .state_of = FV_OP_MAP_REDUCE},
+                [FV_MERGE_STATE] = {"OUT", FV_ATTN_D, .heads = true}},
+    .element_flops = 2,
+    .terms = fv_terms_groups,
+    .groups = FV_ATTN_GROUPS,
+};
+
 void fv_k_map_merge_f32_ref(const fv_args *a, const fv_call *c)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D], groups = a->prob.dim[FV_ATTN_GROUPS];

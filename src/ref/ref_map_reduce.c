@@ -15,6 +15,31 @@
 
 #include "cpu_kernels.h"
 
+static double flops(const fv_problem *p)
+{
+    return (double)p->heads * p->dim[FV_DIM_ROWS] * (4. * p->dim[FV_ATTN_D] + 6);
+}
+
+const fv_op fv_op_map_reduce = {
+    .name = "map_reduce",
+    .span = FV_SPAN_REDUCE,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_MAP_PARTIAL,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_MAP_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_MAP_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_MAP_V] = {"V", FV_ATTN_D, .heads = true},
+                [FV_MAP_PARTIAL] = {"PARTIAL", .columns = fv_columns_map,
+                                    .state_of = FV_OP_MAP_REDUCE}},
+    .flops = flops,
+    .terms = fv_terms_rows,
+    .groups = FV_ATTN_GROUPS,
+    .merge = FV_OP_MAP_MERGE,
+};
+
 void fv_k_map_reduce_f32_ref(const fv_args *a, const fv_call *c)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D];

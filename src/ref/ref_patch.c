@@ -22,6 +22,25 @@
 #include "preprocess.h"
 #include "yuv.h"
 
+const fv_op fv_op_patch = {
+    .name = "patch",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_PATCH_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ROW_C] = {"C"},
+            [FV_PATCH_SIZE] = {"size"},
+            [FV_PATCH_STRIDE] = {"stride"},
+            [FV_PATCH_PAD] = {"pad"},
+            [FV_PATCH_WIDTH] = {"width", FV_DIM_TOKENS},
+            [FV_PATCH_HEIGHT] = {"height", FV_DIM_TOKENS}},
+    .operand = {[FV_PATCH_IN] = {"IN"},
+                [FV_PATCH_CHROMA] = {"CHROMA"},
+                [FV_PATCH_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 2,
+    .terms = fv_terms_few,
+};
+
 static uint8_t yuv_byte(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
 {
     const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_PATCH_IN], a->ld[FV_PATCH_IN],

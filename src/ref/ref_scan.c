@@ -44,6 +44,47 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
+/* Chunks of 64 tokens, upper triangles included; a step at a time, what the state takes. */
+static double flops(const fv_problem *p)
+{
+    const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
+    const double c = rows < 64 ? rows : 64;
+    if (p->flags & FV_FLAG_RECURRENT)
+        return rows * p->heads * (5 + 2 * !!(p->flags & FV_FLAG_DELTA)) * w * dv;
+    if (p->flags & FV_FLAG_DELTA)
+        return rows * p->heads * (c * (6 * w + 4 * dv) + 6 * w * dv + c * c / 3);
+    return rows * p->heads *
+           (2 * c * (w + dv) + 4 * w * dv + 48 * w * !!(p->flags & FV_FLAG_DECAY_CHANNEL));
+}
+
+static double terms(const fv_problem *p)
+{
+    return (double)p->dim[FV_DIM_ROWS] + (double)width_of(p);
+}
+
+const fv_op fv_op_scan = {
+    .name = "scan",
+    .span = FV_SPAN_SCAN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_SCAN_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
+    .operand = {[FV_SCAN_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_SCAN_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_SCAN_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_SCAN_DECAY] = {"DECAY", .stored = FV_STORED_FLOATS, .nature = FV_NATURE_DECAY},
+                [FV_SCAN_BETA] = {"BETA", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_SCAN_GATE_Q] = {"GATE_Q", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_SCAN_GATE_K] = {"GATE_K", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_SCAN_STATE] = {"STATE", .nature = FV_NATURE_FRACTION},
+                [FV_SCAN_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = flops,
+    .terms = terms,
+    .state = FV_SCAN_STATE,
+};
+
 /* Row r of one head; x has room for d floats. */
 static void read_row(float *x, const fv_args *a, const fv_call *c, int operand, size_t r,
                      size_t head, size_t n)

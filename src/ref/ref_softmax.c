@@ -19,6 +19,25 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_softmax = {
+    .name = "softmax",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_SOFTMAX_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {[FV_SOFTMAX_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_SOFTMAX_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_SOFTMAX_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_SOFTMAX_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = fv_flops_softmax,
+    .terms = fv_terms_softmax,
+    .headroom = FV_HEADROOM_WEIGHTS,
+    .costly = true,
+};
+
 static void attend(float *out, const float *q, const float *k, size_t ldk, const float *v,
                    size_t ldv, size_t d, size_t dv, size_t keys, float scale)
 {

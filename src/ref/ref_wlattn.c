@@ -14,9 +14,43 @@
  *
  * A row's result does not depend on how windows and heads are split into calls.
  */
-#include "ref_wlattn.h"
+#ifndef FV_MECHANISM
+#include "ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (4 * n.d * n.dv + 5 * n.d + 2 * n.powers + n.centred);
+}
+
+static double terms(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return p->dim[FV_ATTN_KEYS] + n.blocks * n.d;
+}
+
+const fv_op fv_op_wlattn = {
+    .name = "wlattn",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_WINDOW_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"T"}},
+    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_WINDOW_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = flops,
+    .terms = terms,
+};
+
+#else
 #include "cpu_kernels.h"
 #include "mech/mech.h"
+#include "ref_wlattn.h"
 
 static size_t state_floats(const fv_problem *p)
 {
@@ -50,3 +84,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t
 
 const fv_kernel_hooks FV_MECH_NAME(fv_h_wlattn_f32, ref) = {.applies = applies,
                                                             .scratch = scratch_bytes};
+
+#endif

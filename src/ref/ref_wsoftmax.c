@@ -22,6 +22,25 @@
 
 #include "cpu_kernels.h"
 
+const fv_op fv_op_wsoftmax = {
+    .name = "wsoftmax",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_WINDOW_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"T"}},
+    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_WINDOW_PARAM] = {"PARAM", .stored = FV_STORED_FLOATS, .width = FV_ATTN_KEYS},
+                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = fv_flops_softmax,
+    .terms = fv_terms_softmax,
+    .headroom = FV_HEADROOM_WEIGHTS,
+};
+
 /* Row `r` of a window that begins at row `base` of the call. */
 static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, size_t head)
 {

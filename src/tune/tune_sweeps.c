@@ -69,7 +69,7 @@ static fovea_status exact(tournament *c, const fv_plan_sweep *w, bool *out)
         fv_rehearsal *rehearsal;
         fv_take *take;
         fv_verdict verdict = {0};
-        if (s->dead || fv_op_table[s->prob.op].span != FV_SPAN_REDUCE)
+        if (s->dead || fv_op_table[s->prob.op]->span != FV_SPAN_REDUCE)
             continue;
         FV_TRY(
             fv_rehearsal_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));

@@ -5,7 +5,6 @@
 
 #include "definition_parts.h"
 #include "half.h"
-#include "mech/traits.h"
 #include "mem.h"
 #include "random.h"
 
@@ -44,108 +43,19 @@ const fv_kernel *fv_definition_kernel(const fv_problem *p)
     return NULL;
 }
 
-/* Floats of the merged state of a head. */
-static uint32_t state_floats(const fv_problem *p)
-{
-    const fv_mech_traits *t = fv_mech_table[p->mech];
-    return (uint32_t)fv_lattn_layout(t->blocks, t->wants, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV])
-        .floats;
-}
-
 uint32_t fv_definition_columns(const fv_problem *p)
 {
-    switch (p->op) {
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_LATTN_MERGE:
-        return p->heads * state_floats(p);
-    case FV_OP_MAP_REDUCE:
-    case FV_OP_MAP_MERGE:
-        return p->heads * p->dim[FV_ATTN_D];
-    case FV_OP_SOFTMAX:
-    case FV_OP_LATTN_APPLY:
-    case FV_OP_WSOFTMAX:
-    case FV_OP_WLATTN:
-    case FV_OP_SCAN:
-        return p->heads * p->dim[FV_ATTN_DV];
-    case FV_OP_GATHER:
-        return p->dim[FV_ROW_C] * p->dim[FV_GATHER_PARTS];
-    case FV_OP_RESIZE_X:
-    case FV_OP_RESIZE_Y:
-        return p->dim[FV_RESIZE_WIDTH] * p->dim[FV_RESIZE_CHANNELS];
-    case FV_OP_ACT_GRAD:
-        return p->dim[FV_ROW_C] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
-    case FV_OP_MSE_LOSS:
-    case FV_OP_CROSS_ENTROPY_LOSS:
-    case FV_OP_SEGMENT_LOSS:
-        return 1;
-    default:
-        return p->dim[FV_ROW_C];
-    }
-}
-
-double fv_definition_terms(const fv_problem *p)
-{
-    const uint32_t *dim = p->dim;
-    const double features = (double)fv_mech_table[p->mech]->blocks * dim[FV_ATTN_D];
-    switch (p->op) {
-    case FV_OP_GEMM:
-    case FV_OP_CONV:
-        return dim[FV_GEMM_K];
-    case FV_OP_SOFTMAX:
-    case FV_OP_WSOFTMAX:
-        return (double)dim[FV_ATTN_D] + dim[FV_ATTN_KEYS];
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_MAP_REDUCE:
-    case FV_OP_SCAN:
-        return dim[FV_DIM_ROWS] + features;
-    case FV_OP_LATTN_APPLY:
-        return features;
-    case FV_OP_WLATTN:
-        return dim[FV_ATTN_KEYS] + features;
-    case FV_OP_LATTN_MERGE:
-    case FV_OP_MAP_MERGE:
-        return dim[FV_ATTN_GROUPS];
-    case FV_OP_MEAN_MERGE:
-        return dim[FV_MEAN_GROUPS];
-    case FV_OP_MEAN_REDUCE:
-        return dim[FV_DIM_ROWS];
-    case FV_OP_LAYERNORM:
-    case FV_OP_LAYERNORM_GRAD:
-    case FV_OP_GATES:
-    case FV_OP_MSE_LOSS:
-    case FV_OP_CROSS_ENTROPY_LOSS:
-    case FV_OP_CROSS_ENTROPY_GRAD:
-        return dim[FV_ROW_C];
-    case FV_OP_GEMM_GRAD_W:
-    case FV_OP_SUM_ROWS:
-    case FV_OP_LAYERNORM_GRAD_W:
-    case FV_OP_POSEMB_GRAD:
-        return dim[FV_GRAD_TOKENS];
-    case FV_OP_SEGMENT_LOSS:
-    case FV_OP_SEGMENT_GRAD: /* pixels that a token may see */
-        return 4. * dim[FV_SEGMENT_WIDTH] * dim[FV_SEGMENT_HEIGHT] / dim[FV_DIM_ROWS];
-    case FV_OP_DWCONV:
-        return (double)dim[FV_DWCONV_SIZE] * dim[FV_DWCONV_SIZE];
-    default:
-        return 4;
-    }
-}
-
-static bool reduces(const fv_problem *p)
-{
-    return fv_op_table[p->op].span == FV_SPAN_REDUCE;
+    fv_problem written = *p;
+    if (fv_op_table[p->op]->merge)
+        written.op = fv_op_table[p->op]->merge;
+    return fv_problem_columns(&written, fv_op_table[written.op]->out);
 }
 
 static const fv_kernel *merge_of(const fv_problem *p)
 {
-    static const uint16_t merges[FV_OP_COUNT] = {
-        [FV_OP_LATTN_REDUCE] = FV_OP_LATTN_MERGE,
-        [FV_OP_MEAN_REDUCE] = FV_OP_MEAN_MERGE,
-        [FV_OP_MAP_REDUCE] = FV_OP_MAP_MERGE,
-    };
     fv_problem merge = *p;
-    merge.op = merges[p->op];
-    return fv_definition_kernel(&merge);
+    merge.op = fv_op_table[p->op]->merge;
+    return merge.op ? fv_definition_kernel(&merge) : NULL;
 }
 
 /* ---- inputs ---- */
@@ -169,17 +79,23 @@ static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
-    return (4 + 2 * sqrt(fv_definition_terms(p))) * FLT_EPSILON;
+    return (4 + 2 * sqrt(fv_op_table[p->op]->terms(p))) * FLT_EPSILON;
 }
 
-/* Not those of a scan's state, which the definition changes: it begins as it is. */
+/* Operand that the step changes besides its output; 0: none. */
+static uint32_t state_of(const fv_definition *d)
+{
+    return fv_op_table[d->args.prob.op]->state;
+}
+
+/* Not those of the state, which the definition changes: it begins as it is. */
 static void move_inputs(fv_definition *d, uint64_t *random)
 {
     const float factor[2] = {(float)(1 - off(&d->args.prob)), (float)(1 + off(&d->args.prob))};
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         float *x = d->in[o].data;
         uint64_t bits = 0;
-        if (!x || d->in[o].type != FV_F32 || (d->state_values && o == FV_SCAN_STATE))
+        if (!x || d->in[o].type != FV_F32 || (d->state_values && o == state_of(d)))
             continue;
         for (uint64_t i = 0; i < d->in[o].count; i++, bits >>= 1) {
             if (i % 64 == 0)
@@ -221,10 +137,9 @@ void fv_definition_merge(const fv_definition *d, float *partial, uint32_t groups
                          const fv_sample *s, float *out)
 {
     fv_args args = {.prob = plain(&d->args.prob)};
-    const bool mean = args.prob.op == FV_OP_MEAN_REDUCE;
     args.prob.op = d->merge->op;
     args.prob.dim[FV_DIM_ROWS] = 1;
-    args.prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = groups;
+    args.prob.dim[fv_op_table[d->merge->op]->groups] = groups;
     const fv_call c = {.rows = 1,
                        .col0 = s->col0,
                        .cols = s->cols,
@@ -256,7 +171,7 @@ static void evaluate(fv_definition *d, void *out)
         to += (size_t)s->rows * d->columns * output_size(d);
     }
     if (d->state_values)
-        memcpy(to, d->in[FV_SCAN_STATE].data, d->state_values * sizeof(float));
+        memcpy(to, d->in[state_of(d)].data, d->state_values * sizeof(float));
 }
 
 /* Runs the definition, and on inputs that are off. */
@@ -267,12 +182,12 @@ static fovea_status try(fv_definition *d)
     uint64_t random = 2;
     if (d->state_values) {
         FV_TRY(fv_mem_array(&kept, d->state_values, sizeof(float), FV_MEM_PLAN, "a state"));
-        memcpy(kept, d->in[FV_SCAN_STATE].data, d->state_values * sizeof(float));
+        memcpy(kept, d->in[state_of(d)].data, d->state_values * sizeof(float));
     }
     evaluate(d, d->bytes ? (void *)d->bytes : d->want);
     for (int i = 0; !d->bytes && i < TRIALS; i++) {
         if (kept)
-            memcpy(d->in[FV_SCAN_STATE].data, kept, d->state_values * sizeof(float));
+            memcpy(d->in[state_of(d)].data, kept, d->state_values * sizeof(float));
         move_inputs(d, &random);
         evaluate(d, d->trial);
         for (uint64_t k = 0; k < all; k++) {
@@ -315,14 +230,14 @@ static fovea_status prepare(fv_definition *d, const fv_given *given)
     d->columns = fv_definition_columns(p);
     d->ld = d->args.ld[d->output];
     d->args.ld[d->output] = d->columns;
-    d->units = fv_op_table[p->op].cols == FV_COLS_HEAD     ? p->heads
-               : fv_op_table[p->op].cols == FV_COLS_COLUMN ? d->columns
-                                                           : 1;
+    d->units = fv_op_table[p->op]->cols == FV_COLS_HEAD     ? p->heads
+               : fv_op_table[p->op]->cols == FV_COLS_COLUMN ? d->columns
+                                                            : 1;
     fv_definition_sample(d);
     for (uint32_t i = 0; i < d->samples; i++)
         d->values += (uint64_t)d->sample[i].rows * d->columns;
-    if (p->op == FV_OP_SCAN)
-        d->state_values = d->in[FV_SCAN_STATE].count;
+    if (state_of(d))
+        d->state_values = d->in[state_of(d)].count;
     if (d->kernel->hooks->scratch)
         FV_TRY(allocate(&d->scratch, d->kernel->hooks->scratch(p, &none, p->dim[FV_DIM_ROWS])));
     return prepare_outputs(d, &given[d->output]);
@@ -355,7 +270,7 @@ fovea_status fv_definition_open(fv_definition **out, const fv_args *args,
     d->args.prob = plain(&args->prob);
     d->args.window = d->args.shift = 0;
     d->kernel = k;
-    d->merge = reduces(&args->prob) ? merge_of(&args->prob) : NULL;
+    d->merge = merge_of(&args->prob);
     d->output = output;
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);

@@ -38,8 +38,6 @@ struct fv_definition {
     float *partial; /* of a reduction: one group's */
 };
 
-/* Terms of the longest chain of sums that an element comes from. */
-double fv_definition_terms(const fv_problem *p);
 /* What is compared of the output. */
 void fv_definition_sample(fv_definition *d);
 /* The partial states of `groups` groups as a row of the output. */

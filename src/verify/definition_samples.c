@@ -15,7 +15,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 /* Units are taken in steps of so many. */
 static uint32_t unit_step(const fv_definition *d)
 {
-    return fv_op_table[d->args.prob.op].cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
+    return fv_op_table[d->args.prob.op]->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
 }
 
 /* So many of the units that they take `share` of the time of all. */
@@ -61,7 +61,7 @@ static void sample_rows(fv_definition *d, double flops, uint32_t rows)
 void fv_definition_sample(fv_definition *d)
 {
     const fv_problem *p = &d->args.prob;
-    const uint8_t span = fv_op_table[p->op].span;
+    const uint8_t span = fv_op_table[p->op]->span;
     const double flops = fv_problem_flops(p);
     const bool together = span == FV_SPAN_REDUCE || span == FV_SPAN_SCAN;
     const uint32_t rows = span == FV_SPAN_REDUCE ? 1 : p->dim[FV_DIM_ROWS];

@@ -15,7 +15,7 @@ void fv_zone_poison(uint8_t *p, uint64_t size)
 
 static bool reduces(const fv_step *s)
 {
-    return fv_op_table[s->prob.op].span == FV_SPAN_REDUCE;
+    return fv_op_table[s->prob.op]->span == FV_SPAN_REDUCE;
 }
 
 /* ---- the problem ---- */
@@ -40,13 +40,14 @@ static void shorten(fv_step *s, uint32_t rows)
     const uint32_t tile = (uint32_t)((uint64_t)s->tile_rows * rows / all);
     s->tile_rows = ceil_div(tile ? tile : 1, align) * align;
     s->prob.dim[FV_DIM_ROWS] = rows;
-    if (s->prob.op == FV_OP_SCAN)
-        s->prob.dim[FV_ATTN_KEYS] = rows;
+    for (uint32_t i = 0; i < FV_DIMS; i++)
+        if (fv_op_table[s->prob.op]->dim[i].kind == FV_DIM_SAME)
+            s->prob.dim[i] = rows;
 }
 
 static uint32_t *groups_of(fv_problem *p)
 {
-    return &p->dim[p->op == FV_OP_MEAN_REDUCE ? FV_MEAN_GROUPS : FV_ATTN_GROUPS];
+    return &p->dim[fv_op_table[p->op]->groups];
 }
 
 /* The sweep that the step is alone in; of a reduction with its groups or parts. */
@@ -54,7 +55,7 @@ static void schedule(fv_rehearsal *r, uint32_t chunk)
 {
     fv_step *s = &r->step;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
-    const uint8_t span = fv_op_table[s->prob.op].span;
+    const uint8_t span = fv_op_table[s->prob.op]->span;
     const bool alone = span == FV_SPAN_ALL || span == FV_SPAN_SCAN;
     const uint32_t align = s->align ? s->align : 1;
     fv_sweep *w = &r->sweep;

@@ -11,26 +11,6 @@
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */
 
-/* What an operand's values are like. */
-enum nature { ANY, FRACTION, DECAY, STATE };
-
-static enum nature nature(enum fv_op op, uint32_t o)
-{
-    static const uint8_t natures[FV_OP_COUNT][FV_OPERANDS] = {
-        [FV_OP_LATTN_REDUCE] = {[FV_REDUCE_GATE] = FRACTION},
-        [FV_OP_LATTN_APPLY] = {[FV_APPLY_GATE] = FRACTION, [FV_APPLY_STATE] = STATE},
-        [FV_OP_LATTN_MERGE] = {[FV_MERGE_PARTIAL] = STATE},
-        [FV_OP_MEAN_MERGE] = {[FV_MERGE_PARTIAL] = STATE},
-        [FV_OP_MAP_MERGE] = {[FV_MERGE_PARTIAL] = STATE},
-        [FV_OP_SCAN] = {[FV_SCAN_DECAY] = DECAY,
-                        [FV_SCAN_BETA] = FRACTION,
-                        [FV_SCAN_GATE_Q] = FRACTION,
-                        [FV_SCAN_GATE_K] = FRACTION,
-                        [FV_SCAN_STATE] = FRACTION},
-    };
-    return natures[op][o];
-}
-
 static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, uint32_t cols)
 {
     fv_tensor t = fv_tensor_of_floats(NULL, rows, cols);
@@ -42,39 +22,32 @@ static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, 
 
 fv_tensor fv_rehearse_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
 {
-    const bool product = p->op == FV_OP_GEMM || p->op == FV_OP_CONV;
-    if (product && o == FV_GEMM_W) /* sums near 1, where activations bend */
-        return tensor(0.f, sqrtf(3.f / (float)p->dim[FV_GEMM_K]), o, rows, cols);
-    if (p->op == FV_OP_LAYERNORM && o == FV_LN_WEIGHT)
+    const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
+    if (operand->stored == FV_STORED_PACKED) /* sums near 1, where activations bend */
+        return tensor(0.f, sqrtf(3.f / (float)cols), o, rows, cols);
+    if (operand->nature == FV_NATURE_FACTOR)
         return tensor(1.f, 0.2f, o, rows, cols);
-    if (p->op == FV_OP_SCAN && o == FV_SCAN_DECAY)
+    if (operand->nature == FV_NATURE_DECAY)
         return tensor(-0.1f, 0.1f, o, rows, cols);
     return tensor(0.f, 1.f, o, rows, cols);
 }
 
 /* ---- states ---- */
 
-static enum fv_op reduction_of(enum fv_op op)
-{
-    return op == FV_OP_MEAN_MERGE  ? FV_OP_MEAN_REDUCE
-           : op == FV_OP_MAP_MERGE ? FV_OP_MAP_REDUCE
-                                   : FV_OP_LATTN_REDUCE;
-}
-
 /* What the definition makes of some random rows, wide enough for any operand of a reduction. */
-static fovea_status make_state(const fv_args *a, uint64_t seed, float *out)
+static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t seed, float *out)
 {
     fv_args r = {.prob = a->prob, .f = {1.f / STATE_ROWS, a->f[2]}};
     const uint32_t *dim = r.prob.dim,
                    wide = dim[FV_ATTN_D] > dim[FV_ATTN_DV] ? dim[FV_ATTN_D] : dim[FV_ATTN_DV];
     const uint32_t width = r.prob.heads ? r.prob.heads * wide : dim[FV_ROW_C];
-    r.prob.op = (uint16_t)reduction_of(a->prob.op);
+    r.prob.op = (uint16_t)reduction;
     r.prob.flags &= ~(uint32_t)(FV_FLAG_ROPE | FV_FLAG_GATED);
     r.prob.dim[FV_DIM_ROWS] = STATE_ROWS;
     const fv_kernel *k = fv_definition_kernel(&r.prob);
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no definition of its state",
-                       fv_op_table[a->prob.op].name);
+                       fv_op_table[a->prob.op]->name);
     const uint64_t rows = (uint64_t)width * STATE_ROWS;
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&r.prob, &r.knobs, STATE_ROWS) : 0;
@@ -86,9 +59,7 @@ static fovea_status make_state(const fv_args *a, uint64_t seed, float *out)
     fv_tensor_read(&t, 0, 3 * rows, values);
     fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .groups = 1, .first = 1};
     c.scratch = values + 3 * rows;
-    const uint32_t last = r.prob.op == FV_OP_MEAN_REDUCE  ? FV_MEAN_PARTIAL
-                          : r.prob.op == FV_OP_MAP_REDUCE ? FV_MAP_PARTIAL
-                                                          : FV_REDUCE_PARTIAL;
+    const uint32_t last = fv_op_table[reduction]->out;
     for (uint32_t o = 0; o < last && o < 3; o++) { /* a vector of parameters needs no more */
         c.p[o] = values + o * rows;
         r.ld[o] = width;
@@ -101,12 +72,12 @@ static fovea_status make_state(const fv_args *a, uint64_t seed, float *out)
 
 /* ---- rows ---- */
 
-static float shaped(enum nature n, float x)
+static float shaped(enum fv_nature n, float x)
 {
-    return n == FRACTION ? 0.5f + 0.5f * x : n == DECAY ? -0.1f * fabsf(x) : x;
+    return n == FV_NATURE_FRACTION ? 0.5f + 0.5f * x : n == FV_NATURE_DECAY ? -0.1f * fabsf(x) : x;
 }
 
-static void fill_row(enum nature n, const fv_tensor *t, uint64_t first, uint32_t cols,
+static void fill_row(enum fv_nature n, const fv_tensor *t, uint64_t first, uint32_t cols,
                      enum fv_type type, void *row)
 {
     enum { PIECE = 256 };
@@ -126,14 +97,14 @@ static void fill_row(enum nature n, const fv_tensor *t, uint64_t first, uint32_t
 fovea_status fv_rehearse_fill(const fv_args *a, uint32_t o, enum fv_type type, uint64_t rows,
                               uint32_t cols, uint32_t ld, void *out)
 {
-    const enum nature n = nature(a->prob.op, o);
+    const fv_op_operand *operand = &fv_op_table[a->prob.op]->operand[o];
     const fv_tensor t = tensor(0.f, 1.f, 16 + o, (uint32_t)rows, cols);
     for (uint64_t row = 0; row < rows; row++) {
         char *to = fv_element(out, type, row * ld);
-        if (n == STATE)
-            FV_TRY(make_state(a, 32 + row, (float *)(void *)to));
+        if (operand->state_of)
+            FV_TRY(make_state(a, operand->state_of, 32 + row, (float *)(void *)to));
         else
-            fill_row(n, &t, row * cols, cols, type, to);
+            fill_row(operand->nature, &t, row * cols, cols, type, to);
     }
     return FOVEA_OK;
 }

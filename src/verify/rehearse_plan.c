@@ -89,7 +89,7 @@ fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
     fv_verdict *v = &r->verdict;
     FV_TRY(fv_take_verify(r->take, v));
     *out = (fovea_kernel_check){.kernel = r->kernel->name,
-                                .op = fv_op_table[r->kernel->op].name,
+                                .op = fv_op_table[r->kernel->op]->name,
                                 .mechanism = fv_mech_table[r->kernel->mech]->name,
                                 .isa = r->device->backend->level(r->kernel->needs),
                                 .cases = 1,

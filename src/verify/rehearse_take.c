@@ -93,25 +93,13 @@ fovea_status fv_take_go(fv_take *t, double *seconds)
     return FOVEA_OK;
 }
 
-/* Whether a run's result, read by the next one, would grow from run to run. */
-static bool grows(const fv_rehearsal *r)
-{
-    switch (r->step.prob.op) {
-    case FV_OP_MUL:
-    case FV_OP_DWCONV:
-    case FV_OP_ROPE:
-        return fv_rehearsal_in_place(r);
-    default:
-        return false;
-    }
-}
-
 fovea_status fv_take_run(fv_take *t, double *seconds)
 {
     fv_rehearsal *r = t->r;
-    if (grows(r))
+    const fv_op *op = fv_op_table[r->step.prob.op];
+    if (op->grows && fv_rehearsal_in_place(r))
         FV_TRY(fv_zone_reset(r, r->of[r->step.out]));
-    if (r->step.prob.op == FV_OP_SCAN)
-        FV_TRY(fv_zone_reset(r, r->of[FV_SCAN_STATE]));
+    if (op->state)
+        FV_TRY(fv_zone_reset(r, r->of[op->state]));
     return fv_take_go(t, seconds);
 }

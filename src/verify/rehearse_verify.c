@@ -87,14 +87,14 @@ static fovea_status look(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS])
 
 static fovea_status judge(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
 {
-    const bool state = r->step.prob.op == FV_OP_SCAN;
+    const uint32_t state = fv_op_table[r->step.prob.op]->state;
     fv_given written[FV_OPERANDS] = {{0}};
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
-        if (o == r->step.out || (state && o == FV_SCAN_STATE))
+        if (o == r->step.out || (state && o == state))
             written[o] = fv_rehearsal_given(r, o, seen[r->of[o] - r->zone]);
     FV_TRY(fv_definition_judge(r->definition, &written[r->step.out],
-                               r->sweep.groups * r->sweep.parts,
-                               state ? &written[FV_SCAN_STATE] : NULL, out));
+                               r->sweep.groups * r->sweep.parts, state ? &written[state] : NULL,
+                               out));
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (written[o].data)
             take_back(r, o, seen[r->of[o] - r->zone]);

@@ -389,8 +389,7 @@ static void scans(fv_builder *b)
     for (int i = 0; i < 2; i++) {
         for (uint32_t mech = FV_MECH_ANY + 1; mech < FV_MECH_COUNT; mech++) {
             const fv_mech_traits *t = fv_mech_table[mech];
-            const bool map = !t->params && !(t->wants & FV_WANT_CENTRED); /* of one token alone */
-            if (map)
+            if (t->causal)
                 scan(b, mech, forms[i] | (t->wants & FV_WANT_SIGNED ? FV_FLAG_UNNORMALISED : 0),
                      FV_F32);
         }
@@ -412,8 +411,7 @@ static void set_groups(fv_builder *b)
             const fv_id id = s->use[o].view.id;
             if (id < 0 || b->value[id].kind != FV_VALUE_PARTIAL)
                 continue;
-            const bool mean = s->prob.op == FV_OP_MEAN_REDUCE || s->prob.op == FV_OP_MEAN_MERGE;
-            s->prob.dim[mean ? FV_MEAN_GROUPS : FV_ATTN_GROUPS] = b->value[id].rows = GROUPS;
+            s->prob.dim[fv_op_table[s->prob.op]->groups] = b->value[id].rows = GROUPS;
         }
 }
 
@@ -466,25 +464,6 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
     for (uint32_t i = 0; i < b->steps; i++)
         fv_sweep_tile(&b->step[i], limits->threads);
     return FOVEA_OK;
-}
-
-bool fv_cases_without(enum fv_op op)
-{
-    switch (op) {
-    case FV_OP_SOFTMAX_GRAD:
-    case FV_OP_LATTN_APPLY_GRAD:
-    case FV_OP_LATTN_STATE_GRAD:
-    case FV_OP_LATTN_REDUCE_GRAD:
-    case FV_OP_LATTN_GATE_GRAD:
-    case FV_OP_LATTN_PARAM_GRAD:
-    case FV_OP_HEAD_DOT:
-    case FV_OP_GATES_GRAD:
-    case FV_OP_MAP_GRAD:
-    case FV_OP_MAP_GRAD_Q:
-        return true;
-    default:
-        return false;
-    }
 }
 
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits)

@@ -16,8 +16,5 @@ void fv_cases_close(fv_cases *c);
 
 /* verify_training.c: adds those of training, in float32; the others have been added before. */
 void fv_cases_training(fv_builder *b);
-/* Whether an operation has no cases. Those of attention's gradients have not: what they read has to
- * fit together. */
-bool fv_cases_without(enum fv_op op);
 
 #endif

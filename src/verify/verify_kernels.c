@@ -155,9 +155,9 @@ static fovea_status begin(verification *v, const char *name)
         const fv_kernel *k = &list[i];
         v->result[i].kernel = k;
         v->result[i].asked = !(k->needs & ~v->features) && (!name || strstr(k->name, name)) &&
-                             !fv_cases_without((enum fv_op)k->op);
+                             !fv_op_table[k->op]->joint;
         v->result[i].check = (fovea_kernel_check){.kernel = k->name,
-                                                  .op = fv_op_table[k->op].name,
+                                                  .op = fv_op_table[k->op]->name,
                                                   .mechanism = fv_mech_table[k->mech]->name,
                                                   .isa = be->level(k->needs)};
     }

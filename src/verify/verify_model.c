@@ -24,9 +24,14 @@ typedef struct stop {
     const char *problem;
 } stop;
 
-static bool reduces(const fv_step *s)
+static const fv_op *op_of(const stop *s)
 {
-    return fv_op_table[s->prob.op].span == FV_SPAN_REDUCE;
+    return fv_op_table[s->step->prob.op];
+}
+
+static bool reduces(const stop *s)
+{
+    return op_of(s)->span == FV_SPAN_REDUCE;
 }
 
 /* ---- plans ---- */
@@ -173,7 +178,7 @@ static fovea_status define(const tour *t, const stop *s, fv_definition **out,
     }
     if (status == FOVEA_OK)
         status = fv_definition_open(out, &s->launch->args, in, s->step->out, s->step->align);
-    if (status == FOVEA_OK && s->step->prob.op == FV_OP_LATTN_APPLY)
+    if (status == FOVEA_OK && op_of(s)->headroom == FV_HEADROOM_DIVISOR)
         status = fv_headroom_divisor(&check->divisor_mean, &s->launch->args, in);
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         fv_mem_free(owned[o]);
@@ -195,17 +200,17 @@ static fovea_status run(tour *t, const stop *s)
 static void measure(const stop *s, const fv_given *out, fovea_step_check *check)
 {
     const fv_problem *p = &s->launch->args.prob;
-    const uint64_t rows = reduces(s->step) ? 1 : p->dim[FV_DIM_ROWS];
-    const uint64_t cols = reduces(s->step) ? out->count : fv_definition_columns(p);
+    const uint64_t rows = reduces(s) ? 1 : p->dim[FV_DIM_ROWS];
+    const uint64_t cols = reduces(s) ? out->count : fv_definition_columns(p);
     check->largest =
         fv_headroom_rows(out, rows, cols, s->launch->args.ld[s->step->out], &check->lost);
-    if (p->op == FV_OP_LATTN_REDUCE || p->op == FV_OP_LATTN_MERGE) {
+    if (op_of(s)->headroom == FV_HEADROOM_STATE) {
         check->largest = check->state_mean = fv_headroom_state(p, out->data);
         check->state_sum = check->state_mean * p->dim[FV_ATTN_KEYS];
     }
-    if (p->op == FV_OP_LATTN_APPLY)
+    if (op_of(s)->headroom == FV_HEADROOM_DIVISOR)
         check->divisor_sum = check->divisor_mean * p->dim[FV_ATTN_KEYS];
-    if (p->op == FV_OP_SOFTMAX || p->op == FV_OP_WSOFTMAX) {
+    if (op_of(s)->headroom == FV_HEADROOM_WEIGHTS) {
         check->divisor_mean = 1;
         check->divisor_sum = p->dim[FV_ATTN_KEYS];
     }
@@ -263,7 +268,7 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
     measure(s, &out, check);
     FV_TRY(run(beside, r));
     FV_TRY(look(beside, r, r->step->out, &reference));
-    if (!reduces(s->step))
+    if (!reduces(s))
         compare(s, &out, r, &reference, check);
     check->right = verdict->ok;
     check->text = verdict->text;

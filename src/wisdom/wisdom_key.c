@@ -47,64 +47,6 @@ bool fv_wisdom_same_family(const char *a, const char *b)
 
 /* ---- problems ---- */
 
-static uint32_t bit(int dim)
-{
-    return 1u << dim;
-}
-
-/* dim[] that grow with the picture. */
-static uint32_t token_dims(const fv_problem *p)
-{
-    switch (p->op) {
-    case FV_OP_SOFTMAX:
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_LATTN_MERGE:
-    case FV_OP_LATTN_APPLY:
-    case FV_OP_MAP_REDUCE:
-    case FV_OP_MAP_MERGE:
-    case FV_OP_SCAN:
-    case FV_OP_SOFTMAX_GRAD:
-    case FV_OP_LATTN_APPLY_GRAD:
-    case FV_OP_LATTN_STATE_GRAD:
-    case FV_OP_LATTN_REDUCE_GRAD:
-    case FV_OP_LATTN_GATE_GRAD:
-    case FV_OP_MAP_GRAD:
-    case FV_OP_MAP_GRAD_Q:
-        return bit(FV_DIM_ROWS) | bit(FV_ATTN_KEYS);
-    case FV_OP_LATTN_PARAM_GRAD:
-        return bit(FV_PARAM_GRAD_ROWS);
-    case FV_OP_LERP:
-        return bit(FV_DIM_ROWS) | bit(FV_LERP_ROWS);
-    case FV_OP_DWCONV:
-        return bit(FV_DIM_ROWS) | bit(FV_DWCONV_HEIGHT);
-    case FV_OP_PATCH:
-        return bit(FV_DIM_ROWS) | bit(FV_PATCH_WIDTH) | bit(FV_PATCH_HEIGHT);
-    case FV_OP_RESIZE_X:
-    case FV_OP_RESIZE_Y:
-        return bit(FV_DIM_ROWS) | bit(FV_RESIZE_WIDTH) | bit(FV_RESIZE_FROM);
-    default:
-        return bit(FV_DIM_ROWS);
-    }
-}
-
-/* dim[] that follow from how a sweep is cut. */
-static uint32_t planned_dims(const fv_problem *p)
-{
-    switch (p->op) {
-    case FV_OP_LATTN_REDUCE:
-    case FV_OP_LATTN_MERGE:
-    case FV_OP_LATTN_STATE_GRAD:
-    case FV_OP_MAP_REDUCE:
-    case FV_OP_MAP_MERGE:
-        return bit(FV_ATTN_GROUPS);
-    case FV_OP_MEAN_REDUCE:
-    case FV_OP_MEAN_MERGE:
-        return bit(FV_MEAN_GROUPS);
-    default:
-        return 0;
-    }
-}
-
 /* A representative of the numbers near `n`: 2^(k/2). A single row is a case of its own. */
 static uint32_t bucket(uint32_t n, int away)
 {
@@ -117,13 +59,12 @@ static uint32_t bucket(uint32_t n, int away)
 void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int away)
 {
     fv_problem like = *p;
-    const uint32_t tokens = token_dims(p), planned = planned_dims(p);
-    for (int i = 0; i < 8; i++) {
-        if (tokens & bit(i))
+    const fv_op *op = fv_op_table[p->op];
+    for (int i = 0; i < FV_DIMS; i++)
+        if (op->dim[i].kind != FV_DIM_SIZE)
             like.dim[i] = bucket(p->dim[i], away);
-        if (planned & bit(i))
-            like.dim[i] = 0;
-    }
+    if (op->groups) /* follows from how a sweep is cut */
+        like.dim[op->groups] = 0;
     fv_problem_format(out, FV_WISDOM_SUBJECT, &like);
     size_t n = strlen(out);
     if (p->mech != FV_MECH_ANY)
