@@ -1,7 +1,7 @@
 """embed_ptx.py: programs of fallback.txt, compiled by nvcc to PTX, as a C file: for machines that have
 no NVRTC.
 
-usage: embed_ptx.py OUT.c NVCC KERNEL_H MECH_DIR FALLBACK_TXT
+usage: embed_ptx.py OUT.c NVCC OP_H MECH_DIR FALLBACK_TXT
 
 What was compiled before is kept in the folder OUT.c.kept and taken again if nothing has changed.
 Without nvcc (NVCC is "none") the list is empty. nvcc says of its PTX that it is of its own version,
@@ -27,9 +27,9 @@ import embed
 class Texts:
     """What programs are put together of, as cuda_texts.c has it."""
 
-    def __init__(self, kernel_h, mech):
+    def __init__(self, op_h, mech):
         self.cl, self.cuda, self.mech = ROOT / "cl", ROOT / "cuda", mech
-        self.names = embed.names(Path(kernel_h).read_text())
+        self.names = embed.names(Path(op_h).read_text())
 
     def program(self, name, mechanism):
         own = embed.source
@@ -124,10 +124,10 @@ def table(programs, ptx):
 
 
 def main():
-    out, nvcc, kernel_h, mech, fallback = sys.argv[1:]
+    out, nvcc, op_h, mech, fallback = sys.argv[1:]
     lines = [line for line in Path(fallback).read_text().splitlines() if line and line[0] != "#"]
     programs = [] if nvcc == "none" else [Program(line) for line in lines]
-    ptx = compiled(nvcc, Texts(kernel_h, mech), programs, Path(out + ".kept"))
+    ptx = compiled(nvcc, Texts(op_h, mech), programs, Path(out + ".kept"))
     Path(out).write_text(table(programs, ptx))
 
 

@@ -1,6 +1,6 @@
 """embed.py: device sources as a C file: those that both GPU backends have, or CUDA's own.
 
-usage: embed.py OUT.c KERNEL_H MECH_DIR FILE.cl...
+usage: embed.py OUT.c OP_H MECH_DIR FILE.cl...
        embed.py --cuda OUT.c FILE...
 """
 import re
@@ -19,9 +19,9 @@ def literal(text):
     return "\n".join(f'    "{line}\\n"' for line in lines) or '    ""'
 
 
-def names(kernel_h):
-    """FV_FLAG_* and FV_EPI_* of kernel.h: the kernels' side sees the same bits."""
-    found = re.findall(r"(FV_(?:FLAG|EPI)_\w+) = 1u << (\d+)", kernel_h)
+def names(op_h):
+    """FV_FLAG_* and FV_EPI_* of op.h: the kernels' side sees the same bits."""
+    found = re.findall(r"(FV_(?:FLAG|EPI)_\w+) = 1u << (\d+)", op_h)
     return "".join(f"#define {name} (1u << {bit})\n" for name, bit in found)
 
 
@@ -70,9 +70,9 @@ def table(name, files):
     return lines + ["    {0},\n};"]
 
 
-def shared_sources(kernel_h, mech, *files):
+def shared_sources(op_h, mech, *files):
     parts = ['#include "gpu_sources.h"']
-    parts.append(f"const char fv_gpu_names[] =\n{literal(names(Path(kernel_h).read_text()))};\n")
+    parts.append(f"const char fv_gpu_names[] =\n{literal(names(Path(op_h).read_text()))};\n")
     parts += table("fv_cl_sources", files)
     parts.append("const char *const fv_gpu_mechanisms[] = {\n    \"\",")
     for name in mechanisms(mech):

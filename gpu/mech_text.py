@@ -46,7 +46,7 @@ def constants(folder):
 def mechanisms(folder):
     """Every name in mech.inc."""
     with open(os.path.join(folder, "mech.inc"), encoding="utf-8") as f:
-        return re.findall(r'^FV_MECH\(\w+, (\w+), "[^"]*"\)$', f.read(), flags=re.M)
+        return re.findall(r'^FV_MECH\(\w+, (\w+), .*\)$', f.read(), flags=re.M)
 
 
 def mechanism_text(folder, mechanism):

@@ -2,33 +2,33 @@
  * symbol; a weak one is then NULL. */
 #include "feature_maps.h"
 
-#define FV_MECH(NAME, name, title)                                                                 \
+#define FV_MECH(NAME, name, ...)                                                                   \
     extern __attribute__((weak)) fv_features_fn fv_features_##name##_ref, fv_features_##name##_c,  \
         fv_features_##name##_avx2, fv_features_##name##_avx512, fv_features_##name##_neon;
 #include "mech/mech.inc"
 #undef FV_MECH
 
 fv_features_fn *const fv_features_ref[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, title) [FV_MECH_##NAME] = fv_features_##name##_ref,
+#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_ref,
 #include "mech/mech.inc"
 #undef FV_MECH
 };
 
 fv_features_fn *const fv_features_c[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, title) [FV_MECH_##NAME] = fv_features_##name##_c,
+#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_c,
 #include "mech/mech.inc"
 #undef FV_MECH
 };
 
 #ifdef FV_ARCH_X86
 fv_features_fn *const fv_features_avx2[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, title) [FV_MECH_##NAME] = fv_features_##name##_avx2,
+#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_avx2,
 #include "mech/mech.inc"
 #undef FV_MECH
 };
 
 fv_features_fn *const fv_features_avx512[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, title) [FV_MECH_##NAME] = fv_features_##name##_avx512,
+#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_avx512,
 #include "mech/mech.inc"
 #undef FV_MECH
 };
@@ -36,7 +36,7 @@ fv_features_fn *const fv_features_avx512[FV_MECH_COUNT] = {
 
 #ifdef FV_ARCH_ARM64
 fv_features_fn *const fv_features_neon[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, title) [FV_MECH_##NAME] = fv_features_##name##_neon,
+#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_neon,
 #include "mech/mech.inc"
 #undef FV_MECH
 };

@@ -12,7 +12,7 @@ typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, 
                             size_t d, int query);
 
 /* fv_features_<mechanism>_<isa> and _ref, from lattn_tmpl.c and ref_lattn_apply.c. */
-#define FV_MECH(NAME, name, title)                                                                 \
+#define FV_MECH(NAME, name, ...)                                                                   \
     fv_features_fn fv_features_##name##_ref, fv_features_##name##_c, fv_features_##name##_avx2,    \
         fv_features_##name##_avx512, fv_features_##name##_neon;
 #include "mech/mech.inc"

@@ -51,8 +51,7 @@ static uint32_t by_map(const char *map)
     uint32_t mech = by_title("linear", strlen("linear"), map);
     if (mech == FV_MECH_ANY)
         mech = by_title(map, strlen(map), NULL);
-    const fv_mech_traits *t = fv_mech_table[mech];
-    return t->params || (t->wants & FV_WANT_CENTRED) ? FV_MECH_ANY : mech;
+    return fv_mech_table[mech]->causal ? mech : FV_MECH_ANY;
 }
 
 static fovea_status unknown(const char *text)

@@ -50,7 +50,7 @@ for f in platform/tmpl/*_tmpl.c; do
 done
 compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
 compile platform/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
-for mechanism in $(sed -n 's/^FV_MECH(.*, \(.*\), ".*")$/\1/p' src/mech/mech.inc); do
+for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/mech/mech.inc); do
     for f in src/mech/traits.c src/ref/ref_*lattn*.c src/adapt/ref_*lattn*.c tests/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done

@@ -40,7 +40,7 @@ static const char *mechanism(uint16_t mech)
 {
     static const char *const names[] = {
         "",
-#define FV_MECH(NAME, name, title) #name,
+#define FV_MECH(NAME, name, ...) #name,
 #include "mech/mech.inc"
 #undef FV_MECH
     };

@@ -4,13 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define FV_MECH(NAME, name, title) extern const oracle_mech oracle_##name##_grad;
+#define FV_MECH(NAME, name, ...) extern const oracle_mech oracle_##name##_grad;
 #include "mech/mech.inc"
 #undef FV_MECH
 
 const oracle_mech *const oracle_mechs[FV_MECH_COUNT] = {
     NULL,
-#define FV_MECH(NAME, name, title) &oracle_##name##_grad,
+#define FV_MECH(NAME, name, ...) &oracle_##name##_grad,
 #include "mech/mech.inc"
 #undef FV_MECH
 };

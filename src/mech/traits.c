@@ -8,4 +8,11 @@ const fv_mech_traits FV_MECH_NAME(fv_mech, traits) = {
     .streams = FV_STREAMS,
     .params = FV_PARAMS,
     .wants = FV_WANTS,
+    .causal = FV_MECH_NAME(fv_mech, causal),
 };
+
+_Static_assert(FV_MECH_NAME(fv_mech, causal) == (!FV_PARAMS && !(FV_WANTS & FV_WANT_CENTRED)),
+               "mech.inc: causal");
+_Static_assert(FV_MECH_NAME(fv_mech, tensor) == (!(FV_WANTS & FV_WANT_SHIFT) && !FV_STAT_WIDE),
+               "mech.inc: tensor");
+_Static_assert(FV_MECH_NAME(fv_mech, learned) == (FV_PARAMS > 0), "mech.inc: learned");

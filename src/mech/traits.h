@@ -12,9 +12,15 @@
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
     uint8_t blocks, streams, params, wants;
+    bool causal; /* causal attention may have its map */
 } fv_mech_traits;
 
-#define FV_MECH(NAME, name, title)                                                                 \
+#define FV_MECH(NAME, name, title, causal, tensor, learned)                                        \
+    enum {                                                                                         \
+        fv_mech_##name##_causal = causal,                                                          \
+        fv_mech_##name##_tensor = tensor,                                                          \
+        fv_mech_##name##_learned = learned                                                         \
+    };                                                                                             \
     extern const char fv_mech_##name##_title[];                                                    \
     extern const fv_mech_traits fv_mech_##name##_traits;
 #include "mech/mech.inc"
