@@ -210,6 +210,7 @@ fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *l
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s", label);
     s->prob.op = (uint16_t)op;
+    s->out = fv_op_table[op]->out;
     s->segment = b->segment;
     s->prob.in = s->prob.weight = s->prob.out = s->prob.acc = FV_F32;
     s->prob.dim[FV_DIM_ROWS] = rows;
@@ -244,7 +245,6 @@ void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_we
     fv_use_weight(s, FV_LN_WEIGHT, w);
     fv_use_weight(s, FV_LN_BIAS, bias);
     fv_use_value(s, FV_LN_OUT, out, FV_KIND_ROW);
-    s->out = FV_LN_OUT;
 }
 
 void fv_use_types(fv_step *s, const fv_builder *b)
@@ -281,7 +281,6 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
         s->prob.epi |= FV_EPI_RESIDUAL;
     }
     fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
-    s->out = FV_GEMM_OUT;
 }
 
 void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
@@ -293,7 +292,6 @@ void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uin
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
-    s->out = FV_COPY_OUT;
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
@@ -306,7 +304,6 @@ void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv
     s->u[0] = row;
     fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_TAKE_OUT, out, FV_KIND_ROW);
-    s->out = FV_TAKE_OUT;
 }
 
 void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type from, fv_view out,
@@ -320,7 +317,6 @@ void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type 
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_CONVERT_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_CONVERT_OUT, out, FV_KIND_ROW);
-    s->out = FV_CONVERT_OUT;
 }
 
 void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
@@ -334,5 +330,4 @@ void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bo
     fv_use_value(s, FV_MUL_A, a, FV_KIND_ROW);
     fv_use_value(s, FV_MUL_B, factor, FV_KIND_ROW);
     fv_use_value(s, FV_MUL_OUT, out, FV_KIND_ROW);
-    s->out = FV_MUL_OUT;
 }

@@ -76,7 +76,7 @@ typedef struct fv_step {
     char label[40];
     fv_problem prob;
     fv_use use[FV_OPERANDS];
-    uint8_t out; /* operand that is written; the only one beside the state of a scan */
+    uint8_t out; /* operand that is written, of fv_op; the only one beside fv_op.state */
     float f[4];
     uint32_t u[4];
     const void *table;

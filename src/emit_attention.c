@@ -84,7 +84,6 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     if (a->flags & FV_FLAG_GATED)
         fv_use_value(s, FV_REDUCE_GATE, a->gate_k, FV_KIND_ROW);
     fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
-    s->out = FV_REDUCE_PARTIAL;
 
     a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
     s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
@@ -93,7 +92,6 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fill(s, a);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
-    s->out = FV_MERGE_STATE;
 }
 
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
@@ -110,7 +108,6 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
         fv_use_value(s, FV_SOFTMAX_K, a->k, FV_KIND_WHOLE);
         fv_use_value(s, FV_SOFTMAX_V, a->v, FV_KIND_WHOLE);
         fv_use_value(s, FV_SOFTMAX_OUT, out, FV_KIND_ROW);
-        s->out = FV_SOFTMAX_OUT;
         return;
     }
     s->f[1] = (float)a->eps;
@@ -124,7 +121,6 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     if (a->flags & FV_FLAG_GATED)
         fv_use_value(s, FV_APPLY_GATE, a->gate_q, FV_KIND_ROW);
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
-    s->out = FV_APPLY_OUT;
 }
 
 fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
@@ -137,7 +133,6 @@ fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t
     s->prob.dim[FV_ROW_C] = heads;
     fv_use_value(s, FV_GATES_IN, logits, FV_KIND_ROW);
     fv_use_value(s, FV_GATES_OUT, out, FV_KIND_ROW);
-    s->out = FV_GATES_OUT;
     return out;
 }
 
@@ -172,5 +167,4 @@ void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view ou
     }
     fv_use_value(s, FV_SCAN_STATE, a->state, FV_KIND_STATE);
     fv_use_value(s, FV_SCAN_OUT, out, FV_KIND_ROW);
-    s->out = FV_SCAN_OUT;
 }

@@ -104,7 +104,6 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
     if (b->frame_flags & FV_FLAG_NV12)
         fv_use_value(s, FV_PATCH_CHROMA, b->chroma, FV_KIND_WHOLE);
     fv_use_value(s, FV_PATCH_OUT, out, FV_KIND_ROW);
-    s->out = FV_PATCH_OUT;
 }
 
 void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
@@ -129,7 +128,6 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     fv_use_weight(s, FV_POSEMB_PREFIX, p->prefix);
     fv_use_weight(s, FV_POSEMB_TABLE, &table);
     fv_use_value(s, FV_POSEMB_OUT, out, FV_KIND_ROW);
-    s->out = FV_POSEMB_OUT;
 }
 
 /* ---- convolutions ---- */
@@ -157,7 +155,6 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
         s->prob.epi |= FV_EPI_BIAS;
     }
     fv_use_value(s, FV_GEMM_OUT, c->out, FV_KIND_ROW);
-    s->out = FV_GEMM_OUT;
 }
 
 void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
@@ -179,7 +176,6 @@ void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
     if (c->gate.id >= 0)
         fv_use_value(s, FV_DWCONV_GATE, c->gate, FV_KIND_ROW);
     fv_use_value(s, FV_DWCONV_OUT, c->out, FV_KIND_ROW);
-    s->out = FV_DWCONV_OUT;
 }
 
 /* ---- rows in another order ---- */
@@ -197,7 +193,6 @@ void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t
     if (res.id >= 0)
         fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
     fv_use_value(s, FV_GATHER_OUT, out, FV_KIND_ROW);
-    s->out = FV_GATHER_OUT;
 }
 
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
@@ -210,7 +205,6 @@ void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, f
     s->prob.dim[FV_LERP_ROWS] = from;
     fv_use_value(s, FV_LERP_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_LERP_OUT, out, FV_KIND_ROW);
-    s->out = FV_LERP_OUT;
 }
 
 /* ---- attention ---- */
@@ -241,7 +235,6 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
     fv_use_weight(s, FV_ROPE_COS, cos);
     fv_use_weight(s, FV_ROPE_SIN, sin);
     fv_use_value(s, FV_ROPE_OUT, out, FV_KIND_ROW);
-    s->out = FV_ROPE_OUT;
 }
 
 void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
@@ -267,7 +260,6 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
     fv_use_value(s, FV_WINDOW_V, a->v, FV_KIND_ROW);
     fv_use_weight(s, FV_WINDOW_PARAM, &a->param);
     fv_use_value(s, FV_WINDOW_OUT, out, FV_KIND_ROW);
-    s->out = FV_WINDOW_OUT;
 }
 
 /* ---- the mean ---- */
@@ -284,12 +276,10 @@ void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *g
     s->f[0] = 1.0f / (float)(grid->width * grid->height);
     fv_use_value(s, FV_MEAN_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
-    s->out = FV_MEAN_PARTIAL;
     s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, label);
     if (!s)
         return;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
-    s->out = FV_MERGE_STATE;
 }

@@ -117,7 +117,6 @@ static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_
     s->table = op == FV_OP_RESIZE_X ? &p->picture.x : &p->picture.y;
     fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
-    s->out = FV_RESIZE_OUT;
     return s;
 }
 

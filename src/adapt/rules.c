@@ -69,7 +69,6 @@ static void act(fv_tape *t, const fv_step *s)
     fv_use_value(g, FV_ACT_GRAD_IN, in, FV_KIND_ROW);
     fv_use_value(g, FV_ACT_GRAD_DOUT, dout, FV_KIND_ROW);
     fv_use_value(g, FV_ACT_GRAD_OUT, out, FV_KIND_ROW);
-    g->out = FV_ACT_GRAD_OUT;
     fv_tape_pass(t, in, out);
 }
 
@@ -97,7 +96,6 @@ static void add(fv_tape *t, const fv_step *s)
     fv_use_value(g, FV_ADD_IN, dout, FV_KIND_ROW);
     fv_use_weight(g, FV_ADD_SCALE, scale);
     fv_use_value(g, FV_ADD_OUT, out, FV_KIND_ROW);
-    g->out = FV_ADD_OUT;
     fv_tape_pass(t, in, out);
 }
 
@@ -124,7 +122,6 @@ static void layernorm(fv_tape *t, const fv_step *s)
         fv_use_value(g, FV_LN_GRAD_W_IN, in, FV_KIND_WHOLE);
         fv_use_value(g, FV_LN_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
         fv_use_value(g, FV_LN_GRAD_W_OUT, out, FV_KIND_ROW);
-        g->out = FV_LN_GRAD_W_OUT;
     }
     if (!fv_tape_needs(t, in))
         return;
@@ -141,7 +138,6 @@ static void layernorm(fv_tape *t, const fv_step *s)
     if (res.id >= 0)
         fv_use_value(g, FV_LN_GRAD_RES, res, FV_KIND_ROW);
     fv_use_value(g, FV_LN_GRAD_OUT, out, FV_KIND_ROW);
-    g->out = FV_LN_GRAD_OUT;
 }
 
 /* ---- rows ---- */
@@ -162,7 +158,6 @@ static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout,
     if (res.id >= 0)
         fv_use_value(g, FV_ROW_GRAD_RES, res, FV_KIND_ROW);
     fv_use_value(g, FV_ROW_GRAD_OUT, out, FV_KIND_ROW);
-    g->out = FV_ROW_GRAD_OUT;
 }
 
 static void copy(fv_tape *t, const fv_step *s)
@@ -218,7 +213,6 @@ static void posemb(fv_tape *t, const fv_step *s)
         g->table = s->table;
         fv_use_value(g, FV_POSEMB_GRAD_DOUT, dout, FV_KIND_WHOLE);
         fv_use_value(g, FV_POSEMB_GRAD_OUT, out, FV_KIND_ROW);
-        g->out = FV_POSEMB_GRAD_OUT;
     }
     if (!fv_tape_needs(t, in))
         return;

@@ -27,12 +27,6 @@ static void use_rows(fv_step *g, uint32_t o, fv_view v)
     fv_use_value(g, o, v, FV_KIND_ROW);
 }
 
-static void writes(fv_step *g, uint32_t o, fv_view v, enum fv_kind kind)
-{
-    fv_use_value(g, o, v, kind);
-    g->out = (uint8_t)o;
-}
-
 /* Gradients of k and v, side by side in `dkv`; they are side by side in one value too. */
 static void pass_keys(fv_tape *t, const fv_step *s, fv_view k, fv_view v, uint32_t columns,
                       fv_view dkv)
@@ -59,7 +53,7 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
     use_rows(g, FV_SOFTMAX_GRAD_V, s->use[FV_SOFTMAX_V].view);
     use_rows(g, FV_SOFTMAX_GRAD_FORWARD, out);
     use_rows(g, FV_SOFTMAX_GRAD_DOUT, dout);
-    writes(g, FV_SOFTMAX_GRAD_OUT, all, FV_KIND_ROW);
+    fv_use_value(g, FV_SOFTMAX_GRAD_OUT, all, FV_KIND_ROW);
     fv_tape_pass(t, s->use[FV_SOFTMAX_Q].view, all);
     pass_keys(t, s, s->use[FV_SOFTMAX_K].view, s->use[FV_SOFTMAX_V].view, d, fv_view_cols(all, d));
 }
@@ -88,7 +82,7 @@ static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_vie
     fv_use_value(g, FV_PARAM_GRAD_X, x, FV_KIND_WHOLE);
     fv_use_value(g, FV_PARAM_GRAD_DX, dx, FV_KIND_WHOLE);
     fv_use_weight(g, FV_PARAM_GRAD_PARAM, param);
-    writes(g, FV_PARAM_GRAD_OUT, out, FV_KIND_ROW);
+    fv_use_value(g, FV_PARAM_GRAD_OUT, out, FV_KIND_ROW);
 }
 
 /* What LATTN_APPLY read, what it wrote, and the gradient of that. */
@@ -111,13 +105,13 @@ static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
     if (!g)
         return none;
     query_operands(g, s, dout);
-    writes(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
+    fv_use_value(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
     g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(label, s, "gradient of the state"));
     if (!g)
         return none;
     g->prob.dim[FV_ROW_C] = size;
     fv_use_value(g, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    writes(g, FV_MERGE_STATE, out, FV_KIND_STATE);
+    fv_use_value(g, FV_MERGE_STATE, out, FV_KIND_STATE);
     return out;
 }
 
@@ -133,7 +127,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     if (!g)
         return;
     query_operands(g, s, dout);
-    writes(g, FV_QUERY_GRAD_OUT, dq, FV_KIND_ROW);
+    fv_use_value(g, FV_QUERY_GRAD_OUT, dq, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_APPLY_PARAM].weight, q, dq, s->f[2]);
     fv_tape_pass(t, q, dq);
     if (fv_tape_needs(t, gate)) {
@@ -145,7 +139,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
         g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
         use_rows(g, FV_DOT_A, out);
         use_rows(g, FV_DOT_B, dout);
-        writes(g, FV_DOT_OUT, dot, FV_KIND_ROW);
+        fv_use_value(g, FV_DOT_OUT, dot, FV_KIND_ROW);
         fv_tape_pass(t, gate, dot);
     }
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
@@ -179,7 +173,7 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     if (!g)
         return;
     key_operands(g, s, state, dstate);
-    writes(g, FV_KEY_GRAD_OUT, dkv, FV_KIND_ROW);
+    fv_use_value(g, FV_KEY_GRAD_OUT, dkv, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_REDUCE_PARAM].weight, k, dkv, s->f[1]);
     pass_keys(t, s, k, v, d, dkv);
     if (!fv_tape_needs(t, gate))
@@ -189,7 +183,7 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     if (!g)
         return;
     key_operands(g, s, state, dstate);
-    writes(g, FV_KEY_GRAD_OUT, dot, FV_KIND_ROW);
+    fv_use_value(g, FV_KEY_GRAD_OUT, dot, FV_KIND_ROW);
     fv_tape_pass(t, gate, dot);
 }
 
@@ -205,7 +199,7 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
     g->prob.dim[FV_ROW_C] = heads;
     use_rows(g, FV_GATES_GRAD_GATES, gates);
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
-    writes(g, FV_GATES_GRAD_OUT, out, FV_KIND_ROW);
+    fv_use_value(g, FV_GATES_GRAD_OUT, out, FV_KIND_ROW);
     fv_tape_pass(t, s->use[FV_GATES_IN].view, out);
 }
 
@@ -242,7 +236,7 @@ void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
         if (!g)
             return;
         pooled_operands(g, s, FV_KIND_WHOLE, forward, dout);
-        writes(g, FV_MAP_GRAD_OUT, dq, FV_KIND_ROW);
+        fv_use_value(g, FV_MAP_GRAD_OUT, dq, FV_KIND_ROW);
         fv_tape_pass(t, q, dq);
     }
     if (!fv_tape_needs(t, k))
@@ -252,6 +246,6 @@ void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
     if (!g)
         return;
     pooled_operands(g, s, FV_KIND_ROW, forward, dout);
-    writes(g, FV_MAP_GRAD_OUT, dkv, FV_KIND_ROW);
+    fv_use_value(g, FV_MAP_GRAD_OUT, dkv, FV_KIND_ROW);
     pass_keys(t, s, k, v, d, dkv);
 }

@@ -206,7 +206,6 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
     if (s->prob.epi & FV_EPI_RESIDUAL)
         fv_use_value(c, FV_ADD_RES, fv_tape_now(t, s->use[FV_GEMM_RES].view), FV_KIND_ROW);
     fv_use_value(c, FV_ADD_OUT, out, FV_KIND_ROW);
-    c->out = FV_ADD_OUT;
 }
 
 /* A product whose gradient looks at what is inside of it: product, activation, scale and residual
@@ -239,7 +238,6 @@ static void take_apart(fv_tape *t, const fv_step *s)
         c->prob.dim[FV_ROW_C] = n;
         fv_use_value(c, FV_ACT_IN, inner, FV_KIND_ROW);
         fv_use_value(c, FV_ACT_OUT, middle, FV_KIND_ROW);
-        c->out = FV_ACT_OUT;
     }
     if (behind)
         add_step(t, s, middle, out);
@@ -331,7 +329,6 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
     fv_use_value(s, FV_ADD_IN, rows, FV_KIND_ROW);
     fv_use_value(s, FV_ADD_RES, res, FV_KIND_ROW);
     fv_use_value(s, FV_ADD_OUT, out, FV_KIND_ROW);
-    s->out = FV_ADD_OUT;
 }
 
 static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
@@ -480,7 +477,6 @@ static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_
     fv_use_value(s, FV_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
     fv_use_value(s, FV_GRAD_W_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_GRAD_W_OUT, out, FV_KIND_ROW);
-    s->out = FV_GRAD_W_OUT;
 }
 
 void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view dout, fv_view in,
@@ -513,7 +509,6 @@ static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view ou
     if (b.id >= 0)
         fv_use_value(s, FV_SUM_B, b, FV_KIND_WHOLE);
     fv_use_value(s, FV_SUM_OUT, out, FV_KIND_ROW);
-    s->out = FV_SUM_OUT;
 }
 
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,

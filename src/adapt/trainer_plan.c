@@ -49,7 +49,6 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
     fv_use_value(s, FV_MSE_A, x, FV_KIND_ROW);
     fv_use_value(s, FV_MSE_B, target, FV_KIND_ROW);
     fv_use_value(s, FV_MSE_OUT, out, FV_KIND_ROW);
-    s->out = FV_MSE_OUT;
     return s;
 }
 
@@ -107,7 +106,6 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
         fv_use_value(s, FV_SEGMENT_MASK, mask, FV_KIND_WHOLE);
         fv_use_value(s, FV_SEGMENT_WEIGHT, weight, FV_KIND_WHOLE);
         fv_use_value(s, FV_SEGMENT_OUT, to, FV_KIND_ROW);
-        s->out = FV_SEGMENT_OUT;
     }
     fv_tape_pass(tape, logits, out);
 }

@@ -257,7 +257,6 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
     fv_use_value(s, FV_MAP_V, fv_view_cols(kv, width), FV_KIND_ROW);
     fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
-    s->out = FV_MAP_PARTIAL;
 
     fv_view seen = fv_emit_rows(b, 1, width);
     s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "pool merge");
@@ -268,7 +267,6 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     s->prob.dim[FV_ATTN_KEYS] = n;
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, seen, FV_KIND_ROW);
-    s->out = FV_MERGE_STATE;
 
     g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
     fv_emit_gemm(b, "pool projection", &g);

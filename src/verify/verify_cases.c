@@ -70,7 +70,6 @@ static void resize(fv_cases *c, enum fv_op op, uint32_t from, uint32_t to)
     if (across && b->frame_flags & FV_FLAG_NV12)
         fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
     fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
-    s->out = FV_RESIZE_OUT;
 }
 
 static void pixels(fv_cases *c)
@@ -338,7 +337,6 @@ static void pooling(fv_builder *b)
     s->prob.dim[FV_ATTN_D] = d;
     s->prob.dim[FV_ATTN_KEYS] = TOKENS;
     s->f[0] = (float)(1 / sqrt(d));
-    s->out = FV_MAP_PARTIAL;
     const fv_view q = fv_emit_rows(b, 1, WIDTH);
     fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
     fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
@@ -350,7 +348,6 @@ static void pooling(fv_builder *b)
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ATTN_D] = d;
     s->prob.dim[FV_ATTN_KEYS] = TOKENS;
-    s->out = FV_MERGE_STATE;
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, fv_emit_rows(b, 1, WIDTH), FV_KIND_ROW);
 }

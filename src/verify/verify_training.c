@@ -14,16 +14,14 @@ enum {
     MASK_HEIGHT = 57,
 };
 
-/* One step; its operands follow, the last of them is what is written. */
-static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, uint32_t third,
-                     uint32_t out)
+/* One step; its operands follow. */
+static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, uint32_t third)
 {
     fv_step *s = fv_emit_step(b, op, rows, "training");
     if (!s)
         return NULL;
     s->prob.dim[FV_ROW_C] = cols;
     s->prob.dim[FV_GRAD_TOKENS] = third;
-    s->out = (uint8_t)out;
     return s;
 }
 
@@ -45,13 +43,13 @@ static void activations(fv_builder *b)
                                     FV_EPI_TANH, FV_EPI_RELU,      FV_EPI_SWIGLU};
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         const uint32_t wide = acts[i] & FV_EPI_SWIGLU ? 2 * HIDDEN : HIDDEN;
-        fv_step *s = step(b, FV_OP_ACT, TOKENS, HIDDEN, 0, FV_ACT_OUT);
+        fv_step *s = step(b, FV_OP_ACT, TOKENS, HIDDEN, 0);
         if (!s)
             return;
         s->prob.epi = acts[i];
         rows_of(b, s, FV_ACT_IN, FV_KIND_ROW, TOKENS, wide);
         rows_of(b, s, FV_ACT_OUT, FV_KIND_ROW, TOKENS, HIDDEN);
-        s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0, FV_ACT_GRAD_OUT);
+        s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
         if (!s)
             return;
         s->prob.epi = acts[i];
@@ -63,20 +61,20 @@ static void activations(fv_builder *b)
 
 static void weights(fv_builder *b)
 {
-    fv_step *s = step(b, FV_OP_ADD, TOKENS, WIDTH, 0, FV_ADD_OUT);
+    fv_step *s = step(b, FV_OP_ADD, TOKENS, WIDTH, 0);
     if (!s)
         return;
     rows_of(b, s, FV_ADD_IN, FV_KIND_ROW, TOKENS, WIDTH);
     vector(s, FV_ADD_SCALE, WIDTH);
     rows_of(b, s, FV_ADD_RES, FV_KIND_ROW, TOKENS, WIDTH);
     rows_of(b, s, FV_ADD_OUT, FV_KIND_ROW, TOKENS, WIDTH);
-    s = step(b, FV_OP_SUM_ROWS, 1, HIDDEN, TOKENS, FV_SUM_OUT);
+    s = step(b, FV_OP_SUM_ROWS, 1, HIDDEN, TOKENS);
     if (!s)
         return;
     rows_of(b, s, FV_SUM_A, FV_KIND_WHOLE, TOKENS, HIDDEN);
     rows_of(b, s, FV_SUM_B, FV_KIND_WHOLE, TOKENS, HIDDEN);
     rows_of(b, s, FV_SUM_OUT, FV_KIND_ROW, 1, HIDDEN);
-    s = step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS, FV_GRAD_W_OUT);
+    s = step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS);
     if (!s)
         return;
     rows_of(b, s, FV_GRAD_W_DOUT, FV_KIND_WHOLE, TOKENS, WIDTH);
@@ -86,7 +84,7 @@ static void weights(fv_builder *b)
 
 static void norms(fv_builder *b)
 {
-    fv_step *s = step(b, FV_OP_LAYERNORM_GRAD, TOKENS, WIDTH, 0, FV_LN_GRAD_OUT);
+    fv_step *s = step(b, FV_OP_LAYERNORM_GRAD, TOKENS, WIDTH, 0);
     if (!s)
         return;
     s->f[0] = 1e-6f;
@@ -95,7 +93,7 @@ static void norms(fv_builder *b)
     rows_of(b, s, FV_LN_GRAD_DOUT, FV_KIND_ROW, TOKENS, WIDTH);
     rows_of(b, s, FV_LN_GRAD_RES, FV_KIND_ROW, TOKENS, WIDTH);
     rows_of(b, s, FV_LN_GRAD_OUT, FV_KIND_ROW, TOKENS, WIDTH);
-    s = step(b, FV_OP_LAYERNORM_GRAD_W, 2, WIDTH, TOKENS, FV_LN_GRAD_W_OUT);
+    s = step(b, FV_OP_LAYERNORM_GRAD_W, 2, WIDTH, TOKENS);
     if (!s)
         return;
     s->f[0] = 1e-6f;
@@ -115,7 +113,7 @@ static void positions(fv_builder *b)
             continue;
         const uint32_t tokens = of.prob.dim[FV_DIM_ROWS], n = of.prob.dim[FV_ROW_C];
         const uint32_t rows = of.u[0] + table->rows;
-        fv_step *s = step(b, FV_OP_POSEMB_GRAD, rows, n, tokens, FV_POSEMB_GRAD_OUT);
+        fv_step *s = step(b, FV_OP_POSEMB_GRAD, rows, n, tokens);
         if (!s)
             return;
         memcpy(s->u, of.u, sizeof s->u);
@@ -128,8 +126,7 @@ static void positions(fv_builder *b)
 static void rows(fv_builder *b)
 {
     for (int mean = 0; mean < 2; mean++) {
-        fv_step *s =
-            step(b, mean ? FV_OP_MEAN_GRAD : FV_OP_TAKE_GRAD, TOKENS, WIDTH, 0, FV_ROW_GRAD_OUT);
+        fv_step *s = step(b, mean ? FV_OP_MEAN_GRAD : FV_OP_TAKE_GRAD, TOKENS, WIDTH, 0);
         if (!s)
             return;
         s->u[0] = PREFIX;
@@ -145,22 +142,20 @@ static void losses(fv_builder *b)
 {
     for (int grad = 0; grad < 2; grad++) {
         const uint32_t tokens = TOKENS - PREFIX;
-        fv_step *s = step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, TOKENS, WIDTH, 0, FV_MSE_OUT);
+        fv_step *s = step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, TOKENS, WIDTH, 0);
         if (!s)
             return;
         s->f[0] = 0.25f;
         rows_of(b, s, FV_MSE_A, FV_KIND_ROW, TOKENS, WIDTH);
         rows_of(b, s, FV_MSE_B, FV_KIND_ROW, TOKENS, WIDTH);
         rows_of(b, s, FV_MSE_OUT, FV_KIND_ROW, TOKENS, grad ? WIDTH : 1);
-        s = step(b, grad ? FV_OP_CROSS_ENTROPY_GRAD : FV_OP_CROSS_ENTROPY_LOSS, TOKENS, CLASSES, 0,
-                 FV_ENTROPY_OUT);
+        s = step(b, grad ? FV_OP_CROSS_ENTROPY_GRAD : FV_OP_CROSS_ENTROPY_LOSS, TOKENS, CLASSES, 0);
         if (!s)
             return;
         rows_of(b, s, FV_ENTROPY_LOGITS, FV_KIND_ROW, TOKENS, CLASSES);
         rows_of(b, s, FV_ENTROPY_LABELS, FV_KIND_ROW, TOKENS, 2);
         rows_of(b, s, FV_ENTROPY_OUT, FV_KIND_ROW, TOKENS, grad ? CLASSES : 1);
-        s = step(b, grad ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, CLASSES, GRID_WIDTH,
-                 FV_SEGMENT_OUT);
+        s = step(b, grad ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, CLASSES, GRID_WIDTH);
         if (!s)
             return;
         s->prob.dim[FV_SEGMENT_WIDTH] = MASK_WIDTH;
