@@ -200,6 +200,11 @@ struct fovea_device {
     const fv_backend *backend;
     fv_device *device;
     fovea_device_info info;
+    _Atomic uint32_t refs; /* the caller's, and those of what was made on it */
 };
+
+/* device.c: counted, from any thread; returns `d`. The last one closes it. */
+fovea_device *fv_device_ref(fovea_device *d);
+void fv_device_unref(fovea_device *d); /* NULL is fine */
 
 #endif

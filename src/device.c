@@ -113,16 +113,28 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
         return status == FOVEA_ENODEV ? no_device(id, backend) : status;
     }
     backend->describe(d->device, &d->info);
+    d->refs = 1;
     *out = d;
     return FOVEA_OK;
 }
 
+fovea_device *fv_device_ref(fovea_device *d)
+{
+    atomic_fetch_add(&d->refs, 1);
+    return d;
+}
+
+void fv_device_unref(fovea_device *d)
+{
+    if (!d || atomic_fetch_sub(&d->refs, 1) > 1)
+        return;
+    d->backend->close(d->device);
+    fv_mem_free(d);
+}
+
 void fovea_device_close(fovea_device *device)
 {
-    if (!device)
-        return;
-    device->backend->close(device->device);
-    fv_mem_free(device);
+    fv_device_unref(device);
 }
 
 void fovea_device_describe(const fovea_device *device, fovea_device_info *out)

@@ -142,6 +142,7 @@ static void drop(fv_packed *p)
 {
     if (p->device && p->mem.handle)
         p->device->backend->release(p->device->device, &p->mem);
+    fv_device_unref(p->device);
     fv_mem_free(p->data);
     fv_mem_free(p);
 }
@@ -157,9 +158,9 @@ static fovea_status to_device(fv_packed *p)
     return FOVEA_OK;
 }
 
-static fovea_status make(fv_packed **out, const fovea_device *device, bool locked,
-                         const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
-                         const fv_knobs *knobs, uint64_t size)
+static fovea_status make(fv_packed **out, fovea_device *device, bool locked, const fv_weight *w,
+                         const fv_kernel *kernel, const fv_problem *problem, const fv_knobs *knobs,
+                         uint64_t size)
 {
     fv_packed *p;
     FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
@@ -169,7 +170,7 @@ static fovea_status make(fv_packed **out, const fovea_device *device, bool locke
     p->knobs = *knobs;
     p->refs = 1;
     p->size = size;
-    p->device = device;
+    p->device = device ? fv_device_ref(device) : NULL;
     p->locked = locked;
     fovea_status status = locked
                               ? fv_mem_alloc_locked(&p->data, size, FV_MEM_WEIGHTS, "packed weight")
@@ -189,7 +190,7 @@ static fovea_status make(fv_packed **out, const fovea_device *device, bool locke
     return FOVEA_OK;
 }
 
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device, bool locked,
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device, bool locked,
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs)
 {

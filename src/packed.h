@@ -16,8 +16,8 @@ struct fv_packed {
     bool pairs; /* of values and gates: SWIGLU */
     fv_knobs knobs;
     uint32_t refs;
-    const fovea_device *device; /* whose memory `mem` is in; NULL: host memory, at `data` */
-    bool locked;                /* host memory that is kept in main memory */
+    fovea_device *device; /* whose memory `mem` is in, counted; NULL: host memory, at `data` */
+    bool locked;          /* host memory that is kept in main memory */
     fv_mem mem;
     uint64_t size;
     void *data;
@@ -28,7 +28,7 @@ struct fv_packed {
  * values that are too large for float16. Mapped source pages are released afterwards. Release with
  * fv_packed_unref.
  */
-fovea_status fv_packed_get(fv_packed **out, fovea_model *m, const fovea_device *device, bool locked,
+fovea_status fv_packed_get(fv_packed **out, fovea_model *m, fovea_device *device, bool locked,
                            const fv_weight *w, const fv_kernel *kernel, const fv_problem *problem,
                            const fv_knobs *knobs);
 void fv_packed_unref(fovea_model *m, fv_packed *p);

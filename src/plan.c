@@ -489,7 +489,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_plan), FV_MEM_PLAN, "the plan"));
     fovea_plan *p = memory;
-    p->device = device;
+    p->device = fv_device_ref(device);
     p->b.weight_type = p->b.row_type = FV_F32;
     device->backend->limits(device->device, &p->limits);
     if (p->limits.wide && p->limits.largest > COUNTED)
@@ -531,6 +531,7 @@ void fovea_plan_free(fovea_plan *p)
     fv_mem_free(p->problem_text);
     if (p->model)
         fv_model_unref(p->model);
+    fv_device_unref(p->device);
     fv_mem_free(p);
 }
 

@@ -52,16 +52,15 @@ typedef struct fv_flight {
 
 /* What takes over when the device is lost. */
 typedef struct fv_spare {
-    fovea_plan *plan;     /* NULL: nothing does */
-    fovea_device *device; /* that was opened for it, or NULL */
-    fovea_output *outs;   /* of the frames in flight, one after the other */
-    double patience;      /* seconds for a frame */
-    double landed;        /* when the last frame was done */
+    fovea_plan *plan;   /* NULL: nothing does */
+    fovea_output *outs; /* of the frames in flight, one after the other */
+    double patience;    /* seconds for a frame */
+    double landed;      /* when the last frame was done */
     bool used;
 } fv_spare;
 
 struct fovea_plan {
-    const fovea_device *device;
+    fovea_device *device; /* counted */
     fv_limits limits;
     fv_advice advice;
     fovea_model *model; /* counted; also owns the packed weights */

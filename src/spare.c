@@ -14,17 +14,18 @@
 static fovea_status make(fv_spare *s, const fovea_plan *p, const fovea_plan_options *options)
 {
     fovea_plan_options own = *options;
-    fovea_device *device = options->spare;
+    fovea_device *device = NULL; /* opened for this plan, which holds it */
     void *memory;
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
     own.activations = FOVEA_F32;
     own.on_device_lost = FOVEA_LOST_FAIL;
-    if (!device) {
-        FV_TRY(fovea_device_open(&s->device, "cpu", NULL));
-        device = s->device;
-    }
-    FV_TRY(fv_frame_plan(&s->plan, p->model, device, &own, fv_wisdom_global()));
+    if (!options->spare)
+        FV_TRY(fovea_device_open(&device, "cpu", NULL));
+    const fovea_status status = fv_frame_plan(&s->plan, p->model, device ? device : options->spare,
+                                              &own, fv_wisdom_global());
+    fovea_device_close(device);
+    FV_TRY(status);
     FV_TRY(fv_mem_array(&memory, FV_FLIGHTS * (uint64_t)p->b.n_wanted, sizeof *s->outs, FV_MEM_PLAN,
                         "the plan's outputs"));
     s->outs = memory;
@@ -52,7 +53,6 @@ fovea_status fv_spare_make(fovea_plan *p, const fovea_plan_options *options)
 void fv_spare_free(fv_spare *s)
 {
     fovea_plan_free(s->plan);
-    fovea_device_close(s->device);
     fv_mem_free(s->outs);
 }
 

@@ -11,6 +11,7 @@
 #include "cpu.h"
 #include "cpu_backend.h"
 #include "half.h"
+#include "mem.h"
 #include "walk.h"
 
 enum { GUARD = 64, FILL = 0xff }; /* floats of it are NaN */
@@ -52,6 +53,14 @@ static void check_guard(const char *p, uint64_t size)
 }
 
 /* ---- device ---- */
+
+static void close_device(fv_device *d)
+{
+    assert_int_equal(d->held, 0);
+    if (d->options.closed)
+        *d->options.closed = true;
+    free(d);
+}
 
 static void limits(const fv_device *d, fv_limits *out)
 {
@@ -310,6 +319,7 @@ static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *second
 static const fv_backend fake_backend = {
     .name = "fake",
     .abi = FV_BACKEND_ABI,
+    .close = close_device,
     .limits = limits,
     .alloc = alloc,
     .release = release,
@@ -329,22 +339,18 @@ static const fv_backend fake_backend = {
 
 fovea_device *fake_open(const fake_options *options)
 {
-    fovea_device *device = calloc(1, sizeof *device);
+    void *memory;
     fv_device *d = calloc(1, sizeof *d);
-    assert_true(device && d);
+    assert_non_null(d);
+    assert_int_equal(fv_mem_alloc(&memory, sizeof(fovea_device), FV_MEM_DEVICE, "device"), 0);
+    fovea_device *device = memory;
     d->options = *options;
     device->backend = &fake_backend;
     device->device = d;
+    device->refs = 1;
     device->info = (fovea_device_info){
         .id = "fake:0", .memory = options->memory, .max_buffer = options->largest};
     return device;
-}
-
-void fake_close(fovea_device *device)
-{
-    assert_int_equal(device->device->held, 0);
-    free(device->device);
-    free(device);
 }
 
 fake_account fake_seen(const fovea_device *device)

@@ -10,10 +10,11 @@
 typedef struct fake_options {
     uint64_t largest; /* bytes of a buffer; 0: no limit */
     uint64_t memory;  /* bytes of the device; 0: not told */
+    bool *closed;     /* is set when it is; or NULL */
 } fake_options;
 
+/* To be closed as any other, when it must hold nothing any more. */
 fovea_device *fake_open(const fake_options *options);
-void fake_close(fovea_device *device);
 
 /* What happened since it was opened: the largest buffer, calls of REDUCE steps that served several
  * partial states, calls that did not have all rows of their step. */

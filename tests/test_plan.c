@@ -629,6 +629,30 @@ static void plan_outlives_the_model(void **state)
     fovea_plan_free(plan);
 }
 
+static void plan_outlives_the_device(void **state)
+{
+    (void)state;
+    const uint64_t before = fv_mem_tagged(FV_MEM_DEVICE);
+    fovea_device *own = fixture_device(2);
+    const uint64_t opened = fv_mem_tagged(FV_MEM_DEVICE);
+    fovea_plan *plan = fixture_plan(model, own, NULL, FOVEA_SCHEDULE_AUTO);
+    fovea_rehearsal *step;
+    size_t n;
+    double seconds;
+    float *first = fixture_run(plan, &n);
+    assert_int_equal(fovea_rehearsal_open(&step, plan, 0, NULL), FOVEA_OK);
+    fovea_device_close(own);
+    assert_int_equal(fv_mem_tagged(FV_MEM_DEVICE), opened);
+    float *again = fixture_run(plan, &n);
+    assert_memory_equal(first, again, n * sizeof *again);
+    assert_int_equal(fovea_rehearsal_run(step, &seconds), FOVEA_OK);
+    fovea_rehearsal_close(step);
+    fovea_plan_free(plan);
+    assert_int_equal(fv_mem_tagged(FV_MEM_DEVICE), before);
+    free(first);
+    free(again);
+}
+
 /* Every bidirectional mechanism may take the place of a model's own; streamed, it
  * gives what it gives step by step. */
 static void mechanisms(void **state)
@@ -693,6 +717,7 @@ int main(void)
         cmocka_unit_test(plans_run_concurrently),
         cmocka_unit_test(plans_come_and_go),
         cmocka_unit_test(plan_outlives_the_model),
+        cmocka_unit_test(plan_outlives_the_device),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, open_both, close_both);

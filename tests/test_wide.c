@@ -158,7 +158,7 @@ static fake_account agree(struct trial *t, const fake_options *fake,
     }
     const fake_account seen = fake_seen(device);
     fovea_plan_free(plan);
-    fake_close(device);
+    fovea_device_close(device);
     return seen;
 }
 
@@ -231,7 +231,7 @@ static void in_small_buffers(void **state)
             const fovea_status status = fovea_plan_create(&plan, t.model, device, &t.options);
             if (status == FOVEA_OK)
                 fovea_plan_free(plan);
-            fake_close(device);
+            fovea_device_close(device);
             if (status != FOVEA_OK) {
                 assert_int_equal(status, FOVEA_ENOMEM);
                 assert_non_null(strstr(fovea_error(), "buffers of at most"));
@@ -270,7 +270,7 @@ static void in_little_memory(void **state)
                 const fovea_status status = fovea_plan_create(&plan, t.model, device, &options);
                 if (status == FOVEA_OK)
                     fovea_plan_free(plan);
-                fake_close(device);
+                fovea_device_close(device);
                 if (status != FOVEA_OK) {
                     assert_int_equal(status, FOVEA_ENOMEM);
                     assert_non_null(strstr(fovea_error(), own ? "the device has" : "the limit is"));
@@ -347,15 +347,40 @@ static void verified(void **state)
         assert_true(steps > 20);
         end(&t);
     }
-    fake_close(device);
+    fovea_device_close(device);
+}
+
+/* A plan keeps its device, and with it the packed weights in its memory, until it is gone. */
+static void closed_before_its_plan(void **state)
+{
+    (void)state;
+    bool closed = false;
+    const fake_options fake = {.closed = &closed};
+    fovea_device *device = fake_open(&fake);
+    fovea_plan *plan, *other;
+    struct trial t;
+    float *got[OUTPUTS];
+    begin(&t, &subjects[3], false);
+    succeed(fovea_plan_create(&plan, t.model, device, &t.options));
+    succeed(fovea_plan_create(&other, t.model, device, &t.options));
+    fovea_device_close(device);
+    fovea_plan_free(plan);
+    assert_false(closed);
+    run(got, &t, other);
+    compare(&t, got, 2e-5);
+    drop(got, &t);
+    fovea_plan_free(other);
+    assert_true(closed);
+    end(&t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_one_piece),     cmocka_unit_test(in_super_chunks),
-        cmocka_unit_test(in_small_buffers), cmocka_unit_test(in_little_memory),
-        cmocka_unit_test(in_half_the_bits), cmocka_unit_test(verified),
+        cmocka_unit_test(in_one_piece),           cmocka_unit_test(in_super_chunks),
+        cmocka_unit_test(in_small_buffers),       cmocka_unit_test(in_little_memory),
+        cmocka_unit_test(in_half_the_bits),       cmocka_unit_test(verified),
+        cmocka_unit_test(closed_before_its_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

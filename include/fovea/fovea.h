@@ -173,7 +173,8 @@ typedef struct fovea_device_options {
  * ENODEV when there is none of that id, EINVAL for options that contradict the machine. */
 FOVEA_API fovea_status fovea_device_open(fovea_device **out, const char *id,
                                          const fovea_device_options *options);
-/* The device must outlive its plans and its models' packed weights. */
+/* Plans, states and trainers keep what they need: a device may be closed before them, and goes with
+ * the last of them. */
 FOVEA_API void fovea_device_close(fovea_device *device);
 FOVEA_API void fovea_device_describe(const fovea_device *device, fovea_device_info *out);
 /* Workers that a plan of this device uses. */
@@ -466,8 +467,8 @@ typedef struct fovea_plan_options {
     /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
      * keeps float32 activations; `memory_limit` holds for each. Without a meaning on the CPU. */
     fovea_lost on_device_lost;
-    fovea_device *spare; /* the CPU to be used then, which must outlive the plan; NULL: one with
-                            default options, opened and closed with the plan */
+    fovea_device *spare; /* the CPU to be used then; NULL: one with default options, opened and
+                            closed with the plan */
     double lost_seconds; /* a frame that takes longer counts as lost, too; 0: 10 */
     /* Of NV12 and YUYV: they become R, G, B bytes with U and V of the nearest sample, as they are
      * read, and go on as those would. */
@@ -481,7 +482,7 @@ typedef struct fovea_plan_options {
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
  * EINVAL: a size under one patch, an unknown output; ENOTSUP: an attention that is not there, an op
- * that the device lacks; ENOMEM. The device must outlive the plan. */
+ * that the device lacks; ENOMEM. */
 FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
                                          fovea_device *device, const fovea_plan_options *options);
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
@@ -764,8 +765,8 @@ FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs
 typedef struct fovea_state fovea_state;
 
 /* A zero state and the plans to advance it, by up to options->rows tokens at a time. `options` as
- * for fovea_op_plan_create, causal, not softmax. The device must outlive it. After it nothing is
- * allocated. One thread at a time. */
+ * for fovea_op_plan_create, causal, not softmax. After it nothing is allocated. One thread at a
+ * time. */
 FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                           const fovea_op_options *options);
 FOVEA_API void fovea_state_free(fovea_state *state);

@@ -139,7 +139,7 @@ template <typename T, void (*Free)(T *)> class handle
     std::unique_ptr<T, freer> object_;
 };
 
-/* Must outlive its plans and states. */
+/* May go before its plans and states, which keep what they need. */
 class device : public handle<fovea_device, fovea_device_close>
 {
   public:

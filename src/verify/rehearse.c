@@ -208,13 +208,13 @@ static fovea_status describe_operands(fv_rehearsal *r, const fv_builder *b)
     return FOVEA_OK;
 }
 
-fovea_status fv_rehearsal_open(fv_rehearsal **out, const fovea_device *device, const fv_builder *b,
+fovea_status fv_rehearsal_open(fv_rehearsal **out, fovea_device *device, const fv_builder *b,
                                const fv_step *s, uint32_t rows, uint32_t chunk)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_rehearsal), FV_MEM_PLAN, "a rehearsal"));
     fv_rehearsal *r = memory;
-    r->device = device;
+    r->device = fv_device_ref(device);
     r->step = *s;
     device->backend->limits(device->device, &r->limits);
     shorten(&r->step, rows);
@@ -242,5 +242,6 @@ void fv_rehearsal_close(fv_rehearsal *r)
     fv_definition_close(r->definition);
     if (r->model)
         fv_model_unref(r->model);
+    fv_device_unref(r->device);
     fv_mem_free(r);
 }

@@ -18,7 +18,7 @@ typedef struct fv_take fv_take;
  * `b` may be a dry plan's and must outlive the rehearsal. At most `rows` rows (0: all of them).
  * `chunk`: rows of a call, streamed over the workers; 0: stepwise, tiled as the planner does it.
  * ENOMEM; what the device says. */
-fovea_status fv_rehearsal_open(fv_rehearsal **out, const fovea_device *device, const fv_builder *b,
+fovea_status fv_rehearsal_open(fv_rehearsal **out, fovea_device *device, const fv_builder *b,
                                const fv_step *s, uint32_t rows, uint32_t chunk);
 void fv_rehearsal_close(fv_rehearsal *r);
 

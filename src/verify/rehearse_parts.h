@@ -19,7 +19,7 @@ typedef struct fv_zone {
 } fv_zone;
 
 struct fv_rehearsal {
-    const fovea_device *device;
+    fovea_device *device; /* counted */
     fv_limits limits;
     fv_step step; /* of fewer rows */
     fv_args args;

@@ -19,7 +19,7 @@ typedef struct result {
 } result;
 
 typedef struct verification {
-    const fovea_device *device;
+    fovea_device *device;
     uint32_t features;
     result *result; /* one per kernel of the device */
     int count;
