@@ -14,6 +14,13 @@
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
+/* Workers that share a frame on most edge devices, and the smallest chunk that so many are given
+ * before fewer are thought of: below 14 rows, those of a tile, everything is slow. */
+static const struct {
+    uint32_t workers, least;
+} sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
+#define SHARERS (sizeof sharers / sizeof *sharers)
+
 /* Super-chunks of wide devices, for a limit; and where to begin when streaming is asked for. */
 static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
 #define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
@@ -288,10 +295,32 @@ static fovea_status check_weights(const fovea_plan *p)
     return FOVEA_OK;
 }
 
+/* Sums over tokens follow the chunks of the sweeps that reduce. So that they are the same with any
+ * number of threads and in both schedules, these chunks are chosen for streaming and for as many
+ * workers as the limits have room for, whoever runs the plan. */
+static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
+{
+    fv_plan_request streamed = *r;
+    const uint32_t threads = p->info.threads;
+    bool fits = false;
+    streamed.schedule = FOVEA_SCHEDULE_STREAMED;
+    streamed.source = "cost";
+    for (size_t k = 0; k < SHARERS && !fits; k++)
+        for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].least && !fits; i++) {
+            p->info.threads = sharers[k].workers;
+            FV_TRY(size_up(p, &streamed, *chunk = chunk_sizes[i]));
+            fits = within(p, r);
+        }
+    p->info.threads = threads;
+    return FOVEA_OK;
+}
+
 static fovea_status fit(fovea_plan *p, const fv_plan_request *asked)
 {
     fv_plan_request own = *asked;
     const fv_plan_request *r = &own;
+    if (!p->limits.wide && !r->chunk)
+        FV_TRY(fit_reduced(p, r, &own.reduced));
     if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
         FV_TRY(size_up(p, r, p->limits.wide ? 0 : chunk_sizes[0]));
         if (within(p, r))

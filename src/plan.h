@@ -98,6 +98,7 @@ typedef struct fv_plan_request {
     uint32_t chunk;
     uint64_t memory_limit;
     bool dry;
+    uint32_t reduced;   /* the chunk of sweeps that reduce; 0: as that of all others */
     const fv_mem *kept; /* the memory of a plan with the same state, to be used too; or NULL */
     const char *source; /* who says how sweeps run; NULL: wisdom is asked, then the rules */
 } fv_plan_request;

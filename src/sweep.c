@@ -434,7 +434,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
         fv_plan_request r = *request;
-        uint32_t chunk = usual;
+        uint32_t chunk = w->reduces && r.reduced ? r.reduced : usual;
         w->source = settle(p, w, &r, &chunk);
         w->target = chunk;
         if (p->limits.wide) {

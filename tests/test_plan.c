@@ -439,6 +439,67 @@ static void threads_do_not_matter(void **state)
     assert_true(calls > 0);
 }
 
+/* Nor do they under a memory limit, which has less room for each of more workers: a plan that is
+ * made at all gives the same bits. */
+static void threads_do_not_matter_in_little_memory(void **state)
+{
+    (void)state;
+    enum { SIDE = 700 };
+    static const uint32_t threads[] = {1, 2, 3, 4, 8};
+    static const int percent[] = {100, 80, 60, 40, 25, 15};
+    fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    options.frame.width = options.frame.height = SIDE;
+    uint8_t *pixels = malloc(SIDE * SIDE * 3);
+    assert_non_null(pixels);
+    for (size_t i = 0; i < SIDE * SIDE * 3; i++)
+        pixels[i] = fixture_pixels[i % sizeof fixture_pixels];
+    uint64_t whole = 0, worker = 0;
+    int made = 0, refusals = 0;
+    for (size_t k = 0; k < sizeof percent / sizeof *percent; k++) {
+        float *first = NULL;
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            fovea_device *d = fixture_device(threads[i]);
+            fovea_plan *plan;
+            fovea_plan_info info;
+            fovea_output_info output;
+            options.schedule = FOVEA_SCHEDULE_STREAMED;
+            if (!whole) { /* one worker has everything: what eight of them would need */
+                assert_int_equal(fovea_plan_create(&plan, model, d, &options), FOVEA_OK);
+                fovea_plan_query(plan, &info);
+                fovea_plan_free(plan);
+                worker = info.chunks + info.scratch;
+                whole = activations(&info) - worker;
+            }
+            options.schedule = i % 2 ? FOVEA_SCHEDULE_AUTO : FOVEA_SCHEDULE_STREAMED;
+            options.memory_limit = whole + 8 * worker * (uint64_t)percent[k] / 100;
+            const fovea_status status = fovea_plan_create(&plan, model, d, &options);
+            fovea_device_close(d);
+            if (status != FOVEA_OK) {
+                refused(status, FOVEA_ENOMEM, "fewer threads");
+                refusals++;
+                continue;
+            }
+            fovea_plan_output(plan, 0, &output);
+            const size_t bytes = (size_t)output.rows * output.columns * sizeof(float);
+            const fovea_frame frame = {.pixels = {pixels}};
+            const fovea_output out = {malloc(bytes), bytes};
+            assert_non_null(out.data);
+            assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
+            if (first && memcmp(out.data, first, bytes) != 0)
+                fail_msg("%u threads, %d %% of the memory: other bits", threads[i], percent[k]);
+            if (first)
+                free(out.data);
+            else
+                first = out.data;
+            fovea_plan_free(plan);
+            made++;
+        }
+        free(first);
+    }
+    assert_true(made >= 24 && refusals > 0);
+    free(pixels);
+}
+
 static void close_to(const float *a, const float *b, size_t n, double relative)
 {
     double top = 0, worst = 0;
@@ -712,6 +773,7 @@ int main(void)
         cmocka_unit_test(half_sums),
         cmocka_unit_test(wrong_frames),
         cmocka_unit_test(threads_do_not_matter),
+        cmocka_unit_test(threads_do_not_matter_in_little_memory),
         cmocka_unit_test(schedules_agree),
         cmocka_unit_test(formats_agree),
         cmocka_unit_test(plans_run_concurrently),

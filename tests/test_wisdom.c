@@ -470,7 +470,7 @@ static void sweeps_take_wisdom(void **state)
     fovea_plan_query(p, &info);
     options.schedule = FOVEA_SCHEDULE_AUTO;
     options.memory_limit =
-        (info.residual + info.states + info.chunks + info.scratch + info.staging) * 3 / 4;
+        (info.residual + info.states + info.chunks + info.scratch + info.staging) * 1 / 2;
     succeed(fv_frame_plan(&again, s.model, s.device, &options, s.wisdom));
     assert_string_equal(again->sweep[2].source, "cost");
     fovea_plan_free(again);

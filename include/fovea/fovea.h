@@ -446,7 +446,8 @@ typedef struct fovea_plan_options {
     fovea_schedule schedule;
     uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen. On devices other than
                               the CPU asks for streaming, where it needs the memory only */
-    uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more */
+    uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more, or
+                              so many threads with the chunk that any number of them is given */
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
     /* How the weights of matrix products and convolutions and the position table are kept: with 16
      * bits they take half the memory. They are rounded to the nearest when they are packed, without
