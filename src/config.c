@@ -9,6 +9,7 @@
 
 #define DEPTH 32
 #define PIXELS 65536
+#define NAME_MOST 120
 
 /* jansson recurses once per level, so that levels are counted before it sees the text. */
 static bool too_deep(const char *text, uint64_t size)
@@ -199,6 +200,14 @@ fovea_status fv_config_section(fv_config *out, const fv_config *c, const char *k
     return FOVEA_OK;
 }
 
+/* Letters, digits and what stands between them in names of models. */
+static bool is_name(const char *text)
+{
+    const size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                  "_-.:/+");
+    return n > 0 && n <= NAME_MOST && !text[n];
+}
+
 fovea_status fv_config_type(const char **out, const fv_config *c)
 {
     fv_config own = {0};
@@ -209,6 +218,11 @@ fovea_status fv_config_type(const char **out, const fv_config *c)
         FV_TRY(fv_config_text(out, c, "model_type"));
     if (!*out)
         FV_TRY(fv_config_text(out, c, "architecture"));
+    if (*out && !is_name(*out))
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: \"model_type\" or \"architecture\" is \"%.60s\", which is no name of a "
+                       "model; letters, digits and _-.:/+ make one",
+                       c->file, *out);
     return FOVEA_OK;
 }
 

@@ -249,6 +249,48 @@ static void registers_get_no_position(void **state)
     expect_failure(FOVEA_EFORMAT, "(3, 64), but (2, 64)");
 }
 
+/* Names of timm that nothing else in a file tells from a ViT's. */
+static void what_no_tensor_tells_is_refused(void **state)
+{
+    static const struct line pooled[] = {FUSED_BLOCK("blocks.%d."),
+                                         {"reg_token", 4, C, {REG}},
+                                         {"attn_pool.latent", 1, C, {99}},
+                                         {NULL, 0, 0, {0}}};
+    static const char *const names[] = {"vit_pe_core_small_patch16_384.fb",
+                                        "vit_small_patch16_rope_ape_224.naver_in1k",
+                                        "vit_base_patch16_siglip_gap_224.webli"};
+    char config[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(config, sizeof config, "{\"architecture\":\"%s\"}", names[i]);
+        write_checkpoint(timm, config);
+        expect_failure(FOVEA_ENOTSUP, names[i]);
+        assert_non_null(strstr(fovea_error(), "config.json: \"architecture\""));
+        assert_non_null(strstr(fovea_error(), "; use "));
+    }
+    write_checkpoint(pooled, "{\"architecture\":\"vit_so150m_patch16_reg4_map_256\"}");
+    expect_failure(FOVEA_ENOTSUP, "attn_pool.latent");
+    assert_non_null(strstr(fovea_error(), "; use "));
+}
+
+/* A type stands in messages and in wisdom. */
+static void a_type_is_a_name(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"vit_\\tx\\ny", "vit_ x", "vit_\\u001b[2J", "vit_\\u00e9"};
+    char config[320];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(config, sizeof config, "{\"model_type\":\"%s\"}", bad[i]);
+        write_checkpoint(timm, config);
+        expect_failure(FOVEA_EFORMAT, "model_type");
+    }
+    memset(config, 'x', sizeof config);
+    memcpy(config, "{\"architecture\":\"vit_", 21);
+    strcpy(config + 200, "\"}");
+    write_checkpoint(timm, config);
+    expect_failure(FOVEA_EFORMAT, "architecture");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -257,6 +299,8 @@ int main(void)
         cmocka_unit_test(openai_names_mean_the_same),
         cmocka_unit_test(two_heads_are_averaged),
         cmocka_unit_test(registers_get_no_position),
+        cmocka_unit_test(what_no_tensor_tells_is_refused),
+        cmocka_unit_test(a_type_is_a_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -108,4 +108,10 @@ extern const fv_vit_names fv_vit_schemes[];
 /* What may stand before all names, ends with NULL. */
 extern const char *const fv_vit_prefixes[];
 
+/* Names of timm that are no ViT as read here, by what they begin with and contain. */
+typedef struct fv_vit_unlike {
+    const char *begin, *part, *what;
+} fv_vit_unlike;
+extern const fv_vit_unlike fv_vit_unlikes[];
+
 #endif

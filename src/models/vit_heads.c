@@ -40,8 +40,16 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
                        r->t.source->name);
     FV_TRY(fv_take_norm(&v->post_w, &v->post_b, &r->t, r->prefix, n->post, r->v->width));
     v->post_on_pooled = r->kind == FV_VIT_CLIP && n->origin != FV_VIT_TIMM;
-    if (fv_take_look(&r->t, r->prefix, n->probe, ""))
+    if (fv_take_look(&r->t, r->prefix, n->probe, "")) {
+        if (n->origin == FV_VIT_TIMM && v->prefix)
+            return fv_fail(FOVEA_ENOTSUP,
+                           "%s: \"%s%s\" pools by attention, which leaves out the %u tokens before "
+                           "the patches (\"architecture\" %.60s in %s), and is not supported so; "
+                           "use a checkpoint that pools otherwise, as vit_*_reg4_gap_*",
+                           r->t.source->name, r->prefix, n->probe, v->prefix, r->type,
+                           r->config->file);
         return read_map(r);
+    }
     if (fv_take_look(&r->t, r->prefix, n->pooler, "weight")) {
         v->pool = FV_POOL_CLS_TANH;
         return fv_take_linear(&v->pool_w, &v->pool_b, &r->t, r->prefix, n->pooler, v->width,

@@ -161,3 +161,12 @@ const fv_vit_names fv_vit_schemes[] = {
     },
     {.patch = NULL},
 };
+
+const fv_vit_unlike fv_vit_unlikes[] = {
+    {"vit_pe_", "", "rotary positions, which are not supported; use a ViT without, as CLIP's"},
+    {"vit_", "_rope", "rotary positions, which are not supported; use a ViT without"},
+    {"vit_", "_siglip_gap_",
+     "the mean of its tokens for an output, which is not supported; use the vit_*_siglip_* of the "
+     "same size that pools by attention"},
+    {.begin = NULL},
+};

@@ -61,6 +61,16 @@ static bool find_kind(enum fv_vit_kind *out, const char *type)
     return false;
 }
 
+/* What no tensor tells: such a model would be taken for another. */
+static fovea_status refuse_unlike(const fv_vit_reader *r)
+{
+    for (const fv_vit_unlike *u = fv_vit_unlikes; u->begin; u++)
+        if (begins(r->type, u->begin) && strstr(r->type, u->part))
+            return fv_fail(FOVEA_ENOTSUP, "%s: \"architecture\" is %.60s, which has %s",
+                           r->config->file, r->type, u->what);
+    return FOVEA_OK;
+}
+
 bool fv_vit_owns(const char *model_type)
 {
     enum fv_vit_kind kind;
@@ -143,6 +153,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     bool known = find_kind(&r.kind, r.type);
     assert(known);
     (void)known;
+    FV_TRY(refuse_unlike(&r));
     bool fits = strlen(r.type) < sizeof m->info.type;
     snprintf(m->info.type, sizeof m->info.type, "%s", fits ? r.type : fv_vit_kinds[r.kind].name);
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
