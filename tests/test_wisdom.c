@@ -1,4 +1,5 @@
 /* test_wisdom.c: wisdom as a text, as a store, in files, and in plans. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,6 +101,81 @@ static void order_does_not_matter(void **state)
         fv_wisdom_free(w);
     }
     free(first);
+}
+
+/* Whatever a fact says, its store becomes a text that is read again. */
+static void hostile_facts(void **state)
+{
+    (void)state;
+    fv_answer answer;
+    fv_wisdom *w;
+    succeed(fv_wisdom_create(&w));
+    const fv_fact facts[] = {
+        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "vit_\tx\ny 2\x7f", "-", 1.5, 7},
+        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a\r|b", "never ends", "-", INFINITY, 7},
+        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "no time", "-", NAN, UINT64_MAX},
+        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "back", "-", -1, (uint64_t)-1},
+        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "long", "-", 1e9, 1},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        succeed(fv_wisdom_put(w, &facts[i]));
+    char *text = text_of(w);
+    fv_wisdom_free(w);
+    size_t unknown;
+    w = parsed(text, &unknown);
+    assert_int_equal(fv_wisdom_count(w), sizeof facts / sizeof *facts);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        assert_true(fv_wisdom_find(w, FV_FACT_PLAN, facts[i].device, facts[i].subject, &answer));
+    assert_non_null(strstr(text, "\tvit__x_y 2_\t-\tmeasure\t1500000000\t7\n"));
+    free(text);
+    fv_wisdom_free(w);
+}
+
+static size_t remarks;
+
+static void count_remark(const char *line, void *payload)
+{
+    remarks += strstr(line, payload) != NULL;
+}
+
+/* Of more facts than a text may have the oldest are left out. */
+static void too_many_facts(void **state)
+{
+    (void)state;
+    enum { MOST = 16384, MORE = 5 };
+    fv_wisdom *w;
+    size_t unknown;
+    succeed(fv_wisdom_create(&w));
+    for (unsigned i = 0; i < MOST + MORE; i++) { /* three are as old as the oldest that stays */
+        char subject[16];
+        snprintf(subject, sizeof subject, "%05u", i);
+        const fv_fact f = {FV_FACT_PLAN,
+                           FOVEA_MEASURE,
+                           true,
+                           false,
+                           "cpu|a|b",
+                           subject,
+                           "-",
+                           1,
+                           i < 3 ? i : i < 8 ? 5 : i};
+        succeed(fv_wisdom_put(w, &f));
+    }
+    char said[] = "5 oldest";
+    fovea_log_set(count_remark, said);
+    char *text = text_of(w);
+    fovea_log_set(NULL, NULL);
+    assert_int_equal(remarks, 1);
+    fv_wisdom_free(w);
+    w = parsed(text, &unknown);
+    assert_int_equal(fv_wisdom_count(w), MOST);
+    fv_answer answer;
+    for (unsigned i = 0; i < 10; i++) {
+        char subject[16];
+        snprintf(subject, sizeof subject, "%05u", i);
+        assert_int_equal(fv_wisdom_find(w, FV_FACT_PLAN, "cpu|a|b", subject, &answer), i >= 5);
+    }
+    free(text);
+    fv_wisdom_free(w);
 }
 
 static void hostile_texts(void **state)
@@ -482,6 +558,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),         cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(hostile_facts),      cmocka_unit_test(too_many_facts),
         cmocka_unit_test(hostile_texts),      cmocka_unit_test(long_texts),
         cmocka_unit_test(unknown_is_skipped), cmocka_unit_test(saved_and_merged),
         cmocka_unit_test(saved_at_once),      cmocka_unit_test(paths),

@@ -66,16 +66,32 @@ size_t fv_wisdom_count(fv_wisdom *w)
 
 /* ---- order ---- */
 
+/* What separates columns and lines of a text belongs into none of them, wherever the names of a
+ * model or a driver come from: facts have it replaced, and are asked for as if it were. */
+static char plain(char c)
+{
+    return (unsigned char)c < ' ' || c == 127 ? '_' : c;
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+    while (*a && *b && plain(*a) == plain(*b)) {
+        a++;
+        b++;
+    }
+    return *a && *b ? (unsigned char)plain(*a) - (unsigned char)plain(*b) : !!*a - !!*b;
+}
+
 /* By what is spoken of: devices of one subject stand together. Several choices may be skipped. */
 static int compare(const fv_fact *a, const fv_fact *b)
 {
     if (a->kind != b->kind)
         return a->kind < b->kind ? -1 : 1;
-    int order = strcmp(a->subject, b->subject);
+    int order = compare_texts(a->subject, b->subject);
     if (!order)
-        order = strcmp(a->device, b->device);
+        order = compare_texts(a->device, b->device);
     if (!order && a->kind == FV_FACT_SKIP)
-        order = strcmp(a->choice, b->choice);
+        order = compare_texts(a->choice, b->choice);
     return order;
 }
 
@@ -112,6 +128,8 @@ static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
     out->device = memcpy(text, f->device, device);
     out->subject = memcpy(text + device, f->subject, subject);
     out->choice = memcpy(text + device + subject, f->choice, choice);
+    for (char *end = text + device + subject + choice; text < end; text++)
+        *text = *text ? plain(*text) : 0;
     return FOVEA_OK;
 }
 
@@ -254,7 +272,7 @@ bool fv_wisdom_find_family(fv_wisdom *w, enum fv_fact_kind kind, const char *dev
     pthread_mutex_lock(&w->lock);
     for (size_t i = lower_bound(w, &key); i < w->count && !found; i++) {
         const fv_fact *f = &w->fact[i];
-        if (f->kind != kind || strcmp(f->subject, subject) != 0)
+        if (f->kind != kind || compare_texts(f->subject, subject) != 0)
             break;
         found = fv_wisdom_same_family(f->device, device);
         if (found)

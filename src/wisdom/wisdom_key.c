@@ -9,12 +9,12 @@
 
 /* ---- devices ---- */
 
-/* Adds a field; what separates fields and lines does not belong into one. */
+/* Adds a field; what separates fields does not belong into one. */
 static void add_field(char out[FV_WISDOM_DEVICE], const char *text)
 {
     size_t at = strlen(out);
     for (; *text && at + 2 < FV_WISDOM_DEVICE; text++)
-        out[at++] = *text == '|' || (unsigned char)*text < ' ' || *text == 127 ? '_' : *text;
+        out[at++] = *text == '|' ? '_' : *text;
     out[at++] = '|';
     out[at] = 0;
 }

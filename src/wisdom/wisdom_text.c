@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mem.h"
 #include "wisdom.h"
 
 #define HEADER "fovea wisdom 1"
@@ -20,6 +21,7 @@
 #define FACTS_MOST 16384
 #define COLUMNS 7
 #define DIGITS 15 /* of a number */
+#define NUMBER_MOST UINT64_C(999999999999999)
 
 static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip"};
 static const char *const rigors[] = {NULL, "estimate", "measure", "exhaustive"};
@@ -134,6 +136,10 @@ struct writer {
     char *out;
     size_t room, used;
     bool own;
+    uint64_t *date; /* of every fact, where they are more than a text may have */
+    size_t facts;
+    uint64_t oldest; /* date that is written; of those of this very date `passed` are not */
+    size_t passed;
 };
 
 static void add(struct writer *w, const char *format, ...) FV_PRINTF(2, 3);
@@ -147,18 +153,71 @@ static void add(struct writer *w, const char *format, ...)
     w->used += n > 0 ? (size_t)n : 0;
 }
 
+static uint64_t number(uint64_t n)
+{
+    return n < NUMBER_MOST ? n : NUMBER_MOST;
+}
+
 static fovea_status add_fact(void *ctx, const fv_fact *f)
 {
     struct writer *w = ctx;
-    if (!w->own || !f->foreign)
-        add(w, "%s\t%s\t%s\t%s\t%s\t%.0f\t%" PRIu64 "\n", kinds[f->kind], f->device, f->subject,
-            f->choice, rigors[f->rigor], f->seconds * 1e9, f->date);
+    if ((w->own && f->foreign) || f->date < w->oldest)
+        return FOVEA_OK;
+    if (f->date == w->oldest && w->passed) {
+        w->passed--;
+        return FOVEA_OK;
+    }
+    const double nanoseconds = f->seconds * 1e9;
+    add(w, "%s\t%s\t%s\t%s\t%s\t%.0f\t%" PRIu64 "\n", kinds[f->kind], f->device, f->subject,
+        f->choice, rigors[f->rigor],
+        nanoseconds >= 0 && nanoseconds < (double)NUMBER_MOST ? nanoseconds : 0, number(f->date));
+    return FOVEA_OK;
+}
+
+static fovea_status count_fact(void *ctx, const fv_fact *f)
+{
+    struct writer *w = ctx;
+    if (w->own && f->foreign)
+        return FOVEA_OK;
+    if (w->date)
+        w->date[w->facts] = f->date;
+    w->facts++;
+    return FOVEA_OK;
+}
+
+static int by_date(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* A text has no more facts than are read again: the oldest are left out. */
+static fovea_status pass_over(struct writer *w, fv_wisdom *from)
+{
+    void *memory;
+    fv_wisdom_each(from, count_fact, w);
+    if (w->facts <= FACTS_MOST)
+        return FOVEA_OK;
+    const size_t facts = w->facts, more = facts - FACTS_MOST;
+    FV_TRY(fv_mem_array(&memory, facts, sizeof *w->date, FV_MEM_WISDOM, "the dates of wisdom"));
+    w->date = memory;
+    w->facts = 0;
+    fv_wisdom_each(from, count_fact, w);
+    qsort(w->date, facts, sizeof *w->date, by_date);
+    w->oldest = w->date[more];
+    for (w->passed = 0; w->passed < more && w->date[more - 1 - w->passed] == w->oldest;)
+        w->passed++;
+    fv_mem_free(w->date);
+    if (w->out)
+        fv_log("wisdom: of %zu facts the %zu oldest are left out; a text has %d at most", facts,
+               more, FACTS_MOST);
     return FOVEA_OK;
 }
 
 fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, size_t *size)
 {
     struct writer writer = {.out = out, .room = out ? room : 0, .own = own};
+    FV_TRY(pass_over(&writer, w));
     add(&writer, HEADER "\n");
     fv_wisdom_each(w, add_fact, &writer);
     *size = writer.used;
