@@ -39,6 +39,13 @@ void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
 fovea_status fv_os_lock_folder(int *out, const char *path);
 void fv_os_unlock_folder(int lock);
 
+/* Locks `path` against others that ask for the same, in this process or another, by a file beside
+ * it that goes with the lock. *out NULL: somebody has it. On file systems without locks everybody
+ * has. EIO, ENOMEM. */
+typedef struct fv_os_lock fv_os_lock;
+fovea_status fv_os_lock_file(fv_os_lock **out, const char *path);
+void fv_os_unlock_file(fv_os_lock *lock); /* NULL is fine */
+
 /* Makes a folder for this user alone, with its parents, where there is none. EIO when it cannot be
  * made, is another user's, or others may write to it. */
 fovea_status fv_os_private_folder(const char *path);

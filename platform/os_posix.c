@@ -230,6 +230,55 @@ void fv_os_unlock_folder(int lock)
         close(lock);
 }
 
+struct fv_os_lock {
+    int fd;
+    char path[];
+};
+
+/* Opens and locks it: 1; 0: somebody has it; -1: it is gone, or cannot be opened. */
+static int try_lock(fv_os_lock *l)
+{
+    struct stat st;
+    l->fd = open(l->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (l->fd < 0)
+        return -1;
+    const bool taken = flock(l->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && fstat(l->fd, &st) == 0 && st.st_nlink > 0)
+        return 1;
+    close(l->fd);
+    errno = EAGAIN;
+    return taken ? 0 : -1;
+}
+
+fovea_status fv_os_lock_file(fv_os_lock **out, const char *path)
+{
+    const size_t room = strlen(path) + sizeof ".lock";
+    int locked;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_os_lock) + room, FV_MEM_MODEL, "a lock"));
+    fv_os_lock *l = memory;
+    snprintf(l->path, room, "%s.lock", path);
+    do
+        locked = try_lock(l);
+    while (locked < 0 && errno == EAGAIN); /* who had it removed it meanwhile */
+    *out = locked > 0 ? l : NULL;
+    fovea_status status = FOVEA_OK;
+    if (locked < 0)
+        status = fv_fail(FOVEA_EIO, "%s: cannot write: %s", l->path, strerror(errno));
+    if (locked <= 0)
+        fv_mem_free(l);
+    return status;
+}
+
+void fv_os_unlock_file(fv_os_lock *l)
+{
+    if (!l)
+        return;
+    unlink(l->path);
+    close(l->fd);
+    fv_mem_free(l);
+}
+
 /* ---- folders ---- */
 
 /* Nobody but us and the administrator can have put it there or change it. */

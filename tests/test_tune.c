@@ -339,6 +339,52 @@ static void journal(void **state)
     fovea_device_close(device);
 }
 
+/* Begins another tuner of the same journal while a candidate stands there. */
+struct rival {
+    fovea_device *device;
+    fovea_op_options *op;
+    fovea_tune_options options;
+    fovea_tune_report report;
+    fovea_status status;
+    bool met;
+};
+
+static int meet(const fovea_tune_progress *progress, void *payload)
+{
+    struct rival *r = payload;
+    (void)progress;
+    if (r->met || access(r->options.journal, F_OK) != 0)
+        return 0;
+    r->met = true;
+    r->status = fovea_tune_op(&r->report, r->device, r->op, &r->options);
+    return 0;
+}
+
+static void two_tuners_of_one_journal(void **state)
+{
+    (void)state;
+    char path[400];
+    fovea_op_options o = attention();
+    fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
+    fovea_tune_report report;
+    strcpy(path, in_folder("shared"));
+    options.journal = path;
+    struct rival rival = {.device = fixture_device(1), .op = &o, .options = options};
+    options.progress = meet;
+    options.payload = &rival;
+    fovea_wisdom_forget();
+    succeed(fovea_tune_op(&report, rival.device, &o, &options));
+    assert_true(rival.met);
+    succeed(rival.status);
+    assert_int_equal(rival.report.skipped, 0); /* what another tries has not ended anything */
+    assert_int_equal(report.skipped, 0);
+    assert_int_equal(access(path, F_OK), -1);
+    strcat(path, ".lock");
+    assert_int_equal(access(path, F_OK), -1);
+    fovea_wisdom_forget();
+    fovea_device_close(rival.device);
+}
+
 /* ---- memory ---- */
 
 /* Whatever allocation fails, the tuner says so, leaks nothing and leaves a store that works. */
@@ -371,15 +417,11 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contests),
-        cmocka_unit_test(plans_are_tuned),
-        cmocka_unit_test(rigor_of_options),
-        cmocka_unit_test(operations),
-        cmocka_unit_test(journal),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(stopped_at_any_time),
-        cmocka_unit_test(exhaustive),
-        cmocka_unit_test(own_ways_are_not_remembered),
+        cmocka_unit_test(contests),         cmocka_unit_test(plans_are_tuned),
+        cmocka_unit_test(rigor_of_options), cmocka_unit_test(operations),
+        cmocka_unit_test(journal),          cmocka_unit_test(two_tuners_of_one_journal),
+        cmocka_unit_test(out_of_memory),    cmocka_unit_test(stopped_at_any_time),
+        cmocka_unit_test(exhaustive),       cmocka_unit_test(own_ways_are_not_remembered),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -113,7 +113,7 @@ static fovea_status stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
 
 static fovea_status tune_stages(fv_tuner *t)
 {
-    FV_TRY(fv_journal_recover(t));
+    FV_TRY(fv_journal_open(t));
     FV_TRY(fv_wisdom_each(t->known.wisdom, copy_skip, t->estimate.wisdom));
     FV_TRY(stage(t, fv_tune_steps));
     t->progress.done = FV_TUNE_STEPS;
@@ -147,6 +147,7 @@ static fovea_status tune(fv_tuner *t)
         status = fv_wisdom_create(&t->crashed);
     if (status == FOVEA_OK)
         status = tune_stages(t);
+    fv_journal_close(t);
     fv_wisdom_free(t->crashed);
     fv_wisdom_free(estimate);
     t->report.complete = status == FOVEA_OK && !t->stopped && !t->late;

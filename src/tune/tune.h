@@ -8,6 +8,7 @@
 #define FOVEA_SRC_TUNE_H
 
 #include "contest.h"
+#include "os.h"
 #include "plan.h"
 
 /* How much faster a challenger must be: time over the champion's at most. */
@@ -20,11 +21,12 @@ typedef struct fv_tuner {
     const fovea_op_options *op;
     const fovea_tune_options *options;
     fovea_rigor rigor;
-    fv_advice known;    /* the process's wisdom about the device */
-    fv_advice estimate; /* what the estimate knows: which candidates to skip, no more */
-    fv_wisdom *crashed; /* those of the journal */
-    double deadline;    /* of the first two stages; 0: none */
-    double end;         /* of all; 0: none */
+    fv_advice known;     /* the process's wisdom about the device */
+    fv_advice estimate;  /* what the estimate knows: which candidates to skip, no more */
+    fv_os_lock *journal; /* held, so that no other tuner writes to it; NULL: none is kept */
+    fv_wisdom *crashed;  /* those of the journal */
+    double deadline;     /* of the first two stages; 0: none */
+    double end;          /* of all; 0: none */
     fovea_tune_progress progress;
     fovea_tune_report report;
     bool stopped; /* by the caller or the deadline */
@@ -81,8 +83,10 @@ void fv_candidates_around(fv_candidates *out, const fv_candidate *from);
 
 /* ---- tune_journal.c ---- */
 
-/* What an earlier run was trying when it ended is to be skipped. */
-fovea_status fv_journal_recover(fv_tuner *t);
+/* Takes the journal that the options name, unless another tuner has it, who may be trying what
+ * stands there. What an earlier run was trying when it ended is to be skipped. */
+fovea_status fv_journal_open(fv_tuner *t);
+void fv_journal_close(fv_tuner *t);
 /* Whether a kernel has ended more than one run: then it is not tried on anything else either. One
  * run may have been ended by something else. */
 bool fv_journal_distrusts(const fv_tuner *t, const fv_kernel *k);

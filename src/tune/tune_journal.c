@@ -4,12 +4,12 @@
  * The journal is a wisdom text of `skip` facts: the candidate under test, and those of earlier
  * runs that never came back.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "mem.h"
-#include "os.h"
 #include "tune.h"
 
 #define JOURNAL_MOST (1u << 20)
@@ -25,13 +25,13 @@ static fovea_status adopt(void *ctx, const fv_fact *fact)
     return fv_wisdom_put(t->known.wisdom, fact);
 }
 
-fovea_status fv_journal_recover(fv_tuner *t)
+static fovea_status recover(fv_tuner *t)
 {
     const char *path = t->options->journal;
     void *text;
     uint64_t size;
     size_t unknown;
-    if (!path || fv_os_look(path) == FV_OS_NOTHING)
+    if (fv_os_look(path) == FV_OS_NOTHING)
         return FOVEA_OK;
     FV_TRY(fv_os_read(path, JOURNAL_MOST, &text, &size));
     const fovea_status status = fv_wisdom_parse(t->crashed, text, size, &unknown);
@@ -40,6 +40,24 @@ fovea_status fv_journal_recover(fv_tuner *t)
         return fv_fail(status, "%s: not a journal of the tuner; name another file", path);
     FV_TRY(status);
     return fv_wisdom_each(t->crashed, adopt, t);
+}
+
+fovea_status fv_journal_open(fv_tuner *t)
+{
+    const char *path = t->options->journal;
+    if (!path)
+        return FOVEA_OK;
+    FV_TRY(fv_os_lock_file(&t->journal, path));
+    if (t->journal)
+        return recover(t);
+    fv_log("tuning: another tuner keeps the journal %s; this one goes without", path);
+    return FOVEA_OK;
+}
+
+void fv_journal_close(fv_tuner *t)
+{
+    fv_os_unlock_file(t->journal);
+    t->journal = NULL;
 }
 
 struct suspicion {
@@ -93,7 +111,7 @@ fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subje
                       .choice = choice,
                       .date = (uint64_t)time(NULL)};
     fv_wisdom *w;
-    if (!t->options->journal)
+    if (!t->journal)
         return FOVEA_OK;
     FV_TRY(fv_tuner_copy(&w, t->crashed));
     fovea_status status = FOVEA_OK;
@@ -109,11 +127,12 @@ fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subje
 
 fovea_status fv_journal_end(fv_tuner *t)
 {
-    if (!t->options->journal)
+    if (!t->journal)
         return FOVEA_OK;
     if (fv_wisdom_count(t->crashed))
         return write_journal(t->options->journal, t->crashed);
-    if (remove(t->options->journal) != 0)
-        return fv_fail(FOVEA_EIO, "%s: cannot be removed", t->options->journal);
+    if (remove(t->options->journal) != 0 && errno != ENOENT)
+        return fv_fail(FOVEA_EIO, "%s: cannot be removed: %s", t->options->journal,
+                       strerror(errno));
     return FOVEA_OK;
 }
