@@ -18,9 +18,13 @@
 #define SPIN_SECONDS 100e-6
 
 struct notice {
-    _Atomic(fv_job *) job;
+    _Atomic(fv_job *) job;   /* or NULL, or &leaving */
     _Atomic uint32_t inside; /* workers that may hold the pointer */
 };
+
+/* In the place of a job that is done, as long as workers may hold the pointer to it: nobody else
+ * takes the notice, whose workers the submitter would have to wait for. */
+static fv_job leaving;
 
 struct worker {
     fv_pool *pool;
@@ -99,7 +103,8 @@ static uint32_t serve_board(struct worker *w)
     uint32_t ran = 0;
     for (uint32_t i = 0; i < BOARD; i++) {
         struct notice *n = &pool->board[i];
-        if (!atomic_load(&n->job))
+        const fv_job *posted = atomic_load(&n->job);
+        if (!posted || posted == &leaving)
             continue;
         atomic_fetch_add(&n->inside, 1);
         fv_job *job = atomic_load(&n->job);
@@ -245,9 +250,10 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
     /* Past the last phase there is nothing to claim; wait until no worker looks at the job. */
     atomic_store(&job->claim, at_phase(job->phases));
     if (notice) {
-        atomic_store(&notice->job, (fv_job *)NULL);
+        atomic_store(&notice->job, &leaving);
         while (atomic_load(&notice->inside))
             fv_machine_pause();
+        atomic_store(&notice->job, (fv_job *)NULL);
     }
     fv_machine_float_leave(mode);
 }
@@ -267,13 +273,19 @@ static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
     return FOVEA_OK;
 }
 
-/* What a thread starts with; the system says only then whether it may. */
+/* What a thread starts with; the system says only then whether it may. Its stack is at least twice
+ * what is touched: some systems give 128 KiB. */
 static int attributes(pthread_attr_t *out, uint32_t priority)
 {
     const struct sched_param parameter = {.sched_priority = (int)priority};
+    size_t stack;
     int error = pthread_attr_init(out);
-    if (error || !priority)
+    if (error)
         return error;
+    if (pthread_attr_getstacksize(out, &stack) != 0 || stack < 2 * STACK)
+        pthread_attr_setstacksize(out, 2 * STACK);
+    if (!priority)
+        return 0;
     error = pthread_attr_setinheritsched(out, PTHREAD_EXPLICIT_SCHED);
     if (!error)
         error = pthread_attr_setschedpolicy(out, SCHED_FIFO);

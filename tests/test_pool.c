@@ -1,0 +1,106 @@
+/* test_pool.c: that nobody who submits a job to the pool waits for another's.
+ *
+ * Linked with --wrap=fv_machine_wake, so that a worker can be held where it leaves a job.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "os_machine.h"
+#include "thread.h"
+
+enum { HELD_MS = 60, LONG_MS = 600 };
+
+void __real_fv_machine_wake(_Atomic uint32_t *word);
+void __wrap_fv_machine_wake(_Atomic uint32_t *word);
+
+static void pause_ms(long ms)
+{
+    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static fv_pool *pool;
+static fv_job brief, lengthy;
+static _Atomic int held;
+
+/* A worker that has done the last unit of `brief` stays inside for a while. */
+void __wrap_fv_machine_wake(_Atomic uint32_t *word)
+{
+    if (word == &brief.done) {
+        atomic_store(&held, 1);
+        pause_ms(HELD_MS);
+    }
+    __real_fv_machine_wake(word);
+}
+
+/* The submitter's own unit ends first, so that it waits for the worker's. */
+static void brief_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
+{
+    (void)arg, (void)phase, (void)unit;
+    pause_ms(slot ? 30 : 5);
+}
+
+static void lengthy_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
+{
+    (void)arg, (void)phase, (void)unit, (void)slot;
+    pause_ms(LONG_MS);
+}
+
+static void *submit_lengthy(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&held))
+        pause_ms(1);
+    pause_ms(10); /* by now the other submitter knows that its units are done */
+    fv_pool_run(pool, &lengthy);
+    return NULL;
+}
+
+static void nobody_waits_for_another(void **state)
+{
+    (void)state;
+    static const uint32_t units[] = {2};
+    pthread_t other;
+    brief = (fv_job){.fn = brief_unit, .units = units, .phases = 1};
+    lengthy = (fv_job){.fn = lengthy_unit, .units = units, .phases = 1};
+    assert_int_equal(fv_pool_create(&pool, &(fv_pool_settings){.threads = 3}), FOVEA_OK);
+    assert_int_equal(pthread_create(&other, NULL, submit_lengthy, NULL), 0);
+    const double begin = fv_machine_seconds();
+    fv_pool_run(pool, &brief);
+    const double took = fv_machine_seconds() - begin;
+    atomic_store(&held, 1);
+    pthread_join(other, NULL);
+    fv_pool_free(pool);
+    if (took > (LONG_MS - HELD_MS) * 1e-3)
+        fail_msg("a job of %d ms took %.0f ms beside one of %d", HELD_MS, took * 1e3, LONG_MS);
+}
+
+/* Where the system gives threads little stack, the workers have what they touch. */
+static void small_stacks(void **state)
+{
+    (void)state;
+    pthread_attr_t usual, small;
+    fv_pool *p;
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 64 << 10), 0);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    const fovea_status status = fv_pool_create(&p, &(fv_pool_settings){.threads = 3});
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    assert_int_equal(status, FOVEA_OK);
+    fv_pool_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_waits_for_another),
+        cmocka_unit_test(small_stacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
