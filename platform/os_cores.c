@@ -5,48 +5,21 @@
  *     .../cpuN/cpufreq/cpuinfo_max_freq        where it has none
  *     /sys/devices/cpu_atom/cpus               the small cores of an x86 hybrid
  *     .../cpuN/regs/identification/midr_el1    what an ARM core is
- *     /proc/self/cgroup, /sys/fs/cgroup        cpuset and quota, versions 1 and 2
+ *     the folders of os_cgroup.h               cpuset and quota, versions 1 and 2
  */
 #define _GNU_SOURCE
 #include "os_cores.h"
 
 #include <math.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "os_cgroup.h"
 
-enum {
-    PATH = 4096,
-    LINE = 4096, /* a list may name every other processor */
-    EVEN = 1024, /* capacity where nothing tells cores apart */
-};
-
-/* The first line of a file under `root`, without its end; false where there is none. */
-static bool read_line(char out[LINE], const char *root, const char *format, ...) FV_PRINTF(3, 4);
-static bool read_line(char out[LINE], const char *root, const char *format, ...)
-{
-    char path[PATH];
-    const int used = snprintf(path, sizeof path, "%s", root);
-    va_list args;
-    va_start(args, format);
-    const int more = used < PATH ? vsnprintf(path + used, PATH - (size_t)used, format, args) : PATH;
-    va_end(args);
-    if (more < 0 || used + more >= PATH)
-        return false;
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
-    const bool read = fgets(out, LINE, f) != NULL;
-    fclose(f);
-    if (read)
-        out[strcspn(out, "\n")] = 0;
-    return read;
-}
+enum { EVEN = 1024 }; /* capacity where nothing tells cores apart */
 
 int fv_cores_listed(const char *list, uint32_t id)
 {
@@ -96,9 +69,9 @@ static bool read_numbers(uint32_t out[FV_PROCESSORS], const fv_cores *c, const c
                          const char *file)
 {
     for (uint32_t i = 0; i < c->n; i++) {
-        char line[LINE];
+        char line[FV_LINE];
         unsigned value;
-        if (!read_line(line, root, "/sys/devices/system/cpu/cpu%u/%s", c->cpu[i].id, file) ||
+        if (!fv_cgroup_line(line, root, "/sys/devices/system/cpu/cpu%u/%s", c->cpu[i].id, file) ||
             sscanf(line, "%u", &value) != 1 || value == 0)
             return false;
         out[i] = value;
@@ -118,9 +91,10 @@ static bool differ(const uint32_t *value, uint32_t n)
 static bool issues_in_order(const char *root, uint32_t id)
 {
     static const uint16_t parts[] = {0xd03, 0xd04, 0xd05, 0xd46, 0xd80};
-    char line[LINE];
+    char line[FV_LINE];
     unsigned long long midr;
-    if (!read_line(line, root, "/sys/devices/system/cpu/cpu%u/regs/identification/midr_el1", id) ||
+    if (!fv_cgroup_line(line, root, "/sys/devices/system/cpu/cpu%u/regs/identification/midr_el1",
+                        id) ||
         sscanf(line, "%llx", &midr) != 1 || (midr >> 24 & 0xff) != 0x41)
         return false;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -139,9 +113,9 @@ static void read_capacities(fv_cores *c, const char *root)
     }
     /* The clock alone is no measure between kinds: small cores, of a hybrid x86 and those of ARM
      * that issue in order, multiply about half as much in a cycle. */
-    char atoms[LINE];
+    char atoms[FV_LINE];
     const bool clocks = read_numbers(value, c, root, "cpufreq/cpuinfo_max_freq");
-    const bool hybrid = read_line(atoms, root, "/sys/devices/cpu_atom/cpus");
+    const bool hybrid = fv_cgroup_line(atoms, root, "/sys/devices/cpu_atom/cpus");
     for (uint32_t i = 0; i < c->n; i++) {
         const uint32_t id = c->cpu[i].id, clock = clocks ? value[i] : EVEN;
         const bool small = (hybrid && fv_cores_listed(atoms, id) == 1) || issues_in_order(root, id);
@@ -154,96 +128,63 @@ static void read_capacities(fv_cores *c, const char *root)
 /* Processors' worth of time that a cgroup's folder gives; infinite where it says nothing. */
 static double quota_in(const char *root, const char *folder)
 {
-    char line[LINE];
+    char line[FV_LINE];
     double time, period;
-    if (read_line(line, root, "%s/cpu.max", folder)) {
+    if (fv_cgroup_line(line, root, "%s/cpu.max", folder)) {
         if (sscanf(line, "%lf %lf", &time, &period) != 2)
             return INFINITY; /* "max" */
     } else {
-        if (!read_line(line, root, "%s/cpu.cfs_quota_us", folder) ||
+        if (!fv_cgroup_line(line, root, "%s/cpu.cfs_quota_us", folder) ||
             sscanf(line, "%lf", &time) != 1)
             return INFINITY;
-        if (!read_line(line, root, "%s/cpu.cfs_period_us", folder) ||
+        if (!fv_cgroup_line(line, root, "%s/cpu.cfs_period_us", folder) ||
             sscanf(line, "%lf", &period) != 1)
             return INFINITY;
     }
     return time > 0 && period > 0 ? time / period : INFINITY;
 }
 
-static bool cpuset_in(char out[LINE], const char *root, const char *folder)
+static bool cpuset_in(char out[FV_LINE], const char *root, const char *folder)
 {
-    return read_line(out, root, "%s/cpuset.cpus.effective", folder) ||
-           read_line(out, root, "%s/cpuset.effective_cpus", folder) ||
-           read_line(out, root, "%s/cpuset.cpus", folder);
+    return fv_cgroup_line(out, root, "%s/cpuset.cpus.effective", folder) ||
+           fv_cgroup_line(out, root, "%s/cpuset.effective_cpus", folder) ||
+           fv_cgroup_line(out, root, "%s/cpuset.cpus", folder);
 }
 
-/* From `group` up to the mount: the least quota holds, and the nearest cpuset. A container may see
- * its own group as the mount, under a name that is not there. */
-static void follow_group(fv_cores *c, double *quota, const char *root, const char *mount,
-                         const char *group)
-{
-    char folder[PATH];
-    bool placed = false;
-    const size_t top = strlen(mount);
-    if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= PATH)
-        return;
-    for (;;) {
-        char set[LINE];
-        *quota = fmin(*quota, quota_in(root, folder));
-        if (!placed && cpuset_in(set, root, folder)) {
-            keep_listed(c, set);
-            placed = true;
-        }
-        char *slash = strrchr(folder, '/');
-        if (strlen(folder) <= top || !slash || (size_t)(slash - folder) < top)
-            return;
-        *slash = 0;
-    }
-}
+/* The least quota on the way up holds, and the nearest cpuset. */
+struct share {
+    fv_cores *cores;
+    double quota;
+    bool placed;
+};
 
-/* Lines of /proc/self/cgroup: "0::/group" of version 2, "4:cpu,cpuacct:/group" of version 1. */
-static double follow_groups(fv_cores *c, const char *root)
+static void look_in(void *ctx, const char *root, const char *folder, bool nearest)
 {
-    char path[PATH], line[LINE];
-    double quota = INFINITY;
-    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= PATH)
-        return quota;
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f)) {
-        char mount[PATH];
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = 0;
-        controllers++;
-        group[strcspn(group, "\n")] = 0;
-        const char *slash = *controllers ? "/" : "";
-        if (snprintf(mount, sizeof mount, "/sys/fs/cgroup%s%s", slash, controllers) >= PATH)
-            continue;
-        follow_group(c, &quota, root, mount, group);
-        if (!*controllers)
-            follow_group(c, &quota, root, "/sys/fs/cgroup/unified", group);
+    struct share *s = ctx;
+    char set[FV_LINE];
+    s->quota = fmin(s->quota, quota_in(root, folder));
+    s->placed &= !nearest;
+    if (!s->placed && cpuset_in(set, root, folder)) {
+        keep_listed(s->cores, set);
+        s->placed = true;
     }
-    if (f)
-        fclose(f);
-    return quota;
 }
 
 /* ---- all of it ---- */
 
 void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCESSORS])
 {
-    char online[LINE];
+    char online[FV_LINE];
     out->n = 0;
     for (uint32_t i = 0; i < FV_PROCESSORS; i++)
         if (allowed[i])
             out->cpu[out->n++] = (fv_processor){i, EVEN};
-    if (read_line(online, root, "/sys/devices/system/cpu/online"))
+    if (fv_cgroup_line(online, root, "/sys/devices/system/cpu/online"))
         keep_listed(out, online);
-    const double quota = follow_groups(out, root);
+    struct share s = {.cores = out, .quota = INFINITY};
+    fv_cgroup_walk(root, look_in, &s);
     read_capacities(out, root);
-    out->most = quota < out->n ? (uint32_t)ceil(quota) : out->n;
+    out->most = s.quota < out->n ? (uint32_t)ceil(s.quota) : out->n;
 }
 
 void fv_cores_find(fv_cores *out)

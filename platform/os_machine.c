@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os_cgroup.h"
+
 #ifdef __linux__
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -74,8 +76,10 @@ uint64_t fv_machine_process(void)
 
 uint64_t fv_machine_memory(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    const uint64_t all = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
+    const uint64_t ours = fv_cgroup_memory("");
+    return all && all < ours ? all : ours == UINT64_MAX ? 0 : ours;
 }
 
 void fv_machine_sleep(_Atomic uint32_t *word, uint32_t seen, double seconds)

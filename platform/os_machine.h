@@ -17,7 +17,7 @@ fovea_status fv_machine_lock(void *p, uint64_t size, const char *what);
 void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
-uint64_t fv_machine_memory(void); /* bytes of main memory */
+uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
 /* A number of this process, another one in its child. */
 uint64_t fv_machine_process(void);
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "cpu.h"
+#include "os_cgroup.h"
 
 static char root[] = "/tmp/fovea_cores_XXXXXX";
 
@@ -236,6 +237,31 @@ static void cpusets(void **state)
     expect(&c, 1, "4-5,7", "4-5,7");
 }
 
+static void memory_of_containers(void **state)
+{
+    (void)state;
+    assert_true(fv_cgroup_memory(root) == UINT64_MAX);
+    plant("0::/robot/vision", "/proc/self/cgroup");
+    plant("max", "/sys/fs/cgroup/robot/vision/memory.max");
+    plant("max", "/sys/fs/cgroup/robot/vision/memory.high");
+    assert_true(fv_cgroup_memory(root) == UINT64_MAX);
+    plant("2147483648", "/sys/fs/cgroup/robot/memory.max"); /* what is above counts */
+    assert_true(fv_cgroup_memory(root) == 2147483648u);
+    plant("1073741824", "/sys/fs/cgroup/robot/vision/memory.high");
+    assert_true(fv_cgroup_memory(root) == 1073741824u);
+    plant("536870912", "/sys/fs/cgroup/robot/vision/memory.max");
+    assert_true(fv_cgroup_memory(root) == 536870912u);
+    clear(NULL);
+    plant("12:memory:/docker/f00\n4:cpu,cpuacct:/docker/f00\n0::/docker/f00", "/proc/self/cgroup");
+    plant("9223372036854771712", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    assert_true(fv_cgroup_memory(root) == 9223372036854771712u);
+    plant("268435456", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    assert_true(fv_cgroup_memory(root) == 268435456u);
+    plant("-1", "/sys/fs/cgroup/memory/docker/f00/memory.limit_in_bytes");
+    plant("lots", "/sys/fs/cgroup/memory/docker/memory.limit_in_bytes");
+    assert_true(fv_cgroup_memory(root) == 268435456u);
+}
+
 static void damaged_files(void **state)
 {
     (void)state;
@@ -286,6 +312,7 @@ int main(void)
         cmocka_unit_test_teardown(quota_of_version_2, clear),
         cmocka_unit_test_teardown(quota_of_version_1, clear),
         cmocka_unit_test_teardown(cpusets, clear),
+        cmocka_unit_test_teardown(memory_of_containers, clear),
         cmocka_unit_test_teardown(damaged_files, clear),
         cmocka_unit_test_teardown(lists, clear),
         cmocka_unit_test(this_machine),

@@ -1,0 +1,29 @@
+/* os_cgroup.h: what Linux tells in files, and the cgroups that this process is in, versions 1
+ * and 2.
+ *
+ *     /proc/self/cgroup   which
+ *     /sys/fs/cgroup      what they may have
+ *
+ * `root`: where /proc and /sys lie; "" for this machine.
+ */
+#ifndef FOVEA_PLATFORM_OS_CGROUP_H
+#define FOVEA_PLATFORM_OS_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "status.h"
+
+#define FV_LINE 4096 /* a list may name every other processor */
+
+/* The first line of a file under `root`, without its end; false where there is none. */
+bool fv_cgroup_line(char out[FV_LINE], const char *root, const char *format, ...) FV_PRINTF(3, 4);
+
+/* Calls `visit` with the folder of each group, the `nearest` one first, then those above it. */
+typedef void fv_cgroup_visit(void *ctx, const char *root, const char *folder, bool nearest);
+void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx);
+
+/* Bytes of memory that they leave the process; UINT64_MAX without a limit. */
+uint64_t fv_cgroup_memory(const char *root);
+
+#endif
