@@ -7,6 +7,9 @@
 #if defined FV_LEVEL_NEON_FP16 && defined __linux__
 #include <sys/auxv.h>
 #endif
+#ifdef FV_ARCH_X86
+#include <cpuid.h>
+#endif
 
 /* Feature bits are grouped into levels that are worth a build of their own; a level holds when the
  * processor has all of it and the system saves its registers (the compiler's test asks both). */
@@ -46,9 +49,11 @@ uint32_t fv_cpu_features(void)
 {
     uint32_t features = FV_NEED_PORTABLE;
 #ifdef FV_ARCH_X86
+    unsigned a, b, c, d;
     __builtin_cpu_init();
+    /* Not every compiler knows F16C by name; virtual machines may hide it alone. */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("bmi2"))
+        __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C))
         features |= FV_NEED_AVX2;
     if ((features & FV_NEED_AVX2) && __builtin_cpu_supports("avx512f") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&

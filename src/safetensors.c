@@ -8,6 +8,10 @@
 #include "mem.h"
 #include "os.h"
 
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the numbers of files are read as they lie, lowest byte first: build for little-endian"
+#endif
+
 #define HEADER_LIMIT 100000000 /* as the reference implementation */
 #define RANK (sizeof((fv_tensor *)0)->shape / sizeof(uint64_t))
 
