@@ -14,7 +14,7 @@ if [ ! -e "$build/build.ninja" ]; then
     CC=clang meson setup "$build" --buildtype debugoptimized -Db_sanitize=address,undefined \
         -Db_lundef=false -Dc_args=-fsanitize=fuzzer-no-link
 fi
-ninja -C "$build" src/libfovea.a
+ninja -C "$build" src/libfovea.a src/cli/libcli.a
 # link TARGET OUTPUT FLAGS... SOURCES...
 link() {
     source=tests/fuzz_$1.c
@@ -23,20 +23,14 @@ link() {
     # shellcheck disable=SC2046
     clang -std=c11 -g -O1 -D_POSIX_C_SOURCE=200809L -DCLI_PNG -DCLI_JPEG -fno-sanitize-recover=all \
         -Isrc -Isrc/cli -Iplatform -Igpu -Iinclude -I"$build/include" "$source" tests/fuzz_files.c \
-        "$@" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
+        "$@" "$build/src/cli/libcli.a" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
         $(pkg-config --libs libpng libturbojpeg)
 }
 for target in ${TARGETS:-cache model operation pictures safetensors training wisdom}; do
-    pictures='images options output_file pca'
     case $target in
-    operation) sources="op_case $pictures" ;;
-    pictures) sources=$pictures ;;
-    training) sources="adapt_augment adapt_batches adapt_data adapt_log adapt_plot $pictures" ;;
-    *) sources= ;;
+    operation | pictures | training) set -- tests/fuzz_cli.c ;;
+    *) set -- ;;
     esac
-    # shellcheck disable=SC2046,SC2086
-    set -- tests/fuzz_cli.c $(printf 'src/cli/%s.c ' $sources)
-    [ -n "$sources" ] || set --
     link "$target" "$build/fuzz_$target" -fsanitize=fuzzer,address,undefined "$@"
     corpus=$build/corpus_$target
     mkdir -p "$corpus"
