@@ -8,6 +8,7 @@ A program says `N passed, N failed, N skipped` in its last line, or is a cmocka 
 as one test. Exit status 1 when anything failed.
 """
 import json
+import os
 import re
 import sys
 
@@ -43,6 +44,10 @@ def reasons(test):
 
 def main(path):
     total = [0, 0, 0]
+    if not os.path.exists(path):
+        print("no %s: the build failed, or no test was found" % path)
+        print("0 passed, 1 failed, 0 skipped")
+        return 1
     with open(path) as log:
         for line in log:
             test = json.loads(line)

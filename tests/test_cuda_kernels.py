@@ -14,7 +14,7 @@ import os
 import sys
 
 import test_devices
-from test_device_kernels import run, some
+from test_device_kernels import kernels, run, some
 
 ARCHITECTURES = (72, 75, 86, 87, 89, 90)
 
@@ -44,7 +44,7 @@ def emulated(check, long):
             version = 12000 if sm < 75 else 13000
             results.append(run(check, "cuda:0", 48, (), lies(sm=sm, version=version)))
         return results
-    names = some(check, "cuda:0")
+    names = some(kernels(check, "cuda:0"))
     for order in (0, 1):
         results += [run(check, "cuda:0", 36, ["--kernel", name], lies(order=order))
                     for name in names]
@@ -62,7 +62,7 @@ def main():
         results = [run(check, device, 1) for device, _ in found]
     else:
         results = [run(check, device, 12, ["--kernel", name]) for device, _ in found
-                   for name in some(check, device)]
+                   for name in some(kernels(check, device))]
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
     sys.exit(1 if any(failed for _, failed, _ in results) else 0)
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """test_device_kernels.py: the kernels of every OpenCL device of the machine against their definitions.
 
-    test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [--long]
+    test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [FAMILY | --sample] [--long]
 
-The first device takes one case in 36 of every kernel, of those that there are for each mechanism only
-those of KEPT; compiling takes most of the time. With --long it takes all, and the other devices one
-case in 6. Kernels for local memory also run on a first device that was made to say that it has some.
-The harness itself is tried on the CPU, as a device like any other. Standard library only.
+FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 36 of
+every kernel, of those that there are for each mechanism only those of KEPT; compiling takes most of the
+time. With --sample it takes one case in 144 of a kernel of each family. With --long it takes all, and the
+other devices one case in 6. Kernels for local memory also run on a first device that was made to say
+that it has some. Standard library only.
 """
 import os
 import re
@@ -22,6 +23,16 @@ import mech_text  # noqa: E402
 KEPT = ("elu1", "identity", "mala")
 LEFT_OUT = [name for name in mech_text.mechanisms(os.path.join(ROOT, "src", "mech"))
             if name not in KEPT]
+# The first that a kernel's name begins like has it.
+FAMILIES = {
+    "products": r"(gemm|conv)_",
+    "softmax": r"w?softmax_",
+    "linear": r"w?lattn_",
+    "scans": r"scan_",
+    "rows": "",
+}
+SAMPLE = ("gemm_f32_cpu_cl", "softmax_cpu_cl", "lattn_apply_elu1_cpu_cl", "scan_step_identity_cpu_cl",
+          "layernorm_cl")  # what a processor runs as an OpenCL device
 COUNTS = re.compile(r"(\d+) passed, (\d+) failed, (\d+) skipped")
 
 
@@ -41,28 +52,43 @@ def run(check, device, every, options=(), settings=()):
     return counts
 
 
-def some(check, device):
-    """Names of the kernels of a device, fewer mechanisms."""
+def family(name):
+    return next(f for f, begin in FAMILIES.items() if re.match(begin, name))
+
+
+def kernels(check, device, wanted=None):
+    """Names of the kernels of a device, those of a family or all."""
     names = subprocess.run([check, "--device", device, "--list"], capture_output=True, text=True,
                            check=True).stdout.split()
+    return [name for name in names if wanted in (None, family(name))]
+
+
+def some(names):
+    """Fewer mechanisms."""
     left_out = re.compile("_(%s)_((cpu|mma|segments)_)?(cl|cuda)$" % "|".join(LEFT_OUT))
     return [name for name in names if not left_out.search(name)]
 
 
 def main():
     check, exe, hostile = (os.path.abspath(a) for a in sys.argv[1:4])
+    wanted = next((a for a in sys.argv[4:] if a in FAMILIES), None)
     found = [device for device, _ in test_devices.devices(exe)]
     if not found:
         test_devices.without_devices()
     lies = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "own=1,vectors=1"}
-    if "--long" in sys.argv:
-        results = [run(check, "cpu", 1), run(check, found[0], 1)]
-        results += [run(check, device, 6) for device in found[1:]]
-        results.append(run(check, found[0], 1, ["--kernel", "_tile_cl"], lies))
+    every = 1 if "--long" in sys.argv else 36
+    names = {device: kernels(check, device, wanted) for device in found}
+    if "--sample" in sys.argv:
+        results = [run(check, found[0], 144, ["--kernel", name])
+                   for name in names[found[0]] if name in SAMPLE]
     else:
-        results = [run(check, "cpu", 12)]
-        results += [run(check, found[0], 36, ["--kernel", name]) for name in some(check, found[0])]
-        results.append(run(check, found[0], 36, ["--kernel", "_tile_cl"], lies))
+        few = names[found[0]] if "--long" in sys.argv else some(names[found[0]])
+        results = [run(check, found[0], every, ["--kernel", name]) for name in few]
+        if "--long" in sys.argv:
+            results += [run(check, device, 6, ["--kernel", name])
+                        for device in found[1:] for name in names[device]]
+        if wanted in (None, "products"):
+            results.append(run(check, found[0], every, ["--kernel", "_tile_cl"], lies))
     print("%d passed, %d failed, %d skipped" % tuple(sum(column) for column in zip(*results)))
     sys.exit(1 if any(failed for _, failed, _ in results) else 0)
 

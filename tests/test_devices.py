@@ -2,13 +2,12 @@
 """test_devices.py: the golden vectors through the program on every OpenCL device of the machine, or on
 every CUDA device.
 
-    test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--long] [--match TEXT]
+    test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--sample | --long] [--match TEXT]
 
 The first device takes every third model and every twelfth operator, the others every twelfth case, and
-with --long each takes all. Without a CUDA device the emulated one is taken, which is slow: it takes every
-twelfth case, and with --long all but the longest. Compiled kernels are kept where FOVEA_CACHE says, else
-in the working directory.
-Standard library only.
+with --long each takes all; with --sample the first takes a few and the others none. Without a CUDA device
+the emulated one is taken, which is slow: it takes every twelfth case, and with --long all but the longest.
+Compiled kernels are kept where FOVEA_CACHE says, else in the working directory. Standard library only.
 """
 import json
 import os
@@ -18,6 +17,7 @@ import tempfile
 
 import test_golden
 
+SAMPLE = ("models/dinov2-", "ops/linear-", "ops/mala-", "ops/softmax-", "ops/gated-delta-rule-")
 MODELS, OPERATORS, OTHERS = 3, 12, 12  # one in so many
 
 
@@ -52,6 +52,9 @@ def share(cases, index, long, emulated):
         return [c for c in cases if not c.long][::1 if long else OTHERS]
     if long:
         return cases
+    if "--sample" in sys.argv:
+        first = [[c for c in cases if c.name.startswith(begin)][:1] for begin in SAMPLE]
+        return sum(first, []) if index == 0 else []
     if index > 0:
         return cases[::OTHERS]
     models = [c for c in cases if c.name.startswith("models/")]
