@@ -112,11 +112,16 @@ static fovea_status fail_write(const fv_os_replace *r)
     return fv_fail(FOVEA_EIO, "%s: cannot write: %s", r->path, strerror(errno));
 }
 
-/* Opens a file of a name that nothing has yet, in the folder of the target. */
+/* Opens a file of a name that nothing has yet, in the folder of the target. A long name is cut to
+ * make room for what follows it. */
 static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
 {
+    const char *slash = strrchr(r->path, '/');
+    const size_t whole = strlen(r->path), name = slash ? strlen(slash + 1) : whole;
+    const size_t most = 255 - strlen(".2147483647.99.tmp"), cut = name > most ? name - most : 0;
     for (unsigned i = 0; i < 100 && r->fd < 0; i++) {
-        snprintf(r->temporary, size, "%s.%ld.%u.tmp", r->path, (long)getpid(), i);
+        snprintf(r->temporary, size, "%.*s.%ld.%u.tmp", (int)(whole - cut), r->path, (long)getpid(),
+                 i);
         r->fd = open(r->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (r->fd < 0 && errno != EEXIST)
             break;

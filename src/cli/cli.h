@@ -28,9 +28,22 @@ enum cli_exit {
 
 /* ---- commands: one file each, one line of the table in main.c ---- */
 
+/* Which of the options that commands share one takes. */
+enum cli_takes {
+    CLI_TAKES_ISA = 1 << 0,
+    CLI_TAKES_DEVICE = 1 << 1, /* threads, cores, the longest dispatch too */
+    CLI_TAKES_PLAN = 1 << 2,   /* attention, types, schedule, memory, rigor */
+    CLI_TAKES_WISDOM = 1 << 3,
+    CLI_TAKES_SIZE = 1 << 4,
+    CLI_TAKES_PICTURES = 1 << 5,
+    CLI_TAKES_STRICT = 1 << 6,
+    CLI_TAKES_JSON = 1 << 7,
+};
+
 typedef struct cli_command {
     const char *name, *usage, *summary;
     int (*run)(const struct cli_command *self, int argc, char **argv);
+    unsigned takes;
 } cli_command;
 
 int cli_info(const cli_command *self, int argc, char **argv);
@@ -51,7 +64,9 @@ int cli_adapt(const cli_command *self, int argc, char **argv);
 #define CLI_PRINTF(f, a)
 #endif
 
-/* Writes "fovea: ..." and returns `code`. */
+/* Writes "fovea: ..." to stderr. */
+void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
+/* The same, and returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* The library's message and the exit code of its status; 0 for FOVEA_OK. */
 int cli_check(fovea_status status);
@@ -75,7 +90,7 @@ typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
-    bool json, strict;
+    bool json, strict, no_exif;
     const char *half; /* help of --dtype, set by a command that takes 16-bit types */
     bool new_wisdom;  /* the file of --wisdom need not be there yet */
 } cli_common;
@@ -115,6 +130,9 @@ int cli_size(uint32_t *width, uint32_t *height, const char *text);
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
+/* Of `names`, which end with NULL, the one that `text` was likely to be; NULL: none. */
+const char *cli_likely(const char *text, const char *const *names);
+
 /* Zeroed, at the beginning of a cache line; ends the program when there is none. */
 void *cli_alloc(size_t count, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
@@ -148,13 +166,18 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
 typedef struct cli_output {
     FILE *file;
     const char *path;
-    char *beside; /* where it is until it is whole; NULL: at its place */
+    char *beside;  /* the name it has before it is whole; NULL: it is written at its place */
+    bool nameless; /* it has none yet */
 } cli_output;
 
+/* Whether it could be written, told before the work; what is there stays as it is. */
+int cli_output_check(const char *path);
 int cli_output_begin(cli_output *out, const char *path);
 /* Puts it in its place, unless there was a problem (else NULL) or it could not be written: then
  * what was there stays. */
 int cli_output_end(cli_output *o, const char *problem);
+/* Whether both are there and one file. */
+bool cli_same_file(const char *a, const char *b);
 
 /* ---- pictures, arrays ---- */
 
@@ -164,12 +187,13 @@ typedef struct cli_image {
     uint8_t *rgb;
 } cli_image;
 
-/* JPEG, PNG, binary PPM or PGM, told apart by content. Grey becomes RGB, alpha is dropped, the EXIF
- * orientation is not applied. */
+/* JPEG, PNG, binary PPM or PGM, told apart by content. Grey becomes RGB, alpha is dropped. Pictures
+ * and classes are turned upright as EXIF says, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
 /* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or the places in a PNG's
  * palette. */
 int cli_indices_read(cli_image *out, const char *path);
+void cli_images_as_stored(void);
 bool cli_is_picture(const char *name); /* by its ending */
 int cli_image_write_png(const char *path, const cli_image *image);
 /* One byte per pixel, an index into `colours` R, G, B triples. */
@@ -196,22 +220,32 @@ void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const ui
 
 /* ---- progress ---- */
 
+/* Work that takes a while; those that begin inside it are shown instead. To be ended. */
 typedef struct cli_progress {
     const char *what;
-    double begin, shown;
+    char text[96]; /* what it was when it was last shown */
+    double begin, shown, done, total;
+    struct cli_progress *below;
 } cli_progress;
 
 double cli_seconds(void);
+/* On a terminal, a line that counts the seconds after the first, and is a bar once some is done. */
 void cli_progress_begin(cli_progress *p, const char *what);
-/* Draws a bar on a terminal once a second has passed. */
 void cli_progress_show(cli_progress *p, double done, double total);
 void cli_progress_end(cli_progress *p);
+/* Makes room for other lines. */
+void cli_progress_hide(void);
 
 /* ---- reports ---- */
 
 json_t *cli_build(void);
 json_t *cli_environment(const fovea_device *device);
 json_t *cli_plan_bytes(const fovea_plan_info *info);
+/* `text` without what drives a terminal. To be freed. */
+char *cli_printable(const char *text);
+/* JSON has nothing but UTF-8, no infinity and no NaN: U+FFFD and null instead. */
+json_t *cli_json_text(const char *text);
+json_t *cli_json_number(double x);
 /* One object, one line. */
 void cli_print_json(json_t *object);
 /* "1.4 MiB" */

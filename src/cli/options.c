@@ -43,53 +43,146 @@ char *cli_text(const char *format, ...)
 
 /* ---- parsing ---- */
 
-static size_t gather(cli_option *all, cli_common *c, const cli_option *own)
+/* The shared options, of all commands; *takes says which of them each belongs to. */
+static size_t shared(cli_option *all, unsigned *takes, cli_common *c)
 {
-    const cli_option common[] = {
-        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device},
-        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use",
-         CLI_TEXT, &c->isa},
-        {"threads", 0, "N", "workers", CLI_TEXT, &c->threads},
-        {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores},
-        {"attention", 0, "NAME[:MAP]", "softmax, linear:elu1, ... instead of the model's own",
-         CLI_TEXT, &c->attention},
-        {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype},
-        {"memory-limit", 0, "MIB", "of a plan, weights left out", CLI_TEXT, &c->memory_limit},
-        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
-         &c->max_dispatch},
-        {"wisdom", 0, "FILE", "what tuning has found, instead of FOVEA_WISDOM; or none", CLI_TEXT,
-         &c->wisdom},
-        {"rigor", 0, "LEVEL", "estimate, measure, exhaustive: tune what is not known first",
-         CLI_TEXT, &c->rigor},
-        {"schedule", 0, "NAME", "auto, streamed, stepwise", CLI_TEXT, &c->schedule},
-        {"chunk", 0, "N", "tokens per chunk of a streamed sweep", CLI_TEXT, &c->chunk},
-        {"size", 0, "WxH", "pixels; N means NxN", CLI_TEXT, &c->size},
-        {"strict", 0, NULL, "an unstable measurement or a broken picture is a failure", CLI_FLAG,
-         &c->strict},
-        {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    const struct {
+        unsigned takes;
+        cli_option option;
+    } common[] = {
+        {CLI_TAKES_DEVICE,
+         {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device}},
+        {CLI_TAKES_ISA,
+         {"isa", 0, "LEVEL",
+          "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use", CLI_TEXT,
+          &c->isa}},
+        {CLI_TAKES_DEVICE, {"threads", 0, "N", "workers", CLI_TEXT, &c->threads}},
+        {CLI_TAKES_DEVICE,
+         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores}},
+        {CLI_TAKES_PLAN,
+         {"attention", 0, "NAME[:MAP]",
+          "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
+          "blocks 0 to 3 and C from 8 on",
+          CLI_TEXT, &c->attention}},
+        {CLI_TAKES_PLAN, {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype}},
+        {CLI_TAKES_PLAN,
+         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out", CLI_TEXT,
+          &c->memory_limit}},
+        {CLI_TAKES_DEVICE,
+         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
+          &c->max_dispatch}},
+        {CLI_TAKES_WISDOM,
+         {"wisdom", 0, "FILE",
+          "what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none", CLI_TEXT,
+          &c->wisdom}},
+        {CLI_TAKES_PLAN,
+         {"rigor", 0, "LEVEL",
+          "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
+          CLI_TEXT, &c->rigor}},
+        {CLI_TAKES_PLAN,
+         {"schedule", 0, "NAME",
+          "auto; streamed: some tokens at a time go through many steps, which saves memory; "
+          "stepwise: all tokens go through one step after the other",
+          CLI_TEXT, &c->schedule}},
+        {CLI_TAKES_PLAN,
+         {"chunk", 0, "N", "tokens at a time of the streamed schedule", CLI_TEXT, &c->chunk}},
+        {CLI_TAKES_SIZE,
+         {"size", 0, "WxH",
+          "pixels the model is to see, N means NxN; pictures are scaled, up too, to cover them, "
+          "and cropped",
+          CLI_TEXT, &c->size}},
+        {CLI_TAKES_PICTURES,
+         {"no-exif", 0, NULL,
+          "pictures as they are stored, not turned upright by their EXIF orientation", CLI_FLAG,
+          &c->no_exif}},
+        {CLI_TAKES_STRICT,
+         {"strict", 0, NULL, "an unstable measurement or a broken picture is a failure", CLI_FLAG,
+          &c->strict}},
+        {CLI_TAKES_JSON,
+         {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json}},
     };
+    const size_t n = sizeof common / sizeof *common;
+    for (size_t i = 0; i < n; i++) {
+        all[i] = common[i].option;
+        takes[i] = common[i].takes;
+    }
+    return n;
+}
+
+static bool among(const cli_option *all, size_t n, const char *name)
+{
+    while (n > 0 && strcmp(all[n - 1].name, name) != 0)
+        n--;
+    return n > 0;
+}
+
+static size_t gather(cli_option *all, const cli_command *self, cli_common *c, const cli_option *own)
+{
+    cli_option common[OPTIONS_MAX];
+    unsigned takes[OPTIONS_MAX];
     size_t n = 0;
     for (const cli_option *o = own; o && o->name; o++)
         all[n++] = *o;
-    for (const cli_option *o = common; o->name; o++)
-        all[n++] = *o;
+    const size_t most = shared(common, takes, c);
+    for (size_t i = 0; i < most; i++)
+        if (self->takes & takes[i])
+            all[n++] = common[i];
     return n;
+}
+
+enum { HELP_COLUMN = 33, HELP_WIDTH = 100 };
+
+/* The words of `text`, wrapped, from HELP_COLUMN on. */
+static void help_words(const char *text)
+{
+    size_t at = HELP_COLUMN;
+    for (const char *word = text; *word;) {
+        const size_t n = strcspn(word, " ");
+        if (at + n > HELP_WIDTH) {
+            printf("\n%*s", HELP_COLUMN, "");
+            at = HELP_COLUMN;
+        }
+        printf("%s%.*s", at > HELP_COLUMN ? " " : "", (int)n, word);
+        at += n + (at > HELP_COLUMN);
+        word += n + strspn(word + n, " ");
+    }
+    putchar('\n');
 }
 
 static void help(const cli_command *self, const cli_option *all, size_t n)
 {
     printf("usage: fovea %s %s [options]\n%s\n\n", self->name, self->usage, self->summary);
     for (size_t i = 0; i < n; i++) {
-        char name[64];
+        char name[64], letter[8] = "";
         snprintf(name, sizeof name, "--%s%s%s", all[i].name, all[i].argument ? " " : "",
                  all[i].argument ? all[i].argument : "");
         if (all[i].letter)
-            printf("  -%c, %-24s %s\n", all[i].letter, name, all[i].help);
-        else
-            printf("      %-24s %s\n", name, all[i].help);
+            snprintf(letter, sizeof letter, "-%c,", all[i].letter);
+        printf("  %-3s %-26s ", letter, name);
+        help_words(all[i].help);
     }
-    printf("  -h, %-24s %s\n", "--help", "this text");
+    printf("  -h, %-26s this text\n", "--help");
+}
+
+/* An option that the command has not. */
+static int unknown(const cli_command *self, const cli_option *all, size_t n, const char *given)
+{
+    cli_option common[OPTIONS_MAX];
+    unsigned takes[OPTIONS_MAX];
+    cli_common none = {0};
+    const char *names[OPTIONS_MAX + 1] = {NULL};
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given + strspn(given, "-"), "="),
+             given + strspn(given, "-"));
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i].name;
+    if (among(common, shared(common, takes, &none), name))
+        return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
+                        self->name, name, self->name);
+    const char *likely = cli_likely(name, names);
+    return cli_fail(CLI_USAGE, "unknown option %s%s%s%s; fovea %s --help lists them", given,
+                    likely ? ", did you mean --" : "", likely ? likely : "", likely ? "?" : "",
+                    self->name);
 }
 
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
@@ -98,7 +191,7 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
     cli_option all[OPTIONS_MAX];
     struct option table[OPTIONS_MAX + 2];
     char letters[OPTIONS_MAX + 8] = ":h";
-    size_t n = gather(all, common, own), end = 2;
+    size_t n = gather(all, self, common, own), end = 2;
     for (size_t i = 0; i < n; i++) {
         table[i] = (struct option){all[i].name, all[i].kind == CLI_TEXT, NULL, 256 + (int)i};
         if (all[i].letter) {
@@ -125,8 +218,7 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
         if (c == ':')
             return cli_fail(CLI_USAGE, "%s needs a value", argv[optind - 1]);
         if (!o)
-            return cli_fail(CLI_USAGE, "unknown option %s; fovea %s --help lists them",
-                            argv[optind - 1], self->name);
+            return unknown(self, all, n, argv[optind - 1]);
         if (o->kind == CLI_FLAG)
             *(bool *)o->target = true;
         else
@@ -134,6 +226,41 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
     }
     *first = optind;
     return CLI_OK;
+}
+
+/* How many letters have to be put in, left out or changed to make one text of the other. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { MOST = 32 };
+    size_t row[MOST + 1], n = strlen(b);
+    if (n > MOST)
+        return SIZE_MAX;
+    for (size_t k = 0; k <= n; k++)
+        row[k] = k;
+    for (size_t i = 0; a[i]; i++) {
+        size_t before = row[0]++;
+        for (size_t k = 0; k < n; k++) {
+            const size_t same = before + (a[i] != b[k]);
+            before = row[k + 1];
+            row[k + 1] = 1 + (row[k] < before ? row[k] : before);
+            row[k + 1] = same < row[k + 1] ? same : row[k + 1];
+        }
+    }
+    return row[n];
+}
+
+const char *cli_likely(const char *text, const char *const *names)
+{
+    const char *best = NULL;
+    size_t least = strlen(text) < 3 ? 1 : 2;
+    for (; *names; names++) {
+        const size_t d = distance(text, *names);
+        if (d < least || (d == least && !best)) {
+            best = *names;
+            least = d;
+        }
+    }
+    return best;
 }
 
 /* ---- values ---- */
@@ -250,6 +377,8 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->device_options.max_dispatch_ms = dispatch;
     out->schedule = (fovea_schedule)schedule;
     out->memory_limit = (uint64_t)limit << 20;
+    if (c->no_exif)
+        cli_images_as_stored();
     if (strcmp(out->device, "all") == 0)
         return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
     out->dtype = (fovea_dtype)type;
@@ -269,8 +398,16 @@ void cli_list_free(char **list)
     free(list);
 }
 
+enum { LIST_MOST = 255 };
+
+static int no_list(const char *option, const char *text)
+{
+    return cli_fail(CLI_USAGE, "--%s %s: wanted values between commas, %d at most", option, text,
+                    LIST_MOST);
+}
+
 /* Unfolds "256..65536*2" or "1..8+1" into `list`, from *n on. */
-static int unfold(char **list, size_t *n, size_t room, const char *option, const char *item)
+static int unfold(char **list, size_t *n, const char *option, const char *item)
 {
     unsigned long long low, high, step;
     char how;
@@ -280,46 +417,46 @@ static int unfold(char **list, size_t *n, size_t room, const char *option, const
         !((how == '*' && step > 1) || (how == '+' && step > 0)))
         return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option,
                         item);
-    for (unsigned long long v = low; v <= high && *n + 1 < room;
-         v = how == '*' ? v * step : v + step)
+    if (low > high)
+        return cli_fail(CLI_USAGE, "--%s %s: the range is empty; put the smaller number first",
+                        option, item);
+    for (unsigned long long v = low; v <= high; v = how == '*' ? v * step : v + step) {
+        if (*n == LIST_MOST)
+            return no_list(option, item);
         list[(*n)++] = cli_text("%llu", v);
+    }
     return CLI_OK;
+}
+
+static int add_item(char **list, size_t *n, const char *option, const char *text, size_t length)
+{
+    if (length == 0 || *n == LIST_MOST)
+        return no_list(option, text);
+    char *item = cli_text("%.*s", (int)length, text);
+    if (!strstr(item, "..")) {
+        list[(*n)++] = item;
+        return CLI_OK;
+    }
+    const int code = unfold(list, n, option, item);
+    free(item);
+    return code;
 }
 
 int cli_list(char ***out, size_t *n, const char *option, const char *text)
 {
-    enum { ROOM = 256 };
-    char **list = cli_alloc(ROOM, sizeof *list);
-    *n = 0;
-    if (!text) {
+    char **list = cli_alloc(LIST_MOST + 1, sizeof *list);
+    int code = CLI_OK;
+    *n = text ? 0 : 1;
+    for (const char *p = text; p && !code;) {
+        const size_t length = strcspn(p, ",");
+        code = add_item(list, n, option, p, length);
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    if (code)
+        cli_list_free(list);
+    else
         *out = list;
-        *n = 1;
-        return CLI_OK;
-    }
-    for (const char *p = text;; p++) {
-        size_t length = strcspn(p, ",");
-        if (length == 0 || *n + 1 == ROOM) {
-            cli_list_free(list);
-            return cli_fail(CLI_USAGE, "--%s %s: wanted values between commas, %d at most", option,
-                            text, ROOM - 1);
-        }
-        char *item = cli_text("%.*s", (int)length, p);
-        if (strstr(item, "..")) {
-            int code = unfold(list, n, ROOM, option, item);
-            free(item);
-            if (code) {
-                cli_list_free(list);
-                return code;
-            }
-        } else {
-            list[(*n)++] = item;
-        }
-        p += length;
-        if (!*p)
-            break;
-    }
-    *out = list;
-    return CLI_OK;
+    return code;
 }
 
 /* ---- a model on a device ---- */

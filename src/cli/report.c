@@ -1,51 +1,49 @@
-/* report.c: progress on the terminal, and the parts that results share. */
+/* report.c: the parts that results share, as text and as JSON. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "machine.h"
 
-double cli_seconds(void)
+char *cli_printable(const char *text)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    char *out = cli_text("%s", text);
+    for (unsigned char *c = (unsigned char *)out; *c; c++)
+        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            *c = '?';
+    return out;
 }
 
-void cli_progress_begin(cli_progress *p, const char *what)
+/* Bytes of the character of UTF-8 at the beginning of `text`; 0: there is none. */
+static size_t character(const char *text)
 {
-    *p = (cli_progress){what, cli_seconds(), 0};
+    size_t n = 1 + ((unsigned char)*text >= 0xc0) + ((unsigned char)*text >= 0xe0) +
+               ((unsigned char)*text >= 0xf0);
+    json_t *one = strnlen(text, n) == n ? json_stringn(text, n) : NULL; /* which judges it */
+    n = one ? n : 0;
+    json_decref(one);
+    return n;
 }
 
-void cli_progress_show(cli_progress *p, double done, double total)
+json_t *cli_json_text(const char *text)
 {
-    enum { WIDTH = 30 };
-    double now = cli_seconds(), spent = now - p->begin;
-    if (spent < 1 || now - p->shown < 0.1 || total <= 0 || !isatty(STDERR_FILENO))
-        return;
-    double share = done < total ? done / total : 1;
-    int full = (int)(share * WIDTH);
-    p->shown = now;
-    fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", p->what, full, "##############################",
-            WIDTH - full, "", 100 * share);
-    const double left = share > 0.02 ? spent * (1 - share) / share : 0;
-    if (left > 2 * 3600)
-        fprintf(stderr, "  %.1f h left ", left / 3600);
-    else if (left > 120)
-        fprintf(stderr, "  %.0f min left ", left / 60);
-    else if (share > 0.02)
-        fprintf(stderr, "  %.0f s left ", left);
-    fputs("\033[K", stderr);
+    static const char unknown[] = "\xef\xbf\xbd";
+    char *out = cli_alloc(strlen(text) + 1, sizeof unknown), *to = out;
+    for (size_t n; *text; text += n ? n : 1) {
+        n = character(text);
+        to = memcpy(to, n ? text : unknown, n ? n : 3);
+        to += n ? n : 3;
+    }
+    json_t *value = json_string(out);
+    free(out);
+    return value;
 }
 
-void cli_progress_end(cli_progress *p)
+json_t *cli_json_number(double x)
 {
-    if (p->shown != 0)
-        fputs("\r\033[K", stderr);
-    p->shown = 0;
+    return isfinite(x) ? json_real(x) : json_null();
 }
 
 json_t *cli_build(void)
@@ -81,7 +79,9 @@ json_t *cli_plan_bytes(const fovea_plan_info *info)
 void cli_print_json(json_t *object)
 {
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    puts(text ? text : "{}");
+    if (!text)
+        exit(cli_fail(CLI_INPUT, "a result is lost: a text in it is no UTF-8, or memory is short"));
+    puts(text);
     free(text);
     json_decref(object);
 }

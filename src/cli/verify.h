@@ -6,12 +6,6 @@
 
 #include "cli.h"
 
-/* JSON has no infinity and no NaN: null. */
-static inline json_t *verify_number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* Every kernel of the device whose name contains `name` (NULL: all). Exit code: CLI_WRONG when one
  * is wrong, or no case reaches it. */
 int verify_kernels(fovea_device *device, const char *name, bool json);

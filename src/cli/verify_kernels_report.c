@@ -28,7 +28,7 @@ static json_t *describe(const fovea_kernel_check *c)
     return json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:o, s:o, s:s, s:s, s:s}", "kernel",
                      c->kernel, "op", c->op, "mechanism", c->mechanism, "isa", c->isa, "cases",
                      (int)c->cases, "failed", (int)c->failed, "values", (json_int_t)c->values,
-                     "rel", verify_number(c->rel), "error_of_allowed", verify_number(c->error),
+                     "rel", cli_json_number(c->rel), "error_of_allowed", cli_json_number(c->error),
                      "problem", c->problem, "text", c->text, "status", verdict(c));
 }
 

@@ -75,15 +75,16 @@ static json_t *describe(const fovea_step_check *c)
         "{s:i, s:s, s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "step",
         (int)c->step, "label", c->label, "problem", c->problem, "kernel", c->kernel, "right",
         c->right, "text", c->text, "values", (json_int_t)c->values, "error_of_allowed",
-        verify_number(c->error), "rel", verify_number(c->rel), "max_abs", verify_number(c->max_abs),
-        "nonfinite", (json_int_t)c->lost, "largest", verify_number(c->largest), "state_mean",
-        verify_number(c->state_mean), "state_sum", verify_number(c->state_sum), "divisor_mean",
-        verify_number(c->divisor_mean), "divisor_sum", verify_number(c->divisor_sum));
+        cli_json_number(c->error), "rel", cli_json_number(c->rel), "max_abs",
+        cli_json_number(c->max_abs), "nonfinite", (json_int_t)c->lost, "largest",
+        cli_json_number(c->largest), "state_mean", cli_json_number(c->state_mean), "state_sum",
+        cli_json_number(c->state_sum), "divisor_mean", cli_json_number(c->divisor_mean),
+        "divisor_sum", cli_json_number(c->divisor_sum));
     if (c->carried)
         json_object_set_new(o, "carried",
-                            json_pack("{s:o, s:o, s:o}", "max_abs", verify_number(c->carried_max),
-                                      "rel_l2", verify_number(c->carried_rel), "cosine",
-                                      verify_number(c->cosine)));
+                            json_pack("{s:o, s:o, s:o}", "max_abs", cli_json_number(c->carried_max),
+                                      "rel_l2", cli_json_number(c->carried_rel), "cosine",
+                                      cli_json_number(c->cosine)));
     return o;
 }
 
@@ -135,8 +136,8 @@ static void show_top(const char *what, const struct top *t)
 
 static json_t *describe_top(const struct top *t)
 {
-    return json_pack("{s:o, s:o, s:s}", "size", verify_number(t->size), "headroom_f16",
-                     verify_number(headroom(t->size)), "label", t->label);
+    return json_pack("{s:o, s:o, s:s}", "size", cli_json_number(t->size), "headroom_f16",
+                     cli_json_number(headroom(t->size)), "label", t->label);
 }
 
 static void sum_up(const report *r)
