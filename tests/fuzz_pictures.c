@@ -84,6 +84,38 @@ static size_t jpeg(uint8_t *out, size_t room, const uint8_t *rgb)
 #endif
 }
 
+/* The orientation "rotated by 90 degrees". */
+static const uint8_t exif[] = {'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
+                               0,   1,   0,   0, 0, 6, 0, 0, 0, 0, 0,    0, 0};
+
+/* `more` behind the first `at` bytes of a file. */
+static size_t insert(uint8_t *file, size_t size, size_t at, const void *more, size_t n)
+{
+    memmove(file + at + n, file + at, size - at);
+    memcpy(file + at, more, n);
+    return size + n;
+}
+
+static size_t jpeg_of_a_camera(uint8_t *out, size_t room, const uint8_t *rgb)
+{
+    static const uint8_t head[] = {0xff, 0xe1, 0, 8 + sizeof exif, 'E', 'x', 'i', 'f', 0, 0};
+    const size_t size = insert(out, jpeg(out, room - 64, rgb), 2, exif, sizeof exif);
+    return insert(out, size, 2, head, sizeof head);
+}
+
+/* The check sum is wrong, which is ignored of such a chunk. */
+static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
+{
+    static const uint8_t head[] = {0, 0, 0, sizeof exif, 'e', 'X', 'I', 'f'};
+    const size_t begin = 33; /* signature and IHDR */
+    size_t size = cli_image_write_png(path(), image) ? 0 : file(out, room - 64);
+    if (size < begin)
+        return 0;
+    size = insert(out, size, begin, "sum!", 4);
+    size = insert(out, size, begin, exif, sizeof exif);
+    return insert(out, size, begin, head, sizeof head);
+}
+
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static uint8_t rgb[3 * WIDTH * HEIGHT];
@@ -102,6 +134,10 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
         return cli_indices_write_png(path(), rgb, WIDTH, HEIGHT, palette, 2) ? 0 : file(out, room);
     case 4:
         return jpeg(out, room, rgb);
+    case 5:
+        return jpeg_of_a_camera(out, room, rgb);
+    case 6:
+        return png_of_a_camera(out, room, &image);
     default:
         return 0;
     }

@@ -12,7 +12,7 @@
 #include <turbojpeg.h>
 #endif
 
-#include "cli.h"
+#include "orientation.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
 #define FILE_MAX (UINT64_C(1) << 30)
@@ -202,26 +202,37 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, bool in
     return CLI_OK;
 }
 
-/* Whether all chunks lie in the file: libpng takes as much memory as one claims to have. */
-static bool png_whole(const struct bytes *b)
+/* The data of the first chunk of that name, and its size; NULL where there is none or chunks do not
+ * lie in the file. */
+static const uint8_t *png_chunk(const struct bytes *b, const char *name, size_t *size)
 {
     enum { SIGNATURE = 8, AROUND = 12 }; /* length, name, check sum */
     for (size_t at = SIGNATURE; b->size - at >= AROUND;) {
         const uint8_t *p = b->data + at;
-        const size_t n = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        *size = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        if (*size > b->size - at - AROUND)
+            return NULL;
+        if (memcmp(p + 4, name, 4) == 0)
+            return p + 8;
         if (memcmp(p + 4, "IEND", 4) == 0)
-            return true;
-        if (n > b->size - at - AROUND)
-            return false;
-        at += AROUND + n;
+            return NULL;
+        at += AROUND + *size;
     }
-    return false;
+    return NULL;
+}
+
+static int png_orientation(const struct bytes *b)
+{
+    size_t size;
+    const uint8_t *exif = png_chunk(b, "eXIf", &size);
+    return exif ? orientation_of_exif(exif, size) : ORIENTATION_UPRIGHT;
 }
 
 static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
     struct png_fault fault;
-    if (!png_whole(b))
+    size_t end;
+    if (!png_chunk(b, "IEND", &end)) /* libpng takes as much memory as a chunk claims to have */
         return bad(path, "the file ends early");
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
@@ -260,6 +271,12 @@ static int read_png(cli_image *out, const char *path, struct bytes *b, bool indi
     (void)b;
     (void)indices;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+}
+
+static int png_orientation(const struct bytes *b)
+{
+    (void)b;
+    return ORIENTATION_UPRIGHT;
 }
 
 static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
@@ -328,23 +345,36 @@ static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indi
 
 /* ---- any ---- */
 
+static bool as_stored; /* whatever EXIF says */
+
+void cli_images_as_stored(void)
+{
+    as_stored = true;
+}
+
 static int read_picture(cli_image *out, const char *path, bool indices)
 {
     struct bytes b;
+    int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
     int code = read_file(&b, path);
     if (code)
         return code;
-    if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0)
+    if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
         code = read_jpeg(out, path, &b);
-    else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0)
+        orientation = orientation_of_jpeg(b.data, b.size);
+    } else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0) {
         code = read_png(out, path, &b, indices);
-    else if (b.size > 8 && b.data[0] == 'P' && (b.data[1] == '5' || b.data[1] == '6'))
+        orientation = png_orientation(&b);
+    } else if (b.size > 8 && b.data[0] == 'P' && (b.data[1] == '5' || b.data[1] == '6')) {
         code = read_pnm(out, path, &b, indices);
-    else
+    } else {
         code =
             bad(path, indices ? "is no PNG or binary PGM" : "is no JPEG, PNG, binary PPM or PGM");
+    }
     free(b.data);
+    if (!code && !as_stored && !orientation_apply(out, indices ? 1 : 3, orientation))
+        code = bad(path, "no memory to turn it upright");
     if (code)
         cli_image_free(out);
     return code;
