@@ -134,6 +134,8 @@ CASES = [
     (7, {"rows": Tensor((2,), [0.0, float(N)])}, LINEAR, []),
     (7, {"rows": Tensor((2,), [0.0, math.nan])}, LINEAR, []), (7, {"rows": Tensor((0,), [])}, LINEAR, []),
     (7, {}, but(LINEAR, mechanism="sla-linear", normalize="0"), []),
+    (7, {"ln.weight": draw((H * DV,), 1), "ln.bias": draw((H * DV,), 1)},
+     but(LINEAR, part="core" + "+ln" * 40, out_layout="BNC"), []),
 ]
 
 
@@ -171,6 +173,31 @@ def exit_codes(p):
         if got != code or (code and (not message.startswith("fovea: ") or "\n" in message)):
             yield "%s with %s, %s: exit %d, wanted %d: %s" % (meta, list(changes), args, got, code,
                                                               message)
+
+
+def large_heads(p):
+    """Sizes whose products do not fit 32 bits are refused before anything has them. The file has holes."""
+    heads = 1 << 16
+    size, path = 2 * heads * heads, p.folder + "/large.safetensors"
+    head = {"__metadata__": LINEAR}
+    for i, name in enumerate("qkv"):
+        head[name] = {"dtype": "F16", "shape": [1, heads, 1, heads], "data_offsets": [i * size, (i + 1) * size]}
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + 3 * size)
+    got = subprocess.run([p.exe, "op", path, "-o", p.folder + "/out.safetensors"], capture_output=True, text=True)
+    if got.returncode != 7 or "heads" not in got.stderr:
+        yield "heads whose product overflows: exit %d: %s" % (got.returncode, got.stderr)
+
+
+def own_case(p):
+    """A case is not overwritten by its result."""
+    path = p.folder + "/own.safetensors"
+    write(path, CORE, LINEAR)
+    got = subprocess.run([p.exe, "op", path, "-o", p.folder + "/./own.safetensors"], capture_output=True)
+    if got.returncode != 1 or "q" not in read(path):
+        yield "a result over its own case: exit %d" % got.returncode
 
 
 def storage(p):
@@ -235,7 +262,7 @@ def main(argv):
         return 2
     with tempfile.TemporaryDirectory() as folder:
         p = Program(os.path.abspath(argv[0]), folder)
-        wrong = [m for test in (exit_codes, storage, gates_of_x, cut) for m in test(p)]
+        wrong = [m for test in (exit_codes, large_heads, own_case, storage, gates_of_x, cut) for m in test(p)]
     print("\n".join(wrong) if wrong else "%d files" % len(CASES))
     return 1 if wrong else 0
 

@@ -175,6 +175,10 @@ int cli_op(const cli_command *self, int argc, char **argv)
         return code;
     if (first + 1 != argc || !output)
         return cli_fail(CLI_USAGE, "op takes one CASE.safetensors and -o OUT.safetensors");
+    if (cli_same_file(argv[first], output))
+        return cli_fail(CLI_USAGE, "-o %s is the case itself; name another file", output);
+    if ((code = cli_output_check(output)))
+        return code;
     if ((code = cli_open(&s, &common, NULL)))
         return code;
     op_case c = {0};

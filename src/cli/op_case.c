@@ -1,11 +1,15 @@
 /* op_case.c: a case of `fovea op`: from its file to options and rows of the library. */
 #include "op_case.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../half.h"
+
+/* What the library takes; rows are made before it is asked. */
+enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };
 
 /* ---- the file ---- */
 
@@ -177,6 +181,12 @@ static int find_core(fovea_tensor *t, op_rows *r, op_case *c, const char *name)
     for (uint32_t i = 0; i < 4; i++)
         if (t->shape[i] < 1 || t->shape[i] > 1u << 24)
             return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is empty or too large", c->path, name);
+    if (t->shape[1] > HEADS_MOST || t->shape[1] * t->shape[3] > CHANNELS_MOST)
+        return cli_fail(CLI_INPUT,
+                        "%s: tensor \"%s\" has %llu heads of %llu channels; at most %d heads and "
+                        "%d channels in all are supported",
+                        c->path, name, (unsigned long long)t->shape[1],
+                        (unsigned long long)t->shape[3], HEADS_MOST, CHANNELS_MOST);
     *r = (op_rows){.batch = (uint32_t)t->shape[0],
                    .heads = (uint32_t)t->shape[1],
                    .rows = (uint32_t)t->shape[2],
@@ -294,6 +304,12 @@ int op_case_state(float **out, op_case *c, size_t floats)
 
 /* ---- options ---- */
 
+static const float *keep(op_case *c, float *data)
+{
+    assert(c->n_constants < OP_CONSTANTS);
+    return c->constant[c->n_constants++] = data;
+}
+
 /* A constant of `rows` x `cols`, or of any shape of as many elements where cols is 0. */
 static int constant(const float **out, op_case *c, const char *name, uint64_t rows, uint64_t cols,
                     bool needed)
@@ -307,7 +323,7 @@ static int constant(const float **out, op_case *c, const char *name, uint64_t ro
     int code = read_floats(&data, &t);
     if (code)
         return code;
-    *out = c->constant[c->n_constants++] = data;
+    *out = keep(c, data);
     return CLI_OK;
 }
 
@@ -414,7 +430,7 @@ static int read_gates(op_case *c)
         for (size_t k = 0; k < o->gate_width; k++)
             for (size_t h = 0; h < o->heads; h++)
                 turned[h * o->gate_width + k] = in[k * o->heads + h];
-        *weight[i] = c->constant[c->n_constants++] = turned;
+        *weight[i] = keep(c, turned);
     }
     return CLI_OK;
 }
@@ -444,7 +460,7 @@ static int read_local(op_case *c, const char *part, bool shared)
     return code ? code : constant(&o->local_bias, c, biases[which], filters, 0, false);
 }
 
-/* "core", then what follows it, between plus signs. */
+/* "core", then what follows it, between plus signs, each once. */
 static int read_parts(op_case *c)
 {
     fovea_op_options *o = &c->options;
@@ -454,11 +470,16 @@ static int read_parts(op_case *c)
     for (const char *p = parts; *p && !code; p += strcspn(p, "+"), p += *p == '+') {
         char part[16];
         snprintf(part, sizeof part, "%.*s", (int)strcspn(p, "+"), p);
-        if (strcmp(part, "core") == 0) {
+        const bool local = strcmp(part, "dwc") == 0 || strcmp(part, "lepe") == 0;
+        const bool norm = strcmp(part, "ln") == 0;
+        if ((local && o->local_weight) || (norm && o->norm_weight)) {
+            code =
+                cli_fail(CLI_INPUT, "%s: part \"%s\" is one too many of its kind", c->path, part);
+        } else if (strcmp(part, "core") == 0) {
             continue;
-        } else if (strcmp(part, "dwc") == 0 || strcmp(part, "lepe") == 0) {
+        } else if (local) {
             code = read_local(c, part, *part == 'd');
-        } else if (strcmp(part, "ln") == 0) {
+        } else if (norm) {
             code = constant(&o->norm_weight, c, "ln.weight", wide, 0, true);
             if (!code)
                 code = constant(&o->norm_bias, c, "ln.bias", wide, 0, false);

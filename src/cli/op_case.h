@@ -17,7 +17,7 @@ typedef struct op_rows {
 
 static inline size_t op_row_size(const op_rows *r)
 {
-    return r->heads * r->dim * r->elem;
+    return (size_t)r->heads * r->dim * r->elem;
 }
 
 /* The rows of one batch. */
@@ -27,7 +27,7 @@ static inline char *op_batch(const op_rows *r, uint32_t batch)
 }
 
 #define OP_INPUTS 9
-#define OP_CONSTANTS 12
+#define OP_CONSTANTS 12 /* two each: learned, rotation, local, norm; gates as read and turned */
 #define OP_TENSORS 32
 
 typedef struct op_case {
