@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEYS = 32 }; /* at a time */
 
@@ -22,8 +23,8 @@ char *attention_query_join(int *argc, char **argv)
     for (int i = 1; i + 2 < *argc; i++) {
         const char *at = argv[i + 1];
         if (strcmp(argv[i], "--attention-map") != 0 || at[strspn(at, "0123456789,")] ||
-            !cli_ends_with(argv[i + 2], ".png"))
-            continue;
+            !cli_ends_with(argv[i + 2], ".png") || access(argv[i + 2], F_OK) == 0)
+            continue; /* a file that is there may be an input */
         char *joined = cli_text("%s,%s", at, argv[i + 2]);
         argv[i + 1] = joined;
         (*argc)--;
@@ -43,7 +44,7 @@ int attention_query_parse(attention_query *out, const char *text, const char *bl
         return CLI_OK;
     if (!isdigit((unsigned char)*text) || sscanf(text, "%u,%u,%n", &x, &y, &end) != 2 || !end ||
         !cli_ends_with(text + end, ".png"))
-        return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png", text);
+        return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png in one word", text);
     *out = (attention_query){.x = x, .y = y, .path = text + end, .block = -1};
     double number = -1;
     int code = cli_real(&number, "attention-block", block, -4096, 4096);
@@ -273,10 +274,11 @@ json_t *attention_map_describe(const attention_map *m)
         const attention_row *r = &m->row[i];
         json_t *weights = json_array();
         for (uint32_t j = 0; j < m->info.rows; j++)
-            json_array_append_new(weights, json_real(r->weight[j]));
-        json_array_append_new(rows, json_pack("{s:s, s:b, s:f, s:f, s:o}", "attention", r->name,
-                                              "own", r->own, "pse", r->entropy, "negative",
-                                              r->negative, "weights", weights));
+            json_array_append_new(weights, cli_json_number(r->weight[j]));
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:b, s:o, s:o, s:o}", "attention", r->name, "own",
+                                        r->own, "pse", cli_json_number(r->entropy), "negative",
+                                        cli_json_number(r->negative), "weights", weights));
     }
     return json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:f, s:o}", "block",
                      json_sprintf("%.*s", (int)strlen(q->q) - 2, q->q), "x", (int)q->x, "y",

@@ -36,7 +36,8 @@ typedef struct attention_map {
 } attention_map;
 
 /* Makes one argument of "--attention-map X,Y OUT.png", which people write too; getopt would take
- * the file for an input. Free the text that is returned, if any, when argv is done with. */
+ * the file for an input. Not where that file is there. Free the text that is returned, if any, when
+ * argv is done with. */
 char *attention_query_join(int *argc, char **argv);
 /* X,Y,OUT.png; `block` may be NULL. */
 int attention_query_parse(attention_query *out, const char *text, const char *block);

@@ -1,5 +1,4 @@
 /* cmd_run.c: `fovea run`: labels, features and other outputs of pictures. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +85,7 @@ static int keep(run_state *r, const char *path, const fovea_frame *frame)
             (uint32_t)r->dense->columns, r->info.width, r->info.height);
     char *name = run_picture_name(r, r->pca, path);
     code = cli_image_write_png(name, &picture);
-    free(name);
+    run_wrote(r, name);
     cli_image_free(&picture);
     return code;
 }
@@ -103,116 +102,9 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
     char *name = run_picture_name(r, r->query.path, path);
     if (!code)
         code = attention_map_draw(&r->map, &picture, name);
-    free(name);
+    run_wrote(r, name);
     cli_image_free(&picture);
     return code;
-}
-
-struct score {
-    uint32_t class;
-    double p;
-};
-
-static int by_probability(const void *a, const void *b)
-{
-    const struct score *x = a, *y = b;
-    return x->p != y->p ? (x->p < y->p) - (x->p > y->p)
-                        : (x->class > y->class) - (x->class < y->class);
-}
-
-static struct score *rank(const double *p, uint32_t n)
-{
-    struct score *s = cli_alloc(n, sizeof *s);
-    for (uint32_t i = 0; i < n; i++)
-        s[i] = (struct score){i, p[i]};
-    qsort(s, n, sizeof *s, by_probability);
-    return s;
-}
-
-static struct score *softmax(const float *logits, uint32_t n)
-{
-    double *p = cli_alloc(n, sizeof *p), top = -INFINITY, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        top = fmax(top, logits[i]);
-    for (uint32_t i = 0; i < n; i++)
-        sum += p[i] = exp(logits[i] - top);
-    for (uint32_t i = 0; i < n; i++)
-        p[i] /= sum;
-    struct score *s = rank(p, n);
-    free(p);
-    return s;
-}
-
-/* Labels name the classes of the picture's head where there is one, else of its pixels'. */
-static const char *label(const run_state *r, uint32_t class, bool of_pixels)
-{
-    const bool named = !of_pixels || r->s.info.classes == 0;
-    const char *text = named ? fovea_model_label(r->s.model, class) : NULL;
-    return text ? text : "";
-}
-
-static double norm(const run_series *s)
-{
-    double sum = 0;
-    for (uint64_t i = 0; i < s->rows * s->columns; i++)
-        sum += (double)s->frame[i] * s->frame[i];
-    return sqrt(sum);
-}
-
-static json_t *scores(const run_state *r, const struct score *s, uint32_t n, bool of_pixels)
-{
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:i, s:s, s:f}", "class", (int)s[i].class, "label",
-                                              label(r, s[i].class, of_pixels),
-                                              of_pixels ? "share" : "p", s[i].p));
-    return list;
-}
-
-static void print_scores(const run_state *r, const struct score *s, uint32_t n, bool of_pixels)
-{
-    for (uint32_t i = 0; i < n; i++)
-        printf("  %.4f  %5u  %s\n", s[i].p, s[i].class, label(r, s[i].class, of_pixels));
-}
-
-static void show(run_state *r, const char *name, double seconds)
-{
-    const run_series *logits = run_find(r, "logits"), *main_output = &r->series[0];
-    const bool files = r->output || r->features || r->pca || r->query.path;
-    const uint32_t classes = logits ? (uint32_t)logits->columns : 0;
-    const uint32_t segments = r->segments ? (uint32_t)r->segments->columns : 0;
-    const uint32_t top = r->top < classes ? r->top : classes;
-    struct score *score = logits ? softmax(logits->frame, classes) : NULL;
-    struct score *share = segments ? rank(r->share, segments) : NULL;
-    uint32_t found = 0;
-    while (found < segments && share[found].p > 0)
-        found++;
-    if (r->common.json) {
-        json_t *root = json_pack("{s:s, s:s, s:i, s:i, s:i, s:f}", "schema", "fovea.run/1", "input",
-                                 name, "width", (int)r->info.width, "height", (int)r->info.height,
-                                 "tokens", (int)r->info.tokens, "ms", seconds * 1e3);
-        json_object_set_new(root, "top", scores(r, score, top, false));
-        if (segments)
-            json_object_set_new(root, "segmentation", scores(r, share, found, true));
-        if (r->map.rows)
-            json_object_set_new(root, "attention", attention_map_describe(&r->map));
-        cli_print_json(root);
-    } else if (logits || segments) {
-        printf("%s\n", name);
-        print_scores(r, score, top, false);
-        print_scores(r, share, r->top < found ? r->top : found, true);
-    } else if (!files) {
-        printf("%s\n  %s, %llu x %llu, norm %.6g\n", name, main_output->name,
-               (unsigned long long)main_output->rows, (unsigned long long)main_output->columns,
-               norm(main_output));
-    }
-    if (r->map.rows && !r->common.json) {
-        if (!logits && !segments)
-            puts(name);
-        attention_map_print(&r->map);
-    }
-    free(score);
-    free(share);
 }
 
 static int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
@@ -221,6 +113,7 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
     for (size_t i = 0; i < r->n; i++)
         outs[i] = (fovea_output){
             r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
+    json_array_clear(r->written);
     double begin = cli_seconds();
     int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
     double seconds = cli_seconds() - begin;
@@ -229,7 +122,7 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
         (r->query.path && (code = map_attention(r, path, frame))))
         return code;
     r->frames++;
-    show(r, name, seconds);
+    run_show(r, name, seconds);
     return CLI_OK;
 }
 
@@ -296,8 +189,8 @@ static int run_all(run_state *r)
     for (size_t i = 0; i < r->paths && !code; i++) {
         code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
                                                          : run_picture(r, r->path[i]);
-        /* A broken picture stops the others only where all go into one file. */
-        if (code == CLI_INPUT && !r->output && !r->features) {
+        /* A broken picture stops the others where all go into one file, and with --strict. */
+        if (code == CLI_INPUT && !r->output && !r->features && !r->common.strict) {
             skipped = code;
             code = CLI_OK;
         }
@@ -343,6 +236,7 @@ static void release(run_state *r)
     free(r->path);
     free(r->series);
     attention_map_free(&r->map);
+    json_decref(r->written);
     fovea_plan_free(r->plan);
     cli_close(&r->s);
     free(r);
@@ -373,6 +267,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     bool go = !code && first;
     r->top = 5;
+    r->written = json_array();
     if (go && first + 2 > argc)
         code = cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
     if (go && !code)
@@ -383,6 +278,8 @@ int cli_run(const cli_command *self, int argc, char **argv)
         code = cli_number(&r->top, "top", r->top_text, 0, 1u << 20);
     for (int i = first + 1; go && !code && i < argc; i++)
         code = run_gather(r, argv[i]);
+    if (go && !code)
+        code = run_check_outputs(r, argv[first], argv + first + 1, argc - first - 1);
     if (go && !code)
         code = cli_open(&r->s, &r->common, argv[first]);
     if (go && !code) {

@@ -114,6 +114,22 @@ static int want_attention(run_state *r)
     return code;
 }
 
+/* What a person wants to see of a model where nothing is to be written: embeddings, classes of
+ * pixels. */
+static void want_to_show(run_state *r)
+{
+    const char *name = fovea_model_output(r->s.model, 0);
+    if (strcmp(name, "logits") != 0)
+        want(r, "image_embeds");
+    if (r->s.info.segments > 0 && r->s.info.segments <= RUN_SEGMENTS)
+        r->segments = want(r, "segmentation");
+}
+
+bool run_writes(const run_state *r)
+{
+    return r->output || r->features || r->pca || r->labels || r->overlay || r->query.path;
+}
+
 int run_choose(run_state *r)
 {
     size_t all = 0;
@@ -127,6 +143,8 @@ int run_choose(run_state *r)
     for (size_t i = 0; r->hidden && (name = fovea_model_output(r->s.model, i)); i++)
         if (!attention_output(name))
             save(r, name);
+    if (!run_writes(r))
+        want_to_show(r);
     int code = r->labels || r->overlay ? want_segments(r) : CLI_OK;
     if (!code && (r->features || r->pca))
         code = want_dense(r);
@@ -136,15 +154,6 @@ int run_choose(run_state *r)
 const float *run_patches(const run_series *s)
 {
     return s->frame + s->info.prefix * s->columns;
-}
-
-char *run_picture_name(const run_state *r, const char *name, const char *input)
-{
-    const char *slash = strrchr(input, '/'), *stem = slash ? slash + 1 : input;
-    const int head = (int)strlen(name) - 4, end = (int)strcspn(stem, ".");
-    if (r->batch > 1)
-        return cli_text("%.*s-%.*s-%llu.png", head, name, end, stem, (unsigned long long)r->item);
-    return r->paths > 1 ? cli_text("%.*s-%.*s.png", head, name, end, stem) : cli_text("%s", name);
 }
 
 /* ---- tensors ---- */
@@ -213,6 +222,8 @@ int run_save_outputs(const run_state *r)
         n++;
     }
     int code = cli_check(fovea_tensors_write(r->output, tensor, n, metadata, 2));
+    if (!code)
+        run_tell_written(r, r->output, tensor, n);
     for (size_t i = 0; i < n; i++)
         free(name[i]);
     free(name);
@@ -242,6 +253,8 @@ int run_save_features(const run_state *r)
     int code;
     if (cli_ends_with(r->features, ".npy")) {
         code = cli_npy_write(r->features, last.data, last.shape, 4);
+        if (!code)
+            run_tell_written(r, r->features, &last, 1);
         free((void *)(uintptr_t)last.data);
         return code;
     }
@@ -264,6 +277,8 @@ int run_save_features(const run_state *r)
     }
     code = cli_check(
         fovea_tensors_write(r->features, tensor, n, (const char *const(*)[2])metadata, n + 2));
+    if (!code)
+        run_tell_written(r, r->features, tensor, n);
     for (size_t i = 0; i < n; i++) {
         free((void *)(uintptr_t)tensor[i].data);
         free(text[2 * i]);

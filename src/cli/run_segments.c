@@ -15,7 +15,7 @@ static void colour(uint8_t rgb[3], uint32_t class)
             rgb[c] = (uint8_t)(rgb[c] | (class >> c & 1) << bit);
 }
 
-static int write_overlay(const run_state *r, const char *path, const fovea_frame *frame,
+static int write_overlay(run_state *r, const char *path, const fovea_frame *frame,
                          const uint8_t *class)
 {
     cli_image picture;
@@ -29,12 +29,12 @@ static int write_overlay(const run_state *r, const char *path, const fovea_frame
     char *name = run_picture_name(r, r->overlay, path);
     if (!code)
         code = cli_image_write_png(name, &picture);
-    free(name);
+    run_wrote(r, name);
     cli_image_free(&picture);
     return code;
 }
 
-static int write_labels(const run_state *r, const char *path, const uint8_t *class)
+static int write_labels(run_state *r, const char *path, const uint8_t *class)
 {
     uint8_t palette[3 * RUN_SEGMENTS];
     const uint32_t classes = (uint32_t)r->segments->columns;
@@ -42,7 +42,7 @@ static int write_labels(const run_state *r, const char *path, const uint8_t *cla
         colour(palette + 3 * i, i);
     char *name = run_picture_name(r, r->labels, path);
     int code = cli_indices_write_png(name, class, r->info.width, r->info.height, palette, classes);
-    free(name);
+    run_wrote(r, name);
     return code;
 }
 

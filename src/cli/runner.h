@@ -44,6 +44,7 @@ typedef struct run_state {
     run_series *segments;       /* segmentation logits; NULL: not asked for */
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
     attention_map map;          /* of the current frame */
+    json_t *written;            /* names of the current frame's files */
 } run_state;
 
 /* run_inputs.c: a picture, a .safetensors, or a directory of pictures. */
@@ -59,9 +60,22 @@ run_series *run_find(const run_state *r, const char *name);
 const float *run_patches(const run_series *s);
 int run_save_outputs(const run_state *r);
 int run_save_features(const run_state *r);
-/* The file of one picture: `name`; where there are several, the input's name and the number of the
- * item in it go between name and ending. To be freed. */
+/* Whether anything goes into files. */
+bool run_writes(const run_state *r);
+
+/* run_names.c: the file of one picture: `name`; where there are several, the input's name up to its
+ * last dot and the number of the item in it go between name and ending. To be freed. */
 char *run_picture_name(const run_state *r, const char *name, const char *input);
+/* Before the work: that all outputs can be written, and are neither inputs nor each other's.
+ * `input` as the user gave them. */
+int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs);
+/* Notes that a file of the current frame is there, and frees its name. */
+void run_wrote(run_state *r, char *name);
+
+/* run_show.c: results of the current frame. */
+void run_show(run_state *r, const char *name, double seconds);
+/* That a file of all frames is there. */
+void run_tell_written(const run_state *r, const char *path, const fovea_tensor *tensor, size_t n);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);
