@@ -91,8 +91,9 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
             *out = levels[i].features;
             return FOVEA_OK;
         }
-        return fv_fail(FOVEA_ENOTSUP, "isa %s: this processor has only %s; choose a lower level",
-                       name, fv_cpu_level_name(have));
+        return fv_fail(FOVEA_ENOTSUP,
+                       "isa %s: this processor has no such instructions; it goes up to %s", name,
+                       fv_cpu_level_name(have));
     }
     return fv_fail(FOVEA_EINVAL,
                    "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-dot, avx2 or "

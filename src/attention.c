@@ -66,6 +66,14 @@ static fovea_status unknown(const char *text)
                    text, all);
 }
 
+const char *fovea_model_attention(size_t index)
+{
+    for (uint32_t m = FV_MECH_ANY; m < FV_MECH_COUNT; m++)
+        if (!(fv_mech_table[m]->wants & FV_WANT_SIGNED) && index-- == 0)
+            return fv_mech_table[m]->title;
+    return index == 0 ? "mala-paper" : NULL;
+}
+
 fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
 {
     fv_attention_name name = {.kind = FV_ATTENTION_MECHANISM, .gated = starts(text, gates)};
@@ -131,9 +139,12 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
                        text, t->blocks);
     if (!causal && name->kind >= FV_ATTENTION_RETENTION)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s attention exists only causal; set `causal`, or use linear", text);
+                       "%s attention is causal: the operators have it, models attend to all "
+                       "tokens; use linear there",
+                       text);
     if (!causal && name->kind == FV_ATTENTION_LINEAR && !starts(t->title, linear))
-        return fv_fail(FOVEA_ENOTSUP, "%s attention exists only causal; bidirectional it is %s",
-                       text, t->title);
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s attention is causal; where all tokens are attended to it is %s", text,
+                       t->title);
     return FOVEA_OK;
 }

@@ -1,4 +1,5 @@
-/* device_best.c: which device suits a plan, as far as wisdom knows. */
+/* device_best.c: how long a plan takes on a device, and which one suits it, as far as wisdom knows.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -10,6 +11,16 @@ static double seconds_on(const char *device, const char *subject)
     fv_answer answer;
     const bool known = fv_wisdom_find(fv_wisdom_global(), FV_FACT_PLAN, device, subject, &answer);
     return known && answer.seconds > 0 ? answer.seconds : INFINITY;
+}
+
+double fovea_plan_measured(const fovea_plan *p)
+{
+    char subject[FV_WISDOM_SUBJECT];
+    if (!p->model || !p->advice.wisdom)
+        return 0;
+    fv_advice_plan_key(subject, p->model, &p->b);
+    const double seconds = seconds_on(p->advice.device, subject);
+    return isfinite(seconds) ? seconds : 0;
 }
 
 struct search {

@@ -291,6 +291,26 @@ static fovea_status open_beside(fovea_model *m, const char *folder, const char *
     return status;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), k = strlen(end);
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+static fovea_status fail_folder(const char *folder)
+{
+    char *pickled;
+    FV_TRY(fv_source_path(&pickled, folder, "pytorch_model.bin"));
+    const fovea_status status =
+        fv_os_look(pickled) != FV_OS_NOTHING
+            ? fv_safetensors_fail_pickled(pickled)
+            : fv_fail(FOVEA_EIO,
+                      "%s: neither model.safetensors nor model.safetensors.index.json is there",
+                      folder);
+    fv_mem_free(pickled);
+    return status;
+}
+
 static fovea_status open_folder(fovea_model *m, const char *folder)
 {
     char *file, *index = NULL;
@@ -302,20 +322,11 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
         else if (fv_os_look(index) != FV_OS_NOTHING)
             status = fv_source_open_index(&m->source, folder, index);
         else
-            status = fv_fail(FOVEA_EIO,
-                             "%s: neither model.safetensors nor model.safetensors.index.json is "
-                             "there; convert other formats first",
-                             folder);
+            status = fail_folder(folder);
     }
     fv_mem_free(index);
     fv_mem_free(file);
     return status;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 /* Cuts a path down to its folder. */
@@ -336,6 +347,11 @@ static fovea_status load_files(fovea_model *m, const char *path)
         return fv_fail(FOVEA_EIO,
                        "%s: no such file or folder; a model is a folder with config.json and "
                        "model.safetensors, or synthetic:NAME",
+                       path);
+    if (kind != FV_OS_FOLDER && ends_with(path, ".json") &&
+        !ends_with(path, ".safetensors.index.json"))
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
     FV_TRY(fv_mem_text(&folder, path, FV_MEM_MODEL));
     fovea_status status;

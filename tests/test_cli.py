@@ -44,7 +44,12 @@ FILES = {
 
 # (exit code, arguments)
 CASES = [
-    (0, ["--help"]), (0, ["--version"]), (0, ["info"]), (0, ["info", "--kernels", "--json"]),
+    (0, ["--help"]), (0, ["--version"]), (0, ["help"]), (0, ["help", "plan"]), (0, ["version"]),
+    (0, ["info", "--attentions", "--json"]), (1, ["help", "nothing"]), (1, ["info", "--isa", "mmx"]),
+    (1, ["info", "--dtype", "f16"]), (1, ["cache", "--dtype", "f16"]), (1, ["plan", MODEL, "--no-exif"]),
+    (1, ["tune", MODEL, "--size", "9..1+1", "-o", "w"]), (1, ["bench", "gemm", "--threads", "5..1+1"]),
+    (1, ["tune", MODEL, "--size", "1..1000+1", "-o", "w"]),
+    (0, ["info"]), (0, ["info", "--kernels", "--json"]),
     (0, ["run", "--help"]), (0, ["plan", MODEL, "--size", "64x48"]),
     (0, ["plan", "synthetic:dinov2-b", "--size", "16380", "--attention", "linear:elu1"]),
     (0, ["run", MODEL, "grey.pgm", "colour.ppm", "--top", "1"]), (0, ["run", MODEL, "good.png"]),
@@ -130,6 +135,69 @@ def check_devices(exe, folder):
     for d in info["devices"]:
         if d["name"] not in plain or d["driver"] not in plain or d["quirks"] not in plain:
             return f"info leaves out what --json says of {d['id']}"
+    return None
+
+
+def check_words(exe, folder):
+    """What is wrong is named with what helps."""
+    os.makedirs(folder + "/hf", exist_ok=True)
+    for name, data in (("hf/pytorch_model.bin", b"PK\3\4" + bytes(60)), ("hf/config.json", b"{}"),
+                       ("old.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j" + bytes(60))):
+        with open(folder + "/" + name, "wb") as f:
+            f.write(data)
+    for args, words in (
+            (["rnu"], ["did you mean", '"run"']), (["run", MODEL, "good.png", "--sise", "32"], ["--size?"]),
+            (["info", "--dtype", "f16"], ["info takes no --dtype"]),
+            (["plan", "hf"], ["pytorch_model.bin", "convert.py", "save_pretrained"]),
+            (["plan", "hf/pytorch_model.bin"], ["convert.py"]), (["plan", "old.pth"], ["convert.py"]),
+            (["plan", "hf/config.json"], ["name its folder"]),
+            (["plan", MODEL, "--attention", "gla"], ["causal", "use linear"]),
+            (["plan", MODEL, "--attention", "softmax@0-3"], ["NAME+softmax@0-3"]),
+            (["plan", MODEL, "--isa", "avx2" if os.uname().machine == "aarch64" else "neon"],
+             ["no such instructions"])):
+        said = run(exe, args, folder).stderr
+        if not all(w in said for w in words) or "set `causal`" in said:
+            return f"fovea {' '.join(args)}: {said!r} lacks one of {words}"
+    helps = [run(exe, a, folder).stdout for a in (["help", "run"], ["run", "--help"])]
+    if helps[0] != helps[1] or "--no-exif" not in helps[0]:
+        return f"fovea help run: {helps[0]!r}"
+    for command, options in (("info", 9), ("cache", 3)):
+        lines = [line for line in run(exe, ["help", command], folder).stdout.splitlines() if " --" in line]
+        if len(lines) > options:
+            return f"fovea help {command}: {lines}"
+    first = run(exe, ["--help"], folder).stdout
+    if first.index("for development") > first.index("  op ") or "off; all; or a word" not in first:
+        return f"fovea --help: {first}"
+    return None
+
+
+def check_isa(exe, folder):
+    """info tells what is used, not what there is."""
+    for args, more in ((["--isa", "scalar"], {}), ([], {"FOVEA_ISA": "scalar"})):
+        p = subprocess.run([exe, "info", "--json"] + args, capture_output=True, text=True, env={**os.environ, **more})
+        if json.loads(p.stdout)["devices"][0]["features"] != "scalar":
+            return f"info {args} {more}: {p.stdout}"
+    return None
+
+
+def check_plan(exe, folder):
+    """Equal blocks stand there once, all steps with --steps; a measured time is shown."""
+    short = run(exe, ["plan", MODEL], folder).stdout
+    steps = json.loads(run(exe, ["plan", MODEL, "--json"], folder).stdout)["steps_count"]
+    every = run(exe, ["plan", MODEL, "--steps"], folder).stdout
+    if "block 0-10 fc1" not in short or "x 11" not in short or "block 11 fc1" not in short:
+        return f"plan: {short}"
+    if short.count("\n") > 50 or every.count("\n") < steps or "block 5 fc1" not in every:
+        return f"plan: {short.count(chr(10))} lines, --steps: {every.count(chr(10))} for {steps} steps"
+    for word in ("residual", "measured by tuning"):
+        if word in short:
+            return f"plan says {word!r}"
+    run(exe, ["tune", MODEL, "--size", "32", "--time", "2", "-o", "wisdom"], folder)
+    if "measured by tuning" not in run(exe, ["plan", MODEL, "--size", "32", "--wisdom", "wisdom"], folder).stdout:
+        return "plan does not show the time that tuning has measured"
+    p = run(exe, ["cache", "list", "--wisdom", "wisdom"], folder)
+    if " facts\n" not in p.stdout or "version" in p.stdout:
+        return f"cache list: {p.stdout}"
     return None
 
 
@@ -249,7 +317,7 @@ def main(argv):
         print(__doc__)
         return 2
     exe = os.path.abspath(argv[0])
-    others = [check_files, check_devices, check_limits, check_home, check_baseline, check_full,
+    others = [check_files, check_devices, check_words, check_isa, check_plan, check_limits, check_home, check_baseline, check_full,
               check_full_disk]
     wrong = []
     with tempfile.TemporaryDirectory() as folder:

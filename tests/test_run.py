@@ -278,7 +278,7 @@ class Words(Case):
         name = self.write("one.png", png(self.noise(64, 64)))
         out = self.run_on(name, model=model, code=0).out
         self.assertIn("share  class", out)
-        self.assertIn("segmentation", json.loads(self.run_on(name, "--json", model=model).out))
+        self.assertNotIn("segmentation", json.loads(self.run_on(name, "--json", model=model).out))
         self.assertNotIn("share", self.run_on(name, "-o", "o.safetensors", model=model).out)
 
     def test_embeddings_are_shown(self):

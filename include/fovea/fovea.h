@@ -247,6 +247,9 @@ FOVEA_API void fovea_model_free(fovea_model *model);
 /* Names that "synthetic:" takes, index from 0; NULL at the end. Beside them it takes
  * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks. */
 FOVEA_API const char *fovea_model_synthetic(size_t index);
+/* Names of attentions that models can be given, index from 0; NULL at the end. All but softmax can
+ * have "sla-" before them. */
+FOVEA_API const char *fovea_model_attention(size_t index);
 
 typedef enum fovea_resize {
     FOVEA_RESIZE_NONE,  /* the frame has the plan's size already; remainders are cut */
@@ -511,6 +514,9 @@ typedef struct fovea_plan_info {
 
 /* Answers before anything runs. */
 FOVEA_API void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
+/* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom does not
+ * know. */
+FOVEA_API double fovea_plan_measured(const fovea_plan *plan);
 
 typedef struct fovea_step_info {
     const char *label;   /* "block 3 fc1" */

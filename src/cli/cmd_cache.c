@@ -31,13 +31,23 @@ static int show_entry(const fovea_cache_entry *e, void *payload)
     c->bytes += e->size;
     c->unsound += *e->problem != 0;
     if (c->list)
-        json_array_append_new(c->list, json_pack("{s:s, s:s, s:s, s:I, s:s}", "file", e->file,
-                                                 "device", e->device, "program", e->program, "size",
-                                                 (json_int_t)e->size, "problem", e->problem));
+        json_array_append_new(c->list,
+                              json_pack("{s:o, s:s, s:s, s:I, s:s}", "file", cli_json_text(e->file),
+                                        "device", e->device, "program", e->program, "size",
+                                        (json_int_t)e->size, "problem", e->problem));
     else if (!c->quiet || *e->problem)
         printf("  %-24s %10s  %-18s %s%s\n", strrchr(e->file, '/') + 1,
                cli_bytes(size, sizeof size, e->size), e->program, e->device, e->problem);
     return 0;
+}
+
+static void print_facts(const char *path, const fovea_wisdom_info *info)
+{
+    printf("wisdom   %s\n  %zu facts", path, info->taken);
+    if (info->skipped)
+        printf(", and %zu about kernels or settings that this version does not have",
+               info->skipped);
+    putchar('\n');
 }
 
 /* The user's wisdom. */
@@ -57,16 +67,15 @@ static int show_wisdom(json_t **out, bool *sound)
     }
     *sound = !*problem;
     if (out)
-        *out = json_pack("{s:s, s:b, s:I, s:I, s:s}", "file", path, "exists", f != NULL, "facts",
-                         (json_int_t)info.taken, "skipped", (json_int_t)info.skipped, "problem",
-                         problem);
+        *out = json_pack("{s:o, s:b, s:I, s:I, s:o}", "file", cli_json_text(path), "exists",
+                         f != NULL, "facts", (json_int_t)info.taken, "skipped",
+                         (json_int_t)info.skipped, "problem", cli_json_text(problem));
     else if (!f)
         printf("wisdom   %s\n  %s\n", *path ? path : "-", *path ? "there is none" : "not read");
     else if (*problem)
         printf("wisdom   %s\n  rejected: %s\n", path, problem);
     else
-        printf("wisdom   %s\n  %zu facts, %zu lines about what this version has not\n", path,
-               info.taken, info.skipped);
+        print_facts(path, &info);
     return CLI_OK;
 }
 
@@ -86,10 +95,10 @@ static int list(bool json, bool verify)
     if (code)
         return code;
     if (json)
-        cli_print_json(json_pack("{s:s, s:o, s:s, s:o, s:I, s:I, s:I}", "schema", "fovea.cache/1",
-                                 "wisdom", wisdom, "folder", folder, "kernels", c.list, "entries",
-                                 (json_int_t)c.entries, "unsound", (json_int_t)c.unsound, "bytes",
-                                 (json_int_t)c.bytes));
+        cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "schema", "fovea.cache/1",
+                                 "wisdom", wisdom, "folder", cli_json_text(folder), "kernels",
+                                 c.list, "entries", (json_int_t)c.entries, "unsound",
+                                 (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes));
     else
         printf("  %zu compiled, %zu of them unsound, %s\n", c.entries, c.unsound,
                cli_bytes(bytes, sizeof bytes, c.bytes));
@@ -224,6 +233,8 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
+    if (common.wisdom) /* only told from which file: what is wrong with it is to be shown */
+        setenv("FOVEA_WISDOM", strcmp(common.wisdom, "none") == 0 ? "" : common.wisdom, 1);
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;
     if (!names[what])

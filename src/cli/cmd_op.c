@@ -183,6 +183,8 @@ int cli_op(const cli_command *self, int argc, char **argv)
         return code;
     op_case c = {0};
     struct result r = {0};
+    cli_progress bar;
+    cli_progress_begin(&bar, "op");
     code = op_case_open(&c, argv[first], &s.settings, (fovea_form)form);
     if (!code) {
         const op_rows *q = &c.input[0];
@@ -193,6 +195,7 @@ int cli_op(const cli_command *self, int argc, char **argv)
     }
     if (!code && !(code = pick_rows(&r.out, &c)))
         code = save(&r, &c, output);
+    cli_progress_end(&bar);
     free(r.out.data);
     free(r.state);
     op_case_free(&c);

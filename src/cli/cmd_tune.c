@@ -26,7 +26,7 @@ typedef struct tuning {
     cli_progress progress;
     size_t saved; /* facts of this case that are in the file */
     double end;   /* of the time that there is; 0: no limit */
-    size_t cases;
+    size_t cases, found;
 } tuning;
 
 static volatile sig_atomic_t interrupted;
@@ -66,10 +66,10 @@ static void report(const tuning *t, const cli_session *s, const char *model,
     const double ratio = r->tuned_seconds > 0 ? r->estimate_seconds / r->tuned_seconds : 0;
     if (t->common.json) {
         cli_print_json(json_pack(
-            "{s:s, s:o, s:o, s:s, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f}",
+            "{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f}",
             "schema", "fovea.tune/1", "build", cli_build(), "env", cli_environment(s->device),
-            "model", model, "attention", attention, "width", (int)plan->frame.width, "height",
-            (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype), "facts",
+            "model", cli_json_text(model), "attention", attention, "width", (int)plan->frame.width,
+            "height", (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype), "facts",
             (int)r->facts, "kept", (int)r->kept, "candidates", (int)r->candidates, "wrong",
             (int)r->wrong, "refused", (int)r->refused, "skipped", (int)r->skipped, "complete",
             r->complete, "estimate_seconds", r->estimate_seconds, "tuned_seconds",
@@ -112,8 +112,11 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     cli_progress_begin(&t->progress, model);
     code = cli_check(fovea_tune(&result, s.model, s.device, &plan, &t->options));
     cli_progress_end(&t->progress);
-    if (!code)
+    if (!code) {
+        cli_progress_hide();
         report(t, &s, model, &plan, &result);
+        t->found += result.facts;
+    }
     const int saved = save(t); /* what was found before a failure, too */
     cli_close(&s);
     t->cases++;
@@ -234,7 +237,10 @@ int cli_tune(const cli_command *self, int argc, char **argv)
     code = tune_all(&t, argv[first]);
     if (code)
         return code;
-    fprintf(stderr, "fovea: %s%s is up to date\n",
-            interrupted ? "interrupted; what was found is kept: " : "", t.file);
+    if (t.found)
+        cli_tell("%s%zu fact%s added to %s", interrupted ? "interrupted; " : "", t.found,
+                 t.found > 1 ? "s" : "", t.file);
+    else
+        cli_tell("%s%s knows all of this already", interrupted ? "interrupted; " : "", t.file);
     return CLI_OK;
 }

@@ -143,7 +143,7 @@ int run_choose(run_state *r)
     for (size_t i = 0; r->hidden && (name = fovea_model_output(r->s.model, i)); i++)
         if (!attention_output(name))
             save(r, name);
-    if (!run_writes(r))
+    if (!run_writes(r) && !r->common.json)
         want_to_show(r);
     int code = r->labels || r->overlay ? want_segments(r) : CLI_OK;
     if (!code && (r->features || r->pca))

@@ -35,6 +35,7 @@ static json_t *describe(const fovea_kernel_check *c)
 static int add(const fovea_kernel_check *c, void *payload)
 {
     report *r = payload;
+    cli_progress_hide();
     *(c->cases == 0 ? &r->missed : c->failed ? &r->wrong : &r->right) += 1;
     if (r->list)
         json_array_append_new(r->list, describe(c));
@@ -51,7 +52,10 @@ int verify_kernels(fovea_device *device, const char *name, bool json)
     if (!json)
         printf("device   %s, %s, %s\n\n%-34s %-12s %-9s %5s %10s  %8s %9s\n", info.id, info.name,
                info.features, "kernel", "op", "mechanism", "cases", "values", "rel", "of bound");
+    cli_progress bar;
+    cli_progress_begin(&bar, "verify");
     const int code = cli_check(fovea_device_verify(device, name, add, &r));
+    cli_progress_end(&bar);
     if (json)
         cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:i, s:i, s:i}", "schema", "fovea.verify/1",
                                  "build", cli_build(), "env", cli_environment(device), "kernels",

@@ -91,6 +91,7 @@ static json_t *describe(const fovea_step_check *c)
 static int add(const fovea_step_check *c, void *payload)
 {
     report *r = payload;
+    cli_progress_hide();
     const bool wrong = !c->right || c->lost;
     r->steps++;
     if (wrong && !r->wrong++)
@@ -152,10 +153,11 @@ static void sum_up(const report *r)
 static void print_json(const report *r, const cli_session *s, const char *name,
                        const fovea_plan_options *o)
 {
-    json_t *params = json_pack("{s:s, s:s, s:s, s:i, s:i}", "model", name, "attention",
-                               s->settings.attention ? s->settings.attention : s->info.attention,
-                               "dtype", cli_dtype_name(s->settings.dtype), "width",
-                               (int)o->frame.width, "height", (int)o->frame.height);
+    json_t *params =
+        json_pack("{s:o, s:s, s:s, s:i, s:i}", "model", cli_json_text(name), "attention",
+                  s->settings.attention ? s->settings.attention : s->info.attention, "dtype",
+                  cli_dtype_name(s->settings.dtype), "width", (int)o->frame.width, "height",
+                  (int)o->frame.height);
     cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:{s:o, s:o, s:o}}", "schema",
                              "fovea.verify/1", "build", cli_build(), "env",
                              cli_environment(s->device), "params", params, "steps", r->list,
@@ -193,7 +195,10 @@ int verify_model(const cli_session *s, const char *name, const char *image, bool
                "float16 headroom", "step", "what", "kernel", "rel", "of bound", "max", "rel",
                "cosine", "largest", "output", "mean", "sum");
     const fovea_frame frame = {.pixels = {picture.rgb}};
+    cli_progress bar;
+    cli_progress_begin(&bar, "verify");
     const int code = cli_check(fovea_model_verify(s->model, s->device, &options, &frame, add, &r));
+    cli_progress_end(&bar);
     if (json)
         print_json(&r, s, name, &options);
     else if (!code)
