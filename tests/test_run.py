@@ -314,29 +314,32 @@ class Words(Case):
         self.assertEqual([t["p"] for t in json.loads(p.out)["top"]], [None] * 5)
         self.assertIn("not numbers", p.err)
 
-    def test_a_long_run_shows_that_it_lives(self):
-        name = self.write("one.png", png(self.noise()))
-        side, said = 500, b""
-        while side < 5000 and b", 1 s" not in said:
-            side = side * 3 // 2
-            main, end = pty.openpty()
-            p = subprocess.Popen([EXE, "run", "synthetic:vit-ti16", self.path(name), "--size", str(side),
-                                  "--threads", "1"], stdout=subprocess.DEVNULL, stderr=end)
-            os.close(end)
-            said, begin = b"", time.time()
-            while p.poll() is None and b", 1 s" not in said:
-                if select.select([main], [], [], 0.1)[0]:
-                    try:
-                        said += os.read(main, 4096)
-                    except OSError:  # the other end is closed
-                        break
-            spent = time.time() - begin
-            p.kill()
-            p.wait()
-            os.close(main)
-            if spent > 4:
-                break
-        self.assertIn(b"run, 1 s", said)
+    def said_on_terminal(self, until, *args):
+        """What a command writes to stderr, up to `until`, and how long that took."""
+        main, end = pty.openpty()
+        p = subprocess.Popen([EXE, *args], stdout=subprocess.DEVNULL, stderr=end)
+        os.close(end)
+        said, begin = b"", time.time()
+        while until not in said:
+            if select.select([main], [], [], 0.1)[0]:
+                try:
+                    said += os.read(main, 4096)
+                except OSError:  # the other end is closed
+                    break
+        p.kill()
+        p.wait()
+        os.close(main)
+        return said, time.time() - begin
+
+    def test_long_commands_show_that_they_live(self):
+        picture = self.path(self.write("one.png", png(self.noise())))
+        for command, *more in (["run", picture], ["verify"]):
+            side, said, spent, sign = 500, b"", 0, command.encode() + b", 1 s"
+            while spent < 4 and sign not in said:  # as large as it takes
+                side = side * 3 // 2
+                said, spent = self.said_on_terminal(sign, command, "synthetic:vit-ti16", *more, "--size",
+                                                    str(side), "--threads", "1")
+            self.assertIn(sign, said)
 
 
 if __name__ == "__main__":

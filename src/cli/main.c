@@ -32,7 +32,7 @@ static const cli_command commands[] = {
      MODEL | CLI_TAKES_STRICT},
     /* From here on, for those who work on Fovea itself. */
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
-     cli_op, (MODEL & ~(unsigned)CLI_TAKES_JSON)},
+     cli_op, MODEL & ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE)},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, FOR_USERS = COMMANDS - 1 };
 

@@ -88,8 +88,8 @@ static size_t shared(cli_option *all, unsigned *takes, cli_common *c)
          {"chunk", 0, "N", "tokens at a time of the streamed schedule", CLI_TEXT, &c->chunk}},
         {CLI_TAKES_SIZE,
          {"size", 0, "WxH",
-          "pixels the model is to see, N means NxN; pictures are scaled, up too, to cover them, "
-          "and cropped",
+          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
+          "rule of the model's preprocessing",
           CLI_TEXT, &c->size}},
         {CLI_TAKES_PICTURES,
          {"no-exif", 0, NULL,
