@@ -91,9 +91,11 @@ typedef struct cli_common {
     const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
     bool json, strict, no_exif;
-    const char *half; /* help of --dtype, set by a command that takes 16-bit types */
+    const char *half; /* help of --dtype, set by a command that takes 16-bit types: CLI_HALF */
     bool new_wisdom;  /* the file of --wisdom need not be there yet */
 } cli_common;
+
+#define CLI_HALF "f32, f16, bf16: of the weights; not on the CPU of activations too"
 
 /* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
  * --help itself: then *first is 0 and the command is done. */
@@ -176,6 +178,8 @@ int cli_output_begin(cli_output *out, const char *path);
 /* Puts it in its place, unless there was a problem (else NULL) or it could not be written: then
  * what was there stays. */
 int cli_output_end(cli_output *o, const char *problem);
+/* What follows the last slash. */
+const char *cli_file_name(const char *path);
 /* Whether both are there and one file. */
 bool cli_same_file(const char *a, const char *b);
 

@@ -36,7 +36,7 @@ static int show_entry(const fovea_cache_entry *e, void *payload)
                                         "device", e->device, "program", e->program, "size",
                                         (json_int_t)e->size, "problem", e->problem));
     else if (!c->quiet || *e->problem)
-        printf("  %-24s %10s  %-18s %s%s\n", strrchr(e->file, '/') + 1,
+        printf("  %-24s %10s  %-18s %s%s\n", cli_file_name(e->file),
                cli_bytes(size, sizeof size, e->size), e->program, e->device, e->problem);
     return 0;
 }

@@ -202,8 +202,7 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
 
 int cli_plan(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {.half =
-                             "f32, f16, bf16: of the weights; not on the CPU of activations too"};
+    cli_common common = {.half = CLI_HALF};
     cli_session s;
     fovea_plan_options options;
     fovea_plan *plan;

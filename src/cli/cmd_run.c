@@ -262,7 +262,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"top", 0, "K", "labels to show, 5", CLI_TEXT, &r->top_text},
         {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
     };
-    r->common.half = "f32, f16, bf16: of the weights; not on the CPU of activations too";
+    r->common.half = CLI_HALF;
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     bool go = !code && first;

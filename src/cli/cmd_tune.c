@@ -213,9 +213,7 @@ static int settle(tuning *t)
 
 int cli_tune(const cli_command *self, int argc, char **argv)
 {
-    tuning t = {.common = {.half = "f32, f16, bf16: of the weights; not on the CPU of activations "
-                                   "too",
-                           .new_wisdom = true}};
+    tuning t = {.common = {.half = CLI_HALF, .new_wisdom = true}};
     const cli_option own[] = {
         {"time", 0, "S", "seconds that it may take", CLI_TEXT, &t.seconds},
         {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", CLI_TEXT,

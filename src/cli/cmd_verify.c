@@ -3,8 +3,7 @@
 
 int cli_verify(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {.half =
-                             "f32, f16, bf16: of the weights; not on the CPU of activations too"};
+    cli_common common = {.half = CLI_HALF};
     const char *kernel = NULL, *image = NULL;
     const cli_option own[] = {
         {"kernel", 0, "TEXT", "without a model: only kernels whose names contain it", CLI_TEXT,

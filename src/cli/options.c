@@ -96,8 +96,9 @@ static size_t shared(cli_option *all, unsigned *takes, cli_common *c)
           "pictures as they are stored, not turned upright by their EXIF orientation", CLI_FLAG,
           &c->no_exif}},
         {CLI_TAKES_STRICT,
-         {"strict", 0, NULL, "an unstable measurement or a broken picture is a failure", CLI_FLAG,
-          &c->strict}},
+         {"strict", 0, NULL,
+          "an unstable measurement is a failure; a broken picture ends the command at once",
+          CLI_FLAG, &c->strict}},
         {CLI_TAKES_JSON,
          {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json}},
     };

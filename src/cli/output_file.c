@@ -17,7 +17,7 @@ static int failed(const char *path, const char *problem)
     return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, problem);
 }
 
-static const char *name_of(const char *path)
+const char *cli_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -26,7 +26,7 @@ static const char *name_of(const char *path)
 /* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
 static char *beside(const char *path)
 {
-    const size_t name = strlen(name_of(path)), room = NAME_MOST - DIGITS - strlen("..tmp");
+    const size_t name = strlen(cli_file_name(path)), room = NAME_MOST - DIGITS - strlen("..tmp");
     const size_t cut = name > room ? name - room : 0;
     unsigned long long number = 0;
     if (getentropy(&number, sizeof number) != 0)
@@ -39,7 +39,7 @@ static int open_nameless(const char *path)
 {
     int fd = -1;
 #ifdef O_TMPFILE
-    char *folder = cli_text("%.*s.", (int)(name_of(path) - path), path);
+    char *folder = cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
     if (access("/proc/self/fd", X_OK) == 0) /* where it is given its name */
         fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);

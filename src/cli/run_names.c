@@ -7,22 +7,16 @@
 
 #include "runner.h"
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static char *folder_of(const char *path)
 {
-    return cli_text("%.*s.", (int)(name_of(path) - path), path);
+    return cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
 }
 
 /* ---- pictures ---- */
 
 char *run_picture_name(const run_state *r, const char *name, const char *input)
 {
-    const char *stem = name_of(input), *dot = strrchr(stem, '.');
+    const char *stem = cli_file_name(input), *dot = strrchr(stem, '.');
     const int head = (int)strlen(name) - 4;
     const int end = (int)(dot && dot > stem ? (size_t)(dot - stem) : strlen(stem));
     if (r->batch > 1)
@@ -127,7 +121,7 @@ static int one_file(struct outputs *o, const struct read_files *read, const char
     if (!code)
         code = cli_output_check(path);
     if (!code)
-        add_output(o, cli_text("%s/%s", whole, name_of(path)), option);
+        add_output(o, cli_text("%s/%s", whole, cli_file_name(path)), option);
     free(whole);
     free(folder);
     return code;
@@ -164,7 +158,7 @@ static int many_files(struct outputs *o, const struct read_files *read, run_stat
                 code = cli_output_check(name);
             }
             if (!code)
-                add_output(o, cli_text("%s/%s", whole, name_of(name)), r->path[i]);
+                add_output(o, cli_text("%s/%s", whole, cli_file_name(name)), r->path[i]);
             free(name);
         }
     }

@@ -145,6 +145,10 @@ static void tell(const run_state *r, const char *name, double seconds)
         free(files);
         files = more;
     }
+    if (!run_find(r, "logits") && !r->segments && !run_writes(r)) {
+        free(files);
+        files = cli_text("; -o, --features and --pca keep what it found");
+    }
     cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s, %.*f %s%s", name, r->width, r->height,
              r->info.width, r->info.height, r->info.tokens,
              r->s.settings.attention ? r->s.settings.attention : r->s.info.attention,
