@@ -163,7 +163,7 @@ def check_refusals(exe, folder):
         (7, [*two, *usual[2:], "--data", "flat.safetensors"], "images"),
         (7, [*two, *usual[2:], "--data", "short.safetensors"], "labels"),
         (7, [*two, *usual, "--crop", "none"], "48x48"),
-        (7, [*two, *usual, "--log", "/dev/full"], "full"), (7, [*three, *usual], "classes"),
+        (7, [*two, *usual, "--log", "/dev/full", "-o", "full"], "full"), (7, [*three, *usual], "classes"),
         (7, [*two, "--tensors", "bare.safetensors"], "input.0"),
         (7, [*three, *usual[2:], "--data", "labelled.safetensors", "--task", "segmentation"], "masks"),
         (1, [*three, *usual[2:], "--data", "beside"], "--classes"),
@@ -177,6 +177,71 @@ def check_refusals(exe, folder):
         want(len(said) == 1 and said[0].startswith("fovea: ") and word in said[0],
              "adapt %s: wanted one line with %s, got %r" % (" ".join(args), word, p.stderr))
     return len(cases)
+
+
+def check_failing_log(exe, folder):
+    """What cannot be made durable is no failure; a log that fails is told once, and costs no model."""
+    usual = [VIT, "--stage", "2", "--data", "plain", *FEW, "--every", "1"]
+    os.mkfifo(folder + "/fifo")
+    for name, path, code in (("null", "/dev/null", 0), ("fifo", "fifo", 0), ("full", "/dev/full", 7),
+                             ("gone", "fifo", 7)):
+        reader = subprocess.Popen(["head", "-n", "1" if name == "gone" else "3", "fifo"], cwd=folder,
+                                  stdout=subprocess.DEVNULL) if path == "fifo" else None
+        p = adapt(exe, folder, *usual, "-o", "log_" + name, "--log", path, code=code)
+        if reader:
+            want(reader.wait() == 0, "nobody wrote to the fifo")
+        want(p.stderr.count("cannot be written") == (code == 7), "--log %s: %s" % (path, p.stderr))
+        for part in ("model.safetensors", "checkpoint"):
+            want(os.path.exists("%s/log_%s/%s" % (folder, name, part)), "--log %s: no %s" % (path, part))
+    # A checkpoint whose log cannot be read again is not lost.
+    adapt(exe, folder, *usual, "--steps", "4", "-o", "log_null", "--resume", "--log", "/dev/null", code=7)
+    p = adapt(exe, folder, *usual, "-o", "log_null", "--resume", code=7)
+    want("--log /dev/null" in p.stderr, p.stderr)
+    adapt(exe, folder, *usual, "-o", "log_null", "--resume", "--log", "/dev/null")
+    return 7
+
+
+def check_overwriting(exe, folder):
+    """No model is overwritten but that of an earlier training."""
+    shutil.copytree(VIT, folder + "/mine", copy_function=shutil.copyfile)
+    os.symlink("mine", folder + "/alias")
+    usual = ["--data", "plain", *FEW]
+    before = open(folder + "/mine/model.safetensors", "rb").read()
+    for model, args, out, word in (
+            ("mine", [], "mine", "MODEL"), ("mine", [], "alias", "MODEL"),
+            ("mine/model.safetensors", [], "mine", "MODEL"), (VIT, ["--teacher", "mine"], "alias", "--teacher"),
+            (VIT, [], "mine", "another folder")):
+        p = adapt(exe, folder, model, "--stage", "2", *usual, *args, "-o", out, code=1)
+        want(word in p.stderr, p.stderr)
+    open(folder + "/mine/log.jsonl", "w").write('{"step": "mine"}\n')
+    adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "mine", code=1)
+    want(before == open(folder + "/mine/model.safetensors", "rb").read(), "-o: the model has changed")
+    adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "own")
+    os.remove(folder + "/own/checkpoint")  # as the program says
+    adapt(exe, folder, VIT, "--stage", "2", *usual, "-o", "own")
+    return 7
+
+
+def check_defaults(exe, folder):
+    """The first step does not ruin a checkpoint; what gets worse is told; nothing to learn is refused."""
+    for stage, rate in (("1", 1e-3), ("2", 1e-4)):
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        p = adapt(exe, folder, VIT, "--stage", stage, "--data", "plain", *FEW, "-o", "out")
+        rates = [line["lr"] for line in log(folder)]
+        want(rates[0] <= rate / 10 and rates == sorted(rates) and rates[2] < rate, "rates " + str(rates))
+        want("rose" not in p.stderr, p.stderr)
+    p = adapt(exe, folder, DINO, "--stage", "1", "--data", "plain", "--size", "28", "--batch", "6", "--crop",
+              "centre", "--threads", "1", "--steps", "4", "--lr", "0.5", "--warmup", "0", "-o", "worse")
+    lines = [line for line in p.stderr.splitlines() if "rose" in line]
+    want(len(lines) == 1 and "--lr" in lines[0], "a rate of 0.5: " + p.stderr)
+    for attention in ("softmax", "linear+softmax@0-"):
+        p = adapt(exe, folder, VIT, "--stage", "1", "--data", "plain", *FEW, "--attention", attention, "-o",
+                  "same", code=7)
+        want("softmax" in p.stderr and not os.path.exists(folder + "/same"), p.stderr)
+    adapt(exe, folder, VIT, "--stage", "1", "--data", "plain", *FEW, "--attention", "softmax+linear@1", "-o", "same")
+    p = adapt(exe, folder, VIT, "--stage", "2", "--data", "plain", *FEW, "--batch", "9", "-o", "large")
+    want("--batch 9" in p.stderr and "1.5 times" in p.stderr, p.stderr)
+    return 7
 
 
 def check_outputs(exe, folder):
@@ -323,6 +388,7 @@ def check_resume(exe, folder):
     p.send_signal(signal.SIGINT)
     said = p.communicate()[1]
     want(p.returncode == 130 and "--resume" in said, "SIGINT: exit %d: %s" % (p.returncode, said))
+    want("finishing this step; once more: at once" in said, "SIGINT: " + said)
     want("--resume" in adapt(exe, folder, *args, "-o", "cut", code=1).stderr, "overwrites a checkpoint")
     for change in (["--batch", "3"], ["--flip", "0.25"], ["--seed", "4"],
                    ["--data", "packed.safetensors", "--crop", "centre"]):
@@ -398,7 +464,7 @@ def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
-            (check_refusals,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

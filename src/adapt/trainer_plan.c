@@ -233,6 +233,14 @@ static void discard(fovea_trainer *t)
     t->losses = t->sinks = 0;
 }
 
+static bool only_softmax(const fv_attention_name *name, uint32_t blocks)
+{
+    for (uint32_t i = 0; i < blocks; i++)
+        if (name[i].kind != FV_ATTENTION_SOFTMAX)
+            return false;
+    return true;
+}
+
 static fovea_status emit(fovea_trainer *t)
 {
     const uint32_t depth = t->model->info.depth;
@@ -245,6 +253,11 @@ static fovea_status emit(fovea_trainer *t)
         return emit_with(t, NULL);
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
     fovea_status status = fv_attention_blocks_check(pairs.attention, depth);
+    if (status == FOVEA_OK && only_softmax(pairs.attention, depth))
+        status = fv_fail(FOVEA_EINVAL,
+                         "attention \"%s\": stage 1 teaches another attention what softmax gives, "
+                         "and every block has softmax; name another, such as linear:elu1",
+                         t->attention);
     if (status == FOVEA_OK)
         status = fv_mem_array(&memory, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
     if (status == FOVEA_OK) {

@@ -1,5 +1,9 @@
 /* adapt_log.c: the log of a training: a line of JSON per step. What is resumed goes on where the
- * checkpoint was written; later lines are dropped, as their steps are done again. */
+ * checkpoint was written; later lines are dropped, as their steps are done again.
+ *
+ * A log that fails does not end the training, whose weights are worth more: the failure is reported
+ * once, when it happens, and is the result of closing the log.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +17,21 @@
 static int failed(const char *path)
 {
     return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+static void give_up(adapt_log *log)
+{
+    if (!log->code)
+        log->code = failed(log->path);
+}
+
+/* What is written survives a crash of the machine. Pipes, terminals and some file systems cannot
+ * promise that. */
+static bool make_durable(FILE *file)
+{
+    if (fflush(file))
+        return false;
+    return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
 }
 
 static void note(adapt_log *log, double loss, double lr)
@@ -48,7 +67,9 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
     }
     free(line);
     if (!code && log->points < steps)
-        code = cli_fail(CLI_INPUT, "%s: holds %zu of the %llu steps that the checkpoint had done",
+        code = cli_fail(CLI_INPUT,
+                        "%s: holds %zu of the %llu steps that the checkpoint had done; --log "
+                        "/dev/null goes on without them",
                         log->path, log->points, (unsigned long long)steps);
     return code;
 }
@@ -56,16 +77,17 @@ static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
 /* The old lines go to a new file, which then takes the old one's place. */
 static int continue_log(adapt_log *log, uint64_t steps)
 {
-    struct stat st;
-    FILE *from = stat(log->path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(log->path, "r") : NULL;
+    FILE *from = fopen(log->path, "r");
     if (!from)
-        return cli_fail(CLI_INPUT, "%s: cannot be read, and the checkpoint goes on with it",
+        return cli_fail(CLI_INPUT,
+                        "%s: cannot be read, and the checkpoint goes on with it; --log /dev/null "
+                        "goes on without",
                         log->path);
     char *beside = cli_text("%s.new", log->path);
     log->file = fopen(beside, "w");
     int code = log->file ? copy_lines(log, from, steps) : failed(beside);
     fclose(from);
-    if (!code && (fflush(log->file) || fsync(fileno(log->file)) || rename(beside, log->path)))
+    if (!code && (!make_durable(log->file) || rename(beside, log->path)))
         code = failed(log->path);
     if (code && log->file)
         remove(beside);
@@ -75,15 +97,20 @@ static int continue_log(adapt_log *log, uint64_t steps)
 
 int adapt_log_open(adapt_log *log, const char *path, const char *plot, uint64_t steps)
 {
+    struct stat st;
+    const bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* it cannot be read again */
     *log = (adapt_log){.path = path, .plot = plot};
-    if (steps)
+    if (steps && !stream)
         return continue_log(log, steps);
     log->file = fopen(path, "w");
     return log->file ? CLI_OK : failed(path);
 }
 
-int adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
+void adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
 {
+    note(log, r->loss, r->lr);
+    if (log->code)
+        return;
     json_t *root = json_pack("{s:I, s:f}", "step", (json_int_t)r->step, "loss", r->loss);
     if (r->layer_loss) {
         json_t *layers = json_array();
@@ -97,23 +124,24 @@ int adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
     json_object_set_new(root, "pictures_per_second", json_real(rate));
     char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(root);
-    const bool ok = text && fprintf(log->file, "%s\n", text) > 0 && fflush(log->file) == 0;
+    if (!text || fprintf(log->file, "%s\n", text) < 0 || fflush(log->file))
+        give_up(log);
     free(text);
-    note(log, r->loss, r->lr);
-    return ok ? CLI_OK : failed(log->path);
 }
 
-int adapt_log_sync(adapt_log *log)
+void adapt_log_sync(adapt_log *log)
 {
-    if (fflush(log->file) || fsync(fileno(log->file)))
-        return failed(log->path);
-    return log->points ? adapt_plot(log->plot, log->point, log->points) : CLI_OK;
+    if (!log->code && !make_durable(log->file))
+        give_up(log);
+    if (!log->code && log->points)
+        log->code = adapt_plot(log->plot, log->point, log->points);
 }
 
 int adapt_log_close(adapt_log *log)
 {
-    const bool ok = !log->file || fclose(log->file) == 0;
-    const int code = ok ? CLI_OK : failed(log->path);
+    if (log->file && fclose(log->file))
+        give_up(log);
+    const int code = log->code;
     free(log->point);
     *log = (adapt_log){NULL};
     return code;

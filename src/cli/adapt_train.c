@@ -8,15 +8,10 @@
 #include <unistd.h>
 
 #include "adapter.h"
+#include "interrupt.h"
 
+#define ROSE 1.05              /* a loss that is so much higher: more than batches differ by */
 #define CHECKPOINT_SECONDS 300 /* between checkpoints, unless --every says otherwise */
-
-static volatile sig_atomic_t interrupted; /* by which signal */
-
-static void interrupt(int number)
-{
-    interrupted = number;
-}
 
 static bool is_first(const adapt_run *r)
 {
@@ -89,8 +84,8 @@ static int checkpoint(adapt_run *r)
 {
     if (!is_first(r) || !r->state_path)
         return CLI_OK;
-    int code = adapt_log_sync(&r->log);
-    return code ? code : cli_check(fovea_trainer_write_state(r->trainer, r->state_path, r->note));
+    adapt_log_sync(&r->log);
+    return cli_check(fovea_trainer_write_state(r->trainer, r->state_path, r->note));
 }
 
 static int save_gradients(const adapt_run *r)
@@ -209,10 +204,11 @@ static bool is_flat(const adapt_run *r)
 /* All processes end at the same step, whichever of them is told to. */
 static int ask_to_stop(adapt_run *r)
 {
-    double stop = interrupted ? 1 : is_first(r) && is_flat(r) ? 0.5 : 0;
+    const int own = interrupt_code();
+    double stop = own ? 1 : is_first(r) && is_flat(r) ? 0.5 : 0;
     const int code = cli_processes_add(&r->processes, &stop);
-    r->interrupted = stop >= 1;
-    r->flat = stop > 0 && !r->interrupted;
+    r->stopped = stop < 1 ? CLI_OK : own ? own : 128 + SIGTERM;
+    r->flat = stop > 0 && !r->stopped;
     return code;
 }
 
@@ -228,8 +224,8 @@ static int step(adapt_run *r, double begin)
     r->seconds += spent;
     if (!is_first(r))
         return CLI_OK;
-    code = adapt_log_add(&r->log, &report, (double)report.pictures / spent);
-    return !code && r->save_grad && report.step == 1 ? save_gradients(r) : code;
+    adapt_log_add(&r->log, &report, (double)report.pictures / spent);
+    return r->save_grad && report.step == 1 ? save_gradients(r) : CLI_OK;
 }
 
 /* What the bar says: the loss of late and the pace. */
@@ -253,7 +249,7 @@ static int run_steps(adapt_run *r)
     cli_progress_begin(&bar, text);
     while (!code && r->info.step < r->steps) {
         const double begin = cli_seconds();
-        if ((code = ask_to_stop(r)) || r->interrupted || r->flat)
+        if ((code = ask_to_stop(r)) || r->stopped || r->flat)
             break;
         code = feed(r, &bar, begun);
         if (!code)
@@ -307,6 +303,9 @@ static void report(const adapt_run *r)
     const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
     fovea_memory memory;
     fovea_memory_query(&memory);
+    if (last > ROSE * first)
+        fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
+                (double)r->options.lr / 10);
     if (!r->common.json) {
         printf("%s  stage %d, %s, %llu steps: loss %.6g -> %.6g, %.2f pictures/s, %.1f GFLOP/s\n",
                r->output, (int)r->options.stage, r->info.attention,
@@ -340,10 +339,9 @@ static int make_folder(const char *path)
 
 static int finish(adapt_run *r)
 {
-    int code = adapt_log_sync(&r->log);
-    if (!code)
-        code = cli_check(
-            fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0));
+    adapt_log_sync(&r->log);
+    const int code =
+        cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0));
     if (!code)
         report(r);
     return code;
@@ -351,7 +349,6 @@ static int finish(adapt_run *r)
 
 int adapt_train(adapt_run *r)
 {
-    const struct sigaction ask = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
     int code =
         cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options));
     if (code)
@@ -365,15 +362,15 @@ int adapt_train(adapt_run *r)
             (code = adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step)))
             return code;
     }
-    sigaction(SIGINT, &ask, NULL);
-    sigaction(SIGTERM, &ask, NULL);
+    interrupt_catch("step");
+    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
     code = run_steps(r);
-    if (!code && r->interrupted) {
+    if (!code && r->stopped) {
         if (is_first(r))
             fprintf(stderr, "fovea: interrupted after step %llu%s\n",
                     (unsigned long long)r->info.step,
                     r->state_path ? "; --resume goes on from there" : "");
-        return 128 + (interrupted ? interrupted : SIGTERM);
+        return r->stopped;
     }
     if (!code && is_first(r))
         code = finish(r);

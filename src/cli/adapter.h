@@ -20,13 +20,16 @@ typedef struct adapt_log {
     FILE *file;
     adapt_point *point; /* of every step so far */
     size_t points, room;
+    int code; /* exit code of its first failure, after which nothing is written */
 } adapt_log;
 
-/* Begins a log, or goes on with the first `steps` lines of the one that is there. */
+/* Begins a log, or goes on with the first `steps` lines of the one that is there; a pipe or device
+ * begins anew. */
 int adapt_log_open(adapt_log *out, const char *path, const char *plot, uint64_t steps);
-int adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
-/* Makes what was added durable, and draws the plot anew. */
-int adapt_log_sync(adapt_log *log);
+void adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
+/* Makes what was added durable, where that can be done, and draws the plot anew. */
+void adapt_log_sync(adapt_log *log);
+/* The exit code of whatever failed since it was opened. */
 int adapt_log_close(adapt_log *log);
 /* Mean loss of the `n` steps that end `before` steps ago. */
 double adapt_log_mean(const adapt_log *log, size_t n, size_t before);
@@ -91,8 +94,13 @@ typedef struct adapt_run {
     adapt_log log;
     uint64_t pictures; /* of this run */
     double seconds;
-    bool interrupted, flat; /* why it ended before the last step */
+    bool flat;   /* ended because the loss no longer fell */
+    int stopped; /* exit code of an interrupt; 0: none */
 } adapt_run;
+
+/* adapt_output.c: whether a model may be written to OUT: not over MODEL or the teacher, and over no
+ * model but that of an earlier training. */
+int adapt_output_check(const adapt_run *r);
 
 /* adapt_train.c: runs what is settled: steps, checkpoints, results. */
 int adapt_train(adapt_run *r);

@@ -13,6 +13,8 @@ typedef struct adapt_texts {
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
 } adapt_texts;
 
+enum { WARM_UP = 20 }; /* steps */
+
 static const char *const crops[] = {"random", "centre", "none", NULL};
 
 /* ---- numbers ---- */
@@ -25,12 +27,15 @@ static int take(float *out, const char *option, const char *text, double low, do
     return code;
 }
 
-/* The rates of the papers where they give any: fixed at 1e-2, then falling from 1e-4. */
+/* Fixed at 1e-3, then falling from 1e-4. The papers' 1e-2 of stage 1 ruins pretrained weights in
+ * its first steps: AdamW moves every weight by the whole rate as long as its moments are young,
+ * which is also why a checkpoint's weights are warmed up to it. */
 static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
 {
     o->stage = stage;
-    o->lr = stage == FOVEA_STAGE_ATTENTION ? 1e-2f : stage == FOVEA_STAGE_FEATURES ? 1e-4f : 1e-3f;
+    o->lr = stage == FOVEA_STAGE_FEATURES ? 1e-4f : 1e-3f;
     o->schedule = stage == FOVEA_STAGE_ATTENTION ? FOVEA_LR_CONSTANT : FOVEA_LR_LINEAR;
+    o->warm_up = stage == FOVEA_STAGE_TASK ? 0 : WARM_UP;
 }
 
 static int settle_stage(adapt_run *r, const adapt_texts *t)
@@ -247,6 +252,10 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
         (code = cli_number(&r->every, "every", t->every, 1, INT32_MAX)) ||
         (code = cli_number(&r->patience, "patience", t->patience, 1, INT32_MAX)))
         return code;
+    const double taken = (double)r->batch * r->processes.count;
+    if (t->batch && r->data.n && taken > (double)r->data.n && r->processes.rank == 0)
+        fprintf(stderr, "fovea: --batch %s: a step takes each of the %zu pictures %.3g times\n",
+                t->batch, r->data.n, taken / (double)r->data.n);
     if (r->data.n && !t->steps && (t->epochs || !steps))
         steps = (uint32_t)fmin(ceil(epochs * (double)r->data.n / r->batch / r->processes.count),
                                INT32_MAX);
@@ -280,6 +289,8 @@ static int settle(adapt_run *r, const adapt_texts *t)
     int code;
     if (!r->output)
         return cli_fail(CLI_USAGE, "adapt needs -o OUT, the folder of the result");
+    if ((code = adapt_output_check(r)))
+        return code;
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
     if ((code = cli_settle(&r->settings, &r->common)) || (code = settle_stage(r, t)) ||
@@ -346,11 +357,11 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"steps", 0, "N", "of the optimiser", CLI_TEXT, &t.steps},
         {"epochs", 0, "X", "the same in passes over the data, 1", CLI_TEXT, &t.epochs},
         {"batch", 0, "N", "pictures of a step and process, 16", CLI_TEXT, &t.batch},
-        {"lr", 0, "X", "learning rate: 1e-2, 1e-4, 1e-3 in stages 1, 2, 3", CLI_TEXT, &t.lr},
+        {"lr", 0, "X", "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3", CLI_TEXT, &t.lr},
         {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
          CLI_TEXT, &t.lr_schedule},
         {"lr-end", 0, "X", "rate of the last step, 0", CLI_TEXT, &t.lr_end},
-        {"warmup", 0, "N", "steps to reach the rate, 0", CLI_TEXT, &t.warmup},
+        {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", CLI_TEXT, &t.warmup},
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", CLI_TEXT, &t.ratio},
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", CLI_TEXT,
          &t.trainable},
