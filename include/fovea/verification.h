@@ -19,6 +19,7 @@ typedef struct fovea_kernel_check {
     uint64_t values;        /* compared */
     double error;           /* largest, as a share of what was allowed */
     double rel;             /* largest norm of a case's errors over that of its definition */
+    double max_abs;         /* largest error itself */
     const char *problem;    /* of the first case that failed; "" */
     const char *text;       /* what was wrong there; "" */
 } fovea_kernel_check;

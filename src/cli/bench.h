@@ -4,6 +4,7 @@
  *   bench_cases.c       the product of all lists, as cases on devices
  *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c
  *                       what a case runs and what its result is compared with
+ *   bench_reference.c   the judgement of plans and of what they computed
  *   bench_limits.c      the roof over a device
  *   bench_measure.c     timing in turns; bench_pace.c: like a camera, and for long
  *   bench_profile.c     where the time of a frame goes
@@ -79,22 +80,22 @@ typedef struct bench_case {
     json_t *params;
     bench_device *on;
     void *state;
-    int (*run)(void *state);                      /* once */
+    int (*run)(void *state, double *seconds);     /* once; by the device's clock */
     int (*check)(void *state, bench_verify *out); /* what the last run left */
     void (*release)(void *state);
-    fovea_plan *traced;  /* the state's; NULL: there is none to look into */
-    const double *told;  /* seconds of the last run, where they are not the clock's; or NULL */
+    bool device_time;    /* what is timed is what the device took, not all of `run` */
     double flops, bytes; /* the physical floor's */
-    uint64_t before;     /* bytes of process memory before the plan: the case's own buffers and the
-                            weights of a model included */
+    /* set by bench_plan_begin and bench_plan_end */
+    fovea_plan *plan; /* the state's */
+    fovea_plan_info info;
     double plan_seconds;
-    fovea_plan_info plan;
+    uint64_t before; /* bytes of process memory */
     /* set by measuring */
     double first_seconds;
     uint64_t resident; /* bytes that process memory grew by, at its peak, in plan and first run */
     uint32_t inner;    /* runs per sample */
     double *sample;    /* seconds per run */
-    double *device;    /* seconds of its last run by the device's clock */
+    double *device;    /* the same by the device's clock */
     size_t samples, room;
     bool stable;
     machine_history machine;
@@ -125,6 +126,11 @@ typedef struct bench_options {
 /* bench_cases.c: adds the product of all lists of `r`, each case run once and verified. */
 int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
 void bench_cases_free(bench_set *set);
+
+/* Around making the plan: how long it takes, and from where on memory counts. The case's own
+ * buffers and a model's weights are there before. */
+void bench_plan_begin(bench_case *c);
+void bench_plan_end(bench_case *c, fovea_plan *plan);
 
 /* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case;
  * every text of `r` is one value. */
@@ -158,17 +164,26 @@ typedef struct bench_model_run {
 int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
                      const bench_model_run *run);
 
-/* bench_reference.c: what a model's output should be. */
+/* bench_reference.c: what a plan computes, so that it may be computed in another way. */
+typedef struct bench_subject {
+    const fovea_model *model; /* NULL: an operation */
+    const fovea_plan_options *options;
+    const fovea_frame *frame;
+    const fovea_op_options *op;
+    const fovea_matrix *input;
+    size_t inputs;
+} bench_subject;
+/* What its output should be, once it was asked for. */
 typedef struct bench_reference {
-    float *value;
-    double allowed;   /* error, of the largest value */
-    const char *text; /* what computed it */
+    const char *text; /* what judged it; NULL: nothing yet */
+    float *value;     /* NULL: its steps alone were judged */
 } bench_reference;
-/* `options` are those of the plan that is compared, and `n` the floats of its output. */
-int bench_reference_make(bench_reference *out, const fovea_model *model,
-                         const fovea_plan_options *options, const fovea_frame *frame, size_t n);
-/* The kernels of a plan, each distinct step alone, against their definitions. */
-int bench_steps_verify(const fovea_plan *plan, bench_verify *out);
+/* Verifies a plan and the n values that it left in `got`: at first each distinct step alone,
+ * against the definition of its operation; then, here and each time after, the output against that
+ * of another plan, unless this takes too long. `allowed`: error, of the largest value. */
+int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
+                        const void *got, fovea_dtype type, size_t n, double allowed,
+                        bench_verify *out);
 
 /* ---- measurement ---- */
 

@@ -1,21 +1,56 @@
 /* bench_attention.c: one attention as a benchmark case. */
-#include "bench_attention.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../half.h"
+#include "bench.h"
 
 enum { CHUNK = 64, SUB_CHUNK = 16 }; /* of the FLOPs that are counted, whatever was chosen */
 enum { INPUTS = 8 };
 
+enum attention_kind {
+    ATTENTION_SOFTMAX,
+    ATTENTION_LINEAR,
+    ATTENTION_MALA,
+    ATTENTION_MALA_PAPER,
+    ATTENTION_POLA,
+    ATTENTION_NALA,
+    ATTENTION_FOCUSED,
+    ATTENTION_RETENTION, /* from here on causal only */
+    ATTENTION_GLA,
+    ATTENTION_DELTA,
+    ATTENTION_GATED_DELTA,
+};
+
+/* Inputs and output of one shape; all cases of that shape share them. Rows are packed. */
+typedef struct operands {
+    struct operands *next;
+    uint32_t users;
+    uint32_t rows, heads, d, dv;
+    fovea_dtype type;
+    void *q, *k, *v, *out;                 /* of `type` */
+    float *decay_channel;                  /* rows x heads*d; these are made when first needed */
+    float *decay, *beta, *gate_q, *gate_k; /* rows x heads; gates as logits */
+} operands;
+
+typedef struct attention {
+    enum attention_kind kind;
+    uint32_t features; /* per channel of a key */
+    bool gated, causal, normalise, l2norm;
+    double scale, eps;
+    operands *data;
+} attention;
+
 struct run {
     attention a;
+    char *name; /* of the attention */
+    fovea_op_options options;
     fovea_plan *plan;
     fovea_matrix input[INPUTS], out;
     size_t inputs;
+    bench_reference reference;
 };
 
 /* ---- names ---- */
@@ -23,29 +58,14 @@ struct run {
 static const struct {
     const char *name;
     enum attention_kind kind;
-    enum feature_map map;
+    uint32_t features;
 } attentions[] = {
-    {"softmax", ATTENTION_SOFTMAX, MAP_IDENTITY},
-    {"linear", ATTENTION_LINEAR, MAP_ELU1},
-    {"mala", ATTENTION_MALA, MAP_ELU1},
-    {"mala-paper", ATTENTION_MALA_PAPER, MAP_ELU1},
-    {"pola", ATTENTION_POLA, MAP_POLA},
-    {"nala", ATTENTION_NALA, MAP_NALA},
-    {"nala-paper", ATTENTION_NALA, MAP_NALA_PAPER},
-    {"focused", ATTENTION_FOCUSED, MAP_FOCUSED},
-    {"retention", ATTENTION_RETENTION, MAP_IDENTITY},
-    {"gla", ATTENTION_GLA, MAP_IDENTITY},
-    {"delta-rule", ATTENTION_DELTA, MAP_IDENTITY},
-    {"gated-delta-rule", ATTENTION_GATED_DELTA, MAP_IDENTITY},
-};
-
-static const struct {
-    const char *name;
-    enum feature_map map;
-} maps[] = {
-    {"elu1", MAP_ELU1},         {"relu", MAP_RELU},       {"exp", MAP_EXP},
-    {"softplus", MAP_SOFTPLUS}, {"softmax", MAP_SOFTMAX}, {"silu", MAP_SILU},
-    {"identity", MAP_IDENTITY}, {"nala", MAP_NALA},       {"nala-paper", MAP_NALA_PAPER},
+    {"softmax", ATTENTION_SOFTMAX, 1},     {"linear", ATTENTION_LINEAR, 1},
+    {"mala", ATTENTION_MALA, 1},           {"mala-paper", ATTENTION_MALA_PAPER, 1},
+    {"pola", ATTENTION_POLA, 2},           {"nala", ATTENTION_NALA, 2},
+    {"nala-paper", ATTENTION_NALA, 2},     {"focused", ATTENTION_FOCUSED, 1},
+    {"retention", ATTENTION_RETENTION, 1}, {"gla", ATTENTION_GLA, 1},
+    {"delta-rule", ATTENTION_DELTA, 1},    {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
 };
 
 /* [sla-]NAME[:MAP]. Which maps go with a name is the library's to say. */
@@ -54,27 +74,22 @@ static int parse(attention *a, const char *text)
     a->gated = strncmp(text, "sla-", 4) == 0;
     const char *name = a->gated ? text + 4 : text;
     const size_t length = strcspn(name, ":");
-    const char *map = name[length] ? name + length + 1 : NULL;
-    bool known = false, mapped = map == NULL;
+    const char *map = name[length] ? name + length + 1 : "";
     for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
         if (strlen(attentions[i].name) == length && !strncmp(attentions[i].name, name, length)) {
             a->kind = attentions[i].kind;
-            a->map = attentions[i].map;
-            known = true;
+            a->features = strncmp(map, "nala", 4) == 0 ? 2 : attentions[i].features;
+            a->normalise = a->kind < ATTENTION_RETENTION &&
+                           !(a->kind == ATTENTION_LINEAR &&
+                             (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
+            return CLI_OK;
         }
-    for (size_t i = 0; map && i < sizeof maps / sizeof *maps; i++)
-        if (strcmp(maps[i].name, map) == 0) {
-            a->map = maps[i].map;
-            mapped = true;
-        }
-    if (!known || !mapped)
-        return cli_fail(CLI_UNSUPPORTED,
-                        "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
-                        "mala-paper[:MAP], pola, nala, nala-paper, focused, retention[:MAP], "
-                        "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
-                        "with sla-",
-                        text);
-    return CLI_OK;
+    return cli_fail(CLI_UNSUPPORTED,
+                    "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
+                    "mala-paper[:MAP], pola, nala, nala-paper, focused, retention[:MAP], "
+                    "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
+                    "with sla-",
+                    text);
 }
 
 /* ---- operands ---- */
@@ -171,7 +186,7 @@ static void count(bench_case *out, const attention *a)
     const operands *o = a->data;
     const double n = o->rows, h = o->heads, d = o->d, dv = o->dv, hn = h * n;
     const double p = o->type == FOVEA_F32 ? 4 : 2, pairs = a->causal ? n * (n + 1) / 2 : n * n;
-    const double wide = a->map >= MAP_POLA ? 2 * d : d; /* features */
+    const double wide = a->features * d;
     out->bytes = p * hn * (2 * d + 2 * dv);
     if (a->kind == ATTENTION_SOFTMAX) {
         out->flops = h * pairs * (2 * (d + dv) + 6);
@@ -200,10 +215,19 @@ static void count(bench_case *out, const attention *a)
 
 /* ---- the case ---- */
 
-static int run(void *state)
+static int run(void *state, double *seconds)
 {
     struct run *r = state;
-    return cli_check(fovea_op_run(r->plan, r->input, r->inputs, r->out));
+    const int code = cli_check(fovea_op_run(r->plan, r->input, r->inputs, r->out));
+    *seconds = fovea_plan_seconds(r->plan);
+    return code;
+}
+
+/* Error that may be, of the largest value. */
+static double allowed(const operands *o)
+{
+    static const double rounding[] = {0, 0x1p-11, 0x1p-8}; /* of the output, by fovea_dtype */
+    return 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type];
 }
 
 /* Of what the run before this left in the output, which then becomes NaN: should the next case that
@@ -212,15 +236,20 @@ static int check(void *state, bench_verify *out)
 {
     struct run *r = state;
     const operands *o = r->a.data;
-    attention_verify(&r->a, out);
+    const bench_subject what = {.op = &r->options, .input = r->input, .inputs = r->inputs};
+    const size_t n = (size_t)o->rows * o->heads * o->dv;
+    const int code =
+        bench_verify_output(&r->reference, r->plan, &what, o->out, o->type, n, allowed(o), out);
     memset(o->out, 0xff, (size_t)o->rows * o->heads * out_size(o));
-    return CLI_OK;
+    return code;
 }
 
 static void release(void *state)
 {
     struct run *r = state;
     fovea_plan_free(r->plan);
+    free(r->reference.value);
+    free(r->name);
     if (r->a.data)
         leave_operands(r->a.data);
     free(r);
@@ -259,24 +288,25 @@ static int make_plan(struct run *r, const cli_settings *s, fovea_device *device,
 {
     const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
     const attention *a = &r->a;
-    fovea_op_options o = none;
-    o.schedule = s->schedule;
-    o.chunk = s->chunk;
-    o.memory_limit = s->memory_limit;
-    o.rows = a->data->rows;
-    o.attention = s->attention;
-    o.heads = a->data->heads;
-    o.head_dim = a->data->d;
-    o.value_dim = a->data->dv;
-    o.scale = a->scale;
-    o.eps = a->eps;
-    o.normalise = a->normalise;
-    o.causal = a->causal;
-    o.storage = o.out_storage = a->data->type;
-    o.form = form;
-    o.l2norm = a->l2norm;
-    o.gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
-    int code = cli_check(fovea_op_plan_create(&r->plan, device, &o));
+    fovea_op_options *o = &r->options;
+    *o = none;
+    o->schedule = s->schedule;
+    o->chunk = s->chunk;
+    o->memory_limit = s->memory_limit;
+    o->rows = a->data->rows;
+    o->attention = r->name;
+    o->heads = a->data->heads;
+    o->head_dim = a->data->d;
+    o->value_dim = a->data->dv;
+    o->scale = a->scale;
+    o->eps = a->eps;
+    o->normalise = a->normalise;
+    o->causal = a->causal;
+    o->storage = o->out_storage = a->data->type;
+    o->form = form;
+    o->l2norm = a->l2norm;
+    o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
+    int code = cli_check(fovea_op_plan_create(&r->plan, device, o));
     return code ? code : bind_inputs(r);
 }
 
@@ -286,8 +316,6 @@ static void settle(attention *a, uint32_t d, uint32_t rows, bool causal)
     const bool scaled =
         a->kind == ATTENTION_SOFTMAX || a->kind == ATTENTION_MALA || a->kind >= ATTENTION_RETENTION;
     a->causal = causal || a->kind >= ATTENTION_RETENTION;
-    a->normalise = a->kind < ATTENTION_RETENTION &&
-                   !(a->kind == ATTENTION_LINEAR && (a->map == MAP_SILU || a->map == MAP_IDENTITY));
     a->l2norm = a->kind >= ATTENTION_DELTA;
     a->scale = scaled ? 1 / sqrt(d) : a->kind == ATTENTION_MALA_PAPER ? rows : 1;
     a->eps = a->kind == ATTENTION_MALA_PAPER ? 0 : 1e-6;
@@ -315,14 +343,13 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
     }
     settle(a, shape.d, shape.rows, o->causal);
     a->data = use_operands(a, &shape);
-    out->before = machine_memory_begin();
-    const double begin = cli_seconds();
+    r->name = cli_text("%s", s->attention);
+    bench_plan_begin(out);
     if ((code = make_plan(r, s, on->device, (fovea_form)form))) {
         release(r);
         return code;
     }
-    out->plan_seconds = cli_seconds() - begin;
-    fovea_plan_query(r->plan, &out->plan);
+    bench_plan_end(out, r->plan);
     char values[16] = "";
     if (shape.dv != shape.d)
         snprintf(values, sizeof values, "x%u", shape.dv);
@@ -337,7 +364,6 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
                   (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
                   "causal", a->causal, "form", forms[form]);
     out->state = r;
-    out->traced = r->plan;
     out->run = run;
     out->check = check;
     out->release = release;

@@ -152,7 +152,7 @@ static void free_case(bench_case *c)
 static void add_params(bench_case *c, const cli_settings *s, const bench_request *r)
 {
     if (c->on->cpu)
-        json_object_set_new(c->params, "threads", json_integer(c->plan.threads));
+        json_object_set_new(c->params, "threads", json_integer(c->info.threads));
     else
         json_object_set_new(c->params, "device", json_string(c->on->where));
     json_object_set_new(c->params, "schedule",

@@ -23,7 +23,7 @@ static json_t *roofline(const bench_case *c, double p50)
 
 static json_t *peak_bytes(const bench_case *c)
 {
-    const fovea_plan_info *p = &c->plan;
+    const fovea_plan_info *p = &c->info;
     json_t *peak = cli_plan_bytes(p);
     const uint64_t promised =
         p->weights + p->residual + p->states + p->chunks + p->scratch + p->staging;

@@ -19,11 +19,13 @@ struct softmax {
     size_t floats; /* of out */
 };
 
-static int run_softmax(void *state)
+static int run_softmax(void *state, double *seconds)
 {
     struct softmax *s = state;
     const fovea_matrix in[] = {{s->q, 0}, {s->k, 0}, {s->v, 0}};
-    return cli_check(fovea_op_run(s->plan, in, 3, (fovea_matrix){s->out, 0}));
+    const int code = cli_check(fovea_op_run(s->plan, in, 3, (fovea_matrix){s->out, 0}));
+    *seconds = fovea_plan_seconds(s->plan);
+    return code;
 }
 
 /* Means of values in [-1, 1) lie there too; `fovea bench attention` verifies the rest. */
@@ -77,12 +79,13 @@ static int make_softmax(bench_case *out, const struct shape *shape)
     s->k = filled(heads * shape->keys * shape->d, 2);
     s->v = filled(heads * shape->keys * shape->dv, 3);
     s->out = cli_alloc(s->floats, sizeof *s->out);
+    bench_plan_begin(out);
     int code = cli_check(fovea_op_plan_create(&s->plan, out->on->device, &o));
     if (code) {
         release_softmax(s);
         return code;
     }
-    fovea_plan_query(s->plan, &out->plan);
+    bench_plan_end(out, s->plan);
     out->state = s;
     out->run = run_softmax;
     out->check = check_softmax;
@@ -185,10 +188,10 @@ static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
 
 int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room)
 {
-    const fovea_plan *plan = list[0].traced;
+    const fovea_plan *plan = list[0].plan;
     fovea_step_info step;
     int code = CLI_OK;
-    out->kind = cli_alloc(list[0].plan.steps, sizeof *out->kind);
+    out->kind = cli_alloc(list[0].info.steps, sizeof *out->kind);
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         kind_of(out, &step)->count++;
     for (size_t i = 0; i < out->kinds && !code; i++)

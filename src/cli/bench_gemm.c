@@ -19,11 +19,13 @@ struct gemm {
     float *a, *weight, *bias, *out;
 };
 
-static int run(void *state)
+static int run(void *state, double *seconds)
 {
     struct gemm *g = state;
     const fovea_matrix in = {g->a, 0}, out = {g->out, 0};
-    return cli_check(fovea_op_run(g->plan, &in, 1, out));
+    const int code = cli_check(fovea_op_run(g->plan, &in, 1, out));
+    *seconds = fovea_plan_seconds(g->plan);
+    return code;
 }
 
 static double gelu(double x)
@@ -153,20 +155,17 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const b
     if (!act)
         return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
     struct gemm *g = make((uint32_t)m, (uint32_t)n, (uint32_t)k, act);
-    out->before = machine_memory_begin();
-    double begin = cli_seconds();
+    bench_plan_begin(out);
     int code = plan(g, s, on->device);
     if (code) {
         release(g);
         return code;
     }
-    out->plan_seconds = cli_seconds() - begin;
-    fovea_plan_query(g->plan, &out->plan);
+    bench_plan_end(out, g->plan);
     out->title = cli_text("gemm %s%s%s", shape, act->value ? " " : "", act->value ? act->name : "");
     out->params = json_pack("{s:s, s:i, s:i, s:i, s:s}", "what", "gemm", "M", (int)m, "N", (int)n,
                             "K", (int)k, "activation", act->name);
     out->state = g;
-    out->traced = g->plan;
     out->run = run;
     out->check = check;
     out->release = release;
@@ -183,8 +182,9 @@ static int product_rate(double *rate, fovea_device *device, uint32_t m, double *
     int code = plan(g, &none, device);
     *shortest = INFINITY;
     for (int i = 0; i < 4 && !code; i++) {
-        code = run(g);
-        *shortest = fmin(*shortest, fovea_plan_seconds(g->plan));
+        double seconds;
+        code = run(g, &seconds);
+        *shortest = fmin(*shortest, seconds);
     }
     if (!code)
         *rate = fmax(*rate, 2.0 * g->m * g->n * g->k / *shortest);

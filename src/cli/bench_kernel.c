@@ -10,13 +10,12 @@
 struct kernel_run {
     fovea_plan *plan; /* dry */
     fovea_rehearsal *rehearsal;
-    double seconds; /* of the last run */
 };
 
-static int run(void *state)
+static int run(void *state, double *seconds)
 {
-    struct kernel_run *r = state;
-    return cli_check(fovea_rehearsal_run(r->rehearsal, &r->seconds));
+    const struct kernel_run *r = state;
+    return cli_check(fovea_rehearsal_run(r->rehearsal, seconds));
 }
 
 static int check(void *state, bench_verify *out)
@@ -26,7 +25,10 @@ static int check(void *state, bench_verify *out)
     const int code = cli_check(fovea_rehearsal_verify(r->rehearsal, &found));
     if (code)
         return code;
-    *out = (bench_verify){.reference = "definition", .rel = found.rel, .ok = found.failed == 0};
+    *out = (bench_verify){.reference = "definition",
+                          .max_abs = found.max_abs,
+                          .rel = found.rel,
+                          .ok = found.failed == 0};
     if (found.failed)
         snprintf(out->text, sizeof out->text, "%s", found.text);
     return CLI_OK;
@@ -61,8 +63,7 @@ int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
     struct kernel_run *r = cli_alloc(1, sizeof *r);
     fovea_step_info step;
     fovea_status status;
-    out->before = machine_memory_begin();
-    const double begin = cli_seconds();
+    bench_plan_begin(out);
     int code = make_plan(&r->plan, s, on, request);
     if (!code) {
         status = fovea_rehearsal_open(&r->rehearsal, r->plan, pick->step, pick->kernel);
@@ -72,15 +73,14 @@ int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
         release(r);
         return code;
     }
-    out->plan_seconds = cli_seconds() - begin;
-    fovea_plan_query(r->plan, &out->plan);
+    bench_plan_end(out, r->plan);
     fovea_plan_step(r->plan, pick->step, &step);
     out->on = on;
     out->state = r;
     out->run = run;
     out->check = check;
     out->release = release;
-    out->told = &r->seconds;
+    out->device_time = true;
     out->flops = step.flops;
     out->bytes = step.bytes;
     out->title = cli_text("%s %s", pick->kernel, step.problem);

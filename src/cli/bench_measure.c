@@ -65,15 +65,21 @@ static bool is_stable(const bench_case *c)
 
 /* ---- one case ---- */
 
-static int time_once(bench_case *c, double *seconds)
+/* Seconds of a run: those that count, and those of the device. */
+struct times {
+    double counted, device;
+};
+
+static int time_once(bench_case *c, struct times *out)
 {
     int code = CLI_OK;
-    double begin = cli_seconds(), told = 0;
+    double begin = cli_seconds(), sum = 0, last = 0;
     for (uint32_t i = 0; i < c->inner && !code; i++) {
-        code = c->run(c->state);
-        told += c->told ? *c->told : 0;
+        code = c->run(c->state, &last);
+        sum += last;
     }
-    *seconds = (c->told ? told : cli_seconds() - begin) / c->inner;
+    const double clock = cli_seconds() - begin;
+    *out = (struct times){(c->device_time ? sum : clock) / c->inner, sum / c->inner};
     return code;
 }
 
@@ -85,15 +91,15 @@ static void *grown(void *p, size_t count, size_t size)
     return q;
 }
 
-static void add_sample(bench_case *c, double seconds)
+static void add_sample(bench_case *c, const struct times *t)
 {
     if (c->samples == c->room) {
         c->room = c->room ? 2 * c->room : 64;
         c->sample = grown(c->sample, c->room, sizeof *c->sample);
         c->device = grown(c->device, c->room, sizeof *c->device);
     }
-    c->sample[c->samples] = seconds;
-    c->device[c->samples++] = c->traced ? fovea_plan_seconds(c->traced) : 0;
+    c->sample[c->samples] = t->counted;
+    c->device[c->samples++] = t->device;
 }
 
 static int verify(bench_case *c)
@@ -108,12 +114,27 @@ static int verify(bench_case *c)
     return code;
 }
 
+void bench_plan_begin(bench_case *c)
+{
+    c->before = machine_memory_begin();
+    c->plan_seconds = -cli_seconds();
+}
+
+void bench_plan_end(bench_case *c, fovea_plan *plan)
+{
+    c->plan_seconds += cli_seconds();
+    c->plan = plan;
+    fovea_plan_query(plan, &c->info);
+}
+
 int bench_first(bench_case *c, const bench_options *o)
 {
+    struct times first;
     c->inner = 1;
-    int code = time_once(c, &c->first_seconds);
+    int code = time_once(c, &first);
     if (code)
         return code;
+    c->first_seconds = first.counted;
     const uint64_t peak = machine_memory_peak();
     c->resident = peak > c->before ? peak - c->before : 0;
     return o->check == BENCH_CHECK_OFF ? CLI_OK : verify(c);
@@ -122,22 +143,22 @@ int bench_first(bench_case *c, const bench_options *o)
 int bench_warm_up(bench_case *c, const bench_options *o)
 {
     const double sample = o->sample > 0 ? o->sample : SAMPLE_SECONDS;
-    double seconds = c->first_seconds;
+    struct times t = {.counted = c->first_seconds};
     int code = CLI_OK;
     for (uint32_t i = 0; i < o->warmup && !code; i++)
-        code = time_once(c, &seconds);
-    c->inner = seconds < sample ? (uint32_t)fmin(ceil(sample / seconds), 1e4) : 1;
+        code = time_once(c, &t);
+    c->inner = t.counted < sample ? (uint32_t)fmin(ceil(sample / t.counted), 1e4) : 1;
     return code;
 }
 
 int bench_sample(bench_case *c, const bench_options *o)
 {
-    double seconds = 0;
+    struct times t;
     machine_watch(&c->machine);
-    int code = time_once(c, &seconds);
+    int code = time_once(c, &t);
     if (code)
         return code;
-    add_sample(c, seconds);
+    add_sample(c, &t);
     return o->check == BENCH_CHECK_EVERY ? verify(c) : CLI_OK;
 }
 

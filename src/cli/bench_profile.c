@@ -35,20 +35,20 @@ struct profile {
 static void count_steps(struct profile *p)
 {
     fovea_step_info info;
-    while (fovea_plan_step(p->c->traced, p->layers, &info))
+    while (fovea_plan_step(p->c->plan, p->layers, &info))
         p->layers++;
     p->layer = cli_alloc(p->layers, sizeof *p->layer);
-    p->sweeps = p->c->plan.sweeps;
+    p->sweeps = p->c->info.sweeps;
     p->sweep = cli_alloc(p->sweeps, sizeof *p->sweep);
     for (size_t i = 0; i < p->layers; i++) {
-        fovea_plan_step(p->c->traced, i, &p->layer[i].info);
+        fovea_plan_step(p->c->plan, i, &p->layer[i].info);
         p->sweep[p->layer[i].info.sweep].steps++;
     }
 }
 
 static void add_frame(struct profile *p)
 {
-    p->events = fovea_plan_traced(p->c->traced);
+    p->events = fovea_plan_traced(p->c->plan);
     p->events = p->events < p->room ? p->events : p->room;
     for (size_t i = 0; i < p->events; i++) {
         const fovea_trace_event *e = &p->event[i];
@@ -69,18 +69,18 @@ static void add_frame(struct profile *p)
 static int trace(struct profile *p)
 {
     fovea_trace_event probe;
-    int code = cli_check(fovea_plan_trace(p->c->traced, &probe, 1));
+    double seconds;
+    int code = cli_check(fovea_plan_trace(p->c->plan, &probe, 1));
     if (!code)
-        code = p->c->run(p->c->state);
+        code = p->c->run(p->c->state, &seconds);
     if (code)
         return code;
-    p->room = fovea_plan_traced(p->c->traced);
+    p->room = fovea_plan_traced(p->c->plan);
     p->room = p->room < CALLS ? p->room : CALLS;
     p->event = cli_alloc(p->room, sizeof *p->event);
-    code = cli_check(fovea_plan_trace(p->c->traced, p->event, p->room));
+    code = cli_check(fovea_plan_trace(p->c->plan, p->event, p->room));
     for (int i = 0; i < FRAMES && !code; i++) {
-        code = p->c->run(p->c->state);
-        p->frame[i] = fovea_plan_seconds(p->c->traced);
+        code = p->c->run(p->c->state, &p->frame[i]);
         add_frame(p);
     }
     return code;
@@ -90,7 +90,7 @@ static int trace(struct profile *p)
 
 static uint32_t workers(const struct profile *p)
 {
-    return p->c->plan.threads ? p->c->plan.threads : 1;
+    return p->c->info.threads ? p->c->info.threads : 1;
 }
 
 static json_t *describe_layers(const struct profile *p, double whole)
@@ -163,13 +163,11 @@ static double mean(const double frame[FRAMES])
 
 int bench_profile(bench_case *c, json_t *events, size_t number)
 {
-    if (!c->traced)
-        return cli_fail(CLI_UNSUPPORTED, "%s: there is no plan to look into", c->title);
     struct profile p = {.c = c};
     count_steps(&p);
     int code = trace(&p);
     if (!code)
-        code = cli_check(fovea_plan_trace(c->traced, NULL, 0));
+        code = cli_check(fovea_plan_trace(c->plan, NULL, 0));
     if (!code) {
         const double whole = mean(p.frame);
         c->profile = json_pack("{s:f, s:f, s:o, s:o}", "traced_ms", whole * 1e3, "untraced_ms",

@@ -1,14 +1,21 @@
-/* bench_reference.c: what a model's output should be: by the portable kernels of the CPU, one step
- * after the other, each over all tokens; where that takes too long, by its best ones. And what its
- * steps should give: kernels that agree with one another may still be wrong together.
+/* bench_reference.c: whether a plan computes what it should. Its kernels, each distinct step alone,
+ * are judged by the definitions of their operations; what the plan leaves in its output, by another
+ * plan: of portable kernels, one step after the other, each over all tokens; where that takes too
+ * long, of the best ones. The first alone would miss a plan that puts steps together wrongly, the
+ * second kernels that are wrong together.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../half.h"
 #include "bench.h"
 
-#define PATIENCE 10.0 /* seconds that the portable kernels may take, by the cost model */
+#define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
+#define OP_PATIENCE 2.0 /* that any may take for an operation */
+
+static const char of_steps[] = "definitions of its steps";
 
 static const struct way {
     const char *isa, *text;
@@ -17,66 +24,70 @@ static const struct way {
     {NULL, "definitions of its steps; CPU kernels, stepwise"},
 };
 
-/* Errors of kernels that round differently, through all layers. */
-static double allowed(const fovea_plan_options *o)
-{
-    static const double by_activations[] = {1e-3, 3e-2, 2e-1}; /* by fovea_dtype */
-    return by_activations[o->activations];
-}
+/* ---- another plan ---- */
 
-static int open_plan(fovea_device **device, fovea_plan **plan, const struct way *way,
-                     const fovea_model *model, const fovea_plan_options *options, int dry)
+static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subject *what, bool dry)
 {
-    fovea_plan_options o = *options;
-    fovea_device_options d = FOVEA_DEVICE_OPTIONS_INIT;
-    d.isa = way->isa;
+    if (what->model) {
+        fovea_plan_options o = *what->options;
+        o.schedule = FOVEA_SCHEDULE_STEPWISE;
+        o.chunk = 0;
+        o.memory_limit = 0;
+        o.activations = FOVEA_F32;
+        o.dry = dry;
+        return cli_check(fovea_plan_create(plan, what->model, device, &o));
+    }
+    fovea_op_options o = *what->op;
     o.schedule = FOVEA_SCHEDULE_STEPWISE;
     o.chunk = 0;
     o.memory_limit = 0;
-    o.activations = FOVEA_F32;
-    o.dry = dry;
-    int code = cli_check(fovea_device_open(device, "cpu", &d));
+    o.form = FOVEA_FORM_AUTO;
+    o.out_storage = FOVEA_F32;
+    return cli_check(fovea_op_plan_create(plan, device, &o));
+}
+
+/* Whether it is done in time. A model is judged in any case, by its second way. */
+static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t way)
+{
+    fovea_plan_info info;
+    fovea_plan_query(plan, &info);
+    return what->model ? way > 0 || info.seconds <= PATIENCE : info.seconds <= OP_PATIENCE;
+}
+
+static int compute(float *value, fovea_device *device, const bench_subject *what, size_t n)
+{
+    fovea_plan *plan;
+    int code = make_plan(&plan, device, what, false);
     if (code)
         return code;
-    code = cli_check(fovea_plan_create(plan, model, *device, &o));
-    if (code)
-        fovea_device_close(*device);
+    const fovea_output to = {value, n * sizeof *value};
+    code = cli_check(what->model
+                         ? fovea_run(plan, what->frame, &to, 1)
+                         : fovea_op_run(plan, what->input, what->inputs, (fovea_matrix){value, 0}));
+    fovea_plan_free(plan);
     return code;
 }
 
-/* Whether it is done in time. */
-static bool affordable(const struct way *way, const fovea_model *model,
-                       const fovea_plan_options *options)
+/* r->value stays NULL where this way takes too long. */
+static int try_way(bench_reference *r, const bench_subject *what, size_t way, size_t n)
 {
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_device *device;
     fovea_plan *plan;
-    fovea_plan_info info;
-    if (open_plan(&device, &plan, way, model, options, 1))
-        return false;
-    fovea_plan_query(plan, &info);
-    fovea_plan_free(plan);
-    fovea_device_close(device);
-    return info.seconds <= PATIENCE;
-}
-
-int bench_reference_make(bench_reference *out, const fovea_model *model,
-                         const fovea_plan_options *options, const fovea_frame *frame, size_t n)
-{
-    fovea_device *device;
-    fovea_plan *plan;
-    const struct way *way = affordable(&ways[0], model, options) ? &ways[0] : &ways[1];
-    int code = open_plan(&device, &plan, way, model, options, 0);
+    options.isa = ways[way].isa;
+    int code = cli_check(fovea_device_open(&device, "cpu", &options));
     if (code)
         return code;
-    float *value = cli_alloc(n, sizeof *value);
-    const fovea_output to = {value, n * sizeof *value};
-    code = cli_check(fovea_run(plan, frame, &to, 1));
-    fovea_plan_free(plan);
+    code = make_plan(&plan, device, what, true);
+    const bool go = !code && affordable(plan, what, way);
+    if (!code)
+        fovea_plan_free(plan);
+    if (go) {
+        r->value = cli_alloc(n, sizeof *r->value);
+        r->text = ways[way].text;
+        code = compute(r->value, device, what, n);
+    }
     fovea_device_close(device);
-    if (code)
-        free(value);
-    else
-        *out = (bench_reference){value, allowed(options), way->text};
     return code;
 }
 
@@ -103,6 +114,10 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
         return code;
     code = cli_check(fovea_rehearsal_verify(r, &check));
     out->ok = !code && check.failed == 0;
+    if (!code) {
+        out->max_abs = fmax(out->max_abs, check.max_abs);
+        out->rel = fmax(out->rel, check.rel);
+    }
     if (!code && check.failed)
         snprintf(out->text, sizeof out->text, "%s (%s, %s): %s", step->label, step->kernel,
                  step->problem, check.text);
@@ -110,13 +125,51 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
     return code;
 }
 
-int bench_steps_verify(const fovea_plan *plan, bench_verify *out)
+/* Each distinct step alone, up to the first that is wrong. */
+static int verify_steps(const fovea_plan *plan, bench_verify *out)
 {
     fovea_step_info step;
     int code = CLI_OK;
-    *out = (bench_verify){.reference = "definitions of its steps", .ok = true};
+    *out = (bench_verify){.reference = of_steps, .ok = true};
     for (size_t i = 0; !code && out->ok && fovea_plan_step(plan, i, &step); i++)
         if (!repeated(plan, i, &step))
             code = verify_step(plan, i, &step, out);
     return code;
+}
+
+/* ---- the output ---- */
+
+static void compare(const bench_reference *r, const void *got, fovea_dtype type, size_t n,
+                    double allowed, bench_verify *out)
+{
+    static const enum fv_type types[] = {FV_F32, FV_F16, FV_BF16}; /* by fovea_dtype */
+    double worst = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double want = (double)r->value[i];
+        const double off = fabs((double)fv_value_get(got, types[type], i) - want);
+        worst = off <= worst ? worst : off; /* NaN counts as off */
+        top = fmax(top, fabs(want));
+    }
+    *out = (bench_verify){.reference = r->text,
+                          .max_abs = worst,
+                          .rel = top > 0 ? worst / top : worst,
+                          .ok = top > 0 && worst <= allowed * top};
+}
+
+int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
+                        const void *got, fovea_dtype type, size_t n, double allowed,
+                        bench_verify *out)
+{
+    if (!r->text) {
+        int code = verify_steps(plan, out);
+        if (code || !out->ok)
+            return code;
+        r->text = of_steps;
+        for (size_t way = 0; way < sizeof ways / sizeof *ways && !r->value; way++)
+            if ((code = try_way(r, what, way, n)))
+                return code;
+    }
+    if (r->value)
+        compare(r, got, type, n, allowed, out);
+    return CLI_OK;
 }

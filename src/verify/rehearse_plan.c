@@ -97,6 +97,7 @@ fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
                                 .values = v->checked,
                                 .error = v->share,
                                 .rel = v->rel,
+                                .max_abs = v->max_abs,
                                 .problem = v->ok ? "" : r->problem,
                                 .text = v->text};
     return FOVEA_OK;
