@@ -11,6 +11,8 @@ import io
 import json
 import math
 import os
+import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,6 +91,7 @@ class Formats(Folder):
             shown = run("--from", kept, "-o", form)
             for r in timed:
                 self.assertIn("%.3f" % r["p50_ms"], shown)
+            self.assertNotIn("baseline", shown)
         table = [line for line in run("--from", kept, "-o", "md").splitlines() if line[:1] == "|"]
         self.assertEqual(len({line.count("|") for line in table[:2 + len(timed)]}), 1)
 
@@ -234,6 +237,36 @@ class Baseline(Folder):
         self.assertIn("the baseline has", run(*SMALL, "--baseline", old, fails=6))
         run(*SMALL, "--baseline", self.path("other", [result("softmax", 4, 1)]), fails=7)
 
+    def compared(self, *args, fails=0):
+        """What is written and said about cases of 0.004, 0.004, 4 and 4 ms beside those of a baseline."""
+        new = self.path("new", [result("softmax", n, ms) for n, ms in ((1, 4e-3), (2, 4e-3), (3, 4), (4, 4))])
+        old = self.path("old", [result("softmax", n, ms) for n, ms in ((1, 3e-3), (2, 5e-3), (3, 4.1))])
+        p = subprocess.run([EXE, "bench", "--from", new, "--baseline", old, *args], capture_output=True,
+                           text=True)
+        self.assertEqual(p.returncode, fails, p.stderr)
+        return p.stdout, p.stderr.splitlines()
+
+    def test_of_files(self):
+        """Every format has the baseline and the change; what changed much is said, with digits that count."""
+        shown, said = self.compared(fails=6)
+        self.assertEqual(len(said), 2, said)
+        self.assertIn("0.00400 ms, the baseline has 0.00300 ms: 33.3 % slower", said[0])
+        self.assertIn("0.00400 ms, the baseline has 0.00500 ms: 20.0 % faster", said[1])
+        head, *rows = [line.split() for line in shown.splitlines() if line.startswith(("case", "softmax"))][:5]
+        self.assertEqual(head[-3:], ["baseline", "ms", "change"])
+        self.assertEqual([row[-2:] for row in rows], [["0.00300", "+33.3%"], ["0.00500", "-20.0%"],
+                                                      ["4.100", "-2.4%"], ["-", "-"]])
+        cases = json.loads(self.compared("-o", "json", fails=6)[0])
+        self.assertEqual([r.get("baseline", {}).get("p50_ms") for r in cases], [0.003, 0.005, 4.1, None])
+        self.assertAlmostEqual(cases[1]["baseline"]["change_percent"], -20)
+        rows = list(csv.DictReader(io.StringIO(self.compared("-o", "csv", fails=6)[0])))
+        self.assertEqual([row["baseline_p50_ms"] for row in rows], ["0.003", "0.005", "4.1", ""])
+        self.assertAlmostEqual(float(rows[0]["baseline_change_percent"]), 100 / 3, 5)
+        self.assertEqual(self.compared("--fail-above", "40")[1], [])
+        run("--from", self.path("new"), "--baseline", self.path("other", [result("softmax", 9, 1)]), fails=7)
+        run("--from", self.path("new"), "--baseline", self.path("none"), fails=7)
+        self.assertIn("--baseline", run("--from", self.path("new"), "--fail-above", "4", fails=1))
+
     def long_faster(self):
         now = results(*SMALL)
         now[0]["p50_ms"] *= 100
@@ -269,6 +302,79 @@ class Pace(Folder):
         self.assertEqual(sum(w["frames"] for w in series), len(r["samples_ns"]))
         self.assertEqual(sorted(w["at_s"] for w in series), [w["at_s"] for w in series])
         self.assertTrue(all(w["spin_us"] > 0 for w in series))
+
+
+class Interrupted(Folder):
+    """What was timed before Ctrl-C is kept."""
+
+    def interrupt(self, *args, code=130):
+        """Results, and what was said on a terminal, of a run that is interrupted once its bar is there."""
+        own, child = pty.openpty()
+        kept = self.path("kept")
+        p = subprocess.Popen([EXE, "bench", "gemm", "--shape", "64x64x64,32x32x32", *args, "-o", "jsonl",
+                              "-O", kept], stderr=child)
+        os.close(child)
+        said, sent = b"", False
+        try:
+            while True:
+                said += os.read(own, 4096)
+                if b"bench [" in said and not sent:
+                    sent = True
+                    p.send_signal(signal.SIGINT)
+        except OSError:  # it has ended
+            os.close(own)
+        self.assertEqual((p.wait(), sent), (code, True), said)
+        self.assertIn(b"finishing this run; once more: at once", said)
+        cases = [json.loads(line) for line in open(kept)]
+        self.assertIn(b"interrupted; %d of the 2 cases begun were timed, and are in" % len(cases), said)
+        return cases
+
+    def test_rounds(self):
+        cases = self.interrupt("--time", "30")
+        self.assertEqual([r["params"]["M"] for r in cases], [64, 32])
+        for r in cases:
+            self.assertGreater(r["p50_ms"], 0)
+            self.assertGreater(len(r["samples_ns"]), 0)
+
+    def test_series(self):
+        """The second case was not begun. That there is a bar is a part of this."""
+        r, = self.interrupt("--sustain", "0.1")
+        self.assertEqual(r["params"]["M"], 64)
+        self.assertLess(r["pace"]["seconds"], 5)
+        self.assertEqual(sum(w["frames"] for w in r["pace"]["series"]), len(r["samples_ns"]))
+
+
+class Memory(unittest.TestCase):
+    def test_of_each_case(self):
+        """A case needs what its plan promised, also behind one that needed more."""
+        cases = [r for r in results("model", MODEL, "--size", "224,96", "--attention", "softmax,linear", "--runs",
+                                    "1") if "p50_ms" in r]
+        self.assertEqual(len(cases), 4)
+        for r in cases:
+            peak = r["peak_bytes"]
+            promised = peak["promised"] - peak["weights"]
+            self.assertGreater(peak["resident"], 0.7 * promised, r["title"])
+            self.assertLess(peak["resident"], promised + (4 << 20), r["title"])
+
+
+class Options(Folder):
+    def test_of_another_kind(self):
+        for what, option, value in (
+                ("gemm", "tokens", "8"), ("gemm", "size", "32"), ("gemm", "attention", "linear"),
+                ("attention", "op", "gemm"), ("attention", "shape", "8x8x8"), ("attention", "mlp", "2"),
+                ("attention", "size", "32"), ("block", "value-dim", "8"), ("block", "model", MODEL),
+                ("model " + MODEL, "tokens", "64"), ("model " + MODEL, "causal", None),
+                ("kernel gemm", "activation", "gelu"), ("kernel gemm", "per-layer", None),
+                ("kernel gemm", "trace", self.path("t")), ("floors " + MODEL, "sustain", "1"),
+                ("floors " + MODEL, "rate", "1")):
+            said = run(*what.split(), "--" + option, *([value] if value else []), fails=1)
+            self.assertIn("bench %s has no --%s;" % (what.split()[0], option), said)
+        run("gemm", "--from", self.path("r", [result("softmax", 4, 1)]), fails=1)
+
+    def test_empty_range(self):
+        p = subprocess.run([EXE, "bench", "gemm", "--threads", "5..1+1"], capture_output=True, text=True)
+        self.assertIn(p.returncode, (1, 2))
+        self.assertIn("--threads 5..1+1", p.stderr)
 
 
 class Profile(Folder):

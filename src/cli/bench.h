@@ -27,6 +27,8 @@ enum bench_what {
     BENCH_FLOORS,
     BENCH_WHATS
 };
+#define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* of masks, a bit each */
+extern const char *const bench_what_names[BENCH_WHATS + 1];
 
 /* What was asked for, as written; NULL: the default. */
 typedef struct bench_request {
@@ -123,7 +125,11 @@ typedef struct bench_options {
     double rate, sustain;  /* frames per second, 0: one after the other; seconds */
 } bench_options;
 
-/* bench_cases.c: adds the product of all lists of `r`, each case run once and verified. */
+/* bench_cases.c: whether an option that only some kinds of cases have belongs to this one. */
+int bench_belongs(const char *option, unsigned whats, enum bench_what what);
+/* The same of all lists that `r` gives. */
+int bench_axes_check(const bench_request *r);
+/* Adds the product of all lists of `r`, each case run once and verified; fewer if interrupted. */
 int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
 void bench_cases_free(bench_set *set);
 

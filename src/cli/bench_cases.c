@@ -4,6 +4,10 @@
 #include <string.h>
 
 #include "bench.h"
+#include "interrupt.h"
+
+const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
+                                                       "kernel", "floors",    NULL};
 
 /* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
 #define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
@@ -90,20 +94,23 @@ enum axis {
 struct axis_text {
     const char *option;
     const char **text; /* in the request */
+    unsigned whats;    /* kinds of cases that have it, a bit each; 0: all */
 };
 
 static void axes_of(struct axis_text out[AXES], bench_request *r)
 {
+    const unsigned gemm = 1u << BENCH_GEMM, attention = 1u << BENCH_ATTENTION,
+                   block = 1u << BENCH_BLOCK, models = BENCH_ANY & ~(gemm | attention | block);
     const struct axis_text axes[AXES] = {
-        [SIZE] = {"size", &r->common.size},
-        [TOKENS] = {"tokens", &r->tokens},
-        [ATTENTION] = {"attention", &r->common.attention},
-        [HEADS] = {"heads", &r->heads},
-        [DIM] = {"dim", &r->dim},
-        [VALUE_DIM] = {"value-dim", &r->value_dim},
-        [MLP] = {"mlp", &r->mlp},
+        [SIZE] = {"size", &r->common.size, models},
+        [TOKENS] = {"tokens", &r->tokens, attention | block},
+        [ATTENTION] = {"attention", &r->common.attention, BENCH_ANY & ~gemm},
+        [HEADS] = {"heads", &r->heads, attention | block},
+        [DIM] = {"dim", &r->dim, attention | block},
+        [VALUE_DIM] = {"value-dim", &r->value_dim, attention},
+        [MLP] = {"mlp", &r->mlp, block},
         [DTYPE] = {"dtype", &r->common.dtype},
-        [FORM] = {"form", &r->form},
+        [FORM] = {"form", &r->form, attention},
         [THREADS] = {"threads", &r->common.threads},
         [SCHEDULE] = {"schedule", &r->common.schedule},
         [CHUNK] = {"chunk", &r->common.chunk},
@@ -113,10 +120,35 @@ static void axes_of(struct axis_text out[AXES], bench_request *r)
         [ISA] = {"isa", &r->common.isa},
         [WISDOM] = {"wisdom", &r->common.wisdom},
         [DEVICE] = {"device", &r->common.device},
-        [SHAPE] = {"shape", &r->shapes},
-        [ACTIVATION] = {"activation", &r->activation},
+        [SHAPE] = {"shape", &r->shapes, gemm},
+        [ACTIVATION] = {"activation", &r->activation, gemm},
     };
     memcpy(out, axes, sizeof axes);
+}
+
+int bench_belongs(const char *option, unsigned whats, enum bench_what what)
+{
+    char others[64] = "";
+    if (whats & 1u << what)
+        return CLI_OK;
+    for (int i = 0; i < BENCH_WHATS; i++)
+        if (whats & 1u << i)
+            snprintf(others + strlen(others), sizeof others - strlen(others), "%s%s",
+                     *others ? ", " : "", bench_what_names[i]);
+    return cli_fail(CLI_USAGE, "bench %s has no --%s; it is an option of: %s",
+                    bench_what_names[what], option, others);
+}
+
+int bench_axes_check(const bench_request *r)
+{
+    bench_request copy = *r;
+    struct axis_text axis[AXES];
+    int code = CLI_OK;
+    axes_of(axis, &copy);
+    for (int i = 0; i < AXES && !code; i++)
+        if (axis[i].whats && *axis[i].text)
+            code = bench_belongs(axis[i].option, axis[i].whats, r->what);
+    return code;
 }
 
 /* `pick`: of kernels. */
@@ -199,12 +231,12 @@ static int add_kernels(bench_set *set, const bench_request *r, const bench_optio
     const size_t before = set->cases;
     size_t n = 0;
     int code = bench_kernel_picks(pick, PICKS, &n, s, on, r);
-    for (size_t i = 0; i < n && !code; i++) {
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
         code = add_case(set, r, o, s, on, &pick[i]);
         code = code == CLI_UNSUPPORTED ? CLI_OK : code;
     }
     free(pick);
-    if (!code && set->cases == before)
+    if (!code && set->cases == before && !interrupt_code())
         code = cli_fail(CLI_UNSUPPORTED,
                         "bench kernel %s: none of device %s fits a step of %s; fovea info "
                         "--kernels lists them, --model takes another model",
@@ -233,7 +265,7 @@ static int walk(bench_set *set, const bench_request *r, const bench_options *o,
     int code = CLI_OK;
     for (int i = 0; i < AXES; i++)
         total *= n[i];
-    for (size_t k = 0; k < total && !code; k++) {
+    for (size_t k = 0; k < total && !code && !interrupt_code(); k++) {
         bench_request one = *r;
         struct axis_text axis[AXES];
         size_t rest = k;
@@ -247,7 +279,7 @@ static int walk(bench_set *set, const bench_request *r, const bench_options *o,
             (set->cases > 0 || k + 1 < total))
             code = CLI_OK;
     }
-    if (!code && set->cases == 0)
+    if (!code && set->cases == 0 && !interrupt_code())
         code = CLI_UNSUPPORTED; /* and every device has said why */
     return code;
 }
@@ -268,8 +300,12 @@ int bench_cases_add(bench_set *set, const bench_request *r, const bench_options 
     if (r->what == BENCH_ATTENTION && !r->common.attention)
         all.common.attention = "softmax,linear";
     axes_of(axis, &all);
-    for (int i = 0; i < AXES && !code; i++)
+    for (int i = 0; i < AXES && !code; i++) {
         code = cli_list(&list[i], &n[i], axis[i].option, *axis[i].text);
+        if (!code && n[i] == 0)
+            code = cli_fail(CLI_UNSUPPORTED, "--%s %s: no value is in this range", axis[i].option,
+                            *axis[i].text);
+    }
     if (!code)
         code = walk(set, &all, o, list, n, lenient);
     for (int i = 0; i < AXES; i++)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "interrupt.h"
 
 #define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, unless told otherwise */
 #define CASE_SECONDS 1.0    /* spent on every case at least */
@@ -200,17 +201,17 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o)
     double limits = 0;
     uint64_t allocations = 0;
     cli_progress_begin(&bar, "bench");
-    for (size_t i = 0; i < n && !code; i++)
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++)
         code = bench_warm_up(&list[i], o);
     const double begin = cli_seconds(), most = o->time * (double)n;
     for (uint32_t round = 0; !code; round++) {
         const double spent = cli_seconds() - begin - limits;
-        if (settled(list, n, o, round, spent))
+        if (settled(list, n, o, round, spent) || interrupt_code())
             break;
         if (limits < LIMITS_SHARE * spent && (code = raise_limits(list, n, &limits)))
             break;
         fovea_memory_query(&before);
-        for (size_t i = 0; i < n && !code; i++) {
+        for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
             code = bench_sample(&list[(i + round) % n], o); /* nobody always follows the same */
             cli_progress_show(&bar, o->runs ? round + (double)i / (double)n : spent,
                               o->runs ? o->runs : most);

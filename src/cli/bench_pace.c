@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "interrupt.h"
 
 #define WINDOWS 60       /* of a long run, for its series */
 #define WINDOW_LEAST 1.0 /* seconds */
@@ -25,6 +26,8 @@ struct window {
 struct pace {
     bench_case *c;
     const bench_options *o;
+    cli_progress *bar;
+    size_t index, cases;  /* which one it is, of how many */
     double begin, period; /* period 0: one after the other */
     size_t missed, dropped;
     struct window window[WINDOWS + 1];
@@ -35,7 +38,7 @@ static void sleep_until(double seconds)
 {
     struct timespec t = {.tv_sec = (time_t)seconds};
     t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR && !interrupt_code())
         ;
 }
 
@@ -46,6 +49,8 @@ static double duration(const bench_options *o)
 
 static bool done(const struct pace *p, double now)
 {
+    if (interrupt_code())
+        return true;
     if (p->o->sustain <= 0 && p->o->runs)
         return p->c->samples >= p->o->runs;
     return now - p->begin >= duration(p->o);
@@ -102,6 +107,8 @@ static int run(struct pace *p)
     while (!code && !done(p, end)) {
         open_window(p, end);
         code = frame(p, due, &end);
+        cli_progress_show(p->bar, (double)p->index + (end - p->begin) / duration(p->o),
+                          (double)p->cases);
         if (p->period <= 0 || code)
             continue;
         due += p->period;
@@ -176,21 +183,29 @@ static void describe(struct pace *p)
 
 int bench_pace(bench_case *list, size_t n, const bench_options *o)
 {
+    cli_progress bar;
     int code = CLI_OK;
-    for (size_t i = 0; i < n && !code; i++) {
+    cli_progress_begin(&bar, "bench");
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
         bench_case *c = &list[i];
         fovea_memory before, after;
-        struct pace p = {.c = c, .o = o, .period = o->rate > 0 ? 1 / o->rate : 0};
+        struct pace p = {.c = c,
+                         .o = o,
+                         .bar = &bar,
+                         .index = i,
+                         .cases = n,
+                         .period = o->rate > 0 ? 1 / o->rate : 0};
         if ((code = bench_warm_up(c, o)))
-            return code;
+            break;
         c->inner = 1;
         fovea_memory_query(&before);
         code = run(&p);
         fovea_memory_query(&after);
         c->allocations = after.allocations - before.allocations;
         c->stable = slowdown(&p) <= SLOWER;
-        if (!code)
+        if (!code && c->samples)
             describe(&p);
     }
+    cli_progress_end(&bar);
     return code;
 }

@@ -115,7 +115,7 @@ static void write_points(FILE *to, size_t index, json_t *series, const curve *c)
     qsort(point, n, sizeof *point, ascending);
     fprintf(to, "$%s%zu << EOD\n", c->data, index);
     for (size_t i = 0; i < n; i++)
-        if (c->y(point[i]) > 0) /* small plans fit into pages that the process already had */
+        if (c->y(point[i]) > 0) /* nothing is measured of a GPU's memory */
             fprintf(to, "%.0f %.9g\n", bench_extent(point[i]), c->y(point[i]));
     fputs("EOD\n", to);
     free(point);
@@ -203,7 +203,8 @@ static bool has_points(json_t *series, double (*y)(const json_t *))
     return any;
 }
 
-/* One line for each series; those of the plans' promises are dashed, in the same colour. */
+/* One line for each series; those of the plans' promises are dashed, in the same colour. The panel
+ * that has none names the series. */
 static void write_panel(FILE *to, const char *title, json_t *series, const curve *shown,
                         const curve *promise)
 {
@@ -215,9 +216,10 @@ static void write_panel(FILE *to, const char *title, json_t *series, const curve
     {
         i++;
         if (has_points(own, shown->y)) {
-            fprintf(to, "%s$%s%zu with linespoints lw 2 pt 7 ps 0.5 lc %zu title ", gap,
-                    shown->data, i - 1, i);
-            write_string(to, name);
+            fprintf(to, "%s$%s%zu with linespoints lw 2 pt 7 ps 0.5 lc %zu %s", gap, shown->data,
+                    i - 1, i, promise ? "notitle" : "title ");
+            if (!promise)
+                write_string(to, name);
             gap = ", ";
         }
         if (promise && has_points(own, promise->y)) {
@@ -241,9 +243,9 @@ static void write_scale(FILE *to)
 static void write_plot(FILE *to, const char *path, const json_t *results)
 {
     static const char style[] =
-        "set terminal svg size 1080,430 font \"sans-serif,13\" noenhanced rounded background rgb "
+        "set terminal svg size 1080,470 font \"sans-serif,13\" noenhanced rounded background rgb "
         "\"white\"\nset logscale xy\nset border 3\nset grid y lc rgb \"#dddddd\" lt 1\n"
-        "set key top left Left reverse\nset tics out scale 0.5\n"
+        "set key outside bottom center horizontal Left reverse\nset tics out scale 0.5\n"
         "set linetype 1 lc rgb \"#0072b2\"\nset linetype 2 lc rgb \"#d55e00\"\n"
         "set linetype 3 lc rgb \"#009e73\"\nset linetype 4 lc rgb \"#cc79a7\"\n"
         "set linetype 5 lc rgb \"#e69f00\"\nset linetype 6 lc rgb \"#56b4e9\"\n";

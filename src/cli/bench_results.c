@@ -2,6 +2,7 @@
 #include "bench_results.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 const char *bench_word(const json_t *object, const char *key)
@@ -28,6 +29,13 @@ bool bench_has_schema(const json_t *result, const char *schema)
 bool bench_is_model(const json_t *result)
 {
     return strcmp(bench_word(json_object_get(result, "params"), "what"), "model") == 0;
+}
+
+const char *bench_ms(char *buf, size_t size, double ms)
+{
+    const int digits = ms > 0 && ms < 0.1 ? 2 - (int)floor(log10(ms)) : 3;
+    snprintf(buf, size, "%.*f", digits, ms);
+    return buf;
 }
 
 double bench_promised(const json_t *result)

@@ -25,6 +25,8 @@ const char *bench_word(const json_t *object, const char *key);
 double bench_number(const json_t *object, const char *key);
 /* A member of a member. */
 double bench_inner(const json_t *object, const char *member, const char *key);
+/* Milliseconds with three digits that count, or more. */
+const char *bench_ms(char *buf, size_t size, double ms);
 /* Bytes that the plan promised, of a model without its weights. */
 double bench_promised(const json_t *result);
 /* "2 threads", "cl:0" */
@@ -54,10 +56,11 @@ void bench_csv_write(FILE *to, const json_t *results);
  * from how much on it is faster; in place of what was there. */
 void bench_crossovers_add(json_t *results);
 
-/* bench_baseline.c: exit code 6 when a case is slower than in `baseline`, which was read from
- * `path`, by more than so many percent. */
-int bench_baseline_compare(const json_t *baseline, const char *path, const json_t *results,
-                           double percent);
+/* bench_baseline.c: gives results their member "baseline", {p50_ms, change_percent}, where the
+ * earlier ones, read from `path`, hold the same case; they hold one at least. */
+int bench_baseline_add(json_t *results, const json_t *baseline, const char *path);
+/* Names the cases that changed by more than so many percent; exit code 6 when one got slower. */
+int bench_baseline_judge(const json_t *results, double percent);
 
 /* bench_plot.c: time and memory over pixels or tokens, drawn by gnuplot. */
 int bench_plot(const char *path, const json_t *results);

@@ -39,11 +39,41 @@ static void show_devices(const struct output *o, const json_t *results)
 
 /* ---- the cases ---- */
 
+static bool any_compared(const json_t *results)
+{
+    size_t i;
+    json_t *r;
+    bench_foreach(results, i, r)
+    {
+        if (json_object_get(r, "baseline"))
+            return true;
+    }
+    return false;
+}
+
+static void put_baseline(text_table *t, const json_t *result)
+{
+    const json_t *baseline = json_object_get(result, "baseline");
+    char text[32];
+    if (baseline)
+        table_put(t, "%s", bench_ms(text, sizeof text, bench_number(baseline, "p50_ms")));
+    else
+        table_put(t, "-");
+    if (baseline)
+        table_put(t, "%+.1f%%", bench_number(baseline, "change_percent"));
+    else
+        table_put(t, "-");
+}
+
 static void show_times(const struct output *o, const json_t *results)
 {
-    static const char *const heads[] = {"<case",   "on",     "schedule", "p50 ms",  "p95 ms",
-                                        "p99 ms",  "max ms", "ci %",     "samples", "ratio",
-                                        "GFLOP/s", "roof",   "verify",   "<status", NULL};
+    static const char *const times[] = {"p50_ms", "p95_ms", "p99_ms", "max_ms"};
+    const bool compared = any_compared(results);
+    const char *const heads[] = {
+        "<case",   "on",     "schedule", "p50 ms",  "p95 ms",
+        "p99 ms",  "max ms", "ci %",     "samples", "ratio",
+        "GFLOP/s", "roof",   "verify",   "<status", compared ? "baseline ms" : NULL,
+        "change",  NULL};
     text_table t;
     size_t i;
     json_t *r;
@@ -53,15 +83,13 @@ static void show_times(const struct output *o, const json_t *results)
     {
         const json_t *params = json_object_get(r, "params"), *verify = json_object_get(r, "verify");
         const double p50 = bench_number(r, "p50_ms");
-        char where[64];
+        char text[64];
         first = first > 0 ? first : p50;
         table_put(&t, "%s", bench_word(r, "title"));
-        table_put(&t, "%s", bench_where(where, sizeof where, r));
+        table_put(&t, "%s", bench_where(text, sizeof text, r));
         table_put(&t, "%s", bench_word(params, "schedule"));
-        table_put(&t, "%.3f", p50);
-        table_put(&t, "%.3f", bench_number(r, "p95_ms"));
-        table_put(&t, "%.3f", bench_number(r, "p99_ms"));
-        table_put(&t, "%.3f", bench_number(r, "max_ms"));
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+            table_put(&t, "%s", bench_ms(text, sizeof text, bench_number(r, times[k])));
         table_put(&t, "%.1f", bench_number(r, "ci_percent"));
         table_put(&t, "%zu", json_array_size(json_object_get(r, "samples_ns")));
         table_put(&t, "%.2f", p50 / first);
@@ -72,6 +100,8 @@ static void show_times(const struct output *o, const json_t *results)
         else
             table_put(&t, "off");
         table_put(&t, "%s", bench_word(r, "status"));
+        if (compared)
+            put_baseline(&t, r);
     }
     table_end(&t, o->to, o->markdown);
 }

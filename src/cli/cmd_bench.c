@@ -5,9 +5,7 @@
 
 #include "bench_floors.h"
 #include "bench_results.h"
-
-static const char *const what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
-                                                        "kernel", "floors",    NULL};
+#include "interrupt.h"
 
 /* Whose steps kernels are timed on. */
 #define KERNEL_MODEL "synthetic:dinov2-b"
@@ -32,24 +30,17 @@ struct bench {
 
 /* ---- results ---- */
 
-static int show_from(const struct bench *b)
-{
-    json_t *results;
-    int code = bench_results_read(&results, b->from);
-    if (code)
-        return code;
-    bench_crossovers_add(results);
-    code = bench_output_write(&b->output, results);
-    json_decref(results);
-    return code;
-}
-
-/* Of floors the cases beside the model are told with it. */
+/* Of floors the cases beside the model are told with it. Cases that an interrupt left without a
+ * time are left out. */
 static json_t *describe_all(const struct bench *b)
 {
     const bool floors = b->request.what == BENCH_FLOORS;
     json_t *results = json_array();
+    if (floors && (b->set.cases == 0 || b->set.list[b->set.cases - 1].samples == 0))
+        return results;
     for (size_t i = 0; i < (floors ? 1 : b->set.cases); i++) {
+        if (b->set.list[i].samples == 0)
+            continue;
         json_t *r = bench_describe(&b->set.list[i]);
         if (b->note)
             json_object_set_new(r, "note", json_string(b->note));
@@ -57,31 +48,50 @@ static json_t *describe_all(const struct bench *b)
             json_object_set_new(r, "floors", bench_floors_describe(&b->floors, b->set.list));
         json_array_append_new(results, r);
     }
-    bench_crossovers_add(results);
     return results;
 }
 
 /* Whether the numbers can be relied on: what is measured otherwise is no result when that was asked
  * for. */
-static int judge(const struct bench *b)
+static int judge(const struct bench *b, const json_t *results)
 {
-    for (size_t i = 0; i < b->set.cases && (b->request.common.strict || b->baseline); i++) {
-        const char *status = bench_status(&b->set.list[i]);
-        if (strcmp(status, "ok") != 0 && strcmp(status, "unverified") != 0)
-            return cli_fail(CLI_UNSTABLE, "%s: %s; try --time or a quieter, cooler machine",
-                            b->set.list[i].title, status);
+    static const char *const doubtful[] = {"throttled", "unstable", "noisy"};
+    size_t i;
+    json_t *r;
+    if (!b->request.common.strict && !b->baseline)
+        return CLI_OK;
+    bench_foreach(results, i, r)
+    {
+        for (size_t k = 0; k < sizeof doubtful / sizeof *doubtful; k++)
+            if (strcmp(bench_word(r, "status"), doubtful[k]) == 0)
+                return cli_fail(CLI_UNSTABLE, "%s: %s; try --time or a quieter, cooler machine",
+                                bench_word(r, "title"), doubtful[k]);
     }
     return CLI_OK;
 }
 
-static int report(const struct bench *b)
+/* Writes results and says how they compare. */
+static int report(const struct bench *b, json_t *results)
 {
-    json_t *results = describe_all(b);
-    int code = bench_output_write(&b->output, results);
+    int code = CLI_OK;
+    if (b->baseline && (code = bench_baseline_add(results, b->earlier, b->baseline)))
+        return code;
+    bench_crossovers_add(results);
+    code = bench_output_write(&b->output, results);
     if (!code && b->baseline)
-        code = bench_baseline_compare(b->earlier, b->baseline, results, b->allowed);
-    json_decref(results);
-    return code ? code : judge(b);
+        code = bench_baseline_judge(results, b->allowed);
+    return code ? code : judge(b, results);
+}
+
+/* What was finished before an interrupt is a result like any other. */
+static int report_interrupted(const struct bench *b, json_t *results)
+{
+    const size_t n = json_array_size(results);
+    const int code = n ? report(b, results) : CLI_OK;
+    fprintf(stderr, "fovea: interrupted; %zu of the %zu cases begun were timed%s%s\n", n,
+            b->request.what == BENCH_FLOORS ? 1 : b->set.cases,
+            n && b->output.path ? ", and are in " : "", n && b->output.path ? b->output.path : "");
+    return code == CLI_INPUT ? code : interrupt_code();
 }
 
 /* ---- profiles ---- */
@@ -122,6 +132,9 @@ static int read_options(struct bench *b)
     b->output.format = b->request.common.json ? BENCH_JSONL : BENCH_TEXT;
     if (b->output.plot && !cli_ends_with(b->output.plot, ".svg"))
         return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", b->output.plot);
+    if (b->fail_above && !b->baseline)
+        return cli_fail(CLI_USAGE, "--fail-above %s: --baseline names what to compare with",
+                        b->fail_above);
     if ((code = cli_number(&b->options.runs, "runs", b->runs, 1, 1000000)) ||
         (code = cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000)) ||
         (code = cli_real(&b->options.time, "time", b->time, 0.01, 86400)) ||
@@ -160,9 +173,9 @@ static int choose_kernels(bench_request *r, const char *kernel)
 static int choose_what(bench_request *r, const char *what, const char *name)
 {
     int chosen = 0;
-    while (what_names[chosen] && strcmp(what_names[chosen], what) != 0)
+    while (bench_what_names[chosen] && strcmp(bench_what_names[chosen], what) != 0)
         chosen++;
-    if (!what_names[chosen])
+    if (!bench_what_names[chosen])
         return cli_fail(CLI_UNSUPPORTED,
                         "bench %s: there are gemm, attention, block, model, kernel and floors",
                         what);
@@ -176,6 +189,31 @@ static int choose_what(bench_request *r, const char *what, const char *name)
     if (!model && r->what != BENCH_BLOCK && name)
         return cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what, name);
     return name ? cli_load_model(&r->model, name) : CLI_OK;
+}
+
+/* What only some kinds of cases can be asked for. */
+static int check_options(const struct bench *b)
+{
+    const bench_request *r = &b->request;
+    const unsigned traced = BENCH_ANY & ~(1u << BENCH_KERNEL);
+    const struct {
+        const char *option;
+        bool given;
+        unsigned whats; /* of which it can be asked, a bit each */
+    } options[] = {
+        {"causal", r->causal, 1u << BENCH_ATTENTION},
+        {"op", r->op != NULL, 1u << BENCH_KERNEL},
+        {"model", r->of != NULL, 1u << BENCH_KERNEL},
+        {"per-layer", b->per_layer, traced},
+        {"trace", b->trace != NULL, traced},
+        {"rate", b->rate != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
+        {"sustain", b->sustain != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
+    };
+    int code = bench_axes_check(r);
+    for (size_t i = 0; i < sizeof options / sizeof *options && !code; i++)
+        if (options[i].given)
+            code = bench_belongs(options[i].option, options[i].whats, r->what);
+    return code;
 }
 
 /* What can stand beside its floors. */
@@ -206,17 +244,19 @@ static int measure(struct bench *b)
 
 static int run(struct bench *b, const char *what, const char *name)
 {
-    if (b->from)
-        return show_from(b);
+    json_t *results = NULL;
     int code = choose_what(&b->request, what, name);
+    if (!code)
+        code = check_options(b);
     if (code || (code = check_files(b)))
         return code;
+    interrupt_catch("run");
     const bool floors = b->request.what == BENCH_FLOORS;
     if (b->request.what == BENCH_GEMM)
         b->request.common.half = NULL;
     if ((code = bench_cases_add(&b->set, &b->request, &b->options)))
         return code;
-    if (floors) {
+    if (floors && !interrupt_code()) {
         b->options.sample = FLOOR_SAMPLE;
         if ((code = check_floors(b)) ||
             (code = bench_floors_add(&b->floors, b->set.list, &b->set.cases, BENCH_CASES)))
@@ -224,9 +264,25 @@ static int run(struct bench *b, const char *what, const char *name)
     }
     if ((code = measure(b)))
         return code;
-    if ((code = profile(b)))
+    if (!interrupt_code() && (code = profile(b)))
         return code;
-    return report(b);
+    results = describe_all(b);
+    code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
+    json_decref(results);
+    return code;
+}
+
+/* Results of an earlier run in place of measuring. */
+static int show_from(struct bench *b)
+{
+    json_t *results = NULL;
+    int code = check_files(b);
+    if (!code)
+        code = bench_results_read(&results, b->from);
+    if (!code)
+        code = report(b, results);
+    json_decref(results);
+    return code;
 }
 
 static void release(struct bench *b)
@@ -292,9 +348,12 @@ int cli_bench(const cli_command *self, int argc, char **argv)
             code =
                 cli_fail(CLI_USAGE, "bench takes gemm, attention, block [MODEL], kernel [NAME], or "
                                     "model or floors and a MODEL; fovea bench --help");
+        else if (b->from && first < argc)
+            code = cli_fail(CLI_USAGE, "--from %s: shows results of a file, %s is not measured",
+                            b->from, argv[first]);
         else if (!(code = read_options(b)))
-            code = run(b, first < argc ? argv[first] : NULL,
-                       first + 1 < argc ? argv[first + 1] : NULL);
+            code = b->from ? show_from(b)
+                           : run(b, argv[first], first + 1 < argc ? argv[first + 1] : NULL);
     }
     release(b);
     return code;
