@@ -3,6 +3,7 @@
  *
  *   wrong    gemm_f32_planted_wrong: takes no time, its result is wrong
  *   crash    gemm_f32_planted_crash: kills the process
+ *   hole     gemm_f32_planted_hole, softmax_f32_planted_hole: right but for the first value, a NaN
  *   chosen   the cost model takes them for the best there are; else they are close behind
  *
  * Linked before the static library, whose own backend is then left out.
@@ -13,6 +14,7 @@
 #undef fv_backend_cpu
 #undef fv_cpu_kernels
 
+#include <math.h>
 #include <stdlib.h>
 
 fv_backend fv_backend_cpu;
@@ -37,6 +39,24 @@ static void crash(const fv_args *a, const fv_call *c)
     abort();
 }
 
+static void make_hole(const fv_call *c, uint32_t out)
+{
+    if (c->row0 == 0 && c->col0 == 0)
+        *(float *)c->p[out] = NAN;
+}
+
+static void gemm_hole(const fv_args *a, const fv_call *c)
+{
+    fv_k_gemm_f32_ref(a, c);
+    make_hole(c, FV_GEMM_OUT);
+}
+
+static void softmax_hole(const fv_args *a, const fv_call *c)
+{
+    fv_k_softmax_f32_ref(a, c);
+    make_hole(c, FV_SOFTMAX_OUT);
+}
+
 static bool applies(const fv_problem *p)
 {
     return p->weight == FV_F32;
@@ -49,6 +69,12 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
     const fv_kernel *list = planted_among(&count);
     const fv_kernel *best = fv_kernel_choose(list, count, fv_cpu_features(), p, NULL, NULL);
     return asked("chosen") ? 0 : 1.5 * fv_kernel_cost(best, p, knobs);
+}
+
+static double free_of_charge(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)p, (void)knobs;
+    return 0;
 }
 
 static size_t packed(const fv_problem *p, const fv_knobs *knobs)
@@ -66,8 +92,27 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 static const fv_kernel_hooks planted = {
     .applies = applies, .cost = cost, .packed = packed, .pack = pack, .format = "planted"};
 
+/* The definition `like`, but for its name and code; it costs nothing. */
+static fv_kernel pretend(const char *like, const char *name, fv_cpu_fn code, fv_kernel_hooks *hooks)
+{
+    int count, i = 0;
+    const fv_kernel *list = planted_among(&count);
+    while (strcmp(list[i].name, like) != 0)
+        i++;
+    *hooks = *list[i].hooks;
+    hooks->cost = free_of_charge;
+    return (fv_kernel){.name = name,
+                       .op = list[i].op,
+                       .mech = list[i].mech,
+                       .rev = 1,
+                       .needs = list[i].needs,
+                       .hooks = hooks,
+                       .code.cpu = code};
+}
+
 const fv_kernel *fv_cpu_kernels(int *count)
 {
+    static fv_kernel_hooks hooks[2];
     enum { ROOM = 1024 };
     static fv_kernel all[ROOM];
     const fv_kernel *real = planted_among(count);
@@ -75,7 +120,7 @@ const fv_kernel *fv_cpu_kernels(int *count)
         {.name = "gemm_f32_planted_wrong", .code.cpu = wrong},
         {.name = "gemm_f32_planted_crash", .code.cpu = crash},
     };
-    if (*count + 2 > ROOM)
+    if (*count + 4 > ROOM)
         abort();
     memcpy(all, real, (size_t)*count * sizeof *all);
     for (int i = 0; i < 2; i++) {
@@ -86,6 +131,13 @@ const fv_kernel *fv_cpu_kernels(int *count)
         k->op = FV_OP_GEMM;
         k->rev = 1;
         k->hooks = &planted;
+    }
+    if (asked("hole")) {
+        const fv_kernel holes[] = {
+            pretend("gemm_f32_ref", "gemm_f32_planted_hole", gemm_hole, &hooks[0]),
+            pretend("softmax_f32_ref", "softmax_f32_planted_hole", softmax_hole, &hooks[1])};
+        for (int i = 0; i < 2; i++)
+            memcpy(&all[(*count)++], &holes[i], sizeof holes[i]);
     }
     return all;
 }

@@ -171,13 +171,19 @@ class Wrong(Folder):
 
     planted = {"FOVEA_PLANT": "wrong,chosen"}
 
-    def found(self, *args):
-        said = run(*args, "--runs", "2", fails=3, exe=PLANTED, env=self.planted)
+    def found(self, *args, plant="wrong,chosen"):
+        said = run(*args, "--runs", "2", fails=3, exe=PLANTED, env={"FOVEA_PLANT": plant})
         self.assertIn("failed its verification", said)
 
     def test_product_and_model(self):
         self.found("gemm", "--shape", "32x64x48")
         self.found(*SMALL)
+
+    def test_one_value(self):
+        """That is no number, and the first of all."""
+        self.found("gemm", "--shape", "32x64x48", plant="hole")
+        self.found("attention", "--attention", "softmax", "--tokens", "50", "--heads", "2", "--dim", "16",
+                   plant="hole")
 
     def long_others(self):
         self.found("block", "--tokens", "16", "--dim", "64", "--heads", "2")

@@ -184,6 +184,8 @@ typedef struct bench_reference {
     const char *text; /* what judged it; NULL: nothing yet */
     float *value;     /* NULL: its steps alone were judged */
 } bench_reference;
+/* The larger of two errors: `worst`, and that of a value; infinite where it is no number. */
+double bench_worse(double worst, double got, double want);
 /* Verifies a plan and the n values that it left in `got`: at first each distinct step alone,
  * against the definition of its operation; then, here and each time after, the output against that
  * of another plan, unless this takes too long. `allowed`: error, of the largest value. */

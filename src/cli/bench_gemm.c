@@ -85,8 +85,7 @@ static int check(void *state, bench_verify *out)
             for (uint32_t k = 0; k < g->k; k++)
                 sum += (double)a[k] * w[k];
             const double want = g->activation->value ? g->activation->value(sum) : sum;
-            const double off = fabs(g->out[r * g->n + n] - want);
-            worst = off <= worst ? worst : off; /* NaN counts as off */
+            worst = bench_worse(worst, (double)g->out[r * g->n + n], want);
             top = fmax(top, fabs(sum));
         }
     }

@@ -139,6 +139,12 @@ static int verify_steps(const fovea_plan *plan, bench_verify *out)
 
 /* ---- the output ---- */
 
+double bench_worse(double worst, double got, double want)
+{
+    const double error = fabs(got - want);
+    return error <= worst ? worst : isnan(error) ? INFINITY : error;
+}
+
 static void compare(const bench_reference *r, const void *got, fovea_dtype type, size_t n,
                     double allowed, bench_verify *out)
 {
@@ -146,8 +152,7 @@ static void compare(const bench_reference *r, const void *got, fovea_dtype type,
     double worst = 0, top = 0;
     for (size_t i = 0; i < n; i++) {
         const double want = (double)r->value[i];
-        const double off = fabs((double)fv_value_get(got, types[type], i) - want);
-        worst = off <= worst ? worst : off; /* NaN counts as off */
+        worst = bench_worse(worst, (double)fv_value_get(got, types[type], i), want);
         top = fmax(top, fabs(want));
     }
     *out = (bench_verify){.reference = r->text,
