@@ -193,12 +193,16 @@ def check_failing_log(exe, folder):
         want(p.stderr.count("cannot be written") == (code == 7), "--log %s: %s" % (path, p.stderr))
         for part in ("model.safetensors", "checkpoint"):
             want(os.path.exists("%s/log_%s/%s" % (folder, name, part)), "--log %s: no %s" % (path, part))
+    os.makedirs(folder + "/log_plot/loss.svg")
+    p = adapt(exe, folder, *usual, "-o", "log_plot", code=7)
+    want("loss.svg" in p.stderr and len(log(folder, "log_plot")) == 3 and
+         os.path.exists(folder + "/log_plot/model.safetensors"), "no plot: " + p.stderr)
     # A checkpoint whose log cannot be read again is not lost.
     adapt(exe, folder, *usual, "--steps", "4", "-o", "log_null", "--resume", "--log", "/dev/null", code=7)
     p = adapt(exe, folder, *usual, "-o", "log_null", "--resume", code=7)
     want("--log /dev/null" in p.stderr, p.stderr)
     adapt(exe, folder, *usual, "-o", "log_null", "--resume", "--log", "/dev/null")
-    return 7
+    return 8
 
 
 def check_overwriting(exe, folder):

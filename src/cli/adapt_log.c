@@ -21,8 +21,9 @@ static int failed(const char *path)
 
 static void give_up(adapt_log *log)
 {
-    if (!log->code)
-        log->code = failed(log->path);
+    log->code = failed(log->path);
+    fclose(log->file);
+    log->file = NULL;
 }
 
 /* What is written survives a crash of the machine. Pipes, terminals and some file systems cannot
@@ -109,7 +110,7 @@ int adapt_log_open(adapt_log *log, const char *path, const char *plot, uint64_t 
 void adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
 {
     note(log, r->loss, r->lr);
-    if (log->code)
+    if (!log->file)
         return;
     json_t *root = json_pack("{s:I, s:f}", "step", (json_int_t)r->step, "loss", r->loss);
     if (r->layer_loss) {
@@ -131,7 +132,7 @@ void adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
 
 void adapt_log_sync(adapt_log *log)
 {
-    if (!log->code && !make_durable(log->file))
+    if (log->file && !make_durable(log->file))
         give_up(log);
     if (!log->code && log->points)
         log->code = adapt_plot(log->plot, log->point, log->points);
@@ -139,9 +140,8 @@ void adapt_log_sync(adapt_log *log)
 
 int adapt_log_close(adapt_log *log)
 {
-    if (log->file && fclose(log->file))
-        give_up(log);
-    const int code = log->code;
+    const bool ok = !log->file || fclose(log->file) == 0;
+    const int code = log->code || ok ? log->code : failed(log->path);
     free(log->point);
     *log = (adapt_log){NULL};
     return code;

@@ -17,10 +17,10 @@ typedef struct adapt_point {
 
 typedef struct adapt_log {
     const char *path, *plot;
-    FILE *file;
+    FILE *file;         /* NULL: it failed */
     adapt_point *point; /* of every step so far */
     size_t points, room;
-    int code; /* exit code of its first failure, after which nothing is written */
+    int code; /* exit code of what failed first, the log or its plot */
 } adapt_log;
 
 /* Begins a log, or goes on with the first `steps` lines of the one that is there; a pipe or device

@@ -289,7 +289,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
     int code;
     if (!r->output)
         return cli_fail(CLI_USAGE, "adapt needs -o OUT, the folder of the result");
-    if ((code = adapt_output_check(r)))
+    if (r->processes.rank == 0 && (code = adapt_output_check(r)))
         return code;
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
