@@ -186,9 +186,12 @@ typedef struct bench_reference {
 } bench_reference;
 /* The larger of two errors: `worst`, and that of a value; infinite where it is no number. */
 double bench_worse(double worst, double got, double want);
-/* Verifies a plan and the n values that it left in `got`: at first each distinct step alone,
- * against the definition of its operation; then, here and each time after, the output against that
- * of another plan, unless this takes too long. `allowed`: error, of the largest value. */
+/* Each distinct step of a plan alone, up to the first that is wrong, against the definition of its
+ * operation. */
+int bench_verify_steps(const fovea_plan *plan, bench_verify *out);
+/* Verifies a plan and the n values that it left in `got`: at first its steps; then, here and each
+ * time after, these values against those of another plan, unless this takes too long. `allowed`:
+ * error, of the largest value. */
 int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
                         const void *got, fovea_dtype type, size_t n, double allowed,
                         bench_verify *out);

@@ -125,8 +125,7 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
     return code;
 }
 
-/* Each distinct step alone, up to the first that is wrong. */
-static int verify_steps(const fovea_plan *plan, bench_verify *out)
+int bench_verify_steps(const fovea_plan *plan, bench_verify *out)
 {
     fovea_step_info step;
     int code = CLI_OK;
@@ -166,7 +165,7 @@ int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_
                         bench_verify *out)
 {
     if (!r->text) {
-        int code = verify_steps(plan, out);
+        int code = bench_verify_steps(plan, out);
         if (code || !out->ok)
             return code;
         r->text = of_steps;

@@ -73,11 +73,11 @@ static int judge(const struct bench *b, const json_t *results)
 /* Writes results and says how they compare. */
 static int report(const struct bench *b, json_t *results)
 {
-    int code = CLI_OK;
-    if (b->baseline && (code = bench_baseline_add(results, b->earlier, b->baseline)))
-        return code;
+    const int known = b->baseline ? bench_baseline_add(results, b->earlier, b->baseline) : CLI_OK;
     bench_crossovers_add(results);
-    code = bench_output_write(&b->output, results);
+    int code = bench_output_write(&b->output, results);
+    if (!code)
+        code = known;
     if (!code && b->baseline)
         code = bench_baseline_judge(results, b->allowed);
     return code ? code : judge(b, results);
