@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl_clblast.h"
-#include "cl_device.h"
-#include "cl_kernels.h"
+#include "cl/cl_clblast.h"
+#include "cl/cl_device.h"
+#include "cl/cl_kernels.h"
 #include "mem.h"
 
 /* ---- found ---- */

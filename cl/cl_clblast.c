@@ -4,15 +4,15 @@
  *
  *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
  */
-#include "cl_clblast.h"
+#include "cl/cl_clblast.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "cl_device.h"
-#include "cl_kernels.h"
-#include "gpu_finish.h"
+#include "cl/cl_device.h"
+#include "cl/cl_kernels.h"
+#include "gpu/gpu_finish.h"
 
 /* Of its C interface, version 1.5. */
 enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
@@ -171,7 +171,7 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 }
 
 /* Slower than our own kernels where local memory is main memory, and faster than them (see
- * cl_gemm.c) on the others, when there is enough to do: it moves every operand twice. */
+ * gpu_gemm.c) on the others, when there is enough to do: it moves every operand twice. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

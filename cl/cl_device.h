@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cl_loader.h"
-#include "gpu_store.h"
+#include "cl/cl_loader.h"
+#include "gpu/gpu_store.h"
 
 enum {
     FV_CL_FRAMES = 2, /* in flight */

@@ -1,7 +1,7 @@
 /* cl_event.c: waiting for a device without hanging with it, and giving it up. */
 #include <string.h>
 
-#include "cl_device.h"
+#include "cl/cl_device.h"
 #include "os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cl_device.h"
+#include "cl/cl_device.h"
 #include "mem.h"
 #include "os.h"
 

@@ -2,12 +2,12 @@
 #ifndef FOVEA_CL_CL_KERNELS_H
 #define FOVEA_CL_CL_KERNELS_H
 
-#include "gpu_code.h"
+#include "gpu/gpu_code.h"
 
 #define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
-    extern const fv_kernel_hooks fv_h_cl_##khooks;                                                 \
-    extern const fv_gpu_code fv_cl_##kcode;
-#include "cl_kernels.inc"
+    extern const fv_kernel_hooks fv_h_##khooks;                                                    \
+    extern const fv_gpu_code fv_##kcode;
+#include "cl/cl_kernels.inc"
 #undef FV_CL_KERNEL
 
 const fv_kernel *fv_cl_kernels(int *count);

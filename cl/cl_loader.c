@@ -1,5 +1,5 @@
 /* cl_loader.c: finds an OpenCL library that has devices. */
-#include "cl_loader.h"
+#include "cl/cl_loader.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -39,7 +39,7 @@ static const char *resolve(void *library)
     *(void **)&fv_cl.name = dlsym(library, #name);                                                 \
     if (!fv_cl.name)                                                                               \
         return #name;
-#include "cl_calls.inc"
+#include "cl/cl_calls.inc"
 #undef FV_CL_CALL
     *(void **)&fv_cl.clGetExtensionFunctionAddressForPlatform =
         dlsym(library, "clGetExtensionFunctionAddressForPlatform");

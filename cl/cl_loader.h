@@ -13,7 +13,7 @@
 /* The functions, each under its own name. */
 typedef struct fv_cl_api {
 #define FV_CL_CALL(name) __typeof__(&name) name;
-#include "cl_calls.inc"
+#include "cl/cl_calls.inc"
 #undef FV_CL_CALL
     /* NULL where the library has none. */
     __typeof__(&clGetExtensionFunctionAddressForPlatform) clGetExtensionFunctionAddressForPlatform;

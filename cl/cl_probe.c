@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl_clblast.h"
-#include "cl_probe.h"
+#include "cl/cl_clblast.h"
+#include "cl/cl_probe.h"
 #include "os_machine.h"
 
 enum { ITEMS = FV_CL_PROBE_ITEMS };

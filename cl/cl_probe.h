@@ -2,7 +2,7 @@
 #ifndef FOVEA_CL_CL_PROBE_H
 #define FOVEA_CL_CL_PROBE_H
 
-#include "cl_device.h"
+#include "cl/cl_device.h"
 
 enum { FV_CL_PROBE_ITEMS = 64 }; /* of a work-group at most */
 

@@ -1,8 +1,8 @@
 /* cl_program.c: kernels' sources to kernel objects. */
 #include <string.h>
 
-#include "cl_device.h"
-#include "gpu_sources.h"
+#include "cl/cl_device.h"
+#include "gpu/gpu_sources.h"
 #include "mem.h"
 
 /* Compilers may say to stderr that they have warnings. */
@@ -13,11 +13,11 @@ static uint32_t texts(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS])
     uint32_t n = 0;
     if (!p->plain) {
         text[n++] = fv_gpu_names;
-        text[n++] = fv_gpu_source_text(fv_cl_sources, "prelude");
-        text[n++] = p->mech ? fv_gpu_source_text(fv_cl_sources, "vocabulary") : "";
+        text[n++] = fv_gpu_source_text(fv_gpu_sources, "prelude");
+        text[n++] = p->mech ? fv_gpu_source_text(fv_gpu_sources, "vocabulary") : "";
         text[n++] = fv_gpu_mechanisms[p->mech];
     }
-    text[n++] = fv_gpu_source_text(fv_cl_sources, p->name);
+    text[n++] = fv_gpu_source_text(fv_gpu_sources, p->name);
     return n;
 }
 

@@ -16,7 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cl_trace.h"
+#include "cl/cl_trace.h"
 #include "mem.h"
 #include "os_machine.h"
 #include "walk.h"

@@ -1,8 +1,8 @@
 /* cl_rates.c: OpenCL's part of measuring how fast a device is. */
 #include <stdio.h>
 
-#include "cl_probe.h"
-#include "gpu_meter.h"
+#include "cl/cl_probe.h"
+#include "gpu/gpu_meter.h"
 
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
 {

@@ -1,5 +1,5 @@
 /* cl_registry.c: the table of OpenCL kernels. */
-#include "cl_kernels.h"
+#include "cl/cl_kernels.h"
 
 static const fv_kernel kernel_list[] = {
 #define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
@@ -8,9 +8,9 @@ static const fv_kernel kernel_list[] = {
      .mech = FV_MECH_##MECH,                                                                       \
      .rev = krev,                                                                                  \
      .needs = FV_NEED_##NEED,                                                                      \
-     .hooks = &fv_h_cl_##khooks,                                                                   \
-     .code.gpu = &fv_cl_##kcode},
-#include "cl_kernels.inc"
+     .hooks = &fv_h_##khooks,                                                                      \
+     .code.gpu = &fv_##kcode},
+#include "cl/cl_kernels.inc"
 #undef FV_CL_KERNEL
 };
 

@@ -1,7 +1,7 @@
 /* cl_trace.c: when the dispatches of a traced frame began and ended. Their times are the driver's,
  * which it tells once the frame is done; until then their events are kept.
  */
-#include "cl_trace.h"
+#include "cl/cl_trace.h"
 
 #include "mem.h"
 

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CL_CL_TRACE_H
 #define FOVEA_CL_CL_TRACE_H
 
-#include "cl_device.h"
+#include "cl/cl_device.h"
 
 typedef struct fv_cl_trace {
     fv_trace *to; /* NULL: off */

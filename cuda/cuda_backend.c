@@ -2,9 +2,9 @@
  * from outside goes through here, and has the device's context current meanwhile. */
 #include <stdio.h>
 
-#include "cuda_cublaslt.h"
-#include "cuda_device.h"
-#include "cuda_kernels.h"
+#include "cuda/cuda_cublaslt.h"
+#include "cuda/cuda_device.h"
+#include "cuda/cuda_kernels.h"
 #include "mem.h"
 
 /* ---- found ---- */

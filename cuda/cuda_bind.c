@@ -1,7 +1,7 @@
 /* cuda_bind.c: a step frozen: its kernel with all arguments that stay. */
 #include <string.h>
 
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "mem.h"
 
 /* ---- memory ---- */

@@ -7,10 +7,10 @@
  * It has its matrices column by column: ours are then their transposes, and the product is
  * sums' = weight A', of which the weight is the one to be transposed.
  */
-#include "cuda_cublaslt.h"
+#include "cuda/cuda_cublaslt.h"
 
-#include "cuda_kernels.h"
-#include "gpu_finish.h"
+#include "cuda/cuda_kernels.h"
+#include "gpu/gpu_finish.h"
 #include "mem.h"
 
 enum {

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CUDA_CUDA_CUBLASLT_H
 #define FOVEA_CUDA_CUDA_CUBLASLT_H
 
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 
 void fv_cuda_cublaslt_close(fv_device *d); /* what the device has of it */
 

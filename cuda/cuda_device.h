@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "cuda_loader.h"
-#include "gpu_store.h"
+#include "cuda/cuda_loader.h"
+#include "gpu/gpu_store.h"
 
 enum { FV_CUDA_FRAMES = 2 }; /* in flight */
 

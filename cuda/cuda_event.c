@@ -1,5 +1,5 @@
 /* cuda_event.c: the context, waiting for a device without hanging with it, and giving it up. */
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";

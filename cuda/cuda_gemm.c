@@ -1,7 +1,7 @@
 /* cuda_gemm.c: host side of gemm.cu: the packed weight, its tiles, and what a product costs. CONV's
  * is the same. */
-#include "cuda_kernels.h"
-#include "cuda_operands.h"
+#include "cuda/cuda_kernels.h"
+#include "cuda/cuda_operands.h"
 #include "half.h"
 
 /* As in gemm.cu: columns of a panel of the packed weight and of one tile, steps of k in a block. */
@@ -151,7 +151,7 @@ const fv_gpu_code fv_cuda_gemm = {.program = "gemm.cu",
 static const fv_knob knobs[] = {
     {"rows", {0, 128, 64, 32}, 4}, {"cols", {0, 128, 64}, 3}, {NULL, {0}, 0}};
 
-/* Beside those of cl_gemm.c: rows of at least a small tile, and tiles enough to go round. */
+/* Beside those of gpu_gemm.c: rows of at least a small tile, and tiles enough to go round. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;

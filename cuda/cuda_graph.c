@@ -1,5 +1,5 @@
 /* cuda_graph.c: frames recorded once and replayed with one call. */
-#include "cuda_graph.h"
+#include "cuda/cuda_graph.h"
 
 /* FNV-1a, a word at a time. */
 static uint64_t mix(uint64_t h, uint64_t word)

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CUDA_CUDA_GRAPH_H
 #define FOVEA_CUDA_CUDA_GRAPH_H
 
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 
 /* Those of one frame in flight: its buffers are in them. The tuner runs many different ones; then
  * that which was not used for longest goes. */

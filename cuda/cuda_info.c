@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 #include "mem.h"
 #include "os.h"
 

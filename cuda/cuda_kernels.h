@@ -2,12 +2,12 @@
 #ifndef FOVEA_CUDA_CUDA_KERNELS_H
 #define FOVEA_CUDA_CUDA_KERNELS_H
 
-#include "gpu_code.h"
+#include "gpu/gpu_code.h"
 
 #define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
     extern const fv_kernel_hooks fv_h_##khooks;                                                    \
     extern const fv_gpu_code fv_##kcode;
-#include "cuda_kernels.inc"
+#include "cuda/cuda_kernels.inc"
 #undef FV_CUDA_KERNEL
 
 const fv_kernel *fv_cuda_kernels(int *count);

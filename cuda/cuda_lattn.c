@@ -1,6 +1,6 @@
 /* cuda_lattn.c: host side of lattn.cu. */
-#include "cuda_kernels.h"
-#include "cuda_operands.h"
+#include "cuda/cuda_kernels.h"
+#include "cuda/cuda_operands.h"
 #include "mech/traits.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* cuda_loader.c: finds the driver, the compiler and cuBLASLt. */
-#include "cuda_loader.h"
+#include "cuda/cuda_loader.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -27,7 +27,7 @@ static const char *resolve_driver(void *library)
     if (!fv_cuda.name)                                                                             \
         return #symbol;
 #define FV_CUDA_OPTION(name, symbol, parameters) RESOLVE(fv_cuda, name, symbol);
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
     return NULL;
 }
 
@@ -38,7 +38,7 @@ static bool resolve_nvrtc(void *library)
     if (!nvrtc.name)                                                                               \
         return false;
 #define FV_NVRTC_OPTION(name, symbol, parameters) RESOLVE(nvrtc, name, symbol);
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
     return true;
 }
 
@@ -48,7 +48,7 @@ static bool resolve_cublaslt(void *library)
     RESOLVE(cublaslt, name, symbol);                                                               \
     if (!cublaslt.name)                                                                            \
         return false;
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
     return true;
 }
 

@@ -48,7 +48,7 @@ typedef struct cublasLtMatmulHeuristicResult_st {
 
 enum {
 #define FV_CUDA_CONSTANT(name, value) name = value,
-#include "cuda_constants.inc"
+#include "cuda/cuda_constants.inc"
 #undef FV_CUDA_CONSTANT
 };
 #endif
@@ -57,19 +57,19 @@ enum {
 typedef struct fv_cuda_api {
 #define FV_CUDA_CALL(name, symbol, parameters) CUresult(*name) parameters;
 #define FV_CUDA_OPTION FV_CUDA_CALL
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 } fv_cuda_api;
 extern fv_cuda_api fv_cuda;
 
 typedef struct fv_nvrtc_api {
 #define FV_NVRTC_CALL(name, symbol, parameters) nvrtcResult(*name) parameters;
 #define FV_NVRTC_OPTION FV_NVRTC_CALL
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 } fv_nvrtc_api;
 
 typedef struct fv_cublaslt_api {
 #define FV_CUBLASLT_CALL(name, symbol, parameters) cublasStatus_t(*name) parameters;
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 } fv_cublaslt_api;
 
 /* The devices that the driver counts; finds and opens it when first called. FOVEA_CUDA names the

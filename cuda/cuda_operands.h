@@ -2,7 +2,7 @@
 #ifndef FOVEA_CUDA_CUDA_OPERANDS_H
 #define FOVEA_CUDA_CUDA_OPERANDS_H
 
-#include "gpu_code.h"
+#include "gpu/gpu_code.h"
 
 /* Of how many bytes, 16 at most, the beginnings of an operand's rows are multiples; buffers are of
  * more. */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_device.h"
-#include "cuda_sources.h"
+#include "cuda/cuda_device.h"
+#include "cuda/cuda_sources.h"
 #include "mech/traits.h"
 #include "mem.h"
 

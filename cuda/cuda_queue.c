@@ -19,8 +19,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "cuda_graph.h"
-#include "cuda_trace.h"
+#include "cuda/cuda_graph.h"
+#include "cuda/cuda_trace.h"
 #include "mem.h"
 #include "os_machine.h"
 #include "walk.h"

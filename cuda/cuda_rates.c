@@ -1,8 +1,8 @@
 /* cuda_rates.c: CUDA's part of measuring how fast a device is. */
 #include <stdio.h>
 
-#include "cuda_device.h"
-#include "gpu_meter.h"
+#include "cuda/cuda_device.h"
+#include "gpu/gpu_meter.h"
 
 enum { GROUP = 128 };
 

@@ -1,5 +1,5 @@
 /* cuda_registry.c: the table of CUDA kernels. */
-#include "cuda_kernels.h"
+#include "cuda/cuda_kernels.h"
 
 static const fv_kernel kernel_list[] = {
 #define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
@@ -10,7 +10,7 @@ static const fv_kernel kernel_list[] = {
      .needs = FV_NEED_##NEED,                                                                      \
      .hooks = &fv_h_##khooks,                                                                      \
      .code.gpu = &fv_##kcode},
-#include "cuda_kernels.inc"
+#include "cuda/cuda_kernels.inc"
 #undef FV_CUDA_KERNEL
 };
 

@@ -1,5 +1,5 @@
 /* cuda_scan.c: host side of scan.cu. */
-#include "cuda_kernels.h"
+#include "cuda/cuda_kernels.h"
 #include "mech/traits.h"
 
 enum {
@@ -127,7 +127,7 @@ const fv_gpu_code fv_cuda_scan_segments = {
 
 static bool applies(const fv_problem *p)
 {
-    return fv_h_cl_scan_chunk.applies(p) && width_of(p) <= WIDEST;
+    return fv_h_gpu_scan_chunk.applies(p) && width_of(p) <= WIDEST;
 }
 
 /* What becomes of a divisor the matrix does not say. */
@@ -139,7 +139,7 @@ static bool takes_segments(const fv_problem *p)
 /* A few tokens are no chunk. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
-    return fv_h_cl_scan_chunk.cost(p, knobs) * (p->dim[FV_DIM_ROWS] < 8 ? 2. : 0.1);
+    return fv_h_gpu_scan_chunk.cost(p, knobs) * (p->dim[FV_DIM_ROWS] < 8 ? 2. : 0.1);
 }
 
 /* Every token is taken twice: fewer than four segments side by side save nothing. */
@@ -147,7 +147,7 @@ static double cost_of_segments(const fv_problem *p, const fv_knobs *knobs)
 {
     const uint32_t side_by_side = p->heads * slices(p->dim[FV_ATTN_DV]);
     const bool pays = most_segments(knobs, p->dim[FV_DIM_ROWS]) >= 4 && side_by_side <= 96;
-    return fv_h_cl_scan_chunk.cost(p, knobs) * (pays ? 0.05 : 4.);
+    return fv_h_gpu_scan_chunk.cost(p, knobs) * (pays ? 0.05 : 4.);
 }
 
 static const fv_knob knobs[] = {{"tokens", {256, 64, 1024, 4096}, 4}, {NULL, {0}, 0}};

@@ -1,6 +1,6 @@
 /* cuda_softmax.c: host side of softmax.cu. */
-#include "cuda_kernels.h"
-#include "cuda_operands.h"
+#include "cuda/cuda_kernels.h"
+#include "cuda/cuda_operands.h"
 
 enum { WIDEST = 128 }; /* channels of a head */
 enum { KNOB_QUERIES, KNOB_KEYS };
@@ -77,7 +77,7 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 
 static uint64_t regions(const fv_launch *l, uint32_t *out)
 {
-    return fv_cl_wsoftmax.table(l, out);
+    return fv_gpu_wsoftmax.table(l, out);
 }
 
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",

@@ -5,16 +5,15 @@
 
 #include <stdint.h>
 
-#include "gpu_sources.h"
+#include "gpu/gpu_sources.h"
 #include "status.h"
 
 /* "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu; NULL name at the end. */
 extern const fv_gpu_source fv_cuda_sources[];
 
 enum { FV_CUDA_TEXTS = 7 };
-/* The texts of a program, one behind the other: a .cu file by its name, or "softmax" for cl's
- * softmax.cl, whose text is for both. Returns how many; the last is NULL where there is no such
- * file. */
+/* The texts of a program, one behind the other: a .cu file by its name, or "softmax" for
+ * softmax.cl. Returns how many; the last is NULL where there is no such file. */
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS]);
 
 /* A program that was compiled when the library was built, for where there is no compiler. */

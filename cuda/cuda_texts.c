@@ -1,5 +1,5 @@
 /* cuda_texts.c: what a CUDA program is put together of. */
-#include "cuda_sources.h"
+#include "cuda/cuda_sources.h"
 
 uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_CUDA_TEXTS])
 {
@@ -8,11 +8,11 @@ uint32_t fv_cuda_texts(const char *program, uint16_t mech, const char *text[FV_C
     text[n++] = fv_gpu_names;
     text[n++] = fv_gpu_source_text(fv_cuda_sources, "cuda_ptx");
     text[n++] = fv_gpu_source_text(fv_cuda_sources, "cuda_prelude");
-    text[n++] = fv_gpu_source_text(fv_cl_sources, "prelude");
+    text[n++] = fv_gpu_source_text(fv_gpu_sources, "prelude");
     if (mech) {
-        text[n++] = fv_gpu_source_text(fv_cl_sources, "vocabulary");
+        text[n++] = fv_gpu_source_text(fv_gpu_sources, "vocabulary");
         text[n++] = fv_gpu_mechanisms[mech];
     }
-    text[n++] = own ? own : fv_gpu_source_text(fv_cl_sources, program);
+    text[n++] = own ? own : fv_gpu_source_text(fv_gpu_sources, program);
     return n;
 }

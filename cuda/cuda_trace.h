@@ -2,7 +2,7 @@
 #ifndef FOVEA_CUDA_CUDA_TRACE_H
 #define FOVEA_CUDA_CUDA_TRACE_H
 
-#include "cuda_device.h"
+#include "cuda/cuda_device.h"
 
 typedef struct fv_cuda_trace {
     fv_trace *to; /* NULL: off */

@@ -28,18 +28,19 @@ class Texts:
     """What programs are put together of, as cuda_texts.c has it."""
 
     def __init__(self, op_h, mech):
-        self.cl, self.cuda, self.mech = ROOT / "cl", ROOT / "cuda", mech
+        self.shared, self.cuda, self.mech = ROOT / "gpu/kernels", ROOT / "cuda", mech
         self.names = embed.names(Path(op_h).read_text())
 
     def program(self, name, mechanism):
         own = embed.source
         both = lambda path: embed.for_both(own(path))
         parts = [self.names, own(self.cuda / "cuda_ptx.h"), own(self.cuda / "cuda_prelude.h"),
-                 both(self.cl / "prelude.cl")]
+                 both(self.shared / "prelude.cl")]
         if mechanism:
-            parts += [both(self.cl / "vocabulary.cl"),
+            parts += [both(self.shared / "vocabulary.cl"),
                       embed.mechanism_text(self.mech, mechanism)]
-        parts.append(both(self.cuda / name if name.endswith(".cu") else self.cl / (name + ".cl")))
+        parts.append(both(self.cuda / name if name.endswith(".cu")
+                          else self.shared / (name + ".cl")))
         return "\n".join(parts) + "\n"
 
 
@@ -110,7 +111,7 @@ def rows(data):
 
 def table(programs, ptx):
     """The C text of the list."""
-    parts = ["/* Written by embed_ptx.py. */", '#include "cuda_sources.h"']
+    parts = ["/* Written by embed_ptx.py. */", '#include "cuda/cuda_sources.h"']
     lines = []
     for i, (p, text) in enumerate(zip(programs, ptx)):
         if text is None:

@@ -29,8 +29,8 @@
  * Macros of the host side: those above; FV_CONV 1 for windows; FV_A_BYTES by which rows of A can be
  * moved, 16 of a window only where each tap can; FV_WIDE<n> 1 where those of operand n can by 16.
  */
-#include "fragments.cuh"
-#include "activation.cl"
+#include "cuda/fragments.cuh"
+#include "gpu/kernels/activation.cl"
 
 #define STEPS 32 /* of k in a block */
 #define BAND 8   /* rows of tiles that are computed together: they find columns in the cache */

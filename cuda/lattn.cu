@@ -15,9 +15,9 @@
  *   FV_WIDE<n>  1 where a head's part of every row of operand n can be moved by 16 bytes
  *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are under way
  */
-#include "fragments.cuh"
-#include "lattn_common.cl"
-#include "row_statistics.cuh"
+#include "cuda/fragments.cuh"
+#include "gpu/kernels/lattn_common.cl"
+#include "cuda/row_statistics.cuh"
 
 #define WARPS (FV_GROUP / 32)
 #define COLUMNS 64 /* of the values, at a time */

@@ -29,9 +29,9 @@
  *   scan_begins    what segments begin with, one after the other: S of the next = T S + L
  *   scan           every segment from there on
  */
-#include "fragments.cuh"
-#include "scan_common.cl"
-#include "row_statistics.cuh"
+#include "cuda/fragments.cuh"
+#include "gpu/kernels/scan_common.cl"
+#include "cuda/row_statistics.cuh"
 
 #define TOKENS 16
 #define COLUMNS 64

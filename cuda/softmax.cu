@@ -31,7 +31,7 @@
  * with a table of regions; FV_WIDE<n>, FV_WIDE_OUT 1 where rows of operand n, and heads in them, can
  * be moved by 16 bytes.
  */
-#include "fragments.cuh"
+#include "cuda/fragments.cuh"
 
 #define KEYS FV_KEYS
 #define NK (KEYS / 8) /* tiles of keys */

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from mech_text import mechanism_text, mechanisms
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 def literal(text):
     """C strings, one a line, without comments and indentation, which are a third of it all. Lines
@@ -25,18 +27,12 @@ def names(op_h):
     return "".join(f"#define {name} (1u << {bit})\n" for name, bit in found)
 
 
-def beside(path, name):
-    """A file that another one includes: of its own folder or of cl/."""
-    own = path.with_name(name)
-    return own if own.exists() else path.parent.with_name("cl") / name
-
-
 def source(path):
-    """A file's text, with those it includes in their places."""
+    """A file's text, with those it includes, by their paths in the repository, in their places."""
     lines = []
     for line in path.read_text().splitlines():
-        found = re.match(r'#include "(\w+\.(?:cl|cuh))"$', line)
-        lines += source(beside(path, found[1])).splitlines() if found else [line]
+        found = re.match(r'#include "(.+\.(?:cl|cuh))"$', line)
+        lines += source(ROOT / found[1]).splitlines() if found else [line]
     return "\n".join(lines)
 
 
@@ -71,9 +67,9 @@ def table(name, files):
 
 
 def shared_sources(op_h, mech, *files):
-    parts = ['#include "gpu_sources.h"']
+    parts = ['#include "gpu/gpu_sources.h"']
     parts.append(f"const char fv_gpu_names[] =\n{literal(names(Path(op_h).read_text()))};\n")
-    parts += table("fv_cl_sources", files)
+    parts += table("fv_gpu_sources", files)
     parts.append("const char *const fv_gpu_mechanisms[] = {\n    \"\",")
     for name in mechanisms(mech):
         parts.append(f"    /* {name} */\n{literal(mechanism_text(mech, name))},")
@@ -82,7 +78,7 @@ def shared_sources(op_h, mech, *files):
 
 
 def cuda_sources(*files):
-    return ['#include "cuda_sources.h"'] + table("fv_cuda_sources", files)
+    return ['#include "cuda/cuda_sources.h"'] + table("fv_cuda_sources", files)
 
 
 def main():

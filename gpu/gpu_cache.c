@@ -1,5 +1,5 @@
 /* gpu_cache.c: binaries of programs on disk and in memory. */
-#include "gpu_cache.h"
+#include "gpu/gpu_cache.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -76,16 +76,4 @@ bool fv_gpu_entry_name(const char *name);
 /* The folder that fv_gpu_cache_open would use; to be freed. Nothing is made. EIO. */
 fovea_status fv_gpu_cache_folder(char **out, const char *folder);
 
-/* ---- gpu_cache_folder.c: a folder as a whole; one that is not there is empty ---- */
-
-/* Every entry, the damaged ones too. EIO when the folder is not this user's alone. */
-fovea_status fv_gpu_folder_list(const char *folder, fovea_cache_fn *fn, void *payload);
-/* Removes the entries and nothing else. */
-fovea_status fv_gpu_folder_clear(const char *folder, size_t *removed);
-/* All sound entries, one after the other; as fovea_cache_pack. */
-fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, size_t *size);
-/* Adds them; "" takes none. EFORMAT when one is damaged: then none is added. EIO when the folder
- * cannot be written to; *added are there then. */
-fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added);
-
 #endif

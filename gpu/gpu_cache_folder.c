@@ -1,8 +1,10 @@
-/* gpu_cache_folder.c: the folder of compiled kernels as a whole: listed, emptied, packed. */
+/* gpu_cache_folder.c: the public functions on the folder of compiled kernels as a whole: listed,
+ * emptied, packed. One that is not there is empty. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "gpu_cache.h"
+#include "gpu/gpu_cache.h"
 #include "mem.h"
 #include "os.h"
 
@@ -51,7 +53,23 @@ static const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* ---- walking ---- */
+/* ---- the folder ---- */
+
+static const char *chosen(const char *folder)
+{
+    return folder ? folder : getenv("FOVEA_CACHE");
+}
+
+fovea_status fovea_cache_folder(char *out, size_t room)
+{
+    char *path;
+    FV_TRY(fv_gpu_cache_folder(&path, chosen(NULL)));
+    const bool fits = strlen(path) < room;
+    if (fits)
+        strcpy(out, path);
+    fv_mem_free(path);
+    return fits ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", room);
+}
 
 /* Calls `visit` with every file that is called like an entry. */
 static fovea_status each(const char *folder, fovea_status (*visit)(void *ctx, const char *path),
@@ -106,10 +124,10 @@ static fovea_status list_file(void *ctx, const char *path)
     return FOVEA_OK;
 }
 
-fovea_status fv_gpu_folder_list(const char *folder, fovea_cache_fn *fn, void *payload)
+fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
 {
     struct listing l = {fn, payload, false};
-    return each(folder, list_file, &l);
+    return each(chosen(folder), list_file, &l);
 }
 
 /* ---- emptying ---- */
@@ -120,10 +138,11 @@ static fovea_status count_file(void *ctx, const char *path)
     return FOVEA_OK;
 }
 
-fovea_status fv_gpu_folder_clear(const char *folder, size_t *removed)
+fovea_status fovea_cache_clear(const char *folder, size_t *removed)
 {
     size_t before = 0, after = 0;
     char *path;
+    folder = chosen(folder);
     FV_TRY(each(folder, count_file, &before));
     if (before) {
         FV_TRY(fv_gpu_cache_folder(&path, folder));
@@ -166,10 +185,10 @@ static fovea_status pack_file(void *ctx, const char *path)
     return status;
 }
 
-fovea_status fv_gpu_folder_pack(const char *folder, void *data, size_t room, size_t *size)
+fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
 {
     struct pack p = {data, room, 0};
-    FV_TRY(each(folder, pack_file, &p));
+    FV_TRY(each(chosen(folder), pack_file, &p));
     *size = (size_t)p.used;
     return FOVEA_OK;
 }
@@ -184,11 +203,12 @@ static fovea_status check_folder(const char *folder)
     return status;
 }
 
-fovea_status fv_gpu_folder_unpack(const char *folder, const void *data, size_t size, size_t *added)
+fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size, size_t *added)
 {
     fv_gpu_cache *c;
     fv_gpu_key key;
     fv_gpu_binary binary;
+    folder = chosen(folder);
     const bool kept = !folder || *folder;
     *added = 0;
     if (kept && size > 0)

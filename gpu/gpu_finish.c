@@ -1,5 +1,5 @@
 /* gpu_finish.c: our part of products by a library. */
-#include "gpu_finish.h"
+#include "gpu/gpu_finish.h"
 
 #include "half.h"
 

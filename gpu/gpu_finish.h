@@ -4,7 +4,7 @@
 #ifndef FOVEA_GPU_GPU_FINISH_H
 #define FOVEA_GPU_GPU_FINISH_H
 
-#include "gpu_code.h"
+#include "gpu/gpu_code.h"
 
 /* Columns of the sums: with SWIGLU values, then gates. */
 size_t fv_gpu_sums_width(const fv_problem *p);

@@ -1,16 +1,16 @@
 /* gpu_host.c: what the backends of GPUs do alike. */
-#include "gpu_host.h"
+#include "gpu/gpu_host.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu_sources.h"
+#include "gpu/gpu_sources.h"
 #include "os_machine.h"
 #include "walk.h"
 
-const fv_kernel_hooks fv_h_cl_none = {0};
+const fv_kernel_hooks fv_h_gpu_none = {0};
 
 const char *fv_gpu_source_text(const fv_gpu_source *list, const char *name)
 {

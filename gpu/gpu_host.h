@@ -2,7 +2,7 @@
 #ifndef FOVEA_GPU_GPU_HOST_H
 #define FOVEA_GPU_GPU_HOST_H
 
-#include "gpu_code.h"
+#include "gpu/gpu_code.h"
 
 /* ---- options ---- */
 

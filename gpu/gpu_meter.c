@@ -1,7 +1,7 @@
 /* gpu_meter.c: how fast a device computes and moves data: roughly, to cut dispatches by; and at its
  * best, to be shown.
  */
-#include "gpu_meter.h"
+#include "gpu/gpu_meter.h"
 
 /* How much is done for one answer. */
 struct effort {

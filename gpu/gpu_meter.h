@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "gpu_host.h"
+#include "gpu/gpu_host.h"
 
 /* What a backend gives for it. */
 typedef struct fv_gpu_meter {

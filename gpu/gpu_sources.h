@@ -10,8 +10,8 @@ typedef struct fv_gpu_source {
 /* The text of that name in a list; NULL: there is none. */
 const char *fv_gpu_source_text(const fv_gpu_source *list, const char *name);
 
-extern const fv_gpu_source fv_cl_sources[]; /* NULL name at the end */
-extern const char fv_gpu_names[];           /* FV_FLAG_*, FV_EPI_* as macros */
+extern const fv_gpu_source fv_gpu_sources[]; /* NULL name at the end */
+extern const char fv_gpu_names[];            /* FV_FLAG_*, FV_EPI_* as macros */
 /* mech.h with the header of each mechanism, in the order of enum fv_mech; [0] is "". */
 extern const char *const fv_gpu_mechanisms[];
 

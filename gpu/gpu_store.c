@@ -1,5 +1,5 @@
 /* gpu_store.c: the programs of a device: found, taken from the cache, compiled, kept. */
-#include "gpu_store.h"
+#include "gpu/gpu_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

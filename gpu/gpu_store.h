@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
-#include "gpu_cache.h"
-#include "gpu_host.h"
-#include "gpu_sources.h"
+#include "gpu/gpu_cache.h"
+#include "gpu/gpu_host.h"
+#include "gpu/gpu_sources.h"
 
 enum { FV_GPU_TEXTS = 7 }; /* of a program at most */
 

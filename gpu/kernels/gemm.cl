@@ -23,7 +23,7 @@
 #define FV_EACH(i) _Pragma("unroll") for (uint i = 0; i < FV_TM; i++)
 #define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
 
-#include "activation.cl"
+#include "gpu/kernels/activation.cl"
 
 /* Vectors of FV_TN columns, and of the output columns that they become. */
 #define FV_V FV_CAT(float, FV_TN)

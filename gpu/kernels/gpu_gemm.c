@@ -1,6 +1,6 @@
-/* cl_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
+/* gpu_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
  * suits a problem. CONV's are the same. */
-#include "cl_kernels.h"
+#include "gpu/gpu_code.h"
 #include "half.h"
 
 enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
@@ -90,13 +90,13 @@ static void cover(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t w
         const struct tile t = tile_of(l, p->group, width);                                         \
         cover(l, p->rows, t.down *t.rows, t.across *t.cols, count);                                \
     }                                                                                              \
-    const fv_gpu_code fv_cl_gemm_##name = {.program = "gemm",                                      \
-                                           .entry = "product",                                     \
-                                           .group = items,                                         \
-                                           .local = LOCAL_##name,                                  \
-                                           .define = define_##name,                                \
-                                           .shape = shape_##name,                                  \
-                                           .align = 64};
+    const fv_gpu_code fv_gpu_gemm_##name = {.program = "gemm",                                     \
+                                            .entry = "product",                                    \
+                                            .group = items,                                        \
+                                            .local = LOCAL_##name,                                 \
+                                            .define = define_##name,                               \
+                                            .shape = shape_##name,                                 \
+                                            .align = 64};
 
 /* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
@@ -130,13 +130,13 @@ static uint32_t local_thin(const fv_launch *l, uint32_t group)
     return group * l->args.knobs.v[KNOB_COLS] * (uint32_t)sizeof(float);
 }
 
-const fv_gpu_code fv_cl_gemm_thin = {.program = "gemm",
-                                     .entry = "product",
-                                     .group = 128,
-                                     .local = local_thin,
-                                     .define = define_thin,
-                                     .shape = shape_thin,
-                                     .align = 1};
+const fv_gpu_code fv_gpu_gemm_thin = {.program = "gemm",
+                                      .entry = "product",
+                                      .group = 128,
+                                      .local = local_thin,
+                                      .define = define_thin,
+                                      .shape = shape_thin,
+                                      .align = 1};
 
 /* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
  * empty. */
@@ -158,12 +158,12 @@ static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]
     cover(l, p->rows, height_cpu(l), PANEL, count);
 }
 
-const fv_gpu_code fv_cl_gemm_cpu = {.program = "gemm",
-                                    .entry = "product",
-                                    .group = 1,
-                                    .define = define_cpu,
-                                    .shape = shape_cpu,
-                                    .align = 64};
+const fv_gpu_code fv_gpu_gemm_cpu = {.program = "gemm",
+                                     .entry = "product",
+                                     .group = 1,
+                                     .define = define_cpu,
+                                     .shape = shape_cpu,
+                                     .align = 64};
 
 /* ---- which of them ---- */
 
@@ -235,12 +235,12 @@ static bool suits_thin(const fv_problem *p)
     {                                                                                              \
         return p->weight == TYPE && suits_##name(p);                                               \
     }                                                                                              \
-    const fv_kernel_hooks fv_h_cl_gemm_##type##_##name = {                                         \
+    const fv_kernel_hooks fv_h_gpu_gemm_##type##_##name = {                                        \
         .applies = applies_##type##_##name,                                                        \
         .cost = cost_##name,                                                                       \
         .packed = packed,                                                                          \
         .pack = pack,                                                                              \
-        .format = "cl_panels_" #type,                                                              \
+        .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
     };
 #define OF_TYPES(name)                                                                             \

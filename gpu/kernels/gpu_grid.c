@@ -1,7 +1,7 @@
-/* cl_grid.c: host side of posemb.cl and dwconv.cl. */
+/* gpu_grid.c: host side of posemb.cl and dwconv.cl. */
 #include <string.h>
 
-#include "cl_kernels.h"
+#include "gpu/gpu_code.h"
 #include "preprocess.h"
 
 /* ---- positions ---- */
@@ -40,13 +40,13 @@ static void posemb_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count
     fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_gpu_code fv_cl_posemb = {.program = "posemb",
-                                  .entry = "posemb",
-                                  .group = 64,
-                                  .define = posemb_define,
-                                  .shape = posemb_shape,
-                                  .align = 1,
-                                  .table = posemb_table};
+const fv_gpu_code fv_gpu_posemb = {.program = "posemb",
+                                   .entry = "posemb",
+                                   .group = 64,
+                                   .define = posemb_define,
+                                   .shape = posemb_shape,
+                                   .align = 1,
+                                   .table = posemb_table};
 
 /* ---- depthwise convolution ---- */
 
@@ -74,15 +74,15 @@ static void dwconv_line_shape(const fv_launch *l, const fv_gpu_piece *p, size_t 
     fv_gpu_spread(count, lines(l, p), (l->args.prob.dim[FV_ROW_C] + 15) / 16, p->group);
 }
 
-const fv_gpu_code fv_cl_dwconv = {.program = "dwconv",
-                                  .entry = "dwconv",
-                                  .group = 64,
-                                  .define = dwconv_define,
-                                  .shape = dwconv_shape,
-                                  .align = 1};
-const fv_gpu_code fv_cl_dwconv_line = {.program = "dwconv",
-                                       .entry = "dwconv_line",
-                                       .group = 1,
-                                       .define = dwconv_define,
-                                       .shape = dwconv_line_shape,
-                                       .align = 1};
+const fv_gpu_code fv_gpu_dwconv = {.program = "dwconv",
+                                   .entry = "dwconv",
+                                   .group = 64,
+                                   .define = dwconv_define,
+                                   .shape = dwconv_shape,
+                                   .align = 1};
+const fv_gpu_code fv_gpu_dwconv_line = {.program = "dwconv",
+                                        .entry = "dwconv_line",
+                                        .group = 1,
+                                        .define = dwconv_define,
+                                        .shape = dwconv_line_shape,
+                                        .align = 1};

@@ -1,5 +1,5 @@
-/* cl_lattn.c: host side of lattn.cl and gates.cl. */
-#include "cl_kernels.h"
+/* gpu_lattn.c: host side of lattn.cl and gates.cl. */
+#include "gpu/gpu_code.h"
 #include "mech/traits.h"
 
 enum {
@@ -109,13 +109,13 @@ static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
                    ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_gpu_code fv_cl_lattn_reduce = {.program = "lattn",
-                                        .entry = "lattn_reduce",
-                                        .group = 64,
-                                        .local = reduce_local,
-                                        .define = reduce_define,
-                                        .shape = reduce_shape,
-                                        .align = 64};
+const fv_gpu_code fv_gpu_lattn_reduce = {.program = "lattn",
+                                         .entry = "lattn_reduce",
+                                         .group = 64,
+                                         .local = reduce_local,
+                                         .define = reduce_define,
+                                         .shape = reduce_shape,
+                                         .align = 64};
 
 /* ---- MERGE ---- */
 
@@ -135,11 +135,11 @@ static void merge_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
     count[1] = p->heads;
 }
 
-const fv_gpu_code fv_cl_lattn_merge = {.program = "lattn",
-                                       .entry = "lattn_merge",
-                                       .group = 64,
-                                       .define = merge_define,
-                                       .shape = merge_shape};
+const fv_gpu_code fv_gpu_lattn_merge = {.program = "lattn",
+                                        .entry = "lattn_merge",
+                                        .group = 64,
+                                        .define = merge_define,
+                                        .shape = merge_shape};
 
 /* ---- APPLY ---- */
 
@@ -187,20 +187,20 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
     count[2] = ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
-const fv_gpu_code fv_cl_lattn_apply = {.program = "lattn",
-                                       .entry = "lattn_apply",
-                                       .group = 64,
-                                       .local = apply_local,
-                                       .define = apply_define,
-                                       .shape = apply_shape,
-                                       .align = 128};
+const fv_gpu_code fv_gpu_lattn_apply = {.program = "lattn",
+                                        .entry = "lattn_apply",
+                                        .group = 64,
+                                        .local = apply_local,
+                                        .define = apply_define,
+                                        .shape = apply_shape,
+                                        .align = 128};
 
 static bool lattn_applies(const fv_problem *p)
 {
     return fv_lattn_applies(traits(p)->streams, traits(p)->wants, p);
 }
 
-const fv_kernel_hooks fv_h_cl_lattn = {.applies = lattn_applies};
+const fv_kernel_hooks fv_h_gpu_lattn = {.applies = lattn_applies};
 
 /* ---- WLATTN ---- */
 
@@ -251,20 +251,20 @@ static void window_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
     count[2] = ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
 }
 
-const fv_gpu_code fv_cl_wlattn = {.program = "lattn",
-                                  .entry = "wlattn",
-                                  .group = 64,
-                                  .local = window_local,
-                                  .define = window_define,
-                                  .shape = window_shape,
-                                  .align = FV_GPU_WINDOWS};
+const fv_gpu_code fv_gpu_wlattn = {.program = "lattn",
+                                   .entry = "wlattn",
+                                   .group = 64,
+                                   .local = window_local,
+                                   .define = window_define,
+                                   .shape = window_shape,
+                                   .align = FV_GPU_WINDOWS};
 
 static bool wlattn_applies(const fv_problem *p)
 {
     return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED)) && lattn_applies(p);
 }
 
-const fv_kernel_hooks fv_h_cl_wlattn = {.applies = wlattn_applies};
+const fv_kernel_hooks fv_h_gpu_wlattn = {.applies = wlattn_applies};
 
 /* ---- devices whose work-items run one after the other ---- */
 
@@ -300,18 +300,18 @@ static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_
     count[1] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_cl_lattn_reduce_cpu = {.program = "lattn_cpu",
-                                            .entry = "lattn_reduce",
+const fv_gpu_code fv_gpu_lattn_reduce_cpu = {.program = "lattn_cpu",
+                                             .entry = "lattn_reduce",
+                                             .group = 1,
+                                             .define = reduce_cpu_define,
+                                             .shape = reduce_cpu_shape,
+                                             .align = 64};
+const fv_gpu_code fv_gpu_lattn_apply_cpu = {.program = "lattn_cpu",
+                                            .entry = "lattn_apply",
                                             .group = 1,
-                                            .define = reduce_cpu_define,
-                                            .shape = reduce_cpu_shape,
-                                            .align = 64};
-const fv_gpu_code fv_cl_lattn_apply_cpu = {.program = "lattn_cpu",
-                                           .entry = "lattn_apply",
-                                           .group = 1,
-                                           .define = apply_cpu_define,
-                                           .shape = apply_cpu_shape,
-                                           .align = CPU_ROWS};
+                                            .define = apply_cpu_define,
+                                            .shape = apply_cpu_shape,
+                                            .align = CPU_ROWS};
 
 /* A work-item has its rows' features on its stack. */
 static bool lattn_cpu_applies(const fv_problem *p)
@@ -320,7 +320,7 @@ static bool lattn_cpu_applies(const fv_problem *p)
            p->heads * p->dim[FV_ATTN_D] <= 8192;
 }
 
-const fv_kernel_hooks fv_h_cl_lattn_cpu = {.applies = lattn_cpu_applies};
+const fv_kernel_hooks fv_h_gpu_lattn_cpu = {.applies = lattn_cpu_applies};
 
 /* ---- GATES ---- */
 
@@ -330,5 +330,5 @@ static void gates_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[
     count[0] = fv_gpu_groups(p->rows, p->group);
 }
 
-const fv_gpu_code fv_cl_gates = {
+const fv_gpu_code fv_gpu_gates = {
     .program = "gates", .entry = "gates", .group = 64, .shape = gates_shape, .align = 64};

@@ -1,7 +1,7 @@
-/* cl_picture.c: host side of resize.cl and patch.cl. */
+/* gpu_picture.c: host side of resize.cl and patch.cl. */
 #include <string.h>
 
-#include "cl_kernels.h"
+#include "gpu/gpu_code.h"
 #include "preprocess.h"
 #include "yuv.h"
 
@@ -52,20 +52,20 @@ static void resize_y_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     fv_gpu_spread(count, p->rows, (bytes + 15) / 16, p->group);
 }
 
-const fv_gpu_code fv_cl_resize_x = {.program = "resize",
-                                    .entry = "resize_x",
-                                    .group = 64,
-                                    .define = resize_define,
-                                    .shape = resize_x_shape,
-                                    .align = 1,
-                                    .table = resize_table};
-const fv_gpu_code fv_cl_resize_y = {.program = "resize",
-                                    .entry = "resize_y",
-                                    .group = 64,
-                                    .define = resize_define,
-                                    .shape = resize_y_shape,
-                                    .align = 1,
-                                    .table = resize_table};
+const fv_gpu_code fv_gpu_resize_x = {.program = "resize",
+                                     .entry = "resize_x",
+                                     .group = 64,
+                                     .define = resize_define,
+                                     .shape = resize_x_shape,
+                                     .align = 1,
+                                     .table = resize_table};
+const fv_gpu_code fv_gpu_resize_y = {.program = "resize",
+                                     .entry = "resize_y",
+                                     .group = 64,
+                                     .define = resize_define,
+                                     .shape = resize_y_shape,
+                                     .align = 1,
+                                     .table = resize_table};
 
 /* ---- patches ---- */
 
@@ -88,10 +88,10 @@ static void patch_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[
     fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_gpu_code fv_cl_patch = {.program = "patch",
-                                 .entry = "patch",
-                                 .group = 64,
-                                 .define = patch_define,
-                                 .shape = patch_shape,
-                                 .align = 1,
-                                 .table = patch_table};
+const fv_gpu_code fv_gpu_patch = {.program = "patch",
+                                  .entry = "patch",
+                                  .group = 64,
+                                  .define = patch_define,
+                                  .shape = patch_shape,
+                                  .align = 1,
+                                  .table = patch_table};

@@ -1,5 +1,5 @@
-/* cl_pool.c: host side of pool.cl. */
-#include "cl_kernels.h"
+/* gpu_pool.c: host side of pool.cl. */
+#include "gpu/gpu_code.h"
 
 static uint32_t columns(const fv_launch *l, uint32_t group)
 {
@@ -41,19 +41,19 @@ static void shape_map_merge(const fv_launch *l, const fv_gpu_piece *p, size_t co
     count[0] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_cl_mean_reduce = {
+const fv_gpu_code fv_gpu_mean_reduce = {
     .program = "pool", .entry = "mean_reduce", .group = 64, .shape = shape_mean_reduce, .align = 1};
-const fv_gpu_code fv_cl_mean_merge = {
+const fv_gpu_code fv_gpu_mean_merge = {
     .program = "pool", .entry = "mean_merge", .group = 64, .shape = shape_mean_merge};
-const fv_gpu_code fv_cl_map_reduce = {.program = "pool",
-                                      .entry = "map_reduce",
+const fv_gpu_code fv_gpu_map_reduce = {.program = "pool",
+                                       .entry = "map_reduce",
+                                       .group = 64,
+                                       .local = local_map,
+                                       .define = define_map,
+                                       .shape = shape_map_reduce,
+                                       .align = 1};
+const fv_gpu_code fv_gpu_map_merge = {.program = "pool",
+                                      .entry = "map_merge",
                                       .group = 64,
-                                      .local = local_map,
                                       .define = define_map,
-                                      .shape = shape_map_reduce,
-                                      .align = 1};
-const fv_gpu_code fv_cl_map_merge = {.program = "pool",
-                                     .entry = "map_merge",
-                                     .group = 64,
-                                     .define = define_map,
-                                     .shape = shape_map_merge};
+                                      .shape = shape_map_merge};

@@ -1,16 +1,16 @@
-/* cl_rows.c: host side of rows.cl and layernorm.cl. */
+/* gpu_rows.c: host side of rows.cl and layernorm.cl. */
 #include <string.h>
 
-#include "cl_kernels.h"
+#include "gpu/gpu_code.h"
 
 static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
 }
 
-const fv_gpu_code fv_cl_take = {
+const fv_gpu_code fv_gpu_take = {
     .program = "rows", .entry = "take", .group = 64, .shape = shape, .align = 1};
-const fv_gpu_code fv_cl_convert = {
+const fv_gpu_code fv_gpu_convert = {
     .program = "rows", .entry = "convert", .group = 64, .shape = shape, .align = 1};
 
 static void row_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
@@ -19,12 +19,12 @@ static void row_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]
     count[0] = fv_gpu_groups(p->rows, p->group);
 }
 
-const fv_gpu_code fv_cl_convert_row = {
+const fv_gpu_code fv_gpu_convert_row = {
     .program = "rows", .entry = "convert_row", .group = 1, .shape = row_shape, .align = 1};
 
-const fv_gpu_code fv_cl_lerp = {
+const fv_gpu_code fv_gpu_lerp = {
     .program = "rows", .entry = "lerp", .group = 64, .shape = shape, .align = 1};
-const fv_gpu_code fv_cl_rope = {
+const fv_gpu_code fv_gpu_rope = {
     .program = "rows", .entry = "rope", .group = 64, .shape = shape, .align = 1};
 
 /* ---- rows in another order ---- */
@@ -43,12 +43,12 @@ static uint64_t gather_table(const fv_launch *l, uint32_t *out)
     return bytes;
 }
 
-const fv_gpu_code fv_cl_gather = {.program = "rows",
-                                  .entry = "gather",
-                                  .group = 64,
-                                  .shape = gather_shape,
-                                  .align = 1,
-                                  .table = gather_table};
+const fv_gpu_code fv_gpu_gather = {.program = "rows",
+                                   .entry = "gather",
+                                   .group = 64,
+                                   .shape = gather_shape,
+                                   .align = 1,
+                                   .table = gather_table};
 
 /* ---- layer norm ---- */
 
@@ -64,11 +64,11 @@ static void norm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     count[0] = p->rows;
 }
 
-const fv_gpu_code fv_cl_layernorm = {.program = "layernorm",
-                                     .entry = "layernorm",
-                                     .group = 64,
-                                     .local = norm_local,
-                                     .shape = norm_shape,
-                                     .align = 1};
-const fv_gpu_code fv_cl_layernorm_row = {
+const fv_gpu_code fv_gpu_layernorm = {.program = "layernorm",
+                                      .entry = "layernorm",
+                                      .group = 64,
+                                      .local = norm_local,
+                                      .shape = norm_shape,
+                                      .align = 1};
+const fv_gpu_code fv_gpu_layernorm_row = {
     .program = "layernorm", .entry = "layernorm_row", .group = 1, .shape = row_shape, .align = 1};

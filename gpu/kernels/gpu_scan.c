@@ -1,5 +1,5 @@
-/* cl_scan.c: host side of scan.cl and scan_cpu.cl. */
-#include "cl_kernels.h"
+/* gpu_scan.c: host side of scan.cl and scan_cpu.cl. */
+#include "gpu/gpu_code.h"
 #include "mech/traits.h"
 
 enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of what belongs to a token */ };
@@ -81,20 +81,20 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
         count[1] = fv_gpu_groups(problem->dim[FV_ATTN_DV], y.across);
 }
 
-const fv_gpu_code fv_cl_scan_step = {.program = "scan",
-                                     .entry = "scan",
-                                     .group = GROUP,
-                                     .local = local_step,
-                                     .define = define_step,
-                                     .shape = shape,
-                                     .align = 8};
-const fv_gpu_code fv_cl_scan_chunk = {.program = "scan",
+const fv_gpu_code fv_gpu_scan_step = {.program = "scan",
                                       .entry = "scan",
                                       .group = GROUP,
-                                      .local = local_chunk,
-                                      .define = define_chunk,
+                                      .local = local_step,
+                                      .define = define_step,
                                       .shape = shape,
                                       .align = 8};
+const fv_gpu_code fv_gpu_scan_chunk = {.program = "scan",
+                                       .entry = "scan",
+                                       .group = GROUP,
+                                       .local = local_chunk,
+                                       .define = define_chunk,
+                                       .shape = shape,
+                                       .align = 8};
 
 static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
@@ -110,12 +110,12 @@ static void shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[
     count[0] = l->args.prob.heads;
 }
 
-const fv_gpu_code fv_cl_scan_cpu = {.program = "scan_cpu",
-                                    .entry = "scan",
-                                    .group = 1,
-                                    .define = define_vectors,
-                                    .shape = shape_heads,
-                                    .align = 8};
+const fv_gpu_code fv_gpu_scan_cpu = {.program = "scan_cpu",
+                                     .entry = "scan",
+                                     .group = 1,
+                                     .define = define_vectors,
+                                     .shape = shape_heads,
+                                     .align = 8};
 
 static bool takes_steps(const fv_problem *p)
 {
@@ -160,6 +160,6 @@ static double chunk_cost(const fv_problem *p, const fv_knobs *k)
     return 2e-6 + work(p) * (p->dim[FV_DIM_ROWS] < 4 ? 4e-10 : 1e-10);
 }
 
-const fv_kernel_hooks fv_h_cl_scan_step = {.applies = takes_steps, .cost = step_cost};
-const fv_kernel_hooks fv_h_cl_scan_cpu = {.applies = takes_narrow, .cost = cpu_cost};
-const fv_kernel_hooks fv_h_cl_scan_chunk = {.applies = takes_chunks, .cost = chunk_cost};
+const fv_kernel_hooks fv_h_gpu_scan_step = {.applies = takes_steps, .cost = step_cost};
+const fv_kernel_hooks fv_h_gpu_scan_cpu = {.applies = takes_narrow, .cost = cpu_cost};
+const fv_kernel_hooks fv_h_gpu_scan_chunk = {.applies = takes_chunks, .cost = chunk_cost};

@@ -1,7 +1,7 @@
-/* cl_softmax.c: host side of softmax.cl and softmax_cpu.cl. */
+/* gpu_softmax.c: host side of softmax.cl and softmax_cpu.cl. */
 #include <string.h>
 
-#include "cl_kernels.h"
+#include "gpu/gpu_code.h"
 
 enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, LANES = 32, QUAD = 4 * sizeof(float) };
 
@@ -76,50 +76,50 @@ static uint64_t regions(const fv_launch *l, uint32_t *out)
     return size;
 }
 
-const fv_gpu_code fv_cl_softmax = {.program = "softmax",
-                                   .entry = "softmax",
-                                   .group = 64,
-                                   .local = local_plain,
-                                   .define = define_plain,
-                                   .shape = shape,
-                                   .align = 32};
-const fv_gpu_code fv_cl_softmax_local = {.program = "softmax",
-                                         .entry = "softmax",
-                                         .group = 128,
-                                         .local = local_staged,
-                                         .define = define_staged,
-                                         .shape = shape,
-                                         .align = 32};
-const fv_gpu_code fv_cl_softmax_cpu = {.program = "softmax_cpu",
-                                       .entry = "softmax",
-                                       .group = 1,
-                                       .define = define,
-                                       .shape = shape_cpu,
-                                       .align = 32};
-
-const fv_gpu_code fv_cl_wsoftmax = {.program = "softmax",
-                                    .entry = "wsoftmax",
+const fv_gpu_code fv_gpu_softmax = {.program = "softmax",
+                                    .entry = "softmax",
                                     .group = 64,
                                     .local = local_plain,
                                     .define = define_plain,
                                     .shape = shape,
-                                    .table = regions,
-                                    .align = FV_GPU_WINDOWS};
-const fv_gpu_code fv_cl_wsoftmax_local = {.program = "softmax",
-                                          .entry = "wsoftmax",
+                                    .align = 32};
+const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
+                                          .entry = "softmax",
                                           .group = 128,
                                           .local = local_staged,
                                           .define = define_staged,
                                           .shape = shape,
-                                          .table = regions,
-                                          .align = FV_GPU_WINDOWS};
-const fv_gpu_code fv_cl_wsoftmax_cpu = {.program = "softmax_cpu",
-                                        .entry = "wsoftmax",
+                                          .align = 32};
+const fv_gpu_code fv_gpu_softmax_cpu = {.program = "softmax_cpu",
+                                        .entry = "softmax",
                                         .group = 1,
                                         .define = define,
                                         .shape = shape_cpu,
-                                        .table = regions,
-                                        .align = FV_GPU_WINDOWS};
+                                        .align = 32};
+
+const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
+                                     .entry = "wsoftmax",
+                                     .group = 64,
+                                     .local = local_plain,
+                                     .define = define_plain,
+                                     .shape = shape,
+                                     .table = regions,
+                                     .align = FV_GPU_WINDOWS};
+const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
+                                           .entry = "wsoftmax",
+                                           .group = 128,
+                                           .local = local_staged,
+                                           .define = define_staged,
+                                           .shape = shape,
+                                           .table = regions,
+                                           .align = FV_GPU_WINDOWS};
+const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
+                                         .entry = "wsoftmax",
+                                         .group = 1,
+                                         .define = define,
+                                         .shape = shape_cpu,
+                                         .table = regions,
+                                         .align = FV_GPU_WINDOWS};
 
 /* The private arrays of softmax_cpu.cl are a stack. */
 static bool is_narrow(const fv_problem *p)
@@ -127,4 +127,4 @@ static bool is_narrow(const fv_problem *p)
     return p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;
 }
 
-const fv_kernel_hooks fv_h_cl_softmax_cpu = {.applies = is_narrow};
+const fv_kernel_hooks fv_h_gpu_softmax_cpu = {.applies = is_narrow};

@@ -19,7 +19,7 @@
 #define SHARED_ROOM private
 #endif
 
-#include "lattn_common.cl"
+#include "gpu/kernels/lattn_common.cl"
 
 /* Learned vectors are kept finished when they are few. */
 #define KEPT (FV_PARAMS && FV_PARAMS * CHANNELS <= 1024)

@@ -2,8 +2,8 @@
  * a work-item maps a block of rows to features in vectors of channels, then multiplies them with
  * the values, or with the state, in vectors of value channels. FV_WIDTH is 16.
  */
-#include "lattn_common.cl"
-#include "vectors.cl"
+#include "gpu/kernels/lattn_common.cl"
+#include "gpu/kernels/vectors.cl"
 
 #define DP PAD(FV_D) /* channels of a block of features */
 #define WIDTHP (FV_BLOCKS * DP)

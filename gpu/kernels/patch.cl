@@ -4,7 +4,7 @@
 
 #define YUV (FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV))
 #if YUV
-#include "yuv_common.cl"
+#include "gpu/kernels/yuv_common.cl"
 #endif
 
 #define COLUMNS (3 * SIDE * SIDE)

@@ -4,7 +4,7 @@
  * position `taps` weights. */
 
 #if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
-#include "yuv_common.cl"
+#include "gpu/kernels/yuv_common.cl"
 #define PIXEL(column, line)                                                                        \
     convert_int3(convert_uchar3_sat(yuv_pixel(base0 + at0.x, at0.y,                                \
                                               (global const uchar *)base1 + at1.x, at1.y, column,  \

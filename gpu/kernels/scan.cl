@@ -25,7 +25,7 @@
 #define SHARED private
 #define SHARED_ROOM private
 #endif
-#include "scan_common.cl"
+#include "gpu/kernels/scan_common.cl"
 
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define ACROSS (FV_GROUP / FV_DOWN)

@@ -1,8 +1,8 @@
 /* scan_cpu.cl: SCAN for devices whose work-items run one after the other: a work-item has a head,
  * and takes token by token, with the state in vectors of value channels. FV_WIDTH is 16.
  */
-#include "scan_common.cl"
-#include "vectors.cl"
+#include "gpu/kernels/scan_common.cl"
+#include "gpu/kernels/vectors.cl"
 
 #define DP PAD(FV_D) /* channels of a block of features */
 #define WIDTHP (FV_BLOCKS * DP)
