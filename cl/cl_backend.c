@@ -5,6 +5,7 @@
 #include "cl/cl_clblast.h"
 #include "cl/cl_device.h"
 #include "cl/cl_kernels.h"
+#include "gpu/gpu_queue.h"
 #include "mem.h"
 
 /* ---- found ---- */
@@ -156,7 +157,7 @@ static void limits(const fv_device *d, fv_limits *out)
                        .borrows = !d->limits.unified,
                        .wide = true,
                        .parts = fv_gpu_parts(d->limits.units),
-                       .frames = FV_CL_FRAMES,
+                       .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};
 }
@@ -273,11 +274,11 @@ const fv_backend fv_backend_cl = {
     .bind = fv_cl_bind,
     .unbind = fv_cl_unbind,
     .queue_open = fv_cl_queue_open,
-    .queue_close = fv_cl_queue_close,
-    .upload = fv_cl_upload,
-    .submit = fv_cl_submit,
-    .download = fv_cl_download,
-    .wait = fv_cl_wait,
+    .queue_close = fv_gpu_queue_close,
+    .upload = fv_gpu_upload,
+    .submit = fv_gpu_submit,
+    .download = fv_gpu_download,
+    .wait = fv_gpu_wait,
     .trace = fv_cl_queue_trace,
     .rates = fv_cl_rates_best,
     .cache_export = fv_cl_cache_out,

@@ -12,7 +12,6 @@
 #include "gpu/gpu_store.h"
 
 enum {
-    FV_CL_FRAMES = 2, /* in flight */
     /* Rows for which no work-item loops more often than llvmpipe lets it, some 65 000 times in
      * all. */
     FV_CL_FEW_ROWS = 256,
@@ -148,12 +147,6 @@ enum {
 /* cl_queue.c */
 fovea_status fv_cl_queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
                               uint32_t phases, fv_queue **out);
-void fv_cl_queue_close(fv_queue *q);
-fovea_status fv_cl_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
-fovea_status fv_cl_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
-                          fv_fence *out);
-fovea_status fv_cl_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-fovea_status fv_cl_wait(fv_queue *q, fv_fence f, double timeout, double *seconds);
 fovea_status fv_cl_queue_trace(fv_queue *q, fv_trace *t);
 
 #endif

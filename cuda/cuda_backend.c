@@ -99,7 +99,7 @@ static void limits(const fv_device *d, fv_limits *out)
                        .parts = fv_gpu_parts(d->limits.units),
                        /* Work-groups of lattn.cu. */
                        .at_once = d->limits.arch >= 80 ? 3 * d->limits.units : 0,
-                       .frames = FV_CUDA_FRAMES,
+                       .frames = FV_GPU_FRAMES,
                        .largest = d->limits.memory,
                        .rows = UINT32_MAX};
 }
@@ -197,7 +197,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
 {
     (void)local, (void)phases;
     FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = fv_cuda_queue_open(d, slot, slots, out);
+    const fovea_status status = fv_gpu_queue_open(out, &fv_cuda_interface, d, slot, slots);
     fv_cuda_leave();
     return status;
 }
@@ -206,15 +206,15 @@ static void queue_close(fv_queue *q)
 {
     if (!q)
         return;
-    const bool entered = fv_cuda_enter_anyway(fv_cuda_queue_device(q));
-    fv_cuda_queue_close(q);
+    const bool entered = fv_cuda_enter_anyway(q->device);
+    fv_gpu_queue_close(q);
     if (entered)
         fv_cuda_leave();
 }
 
 static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
 {
-    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
+    FV_TRY(fv_cuda_enter(q->device));
     const fovea_status status = fv_cuda_prepare(q, s, count, rows);
     fv_cuda_leave();
     return status;
@@ -223,16 +223,16 @@ static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t coun
 static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out)
 {
-    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
-    const fovea_status status = fv_cuda_submit(q, s, count, rows, out);
+    FV_TRY(fv_cuda_enter(q->device));
+    const fovea_status status = fv_gpu_submit(q, s, count, rows, out);
     fv_cuda_leave();
     return status;
 }
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
 {
-    const bool entered = fv_cuda_enter_anyway(fv_cuda_queue_device(q));
-    const fovea_status status = fv_cuda_wait(q, f, timeout, seconds);
+    const bool entered = fv_cuda_enter_anyway(q->device);
+    const fovea_status status = fv_gpu_wait(q, f, timeout, seconds);
     if (entered)
         fv_cuda_leave();
     return status;
@@ -240,7 +240,7 @@ static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *second
 
 static fovea_status trace(fv_queue *q, fv_trace *t)
 {
-    FV_TRY(fv_cuda_enter(fv_cuda_queue_device(q)));
+    FV_TRY(fv_cuda_enter(q->device));
     const fovea_status status = fv_cuda_queue_trace(q, t);
     fv_cuda_leave();
     return status;
@@ -286,9 +286,9 @@ const fv_backend fv_backend_cuda = {
     .queue_open = queue_open,
     .queue_close = queue_close,
     .prepare = prepare_frames,
-    .upload = fv_cuda_upload,
+    .upload = fv_gpu_upload,
     .submit = submit,
-    .download = fv_cuda_download,
+    .download = fv_gpu_download,
     .wait = wait,
     .trace = trace,
     .rates = rates,

@@ -11,9 +11,8 @@
 #include <stdatomic.h>
 
 #include "cuda/cuda_loader.h"
+#include "gpu/gpu_queue.h"
 #include "gpu/gpu_store.h"
-
-enum { FV_CUDA_FRAMES = 2 }; /* in flight */
 
 /* What a device says of itself. */
 typedef struct fv_cuda_limits {
@@ -132,16 +131,9 @@ fv_gpu_rates fv_cuda_measure(fv_device *d);
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 
 /* cuda_queue.c */
-fovea_status fv_cuda_queue_open(fv_device *d, const fv_slot *slot, uint32_t slots, fv_queue **out);
-void fv_cuda_queue_close(fv_queue *q);
-fv_device *fv_cuda_queue_device(const fv_queue *q);
+extern const fv_gpu_interface fv_cuda_interface;
 /* Records the sweeps for every frame that may be in flight, where the driver does. */
 fovea_status fv_cuda_prepare(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
-fovea_status fv_cuda_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
-fovea_status fv_cuda_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
-                            fv_fence *out);
-fovea_status fv_cuda_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
-fovea_status fv_cuda_wait(fv_queue *q, fv_fence f, double timeout, double *seconds);
 fovea_status fv_cuda_queue_trace(fv_queue *q, fv_trace *t);
 
 #endif

@@ -1,0 +1,215 @@
+/* gpu_queue.c: frames in flight, the same for every interface. */
+#include "gpu/gpu_queue.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "mem.h"
+#include "os_machine.h"
+#include "walk.h"
+
+uint64_t fv_gpu_slot_bytes(const fv_slot *slot)
+{
+    return fv_size_mul(slot->row_bytes, slot->rows);
+}
+
+/* ---- open and close ---- */
+
+static fovea_status open_frames(fv_queue *q, const fv_slot *slot)
+{
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->slot, FV_MEM_PLAN, "the queue"));
+    q->slot = memory;
+    if (q->slots) /* a step that is rehearsed has none */
+        memcpy(q->slot, slot, q->slots * sizeof *slot);
+    for (int i = 0; i < FV_GPU_FRAMES; i++) {
+        FV_TRY(fv_mem_array(&memory, q->slots, sizeof(fv_gpu_external), FV_MEM_PLAN, "the queue"));
+        q->frame[i].external = memory;
+    }
+    return q->interface->open(q);
+}
+
+fovea_status fv_gpu_queue_open(fv_queue **out, const fv_gpu_interface *interface, fv_device *d,
+                               const fv_slot *slot, uint32_t slots)
+{
+    void *memory;
+    FV_TRY(interface->ready(d));
+    FV_TRY(fv_mem_alloc(&memory, interface->size, FV_MEM_PLAN, "the queue"));
+    fv_queue *q = memory;
+    q->interface = interface;
+    q->device = d;
+    q->slots = slots;
+    const fovea_status status = open_frames(q, slot);
+    if (status == FOVEA_OK)
+        *out = q;
+    else
+        fv_gpu_queue_close(q);
+    return status;
+}
+
+void fv_gpu_queue_close(fv_queue *q)
+{
+    if (!q)
+        return;
+    while (q->done < q->submitted)
+        q->interface->stop(q, ++q->done % FV_GPU_FRAMES, true);
+    if (!q->interface->close(q))
+        return;
+    for (int i = 0; i < FV_GPU_FRAMES; i++)
+        fv_mem_free(q->frame[i].external);
+    fv_mem_free(q->slot);
+    fv_mem_free(q);
+}
+
+/* ---- the caller's memory ---- */
+
+static fovea_status place_host(fv_queue *q, uint32_t slot, char *host, uint64_t stride)
+{
+    fv_gpu_external *e = &q->frame[(q->submitted + 1) % FV_GPU_FRAMES].external[slot];
+    e->host = host;
+    e->stride = stride ? stride : q->slot[slot].row_bytes;
+    assert(e->stride >= q->slot[slot].row_bytes);
+    return FOVEA_OK;
+}
+
+fovea_status fv_gpu_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
+{
+    return place_host(q, slot, (char *)(uintptr_t)src, stride); /* inputs are only read */
+}
+
+fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride)
+{
+    return place_host(q, slot, dst, stride);
+}
+
+uint32_t fv_gpu_slot_rows(const fv_queue *q, uint32_t f, uint32_t slot)
+{
+    return q->slot[slot].rows < q->frame[f].rows ? q->slot[slot].rows : q->frame[f].rows;
+}
+
+static fovea_status upload_inputs(fv_queue *q)
+{
+    for (uint32_t i = 0; i < q->slots; i++) {
+        const fv_gpu_external *e = &q->frame[q->now].external[i];
+        const uint64_t row = q->slot[i].row_bytes;
+        const uint32_t rows = fv_gpu_slot_rows(q, q->now, i);
+        if (q->slot[i].output)
+            continue;
+        if (e->staging)
+            fv_gpu_copy_rows(e->staging, row, e->host, e->stride, row, rows);
+        FV_TRY(q->interface->upload(q, i, rows));
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status download_outputs(fv_queue *q)
+{
+    for (uint32_t i = 0; i < q->slots; i++)
+        if (q->slot[i].output)
+            FV_TRY(q->interface->download(q, i, fv_gpu_slot_rows(q, q->now, i)));
+    return q->interface->submitted(q);
+}
+
+/* Of a frame that is done. */
+static void copy_staged_outputs(const fv_queue *q, uint32_t f)
+{
+    for (uint32_t i = 0; i < q->slots; i++) {
+        const fv_gpu_external *e = &q->frame[f].external[i];
+        const uint64_t row = q->slot[i].row_bytes;
+        if (q->slot[i].output && e->staging)
+            fv_gpu_copy_rows(e->host, e->stride, e->staging, row, row, fv_gpu_slot_rows(q, f, i));
+    }
+}
+
+/* ---- submit ---- */
+
+static fovea_status flush(fv_queue *q)
+{
+    return q->interface->flush ? q->interface->flush(q) : FOVEA_OK;
+}
+
+static fovea_status enqueue_pieces(fv_queue *q, fv_gpu_step *step, uint32_t width, const fv_call *c)
+{
+    const uint32_t even = fv_gpu_step_cut(step, c->rows);
+    for (uint32_t from = 0; from < c->rows; from += even) {
+        const uint32_t left = c->rows - from;
+        fv_gpu_dispatch now;
+        fv_gpu_dispatch_fill(&now, step, width, c, from, left < even ? left : even);
+        FV_TRY(q->interface->dispatch(q, step, &now));
+        if (even < c->rows)
+            FV_TRY(flush(q));
+    }
+    return FOVEA_OK;
+}
+
+static void enqueue_call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
+{
+    fv_queue *q = ctx;
+    if (q->failed == FOVEA_OK)
+        q->failed = enqueue_pieces(q, (fv_gpu_step *)step, width, c);
+}
+
+fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
+{
+    q->failed = FOVEA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        fv_walk_sweep(&s[i], q->frame[q->now].rows, enqueue_call, q);
+        FV_TRY(q->failed);
+        FV_TRY(flush(q));
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out)
+{
+    FV_TRY(q->interface->ready(q->device));
+    assert(q->submitted - q->done < FV_GPU_FRAMES);
+    q->now = (q->submitted + 1) % FV_GPU_FRAMES;
+    q->frame[q->now].rows = rows;
+    q->frame[q->now].begin = fv_machine_seconds();
+    fovea_status status = upload_inputs(q);
+    if (status == FOVEA_OK)
+        status = q->interface->compute(q, s, count);
+    if (status == FOVEA_OK)
+        status = download_outputs(q);
+    if (status == FOVEA_OK)
+        *out = ++q->submitted;
+    else
+        q->interface->stop(q, q->now, false);
+    return status;
+}
+
+/* ---- wait ---- */
+
+static void complete_frame(fv_queue *q, uint32_t f, double from)
+{
+    copy_staged_outputs(q, f);
+    q->expect = q->interface->complete(q, f);
+    q->finished = fv_machine_seconds();
+    if (q->expect == 0)
+        q->expect = q->finished - from;
+}
+
+fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *seconds)
+{
+    const double deadline = timeout < 0 ? -1 : fv_machine_seconds() + timeout;
+    *seconds = 0;
+    while (q->done < fence) {
+        const uint32_t f = (q->done + 1) % FV_GPU_FRAMES;
+        const double begin = q->frame[f].begin, from = begin > q->finished ? begin : q->finished;
+        FV_TRY(q->interface->ready(q->device));
+        const fovea_status status =
+            q->interface->await(q, f, deadline, from + q->expect - fv_machine_seconds());
+        if (status == FOVEA_ETIMEOUT)
+            return status;
+        if (status == FOVEA_OK)
+            complete_frame(q, f, from);
+        else
+            q->interface->stop(q, f, true);
+        q->done++;
+        FV_TRY(status);
+        *seconds = q->expect;
+    }
+    return FOVEA_OK;
+}

@@ -1,0 +1,97 @@
+/* gpu_queue.h: frames on a GPU, over a table of what its interface does: the caller's memory to the
+ * device, the calls of all sweeps, the results back.
+ *
+ * Two frames may be in flight. What is computed with is there once, so frames are computed one
+ * after the other; but inputs and outputs are there twice, and are moved beside the computing:
+ *
+ *     upload    input n+1
+ *     compute   frame n ............
+ *     download                        output n-1
+ */
+#ifndef FOVEA_GPU_GPU_QUEUE_H
+#define FOVEA_GPU_GPU_QUEUE_H
+
+#include "gpu/gpu_host.h"
+
+enum { FV_GPU_FRAMES = 2 }; /* in flight */
+
+/* One of the caller's matrices in one frame. */
+typedef struct fv_gpu_external {
+    char *host; /* the caller's */
+    uint64_t stride;
+    uint64_t buffer; /* the device's handle */
+    /* NULL, or memory of the host's without gaps that the device moves the matrix by, or uses. */
+    char *staging;
+} fv_gpu_external;
+
+typedef struct fv_gpu_frame {
+    fv_gpu_external *external; /* one per slot */
+    uint32_t rows;             /* at most */
+    double begin;
+} fv_gpu_frame;
+
+/* What an interface does. Frame `f` is 0 or 1; that of `submit` is q->now. */
+typedef struct fv_gpu_interface {
+    size_t size; /* bytes of its queue, which begins with an fv_queue */
+    /* EDEVICE when the device was lost before. */
+    fovea_status (*ready)(const fv_device *d);
+    /* Makes its queues and all frames' buffers. */
+    fovea_status (*open)(fv_queue *q);
+    /* Frees what `open` has made, also in part. No frame is in flight. False when the device may
+     * still use memory of ours: then the queue's is kept. */
+    bool (*close)(fv_queue *q);
+    /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is. */
+    fovea_status (*upload)(fv_queue *q, uint32_t slot, uint32_t rows);
+    /* Enqueues what the sweeps compute, by fv_gpu_enqueue, behind the inputs. */
+    fovea_status (*compute)(fv_queue *q, const fv_sweep *s, uint32_t count);
+    fovea_status (*dispatch)(fv_queue *q, fv_gpu_step *step, const fv_gpu_dispatch *now);
+    /* Lets the device begin with what was enqueued so far; NULL: it does so by itself. */
+    fovea_status (*flush)(fv_queue *q);
+    /* Enqueues the copy of an output, behind the computing. */
+    fovea_status (*download)(fv_queue *q, uint32_t slot, uint32_t rows);
+    /* All of the frame is enqueued. */
+    fovea_status (*submitted)(fv_queue *q);
+    /* Waits for the frame and its outputs until a deadline, then ETIMEOUT; about `expect` seconds
+     * pass before that. */
+    fovea_status (*await)(fv_queue *q, uint32_t f, double deadline, double expect);
+    /* Of a frame that is done: its seconds on the device, 0 where the driver does not say. */
+    double (*complete)(fv_queue *q, uint32_t f);
+    /* Waits until nothing of the frame is under way, so that the caller's memory and ours may go;
+     * what does not come back is given up with all that it may use. `whole`: all of the frame was
+     * enqueued. */
+    void (*stop)(fv_queue *q, uint32_t f, bool whole);
+} fv_gpu_interface;
+
+#define FV_GPU_PATIENCE 2.0 /* seconds that `stop` waits */
+
+struct fv_queue {
+    const fv_gpu_interface *interface;
+    fv_device *device;
+    fv_slot *slot;
+    uint32_t slots;
+    fv_gpu_frame frame[FV_GPU_FRAMES]; /* number n at n % FV_GPU_FRAMES */
+    fv_fence submitted, done;
+    double expect, finished; /* seconds that the last frame took, and when it was done */
+    /* of the frame that is being submitted: */
+    uint32_t now;
+    fovea_status failed;
+};
+
+/* These are the backend's: fv_backend has their contracts. */
+fovea_status fv_gpu_queue_open(fv_queue **out, const fv_gpu_interface *interface, fv_device *d,
+                               const fv_slot *slot, uint32_t slots);
+void fv_gpu_queue_close(fv_queue *q); /* NULL is fine */
+fovea_status fv_gpu_upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride);
+fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out);
+fovea_status fv_gpu_download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride);
+fovea_status fv_gpu_wait(fv_queue *q, fv_fence fence, double timeout, double *seconds);
+
+/* Enqueues the sweeps' calls; each that takes too long at once in pieces of about equal size. */
+fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count);
+/* Bytes of a slot's matrix without gaps. */
+uint64_t fv_gpu_slot_bytes(const fv_slot *slot);
+/* Rows of it that frame `f` has. */
+uint32_t fv_gpu_slot_rows(const fv_queue *q, uint32_t f, uint32_t slot);
+
+#endif
