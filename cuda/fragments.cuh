@@ -2,7 +2,8 @@
  * shared memory, and floats as sums of what tensor cores multiply. */
 
 /* What one instruction moves: 4, 8 or 16 bytes. */
-template <int BYTES> struct __align__(BYTES) fv_bytes {
+template <int BYTES> struct __align__(BYTES) fv_bytes
+{
     uint w[BYTES / 4];
 };
 typedef fv_bytes<16> fv_words;
@@ -140,8 +141,8 @@ template <class D, bool WIDE, class C> inline fv_words fv_fetch(const C *from, i
     return fv_bytes_of<D, 16>(x);
 }
 
-/* The same to shared memory. Numbers that are stored so, in rows that begin at multiples of BYTES (4, 8
- * or 16), are copied behind the program's back; the others go through registers. */
+/* The same to shared memory. Numbers that are stored so, in rows that begin at multiples of BYTES
+ * (4, 8 or 16), are copied behind the program's back; the others go through registers. */
 template <class D, int BYTES, class C> inline void fv_copy_by(fv_words *to, const C *from, int left)
 {
     if constexpr (BYTES >= 4 && fv_same<C, D>::value) {
@@ -169,8 +170,8 @@ template <class D, bool WIDE, class C> inline void fv_copy(fv_words *to, const C
 
 /* ---- floats as sums ---- */
 
-/* x is high + low but for 2^-23 of it; each has the 11 digits that tensor cores see of a float. What
- * would be rounded to infinity, or is infinite, is all in `low`: infinities do not meet. */
+/* x is high + low but for 2^-23 of it; each has the 11 digits that tensor cores see of a float.
+ * What would be rounded to infinity, or is infinite, is all in `low`: infinities do not meet. */
 inline void fv_split(float x, uint &high, uint &low)
 {
     high = (fv_bits_of(x) + 0x1000u) & 0xffffe000u;
@@ -178,8 +179,8 @@ inline void fv_split(float x, uint &high, uint &low)
     low = fv_bits_of(x - fv_float_of(high)) & 0xffffe000u;
 }
 
-/* Four numbers of cells C in one part or two: in one, those of 16 bits stay what they are, and others
- * are rounded. */
+/* Four numbers of cells C in one part or two: in one, those of 16 bits stay what they are, and
+ * others are rounded. */
 struct fv_parts {
     uint high[4], low[4];
 };

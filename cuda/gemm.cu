@@ -1,8 +1,8 @@
 /* gemm.cu: rows times a packed weight on tensor cores: GEMM, and CONV as the same over windows that
  * are never written down. src/ref/ref_gemm.c and ref_conv.c say what is computed.
  *
- * A work-group of four warps computes FV_BM x FV_BN results, a quarter each. Blocks of 32 steps of k
- * go through shared memory, FV_STAGES of them at a time:
+ * A work-group of four warps computes FV_BM x FV_BN results, a quarter each. Blocks of 32 steps of
+ * k go through shared memory, FV_STAGES of them at a time:
  *
  *       k 0..31   32..63   64..95               columns
  *     +---------+--------+--------+          +-----+-----+
@@ -14,17 +14,17 @@
  * The order of k inside a block is free, as long as A and W have the same. Thread (g, t) of a warp,
  * lane 4 g + t, takes steps 8 t .. 8 t + 7 of a row: they lie together, 16 bytes of 16-bit numbers,
  * and eight threads read two rows of 64 bytes, no bank twice. So do the weights, that were packed
- * for it: tiles of 8 columns x 32 steps, in the order of the threads. Rows of floats have 128 bytes;
- * there odd rows have neighbouring sixteens of bytes swapped, for the same reason.
+ * for it: tiles of 8 columns x 32 steps, in the order of the threads. Rows of floats have 128
+ * bytes; there odd rows have neighbouring sixteens of bytes swapped, for the same reason.
  *
  * The order of columns is free, too: of 32 of them, column 8 t + 2 i + j is number 2 t + j of the
  * i-th tile, so that thread (g, t) ends with 8 neighbours of a row. With SWIGLU column 2 n is value
  * row n and column 2 n + 1 its gate.
  *
  * Where A and W are both of float16 or of bfloat16, they are multiplied as they are (FV_MATH).
- * Anything else is split into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product of
- * two low parts is left out. Tensor cores cut sums off where others round: those of parts have 16
- * steps at most, and are added up outside.
+ * Anything else is split into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product
+ * of two low parts is left out. Tensor cores cut sums off where others round: those of parts have
+ * 16 steps at most, and are added up outside.
  *
  * Macros of the host side: those above; FV_CONV 1 for windows; FV_A_BYTES by which rows of A can be
  * moved, 16 of a window only where each tap can; FV_WIDE<n> 1 where those of operand n can by 16.
@@ -118,13 +118,11 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 #pragma unroll
     for (int i = 0; i < 2 * MS; i++)
         x[i] = a[8 * i * A_WORDS + lane];
-    EACH_N(n)
-    {
+    EACH_N(n) {
         const fv_words y = w[n * W_WORDS + lane];
 #pragma unroll
         for (int i = 0; i < 4; i += 2)
-            EACH_M(m)
-            {
+            EACH_M(m) {
                 const uint rows[4] = {x[2 * m].w[i], x[2 * m + 1].w[i], x[2 * m].w[i + 1],
                                       x[2 * m + 1].w[i + 1]};
                 if (FV_MATH == MATH_F16)
@@ -144,8 +142,7 @@ inline fv_parts fv_columns(const fv_words *w, uint lane, int half_)
     fv_parts out;
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        fv_set<fv_weight, FV_W_PARTS>(out, i,
-                                      fv_number<fv_weight>(y.w, wide ? i : 4 * half_ + i));
+        fv_set<fv_weight, FV_W_PARTS>(out, i, fv_number<fv_weight>(y.w, wide ? i : 4 * half_ + i));
     return out;
 }
 
@@ -155,9 +152,9 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 #pragma unroll
     for (int half_ = 0; half_ < 2; half_++) {
         fv_parts y[NS];
-        EACH_N(n) y[n] = fv_columns(w + n * W_WORDS, lane, half_);
-        EACH_M(m)
-        {
+        EACH_N(n)
+            y[n] = fv_columns(w + n * W_WORDS, lane, half_);
+        EACH_M(m) {
             const fv_words *from = a + (16 * m + row) * A_WORDS + ((sixteen + half_) ^ row % 2);
             const fv_words x[2] = {from[0], from[8 * A_WORDS]};
             float sum[NS][4] = {};
@@ -168,15 +165,18 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
                 for (int j = 0; j < 4; j++)
                     fv_set<FV_CELL(0), FV_A_PARTS>(rows, j, fv_float_of(x[j % 2].w[i + j / 2]));
                 if (FV_A_PARTS > 1)
-                    EACH_N(n) fv_mma_tf32(sum[n], rows.low, y[n].high + i);
+                    EACH_N(n)
+                        fv_mma_tf32(sum[n], rows.low, y[n].high + i);
                 if (FV_W_PARTS > 1)
-                    EACH_N(n) fv_mma_tf32(sum[n], rows.high, y[n].low + i);
-                EACH_N(n) fv_mma_tf32(sum[n], rows.high, y[n].high + i);
+                    EACH_N(n)
+                        fv_mma_tf32(sum[n], rows.high, y[n].low + i);
+                EACH_N(n)
+                    fv_mma_tf32(sum[n], rows.high, y[n].high + i);
             }
             EACH_N(n)
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                acc[m][n][i] += sum[n][i];
+                for (int i = 0; i < 4; i++)
+                    acc[m][n][i] += sum[n][i];
         }
     }
 }
@@ -195,20 +195,25 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
         float some_[OUTS];                                                                         \
         if (FV_EPI & FV_EPI_BIAS) {                                                                \
             FV_TAKE(2, some_, FV_AT(2, 0), n);                                                     \
-            EACH_OUT(i_) x[i_] += some_[i_];                                                       \
+            EACH_OUT(i_)                                                                           \
+                x[i_] += some_[i_];                                                                \
         }                                                                                          \
         if (FV_PAIRS && FV_EPI & FV_EPI_BIAS) {                                                    \
             fv_take<OUTS, false>(some_, FV_AT(2, 0) + dim.s1 + (n), (int)dim.s1 - (int)(n));       \
-            EACH_OUT(i_) gate[i_] += some_[i_];                                                    \
+            EACH_OUT(i_)                                                                           \
+                gate[i_] += some_[i_];                                                             \
         }                                                                                          \
-        EACH_OUT(i_) x[i_] = FV_PAIRS ? FV_SILU(x[i_]) * gate[i_] : FV_ACT(1, x[i_]);              \
+        EACH_OUT(i_)                                                                               \
+            x[i_] = FV_PAIRS ? FV_SILU(x[i_]) * gate[i_] : FV_ACT(1, x[i_]);                       \
         if (FV_EPI & FV_EPI_SCALE) {                                                               \
             FV_TAKE(3, some_, FV_AT(3, 0), n);                                                     \
-            EACH_OUT(i_) x[i_] *= some_[i_];                                                       \
+            EACH_OUT(i_)                                                                           \
+                x[i_] *= some_[i_];                                                                \
         }                                                                                          \
         if (FV_EPI & FV_EPI_RESIDUAL) {                                                            \
             FV_TAKE(4, some_, FV_AT(4, r), n);                                                     \
-            EACH_OUT(i_) x[i_] += some_[i_];                                                       \
+            EACH_OUT(i_)                                                                           \
+                x[i_] += some_[i_];                                                                \
         }                                                                                          \
         fv_give<OUTS, FV_WIDE5>(FV_AT(5, r) + (n), x, (int)dim.s1 - (int)(n));                     \
     } while (0)

@@ -3,9 +3,9 @@
  * FV_LATTN_APPLY; states are merged by lattn.cl. Features and norms are a mechanism's, as there; of
  * mechanisms with shifts, or with statistics of all heads, lattn.cl has the kernels.
  *
- * Thread (g, t) of a warp is lane 4 g + t. The order of rows, channels and columns inside a fragment
- * is free, as long as both factors have the same: each thread takes numbers that lie together, makes
- * the features of a channel once, and has them where the products want them.
+ * Thread (g, t) of a warp is lane 4 g + t. The order of rows, channels and columns inside a
+ * fragment is free, as long as both factors have the same: each thread takes numbers that lie
+ * together, makes the features of a channel once, and has them where the products want them.
  *
  * Tensor cores multiply 11 digits. Features, which have 24, become sums of two numbers, high + low,
  * and so does what they are multiplied with unless it was stored in 16 bits. Where products are of
@@ -13,10 +13,12 @@
  * and of a row of queries in APPLY.
  *
  *   FV_WIDE<n>  1 where a head's part of every row of operand n can be moved by 16 bytes
- *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are under way
+ *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are under
+ * way
  */
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/lattn_common.cl"
+
 #include "cuda/row_statistics.cuh"
 
 #define WARPS (FV_GROUP / 32)
@@ -29,7 +31,7 @@ typedef struct turning {
 } turning;
 
 #define TURNING(token, c) turning_of(base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
-inline turning turning_of(const FV_CELL(3) * cosines, uint ldc, const FV_CELL(4) * sines, uint lds,
+inline turning turning_of(const FV_CELL(3) *cosines, uint ldc, const FV_CELL(4) *sines, uint lds,
                           uint token, uint width, uint c)
 {
     const bool second = width && c >= FV_D / 2;
@@ -116,21 +118,20 @@ inline void copy_row(uchar *to, const C *from, bool there, int left, uint first,
 template <int N, class C> inline void row_numbers(float *x, const uchar *row, uint first)
 {
     const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
-    EACH(i, N / n)
-    {
+    EACH(i, N / n) {
         const fv_bytes<bytes> y = ((const fv_bytes<bytes> *)((const C *)row + first))[i];
         EACH(j, n)
-        x[i * n + j] = fv_number<C>(y.w, j);
+            x[i * n + j] = fv_number<C>(y.w, j);
     }
 }
 
-/* Whether the features of a channel, of which one is 0, are kept as one number with its sign: that of
- * the first block less that of the second. */
+/* Whether the features of a channel, of which one is 0, are kept as one number with its sign: that
+ * of the first block less that of the second. */
 #define SIGNED (FV_POLARISED && HALVES && !TURNED && !GATED)
 #define KEPT (SIGNED ? 2 : 4) /* numbers of a thread and row */
 
-/* What a thread has of the keys' features: of 4 features the rows t, t + 4, t + 8, t + 12 of a step.
- * Feature i is block i / MINE of channel i % MINE. SIGNED has number i of channel i. */
+/* What a thread has of the keys' features: of 4 features the rows t, t + 4, t + 8, t + 12 of a
+ * step. Feature i is block i / MINE of channel i % MINE. SIGNED has number i of channel i. */
 typedef struct features {
     float x[4][4];
 } features;
@@ -139,68 +140,61 @@ typedef struct features {
 typedef float sums[2][8][4];
 
 /* Products of a step with the values: x is of the features as they are to be multiplied. */
-#define VALUES(row) (value_rows + (row) * VALUE_PITCH)
+#define VALUES(row) (value_rows + (row)*VALUE_PITCH)
 inline void multiply_halves(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
     fv_words v[4];
     EACH(r, 4)
-    v[r] = *((const fv_words *)VALUES(t + 4 * r) + g);
+        v[r] = *((const fv_words *)VALUES(t + 4 * r) + g);
     uint high[2][4], low[2][4];
     EACH(m, SIGNED ? 1 : 2)
-    EACH(i, 4)
-    {
-        const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
-        in_halves(x[0], x[1], high[m][i], low[m][i]);
-    }
+        EACH(i, 4) {
+            const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
+            in_halves(x[0], x[1], high[m][i], low[m][i]);
+        }
     if (SIGNED) /* the second block's features, negative, are kept so in the sums */
-        EACH(i, 4)
-        {
+        EACH(i, 4) {
             const uint second = fv_negative_halves(high[0][i]);
             high[1][i] = high[0][i] & second;
             low[1][i] = low[0][i] & second;
             high[0][i] &= ~second;
             low[0][i] &= ~second;
         }
-    EACH(n, 8)
-    {
+    EACH(n, 8) {
         uint b[2];
-        EACH(i, 2)
-        {
+        EACH(i, 2) {
             const uint one = v[2 * i].w[n / 2], two = v[2 * i + 1].w[n / 2];
             b[i] = n % 2 ? fv_high_halves(one, two) : fv_low_halves(one, two);
         }
         EACH(m, 2)
-        fv_mma_f16(acc[m][n], low[m], b);
+            fv_mma_f16(acc[m][n], low[m], b);
         EACH(m, 2)
-        fv_mma_f16(acc[m][n], high[m], b);
+            fv_mma_f16(acc[m][n], high[m], b);
     }
 }
 
 inline void multiply_floats(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
-    EACH(h, 2)
-    {
+    EACH(h, 2) {
         float v[2][8];
         EACH(i, 2)
-        row_numbers<8, value>(v[i], VALUES(t + 8 * h + 4 * i), 8 * g);
+            row_numbers<8, value>(v[i], VALUES(t + 8 * h + 4 * i), 8 * g);
         uint high[2][4], low[2][4];
         EACH(m, 2)
-        EACH(i, 4)
-        fv_split(f.x[2 * m + i % 2][2 * h + i / 2], high[m][i], low[m][i]);
-        EACH(n, 8)
-        {
+            EACH(i, 4)
+                fv_split(f.x[2 * m + i % 2][2 * h + i / 2], high[m][i], low[m][i]);
+        EACH(n, 8) {
             uint b[2], rest[2];
             EACH(i, 2)
-            fv_split(v[i][n], b[i], rest[i]);
-            EACH(m, 2)
-            {
+                fv_split(v[i][n], b[i], rest[i]);
+            EACH(m, 2) {
                 float sum[4] = {}; /* tensor cores cut sums off where others round */
                 if (sizeof(value) == 4)
                     fv_mma_tf32(sum, high[m], rest);
                 fv_mma_tf32(sum, low[m], b);
                 fv_mma_tf32(sum, high[m], b);
                 EACH(i, 4)
-                acc[m][n][i] += sum[i];
+                    acc[m][n][i] += sum[i];
             }
         }
     }
@@ -224,36 +218,34 @@ inline void fit(features &f, float scale[KEPT], sums &acc)
 {
     float most[KEPT];
     bool over = false;
-    EACH(i, KEPT)
-    {
+    EACH(i, KEPT) {
         most[i] = 0.f;
         EACH(r, 4)
-        most[i] = fv_max(most[i], fabs(f.x[i][r]));
+            most[i] = fv_max(most[i], fabs(f.x[i][r]));
         over = over || most[i] * scale[i] > 32768.f;
     }
     if (fv_ballot(over))
-        EACH(i, KEPT)
-        {
+        EACH(i, KEPT) {
             const float all = quad_max(most[i]);
             if (all * scale[i] > 32768.f) {
                 float inverse;
                 const float now = fitting(all, inverse), fade = now * inverse_of(scale[i]);
                 scale[i] = now;
                 EACH(m, 4 / KEPT)
-                EACH(n, 8)
-                EACH(j, 2)
-                {
-                    const int block = SIGNED ? m : i / 2;
-                    acc[block][n][i % 2 * 2 + j] *= fade;
-                }
+                    EACH(n, 8)
+                        EACH(j, 2) {
+                            const int block = SIGNED ? m : i / 2;
+                            acc[block][n][i % 2 * 2 + j] *= fade;
+                        }
             }
         }
     EACH(i, KEPT)
-    EACH(r, 4)
-    f.x[i][r] *= scale[i];
+        EACH(r, 4)
+            f.x[i][r] *= scale[i];
 }
 
-/* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn. */
+/* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn.
+ */
 kernel void __launch_bounds__(FV_GROUP, 3)
     lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL)
 {
@@ -274,11 +266,13 @@ kernel void __launch_bounds__(FV_GROUP, 3)
 
     float learned[2][MINE];
     EACH(p, FV_PARAMS)
-    EACH(i, MINE)
-    learned[p][i] = c + i < FV_D ? fv_param(p, FV_GET(2, base2 + at2.x + p * FV_HEADS * FV_D +
-                                                             head * FV_D + c + i),
-                                            f.s1)
-                                 : 0.f;
+        EACH(i, MINE)
+            learned[p][i] =
+                c + i < FV_D
+                    ? fv_param(p,
+                               FV_GET(2, base2 + at2.x + p * FV_HEADS * FV_D + head * FV_D + c + i),
+                               f.s1)
+                    : 0.f;
 
     const uint slice0 = SERIAL ? 0 : get_group_id(0) % SLICES;
     for (uint slice = slice0; slice < (SERIAL ? SLICES : slice0 + 1); slice++) {
@@ -291,10 +285,9 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 const uint row = tile * FV_TILE + r, from = min(row, n - 1);
                 copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (size_t)from * at0.y, row < n,
                                          FV_D, me % 8, 8);
-                copy_row<COLUMNS, FV_WIDE1>(to + FV_TILE * KEY_PITCH + r * VALUE_PITCH,
-                                            values + (size_t)from * at1.y, row < n,
-                                            FV_DV % COLUMNS ? (int)(FV_DV - j0) : COLUMNS, me % 8,
-                                            8);
+                copy_row<COLUMNS, FV_WIDE1>(
+                    to + FV_TILE * KEY_PITCH + r * VALUE_PITCH, values + (size_t)from * at1.y,
+                    row < n, FV_DV % COLUMNS ? (int)(FV_DV - j0) : COLUMNS, me % 8, 8);
             }
         };
 
@@ -302,21 +295,21 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         const auto cut = [&](features &y, uint row) {
             if (row + 16 > n)
                 EACH(r, 4)
-                if (row + t + 4 * r >= n)
-                    EACH(i, KEPT)
-                    y.x[i][r] = 0.f;
+                    if (row + t + 4 * r >= n)
+                        EACH(i, KEPT)
+                            y.x[i][r] = 0.f;
         };
         /* Features of step `step` of a tile, which begins with row `row` of the part. */
         const auto map = [&](features &y, const uchar *tile, uint step, uint row) {
-            EACH(r, 4)
-            {
+            EACH(r, 4) {
                 const uchar *from = tile + (step * 16 + t + 4 * r) * KEY_PITCH;
                 fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
                 if (FV_STATS_KEY > 0) {
                     const int some = (FV_D + 7) / 8;
                     float x[some];
                     EACH(i, some)
-                    x[i] = g * some + i < FV_D ? fv_read((const key *)from + g * some + i) : 0.f;
+                        x[i] =
+                            g * some + i < FV_D ? fv_read((const key *)from + g * some + i) : 0.f;
                     known = fv_statistics<0, FV_STATS_KEY, some>(
                         x, [&](int i) { return g * some + i < FV_D; }, 4, 16, f.s1);
                 }
@@ -325,11 +318,10 @@ kernel void __launch_bounds__(FV_GROUP, 3)
 #if GATED
                 gate = FV_GET(5, FV_AT(5, r0 + min(row + t + 4 * r, n - 1)) + head);
 #endif
-                EACH(i, MINE)
-                {
+                EACH(i, MINE) {
                     float out[FV_BLOCKS];
                     EACH(p, FV_PARAMS)
-                    known.param[p] = learned[p][i];
+                        known.param[p] = learned[p][i];
 #if FV_POLARISED
                     if (SIGNED) {
                         y.x[i][r] = fv_float_of(fv_bits_of(fv_phi_size(0, x[i], known)) |
@@ -339,7 +331,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
 #endif
                     fv_phi(out, 0, x[i], known);
                     EACH(b, FV_BLOCKS)
-                    y.x[b * MINE + i][r] = GATED ? gate * out[b] : out[b];
+                        y.x[b * MINE + i][r] = GATED ? gate * out[b] : out[b];
                 }
             }
             cut(y, row);
@@ -347,18 +339,16 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         const auto rotate = [&](features &y, uint row) {
 #if TURNED
             EACH(r, 4)
-            EACH(p, 2)
-            {
-                const uint at = row + t + 4 * r, channel = c + (FV_BLOCKS > 1 ? 0 : 2 * p);
-                if (at < n && channel < FV_D)
-                    turn(y.x[2 * p][r], y.x[2 * p + 1][r], TURNING(row0 + r0 + at, channel));
-            }
+                EACH(p, 2) {
+                    const uint at = row + t + 4 * r, channel = c + (FV_BLOCKS > 1 ? 0 : 2 * p);
+                    if (at < n && channel < FV_D)
+                        turn(y.x[2 * p][r], y.x[2 * p + 1][r], TURNING(row0 + r0 + at, channel));
+                }
 #endif
         };
 
         FV_BARRIER();
-        EACH(tile, FV_STAGES - 1)
-        {
+        EACH(tile, FV_STAGES - 1) {
             if (tile < tiles)
                 copy(tile);
             fv_cp_commit();
@@ -366,7 +356,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         sums acc = {};
         float scale[KEPT], reference[4] = {}, m[4] = {}, turned[4] = {}, apart[4] = {}, v[8] = {};
         EACH(i, KEPT)
-        scale[i] = 0x1p126f;
+            scale[i] = 0x1p126f;
         for (uint tile = 0; tile < tiles; tile++) {
             fv_cp_wait<FV_STAGES - 2>();
             FV_BARRIER();
@@ -385,8 +375,8 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 map(y, here, 0, 0);
                 rotate(y, 0);
                 EACH(i, 4)
-                reference[i] = quad_sum(y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3])) /
-                               (float)min(n, 16u);
+                    reference[i] = quad_sum(y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3])) /
+                                   (float)min(n, 16u);
             }
             for (uint step = down; step < STEPS; step += DOWN) {
                 const uint row = tile * FV_TILE + step * 16;
@@ -395,32 +385,29 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 features y;
                 map(y, here, step, row);
                 EACH(i, SIGNED ? 0 : 4)
-                m[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                    m[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
                 EACH(i, SIGNED ? 2 : 0)
-                EACH(r, 4)
-                {
-                    m[i] += fv_max(y.x[i][r], 0.f);
-                    m[2 + i] += fv_max(-y.x[i][r], 0.f);
-                }
+                    EACH(r, 4) {
+                        m[i] += fv_max(y.x[i][r], 0.f);
+                        m[2 + i] += fv_max(-y.x[i][r], 0.f);
+                    }
                 rotate(y, row);
                 if (CENTRED) {
-                    EACH(i, 4)
-                    {
+                    EACH(i, 4) {
                         if (TURNED)
                             turned[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
                         EACH(r, 4)
-                        y.x[i][r] -= reference[i];
+                            y.x[i][r] -= reference[i];
                     }
                     cut(y, row);
                     EACH(i, 4)
-                    apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
-                    EACH(k, 4 / SHARING)
-                    {
+                        apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
+                    EACH(k, 4 / SHARING) {
                         const uint r = SHARING > 1 ? k * SHARING + across : k;
                         float x[8];
                         row_numbers<8, value>(x, VALUES(step * 16 + t + 4 * r), 8 * g);
                         EACH(i, 8)
-                        v[i] += x[i];
+                            v[i] += x[i];
                     }
                 }
                 if (HALVES) {
@@ -438,32 +425,28 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         FV_BARRIER();
         for (uint next = 0; next < DOWN; next++) {
             if (busy && down == next)
-                EACH(i, 4)
-                {
+                EACH(i, 4) {
                     float back = HALVES ? inverse_of(scale[i % KEPT]) : 1.f;
                     if (SIGNED && i >= MINE)
                         back = -back;
                     float *to = result + ((i / MINE) * KEYS + c + i % MINE) * RESULT_PITCH + 16 * t;
                     EACH(k, 8)
-                    EACH(j, 2)
-                    {
-                        const float x = back * acc[i / 2][k][i % 2 * 2 + j];
-                        float &y = to[8 * j + k];
-                        y = next ? y + x : x;
-                    }
+                        EACH(j, 2) {
+                            const float x = back * acc[i / 2][k][i % 2 * 2 + j];
+                            float &y = to[8 * j + k];
+                            y = next ? y + x : x;
+                        }
                 }
             FV_BARRIER();
         }
-        EACH(i, 4)
-        {
+        EACH(i, 4) {
             const float own[3] = {quad_sum(m[i]), quad_sum(TURNED ? turned[i] : m[i]),
                                   quad_sum(apart[i])};
             EACH(k, 3)
-            if (t == 0)
-                of_warp[k][warp][4 * g + i] = own[k];
+                if (t == 0)
+                    of_warp[k][warp][4 * g + i] = own[k];
         }
-        EACH(i, 8)
-        {
+        EACH(i, 8) {
             const float sum = quad_sum(v[i]);
             if (CENTRED && t == 0)
                 vmean[warp][8 * g + i] = sum;
@@ -473,18 +456,21 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         /* Into the state. */
         const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
         const float all = fmax(before + n, 1.f), old = before / all, share = n / all;
-        const auto total = [&](int what, uint feature) { /* over the warps that have other rows */
-            const uint channel = feature % KEYS, owner = channel / CHANNELS_OF;
-            const uint at = channel % CHANNELS_OF / MINE * 4 + feature / KEYS * MINE + channel % MINE;
-            float sum = 0.f;
-            EACH(i, DOWN)
-            sum += of_warp[what][owner + i * SPREAD][at];
-            return sum;
-        };
+        const auto total =
+            [&](int what, uint feature) { /* over the warps that have other rows */
+                                          const uint channel = feature % KEYS,
+                                                     owner = channel / CHANNELS_OF;
+                                          const uint at = channel % CHANNELS_OF / MINE * 4 +
+                                                          feature / KEYS * MINE + channel % MINE;
+                                          float sum = 0.f;
+                                          EACH(i, DOWN)
+                                              sum += of_warp[what][owner + i * SPREAD][at];
+                                          return sum;
+            };
         const auto mean = [&](uint j) {
             float sum = 0.f;
             EACH(i, DOWN * SHARING)
-            sum += vmean[i * (SPREAD / SHARING)][j];
+                sum += vmean[i * (SPREAD / SHARING)][j];
             return sum / (float)max(n, 1u);
         };
         for (uint e = me; e < FV_BLOCKS * KEYS * COLUMNS; e += FV_GROUP) {
@@ -514,8 +500,7 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 const uint row = e / KEYS * FV_D + e % KEYS;
                 if (e % KEYS >= FV_D)
                     continue;
-                EACH(k, 1 + CENTRED)
-                {
+                EACH(k, 1 + CENTRED) {
                     FV_CELL(6) *s = state + (k ? AT_W : AT_M) + row;
                     const float x = f.s0 * total(k, e);
                     FV_PUT(6, s, first ? x : x + FV_GET(6, s));
@@ -585,16 +570,14 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         return f.s0 * FV_GET(1, state + (size_t)row * FV_DV + j);
     };
     float smallest = 0x1p126f, most_of[LISTED / WARPS];
-    EACH(i, LISTED / WARPS)
-    {
+    EACH(i, LISTED / WARPS) {
         const uint k = warp + i * WARPS;
         most_of[i] = fv_max(fabs(entry(k, lane)), fabs(entry(k, lane + 32)));
     }
-    EACH(i, LISTED / WARPS)
-    {
+    EACH(i, LISTED / WARPS) {
         float most = most_of[i], inverse;
         EACH(step, 5)
-        most = fv_max(most, fv_shfl_xor(most, 1 << step));
+            most = fv_max(most, fv_shfl_xor(most, 1 << step));
         const float fits = fitting(most, inverse);
         smallest = fmin(smallest, fits);
         if (lane == 0) {
@@ -607,15 +590,14 @@ kernel void __launch_bounds__(FV_GROUP, 3)
     FV_BARRIER();
     /* What all channels have in common waits until the end: nothing gets too small before. */
     EACH(i, WARPS)
-    smallest = fmin(smallest, least[i]);
+        smallest = fmin(smallest, least[i]);
     for (uint k = me; k < LISTED; k += FV_GROUP)
         back[k] *= smallest;
     const float common = 1.f / smallest;
 #pragma unroll 4
     for (uint i = warp; i < STEPS * 8; i += WARPS) {
         float x[4];
-        EACH(e, 4)
-        {
+        EACH(e, 4) {
             const uint k = i / 8 * 16 + 4 * t + e;
             x[e] = grown[k] * entry(k, COLUMN_OF(i % 8, g));
         }
@@ -635,59 +617,51 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             break;
         /* All that is read is under way before any of it is used. */
         fv_words read[2 * TILES][OWN / PER];
-        EACH(i, 2 * TILES)
-        {
+        EACH(i, 2 * TILES) {
             const FV_CELL(0) *from = FV_AT(0, min(r + g + 8 * i, rows - 1)) + head * FV_D;
-            EACH(k, OWN / PER)
-            {
+            EACH(k, OWN / PER) {
                 const uint at = k * PER / 8 * 32 + 8 * t + k * PER % 8;
                 const int left = FV_D % 32 ? (int)(FV_D - at) : 32;
-                read[i][k] =
-                    fv_fetch<FV_CELL(0), FV_WIDE0>(from + (left > 0 ? at : 0), left);
+                read[i][k] = fv_fetch<FV_CELL(0), FV_WIDE0>(from + (left > 0 ? at : 0), left);
             }
         }
         /* Features of rows g + 8 i: numbers of runs one after the other, of block after block. */
         float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1], inverse[2 * TILES];
-        EACH(i, 2 * TILES)
-        {
+        EACH(i, 2 * TILES) {
             const uint row = min(r + g + 8 * i, rows - 1);
             float x[OWN], sum[SUMS] = {}, eps = fmax(f.s1, FLT_MIN), most = 0.f;
             EACH(k, OWN)
-            x[k] = fv_number<FV_CELL(0)>(read[i][k / PER].w, k % PER);
+                x[k] = fv_number<FV_CELL(0)>(read[i][k / PER].w, k % PER);
             const auto known = [&](int k) {
                 return FV_D % 32 == 0 || k / 8 * 32 + 8 * t + k % 8 < FV_D;
             };
             fv_row belongs = fv_statistics<1, FV_STATS_QUERY, OWN>(x, known, 1, 2, f.s2);
-            EACH(k, OWN)
-            {
+            EACH(k, OWN) {
                 const uint c = k / 8 * 32 + 8 * t + k % 8;
                 float out[FV_BLOCKS];
                 EACH(p, FV_PARAMS)
-                belongs.param[p] = learned[p][c];
+                    belongs.param[p] = learned[p][c];
                 fv_phi(out, 1, x[k], belongs);
                 EACH(b, FV_BLOCKS)
-                y[i][b * OWN + k] = known(k) ? out[b] : 0.f;
+                    y[i][b * OWN + k] = known(k) ? out[b] : 0.f;
             }
             EACH(k, FV_BLOCKS * OWN)
-            EACH(w, TURNED ? FV_STREAMS : SUMS)
-            sum[w] += y[i][k] * listed[w][k / 4 * 16 + 4 * t + k % 4];
+                EACH(w, TURNED ? FV_STREAMS : SUMS)
+                    sum[w] += y[i][k] * listed[w][k / 4 * 16 + 4 * t + k % 4];
 #if TURNED
-            EACH(k, FV_BLOCKS * OWN / 2)
-            {
+            EACH(k, FV_BLOCKS * OWN / 2) {
                 const uint c = 2 * k % OWN / 8 * 32 + 8 * t + 2 * k % 8;
                 if (known(2 * k % OWN))
                     turn(y[i][2 * k], y[i][2 * k + 1], TURNING(row0 + row, c));
             }
             EACH(k, CENTRED ? FV_BLOCKS * OWN : 0)
-            sum[SUMS - 1] += y[i][k] * listed[SUMS - 1][k / 4 * 16 + 4 * t + k % 4];
+                sum[SUMS - 1] += y[i][k] * listed[SUMS - 1][k / 4 * 16 + 4 * t + k % 4];
 #endif
-            EACH(k, FV_BLOCKS * OWN)
-            {
+            EACH(k, FV_BLOCKS * OWN) {
                 y[i][k] *= back[k / 4 * 16 + 4 * t + k % 4];
                 most = fv_max(most, fabs(y[i][k]));
             }
-            EACH(w, SUMS)
-            {
+            EACH(w, SUMS) {
                 sum[w] += fv_shfl_xor(sum[w], 1);
                 sum[w] += fv_shfl_xor(sum[w], 2);
             }
@@ -695,36 +669,32 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             most = fv_max(most, fv_shfl_xor(most, 2));
             const float fits = fitting(most, inverse[i]);
             EACH(k, FV_BLOCKS * OWN)
-            y[i][k] *= fits;
+                y[i][k] *= fits;
             float gate = 1.f;
 #if GATED
             gate = FV_GET(5, FV_AT(5, row) + head);
 #endif
             EACH(w, FV_STREAMS)
-            weight[i][w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
+                weight[i][w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
             weight[i][FV_STREAMS] =
                 !CENTRED ? 0.f
                          : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps)
                                               : sum[SUMS - 1]);
             EACH(w, FV_STREAMS)
-            weight[i][w] *= inverse[i];
+                weight[i][w] *= inverse[i];
         }
 
         float acc[TILES][8][4] = {};
-        EACH(step, STEPS)
-        {
+        EACH(step, STEPS) {
             uint high[TILES][4], low[TILES][4];
             EACH(m, TILES)
-            EACH(i, 4)
-            {
-                const float *x = y[2 * m + i % 2] + 4 * step + i / 2 * 2;
-                in_halves(x[0], x[1], high[m][i], low[m][i]);
-            }
-            EACH(n, 8)
-            {
+                EACH(i, 4) {
+                    const float *x = y[2 * m + i % 2] + 4 * step + i / 2 * 2;
+                    in_halves(x[0], x[1], high[m][i], low[m][i]);
+                }
+            EACH(n, 8) {
                 const fv_words b = s[(step * 8 + n) * 32 + lane];
-                EACH(m, TILES)
-                {
+                EACH(m, TILES) {
                     fv_mma_f16(acc[m][n], low[m], b.w);
                     fv_mma_f16(acc[m][n], high[m], b.w + 2);
                     fv_mma_f16(acc[m][n], high[m], b.w);
@@ -733,22 +703,20 @@ kernel void __launch_bounds__(FV_GROUP, 3)
         }
 
         EACH(i, 2 * TILES)
-        EACH(half_of, 2)
-        {
-            const uint row = r + g + 8 * i, j = half_of * 32 + 8 * t;
-            float out[8];
-            EACH(e, 8)
-            {
-                out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] *
-                         weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0] *
-                         common;
-                if (CENTRED)
-                    out[e] += weight[i][FV_STREAMS] * vmean[j + e];
+            EACH(half_of, 2) {
+                const uint row = r + g + 8 * i, j = half_of * 32 + 8 * t;
+                float out[8];
+                EACH(e, 8) {
+                    out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] *
+                             weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0] *
+                             common;
+                    if (CENTRED)
+                        out[e] += weight[i][FV_STREAMS] * vmean[j + e];
+                }
+                if (row < rows && j0 + j < FV_DV)
+                    fv_give<8, FV_WIDE6>(FV_AT(6, row) + head * FV_DV + j0 + j, out,
+                                         (int)(FV_DV - j0 - j));
             }
-            if (row < rows && j0 + j < FV_DV)
-                fv_give<8, FV_WIDE6>(FV_AT(6, row) + head * FV_DV + j0 + j, out,
-                                     (int)(FV_DV - j0 - j));
-        }
     }
 }
 #endif

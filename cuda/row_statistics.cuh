@@ -1,5 +1,6 @@
-/* row_statistics.cuh: statistics that a mechanism wants of a row, where a warp's lanes share it. What
- * a mechanism does not have must have been given names before: lattn_common.cl, scan_common.cl. */
+/* row_statistics.cuh: statistics that a mechanism wants of a row, where a warp's lanes share it.
+ * What a mechanism does not have must have been given names before: lattn_common.cl,
+ * scan_common.cl. */
 
 /* A loop that leaves no trace: what it counts are registers. */
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
@@ -10,15 +11,14 @@ template <int QUERY, int COUNT, int N, class Known>
 inline fv_row fv_statistics(const float *x, const Known &known, int near, int far, float alpha)
 {
     fv_row done = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
-    EACH(s, COUNT)
-    {
+    EACH(s, COUNT) {
         const bool top = FV_STAT_MAX >> s & 1;
         float sum = top ? -INFINITY : 0.f;
         EACH(i, N)
-        if (known(i)) {
-            const float term = fv_stat(s, QUERY, x[i], done);
-            sum = top ? fv_max(sum, term) : sum + term;
-        }
+            if (known(i)) {
+                const float term = fv_stat(s, QUERY, x[i], done);
+                sum = top ? fv_max(sum, term) : sum + term;
+            }
         for (int mask = near; mask <= far; mask *= 2) {
             const float other = fv_shfl_xor(sum, mask);
             sum = top ? fv_max(sum, other) : sum + other;

@@ -31,12 +31,13 @@
  */
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/scan_common.cl"
+
 #include "cuda/row_statistics.cuh"
 
 #define TOKENS 16
 #define COLUMNS 64
 #define SLICES ((FV_DV + COLUMNS - 1) / COLUMNS)
-#define WIDTH (FV_BLOCKS * FV_D)   /* features of a token */
+#define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
 #define STATE_TILES ((WIDTH + 7) / 8)
 #define PITCH ((WIDTH + 31) / 32 * 32 + 8) /* floats of a token: others lie in other banks */
 #define VALUE_PITCH (COLUMNS + 8)
@@ -85,9 +86,11 @@ inline factors factors_of(float a, float b, float c, float d)
 }
 
 /* Two numbers as factors. */
-typedef struct __align__(16) couple {
+typedef struct __align__(16) couple
+{
     uint high[2], low[2];
-} couple;
+}
+couple;
 
 inline couple couple_of(float a, float b)
 {
@@ -137,11 +140,9 @@ inline couple below(const features &f, uint at, int further)
 /* Sums over a warp of 16 numbers: lane 2 i, and the next, get that of x[i]. */
 inline float sum_of_sixteen(float x[TOKENS], uint lane)
 {
-    EACH(step, 4)
-    {
+    EACH(step, 4) {
         const int left = 8 >> step, mask = 16 >> step;
-        EACH(i, left)
-        {
+        EACH(i, left) {
             const float low = x[i], high = x[i + left];
             x[i] = (lane & mask ? high : low) + fv_shfl_xor(lane & mask ? low : high, mask);
         }
@@ -155,10 +156,10 @@ template <class C> inline void channel_of(float x[TOKENS], const C *from, uint l
 {
     if (n == TOKENS)
         EACH(i, TOKENS)
-        x[i] = fv_read(from + (size_t)i * ld);
+            x[i] = fv_read(from + (size_t)i * ld);
     else
         EACH(i, TOKENS)
-        x[i] = i < n ? fv_read(from + (size_t)i * ld) : 0.f;
+            x[i] = i < n ? fv_read(from + (size_t)i * ld) : 0.f;
 }
 
 /* What belongs to a token. */
@@ -218,22 +219,20 @@ template <bool STATES> inline void tokens(OPERANDS)
         const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + warp * 16 + g;
         float s[STATE_TILES][4];
         EACH(n, STATE_TILES)
-        EACH(i, 4)
-        {
-            const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-            s[n][i] = 0.f;
-            if (STATES)
-                s[n][i] = passing && c == j && c < WIDTH;
-            else if (c < WIDTH && j < FV_DV)
-                s[n][i] = initial[((size_t)head * WIDTH + c) * FV_DV + j];
-        }
+            EACH(i, 4) {
+                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
+                s[n][i] = 0.f;
+                if (STATES)
+                    s[n][i] = passing && c == j && c < WIDTH;
+                else if (c < WIDTH && j < FV_DV)
+                    s[n][i] = initial[((size_t)head * WIDTH + c) * FV_DV + j];
+            }
         uint now = 0; /* which divisor */
         for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP)
             divisor[now][c] = STATES ? 0.f : initial[STATE + head * WIDTH + c];
         /* D: of the channels that this thread has of k; that of a head. */
         float whole[ITEMS], whole_lost[ITEMS];
-        EACH(item, ITEMS)
-        {
+        EACH(item, ITEMS) {
             whole[item] = 1.f;
             whole_lost[item] = 0.f;
         }
@@ -243,8 +242,7 @@ template <bool STATES> inline void tokens(OPERANDS)
         float ahead[ITEMS][TOKENS], decays[BY_CHANNEL ? ITEMS : 1][TOKENS], some[VALUES];
         token own = {1.f, 1.f, 0.f, 0.f};
         const auto fetch = [&](uint row, uint n) {
-            EACH(item, ITEMS)
-            {
+            EACH(item, ITEMS) {
                 const uint number = FIRST + me + item * FV_GROUP, c = head * FV_D + number % FV_D;
                 if (number < FV_D)
                     channel_of(ahead[item], FV_AT(0, row) + c, at0.y, n);
@@ -257,8 +255,7 @@ template <bool STATES> inline void tokens(OPERANDS)
             }
             const uint j = slice * COLUMNS + me % COLUMNS;
             const auto *from = FV_AT(2, row + me / COLUMNS) + head * FV_DV + j;
-            EACH(i, VALUES)
-            {
+            EACH(i, VALUES) {
                 const uint at = i * (FV_GROUP / COLUMNS);
                 some[i] = 0.f;
                 if (me / COLUMNS + at < n && j < FV_DV && !passing)
@@ -277,13 +274,12 @@ template <bool STATES> inline void tokens(OPERANDS)
         };
         /* This thread's numbers of q and k as f of them. */
         const auto map = [&](const auto &f) {
-            EACH(item, ITEMS)
-            {
+            EACH(item, ITEMS) {
                 const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
                 const bool query = number < FV_D;
                 EACH(i, TOKENS)
-                if (number < 2 * FV_D)
-                    f(query ? q : k, query, (uint)i, c, ahead[item][i]);
+                    if (number < 2 * FV_D)
+                        f(query ? q : k, query, (uint)i, c, ahead[item][i]);
             }
         };
 
@@ -313,11 +309,11 @@ template <bool STATES> inline void tokens(OPERANDS)
                 const float *from = (warp < 2 ? q : k).x + at * PITCH;
                 float x[of_thread];
                 EACH(i, of_thread)
-                x[i] = 4 * i + t < FV_D ? from[4 * i + t] : 0.f;
+                    x[i] = 4 * i + t < FV_D ? from[4 * i + t] : 0.f;
                 const auto there = [&](int i) { return 4 * i + t < FV_D; };
-                const fv_row y = warp < 2
-                                     ? fv_statistics<1, STATS, of_thread>(x, there, 1, 2, 0.f)
-                                     : fv_statistics<0, FV_STATS_KEY, of_thread>(x, there, 1, 2, 0.f);
+                const fv_row y =
+                    warp < 2 ? fv_statistics<1, STATS, of_thread>(x, there, 1, 2, 0.f)
+                             : fv_statistics<0, FV_STATS_KEY, of_thread>(x, there, 1, 2, 0.f);
                 if (t == 0)
                     known[me / 4] = y;
             }
@@ -335,27 +331,23 @@ template <bool STATES> inline void tokens(OPERANDS)
                 else
                     fv_phi(out_k, 0, x, r);
                 const float scale = UNIT ? 1.f : query ? scale_q[i] : scale_k[i];
-                EACH(block, FV_BLOCKS)
-                {
+                EACH(block, FV_BLOCKS) {
                     const uint at = i * PITCH + block * FV_D + c;
                     to.x[at] = i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
                     if (!UNIT && !BY_CHANNEL)
                         set_part(to, at, to.x[at]);
                 }
             });
-            EACH(i, VALUES)
-            {
+            EACH(i, VALUES) {
                 const uint at = (me + i * FV_GROUP) / COLUMNS, j = (me + i * FV_GROUP) % COLUMNS;
                 values[at * VALUE_PITCH + j] = at < n ? scale_v[at] * some[i] : 0.f;
             }
 #if BY_CHANNEL
-            EACH(item, ITEMS)
-            {
+            EACH(item, ITEMS) {
                 const uint number = FIRST + me + item * FV_GROUP, c = number - FV_D;
                 float from = 1.f, away = 0.f;
                 if (number >= FV_D && number < 2 * FV_D) {
-                    EACH(i, TOKENS)
-                    {
+                    EACH(i, TOKENS) {
                         const float now = exp(decays[item][i]);
                         away -= expm1(decays[item][i]) * from;
                         from *= now;
@@ -397,8 +389,7 @@ template <bool STATES> inline void tokens(OPERANDS)
                 const uint here = lane % TOKENS;
                 const float own_part = BY_HEAD ? part[here] : 1.f;
                 float from = own_part, to = own_part;
-                EACH(turn, BY_HEAD ? 4 : 0)
-                {
+                EACH(turn, BY_HEAD ? 4 : 0) {
                     const int far = 1 << turn;
                     const float before = fv_shfl_up(from, far), behind = fv_shfl_down(to, far);
                     from *= here >= (uint)far ? before : 1.f;
@@ -407,7 +398,7 @@ template <bool STATES> inline void tokens(OPERANDS)
                 const float before = fv_shfl_up(from, 1), behind = fv_shfl_down(to, 1);
                 float gone = lost[here] * (here > 0 ? before : 1.f);
                 EACH(turn, BY_HEAD ? 4 : 0)
-                gone += fv_shfl_xor(gone, 1 << turn);
+                    gone += fv_shfl_xor(gone, 1 << turn);
                 if (lane < TOKENS) {
                     since[here] = from;
                     until[here] = BY_HEAD && here + 1 < TOKENS ? behind : 1.f;
@@ -419,20 +410,19 @@ template <bool STATES> inline void tokens(OPERANDS)
             }
 #if BY_CHANNEL
             /* A warp has every fourth key. */
-            EACH(turn, STATES ? 0 : TOKENS / 4)
-            {
+            EACH(turn, STATES ? 0 : TOKENS / 4) {
                 const uint j = 4 * turn + warp;
                 float sums[TOKENS] = {};
-                EACH(run, (WIDTH + 31) / 32)
-                {
+                EACH(run, (WIDTH + 31) / 32) {
                     const uint c = run * 32 + lane; /* behind the last there are zeros */
                     float key = k.x[j * PITCH + c];
                     EACH(i, TOKENS)
-                    if (i >= 4 * turn) {
-                        const float fades = i > 4 * turn + 3 || i > j ? parts[i * PITCH + c] : 1.f;
-                        key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
-                        sums[i] += i > 4 * turn + 3 || i >= j ? q.x[i * PITCH + c] * key : 0.f;
-                    }
+                        if (i >= 4 * turn) {
+                            const float fades =
+                                i > 4 * turn + 3 || i > j ? parts[i * PITCH + c] : 1.f;
+                            key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
+                            sums[i] += i > 4 * turn + 3 || i >= j ? q.x[i * PITCH + c] * key : 0.f;
+                        }
                 }
                 const float sum = sum_of_sixteen(sums, lane);
                 if (lane % 2 == 0)
@@ -443,8 +433,7 @@ template <bool STATES> inline void tokens(OPERANDS)
             if (warp < 2 ? !STATES : DELTA) {
                 const uint key = warp % 2 * 8;
                 float sum[4] = {};
-                EACH(i, STATE_TILES)
-                {
+                EACH(i, STATE_TILES) {
                     const uint at = g * PITCH + 8 * i + 2 * t;
                     const couple low = next_to(warp < 2 ? q : k, at);
                     const couple high = next_to(warp < 2 ? q : k, at + 8 * PITCH);
@@ -453,12 +442,11 @@ template <bool STATES> inline void tokens(OPERANDS)
                     multiply(sum, x, next_to(k, key * PITCH + at));
                 }
                 const uint j = key + 2 * t;
-                EACH(e, 2)
-                {
+                EACH(e, 2) {
                     const uint i = g + 8 * e;
                     float late = 1.f; /* decays of the tokens j + 2 .. i */
                     EACH(m, BY_HEAD ? TOKENS : 0)
-                    late *= m > j + 1 && m <= i ? part[m] : 1.f;
+                        late *= m > j + 1 && m <= i ? part[m] : 1.f;
                     const float both = BY_HEAD ? late * part[j + 1] : 1.f;
                     float *pair = (warp < 2 ? a : b) + i * PAIR_PITCH + j;
                     pair[0] = j < i ? both * sum[2 * e] : j == i ? sum[2 * e] : 0.f;
@@ -471,20 +459,17 @@ template <bool STATES> inline void tokens(OPERANDS)
             /* ---- decays since the chunk's begin and until its end; the divisor ---- */
             float all = chunk[0], all_gone = chunk[1];
 #if BY_CHANNEL
-            EACH(item, ITEMS)
-            {
+            EACH(item, ITEMS) {
                 const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
                 float from = 1.f, to = 1.f, sum = 0.f;
                 if (number < FV_D) {
-                    EACH(i, TOKENS)
-                    {
+                    EACH(i, TOKENS) {
                         from *= parts[i * PITCH + c];
                         q.x[i * PITCH + c] *= from;
                         set_part(q, i * PITCH + c, q.x[i * PITCH + c]);
                     }
                 } else if (number < 2 * FV_D) {
-                    EACH(i, TOKENS)
-                    {
+                    EACH(i, TOKENS) {
                         const uint at = (TOKENS - 1 - i) * PITCH + c;
                         sum += k.x[at] *= to;
                         set_part(k, at, k.x[at]);
@@ -525,11 +510,9 @@ template <bool STATES> inline void tokens(OPERANDS)
 
             /* ---- the chunk against the state ---- */
             float out[2][4] = {}, held[2][4] = {};
-            EACH(i, STATE_TILES)
-            {
+            EACH(i, STATE_TILES) {
                 const factors x = factors_of(s[i][0], s[i][2], s[i][1], s[i][3]);
-                EACH(m, 2)
-                {
+                EACH(m, 2) {
                     const uint at = (8 * m + g) * PITCH + 8 * i + 2 * t;
                     if (!STATES)
                         multiply(out[m], x, next_to(q, at));
@@ -540,19 +523,17 @@ template <bool STATES> inline void tokens(OPERANDS)
             float *mine = values + warp * 16; /* the warp's columns */
 #if DELTA
             EACH(m, 2)
-            EACH(i, 4)
-            {
-                const uint at = 8 * m + 2 * t + i % 2;
-                mine[at * VALUE_PITCH + g + i / 2 * 8] -= since[at] * held[m][i];
-            }
+                EACH(i, 4) {
+                    const uint at = 8 * m + 2 * t + i % 2;
+                    mine[at * VALUE_PITCH + g + i / 2 * 8] -= since[at] * held[m][i];
+                }
             fv_warp_sync();
             if (lane < 16) {
                 float x[TOKENS];
-                EACH(i, TOKENS)
-                {
+                EACH(i, TOKENS) {
                     x[i] = mine[i * VALUE_PITCH + lane];
                     EACH(j, i)
-                    x[i] -= b[i * PAIR_PITCH + j] * x[j];
+                        x[i] -= b[i * PAIR_PITCH + j] * x[j];
                     x[i] *= beta[i];
                     mine[i * VALUE_PITCH + lane] = x[i];
                 }
@@ -562,34 +543,30 @@ template <bool STATES> inline void tokens(OPERANDS)
             float value[2][4]; /* tokens t and t + 4 of eight, columns g and g + 8 */
             bool finite = true;
             EACH(h, 2)
-            EACH(i, 4)
-            {
-                value[h][i] = mine[(8 * h + t + i / 2 * 4) * VALUE_PITCH + g + i % 2 * 8];
-                finite = finite && fabs(value[h][i]) <= FLT_MAX;
-            }
+                EACH(i, 4) {
+                    value[h][i] = mine[(8 * h + t + i / 2 * 4) * VALUE_PITCH + g + i % 2 * 8];
+                    finite = finite && fabs(value[h][i]) <= FLT_MAX;
+                }
 
             /* ---- outputs ---- */
             if (!STATES) {
                 EACH(m, 2)
-                EACH(i, 4)
-                out[m][i] *= since[8 * m + 2 * t + i % 2];
+                    EACH(i, 4)
+                        out[m][i] *= since[8 * m + 2 * t + i % 2];
                 if (fv_ballot(!finite)) {
                     EACH(m, 2)
-                    EACH(i, 4)
-                    {
-                        const uint at = 8 * m + 2 * t + i % 2;
+                        EACH(i, 4) {
+                            const uint at = 8 * m + 2 * t + i % 2;
 #pragma unroll 1
-                        for (uint j = 0; j <= at; j++)
-                            out[m][i] +=
-                                a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + g + i / 2 * 8];
-                    }
+                            for (uint j = 0; j <= at; j++)
+                                out[m][i] +=
+                                    a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + g + i / 2 * 8];
+                        }
                 } else {
-                    EACH(h, 2)
-                    {
+                    EACH(h, 2) {
                         const factors x =
                             factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
-                        EACH(m, 2)
-                        {
+                        EACH(m, 2) {
                             const float *pair = a + (8 * m + g) * PAIR_PITCH + 8 * h + t;
                             if (m >= h)
                                 multiply(out[m], x, couple_of(pair[0], pair[4]));
@@ -598,31 +575,26 @@ template <bool STATES> inline void tokens(OPERANDS)
                 }
                 auto *to = FV_AT(8, row + 2 * t) + head * FV_DV + column;
                 EACH(m, 2)
-                EACH(i, 4)
-                {
-                    const uint at = 8 * m + i % 2, j = i / 2 * 8;
-                    if (2 * t + at < n && column + j < FV_DV)
-                        FV_PUT(8, to + (size_t)at * at8.y + j, out[m][i] * read[2 * t + at]);
-                }
+                    EACH(i, 4) {
+                        const uint at = 8 * m + i % 2, j = i / 2 * 8;
+                        if (2 * t + at < n && column + j < FV_DV)
+                            FV_PUT(8, to + (size_t)at * at8.y + j, out[m][i] * read[2 * t + at]);
+                    }
             }
 
             /* ---- the state ---- */
             factors x[2];
-            EACH(h, 2)
-            {
+            EACH(h, 2) {
                 const float early = until[8 * h + t], late = until[8 * h + t + 4];
                 x[h] = factors_of(early * value[h][0], early * value[h][1], late * value[h][2],
                                   late * value[h][3]);
             }
-            EACH(i, STATE_TILES)
-            {
+            EACH(i, STATE_TILES) {
                 float more[4] = {};
-                EACH(h, 2)
-                {
+                EACH(h, 2) {
                     multiply(more, x[h], below(k, t * PITCH + g, 8 * (h * PITCH + i)));
                 }
-                EACH(e, 4)
-                {
+                EACH(e, 4) {
 #if BY_CHANNEL
                     const uint c = 8 * i + 2 * t + e % 2;
                     all = fade[0][c];
@@ -635,14 +607,13 @@ template <bool STATES> inline void tokens(OPERANDS)
 
         const bool leaves = STATES || end == rows;
         EACH(n, STATE_TILES)
-        EACH(i, 4)
-        {
-            const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-            float *of_head = passing ? passing_of(table, segment, head)
-                                     : result + (size_t)head * WIDTH * FV_DV;
-            if (leaves && c < WIDTH && j < columns)
-                of_head[(size_t)c * columns + j] = s[n][i];
-        }
+            EACH(i, 4) {
+                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
+                float *of_head = passing ? passing_of(table, segment, head)
+                                         : result + (size_t)head * WIDTH * FV_DV;
+                if (leaves && c < WIDTH && j < columns)
+                    of_head[(size_t)c * columns + j] = s[n][i];
+            }
         if (NORMALISED) {
             FV_BARRIER();
             /* Slices of a head come one after the other: all begin with what was there. */
@@ -656,8 +627,7 @@ template <bool STATES> inline void tokens(OPERANDS)
                 d[2 * c] = whole[0];
                 d[2 * c + 1] = whole_lost[0];
             }
-            EACH(item, ITEMS)
-            {
+            EACH(item, ITEMS) {
                 const uint c = me + item * FV_GROUP; /* of k, as there is no q */
                 if (BY_CHANNEL && c < FV_D) {
                     d[2 * c] = whole[item];
@@ -693,17 +663,15 @@ kernel void scan_begins(OPERANDS)
     /* Calls f(n, i, at) for what this thread has of a state. */
     const auto each = [&](const auto &f) {
         EACH(n, 2 * BLOCKS)
-        EACH(i, 4)
-        {
-            const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-            if (c < WIDTH && j < FV_DV)
-                f(n, i, ((size_t)head * WIDTH + c) * FV_DV + j);
-        }
+            EACH(i, 4) {
+                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
+                if (c < WIDTH && j < FV_DV)
+                    f(n, i, ((size_t)head * WIDTH + c) * FV_DV + j);
+            }
     };
     const auto fetch = [&](uint segment, uint block) {
         const float *from = passing_of(table, segment, head) + block * TOKENS * WIDTH;
-        EACH(i, MINE)
-        {
+        EACH(i, MINE) {
             const uint at = me + i * FV_GROUP;
             ahead[i] = at < TOKENS * WIDTH && block * TOKENS + at / WIDTH < WIDTH ? from[at] : 0.f;
         }
@@ -722,12 +690,10 @@ kernel void scan_begins(OPERANDS)
         });
         if (last)
             break;
-        EACH(block, BLOCKS)
-        {
+        EACH(block, BLOCKS) {
             float sum[2][4] = {};
             FV_BARRIER();
-            EACH(i, MINE)
-            {
+            EACH(i, MINE) {
                 const uint at = me + i * FV_GROUP;
                 if (at < TOKENS * WIDTH)
                     matrix[at / WIDTH * PITCH + at % WIDTH] = ahead[i];
@@ -737,18 +703,16 @@ kernel void scan_begins(OPERANDS)
             else if (segment + 2 < groups)
                 fetch(segment + 1, 0);
             FV_BARRIER();
-            EACH(n, STATE_TILES)
-            {
+            EACH(n, STATE_TILES) {
                 const factors x = factors_of(s[n][0], s[n][2], s[n][1], s[n][3]);
-                EACH(m, 2)
-                {
+                EACH(m, 2) {
                     const float *row = matrix + (8 * m + g) * PITCH + 8 * n + 2 * t;
                     multiply(sum[m], x, couple_of(row[0], row[1]));
                 }
             }
             EACH(m, 2)
-            EACH(i, 4)
-            next[2 * block + m][i] += sum[m][i];
+                EACH(i, 4)
+                    next[2 * block + m][i] += sum[m][i];
         }
         each([&](int n, int i, size_t) { s[n][i] = next[n][i]; });
     }

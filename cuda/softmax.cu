@@ -17,8 +17,8 @@
  * two. Anything else is split into sums of tf32 numbers, FV_<n>_PARTS of operand n. P of float16 is
  * 2^15 as large, so that its low part is not lost below the smallest number.
  *
- * Channels come in blocks of 32, zeros behind the last. Thread (g, t) of a warp, lane 4 g + t, takes
- * channels 8 t .. 8 t + 7 of a row of Q and K, whatever order tensor cores think they are in.
+ * Channels come in blocks of 32, zeros behind the last. Thread (g, t) of a warp, lane 4 g + t,
+ * takes channels 8 t .. 8 t + 7 of a row of Q and K, whatever order tensor cores think they are in.
  *
  *   K   a block: KEYS rows of 64 bytes, which eight threads read two of; of floats 128, where odd
  *       rows have neighbouring sixteens of bytes swapped
@@ -28,8 +28,8 @@
  * In none of these does a bank serve two threads at once.
  *
  * Macros of the host side: those above; FV_D, FV_DV width of a head's keys and values; FV_REGIONS 1
- * with a table of regions; FV_WIDE<n>, FV_WIDE_OUT 1 where rows of operand n, and heads in them, can
- * be moved by 16 bytes.
+ * with a table of regions; FV_WIDE<n>, FV_WIDE_OUT 1 where rows of operand n, and heads in them,
+ * can be moved by 16 bytes.
  */
 #include "cuda/fragments.cuh"
 
@@ -37,7 +37,7 @@
 #define NK (KEYS / 8) /* tiles of keys */
 #define DB ((FV_D + 31) / 32)
 #define VB ((FV_DV + 31) / 32) /* blocks of channels */
-#define MS (FV_QUERIES / 64) /* of 16 queries, of a warp */
+#define MS (FV_QUERIES / 64)   /* of 16 queries, of a warp */
 #define LOG2_E 1.44269504f
 
 #define MATH_TF32 0
@@ -97,16 +97,17 @@ inline void fv_mma(float d[4], const uint a[4], const uint b[2])
 
 inline void fv_score(fv_scores s[MS], const fv_queries q[MS], const fv_words *k, uint lane)
 {
-    EACH(b, DB)
-    {
+    EACH(b, DB) {
         fv_words y[NK];
-        EACH(n, NK) y[n] = k[(b * KEYS + 8 * n) * WORDS + lane];
-        EACH(i, 2) EACH(m, MS)
-        {
-            const uint *x = q[m][b][0][0].w + 2 * i, *z = q[m][b][1][0].w + 2 * i;
-            const uint rows[4] = {x[0], z[0], x[1], z[1]};
-            EACH(n, NK) fv_mma(s[m][n], rows, y[n].w + 2 * i);
-        }
+        EACH(n, NK)
+            y[n] = k[(b * KEYS + 8 * n) * WORDS + lane];
+        EACH(i, 2)
+            EACH(m, MS) {
+                const uint *x = q[m][b][0][0].w + 2 * i, *z = q[m][b][1][0].w + 2 * i;
+                const uint rows[4] = {x[0], z[0], x[1], z[1]};
+                EACH(n, NK)
+                    fv_mma(s[m][n], rows, y[n].w + 2 * i);
+            }
     }
 }
 
@@ -117,8 +118,7 @@ struct fv_weights {
 inline void fv_set_weights(fv_weights &p, const fv_scores s)
 {
     const uint mask = FV_MATH == MATH_F16 ? 0xffffe000u : 0xffff0000u;
-    EACH(i, 4 * (NK / 2))
-    {
+    EACH(i, 4 * (NK / 2)) {
         const float *x = s[i / 4 * 2 + i % 4 / 2] + i % 2 * 2;
         const float high[2] = {fv_float_of(fv_bits_of(x[0]) & mask),
                                fv_float_of(fv_bits_of(x[1]) & mask)};
@@ -131,15 +131,15 @@ inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, u
 {
     /* The row of V and the sixteen of bytes that this lane names. */
     const uint row = lane % 16, sixteen = lane / 16, swap = row / 2 % 4;
-    EACH(k, NK / 2)
-    {
+    EACH(k, NK / 2) {
         uint y[2][4];
         EACH(i, 2)
-        fv_ldmatrix_x4_trans(y[i], v + (16 * k + row) * V_PITCH + ((2 * i + sixteen) ^ swap));
-        EACH(m, MS)
-        {
-            EACH(n, 4) fv_mma(sum[m][n], p[m].low[k], y[n / 2] + n % 2 * 2);
-            EACH(n, 4) fv_mma(sum[m][n], p[m].high[k], y[n / 2] + n % 2 * 2);
+            fv_ldmatrix_x4_trans(y[i], v + (16 * k + row) * V_PITCH + ((2 * i + sixteen) ^ swap));
+        EACH(m, MS) {
+            EACH(n, 4)
+                fv_mma(sum[m][n], p[m].low[k], y[n / 2] + n % 2 * 2);
+            EACH(n, 4)
+                fv_mma(sum[m][n], p[m].high[k], y[n / 2] + n % 2 * 2);
         }
     }
 }
@@ -153,28 +153,30 @@ inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, u
 inline void fv_score(fv_scores s[MS], const fv_queries q[MS], const fv_words *k, uint lane)
 {
     const uint row = lane / 4, sixteen = lane % 4 * 2;
-    EACH(b, 2 * DB)
-    {
+    EACH(b, 2 * DB) {
         const int half_ = b % 2;
         fv_parts y[NK];
-        EACH(n, NK)
-        {
+        EACH(n, NK) {
             const fv_words z =
                 k[(b / 2 * KEYS + 8 * n + row) * WORDS + ((sixteen + half_) ^ row % 2)];
-            EACH(i, 4) fv_set<FV_CELL(1), FV_1_PARTS>(y[n], i, fv_float_of(z.w[i]));
-        }
-        EACH(j, 2) EACH(m, MS)
-        {
-            fv_parts x;
             EACH(i, 4)
-            fv_set<FV_CELL(0), FV_0_PARTS>(
-                x, i, fv_float_of(q[m][b / 2][i % 2][half_].w[2 * j + i / 2]));
-            if (FV_0_PARTS > 1)
-                EACH(n, NK) fv_mma_tf32(s[m][n], x.low, y[n].high + 2 * j);
-            if (FV_1_PARTS > 1)
-                EACH(n, NK) fv_mma_tf32(s[m][n], x.high, y[n].low + 2 * j);
-            EACH(n, NK) fv_mma_tf32(s[m][n], x.high, y[n].high + 2 * j);
+                fv_set<FV_CELL(1), FV_1_PARTS>(y[n], i, fv_float_of(z.w[i]));
         }
+        EACH(j, 2)
+            EACH(m, MS) {
+                fv_parts x;
+                EACH(i, 4)
+                    fv_set<FV_CELL(0), FV_0_PARTS>(
+                        x, i, fv_float_of(q[m][b / 2][i % 2][half_].w[2 * j + i / 2]));
+                if (FV_0_PARTS > 1)
+                    EACH(n, NK)
+                        fv_mma_tf32(s[m][n], x.low, y[n].high + 2 * j);
+                if (FV_1_PARTS > 1)
+                    EACH(n, NK)
+                        fv_mma_tf32(s[m][n], x.high, y[n].low + 2 * j);
+                EACH(n, NK)
+                    fv_mma_tf32(s[m][n], x.high, y[n].high + 2 * j);
+            }
     }
 }
 
@@ -183,28 +185,30 @@ struct fv_weights {
 };
 inline void fv_set_weights(fv_weights &p, const fv_scores s)
 {
-    EACH(n, NK) EACH(i, 4) fv_set<float, 2>(p.tile[n], i, s[n][i % 2 * 2 + i / 2]);
+    EACH(n, NK)
+        EACH(i, 4)
+            fv_set<float, 2>(p.tile[n], i, s[n][i % 2 * 2 + i / 2]);
 }
 
 /* Tile i of a block has channels 4 g + i. */
 inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, uint lane)
 {
-    EACH(n, NK)
-    {
+    EACH(n, NK) {
         fv_parts y[2]; /* of rows 2 t and 2 t + 1 */
-        EACH(r, 2)
-        {
+        EACH(r, 2) {
             const fv_words z = v[(8 * n + lane % 4 * 2 + r) * V_PITCH + lane / 4];
-            EACH(i, 4) fv_set<FV_CELL(2), FV_2_PARTS>(y[r], i, fv_float_of(z.w[i]));
+            EACH(i, 4)
+                fv_set<FV_CELL(2), FV_2_PARTS>(y[r], i, fv_float_of(z.w[i]));
         }
-        EACH(i, 4) EACH(m, MS)
-        {
-            const uint high[2] = {y[0].high[i], y[1].high[i]}, low[2] = {y[0].low[i], y[1].low[i]};
-            fv_mma_tf32(sum[m][i], p[m].tile[n].low, high);
-            if (FV_2_PARTS > 1)
-                fv_mma_tf32(sum[m][i], p[m].tile[n].high, low);
-            fv_mma_tf32(sum[m][i], p[m].tile[n].high, high);
-        }
+        EACH(i, 4)
+            EACH(m, MS) {
+                const uint high[2] = {y[0].high[i], y[1].high[i]},
+                           low[2] = {y[0].low[i], y[1].low[i]};
+                fv_mma_tf32(sum[m][i], p[m].tile[n].low, high);
+                if (FV_2_PARTS > 1)
+                    fv_mma_tf32(sum[m][i], p[m].tile[n].high, low);
+                fv_mma_tf32(sum[m][i], p[m].tile[n].high, high);
+            }
     }
 }
 
@@ -227,7 +231,8 @@ inline float fv_row_sum(float x)
     return x + fv_shfl_xor(x, 2);
 }
 
-/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves. */
+/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves.
+ */
 #define LEAST (MS == 1 && FV_MATH != MATH_TF32 && DB <= 2 && VB <= 2 ? 3 : 1)
 
 #if FV_WINDOW
@@ -258,33 +263,39 @@ kernel void __launch_bounds__(FV_GROUP, LEAST)
     const uint last = min(begin + FV_QUERIES, queries) - 1;
     const bool causal = (FV_FLAGS & FV_FLAG_CAUSAL) != 0;
     const uint end = causal ? min(keys, row0 + last + 1) : keys;
-    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the largest
-     * product has the largest score. Those of windows are multiplied before, and get more added. */
+    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the
+     * largest product has the largest score. Those of windows are multiplied before, and get more
+     * added. */
     const float scale = f.s0 * LOG2_E, by = FV_WINDOW ? 1.f : fmax(fabs(scale), FLT_MIN);
 
     fv_queries q[MS];
-    EACH(m, 2 * MS) EACH(b, DB) EACH(i, 8 / PER)
-    {
-        const uint c = 32 * b + lane % 4 * 8 + i * PER;
-        q[m / 2][b][m % 2][i] = fv_fetch<fv_factor, FV_WIDE0>(
-            FV_AT(0, base + min(mine + 8 * m, queries - 1)) + head * FV_D + c, (int)(FV_D - c));
-        const uint sign = FV_WINDOW || scale >= 0.f ? 0u : PER == 4 ? 0x80000000u : 0x80008000u;
-        EACH(w, 4) q[m / 2][b][m % 2][i].w[w] ^= sign;
-    }
+    EACH(m, 2 * MS)
+        EACH(b, DB)
+            EACH(i, 8 / PER) {
+                const uint c = 32 * b + lane % 4 * 8 + i * PER;
+                q[m / 2][b][m % 2][i] = fv_fetch<fv_factor, FV_WIDE0>(
+                    FV_AT(0, base + min(mine + 8 * m, queries - 1)) + head * FV_D + c,
+                    (int)(FV_D - c));
+                const uint sign = FV_WINDOW || scale >= 0.f ? 0u
+                                  : PER == 4                ? 0x80000000u
+                                                            : 0x80008000u;
+                EACH(w, 4)
+                    q[m / 2][b][m % 2][i].w[w] ^= sign;
+            }
 
     const auto copy = [&](uint j0) {
         fv_words *to = stage[j0 / KEYS % 2];
         fv_stage<FV_D, WORDS, false, FV_WIDE1>(to, FV_AT(1, base + j0) + head * FV_D, at1.y,
                                                end - j0);
-        fv_stage<FV_DV, V_PITCH, true, FV_WIDE2>(to + KEYS * DB * WORDS,
-                                                 FV_AT(2, base + j0) + head * FV_DV, at2.y,
-                                                 end - j0);
+        fv_stage<FV_DV, V_PITCH, true, FV_WIDE2>(
+            to + KEYS * DB * WORDS, FV_AT(2, base + j0) + head * FV_DV, at2.y, end - j0);
         fv_cp_commit();
     };
 
     float peak[2 * MS], sum[2 * MS] = {}; /* the largest score, times the scale, less SHIFT */
     fv_sums o[MS][VB] = {};
-    EACH(r, 2 * MS) peak[r] = -FLT_MAX;
+    EACH(r, 2 * MS)
+        peak[r] = -FLT_MAX;
     copy(0);
     for (uint j0 = 0; j0 < end; j0 += KEYS) {
         fv_cp_wait<0>();
@@ -297,12 +308,14 @@ kernel void __launch_bounds__(FV_GROUP, LEAST)
         float fade[2 * MS];
         fv_score(s, q, k, lane);
         /* Number i of tile n of the queries m. */
-#define EACH_SCORE(m, n, i) EACH(m, MS) EACH(n, NK) EACH(i, 4)
+#define EACH_SCORE(m, n, i)                                                                        \
+    EACH(m, MS)                                                                                    \
+        EACH(n, NK)                                                                                \
+            EACH(i, 4)
 #define QUERY(m, i) (mine + 16 * (m) + (i) / 2 * 8)
 #define KEY(n, i) (j0 + 8 * (n) + lane % 4 * 2 + (i) % 2)
 #if FV_WINDOW
-        EACH_SCORE(m, n, i)
-        {
+        EACH_SCORE(m, n, i) {
             s[m][n][i] *= scale;
             const uint at = min(QUERY(m, i), keys - 1), j = min(KEY(n, i), keys - 1);
             if (FV_HAS3)
@@ -312,49 +325,50 @@ kernel void __launch_bounds__(FV_GROUP, LEAST)
         }
 #endif
         if (j0 + KEYS > end || (causal && j0 + KEYS > row0 + begin))
-            EACH_SCORE(m, n, i)
-            {
+            EACH_SCORE(m, n, i) {
                 if (KEY(n, i) >= end || (causal && KEY(n, i) > row0 + QUERY(m, i)))
                     s[m][n][i] = -INFINITY;
             }
 
         float top[2 * MS];
-        EACH(r, 2 * MS) top[r] = -FLT_MAX;
-        EACH_SCORE(m, n, i) top[2 * m + i / 2] = fmax(top[2 * m + i / 2], s[m][n][i]);
         EACH(r, 2 * MS)
-        {
+            top[r] = -FLT_MAX;
+        EACH_SCORE(m, n, i)
+            top[2 * m + i / 2] = fmax(top[2 * m + i / 2], s[m][n][i]);
+        EACH(r, 2 * MS) {
             fade[r] = peak[r];
             peak[r] = fmax(peak[r], fv_row_max(top[r]) * by - SHIFT);
             fade[r] = fv_exp2_fast(fade[r] - peak[r]);
             sum[r] *= fade[r];
         }
-        EACH_SCORE(m, n, i)
-        {
+        EACH_SCORE(m, n, i) {
             s[m][n][i] = fv_exp2_fast(fma(s[m][n][i], by, -peak[2 * m + i / 2]));
             sum[2 * m + i / 2] += s[m][n][i];
         }
-        EACH(m, MS) fv_set_weights(p[m], s[m]);
-        EACH(b, VB)
-        {
+        EACH(m, MS)
+            fv_set_weights(p[m], s[m]);
+        EACH(b, VB) {
             fv_sums more[MS] = {};
             fv_mix(more, p, k + KEYS * (DB * WORDS + b * V_PITCH), lane);
-            EACH(m, MS) EACH(n, 4) EACH(i, 4)
-            o[m][b][n][i] = fma(o[m][b][n][i], fade[2 * m + i / 2], more[m][n][i]);
+            EACH(m, MS)
+                EACH(n, 4)
+                    EACH(i, 4)
+                        o[m][b][n][i] = fma(o[m][b][n][i], fade[2 * m + i / 2], more[m][n][i]);
         }
     }
 
-    EACH(r, 2 * MS)
-    {
+    EACH(r, 2 * MS) {
         const float part = 1.f / fv_row_sum(sum[r]);
         if (mine + 8 * r > last)
             continue;
-        EACH(b, VB) EACH(i, 8 / RUN)
-        {
-            float x[RUN];
-            const uint c = 32 * b + FV_CHANNEL(i * RUN);
-            EACH(j, RUN) x[j] = FV_SUM(o[r / 2][b], r % 2, i * RUN + j) * part;
-            fv_give<RUN, FV_WIDE_OUT>(FV_AT(OUT, base + mine + 8 * r) + head * FV_DV + c, x,
-                                      (int)(FV_DV - c));
-        }
+        EACH(b, VB)
+            EACH(i, 8 / RUN) {
+                float x[RUN];
+                const uint c = 32 * b + FV_CHANNEL(i * RUN);
+                EACH(j, RUN)
+                    x[j] = FV_SUM(o[r / 2][b], r % 2, i * RUN + j) * part;
+                fv_give<RUN, FV_WIDE_OUT>(FV_AT(OUT, base + mine + 8 * r) + head * FV_DV + c, x,
+                                          (int)(FV_DV - c));
+            }
     }
 }

@@ -1,4 +1,5 @@
-/* activation.cl: the activations of an epilogue: FV_ACT(w, x) of w floats, the one that FV_EPI has. */
+/* activation.cl: the activations of an epilogue: FV_ACT(w, x) of w floats, the one that FV_EPI has.
+ */
 
 #ifdef FP_FAST_FMAF
 #define FV_MAD(a, b, c) fma(a, b, c)

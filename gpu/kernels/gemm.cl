@@ -152,7 +152,8 @@ inline float fv_step(fv_source p, uint k)
     do {                                                                                           \
         const FV_V w_ = FV_GETV(FV_TN, 1, w);                                                      \
         w += FV_PANEL;                                                                             \
-        FV_EACH(i) acc[i] = FV_MAD((FV_V)(a[i].s), w_, acc[i]);                                    \
+        FV_EACH(i)                                                                                 \
+            acc[i] = FV_MAD((FV_V)(a[i].s), w_, acc[i]);                                           \
     } while (0)
 
 kernel void product(FV_ARGS)
@@ -165,13 +166,16 @@ kernel void product(FV_ARGS)
     FV_V acc[FV_TM];
     fv_source run[FV_TM];
     global const FV_CELL(1) *w = FV_COLUMN(col);
-    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    FV_EACH(i)
+        acc[i] = (FV_V)(0.f);
     for (uint tap = 0; tap < FV_TAPS; tap++) {
-        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        FV_EACH(i)
+            run[i] = FV_RUN(min(row + i, rows - 1), tap);
         uint k = 0;
         for (; k + 4 <= FV_DEPTH; k += 4) {
             float4 a[FV_TM];
-            FV_EACH(i) a[i] = FV_A4(run[i], k);
+            FV_EACH(i)
+                a[i] = FV_A4(run[i], k);
             FV_STEP(s0);
             FV_STEP(s1);
             FV_STEP(s2);
@@ -179,11 +183,14 @@ kernel void product(FV_ARGS)
         }
         for (; k < FV_DEPTH; k++) {
             float4 a[FV_TM];
-            FV_EACH(i) a[i] = (float4)(FV_A1(run[i], k));
+            FV_EACH(i)
+                a[i] = (float4)(FV_A1(run[i], k));
             FV_STEP(s0);
         }
     }
-    FV_EACH(i) if (row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+    FV_EACH(i)
+        if (row + i < rows)
+            FV_FINISH_ROW(acc[i], row + i, col);
 }
 #endif
 
@@ -202,7 +209,8 @@ kernel void product(FV_ARGS)
     const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
     const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
     FV_V acc[FV_TM];
-    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    FV_EACH(i)
+        acc[i] = (FV_V)(0.f);
     for (uint k0 = 0; k0 < dim.s2; k0 += FV_BK) {
         FV_BARRIER();
         for (uint i = lane; i < FV_BM * FV_BK / 4; i += FV_GROUP) {
@@ -232,12 +240,15 @@ kernel void product(FV_ARGS)
         FV_BARRIER();
         for (uint k = 0; k < FV_BK; k++) {
             const FV_V w = FV_CAT(vload, FV_TN)(0, ws + k * FV_BN + n);
-            FV_EACH(i) acc[i] = FV_MAD((FV_V)(as[k * FV_PITCH + m + i]), w, acc[i]);
+            FV_EACH(i)
+                acc[i] = FV_MAD((FV_V)(as[k * FV_PITCH + m + i]), w, acc[i]);
         }
     }
     if (col + n >= FV_COLS)
         return;
-    FV_EACH(i) if (row + m + i < rows) FV_FINISH_ROW(acc[i], row + m + i, col + n);
+    FV_EACH(i)
+        if (row + m + i < rows)
+            FV_FINISH_ROW(acc[i], row + m + i, col + n);
 }
 #endif
 
@@ -253,21 +264,23 @@ kernel void product(FV_ARGS)
     const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
     const bool wanted = col < FV_COLS;
     FV_V acc[FV_TM];
-    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    FV_EACH(i)
+        acc[i] = (FV_V)(0.f);
     for (uint tap = 0; tap < FV_TAPS && wanted; tap++) {
         fv_source run[FV_TM];
-        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        FV_EACH(i)
+            run[i] = FV_RUN(min(row + i, rows - 1), tap);
         for (uint k = part; k < FV_DEPTH; k += FV_LK) {
             const FV_V w =
                 FV_GETV(FV_TN, 1, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL);
-            FV_EACH(i) acc[i] = FV_MAD((FV_V)(FV_A1(run[i], k)), w, acc[i]);
+            FV_EACH(i)
+                acc[i] = FV_MAD((FV_V)(FV_A1(run[i], k)), w, acc[i]);
         }
     }
 #if FV_LK > 1
     FV_SHARED float room[FV_GROUP * FV_TN];
     local float *mine = room + lane * FV_TN;
-    FV_EACH(i)
-    {
+    FV_EACH(i) {
         FV_BARRIER();
         FV_CAT(vstore, FV_TN)(acc[i], 0, mine);
         for (uint left = FV_LK / 2; left > 0; left /= 2) {
@@ -279,7 +292,9 @@ kernel void product(FV_ARGS)
         }
     }
 #endif
-    FV_EACH(i) if (part == 0 && wanted && row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+    FV_EACH(i)
+        if (part == 0 && wanted && row + i < rows)
+            FV_FINISH_ROW(acc[i], row + i, col);
 }
 #endif
 
@@ -305,21 +320,29 @@ kernel void product(FV_ARGS)
     FV_V acc[FV_TM];
     fv_source run[FV_TM];
     global const FV_CELL(1) *w = FV_COLUMN(col);
-    FV_EACH(i) acc[i] = (FV_V)(0.f);
+    FV_EACH(i)
+        acc[i] = (FV_V)(0.f);
     for (uint tap = 0; tap < FV_TAPS; tap++) {
-        FV_EACH(i) run[i] = FV_RUN(min(row + i, rows - 1), tap);
+        FV_EACH(i)
+            run[i] = FV_RUN(min(row + i, rows - 1), tap);
         for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_CHUNK) {
             const uint end = min(k0 + FV_CHUNK, FV_DEPTH);
             FV_H sum[FV_TM];
-            FV_EACH(i) sum[i] = FV_H_ZERO;
+            FV_EACH(i)
+                sum[i] = FV_H_ZERO;
             for (uint k = k0; k < end; k++, w += FV_PANEL) {
                 const FV_H w_ = FV_H_LOAD(w);
-                FV_EACH(i) if (!FV_CONV || run[i]) sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
+                FV_EACH(i)
+                    if (!FV_CONV || run[i])
+                        sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
             }
-            FV_EACH(i) acc[i] += FV_H_WIDE(sum[i]);
+            FV_EACH(i)
+                acc[i] += FV_H_WIDE(sum[i]);
         }
     }
-    FV_EACH(i) if (row + i < rows) FV_FINISH_ROW(acc[i], row + i, col);
+    FV_EACH(i)
+        if (row + i < rows)
+            FV_FINISH_ROW(acc[i], row + i, col);
 }
 #endif
 
@@ -344,7 +367,8 @@ kernel void product(FV_ARGS)
     float16 left[FV_TM], right[FV_TM];
     float a[FV_TM][FV_BLOCK];
     global const FV_CELL(1) *w = FV_COLUMN(col);
-    FV_EACH(i) left[i] = right[i] = (float16)(0.f);
+    FV_EACH(i)
+        left[i] = right[i] = (float16)(0.f);
     for (uint tap = 0; tap < FV_TAPS; tap++)
         for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_BLOCK) {
             const uint n = min((uint)FV_BLOCK, FV_DEPTH - k0);
@@ -354,19 +378,18 @@ kernel void product(FV_ARGS)
             }
             for (uint k = 0; k < n; k++, w += FV_PANEL) {
                 const float16 w0 = FV_GET16(1, w), w1 = FV_GET16(1, w + 16);
-                FV_EACH(i)
-                {
+                FV_EACH(i) {
                     left[i] = FV_MAD((float16)(a[i][k]), w0, left[i]);
                     right[i] = FV_MAD((float16)(a[i][k]), w1, right[i]);
                 }
             }
         }
-    FV_EACH(i) if (row + i < rows)
-    {
-        FV_FINISH_ROW(left[i], row + i, col);
-        if (col + 16 < FV_COLS)
-            FV_FINISH_ROW(right[i], row + i, col + 16);
-    }
+    FV_EACH(i)
+        if (row + i < rows) {
+            FV_FINISH_ROW(left[i], row + i, col);
+            if (col + 16 < FV_COLS)
+                FV_FINISH_ROW(right[i], row + i, col + 16);
+        }
 }
 #endif
 

@@ -2,8 +2,8 @@
  * compiles one kernel at a time: FV_LATTN_REDUCE, FV_LATTN_MERGE, FV_LATTN_APPLY or FV_WLATTN.
  *
  * Products go through a tile of the work-group: FV_GI by FV_GJ work-items with FV_TM by FV_TN sums
- * each. Features and values of a few rows lie in memory of the group, features computed once for all
- * who need them. A group of one work-item has that memory for itself.
+ * each. Features and values of a few rows lie in memory of the group, features computed once for
+ * all who need them. A group of one work-item has that memory for itself.
  *
  *   FV_GI, FV_GJ, FV_TM, FV_TN  the tile; FV_TM is 4 or 8
  *   FV_ROWS   REDUCE, WLATTN: rows whose features are kept, a power of two
@@ -91,8 +91,8 @@ FV_FN void keep(SHARED float *kept, const learned *l)
                     FV_BARRIER();                                                                  \
                     sum = room[row * team];                                                        \
                     for (uint i = 1; i < team; i++)                                                \
-                        sum = top ? fv_max(sum, room[row * team + i])                              \
-                                  : sum + room[row * team + i];                                    \
+                        sum =                                                                      \
+                            top ? fv_max(sum, room[row * team + i]) : sum + room[row * team + i];  \
                     FV_BARRIER();                                                                  \
                 }                                                                                  \
                 done.stat[t] = sum;                                                                \
@@ -106,7 +106,7 @@ FV_FN void keep(SHARED float *kept, const learned *l)
 
 #ifndef FV_WLATTN
 /* Rotates the pair (c, c + 1) of a token. */
-FV_FN float2 turn(float2 x, global const CELL(3) * cosines, uint ldc, global const CELL(4) * sines,
+FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global const CELL(4) *sines,
                   uint lds, uint token, uint width, uint c)
 {
     const bool second = width && c >= FV_D / 2;
@@ -114,7 +114,8 @@ FV_FN float2 turn(float2 x, global const CELL(3) * cosines, uint ldc, global con
     const size_t at = second ? c - FV_D / 2 : c;
     global const CELL(3) *co = cosines + (size_t)row * ldc + at;
     global const CELL(4) *si = sines + (size_t)row * lds + at;
-    return (float2)(x.x * GET(3, co) - x.y * GET(4, si), x.y * GET(3, co + 1) + x.x * GET(4, si + 1));
+    return (float2)(x.x * GET(3, co) - x.y * GET(4, si),
+                    x.y * GET(3, co + 1) + x.x * GET(4, si + 1));
 }
 #define TURN(pair, token, c) turn(pair, base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
 #endif
@@ -233,8 +234,9 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
                 for (uint b = 0; b < FV_BLOCKS; b++)
                     out[b] = 0.f;
                 if (row < n && c0 + c < FV_D) {
-                    features(out, 0, FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c),
-                             &l, head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY,
+                    features(out, 0,
+                             FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c), &l,
+                             head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY,
                              FV_ROWS);
 #if GATED
                     const float gate = FV_GET(5, FV_AT(5, r + row) + head);
@@ -260,8 +262,8 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
                 const uint c = c0 + i % TILE_CHANNELS;
                 if (row >= n || c >= FV_D)
                     continue;
-                const float2 y = TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]),
-                                      row0 + r + row, c);
+                const float2 y =
+                    TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]), row0 + r + row, c);
                 feat[row * TI + i] = y.x;
                 feat[row * TI + i + 1] = y.y;
             }
@@ -320,8 +322,8 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
         if (SERIAL)
             STATE_BARRIER();
 
-        /* Of tiles of the same channels the last writes their means, of those of the same values the
-         * last theirs: the others have read what was there. */
+        /* Of tiles of the same channels the last writes their means, of those of the same values
+         * the last theirs: the others have read what was there. */
         for (uint q = 0; q < OWN && t % TILES_J == TILES_J - 1; q++) {
             const uint i = q * FV_GROUP + me, c = c0 + i % TILE_CHANNELS;
             const uint row = i / TILE_CHANNELS * FV_D + c;
@@ -478,9 +480,8 @@ kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(
         for (uint x = me; x < FV_SLAB * TJ; x += FV_GROUP) {
             const uint i = x / TJ, j = j0 + x % TJ, c = c0 + i % SLAB_CHANNELS;
             const uint block = i / SLAB_CHANNELS ^ STREAM(j);
-            s[x] = c < FV_D && j < FV_DV
-                       ? f.s0 * FV_GET(1, state + (block * FV_D + c) * FV_DV + j)
-                       : 0.f;
+            s[x] = c < FV_D && j < FV_DV ? f.s0 * FV_GET(1, state + (block * FV_D + c) * FV_DV + j)
+                                         : 0.f;
         }
         for (uint x = me; x < FV_SLAB * SUMS; x += FV_GROUP) {
             const uint i = x / SUMS, t = x % SUMS, c = c0 + i % SLAB_CHANNELS;
@@ -578,8 +579,8 @@ DEFINE_STATISTICS(key_statistics, 1, FV_STATS_KEY, 0, FV_ROWS)
 DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, FV_ROWS)
 #endif
 
-/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the head,
- * zeros in the rows up to FV_ROWS. */
+/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the
+ * head, zeros in the rows up to FV_ROWS. */
 #define DEFINE_MAP(name, X, COUNT, QUERY)                                                          \
     FV_FN void name(SHARED float *feat, global const FV_CELL(X) *x, size_t ld, uint n,             \
                     const learned *l, uint head, SHARED const float *shift,                        \

@@ -2,8 +2,8 @@
  * the mechanism and the problem want, and where the parts of a head's state lie.
  *
  *   FV_D, FV_DV  of the problem
- *   FV_HEADS     of the problem where the mechanism has learned vectors: who else needed it could not
- *                be compiled for any number of heads
+ *   FV_HEADS     of the problem where the mechanism has learned vectors: who else needed it could
+ * not be compiled for any number of heads
  */
 #if FV_STAT_WIDE && !FV_PARAMS
 #error "statistics of all heads need the number of heads"
@@ -20,7 +20,7 @@
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a row */
 /* Channels that statistics and learned vectors are of: the head's, or those of all heads. */
 #define CHANNELS (FV_STAT_WIDE ? FV_HEADS * FV_D : FV_D)
-#define FIRST_CHANNEL(head) (FV_STAT_WIDE ? 0 : (head) * FV_D)
+#define FIRST_CHANNEL(head) (FV_STAT_WIDE ? 0 : (head)*FV_D)
 #define SOME(n) ((n) > 0 ? (n) : 1) /* arrays that may have no use */
 
 /* Where the parts of a head's state lie: fv_lattn_layout of traits.h. */

@@ -29,7 +29,7 @@ FV_FN void store_6(global FV_CELL(6) *p, float16 x, uint n)
 /* ---- rows ---- */
 
 /* Learned vectors from FIRST_CHANNEL on, finished; the last head's are read in sixteens too. */
-#define KEPT_FLOATS SOME(FV_PARAMS * PAD(CHANNELS) + (FV_STAT_WIDE ? 16 : 0))
+#define KEPT_FLOATS SOME(FV_PARAMS *PAD(CHANNELS) + (FV_STAT_WIDE ? 16 : 0))
 FV_FN void keep(float *kept, global const FV_CELL(2) *raw, float alpha)
 {
     for (uint p = 0; p < FV_PARAMS; p++)

@@ -120,7 +120,8 @@ kernel void map_merge(FV_IN(0), FV_OUT(1), FV_CALL)
     for (uint c = get_local_id(0); c < FV_D; c += FV_GROUP) {
         float out = 0.f;
         for (uint g = 0; g < parts; g++)
-            out += faded(FV_GET(0, state + g * stride), top) * FV_GET(0, state + g * stride + 2 + c);
+            out +=
+                faded(FV_GET(0, state + g * stride), top) * FV_GET(0, state + g * stride + 2 + c);
         FV_PUT(1, FV_AT(1, 0) + head * FV_D + c, out / sum);
     }
 }

@@ -59,7 +59,7 @@ typedef uchar fv_cell_u8;
         const uint groups, const uint8 dim, const uint4 u, const float4 f, const uint2 ring
 
 /* Row r of operand n: counted from row0 where the operand is a row operand, else from its begin. */
-#define FV_AT(n, r) (base##n + at##n.x + (size_t)(r) * at##n.y)
+#define FV_AT(n, r) (base##n + at##n.x + (size_t)(r)*at##n.y)
 
 #define FV_GET_f32(p) (*(p))
 #define FV_GET_f16(p) vload_half(0, p)
@@ -72,7 +72,8 @@ typedef uchar fv_cell_u8;
 inline ushort fv_bf16(float x)
 {
     const uint bits = as_uint(x);
-    return isnan(x) ? (ushort)(bits >> 16 | 64) : (ushort)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    return isnan(x) ? (ushort)(bits >> 16 | 64)
+                    : (ushort)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 #define FV_PUT_f32(p, x) (*(p) = (x))
@@ -93,8 +94,8 @@ inline float16 fv_get16_bf16(global const ushort *p)
 {
     return as_float16(convert_uint16(vload16(0, p)) << 16);
 }
-/* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned as
- * 8 are, and crash on others. */
+/* float16 goes by way of its bits: some compilers (PoCL's) take 8 of them in memory to be aligned
+ * as 8 are, and crash on others. */
 inline float8 fv_get8_f16(global const half *p)
 {
     const ushort8 bits = vload8(0, (global const ushort *)p);
@@ -186,8 +187,8 @@ inline uint2 fv_spread(uint runs)
 #define FV_BARRIER()
 #endif
 
-/* Defines a function that reduces a value over the work-group: every work-item calls it and gets the
- * result. `room`: local memory of FV_GROUP floats (FV_GROUP 1: not touched, may be 0). */
+/* Defines a function that reduces a value over the work-group: every work-item calls it and gets
+ * the result. `room`: local memory of FV_GROUP floats (FV_GROUP 1: not touched, may be 0). */
 #define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
     inline float name(float x, local float *room)                                                  \
     {                                                                                              \

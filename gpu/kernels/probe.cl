@@ -139,14 +139,14 @@ kernel void compute(global float *out, const uint turns)
 
 kernel void move(global const values *in, global values *out, const uint n)
 {
-    EACH (i, n)
+    EACH(i, n)
         out[i] = in[i];
 }
 
 kernel void fetch(global const values *in, global float *out, const uint n)
 {
     values sum = (values)(0.0f);
-    EACH (i, n)
+    EACH(i, n)
         sum += in[i];
     out[get_global_id(0)] = SUM(sum);
 }

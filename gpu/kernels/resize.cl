@@ -6,9 +6,8 @@
 #if FV_FLAGS & (FV_FLAG_NV12 | FV_FLAG_YUYV)
 #include "gpu/kernels/yuv_common.cl"
 #define PIXEL(column, line)                                                                        \
-    convert_int3(convert_uchar3_sat(yuv_pixel(base0 + at0.x, at0.y,                                \
-                                              (global const uchar *)base1 + at1.x, at1.y, column,  \
-                                              line)))
+    convert_int3(convert_uchar3_sat(yuv_pixel(                                                     \
+        base0 + at0.x, at0.y, (global const uchar *)base1 + at1.x, at1.y, column, line)))
 #elif CHANNELS == 3
 #define PIXEL(column, line) convert_int3(vload3(column, FV_AT(0, line)))
 #else

@@ -1,15 +1,16 @@
 /* scan.cl: SCAN: causal linear attention with its state, over the features of a mechanism. A
- * work-group has a head and a slice of the value channels: no column of the state depends on another.
- * Tokens are taken some at a time; their features, made by all work-items, lie in memory of the group,
- * by channels: [WIDTH][TOKENS]. The columns of the state lie in registers, ACROSS of them, each in the
- * hands of FV_DOWN work-items.
+ * work-group has a head and a slice of the value channels: no column of the state depends on
+ * another. Tokens are taken some at a time; their features, made by all work-items, lie in memory
+ * of the group, by channels: [WIDTH][TOKENS]. The columns of the state lie in registers, ACROSS of
+ * them, each in the hands of FV_DOWN work-items.
  *
  *   FV_CHUNKED  0: token by token. 1: the tokens as a chunk, of which only the last result becomes
  *               the state:
  *                   A_ij = q_i.k_j, j <= i, each product times the decays of the tokens j+1 .. i
- *                   delta rule:  u_i = beta_i (v_i - (decays of 0 .. i) k_i S - sum_{j<i} B_ij u_j),
- *                                B of keys as A of queries, in place of V
- *                   O = (decays of 0 .. i) Q S + A V;   S = (decays of all) S + ((those after j) K)^T V
+ *                   delta rule, B of keys as A of queries, in place of V:
+ *                   u_i = beta_i (v_i - (decays of 0 .. i) k_i S - sum_{j<i} B_ij u_j)
+ *                   O = (decays of 0 .. i) Q S + A V
+ *                   S = (decays of all) S + ((those after j) K)^T V
  *               Decays are running products of e^a, no quotients: nothing overflows.
  *   FV_TOKENS   taken at a time at most, a multiple of 4
  *   FV_DOWN     a power of two
@@ -114,8 +115,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS, head = get_group_id(0);
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
     global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
-    global float *divisor =
-        base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
+    global float *divisor = base7 + at7.x + ((size_t)get_num_groups(0) * FV_DV + head) * WIDTH;
     float s[MINE], z[OF_Z];
 
     for (uint i = me; i < FEATURES; i += FV_GROUP) {
@@ -143,8 +143,7 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
                 const uint r = row + min(t, n - 1);
                 const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
                 const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
-                const float decay =
-                    BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
+                const float decay = BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
                 of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;
                 of[t].scale_k = DELTA ? 1.f : gate_k;
                 of[t].scale_v = DELTA ? gate_k : 1.f;

@@ -19,7 +19,7 @@ DEFINE_LOAD(load_state, 7)
 /* Defines a function: the features of one row of operand X, one head, times a factor; zeros behind
  * each block. */
 #define DEFINE_FEATURES(name, load, X, COUNT, QUERY)                                               \
-    FV_FN void name(float *to, global const FV_CELL(X) *x, float factor)                          \
+    FV_FN void name(float *to, global const FV_CELL(X) *x, float factor)                           \
     {                                                                                              \
         fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};                                             \
         for (int t = 0; t < COUNT; t++) {                                                          \
@@ -48,7 +48,7 @@ DEFINE_LOAD(load_state, 7)
         if (UNIT)                                                                                  \
             factor /= sqrt(sum_of(square) + 1e-6f);                                                \
         for (uint i = 0; i < WIDTHP; i += 16)                                                      \
-            vstore16(factor * vload16(0, to + i), 0, to + i);                                       \
+            vstore16(factor *vload16(0, to + i), 0, to + i);                                       \
     }
 DEFINE_FEATURES(features_of_query, load_q, 0, STATS, 1)
 DEFINE_FEATURES(features_of_key, load_k, 1, FV_STATS_KEY, 0)

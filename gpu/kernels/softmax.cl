@@ -1,8 +1,8 @@
 /* softmax.cl: softmax attention with online statistics: SOFTMAX over all keys and, with FV_WINDOW,
  * WSOFTMAX inside windows of rows.
  *
- * A work-group has a block of queries of one head and a slice of the value channels. Its items stand
- * in rows of ACROSS; a row has four queries. For every tile of keys
+ * A work-group has a block of queries of one head and a slice of the value channels. Its items
+ * stand in rows of ACROSS; a row has four queries. For every tile of keys
  *
  *     S = scale Q K^T     an item has MINE keys for its row's queries
  *     m' = max(m, S), P = 2^(S - m'), l = 2^(m - m') l + sum P
@@ -26,8 +26,8 @@
 #define MINE (KEYS / ACROSS)
 #define QUADS (SLICE / 4 / ACROSS)
 #define STAGED (FV_STAGE && FV_GROUP > 1)
-#define DEPTH 4  /* quads of channels that are staged at a time */
-#define PITCH 5  /* from row to row of what is staged, without conflicts of banks */
+#define DEPTH 4 /* quads of channels that are staged at a time */
+#define PITCH 5 /* from row to row of what is staged, without conflicts of banks */
 #define LOG2_E 1.44269504f
 
 /* Up to four values: those before `left`, then zeros. */
@@ -115,8 +115,9 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
                              (int)FV_D - (int)c);
             for (uint i = 0; i < MINE; i++)
                 s[i] += products(
-                    q, TAKE4(1, FV_AT(1, base + min(j0 + x + ACROSS * i, end - 1)) + head * FV_D + c,
-                             (int)FV_D - (int)c));
+                    q,
+                    TAKE4(1, FV_AT(1, base + min(j0 + x + ACROSS * i, end - 1)) + head * FV_D + c,
+                          (int)FV_D - (int)c));
         }
 #endif
         for (uint i = 0; i < MINE; i++) {

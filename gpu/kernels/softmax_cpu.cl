@@ -42,8 +42,7 @@ inline float16 power(float16 x)
 /* acc[i] += a[i] b for four factors and a row of LANES. */
 #define ROW(acc, a, b0, b1)                                                                        \
     acc[0] += (a).s0 * b0, acc[1] += (a).s0 * b1, acc[2] += (a).s1 * b0, acc[3] += (a).s1 * b1,    \
-        acc[4] += (a).s2 * b0, acc[5] += (a).s2 * b1, acc[6] += (a).s3 * b0,                       \
-        acc[7] += (a).s3 * b1
+        acc[4] += (a).s2 * b0, acc[5] += (a).s2 * b1, acc[6] += (a).s3 * b0, acc[7] += (a).s3 * b1
 
 #if FV_WINDOW
 kernel void wsoftmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
@@ -66,8 +65,7 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     float16 ot[2 * FV_DV], s[2 * KEYS], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
 
     for (uint r = 0; r < LANES; r++) {
-        global const FV_CELL(0) *q =
-            FV_AT(0, base + begin + min(r, count - 1)) + head * FV_D;
+        global const FV_CELL(0) *q = FV_AT(0, base + begin + min(r, count - 1)) + head * FV_D;
         for (uint i = 0; i < FV_D; i++)
             qt[i * LANES + r] = FV_GET(0, q + i) * scale;
     }
@@ -134,10 +132,9 @@ kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
             global const FV_CELL(2) *v = FV_AT(2, base + j0) + head * FV_DV + i;
             for (uint j = 0; j < n; j++, v += at2.y) {
                 const float4 a =
-                    i + 4 <= FV_DV
-                        ? FV_GET4(2, v)
-                        : (float4)(FV_GET(2, v), i + 1 < FV_DV ? FV_GET(2, v + 1) : 0.f,
-                                   i + 2 < FV_DV ? FV_GET(2, v + 2) : 0.f, 0.f);
+                    i + 4 <= FV_DV ? FV_GET4(2, v)
+                                   : (float4)(FV_GET(2, v), i + 1 < FV_DV ? FV_GET(2, v + 1) : 0.f,
+                                              i + 2 < FV_DV ? FV_GET(2, v + 2) : 0.f, 0.f);
                 const float16 b0 = s[2 * j], b1 = s[2 * j + 1];
                 ROW(acc, a, b0, b1);
             }

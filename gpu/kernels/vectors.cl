@@ -11,7 +11,7 @@ FV_FN float16 first_n(float16 x, uint n, float16 rest)
 
 /* The first n numbers of operand X at p, zeros behind them. */
 #define DEFINE_LOAD(name, X)                                                                       \
-    FV_FN float16 name(global const FV_CELL(X) *p, uint n)                                        \
+    FV_FN float16 name(global const FV_CELL(X) *p, uint n)                                         \
     {                                                                                              \
         if (n >= 16)                                                                               \
             return FV_GET16(X, p);                                                                 \

@@ -1,7 +1,8 @@
 /* yuv_common.cl: a pixel of luma and chroma to R, G, B, in whole numbers: src/yuv.h, bit for bit.
  * The host defines the factors, YUV_... */
 
-#define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2) /* bytes from pixel to pixel, and from U to V */
+#define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2) /* bytes from pixel to pixel, and from U to V   \
+                                                    */
 
 /* R, G, B before they are cut to 0 .. 255. */
 inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma, uint chroma_ld,
@@ -14,5 +15,6 @@ inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chrom
 #endif
     const int u = pair[0] - 128, v = pair[YUV_STEP] - 128;
     const int l = YUV_LUMA * (in[(size_t)y * ld + x * YUV_STEP] - YUV_BLACK) + (1 << 15);
-    return (int3)(l + YUV_RED_V * v, l - YUV_GREEN_U * u - YUV_GREEN_V * v, l + YUV_BLUE_U * u) >> 16;
+    return (int3)(l + YUV_RED_V * v, l - YUV_GREEN_U * u - YUV_GREEN_V * v, l + YUV_BLUE_U * u) >>
+           16;
 }
