@@ -174,30 +174,531 @@ typedef struct token {
     base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, base7,     \
         at7, base8, at8, table, row0, rows, first, groups, dim, u, f, ring
 
+/* What a work-group has in shared memory. */
+typedef struct chunk_memory {
+    features q, k;
+    float values[TOKENS * VALUE_PITCH];
+    float a[TOKENS * PAIR_PITCH], b[DELTA ? TOKENS * PAIR_PITCH : 1];
+    float divisor[2][WIDTH], fade[2][STATE_TILES * 8];
+    /* Of tokens: decay, and what it lacks of 1; decays since the begin and until the end of the
+     * chunk; factors of q, k and the output. */
+    float part[TOKENS], lost[TOKENS], since[TOKENS], until[TOKENS], beta[TOKENS];
+    float whole[2]; /* decay of all its tokens, and what it lacks of 1 */
+    float scale_q[TOKENS], scale_k[TOKENS], scale_v[TOKENS], read[TOKENS];
+#if BY_CHANNEL
+    float parts[TOKENS * PITCH];
+#endif
+#if STATS
+    fv_row known[2 * TOKENS];
+#endif
+} chunk_memory;
+
+/* A thread's place: in the work-group, in its warp, in a tile of tensor cores; its head. */
+typedef struct place {
+    uint me, warp, lane, g, t, head;
+} place;
+
+/* A thread's channels of q, which only outputs need, and k, numbered one after the other. */
+template <bool STATES> struct numbers {
+    static constexpr int FIRST = STATES ? FV_D : 0;
+    static constexpr int ITEMS = (2 * FV_D - FIRST + FV_GROUP - 1) / FV_GROUP;
+};
+#define ITEMS numbers<STATES>::ITEMS
+#define NUMBER(p, item) (numbers<STATES>::FIRST + (p).me + (item)*FV_GROUP)
+
+/* What a thread reads of a chunk, while the one before is computed: channels of q and k, and
+ * values. */
+template <bool STATES> struct chunk_ahead {
+    float channel[ITEMS][TOKENS], decays[BY_CHANNEL ? ITEMS : 1][TOKENS], some[VALUES];
+    token own;
+};
+
+/* Of `n` tokens from `row` on; value channels are those of a slice, and 0 where T is made. */
+template <bool STATES>
+inline void read_chunk(OPERANDS, chunk_ahead<STATES> &to, const place &p, uint slice, bool passing,
+                       uint row, uint n)
+{
+    const uint me = p.me, head = p.head;
+    EACH(item, ITEMS) {
+        const uint number = NUMBER(p, item), c = head * FV_D + number % FV_D;
+        if (number < FV_D)
+            channel_of(to.channel[item], FV_AT(0, row) + c, at0.y, n);
+        else if (number < 2 * FV_D)
+            channel_of(to.channel[item], FV_AT(1, row) + c, at1.y, n);
+#if BY_CHANNEL
+        if (number >= FV_D && number < 2 * FV_D)
+            channel_of(to.decays[item], FV_AT(3, row) + c, at3.y, n);
+#endif
+    }
+    const uint j = slice * COLUMNS + me % COLUMNS;
+    const auto *from = FV_AT(2, row + me / COLUMNS) + head * FV_DV + j;
+    EACH(i, VALUES) {
+        const uint at = i * (FV_GROUP / COLUMNS);
+        to.some[i] = 0.f;
+        if (me / COLUMNS + at < n && j < FV_DV && !passing)
+            to.some[i] = FV_GET(2, from + (size_t)at * at2.y);
+    }
+    if (me < n) {
+#if GATED
+        to.own.gate_q = FV_GET(5, FV_AT(5, row + me) + head);
+        to.own.gate_k = FV_GET(6, FV_AT(6, row + me) + head);
+#endif
+        to.own.decay = BY_HEAD ? FV_GET(3, FV_AT(3, row + me) + head) : 0.f;
+        to.own.beta = DELTA ? FV_GET(4, FV_AT(4, row + me) + head) : 1.f;
+    } else {
+        to.own = {1.f, 1.f, 0.f, 0.f};
+    }
+}
+
+/* ---- features ---- */
+
+inline void set_tokens(chunk_memory &m, const place &p, const token &own, float scale)
+{
+    if (p.me >= TOKENS)
+        return;
+    m.scale_q[p.me] = NORMALISED ? scale : scale * own.gate_q;
+    m.scale_k[p.me] = DELTA ? 1.f : own.gate_k;
+    m.scale_v[p.me] = DELTA ? own.gate_k : 1.f;
+    m.read[p.me] = NORMALISED ? own.gate_q : 1.f;
+    m.beta[p.me] = own.beta;
+    m.part[p.me] = exp(own.decay);
+    m.lost[p.me] = -expm1(own.decay);
+}
+
+/* Calls put(features, whether they are of q, token, channel, number) for this thread's of a chunk.
+ */
+template <bool STATES, class F>
+inline void each_number(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, const F &put)
+{
+    EACH(item, ITEMS) {
+        const uint number = NUMBER(p, item), c = number % FV_D;
+        const bool query = number < FV_D;
+        EACH(i, TOKENS)
+            if (number < 2 * FV_D)
+                put(query ? m.q : m.k, query, (uint)i, c, x.channel[item][i]);
+    }
+}
+
+#if STATS
+template <bool STATES>
+inline void row_statistics(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x)
+{
+    each_number<STATES>(m, p, x, [&](features &to, bool query, uint i, uint c, float number) {
+        to.x[i * PITCH + c] = number;
+    });
+    FV_BARRIER();
+    const int of_thread = (FV_D + 3) / 4;
+    const uint at = p.me / 4 % TOKENS, t = p.t;
+    const float *from = (p.warp < 2 ? m.q : m.k).x + at * PITCH;
+    float row[of_thread];
+    EACH(i, of_thread)
+        row[i] = 4 * i + t < FV_D ? from[4 * i + t] : 0.f;
+    const auto there = [&](int i) { return 4 * i + t < FV_D; };
+    const fv_row y = p.warp < 2 ? fv_statistics<1, STATS, of_thread>(row, there, 1, 2, 0.f)
+                                : fv_statistics<0, FV_STATS_KEY, of_thread>(row, there, 1, 2, 0.f);
+    if (t == 0)
+        m.known[p.me / 4] = y;
+}
+#endif
+
+/* Features and values of a chunk of n tokens. */
+template <bool STATES>
+inline void make_features(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x, uint n)
+{
+    each_number<STATES>(m, p, x, [&](features &to, bool query, uint i, uint c, float number) {
+        float out_q[FV_BLOCKS], out_k[FV_BLOCKS];
+#if STATS
+        const fv_row r = m.known[(query ? 0 : TOKENS) + i];
+#else
+        const fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+#endif
+        if (query)
+            fv_phi(out_q, 1, number, r);
+        else
+            fv_phi(out_k, 0, number, r);
+        const float scale = UNIT ? 1.f : query ? m.scale_q[i] : m.scale_k[i];
+        EACH(block, FV_BLOCKS) {
+            const uint at = i * PITCH + block * FV_D + c;
+            to.x[at] = i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
+            if (!UNIT && !BY_CHANNEL)
+                set_part(to, at, to.x[at]);
+        }
+    });
+    EACH(i, VALUES) {
+        const uint at = (p.me + i * FV_GROUP) / COLUMNS, j = (p.me + i * FV_GROUP) % COLUMNS;
+        m.values[at * VALUE_PITCH + j] = at < n ? m.scale_v[at] * x.some[i] : 0.f;
+    }
+}
+
+/* Rows of q and k of length 1, times their factors; four threads have one. */
+inline void make_unit(chunk_memory &m, const place &p)
+{
+    const uint token = p.me / 4 % TOKENS;
+    features &of = p.warp < 2 ? m.q : m.k;
+    float square = 0.f;
+    for (uint c = p.t; c < WIDTH; c += 4)
+        square += of.x[token * PITCH + c] * of.x[token * PITCH + c];
+    square += fv_shfl_xor(square, 1);
+    square += fv_shfl_xor(square, 2);
+    const float scale = (p.warp < 2 ? m.scale_q : m.scale_k)[token] / sqrt(square + 1e-6f);
+    for (uint c = 2 * p.t; c < WIDTH; c += 8) {
+        const uint at = token * PITCH + c; /* and the next, which may be a zero */
+        of.x[at] *= scale;
+        of.x[at + 1] *= scale;
+        if (PARTED && !BY_CHANNEL)
+            of.two[at / 2] = couple_of(of.x[at], of.x[at + 1]);
+    }
+}
+
+/* ---- decays ---- */
+
+/* D of this thread's channels of k, or in [0] that of the head, and what it lacks of 1. */
+template <bool STATES> struct decay_of_all {
+    float part[ITEMS], lost[ITEMS];
+};
+
+#if BY_CHANNEL
+/* Decays of channels: token by token, and all of the chunk's. */
+template <bool STATES>
+inline void channel_decays(chunk_memory &m, const place &p, const chunk_ahead<STATES> &x,
+                           decay_of_all<STATES> &all)
+{
+    EACH(item, ITEMS) {
+        const uint number = NUMBER(p, item), c = number - FV_D;
+        float from = 1.f, away = 0.f;
+        if (number >= FV_D && number < 2 * FV_D) {
+            EACH(i, TOKENS) {
+                const float now = exp(x.decays[item][i]);
+                away -= expm1(x.decays[item][i]) * from;
+                from *= now;
+                m.parts[i * PITCH + c] = now;
+            }
+            m.fade[0][c] = from;
+            m.fade[1][c] = away;
+            all.lost[item] += away * all.part[item];
+            all.part[item] *= from;
+        }
+    }
+}
+#endif
+
+/* By the first warp: products from the first token on, and of those behind each. */
+inline void token_decays(chunk_memory &m, uint lane)
+{
+    const uint here = lane % TOKENS;
+    const float own_part = BY_HEAD ? m.part[here] : 1.f;
+    float from = own_part, to = own_part;
+    EACH(turn, BY_HEAD ? 4 : 0) {
+        const int far = 1 << turn;
+        const float before = fv_shfl_up(from, far), behind = fv_shfl_down(to, far);
+        from *= here >= (uint)far ? before : 1.f;
+        to *= here + far < TOKENS ? behind : 1.f;
+    }
+    const float before = fv_shfl_up(from, 1), behind = fv_shfl_down(to, 1);
+    float gone = m.lost[here] * (here > 0 ? before : 1.f);
+    EACH(turn, BY_HEAD ? 4 : 0)
+        gone += fv_shfl_xor(gone, 1 << turn);
+    if (lane < TOKENS) {
+        m.since[here] = from;
+        m.until[here] = BY_HEAD && here + 1 < TOKENS ? behind : 1.f;
+    }
+    if (lane == TOKENS - 1) {
+        m.whole[0] = from;
+        m.whole[1] = BY_HEAD ? gone : 0.f;
+    }
+}
+
+/* ---- products of tokens: A, and by the delta rule B ---- */
+
+#if BY_CHANNEL
+/* A warp has every fourth key. */
+template <bool STATES> inline void token_products(chunk_memory &m, const place &p)
+{
+    EACH(turn, STATES ? 0 : TOKENS / 4) {
+        const uint j = 4 * turn + p.warp;
+        float sums[TOKENS] = {};
+        EACH(run, (WIDTH + 31) / 32) {
+            const uint c = run * 32 + p.lane; /* behind the last there are zeros */
+            float key = m.k.x[j * PITCH + c];
+            EACH(i, TOKENS)
+                if (i >= 4 * turn) {
+                    const float fades = i > 4 * turn + 3 || i > j ? m.parts[i * PITCH + c] : 1.f;
+                    key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
+                    sums[i] += i > 4 * turn + 3 || i >= j ? m.q.x[i * PITCH + c] * key : 0.f;
+                }
+        }
+        const float sum = sum_of_sixteen(sums, p.lane);
+        if (p.lane % 2 == 0)
+            m.a[p.lane / 2 * PAIR_PITCH + j] = sum;
+    }
+}
+#else
+/* Two warps have A, each eight keys, the others B. */
+template <bool STATES> inline void token_products(chunk_memory &m, const place &p)
+{
+    if (!(p.warp < 2 ? !STATES : DELTA))
+        return;
+    const uint key = p.warp % 2 * 8;
+    float sum[4] = {};
+    EACH(i, STATE_TILES) {
+        const uint at = p.g * PITCH + 8 * i + 2 * p.t;
+        const couple low = next_to(p.warp < 2 ? m.q : m.k, at);
+        const couple high = next_to(p.warp < 2 ? m.q : m.k, at + 8 * PITCH);
+        const factors x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
+                           {low.low[0], high.low[0], low.low[1], high.low[1]}};
+        multiply(sum, x, next_to(m.k, key * PITCH + at));
+    }
+    const uint j = key + 2 * p.t;
+    EACH(e, 2) {
+        const uint i = p.g + 8 * e;
+        float late = 1.f; /* decays of the tokens j + 2 .. i */
+        EACH(between, BY_HEAD ? TOKENS : 0)
+            late *= between > j + 1 && between <= i ? m.part[between] : 1.f;
+        const float both = BY_HEAD ? late * m.part[j + 1] : 1.f;
+        float *pair = (p.warp < 2 ? m.a : m.b) + i * PAIR_PITCH + j;
+        pair[0] = j < i ? both * sum[2 * e] : j == i ? sum[2 * e] : 0.f;
+        pair[1] = j + 1 <= i ? late * sum[2 * e + 1] : 0.f;
+    }
+}
+#endif
+
+/* ---- the divisor, and decays since the chunk's begin and until its end ---- */
+
+#if BY_CHANNEL
+template <bool STATES> inline void fade_features(chunk_memory &m, const place &p, uint now)
+{
+    EACH(item, ITEMS) {
+        const uint number = NUMBER(p, item), c = number % FV_D;
+        float from = 1.f, to = 1.f, sum = 0.f;
+        if (number < FV_D) {
+            EACH(i, TOKENS) {
+                from *= m.parts[i * PITCH + c];
+                m.q.x[i * PITCH + c] *= from;
+                set_part(m.q, i * PITCH + c, m.q.x[i * PITCH + c]);
+            }
+        } else if (number < 2 * FV_D) {
+            EACH(i, TOKENS) {
+                const uint at = (TOKENS - 1 - i) * PITCH + c;
+                sum += m.k.x[at] *= to;
+                set_part(m.k, at, m.k.x[at]);
+                to *= m.parts[at];
+            }
+            if (NORMALISED)
+                m.divisor[1 - now][c] = faded(m.divisor[now][c], m.fade[0][c], m.fade[1][c]) + sum;
+        }
+    }
+}
+#else
+inline void add_to_divisor(chunk_memory &m, const place &p, uint now, uint n)
+{
+    for (uint c = p.me; NORMALISED && c < WIDTH; c += FV_GROUP) {
+        float sum = 0.f;
+        for (uint i = 0; i < n; i++)
+            sum += m.until[i] * m.k.x[i * PITCH + c];
+        const float was = m.divisor[now][c];
+        m.divisor[1 - now][c] = (BY_HEAD ? faded(was, m.whole[0], m.whole[1]) : was) + sum;
+    }
+}
+#endif
+
+/* Of what is read: eight threads have a token. A value of 1 is what the divisor is of. */
+inline void divide(chunk_memory &m, const place &p, uint now, float epsilon)
+{
+    const uint at = p.me / 8, first_of = p.me % 8;
+    float sum = 0.f;
+    for (uint c = first_of; c < WIDTH; c += 8)
+        sum += m.q.x[at * PITCH + c] * m.divisor[now][c];
+    sum *= m.since[at];
+    for (uint j = first_of; j <= at; j += 8)
+        sum += m.a[at * PAIR_PITCH + j];
+    for (int mask = 1; mask < 8; mask *= 2)
+        sum += fv_shfl_xor(sum, mask);
+    if (first_of == 0)
+        m.read[at] /= sum + epsilon;
+}
+
+/* ---- the chunk against the state ---- */
+
+/* This thread's part of the state: features 8 n + 2 t + i % 2, columns g + 8 (i / 2) of the warp's.
+ */
+typedef float state_part[STATE_TILES][4];
+
+/* Q S of outputs, K S of the delta rule, transposed. */
+template <bool STATES>
+inline void against_state(float out[2][4], float held[2][4], const chunk_memory &m, const place &p,
+                          const state_part &s)
+{
+    EACH(i, STATE_TILES) {
+        const factors x = factors_of(s[i][0], s[i][2], s[i][1], s[i][3]);
+        EACH(half_, 2) {
+            const uint at = (8 * half_ + p.g) * PITCH + 8 * i + 2 * p.t;
+            if (!STATES)
+                multiply(out[half_], x, next_to(m.q, at));
+            if (DELTA)
+                multiply(held[half_], x, next_to(m.k, at));
+        }
+    }
+}
+
+#if DELTA
+/* U in place of V in the warp's columns `mine`. */
+inline void apply_delta(chunk_memory &m, const place &p, float *mine, const float held[2][4])
+{
+    EACH(half_, 2)
+        EACH(i, 4) {
+            const uint at = 8 * half_ + 2 * p.t + i % 2;
+            mine[at * VALUE_PITCH + p.g + i / 2 * 8] -= m.since[at] * held[half_][i];
+        }
+    fv_warp_sync();
+    if (p.lane < 16) {
+        float x[TOKENS];
+        EACH(i, TOKENS) {
+            x[i] = mine[i * VALUE_PITCH + p.lane];
+            EACH(j, i)
+                x[i] -= m.b[i * PAIR_PITCH + j] * x[j];
+            x[i] *= m.beta[i];
+            mine[i * VALUE_PITCH + p.lane] = x[i];
+        }
+    }
+    fv_warp_sync();
+}
+#endif
+
+/* Tokens t and t + 4 of eight, columns g and g + 8 of the warp's; whether all are finite. */
+inline bool values_of(float value[2][4], const place &p, const float *mine)
+{
+    bool finite = true;
+    EACH(h, 2)
+        EACH(i, 4) {
+            value[h][i] = mine[(8 * h + p.t + i / 2 * 4) * VALUE_PITCH + p.g + i % 2 * 8];
+            finite = finite && fabs(value[h][i]) <= FLT_MAX;
+        }
+    return finite;
+}
+
+/* O = (decays since the begin) Q S + A U. */
+inline void add_products(float out[2][4], const chunk_memory &m, const place &p, const float *mine,
+                         const float value[2][4], bool finite)
+{
+    EACH(half_, 2)
+        EACH(i, 4)
+            out[half_][i] *= m.since[8 * half_ + 2 * p.t + i % 2];
+    if (fv_ballot(!finite)) {
+        EACH(half_, 2)
+            EACH(i, 4) {
+                const uint at = 8 * half_ + 2 * p.t + i % 2;
+#pragma unroll 1
+                for (uint j = 0; j <= at; j++)
+                    out[half_][i] +=
+                        m.a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + p.g + i / 2 * 8];
+            }
+        return;
+    }
+    EACH(h, 2) {
+        const factors x = factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
+        EACH(half_, 2) {
+            const float *pair = m.a + (8 * half_ + p.g) * PAIR_PITCH + 8 * h + p.t;
+            if (half_ >= h)
+                multiply(out[half_], x, couple_of(pair[0], pair[4]));
+        }
+    }
+}
+
+/* S = (decays of all) S + ((those until the end) K)^T U. */
+inline void renew_state(state_part &s, const chunk_memory &m, const place &p,
+                        const float value[2][4])
+{
+    float all = m.whole[0], all_gone = m.whole[1];
+    factors x[2];
+    EACH(h, 2) {
+        const float early = m.until[8 * h + p.t], late = m.until[8 * h + p.t + 4];
+        x[h] = factors_of(early * value[h][0], early * value[h][1], late * value[h][2],
+                          late * value[h][3]);
+    }
+    EACH(i, STATE_TILES) {
+        float more[4] = {};
+        EACH(h, 2)
+            multiply(more, x[h], below(m.k, p.t * PITCH + p.g, 8 * (h * PITCH + i)));
+        EACH(e, 4) {
+#if BY_CHANNEL
+            const uint c = 8 * i + 2 * p.t + e % 2;
+            all = m.fade[0][c];
+            all_gone = m.fade[1][c];
+#endif
+            s[i][e] = (FADING ? faded(s[i][e], all, all_gone) : s[i][e]) + more[e];
+        }
+    }
+}
+
+/* ---- a head's rows ---- */
+
+/* D of a segment. */
+template <bool STATES>
+inline void write_decays(float *d, const place &p, const decay_of_all<STATES> &all)
+{
+    for (uint c = p.me; !BY_CHANNEL && c < WIDTH; c += FV_GROUP) {
+        d[2 * c] = all.part[0];
+        d[2 * c + 1] = all.lost[0];
+    }
+    EACH(item, ITEMS) {
+        const uint c = p.me + item * FV_GROUP; /* of k, as there is no q */
+        if (BY_CHANNEL && c < FV_D) {
+            d[2 * c] = all.part[item];
+            d[2 * c + 1] = all.lost[item];
+        }
+    }
+}
+
+/* Features, products of tokens and divisor of the chunk of n tokens that was read; `next` of which
+ * the following begins at `row`, if there is one. */
+template <bool STATES>
+inline void prepare_chunk(OPERANDS, chunk_memory &m, const place &p, chunk_ahead<STATES> &ahead,
+                          decay_of_all<STATES> &all, uint slice, bool passing, uint now, uint n,
+                          uint row, uint next)
+{
+    FV_BARRIER();
+    set_tokens(m, p, ahead.own, f.s0);
+#if STATS
+    row_statistics<STATES>(m, p, ahead);
+#endif
+    FV_BARRIER();
+    make_features<STATES>(m, p, ahead, n);
+#if BY_CHANNEL
+    channel_decays<STATES>(m, p, ahead, all);
+#endif
+    if (next)
+        read_chunk<STATES>(OPERANDS_GIVEN, ahead, p, slice, passing, row, next);
+    FV_BARRIER();
+    if (UNIT) {
+        make_unit(m, p);
+        FV_BARRIER();
+    }
+    if (p.warp == 0)
+        token_decays(m, p.lane);
+    token_products<STATES>(m, p);
+    FV_BARRIER();
+#if BY_CHANNEL
+    fade_features<STATES>(m, p, now);
+    FV_BARRIER();
+#else
+    all.lost[0] += m.whole[1] * all.part[0];
+    all.part[0] *= m.whole[0];
+    add_to_divisor(m, p, now, n);
+#endif
+    if (NORMALISED && !STATES) {
+        divide(m, p, now, f.s1);
+        FV_BARRIER();
+    }
+}
+
 /* STATES: there are no outputs, but L and T or D of a segment. */
 template <bool STATES> inline void tokens(OPERANDS)
 {
-    /* A thread's channels of q, which only outputs need, and k, numbered one after the other. */
-    constexpr int FIRST = STATES ? FV_D : 0;
-    constexpr int ITEMS = (2 * FV_D - FIRST + FV_GROUP - 1) / FV_GROUP;
     constexpr uint ALL_SLICES = SLICES + (STATES ? PASSING_SLICES : 0);
-    FV_SHARED features q, k;
-    FV_SHARED float values[TOKENS * VALUE_PITCH];
-    FV_SHARED float a[TOKENS * PAIR_PITCH], b[DELTA ? TOKENS * PAIR_PITCH : 1];
-    FV_SHARED float divisor[2][WIDTH], fade[2][STATE_TILES * 8];
-    /* Of tokens: decay, and what it lacks of 1; decays since the begin and until the end of the
-     * chunk; factors of q, k and the output. */
-    FV_SHARED float part[TOKENS], lost[TOKENS], since[TOKENS], until[TOKENS], beta[TOKENS];
-    FV_SHARED float chunk[2]; /* decay of all its tokens, and what it lacks of 1 */
-    FV_SHARED float scale_q[TOKENS], scale_k[TOKENS], scale_v[TOKENS], read[TOKENS];
-#if BY_CHANNEL
-    FV_SHARED float parts[TOKENS * PITCH];
-#endif
-#if STATS
-    FV_SHARED fv_row known[2 * TOKENS];
-#endif
-    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
-    const uint head = get_group_id(0), step = u.s0 > 0 ? min(u.s0, (uint)TOKENS) : TOKENS;
+    FV_SHARED chunk_memory m;
+    const uint me = get_local_id(0), head = get_group_id(0);
+    const place p = {me, me / 32, me % 32, me % 32 / 4, me % 4, head};
+    const uint step = u.s0 > 0 ? min(u.s0, (uint)TOKENS) : TOKENS;
     const uint segment = get_group_id(2), length = (rows + groups - 1) / groups + TOKENS - 1;
     const uint begin = min(segment * (length / TOKENS * TOKENS), rows);
     const uint end = groups > 1 ? min(begin + length / TOKENS * TOKENS, rows) : rows;
@@ -205,22 +706,22 @@ template <bool STATES> inline void tokens(OPERANDS)
     float *result = STATES ? segment_of(table, segment) : base7 + at7.x;
 
     for (uint i = me; i < TOKENS * PITCH; i += FV_GROUP) {
-        q.x[i] = k.x[i] = 0.f;
-        set_part(q, i, 0.f);
-        set_part(k, i, 0.f);
+        m.q.x[i] = m.k.x[i] = 0.f;
+        set_part(m.q, i, 0.f);
+        set_part(m.k, i, 0.f);
     }
     for (uint i = me; i < STATE_TILES * 8; i += FV_GROUP)
-        fade[0][i] = fade[1][i] = 0.f;
+        m.fade[0][i] = m.fade[1][i] = 0.f;
 
     for (uint slice = get_group_id(1); slice < ALL_SLICES; slice += get_num_groups(1)) {
         const bool passing = STATES && slice >= SLICES; /* columns of T */
         const uint columns = passing ? WIDTH : FV_DV;
         /* This thread has a column and the one 8 behind it. */
-        const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + warp * 16 + g;
-        float s[STATE_TILES][4];
+        const uint column = (slice - (passing ? SLICES : 0)) * COLUMNS + p.warp * 16 + p.g;
+        state_part s;
         EACH(n, STATE_TILES)
             EACH(i, 4) {
-                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
+                const uint c = 8 * n + 2 * p.t + i % 2, j = column + i / 2 * 8;
                 s[n][i] = 0.f;
                 if (STATES)
                     s[n][i] = passing && c == j && c < WIDTH;
@@ -229,388 +730,49 @@ template <bool STATES> inline void tokens(OPERANDS)
             }
         uint now = 0; /* which divisor */
         for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP)
-            divisor[now][c] = STATES ? 0.f : initial[STATE + head * WIDTH + c];
-        /* D: of the channels that this thread has of k; that of a head. */
-        float whole[ITEMS], whole_lost[ITEMS];
+            m.divisor[now][c] = STATES ? 0.f : initial[STATE + head * WIDTH + c];
+        decay_of_all<STATES> all;
         EACH(item, ITEMS) {
-            whole[item] = 1.f;
-            whole_lost[item] = 0.f;
+            all.part[item] = 1.f;
+            all.lost[item] = 0.f;
         }
 
-        /* What a thread reads of a chunk, while the one before is computed: channels of q and k,
-         * numbered one after the other, and values. */
-        float ahead[ITEMS][TOKENS], decays[BY_CHANNEL ? ITEMS : 1][TOKENS], some[VALUES];
-        token own = {1.f, 1.f, 0.f, 0.f};
-        const auto fetch = [&](uint row, uint n) {
-            EACH(item, ITEMS) {
-                const uint number = FIRST + me + item * FV_GROUP, c = head * FV_D + number % FV_D;
-                if (number < FV_D)
-                    channel_of(ahead[item], FV_AT(0, row) + c, at0.y, n);
-                else if (number < 2 * FV_D)
-                    channel_of(ahead[item], FV_AT(1, row) + c, at1.y, n);
-#if BY_CHANNEL
-                if (number >= FV_D && number < 2 * FV_D)
-                    channel_of(decays[item], FV_AT(3, row) + c, at3.y, n);
-#endif
-            }
-            const uint j = slice * COLUMNS + me % COLUMNS;
-            const auto *from = FV_AT(2, row + me / COLUMNS) + head * FV_DV + j;
-            EACH(i, VALUES) {
-                const uint at = i * (FV_GROUP / COLUMNS);
-                some[i] = 0.f;
-                if (me / COLUMNS + at < n && j < FV_DV && !passing)
-                    some[i] = FV_GET(2, from + (size_t)at * at2.y);
-            }
-            if (me < n) {
-#if GATED
-                own.gate_q = FV_GET(5, FV_AT(5, row + me) + head);
-                own.gate_k = FV_GET(6, FV_AT(6, row + me) + head);
-#endif
-                own.decay = BY_HEAD ? FV_GET(3, FV_AT(3, row + me) + head) : 0.f;
-                own.beta = DELTA ? FV_GET(4, FV_AT(4, row + me) + head) : 1.f;
-            } else {
-                own = {1.f, 1.f, 0.f, 0.f};
-            }
-        };
-        /* This thread's numbers of q and k as f of them. */
-        const auto map = [&](const auto &f) {
-            EACH(item, ITEMS) {
-                const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
-                const bool query = number < FV_D;
-                EACH(i, TOKENS)
-                    if (number < 2 * FV_D)
-                        f(query ? q : k, query, (uint)i, c, ahead[item][i]);
-            }
-        };
-
-        fetch(begin, min(step, end - begin));
+        chunk_ahead<STATES> ahead;
+        ahead.own = {1.f, 1.f, 0.f, 0.f};
+        read_chunk<STATES>(OPERANDS_GIVEN, ahead, p, slice, passing, begin, min(step, end - begin));
         for (uint row = begin, n; row < end; row += n) {
             n = min(step, end - row);
-
-            /* ---- features ---- */
-            FV_BARRIER();
-            if (me < TOKENS) {
-                scale_q[me] = NORMALISED ? f.s0 : f.s0 * own.gate_q;
-                scale_k[me] = DELTA ? 1.f : own.gate_k;
-                scale_v[me] = DELTA ? own.gate_k : 1.f;
-                read[me] = NORMALISED ? own.gate_q : 1.f;
-                beta[me] = own.beta;
-                part[me] = exp(own.decay);
-                lost[me] = -expm1(own.decay);
-            }
-#if STATS
-            map([&](features &to, bool query, uint i, uint c, float x) {
-                to.x[i * PITCH + c] = x;
-            });
-            FV_BARRIER();
-            {
-                const int of_thread = (FV_D + 3) / 4;
-                const uint at = me / 4 % TOKENS;
-                const float *from = (warp < 2 ? q : k).x + at * PITCH;
-                float x[of_thread];
-                EACH(i, of_thread)
-                    x[i] = 4 * i + t < FV_D ? from[4 * i + t] : 0.f;
-                const auto there = [&](int i) { return 4 * i + t < FV_D; };
-                const fv_row y =
-                    warp < 2 ? fv_statistics<1, STATS, of_thread>(x, there, 1, 2, 0.f)
-                             : fv_statistics<0, FV_STATS_KEY, of_thread>(x, there, 1, 2, 0.f);
-                if (t == 0)
-                    known[me / 4] = y;
-            }
-#endif
-            FV_BARRIER();
-            map([&](features &to, bool query, uint i, uint c, float x) {
-                float out_q[FV_BLOCKS], out_k[FV_BLOCKS];
-#if STATS
-                const fv_row r = known[(query ? 0 : TOKENS) + i];
-#else
-                const fv_row r = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
-#endif
-                if (query)
-                    fv_phi(out_q, 1, x, r);
-                else
-                    fv_phi(out_k, 0, x, r);
-                const float scale = UNIT ? 1.f : query ? scale_q[i] : scale_k[i];
-                EACH(block, FV_BLOCKS) {
-                    const uint at = i * PITCH + block * FV_D + c;
-                    to.x[at] = i < n ? scale * (query ? out_q[block] : out_k[block]) : 0.f;
-                    if (!UNIT && !BY_CHANNEL)
-                        set_part(to, at, to.x[at]);
-                }
-            });
-            EACH(i, VALUES) {
-                const uint at = (me + i * FV_GROUP) / COLUMNS, j = (me + i * FV_GROUP) % COLUMNS;
-                values[at * VALUE_PITCH + j] = at < n ? scale_v[at] * some[i] : 0.f;
-            }
-#if BY_CHANNEL
-            EACH(item, ITEMS) {
-                const uint number = FIRST + me + item * FV_GROUP, c = number - FV_D;
-                float from = 1.f, away = 0.f;
-                if (number >= FV_D && number < 2 * FV_D) {
-                    EACH(i, TOKENS) {
-                        const float now = exp(decays[item][i]);
-                        away -= expm1(decays[item][i]) * from;
-                        from *= now;
-                        parts[i * PITCH + c] = now;
-                    }
-                    fade[0][c] = from;
-                    fade[1][c] = away;
-                    whole_lost[item] += away * whole[item];
-                    whole[item] *= from;
-                }
-            }
-#endif
-            if (row + n < end)
-                fetch(row + n, min(step, end - row - n));
-            FV_BARRIER();
-            if (UNIT) {
-                /* Four threads have a row of q or k. */
-                const uint token = me / 4 % TOKENS;
-                features &of = warp < 2 ? q : k;
-                float square = 0.f;
-                for (uint c = t; c < WIDTH; c += 4)
-                    square += of.x[token * PITCH + c] * of.x[token * PITCH + c];
-                square += fv_shfl_xor(square, 1);
-                square += fv_shfl_xor(square, 2);
-                const float scale = (warp < 2 ? scale_q : scale_k)[token] / sqrt(square + 1e-6f);
-                for (uint c = 2 * t; c < WIDTH; c += 8) {
-                    const uint at = token * PITCH + c; /* and the next, which may be a zero */
-                    of.x[at] *= scale;
-                    of.x[at + 1] *= scale;
-                    if (PARTED && !BY_CHANNEL)
-                        of.two[at / 2] = couple_of(of.x[at], of.x[at + 1]);
-                }
-                FV_BARRIER();
-            }
-
-            /* ---- products of tokens ---- */
-            if (warp == 0) {
-                /* Products from the first token on, and of those behind this one. */
-                const uint here = lane % TOKENS;
-                const float own_part = BY_HEAD ? part[here] : 1.f;
-                float from = own_part, to = own_part;
-                EACH(turn, BY_HEAD ? 4 : 0) {
-                    const int far = 1 << turn;
-                    const float before = fv_shfl_up(from, far), behind = fv_shfl_down(to, far);
-                    from *= here >= (uint)far ? before : 1.f;
-                    to *= here + far < TOKENS ? behind : 1.f;
-                }
-                const float before = fv_shfl_up(from, 1), behind = fv_shfl_down(to, 1);
-                float gone = lost[here] * (here > 0 ? before : 1.f);
-                EACH(turn, BY_HEAD ? 4 : 0)
-                    gone += fv_shfl_xor(gone, 1 << turn);
-                if (lane < TOKENS) {
-                    since[here] = from;
-                    until[here] = BY_HEAD && here + 1 < TOKENS ? behind : 1.f;
-                }
-                if (lane == TOKENS - 1) {
-                    chunk[0] = from;
-                    chunk[1] = BY_HEAD ? gone : 0.f;
-                }
-            }
-#if BY_CHANNEL
-            /* A warp has every fourth key. */
-            EACH(turn, STATES ? 0 : TOKENS / 4) {
-                const uint j = 4 * turn + warp;
-                float sums[TOKENS] = {};
-                EACH(run, (WIDTH + 31) / 32) {
-                    const uint c = run * 32 + lane; /* behind the last there are zeros */
-                    float key = k.x[j * PITCH + c];
-                    EACH(i, TOKENS)
-                        if (i >= 4 * turn) {
-                            const float fades =
-                                i > 4 * turn + 3 || i > j ? parts[i * PITCH + c] : 1.f;
-                            key *= WIDTH % 32 == 0 || c < WIDTH ? fades : 1.f;
-                            sums[i] += i > 4 * turn + 3 || i >= j ? q.x[i * PITCH + c] * key : 0.f;
-                        }
-                }
-                const float sum = sum_of_sixteen(sums, lane);
-                if (lane % 2 == 0)
-                    a[lane / 2 * PAIR_PITCH + j] = sum;
-            }
-#else
-            /* Two warps have A, each eight keys, the others B. */
-            if (warp < 2 ? !STATES : DELTA) {
-                const uint key = warp % 2 * 8;
-                float sum[4] = {};
-                EACH(i, STATE_TILES) {
-                    const uint at = g * PITCH + 8 * i + 2 * t;
-                    const couple low = next_to(warp < 2 ? q : k, at);
-                    const couple high = next_to(warp < 2 ? q : k, at + 8 * PITCH);
-                    const factors x = {{low.high[0], high.high[0], low.high[1], high.high[1]},
-                                       {low.low[0], high.low[0], low.low[1], high.low[1]}};
-                    multiply(sum, x, next_to(k, key * PITCH + at));
-                }
-                const uint j = key + 2 * t;
-                EACH(e, 2) {
-                    const uint i = g + 8 * e;
-                    float late = 1.f; /* decays of the tokens j + 2 .. i */
-                    EACH(m, BY_HEAD ? TOKENS : 0)
-                        late *= m > j + 1 && m <= i ? part[m] : 1.f;
-                    const float both = BY_HEAD ? late * part[j + 1] : 1.f;
-                    float *pair = (warp < 2 ? a : b) + i * PAIR_PITCH + j;
-                    pair[0] = j < i ? both * sum[2 * e] : j == i ? sum[2 * e] : 0.f;
-                    pair[1] = j + 1 <= i ? late * sum[2 * e + 1] : 0.f;
-                }
-            }
-#endif
-            FV_BARRIER();
-
-            /* ---- decays since the chunk's begin and until its end; the divisor ---- */
-            float all = chunk[0], all_gone = chunk[1];
-#if BY_CHANNEL
-            EACH(item, ITEMS) {
-                const uint number = FIRST + me + item * FV_GROUP, c = number % FV_D;
-                float from = 1.f, to = 1.f, sum = 0.f;
-                if (number < FV_D) {
-                    EACH(i, TOKENS) {
-                        from *= parts[i * PITCH + c];
-                        q.x[i * PITCH + c] *= from;
-                        set_part(q, i * PITCH + c, q.x[i * PITCH + c]);
-                    }
-                } else if (number < 2 * FV_D) {
-                    EACH(i, TOKENS) {
-                        const uint at = (TOKENS - 1 - i) * PITCH + c;
-                        sum += k.x[at] *= to;
-                        set_part(k, at, k.x[at]);
-                        to *= parts[at];
-                    }
-                    if (NORMALISED)
-                        divisor[1 - now][c] = faded(divisor[now][c], fade[0][c], fade[1][c]) + sum;
-                }
-            }
-            FV_BARRIER();
-#else
-            whole_lost[0] += all_gone * whole[0];
-            whole[0] *= all;
-            for (uint c = me; NORMALISED && c < WIDTH; c += FV_GROUP) {
-                float sum = 0.f;
-                for (uint i = 0; i < n; i++)
-                    sum += until[i] * k.x[i * PITCH + c];
-                const float was = divisor[now][c];
-                divisor[1 - now][c] = (BY_HEAD ? faded(was, all, all_gone) : was) + sum;
-            }
-#endif
-            if (NORMALISED && !STATES) {
-                /* Eight threads have a token. A value of 1 is what the divisor is of. */
-                const uint at = me / 8, first_of = me % 8;
-                float sum = 0.f;
-                for (uint c = first_of; c < WIDTH; c += 8)
-                    sum += q.x[at * PITCH + c] * divisor[now][c];
-                sum *= since[at];
-                for (uint j = first_of; j <= at; j += 8)
-                    sum += a[at * PAIR_PITCH + j];
-                for (int mask = 1; mask < 8; mask *= 2)
-                    sum += fv_shfl_xor(sum, mask);
-                if (first_of == 0)
-                    read[at] /= sum + f.s1;
-                FV_BARRIER();
-            }
+            prepare_chunk<STATES>(OPERANDS_GIVEN, m, p, ahead, all, slice, passing, now, n, row + n,
+                                  min(step, end - row - n));
             now = 1 - now;
 
-            /* ---- the chunk against the state ---- */
-            float out[2][4] = {}, held[2][4] = {};
-            EACH(i, STATE_TILES) {
-                const factors x = factors_of(s[i][0], s[i][2], s[i][1], s[i][3]);
-                EACH(m, 2) {
-                    const uint at = (8 * m + g) * PITCH + 8 * i + 2 * t;
-                    if (!STATES)
-                        multiply(out[m], x, next_to(q, at));
-                    if (DELTA)
-                        multiply(held[m], x, next_to(k, at));
-                }
-            }
-            float *mine = values + warp * 16; /* the warp's columns */
+            float out[2][4] = {}, held[2][4] = {}, value[2][4];
+            float *mine = m.values + p.warp * 16; /* the warp's columns */
+            against_state<STATES>(out, held, m, p, s);
 #if DELTA
-            EACH(m, 2)
-                EACH(i, 4) {
-                    const uint at = 8 * m + 2 * t + i % 2;
-                    mine[at * VALUE_PITCH + g + i / 2 * 8] -= since[at] * held[m][i];
-                }
-            fv_warp_sync();
-            if (lane < 16) {
-                float x[TOKENS];
-                EACH(i, TOKENS) {
-                    x[i] = mine[i * VALUE_PITCH + lane];
-                    EACH(j, i)
-                        x[i] -= b[i * PAIR_PITCH + j] * x[j];
-                    x[i] *= beta[i];
-                    mine[i * VALUE_PITCH + lane] = x[i];
-                }
-            }
-            fv_warp_sync();
+            apply_delta(m, p, mine, held);
 #endif
-            float value[2][4]; /* tokens t and t + 4 of eight, columns g and g + 8 */
-            bool finite = true;
-            EACH(h, 2)
-                EACH(i, 4) {
-                    value[h][i] = mine[(8 * h + t + i / 2 * 4) * VALUE_PITCH + g + i % 2 * 8];
-                    finite = finite && fabs(value[h][i]) <= FLT_MAX;
-                }
-
-            /* ---- outputs ---- */
+            const bool finite = values_of(value, p, mine);
             if (!STATES) {
-                EACH(m, 2)
-                    EACH(i, 4)
-                        out[m][i] *= since[8 * m + 2 * t + i % 2];
-                if (fv_ballot(!finite)) {
-                    EACH(m, 2)
-                        EACH(i, 4) {
-                            const uint at = 8 * m + 2 * t + i % 2;
-#pragma unroll 1
-                            for (uint j = 0; j <= at; j++)
-                                out[m][i] +=
-                                    a[at * PAIR_PITCH + j] * mine[j * VALUE_PITCH + g + i / 2 * 8];
-                        }
-                } else {
-                    EACH(h, 2) {
-                        const factors x =
-                            factors_of(value[h][0], value[h][1], value[h][2], value[h][3]);
-                        EACH(m, 2) {
-                            const float *pair = a + (8 * m + g) * PAIR_PITCH + 8 * h + t;
-                            if (m >= h)
-                                multiply(out[m], x, couple_of(pair[0], pair[4]));
-                        }
-                    }
-                }
-                auto *to = FV_AT(8, row + 2 * t) + head * FV_DV + column;
-                EACH(m, 2)
+                add_products(out, m, p, mine, value, finite);
+                auto *to = FV_AT(8, row + 2 * p.t) + head * FV_DV + column;
+                EACH(half_, 2)
                     EACH(i, 4) {
-                        const uint at = 8 * m + i % 2, j = i / 2 * 8;
-                        if (2 * t + at < n && column + j < FV_DV)
-                            FV_PUT(8, to + (size_t)at * at8.y + j, out[m][i] * read[2 * t + at]);
+                        const uint at = 8 * half_ + i % 2, j = i / 2 * 8;
+                        if (2 * p.t + at < n && column + j < FV_DV)
+                            FV_PUT(8, to + (size_t)at * at8.y + j,
+                                   out[half_][i] * m.read[2 * p.t + at]);
                     }
             }
-
-            /* ---- the state ---- */
-            factors x[2];
-            EACH(h, 2) {
-                const float early = until[8 * h + t], late = until[8 * h + t + 4];
-                x[h] = factors_of(early * value[h][0], early * value[h][1], late * value[h][2],
-                                  late * value[h][3]);
-            }
-            EACH(i, STATE_TILES) {
-                float more[4] = {};
-                EACH(h, 2) {
-                    multiply(more, x[h], below(k, t * PITCH + g, 8 * (h * PITCH + i)));
-                }
-                EACH(e, 4) {
-#if BY_CHANNEL
-                    const uint c = 8 * i + 2 * t + e % 2;
-                    all = fade[0][c];
-                    all_gone = fade[1][c];
-#endif
-                    s[i][e] = (FADING ? faded(s[i][e], all, all_gone) : s[i][e]) + more[e];
-                }
-            }
+            renew_state(s, m, p, value);
         }
 
         const bool leaves = STATES || end == rows;
+        float *of_head =
+            passing ? passing_of(table, segment, head) : result + (size_t)head * WIDTH * FV_DV;
         EACH(n, STATE_TILES)
             EACH(i, 4) {
-                const uint c = 8 * n + 2 * t + i % 2, j = column + i / 2 * 8;
-                float *of_head = passing ? passing_of(table, segment, head)
-                                         : result + (size_t)head * WIDTH * FV_DV;
+                const uint c = 8 * n + 2 * p.t + i % 2, j = column + i / 2 * 8;
                 if (leaves && c < WIDTH && j < columns)
                     of_head[(size_t)c * columns + j] = s[n][i];
             }
@@ -618,23 +780,11 @@ template <bool STATES> inline void tokens(OPERANDS)
             FV_BARRIER();
             /* Slices of a head come one after the other: all begin with what was there. */
             for (uint c = me; leaves && slice == SLICES - 1 && c < WIDTH; c += FV_GROUP)
-                result[STATE + head * WIDTH + c] = divisor[now][c];
+                result[STATE + head * WIDTH + c] = m.divisor[now][c];
             FV_BARRIER();
         }
-        if (STATES && FADING && !DELTA && slice == 0) {
-            float *d = passing_of(table, segment, head);
-            for (uint c = me; !BY_CHANNEL && c < WIDTH; c += FV_GROUP) {
-                d[2 * c] = whole[0];
-                d[2 * c + 1] = whole_lost[0];
-            }
-            EACH(item, ITEMS) {
-                const uint c = me + item * FV_GROUP; /* of k, as there is no q */
-                if (BY_CHANNEL && c < FV_D) {
-                    d[2 * c] = whole[item];
-                    d[2 * c + 1] = whole_lost[item];
-                }
-            }
-        }
+        if (STATES && FADING && !DELTA && slice == 0)
+            write_decays<STATES>(passing_of(table, segment, head), p, all);
     }
 }
 

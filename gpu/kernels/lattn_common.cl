@@ -2,8 +2,8 @@
  * the mechanism and the problem want, and where the parts of a head's state lie.
  *
  *   FV_D, FV_DV  of the problem
- *   FV_HEADS     of the problem where the mechanism has learned vectors: who else needed it could
- * not be compiled for any number of heads
+ *   FV_HEADS     of the problem where the mechanism has learned vectors; without them one program
+ *                serves any number of heads
  */
 #if FV_STAT_WIDE && !FV_PARAMS
 #error "statistics of all heads need the number of heads"
