@@ -2,6 +2,8 @@
 #ifndef FOVEA_SRC_ATTENTION_H
 #define FOVEA_SRC_ATTENTION_H
 
+#define FV_STATE_MOST (1u << 30) /* floats of a state, all heads */
+
 #include "kernel.h"
 #include "status.h"
 

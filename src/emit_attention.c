@@ -67,7 +67,15 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
         float *zeros;
         a->param = fv_emit_constant(b, params, a->heads * a->d, &zeros);
     }
-    const uint32_t size = a->heads * (uint32_t)layout(a).floats;
+    const uint64_t floats = fv_size_mul(a->heads, layout(a).floats);
+    if (floats > FV_STATE_MOST) {
+        b->status = fv_fail(FOVEA_ENOTSUP,
+                            "%s: %u heads of %u channels have states of %llu values, at most 2^30 "
+                            "are supported; use more heads, or softmax attention",
+                            label, a->heads, a->d, (unsigned long long)floats);
+        return;
+    }
+    const uint32_t size = (uint32_t)floats;
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
     if (!s)

@@ -6,7 +6,6 @@
 #include "plan.h"
 
 #define MAX_TOKENS (1u << 28)
-#define MAX_STATE (1u << 30) /* floats, all heads */
 
 static fovea_status check_shape(const fovea_op_options *o, const fv_attention_name *name)
 {
@@ -23,7 +22,7 @@ static fovea_status check_shape(const fovea_op_options *o, const fv_attention_na
         return FOVEA_OK;
     const uint64_t state =
         o->heads * (uint64_t)fv_lattn_layout(t->blocks, t->wants, o->head_dim, o->value_dim).floats;
-    if (state > MAX_STATE)
+    if (state > FV_STATE_MOST)
         return fv_fail(
             FOVEA_EINVAL,
             "attention of %u heads, dims %u and %u: its states have %llu values, at most "

@@ -226,6 +226,21 @@ static void more_than_the_machine_has(void **state)
     fovea_model_free(block);
 }
 
+/* States are counted in 32 bits. */
+static void states_have_an_end(void **state)
+{
+    (void)state;
+    fovea_model *wide;
+    fovea_plan *plan;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    assert_int_equal(fovea_model_load(&wide, "synthetic:block-65536x1x1"), FOVEA_OK);
+    options.frame.width = options.frame.height = 32;
+    options.attention = "linear:elu1";
+    options.dry = 1;
+    refused(fovea_plan_create(&plan, wide, device, &options), FOVEA_ENOTSUP, "more heads");
+    fovea_model_free(wide);
+}
+
 static void limit_is_kept(void **state)
 {
     (void)state;
@@ -767,8 +782,10 @@ int main(void)
         cmocka_unit_test(weights_are_packed_once),
         cmocka_unit_test(huge_pictures_do_not_overflow),
         cmocka_unit_test(more_than_the_machine_has),
+        cmocka_unit_test(states_have_an_end),
         cmocka_unit_test(limit_is_kept),
         cmocka_unit_test(sizes_under_a_patch),
+        cmocka_unit_test(null_arguments),
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(half_sums),
         cmocka_unit_test(wrong_frames),
