@@ -13,6 +13,7 @@
 static fovea_status check_options(const fovea_plan_options *o)
 {
     static const fovea_plan_options defaults = FOVEA_PLAN_OPTIONS_INIT;
+    FV_TRY(fv_require(o, "the plan's options"));
     if (o->version != defaults.version)
         return fv_fail(FOVEA_EINVAL,
                        "plan options of version %u; initialise them with FOVEA_PLAN_OPTIONS_INIT",
@@ -190,8 +191,9 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     fovea_preprocess as_is = m->preprocess;
     as_is.resize = FOVEA_RESIZE_NONE;
     as_is.crop_width = as_is.crop_height = 0;
-    bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
-    const fovea_preprocess *pre = resized ? o->preprocess : &as_is;
+    const bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
+    fovea_preprocess pre;
+    FV_TRY(fv_preprocess_settle(&pre, resized ? o->preprocess : &as_is, &as_is));
 
     p->b.half_sums = !p->limits.wide && p->limits.half_sums && o->activations == FOVEA_F16;
     if (o->activations != FOVEA_F32 && !p->limits.wide && !p->b.half_sums)
@@ -205,13 +207,13 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
-    FV_TRY(fv_picture_plan(&p->picture, pre, o->frame.width, o->frame.height));
+    FV_TRY(fv_picture_plan(&p->picture, &pre, o->frame.width, o->frame.height));
     if (p->picture.width > MAX_SIDE || p->picture.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
                        p->picture.width, p->picture.height, MAX_SIDE);
     FV_TRY(plan_grid(p));
     FV_TRY(want(p, o));
-    fv_patch_table_fill(&p->patch_table, pre);
+    fv_patch_table_fill(&p->patch_table, &pre);
     p->b.patch_table = &p->patch_table;
     emit_picture(p, o);
     FV_TRY(p->model->family->emit(p->model, &p->b));
@@ -263,6 +265,8 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
 fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea_device *device,
                                const fovea_plan_options *options)
 {
+    FV_TRY(fv_require(model, "the model"));
+    FV_TRY(fv_require(device, "the device"));
     FV_TRY(check_options(options));
     fovea_plan *p;
     FV_TRY(fv_tune_for(model, device, options, NULL));

@@ -33,6 +33,10 @@ fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rg
                                     uint32_t out_height)
 {
     fv_picture picture;
+    FV_TRY(fv_require(p, "the preprocess"));
+    FV_TRY(fv_require(rgb, "the picture"));
+    FV_TRY(fv_require(out, "the picture's place"));
+    FV_TRY(fv_preprocess_check(p));
     fovea_status status = fv_picture_plan(&picture, p, width, height);
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
         status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",

@@ -11,6 +11,7 @@
 #define SIDE_MAX (1u << 20)
 #define TABLE_MAX (1u << 26) /* weights of one axis: only much padding around little takes more */
 #define FIXED_BITS 22
+#define VALUE_MOST 1e6 /* as of files */
 #define PI 3.14159265358979323846
 
 /* ---- filters of the antialiased resize; each is zero from its support on ---- */
@@ -302,11 +303,56 @@ void fv_picture_free(fv_picture *p)
 
 void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height)
 {
+    if (!p)
+        return;
     p->short_edge = 0;
     p->resize_width = width;
     p->resize_height = height;
     p->crop_width = p->resize == FOVEA_RESIZE_EXACT ? 0 : width;
     p->crop_height = p->resize == FOVEA_RESIZE_EXACT ? 0 : height;
+}
+
+fovea_status fv_preprocess_check(const fovea_preprocess *p)
+{
+    if (p->version != 1)
+        return fv_fail(FOVEA_EINVAL,
+                       "preprocess of version %u; begin with that of fovea_model_describe, or set "
+                       "version 1",
+                       p->version);
+    return FOVEA_OK;
+}
+
+/* Whether x is a number from low to high. */
+static bool between(float x, double low, double high)
+{
+    return (double)x >= low && (double)x <= high;
+}
+
+fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess *p,
+                                  const fovea_preprocess *usual)
+{
+    bool given = false;
+    FV_TRY(fv_preprocess_check(p));
+    *out = *p;
+    if (out->rescale == 0)
+        out->rescale = 1.f / 255;
+    for (int c = 0; c < 3; c++)
+        given |= p->mean[c] != 0 || p->std[c] != 0;
+    for (int c = 0; c < 3 && !given; c++) {
+        out->mean[c] = usual->mean[c];
+        out->std[c] = usual->std[c];
+    }
+    if (!between(out->rescale, 1 / VALUE_MOST, VALUE_MOST))
+        return fv_fail(FOVEA_EINVAL, "preprocess: rescale %g; give 1e-6 to 1e6, or 0 (1/255)",
+                       (double)out->rescale);
+    for (int c = 0; c < 3; c++)
+        if (!between(out->std[c], 1 / VALUE_MOST, VALUE_MOST) ||
+            !between(out->mean[c], -VALUE_MOST, VALUE_MOST))
+            return fv_fail(FOVEA_EINVAL,
+                           "preprocess: channel %d has mean %g and std %g; give a std of 1e-6 to "
+                           "1e6, a mean of at most 1e6, or zeros for the model's",
+                           c, (double)out->mean[c], (double)out->std[c]);
+    return FOVEA_OK;
 }
 
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p)

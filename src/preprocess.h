@@ -56,6 +56,12 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
                              uint32_t in_h);
 void fv_picture_free(fv_picture *p);
 
+/* EINVAL for a struct of another version. */
+fovea_status fv_preprocess_check(const fovea_preprocess *p);
+/* `p` with `usual` in the place of zeros that mean the default. EINVAL for what is no number to
+ * normalise by. */
+fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess *p,
+                                  const fovea_preprocess *usual);
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);
 
 /* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of

@@ -23,6 +23,11 @@ fovea_status fv_fail(fovea_status status, const char *format, ...)
     return status;
 }
 
+fovea_status fv_require(const void *argument, const char *what)
+{
+    return argument ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "%s: NULL where it must be given", what);
+}
+
 void fv_log(const char *format, ...)
 {
     if (!log_fn)

@@ -23,6 +23,8 @@
 
 /* Stores the message in this thread's buffer and returns `status`. */
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
+/* EINVAL where an argument that must be given is NULL. */
+fovea_status fv_require(const void *argument, const char *what);
 /* A remark that is no failure. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);
 

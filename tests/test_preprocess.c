@@ -375,6 +375,80 @@ static void colour(void **state)
         }
 }
 
+/* What a plan of the fixture gives with these rules; NULL with why it refuses them. */
+static float *logits(const fovea_preprocess *p)
+{
+    static const uint8_t pixels[32 * 32 * 3] = {7, 90, 200};
+    static float out[4096];
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan = NULL;
+    fovea_output_info info;
+    o.frame.width = o.frame.height = 32;
+    o.preprocess = p;
+    assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
+    assert_int_equal(fovea_model_load(&model, TEST_DATA "/golden/models/vit-01"), FOVEA_OK);
+    const fovea_status status = fovea_plan_create(&plan, model, device, &o);
+    if (status == FOVEA_OK) {
+        const fovea_frame frame = {.pixels = {pixels}};
+        fovea_plan_output(plan, 0, &info);
+        assert_true(info.rows * info.columns <= sizeof out / sizeof *out);
+        const fovea_output to = {out, sizeof out};
+        assert_int_equal(fovea_run(plan, &frame, &to, 1), FOVEA_OK);
+        for (size_t i = 0; i < (size_t)info.rows * info.columns; i++)
+            assert_true(isfinite(out[i]));
+    } else {
+        assert_int_equal(status, FOVEA_EINVAL);
+    }
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+    return plan ? out : NULL;
+}
+
+static void zeros_mean_the_default(void **state)
+{
+    (void)state;
+    fovea_model *model;
+    fovea_model_info info;
+    assert_int_equal(fovea_model_load(&model, TEST_DATA "/golden/models/vit-01"), FOVEA_OK);
+    fovea_model_describe(model, &info);
+    fovea_model_free(model);
+    fovea_preprocess p = info.preprocess, bare = {.version = 1,
+                                                  .resize = FOVEA_RESIZE_EXACT,
+                                                  .resize_width = info.native_width,
+                                                  .resize_height = info.native_height};
+    p.resize = FOVEA_RESIZE_EXACT;
+    p.filter = FOVEA_FILTER_BILINEAR;
+    p.resize_width = info.native_width;
+    p.resize_height = info.native_height;
+    p.crop_width = p.crop_height = 0;
+    p.rescale = 1.f / 255;
+    const float *out = logits(&p), first = out ? out[0] : 0;
+    assert_non_null(out);
+    out = logits(&bare);
+    assert_non_null(out);
+    assert_true(out[0] == first);
+    static const float bad[] = {NAN, INFINITY, 0, 1e-9f, -1, 1e9f};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        fovea_preprocess q = p;
+        q.std[1] = bad[i];
+        assert_null(logits(&q));
+        assert_non_null(strstr(fovea_error(), "std"));
+        q = p;
+        q.rescale = bad[i];
+        assert_true(bad[i] == 0 || !logits(&q));
+    }
+    p.mean[2] = NAN;
+    assert_null(logits(&p));
+    bare.version = 77;
+    assert_null(logits(&bare));
+    assert_non_null(strstr(fovea_error(), "version 77"));
+    uint8_t rgb[3] = {0};
+    assert_int_equal(fovea_preprocess_apply(&bare, rgb, 1, 1, rgb, 1, 1), FOVEA_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +460,7 @@ int main(void)
         cmocka_unit_test(position_rules),
         cmocka_unit_test(equal_sizes_take_one_tap),
         cmocka_unit_test(colour),
+        cmocka_unit_test(zeros_mean_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -269,7 +269,8 @@ typedef enum fovea_filter {
 } fovea_filter;
 
 /* From picture to normalised pixels, as the Hugging Face image processors do it (Pillow's
- * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel). */
+ * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel). Begin with a
+ * model's, or with `version` 1. */
 typedef struct fovea_preprocess {
     uint32_t version;
     fovea_resize resize;
@@ -277,8 +278,8 @@ typedef struct fovea_preprocess {
     uint32_t short_edge;
     uint32_t resize_width, resize_height;
     uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
-    float rescale;                    /* 1/255 */
-    float mean[3], std[3];            /* in R, G, B order */
+    float rescale;                    /* 0: 1/255 */
+    float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
 } fovea_preprocess;
 
 typedef struct fovea_model_info {
