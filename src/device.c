@@ -139,7 +139,8 @@ void fovea_device_close(fovea_device *device)
 
 void fovea_device_describe(const fovea_device *device, fovea_device_info *out)
 {
-    *out = device->info;
+    if (out)
+        *out = device ? device->info : (fovea_device_info){.id = ""};
 }
 
 uint32_t fovea_device_threads(const fovea_device *device)

@@ -150,6 +150,8 @@ uint64_t fv_mem_fail_at(uint64_t n)
 
 void fovea_memory_query(fovea_memory *out)
 {
+    if (!out)
+        return;
     out->current = atomic_load(&held_all);
     out->peak = atomic_load(&peak);
     out->allocations = atomic_load(&made);

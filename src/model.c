@@ -407,6 +407,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
 fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions)
 {
     fovea_model *m = NULL;
+    FV_TRY(fv_require(path, "the model's path"));
     FV_TRY(new_model(&m));
     m->additions = additions;
     fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
@@ -438,7 +439,8 @@ const char *fovea_model_synthetic(size_t index)
 
 void fovea_model_describe(const fovea_model *model, fovea_model_info *out)
 {
-    *out = model->info;
+    if (out)
+        *out = model ? model->info : (fovea_model_info){.type = ""};
 }
 
 const char *fovea_model_label(const fovea_model *model, uint32_t i)

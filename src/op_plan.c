@@ -124,6 +124,8 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_o
 fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
                                   const fovea_op_options *options)
 {
+    FV_TRY(fv_require(device, "the device"));
+    FV_TRY(fv_require(options, "the operation's options"));
     FV_TRY(check(options));
     FV_TRY(fv_tune_for(NULL, device, NULL, options));
     return fv_op_plan(out, device, options, NULL, fv_wisdom_global());

@@ -568,7 +568,8 @@ void fovea_plan_free(fovea_plan *p)
 
 void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
 {
-    *out = plan->info;
+    if (out)
+        *out = plan ? plan->info : (fovea_plan_info){.width = 0};
 }
 
 /* Every operand once, whatever the caches do. */

@@ -9,6 +9,7 @@ static uint64_t output_bytes(const fv_value *v)
 
 static fovea_status ready(const fovea_plan *p, bool frames)
 {
+    FV_TRY(fv_require(p, "the plan"));
     if (p->dry)
         return fv_fail(FOVEA_EINVAL, "this plan was made dry and cannot run; plan without `dry`");
     if (frames != (p->frame_planes != 0))
@@ -80,6 +81,9 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
                           size_t n_outs, fovea_ticket *out)
 {
     FV_TRY(ready(p, true));
+    FV_TRY(fv_require(frame, "the frame"));
+    FV_TRY(fv_require(outs, "the outputs"));
+    FV_TRY(fv_require(out, "the place of the ticket"));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
     if (!p->spare.used) {
         const fovea_status status = hand_over(p, frame, outs, n_outs, &flight->fence);
@@ -116,6 +120,7 @@ static void land(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
 {
     double seconds;
+    FV_TRY(fv_require(p, "the plan"));
     if (ticket == 0 || ticket > p->ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu was never given out", (unsigned long long)ticket);
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
@@ -210,10 +215,11 @@ static fovea_status check_matrix(const fv_value *v, const fovea_matrix *m, uint6
 fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs, size_t n_inputs,
                        fovea_matrix output)
 {
-    const fv_backend *be = p->device->backend;
     uint64_t stride = 0;
     size_t k = 0;
     FV_TRY(ready(p, false));
+    FV_TRY(fv_require(inputs, "the inputs"));
+    const fv_backend *be = p->device->backend;
     while (fovea_op_input(p, k))
         k++;
     if (n_inputs != k)
@@ -238,6 +244,7 @@ fovea_status fv_op_run(fovea_plan *p, uint32_t rows, const fovea_matrix *inputs,
 fovea_status fovea_op_run(fovea_plan *p, const fovea_matrix *inputs, size_t n_inputs,
                           fovea_matrix output)
 {
+    FV_TRY(fv_require(p, "the plan"));
     if (p->region_size[FV_REGION_KEPT])
         FV_TRY(p->device->backend->write(p->device->device, fv_plan_kept(p), NULL,
                                          p->region_size[FV_REGION_KEPT]));

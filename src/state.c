@@ -35,14 +35,17 @@ fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                 const fovea_op_options *options)
 {
     void *room;
+    FV_TRY(fv_require(device, "the device"));
+    FV_TRY(fv_require(options, "the operation's options"));
     FV_TRY(fv_mem_alloc(&room, sizeof(fovea_state), FV_MEM_PLAN, "the state"));
     fovea_state *s = room;
     fovea_status status = create(s, device, options);
+    if (status == FOVEA_OK)
+        status = fovea_state_reset(s);
     if (status != FOVEA_OK) {
         fovea_state_free(s);
         return status;
     }
-    fovea_state_reset(s);
     *out = s;
     return FOVEA_OK;
 }
@@ -59,12 +62,14 @@ void fovea_state_free(fovea_state *s)
 fovea_status fovea_state_step(fovea_state *s, const fovea_matrix *inputs, size_t n_inputs,
                               fovea_matrix output)
 {
+    FV_TRY(fv_require(s, "the state"));
     return fv_op_run(s->step, 1, inputs, n_inputs, output);
 }
 
 fovea_status fovea_state_feed(fovea_state *s, uint32_t rows, const fovea_matrix *inputs,
                               size_t n_inputs, fovea_matrix output)
 {
+    FV_TRY(fv_require(s, "the state"));
     if (rows < 1 || rows > s->rows)
         return fv_fail(FOVEA_EINVAL, "%u rows to feed; the state was made for 1 to %u at a time",
                        rows, s->rows);
@@ -76,11 +81,11 @@ const char *fovea_state_input(const fovea_state *s, size_t index)
     return fovea_op_input(s->feed, index);
 }
 
-void fovea_state_reset(fovea_state *s)
+fovea_status fovea_state_reset(fovea_state *s)
 {
-    if (s)
-        s->feed->device->backend->write(s->feed->device->device, memory(s), NULL,
-                                        fovea_state_size(s) * sizeof(float));
+    FV_TRY(fv_require(s, "the state"));
+    return s->feed->device->backend->write(s->feed->device->device, memory(s), NULL,
+                                           fovea_state_size(s) * sizeof(float));
 }
 
 size_t fovea_state_size(const fovea_state *s)

@@ -93,8 +93,9 @@ static void release(fv_device *d, fv_mem *m)
 
 static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
-    (void)d;
     assert_true(size <= m->size);
+    if (d->options.lost && *d->options.lost)
+        return fv_fail(FOVEA_EDEVICE, "the device is lost");
     if (src)
         memcpy(m->host, src, (size_t)size);
     else

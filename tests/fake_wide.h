@@ -11,6 +11,7 @@ typedef struct fake_options {
     uint64_t largest; /* bytes of a buffer; 0: no limit */
     uint64_t memory;  /* bytes of the device; 0: not told */
     bool *closed;     /* is set when it is; or NULL */
+    const bool *lost; /* while it is set, nothing is written to its memory; or NULL */
 } fake_options;
 
 /* To be closed as any other, when it must hold nothing any more. */

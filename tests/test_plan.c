@@ -293,6 +293,65 @@ static void sizes_under_a_patch(void **state)
     }
 }
 
+/* What must be given is EINVAL; `void` functions take NULL. */
+static void null_arguments(void **state)
+{
+    (void)state;
+    fovea_plan *plan = fixture_plan(model, device, NULL, FOVEA_SCHEDULE_AUTO), *none;
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_model *no_model;
+    fovea_state *no_state;
+    fovea_ticket ticket;
+    fovea_output_info info;
+    static float room[1 << 16];
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output out = {room, sizeof room};
+    const fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
+    fovea_plan_output(plan, 0, &info);
+    assert_true((size_t)info.rows * info.columns * sizeof(float) <= sizeof room);
+    refused(fovea_run(NULL, &frame, &out, 1), FOVEA_EINVAL, "the plan");
+    refused(fovea_run(plan, NULL, &out, 1), FOVEA_EINVAL, "the frame");
+    refused(fovea_run(plan, &frame, NULL, 1), FOVEA_EINVAL, "the outputs");
+    refused(fovea_submit(plan, &frame, &out, 1, NULL), FOVEA_EINVAL, "ticket");
+    refused(fovea_wait(NULL, 1, 0), FOVEA_EINVAL, "the plan");
+    assert_int_equal(fovea_submit(plan, &frame, &out, 1, &ticket), FOVEA_OK);
+    assert_int_equal(fovea_wait(plan, ticket, -1), FOVEA_OK);
+    fovea_plan_free(plan);
+    refused(fovea_plan_create(&none, NULL, device, &options), FOVEA_EINVAL, "the model");
+    refused(fovea_plan_create(&none, model, NULL, &options), FOVEA_EINVAL, "the device");
+    refused(fovea_plan_create(&none, model, device, NULL), FOVEA_EINVAL, "options");
+    refused(fovea_model_load(&no_model, NULL), FOVEA_EINVAL, "path");
+    refused(fovea_op_plan_create(&none, NULL, &o), FOVEA_EINVAL, "the device");
+    refused(fovea_op_plan_create(&none, device, NULL), FOVEA_EINVAL, "options");
+    refused(fovea_state_create(&no_state, device, NULL), FOVEA_EINVAL, "options");
+    o.kind = FOVEA_OP_GEMM;
+    o.rows = o.in = o.out = 8;
+    o.weight = room;
+    assert_int_equal(fovea_op_plan_create(&plan, device, &o), FOVEA_OK);
+    refused(fovea_op_run(plan, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the inputs");
+    refused(fovea_op_run(NULL, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the plan");
+    fovea_plan_free(plan);
+
+    fovea_device_info d;
+    fovea_model_info m;
+    fovea_plan_info p;
+    fovea_device_describe(NULL, &d);
+    fovea_model_describe(NULL, &m);
+    fovea_plan_query(NULL, &p);
+    assert_true(d.units == 0 && m.depth == 0 && p.steps == 0);
+    fovea_device_describe(device, NULL);
+    fovea_model_describe(model, NULL);
+    fovea_plan_query(NULL, NULL);
+    fovea_memory_query(NULL);
+    fovea_preprocess_resize(NULL, 8, 8);
+    fovea_device_close(NULL);
+    fovea_model_free(NULL);
+    fovea_plan_free(NULL);
+    fovea_state_free(NULL);
+    fovea_tensors_close(NULL);
+    fovea_rehearsal_close(NULL);
+}
+
 static void unknown_names(void **state)
 {
     (void)state;

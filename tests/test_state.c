@@ -204,7 +204,7 @@ static void refusals(void **unused)
     o.rows = 0;
     refused(device, &o, FOVEA_EINVAL);
     fovea_state_free(NULL);
-    fovea_state_reset(NULL);
+    assert_int_equal(fovea_state_reset(NULL), FOVEA_EINVAL);
     fovea_device_close(device);
 }
 

@@ -374,13 +374,39 @@ static void closed_before_its_plan(void **state)
     end(&t);
 }
 
+/* A state that cannot be made zero again is not said to be. */
+static void reset_of_a_lost_device(void **state)
+{
+    (void)state;
+    bool lost = true;
+    const fake_options fake = {.lost = &lost};
+    fovea_device *device = fake_open(&fake);
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_state *s = NULL;
+    o.attention = "retention";
+    o.causal = 1;
+    o.rows = 4;
+    o.heads = 2;
+    o.head_dim = o.value_dim = 8;
+    o.normalise = 0;
+    assert_int_equal(fovea_state_create(&s, device, &o), FOVEA_EDEVICE);
+    assert_null(s);
+    lost = false;
+    succeed(fovea_state_create(&s, device, &o));
+    succeed(fovea_state_reset(s));
+    lost = true;
+    assert_int_equal(fovea_state_reset(s), FOVEA_EDEVICE);
+    fovea_state_free(s);
+    fovea_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_one_piece),           cmocka_unit_test(in_super_chunks),
         cmocka_unit_test(in_small_buffers),       cmocka_unit_test(in_little_memory),
         cmocka_unit_test(in_half_the_bits),       cmocka_unit_test(verified),
-        cmocka_unit_test(closed_before_its_plan),
+        cmocka_unit_test(closed_before_its_plan), cmocka_unit_test(reset_of_a_lost_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

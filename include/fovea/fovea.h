@@ -26,7 +26,8 @@
  * Rules that hold for every function
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
  *     result and is left untouched on failure. fovea_error() then holds one line that names the
- *     thing and the remedy. `void` functions cannot fail and take NULL.
+ *     thing and the remedy. `void` functions cannot fail and take NULL; what they describe is then
+ *     zeros.
  *   - Everything that can be decided is decided by fovea_plan_create. After it nothing is
  *     allocated, no file is opened, no lock is taken that another frame could hold. The library
  *     never prints, aborts or exits.
@@ -788,7 +789,8 @@ FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *
 FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
                                         const fovea_matrix *inputs, size_t n_inputs,
                                         fovea_matrix output);
-FOVEA_API void fovea_state_reset(fovea_state *state);
+/* Zeros again. EDEVICE leaves it as it may be. */
+FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
 /* Floats of a saved state: S (heads, d', dv) of every head, then with `normalise` Z (heads, d').
  * d' is d, for nala 2 d. Neither contains `scale`. */
 FOVEA_API size_t fovea_state_size(const fovea_state *state);

@@ -328,9 +328,9 @@ class state : public handle<fovea_state, fovea_state_free>
     {
         return fovea_state_feed(*this, rows, inputs.begin(), inputs.size(), output);
     }
-    void reset() noexcept
+    fovea_status try_reset() noexcept
     {
-        fovea_state_reset(*this);
+        return fovea_state_reset(*this);
     }
 #if defined(__cpp_exceptions)
     state(device &device, const fovea_op_options &options)
@@ -344,6 +344,10 @@ class state : public handle<fovea_state, fovea_state_free>
     void feed(std::uint32_t rows, matrices inputs, fovea_matrix output)
     {
         check(try_feed(rows, inputs, output));
+    }
+    void reset()
+    {
+        check(try_reset());
     }
     std::vector<float> save() const
     {

@@ -180,6 +180,9 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     void *memory;
     fovea_memory before;
     fovea_memory_query(&before);
+    FV_TRY(fv_require(model, "the model's path"));
+    FV_TRY(fv_require(device, "the device"));
+    FV_TRY(fv_require(options, "the trainer's options"));
     FV_TRY(fv_trainer_check(options, device));
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trainer), FV_MEM_PLAN, "the trainer"));
     fovea_trainer *t = memory;
@@ -223,8 +226,10 @@ void fovea_trainer_free(fovea_trainer *t)
 
 void fovea_trainer_query(const fovea_trainer *t, fovea_trainer_info *out)
 {
-    *out = t->info;
-    out->step = t->step;
+    if (!out)
+        return;
+    *out = t ? t->info : (fovea_trainer_info){.step = 0};
+    out->step = t ? t->step : 0;
 }
 
 /* ---- a picture ---- */
@@ -326,6 +331,8 @@ fovea_status fovea_trainer_add(fovea_trainer *t, const fovea_frame *frame,
                                const fovea_target *target)
 {
     size_t stride;
+    FV_TRY(fv_require(t, "the trainer"));
+    FV_TRY(fv_require(frame, "the frame"));
     FV_TRY(set_target(t, target, &stride));
     if (t->pictures == 0)
         begin(t);
