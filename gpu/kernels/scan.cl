@@ -78,40 +78,354 @@ typedef struct token {
     float since, until;
 } token;
 
+/* What a work-group has in its memory. */
+typedef struct chunk_memory {
+    float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
+    float stat[FV_TOKENS * 6];
+    token of[FV_TOKENS];
+#if BY_CHANNEL
+    float part[FEATURES], lost[FEATURES];
+#endif
 #if FV_CHUNKED
-/* A work-item's part of the products of all tokens' features with its column of the state. */
-FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float *features, uint y)
+    float vs[FV_TOKENS * ACROSS], a[FV_TOKENS * FV_TOKENS], fade[2 * MINE * FV_DOWN];
+#if DELTA
+    float b[FV_TOKENS * FV_TOKENS];
+#endif
+#else
+    float room[2 * FV_GROUP];
+#endif
+} chunk_memory;
+
+#define OPERANDS                                                                                   \
+    FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7), FV_OUT(8),    \
+        FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, base7,     \
+        at7, base8, at8, table, row0, rows, first, groups, dim, u, f, ring
+
+/* ---- features, of n tokens from `row` on ---- */
+
+FV_FN void set_tokens(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
+{
+    const uint me = get_local_id(0), head = get_group_id(0);
+    for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
+        const uint r = row + min(t, n - 1);
+        const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
+        const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
+        const float decay = BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
+        m->of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;
+        m->of[t].scale_k = DELTA ? 1.f : gate_k;
+        m->of[t].scale_v = DELTA ? gate_k : 1.f;
+        m->of[t].beta = DELTA ? FV_GET(4, FV_AT(4, r) + head) : 1.f;
+        m->of[t].read = NORMALISED ? gate_q : 1.f;
+        m->of[t].part = exp(decay);
+        m->of[t].lost = -expm1(decay);
+    }
+    for (uint i = me; FV_STATS && i < 2 * n; i += FV_GROUP) {
+        if (i < n)
+            statistics_of_query(m->stat + 3 * i, FV_AT(0, row + i) + head * FV_D);
+        else
+            statistics_of_key(m->stat + 3 * (FV_TOKENS + i - n),
+                              FV_AT(1, row + i - n) + head * FV_D);
+    }
+}
+
+FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
+{
+    const uint head = get_group_id(0);
+    for (uint i = get_local_id(0); i < FV_TOKENS * FV_D; i += FV_GROUP) {
+        const uint t = i / FV_D, c = i % FV_D;
+        float of_q[FV_BLOCKS], of_k[FV_BLOCKS];
+        if (t < n) {
+            const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+            fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c),
+                   FV_STATS ? known(m->stat + 3 * t) : none);
+            fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
+                   FV_STATS ? known(m->stat + 3 * (FV_TOKENS + t)) : none);
+        }
+        for (uint block = 0; block < FV_BLOCKS; block++) {
+            const uint at = (block * FV_D + c) * FV_TOKENS + t;
+            m->q[at] = t < n ? of_q[block] * (UNIT ? 1.f : m->of[t].scale_q) : 0.f;
+            m->k[at] = t < n ? of_k[block] * (UNIT ? 1.f : m->of[t].scale_k) : 0.f;
+        }
+#if BY_CHANNEL
+        const float decay = t < n ? FV_GET(3, FV_AT(3, row + t) + head * FV_D + c) : 0.f;
+        m->part[c * FV_TOKENS + t] = exp(decay);
+        m->lost[c * FV_TOKENS + t] = -expm1(decay);
+#endif
+    }
+}
+
+/* Rows of length 1, times their factors. */
+FV_FN void make_unit(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
+    for (uint i = me; i < 2 * n; i += FV_GROUP) {
+        const uint t = i < n ? i : i - n;
+        SHARED const float *of_token = (i < n ? m->q : m->k) + t;
+        float square = 0.f;
+        for (uint c = 0; c < WIDTH; c++)
+            square += of_token[c * FV_TOKENS] * of_token[c * FV_TOKENS];
+        if (i < n)
+            m->of[t].scale_q /= sqrt(square + 1e-6f);
+        else
+            m->of[t].scale_k /= sqrt(square + 1e-6f);
+    }
+    FV_BARRIER();
+    for (uint i = me; i < WIDTH * FV_TOKENS; i += FV_GROUP) {
+        m->q[i] *= m->of[i % FV_TOKENS].scale_q;
+        m->k[i] *= m->of[i % FV_TOKENS].scale_k;
+    }
+}
+
+/* ---- Z, and what outputs are divided by ---- */
+
+FV_FN void divide(SHARED chunk_memory *m, float *z, uint n, float epsilon)
+{
+    const uint me = get_local_id(0);
+    for (uint t = 0; me < TEAM && t < n; t++) {
+        float sum = 0.f;
+        for (uint j = 0; j < OF_Z; j++) {
+            const uint i = me + TEAM * j;
+            if (i >= WIDTH)
+                break;
+#if BY_CHANNEL
+            z[j] = faded(z[j], m->part[i * FV_TOKENS + t], m->lost[i * FV_TOKENS + t]);
+#else
+            z[j] = faded(z[j], m->of[t].part, m->of[t].lost);
+#endif
+            z[j] += m->k[i * FV_TOKENS + t];
+            sum += m->q[i * FV_TOKENS + t] * z[j];
+        }
+        m->sums[t * TEAM + me] = sum;
+    }
+    FV_BARRIER();
+    for (uint t = me; t < n; t += FV_GROUP) {
+        float sum = epsilon;
+        for (uint i = 0; i < TEAM; i++)
+            sum += m->sums[t * TEAM + i];
+        m->of[t].read /= sum;
+    }
+}
+
+#if FV_CHUNKED
+/* ---- a chunk ---- */
+
+/* A, and by the delta rule B. */
+FV_FN void token_products(SHARED chunk_memory *m, uint n)
+{
+    for (uint i = get_local_id(0); i < FV_TOKENS * FV_TOKENS; i += FV_GROUP) {
+        const uint t = i / FV_TOKENS, j = i % FV_TOKENS;
+        float of_q = 0.f, of_k = 0.f;
+        for (uint c = 0; t < n && j <= t && c < WIDTH; c++) {
+            float key = m->k[c * FV_TOKENS + j];
+#if BY_CHANNEL
+            for (uint between = j + 1; between <= t; between++)
+                key *= m->part[c * FV_TOKENS + between];
+#endif
+            of_q += m->q[c * FV_TOKENS + t] * key;
+            if (DELTA)
+                of_k += m->k[c * FV_TOKENS + t] * key;
+        }
+        for (uint between = j + 1; BY_HEAD && between <= t; between++) {
+            of_q *= m->of[between].part;
+            of_k *= m->of[between].part;
+        }
+        m->a[i] = of_q;
+#if DELTA
+        m->b[i] = of_k;
+#endif
+    }
+}
+
+FV_FN void read_values(OPERANDS, SHARED chunk_memory *m, uint slice, uint row, uint n)
+{
+    for (uint i = get_local_id(0); i < FV_TOKENS * ACROSS; i += FV_GROUP) {
+        const uint t = i / ACROSS, c = slice * ACROSS + i % ACROSS;
+        global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + c;
+        m->vs[i] = t < n && c < FV_DV ? m->of[t].scale_v * FV_GET(2, from) : 0.f;
+    }
+}
+
+/* Since the chunk's begin and until its end. */
+FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
+{
+    const uint me = get_local_id(0);
+#if BY_CHANNEL
+    /* Not a loop from `me` on: PoCL takes a branch that only some work-items are in, with a loop of
+     * n turns in it, for all of them. */
+    for (uint c0 = 0; c0 < WIDTH; c0 += FV_GROUP) {
+        const uint c = c0 + me, count = c < WIDTH ? n : 0;
+        float from = 1.f, to = 1.f, gone = 0.f;
+        for (uint t = 0; t < count; t++) {
+            gone += m->lost[c * FV_TOKENS + t] * from;
+            from *= m->part[c * FV_TOKENS + t];
+            m->q[c * FV_TOKENS + t] *= from;
+        }
+        for (uint t = count; t > 1; t--) {
+            to *= m->part[c * FV_TOKENS + t - 1];
+            m->k[c * FV_TOKENS + t - 2] *= to;
+        }
+        if (c < WIDTH) {
+            m->fade[2 * c] = from;
+            m->fade[2 * c + 1] = gone;
+        }
+    }
+#endif
+    for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
+        float since = 1.f, until = 1.f;
+        for (uint i = 0; i <= t; i++)
+            since *= m->of[i].part;
+        for (uint i = t + 1; i < n; i++)
+            until *= m->of[i].part;
+        m->of[t].since = since;
+        m->of[t].until = until;
+    }
+}
+
+/* A work-item's part of the products of all tokens' features with its column of the state. */
+FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float *features)
+{
+    const uint me = get_local_id(0), y = me / ACROSS;
     for (uint t = 0; t < FV_TOKENS; t += 4) {
         float4 sum = 0.f;
-        for (uint m = 0; m < MINE; m++)
-            sum += s[m] * vload4(0, features + (y + FV_DOWN * m) * FV_TOKENS + t);
+        for (uint i = 0; i < MINE; i++)
+            sum += s[i] * vload4(0, features + (y + FV_DOWN * i) * FV_TOKENS + t);
         outs[t * FV_GROUP + me] = sum.s0;
         outs[(t + 1) * FV_GROUP + me] = sum.s1;
         outs[(t + 2) * FV_GROUP + me] = sum.s2;
         outs[(t + 3) * FV_GROUP + me] = sum.s3;
     }
 }
+
+#if DELTA
+/* U in place of V. */
+FV_FN void apply_delta(SHARED chunk_memory *m, uint n)
+{
+    const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
+    for (uint t = 0; y == 0 && t < n; t++) {
+        float held = 0.f;
+        for (uint i = 0; i < FV_DOWN; i++)
+            held += m->outs[t * FV_GROUP + x + ACROSS * i];
+        held *= m->of[t].since;
+        for (uint j = 0; j < t; j++)
+            held += m->b[t * FV_TOKENS + j] * m->vs[j * ACROSS + x];
+        m->vs[t * ACROSS + x] = m->of[t].beta * (m->vs[t * ACROSS + x] - held);
+    }
+}
 #endif
 
-kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
-                 FV_OUT(8), FV_CALL)
+FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
 {
-    SHARED_ROOM float q[FEATURES], k[FEATURES], outs[FV_TOKENS * FV_GROUP], sums[FV_TOKENS * TEAM];
-    SHARED_ROOM float stat[FV_TOKENS * 6];
-    SHARED_ROOM token of[FV_TOKENS];
+    const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
+    SHARED const token *of = m->of;
+    float4 more[FV_TOKENS / 4];
+    for (uint t = 0; t < FV_TOKENS; t += 4)
+        more[t / 4] = (float4)(of[t].until * m->vs[t * ACROSS + x],
+                               of[t + 1].until * m->vs[(t + 1) * ACROSS + x],
+                               of[t + 2].until * m->vs[(t + 2) * ACROSS + x],
+                               of[t + 3].until * m->vs[(t + 3) * ACROSS + x]);
+#if !BY_CHANNEL
+    const float since = of[n - 1].since;
+    float gone = 0.f;
+    for (uint t = 0; BY_HEAD && t < n; t++)
+        gone += of[t].lost * (t > 0 ? of[t - 1].since : 1.f);
+#endif
+    for (uint j = 0; j < MINE; j++) {
+        const uint i = y + FV_DOWN * j;
+        float sum = 0.f;
+        for (uint t = 0; t < FV_TOKENS; t += 4)
+            sum += dot(vload4(0, m->k + i * FV_TOKENS + t), more[t / 4]);
 #if BY_CHANNEL
-    SHARED_ROOM float part[FEATURES], lost[FEATURES];
-#endif
-#if FV_CHUNKED
-    SHARED_ROOM float vs[FV_TOKENS * ACROSS], a[FV_TOKENS * FV_TOKENS], fade[2 * MINE * FV_DOWN];
-#if DELTA
-    SHARED_ROOM float b[FV_TOKENS * FV_TOKENS];
-#endif
+        s[j] = (i < WIDTH ? faded(s[j], m->fade[2 * i], m->fade[2 * i + 1]) : 0.f) + sum;
 #else
-    SHARED_ROOM float room[2 * FV_GROUP];
+        s[j] = faded(s[j], since, gone) + sum;
 #endif
+    }
+}
+
+/* The tokens as a chunk; leaves in `outs` the parts of Q S. */
+FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slice, uint row, uint n)
+{
+    token_products(m, n);
+    read_values(OPERANDS_GIVEN, m, slice, row, n);
+    FV_BARRIER();
+    chunk_decays(m, n);
+    FV_BARRIER();
+#if DELTA
+    against_state(m->outs, s, m->k);
+    FV_BARRIER();
+    apply_delta(m, n);
+    FV_BARRIER();
+#endif
+    against_state(m->outs, s, m->q);
+}
+#else
+/* The tokens one by one; leaves in `outs` the parts of their outputs. */
+FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uint row, uint n)
+{
+    const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS;
+    const uint column = slice * ACROSS + x;
+    FV_BARRIER();
+    for (uint t = 0; t < n; t++) {
+        global const FV_CELL(2) *from = FV_AT(2, row + t) + get_group_id(0) * FV_DV + column;
+        const float value = column < FV_DV ? FV_GET(2, from) : 0.f;
+        float add = m->of[t].scale_v * value, out = 0.f;
+        for (uint i = 0; FADING && i < MINE; i++) {
+#if BY_CHANNEL
+            const uint at = (y + FV_DOWN * i) * FV_TOKENS + t;
+            s[i] = faded(s[i], m->part[at], m->lost[at]);
+#else
+            s[i] = faded(s[i], m->of[t].part, m->of[t].lost);
+#endif
+        }
+        if (DELTA) {
+            float held = 0.f;
+            for (uint i = 0; i < MINE; i++)
+                held += m->k[(y + FV_DOWN * i) * FV_TOKENS + t] * s[i];
+            if (FV_DOWN > 1) {
+                SHARED float *turn = m->room + t % 2 * FV_GROUP;
+                turn[me] = held;
+                FV_BARRIER();
+                held = 0.f;
+                for (uint i = 0; i < FV_DOWN; i++)
+                    held += turn[x + ACROSS * i];
+            }
+            add = m->of[t].beta * (add - held);
+        }
+        for (uint i = 0; i < MINE; i++) {
+            const uint at = (y + FV_DOWN * i) * FV_TOKENS + t;
+            s[i] += m->k[at] * add;
+            out += m->q[at] * s[i];
+        }
+        m->outs[t * FV_GROUP + me] = out;
+    }
+}
+#endif
+
+/* Outputs of their parts, and of a chunk's products of tokens. */
+FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uint row, uint n)
+{
+    for (uint i = get_local_id(0); i < n * ACROSS; i += FV_GROUP) {
+        const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
+        float sum = 0.f;
+        for (uint j = 0; j < FV_DOWN; j++)
+            sum += m->outs[t * FV_GROUP + across + ACROSS * j];
+#if FV_CHUNKED
+        if (!BY_CHANNEL)
+            sum *= m->of[t].since;
+        for (uint j = 0; j <= t; j++)
+            sum += m->a[t * FV_TOKENS + j] * m->vs[j * ACROSS + across];
+#endif
+        if (c < FV_DV)
+            FV_PUT(8, FV_AT(8, row + t) + get_group_id(0) * FV_DV + c, sum * m->of[t].read);
+    }
+}
+
+kernel void scan(OPERANDS)
+{
+    SHARED_ROOM chunk_memory memory;
+    SHARED chunk_memory *m = &memory;
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS, head = get_group_id(0);
     const uint step = FV_CHUNKED && u.s0 > 0 ? min(u.s0, (uint)FV_TOKENS) : FV_TOKENS;
     global float *state = base7 + at7.x + (size_t)head * WIDTH * FV_DV;
@@ -119,289 +433,53 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
     float s[MINE], z[OF_Z];
 
     for (uint i = me; i < FEATURES; i += FV_GROUP) {
-        q[i] = k[i] = 0.f;
+        m->q[i] = m->k[i] = 0.f;
 #if BY_CHANNEL
-        part[i] = 1.f;
-        lost[i] = 0.f;
+        m->part[i] = 1.f;
+        m->lost[i] = 0.f;
 #endif
     }
     for (uint slice = get_group_id(1); slice < SLICES; slice += get_num_groups(1)) {
         const uint column = slice * ACROSS + x;
-        for (uint m = 0; m < MINE; m++) {
-            const uint i = y + FV_DOWN * m;
-            s[m] = i < WIDTH && column < FV_DV ? state[(size_t)i * FV_DV + column] : 0.f;
+        for (uint j = 0; j < MINE; j++) {
+            const uint i = y + FV_DOWN * j;
+            s[j] = i < WIDTH && column < FV_DV ? state[(size_t)i * FV_DV + column] : 0.f;
         }
-        for (uint m = 0; NORMALISED && m < OF_Z; m++)
-            z[m] = me < TEAM && me + TEAM * m < WIDTH ? divisor[me + TEAM * m] : 0.f;
+        for (uint j = 0; NORMALISED && j < OF_Z; j++)
+            z[j] = me < TEAM && me + TEAM * j < WIDTH ? divisor[me + TEAM * j] : 0.f;
 
         for (uint row = 0, n; row < rows; row += n) {
             n = min(step, rows - row);
-
-            /* ---- what belongs to each token ---- */
             FV_BARRIER();
-            for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
-                const uint r = row + min(t, n - 1);
-                const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
-                const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
-                const float decay = BY_HEAD && t < n ? FV_GET(3, FV_AT(3, r) + head) : 0.f;
-                of[t].scale_q = NORMALISED ? f.s0 : f.s0 * gate_q;
-                of[t].scale_k = DELTA ? 1.f : gate_k;
-                of[t].scale_v = DELTA ? gate_k : 1.f;
-                of[t].beta = DELTA ? FV_GET(4, FV_AT(4, r) + head) : 1.f;
-                of[t].read = NORMALISED ? gate_q : 1.f;
-                of[t].part = exp(decay);
-                of[t].lost = -expm1(decay);
-            }
-            for (uint i = me; FV_STATS && i < 2 * n; i += FV_GROUP) {
-                if (i < n)
-                    statistics_of_query(stat + 3 * i, FV_AT(0, row + i) + head * FV_D);
-                else
-                    statistics_of_key(stat + 3 * (FV_TOKENS + i - n),
-                                      FV_AT(1, row + i - n) + head * FV_D);
-            }
+            set_tokens(OPERANDS_GIVEN, m, row, n);
             FV_BARRIER();
-            for (uint i = me; i < FV_TOKENS * FV_D; i += FV_GROUP) {
-                const uint t = i / FV_D, c = i % FV_D;
-                float of_q[FV_BLOCKS], of_k[FV_BLOCKS];
-                if (t < n) {
-                    const fv_row none = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
-                    fv_phi(of_q, 1, FV_GET(0, FV_AT(0, row + t) + head * FV_D + c),
-                           FV_STATS ? known(stat + 3 * t) : none);
-                    fv_phi(of_k, 0, FV_GET(1, FV_AT(1, row + t) + head * FV_D + c),
-                           FV_STATS ? known(stat + 3 * (FV_TOKENS + t)) : none);
-                }
-                for (uint block = 0; block < FV_BLOCKS; block++) {
-                    const uint at = (block * FV_D + c) * FV_TOKENS + t;
-                    q[at] = t < n ? of_q[block] * (UNIT ? 1.f : of[t].scale_q) : 0.f;
-                    k[at] = t < n ? of_k[block] * (UNIT ? 1.f : of[t].scale_k) : 0.f;
-                }
-#if BY_CHANNEL
-                const float decay = t < n ? FV_GET(3, FV_AT(3, row + t) + head * FV_D + c) : 0.f;
-                part[c * FV_TOKENS + t] = exp(decay);
-                lost[c * FV_TOKENS + t] = -expm1(decay);
-#endif
-            }
+            make_features(OPERANDS_GIVEN, m, row, n);
             FV_BARRIER();
-#if FV_FLAGS & FV_FLAG_L2
-            for (uint i = me; i < 2 * n; i += FV_GROUP) {
-                const uint t = i < n ? i : i - n;
-                SHARED const float *of_token = (i < n ? q : k) + t;
-                float square = 0.f;
-                for (uint c = 0; c < WIDTH; c++)
-                    square += of_token[c * FV_TOKENS] * of_token[c * FV_TOKENS];
-                if (i < n)
-                    of[t].scale_q /= sqrt(square + 1e-6f);
-                else
-                    of[t].scale_k /= sqrt(square + 1e-6f);
-            }
-            FV_BARRIER();
-            for (uint i = me; i < WIDTH * FV_TOKENS; i += FV_GROUP) {
-                q[i] *= of[i % FV_TOKENS].scale_q;
-                k[i] *= of[i % FV_TOKENS].scale_k;
-            }
-            FV_BARRIER();
-#endif
-
-            /* ---- Z ---- */
-            if (NORMALISED) {
-                for (uint t = 0; me < TEAM && t < n; t++) {
-                    float sum = 0.f;
-                    for (uint m = 0; m < OF_Z; m++) {
-                        const uint i = me + TEAM * m;
-                        if (i >= WIDTH)
-                            break;
-#if BY_CHANNEL
-                        z[m] = faded(z[m], part[i * FV_TOKENS + t], lost[i * FV_TOKENS + t]);
-#else
-                        z[m] = faded(z[m], of[t].part, of[t].lost);
-#endif
-                        z[m] += k[i * FV_TOKENS + t];
-                        sum += q[i * FV_TOKENS + t] * z[m];
-                    }
-                    sums[t * TEAM + me] = sum;
-                }
+            if (UNIT) {
+                make_unit(m, n);
                 FV_BARRIER();
-                for (uint t = me; t < n; t += FV_GROUP) {
-                    float sum = f.s1;
-                    for (uint i = 0; i < TEAM; i++)
-                        sum += sums[t * TEAM + i];
-                    of[t].read /= sum;
-                }
             }
-
+            if (NORMALISED)
+                divide(m, z, n, f.s1);
 #if FV_CHUNKED
-            /* ---- products of tokens ---- */
-            for (uint i = me; i < FV_TOKENS * FV_TOKENS; i += FV_GROUP) {
-                const uint t = i / FV_TOKENS, j = i % FV_TOKENS;
-                float of_q = 0.f, of_k = 0.f;
-                for (uint c = 0; t < n && j <= t && c < WIDTH; c++) {
-                    float key = k[c * FV_TOKENS + j];
-#if BY_CHANNEL
-                    for (uint m = j + 1; m <= t; m++)
-                        key *= part[c * FV_TOKENS + m];
-#endif
-                    of_q += q[c * FV_TOKENS + t] * key;
-                    if (DELTA)
-                        of_k += k[c * FV_TOKENS + t] * key;
-                }
-                for (uint m = j + 1; BY_HEAD && m <= t; m++) {
-                    of_q *= of[m].part;
-                    of_k *= of[m].part;
-                }
-                a[i] = of_q;
-#if DELTA
-                b[i] = of_k;
-#endif
-            }
-            for (uint i = me; i < FV_TOKENS * ACROSS; i += FV_GROUP) {
-                const uint t = i / ACROSS, c = slice * ACROSS + i % ACROSS;
-                vs[i] = t < n && c < FV_DV
-                            ? of[t].scale_v * FV_GET(2, FV_AT(2, row + t) + head * FV_DV + c)
-                            : 0.f;
-            }
-            FV_BARRIER();
-
-            /* ---- decays since the chunk's begin and until its end ---- */
-#if BY_CHANNEL
-            /* Not a loop from `me` on: PoCL takes a branch that only some work-items are in, with a
-             * loop of n turns in it, for all of them. */
-            for (uint c0 = 0; c0 < WIDTH; c0 += FV_GROUP) {
-                const uint c = c0 + me, count = c < WIDTH ? n : 0;
-                float from = 1.f, to = 1.f, gone = 0.f;
-                for (uint t = 0; t < count; t++) {
-                    gone += lost[c * FV_TOKENS + t] * from;
-                    from *= part[c * FV_TOKENS + t];
-                    q[c * FV_TOKENS + t] *= from;
-                }
-                for (uint t = count; t > 1; t--) {
-                    to *= part[c * FV_TOKENS + t - 1];
-                    k[c * FV_TOKENS + t - 2] *= to;
-                }
-                if (c < WIDTH) {
-                    fade[2 * c] = from;
-                    fade[2 * c + 1] = gone;
-                }
-            }
-#endif
-            for (uint t = me; t < FV_TOKENS; t += FV_GROUP) {
-                float since = 1.f, until = 1.f;
-                for (uint m = 0; m <= t; m++)
-                    since *= of[m].part;
-                for (uint m = t + 1; m < n; m++)
-                    until *= of[m].part;
-                of[t].since = since;
-                of[t].until = until;
-            }
-            FV_BARRIER();
-
-            /* ---- the chunk against the state ---- */
-#if DELTA
-            against_state(outs, s, k, y);
-            FV_BARRIER();
-            for (uint t = 0; y == 0 && t < n; t++) {
-                float held = 0.f;
-                for (uint i = 0; i < FV_DOWN; i++)
-                    held += outs[t * FV_GROUP + x + ACROSS * i];
-                held *= of[t].since;
-                for (uint j = 0; j < t; j++)
-                    held += b[t * FV_TOKENS + j] * vs[j * ACROSS + x];
-                vs[t * ACROSS + x] = of[t].beta * (vs[t * ACROSS + x] - held);
-            }
-            FV_BARRIER();
-#endif
-            against_state(outs, s, q, y);
-            FV_BARRIER();
-            for (uint i = me; i < n * ACROSS; i += FV_GROUP) {
-                const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
-                float sum = 0.f;
-                for (uint j = 0; j < FV_DOWN; j++)
-                    sum += outs[t * FV_GROUP + across + ACROSS * j];
-                if (!BY_CHANNEL)
-                    sum *= of[t].since;
-                for (uint j = 0; j <= t; j++)
-                    sum += a[t * FV_TOKENS + j] * vs[j * ACROSS + across];
-                if (c < FV_DV)
-                    FV_PUT(8, FV_AT(8, row + t) + head * FV_DV + c, sum * of[t].read);
-            }
-
-            /* ---- the state ---- */
-            float4 more[FV_TOKENS / 4];
-            for (uint t = 0; t < FV_TOKENS; t += 4)
-                more[t / 4] = (float4)(of[t].until * vs[t * ACROSS + x],
-                                       of[t + 1].until * vs[(t + 1) * ACROSS + x],
-                                       of[t + 2].until * vs[(t + 2) * ACROSS + x],
-                                       of[t + 3].until * vs[(t + 3) * ACROSS + x]);
-#if !BY_CHANNEL
-            const float since = of[n - 1].since;
-            float gone = 0.f;
-            for (uint t = 0; BY_HEAD && t < n; t++)
-                gone += of[t].lost * (t > 0 ? of[t - 1].since : 1.f);
-#endif
-            for (uint m = 0; m < MINE; m++) {
-                const uint i = y + FV_DOWN * m;
-                float sum = 0.f;
-                for (uint t = 0; t < FV_TOKENS; t += 4)
-                    sum += dot(vload4(0, k + i * FV_TOKENS + t), more[t / 4]);
-#if BY_CHANNEL
-                s[m] = (i < WIDTH ? faded(s[m], fade[2 * i], fade[2 * i + 1]) : 0.f) + sum;
+            run_chunk(OPERANDS_GIVEN, m, s, slice, row, n);
 #else
-                s[m] = faded(s[m], since, gone) + sum;
+            run_steps(OPERANDS_GIVEN, m, s, slice, row, n);
 #endif
-            }
-#else
             FV_BARRIER();
-            for (uint t = 0; t < n; t++) {
-                const float value =
-                    column < FV_DV ? FV_GET(2, FV_AT(2, row + t) + head * FV_DV + column) : 0.f;
-                float add = of[t].scale_v * value, out = 0.f;
-                for (uint m = 0; FADING && m < MINE; m++) {
-#if BY_CHANNEL
-                    const uint at = (y + FV_DOWN * m) * FV_TOKENS + t;
-                    s[m] = faded(s[m], part[at], lost[at]);
-#else
-                    s[m] = faded(s[m], of[t].part, of[t].lost);
-#endif
-                }
-                if (DELTA) {
-                    float held = 0.f;
-                    for (uint m = 0; m < MINE; m++)
-                        held += k[(y + FV_DOWN * m) * FV_TOKENS + t] * s[m];
-                    if (FV_DOWN > 1) {
-                        SHARED float *turn = room + t % 2 * FV_GROUP;
-                        turn[me] = held;
-                        FV_BARRIER();
-                        held = 0.f;
-                        for (uint i = 0; i < FV_DOWN; i++)
-                            held += turn[x + ACROSS * i];
-                    }
-                    add = of[t].beta * (add - held);
-                }
-                for (uint m = 0; m < MINE; m++) {
-                    const uint at = (y + FV_DOWN * m) * FV_TOKENS + t;
-                    s[m] += k[at] * add;
-                    out += q[at] * s[m];
-                }
-                outs[t * FV_GROUP + me] = out;
-            }
-            FV_BARRIER();
-            for (uint i = me; i < n * ACROSS; i += FV_GROUP) {
-                const uint t = i / ACROSS, across = i % ACROSS, c = slice * ACROSS + across;
-                float sum = 0.f;
-                for (uint j = 0; j < FV_DOWN; j++)
-                    sum += outs[t * FV_GROUP + across + ACROSS * j];
-                if (c < FV_DV)
-                    FV_PUT(8, FV_AT(8, row + t) + head * FV_DV + c, sum * of[t].read);
-            }
+            write_outputs(OPERANDS_GIVEN, m, slice, row, n);
+#if FV_CHUNKED
+            renew_state(m, s, n);
 #endif
         }
 
-        for (uint m = 0; m < MINE; m++) {
-            const uint i = y + FV_DOWN * m;
+        for (uint j = 0; j < MINE; j++) {
+            const uint i = y + FV_DOWN * j;
             if (i < WIDTH && column < FV_DV)
-                state[(size_t)i * FV_DV + column] = s[m];
+                state[(size_t)i * FV_DV + column] = s[j];
         }
     }
-    for (uint m = 0; NORMALISED && m < OF_Z; m++)
-        if (me < TEAM && me + TEAM * m < WIDTH)
-            divisor[me + TEAM * m] = z[m];
+    for (uint j = 0; NORMALISED && j < OF_Z; j++)
+        if (me < TEAM && me + TEAM * j < WIDTH)
+            divisor[me + TEAM * j] = z[j];
 }
