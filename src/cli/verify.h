@@ -2,8 +2,6 @@
 #ifndef FOVEA_CLI_VERIFY_H
 #define FOVEA_CLI_VERIFY_H
 
-#include <math.h>
-
 #include "cli.h"
 
 /* Every kernel of the device whose name contains `name` (NULL: all). Exit code: CLI_WRONG when one

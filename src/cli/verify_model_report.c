@@ -1,5 +1,6 @@
 /* verify_model_report.c: `fovea verify MODEL`: every step of a model, and whether float16 would
  * hold its numbers. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
