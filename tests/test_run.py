@@ -161,6 +161,24 @@ class Orientation(Case):
         stored = self.frames([m[1] for m in made], "--no-exif")
         self.assertEqual(set(stored), {upright[0], upright[1]})
 
+    def test_training_sees_them_upright(self):
+        if b"adapt" not in subprocess.run([EXE, "help"], capture_output=True).stdout:
+            self.skipTest("built without training")
+        rows = self.noise()
+        self.write("upright/1.ppm", ppm(UPRIGHT[8](rows)))
+        self.write("turned/1.png", png(rows, chunk(b"eXIf", exif(8))))
+        losses = []
+        for data, *more in (["upright"], ["turned"], ["turned", "--no-exif"]):
+            out = self.path("out%d" % len(losses))
+            subprocess.run([EXE, "adapt", VIT, "--stage", "1", "--data", self.path(data), "-o", out, "--attention",
+                            "linear:elu1", "--size", "64", "--steps", "1", "--batch", "1", *more],
+                           capture_output=True, check=True)
+            with open(os.path.join(out, "log.jsonl")) as f:
+                losses.append([json.loads(line)["loss"] for line in f if '"loss"' in line])
+        self.assertTrue(losses[0])
+        self.assertEqual(losses[0], losses[1])
+        self.assertNotEqual(losses[1], losses[2])
+
     def test_what_cannot_be_read_turns_nothing(self):
         rows = self.noise()
         wrong = [exif(0), exif(9), exif(65535), exif(6, entries=0), exif(6)[:20], exif(6)[:9], b"II*\0",
