@@ -146,8 +146,8 @@ static int unknown(const char *name)
     for (size_t i = 0; i < COMMANDS; i++)
         names[i] = commands[i].name;
     const char *likely = cli_likely(name, names);
-    return cli_fail(CLI_USAGE, "no command \"%s\"%s%s%s; fovea help lists them", name,
-                    likely ? ", did you mean \"" : "", likely ? likely : "", likely ? "\"?" : "");
+    return cli_fail(CLI_USAGE, "no command \"%s\"; %s%s%sfovea help lists them", name,
+                    likely ? "did you mean \"" : "", likely ? likely : "", likely ? "\"? " : "");
 }
 
 static bool is(const char *text, const char *command, const char *option)

@@ -181,8 +181,8 @@ static int unknown(const cli_command *self, const cli_option *all, size_t n, con
         return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
                         self->name, name, self->name);
     const char *likely = cli_likely(name, names);
-    return cli_fail(CLI_USAGE, "unknown option %s%s%s%s; fovea %s --help lists them", given,
-                    likely ? ", did you mean --" : "", likely ? likely : "", likely ? "?" : "",
+    return cli_fail(CLI_USAGE, "unknown option %s; %s%s%sfovea %s --help lists them", given,
+                    likely ? "did you mean --" : "", likely ? likely : "", likely ? "? " : "",
                     self->name);
 }
 

@@ -169,7 +169,8 @@ static int many_files(struct outputs *o, const struct read_files *read, run_stat
 
 static int check_shared(struct outputs *o)
 {
-    qsort(o->file, o->n, sizeof *o->file, by_name);
+    if (o->n)
+        qsort(o->file, o->n, sizeof *o->file, by_name);
     for (size_t i = 1; i < o->n; i++)
         if (strcmp(o->file[i - 1].name, o->file[i].name) == 0)
             return cli_fail(CLI_USAGE,
