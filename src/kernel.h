@@ -42,7 +42,7 @@ typedef struct fv_args {
  * tensors, weights, states) at their base. PARTIAL points at the group's own state. */
 typedef struct fv_call {
     uint32_t row0, rows; /* row0 is the absolute row index */
-    uint32_t col0, cols; /* columns or heads of this piece (kernel.h: enum fv_cols) */
+    uint32_t col0, cols; /* columns or heads of this piece (op.h: enum fv_cols) */
     uint32_t group;      /* which partial state */
     /* REDUCE: partial states that the call serves, from `group` on; part g of them takes the rows
      * [g * rows / groups, (g + 1) * rows / groups) of the call. 1 on the CPU. */

@@ -279,14 +279,14 @@ typedef struct fv_op_descriptor {
     double (*flops)(const fv_problem *);
     /* Terms of the longest chain of sums that an output element comes from. */
     double (*terms)(const fv_problem *);
-    uint8_t groups; /* dim[] that counts partial states, by how a sweep is cut; 0: none */
-    uint8_t state;  /* operand beside `out` that is written, after it was read; 0: none */
-    uint8_t merge;  /* REDUCE: enum fv_op that makes one state of all groups', of the same dim[] */
-    uint8_t headroom; /* enum fv_headroom */
-    uint16_t rows; /* of a unit of a stepwise sweep at most, where it is not sweep.c's own number */
-    bool costly;   /* too much for rows to be computed twice, at both sides of a band's end */
-    bool grows;    /* in place the values grow, or fade, from run to run */
-    bool joint;    /* what it reads has to fit together: there are no cases of random operands */
+    uint8_t groups;     /* dim[] that counts partial states, by how a sweep is cut; 0: none */
+    uint8_t state;      /* operand beside `out` that is written, after it was read; 0: none */
+    uint8_t merge;      /* REDUCE: enum fv_op, of the same dim[] unless joint: adds up the groups */
+    uint8_t headroom;   /* enum fv_headroom */
+    uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as sweep.c says */
+    bool costly;        /* too much for rows to be computed twice, at both sides of a band's end */
+    bool grows;         /* in place the values grow, or fade, from run to run */
+    bool joint;         /* what it reads has to fit together: no cases of random operands */
 } fv_op;
 
 #define FV_OP(NAME, name) extern const fv_op fv_op_##name;
@@ -315,7 +315,7 @@ uint32_t fv_columns_map(const fv_problem *p);
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
  * weights of 16 bits "gemm f32/f16 ...". */
 void fv_problem_format(char *buf, size_t size, const fv_problem *p);
-/* FLOPs and bytes at the least of a problem (a multiply-add is two), by the usual counts. */
+/* Floating-point operations, a multiply-add is two. */
 double fv_problem_flops(const fv_problem *p);
 
 #endif

@@ -268,7 +268,7 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
         s->cols = s->prob.heads;
         break;
     }
-    const uint32_t own = fv_op_table[s->prob.op]->rows, most = own ? own : ROWS_MOST;
+    const uint32_t own = fv_op_table[s->prob.op]->most_rows, most = own ? own : ROWS_MOST;
     uint32_t row_tiles = threads * ceil_div(rows, threads * most);
     if (span(s) == FV_SPAN_SCAN)
         row_tiles = 1;

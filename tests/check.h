@@ -32,7 +32,7 @@ typedef struct check_operand {
     void *data;        /* rows of ld values */
 } check_operand;
 
-/* The last operand that is not absent is the output (kernel.h), and is written only, unless it is
+/* The last operand that is not absent is the output (op.h), and is written only, unless it is
  * added to. */
 typedef struct check_case {
     fv_args args;

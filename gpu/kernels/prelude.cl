@@ -1,7 +1,7 @@
 /* prelude.cl: what every kernel begins with: operands of any storage type, the arguments behind
  * them, and reductions over a work-group. OpenCL C 1.2, core features only.
  *
- * A kernel's arguments are the operands of its op, all of them in the order of kernel.h's numbers,
+ * A kernel's arguments are the operands of its op, all of them in the order of op.h's numbers,
  * then FV_CALL:
  *
  *     kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)

@@ -1,4 +1,4 @@
-/* act.h: activations and their derivatives over the vector vocabulary; kernel.h: FV_EPI_*. `act`
+/* act.h: activations and their derivatives over the vector vocabulary; op.h: FV_EPI_*. `act`
  * should be known where these are inlined. */
 #ifndef FOVEA_PLATFORM_VEC_ACT_H
 #define FOVEA_PLATFORM_VEC_ACT_H

@@ -35,7 +35,7 @@ const fv_op fv_op_gemm_grad_w = {
                 [FV_GRAD_W_OUT] = {"OUT", FV_GEMM_N}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
-    .rows = 384, /* every unit reads all tokens */
+    .most_rows = 384, /* every unit reads all tokens */
 };
 
 void fv_k_gemm_grad_w_f32_ref(const fv_args *a, const fv_call *c)
