@@ -17,9 +17,9 @@
 
 #include <fovea/fovea.h>
 
-#include "numbers.h"
-#include "probe.h"
-#include "stopwatch.h"
+#include "bench/numbers.h"
+#include "bench/stopwatch.h"
+#include "platform/probe.h"
 
 enum { ROUNDS = 5, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "stopwatch.h"
+#include "bench/stopwatch.h"
 
 /* n numbers from -1 to 1, the same for a seed; to be freed. */
 static inline float *numbers(size_t n, uint32_t seed)

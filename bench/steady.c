@@ -17,8 +17,8 @@
 
 #include <fovea/fovea.h>
 
-#include "probe.h"
-#include "stopwatch.h"
+#include "bench/stopwatch.h"
+#include "platform/probe.h"
 
 enum { THREADS_MAX = 64 };
 

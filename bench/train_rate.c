@@ -17,8 +17,8 @@
 
 #include <fovea/adapt.h>
 
-#include "numbers.h"
-#include "stopwatch.h"
+#include "bench/numbers.h"
+#include "bench/stopwatch.h"
 
 enum { CLASSES = 10, ROUNDS = 3 };
 

@@ -4,7 +4,7 @@
 
 #include "cuda/cuda_device.h"
 #include "mem.h"
-#include "os.h"
+#include "platform/os.h"
 
 /* 0 on failure. */
 static uint32_t attribute(CUdevice device, CUdevice_attribute which)

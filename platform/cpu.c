@@ -1,5 +1,5 @@
 /* cpu.c: ISA levels and core clusters. */
-#include "cpu.h"
+#include "platform/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* cpu_backend.c: the CPU as a device: kernels are called directly, buffers are host memory. */
-#include "cpu_backend.h"
+#include "platform/cpu_backend.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "cpu_rates.h"
 #include "mem.h"
-#include "os_machine.h"
+#include "platform/cpu_kernels.h"
+#include "platform/cpu_rates.h"
+#include "platform/os_machine.h"
 #include "thread.h"
 #include "walk.h"
 
@@ -22,7 +22,7 @@ static const fv_kernel kernel_list[] = {
      .needs = FV_NEED_##NEED,                                                                      \
      .hooks = &fv_h_##khooks,                                                                      \
      .code.cpu = fv_k_##kname},
-#include "cpu_kernels.inc"
+#include "platform/cpu_kernels.inc"
 #undef FV_CPU_KERNEL
 };
 

@@ -3,7 +3,7 @@
 #define FOVEA_PLATFORM_CPU_BACKEND_H
 
 #include "backend.h"
-#include "cpu.h"
+#include "platform/cpu.h"
 
 extern const fv_backend fv_backend_cpu;
 

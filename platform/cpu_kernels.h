@@ -8,7 +8,7 @@
 #define FV_CPU_KERNEL(OP, MECH, name, NEED, rev, hooks)                                            \
     void fv_k_##name(const fv_args *a, const fv_call *c);                                          \
     extern const fv_kernel_hooks fv_h_##hooks;
-#include "cpu_kernels.inc"
+#include "platform/cpu_kernels.inc"
 #undef FV_CPU_KERNEL
 
 #endif

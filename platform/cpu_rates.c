@@ -2,14 +2,14 @@
  * reading and copying more than any cache holds. Work is cut into many pieces that the workers
  * claim, so that one that is disturbed does not hold up the others.
  */
-#include "cpu_rates.h"
+#include "platform/cpu_rates.h"
 
 #include <string.h>
 
-#include "cpu.h"
 #include "mem.h"
-#include "os_machine.h"
-#include "probe.h"
+#include "platform/cpu.h"
+#include "platform/os_machine.h"
+#include "platform/probe.h"
 
 enum {
     TRIES = 3,

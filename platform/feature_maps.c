@@ -1,6 +1,6 @@
 /* feature_maps.c: the feature maps of all mechanisms, by ISA. A mechanism that has none defines no
  * symbol; a weak one is then NULL. */
-#include "feature_maps.h"
+#include "platform/feature_maps.h"
 
 #define FV_MECH(NAME, name, ...)                                                                   \
     extern __attribute__((weak)) fv_features_fn fv_features_##name##_ref, fv_features_##name##_c,  \

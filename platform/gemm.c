@@ -10,7 +10,7 @@
  * Weights are read once per block of rows, in the order they lie in memory. A convolution differs
  * in where its packed activations come from, and in nothing else.
  */
-#include "gemm.h"
+#include "platform/gemm.h"
 
 #include <assert.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  *         for panels of mr rows
  *           tile, added to OUT
  */
-#include "gemm.h"
+#include "platform/gemm.h"
 
 #include <string.h>
 

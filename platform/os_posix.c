@@ -1,7 +1,7 @@
 /* os_posix.c: os.h on POSIX. */
 #define _GNU_SOURCE /* dladdr */
 
-#include "os.h"
+#include "platform/os.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

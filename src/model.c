@@ -6,7 +6,7 @@
 
 #include "attention.h"
 #include "config.h"
-#include "os.h"
+#include "platform/os.h"
 #include "processor.h"
 #include "source.h"
 

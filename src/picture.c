@@ -1,8 +1,8 @@
 /* picture.c: one picture resized and cropped as a plan does it, for showing. */
 #include <string.h>
 
-#include "cpu_kernels.h"
 #include "mem.h"
+#include "platform/cpu_kernels.h"
 #include "preprocess.h"
 
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,

@@ -6,7 +6,7 @@
 
 #include "config.h"
 #include "mem.h"
-#include "os.h"
+#include "platform/os.h"
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the numbers of files are read as they lie, lowest byte first: build for little-endian"
@@ -146,7 +146,8 @@ static fovea_status read_metadata(fv_safetensors *f)
     if (!f->metadata)
         return FOVEA_OK;
     bool good = json_is_object(f->metadata);
-    json_object_foreach(f->metadata, key, value) good = good && json_is_string(value);
+    json_object_foreach(f->metadata, key, value)
+        good = good && json_is_string(value);
     return good ? FOVEA_OK
                 : fv_fail(FOVEA_EFORMAT, "%s: __metadata__ must map texts to texts", f->path);
 }
@@ -161,8 +162,7 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
                         "list of tensors"));
     FV_TRY(fv_mem_array((void **)&at, entries, sizeof *at, FV_MEM_MODEL, "list of tensors"));
     fovea_status status = FOVEA_OK;
-    json_object_foreach(f->header, name, entry)
-    {
+    json_object_foreach(f->header, name, entry) {
         if (entry == f->metadata)
             continue;
         f->tensor[f->count].name = name;

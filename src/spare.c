@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "mem.h"
-#include "os_machine.h"
 #include "plan.h"
+#include "platform/os_machine.h"
 
 #define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */
 

@@ -19,10 +19,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_differences.h"
-#include "check_run.h"
-#include "cpu_backend.h"
-#include "os_machine.h"
+#include "platform/cpu_backend.h"
+#include "platform/os_machine.h"
+#include "tests/check_differences.h"
+#include "tests/check_run.h"
 
 static uint64_t seed = 1;
 static uint32_t every = 1;

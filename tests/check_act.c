@@ -2,9 +2,9 @@
 #include <float.h>
 #include <math.h>
 
-#include "check.h"
-#include "gradients.h"
-#include "oracle.h"
+#include "tests/check.h"
+#include "tests/gradients.h"
+#include "tests/oracle.h"
 
 static const uint32_t acts[] = {FV_EPI_GELU, FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
                                 FV_EPI_TANH, FV_EPI_RELU,      FV_EPI_SWIGLU};

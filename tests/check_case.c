@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_run.h"
 #include "half.h"
 #include "preprocess.h"
+#include "tests/check_run.h"
 
 #define FV_OP(NAME, name) extern const check_op check_##name;
 #include "ops.inc"

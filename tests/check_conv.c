@@ -1,8 +1,8 @@
 /* check_conv.c: CONV at sizes around every tile, with windows that hang over each side. */
 #include <math.h>
 
-#include "check.h"
-#include "oracle.h"
+#include "tests/check.h"
+#include "tests/oracle.h"
 
 static const struct shape {
     uint32_t width, height, channels, size, stride, pad, n, gap, epi;

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check.h"
 #include "half.h"
+#include "tests/check.h"
 
 static const uint32_t shapes[][3] = {
     /* rows, C, gap */

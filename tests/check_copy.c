@@ -1,5 +1,5 @@
 /* check_copy.c: COPY and TAKE: rows come out bit by bit. */
-#include "check.h"
+#include "tests/check.h"
 
 static const uint32_t shapes[][3] = {
     /* rows, C, gap */

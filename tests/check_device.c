@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend.h"
-#include "check_run.h"
+#include "tests/check_run.h"
 
 enum {
     BEFORE = 61, /* elements of an operand's buffer before it */

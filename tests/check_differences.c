@@ -1,14 +1,14 @@
 /* check_differences.c: the oracles of dense gradients against central finite differences of the
  * oracles of what they are the gradients of, all in double precision. */
-#include "check_differences.h"
+#include "tests/check_differences.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_run.h"
 #include "preprocess.h"
+#include "tests/check_run.h"
 
 enum {
     TOKENS = 7,

@@ -2,7 +2,7 @@
 #ifndef FOVEA_TESTS_CHECK_DIFFERENCES_H
 #define FOVEA_TESTS_CHECK_DIFFERENCES_H
 
-#include "check.h"
+#include "tests/check.h"
 
 /* Counts the gradients that are right as passed, the others as failed. */
 void check_differences(check_result *out);

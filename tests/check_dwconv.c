@@ -1,7 +1,7 @@
 /* check_dwconv.c: cases and definition of DWCONV. */
 #include <math.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 enum res { NO_RES, RES, RES_IN_PLACE };
 enum gate { NO_GATE, GATE, GATE_IN_PLACE };

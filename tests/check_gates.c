@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 static const struct {
     uint32_t rows, heads, gap;

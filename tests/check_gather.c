@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 enum res { NO_RES, RES, RES_IN_PLACE };
 

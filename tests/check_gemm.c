@@ -2,8 +2,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "check.h"
-#include "oracle.h"
+#include "tests/check.h"
+#include "tests/oracle.h"
 
 enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 

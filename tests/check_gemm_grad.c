@@ -1,7 +1,7 @@
 /* check_gemm_grad.c: GEMM_GRAD_W and SUM_ROWS: sums over tokens. */
 #include <math.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 static void finish_case(check_case *c, int out, bool adds)
 {

@@ -1,12 +1,12 @@
 /* check_grad.c: how wrong a gradient may be. */
-#include "check_grad.h"
+#include "tests/check_grad.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_run.h"
+#include "tests/check_run.h"
 
 /* Small factors may come to 0 on the way, and be divided by small ones. */
 #define LEAST (1e10 * FLT_MIN)

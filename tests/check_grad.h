@@ -4,7 +4,7 @@
 #ifndef FOVEA_TESTS_CHECK_GRAD_H
 #define FOVEA_TESTS_CHECK_GRAD_H
 
-#include "check.h"
+#include "tests/check.h"
 
 /* The case's operands in doubles, rows packed, NULL where absent. */
 typedef struct check_doubles {

@@ -6,10 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_lattn.h"
-#include "check_rotation.h"
 #include "mech/traits.h"
-#include "oracle.h"
+#include "tests/check_lattn.h"
+#include "tests/check_rotation.h"
+#include "tests/oracle.h"
 
 static const check_lattn_size sizes[] = {
     {1, 1, 1, 1, 1, 0, 0, 0},

@@ -3,8 +3,8 @@
 #ifndef FOVEA_TESTS_CHECK_LATTN_H
 #define FOVEA_TESTS_CHECK_LATTN_H
 
-#include "check.h"
 #include "mech/traits.h"
+#include "tests/check.h"
 
 /* Flags of cases. */
 enum {

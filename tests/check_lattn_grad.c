@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_grad.h"
-#include "check_lattn.h"
-#include "check_rotation.h"
-#include "check_run.h"
-#include "oracle_grad.h"
+#include "tests/check_grad.h"
+#include "tests/check_lattn.h"
+#include "tests/check_rotation.h"
+#include "tests/check_run.h"
+#include "tests/oracle_grad.h"
 
 static const check_lattn_size sizes[] = {
     {1, 1, 2, 2, 1, 0, 0, 0},

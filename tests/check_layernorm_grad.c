@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_run.h"
-#include "gradients.h"
+#include "tests/check_run.h"
+#include "tests/gradients.h"
 
 static const struct {
     uint32_t rows, width, gap;

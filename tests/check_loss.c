@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_run.h"
-#include "gradients.h"
+#include "tests/check_run.h"
+#include "tests/gradients.h"
 
 /* ---- squared distance ---- */
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 static const uint32_t shapes[][5] = {
     /* rows, d, heads, groups, gap */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 static const uint32_t shapes[][5] = {
     /* rows, C, groups, prefix, gap */

@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "check.h"
+#include "tests/check.h"
 
 static bool make(check_case *c, uint32_t index)
 {

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "check_yuv.h"
 #include "preprocess.h"
+#include "tests/check_yuv.h"
 
 static const struct shape {
     uint32_t width, height, side, stride, pad, prefix, gap, flags; /* width, height in pixels */

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check.h"
 #include "preprocess.h"
+#include "tests/check.h"
 
 static const struct shape {
     uint32_t in_w, in_h, out_w, out_h, width, prefix, gap;

@@ -1,13 +1,13 @@
 /* check_region.c: memory between inaccessible pages. */
 #define _DEFAULT_SOURCE
-#include "check_region.h"
+#include "tests/check_region.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "check_run.h"
+#include "tests/check_run.h"
 
 void check_region_open(check_region *r, size_t size, bool at_end, size_t align)
 {

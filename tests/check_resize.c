@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_yuv.h"
 #include "preprocess.h"
+#include "tests/check_yuv.h"
 
 static const uint32_t shapes[][7] = {
     /* rows, width, channels, input extent, taps, gap; RESIZE_X: flags */

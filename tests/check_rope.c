@@ -2,7 +2,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "check_rotation.h"
+#include "tests/check_rotation.h"
 
 static bool make(check_case *c, uint32_t index)
 {

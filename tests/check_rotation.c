@@ -1,5 +1,5 @@
 /* check_rotation.c: tables of cosines and sines. */
-#include "check_rotation.h"
+#include "tests/check_rotation.h"
 
 #include <math.h>
 

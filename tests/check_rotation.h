@@ -3,7 +3,7 @@
 #ifndef FOVEA_TESTS_CHECK_ROTATION_H
 #define FOVEA_TESTS_CHECK_ROTATION_H
 
-#include "check.h"
+#include "tests/check.h"
 
 /* The operands for `rows` tokens of `d` channels: rows of tokens, or of the positions of a grid
  * that is args.u[0] wide. `gap` values lie between the rows of the first. */

@@ -1,6 +1,6 @@
 /* check_run.c: one kernel of the CPU at work on one case: its calls, and what they may touch. */
 #define _DEFAULT_SOURCE
-#include "check_run.h"
+#include "tests/check_run.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "os_machine.h"
+#include "platform/os_machine.h"
 
 static sigjmp_buf crash;
 static volatile sig_atomic_t armed;

@@ -3,8 +3,8 @@
 #ifndef FOVEA_TESTS_CHECK_RUN_H
 #define FOVEA_TESTS_CHECK_RUN_H
 
-#include "check.h"
-#include "check_region.h"
+#include "tests/check.h"
+#include "tests/check_region.h"
 
 /* ---- cases ---- */
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "oracle.h"
+#include "tests/check.h"
+#include "tests/oracle.h"
 
 enum {
     PLAIN = FV_FLAG_UNNORMALISED,

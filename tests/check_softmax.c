@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_softmax.h"
+#include "tests/check_softmax.h"
 
 static bool make(check_case *c, uint32_t index)
 {

@@ -2,7 +2,7 @@
 #ifndef FOVEA_TESTS_CHECK_SOFTMAX_H
 #define FOVEA_TESTS_CHECK_SOFTMAX_H
 
-#include "check.h"
+#include "tests/check.h"
 
 /* want[i] = sum_j p_j x_j / sum_j p_j, p_j = exp(s_j), for columns col + i, i < n, of rows
  * row0 + j, j < keys, of operand v. A score may be wrong by `error`. Overwrites s. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_grad.h"
-#include "check_run.h"
-#include "oracle_grad.h"
+#include "tests/check_grad.h"
+#include "tests/check_run.h"
+#include "tests/oracle_grad.h"
 
 /* ---- softmax attention ---- */
 

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "check_lattn.h"
 #include "mech/traits.h"
+#include "tests/check_lattn.h"
 
 static const struct {
     uint32_t windows, window, heads, d, dv, gap, flags;

@@ -1,9 +1,9 @@
 /* check_yuv.c: see check_yuv.h. */
-#include "check_yuv.h"
+#include "tests/check_yuv.h"
 
 #include <math.h>
 
-#include "fovea/fovea.h"
+#include "include/fovea/fovea.h"
 
 /* Numbers of 16 fractional bits, as libraries and standards print them. */
 static const struct {

@@ -3,7 +3,7 @@
 #ifndef FOVEA_TESTS_CHECK_YUV_H
 #define FOVEA_TESTS_CHECK_YUV_H
 
-#include "check.h"
+#include "tests/check.h"
 
 /* Operands 0 and 1 of a case: a frame of width x height pixels in the format of its flags. */
 void check_yuv_frame(check_case *c, uint32_t width, uint32_t height, uint32_t gap);

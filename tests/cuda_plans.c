@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda_sources.h"
-#include "gpu_host.h"
+#include "cuda/cuda_sources.h"
+#include "gpu/gpu_host.h"
 #include "plan.h"
 
 /* Blocks of each width of a head, and whole models for what is before and behind them. */

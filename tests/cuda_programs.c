@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_run.h"
-#include "cuda_kernels.h"
-#include "cuda_sources.h"
-#include "gpu_host.h"
+#include "cuda/cuda_kernels.h"
+#include "cuda/cuda_sources.h"
+#include "gpu/gpu_host.h"
+#include "tests/check_run.h"
 
 /* Options that were printed, by file and mechanism: a hash each. */
 enum { ROOM = 1 << 18 };

@@ -1,5 +1,5 @@
 /* fake_wide.c: see fake_wide.h. */
-#include "fake_wide.h"
+#include "tests/fake_wide.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#include "cpu.h"
-#include "cpu_backend.h"
 #include "half.h"
 #include "mem.h"
+#include "platform/cpu.h"
+#include "platform/cpu_backend.h"
 #include "walk.h"
 
 enum { GUARD = 64, FILL = 0xff }; /* floats of it are NaN */

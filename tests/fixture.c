@@ -1,5 +1,5 @@
 /* fixture.c: a small model on the CPU and a picture for it, for tests of whole plans. */
-#include "fixture.h"
+#include "tests/fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 
 #include <fovea/fovea.h>
 
-#include "fuzz.h"
-#include "gpu_cache.h"
+#include "gpu/gpu_cache.h"
 #include "mem.h"
+#include "tests/fuzz.h"
 
 enum { HEAD = 32, SUM = 24 };
 

@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cli.h"
-#include "fuzz.h"
+#include "cli/cli.h"
+#include "tests/fuzz.h"
 
 int cli_fail(int code, const char *format, ...)
 {

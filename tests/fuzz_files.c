@@ -1,6 +1,6 @@
 /* fuzz_files.c: what targets of fuzz.h share: the end of a program that found something, and a
  * folder in memory for those that read files. */
-#include "fuzz.h"
+#include "tests/fuzz.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -70,8 +70,7 @@ static uint64_t data_size(const char *header, size_t size)
     uint64_t end = 0;
     json_t *json = json_loadb(header, size, 0, NULL), *entry;
     const char *name;
-    json_object_foreach(json, name, entry)
-    {
+    json_object_foreach(json, name, entry) {
         const json_t *to = json_array_get(json_object_get(entry, "data_offsets"), 1);
         const uint64_t at = (uint64_t)json_integer_value(to);
         if (at > end && at < DATA_MOST)

@@ -5,7 +5,7 @@
  *
  * Of changed seeds some must be taken and some refused, else they say little.
  */
-#include "fuzz.h"
+#include "tests/fuzz.h"
 
 #include <stdio.h>
 #include <stdlib.h>

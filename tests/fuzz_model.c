@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "config.h"
-#include "fuzz.h"
 #include "model.h"
 #include "source.h"
+#include "tests/fuzz.h"
 
 enum { PARTS = 4, WIDTH = 64, HEIGHT = 48 };
 

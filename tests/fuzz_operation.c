@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
-#include "op_case.h"
+#include "cli/op_case.h"
+#include "tests/fuzz.h"
 
 #define MEMORY (16u << 20)
 #define FLOPS 1e7

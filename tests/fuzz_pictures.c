@@ -7,8 +7,8 @@
 #include <turbojpeg.h>
 #endif
 
-#include "cli.h"
-#include "fuzz.h"
+#include "cli/cli.h"
+#include "tests/fuzz.h"
 
 /* ---- the target ---- */
 

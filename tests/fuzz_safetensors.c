@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 #include "config.h"
-#include "fuzz.h"
 #include "models/vit.h"
 #include "processor.h"
 #include "source.h"
+#include "tests/fuzz.h"
 
 /* What a wrong size would make read or write too far shows in a sanitizer. */
 static void read_weights(const fv_vit *v)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
-#include "fuzz.h"
+#include "cli/adapter.h"
+#include "tests/fuzz.h"
 
 enum { SIDE = 8, KINDS = 4 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fuzz.h"
 #include "plan.h"
+#include "tests/fuzz.h"
 
 /* Facts about what plan() below plans come first, so that mutations meet it. */
 static const char seed[] =

@@ -1,12 +1,12 @@
 /* gradients.c: the equations of gradients.h. */
-#include "gradients.h"
+#include "tests/gradients.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_run.h"
 #include "kernel.h"
+#include "tests/check_run.h"
 
 static double sigmoid(double x)
 {

@@ -2,7 +2,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "heap_calls.h"
+#include "tests/heap_calls.h"
 
 static _Atomic uint64_t all, here;
 

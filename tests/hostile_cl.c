@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hostile_lies.h"
+#include "tests/hostile_lies.h"
 
 #define API HOSTILE_API
 
@@ -47,7 +47,7 @@ enum kind { CONTEXT, QUEUE, BUFFER, PROGRAM, KERNEL, EVENT };
 /* The functions of the real library. */
 static struct {
 #define FV_CL_CALL(name) __typeof__(&name) name;
-#include "cl_calls.inc"
+#include "cl/cl_calls.inc"
 #undef FV_CL_CALL
 } real;
 
@@ -60,7 +60,7 @@ static void start(void)
         fprintf(stderr, "hostile_cl: no %s in libOpenCL.so.1\n", #name);                           \
         abort();                                                                                   \
     }
-#include "cl_calls.inc"
+#include "cl/cl_calls.inc"
 #undef FV_CL_CALL
 }
 

@@ -1,5 +1,5 @@
 /* hostile_lies.c: lies, calls that fail, and what is alive. */
-#include "hostile_lies.h"
+#include "tests/hostile_lies.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "hostile.h"
+#include "tests/hostile.h"
 
 #define HOSTILE_API __attribute__((visibility("default")))
 

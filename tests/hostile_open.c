@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "hostile.h"
+#include "tests/hostile.h"
 
 hostile_driver hostile;
 
 static const char *const cl_functions[] = {
 #define FV_CL_CALL(name) #name,
-#include "cl_calls.inc"
+#include "cl/cl_calls.inc"
 #undef FV_CL_CALL
     NULL};
 static const char *const cuda_functions[] = {
@@ -17,7 +17,7 @@ static const char *const cuda_functions[] = {
 #define FV_CUDA_OPTION FV_CUDA_CALL
 #define FV_NVRTC_CALL FV_CUDA_CALL
 #define FV_NVRTC_OPTION FV_CUDA_CALL
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
     NULL};
 
 bool hostile_open(const char *path)

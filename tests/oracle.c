@@ -1,5 +1,5 @@
 /* oracle.c: attention and activations in double precision, straight from their equations. */
-#include "oracle.h"
+#include "tests/oracle.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* oracle_grad.c: the mechanisms' gradients by number, and those of softmax attention. */
-#include "oracle_grad.h"
+#include "tests/oracle_grad.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "oracle_grad.h"
-#include "scalar64.h"
+#include "tests/oracle_grad.h"
+#include "tests/scalar64.h"
 #define FV_DERIVE
 #include "mech/mech.h"
 

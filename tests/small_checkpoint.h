@@ -15,7 +15,7 @@
 
 #include "model.h"
 #include "models/vit.h"
-#include "temp_folder.h"
+#include "tests/temp_folder.h"
 
 #define C 64
 #define HIDDEN 128

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "trial.h"
+#include "tests/fixture.h"
+#include "tests/trial.h"
 
 static const struct {
     const char *name;

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "trial.h"
+#include "tests/fixture.h"
+#include "tests/trial.h"
 
 enum { KEYS = 24, D = 16 };
 

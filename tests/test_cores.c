@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "cpu.h"
-#include "os_cgroup.h"
+#include "platform/cpu.h"
+#include "platform/os_cgroup.h"
 
 static char root[] = "/tmp/fovea_cores_XXXXXX";
 

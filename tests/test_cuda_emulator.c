@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "cuda_loader.h"
+#include "cuda/cuda_loader.h"
 #include "half.h"
-#include "hostile.h"
+#include "tests/hostile.h"
 
 enum { ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_sources.h"
+#include "cuda/cuda_sources.h"
 #include "mem.h"
 
 static bool is_ptx(const fv_cuda_ptx *e, const char *text)

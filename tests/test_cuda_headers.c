@@ -5,10 +5,10 @@
 #include <cuda.h>
 #include <nvrtc.h>
 
-#include "cuda_loader.h"
+#include "cuda/cuda_loader.h"
 
 #define FV_CUDA_CONSTANT(name, value) _Static_assert(name == value, #name);
-#include "cuda_constants.inc"
+#include "cuda/cuda_constants.inc"
 #undef FV_CUDA_CONSTANT
 
 #define SAME(api, name)                                                                            \
@@ -21,7 +21,7 @@ static fv_cublaslt_api cublaslt;
 #define FV_NVRTC_CALL(name, symbol, parameters) SAME(nvrtc, name)
 #define FV_NVRTC_OPTION FV_NVRTC_CALL
 #define FV_CUBLASLT_CALL(name, symbol, parameters) SAME(cublaslt, name)
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 
 int main(void)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
+#include "tests/fixture.h"
 
 enum { PICTURES = 4, DEVICES = 16, ROW = FIXTURE_WIDTH * 3 };
 

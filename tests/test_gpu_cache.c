@@ -19,10 +19,10 @@
 
 #include <fovea/fovea.h>
 
-#include "gpu_cache.h"
+#include "gpu/gpu_cache.h"
 #include "mem.h"
-#include "os.h"
-#include "temp_folder.h"
+#include "platform/os.h"
+#include "tests/temp_folder.h"
 
 /* ---- entries ---- */
 

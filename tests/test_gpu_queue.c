@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "cuda_loader.h"
-#include "fixture.h"
-#include "hostile.h"
-#include "os_machine.h"
+#include "cuda/cuda_loader.h"
+#include "platform/os_machine.h"
+#include "tests/fixture.h"
+#include "tests/hostile.h"
 
 static fovea_model *model;
 

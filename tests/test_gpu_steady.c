@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "heap_calls.h"
-#include "hostile.h"
+#include "tests/fixture.h"
+#include "tests/heap_calls.h"
+#include "tests/hostile.h"
 
 enum {
     DEVICES = 16,

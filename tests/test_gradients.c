@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "oracle.h"
-#include "oracle_grad.h"
+#include "tests/oracle.h"
+#include "tests/oracle_grad.h"
 
 enum { HEADS = 2, D = 4, DV = 6, ROWS = 5, WIDTH = HEADS * D, WIDTH_V = HEADS * DV, PARAMS = 2 };
 

@@ -19,8 +19,8 @@
 
 #include <fovea/fovea.h>
 
-#include "hostile.h"
-#include "os_machine.h"
+#include "platform/os_machine.h"
+#include "tests/hostile.h"
 
 static int passed, failed;
 static char cache[] = "/tmp/fovea_hostile_XXXXXX";

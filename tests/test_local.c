@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mem.h"
 #include "model.h"
 #include "plan.h"
+#include "tests/fixture.h"
 
 enum { C = 12, THREADS = 4 };
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "trial.h"
+#include "tests/fixture.h"
+#include "tests/trial.h"
 
 /* What an attention can be asked for besides. */
 enum { PLAIN_SUMS = 1, ROTATED = 2, MUST_PLAIN = 4, EVEN_VALUES = 8 };

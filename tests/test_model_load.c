@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "small_checkpoint.h"
+#include "tests/small_checkpoint.h"
 
 /* ---- refusals ---- */
 

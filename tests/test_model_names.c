@@ -1,6 +1,6 @@
 /* test_model_names.c: the same model by every naming scheme; heads, prefix tokens, gated MLPs. */
 #include "kernel.h"
-#include "small_checkpoint.h"
+#include "tests/small_checkpoint.h"
 
 #define FUSED_BLOCK(block)                                                                         \
     {block "norm1.weight", 1, C, {LN1_W}}, {block "norm1.bias", 1, C, {LN1_B}},                    \

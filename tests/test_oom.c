@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mem.h"
-#include "temp_folder.h"
+#include "tests/fixture.h"
+#include "tests/temp_folder.h"
 
 typedef fovea_status attempt(const void *how);
 

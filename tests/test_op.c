@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mech/traits.h"
-#include "trial.h"
+#include "tests/fixture.h"
+#include "tests/trial.h"
 
 static fovea_op_options attention(const char *name, uint32_t rows, uint32_t heads, uint32_t d,
                                   uint32_t dv)

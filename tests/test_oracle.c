@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "oracle.h"
+#include "tests/oracle.h"
 
 enum { HEADS = 2, ROWS = 16, D = 8, WIDE = HEADS * D };
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mem.h"
+#include "tests/fixture.h"
 
 static const struct {
     const char *attention;

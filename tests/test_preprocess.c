@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
 #include "mem.h"
+#include "platform/cpu_kernels.h"
 #include "preprocess.h"
 
 /* ---- pictures ---- */

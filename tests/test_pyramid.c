@@ -14,7 +14,7 @@
 
 #include "models/fold.h"
 #include "models/pyramid.h"
-#include "temp_folder.h"
+#include "tests/temp_folder.h"
 
 extern const fv_family fv_family_mavit, fv_family_nalaformer;
 static const fv_family *const families[] = {&fv_family_mavit, &fv_family_nalaformer};

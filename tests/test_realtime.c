@@ -16,8 +16,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "heap_calls.h"
+#include "tests/fixture.h"
+#include "tests/heap_calls.h"
 
 /* A number from /proc/self/status: KiB of "VmLck". */
 static long status_number(const char *name)

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "mem.h"
-#include "os_machine.h"
 #include "plan.h"
+#include "platform/os_machine.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"
 

@@ -14,7 +14,7 @@
 
 #include "mem.h"
 #include "safetensors.h"
-#include "temp_folder.h"
+#include "tests/temp_folder.h"
 
 /* A file in memory: header text and `data` bytes of zeros. */
 static size_t build(char *out, const char *header, size_t data)

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "trial.h"
+#include "tests/fixture.h"
+#include "tests/trial.h"
 
 enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV };
 

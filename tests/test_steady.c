@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
-#include "heap_calls.h"
+#include "tests/fixture.h"
+#include "tests/heap_calls.h"
 
 typedef struct costs {
     uint64_t heap, library;

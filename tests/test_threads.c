@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
+#include "tests/fixture.h"
 
 enum { FRAMES = 12, LANES = 8 };
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
+#include "tests/fixture.h"
 
 enum { DEVICES = 16, ROOM = 1 << 14, STEPS = 512 };
 

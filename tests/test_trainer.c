@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 #include "adapt/trainer.h"
-#include "heap_calls.h"
-#include "temp_folder.h"
+#include "tests/heap_calls.h"
+#include "tests/temp_folder.h"
 
 #define SIDE 42 /* pixels; of patches of 14 and, with a remainder, of 16 */
 #define MODELS TEST_DATA "/golden/models/"

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mem.h"
 #include "plan.h"
-#include "temp_folder.h"
+#include "tests/fixture.h"
+#include "tests/temp_folder.h"
 #include "tune/contest.h"
 
 static void succeed(fovea_status status)

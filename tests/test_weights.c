@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "cpu_backend.h"
 #include "half.h"
 #include "model.h"
 #include "models/vit.h"
 #include "packed.h"
+#include "platform/cpu_backend.h"
 
 static uint32_t packed_rows;
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "fake_wide.h"
 #include "plan.h"
+#include "tests/fake_wide.h"
 
 #define GOLDEN TEST_DATA "/golden/models/"
 

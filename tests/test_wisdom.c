@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "fixture.h"
 #include "mem.h"
 #include "plan.h"
-#include "temp_folder.h"
+#include "tests/fixture.h"
+#include "tests/temp_folder.h"
 
 #define HEADER "fovea wisdom 1\n"
 /* A kernel that every machine has. */

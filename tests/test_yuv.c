@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#include "fixture.h"
+#include "tests/fixture.h"
 #include "yuv.h"
 
 enum { DEVICES = 16, YUVS = 4 };

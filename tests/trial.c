@@ -1,5 +1,5 @@
 /* trial.c: one attention through the public interface and through the oracle. */
-#include "trial.h"
+#include "tests/trial.h"
 
 #include <math.h>
 #include <setjmp.h>

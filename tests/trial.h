@@ -6,7 +6,7 @@
 
 #include <fovea/fovea.h>
 
-#include "oracle.h"
+#include "tests/oracle.h"
 
 typedef struct trial {
     fovea_op_options options; /* gates FOVEA_GATES_READY */

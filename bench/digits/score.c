@@ -13,7 +13,7 @@
 
 #include <fovea/fovea.h>
 
-#include "../../src/cli/segments.h"
+#include "cli/segments.h"
 #include "../stopwatch.h"
 
 enum { CLASSES_MAX = 256 };

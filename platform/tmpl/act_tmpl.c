@@ -1,6 +1,6 @@
 /* act_tmpl.c: ACT, ACT_GRAD and ADD over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/act.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/act.h"
 
 /* Columns of a row that a vector at column i has. */
 #define LANES(i, n) fv_lanes((n) - (i))

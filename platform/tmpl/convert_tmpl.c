@@ -1,6 +1,6 @@
 /* convert_tmpl.c: CONVERT over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/row.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/row.h"
 
 FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type to, enum fv_type from)
 {

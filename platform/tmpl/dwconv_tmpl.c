@@ -8,8 +8,8 @@
  * Channels are taken in strips whose weights, one vector after another for each tap, fit the first
  * level of the cache. An output's taps are summed in the order of the filter, whoever computes it.
  */
-#include "cpu_kernels.h"
-#include "vec/vec.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/vec.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
 enum { TOKENS = 6 };  /* outputs in registers, besides a kernel row's weights */

@@ -2,8 +2,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "cpu_kernels.h"
-#include "vec/math.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
 
 /* The vector at i of n values; what lies beyond them is far below any of them. */
 FV_FN fv_v logits(const float *x, size_t i, int lanes)

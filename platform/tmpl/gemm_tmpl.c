@@ -1,10 +1,10 @@
 /* gemm_tmpl.c: tiles of GEMM and CONV, and their epilogue, over the vector vocabulary. */
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "gemm.h"
-#include "vec/act.h"
-#include "vec/row.h"
+#include "platform/cpu_kernels.h"
+#include "platform/gemm.h"
+#include "platform/vec/act.h"
+#include "platform/vec/row.h"
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
  * the registers. KC: a block of k that suits the caches of such machines. RATE: FLOP/s, for the

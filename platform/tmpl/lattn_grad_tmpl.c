@@ -6,17 +6,17 @@
  * with dout, of the values with the state's gradient. What comes out is gone through once more,
  * with the features' derivatives. */
 #define FV_DERIVE
-#include "cpu_kernels.h"
-#include "vec/math.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
+#include "platform/vec/tile.h"
 
 #include <float.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "mech/mech.h"
-#include "tmpl/lattn_rows.h"
-#include "tmpl/rotation.h"
+#include "platform/tmpl/lattn_rows.h"
+#include "platform/tmpl/rotation.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 

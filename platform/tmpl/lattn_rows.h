@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "mech/traits.h"
-#include "vec/math.h"
+#include "platform/vec/math.h"
 
 enum {
     CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,

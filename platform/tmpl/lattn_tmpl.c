@@ -4,20 +4,20 @@
  * A block of rows is mapped to features, in cache; then products of them with the values, or with
  * the state, go through the register tile. Whether a mechanism has blocks, statistics or a shift is
  * known when this is compiled, so what it does not have costs nothing. */
-#include "cpu_kernels.h"
-#include "feature_maps.h"
-#include "vec/fetch.h"
-#include "vec/math.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/feature_maps.h"
+#include "platform/vec/fetch.h"
+#include "platform/vec/math.h"
+#include "platform/vec/tile.h"
 
 #include <float.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "mech/mech.h"
+#include "platform/tmpl/lattn_rows.h"
+#include "platform/tmpl/rotation.h"
 #include "ref/ref_wlattn.h"
-#include "tmpl/lattn_rows.h"
-#include "tmpl/rotation.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 

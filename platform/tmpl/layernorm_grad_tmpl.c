@@ -1,8 +1,8 @@
 /* layernorm_grad_tmpl.c: LAYERNORM_GRAD and LAYERNORM_GRAD_W over the vector vocabulary. */
 #include <math.h>
 
-#include "cpu_kernels.h"
-#include "vec/vec.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/vec.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum */

@@ -1,6 +1,6 @@
 /* layernorm_tmpl.c: LAYERNORM over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/vec.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/vec.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* loss_tmpl.c: MSE_LOSS, MSE_GRAD, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_GRAD over the vector
  * vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/log_sum.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/log_sum.h"
 
 void FV_NAME(fv_k_mse_loss_f32)(const fv_args *a, const fv_call *c)
 {

@@ -1,6 +1,6 @@
 /* mul_tmpl.c: MUL over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/math.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
 
 FV_FN void some(float *y, const float *x, const float *b, int lanes, int silu)
 {

@@ -1,9 +1,9 @@
 /* patch_tmpl.c: PATCH: plain loops, which the compiler turns into the shuffles of its ISA level. */
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "platform/cpu_kernels.h"
+#include "platform/tmpl/yuv_line.h"
 #include "preprocess.h"
-#include "yuv_line.h"
 
 /* `height` x `width` pixels of one channel of a patch, `step` bytes from pixel to pixel. */
 FV_FN void channel(float *restrict out, const uint8_t *restrict in, size_t ld, size_t step,

@@ -1,8 +1,8 @@
 /* pool_tmpl.c: MEAN_REDUCE and MAP_REDUCE: what is pooled over all tokens. */
 #include <math.h>
 
-#include "cpu_kernels.h"
-#include "vec/math.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
 
 enum { BLOCK = 4 }; /* vectors of channels whose sums stay in registers */
 enum { ROWS = 64 }; /* rows that share one maximum; a multiple of every FV_W */

@@ -1,9 +1,9 @@
 /* posemb_tmpl.c: POSEMB: the taps of a token, over vectors of channels. */
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/row.h"
 #include "preprocess.h"
-#include "vec/row.h"
 
 enum { BLOCK = 4 }; /* vectors of channels that stay in registers while the taps go by */
 

@@ -1,7 +1,7 @@
 /* probe_tmpl.c: what one thread can do at best, in arithmetic and in reading. */
-#include "probe.h"
+#include "platform/probe.h"
 
-#include "vec/vec.h"
+#include "platform/vec/vec.h"
 
 /* Independent sums: enough to hide the latency of one another, few enough for the registers. */
 enum { CHAINS = 12 };

@@ -1,6 +1,6 @@
 /* rope_tmpl.c: ROPE over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "tmpl/rotation.h"
+#include "platform/cpu_kernels.h"
+#include "platform/tmpl/rotation.h"
 
 enum { JOINED = 32 }; /* rows whose angles are joined at a time */
 

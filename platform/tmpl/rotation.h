@@ -4,7 +4,7 @@
 #define FOVEA_PLATFORM_TMPL_ROTATION_H
 
 #include "kernel.h"
-#include "vec/vec.h"
+#include "platform/vec/vec.h"
 
 #include <stdbool.h>
 

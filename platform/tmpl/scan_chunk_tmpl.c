@@ -14,7 +14,7 @@
  *
  * Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
-#include "scan_rows.h"
+#include "platform/tmpl/scan_rows.h"
 
 enum {
     LONGEST = 128, /* tokens of a chunk */

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "feature_maps.h"
 #include "mech/traits.h"
-#include "vec/math.h"
-#include "vec/row.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/feature_maps.h"
+#include "platform/vec/math.h"
+#include "platform/vec/row.h"
+#include "platform/vec/tile.h"
 
 #define SCAN_FEATURES FV_NAME(fv_features)
 

@@ -1,6 +1,6 @@
 /* scan_step_tmpl.c: SCAN token by token over the vector vocabulary: the form for one token or a
  * few, whose time is that of reading and writing the state once. */
-#include "scan_rows.h"
+#include "platform/tmpl/scan_rows.h"
 
 enum { ROWS = 16, VECTORS = 4 }; /* packed at a time; columns of the state that one pass takes */
 

@@ -3,8 +3,8 @@
  * tokens, and there is one for every class.
  */
 #include "adapt/segment_lines.h"
-#include "cpu_kernels.h"
-#include "vec/math.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
 
 /* Of a call; what it points to lies in the scratch. */
 typedef struct lines {

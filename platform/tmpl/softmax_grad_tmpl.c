@@ -8,9 +8,9 @@
  *     for each block of queries:                  P = 2^(K Qt - m) / l, dS = P (V Gt - delta)
  *                                                 dV += P G, dK += dS Q, dQ += dSt K
  */
-#include "cpu_kernels.h"
-#include "vec/math.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
+#include "platform/vec/tile.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -11,9 +11,9 @@
  *                                                      Ot = 2^(m - m') Ot + Vt P   [dv][queries]
  *     out = (Ot / l) transposed
  */
-#include "cpu_kernels.h"
-#include "vec/math.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/math.h"
+#include "platform/vec/tile.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* sum_tmpl.c: SUM_ROWS over the vector vocabulary. */
-#include "cpu_kernels.h"
-#include "vec/vec.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/vec.h"
 
 enum {
     BLOCK = 256, /* tokens of one sum */

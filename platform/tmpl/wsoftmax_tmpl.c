@@ -8,10 +8,10 @@
  *                                     P   = 2^(S - max S)
  *                                     out = P V / sum P
  */
-#include "cpu_kernels.h"
-#include "vec/fetch.h"
-#include "vec/math.h"
-#include "vec/tile.h"
+#include "platform/cpu_kernels.h"
+#include "platform/vec/fetch.h"
+#include "platform/vec/math.h"
+#include "platform/vec/tile.h"
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #ifndef FOVEA_PLATFORM_TMPL_YUV_LINE_H
 #define FOVEA_PLATFORM_TMPL_YUV_LINE_H
 
-#include "vec/vec.h"
+#include "platform/vec/vec.h"
 #include "yuv.h"
 
 /* One array for each of them. */

@@ -4,7 +4,7 @@
 #define FOVEA_PLATFORM_VEC_ACT_H
 
 #include "kernel.h"
-#include "math.h"
+#include "platform/vec/math.h"
 
 FV_FN fv_v fv_activate(fv_v x, uint32_t act)
 {

@@ -4,7 +4,7 @@
 #ifndef FOVEA_PLATFORM_VEC_FETCH_H
 #define FOVEA_PLATFORM_VEC_FETCH_H
 
-#include "vec.h"
+#include "platform/vec/vec.h"
 
 FV_FN void fv_fetch(const float *x)
 {

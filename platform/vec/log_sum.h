@@ -2,7 +2,7 @@
 #ifndef FOVEA_PLATFORM_VEC_LOG_SUM_H
 #define FOVEA_PLATFORM_VEC_LOG_SUM_H
 
-#include "math.h"
+#include "platform/vec/math.h"
 
 FV_FN float fv_row_max(const float *x, size_t n)
 {

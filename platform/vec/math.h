@@ -5,7 +5,7 @@
 #ifndef FOVEA_PLATFORM_VEC_MATH_H
 #define FOVEA_PLATFORM_VEC_MATH_H
 
-#include "vec.h"
+#include "platform/vec/vec.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #define FOVEA_PLATFORM_VEC_ROW_H
 
 #include "half.h"
-#include "vec.h"
+#include "platform/vec/vec.h"
 
 /* Lanes [0, n) of what follows element i of the row; the lanes beyond are zero, memory beyond is
  * not touched. */

@@ -6,7 +6,7 @@
 #ifndef FOVEA_PLATFORM_VEC_TILE_H
 #define FOVEA_PLATFORM_VEC_TILE_H
 
-#include "vec.h"
+#include "platform/vec/vec.h"
 
 #include <stddef.h>
 #include <string.h>

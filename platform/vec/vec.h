@@ -44,22 +44,22 @@
 
 #if defined FV_ISA_AVX512
 #define FV_ISA avx512
-#include "avx512.h"
+#include "platform/vec/avx512.h"
 #elif defined FV_ISA_AVX2
 #define FV_ISA avx2
-#include "avx2.h"
+#include "platform/vec/avx2.h"
 #elif defined FV_ISA_NEON_DOT
 #define FV_ISA neon_dot
-#include "neon.h"
+#include "platform/vec/neon.h"
 #elif defined FV_ISA_NEON_FP16
 #define FV_ISA neon_fp16
-#include "neon.h"
+#include "platform/vec/neon.h"
 #elif defined FV_ISA_NEON
 #define FV_ISA neon
-#include "neon.h"
+#include "platform/vec/neon.h"
 #elif defined FV_ISA_C
 #define FV_ISA c
-#include "c.h"
+#include "platform/vec/c.h"
 #else
 #error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON or a level above it"
 #endif

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step)
 {

@@ -1,9 +1,9 @@
 /* masters.c: float32 copies of the tensors that are trained. */
-#include "masters.h"
+#include "adapt/masters.h"
 
 #include <string.h>
 
-#include "os.h"
+#include "platform/os.h"
 #include "source.h"
 
 /* Floats of a tensor begin at multiples of it: whole cache lines. */

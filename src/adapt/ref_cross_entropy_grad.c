@@ -8,8 +8,8 @@
  *
  * zeros for a row that gives no loss.
  */
-#include "cpu_kernels.h"
-#include "ref_loss.h"
+#include "adapt/ref_loss.h"
+#include "platform/cpu_kernels.h"
 
 const fv_op fv_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",

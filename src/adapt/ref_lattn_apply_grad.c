@@ -47,7 +47,7 @@ const fv_op fv_op_lattn_apply_grad = {
 };
 
 #else
-#include "ref_lattn_grad.h"
+#include "adapt/ref_lattn_grad.h"
 
 /* The gradients of the features of one row and head. */
 static void features_grad(float *df, const fv_args *a, const ref_query *q, const fv_lattn_state *l)

@@ -37,7 +37,7 @@ const fv_op fv_op_lattn_gate_grad = {
 };
 
 #else
-#include "ref_lattn_grad.h"
+#include "adapt/ref_lattn_grad.h"
 
 void FV_MECH_NAME(fv_k_lattn_gate_grad_f32, ref)(const fv_args *a, const fv_call *c)
 {

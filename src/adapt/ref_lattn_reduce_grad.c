@@ -54,7 +54,7 @@ const fv_op fv_op_lattn_reduce_grad = {
 };
 
 #else
-#include "ref_lattn_grad.h"
+#include "adapt/ref_lattn_grad.h"
 
 static void values_grad(float *out, const fv_args *a, const ref_key *k, const fv_lattn_state *l,
                         float *f)

@@ -52,7 +52,7 @@ const fv_op fv_op_lattn_state_grad = {
 #else
 #include <string.h>
 
-#include "ref_lattn_grad.h"
+#include "adapt/ref_lattn_grad.h"
 
 /* Rows that are summed on their own. */
 enum { BLOCK = 64 };

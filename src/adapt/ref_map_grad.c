@@ -14,7 +14,7 @@
  *
  * Float32, sums over the rows in blocks.
  */
-#include "ref_map_grad.h"
+#include "adapt/ref_map_grad.h"
 
 static uint32_t columns(const fv_problem *p)
 {

@@ -9,7 +9,7 @@
  *
  * Float32, sums over the rows in blocks.
  */
-#include "ref_map_grad.h"
+#include "adapt/ref_map_grad.h"
 
 const fv_op fv_op_map_grad_q = {
     .name = "map_grad_q",

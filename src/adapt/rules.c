@@ -1,5 +1,5 @@
 /* rules.c: gradients of the dense operations of a vision transformer. */
-#include "tape.h"
+#include "adapt/tape.h"
 
 static const fv_view none = {FV_NO_VALUE, 0};
 

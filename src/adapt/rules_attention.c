@@ -1,5 +1,5 @@
 /* rules_attention.c: gradients of attention: softmax, linear in its two halves, gates, pooling. */
-#include "tape.h"
+#include "adapt/tape.h"
 
 static const fv_view none = {FV_NO_VALUE, 0};
 

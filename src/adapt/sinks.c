@@ -1,6 +1,6 @@
 /* sinks.c: gradients of weights that are put together of tensors in other ways than row after row
  * go back to the tensors: the transpose of fv_weight_read. */
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* tape.c: forward steps again, their gradients behind them, and where those of weights go. */
-#include "tape.h"
+#include "adapt/tape.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -13,8 +13,8 @@
 #ifndef FOVEA_SRC_ADAPT_TAPE_H
 #define FOVEA_SRC_ADAPT_TAPE_H
 
+#include "adapt/masters.h"
 #include "emit.h"
-#include "masters.h"
 
 typedef struct fv_tape_value {
     bool needs;    /* its gradient leads to a weight */

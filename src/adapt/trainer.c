@@ -1,5 +1,5 @@
 /* trainer.c: a trainer's life, its pictures and its steps. */
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 #include <math.h>
 #include <string.h>

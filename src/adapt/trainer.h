@@ -12,10 +12,10 @@
 
 #include <fovea/adapt.h>
 
-#include "masters.h"
+#include "adapt/masters.h"
+#include "adapt/tape.h"
 #include "packed.h"
 #include "plan.h"
-#include "tape.h"
 
 /* A loss: rows that the host adds up. */
 typedef struct fv_loss {

@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "adapt/trainer.h"
 #include "models/vit.h"
 #include "safetensors.h"
 #include "source.h"
-#include "trainer.h"
 
 #define MOST_STEPS 2000000000u
 

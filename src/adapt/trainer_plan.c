@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 /* The last two segments, a block and what follows it, are never computed again: nothing else would
  * be in memory while they are. */

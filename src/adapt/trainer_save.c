@@ -1,12 +1,12 @@
 /* trainer_save.c: what was trained, as a model: tensors, config.json, preprocessor_config.json. */
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "half.h"
-#include "os.h"
+#include "platform/os.h"
 #include "safetensors.h"
 #include "source.h"
 

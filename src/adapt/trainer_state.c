@@ -5,14 +5,14 @@
  * in the machine's order of bytes, which the magic number shows. The JSON has the step, the
  * caller's note, and everything that the result depends on, by name.
  */
-#include "trainer.h"
+#include "adapt/trainer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config.h"
-#include "os.h"
+#include "platform/os.h"
 #include "safetensors.h"
 
 #define MAGIC UINT64_C(0x3165746174736166)
@@ -251,8 +251,7 @@ static fovea_status compare(const struct reader *r, const json_t *theirs, json_t
 {
     const char *key;
     json_t *value;
-    json_object_foreach(ours, key, value)
-    {
+    json_object_foreach(ours, key, value) {
         const json_t *other = json_object_get(theirs, key);
         const bool numbers = json_is_number(value) && json_is_number(other);
         const bool same = numbers ? json_number_value(value) == json_number_value(other)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapt_data.h"
+#include "cli/adapt_data.h"
 
 /* ---- numbers ---- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 enum { NAME = 32 };
 

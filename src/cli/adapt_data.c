@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "adapt_data.h"
+#include "cli/adapt_data.h"
 
 static const char mask_end[] = "_mask.png";
 

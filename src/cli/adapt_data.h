@@ -3,7 +3,7 @@
 #ifndef FOVEA_CLI_ADAPT_DATA_H
 #define FOVEA_CLI_ADAPT_DATA_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define ADAPT_NO_LABEL UINT32_MAX
 

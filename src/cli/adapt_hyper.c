@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 static int wrong(const char *path, const char *what)
 {

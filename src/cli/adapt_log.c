@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 static int failed(const char *path)
 {

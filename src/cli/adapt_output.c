@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 static bool exists(const char *folder, const char *name)
 {

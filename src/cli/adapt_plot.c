@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 enum { WIDTH = 900, LEFT = 70, RIGHT = 20, TOP = 34, LOSS = 300, GAP = 36, RATE = 80, BOTTOM = 46 };
 enum { HEIGHT = TOP + LOSS + GAP + RATE + BOTTOM, COLUMNS = WIDTH - LEFT - RIGHT };

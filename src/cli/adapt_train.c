@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "adapter.h"
-#include "interrupt.h"
+#include "cli/adapter.h"
+#include "cli/interrupt.h"
 
 #define ROSE 1.05              /* a loss that is so much higher: more than batches differ by */
 #define CHECKPOINT_SECONDS 300 /* between checkpoints, unless --every says otherwise */
@@ -117,8 +117,7 @@ static int compare_notes(const adapt_run *r, const char *text)
     json_t *value;
     const char *key;
     int code = CLI_OK;
-    json_object_foreach(now, key, value)
-    {
+    json_object_foreach(now, key, value) {
         const json_t *other = json_object_get(before, key);
         if (code || json_equal(value, other))
             continue;

@@ -6,8 +6,8 @@
 
 #include <fovea/adapt.h>
 
-#include "adapt_data.h"
-#include "processes.h"
+#include "cli/adapt_data.h"
+#include "cli/processes.h"
 
 /* ---- the log: a line of JSON per step, and a plot of them ---- */
 

@@ -4,7 +4,7 @@
  * elsewhere, an operation of the library gives the weights of these keys; a block of keys at a time
  * gives a whole row, never N x N, and no mechanism is written down a second time here.
  */
-#include "attention_map.h"
+#include "cli/attention_map.h"
 
 #include <ctype.h>
 #include <limits.h>

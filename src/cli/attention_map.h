@@ -3,7 +3,7 @@
 #ifndef FOVEA_CLI_ATTENTION_MAP_H
 #define FOVEA_CLI_ATTENTION_MAP_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* What was asked for: --attention-map X,Y,OUT.png and --attention-block I. */
 typedef struct attention_query {

@@ -15,8 +15,8 @@
 #ifndef FOVEA_CLI_BENCH_H
 #define FOVEA_CLI_BENCH_H
 
-#include "cli.h"
-#include "machine.h"
+#include "cli/cli.h"
+#include "cli/machine.h"
 
 enum bench_what {
     BENCH_GEMM,

@@ -1,5 +1,5 @@
 /* bench_baseline.c: results beside those of an earlier run: their member "baseline". */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <math.h>
 
@@ -9,8 +9,7 @@ static const json_t *earlier(const json_t *baseline, const json_t *result)
     size_t i;
     json_t *r;
     const json_t *found = NULL;
-    bench_foreach(baseline, i, r)
-    {
+    bench_foreach(baseline, i, r) {
         if (json_equal(json_object_get(r, "params"), json_object_get(result, "params")))
             found = r;
     }
@@ -21,8 +20,7 @@ int bench_baseline_add(json_t *results, const json_t *baseline, const char *path
 {
     json_t *r;
     size_t i, found = 0;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const json_t *old = earlier(baseline, r);
         const double was = bench_number(old, "p50_ms"), is = bench_number(r, "p50_ms");
         json_object_del(r, "baseline"); /* of an earlier comparison */
@@ -41,8 +39,7 @@ int bench_baseline_judge(const json_t *results, double percent)
     json_t *r;
     size_t i;
     int code = CLI_OK;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const double change = bench_inner(r, "baseline", "change_percent");
         char is[32], was[32];
         if (fabs(change) <= percent)

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 enum { PATCH = 2, TOKENS_MOST = 1 << 20 };
 

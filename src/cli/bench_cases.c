@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "interrupt.h"
+#include "cli/bench.h"
+#include "cli/interrupt.h"
 
 const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
                                                        "kernel", "floors",    NULL};

@@ -1,7 +1,7 @@
 /* bench_crossover.c: from how many tokens, or pixels, on an attention overtakes softmax: a result
  * of its own for every device, attention and setting that was timed beside softmax.
  */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,8 +39,7 @@ static double lead(const json_t *results, const json_t *c)
 {
     size_t i;
     json_t *r;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         if (strcmp(attention_of(r), "softmax") == 0 && alike(r, c, true, false))
             return bench_number(r, "p50_ms") / bench_number(c, "p50_ms");
     }
@@ -61,15 +60,13 @@ static json_t *crossover(const json_t *results, const json_t *first)
     const json_t *above = NULL, *below = NULL;
     size_t i, n = 0;
     json_t *r;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const double by = alike(r, first, false, true) ? lead(results, r) : 0;
         n += by > 0;
         if (by > 0 && by < 1 && (!below || bench_extent(r) > bench_extent(below)))
             below = r;
     }
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         if (alike(r, first, false, true) && lead(results, r) >= 1 &&
             (!below || bench_extent(r) > bench_extent(below)) &&
             (!above || bench_extent(r) < bench_extent(above)))

@@ -1,7 +1,7 @@
 /* bench_csv.c: results as comma-separated values: the same keys as in JSON, those of members after
  * their member's name; without samples, series and profiles.
  */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,7 @@ static void flatten(json_t *flat, const char *prefix, json_t *object)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach(object, key, value) {
         char *name = cli_text("%s%s", prefix, key);
         if (json_is_object(value)) {
             char *longer = cli_text("%s_", name);
@@ -55,26 +54,22 @@ void bench_csv_write(FILE *to, const json_t *results)
     json_t *rows = json_array(), *names = json_object(), *r, *value;
     const char *key;
     size_t i;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         json_t *flat = json_object();
         flatten(flat, "", r);
         json_object_update_missing(names, flat);
         json_array_append_new(rows, flat);
     }
     const char *gap = "";
-    json_object_foreach(names, key, value)
-    {
+    json_object_foreach(names, key, value) {
         fputs(gap, to);
         write_text(to, key);
         gap = ",";
     }
     fputc('\n', to);
-    json_array_foreach(rows, i, r)
-    {
+    json_array_foreach(rows, i, r) {
         gap = "";
-        json_object_foreach(names, key, value)
-        {
+        json_object_foreach(names, key, value) {
             fputs(gap, to);
             write_value(to, json_object_get(r, key));
             gap = ",";

@@ -1,7 +1,7 @@
 /* bench_describe.c: a case that was measured as a result: one JSON object. */
 #include <math.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 #define NOISY 1.5 /* p95 over p50 */
 

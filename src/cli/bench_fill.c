@@ -1,5 +1,5 @@
 /* bench_fill.c: operands of benchmarks. */
-#include "bench.h"
+#include "cli/bench.h"
 
 void bench_fill(float *out, size_t n, uint64_t seed)
 {

@@ -2,7 +2,7 @@
  * product and softmax ran as fast as alone, and every other step as fast as memory gives and takes
  * its operands once.
  */
-#include "bench_floors.h"
+#include "cli/bench_floors.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CLI_BENCH_FLOORS_H
 #define FOVEA_CLI_BENCH_FLOORS_H
 
-#include "bench.h"
+#include "cli/bench.h"
 
 /* Steps of one kind: the same problem with the same operands. */
 typedef struct floor_kind {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 enum { SAMPLED_ROWS = 64 };
 #define WHOLE_RESULT (1u << 24) /* operations up to which every row is verified */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 struct kernel_run {
     fovea_plan *plan; /* dry */

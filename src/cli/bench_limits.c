@@ -1,7 +1,7 @@
 /* bench_limits.c: the roof over what a device does: its own best, measured beside the cases. */
 #include <math.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 int bench_limits_raise(bench_device *d)
 {

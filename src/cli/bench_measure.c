@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
-#include "interrupt.h"
+#include "cli/bench.h"
+#include "cli/interrupt.h"
 
 #define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, unless told otherwise */
 #define CASE_SECONDS 1.0    /* spent on every case at least */

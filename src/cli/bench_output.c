@@ -1,5 +1,5 @@
 /* bench_output.c: results in the form and to the place that was asked for. */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,8 +30,7 @@ static void write_results(FILE *to, int format, const json_t *results)
     json_t *r;
     switch (format) {
     case BENCH_JSONL:
-        json_array_foreach(results, i, r)
-        {
+        json_array_foreach(results, i, r) {
             json_dumpf(r, to, JSON_COMPACT | JSON_REAL_PRECISION(9));
             fputc('\n', to);
         }

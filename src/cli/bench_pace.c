@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "bench.h"
-#include "interrupt.h"
+#include "cli/bench.h"
+#include "cli/interrupt.h"
 
 #define WINDOWS 60       /* of a long run, for its series */
 #define WINDOW_LEAST 1.0 /* seconds */

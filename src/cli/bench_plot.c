@@ -1,7 +1,7 @@
 /* bench_plot.c: results of benchmarks as a picture, time and memory over pixels or tokens; gnuplot
  * draws it.
  */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -28,8 +28,7 @@ static bool varies(const json_t *results, const char *key)
     size_t i;
     json_t *r;
     const json_t *first = NULL;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         first = first ? first : r;
         if (!json_equal(json_object_get(params(r), key), json_object_get(params(first), key)))
             return true;
@@ -43,8 +42,7 @@ static char *series_name(const json_t *results, const json_t *result)
     char *name = cli_text("%s", bench_word(params(result), "attention"));
     const char *key;
     json_t *value;
-    json_object_foreach(json_object_get(result, "params"), key, value)
-    {
+    json_object_foreach(json_object_get(result, "params"), key, value) {
         if (is_size(key) || strcmp(key, "attention") == 0 || !varies(results, key))
             continue;
         char *text = json_is_string(value) ? cli_text("%s", json_string_value(value))
@@ -63,8 +61,7 @@ static json_t *series_of(const json_t *results)
 {
     json_t *all = json_object(), *r;
     size_t i;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         char *name = series_name(results, r), x[32];
         json_t *own = json_object_get(all, name);
         if (!own) {
@@ -111,7 +108,8 @@ static void write_points(FILE *to, size_t index, json_t *series, const curve *c)
     json_t **point = cli_alloc(json_object_size(series), sizeof *point), *r;
     const char *x;
     size_t n = 0;
-    json_object_foreach(series, x, r) point[n++] = r;
+    json_object_foreach(series, x, r)
+        point[n++] = r;
     qsort(point, n, sizeof *point, ascending);
     fprintf(to, "$%s%zu << EOD\n", c->data, index);
     for (size_t i = 0; i < n; i++)
@@ -160,8 +158,7 @@ static void write_tics(FILE *to, const json_t *results)
     json_t *r;
     const char *gap = "";
     fputs("set xtics nomirror rotate by -30 (", to);
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const int width = (int)bench_number(params(r), "width");
         const int height = (int)bench_number(params(r), "height");
         if (!bench_is_model(r))
@@ -183,8 +180,7 @@ static void write_range(FILE *to, char axis, const json_t *results,
     size_t i;
     json_t *r;
     for (; *of; of++)
-        bench_foreach(results, i, r)
-        {
+        bench_foreach(results, i, r) {
             const double v = (*of)(r);
             low = v > 0 && (low == 0 || v < low) ? v : low;
             high = v > high ? v : high;
@@ -199,7 +195,8 @@ static bool has_points(json_t *series, double (*y)(const json_t *))
     const char *x;
     json_t *r;
     bool any = false;
-    json_object_foreach(series, x, r) any = any || y(r) > 0;
+    json_object_foreach(series, x, r)
+        any = any || y(r) > 0;
     return any;
 }
 
@@ -212,8 +209,7 @@ static void write_panel(FILE *to, const char *title, json_t *series, const curve
     json_t *own;
     size_t i = 0;
     fprintf(to, "set title \"%s\"\nplot ", title);
-    json_object_foreach(series, name, own)
-    {
+    json_object_foreach(series, name, own) {
         i++;
         if (has_points(own, shown->y)) {
             fprintf(to, "%s$%s%zu with linespoints lw 2 pt 7 ps 0.5 lc %zu %s", gap, shown->data,
@@ -264,8 +260,7 @@ static void write_plot(FILE *to, const char *path, const json_t *results)
     write_string(to, path);
     fputc('\n', to);
     write_scale(to);
-    json_object_foreach(series, name, own)
-    {
+    json_object_foreach(series, name, own) {
         write_points(to, i, own, &time);
         write_points(to, i, own, &memory);
         write_points(to, i++, own, &promise);
@@ -291,8 +286,7 @@ static bool plottable(const json_t *results)
     size_t i, n = 0;
     json_t *r;
     const char *what = NULL;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const char *own = bench_word(params(r), "what");
         if (bench_extent(r) <= 0 || (what && strcmp(what, own) != 0))
             return false;

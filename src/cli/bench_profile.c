@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "cli/bench.h"
 
 enum { FRAMES = 5, CALLS = 1 << 20 };
 

@@ -1,5 +1,5 @@
 /* bench_results.c: results of benchmarks from a file, and what their fields say. */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <errno.h>
 #include <math.h>
@@ -77,8 +77,7 @@ static bool take(json_t *list, json_t *value)
     size_t i;
     json_t *r;
     bool good = json_is_array(value) || json_is_object(value);
-    json_array_foreach(value, i, r)
-    {
+    json_array_foreach(value, i, r) {
         good = good && known(r);
         json_array_append(list, r);
     }

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define BENCH_SCHEMA "fovea.bench/1"
 #define CROSSOVER_SCHEMA "fovea.crossover/1"
@@ -19,7 +19,8 @@ int bench_results_read(json_t **out, const char *path);
 bool bench_has_schema(const json_t *result, const char *schema);
 /* Those of a case that was timed. */
 #define bench_foreach(results, i, r)                                                               \
-    json_array_foreach(results, i, r) if (bench_has_schema(r, BENCH_SCHEMA))
+    json_array_foreach(results, i, r)                                                              \
+        if (bench_has_schema(r, BENCH_SCHEMA))
 bool bench_is_model(const json_t *result);
 const char *bench_word(const json_t *object, const char *key);
 double bench_number(const json_t *object, const char *key);

@@ -1,10 +1,10 @@
 /* bench_table.c: results of benchmarks as tables, for a terminal or as Markdown. */
-#include "bench_results.h"
+#include "cli/bench_results.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "text_table.h"
+#include "cli/text_table.h"
 
 struct output {
     FILE *to;
@@ -18,8 +18,7 @@ static void show_devices(const struct output *o, const json_t *results)
 {
     size_t i;
     json_t *r;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const json_t *env = json_object_get(r, "env"), *roof = json_object_get(r, "roofline");
         bool seen = false;
         for (size_t k = 0; k < i && !seen; k++)
@@ -43,8 +42,7 @@ static bool any_compared(const json_t *results)
 {
     size_t i;
     json_t *r;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         if (json_object_get(r, "baseline"))
             return true;
     }
@@ -79,8 +77,7 @@ static void show_times(const struct output *o, const json_t *results)
     json_t *r;
     double first = 0;
     table_begin(&t, heads);
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         const json_t *params = json_object_get(r, "params"), *verify = json_object_get(r, "verify");
         const double p50 = bench_number(r, "p50_ms");
         char text[64];
@@ -117,8 +114,7 @@ static void show_costs(const struct output *o, const json_t *results)
     json_t *r;
     char text[32];
     table_begin(&t, heads);
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         table_put(&t, "%s", bench_word(r, "title"));
         table_put(&t, "%.2f", bench_number(r, "open_ms"));
         table_put(&t, "%.2f", bench_number(r, "plan_ms"));
@@ -148,8 +144,7 @@ static void show_series(const struct output *o, const json_t *pace)
     if (!series)
         return;
     table_begin(&t, heads);
-    json_array_foreach(series, i, w)
-    {
+    json_array_foreach(series, i, w) {
         table_put(&t, "%.0f", bench_number(w, "at_s"));
         table_put(&t, "%.0f", bench_number(w, "frames"));
         table_put(&t, "%.3f", bench_number(w, "p50_ms"));
@@ -187,8 +182,7 @@ static void show_layers(const struct output *o, const json_t *profile)
     size_t i;
     json_t *l;
     table_begin(&t, heads);
-    json_array_foreach(json_object_get(profile, "layers"), i, l)
-    {
+    json_array_foreach(json_object_get(profile, "layers"), i, l) {
         table_put(&t, "%s", bench_word(l, "label"));
         table_put(&t, "%s", bench_word(l, "problem"));
         table_put(&t, "%s", bench_word(l, "kernel"));
@@ -211,8 +205,7 @@ static void show_sweeps(const struct output *o, const json_t *profile)
     size_t i;
     json_t *s;
     table_begin(&t, heads);
-    json_array_foreach(json_object_get(profile, "sweeps"), i, s)
-    {
+    json_array_foreach(json_object_get(profile, "sweeps"), i, s) {
         table_put(&t, "%.0f", bench_number(s, "sweep"));
         table_put(&t, "%s", bench_word(s, "label"));
         table_put(&t, "%s", bench_word(s, "schedule"));
@@ -247,8 +240,7 @@ static void show_floors(const struct output *o, const json_t *r)
     if (!floors)
         return;
     table_begin(&t, heads);
-    json_array_foreach(json_object_get(floors, "steps"), i, s)
-    {
+    json_array_foreach(json_object_get(floors, "steps"), i, s) {
         const double all = bench_number(s, "count") * bench_number(s, "floor_ms");
         table_put(&t, "%s", bench_word(s, "label"));
         table_put(&t, "%s", bench_word(s, "problem"));
@@ -300,12 +292,12 @@ void bench_table_write(FILE *to, const json_t *results, bool markdown)
     show_devices(&o, results);
     show_times(&o, results);
     show_costs(&o, results);
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         show_pace(&o, r);
         show_profile(&o, r);
         show_floors(&o, r);
     }
-    json_array_foreach(results, i, r) if (bench_has_schema(r, CROSSOVER_SCHEMA))
-        show_crossover(&o, r);
+    json_array_foreach(results, i, r)
+        if (bench_has_schema(r, CROSSOVER_SCHEMA))
+            show_crossover(&o, r);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "adapter.h"
+#include "cli/adapter.h"
 
 /* The options as written; NULL: not given. */
 typedef struct adapt_texts {

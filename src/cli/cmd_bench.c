@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench_floors.h"
-#include "bench_results.h"
-#include "interrupt.h"
+#include "cli/bench_floors.h"
+#include "cli/bench_results.h"
+#include "cli/interrupt.h"
 
 /* Whose steps kernels are timed on. */
 #define KERNEL_MODEL "synthetic:dinov2-b"
@@ -60,8 +60,7 @@ static int judge(const struct bench *b, const json_t *results)
     json_t *r;
     if (!b->request.common.strict && !b->baseline)
         return CLI_OK;
-    bench_foreach(results, i, r)
-    {
+    bench_foreach(results, i, r) {
         for (size_t k = 0; k < sizeof doubtful / sizeof *doubtful; k++)
             if (strcmp(bench_word(r, "status"), doubtful[k]) == 0)
                 return cli_fail(CLI_UNSTABLE, "%s: %s; try --time or a quieter, cooler machine",

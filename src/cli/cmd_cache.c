@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define MAGIC "fovea cache 1 "
 #define FILE_MOST (512u << 20)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "op_case.h"
+#include "cli/op_case.h"
 
 struct result {
     op_rows out;

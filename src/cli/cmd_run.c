@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "cli/runner.h"
 
 /* ---- one frame ---- */
 

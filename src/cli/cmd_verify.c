@@ -1,5 +1,5 @@
 /* cmd_verify.c: `fovea verify`: kernels, or a model layer by layer, against definitions. */
-#include "verify.h"
+#include "cli/verify.h"
 
 int cli_verify(const cli_command *self, int argc, char **argv)
 {

@@ -12,7 +12,7 @@
 #include <turbojpeg.h>
 #endif
 
-#include "orientation.h"
+#include "cli/orientation.h"
 
 #define PIXELS_MAX (UINT64_C(1) << 28)
 #define FILE_MAX (UINT64_C(1) << 30)

@@ -1,5 +1,5 @@
 /* interrupt.c: notes the first signal that asks to stop. */
-#include "interrupt.h"
+#include "cli/interrupt.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* letters.c: text in pictures: ASCII in letters of 5 x 7 dots. */
 #include <string.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 enum { WIDE = 5, HIGH = 7, FIRST = ' ', LAST = 'z' };
 

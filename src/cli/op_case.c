@@ -1,12 +1,12 @@
 /* op_case.c: a case of `fovea op`: from its file to options and rows of the library. */
-#include "op_case.h"
+#include "cli/op_case.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../half.h"
+#include "half.h"
 
 /* What the library takes; rows are made before it is asked. */
 enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };

@@ -6,7 +6,7 @@
 #ifndef FOVEA_CLI_OP_CASE_H
 #define FOVEA_CLI_OP_CASE_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* (B, H, N, d) as rows: [batch][token][head * d], packed. */
 typedef struct op_rows {

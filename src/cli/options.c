@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define OPTIONS_MAX 64
 #define SIDE_MAX 65535 /* pixels of --size */

@@ -1,6 +1,6 @@
 /* orientation.c: how the camera was held, as EXIF tells it, and pictures turned upright by it: what
  * Pillow's exif_transpose and with it transformers' load_image do. */
-#include "orientation.h"
+#include "cli/orientation.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef FOVEA_CLI_ORIENTATION_H
 #define FOVEA_CLI_ORIENTATION_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 enum { ORIENTATION_UPRIGHT = 1 };
 

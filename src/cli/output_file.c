@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define NAME_MOST 255 /* bytes, on the file systems that matter */
 #define DIGITS 20     /* of a random number */

@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #endif
 
-#include "cli.h"
-#include "processes.h"
+#include "cli/cli.h"
+#include "cli/processes.h"
 
 enum { PATH_ROOM = 4096 };
 

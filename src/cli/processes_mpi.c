@@ -1,7 +1,7 @@
 /* processes_mpi.c: the shared library that speaks MPI for the program, see processes.h. */
 #include <mpi.h>
 
-#include "processes.h"
+#include "cli/processes.h"
 
 /* Of one call, at most: MPI counts in int. */
 #define PART ((size_t)1 << 28)

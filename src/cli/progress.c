@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 #define FIRST 1.0 /* seconds before there is anything to see */
 #define NEXT 0.1

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "machine.h"
+#include "cli/cli.h"
+#include "cli/machine.h"
 
 char *cli_printable(const char *text)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runner.h"
+#include "cli/runner.h"
 
 static void add_path(run_state *r, char *path)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runner.h"
+#include "cli/runner.h"
 
 static char *folder_of(const char *path)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "cli/runner.h"
 
 /* Outputs that -o writes whether or not --hidden is there, and their names in the file: those of
  * the golden files. All others are intermediate features. */

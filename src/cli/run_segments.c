@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
-#include "segments.h"
+#include "cli/runner.h"
+#include "cli/segments.h"
 
 /* The colours of PASCAL VOC: the bits of the class, from the lowest on, become the highest bits of
  * red, green and blue in turn. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runner.h"
+#include "cli/runner.h"
 
 /* ---- scores ---- */
 
@@ -139,8 +139,7 @@ static void tell(const run_state *r, const char *name, double seconds)
     char *files = cli_text("%s", "");
     size_t i;
     json_t *file;
-    json_array_foreach(r->written, i, file)
-    {
+    json_array_foreach(r->written, i, file) {
         char *more = cli_text("%s%s%s", files, i ? ", " : " -> ", json_string_value(file));
         free(files);
         files = more;

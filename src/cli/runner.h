@@ -3,7 +3,7 @@
 #ifndef FOVEA_CLI_RUNNER_H
 #define FOVEA_CLI_RUNNER_H
 
-#include "attention_map.h"
+#include "cli/attention_map.h"
 
 enum { RUN_SEGMENTS = 256 }; /* classes of a picture with one byte per pixel */
 

@@ -1,5 +1,5 @@
 /* segments.c: segmentation logits become the class of every pixel. */
-#include "segments.h"
+#include "cli/segments.h"
 
 #include <math.h>
 

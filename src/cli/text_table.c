@@ -1,5 +1,5 @@
 /* text_table.c: rows of cells, aligned for a terminal or as Markdown. */
-#include "text_table.h"
+#include "cli/text_table.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 
 enum { TABLE_COLUMNS = 16 };
 

@@ -2,7 +2,7 @@
 #ifndef FOVEA_CLI_VERIFY_H
 #define FOVEA_CLI_VERIFY_H
 
-#include "cli.h"
+#include "cli/cli.h"
 
 /* Every kernel of the device whose name contains `name` (NULL: all). Exit code: CLI_WRONG when one
  * is wrong, or no case reaches it. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "verify.h"
+#include "cli/verify.h"
 
 typedef struct report {
     uint32_t right, wrong, missed;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify.h"
+#include "cli/verify.h"
 
 #define FLOAT16_MOST 65504.0
 

@@ -1,5 +1,5 @@
 /* fold.c: normalisations, scales and residuals worked into weights. */
-#include "fold.h"
+#include "models/fold.h"
 
 #include <assert.h>
 #include <math.h>

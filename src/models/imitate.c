@@ -1,5 +1,5 @@
 /* imitate.c: the pieces of which synthetic checkpoints are made. */
-#include "imitate.h"
+#include "models/imitate.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  *     attn = (attention(q, k, v) + lepe(v)) * o
  */
 #include "model.h"
-#include "pyramid.h"
+#include "models/pyramid.h"
 
 static fv_view mix(const fv_pyramid_mix *m)
 {

@@ -3,7 +3,7 @@
  *
  *     attn = LN(attention(q, k, v) + lepe(v)) * silu(g)
  */
-#include "pyramid.h"
+#include "models/pyramid.h"
 
 #define INNER_EPS 1e-5f
 

@@ -11,7 +11,7 @@
 
 #include "mem.h"
 #include "model.h"
-#include "polaformer.h"
+#include "models/polaformer.h"
 
 #define WIDTH 65536
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "polaformer.h"
+#include "models/polaformer.h"
 
 #define EPS 1e-5f
 #define WIDTH 65536

@@ -6,12 +6,12 @@
  * Keys and values are written before the queries, from a norm of their own, so that only x crosses
  * from one sweep to the next; v is computed again beside q for its convolution.
  */
-#include "polaformer.h"
+#include "models/polaformer.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "segmentation.h"
+#include "models/segmentation.h"
 
 fovea_status fv_pola_check_attention(const fv_builder *b)
 {

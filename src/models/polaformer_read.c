@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "mem.h"
-#include "polaformer.h"
+#include "models/polaformer.h"
+#include "models/segmentation.h"
 #include "processor.h"
-#include "segmentation.h"
 
 #define CHANNELS 65536 /* of the picture */
 #define HIDDEN (1u << 20)

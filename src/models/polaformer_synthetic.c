@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "imitate.h"
-#include "polaformer.h"
+#include "models/imitate.h"
+#include "models/polaformer.h"
 
 #define CLASSES 1000
 #define STAGES 4

@@ -9,13 +9,13 @@
  * values once more, come from a norm of their own. So only x crosses the barrier between them
  * (softmax: x, K and V). No step writes x in place: a convolution reads its neighbours.
  */
-#include "pyramid.h"
+#include "models/pyramid.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "segmentation.h"
+#include "models/segmentation.h"
 
 #define EPS 1e-6f
 #define NONE ((fv_view){FV_NO_VALUE, 0})

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "config.h"
-#include "fold.h"
+#include "models/fold.h"
+#include "models/pyramid.h"
+#include "models/segmentation.h"
 #include "processor.h"
-#include "pyramid.h"
 #include "rope.h"
-#include "segmentation.h"
 
 #define STAGES 16
 #define WIDTH 65536

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "imitate.h"
-#include "pyramid.h"
+#include "models/imitate.h"
+#include "models/pyramid.h"
 
 #define CLASSES 1000
 

@@ -1,5 +1,5 @@
 /* segmentation.c: reads a linear segmentation head and writes its step. */
-#include "segmentation.h"
+#include "models/segmentation.h"
 
 #include <math.h>
 

@@ -8,14 +8,14 @@
  * close the sweep of the block before, and only x crosses it (linear attention), or x, K and V
  * (softmax).
  */
-#include "vit.h"
+#include "models/vit.h"
 
 #include <math.h>
 #include <stdio.h>
 
 #include "emit.h"
 #include "mech/traits.h"
-#include "segmentation.h"
+#include "models/segmentation.h"
 
 struct context {
     fv_builder *b;

@@ -1,7 +1,7 @@
 /* vit_heads.c: what follows a ViT's blocks: norm, pooling, heads. */
 #include <string.h>
 
-#include "vit_reader.h"
+#include "models/vit_reader.h"
 
 #define CLASSES (1u << 24)
 

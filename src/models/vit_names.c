@@ -1,5 +1,5 @@
 /* vit_names.c: what the tensors of the ViT families are called, and by whom. */
-#include "vit.h"
+#include "models/vit.h"
 
 #define KIND(kind) (1u << FV_VIT_##kind)
 #define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS))

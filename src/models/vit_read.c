@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "segmentation.h"
-#include "vit_reader.h"
+#include "models/segmentation.h"
+#include "models/vit_reader.h"
 
 const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT},

@@ -5,9 +5,9 @@
 #define FOVEA_SRC_MODELS_VIT_READER_H
 
 #include "config.h"
+#include "models/vit.h"
 #include "processor.h"
 #include "take.h"
-#include "vit.h"
 
 #define FV_VIT_WIDTH_MOST 65536
 #define FV_VIT_HIDDEN_MOST (1u << 20)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "vit_reader.h"
+#include "models/vit_reader.h"
 
 #define DEPTH 1024
 #define PATCH 1024

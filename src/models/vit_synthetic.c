@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/vit.h"
 #include "source.h"
-#include "vit.h"
 
 #define CLASSES 1000
 

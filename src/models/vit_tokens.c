@@ -1,7 +1,7 @@
 /* vit_tokens.c: how a ViT makes tokens of patches: embedding, the rows before them, positions. */
 #include <string.h>
 
-#include "vit_reader.h"
+#include "models/vit_reader.h"
 
 #define REGISTERS 4096
 #define SIDE 4096 /* of the position table, in patches */

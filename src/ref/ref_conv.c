@@ -14,9 +14,9 @@
  * activation as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is bit for
  * bit the same however rows and columns are cut into calls, and col0 is a multiple of FV_COL_ALIGN.
  */
-#include "cpu_kernels.h"
 #include "half.h"
-#include "ref_gemm.h"
+#include "platform/cpu_kernels.h"
+#include "ref/ref_gemm.h"
 
 const fv_op fv_op_conv = {
     .name = "conv",

@@ -8,8 +8,8 @@
  *
  * What is too large becomes infinite, NaN stays NaN, subnormal values are kept.
  */
-#include "cpu_kernels.h"
 #include "half.h"
+#include "platform/cpu_kernels.h"
 
 const fv_op fv_op_convert = {
     .name = "convert",

@@ -38,9 +38,9 @@
  */
 #include <string.h>
 
-#include "cpu_kernels.h"
 #include "half.h"
-#include "ref_gemm.h"
+#include "platform/cpu_kernels.h"
+#include "ref/ref_gemm.h"
 
 const fv_op fv_op_gemm = {
     .name = "gemm",

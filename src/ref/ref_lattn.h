@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "mech/mech.h"
-#include "ref_rope.h"
+#include "ref/ref_rope.h"
 
 /* One row of q or k and what belongs to it. */
 typedef struct ref_row {

@@ -58,9 +58,9 @@ const fv_op fv_op_lattn_apply = {
 };
 
 #else
-#include "cpu_kernels.h"
-#include "feature_maps.h"
-#include "ref_lattn.h"
+#include "platform/cpu_kernels.h"
+#include "platform/feature_maps.h"
+#include "ref/ref_lattn.h"
 
 /* Factors of o per stream, and of vmean. */
 typedef struct weights {

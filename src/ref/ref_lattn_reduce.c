@@ -62,8 +62,8 @@ const fv_op fv_op_lattn_reduce = {
 #else
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "ref_lattn.h"
+#include "platform/cpu_kernels.h"
+#include "ref/ref_lattn.h"
 
 /* Rows of a block of m's sum. */
 enum { BLOCK = 64 };

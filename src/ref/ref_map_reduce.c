@@ -13,7 +13,7 @@
  */
 #include <math.h>
 
-#include "cpu_kernels.h"
+#include "platform/cpu_kernels.h"
 
 static double flops(const fv_problem *p)
 {

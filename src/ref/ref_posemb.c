@@ -16,8 +16,8 @@
  */
 #include <string.h>
 
-#include "cpu_kernels.h"
 #include "half.h"
+#include "platform/cpu_kernels.h"
 #include "preprocess.h"
 
 const fv_op fv_op_posemb = {

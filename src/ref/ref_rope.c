@@ -13,8 +13,8 @@
  *
  * There are no prefix tokens.
  */
-#include "ref_rope.h"
-#include "cpu_kernels.h"
+#include "ref/ref_rope.h"
+#include "platform/cpu_kernels.h"
 
 const fv_op fv_op_rope = {
     .name = "rope",

@@ -34,10 +34,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
-#include "feature_maps.h"
 #include "half.h"
 #include "mech/traits.h"
+#include "platform/cpu_kernels.h"
+#include "platform/feature_maps.h"
 
 static size_t width_of(const fv_problem *p)
 {

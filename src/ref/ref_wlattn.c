@@ -48,9 +48,9 @@ const fv_op fv_op_wlattn = {
 };
 
 #else
-#include "cpu_kernels.h"
 #include "mech/mech.h"
-#include "ref_wlattn.h"
+#include "platform/cpu_kernels.h"
+#include "ref/ref_wlattn.h"
 
 static size_t state_floats(const fv_problem *p)
 {

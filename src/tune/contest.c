@@ -1,11 +1,11 @@
 /* contest.c: interleaved timing. Every round runs all contestants, in turns of order, so that what
  * slows the machine down slows all of them; a round during which the clock changed does not count.
  */
-#include "contest.h"
+#include "tune/contest.h"
 
 #include <stdlib.h>
 
-#include "os_machine.h"
+#include "platform/os_machine.h"
 
 #define FIRST_ROUNDS 3
 #define FAR_BEHIND 1.25      /* times the fastest */

@@ -1,9 +1,9 @@
 /* stage.c: a plan with inputs and outputs of its own. */
-#include "stage.h"
+#include "tune/stage.h"
 
 #include "half.h"
 #include "mem.h"
-#include "os_machine.h"
+#include "platform/os_machine.h"
 
 #define TIMEOUT 600.0 /* seconds that a frame may take */
 

@@ -1,11 +1,11 @@
 /* tune.c: the tuner: its stages one after the other, what they share, and what plans ask of it. */
-#include "tune.h"
+#include "tune/tune.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "os_machine.h"
+#include "platform/os_machine.h"
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
 

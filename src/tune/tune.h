@@ -7,9 +7,9 @@
 #ifndef FOVEA_SRC_TUNE_H
 #define FOVEA_SRC_TUNE_H
 
-#include "contest.h"
-#include "os.h"
 #include "plan.h"
+#include "platform/os.h"
+#include "tune/contest.h"
 
 /* How much faster a challenger must be: time over the champion's at most. */
 #define FV_TUNE_BETTER 0.97

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "mem.h"
-#include "tune.h"
+#include "tune/tune.h"
 
 #define JOURNAL_MOST (1u << 20)
 

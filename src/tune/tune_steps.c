@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "tune.h"
+#include "tune/tune.h"
 #include "verify/rehearse.h"
 
 #define ROUNDS 9

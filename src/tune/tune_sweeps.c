@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "mem.h"
-#include "stage.h"
-#include "tune.h"
+#include "tune/stage.h"
+#include "tune/tune.h"
 #include "verify/rehearse.h"
 
 #define ROUNDS 7

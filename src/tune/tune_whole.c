@@ -2,9 +2,9 @@
  * slower. */
 #include <string.h>
 
-#include "os_machine.h"
-#include "stage.h"
-#include "tune.h"
+#include "platform/os_machine.h"
+#include "tune/stage.h"
+#include "tune/tune.h"
 
 #define ROUNDS 9
 #define BUDGET 20.0 /* seconds of the contest */

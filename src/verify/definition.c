@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "definition_parts.h"
 #include "half.h"
 #include "mem.h"
-#include "random.h"
+#include "verify/definition_parts.h"
+#include "verify/random.h"
 
 #define RUN 64   /* rows of a reduction's calls: the carry takes one rounding for each */
 #define TRIALS 2 /* times that the inputs are moved */

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "definition_parts.h"
 #include "half.h"
 #include "mem.h"
+#include "verify/definition_parts.h"
 
 #define SAFETY 8 /* errors beyond what the trials moved */
 #define NEAR 8   /* columns on both sides that an element's bound is smoothed over */

@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_DEFINITION_PARTS_H
 #define FOVEA_SRC_DEFINITION_PARTS_H
 
-#include "definition.h"
+#include "verify/definition.h"
 
 #define FV_SAMPLES 64 /* rows that are compared of a large output */
 

@@ -1,5 +1,5 @@
 /* headroom.c: how large the numbers of a step are. */
-#include "headroom.h"
+#include "verify/headroom.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 
 #include "mem.h"
 #include "model.h"
-#include "rehearse_fill.h"
-#include "rehearse_parts.h"
+#include "verify/rehearse_fill.h"
+#include "verify/rehearse_parts.h"
 
 void fv_zone_poison(uint8_t *p, uint64_t size)
 {

@@ -8,8 +8,8 @@
 #ifndef FOVEA_SRC_REHEARSE_H
 #define FOVEA_SRC_REHEARSE_H
 
-#include "definition.h"
 #include "emit.h"
+#include "verify/definition.h"
 
 typedef struct fv_rehearsal fv_rehearsal;
 typedef struct fv_take fv_take;

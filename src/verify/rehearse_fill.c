@@ -1,13 +1,13 @@
 /* rehearse_fill.c: the random values that a step is rehearsed on. */
-#include "rehearse_fill.h"
+#include "verify/rehearse_fill.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "definition.h"
 #include "half.h"
 #include "mech/traits.h"
 #include "mem.h"
+#include "verify/definition.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */
 

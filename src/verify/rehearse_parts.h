@@ -5,7 +5,7 @@
 #define FOVEA_SRC_REHEARSE_PARTS_H
 
 #include "packed.h"
-#include "rehearse.h"
+#include "verify/rehearse.h"
 
 #define FV_ZONE_GUARD 256 /* bytes before an operand's rows, and behind them */
 

@@ -6,7 +6,7 @@
 #include "mech/traits.h"
 #include "mem.h"
 #include "plan.h"
-#include "rehearse.h"
+#include "verify/rehearse.h"
 
 struct fovea_rehearsal {
     const fovea_device *device;

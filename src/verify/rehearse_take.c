@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "mem.h"
-#include "os_machine.h"
-#include "rehearse_parts.h"
+#include "platform/os_machine.h"
+#include "verify/rehearse_parts.h"
 
 #define TIMEOUT 300.0 /* seconds that a run may take */
 

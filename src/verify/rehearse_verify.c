@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "rehearse_parts.h"
+#include "verify/rehearse_parts.h"
 
 static fovea_status define(fv_rehearsal *r)
 {

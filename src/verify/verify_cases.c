@@ -1,6 +1,6 @@
 /* verify_cases.c: steps of every op and mechanism, of odd sizes: what plans are made of, without a
  * model. */
-#include "verify_cases.h"
+#include "verify/verify_cases.h"
 
 #include <math.h>
 

@@ -5,8 +5,8 @@
 
 #include "mech/traits.h"
 #include "mem.h"
-#include "rehearse.h"
-#include "verify_cases.h"
+#include "verify/rehearse.h"
+#include "verify/verify_cases.h"
 
 enum { CHUNK = 40 }; /* rows of a call, where a step is streamed */
 

@@ -3,12 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "definition.h"
 #include "half.h"
-#include "headroom.h"
 #include "mem.h"
 #include "packed.h"
 #include "tune/stage.h"
+#include "verify/definition.h"
+#include "verify/headroom.h"
 
 /* A plan whose values can be looked at between steps. */
 typedef struct tour {

@@ -1,7 +1,7 @@
 /* verify_training.c: steps of training, of odd sizes: dense gradients and losses. */
 #include <string.h>
 
-#include "verify_cases.h"
+#include "verify/verify_cases.h"
 
 enum {
     TOKENS = 145,

@@ -1,5 +1,5 @@
 /* advice.c: wisdom asked about the steps and sweeps of a plan. */
-#include "advice.h"
+#include "wisdom/advice.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define FOVEA_SRC_ADVICE_H
 
 #include "emit.h"
-#include "wisdom.h"
+#include "wisdom/wisdom.h"
 
 struct fv_plan_sweep;
 

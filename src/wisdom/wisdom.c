@@ -1,5 +1,5 @@
 /* wisdom.c: the store of facts: sorted, one fact for each thing, under a lock. */
-#include "wisdom.h"
+#include "wisdom/wisdom.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "wisdom.h"
+#include "wisdom/wisdom.h"
 
 static bool next_word(const char **at, const char **word, size_t *length)
 {

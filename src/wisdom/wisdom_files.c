@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "mem.h"
-#include "os.h"
-#include "wisdom.h"
+#include "platform/os.h"
+#include "wisdom/wisdom.h"
 
 #define FILE_MOST (16u << 20)
 #define SYSTEM_FILE "/etc/fovea/wisdom"

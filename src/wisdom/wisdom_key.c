@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "mech/traits.h"
-#include "wisdom.h"
+#include "wisdom/wisdom.h"
 
 /* ---- devices ---- */
 

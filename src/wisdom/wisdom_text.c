@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "wisdom.h"
+#include "wisdom/wisdom.h"
 
 #define HEADER "fovea wisdom 1"
 #define LINE_MOST 1023

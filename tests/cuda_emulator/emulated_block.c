@@ -3,7 +3,7 @@
  *
  * The stack of a thread that is done goes to the next one, so a kernel without barriers needs only
  * one. */
-#include "emulated_block.h"
+#include "tests/cuda_emulator/emulated_block.h"
 
 #include <pthread.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "emulated_warp.h"
+#include "tests/cuda_emulator/emulated_warp.h"
 
 #ifndef __x86_64__
 #error "threads are switched in x86-64 assembly"

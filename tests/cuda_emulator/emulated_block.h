@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "emulated_kernel.h"
+#include "tests/cuda_emulator/emulated_kernel.h"
 
 /* In which order threads run, and when copies that are not waited for are made. What kernels
  * compute must not depend on it. */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 #define FV_CUBLASLT_CALL(name, symbol, parameters) API cublasStatus_t symbol parameters;
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 
 enum { INVALID = 7, FAILED = 13, UNSUPPORTED = 15 };
 

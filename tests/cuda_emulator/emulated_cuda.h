@@ -1,6 +1,6 @@
 /* emulated_cuda.h: the words of CUDA C++ that NVRTC knows without headers, for a C++ compiler. It
  * comes before the text of a program, with emulated_ptx.h. */
-#include "emulated_kernel.h"
+#include "tests/cuda_emulator/emulated_kernel.h"
 
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;

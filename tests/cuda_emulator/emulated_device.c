@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulated_driver.h"
-#include "hostile.h"
+#include "tests/cuda_emulator/emulated_driver.h"
+#include "tests/hostile.h"
 
 enum { DEVICES = 8, DEPTH = 16 };
 
@@ -95,7 +95,7 @@ CUresult cuGetErrorName(CUresult error, const char **name)
         const char *name;
     } names[] = {
 #define FV_CUDA_CONSTANT(name, value) {value, #name},
-#include "cuda_constants.inc"
+#include "cuda/cuda_constants.inc"
 #undef FV_CUDA_CONSTANT
     };
     *name = NULL;

@@ -6,9 +6,9 @@
 #ifndef FOVEA_TESTS_EMULATED_DRIVER_H
 #define FOVEA_TESTS_EMULATED_DRIVER_H
 
-#include "cuda_loader.h"
-#include "emulated_block.h"
-#include "hostile_lies.h"
+#include "cuda/cuda_loader.h"
+#include "tests/cuda_emulator/emulated_block.h"
+#include "tests/hostile_lies.h"
 
 #define API HOSTILE_API
 /* The functions are those that the library calls. */
@@ -16,7 +16,7 @@
 #define FV_CUDA_OPTION FV_CUDA_CALL
 #define FV_NVRTC_CALL(name, symbol, parameters) API nvrtcResult symbol parameters;
 #define FV_NVRTC_OPTION FV_NVRTC_CALL
-#include "cuda_calls.inc"
+#include "cuda/cuda_calls.inc"
 
 extern pthread_cond_t emulated_changed; /* whenever a command is done */
 extern pthread_cond_t emulated_work;    /* whenever there may be something for the device to do */

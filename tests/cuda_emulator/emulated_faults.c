@@ -1,5 +1,5 @@
 /* emulated_faults.c: what the emulated driver lies about, and the kinds of its objects. */
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 pthread_cond_t emulated_changed = PTHREAD_COND_INITIALIZER;
 

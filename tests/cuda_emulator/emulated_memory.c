@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 enum { PAGE = 4096, BEHIND = 0xfd, UNWRITTEN = 0xff };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 enum { FUNCTIONS = 64, PLAIN_SHARED = 48 << 10 };
 

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 enum { WRONG_INPUT = 3, WRONG_PROGRAM = 4, WRONG_OPTION = 5, FAILED = 6, INTERNAL = 11 };
 
@@ -149,7 +149,8 @@ static char *with_entries(const char *text)
 
 /* ---- programs ---- */
 
-static const char frame[] = "#include \"emulated_cuda.h\"\n#include \"emulated_ptx.h\"\n"
+static const char frame[] = "#include \"tests/cuda_emulator/emulated_cuda.h\"\n"
+                            "#include \"tests/cuda_emulator/emulated_ptx.h\"\n"
                             "namespace {\n#line 1 \"program\"\n";
 
 static const char *const compile_words[] = {EMULATED_CXX,

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "emulated_driver.h"
+#include "tests/cuda_emulator/emulated_driver.h"
 
 enum kind { LAUNCH, COPY, FILL, RECORD, WAIT, REPLAY };
 

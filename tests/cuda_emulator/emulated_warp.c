@@ -7,7 +7,7 @@
  *   A, TF32    (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
  *   B, TF32    (t, g), (t + 4, g)
  */
-#include "emulated_warp.h"
+#include "tests/cuda_emulator/emulated_warp.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -40,11 +40,11 @@ struct shuffle {
 static void shuffle_all(void *const brought[EMULATED_WARP], unsigned mask)
 {
     EACH_LANE(lane)
-    if (mask >> lane & 1) {
-        struct shuffle *s = brought[lane];
-        const unsigned from = s->from < EMULATED_WARP && mask >> s->from & 1 ? s->from : lane;
-        s->got = ((const struct shuffle *)brought[from])->value;
-    }
+        if (mask >> lane & 1) {
+            struct shuffle *s = brought[lane];
+            const unsigned from = s->from < EMULATED_WARP && mask >> s->from & 1 ? s->from : lane;
+            s->got = ((const struct shuffle *)brought[from])->value;
+        }
 }
 
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned from)
@@ -62,11 +62,11 @@ static void ballot_all(void *const brought[EMULATED_WARP], unsigned mask)
 {
     unsigned all = 0;
     EACH_LANE(lane)
-    if (mask >> lane & 1 && ((const struct ballot *)brought[lane])->true_here)
-        all |= 1u << lane;
+        if (mask >> lane & 1 && ((const struct ballot *)brought[lane])->true_here)
+            all |= 1u << lane;
     EACH_LANE(lane)
-    if (mask >> lane & 1)
-        ((struct ballot *)brought[lane])->all = all;
+        if (mask >> lane & 1)
+            ((struct ballot *)brought[lane])->all = all;
 }
 
 unsigned emulated_ballot(unsigned mask, int true_here)
@@ -92,8 +92,7 @@ static void load_all(void *const brought[EMULATED_WARP], unsigned mask)
     for (int k = 0; k < first->matrices; k++) {
         for (int r = 0; r < 8; r++)
             memcpy(m[r], ((const struct load *)brought[8 * k + r])->row, sizeof m[r]);
-        EACH_LANE(lane)
-        {
+        EACH_LANE(lane) {
             const unsigned r = lane / 4, c = lane % 4 * 2;
             const uint16_t low = first->transposed ? m[c][r] : m[r][c];
             const uint16_t high = first->transposed ? m[c + 1][r] : m[r][c + 1];
@@ -124,8 +123,7 @@ typedef struct factors {
 
 static void take_fragments(factors *f, void *const brought[EMULATED_WARP])
 {
-    EACH_LANE(lane)
-    {
+    EACH_LANE(lane) {
         const struct product *p = brought[lane];
         const unsigned g = lane / 4, t = lane % 4;
         for (unsigned i = 0; i < 4; i++)
@@ -183,9 +181,9 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
     float a[16][8], b[8][8], d[16][8];
     take_fragments(&f, brought);
     EACH_LANE(lane)
-    for (unsigned i = 0; i < 4; i++)
-        d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
-            ((const struct product *)brought[lane])->d[i];
+        for (unsigned i = 0; i < 4; i++)
+            d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
+                ((const struct product *)brought[lane])->d[i];
     for (int half = 0; half < halves; half++) {
         if (kind == EMULATED_TF32) {
             shorten(a[0], f.a[0], 16 * 8);
@@ -206,9 +204,9 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
         }
     }
     EACH_LANE(lane)
-    for (unsigned i = 0; i < 4; i++)
-        ((const struct product *)brought[lane])->d[i] =
-            d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
+        for (unsigned i = 0; i < 4; i++)
+            ((const struct product *)brought[lane])->d[i] =
+                d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
 void emulated_multiply(enum emulated_product kind, float *d, const unsigned *a, const unsigned *b)

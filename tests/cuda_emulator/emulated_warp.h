@@ -2,7 +2,7 @@
 #ifndef FOVEA_TESTS_EMULATED_WARP_H
 #define FOVEA_TESTS_EMULATED_WARP_H
 
-#include "emulated_block.h"
+#include "tests/cuda_emulator/emulated_block.h"
 
 /* Done once, with what each lane of mask brought. */
 typedef void emulated_warp_fn(void *const brought[EMULATED_WARP], unsigned mask);
