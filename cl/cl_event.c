@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cl/cl_device.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
 

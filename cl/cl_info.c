@@ -5,7 +5,7 @@
 
 #include "cl/cl_device.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #define TEXT 8192 /* extensions are the longest text */
 

@@ -6,7 +6,7 @@
 
 #include "cl/cl_clblast.h"
 #include "cl/cl_probe.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 enum { ITEMS = FV_CL_PROBE_ITEMS };
 enum { HALF = 1, SUBGROUPS, DOT, LOCAL, TURNS = 6 }; /* FV_PROBE_* of probe.cl */

@@ -1,6 +1,6 @@
 /* cuda_event.c: the context, waiting for a device without hanging with it, and giving it up. */
 #include "cuda/cuda_device.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 static const char lost_text[] = "the device was lost; close it and open it again";
 /* Its context is the whole process's, and lives as long as anyone holds it. */

@@ -4,7 +4,7 @@
 
 #include "cuda/cuda_device.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 /* 0 on failure. */
 static uint32_t attribute(CUdevice device, CUdevice_attribute which)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #define ENTRY_MOST (64ull << 20)
 #define FOLDER_MOST (256ull << 20)

@@ -6,7 +6,7 @@
 
 #include "gpu/gpu_cache.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #define FILE_MOST (64ull << 20)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "gpu/gpu_sources.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "walk.h"
 
 const fv_kernel_hooks fv_h_gpu_none = {0};

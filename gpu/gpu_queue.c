@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "walk.h"
 
 uint64_t fv_gpu_slot_bytes(const fv_slot *slot)

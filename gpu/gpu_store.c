@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
                                char *identity, const char *folder)

@@ -3,7 +3,7 @@
 #define FOVEA_PLATFORM_CPU_H
 
 #include "kernel.h"
-#include "platform/os_cores.h"
+#include "platform/os/os_cores.h"
 #include "status.h"
 
 /* Bits of enum fv_need that hold on this machine, highest level included. */

@@ -7,7 +7,7 @@
 #include "mem.h"
 #include "platform/cpu_kernels.h"
 #include "platform/cpu_rates.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "thread.h"
 #include "walk.h"
 

@@ -8,7 +8,7 @@
 
 #include "mem.h"
 #include "platform/cpu.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "platform/probe.h"
 
 enum {

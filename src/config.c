@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #define DEPTH 32
 #define PIXELS 65536

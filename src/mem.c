@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #define HEADER 64
 #define HUGE_PAGE (2u << 20)

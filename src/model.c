@@ -6,7 +6,7 @@
 
 #include "attention.h"
 #include "config.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "processor.h"
 #include "source.h"
 

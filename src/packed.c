@@ -6,7 +6,7 @@
 
 #include "half.h"
 #include "model.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "safetensors.h"
 
 /* Bytes of float rows that are packed at a time. */

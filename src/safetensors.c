@@ -6,7 +6,7 @@
 
 #include "config.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the numbers of files are read as they lie, lowest byte first: build for little-endian"

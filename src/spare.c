@@ -7,7 +7,7 @@
 
 #include "mem.h"
 #include "plan.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */
 

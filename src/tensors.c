@@ -5,7 +5,7 @@
 #include "config.h"
 #include "half.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "safetensors.h"
 
 /* ---- values ---- */

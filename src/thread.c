@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 /* Jobs that workers can see at once. One more runs on its own thread alone. */
 #define BOARD 16

@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "platform/cpu_backend.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "tests/check_differences.h"
 #include "tests/check_run.h"
 

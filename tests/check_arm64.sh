@@ -31,7 +31,7 @@ compile() {
     $cc $flags $level "$@" -c -o "$out/$n.o"
 }
 for f in src/kernel.c src/mem.c src/op.c src/preprocess.c src/status.c src/thread.c src/device.c src/walk.c platform/cpu.c \
-    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/gemm_grad.c platform/os_cgroup.c platform/os_cores.c platform/os_machine.c \
+    platform/cpu_backend.c platform/cpu_rates.c platform/feature_maps.c platform/gemm.c platform/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c \
     tests/gradients.c tests/oracle.c tests/oracle_grad.c tests/check*.c \
     src/mech/table.c src/ref/*.c src/adapt/ref_*.c; do
     compile "$f"

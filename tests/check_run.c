@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 static sigjmp_buf crash;
 static volatile sig_atomic_t armed;

@@ -21,7 +21,7 @@
 
 #include "gpu/gpu_cache.h"
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "tests/temp_folder.h"
 
 /* ---- entries ---- */

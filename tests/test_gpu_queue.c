@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "cuda/cuda_loader.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "tests/fixture.h"
 #include "tests/hostile.h"
 

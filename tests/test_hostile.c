@@ -19,7 +19,7 @@
 
 #include <fovea/fovea.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "tests/hostile.h"
 
 static int passed, failed;

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "thread.h"
 
 enum { HELD_MS = 60, LONG_MS = 600 };

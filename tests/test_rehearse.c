@@ -11,7 +11,7 @@
 
 #include "mem.h"
 #include "plan.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"
 

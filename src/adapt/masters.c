@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "source.h"
 
 /* Floats of a tensor begin at multiples of it: whole cache lines. */

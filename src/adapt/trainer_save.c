@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "half.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "safetensors.h"
 #include "source.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "config.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "safetensors.h"
 
 #define MAGIC UINT64_C(0x3165746174736166)

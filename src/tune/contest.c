@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #define FIRST_ROUNDS 3
 #define FAR_BEHIND 1.25      /* times the fastest */

@@ -3,7 +3,7 @@
 
 #include "half.h"
 #include "mem.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #define TIMEOUT 600.0 /* seconds that a frame may take */
 

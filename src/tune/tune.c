@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
 

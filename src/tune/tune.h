@@ -8,7 +8,7 @@
 #define FOVEA_SRC_TUNE_H
 
 #include "plan.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "tune/contest.h"
 
 /* How much faster a challenger must be: time over the champion's at most. */

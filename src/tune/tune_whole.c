@@ -2,7 +2,7 @@
  * slower. */
 #include <string.h>
 
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "tune/stage.h"
 #include "tune/tune.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 #include "verify/rehearse_parts.h"
 
 #define TIMEOUT 300.0 /* seconds that a run may take */

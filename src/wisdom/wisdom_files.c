@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/os.h"
+#include "platform/os/os.h"
 #include "wisdom/wisdom.h"
 
 #define FILE_MOST (16u << 20)

@@ -1,7 +1,7 @@
 /* os_posix.c: os.h on POSIX. */
 #define _GNU_SOURCE /* dladdr */
 
-#include "platform/os.h"
+#include "platform/os/os.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

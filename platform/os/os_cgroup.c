@@ -1,6 +1,6 @@
 /* os_cgroup.c: the cgroups of this process and what they limit. */
 #define _GNU_SOURCE
-#include "platform/os_cgroup.h"
+#include "platform/os/os_cgroup.h"
 
 #include <stdarg.h>
 #include <stdio.h>

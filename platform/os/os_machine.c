@@ -1,7 +1,7 @@
 /* os_machine.c: processors, time and memory on Linux and, as far as they go, other POSIX systems.
  */
 #define _GNU_SOURCE
-#include "platform/os_machine.h"
+#include "platform/os/os_machine.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "platform/os_cgroup.h"
+#include "platform/os/os_cgroup.h"
 
 #ifdef __linux__
 #include <linux/futex.h>

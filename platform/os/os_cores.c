@@ -8,7 +8,7 @@
  *     the folders of os_cgroup.h               cpuset and quota, versions 1 and 2
  */
 #define _GNU_SOURCE
-#include "platform/os_cores.h"
+#include "platform/os/os_cores.h"
 
 #include <math.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "platform/os_cgroup.h"
+#include "platform/os/os_cgroup.h"
 
 enum { EVEN = 1024 }; /* capacity where nothing tells cores apart */
 
