@@ -19,7 +19,7 @@
 
 #include "bench/numbers.h"
 #include "bench/stopwatch.h"
-#include "platform/probe.h"
+#include "platform/cpu/probe.h"
 
 enum { ROUNDS = 5, ROW_MAJOR = 101, NO_TRANS = 111, TRANS = 112 };
 

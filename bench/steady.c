@@ -18,7 +18,7 @@
 #include <fovea/fovea.h>
 
 #include "bench/stopwatch.h"
-#include "platform/probe.h"
+#include "platform/cpu/probe.h"
 
 enum { THREADS_MAX = 64 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,

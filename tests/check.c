@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/cpu_backend.h"
+#include "platform/cpu/cpu_backend.h"
 #include "platform/os/os_machine.h"
 #include "tests/check_differences.h"
 #include "tests/check_run.h"

@@ -10,8 +10,8 @@
 
 #include "half.h"
 #include "mem.h"
-#include "platform/cpu.h"
-#include "platform/cpu_backend.h"
+#include "platform/cpu/cpu.h"
+#include "platform/cpu/cpu_backend.h"
 #include "walk.h"
 
 enum { GUARD = 64, FILL = 0xff }; /* floats of it are NaN */

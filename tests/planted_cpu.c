@@ -10,7 +10,7 @@
  */
 #define fv_backend_cpu planted_over
 #define fv_cpu_kernels planted_among
-#include "platform/cpu_backend.c"
+#include "platform/cpu/cpu_backend.c"
 #undef fv_backend_cpu
 #undef fv_cpu_kernels
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "platform/cpu.h"
+#include "platform/cpu/cpu.h"
 #include "platform/os/os_cgroup.h"
 
 static char root[] = "/tmp/fovea_cores_XXXXXX";

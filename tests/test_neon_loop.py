@@ -3,7 +3,7 @@
 
     test_neon_loop.py path/to/build [--verbose]
 
-Compiles platform/tmpl/gemm_tmpl.c with the flags of the build, for NEON and the levels above it, with
+Compiles platform/cpu/tmpl/gemm_tmpl.c with the flags of the build, for NEON and the levels above it, with
 every compiler for AArch64 that is here, and disassembles it. The hot loop is the innermost one with the
 most multiply-adds of the level's kind. In it no instruction may touch the stack, and the multiply-adds'
 share of all vector instructions must reach the level's; a load of two registers counts as two. The

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "mem.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 
 /* ---- pictures ---- */

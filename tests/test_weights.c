@@ -12,7 +12,7 @@
 #include "model.h"
 #include "models/vit.h"
 #include "packed.h"
-#include "platform/cpu_backend.h"
+#include "platform/cpu/cpu_backend.h"
 
 static uint32_t packed_rows;
 

@@ -10,7 +10,7 @@
 
 #include <libswscale/swscale.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 #include "yuv.h"
 

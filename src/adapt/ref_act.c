@@ -6,7 +6,7 @@
  *
  *   out[c] = act(in[c]);   SWIGLU: out[c] = silu(in[c]) in[C + c]
  */
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 
 const fv_op fv_op_act = {

@@ -11,7 +11,7 @@
  *
  * relu'(0) is 0.
  */
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 
 const fv_op fv_op_act_grad = {

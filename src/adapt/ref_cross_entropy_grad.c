@@ -9,7 +9,7 @@
  * zeros for a row that gives no loss.
  */
 #include "adapt/ref_loss.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",

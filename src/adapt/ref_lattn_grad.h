@@ -5,7 +5,7 @@
 #define FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 
 #define FV_DERIVE
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_lattn.h"
 
 /* Heads [*from, *to) whose features' gradients the gradient of head h of a row wants. */

@@ -47,7 +47,7 @@ const fv_op fv_op_lattn_param_grad = {
 
 #else
 #define FV_DERIVE
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_lattn.h"
 
 #if FV_PARAMS

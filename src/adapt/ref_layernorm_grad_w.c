@@ -15,7 +15,7 @@
  */
 #include <math.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 static double flops(const fv_problem *p)
 {

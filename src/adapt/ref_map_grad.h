@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 /* Rows that are summed on their own. */
 enum { REF_MAP_BLOCK = 64 };

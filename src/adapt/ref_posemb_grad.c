@@ -12,7 +12,7 @@
  *   out (+)= sum_y weight_y(y, v) sum_x weight_x(x, w) dout[prefix + y u1 + x]
  * over the taps that lead to v and w; without taps out (+)= dout[i].
  */
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 
 const fv_op fv_op_posemb_grad = {

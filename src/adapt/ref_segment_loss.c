@@ -18,7 +18,7 @@
  */
 #include "adapt/ref_loss.h"
 #include "adapt/segment_lines.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_segment_loss = {
     .name = "segment_loss",

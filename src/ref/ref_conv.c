@@ -15,7 +15,7 @@
  * bit the same however rows and columns are cut into calls, and col0 is a multiple of FV_COL_ALIGN.
  */
 #include "half.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 
 const fv_op fv_op_conv = {

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_copy = {
     .name = "copy",

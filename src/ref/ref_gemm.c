@@ -39,7 +39,7 @@
 #include <string.h>
 
 #include "half.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 
 const fv_op fv_op_gemm = {

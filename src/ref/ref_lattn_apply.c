@@ -58,8 +58,8 @@ const fv_op fv_op_lattn_apply = {
 };
 
 #else
-#include "platform/cpu_kernels.h"
-#include "platform/feature_maps.h"
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/feature_maps.h"
 #include "ref/ref_lattn.h"
 
 /* Factors of o per stream, and of vmean. */

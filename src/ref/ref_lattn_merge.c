@@ -40,7 +40,7 @@ const fv_op fv_op_lattn_merge = {
 #else
 #include <string.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_lattn.h"
 
 void FV_MECH_NAME(fv_k_lattn_merge_f32, ref)(const fv_args *a, const fv_call *c)

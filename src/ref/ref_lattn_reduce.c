@@ -62,7 +62,7 @@ const fv_op fv_op_lattn_reduce = {
 #else
 #include <string.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_lattn.h"
 
 /* Rows of a block of m's sum. */

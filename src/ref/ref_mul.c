@@ -8,7 +8,7 @@
  */
 #include <math.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_mul = {
     .name = "mul",

@@ -18,7 +18,7 @@
  */
 #include <string.h>
 
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 #include "yuv.h"
 

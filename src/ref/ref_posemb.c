@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "half.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 
 const fv_op fv_op_posemb = {

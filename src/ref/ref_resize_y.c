@@ -9,7 +9,7 @@
  *
  * for every byte b of a row; the arithmetic is that of ref_resize_x.c.
  */
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 
 const fv_op fv_op_resize_y = {

@@ -14,7 +14,7 @@
  * There are no prefix tokens.
  */
 #include "ref/ref_rope.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_rope = {
     .name = "rope",

@@ -36,8 +36,8 @@
 
 #include "half.h"
 #include "mech/traits.h"
-#include "platform/cpu_kernels.h"
-#include "platform/feature_maps.h"
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/feature_maps.h"
 
 static size_t width_of(const fv_problem *p)
 {

@@ -49,7 +49,7 @@ const fv_op fv_op_wlattn = {
 
 #else
 #include "mech/mech.h"
-#include "platform/cpu_kernels.h"
+#include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_wlattn.h"
 
 static size_t state_floats(const fv_problem *p)

@@ -1,0 +1,175 @@
+/* cpu.c: ISA levels and core clusters. */
+#include "platform/cpu/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined FV_LEVEL_NEON_FP16 && defined __linux__
+#include <sys/auxv.h>
+#endif
+#ifdef FV_ARCH_X86
+#include <cpuid.h>
+#endif
+
+/* Feature bits are grouped into levels that are worth a build of their own; a level holds when the
+ * processor has all of it and the system saves its registers (the compiler's test asks both). */
+static const struct {
+    const char *name;
+    uint32_t features;
+} levels[] = {
+    {"scalar", FV_NEED_PORTABLE},
+    {"neon", FV_NEED_NEON},
+    {"neon-fp16", FV_NEED_NEON | FV_NEED_NEON_FP16},
+    {"neon-dot", FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_DOT},
+    {"avx2", FV_NEED_AVX2},
+    {"avx512", FV_NEED_AVX2 | FV_NEED_AVX512},
+};
+#define LEVELS (sizeof levels / sizeof *levels)
+
+#ifdef FV_ARCH_ARM64
+/* What is above NEON: of what was compiled, what the kernel of the system says it runs. Levels
+ * include each other, and so do the processors. */
+static uint32_t above_neon(void)
+{
+    uint32_t features = 0;
+#if defined FV_LEVEL_NEON_FP16 && defined __linux__
+    const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
+    if ((getauxval(AT_HWCAP) & fp16) == fp16)
+        features |= FV_NEED_NEON_FP16;
+#if defined FV_LEVEL_NEON_DOT && defined HWCAP2_BF16
+    if (features && getauxval(AT_HWCAP2) & HWCAP2_BF16)
+        features |= FV_NEED_NEON_DOT;
+#endif
+#endif
+    return features;
+}
+#endif
+
+uint32_t fv_cpu_features(void)
+{
+    uint32_t features = FV_NEED_PORTABLE;
+#ifdef FV_ARCH_X86
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    /* Not every compiler knows F16C by name; virtual machines may hide it alone. */
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C))
+        features |= FV_NEED_AVX2;
+    if ((features & FV_NEED_AVX2) && __builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        features |= FV_NEED_AVX512;
+#endif
+#ifdef FV_ARCH_ARM64
+    features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
+#endif
+    return features;
+}
+
+const char *fv_cpu_level_name(uint32_t features)
+{
+    const char *name = levels[0].name;
+    for (size_t i = 1; i < LEVELS; i++)
+        if (features & levels[i].features & ~levels[i - 1].features)
+            name = levels[i].name;
+    return name;
+}
+
+fovea_status fv_cpu_level(uint32_t *out, const char *name)
+{
+    uint32_t have = fv_cpu_features();
+    if (!name)
+        name = getenv("FOVEA_ISA");
+    if (!name || !*name) {
+        *out = have;
+        return FOVEA_OK;
+    }
+    for (size_t i = 0; i < LEVELS; i++) {
+        if (strcmp(name, levels[i].name))
+            continue;
+        if ((levels[i].features & ~have) == 0) {
+            *out = levels[i].features;
+            return FOVEA_OK;
+        }
+        return fv_fail(FOVEA_ENOTSUP,
+                       "isa %s: this processor has no such instructions; it goes up to %s", name,
+                       fv_cpu_level_name(have));
+    }
+    return fv_fail(FOVEA_EINVAL,
+                   "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-dot, avx2 or "
+                   "avx512",
+                   name);
+}
+
+/* Cores within 10 % of each other's capacity are one kind: turbo bins differ a little. */
+static bool same_kind(uint32_t a, uint32_t b)
+{
+    return (a < b ? b - a : a - b) * 10ull <= (a < b ? b : a);
+}
+
+static void extremes(const fv_cores *c, uint32_t *lowest, uint32_t *highest)
+{
+    *lowest = *highest = c->cpu[0].capacity;
+    for (uint32_t i = 1; i < c->n; i++) {
+        if (c->cpu[i].capacity < *lowest)
+            *lowest = c->cpu[i].capacity;
+        if (c->cpu[i].capacity > *highest)
+            *highest = c->cpu[i].capacity;
+    }
+}
+
+/* Units of work are claimed one by one, so that a core of half the speed still takes its share; a
+ * slower one makes the others wait for its last unit more than it helps. */
+static bool is_big(uint32_t capacity, uint32_t highest)
+{
+    return capacity * 2ull >= highest;
+}
+
+void fv_cpu_clusters(uint32_t *clusters, uint32_t *big, const fv_cores *c)
+{
+    uint32_t lowest, highest;
+    extremes(c, &lowest, &highest);
+    *clusters = *big = 0;
+    for (uint32_t i = 0; i < c->n; i++)
+        *big += is_big(c->cpu[i].capacity, highest);
+    for (uint32_t top = highest; top > 0;) { /* the fastest of a kind, then of the next */
+        uint32_t next = 0;
+        for (uint32_t i = 0; i < c->n; i++) {
+            const uint32_t own = c->cpu[i].capacity;
+            if (own < top && !same_kind(own, top) && own > next)
+                next = own;
+        }
+        ++*clusters;
+        top = next;
+    }
+}
+
+fovea_status fv_cpu_cores(uint32_t out[FV_PROCESSORS], uint32_t *count, const fv_cores *c,
+                          const char *which)
+{
+    uint32_t lowest, highest;
+    extremes(c, &lowest, &highest);
+    if (!which || !*which)
+        which = "big";
+    *count = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        int use;
+        if (strcmp(which, "big") == 0)
+            use = is_big(c->cpu[i].capacity, highest);
+        else if (strcmp(which, "little") == 0)
+            use = same_kind(c->cpu[i].capacity, lowest);
+        else if (strcmp(which, "all") == 0)
+            use = 1;
+        else
+            use = fv_cores_listed(which, c->cpu[i].id);
+        if (use < 0)
+            return fv_fail(FOVEA_EINVAL,
+                           "cores '%s' is no list; write big, little, all or numbers as in 0,4-7",
+                           which);
+        if (use)
+            out[(*count)++] = c->cpu[i].id;
+    }
+    if (*count == 0)
+        return fv_fail(FOVEA_EINVAL, "cores '%s': this process may use none of them", which);
+    return FOVEA_OK;
+}

@@ -1,0 +1,482 @@
+/* cpu_backend.c: the CPU as a device: kernels are called directly, buffers are host memory. */
+#include "platform/cpu/cpu_backend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "mem.h"
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/cpu_rates.h"
+#include "platform/os/os_machine.h"
+#include "thread.h"
+#include "walk.h"
+
+const fv_kernel_hooks fv_h_none = {0};
+
+static const fv_kernel kernel_list[] = {
+#define FV_CPU_KERNEL(OP, MECH, kname, NEED, krev, khooks)                                         \
+    {.name = #kname,                                                                               \
+     .op = FV_OP_##OP,                                                                             \
+     .mech = FV_MECH_##MECH,                                                                       \
+     .rev = krev,                                                                                  \
+     .needs = FV_NEED_##NEED,                                                                      \
+     .hooks = &fv_h_##khooks,                                                                      \
+     .code.cpu = fv_k_##kname},
+#include "platform/cpu/cpu_kernels.inc"
+#undef FV_CPU_KERNEL
+};
+
+struct fv_device {
+    uint32_t features;
+    bool lock; /* what frames need stays in main memory */
+    fv_pool *pool;
+};
+
+struct external {
+    char *base;
+    uint64_t stride;
+};
+
+/* Frames that may be in flight. They are computed one by one, when they are waited for; but a
+ * caller may hand over the next one first. */
+#define FRAMES 2
+
+struct frame {
+    struct external *external;
+    const fv_sweep *sweep;
+    uint32_t sweeps, rows; /* rows: at most */
+};
+
+struct fv_queue {
+    fv_device *device;
+    char *blocks; /* one per worker: values of a sweep, kernel scratch */
+    uint64_t block;
+    struct frame frame[FRAMES]; /* number f at f % FRAMES */
+    fv_fence submitted, done;
+    uint32_t slots;
+    /* of the frame that is computed: */
+    struct external *external;
+    uint32_t rows;
+    uint32_t *units; /* per phase */
+    struct phase {
+        const fv_sweep *sweep;
+        uint32_t step; /* stepwise: which one */
+    } * phase;
+    uint32_t phases, phase_room;
+    double begin;
+    fv_trace *trace; /* or NULL */
+};
+
+const fv_kernel *fv_cpu_kernels(int *count)
+{
+    *count = (int)(sizeof kernel_list / sizeof *kernel_list);
+    return kernel_list;
+}
+
+/* ---- device ---- */
+
+static void fill_info(fovea_device_info *out, uint32_t features)
+{
+    memset(out, 0, sizeof *out);
+    snprintf(out->id, sizeof out->id, "cpu");
+    fv_machine_cpu_name(out->name, sizeof out->name);
+    snprintf(out->features, sizeof out->features, "%s", fv_cpu_level_name(features));
+    fv_cores cores;
+    fv_cores_find(&cores);
+    out->units = cores.n;
+    fv_cpu_clusters(&out->clusters, &out->big, &cores);
+    out->memory = fv_machine_memory();
+}
+
+static int probe(fovea_device_info *out, int max)
+{
+    if (max > 0)
+        fill_info(out, fv_cpu_features());
+    return 1;
+}
+
+static void close_device(fv_device *d)
+{
+    fv_pool_free(d->pool);
+    fv_mem_free(d);
+}
+
+/* Sizes and texts that no system takes. */
+static fovea_status check_options(const fovea_device_options *o)
+{
+    if (o->parallel_for && !o->threads)
+        return fv_fail(FOVEA_EINVAL, "parallel_for needs `threads`: the calls that may overlap");
+    if (o->threads > FV_PROCESSORS)
+        return fv_fail(FOVEA_EINVAL, "%u threads are too many; use at most %u", o->threads,
+                       (unsigned)FV_PROCESSORS);
+    if (o->priority > 99)
+        return fv_fail(FOVEA_EINVAL, "threads of priority %u; choose 1 to 99, or 0 for the usual",
+                       o->priority);
+    if (o->thread_name && strlen(o->thread_name) > 10)
+        return fv_fail(FOVEA_EINVAL, "thread name '%.40s': 10 characters at most", o->thread_name);
+    return FOVEA_OK;
+}
+
+/* What one asks for stands, whatever a cgroup will make of it. */
+static uint32_t default_threads(const fv_cores *cores, uint32_t chosen)
+{
+    return cores->most < chosen ? cores->most : chosen;
+}
+
+static fovea_status open_device(fv_device **out, const char *which,
+                                const fovea_device_options *options)
+{
+    (void)which;
+    uint32_t features, cpus[FV_PROCESSORS], n_cpus;
+    fv_cores cores;
+    FV_TRY(check_options(options));
+    FV_TRY(fv_cpu_level(&features, options->isa));
+    fv_cores_find(&cores);
+    FV_TRY(fv_cpu_cores(cpus, &n_cpus, &cores, options->cores));
+    const fv_pool_settings pool = {
+        .threads = options->threads ? options->threads : default_threads(&cores, n_cpus),
+        .cpus = cpus,
+        .n_cpus = n_cpus,
+        .parallel_for = options->parallel_for,
+        .ctx = options->parallel_ctx,
+        .name = options->thread_name,
+        .priority = options->priority,
+        .lock = options->lock_memory != 0,
+    };
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
+    fv_device *d = memory;
+    d->features = features;
+    d->lock = pool.lock;
+    fovea_status status = fv_pool_create(&d->pool, &pool);
+    if (status != FOVEA_OK) {
+        close_device(d);
+        return status;
+    }
+    *out = d;
+    return FOVEA_OK;
+}
+
+static void describe(const fv_device *d, fovea_device_info *out)
+{
+    fill_info(out, d->features);
+}
+
+static const char *remark(void)
+{
+#ifdef FV_NO_PORTABLE
+    return "cpu: definitions and the vector levels of this architecture";
+#else
+    return "cpu: portable C and the vector levels of this architecture";
+#endif
+}
+
+static void limits(const fv_device *d, fv_limits *out)
+{
+    *out = (fv_limits){.threads = fv_pool_threads(d->pool),
+                       .locked = d->lock,
+                       .frames = FRAMES,
+                       .largest = UINT64_MAX,
+                       .rows = UINT32_MAX,
+                       .half_sums = d->features & FV_NEED_NEON_FP16};
+}
+
+/* What every frame goes through. */
+static fovea_status take(void **out, const fv_device *d, uint64_t size, const char *what)
+{
+    if (d->lock)
+        return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
+    return fv_mem_alloc(out, size, FV_MEM_ARENA, what);
+}
+
+static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
+{
+    FV_TRY(take(&out->host, d, size, what));
+    out->size = size;
+    return FOVEA_OK;
+}
+
+static void release(fv_device *d, fv_mem *m)
+{
+    (void)d;
+    fv_mem_free(m->host);
+    m->host = NULL;
+}
+
+static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
+{
+    (void)d;
+    if (src)
+        memcpy(m->host, src, (size_t)size);
+    else
+        memset(m->host, 0, (size_t)size);
+    return FOVEA_OK;
+}
+
+static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
+{
+    (void)d;
+    memcpy(dst, m->host, (size_t)size);
+    return FOVEA_OK;
+}
+
+static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
+{
+    *features = d ? d->features : fv_cpu_features();
+    return fv_cpu_kernels(count);
+}
+
+static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
+{
+    (void)d;
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_bound), FV_MEM_PLAN, "a step"));
+    fv_bound *b = memory;
+    b->l = *l;
+    *out = b;
+    return FOVEA_OK;
+}
+
+static void unbind(fv_device *d, fv_bound *b)
+{
+    (void)d;
+    fv_mem_free(b);
+}
+
+/* ---- queue ---- */
+
+static void queue_close(fv_queue *q)
+{
+    if (!q)
+        return;
+    fv_mem_free(q->blocks);
+    for (int i = 0; i < FRAMES; i++)
+        fv_mem_free(q->frame[i].external);
+    fv_mem_free(q->units);
+    fv_mem_free(q->phase);
+    fv_mem_free(q);
+}
+
+static fovea_status queue_arrays(fv_queue *q)
+{
+    void *memory;
+    FV_TRY(take(&memory, q->device, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
+                "the workers' chunks"));
+    q->blocks = memory;
+    for (int i = 0; i < FRAMES; i++) {
+        FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));
+        q->frame[i].external = memory;
+    }
+    FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->units, FV_MEM_PLAN, "the queue"));
+    q->units = memory;
+    FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->phase, FV_MEM_PLAN, "the queue"));
+    q->phase = memory;
+    return FOVEA_OK;
+}
+
+static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
+                               uint32_t phases, fv_queue **out)
+{
+    (void)slot; /* nothing is kept of the caller's memory */
+    void *memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_queue), FV_MEM_PLAN, "the queue"));
+    fv_queue *q = memory;
+    q->device = d;
+    q->block = local;
+    q->slots = slots;
+    q->phase_room = phases;
+    fovea_status status = queue_arrays(q);
+    if (status != FOVEA_OK) {
+        queue_close(q);
+        return status;
+    }
+    *out = q;
+    return FOVEA_OK;
+}
+
+static fovea_status place_external(fv_queue *q, uint32_t slot, char *p, uint64_t stride)
+{
+    q->frame[(q->submitted + 1) % FRAMES].external[slot] = (struct external){p, stride};
+    return FOVEA_OK;
+}
+
+static fovea_status upload(fv_queue *q, uint32_t slot, const void *src, uint64_t stride)
+{
+    /* Nothing is copied: kernels read the caller's memory. The cast drops a const that no kernel
+     * violates, because external inputs are never an output operand. */
+    return place_external(q, slot, (char *)(uintptr_t)src, stride);
+}
+
+static fovea_status download(fv_queue *q, uint32_t slot, void *dst, uint64_t stride)
+{
+    return place_external(q, slot, dst, stride);
+}
+
+static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
+                           fv_fence *out)
+{
+    struct frame *f = &q->frame[++q->submitted % FRAMES];
+    f->sweep = s;
+    f->sweeps = count;
+    f->rows = rows;
+    *out = q->submitted;
+    return FOVEA_OK;
+}
+
+/* ---- one call ---- */
+
+/* `width`: of the grid, in a sweep of bands. */
+static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *block, uint32_t row0,
+                     uint32_t width, uint32_t group)
+{
+    const fv_operand *op = &l->operand[o];
+    char *base;
+    switch (op->ref.space) {
+    case FV_SPACE_BUFFER:
+        base = (char *)op->ref.mem->host + op->ref.offset;
+        break;
+    case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring */
+        base = block + op->ref.offset;
+        if (op->ring && op->kind == FV_KIND_ROW)
+            base += fv_walk_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);
+        return base;
+    case FV_SPACE_EXTERNAL:
+        base = q->external[op->ref.slot].base + op->ref.offset;
+        break;
+    default:
+        return NULL;
+    }
+    if (op->kind == FV_KIND_ROW)
+        base += (uint64_t)row0 * l->args.ld[o] * fv_type_size(op->type);
+    if (op->kind == FV_KIND_PARTIAL)
+        base += group * op->stride;
+    return base;
+}
+
+struct worker {
+    const fv_queue *q;
+    uint32_t slot;
+};
+
+static void note(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
+{
+    fovea_trace_event *e = fv_trace_next(w->q->trace);
+    if (e)
+        *e = (fovea_trace_event){.step = l->index,
+                                 .worker = w->slot,
+                                 .row = c->row0,
+                                 .rows = c->rows,
+                                 .begin = begin - w->q->begin,
+                                 .end = fv_machine_seconds() - w->q->begin};
+}
+
+static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
+{
+    const struct worker *w = ctx;
+    const fv_queue *q = w->q;
+    const fv_launch *l = &step->l;
+    char *block = q->blocks + w->slot * q->block;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        c->p[o] = operand(q, l, o, block, c->row0, width, c->group);
+    c->scratch = block + l->scratch;
+    const double begin = q->trace ? fv_machine_seconds() : 0;
+    l->kernel->code.cpu(&l->args, c);
+    if (q->trace)
+        note(w, l, c, begin);
+}
+
+static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
+{
+    const struct worker w = {arg, slot};
+    const struct phase *at = &w.q->phase[phase];
+    fv_walk_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
+}
+
+/* The strides that a frame's external operands have. */
+static void place_rows(const fv_queue *q, fv_launch *l)
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_operand *op = &l->operand[o];
+        if (op->ref.space == FV_SPACE_EXTERNAL && q->external[op->ref.slot].stride)
+            l->args.ld[o] = (uint32_t)(q->external[op->ref.slot].stride / fv_type_size(op->type));
+    }
+}
+
+static void run_frame(fv_queue *q, const struct frame *f)
+{
+    q->external = f->external;
+    q->rows = f->rows;
+    q->phases = 0;
+    for (uint32_t i = 0; i < f->sweeps; i++) {
+        const fv_sweep *s = &f->sweep[i];
+        for (uint32_t k = 0; k < s->steps; k++) {
+            place_rows(q, &s->step[k]->l);
+            if (s->streamed && k > 0)
+                continue;
+            q->units[q->phases] = fv_walk_units(s, k, f->rows);
+            q->phase[q->phases++] = (struct phase){s, k};
+        }
+    }
+    fv_job job = {.fn = run_unit, .arg = q, .units = q->units, .phases = q->phases};
+    fv_pool_run(q->device->pool, &job);
+}
+
+static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
+{
+    (void)timeout; /* the work is done here, by this thread and the pool: it needs no bound */
+    *seconds = 0;
+    while (q->done < f) {
+        q->begin = fv_machine_seconds();
+        if (q->trace)
+            q->trace->used = 0;
+        run_frame(q, &q->frame[++q->done % FRAMES]);
+        *seconds = fv_machine_seconds() - q->begin;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status trace(fv_queue *q, fv_trace *t)
+{
+    q->trace = t;
+    return FOVEA_OK;
+}
+
+static fovea_status rates(fv_device *d, fovea_rates *out)
+{
+    return fv_cpu_rates(d->pool, d->features, out);
+}
+
+static void spread(fv_device *d, uint32_t units, fv_unit_fn fn, void *arg)
+{
+    fv_job job = {.fn = fn, .arg = arg, .units = &units, .phases = 1};
+    if (units > 0)
+        fv_pool_run(d->pool, &job);
+}
+
+const fv_backend fv_backend_cpu = {
+    .name = "cpu",
+    .abi = FV_BACKEND_ABI,
+    .probe = probe,
+    .remark = remark,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .limits = limits,
+    .alloc = alloc,
+    .release = release,
+    .write = write,
+    .read = read,
+    .kernels = kernels,
+    .level = fv_cpu_level_name,
+    .bind = bind,
+    .unbind = unbind,
+    .queue_open = queue_open,
+    .queue_close = queue_close,
+    .upload = upload,
+    .submit = submit,
+    .download = download,
+    .wait = wait,
+    .trace = trace,
+    .rates = rates,
+    .spread = spread,
+};

@@ -1,0 +1,12 @@
+/* cpu_backend.h: the CPU backend's registry, for checks that walk it without a plan. */
+#ifndef FOVEA_PLATFORM_CPU_BACKEND_H
+#define FOVEA_PLATFORM_CPU_BACKEND_H
+
+#include "backend.h"
+#include "platform/cpu/cpu.h"
+
+extern const fv_backend fv_backend_cpu;
+
+const fv_kernel *fv_cpu_kernels(int *count);
+
+#endif

@@ -1,0 +1,337 @@
+/* gemm.c: blocking and packing of the CPU GEMM and of convolutions, the same for every kit.
+ *
+ *   for blocks of at most MC rows             activations packed once, all of K
+ *     for groups of columns                   partial sums of a group stay in L2
+ *       for blocks of at most KC steps of k   an MC x KC block of activations stays in L2
+ *         for panels of nr columns            a KC x nr block of the weight stays in L1 or L2
+ *           for panels of mr rows
+ *             tile
+ *
+ * Weights are read once per block of rows, in the order they lie in memory. A convolution differs
+ * in where its packed activations come from, and in nothing else.
+ */
+#include "platform/cpu/gemm.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "mem.h"
+
+enum { GROUP_COLS = 256 }; /* columns whose partial sums are kept when K takes several blocks */
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The size of the parts when `total` is cut into equal parts of at most `most`. */
+static uint32_t even_part(uint32_t total, uint32_t most)
+{
+    const uint32_t parts = (total + most - 1) / most;
+    return (total + parts - 1) / parts;
+}
+
+static uint32_t round_up4(uint32_t k)
+{
+    return (k + 3) / 4 * 4;
+}
+
+static uint32_t k_block(const fv_problem *p, const fv_knobs *knobs)
+{
+    return round_up4(even_part(p->dim[FV_GEMM_K], knobs->v[FV_GEMM_KC]));
+}
+
+/* Output columns of one panel. */
+static uint32_t panel_cols(const fv_gemm_kit *kit, const fv_problem *p)
+{
+    return p->epi & FV_EPI_SWIGLU ? kit->nr / 2 : kit->nr;
+}
+
+static float *pack_group(float *dst, const float *src, size_t n)
+{
+    const float group[4] = {0};
+    memcpy(dst, group, sizeof group);
+    memcpy(dst, src, n * sizeof *src);
+    return dst + 4;
+}
+
+/* Packs steps [0, k) of m rows; a cache line of each row at a time. */
+static void pack_panel(float *dst, const float *src, size_t ld, uint32_t m, uint32_t k)
+{
+    enum { LINE = 16 };
+    uint32_t j = 0;
+    for (; j + LINE <= k; j += LINE, dst += (size_t)LINE * m)
+        for (uint32_t i = 0; i < m; i++)
+            for (uint32_t g = 0; g < LINE / 4; g++)
+                memcpy(dst + ((size_t)g * m + i) * 4, src + i * ld + j + 4 * g, 4 * sizeof *dst);
+    for (; j < k; j += 4)
+        for (uint32_t i = 0; i < m; i++)
+            dst = pack_group(dst, src + i * ld + j, least(4, k - j));
+}
+
+/* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
+static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
+{
+    const uint32_t panels = (rows + kit->mr - 1) / kit->mr, low = rows / panels;
+    return r < rows % panels * (low + 1) ? low + 1 : low;
+}
+
+static void take_rows(const fv_gemm_kit *kit, float *panel, uint32_t m, uint32_t depth)
+{
+    if (kit->take_rows)
+        kit->take_rows(panel, (depth + 3) / 4, m);
+}
+
+static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size_t ld,
+                      uint32_t rows, uint32_t k, uint32_t kc)
+{
+    for (uint32_t k0 = 0; k0 < k; k0 += kc) {
+        const uint32_t depth = least(kc, k - k0);
+        for (uint32_t r = 0, m; r < rows; r += m) {
+            m = panel_rows(kit, r, rows);
+            pack_panel(dst, src + r * ld + k0, ld, m, depth);
+            take_rows(kit, dst, m, depth);
+            dst += (size_t)m * round_up4(depth);
+        }
+    }
+}
+
+/* ---- windows of a convolution ---- */
+
+/* Channels of one tap, [j, j + n) of the panel's steps, of m rows: src[i], or NULL for zeros. */
+static void pack_tap(float *dst, const float *const *src, uint32_t m, uint32_t j, uint32_t n)
+{
+    if (j % 4 == 0 && n % 4 == 0) {
+        for (uint32_t i = 0; i < m; i++) {
+            float *to = dst + ((size_t)j * m + 4 * i);
+            for (uint32_t g = 0; g < n; g += 4, to += 4 * m)
+                if (src[i])
+                    memcpy(to, src[i] + g, 4 * sizeof *to);
+                else
+                    memset(to, 0, 4 * sizeof *to);
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < m; i++)
+        for (uint32_t k = j; k < j + n; k++)
+            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = src[i] ? src[i][k - j] : 0.f;
+}
+
+/* Steps [k0, k0 + depth) of the windows of output pixels [pixel, pixel + m). */
+static void pack_windows(float *dst, const fv_args *a, const float *in, uint32_t pixel, uint32_t m,
+                         uint32_t k0, uint32_t depth)
+{
+    enum { SPAN = 64 }; /* channels at a time, so that what is written stays in L1 */
+    const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
+    const float *src[FV_GEMM_ROWS];
+    int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS]; /* of the windows' first pixels */
+    for (uint32_t i = 0; i < m; i++) {
+        y[i] = (int64_t)((pixel + i) / a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
+        x[i] = (int64_t)((pixel + i) % a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
+    }
+    for (uint32_t j = 0, n; j < depth; j += n) {
+        const uint32_t tap = (k0 + j) / channels, channel = (k0 + j) % channels;
+        n = least(least(channels - channel, SPAN), depth - j);
+        for (uint32_t i = 0; i < m; i++) {
+            const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
+            const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
+            src[i] = inside ? in + (iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel : NULL;
+        }
+        pack_tap(dst, src, m, j, n);
+    }
+    for (uint32_t i = 0; i < m; i++) /* the last group's rest */
+        for (uint32_t k = depth; k % 4 != 0; k++)
+            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = 0.f;
+}
+
+static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, const float *in,
+                        uint32_t pixel, uint32_t rows, uint32_t kc)
+{
+    const uint32_t k = a->prob.dim[FV_GEMM_K];
+    for (uint32_t k0 = 0; k0 < k; k0 += kc) {
+        const uint32_t depth = least(kc, k - k0);
+        for (uint32_t r = 0, m; r < rows; r += m) {
+            m = panel_rows(kit, r, rows);
+            pack_windows(dst, a, in, pixel + r, m, k0, depth);
+            take_rows(kit, dst, m, depth);
+            dst += (size_t)m * round_up4(depth);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+static const float *at_column(const void *base, uint32_t col, bool wanted)
+{
+    return wanted ? (const float *)base + col : NULL;
+}
+
+static fv_gemm_out out_at(const fv_args *a, const fv_call *c, uint32_t row, uint32_t col)
+{
+    const uint32_t epi = a->prob.epi;
+    const bool bias = epi & FV_EPI_BIAS;
+    const size_t ld_res = a->ld[FV_GEMM_RES], ld_out = a->ld[FV_GEMM_OUT];
+    const float *res = at_column(c->p[FV_GEMM_RES], col, epi & FV_EPI_RESIDUAL);
+    return (fv_gemm_out){
+        .epi = epi,
+        .ld_out = ld_out,
+        .ld_res = ld_res,
+        .out = (float *)c->p[FV_GEMM_OUT] + row * ld_out + col,
+        .res = res ? res + row * ld_res : NULL,
+        .bias = at_column(c->p[FV_GEMM_BIAS], col, bias),
+        .gate_bias = at_column(c->p[FV_GEMM_BIAS], a->prob.dim[FV_GEMM_N] + col,
+                               bias && epi & FV_EPI_SWIGLU),
+        .scale = at_column(c->p[FV_GEMM_SCALE], col, epi & FV_EPI_SCALE),
+    };
+}
+
+/* A block of rows whose activations are packed. */
+typedef struct block {
+    const fv_gemm_kit *kit;
+    const fv_args *a;
+    const fv_call *c;
+    uint32_t row, rows; /* of the call */
+    uint32_t k4, kc;
+    const float *packed;
+    float *wide; /* room for a widened KC x nr block of the weight */
+} block;
+
+static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
+{
+    const uint32_t width = panel_cols(b->kit, &b->a->prob);
+    fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
+    o.rows = m;
+    o.cols = least(width, b->c->col0 + b->c->cols - col);
+    b->kit->finish(&o, acc);
+}
+
+/* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
+ * with the last step. While the rows go by, the same steps of panel `next` are fetched into L2. */
+static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, uint32_t next)
+{
+    const fv_gemm_kit *kit = b->kit;
+    const uint32_t width = panel_cols(kit, &b->a->prob), depth = least(b->kc, b->k4 - k0);
+    const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
+    const char *weight = b->c->p[FV_GEMM_W];
+    const char *w = weight + ((size_t)(col / width) * b->k4 + k0) * step;
+    const char *ahead = weight + ((size_t)(next / width) * b->k4 + k0) * step;
+    const char *ahead_last = ahead + depth * (step - FV_GEMM_AHEAD);
+    const float *packed = b->packed + (size_t)k0 * b->rows;
+    const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
+
+    for (uint32_t r = 0, m; r < b->rows; r += m) {
+        float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
+        const float *in = packed + (size_t)r * depth;
+        m = panel_rows(kit, r, b->rows);
+        if (kit->widen && r == 0)
+            kit->widen(acc, in, (const uint16_t *)w, depth / 4, m, k0 == 0, ahead,
+                       m < b->rows ? b->wide : NULL);
+        else
+            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / 4, m, k0 == 0,
+                      ahead);
+        if (ahead < ahead_last)
+            ahead += (size_t)depth * FV_GEMM_AHEAD;
+        if (last)
+            finish_rows(b, acc, r, m, col);
+    }
+}
+
+static void pack_block(const block *b, float *packed)
+{
+    const uint32_t k = b->a->prob.dim[FV_GEMM_K];
+    const float *in = b->c->p[FV_GEMM_A];
+    const size_t ld = b->a->ld[FV_GEMM_A];
+    if (b->a->prob.op == FV_OP_CONV)
+        pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc);
+    else
+        pack_rows(b->kit, packed, in + b->row * ld, ld, b->rows, k, b->kc);
+}
+
+/* Floats of a widened block of the weight. */
+static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
+{
+    return kit->widen ? (size_t)kc * kit->nr : 0;
+}
+
+void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
+{
+    const fv_problem *p = &a->prob;
+    const uint32_t k4 = round_up4(p->dim[FV_GEMM_K]), kc = k_block(p, &a->knobs);
+    const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
+    const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
+    assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
+
+    for (uint32_t row = 0; row < c->rows; row += mc) {
+        const uint32_t rows = least(mc, c->rows - row);
+        float *wide = c->scratch, *packed = wide + wide_size(kit, kc);
+        float *sums = packed + (size_t)rows * k4;
+        const block b = {kit, a, c, row, rows, k4, kc, packed, wide};
+        pack_block(&b, packed);
+
+        for (uint32_t left = c->col0; left < end; left += group) {
+            const uint32_t right = least(end, left + group);
+            for (uint32_t k0 = 0; k0 < k4; k0 += kc)
+                for (uint32_t col = left; col < right; col += width) {
+                    const uint32_t next = col + width < end ? col + width : col;
+                    const size_t panel = kc < k4 ? (col - left) / width : 0;
+                    run_panel(&b, sums + panel * rows * kit->nr, col, k0, next);
+                }
+        }
+    }
+}
+
+/* ---- what the planner asks ---- */
+
+size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
+                       uint32_t rows)
+{
+    const uint32_t mc = least(rows, knobs->v[FV_GEMM_MC]), k4 = round_up4(p->dim[FV_GEMM_K]);
+    const uint32_t kc = k_block(p, knobs);
+    const size_t sums = kc < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
+    return (wide_size(kit, kc) + (size_t)mc * k4 + sums) * sizeof(float);
+}
+
+size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
+{
+    const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
+    const uint64_t step = (uint64_t)panels * kit->nr * fv_type_size(kit->weight);
+    const uint64_t size = fv_size_mul(step, round_up4(p->dim[FV_GEMM_K]));
+    return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
+}
+
+/* Steps [k0, k1) of a panel's column, from a row of the weight or, if NULL, zeros. */
+static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, uint32_t k,
+                        uint32_t nr)
+{
+    for (uint32_t i = k0; i < k1; i++)
+        dst[(size_t)(i - k0) * nr] = row && i < k ? row[i] : 0.f;
+}
+
+void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
+                  const fv_problem *p)
+{
+    enum { LINE = 16 }; /* a cache line of each row at a time */
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = round_up4(k), width = panel_cols(kit, p);
+    for (uint32_t col = 0; col < n; col += width) {
+        const size_t panel = (size_t)((n0 + col) / width) * k4;
+        for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {
+            const uint32_t k1 = least(k0 + LINE, k4);
+            const size_t at = (panel + k0) * kit->nr;
+            float lines[LINE * FV_COL_ALIGN];
+            float *to = kit->narrow ? lines : (float *)dst + at;
+            for (uint32_t j = 0; j < kit->nr; j++) {
+                const uint32_t from = col + j % width, gate = j / width;
+                const float *row = from < n ? src + ((size_t)gate * n + from) * k : NULL;
+                pack_column(to + j, row, k0, k1, k, kit->nr);
+            }
+            if (kit->narrow)
+                kit->narrow((uint16_t *)dst + at, lines, (size_t)(k1 - k0) * kit->nr);
+        }
+    }
+}
+
+double fv_gemm_cost(const fv_problem *p, double rate)
+{
+    /* Few rows do not pay for reading the weight. */
+    return fv_problem_flops(p) / rate * (1 + 4. / p->dim[FV_DIM_ROWS]);
+}

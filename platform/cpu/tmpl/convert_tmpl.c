@@ -1,0 +1,26 @@
+/* convert_tmpl.c: CONVERT over the vector vocabulary. */
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/row.h"
+
+FV_FN void rows(const fv_args *a, const fv_call *c, enum fv_type to, enum fv_type from)
+{
+    for (size_t r = 0; r < c->rows; r++)
+        fv_row_convert(fv_element(c->p[FV_CONVERT_OUT], to, r * a->ld[FV_CONVERT_OUT]), to,
+                       fv_element(c->p[FV_CONVERT_IN], from, r * a->ld[FV_CONVERT_IN]), from,
+                       a->prob.dim[FV_ROW_C]);
+}
+
+void FV_NAME(fv_k_convert_any)(const fv_args *a, const fv_call *c)
+{
+    const enum fv_type to = a->prob.out;
+    switch (a->prob.in) {
+    case FV_F16:
+        rows(a, c, to, FV_F16);
+        break;
+    case FV_BF16:
+        rows(a, c, to, FV_BF16);
+        break;
+    default:
+        rows(a, c, to, FV_F32);
+    }
+}

@@ -1,0 +1,56 @@
+/* gates_tmpl.c: GATES over the vector vocabulary. */
+#include <float.h>
+#include <math.h>
+
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/math.h"
+
+/* The vector at i of n values; what lies beyond them is far below any of them. */
+FV_FN fv_v logits(const float *x, size_t i, int lanes)
+{
+    const fv_v low = fv_set(FLT_MAX);
+    return fv_sub(fv_load_n(x + i, lanes), fv_sub(low, fv_first_n(low, lanes)));
+}
+
+FV_FN int lanes_from(size_t i, size_t n)
+{
+    return n - i < FV_W ? (int)(n - i) : FV_W;
+}
+
+/* Few heads, as usual: the row stays in one register. */
+FV_FN void gates_one(float *y, const float *x, int n)
+{
+    const fv_v v = logits(x, 0, n);
+    const fv_v e = fv_first_n(fv_exp(fv_sub(v, fv_set(fv_hmax(v)))), n);
+    fv_store_n(y, fv_div(e, fv_set(fv_hsum(e))), n);
+}
+
+FV_FN void gates(float *y, const float *x, size_t n)
+{
+    fv_v max = fv_set(-INFINITY), sum = fv_set(0.f);
+    for (size_t i = 0; i < n; i += FV_W)
+        max = fv_max(max, logits(x, i, lanes_from(i, n)));
+    const fv_v m = fv_set(fv_hmax(max));
+    for (size_t i = 0; i < n; i += FV_W) {
+        const int lanes = lanes_from(i, n);
+        const fv_v e = fv_exp(fv_sub(fv_load_n(x + i, lanes), m));
+        fv_store_n(y + i, e, lanes);
+        sum = fv_add(sum, fv_first_n(e, lanes));
+    }
+    const fv_v s = fv_set(fv_hsum(sum));
+    for (size_t i = 0; i < n; i += FV_W)
+        fv_store_n(y + i, fv_div(fv_load_n(y + i, lanes_from(i, n)), s), lanes_from(i, n));
+}
+
+void FV_NAME(fv_k_gates_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_GATES_IN] + r * a->ld[FV_GATES_IN];
+        float *y = (float *)c->p[FV_GATES_OUT] + r * a->ld[FV_GATES_OUT];
+        if (n <= FV_W)
+            gates_one(y, x, (int)n);
+        else
+            gates(y, x, n);
+    }
+}

@@ -1,0 +1,63 @@
+/* gather_tmpl.c: GATHER and LERP over the vector vocabulary: rows out of a finished tensor. */
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/fetch.h"
+#include "ref/ref_lerp.h"
+
+enum { AHEAD = 8 }; /* rows that are asked for before they are copied */
+
+FV_FN void copy_row(float *out, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + FV_W <= n; i += FV_W)
+        fv_store(out + i, fv_load(x + i));
+    if (i < n)
+        fv_store_n(out + i, fv_load_n(x + i, (int)(n - i)), (int)(n - i));
+}
+
+FV_FN void add_row(float *out, const float *x, const float *res, size_t n)
+{
+    size_t i = 0;
+    for (; i + FV_W <= n; i += FV_W)
+        fv_store(out + i, fv_add(fv_load(x + i), fv_load(res + i)));
+    if (i < n)
+        fv_store_n(out + i,
+                   fv_add(fv_load_n(x + i, (int)(n - i)), fv_load_n(res + i, (int)(n - i))),
+                   (int)(n - i));
+}
+
+void FV_NAME(fv_k_gather_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_GATHER_PARTS];
+    const size_t ld = a->ld[FV_GATHER_IN], count = c->rows * parts;
+    const uint32_t *from = (const uint32_t *)a->table + c->row0 * parts;
+    const float *in = c->p[FV_GATHER_IN];
+    for (size_t k = 0; k < count; k++) {
+        const size_t row = k / parts, col = k % parts * width;
+        const float *res = c->p[FV_GATHER_RES], *x = in + from[k] * ld;
+        float *out = (float *)c->p[FV_GATHER_OUT] + row * a->ld[FV_GATHER_OUT] + col;
+        if (k + AHEAD < count)
+            fv_fetch_rows(in + from[k + AHEAD] * ld, 0, 0, 1, width);
+        if (res)
+            add_row(out, x, res + row * a->ld[FV_GATHER_RES] + col, width);
+        else
+            copy_row(out, x, width);
+    }
+}
+
+void FV_NAME(fv_k_lerp_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t width = a->prob.dim[FV_ROW_C], ld = a->ld[FV_LERP_IN];
+    const float *in = c->p[FV_LERP_IN];
+    float *out = c->p[FV_LERP_OUT];
+    for (uint32_t r = 0; r < c->rows; r++, out += a->ld[FV_LERP_OUT]) {
+        const fv_lerp_source s =
+            fv_lerp_at(c->row0 + r, a->prob.dim[FV_DIM_ROWS], a->prob.dim[FV_LERP_ROWS]);
+        const float *low = in + s.low * ld, *high = in + s.high * ld;
+        const fv_v part = fv_set(s.part);
+        for (size_t i = 0; i < width; i += FV_W) {
+            const int n = fv_lanes(width - i);
+            const fv_v x = fv_load_n(low + i, n);
+            fv_store_n(out + i, fv_fma(part, fv_sub(fv_load_n(high + i, n), x), x), n);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+/* lattn_rows.h: rows of q or k of linear attention over the vector vocabulary, with the features
+ * and statistics of one mechanism: what the templates of LATTN and of its gradients have in common.
+ * mech/mech.h comes before it. */
+#ifndef FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
+#define FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
+
+#include <stdbool.h>
+
+#include "mech/traits.h"
+#include "platform/cpu/vec/math.h"
+
+enum {
+    CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,
+    SHIFT = (FV_WANTS & FV_WANT_SHIFT) != 0,
+    AT_LEAST_1 = 1, /* the size of an array that may have no use */
+};
+
+/* Rows of q or k: all heads when statistics are taken, else one. */
+typedef struct source {
+    const float *x;
+    size_t ld;
+    const float *next;  /* the rows that are read next, `ld` apart too */
+    const float *param; /* finished, FV_PARAMS rows of dp per head */
+    size_t dp;
+    const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
+    const float *stat;  /* FV_STATS rows, statld apart; one value per row of x */
+    size_t statld;
+} source;
+
+/* What the mechanism gets to see beside channels [i, i + FV_W) of row r. */
+FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
+{
+    fv_row row;
+    FV_UNROLL
+    for (int p = 0; p < 2; p++)
+        row.param[p] = p < FV_PARAMS ? fv_load(s->param + p * s->dp + i) : fv_set(0.f);
+    const int stats = query ? FV_STATS : FV_STATS_KEY;
+    FV_UNROLL
+    for (int t = 0; t < 3; t++)
+        row.stat[t] =
+            t < stats && !(SHIFT && !s->shift) ? fv_set(s->stat[t * s->statld + r]) : fv_set(0.f);
+    row.shift = SHIFT && s->shift ? fv_load(s->shift + i) : fv_set(0.f);
+    return row;
+}
+
+/* Features of channels [i, i + n) of row r, which is at x, zero beyond: phi(0) need not be 0. */
+FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, size_t r, size_t i,
+               int n)
+{
+    fv_phi(f, query, n == FV_W ? fv_load(x + i) : fv_load_n(x + i, n), row_at(s, query, r, i));
+    FV_UNROLL
+    for (int b = 0; b < FV_BLOCKS && n < FV_W; b++)
+        f[b] = fv_first_n(f[b], n);
+}
+
+/* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
+FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
+                           size_t d, fv_v alpha)
+{
+#if FV_STATS
+    const int count = query ? FV_STATS : FV_STATS_KEY;
+    FV_UNROLL
+    for (int t = 0; t < FV_STATS; t++) {
+        const bool max = FV_STAT_MAX >> t & 1;
+        const fv_v none = fv_set(max ? -INFINITY : 0.f);
+        for (size_t r = 0; t < count && r < rows; r++) {
+            fv_v sum = none;
+            for (size_t h = 0; h < heads; h++) {
+                source head = *s;
+                if (FV_PARAMS)
+                    head.param += h * FV_PARAMS * s->dp;
+                for (size_t i = 0; i < d; i += FV_W) {
+                    const int n = fv_lanes(d - i);
+                    fv_v x = fv_load_n(s->x + r * s->ld + h * d + i, n);
+                    x = fv_stat(t, query, x, row_at(&head, query, r, i));
+                    if (n < FV_W)
+                        x = fv_blend_n(x, none, n);
+                    sum = max ? fv_max(sum, x) : fv_add(sum, x);
+                }
+            }
+            stat[t * s->statld + r] = max ? fv_hmax(sum) : fv_hsum(sum);
+        }
+    }
+    for (size_t r = 0; count && r < rows; r += FV_W) {
+        const int n = fv_lanes(rows - r);
+        fv_row row = {.shift = fv_set(0.f)};
+        FV_UNROLL
+        for (int t = 0; t < FV_STATS; t++)
+            row.stat[t] = fv_load_n(stat + t * s->statld + r, n);
+        row = fv_stats_done(query, row, alpha);
+        FV_UNROLL
+        for (int t = 0; t < FV_STATS; t++)
+            fv_store_n(stat + t * s->statld + r, row.stat[t], n);
+    }
+#else
+    (void)stat, (void)s, (void)query, (void)rows, (void)heads, (void)d, (void)alpha;
+#endif
+}
+
+/* Learned vectors of all heads become what phi wants: FV_PARAMS rows of dp per head. */
+static inline void finish_params(float *out, const float *raw, size_t heads, size_t d, size_t dp,
+                                 fv_v alpha)
+{
+#if FV_PARAMS
+    for (size_t h = 0; h < heads; h++) {
+        for (int p = 0; p < FV_PARAMS; p++) {
+            for (size_t i = 0; i < d; i += FV_W) {
+                const int n = fv_lanes(d - i);
+                fv_v x = fv_load_n(raw + (p * heads + h) * d + i, n);
+                fv_store(out + (h * FV_PARAMS + p) * dp + i, fv_param(p, x, alpha));
+            }
+        }
+    }
+#else
+    (void)out, (void)raw, (void)heads, (void)d, (void)dp, (void)alpha;
+#endif
+}
+
+/* ---- hooks ---- */
+
+static bool applies(const fv_problem *p)
+{
+    return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
+}
+
+static double cost(const fv_problem *p, const fv_knobs *k)
+{
+    (void)k;
+    return fv_problem_flops(p) / (FV_W * 4e9);
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* loss_tmpl.c: MSE_LOSS, MSE_GRAD, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_GRAD over the vector
+ * vocabulary. */
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/log_sum.h"
+
+void FV_NAME(fv_k_mse_loss_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
+        const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
+        fv_v sum[2] = {fv_set(0.f), fv_set(0.f)};
+        for (size_t i = 0, k = 0; i < n; i += FV_W, k ^= 1) {
+            const int lanes = fv_lanes(n - i);
+            const fv_v d = fv_sub(fv_load_n(x + i, lanes), fv_load_n(y + i, lanes));
+            sum[k] = fv_fma(d, d, sum[k]);
+        }
+        ((float *)c->p[FV_MSE_OUT])[r * a->ld[FV_MSE_OUT]] = fv_hsum(fv_add(sum[0], sum[1]));
+    }
+}
+
+void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
+        const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
+        float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
+        for (size_t i = 0; i < n; i += FV_W) {
+            const int lanes = fv_lanes(n - i);
+            const fv_v d = fv_sub(fv_load_n(x + i, lanes), fv_load_n(y + i, lanes));
+            fv_store_n(out + i, fv_mul(fv_set(a->f[0]), d), lanes);
+        }
+    }
+}
+
+/* Whether the row's loss counts. */
+static bool counts(const float *label, size_t classes)
+{
+    return label[1] != 0.f && label[0] >= 0.f && label[0] < (float)classes;
+}
+
+void FV_NAME(fv_k_cross_entropy_loss_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_ENTROPY_LOGITS] + r * a->ld[FV_ENTROPY_LOGITS];
+        const float *label = (const float *)c->p[FV_ENTROPY_LABELS] + r * a->ld[FV_ENTROPY_LABELS];
+        float *out = (float *)c->p[FV_ENTROPY_OUT] + r * a->ld[FV_ENTROPY_OUT];
+        *out = counts(label, n) ? label[1] * fv_log_sum_of(x, n, (size_t)label[0]) : 0.f;
+    }
+}
+
+void FV_NAME(fv_k_cross_entropy_grad_f32)(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *x = (const float *)c->p[FV_ENTROPY_LOGITS] + r * a->ld[FV_ENTROPY_LOGITS];
+        const float *label = (const float *)c->p[FV_ENTROPY_LABELS] + r * a->ld[FV_ENTROPY_LABELS];
+        float *out = (float *)c->p[FV_ENTROPY_OUT] + r * a->ld[FV_ENTROPY_OUT];
+        if (counts(label, n))
+            fv_softmax_slope(out, x, n, (size_t)label[0], label[1]);
+        else
+            for (size_t i = 0; i < n; i++)
+                out[i] = 0.f;
+    }
+}

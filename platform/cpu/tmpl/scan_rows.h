@@ -1,0 +1,183 @@
+/* scan_rows.h: what both forms of SCAN make of a head's rows before anything is summed: features,
+ * their norms, scale, gates and decays, packed. */
+#ifndef FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
+#define FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
+
+#include <math.h>
+#include <string.h>
+
+#include "mech/traits.h"
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/feature_maps.h"
+#include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/row.h"
+#include "platform/cpu/vec/tile.h"
+
+#define SCAN_FEATURES FV_NAME(fv_features)
+
+enum { SCAN_BLOCK = 4 * FV_W }; /* rows of features are whole blocks of vectors, zeros beyond */
+
+/* Widths of a problem, and where the packed rows lie in the scratch. */
+typedef struct scan_rows {
+    size_t d, width, dv, widthp, dvp; /* width: of the features */
+    size_t q, k;                      /* [room][widthp] */
+    size_t v;                         /* [room][dvp] */
+    size_t part, lost;                /* e^a and 1 - e^a: [room], by channel [room][widthp] */
+    size_t beta, read;                /* [room]; read: the factor of the output */
+    size_t raw;                       /* [room][d]: queries, then keys as float32 */
+    size_t floats;
+} scan_rows;
+
+FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
+{
+    const size_t room = fv_tile_round(rows, FV_W > FV_TILE_M ? FV_W : FV_TILE_M);
+    scan_rows l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    l.width = l.d * fv_mech_table[p->mech]->blocks;
+    l.widthp = fv_tile_round(l.width, SCAN_BLOCK);
+    l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
+    const size_t decays = p->flags & FV_FLAG_DECAY_CHANNEL ? room * l.widthp : room;
+    l.k = l.q + room * l.widthp;
+    l.v = l.k + room * l.widthp;
+    l.part = l.v + room * l.dvp;
+    l.lost = l.part + decays;
+    l.beta = l.lost + decays;
+    l.read = l.beta + room;
+    l.raw = l.read + room;
+    l.floats = l.raw + (p->in == FV_F32 ? 0 : room * l.d);
+    return l;
+}
+
+/* Multiply-adds of one token with the state, by which both forms' costs go. */
+FV_FN double scan_work(const fv_problem *p)
+{
+    const double width = (double)p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
+    return width * p->dim[FV_ATTN_DV];
+}
+
+FV_FN int scan_lanes(size_t left)
+{
+    return left < FV_W ? (int)left : FV_W;
+}
+
+FV_FN float *scan_state(const fv_call *c, const scan_rows *l, size_t head)
+{
+    return (float *)c->p[FV_SCAN_STATE] + head * l->width * l->dv;
+}
+
+/* The head's Z, behind the S of all heads. */
+FV_FN float *scan_divisor(const fv_args *a, const fv_call *c, const scan_rows *l, size_t head)
+{
+    return scan_state(c, l, a->prob.heads) + head * l->width;
+}
+
+FV_FN const float *scan_scalar(const fv_args *a, const fv_call *c, int operand, size_t row)
+{
+    return (const float *)c->p[operand] + row * a->ld[operand];
+}
+
+/* phi of rows of Q or K. */
+static void scan_map(float *out, float *raw, const fv_args *a, const fv_call *c, const scan_rows *l,
+                     int operand, size_t head, size_t row, size_t rows)
+{
+    const enum fv_type type = a->prob.in;
+    const void *x = fv_element(c->p[operand], type, row * a->ld[operand] + head * l->d);
+    size_t ld = a->ld[operand];
+    if (type != FV_F32) {
+        for (size_t r = 0; r < rows; r++)
+            fv_row_convert(raw + r * l->d, FV_F32, fv_element(x, type, r * ld), type, l->d);
+        x = raw;
+        ld = l->d;
+    }
+    SCAN_FEATURES[a->prob.mech](out, l->widthp, x, ld, rows, l->d, operand == FV_SCAN_Q);
+    for (size_t r = 0; r < rows; r++)
+        memset(out + r * l->widthp + l->width, 0, (l->widthp - l->width) * sizeof *out);
+}
+
+/* x times factor, its norm made 1 before if `unit`. */
+static void scan_scale(float *x, size_t n, int unit, float factor)
+{
+    if (unit) {
+        fv_v square = fv_set(0.f);
+        for (size_t i = 0; i < n; i += FV_W)
+            square = fv_fma(fv_load(x + i), fv_load(x + i), square);
+        factor /= sqrtf(fv_hsum(square) + 1e-6f);
+    }
+    if (factor == 1.f)
+        return;
+    for (size_t i = 0; i < n; i += FV_W)
+        fv_store(x + i, fv_mul(fv_load(x + i), fv_set(factor)));
+}
+
+/* e^a and what it lacks of 1, each to full precision: the larger of the two says little of the
+ * smaller, and a factor near 1 whose rounding is the same at every token would drift. */
+FV_FN void scan_decay(float *part, float *lost, fv_v log)
+{
+    fv_store(part, fv_exp(log));
+    fv_store(lost, fv_neg(fv_expm1(log)));
+}
+
+static void scan_decays(float *part, float *lost, const fv_args *a, const fv_call *c,
+                        const scan_rows *l, size_t head, size_t row, size_t rows)
+{
+    if (a->prob.flags & FV_FLAG_DECAY_CHANNEL) {
+        for (size_t r = 0; r < rows; r++) {
+            const float *log = scan_scalar(a, c, FV_SCAN_DECAY, row + r) + head * l->d;
+            for (size_t i = 0; i < l->widthp; i += FV_W)
+                scan_decay(part + r * l->widthp + i, lost + r * l->widthp + i,
+                           fv_load_n(log + i, i < l->d ? scan_lanes(l->d - i) : 0));
+        }
+        return;
+    }
+    const size_t padded = fv_tile_round(rows, FV_W);
+    for (size_t r = 0; r < padded; r++)
+        part[r] = a->prob.flags & FV_FLAG_DECAY && r < rows
+                      ? scan_scalar(a, c, FV_SCAN_DECAY, row + r)[head]
+                      : 0.f;
+    for (size_t r = 0; r < padded; r += FV_W)
+        scan_decay(part + r, lost + r, fv_load(part + r));
+}
+
+/* Packs `rows` rows of a head, the first `row` of the call. */
+static void scan_take(float *m, const fv_args *a, const fv_call *c, const scan_rows *l, size_t head,
+                      size_t row, size_t rows)
+{
+    const uint32_t flags = a->prob.flags;
+    const int plain = (flags & FV_FLAG_UNNORMALISED) != 0, unit = (flags & FV_FLAG_L2) != 0;
+    const enum fv_type type = a->prob.in;
+    scan_map(m + l->q, m + l->raw, a, c, l, FV_SCAN_Q, head, row, rows);
+    scan_map(m + l->k, m + l->raw, a, c, l, FV_SCAN_K, head, row, rows);
+    scan_decays(m + l->part, m + l->lost, a, c, l, head, row, rows);
+    for (size_t r = 0; r < rows; r++) {
+        const size_t at = row + r;
+        float *v = m + l->v + r * l->dvp;
+        float gate_q = 1.f, gate_k = 1.f;
+        if (flags & FV_FLAG_GATED) {
+            gate_q = scan_scalar(a, c, FV_SCAN_GATE_Q, at)[head];
+            gate_k = scan_scalar(a, c, FV_SCAN_GATE_K, at)[head];
+        }
+        scan_scale(m + l->q + r * l->widthp, l->widthp, unit, plain ? a->f[0] * gate_q : a->f[0]);
+        fv_row_convert(v, FV_F32,
+                       fv_element(c->p[FV_SCAN_V], type, at * a->ld[FV_SCAN_V] + head * l->dv),
+                       type, l->dv);
+        memset(v + l->dv, 0, (l->dvp - l->dv) * sizeof *v);
+        if (flags & FV_FLAG_DELTA) {
+            scan_scale(m + l->k + r * l->widthp, l->widthp, unit, 1.f);
+            scan_scale(v, l->dvp, 0, gate_k);
+            m[l->beta + r] = scan_scalar(a, c, FV_SCAN_BETA, at)[head];
+        } else {
+            scan_scale(m + l->k + r * l->widthp, l->widthp, unit, gate_k);
+        }
+        m[l->read + r] = plain ? 1.f : gate_q;
+    }
+}
+
+/* The two factors of fv_fma(more, x, keep * x) = e^a x: a large part is taken away from x, a small
+ * one is multiplied with it. */
+FV_FN void scan_fade(float *keep, float *more, fv_v part, fv_v lost)
+{
+    const fv_v half = fv_set(0.5f);
+    fv_store(keep, fv_sel_lt(part, half, fv_set(0.f), fv_set(1.f)));
+    fv_store(more, fv_sel_lt(part, half, part, fv_neg(lost)));
+}
+
+#endif

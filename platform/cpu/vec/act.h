@@ -1,0 +1,73 @@
+/* act.h: activations and their derivatives over the vector vocabulary; op.h: FV_EPI_*. `act`
+ * should be known where these are inlined. */
+#ifndef FOVEA_PLATFORM_VEC_ACT_H
+#define FOVEA_PLATFORM_VEC_ACT_H
+
+#include "kernel.h"
+#include "platform/cpu/vec/math.h"
+
+FV_FN fv_v fv_activate(fv_v x, uint32_t act)
+{
+    const fv_v half = fv_set(0.5f), one = fv_set(1.f);
+    switch (act) {
+    case FV_EPI_GELU:
+        return fv_mul(fv_mul(half, x), fv_add(one, fv_erf(fv_mul(x, fv_set(0.707106781f)))));
+    case FV_EPI_GELU_TANH: {
+        const fv_v cubic = fv_fma(fv_mul(fv_mul(x, x), x), fv_set(0.044715f), x);
+        return fv_mul(fv_mul(half, x), fv_add(one, fv_tanh(fv_mul(cubic, fv_set(0.797884561f)))));
+    }
+    case FV_EPI_GELU_QUICK:
+        return fv_mul(x, fv_sigmoid(fv_mul(x, fv_set(1.702f))));
+    case FV_EPI_SILU:
+        return fv_mul(x, fv_sigmoid(x));
+    case FV_EPI_TANH:
+        return fv_tanh(x);
+    case FV_EPI_RELU:
+        return fv_max(fv_set(0.f), x);
+    default:
+        return x;
+    }
+}
+
+/* Derivative of x sigmoid(s x). */
+FV_FN fv_v fv_gated_slope(fv_v x, float s)
+{
+    const fv_v one = fv_set(1.f), gate = fv_sigmoid(fv_mul(x, fv_set(s)));
+    return fv_mul(gate, fv_fma(fv_mul(x, fv_set(s)), fv_sub(one, gate), one));
+}
+
+/* Beyond |x| = 12 every derivative has reached its limit, where the squares below would overflow.
+ */
+FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
+{
+    const fv_v half = fv_set(0.5f), one = fv_set(1.f), lim = fv_set(12.f);
+    const fv_v t = fv_min(lim, fv_max(fv_neg(lim), x)), s = fv_mul(t, t);
+    switch (act) {
+    case FV_EPI_GELU: {
+        const fv_v bell = fv_mul(fv_exp_neg(fv_mul(s, fv_set(-0.5f))), fv_set(0.398942280f));
+        const fv_v below = fv_add(one, fv_erf(fv_mul(t, fv_set(0.707106781f))));
+        return fv_fma(t, bell, fv_mul(half, below));
+    }
+    case FV_EPI_GELU_TANH: {
+        const fv_v cubic = fv_fma(fv_mul(s, t), fv_set(0.044715f), t);
+        const fv_v bend = fv_tanh(fv_mul(cubic, fv_set(0.797884561f)));
+        const fv_v steep = fv_fma(s, fv_set(0.107032263f), fv_set(0.797884561f));
+        const fv_v along = fv_mul(fv_mul(half, t), fv_fma(fv_neg(bend), bend, one));
+        return fv_fma(along, steep, fv_fma(half, bend, half));
+    }
+    case FV_EPI_GELU_QUICK:
+        return fv_gated_slope(x, 1.702f);
+    case FV_EPI_SILU:
+        return fv_gated_slope(x, 1.f);
+    case FV_EPI_TANH: {
+        const fv_v bend = fv_tanh(x);
+        return fv_fma(fv_neg(bend), bend, one);
+    }
+    case FV_EPI_RELU:
+        return fv_sel_lt(fv_set(0.f), x, one, fv_set(0.f));
+    default:
+        return one;
+    }
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
+ *
+ * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
+ * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon. The
+ * levels above NEON have its vocabulary; they are for kernels that bring instructions of their own.
+ *
+ *   FV_W  lanes            FV_REGS  vector registers of the machine
+ *   FV_LDEXP_ANY           ldexp takes any x and n, its result becomes 0 or infinite as it should
+ *   set(s) load(p) store(p,x)                 p needs the alignment of float only
+ *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
+ *                                             is not touched, lanes beyond them are read as zero
+ *   blend_n(x,y,n)     the first n lanes of x, the others of y
+ *   add sub mul div abs neg sqrt
+ *   fma(a,b,c)         a b + c, rounded once where the ISA can
+ *   min(a,b) max(a,b)  NaN if b is NaN: write min(limit, x) to let the NaN of x through
+ *   sel_lt(a,b,x,y)    a < b ? x : y per lane; sel_lt0(a,x,y) with b = 0
+ *   round(x)           to the nearest integer, ties to even; |x| <= 2^22 or NaN
+ *   ldexp(x,n)         x 2^n for an integer n; without FV_LDEXP_ANY x and the result are
+ *                      normal, or x NaN
+ *   frexp(x,&e)        x = m 2^e, returns m in [sqrt(1/2), sqrt(2)); x positive and normal, for 0
+ *                      m = 1 and e = -127; infinities and NaN give what they give
+ *   turn(x)            every pair of lanes (a, b) becomes (-b, a)
+ *   hsum(x) hmax(x)    over the lanes, in an order that depends on FV_W only
+ *   hsum_rows(p)       lane i: the sum of p[i FV_W] .. p[i FV_W + FV_W - 1], in an order that does
+ *                      not depend on i
+ *   load_four(p)       fv_four: the four floats at p, which a multiply-add takes one by one;
+ * FV_FOURS is 1 where they lie in a register for that, else they stay in memory fma_four(x,i,b,c)
+ * fma(set(x[i]), b, c) load_h(p,n) store_h(p,h,n)                fv_h: FV_W values of 16 bits, the
+ * first n in memory of_f16(h) to_f16(x) of_bf16(h) to_bf16(x) what they mean; see row.h
+ */
+#ifndef FOVEA_PLATFORM_VEC_VEC_H
+#define FOVEA_PLATFORM_VEC_VEC_H
+
+#include <stddef.h>
+
+#define FV_FN static inline __attribute__((always_inline, unused))
+
+/* Before a loop of few iterations over vectors that have to live in registers. */
+#ifdef __clang__
+#define FV_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define FV_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined FV_ISA_AVX512
+#define FV_ISA avx512
+#include "platform/cpu/vec/avx512.h"
+#elif defined FV_ISA_AVX2
+#define FV_ISA avx2
+#include "platform/cpu/vec/avx2.h"
+#elif defined FV_ISA_NEON_DOT
+#define FV_ISA neon_dot
+#include "platform/cpu/vec/neon.h"
+#elif defined FV_ISA_NEON_FP16
+#define FV_ISA neon_fp16
+#include "platform/cpu/vec/neon.h"
+#elif defined FV_ISA_NEON
+#define FV_ISA neon
+#include "platform/cpu/vec/neon.h"
+#elif defined FV_ISA_C
+#define FV_ISA c
+#include "platform/cpu/vec/c.h"
+#else
+#error "define one of FV_ISA_C, FV_ISA_AVX2, FV_ISA_AVX512, FV_ISA_NEON or a level above it"
+#endif
+
+#ifndef FV_FOURS
+#define FV_FOURS 0
+typedef const float *fv_four;
+
+FV_FN fv_four fv_load_four(const float *p)
+{
+    return p;
+}
+
+FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
+{
+    return fv_fma(fv_set(x[i]), b, c);
+}
+#endif
+
+/* The lanes that the vector at the first of `left` values has of them. */
+FV_FN int fv_lanes(size_t left)
+{
+    return left < FV_W ? (int)left : FV_W;
+}
+
+#define FV_NAME_PASTE(x, isa) x##_##isa
+#define FV_NAME_VALUES(x, isa) FV_NAME_PASTE(x, isa)
+#define FV_NAME(x) FV_NAME_VALUES(x, FV_ISA)
+
+FV_FN fv_v fv_sel_lt0(fv_v a, fv_v x, fv_v y)
+{
+    return fv_sel_lt(a, fv_set(0.f), x, y);
+}
+
+#endif
