@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cl/cl_clblast.h"
 #include "cl/cl_device.h"
 #include "cl/cl_kernels.h"
 #include "gpu/gpu_queue.h"
-#include "mem.h"
 
 /* ---- found ---- */
 

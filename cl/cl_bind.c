@@ -1,6 +1,6 @@
 /* cl_bind.c: a step frozen: its kernel object with all arguments that stay. */
+#include "base/mem.h"
 #include "cl/cl_device.h"
-#include "mem.h"
 
 fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value)
 {

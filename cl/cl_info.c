@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cl/cl_device.h"
-#include "mem.h"
 #include "platform/os/os.h"
 
 #define TEXT 8192 /* extensions are the longest text */

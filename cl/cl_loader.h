@@ -8,7 +8,7 @@
 #include <CL/cl.h>
 #include <stdbool.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* The functions, each under its own name. */
 typedef struct fv_cl_api {

@@ -1,9 +1,9 @@
 /* cl_program.c: kernels' sources to kernel objects. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "cl/cl_device.h"
 #include "gpu/gpu_sources.h"
-#include "mem.h"
 
 /* Compilers may say to stderr that they have warnings. */
 #define STANDARD "-cl-std=CL1.2 -w "

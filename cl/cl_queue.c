@@ -7,9 +7,9 @@
  */
 #include <stdatomic.h>
 
+#include "base/mem.h"
 #include "cl/cl_trace.h"
 #include "gpu/gpu_queue.h"
-#include "mem.h"
 
 /* What moves one of the caller's matrices in one frame. */
 struct transfer {

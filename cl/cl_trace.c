@@ -3,7 +3,7 @@
  */
 #include "cl/cl_trace.h"
 
-#include "mem.h"
+#include "base/mem.h"
 
 bool fv_cl_event_times(cl_event e, cl_ulong *begin, cl_ulong *end)
 {

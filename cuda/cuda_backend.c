@@ -2,10 +2,10 @@
  * from outside goes through here, and has the device's context current meanwhile. */
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_cublaslt.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
-#include "mem.h"
 
 /* ---- found ---- */
 

@@ -1,8 +1,8 @@
 /* cuda_bind.c: a step frozen: its kernel with all arguments that stay. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_device.h"
-#include "mem.h"
 
 /* ---- memory ---- */
 

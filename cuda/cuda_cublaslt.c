@@ -9,9 +9,9 @@
  */
 #include "cuda/cuda_cublaslt.h"
 
+#include "base/mem.h"
 #include "cuda/cuda_kernels.h"
 #include "gpu/gpu_finish.h"
-#include "mem.h"
 
 enum {
     OWN = 8 << 20

@@ -3,8 +3,8 @@
  * or a write past the text's is an error all the same. */
 #include <string.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_sources.h"
-#include "mem.h"
 
 enum { MOST_BITS = 15, LITERALS = 288, DISTANCES = 32, LENGTHS = 19, END = 256 };
 

@@ -1,8 +1,8 @@
 /* cuda_gemm.c: host side of gemm.cu: the packed weight, its tiles, and what a product costs. CONV's
  * is the same. */
+#include "base/half.h"
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
-#include "half.h"
 
 /* As in gemm.cu: columns of a panel of the packed weight and of one tile, steps of k in a block. */
 enum { PANEL = 32, TILE = 8, STEPS = 32 };

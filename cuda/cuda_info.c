@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_device.h"
-#include "mem.h"
 #include "platform/os/os.h"
 
 /* 0 on failure. */

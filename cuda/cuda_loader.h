@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* A test compares all this with NVIDIA's headers, and includes them in its place. */
 #ifndef FV_CUDA_HEADERS

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_sources.h"
 #include "mech/traits.h"
-#include "mem.h"
 
 /* A module, and what it was made of. */
 struct built {

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
+#include "base/status.h"
 #include "gpu/gpu_sources.h"
-#include "status.h"
 
 /* "cuda_ptx", "cuda_prelude", "gemm.cu" for gemm.cu; NULL name at the end. */
 extern const fv_gpu_source fv_cuda_sources[];

@@ -3,7 +3,7 @@
  */
 #include "cuda/cuda_trace.h"
 
-#include "mem.h"
+#include "base/mem.h"
 
 static void free_spans(fv_cuda_trace *t, const fv_device *d)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "gpu/gpu_cache.h"
-#include "mem.h"
 #include "platform/os/os.h"
 
 #define FILE_MOST (64ull << 20)

@@ -1,7 +1,7 @@
 /* gpu_finish.c: our part of products by a library. */
 #include "gpu/gpu_finish.h"
 
-#include "half.h"
+#include "base/half.h"
 
 size_t fv_gpu_sums_width(const fv_problem *p)
 {

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/os/os_machine.h"
 #include "walk.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "attention.h"
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 
 #define NAME 64 /* bytes of a name with its blocks, at most */
 

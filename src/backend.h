@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/status.h"
+#include "base/thread.h"
 #include "kernel.h"
-#include "status.h"
-#include "thread.h"
 
 #define FV_BACKEND_ABI 5
 

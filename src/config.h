@@ -11,7 +11,7 @@
 
 #include <jansson.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* An object of a file: the whole of it, or a section such as "vision_config". */
 typedef struct fv_config {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backend.h"
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 
 extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;
 

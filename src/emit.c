@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uint64_t size)
 {

@@ -1,8 +1,8 @@
 /* emit_grid.c: steps that know the grid of tokens: patches, positions, convolutions, windows. */
 #include <math.h>
 
+#include "base/mem.h"
 #include "emit.h"
-#include "mem.h"
 #include "rope.h"
 
 /* ---- tables ---- */

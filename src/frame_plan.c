@@ -1,7 +1,7 @@
 /* frame_plan.c: a plan of a whole model for frames of one size and format. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "model.h"
 #include "plan.h"
 #include "source.h"

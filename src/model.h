@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "preprocess.h"
 #include "weight.h"
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "type.h"
+#include "base/type.h"
 
 enum fv_op {
     FV_OP_NONE,

@@ -1,7 +1,7 @@
 /* op_plan.c: plans of one operation, for callers who want one attention or one GEMM. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "model.h"
 #include "plan.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "model.h"
 #include "platform/os/os.h"
 #include "safetensors.h"

@@ -3,7 +3,7 @@
 #define FOVEA_SRC_PACKED_H
 
 #include "backend.h"
-#include "mem.h"
+#include "base/mem.h"
 #include "weight.h"
 
 typedef struct fv_packed fv_packed;

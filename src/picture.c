@@ -1,7 +1,7 @@
 /* picture.c: one picture resized and cropped as a plan does it, for showing. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "model.h"
 #include "packed.h"
 

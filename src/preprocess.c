@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "yuv.h"
 
 /* No side of a picture, before or after its resize, may be longer. */

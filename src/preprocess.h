@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* One pass of Pillow's two-pass resampling along one axis, in its fixed point: output position o is
  *   clip8((sum_{t < count[o]} in[start[o] + t] * weight[o * taps + t] + (1 << 21)) >> 22). */

@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "status.h"
+#include "base/status.h"
 #include "tensor.h"
 
 enum fv_file_type {

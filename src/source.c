@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "config.h"
-#include "mem.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096
@@ -121,8 +121,7 @@ static fovea_status collect_shards(json_t *shards, json_t *map, const char *path
 {
     const char *tensor;
     json_t *file;
-    json_object_foreach(map, tensor, file)
-    {
+    json_object_foreach(map, tensor, file) {
         const char *name = json_string_value(file);
         if (!name || !*name || strchr(name, '/') || strchr(name, '\\') || strcmp(name, "..") == 0)
             return fv_fail(FOVEA_EFORMAT, "%s: \"weight_map\" must name files of the same folder",
@@ -140,8 +139,7 @@ static fovea_status open_shards(fv_source *s, json_t *map, json_t *shards, const
 {
     const char *name;
     json_t *value;
-    json_object_foreach(shards, name, value)
-    {
+    json_object_foreach(shards, name, value) {
         char *path;
         FV_TRY(fv_source_path(&path, folder, name));
         fovea_status status = add_file(s, path);
@@ -149,9 +147,10 @@ static fovea_status open_shards(fv_source *s, json_t *map, json_t *shards, const
         FV_TRY(status);
     }
     FV_TRY(fv_source_index(s));
-    json_object_foreach(map, name, value) if (!fv_source_find(s, name)) return fv_fail(
-        FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name, name,
-        json_string_value(value));
+    json_object_foreach(map, name, value)
+        if (!fv_source_find(s, name))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name, name,
+                           json_string_value(value));
     return FOVEA_OK;
 }
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "plan.h"
 #include "platform/os/os_machine.h"
 

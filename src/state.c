@@ -1,6 +1,6 @@
 /* state.c: a causal operation with memory: two plans, one of many rows and one of a single row,
  * that advance the same state. */
-#include "mem.h"
+#include "base/mem.h"
 #include "plan.h"
 
 struct fovea_state {

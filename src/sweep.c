@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "plan.h"
 
 /* Groups of a reduction: enough for the cores of an edge device to share it, few enough that the

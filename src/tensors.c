@@ -2,9 +2,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/half.h"
+#include "base/mem.h"
 #include "config.h"
-#include "half.h"
-#include "mem.h"
 #include "platform/os/os.h"
 #include "safetensors.h"
 

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "half.h"
-#include "mem.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "safetensors.h"
 
 /* Floats that are read at a time where they do not go straight to their place. */

@@ -2,9 +2,9 @@
 #ifndef FOVEA_SRC_WEIGHT_H
 #define FOVEA_SRC_WEIGHT_H
 
-#include "status.h"
+#include "base/status.h"
+#include "base/type.h"
 #include "tensor.h"
-#include "type.h"
 
 /* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked,
  * two heads averaged side by side. Row r of the whole comes from the part that owns it; parts may

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "preprocess.h"
 #include "tests/check_run.h"
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "tests/check.h"
 
 static const uint32_t shapes[][3] = {

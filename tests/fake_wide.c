@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "half.h"
-#include "mem.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "platform/cpu/cpu.h"
 #include "platform/cpu/cpu_backend.h"
 #include "walk.h"

@@ -7,8 +7,8 @@
 
 #include <fovea/fovea.h>
 
+#include "base/mem.h"
 #include "gpu/gpu_cache.h"
-#include "mem.h"
 #include "tests/fuzz.h"
 
 enum { HEAD = 32, SUM = 24 };

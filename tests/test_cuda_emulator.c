@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
+#include "base/half.h"
 #include "cuda/cuda_loader.h"
-#include "half.h"
 #include "tests/hostile.h"
 
 enum { ILLEGAL_ADDRESS = 700, MISALIGNED_ADDRESS = 716, LAUNCH_FAILED = 719 };

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "cuda/cuda_sources.h"
-#include "mem.h"
 
 static bool is_ptx(const fv_cuda_ptx *e, const char *text)
 {

@@ -19,8 +19,8 @@
 
 #include <fovea/fovea.h>
 
+#include "base/mem.h"
 #include "gpu/gpu_cache.h"
-#include "mem.h"
 #include "platform/os/os.h"
 #include "tests/temp_folder.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "model.h"
 #include "plan.h"
 #include "tests/fixture.h"

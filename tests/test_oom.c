@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/fixture.h"
 #include "tests/temp_folder.h"
 

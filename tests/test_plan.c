@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tests/fixture.h"
 
 static const struct {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 static void published_sizes(void **state)
 {

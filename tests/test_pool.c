@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "base/thread.h"
 #include "platform/os/os_machine.h"
-#include "thread.h"
 
 enum { HELD_MS = 60, LONG_MS = 600 };
 

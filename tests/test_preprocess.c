@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "plan.h"
 #include "platform/os/os_machine.h"
 #include "verify/rehearse.h"

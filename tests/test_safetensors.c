@@ -12,7 +12,7 @@
 
 #include <fovea/fovea.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "safetensors.h"
 #include "tests/temp_folder.h"
 

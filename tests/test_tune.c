@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "plan.h"
 #include "tests/fixture.h"
 #include "tests/temp_folder.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "model.h"
 #include "models/vit.h"
 #include "packed.h"

@@ -1,7 +1,7 @@
 /* gpu_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
  * suits a problem. CONV's are the same. */
+#include "base/half.h"
 #include "gpu/gpu_code.h"
-#include "half.h"
 
 enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
 

@@ -2,9 +2,9 @@
 #ifndef FOVEA_PLATFORM_CPU_H
 #define FOVEA_PLATFORM_CPU_H
 
+#include "base/status.h"
 #include "kernel.h"
 #include "platform/os/os_cores.h"
-#include "status.h"
 
 /* Bits of enum fv_need that hold on this machine, highest level included. */
 uint32_t fv_cpu_features(void);

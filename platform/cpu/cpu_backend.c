@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
+#include "base/thread.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/cpu_rates.h"
 #include "platform/os/os_machine.h"
-#include "thread.h"
 #include "walk.h"
 
 const fv_kernel_hooks fv_h_none = {0};

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/cpu/cpu.h"
 #include "platform/cpu/probe.h"
 #include "platform/os/os_machine.h"

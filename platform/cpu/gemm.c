@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 enum { GROUP_COLS = 256 }; /* columns whose partial sums are kept when K takes several blocks */
 

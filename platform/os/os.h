@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "status.h"
+#include "base/status.h"
 
 enum fv_os_kind { FV_OS_NOTHING, FV_OS_FILE, FV_OS_FOLDER, FV_OS_OTHER };
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "status.h"
+#include "base/status.h"
 
 /* Asks for huge pages behind [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 enum fv_os_kind fv_os_look(const char *path)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 static const fv_view none = {FV_NO_VALUE, 0};
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "platform/os/os.h"
 #include "safetensors.h"
 #include "source.h"

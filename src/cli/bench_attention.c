@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "cli/bench.h"
-#include "half.h"
 
 enum { CHUNK = 64, SUB_CHUNK = 16 }; /* of the FLOPs that are counted, whatever was chosen */
 enum { INPUTS = 8 };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "cli/bench.h"
-#include "half.h"
 
 #define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
 #define OP_PATIENCE 2.0 /* that any may take for an operation */

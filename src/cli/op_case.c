@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 
 /* What the library takes; rows are made before it is asked. */
 enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "models/polaformer.h"
 
 #define EPS 1e-5f

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "models/polaformer.h"
 #include "models/segmentation.h"
 #include "processor.h"

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "take.h"
 
 #define CLASSES 65536

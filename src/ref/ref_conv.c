@@ -14,7 +14,7 @@
  * activation as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is bit for
  * bit the same however rows and columns are cut into calls, and col0 is a multiple of FV_COL_ALIGN.
  */
-#include "half.h"
+#include "base/half.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 

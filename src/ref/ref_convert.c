@@ -8,7 +8,7 @@
  *
  * What is too large becomes infinite, NaN stays NaN, subnormal values are kept.
  */
-#include "half.h"
+#include "base/half.h"
 #include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_convert = {

@@ -38,7 +38,7 @@
  */
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "ref/ref_gemm.h"
 

@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "preprocess.h"
 

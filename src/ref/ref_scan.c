@@ -34,7 +34,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 #include "mech/traits.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/feature_maps.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "status.h"
+#include "base/status.h"
 
 #define FV_CONTESTANTS 64
 #define FV_CONTEST_ROUNDS 15

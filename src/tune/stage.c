@@ -1,8 +1,8 @@
 /* stage.c: a plan with inputs and outputs of its own. */
 #include "tune/stage.h"
 
-#include "half.h"
-#include "mem.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "platform/os/os_machine.h"
 
 #define TIMEOUT 600.0 /* seconds that a frame may take */

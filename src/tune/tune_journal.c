@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tune/tune.h"
 
 #define JOURNAL_MOST (1u << 20)

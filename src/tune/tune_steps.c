@@ -1,7 +1,7 @@
 /* tune_steps.c: a kernel for every distinct step of a plan. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tune/tune.h"
 #include "verify/rehearse.h"
 

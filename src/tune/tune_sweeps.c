@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "tune/stage.h"
 #include "tune/tune.h"
 #include "verify/rehearse.h"

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "half.h"
-#include "mem.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "verify/definition_parts.h"
 
 #define SAFETY 8 /* errors beyond what the trials moved */

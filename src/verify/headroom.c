@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 
 enum { QUERIES = 64 }; /* whose divisors are looked at */
 

@@ -1,7 +1,7 @@
 /* rehearse.c: the operands of one step alone on a device, between guard zones. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "model.h"
 #include "verify/rehearse_fill.h"
 #include "verify/rehearse_parts.h"

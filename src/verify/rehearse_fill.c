@@ -4,9 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 #include "verify/definition.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */

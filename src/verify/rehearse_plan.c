@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 #include "plan.h"
 #include "verify/rehearse.h"
 

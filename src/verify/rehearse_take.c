@@ -1,7 +1,7 @@
 /* rehearse_take.c: kernels bound to the operands of a rehearsal, and run. */
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/os/os_machine.h"
 #include "verify/rehearse_parts.h"
 

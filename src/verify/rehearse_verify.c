@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "verify/rehearse_parts.h"
 
 static fovea_status define(fv_rehearsal *r)

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 #include "plan.h"
 
 enum {

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "mech/traits.h"
-#include "mem.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"
 

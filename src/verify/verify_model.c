@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "half.h"
-#include "mem.h"
+#include "base/half.h"
+#include "base/mem.h"
 #include "packed.h"
 #include "tune/stage.h"
 #include "verify/definition.h"

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 
 struct fv_wisdom {
     pthread_mutex_t lock;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/os/os.h"
 #include "wisdom/wisdom.h"
 

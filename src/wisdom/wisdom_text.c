@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "wisdom/wisdom.h"
 
 #define HEADER "fovea wisdom 1"

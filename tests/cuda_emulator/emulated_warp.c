@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-#include "half.h"
+#include "base/half.h"
 
 #define ALL 0xffffffffu
 #define EACH_LANE(lane) for (unsigned lane = 0; lane < EMULATED_WARP; lane++)

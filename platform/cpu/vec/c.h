@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "half.h"
+#include "base/half.h"
 
 #define FV_W 4
 #define FV_REGS 16

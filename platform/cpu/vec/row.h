@@ -5,7 +5,7 @@
 #ifndef FOVEA_PLATFORM_VEC_ROW_H
 #define FOVEA_PLATFORM_VEC_ROW_H
 
-#include "half.h"
+#include "base/half.h"
 #include "platform/cpu/vec/vec.h"
 
 /* Lanes [0, n) of what follows element i of the row; the lanes beyond are zero, memory beyond is

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "type.h"
+#include "base/type.h"
 
 static inline uint32_t fv_bits_of_float(float x)
 {

@@ -1,5 +1,5 @@
 /* thread.c: the pool of workers, or the caller's own parallel loop. */
-#include "thread.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mem.h"
+#include "base/mem.h"
 #include "platform/os/os_machine.h"
 
 /* Jobs that workers can see at once. One more runs on its own thread alone. */

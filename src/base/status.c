@@ -1,5 +1,5 @@
 /* status.c: messages of failures, one line per thread, and remarks to the caller's log. */
-#include "status.h"
+#include "base/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>

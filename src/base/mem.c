@@ -6,7 +6,7 @@
  * end to end every frame, and small pages cost the GEMM a few percent in address translation.
  * Locked ones have their pages to themselves, because locks do not nest.
  */
-#include "mem.h"
+#include "base/mem.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
