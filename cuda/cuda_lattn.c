@@ -1,7 +1,7 @@
 /* cuda_lattn.c: host side of lattn.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 enum {
     GROUP = 128,

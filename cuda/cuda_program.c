@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_sources.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 /* A module, and what it was made of. */
 struct built {

@@ -1,6 +1,6 @@
 /* cuda_scan.c: host side of scan.cu. */
 #include "cuda/cuda_kernels.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 enum {
     GROUP = 128,

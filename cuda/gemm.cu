@@ -1,5 +1,5 @@
 /* gemm.cu: rows times a packed weight on tensor cores: GEMM, and CONV as the same over windows that
- * are never written down. src/ref/ref_gemm.c and ref_conv.c say what is computed.
+ * are never written down. src/ops/ref/ref_gemm.c and ref_conv.c say what is computed.
  *
  * A work-group of four warps computes FV_BM x FV_BN results, a quarter each. Blocks of 32 steps of
  * k go through shared memory, FV_STAGES of them at a time:

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 static const char gates[] = "sla-", linear[] = "linear:";
 

@@ -5,7 +5,7 @@
 #define FV_STATE_MOST (1u << 30) /* floats of a state, all heads */
 
 #include "base/status.h"
-#include "kernel.h"
+#include "ops/kernel.h"
 
 enum fv_attention_kind {
     FV_ATTENTION_SOFTMAX,

@@ -5,7 +5,7 @@
 
 #include "attention.h"
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 #define NAME 64 /* bytes of a name with its blocks, at most */
 

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "base/thread.h"
-#include "kernel.h"
+#include "ops/kernel.h"
 
 #define FV_BACKEND_ABI 5
 

@@ -5,7 +5,7 @@
 
 #include "backend.h"
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;
 

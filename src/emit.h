@@ -9,7 +9,7 @@
 
 #include "attention.h"
 #include "backend.h"
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "weight.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */

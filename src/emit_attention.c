@@ -2,7 +2,7 @@
 #include <float.h>
 
 #include "emit.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps)
 {

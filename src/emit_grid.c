@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "emit.h"
-#include "rope.h"
+#include "ops/rope.h"
 
 /* ---- tables ---- */
 

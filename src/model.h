@@ -14,7 +14,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "weight.h"
 
 /* ---- the model ---- */

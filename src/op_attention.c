@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
+#include "ops/rope.h"
 #include "plan.h"
-#include "rope.h"
 
 struct op {
     fv_builder *b;

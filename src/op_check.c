@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "emit.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "plan.h"
 
 #define MAX_TOKENS (1u << 28)

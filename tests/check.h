@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernel.h"
+#include "ops/kernel.h"
 
 enum check_kind {
     CHECK_ABSENT,

@@ -30,10 +30,10 @@ compile() {
     # shellcheck disable=SC2086
     $cc $flags $level "$@" -c -o "$out/$n.o"
 }
-for f in src/kernel.c src/base/mem.c src/op.c src/preprocess.c src/base/status.c src/base/thread.c src/device.c src/walk.c platform/cpu/cpu.c \
+for f in src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/base/status.c src/base/thread.c src/device.c src/walk.c platform/cpu/cpu.c \
     platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c \
     tests/gradients.c tests/oracle.c tests/oracle_grad.c tests/check*.c \
-    src/mech/table.c src/ref/*.c src/adapt/ref_*.c; do
+    src/ops/mech_table.c src/ref/*.c src/adapt/ref_*.c; do
     compile "$f"
 done
 for f in platform/tmpl/*_tmpl.c; do
@@ -48,7 +48,7 @@ done
 compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
 compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
 for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/mech/mech.inc); do
-    for f in src/mech/traits.c src/ref/ref_*lattn*.c src/adapt/ref_*lattn*.c tests/oracle_mech.c; do
+    for f in src/ops/mech_traits.c src/ref/ref_*lattn*.c src/adapt/ref_*lattn*.c tests/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done
     for f in platform/tmpl/*lattn*_tmpl.c; do

@@ -6,16 +6,16 @@
 #include <string.h>
 
 #include "base/half.h"
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "tests/check_run.h"
 
 #define FV_OP(NAME, name) extern const check_op check_##name;
-#include "ops.inc"
+#include "ops/ops.inc"
 #undef FV_OP
 
 const check_op *const check_ops[FV_OP_COUNT] = {
 #define FV_OP(NAME, name) [FV_OP_##NAME] = &check_##name,
-#include "ops.inc"
+#include "ops/ops.inc"
 #undef FV_OP
 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "tests/check_run.h"
 
 enum {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "tests/check_lattn.h"
 #include "tests/check_rotation.h"
 #include "tests/oracle.h"

@@ -3,7 +3,7 @@
 #ifndef FOVEA_TESTS_CHECK_LATTN_H
 #define FOVEA_TESTS_CHECK_LATTN_H
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "tests/check.h"
 
 /* Flags of cases. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "tests/check_yuv.h"
 
 static const struct shape {

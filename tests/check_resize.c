@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "tests/check_yuv.h"
 
 static const uint32_t shapes[][7] = {

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "preprocess.h"
+#include "ops/preprocess.h"
 #include "tests/check_run.h"
 
 static const struct shape {

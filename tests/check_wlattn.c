@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "tests/check_lattn.h"
 
 static const struct {

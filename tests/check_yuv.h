@@ -1,4 +1,4 @@
-/* check_yuv.h: bytes R, G, B of luma and chroma as src/yuv.h has them, in a second writing, for the
+/* check_yuv.h: bytes R, G, B of luma and chroma as src/ops/yuv.h has them, in a second writing, for the
  * checks of PATCH and RESIZE_X. */
 #ifndef FOVEA_TESTS_CHECK_YUV_H
 #define FOVEA_TESTS_CHECK_YUV_H

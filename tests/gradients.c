@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "ops/kernel.h"
 #include "tests/check_run.h"
 
 static double sigmoid(double x)

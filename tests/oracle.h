@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel.h"
+#include "ops/kernel.h"
 
 /* The activation among `epi` (FV_EPI_*) of x; x itself when there is none. */
 double oracle_activation(uint32_t epi, double x);

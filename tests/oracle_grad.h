@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 /* Linear attention of one mechanism. States are those of traits.h, in doubles. */
 typedef struct oracle_lattn {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "ops/kernel.h"
 #include "tests/oracle_grad.h"
 #include "tests/scalar64.h"
 #define FV_DERIVE

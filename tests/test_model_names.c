@@ -1,5 +1,5 @@
 /* test_model_names.c: the same model by every naming scheme; heads, prefix tokens, gated MLPs. */
-#include "kernel.h"
+#include "ops/kernel.h"
 #include "tests/small_checkpoint.h"
 
 #define FUSED_BLOCK(block)                                                                         \

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "tests/fixture.h"
 #include "tests/trial.h"
 

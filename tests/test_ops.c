@@ -10,7 +10,7 @@
 
 static const char *const names[FV_OP_COUNT] = {
 #define FV_OP(NAME, name) [FV_OP_##NAME] = #name,
-#include "ops.inc"
+#include "ops/ops.inc"
 #undef FV_OP
 };
 

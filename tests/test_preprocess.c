@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
-#include "preprocess.h"
 
 /* ---- pictures ---- */
 

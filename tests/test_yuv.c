@@ -13,8 +13,8 @@
 
 #include <math.h>
 
+#include "ops/yuv.h"
 #include "tests/fixture.h"
-#include "yuv.h"
 
 enum { DEVICES = 16, YUVS = 4 };
 

@@ -10,9 +10,9 @@
 
 #include <libswscale/swscale.h>
 
+#include "ops/preprocess.h"
+#include "ops/yuv.h"
 #include "platform/cpu/cpu_kernels.h"
-#include "preprocess.h"
-#include "yuv.h"
 
 enum {
     SIDE = 8,

@@ -1,5 +1,5 @@
 /* gemm.cl: rows times a packed weight (GEMM), and convolutions as the same over windows that are
- * never written down (CONV). src/ref/ref_gemm.c and ref_conv.c say what is computed.
+ * never written down (CONV). src/ops/ref/ref_gemm.c and ref_conv.c say what is computed.
  *
  * The weight lies in panels of 32 columns, K x 32 each, zeros past the last column; one layout for
  * all the kernels. With SWIGLU column 2n is value row n and column 2n + 1 its gate.

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
-#include "preprocess.h"
+#include "ops/preprocess.h"
 
 /* ---- positions ---- */
 

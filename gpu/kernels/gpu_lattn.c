@@ -1,6 +1,6 @@
 /* gpu_lattn.c: host side of lattn.cl and gates.cl. */
 #include "gpu/gpu_code.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 enum {
     REDUCE_ROWS = 16, /* rows whose features a work-group keeps */

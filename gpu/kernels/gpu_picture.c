@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "gpu/gpu_code.h"
-#include "preprocess.h"
-#include "yuv.h"
+#include "ops/preprocess.h"
+#include "ops/yuv.h"
 
 /* The factors of yuv_common.cl. */
 static void yuv_define(const fv_launch *l, fv_gpu_text *out)

@@ -1,6 +1,6 @@
 /* gpu_scan.c: host side of scan.cl and scan_cpu.cl. */
 #include "gpu/gpu_code.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of what belongs to a token */ };
 

@@ -3,7 +3,7 @@
 #define FOVEA_PLATFORM_CPU_H
 
 #include "base/status.h"
-#include "kernel.h"
+#include "ops/kernel.h"
 #include "platform/os/os_cores.h"
 
 /* Bits of enum fv_need that hold on this machine, highest level included. */

@@ -3,7 +3,7 @@
 #ifndef FOVEA_PLATFORM_FEATURE_MAPS_H
 #define FOVEA_PLATFORM_FEATURE_MAPS_H
 
-#include "kernel.h"
+#include "ops/kernel.h"
 
 /* phi of `rows` rows of one head: block b of row r goes to out + r ldo + b d. Reads d floats per
  * row of x, writes FV_BLOCKS * d; not in place. For mechanisms without learned vectors and without

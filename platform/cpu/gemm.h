@@ -21,7 +21,7 @@
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
 
-#include "kernel.h"
+#include "ops/kernel.h"
 
 /* Where a tile's results go. Pointers are at the tile's first row and column. */
 typedef struct fv_gemm_out {

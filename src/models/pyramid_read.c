@@ -9,8 +9,8 @@
 #include "models/fold.h"
 #include "models/pyramid.h"
 #include "models/segmentation.h"
+#include "ops/rope.h"
 #include "processor.h"
-#include "rope.h"
 
 #define STAGES 16
 #define WIDTH 65536

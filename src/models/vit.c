@@ -14,8 +14,8 @@
 #include <stdio.h>
 
 #include "emit.h"
-#include "mech/traits.h"
 #include "models/segmentation.h"
+#include "ops/mech_traits.h"
 
 struct context {
     fv_builder *b;

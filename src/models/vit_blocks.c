@@ -1,7 +1,7 @@
 /* vit_blocks.c: the blocks of a ViT: attention with what it has learned beside, MLP. */
 #include "attention.h"
-#include "mech/traits.h"
 #include "models/vit_reader.h"
+#include "ops/mech_traits.h"
 
 #define LEARNED 2
 #define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */

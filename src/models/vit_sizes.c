@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "kernel.h"
 #include "models/vit_reader.h"
+#include "ops/kernel.h"
 
 #define DEPTH 1024
 #define PATCH 1024

@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 
 enum { QUERIES = 64 }; /* whose divisors are looked at */
 

@@ -6,7 +6,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "verify/definition.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "plan.h"
 
 enum {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "wisdom/wisdom.h"
 
 /* ---- devices ---- */

@@ -1,7 +1,7 @@
 /* gather_tmpl.c: GATHER and LERP over the vector vocabulary: rows out of a finished tensor. */
+#include "ops/ref/ref_lerp.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/fetch.h"
-#include "ref/ref_lerp.h"
 
 enum { AHEAD = 8 }; /* rows that are asked for before they are copied */
 

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "platform/cpu/vec/math.h"
 
 enum {

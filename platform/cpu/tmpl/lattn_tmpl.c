@@ -15,9 +15,9 @@
 #include <string.h>
 
 #include "mech/mech.h"
+#include "ops/ref/ref_wlattn.h"
 #include "platform/cpu/tmpl/lattn_rows.h"
 #include "platform/cpu/tmpl/rotation.h"
-#include "ref/ref_wlattn.h"
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 

@@ -1,9 +1,9 @@
 /* patch_tmpl.c: PATCH: plain loops, which the compiler turns into the shuffles of its ISA level. */
 #include <string.h>
 
+#include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"
-#include "preprocess.h"
 
 /* `height` x `width` pixels of one channel of a patch, `step` bytes from pixel to pixel. */
 FV_FN void channel(float *restrict out, const uint8_t *restrict in, size_t ld, size_t step,

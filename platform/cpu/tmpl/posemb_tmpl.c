@@ -1,9 +1,9 @@
 /* posemb_tmpl.c: POSEMB: the taps of a token, over vectors of channels. */
 #include <string.h>
 
+#include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
-#include "preprocess.h"
 
 enum { BLOCK = 4 }; /* vectors of channels that stay in registers while the taps go by */
 

@@ -1,9 +1,9 @@
 /* resize_tmpl.c: RESIZE_X and RESIZE_Y: plain loops, which the compiler turns into the instructions
  * of its ISA level. A row of luma and chroma becomes bytes of its own first, of which every one is
  * read several times. */
+#include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"
-#include "preprocess.h"
 
 enum { RUN = 256 }; /* bytes whose sums are kept at a time, so that the taps walk along rows */
 

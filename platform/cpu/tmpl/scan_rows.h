@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mech/traits.h"
+#include "ops/mech_traits.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/feature_maps.h"
 #include "platform/cpu/vec/math.h"

@@ -2,7 +2,7 @@
  * mask, between two rows of the grid. A vector has pixels of a line that lie between the same two
  * tokens, and there is one for every class.
  */
-#include "adapt/segment_lines.h"
+#include "ops/ref_train/segment_lines.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 

@@ -3,8 +3,8 @@
 #ifndef FOVEA_PLATFORM_TMPL_YUV_LINE_H
 #define FOVEA_PLATFORM_TMPL_YUV_LINE_H
 
+#include "ops/yuv.h"
 #include "platform/cpu/vec/vec.h"
-#include "yuv.h"
 
 /* One array for each of them. */
 typedef struct yuv_bytes {

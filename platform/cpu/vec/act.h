@@ -3,7 +3,7 @@
 #ifndef FOVEA_PLATFORM_VEC_ACT_H
 #define FOVEA_PLATFORM_VEC_ACT_H
 
-#include "kernel.h"
+#include "ops/kernel.h"
 #include "platform/cpu/vec/math.h"
 
 FV_FN fv_v fv_activate(fv_v x, uint32_t act)

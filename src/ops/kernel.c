@@ -1,0 +1,54 @@
+/* kernel.c: the registry seen from the planner: what fits a problem, and at what cost. */
+#include "ops/kernel.h"
+
+bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features)
+{
+    return k->op == p->op && (k->mech == FV_MECH_ANY || k->mech == p->mech) &&
+           (k->needs & ~features) == 0 && (!k->hooks->applies || k->hooks->applies(p));
+}
+
+fv_knobs fv_kernel_defaults(const fv_kernel *k)
+{
+    fv_knobs knobs = {{0}};
+    for (int i = 0; k->hooks->knobs && k->hooks->knobs[i].name; i++)
+        knobs.v[i] = k->hooks->knobs[i].value[0];
+    return knobs;
+}
+
+/* Rates that only have to be right relative to each other: a wider ISA is assumed faster. */
+static double generic_cost(const fv_kernel *k, const fv_problem *p)
+{
+    double rate = 2e9;
+    if (k->needs & FV_NEED_NEON)
+        rate = 8e9;
+    if (k->needs & FV_NEED_AVX2)
+        rate = 16e9;
+    if (k->needs & FV_NEED_AVX512)
+        rate = 24e9;
+    return fv_problem_flops(p) / rate;
+}
+
+double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs)
+{
+    return k->hooks->cost ? k->hooks->cost(p, knobs) : generic_cost(k, p);
+}
+
+const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
+                                  const fv_problem *p, fv_kernel_skips *skips, const void *ctx)
+{
+    const fv_kernel *best = NULL;
+    double best_cost = 0;
+    for (int i = 0; i < count; i++) {
+        if (!fv_kernel_fits(&list[i], p, features))
+            continue;
+        fv_knobs knobs = fv_kernel_defaults(&list[i]);
+        double cost = fv_kernel_cost(&list[i], p, &knobs);
+        if (best && cost > best_cost) /* on a tie the later line: the higher level */
+            continue;
+        if (!skips || !skips(ctx, &list[i], &knobs, p)) {
+            best = &list[i];
+            best_cost = cost;
+        }
+    }
+    return best;
+}

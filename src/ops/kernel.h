@@ -1,0 +1,122 @@
+/* kernel.h: what a kernel is: the arguments and calls it gets, and the registry line that makes it
+ * known. What it computes is a problem of an operation, op.h.
+ *
+ * A step of a plan is one problem. The planner picks a kernel for it from the registries of the
+ * step's device; dispatch, checks, benchmarks and `fovea info --kernels` read the same lists.
+ */
+#ifndef FOVEA_SRC_KERNEL_H
+#define FOVEA_SRC_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ops/op.h"
+
+typedef struct fv_knobs {
+    uint32_t v[FV_KNOBS];
+} fv_knobs;
+
+/* A choice that the tuner has: knob i of a kernel takes value[0..count-1]; value[0] is the
+ * default of the cost model. */
+typedef struct fv_knob {
+    const char *name; /* NULL ends the list */
+    uint32_t value[6];
+    uint32_t count;
+} fv_knob;
+
+/* The constant part of a step, the same for all its calls. */
+typedef struct fv_args {
+    fv_problem prob;
+    fv_knobs knobs;
+    uint32_t ld[FV_OPERANDS]; /* elements from one row of an operand to the next; 0: no rows */
+    float f[4];               /* scalars: epsilon, scale, ... per op */
+    uint32_t u[4];            /* integers: prefix, grid, ... per op */
+    const void *table;        /* op-specific constants that live as long as the plan, or NULL */
+    /* LOCAL: the grid rows that the operand's buffer has room for: a ring, grid row y at
+     * (y + shift) % window; 0: all of them. */
+    uint32_t window, shift;
+} fv_args;
+
+/* One piece of a step, for one worker. ROW operands already point at row0; the others (finished
+ * tensors, weights, states) at their base. PARTIAL points at the group's own state. */
+typedef struct fv_call {
+    uint32_t row0, rows; /* row0 is the absolute row index */
+    uint32_t col0, cols; /* columns or heads of this piece (op.h: enum fv_cols) */
+    uint32_t group;      /* which partial state */
+    /* REDUCE: partial states that the call serves, from `group` on; part g of them takes the rows
+     * [g * rows / groups, (g + 1) * rows / groups) of the call. 1 on the CPU. */
+    uint32_t groups;
+    uint32_t first; /* REDUCE: nonzero for the first call of a group, which must not read it */
+    void *p[FV_OPERANDS];
+    void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */
+} fv_call;
+
+/* Pure: takes no lock, allocates nothing, cannot fail. No over-read or over-write of any operand.
+ */
+typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
+
+/* ISA levels of the CPU, what an OpenCL device was seen to do, and what a CUDA device has; a
+ * kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
+enum fv_need {
+    FV_NEED_PORTABLE = 0,
+    FV_NEED_AVX2 = 1u << 0,   /* AVX2, FMA, F16C, BMI2 */
+    FV_NEED_AVX512 = 1u << 1, /* F, BW, DQ, VL */
+    FV_NEED_NEON = 1u << 2,
+    FV_NEED_NEON_FP16 = 1u << 3,    /* float16 arithmetic */
+    FV_NEED_NEON_DOT = 1u << 4,     /* bfloat16 products, 4 steps of k at a time */
+    FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
+    FV_NEED_CL_SUBGROUPS = 1u << 9, /* reductions over a subgroup */
+    FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */
+    FV_NEED_CL_LOCAL = 1u << 11,    /* 16 KB of local memory that is not main memory */
+    FV_NEED_CL_CPU = 1u << 12,      /* work-items of a group run one after the other, in vectors */
+    FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
+    FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
+    FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
+    FV_NEED_CUDA_LARGE = 1u << 18,  /* 64 units or more, of which heads alone keep few busy */
+};
+
+/* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every
+ * problem of its op; generic cost; no scratch; takes its weight as plain float rows; no choices. */
+typedef struct fv_kernel_hooks {
+    bool (*applies)(const fv_problem *);
+    double (*cost)(const fv_problem *, const fv_knobs *); /* seconds on one core, roughly */
+    /* Bytes of scratch per worker, for calls of at most `rows` rows. */
+    size_t (*scratch)(const fv_problem *, const fv_knobs *, uint32_t rows);
+    size_t (*packed)(const fv_problem *, const fv_knobs *); /* bytes of the packed weight */
+    /* Packs rows [n0, n0 + n) of the (N, K) weight, given as n contiguous float rows of K. n0 is a
+     * multiple of FV_COL_ALIGN; slabs may come in any order, each once. For SWIGLU, N counts output
+     * columns and src holds the n value rows, then the n gate rows. */
+    void (*pack)(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *,
+                 const fv_knobs *);
+    const char *format;   /* name of the packed layout; kernels that share it share weights */
+    const fv_knob *knobs; /* ends with a NULL name */
+} fv_kernel_hooks;
+
+typedef struct fv_kernel {
+    const char *name; /* unique and stable: op_dtype_variant_isa */
+    uint16_t op, mech;
+    uint8_t rev;                  /* raised when its speed changes: old wisdom is then ignored */
+    uint32_t needs;               /* enum fv_need, all required */
+    const fv_kernel_hooks *hooks; /* never NULL */
+    union {
+        fv_cpu_fn cpu;
+        const struct fv_gpu_code *gpu; /* gpu/gpu_code.h */
+    } code;
+} fv_kernel;
+
+bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
+fv_knobs fv_kernel_defaults(const fv_kernel *k);
+/* Seconds on one core, roughly: the kernel's own model or the generic one. */
+double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);
+
+/* Whether a kernel must not be taken for a problem. */
+typedef bool fv_kernel_skips(const void *ctx, const fv_kernel *k, const fv_knobs *knobs,
+                             const fv_problem *p);
+/* The kernel of `list` with the lowest cost for `p`, or NULL when none applies. `skips` may be
+ * NULL.
+ */
+const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,
+                                  const fv_problem *p, fv_kernel_skips *skips, const void *ctx);
+
+#endif

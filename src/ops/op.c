@@ -1,0 +1,173 @@
+/* op.c: all operations, and what follows from their descriptors. */
+#include "ops/op.h"
+
+#include <stdio.h>
+
+#define FV_OP(NAME, name) [FV_OP_##NAME] = &fv_op_##name,
+#ifndef FV_ADAPT
+#define FV_OP_TRAINING(NAME, name) [FV_OP_##NAME] = NULL,
+#endif
+const fv_op *const fv_op_table[FV_OP_COUNT] = {
+#include "ops/ops.inc"
+};
+#undef FV_OP
+
+uint32_t fv_problem_columns(const fv_problem *p, uint32_t o)
+{
+    const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
+    if (operand->columns)
+        return operand->columns(p);
+    if (!operand->width && !operand->heads)
+        return UINT32_MAX;
+    return (operand->heads ? p->heads : 1) * (operand->width ? p->dim[operand->width] : 1);
+}
+
+double fv_problem_flops(const fv_problem *p)
+{
+    const fv_op *op = fv_op_table[p->op];
+    return op->flops ? op->flops(p) : op->element_flops * p->dim[FV_DIM_ROWS] * p->dim[FV_ROW_C];
+}
+
+/* ---- what several ops have ---- */
+
+double fv_terms_few(const fv_problem *p)
+{
+    (void)p;
+    return 4;
+}
+
+double fv_terms_rows(const fv_problem *p)
+{
+    return p->dim[FV_DIM_ROWS];
+}
+
+double fv_terms_row(const fv_problem *p)
+{
+    return p->dim[FV_ROW_C];
+}
+
+double fv_terms_tokens(const fv_problem *p)
+{
+    return p->dim[FV_GRAD_TOKENS];
+}
+
+double fv_terms_groups(const fv_problem *p)
+{
+    return p->dim[fv_op_table[p->op]->groups];
+}
+
+double fv_terms_product(const fv_problem *p)
+{
+    return p->dim[FV_GEMM_K];
+}
+
+double fv_terms_softmax(const fv_problem *p)
+{
+    return (double)p->dim[FV_ATTN_D] + p->dim[FV_ATTN_KEYS];
+}
+
+double fv_flops_product(const fv_problem *p)
+{
+    return 2. * p->dim[FV_DIM_ROWS] * p->dim[FV_GEMM_N] * p->dim[FV_GEMM_K] *
+           (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+}
+
+double fv_flops_softmax(const fv_problem *p)
+{
+    const double d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];
+    const double pairs = (double)p->heads * p->dim[FV_DIM_ROWS] * p->dim[FV_ATTN_KEYS];
+    return pairs * (2 * (d + dv) + 6) * (p->flags & FV_FLAG_CAUSAL ? 0.5 : 1);
+}
+
+uint32_t fv_columns_pixels(const fv_problem *p)
+{
+    return p->dim[FV_RESIZE_WIDTH] * p->dim[FV_RESIZE_CHANNELS];
+}
+
+uint32_t fv_columns_swiglu(const fv_problem *p)
+{
+    return p->dim[FV_ROW_C] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+}
+
+uint32_t fv_columns_one(const fv_problem *p)
+{
+    (void)p;
+    return 1;
+}
+
+uint32_t fv_columns_map(const fv_problem *p)
+{
+    return p->heads * (2 + p->dim[FV_ATTN_D]);
+}
+
+/* ---- texts ---- */
+
+static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8"};
+
+const char *fv_type_name(enum fv_type type)
+{
+    return type_names[type];
+}
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} epi_names[] = {
+    {FV_EPI_BIAS, "bias"},           {FV_EPI_GELU, "gelu"},
+    {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
+    {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
+    {FV_EPI_SWIGLU, "swiglu"},       {FV_EPI_RELU, "relu"},
+    {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
+};
+
+static const struct {
+    uint32_t bit;
+    const char *name;
+} flag_names[] = {
+    {FV_FLAG_CAUSAL, "causal"},
+    {FV_FLAG_UNNORMALISED, "unnormalised"},
+    {FV_FLAG_PLANAR, "planar"},
+    {FV_FLAG_BGR, "bgr"},
+    {FV_FLAG_GRAY, "gray"},
+    {FV_FLAG_ROPE, "rope"},
+    {FV_FLAG_GATED, "gated"},
+    {FV_FLAG_DECAY, "decay"},
+    {FV_FLAG_DECAY_CHANNEL, "decay_channel"},
+    {FV_FLAG_DELTA, "delta"},
+    {FV_FLAG_L2, "l2"},
+    {FV_FLAG_RECURRENT, "recurrent"},
+    {FV_FLAG_CHUNKWISE, "chunkwise"},
+    {FV_FLAG_SILU, "silu"},
+    {FV_FLAG_SHARED, "shared"},
+    {FV_FLAG_NV12, "nv12"},
+    {FV_FLAG_YUYV, "yuyv"},
+    {FV_FLAG_ACCUMULATE, "accumulate"},
+};
+
+void fv_problem_format(char *buf, size_t size, const fv_problem *p)
+{
+    const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
+    const bool half_sums = p->acc == FV_F16;
+    int n = snprintf(buf, size, "%s %s%s%s%s %u", fv_op_table[p->op]->name, type_names[p->in],
+                     half ? "/" : "", half ? type_names[p->weight] : "", half_sums ? "/f16" : "",
+                     p->dim[0]);
+    for (int i = 1; i < FV_DIMS && n > 0 && (size_t)n < size; i++)
+        if (p->dim[i])
+            n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);
+    if (p->heads && n > 0 && (size_t)n < size)
+        n += snprintf(buf + n, size - (size_t)n, " heads %u", p->heads);
+    char mark = ' ';
+    for (size_t i = 0; i < sizeof epi_names / sizeof *epi_names; i++) {
+        if (!(p->epi & epi_names[i].bit) || n <= 0 || (size_t)n >= size)
+            continue;
+        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, epi_names[i].name);
+        mark = '+';
+    }
+    mark = ' ';
+    for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++) {
+        if (!(p->flags & flag_names[i].bit) || n <= 0 || (size_t)n >= size)
+            continue;
+        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, flag_names[i].name);
+        mark = '+';
+    }
+}

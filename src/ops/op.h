@@ -1,0 +1,321 @@
+/* op.h: what an operation is, and a problem, which is an operation with its sizes and types. */
+#ifndef FOVEA_SRC_OP_H
+#define FOVEA_SRC_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/type.h"
+
+enum fv_op {
+    FV_OP_NONE,
+#define FV_OP(NAME, name) FV_OP_##NAME,
+#include "ops/ops.inc"
+#undef FV_OP
+    FV_OP_COUNT
+};
+
+/* Attention mechanisms: FV_MECH_<NAME> for every word of the list in src/mech/. */
+enum fv_mech {
+    FV_MECH_ANY, /* an op, or a kernel, that does not depend on the mechanism */
+#define FV_MECH(NAME, name, ...) FV_MECH_##NAME,
+#include "mech/mech.inc"
+#undef FV_MECH
+    FV_MECH_COUNT
+};
+
+/* What stands in brackets only where a capability of mech.inc is 1. */
+#define FV_IF_1(...) __VA_ARGS__
+#define FV_IF_0(...)
+
+/* Epilogue of GEMM, applied in this order to acc = sum_k a[i][k] w[n][k]:
+ *   acc += bias[n];  acc = act(acc);  acc *= scale[n];  acc += res[i][n]
+ * SWIGLU replaces bias/act: the weight has 2N rows, value rows and gate rows in pairs, and
+ *   out[i][n] = silu(x1) * x2 with x1 = row n, x2 = row N + n (each with its bias). */
+enum fv_epi {
+    FV_EPI_BIAS = 1u << 0,
+    FV_EPI_SCALE = 1u << 1,    /* layer scale, one factor per output column */
+    FV_EPI_RESIDUAL = 1u << 2, /* res may be out itself */
+    FV_EPI_GELU = 1u << 3,     /* erf form */
+    FV_EPI_GELU_TANH = 1u << 4,
+    FV_EPI_GELU_QUICK = 1u << 5, /* x sigmoid(1.702 x) */
+    FV_EPI_SILU = 1u << 6,
+    FV_EPI_TANH = 1u << 7,
+    FV_EPI_SWIGLU = 1u << 8,
+    FV_EPI_RELU = 1u << 9,
+};
+#define FV_EPI_ACT                                                                                 \
+    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH | FV_EPI_RELU)
+
+/* Flags of a problem. */
+enum fv_flag {
+    FV_FLAG_CAUSAL = 1u << 0,        /* query i sees keys j <= i */
+    FV_FLAG_UNNORMALISED = 1u << 1,  /* linear attention and scans without their denominator */
+    FV_FLAG_PLANAR = 1u << 2,        /* PATCH: float planes (C,H,W), already normalised */
+    FV_FLAG_BGR = 1u << 3,           /* PATCH: u8 pixels in B,G,R order */
+    FV_FLAG_GRAY = 1u << 4,          /* PATCH: one u8 channel, used for all three */
+    FV_FLAG_ROPE = 1u << 5,          /* LATTN: features are rotated by COS and SIN, z's are not */
+    FV_FLAG_GATED = 1u << 6,         /* LATTN, SCAN: per-token, per-head gates are given (SLA) */
+    FV_FLAG_DECAY = 1u << 7,         /* SCAN: log decay per token and head */
+    FV_FLAG_DECAY_CHANNEL = 1u << 8, /* SCAN: log decay per token, head and key channel (GLA) */
+    FV_FLAG_DELTA = 1u << 9,         /* SCAN: delta rule with BETA */
+    FV_FLAG_L2 = 1u << 10,           /* SCAN: features of q and k are L2-normalised */
+    FV_FLAG_RECURRENT = 1u << 11,    /* SCAN: token by token, nothing else */
+    FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: chunk by chunk, nothing else */
+    FV_FLAG_SILU = 1u << 13,         /* MUL: the second factor is silu of what is given */
+    FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
+    FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
+    FV_FLAG_YUYV = 1u << 16,         /* PATCH, RESIZE_X: luma and chroma in one plane */
+    FV_FLAG_ACCUMULATE = 1u << 17,   /* gradients of weights: added to what OUT holds */
+};
+
+#define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)
+
+#define FV_DIMS 8
+
+/* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
+ * it is compared bytewise. */
+typedef struct fv_problem {
+    uint16_t op, mech;
+    uint8_t in, weight, out, acc; /* enum fv_type of activations, weights, result, accumulator */
+    uint32_t epi, flags;
+    uint16_t heads, threads;
+    uint32_t dim[FV_DIMS]; /* per op, see fv_op.dim; dim[0] = rows of the whole step */
+} fv_problem;
+
+/* dim[] of GEMM and of the attention ops, used in several places. */
+enum { FV_DIM_ROWS = 0 };
+enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
+enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
+enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
+enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
+enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
+enum { FV_CONV_SIZE = 3, FV_CONV_STRIDE = 4, FV_CONV_PAD = 5, FV_CONV_C = 6 }; /* beside GEMM's */
+enum {
+    FV_PATCH_SIZE = 2,
+    FV_PATCH_STRIDE = 3,
+    FV_PATCH_PAD = 4,
+    FV_PATCH_WIDTH = 5,
+    FV_PATCH_HEIGHT = 6
+};
+enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2, FV_ROPE_D = 2 }; /* beside FV_ROW_C */
+enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
+enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
+
+#define FV_OPERANDS 9 /* operands of a step, at most */
+#define FV_KNOBS 4
+#define FV_COL_ALIGN 64 /* column splits of a GEMM step fall on multiples of this */
+
+/* Operand numbers. The last operand of every op is what it writes. */
+enum { FV_RESIZE_IN, FV_RESIZE_CHROMA, FV_RESIZE_OUT };
+enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
+enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
+enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
+enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
+enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_OUT };
+enum {
+    FV_REDUCE_K,
+    FV_REDUCE_V,
+    FV_REDUCE_PARAM,
+    FV_REDUCE_COS,
+    FV_REDUCE_SIN,
+    FV_REDUCE_GATE,
+    FV_REDUCE_PARTIAL
+};
+enum { FV_MERGE_PARTIAL, FV_MERGE_STATE };
+enum {
+    FV_APPLY_Q,
+    FV_APPLY_STATE,
+    FV_APPLY_PARAM,
+    FV_APPLY_COS,
+    FV_APPLY_SIN,
+    FV_APPLY_GATE,
+    FV_APPLY_OUT
+};
+enum {
+    FV_SCAN_Q,
+    FV_SCAN_K,
+    FV_SCAN_V,
+    FV_SCAN_DECAY,
+    FV_SCAN_BETA,
+    FV_SCAN_GATE_Q,
+    FV_SCAN_GATE_K,
+    FV_SCAN_STATE, /* read and written: the one operand beside the last that is */
+    FV_SCAN_OUT
+};
+enum { FV_CONVERT_IN, FV_CONVERT_OUT };
+enum { FV_GATES_IN, FV_GATES_OUT };
+enum { FV_MUL_A, FV_MUL_B, FV_MUL_OUT };
+enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_GATE, FV_DWCONV_OUT };
+enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
+enum { FV_LERP_IN, FV_LERP_OUT };
+enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
+enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT };
+enum { FV_COPY_IN, FV_COPY_OUT };
+enum { FV_TAKE_IN, FV_TAKE_OUT };
+enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
+enum { FV_MAP_Q, FV_MAP_K, FV_MAP_V, FV_MAP_PARTIAL };
+enum { FV_ACT_IN, FV_ACT_OUT };
+enum { FV_ACT_GRAD_IN, FV_ACT_GRAD_DOUT, FV_ACT_GRAD_OUT };
+enum { FV_ADD_IN, FV_ADD_SCALE, FV_ADD_RES, FV_ADD_OUT };
+enum { FV_SUM_A, FV_SUM_B, FV_SUM_OUT };
+enum { FV_GRAD_W_DOUT, FV_GRAD_W_IN, FV_GRAD_W_OUT };
+enum { FV_LN_GRAD_IN, FV_LN_GRAD_WEIGHT, FV_LN_GRAD_DOUT, FV_LN_GRAD_RES, FV_LN_GRAD_OUT };
+enum { FV_LN_GRAD_W_IN, FV_LN_GRAD_W_DOUT, FV_LN_GRAD_W_OUT };
+enum { FV_POSEMB_GRAD_DOUT, FV_POSEMB_GRAD_OUT };
+enum { FV_ROW_GRAD_DOUT, FV_ROW_GRAD_RES, FV_ROW_GRAD_OUT }; /* TAKE_GRAD, MEAN_GRAD */
+enum { FV_MSE_A, FV_MSE_B, FV_MSE_OUT };
+enum { FV_ENTROPY_LOGITS, FV_ENTROPY_LABELS, FV_ENTROPY_OUT };
+enum { FV_SEGMENT_LOGITS, FV_SEGMENT_MASK, FV_SEGMENT_WEIGHT, FV_SEGMENT_OUT };
+
+/* Gradients of attention. FORWARD is what the forward step has written, DOUT the gradient of it. */
+enum {
+    FV_SOFTMAX_GRAD_Q,
+    FV_SOFTMAX_GRAD_K,
+    FV_SOFTMAX_GRAD_V,
+    FV_SOFTMAX_GRAD_FORWARD,
+    FV_SOFTMAX_GRAD_DOUT,
+    FV_SOFTMAX_GRAD_OUT
+};
+/* LATTN_APPLY_GRAD and LATTN_STATE_GRAD: what LATTN_APPLY read, then */
+enum { FV_QUERY_GRAD_FORWARD = FV_APPLY_OUT, FV_QUERY_GRAD_DOUT, FV_QUERY_GRAD_OUT };
+/* LATTN_REDUCE_GRAD and LATTN_GATE_GRAD: what LATTN_REDUCE read, then */
+enum { FV_KEY_GRAD_STATE = FV_REDUCE_PARTIAL, FV_KEY_GRAD_DSTATE, FV_KEY_GRAD_OUT };
+enum { FV_PARAM_GRAD_X, FV_PARAM_GRAD_DX, FV_PARAM_GRAD_PARAM, FV_PARAM_GRAD_OUT };
+enum { FV_PARAM_GRAD_COLUMNS = 1, FV_PARAM_GRAD_ROWS = 2, FV_PARAM_GRAD_D = 3 }; /* dim[] */
+enum { FV_DOT_A, FV_DOT_B, FV_DOT_OUT };
+enum { FV_DOT_D = 2 }; /* dim[], beside FV_ROW_C */
+enum { FV_GATES_GRAD_GATES, FV_GATES_GRAD_DOT, FV_GATES_GRAD_OUT };
+enum {
+    FV_MAP_GRAD_Q,
+    FV_MAP_GRAD_K,
+    FV_MAP_GRAD_V,
+    FV_MAP_GRAD_FORWARD,
+    FV_MAP_GRAD_DOUT,
+    FV_MAP_GRAD_OUT
+};
+
+/* ---- what an operation is ---- */
+
+/* How far output row i reaches; decides where a sweep may be cut. */
+enum fv_span {
+    FV_SPAN_TOKEN = 1, /* to row i of the ROW operands, besides finished operands and weights */
+    FV_SPAN_LOCAL,     /* to a window of rows of the token grid */
+    FV_SPAN_REDUCE,    /* rows are consumed and add to a PARTIAL state, one per group */
+    FV_SPAN_ALL,       /* anything else; stands alone between two barriers */
+    FV_SPAN_SCAN,      /* as ALL, and rows come in order: a call has all of them, for some heads */
+};
+
+/* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */
+enum fv_cols {
+    FV_COLS_WHOLE = 1, /* nothing: the step is split by rows only */
+    FV_COLS_COLUMN,    /* output columns (multiples of FV_COL_ALIGN, but for the last) */
+    FV_COLS_HEAD,      /* attention heads */
+};
+
+/* What one of a problem's dim[] counts. */
+enum fv_dim_kind {
+    FV_DIM_SIZE,   /* something that does not depend on the picture */
+    FV_DIM_TOKENS, /* what grows with the picture */
+    FV_DIM_SAME,   /* tokens too, always as many as dim[0] */
+};
+
+typedef struct fv_op_dim {
+    const char *name; /* NULL: the op does not have it, it is 0 */
+    uint8_t kind;     /* enum fv_dim_kind */
+} fv_op_dim;
+
+/* How an operand that is a weight is stored. */
+enum fv_stored {
+    FV_STORED_NOT,    /* it is none */
+    FV_STORED_FLOATS, /* as float32 rows, whatever the type of the problem's weights */
+    FV_STORED_NARROW, /* as rows of that type */
+    FV_STORED_PACKED, /* in that type, as the kernel packs it */
+};
+
+/* What the values of an operand are like, where it is filled with random ones. */
+enum fv_nature {
+    FV_NATURE_ANY,
+    FV_NATURE_FRACTION, /* between 0 and 1 */
+    FV_NATURE_DECAY,    /* logarithms of factors that are less than 1 */
+    FV_NATURE_FACTOR,   /* near 1 */
+};
+
+/* How large the sums over keys that an op works with may become: what headroom.c measures. */
+enum fv_headroom {
+    FV_HEADROOM_NONE,
+    FV_HEADROOM_STATE,   /* it writes a state, a mean over the keys */
+    FV_HEADROOM_DIVISOR, /* it divides by a mean of such a state's weights */
+    FV_HEADROOM_WEIGHTS, /* it divides by the sum of weights whose mean counts as 1 */
+};
+
+typedef struct fv_op_operand {
+    const char *name; /* as in the contract; NULL: the op does not have it */
+    /* Columns of a row: dim[width], 1 for width 0, times the number of heads if `heads`; or what
+     * `columns` works out. With none of these as many as there are. */
+    uint8_t width;
+    bool heads;
+    uint32_t (*columns)(const fv_problem *);
+    uint8_t stored;   /* enum fv_stored */
+    uint8_t nature;   /* enum fv_nature */
+    uint8_t state_of; /* enum fv_op: the reduction whose states these are, merged or not */
+    bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
+} fv_op_operand;
+
+/* An operation: everything that follows from which one it is. One object per line of ops.inc,
+ * beside the op's contract: src/ref/ref_<name>.c, of what only training needs
+ * src/adapt/ref_<name>.c. */
+typedef struct fv_op_descriptor {
+    const char *name;
+    uint8_t span; /* enum fv_span */
+    uint8_t cols; /* enum fv_cols */
+    uint8_t out;  /* operand that is written: the last one */
+    fv_op_dim dim[FV_DIMS];
+    fv_op_operand operand[FV_OPERANDS];
+    /* FLOPs by the usual counts, a multiply-add is two: so many for each of rows * dim[1] elements,
+     * or what `flops` works out. */
+    double element_flops;
+    double (*flops)(const fv_problem *);
+    /* Terms of the longest chain of sums that an output element comes from. */
+    double (*terms)(const fv_problem *);
+    uint8_t groups;     /* dim[] that counts partial states, by how a sweep is cut; 0: none */
+    uint8_t state;      /* operand beside `out` that is written, after it was read; 0: none */
+    uint8_t merge;      /* REDUCE: enum fv_op, of the same dim[] unless joint: adds up the groups */
+    uint8_t headroom;   /* enum fv_headroom */
+    uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as sweep.c says */
+    bool costly;        /* too much for rows to be computed twice, at both sides of a band's end */
+    bool grows;         /* in place the values grow, or fade, from run to run */
+    bool joint;         /* what it reads has to fit together: no cases of random operands */
+} fv_op;
+
+#define FV_OP(NAME, name) extern const fv_op fv_op_##name;
+#include "ops/ops.inc"
+#undef FV_OP
+
+/* By enum fv_op. NULL: FV_OP_NONE, and those of training in a build without it. */
+extern const fv_op *const fv_op_table[FV_OP_COUNT];
+
+/* Columns of a row of operand `o`, UINT32_MAX: as many as there are. */
+uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);
+
+/* What several ops have as `terms`. */
+double fv_terms_few(const fv_problem *p); /* of an element by itself */
+double fv_terms_rows(const fv_problem *p), fv_terms_row(const fv_problem *p);
+double fv_terms_tokens(const fv_problem *p), fv_terms_groups(const fv_problem *p);
+double fv_terms_product(const fv_problem *p), fv_terms_softmax(const fv_problem *p);
+/* As `flops`. */
+double fv_flops_product(const fv_problem *p), fv_flops_softmax(const fv_problem *p);
+/* As `columns`: of pixels, what goes into an activation, a number for each row. */
+uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_problem *p),
+    fv_columns_one(const fv_problem *p);
+/* Of a partial state of attention pooling. */
+uint32_t fv_columns_map(const fv_problem *p);
+
+/* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
+ * weights of 16 bits "gemm f32/f16 ...". */
+void fv_problem_format(char *buf, size_t size, const fv_problem *p);
+/* Floating-point operations, a multiply-add is two. */
+double fv_problem_flops(const fv_problem *p);
+
+#endif

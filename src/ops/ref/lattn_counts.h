@@ -1,0 +1,54 @@
+/* lattn_counts.h: the numbers that the descriptors of linear attention's operations count with.
+ * Their files are compiled once for each mechanism, and once without, for the descriptor. */
+#ifndef FOVEA_SRC_REF_LATTN_COUNTS_H
+#define FOVEA_SRC_REF_LATTN_COUNTS_H
+
+#include "ops/mech_traits.h"
+
+typedef struct fv_lattn_counts {
+    double heads, rows, blocks, d, dv;
+    double powers, centred; /* what features in pairs take, and centred values */
+} fv_lattn_counts;
+
+static inline fv_lattn_counts fv_lattn_count(const fv_problem *p)
+{
+    const fv_mech_traits *t = fv_mech_table[p->mech];
+    fv_lattn_counts n = {.heads = p->heads,
+                         .rows = p->dim[FV_DIM_ROWS],
+                         .blocks = t->blocks,
+                         .d = p->dim[FV_ATTN_D],
+                         .dv = p->dim[FV_ATTN_DV]};
+    n.powers = t->blocks > 1 ? n.d / 2 : 0;
+    n.centred = t->wants & FV_WANT_CENTRED ? 3 * n.d : 0;
+    return n;
+}
+
+static inline double fv_lattn_reduce_terms(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.rows + n.blocks * n.d;
+}
+
+/* Gradients of rows: features, and what they are multiplied with. */
+static inline double fv_lattn_grad_terms(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.blocks * n.d + n.dv;
+}
+
+static inline double fv_lattn_grad_flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 6 * n.d + 2 * n.powers + n.centred);
+}
+
+/* Of the state of all heads. */
+static inline uint32_t fv_lattn_state_columns(const fv_problem *p)
+{
+    const fv_mech_traits *t = fv_mech_table[p->mech];
+    const fv_lattn_state l =
+        fv_lattn_layout(t->blocks, t->wants, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]);
+    return p->heads * (uint32_t)l.floats;
+}
+
+#endif

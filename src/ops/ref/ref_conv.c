@@ -1,0 +1,81 @@
+/* ref_conv.c: convolution over a grid of tokens: GEMM over windows that are never written down.
+ *
+ *   dim    rows (output pixels), N, K = size * size * C, size, stride, pad, C
+ *   A      WHOLE: u[0] x u[1] pixels of C channels, row by row, no prefix
+ *   W      packed as GEMM's of the same N and K; here (N, K) as given, columns (ky, kx, channel)
+ *   BIAS   N
+ *   OUT    ROW, N wide: a grid u[2] wide; not A; not read
+ *   u      width and height of the grid that is read, width of the one that is written
+ *
+ *   x = sum W[n][ky][kx][c] A[y stride - pad + ky][x stride - pad + kx][c];  x += BIAS[n];
+ *   x = act(x)
+ *
+ * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS and the
+ * activation as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is bit for
+ * bit the same however rows and columns are cut into calls, and col0 is a multiple of FV_COL_ALIGN.
+ */
+#include "base/half.h"
+#include "ops/ref/ref_gemm.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_conv = {
+    .name = "conv",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_GEMM_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_GEMM_N] = {"N"},
+            [FV_GEMM_K] = {"K"},
+            [FV_CONV_SIZE] = {"size"},
+            [FV_CONV_STRIDE] = {"stride"},
+            [FV_CONV_PAD] = {"pad"},
+            [FV_CONV_C] = {"C"}},
+    .operand = {[FV_GEMM_A] = {"A", FV_CONV_C},
+                [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
+                [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+    .flops = fv_flops_product,
+    .terms = fv_terms_product,
+};
+
+/* Row n of the weight times the window of output pixel (y, x). */
+static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t n)
+{
+    const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
+    size_t w = (size_t)n * dim[FV_GEMM_K];
+    double sum = 0;
+    for (uint32_t ky = 0; ky < size; ky++)
+        for (uint32_t kx = 0; kx < size; kx++, w += channels) {
+            const size_t iy = y * dim[FV_CONV_STRIDE] + ky, ix = x * dim[FV_CONV_STRIDE] + kx;
+            const uint32_t pad = dim[FV_CONV_PAD];
+            if (iy < pad || iy - pad >= a->u[1] || ix < pad || ix - pad >= a->u[0])
+                continue;
+            const float *in = (const float *)c->p[FV_GEMM_A] +
+                              ((iy - pad) * a->u[0] + ix - pad) * a->ld[FV_GEMM_A];
+            for (uint32_t i = 0; i < channels; i++)
+                sum += (double)in[i] * fv_value_get(c->p[FV_GEMM_W], a->prob.weight, w + i);
+        }
+    return sum;
+}
+
+static void run(const fv_args *a, const fv_call *c)
+{
+    const float *bias = a->prob.epi & FV_EPI_BIAS ? c->p[FV_GEMM_BIAS] : NULL;
+    for (size_t r = 0; r < c->rows; r++) {
+        float *out = (float *)c->p[FV_GEMM_OUT] + r * a->ld[FV_GEMM_OUT];
+        const size_t y = (c->row0 + r) / a->u[2], x = (c->row0 + r) % a->u[2];
+        for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
+            const double sum = product(a, c, y, x, n) + (bias ? bias[n] : 0);
+            out[n] = (float)fv_ref_activate(sum, a->prob.epi);
+        }
+    }
+}
+
+#define OF_TYPE(type)                                                                              \
+    void fv_k_conv_##type##_ref(const fv_args *a, const fv_call *c)                                \
+    {                                                                                              \
+        run(a, c);                                                                                 \
+    }
+OF_TYPE(f32)
+OF_TYPE(f16)
+OF_TYPE(bf16)

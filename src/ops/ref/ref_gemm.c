@@ -1,0 +1,135 @@
+/* ref_gemm.c: rows times a packed weight, with what follows it in a network done on the way out.
+ *
+ *   dim    rows, N, K
+ *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K)
+ *   BIAS   N, with SWIGLU 2N: values, then gates    SCALE  N, one factor per output column
+ *   RES    ROW, N wide; may be OUT                  OUT    ROW, N wide; not A; not read
+ *
+ *             K                       K                       N
+ *         +-------+               +-------+               +-------+
+ *    rows |   A   |   times    N  |   W   |  transposed   |  OUT  | rows
+ *         +-------+               +-------+               +-------+
+ *                                 | gates |  SWIGLU only
+ *                                 +-------+
+ *
+ *   x = sum_k A[i][k] W[n][k];  x += BIAS[n];  x = act(x);  x *= SCALE[n];  x += RES[i][n]
+ *
+ * each term only where prob.epi asks for it; operands it does not ask for are not looked at. SWIGLU
+ * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 takes the
+ * place of the activation.
+ *
+ * W is float32 or, by prob.weight, of 16 bits: packing rounds to the nearest even, and the rounded
+ * value is what counts. Everything else, the sums too, is float32; but with float16 weights and
+ * prob.acc F16
+ *
+ *   A may be rounded to float16, each row after a scaling by a power of two, and products may be
+ *   summed in float16 over at most 4 steps of k; those sums are float32.
+ *
+ * Nothing overflows by it. With d the largest |A| of the row it adds to the error of the sum over k
+ *
+ *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
+ *
+ * where the second term is what is too small for float16.
+ *
+ * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
+ * of the columns are at column 0. Pointers need the alignment of float only. A result depends on
+ * its row of A and its row of W alone: it is bit for bit the same however rows and columns are cut
+ * into calls. The order of the sum over k is the kernel's own.
+ */
+#include <string.h>
+
+#include "base/half.h"
+#include "ops/ref/ref_gemm.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_gemm = {
+    .name = "gemm",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_COLUMN,
+    .out = FV_GEMM_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_GEMM_N] = {"N"}, [FV_GEMM_K] = {"K"}},
+    .operand = {[FV_GEMM_A] = {"A", FV_GEMM_K, .stored = FV_STORED_FLOATS},
+                [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
+                [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_GEMM_SCALE] = {"SCALE", FV_GEMM_N, .stored = FV_STORED_FLOATS},
+                [FV_GEMM_RES] = {"RES", FV_GEMM_N},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+    .flops = fv_flops_product,
+    .terms = fv_terms_product,
+};
+
+/* Row n of the weight times a row of A, with its bias. */
+static double product(const fv_args *a, const fv_call *c, const float *in, uint32_t n)
+{
+    const uint32_t k = a->prob.dim[FV_GEMM_K];
+    double sum = 0;
+    for (uint32_t i = 0; i < k; i++)
+        sum += (double)in[i] * fv_value_get(c->p[FV_GEMM_W], a->prob.weight, (size_t)n * k + i);
+    return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
+}
+
+static void run(const fv_args *a, const fv_call *c)
+{
+    const uint32_t epi = a->prob.epi, width = a->prob.dim[FV_GEMM_N];
+    const float *scale = c->p[FV_GEMM_SCALE], *res = c->p[FV_GEMM_RES];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_GEMM_A] + r * a->ld[FV_GEMM_A];
+        float *out = (float *)c->p[FV_GEMM_OUT] + r * a->ld[FV_GEMM_OUT];
+        for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
+            double x = product(a, c, in, n);
+            x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * product(a, c, in, width + n)
+                                    : fv_ref_activate(x, epi);
+            if (epi & FV_EPI_SCALE)
+                x *= scale[n];
+            if (epi & FV_EPI_RESIDUAL)
+                x += res[r * a->ld[FV_GEMM_RES] + n];
+            out[n] = (float)x;
+        }
+    }
+}
+
+static double cost(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_problem_flops(p) / 1e9;
+}
+
+static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t rows = (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+    return rows * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
+}
+
+static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                 const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t k = p->dim[FV_GEMM_K], slab = (size_t)n * k;
+    const size_t sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
+    for (size_t side = 0; side < sides; side++)
+        for (size_t i = 0; i < slab; i++)
+            fv_value_put(dst, p->weight, (side * p->dim[FV_GEMM_N] + n0) * k + i,
+                         src[side * slab + i]);
+}
+
+/* Of one type of weights; CONV's reference packs as GEMM's. */
+#define OF_TYPE(TYPE, type)                                                                        \
+    static bool applies_##type(const fv_problem *p)                                                \
+    {                                                                                              \
+        return p->weight == TYPE;                                                                  \
+    }                                                                                              \
+    const fv_kernel_hooks fv_h_gemm_##type##_ref = {                                               \
+        .applies = applies_##type,                                                                 \
+        .cost = cost,                                                                              \
+        .packed = packed,                                                                          \
+        .pack = pack,                                                                              \
+        .format = "rows_" #type,                                                                   \
+    };                                                                                             \
+    void fv_k_gemm_##type##_ref(const fv_args *a, const fv_call *c)                                \
+    {                                                                                              \
+        run(a, c);                                                                                 \
+    }
+OF_TYPE(FV_F32, f32)
+OF_TYPE(FV_F16, f16)
+OF_TYPE(FV_BF16, bf16)

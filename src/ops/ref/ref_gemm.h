@@ -1,0 +1,34 @@
+/* ref_gemm.h: what the definitions of GEMM and CONV share: the epilogue, and weights as rows. */
+#ifndef FOVEA_SRC_REF_GEMM_H
+#define FOVEA_SRC_REF_GEMM_H
+
+#include <math.h>
+
+#include "ops/kernel.h"
+
+static inline double fv_ref_silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static inline double fv_ref_activate(double x, uint32_t epi)
+{
+    switch (epi & FV_EPI_ACT) {
+    case FV_EPI_GELU:
+        return 0.5 * x * (1 + erf(x * sqrt(0.5)));
+    case FV_EPI_GELU_TANH:
+        return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+    case FV_EPI_GELU_QUICK:
+        return x / (1 + exp(-1.702 * x));
+    case FV_EPI_SILU:
+        return fv_ref_silu(x);
+    case FV_EPI_TANH:
+        return tanh(x);
+    case FV_EPI_RELU:
+        return x < 0 ? 0 : x;
+    default:
+        return x;
+    }
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* ref_lattn.h: what the definitions of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY have in common:
+ * the features of a row and the union of two states. */
+#ifndef FOVEA_SRC_REF_REF_LATTN_H
+#define FOVEA_SRC_REF_REF_LATTN_H
+
+#include <float.h>
+#include <stdbool.h>
+
+#include "mech/mech.h"
+#include "ops/ref/ref_rope.h"
+
+/* One row of q or k and what belongs to it. */
+typedef struct ref_row {
+    const float *x; /* all heads */
+    uint32_t heads, d, head;
+    const float *param; /* as learned, FV_PARAMS rows of heads * d */
+    float alpha;
+    const float *shift; /* of the head's channels, NULL: none; its factor is -1 for a query */
+    float gate;
+    ref_turn turn; /* cos NULL: no rotation */
+} ref_row;
+
+static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uint32_t i)
+{
+    fv_row r = {.shift = s->shift ? (query ? -s->shift[i] : s->shift[i]) : 0.f};
+#if FV_PARAMS
+    for (uint32_t p = 0; p < FV_PARAMS; p++)
+        r.param[p] = fv_param((int)p, s->param[(p * s->heads + head) * s->d + i], s->alpha);
+#endif
+    (void)head;
+    return r;
+}
+
+/* The finished statistics of the row. */
+static inline fv_row ref_statistics(const ref_row *s, int query)
+{
+    fv_row done = {.shift = 0.f};
+#if FV_STATS
+    const bool shifts = FV_WANTS & FV_WANT_SHIFT;
+    const int count = query ? FV_STATS : FV_STATS_KEY;
+    const uint32_t h0 = FV_STAT_WIDE ? 0 : s->head, h1 = FV_STAT_WIDE ? s->heads : s->head + 1;
+    if (count == 0 || (shifts && !s->shift))
+        return done;
+    for (int t = 0; t < count; t++) {
+        const bool max = FV_STAT_MAX >> t & 1;
+        double sum = max ? -INFINITY : 0.; /* of many equal terms too: float would drift */
+        for (uint32_t h = h0; h < h1; h++) {
+            for (uint32_t i = 0; i < s->d; i++) {
+                fv_row r = ref_channel(s, query, h, i);
+                for (int u = 0; u < t; u++)
+                    r.stat[u] = done.stat[u];
+                const float x = fv_stat(t, query, s->x[h * s->d + i], r);
+                sum = max ? (double)fv_max((float)sum, x) : sum + (double)x;
+            }
+        }
+        done.stat[t] = (float)sum;
+    }
+    done = fv_stats_done(query, done, s->alpha);
+#endif
+    (void)s, (void)query;
+    return done;
+}
+
+/* Features of the row's head times its gate, FV_BLOCKS * d. */
+static inline void ref_features(float *out, const ref_row *s, int query)
+{
+    const fv_row done = ref_statistics(s, query);
+    for (uint32_t i = 0; i < s->d; i++) {
+        fv_row r = ref_channel(s, query, s->head, i);
+        for (int t = 0; t < 3; t++)
+            r.stat[t] = done.stat[t];
+        float f[FV_BLOCKS];
+        fv_phi(f, query, s->x[s->head * s->d + i], r);
+        for (uint32_t b = 0; b < FV_BLOCKS; b++)
+            out[b * s->d + i] = s->gate * f[b];
+    }
+}
+
+/* Rotates pairs (2j, 2j + 1) of every block. */
+static inline void ref_rotate(float *f, const ref_row *s)
+{
+    for (uint32_t b = 0; s->turn.cos[0] && b < FV_BLOCKS; b++)
+        ref_turn_pairs(f + b * s->d, f + b * s->d, &s->turn, s->d);
+}
+
+/* The state `s` of one head takes the tokens of `p` in. CENTRED, with n and n' tokens and v' the
+ * mean of the values in p:
+ *
+ *   S += S' + u^T (v' - v),  u = (n w' - n' w) / (n + n');   v += n' / (n + n') (v' - v) */
+static inline void ref_fold(float *s, const float *p, const fv_lattn_state *at, size_t width,
+                            size_t dv)
+{
+    const bool centred = FV_WANTS & FV_WANT_CENTRED, shifts = FV_WANTS & FV_WANT_SHIFT;
+    const float n = centred ? s[at->count] : 1.f, np = centred ? p[at->count] : 1.f;
+    for (size_t i = 0; i < width; i++) {
+        float fade = 1.f, fade_p = 1.f, u = 0.f;
+        if (shifts) {
+            const float top = fv_max(s[at->shift + i], p[at->shift + i]);
+            fade = expf(s[at->shift + i] - top);
+            fade_p = expf(p[at->shift + i] - top);
+            s[at->shift + i] = top;
+        }
+        if (centred) {
+            u = n / (n + np) * p[at->w + i] - np / (n + np) * s[at->w + i];
+            s[at->w + i] += p[at->w + i];
+        }
+        s[at->m + i] = fade * s[at->m + i] + fade_p * p[at->m + i];
+        for (size_t j = 0; j < dv; j++) {
+            float *x = s + at->s + i * dv + j;
+            *x = fade * *x + fade_p * p[at->s + i * dv + j];
+            if (centred)
+                *x += u * (p[at->vmean + j] - s[at->vmean + j]);
+        }
+    }
+    for (size_t j = 0; centred && j < dv; j++)
+        s[at->vmean + j] += np / (n + np) * (p[at->vmean + j] - s[at->vmean + j]);
+    if (centred)
+        s[at->count] = n + np;
+}
+
+#endif

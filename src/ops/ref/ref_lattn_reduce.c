@@ -1,0 +1,181 @@
+/* ref_lattn_reduce.c: LATTN_REDUCE: key and value rows summed into the state of linear attention.
+ *
+ *   dim      rows (= keys of the step), d, dv, keys, groups; heads; mech
+ *   K        ROW, heads * d wide          V  ROW, heads * dv wide
+ *   PARAM    learned vectors as they are: rows of heads * d, as many as the mechanism has
+ *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
+ *            them, each block on its own. FV_FLAG_ROPE
+ *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
+ *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech/traits.h) says
+ *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
+ *   f[1]     the mechanism's constant
+ *   col0, cols  heads
+ *
+ *   m += f0 sum_j phi(k_j);   S += f0 sum_j R phi(k_j)^T v_j       over the call's rows j
+ *
+ * FV_WANT_CENTRED: v_j - vmean instead of v_j, vmean being the mean of all tokens so far (their
+ * number is `count`); w as m, with R. FV_WANT_SHIFT: k_j - shift instead of k_j, shift being the
+ * largest k_j so far of the channel; with FV_FLAG_UNNORMALISED it is 0.
+ *
+ * Where prob.in is F16 products may be of sums of two float16 numbers, after a scaling of channels
+ * by powers of two: 2^-37 of a channel's largest feature, whatever the block, may be missing from
+ * each of its features.
+ *
+ * With c->first the state is stored, not added to, and not read. Float32: a call sums its rows on
+ * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
+ * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
+ */
+#ifndef FV_MECHANISM
+#include "ops/ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 2 * n.d + n.powers);
+}
+
+const fv_op fv_op_lattn_reduce = {
+    .name = "lattn_reduce",
+    .span = FV_SPAN_REDUCE,
+    .cols = FV_COLS_HEAD,
+    .out = FV_REDUCE_PARTIAL,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {[FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_REDUCE_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION},
+                [FV_REDUCE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
+                                       .state_of = FV_OP_LATTN_REDUCE}},
+    .flops = flops,
+    .terms = fv_lattn_reduce_terms,
+    .groups = FV_ATTN_GROUPS,
+    .merge = FV_OP_LATTN_MERGE,
+    .headroom = FV_HEADROOM_STATE,
+};
+
+#else
+#include <string.h>
+
+#include "ops/ref/ref_lattn.h"
+#include "platform/cpu/cpu_kernels.h"
+
+/* Rows of a block of m's sum. */
+enum { BLOCK = 64 };
+
+typedef struct layout {
+    size_t d, dv, width;
+    fv_lattn_state state;
+} layout;
+
+static layout lay_out(const fv_problem *p)
+{
+    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    l.width = FV_BLOCKS * l.d;
+    l.state = fv_lattn_layout(FV_BLOCKS, FV_WANTS, (uint32_t)l.d, (uint32_t)l.dv);
+    return l;
+}
+
+/* The mean of the values, and the maximum of the keys, where the mechanism wants them. */
+static void look_ahead(float *state, const layout *l, const fv_args *a, const fv_call *c,
+                       uint32_t head)
+{
+    const bool shifted = !(a->prob.flags & FV_FLAG_UNNORMALISED);
+#if FV_WANTS & FV_WANT_CENTRED
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + head * l->dv;
+        for (size_t j = 0; j < l->dv; j++)
+            state[l->state.vmean + j] += v[j] / (float)c->rows;
+    }
+    state[l->state.count] = (float)c->rows;
+#endif
+#if FV_WANTS & FV_WANT_SHIFT
+    for (size_t i = 0; i < l->d && shifted; i++) {
+        float top = -FLT_MAX;
+        for (size_t r = 0; r < c->rows; r++)
+            top = fv_max(
+                top, ((const float *)c->p[FV_REDUCE_K])[r * a->ld[FV_REDUCE_K] + head * l->d + i]);
+        state[l->state.shift + i] = top;
+    }
+#endif
+    (void)state, (void)l, (void)a, (void)c, (void)head, (void)shifted;
+}
+
+void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c)
+{
+    const layout l = lay_out(&a->prob);
+    const uint32_t flags = a->prob.flags;
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
+    float *sum = c->scratch, *f = sum + l.state.floats, *m = f + l.width;
+    for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
+        float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
+        memset(sum, 0, l.state.floats * sizeof *sum);
+        memset(m, 0, l.width * sizeof *m);
+        look_ahead(sum, &l, a, c, h);
+        for (size_t r = 0; r < c->rows; r++) {
+            const size_t token = c->row0 + r;
+            const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + h * l.dv;
+            ref_row row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
+                           .heads = a->prob.heads,
+                           .d = (uint32_t)l.d,
+                           .head = h,
+                           .param = c->p[FV_REDUCE_PARAM],
+                           .alpha = a->f[1],
+                           .shift = shifted ? sum + l.state.shift : NULL,
+                           .gate = 1.f};
+            if (flags & FV_FLAG_GATED)
+                row.gate = ((const float *)c->p[FV_REDUCE_GATE])[r * a->ld[FV_REDUCE_GATE] + h];
+            if (flags & FV_FLAG_ROPE) {
+                row.turn =
+                    ref_turn_at(c->p[FV_REDUCE_COS], a->ld[FV_REDUCE_COS], c->p[FV_REDUCE_SIN],
+                                a->ld[FV_REDUCE_SIN], token, a->u[0], (uint32_t)l.d);
+            }
+            ref_features(f, &row, 0);
+            const bool block_ends = (r + 1) % BLOCK == 0 || r + 1 == c->rows;
+            for (size_t i = 0; i < l.width; i++) {
+                m[i] += f[i];
+                if (block_ends) {
+                    sum[l.state.m + i] += m[i];
+                    m[i] = 0;
+                }
+            }
+            ref_rotate(f, &row);
+            for (size_t i = 0; i < l.width; i++) {
+                for (size_t j = 0; j < l.dv; j++)
+                    sum[l.state.s + i * l.dv + j] +=
+                        f[i] * (FV_WANTS & FV_WANT_CENTRED ? v[j] - sum[l.state.vmean + j] : v[j]);
+                if (FV_WANTS & FV_WANT_CENTRED)
+                    sum[l.state.w + i] += f[i];
+            }
+        }
+        /* S, m and w are sums as yet. */
+        for (size_t i = 0; i < (FV_WANTS & FV_WANT_CENTRED ? l.state.vmean : l.state.count); i++)
+            sum[i] *= a->f[0];
+        if (c->first)
+            memcpy(state, sum, l.state.floats * sizeof *sum);
+        else
+            ref_fold(state, sum, &l.state, l.width, l.dv);
+    }
+}
+
+static bool applies(const fv_problem *p)
+{
+    return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    const layout l = lay_out(p);
+    (void)knobs, (void)rows;
+    return (l.state.floats + 2 * l.width) * sizeof(float);
+}
+
+const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_f32, ref) = {.applies = applies,
+                                                           .scratch = scratch_bytes};
+
+#endif

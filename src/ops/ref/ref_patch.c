@@ -1,0 +1,90 @@
+/* ref_patch.c: pixels to normalised patch rows.
+ *
+ *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
+ *          from patch to patch), pad (pixels at the left and above), width and height of the
+ * picture IN     at its base. u8 pixels, ld in bytes: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or
+ * one channel that stands for all three (FV_FLAG_GRAY), or luma and chroma (FV_FLAG_NV12,
+ *          FV_FLAG_YUYV), which become R, G, B bytes as yuv.h says. FV_FLAG_PLANAR: three float
+ *          planes R, G, B, normalised already, ld in floats
+ *   CHROMA NV12: u8, at its base, ld in bytes; else absent
+ *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
+ *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12 and YUYV:
+ * fovea_yuv table  const fv_patch_table; not read when PLANAR
+ *
+ * Token i < prefix: a row of zeros. Token i >= prefix: patch i - prefix of the grid, row by row,
+ * grid row y and column x,
+ *   out[ch][py][px] = pixel(y stride - pad + py, x stride - pad + px, ch) * scale[ch] + shift[ch]
+ * and 0 where that lies outside of the picture.
+ */
+#include <string.h>
+
+#include "ops/preprocess.h"
+#include "ops/yuv.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_patch = {
+    .name = "patch",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_PATCH_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ROW_C] = {"C"},
+            [FV_PATCH_SIZE] = {"size"},
+            [FV_PATCH_STRIDE] = {"stride"},
+            [FV_PATCH_PAD] = {"pad"},
+            [FV_PATCH_WIDTH] = {"width", FV_DIM_TOKENS},
+            [FV_PATCH_HEIGHT] = {"height", FV_DIM_TOKENS}},
+    .operand = {[FV_PATCH_IN] = {"IN"},
+                [FV_PATCH_CHROMA] = {"CHROMA"},
+                [FV_PATCH_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 2,
+    .terms = fv_terms_few,
+};
+
+static uint8_t yuv_byte(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
+{
+    const fv_yuv_frame f = fv_yuv_frame_of(a->prob.flags, c->p[FV_PATCH_IN], a->ld[FV_PATCH_IN],
+                                           c->p[FV_PATCH_CHROMA], a->ld[FV_PATCH_CHROMA]);
+    uint8_t rgb[3];
+    fv_yuv_pixel(rgb, &f, &fv_yuv_table[a->u[3]], y, x);
+    return rgb[ch];
+}
+
+static float pixel(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)
+{
+    const fv_patch_table *t = a->table;
+    const uint32_t flags = a->prob.flags;
+    const size_t ld = a->ld[FV_PATCH_IN];
+    if (flags & FV_FLAG_PLANAR)
+        return ((const float *)c->p[FV_PATCH_IN] + a->u[2] * (size_t)ch)[y * ld + x];
+    const uint8_t *row = (const uint8_t *)c->p[FV_PATCH_IN] + y * ld;
+    const uint8_t value = flags & FV_FLAG_YUV    ? yuv_byte(a, c, y, x, ch)
+                          : flags & FV_FLAG_GRAY ? row[x]
+                          : flags & FV_FLAG_BGR  ? row[3 * x + 2 - ch]
+                                                 : row[3 * x + ch];
+    return value * t->scale[ch] + t->shift[ch];
+}
+
+void fv_k_patch_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t *dim = a->prob.dim, side = dim[FV_PATCH_SIZE], pad = dim[FV_PATCH_PAD];
+    const uint32_t prefix = a->u[0], grid = a->u[1];
+    for (uint32_t r = 0; r < c->rows; r++) {
+        float *out = (float *)c->p[FV_PATCH_OUT] + (size_t)r * a->ld[FV_PATCH_OUT];
+        const uint32_t token = c->row0 + r;
+        if (token < prefix) {
+            memset(out, 0, dim[FV_ROW_C] * sizeof *out);
+            continue;
+        }
+        /* Counted from `pad` pixels above and to the left of the picture. */
+        const size_t y0 = (size_t)((token - prefix) / grid) * dim[FV_PATCH_STRIDE];
+        const size_t x0 = (size_t)((token - prefix) % grid) * dim[FV_PATCH_STRIDE];
+        for (uint32_t ch = 0; ch < 3; ch++)
+            for (size_t y = y0; y < y0 + side; y++)
+                for (size_t x = x0; x < x0 + side; x++) {
+                    const bool inside = y >= pad && y - pad < dim[FV_PATCH_HEIGHT] && x >= pad &&
+                                        x - pad < dim[FV_PATCH_WIDTH];
+                    *out++ = inside ? pixel(a, c, y - pad, x - pad, ch) : 0.f;
+                }
+    }
+}

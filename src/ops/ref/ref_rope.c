@@ -1,0 +1,45 @@
+/* ref_rope.c: ROPE: every head's channel pairs rotated by the token's angles.
+ *
+ *   dim       rows, heads * d, d; heads
+ *   IN        ROW, heads * d wide        OUT  ROW, heads * d wide; may be IN
+ *   COS, SIN  u[0] > 0, the width of the grid: (positions, d/2), d a multiple of 4
+ *             u[0] = 0: a row of d per token, from token 0 on; d even
+ *
+ *             channels   0 .. d/2 - 1                   d/2 .. d - 1
+ *             angles     row token / width of a table   row token % width of the same
+ *
+ *   out[2j] = x[2j] cos[2j] - x[2j + 1] sin[2j];   out[2j + 1] = x[2j + 1] cos[2j + 1] + x[2j]
+ * sin[2j + 1]
+ *
+ * There are no prefix tokens.
+ */
+#include "ops/ref/ref_rope.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_rope = {
+    .name = "rope",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_ROPE_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_ROPE_D] = {"d"}},
+    .operand = {[FV_ROPE_IN] = {"IN", FV_ROW_C},
+                [FV_ROPE_COS] = {"COS", .stored = FV_STORED_FLOATS},
+                [FV_ROPE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
+                [FV_ROPE_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 3,
+    .terms = fv_terms_few,
+    .grows = true,
+};
+
+void fv_k_rope_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t d = a->prob.dim[FV_ROPE_D];
+    for (size_t r = 0; r < c->rows; r++) {
+        const ref_turn turn = ref_turn_at(c->p[FV_ROPE_COS], a->ld[FV_ROPE_COS], c->p[FV_ROPE_SIN],
+                                          a->ld[FV_ROPE_SIN], c->row0 + r, a->u[0], d);
+        const float *in = (const float *)c->p[FV_ROPE_IN] + r * a->ld[FV_ROPE_IN];
+        float *out = (float *)c->p[FV_ROPE_OUT] + r * a->ld[FV_ROPE_OUT];
+        for (size_t h = 0; h < a->prob.heads; h++)
+            ref_turn_pairs(out + h * d, in + h * d, &turn, d);
+    }
+}

@@ -1,0 +1,88 @@
+/* ref_wlattn.c: WLATTN: linear attention inside windows of rows, each with a state of its own.
+ *
+ *   dim    rows, d, dv, T (rows of a window; rows and the calls' rows are multiples of it); heads;
+ *          mech
+ *   Q, K   ROW, heads * d wide           V    ROW, heads * dv wide
+ *   PARAM  learned vectors, as for LATTN_REDUCE
+ *   OUT    ROW, heads * dv wide; none of the others
+ *   f      scale, eps and the mechanism's constant, as for LATTN_APPLY
+ *   flags  FV_FLAG_UNNORMALISED
+ *   col0, cols  heads
+ *
+ * Window w consists of rows w T .. w T + T - 1. Its queries get what LATTN_APPLY makes of the state
+ * that LATTN_REDUCE makes of its keys, in one call with f[0] = 1 / T: that is its definition.
+ *
+ * A row's result does not depend on how windows and heads are split into calls.
+ */
+#ifndef FV_MECHANISM
+#include "ops/ref/lattn_counts.h"
+
+static double flops(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return n.heads * n.rows * n.blocks * (4 * n.d * n.dv + 5 * n.d + 2 * n.powers + n.centred);
+}
+
+static double terms(const fv_problem *p)
+{
+    const fv_lattn_counts n = fv_lattn_count(p);
+    return p->dim[FV_ATTN_KEYS] + n.blocks * n.d;
+}
+
+const fv_op fv_op_wlattn = {
+    .name = "wlattn",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_HEAD,
+    .out = FV_WINDOW_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS},
+            [FV_ATTN_D] = {"d"},
+            [FV_ATTN_DV] = {"dv"},
+            [FV_ATTN_KEYS] = {"T"}},
+    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
+                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},
+                [FV_WINDOW_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
+                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .flops = flops,
+    .terms = terms,
+};
+
+#else
+#include "mech/mech.h"
+#include "ops/ref/ref_wlattn.h"
+#include "platform/cpu/cpu_kernels.h"
+
+static size_t state_floats(const fv_problem *p)
+{
+    return p->heads *
+           fv_lattn_layout(FV_BLOCKS, FV_WANTS, p->dim[FV_ATTN_D], p->dim[FV_ATTN_DV]).floats;
+}
+
+void FV_MECH_NAME(fv_k_wlattn_f32, ref)(const fv_args *a, const fv_call *c)
+{
+    const fv_wlattn_args args = fv_wlattn_split(a);
+    float *state = c->scratch, *scratch = state + state_floats(&a->prob);
+    for (size_t row = 0; row < c->rows; row += a->prob.dim[FV_ATTN_KEYS]) {
+        const fv_call keys = fv_wlattn_reduce(a, c, row, state, scratch);
+        const fv_call queries = fv_wlattn_apply(a, c, row, state, scratch);
+        FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(&args.reduce, &keys);
+        FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(&args.apply, &queries);
+    }
+}
+
+static bool applies(const fv_problem *p)
+{
+    return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED)) &&
+           fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    return state_floats(p) * sizeof(float) +
+           FV_MECH_NAME(fv_h_lattn_f32, ref).scratch(p, knobs, rows);
+}
+
+const fv_kernel_hooks FV_MECH_NAME(fv_h_wlattn_f32, ref) = {.applies = applies,
+                                                            .scratch = scratch_bytes};
+
+#endif

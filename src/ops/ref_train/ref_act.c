@@ -1,0 +1,35 @@
+/* ref_act.c: ACT: an activation by itself, where training needs what goes into it.
+ *
+ *   dim    rows, C
+ *   IN     ROW, C wide, with SWIGLU 2C    OUT  ROW, C wide; may be IN without SWIGLU
+ *   epi    one FV_EPI_* activation, or FV_EPI_SWIGLU
+ *
+ *   out[c] = act(in[c]);   SWIGLU: out[c] = silu(in[c]) in[C + c]
+ */
+#include "ops/ref/ref_gemm.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_act = {
+    .name = "act",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_ACT_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
+    .operand =
+        {[FV_ACT_IN] = {"IN", .columns = fv_columns_swiglu}, [FV_ACT_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 20,
+    .terms = fv_terms_few,
+};
+
+void fv_k_act_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    const uint32_t epi = a->prob.epi;
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_ACT_IN] + r * a->ld[FV_ACT_IN];
+        float *out = (float *)c->p[FV_ACT_OUT] + r * a->ld[FV_ACT_OUT];
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)(epi & FV_EPI_SWIGLU ? fv_ref_silu(in[i]) * in[n + i]
+                                                 : fv_ref_activate(in[i], epi));
+    }
+}

@@ -1,0 +1,76 @@
+/* ref_act_grad.c: ACT_GRAD: the gradient of what goes into an activation.
+ *
+ *   dim    rows, C
+ *   IN     ROW: what went into it; C wide, with SWIGLU 2C
+ *   DOUT   ROW, C wide: gradient of what came out
+ *   OUT    ROW, as wide as IN: gradient of IN; may be IN; without SWIGLU also DOUT
+ *   epi    as ACT
+ *
+ *   out[c] = dout[c] act'(in[c])
+ *   SWIGLU: out[c] = dout[c] in[C + c] silu'(in[c]),  out[C + c] = dout[c] silu(in[c])
+ *
+ * relu'(0) is 0.
+ */
+#include "ops/ref/ref_gemm.h"
+#include "platform/cpu/cpu_kernels.h"
+
+const fv_op fv_op_act_grad = {
+    .name = "act_grad",
+    .span = FV_SPAN_TOKEN,
+    .cols = FV_COLS_WHOLE,
+    .out = FV_ACT_GRAD_OUT,
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
+    .operand = {[FV_ACT_GRAD_IN] = {"IN", .columns = fv_columns_swiglu},
+                [FV_ACT_GRAD_DOUT] = {"DOUT", FV_ROW_C},
+                [FV_ACT_GRAD_OUT] = {"OUT", .columns = fv_columns_swiglu}},
+    .element_flops = 20,
+    .terms = fv_terms_few,
+};
+
+/* Of x sigmoid(s x). */
+static double gated_slope(double x, double s)
+{
+    const double gate = 1 / (1 + exp(-s * x));
+    return gate * (1 + s * x * (1 - gate));
+}
+
+static double slope(double x, uint32_t epi)
+{
+    switch (epi & FV_EPI_ACT) {
+    case FV_EPI_GELU:
+        return 0.5 * (1 + erf(x * sqrt(0.5))) + x * exp(-0.5 * x * x) * 0.39894228040143268;
+    case FV_EPI_GELU_TANH: {
+        const double s = 0.79788456080286536, t = tanh(s * (x + 0.044715 * x * x * x));
+        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * 0.044715 * x * x);
+    }
+    case FV_EPI_GELU_QUICK:
+        return gated_slope(x, 1.702);
+    case FV_EPI_SILU:
+        return gated_slope(x, 1);
+    case FV_EPI_TANH:
+        return 1 - tanh(x) * tanh(x);
+    case FV_EPI_RELU:
+        return x > 0;
+    default:
+        return 1;
+    }
+}
+
+void fv_k_act_grad_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const size_t n = a->prob.dim[FV_ROW_C];
+    for (size_t r = 0; r < c->rows; r++) {
+        const float *in = (const float *)c->p[FV_ACT_GRAD_IN] + r * a->ld[FV_ACT_GRAD_IN];
+        const float *dout = (const float *)c->p[FV_ACT_GRAD_DOUT] + r * a->ld[FV_ACT_GRAD_DOUT];
+        float *out = (float *)c->p[FV_ACT_GRAD_OUT] + r * a->ld[FV_ACT_GRAD_OUT];
+        for (size_t i = 0; i < n; i++) {
+            const double x = in[i], g = dout[i];
+            if (a->prob.epi & FV_EPI_SWIGLU) {
+                out[i] = (float)(g * in[n + i] * gated_slope(x, 1));
+                out[n + i] = (float)(g * fv_ref_silu(x));
+            } else {
+                out[i] = (float)(g * slope(x, a->prob.epi));
+            }
+        }
+    }
+}

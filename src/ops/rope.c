@@ -1,0 +1,47 @@
+/* rope.c: the tables of a rotation in two dimensions (RoPE2D of MAViT and NaLaFormer). */
+#include "ops/rope.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static void put(float *cos_row, float *sin_row, uint32_t pair, float c, float s)
+{
+    cos_row[2 * pair] = cos_row[2 * pair + 1] = c;
+    sin_row[2 * pair] = sin_row[2 * pair + 1] = s;
+}
+
+double fv_rope_angle(uint32_t j, uint32_t d)
+{
+    const uint32_t n = d / 4;
+    return n > 1 ? pow(1e4, -(double)j / (double)(n - 1)) : 1;
+}
+
+void fv_rope_positions(float *cosines, float *sines, uint32_t positions, uint32_t d)
+{
+    const uint32_t pairs = d / 4;
+    for (uint32_t j = 0; j < pairs; j++) {
+        const double theta = fv_rope_angle(j, d);
+        for (size_t i = 0; i < positions; i++)
+            put(cosines + i * (d / 2), sines + i * (d / 2), j, (float)cos((double)i * theta),
+                (float)sin((double)i * theta));
+    }
+}
+
+void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height, uint32_t d)
+{
+    const uint32_t pairs = d / 4, longest = width > height ? width : height;
+    for (uint32_t j = 0; j < pairs; j++) {
+        const double theta = fv_rope_angle(j, d);
+        for (uint32_t i = 0; i < longest; i++) {
+            const float c = (float)cos(i * theta), s = (float)sin(i * theta);
+            for (size_t column = 0; column < width && i < height; column++) {
+                const size_t token = (size_t)i * width + column;
+                put(cosines + token * d, sines + token * d, j, c, s);
+            }
+            for (size_t row = 0; row < height && i < width; row++) {
+                const size_t token = row * width + i;
+                put(cosines + token * d, sines + token * d, pairs + j, c, s);
+            }
+        }
+    }
+}

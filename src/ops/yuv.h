@@ -1,0 +1,65 @@
+/* yuv.h: frames of luma and chroma: where their pixels are, and their R, G, B.
+ *
+ * Whole numbers throughout, so that every device has the same bytes:
+ *
+ *   l = luma (Y - black) + 2^15, u = U - 128, v = V - 128
+ *   R = clip8((l + red_v v) >> 16)
+ *   G = clip8((l - green_u u - green_v v) >> 16)
+ *   B = clip8((l + blue_u u) >> 16)
+ *
+ * with the factors of the matrix and range in 16 fractional bits. U and V are those of the nearest
+ * sample, as libyuv takes them: pixel (x, y) has those of pair x / 2, in NV12 of line y / 2. An odd
+ * last column or line has a pair of its own.
+ */
+#ifndef FOVEA_SRC_YUV_H
+#define FOVEA_SRC_YUV_H
+
+#include "ops/kernel.h"
+
+#define FV_YUV_BITS 16
+
+typedef struct fv_yuv {
+    int32_t black, luma, red_v, green_u, green_v, blue_u;
+} fv_yuv;
+
+extern const fv_yuv fv_yuv_table[4]; /* by fovea_yuv */
+
+/* Line y of a frame has its luma at luma + y * luma_ld, `step` bytes from pixel to pixel, and its
+ * pairs at chroma + (y >> down) * chroma_ld, 2 * step bytes from pair to pair: U, and V `step`
+ * bytes after it. */
+typedef struct fv_yuv_frame {
+    const uint8_t *luma, *chroma;
+    size_t luma_ld, chroma_ld, step;
+    uint32_t down;
+} fv_yuv_frame;
+
+/* Of the operands of a PATCH or RESIZE_X step with these flags. */
+static inline fv_yuv_frame fv_yuv_frame_of(uint32_t flags, const void *in, size_t in_ld,
+                                           const void *chroma, size_t chroma_ld)
+{
+    const uint8_t *luma = in;
+    if (flags & FV_FLAG_NV12)
+        return (fv_yuv_frame){luma, chroma, in_ld, chroma_ld, 1, 1};
+    return (fv_yuv_frame){luma, luma + 1, in_ld, in_ld, 2, 0};
+}
+
+static inline uint8_t fv_yuv_clip(int32_t v)
+{
+    v >>= FV_YUV_BITS;
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
+/* R, G, B of the pixel in column x of line y. */
+static inline void fv_yuv_pixel(uint8_t rgb[3], const fv_yuv_frame *f, const fv_yuv *t, size_t y,
+                                size_t x)
+{
+    const uint8_t *pair = f->chroma + (y >> f->down) * f->chroma_ld + x / 2 * 2 * f->step;
+    const int32_t u = pair[0] - 128, v = pair[f->step] - 128;
+    const int32_t l =
+        t->luma * (f->luma[y * f->luma_ld + x * f->step] - t->black) + (1 << (FV_YUV_BITS - 1));
+    rgb[0] = fv_yuv_clip(l + t->red_v * v);
+    rgb[1] = fv_yuv_clip(l - t->green_u * u - t->green_v * v);
+    rgb[2] = fv_yuv_clip(l + t->blue_u * u);
+}
+
+#endif
