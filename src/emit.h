@@ -9,8 +9,8 @@
 
 #include "attention.h"
 #include "backend.h"
+#include "checkpoint/weight.h"
 #include "ops/preprocess.h"
-#include "weight.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */
 #define FV_NO_VALUE (-1)

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "checkpoint/source.h"
 #include "model.h"
 #include "plan.h"
-#include "source.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u

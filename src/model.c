@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "attention.h"
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/processor.h"
+#include "checkpoint/source.h"
 #include "platform/os/os.h"
-#include "processor.h"
-#include "source.h"
 
 #define CONFIG_LIMIT (16u << 20)
 #define LABELS (1u << 20)

@@ -14,8 +14,8 @@
 #include <jansson.h>
 
 #include "base/mem.h"
+#include "checkpoint/weight.h"
 #include "ops/preprocess.h"
-#include "weight.h"
 
 /* ---- the model ---- */
 

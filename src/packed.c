@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "checkpoint/safetensors.h"
 #include "model.h"
 #include "platform/os/os.h"
-#include "safetensors.h"
 
 /* Bytes of float rows that are packed at a time. */
 #define SLAB (1u << 20)

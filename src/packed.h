@@ -4,7 +4,7 @@
 
 #include "backend.h"
 #include "base/mem.h"
-#include "weight.h"
+#include "checkpoint/weight.h"
 
 typedef struct fv_packed fv_packed;
 

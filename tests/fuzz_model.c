@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/source.h"
 #include "model.h"
-#include "source.h"
 #include "tests/fuzz.h"
 
 enum { PARTS = 4, WIDTH = 64, HEIGHT = 48 };

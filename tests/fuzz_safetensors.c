@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/processor.h"
+#include "checkpoint/source.h"
 #include "models/vit.h"
-#include "processor.h"
-#include "source.h"
 #include "tests/fuzz.h"
 
 /* What a wrong size would make read or write too far shows in a sanitizer. */

@@ -13,7 +13,7 @@
 #include <fovea/fovea.h>
 
 #include "base/mem.h"
-#include "safetensors.h"
+#include "checkpoint/safetensors.h"
 #include "tests/temp_folder.h"
 
 /* A file in memory: header text and `data` bytes of zeros. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
+#include "checkpoint/source.h"
 #include "platform/os/os.h"
-#include "source.h"
 
 /* Floats of a tensor begin at multiples of it: whole cache lines. */
 #define ALIGN 16

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "checkpoint/safetensors.h"
+#include "checkpoint/source.h"
 #include "models/segmentation.h"
 #include "packed.h"
-#include "safetensors.h"
-#include "source.h"
 
 #define IGNORED 255
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "adapt/trainer.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/source.h"
 #include "models/vit.h"
-#include "safetensors.h"
-#include "source.h"
 
 #define MOST_STEPS 2000000000u
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/source.h"
 #include "platform/os/os.h"
-#include "safetensors.h"
-#include "source.h"
 
 #define PROCESSOR "preprocessor_config.json"
 #define PROCESSOR_LIMIT (16u << 20)

@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/safetensors.h"
 #include "platform/os/os.h"
-#include "safetensors.h"
 
 #define MAGIC UINT64_C(0x3165746174736166)
 #define HEADER_LIMIT (1u << 20)

@@ -6,7 +6,7 @@
 #ifndef FOVEA_SRC_MODELS_IMITATE_H
 #define FOVEA_SRC_MODELS_IMITATE_H
 
-#include "source.h"
+#include "checkpoint/source.h"
 
 typedef struct fv_imitation {
     fv_source *source;

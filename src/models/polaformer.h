@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_MODELS_POLAFORMER_H
 #define FOVEA_SRC_MODELS_POLAFORMER_H
 
-#include "config.h"
+#include "checkpoint/config.h"
 #include "emit.h"
 #include "model.h"
 #include "take.h"

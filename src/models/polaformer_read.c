@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "checkpoint/processor.h"
 #include "models/polaformer.h"
 #include "models/segmentation.h"
-#include "processor.h"
 
 #define CHANNELS 65536 /* of the picture */
 #define HIDDEN (1u << 20)

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/processor.h"
 #include "models/fold.h"
 #include "models/pyramid.h"
 #include "models/segmentation.h"
 #include "ops/rope.h"
-#include "processor.h"
 
 #define STAGES 16
 #define WIDTH 65536

@@ -4,9 +4,9 @@
 #ifndef FOVEA_SRC_MODELS_VIT_READER_H
 #define FOVEA_SRC_MODELS_VIT_READER_H
 
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/processor.h"
 #include "models/vit.h"
-#include "processor.h"
 #include "take.h"
 
 #define FV_VIT_WIDTH_MOST 65536

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/source.h"
 #include "models/vit.h"
-#include "source.h"
 
 #define CLASSES 1000
 

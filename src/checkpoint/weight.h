@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "base/type.h"
-#include "tensor.h"
+#include "checkpoint/tensor.h"
 
 /* A matrix (rows, cols) put together from parts of tensors: fused QKV cut apart, K and V stacked,
  * two heads averaged side by side. Row r of the whole comes from the part that owns it; parts may

@@ -1,11 +1,11 @@
 /* safetensors.c: reads and checks the header of a safetensors file. */
-#include "safetensors.h"
+#include "checkpoint/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "config.h"
+#include "checkpoint/config.h"
 #include "platform/os/os.h"
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

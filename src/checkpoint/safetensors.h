@@ -11,7 +11,7 @@
 #include <jansson.h>
 
 #include "base/status.h"
-#include "tensor.h"
+#include "checkpoint/tensor.h"
 
 enum fv_file_type {
     FV_FILE_BOOL,

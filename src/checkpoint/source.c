@@ -1,5 +1,5 @@
 /* source.c: opens single and sharded checkpoints, and keeps their tensors by name. */
-#include "source.h"
+#include "checkpoint/source.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "config.h"
+#include "checkpoint/config.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096

@@ -1,5 +1,5 @@
 /* processor.c: preprocessing rules of checkpoints. */
-#include "processor.h"
+#include "checkpoint/processor.h"
 
 #include <string.h>
 

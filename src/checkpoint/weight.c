@@ -1,12 +1,12 @@
 /* weight.c: weights put together from tensors. */
-#include "weight.h"
+#include "checkpoint/weight.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "safetensors.h"
+#include "checkpoint/safetensors.h"
 
 /* Floats that are read at a time where they do not go straight to their place. */
 #define PIECE 256

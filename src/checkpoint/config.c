@@ -1,5 +1,5 @@
 /* config.c: reading JSON with jansson, strictly. */
-#include "config.h"
+#include "checkpoint/config.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_PROCESSOR_H
 #define FOVEA_SRC_PROCESSOR_H
 
-#include "config.h"
+#include "checkpoint/config.h"
 
 /* Rules known by name; `native` pixels are what the position table was made for. */
 enum fv_processor {

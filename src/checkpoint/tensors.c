@@ -4,9 +4,9 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "config.h"
+#include "checkpoint/config.h"
+#include "checkpoint/safetensors.h"
 #include "platform/os/os.h"
-#include "safetensors.h"
 
 /* ---- values ---- */
 

@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_SOURCE_H
 #define FOVEA_SRC_SOURCE_H
 
-#include "safetensors.h"
+#include "checkpoint/safetensors.h"
 
 typedef struct fv_source {
     char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
