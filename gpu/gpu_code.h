@@ -8,7 +8,7 @@
 #ifndef FOVEA_GPU_GPU_CODE_H
 #define FOVEA_GPU_GPU_CODE_H
 
-#include "backend.h"
+#include "device/backend.h"
 
 /* Build options, put together a line at a time. */
 typedef struct fv_gpu_text {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/sweep_calls.h"
 #include "gpu/gpu_sources.h"
 #include "platform/os/os_machine.h"
-#include "walk.h"
 
 const fv_kernel_hooks fv_h_gpu_none = {0};
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "device/sweep_calls.h"
 #include "platform/os/os_machine.h"
-#include "walk.h"
 
 uint64_t fv_gpu_slot_bytes(const fv_slot *slot)
 {

@@ -8,8 +8,8 @@
 #define FOVEA_SRC_EMIT_H
 
 #include "attention.h"
-#include "backend.h"
 #include "checkpoint/weight.h"
+#include "device/backend.h"
 #include "ops/preprocess.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */

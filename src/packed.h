@@ -2,9 +2,9 @@
 #ifndef FOVEA_SRC_PACKED_H
 #define FOVEA_SRC_PACKED_H
 
-#include "backend.h"
 #include "base/mem.h"
 #include "checkpoint/weight.h"
+#include "device/backend.h"
 
 typedef struct fv_packed fv_packed;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "device/backend.h"
 #include "tests/check_run.h"
 
 enum {

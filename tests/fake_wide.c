@@ -10,9 +10,9 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "device/sweep_calls.h"
 #include "platform/cpu/cpu.h"
 #include "platform/cpu/cpu_backend.h"
-#include "walk.h"
 
 enum { GUARD = 64, FILL = 0xff }; /* floats of it are NaN */
 

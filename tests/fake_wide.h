@@ -5,7 +5,7 @@
 #ifndef FOVEA_TESTS_FAKE_WIDE_H
 #define FOVEA_TESTS_FAKE_WIDE_H
 
-#include "backend.h"
+#include "device/backend.h"
 
 typedef struct fake_options {
     uint64_t largest; /* bytes of a buffer; 0: no limit */

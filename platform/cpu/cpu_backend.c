@@ -6,10 +6,10 @@
 
 #include "base/mem.h"
 #include "base/thread.h"
+#include "device/sweep_calls.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/cpu_rates.h"
 #include "platform/os/os_machine.h"
-#include "walk.h"
 
 const fv_kernel_hooks fv_h_none = {0};
 

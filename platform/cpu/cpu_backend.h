@@ -2,7 +2,7 @@
 #ifndef FOVEA_PLATFORM_CPU_BACKEND_H
 #define FOVEA_PLATFORM_CPU_BACKEND_H
 
-#include "backend.h"
+#include "device/backend.h"
 #include "platform/cpu/cpu.h"
 
 extern const fv_backend fv_backend_cpu;

@@ -8,7 +8,7 @@
 #ifndef FOVEA_SRC_DEFINITION_H
 #define FOVEA_SRC_DEFINITION_H
 
-#include "backend.h"
+#include "device/backend.h"
 
 /* An operand in host memory, as the device stores it. */
 typedef struct fv_given {

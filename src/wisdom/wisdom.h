@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "backend.h"
+#include "device/backend.h"
 
 /* Characters of a fact's columns at most, the end included. */
 #define FV_WISDOM_DEVICE 384

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend.h"
 #include "base/mem.h"
+#include "device/backend.h"
 #include "ops/mech_traits.h"
 
 extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;

@@ -1,5 +1,5 @@
 /* walk.c: sweeps to calls: chunks of a streamed sweep, bands, units of a step. */
-#include "walk.h"
+#include "device/sweep_calls.h"
 
 static uint32_t ceil_div(uint32_t a, uint32_t b)
 {

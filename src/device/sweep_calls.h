@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_WALK_H
 #define FOVEA_SRC_WALK_H
 
-#include "backend.h"
+#include "device/backend.h"
 
 /* Gets one call of a step, its pointers not set. `width`: tokens in a row of the grid, in a sweep
  * of bands; else 0. */
