@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention.h"
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
+#include "graph/attention.h"
 #include "platform/os/os.h"
 
 #define CONFIG_LIMIT (16u << 20)

@@ -1,7 +1,7 @@
 /* op_check.c: whether the options of an attention fit together. */
 #include <math.h>
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "ops/mech_traits.h"
 #include "plan.h"
 

@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_PLAN_H
 #define FOVEA_SRC_PLAN_H
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "wisdom/advice.h"
 
 /* Regions of device memory: a buffer each, or several where the device limits their size. */

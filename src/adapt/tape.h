@@ -14,7 +14,7 @@
 #define FOVEA_SRC_ADAPT_TAPE_H
 
 #include "adapt/masters.h"
-#include "emit.h"
+#include "graph/emit.h"
 
 typedef struct fv_tape_value {
     bool needs;    /* its gradient leads to a weight */

@@ -5,7 +5,7 @@
 #define FOVEA_SRC_MODELS_POLAFORMER_H
 
 #include "checkpoint/config.h"
-#include "emit.h"
+#include "graph/emit.h"
 #include "model.h"
 #include "take.h"
 

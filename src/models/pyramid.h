@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_MODELS_PYRAMID_H
 #define FOVEA_SRC_MODELS_PYRAMID_H
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "model.h"
 #include "take.h"
 

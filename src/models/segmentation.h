@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_MODELS_SEGMENTATION_H
 #define FOVEA_SRC_MODELS_SEGMENTATION_H
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "model.h"
 
 /* Reads m->segmentation, if there is a head in segmentation.safetensors beside the model or else in

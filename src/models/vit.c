@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "models/segmentation.h"
 #include "ops/mech_traits.h"
 

@@ -1,5 +1,5 @@
 /* vit_blocks.c: the blocks of a ViT: attention with what it has learned beside, MLP. */
-#include "attention.h"
+#include "graph/attention.h"
 #include "models/vit_reader.h"
 #include "ops/mech_traits.h"
 

@@ -8,7 +8,7 @@
 #ifndef FOVEA_SRC_REHEARSE_H
 #define FOVEA_SRC_REHEARSE_H
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "verify/definition.h"
 
 typedef struct fv_rehearsal fv_rehearsal;

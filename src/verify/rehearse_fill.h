@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_REHEARSE_FILL_H
 #define FOVEA_SRC_REHEARSE_FILL_H
 
-#include "emit.h"
+#include "graph/emit.h"
 
 /* A generator of the weight that operand `o` of a step is: (rows, cols), of sizes that models
  * have. */

@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_VERIFY_CASES_H
 #define FOVEA_SRC_VERIFY_CASES_H
 
-#include "emit.h"
+#include "graph/emit.h"
 
 typedef struct fv_cases {
     fv_builder b; /* its steps are the cases; they have nothing to do with each other */

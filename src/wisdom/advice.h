@@ -8,7 +8,7 @@
 #ifndef FOVEA_SRC_ADVICE_H
 #define FOVEA_SRC_ADVICE_H
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "wisdom/wisdom.h"
 
 struct fv_plan_sweep;

@@ -7,9 +7,9 @@
 #ifndef FOVEA_SRC_EMIT_H
 #define FOVEA_SRC_EMIT_H
 
-#include "attention.h"
 #include "checkpoint/weight.h"
 #include "device/backend.h"
+#include "graph/attention.h"
 #include "ops/preprocess.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "emit.h"
+#include "graph/emit.h"
 #include "ops/rope.h"
 
 /* ---- tables ---- */

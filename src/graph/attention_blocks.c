@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention.h"
 #include "base/mem.h"
+#include "graph/attention.h"
 #include "ops/mech_traits.h"
 
 #define NAME 64 /* bytes of a name with its blocks, at most */

@@ -1,5 +1,5 @@
 /* emit.c: the list of steps and values that an emitter writes. */
-#include "emit.h"
+#include "graph/emit.h"
 
 #include <stdio.h>
 #include <string.h>

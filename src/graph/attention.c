@@ -1,5 +1,5 @@
 /* attention.c: the names that users give attentions, and what they stand for. */
-#include "attention.h"
+#include "graph/attention.h"
 
 #include <stdio.h>
 #include <string.h>

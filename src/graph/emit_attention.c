@@ -1,7 +1,7 @@
 /* emit_attention.c: attention as steps: keys and queries, or a scan. */
 #include <float.h>
 
-#include "emit.h"
+#include "graph/emit.h"
 #include "ops/mech_traits.h"
 
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps)
