@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "checkpoint/source.h"
-#include "model.h"
+#include "models/model.h"
 #include "plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */

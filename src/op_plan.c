@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model.h"
+#include "models/model.h"
 #include "plan.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model.h"
-#include "packed.h"
+#include "models/model.h"
+#include "models/packed.h"
 
 /* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
  * is the block of rows for which GEMM reads its weights once. */

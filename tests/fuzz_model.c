@@ -11,7 +11,7 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/source.h"
-#include "model.h"
+#include "models/model.h"
 #include "tests/fuzz.h"
 
 enum { PARTS = 4, WIDTH = 64, HEIGHT = 48 };

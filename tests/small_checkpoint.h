@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "model.h"
+#include "models/model.h"
 #include "models/vit.h"
 #include "tests/temp_folder.h"
 

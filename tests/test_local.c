@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "model.h"
+#include "models/model.h"
 #include "plan.h"
 #include "tests/fixture.h"
 

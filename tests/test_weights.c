@@ -9,9 +9,9 @@
 #include <cmocka.h>
 
 #include "base/half.h"
-#include "model.h"
+#include "models/model.h"
+#include "models/packed.h"
 #include "models/vit.h"
-#include "packed.h"
 #include "platform/cpu/cpu_backend.h"
 
 static uint32_t packed_rows;

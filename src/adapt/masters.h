@@ -5,7 +5,7 @@
 #ifndef FOVEA_SRC_ADAPT_MASTERS_H
 #define FOVEA_SRC_ADAPT_MASTERS_H
 
-#include "model.h"
+#include "models/model.h"
 
 typedef struct fv_master {
     fv_tensor *tensor; /* of the model, in the order of its files */

@@ -1,6 +1,6 @@
 /* repack.c: packed weights follow the numbers they were packed from. */
 #include "adapt/trainer.h"
-#include "packed.h"
+#include "models/packed.h"
 
 static bool listed(const fovea_trainer *t, const fv_packed *p)
 {

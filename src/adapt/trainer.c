@@ -6,8 +6,8 @@
 
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
+#include "models/packed.h"
 #include "models/segmentation.h"
-#include "packed.h"
 
 #define IGNORED 255
 

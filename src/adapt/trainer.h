@@ -14,7 +14,7 @@
 
 #include "adapt/masters.h"
 #include "adapt/tape.h"
-#include "packed.h"
+#include "models/packed.h"
 #include "plan.h"
 
 /* A loss: rows that the host adds up. */

@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_MODELS_FOLD_H
 #define FOVEA_SRC_MODELS_FOLD_H
 
-#include "take.h"
+#include "models/tensor_reader.h"
 
 /* A convolution or linear layer with bias, and what its result goes through:
  *

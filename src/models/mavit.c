@@ -2,7 +2,7 @@
  *
  *     attn = (attention(q, k, v) + lepe(v)) * o
  */
-#include "model.h"
+#include "models/model.h"
 #include "models/pyramid.h"
 
 static fv_view mix(const fv_pyramid_mix *m)

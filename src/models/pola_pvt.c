@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model.h"
+#include "models/model.h"
 #include "models/polaformer.h"
 
 #define WIDTH 65536

@@ -6,8 +6,8 @@
 
 #include "checkpoint/config.h"
 #include "graph/emit.h"
-#include "model.h"
-#include "take.h"
+#include "models/model.h"
+#include "models/tensor_reader.h"
 
 #define FV_POLA_STAGES 16
 

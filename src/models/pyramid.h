@@ -5,8 +5,8 @@
 #define FOVEA_SRC_MODELS_PYRAMID_H
 
 #include "graph/emit.h"
-#include "model.h"
-#include "take.h"
+#include "models/model.h"
+#include "models/tensor_reader.h"
 
 #define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */
 

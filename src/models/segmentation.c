@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "take.h"
+#include "models/tensor_reader.h"
 
 #define CLASSES 65536
 #define BATCH_NORM_EPS 1e-5 /* torch's, and of every head of mmsegmentation */

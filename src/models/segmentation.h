@@ -4,7 +4,7 @@
 #define FOVEA_SRC_MODELS_SEGMENTATION_H
 
 #include "graph/emit.h"
-#include "model.h"
+#include "models/model.h"
 
 /* Reads m->segmentation, if there is a head in segmentation.safetensors beside the model or else in
  * `source`: "segmentation_head.{weight,bias}" or mmsegmentation's "decode_head.conv_seg.", with a

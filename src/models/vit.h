@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_MODELS_VIT_H
 #define FOVEA_SRC_MODELS_VIT_H
 
-#include "model.h"
+#include "models/model.h"
 
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, clip, clip_vision_model, siglip, "                  \

@@ -6,8 +6,8 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
+#include "models/tensor_reader.h"
 #include "models/vit.h"
-#include "take.h"
 
 #define FV_VIT_WIDTH_MOST 65536
 #define FV_VIT_HIDDEN_MOST (1u << 20)

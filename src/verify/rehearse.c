@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model.h"
+#include "models/model.h"
 #include "verify/rehearse_fill.h"
 #include "verify/rehearse_parts.h"
 

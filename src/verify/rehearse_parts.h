@@ -4,7 +4,7 @@
 #ifndef FOVEA_SRC_REHEARSE_PARTS_H
 #define FOVEA_SRC_REHEARSE_PARTS_H
 
-#include "packed.h"
+#include "models/packed.h"
 #include "verify/rehearse.h"
 
 #define FV_ZONE_GUARD 256 /* bytes before an operand's rows, and behind them */

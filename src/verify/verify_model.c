@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "packed.h"
+#include "models/packed.h"
 #include "tune/stage.h"
 #include "verify/definition.h"
 #include "verify/headroom.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "model.h"
+#include "models/model.h"
 #include "plan.h"
 
 /* Buckets to ask for, the problem's own first. */

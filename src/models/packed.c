@@ -1,12 +1,12 @@
 /* packed.c: packed copies of weights. */
-#include "packed.h"
+#include "models/packed.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/half.h"
 #include "checkpoint/safetensors.h"
-#include "model.h"
+#include "models/model.h"
 #include "platform/os/os.h"
 
 /* Bytes of float rows that are packed at a time. */

@@ -9,7 +9,7 @@
 
 #include "checkpoint/source.h"
 #include "checkpoint/weight.h"
-#include "model.h"
+#include "models/model.h"
 
 #define FV_TAKE_ROOT 64
 #define FV_TAKE_NAME (192 + FV_TAKE_ROOT) /* bytes of a name, at most */

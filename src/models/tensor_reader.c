@@ -1,5 +1,5 @@
 /* take.c: weights by name, checked. */
-#include "take.h"
+#include "models/tensor_reader.h"
 
 #include <assert.h>
 #include <stdio.h>

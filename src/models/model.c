@@ -1,5 +1,5 @@
 /* model.c: from files to an immutable model, and what can be asked about it. */
-#include "model.h"
+#include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
