@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan.h"
+#include "plan/plan.h"
 
 /* The seconds of a frame on a device; infinite where nobody knows. */
 static double seconds_on(const char *device, const char *subject)

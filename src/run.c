@@ -1,5 +1,5 @@
 /* run.c: frames: everything was decided in the plan, so this only binds memory and hands over. */
-#include "plan.h"
+#include "plan/plan.h"
 #include "platform/os/os_machine.h"
 
 static uint64_t output_bytes(const fv_value *v)

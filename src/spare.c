@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "plan.h"
+#include "plan/plan.h"
 #include "platform/os/os_machine.h"
 
 #define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */

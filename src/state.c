@@ -1,7 +1,7 @@
 /* state.c: a causal operation with memory: two plans, one of many rows and one of a single row,
  * that advance the same state. */
 #include "base/mem.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */

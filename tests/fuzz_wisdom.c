@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "plan/plan.h"
 #include "tests/fuzz.h"
 
 /* Facts about what plan() below plans come first, so that mutations meet it. */

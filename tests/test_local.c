@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "plan.h"
+#include "plan/plan.h"
 #include "tests/fixture.h"
 
 enum { C = 12, THREADS = 4 };

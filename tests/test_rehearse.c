@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "plan.h"
+#include "plan/plan.h"
 #include "platform/os/os_machine.h"
 #include "verify/rehearse.h"
 #include "verify/verify_cases.h"

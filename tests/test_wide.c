@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "plan.h"
+#include "plan/plan.h"
 #include "tests/fake_wide.h"
 
 #define GOLDEN TEST_DATA "/golden/models/"

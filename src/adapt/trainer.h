@@ -15,7 +15,7 @@
 #include "adapt/masters.h"
 #include "adapt/tape.h"
 #include "models/packed.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 /* A loss: rows that the host adds up. */
 typedef struct fv_loss {

@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_STAGE_H
 #define FOVEA_SRC_STAGE_H
 
-#include "plan.h"
+#include "plan/plan.h"
 
 typedef struct fv_stage {
     fovea_plan *plan;

@@ -7,7 +7,7 @@
 #ifndef FOVEA_SRC_TUNE_H
 #define FOVEA_SRC_TUNE_H
 
-#include "plan.h"
+#include "plan/plan.h"
 #include "platform/os/os.h"
 #include "tune/contest.h"
 

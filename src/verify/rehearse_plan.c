@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "plan.h"
+#include "plan/plan.h"
 #include "verify/rehearse.h"
 
 struct fovea_rehearsal {

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 enum {
     GRID_WIDTH = 13,

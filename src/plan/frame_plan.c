@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "models/model.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u

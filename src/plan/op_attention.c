@@ -4,7 +4,7 @@
 
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 struct op {
     fv_builder *b;

@@ -13,7 +13,7 @@
  * and last rows are computed twice (o), by the runs on both sides. What leaves the sweep is
  * written by steps that are not ahead.
  */
-#include "plan.h"
+#include "plan/plan.h"
 
 /* A chain of steps that runs further ahead is cut: both ends of each run would repeat it. */
 #define FARTHEST 16

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 /* Groups of a reduction: enough for the cores of an edge device to share it, few enough that the
  * partial states stay small. A function of the problem alone, so that results do not depend on the

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 #define ALIGN 64
 #define LOCAL FV_REGION_LOCAL

@@ -1,6 +1,6 @@
 /* plan.c: from a list of steps to something that runs: choose, place, pack, bind; and its answers.
  */
-#include "plan.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>

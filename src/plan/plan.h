@@ -3,7 +3,7 @@
 #define FOVEA_SRC_PLAN_H
 
 #include "graph/emit.h"
-#include "wisdom/advice.h"
+#include "plan/advice.h"
 
 /* Regions of device memory: a buffer each, or several where the device limits their size. */
 enum fv_region {

@@ -1,12 +1,12 @@
 /* advice.c: wisdom asked about the steps and sweeps of a plan. */
-#include "wisdom/advice.h"
+#include "plan/advice.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "models/model.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 /* Buckets to ask for, the problem's own first. */
 static const int buckets[] = {0, -1, 1};

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */
 #define MAX_ROWS (1u << 28)
