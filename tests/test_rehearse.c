@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "plan/plan.h"
 #include "platform/os/os_machine.h"
-#include "verify/rehearse.h"
+#include "trial/rehearse.h"
 #include "verify/verify_cases.h"
 
 static fovea_device *device;

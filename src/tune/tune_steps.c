@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "trial/rehearse.h"
 #include "tune/tune.h"
-#include "verify/rehearse.h"
 
 #define ROUNDS 9
 #define BUDGET 3.0   /* seconds of a contest */

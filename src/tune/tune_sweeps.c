@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "trial/rehearse.h"
 #include "tune/stage.h"
 #include "tune/tune.h"
-#include "verify/rehearse.h"
 
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */

@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "verify/rehearse.h"
+#include "trial/rehearse.h"
 #include "verify/verify_cases.h"
 
 enum { CHUNK = 40 }; /* rows of a call, where a step is streamed */

@@ -6,8 +6,8 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "models/packed.h"
+#include "trial/definition.h"
 #include "tune/stage.h"
-#include "verify/definition.h"
 #include "verify/headroom.h"
 
 /* A plan whose values can be looked at between steps. */

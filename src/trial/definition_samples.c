@@ -1,7 +1,7 @@
 /* definition_samples.c: what is compared of a step's output: all of it, or where that takes too
  * long a sample. */
-#include "verify/definition_parts.h"
-#include "verify/random.h"
+#include "trial/definition_parts.h"
+#include "trial/random.h"
 
 #define LEAST 4        /* samples, where each takes very long */
 #define WHOLE 0x1p24   /* operations up to which all is compared */

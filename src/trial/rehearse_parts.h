@@ -5,7 +5,7 @@
 #define FOVEA_SRC_REHEARSE_PARTS_H
 
 #include "models/packed.h"
-#include "verify/rehearse.h"
+#include "trial/rehearse.h"
 
 #define FV_ZONE_GUARD 256 /* bytes before an operand's rows, and behind them */
 

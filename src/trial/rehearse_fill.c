@@ -1,5 +1,5 @@
 /* rehearse_fill.c: the random values that a step is rehearsed on. */
-#include "verify/rehearse_fill.h"
+#include "trial/rehearse_fill.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "verify/definition.h"
+#include "trial/definition.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */
 

@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "verify/definition_parts.h"
+#include "trial/definition_parts.h"
 
 #define SAFETY 8 /* errors beyond what the trials moved */
 #define NEAR 8   /* columns on both sides that an element's bound is smoothed over */

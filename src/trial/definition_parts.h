@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_DEFINITION_PARTS_H
 #define FOVEA_SRC_DEFINITION_PARTS_H
 
-#include "verify/definition.h"
+#include "trial/definition.h"
 
 #define FV_SAMPLES 64 /* rows that are compared of a large output */
 

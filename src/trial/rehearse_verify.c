@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "verify/rehearse_parts.h"
+#include "trial/rehearse_parts.h"
 
 static fovea_status define(fv_rehearsal *r)
 {

@@ -9,7 +9,7 @@
 #define FOVEA_SRC_REHEARSE_H
 
 #include "graph/emit.h"
-#include "verify/definition.h"
+#include "trial/definition.h"
 
 typedef struct fv_rehearsal fv_rehearsal;
 typedef struct fv_take fv_take;

@@ -3,8 +3,8 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "verify/rehearse_fill.h"
-#include "verify/rehearse_parts.h"
+#include "trial/rehearse_fill.h"
+#include "trial/rehearse_parts.h"
 
 void fv_zone_poison(uint8_t *p, uint64_t size)
 {

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
-#include "verify/rehearse_parts.h"
+#include "trial/rehearse_parts.h"
 
 #define TIMEOUT 300.0 /* seconds that a run may take */
 

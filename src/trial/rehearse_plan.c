@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
-#include "verify/rehearse.h"
+#include "trial/rehearse.h"
 
 struct fovea_rehearsal {
     const fovea_device *device;

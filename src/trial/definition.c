@@ -5,8 +5,8 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "verify/definition_parts.h"
-#include "verify/random.h"
+#include "trial/definition_parts.h"
+#include "trial/random.h"
 
 #define RUN 64   /* rows of a reduction's calls: the carry takes one rounding for each */
 #define TRIALS 2 /* times that the inputs are moved */
