@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 #include "tests/fuzz.h"
 
 int cli_fail(int code, const char *format, ...)

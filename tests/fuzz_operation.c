@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/op_case.h"
+#include "cli/run/op_case.h"
 #include "tests/fuzz.h"
 
 #define MEMORY (16u << 20)

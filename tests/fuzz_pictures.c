@@ -7,7 +7,7 @@
 #include <turbojpeg.h>
 #endif
 
-#include "cli/cli.h"
+#include "cli/common/cli.h"
 #include "tests/fuzz.h"
 
 /* ---- the target ---- */

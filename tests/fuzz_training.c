@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/adapter.h"
+#include "cli/adapt/adapter.h"
 #include "tests/fuzz.h"
 
 enum { SIDE = 8, KINDS = 4 };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "cli/adapt_data.h"
+#include "cli/adapt/adapt_data.h"
 
 enum { WIDTH = 23, HEIGHT = 31, SIDE = 12, CUTS = 200 };
 

@@ -1,0 +1,182 @@
+/* adapt_augment.c: the order of pictures in training, and what is cut out of each. All of it is a
+ * function of the seed and the sample's number: training that is resumed needs to know no more. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/adapt/adapt_data.h"
+
+/* ---- numbers ---- */
+
+/* SplitMix64: a bijection of 64 bits with full avalanche. */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* The next number in [0, 1). */
+static double next(uint64_t *state)
+{
+    *state = mix(*state);
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+/* ---- order ---- */
+
+/* A Feistel network is a permutation of 4^half numbers; one that lands beyond n goes through it
+ * again until it lands below, which leaves a permutation of n. */
+size_t adapt_pick(uint64_t seed, size_t n, uint64_t sample)
+{
+    const uint64_t key = mix(mix(seed) ^ sample / n);
+    uint64_t x = sample % n, half = 1;
+    while (half < 32 && (UINT64_C(1) << 2 * half) < n)
+        half++;
+    const uint64_t mask = (UINT64_C(1) << half) - 1;
+    do {
+        uint64_t left = x >> half, right = x & mask;
+        for (uint64_t round = 0; round < 6; round++) {
+            const uint64_t turned = left ^ (mix(key ^ mix(round << 32 ^ right)) & mask);
+            left = right;
+            right = turned;
+        }
+        x = left << half | right;
+    } while (x >= n);
+    return (size_t)x;
+}
+
+/* ---- cutting ---- */
+
+typedef struct window {
+    uint32_t x, y, width, height;
+} window;
+
+static uint32_t side(double length, uint32_t most)
+{
+    const double rounded = floor(length + 0.5);
+    return rounded < 1 ? 1 : rounded > most ? most : (uint32_t)rounded;
+}
+
+/* `share` of the largest part that has the aspect of the cut; at, 0 to 1: where in the room there
+ * is. */
+static window part(const adapt_policy *p, const adapt_picture *from, double share, double at_x,
+                   double at_y)
+{
+    const double across = (double)from->width / p->width, down = (double)from->height / p->height;
+    const double scale = share * (across < down ? across : down);
+    window w = {0, 0, side(scale * p->width, from->width), side(scale * p->height, from->height)};
+    w.x = (uint32_t)(at_x * (from->width - w.width + 1));
+    w.y = (uint32_t)(at_y * (from->height - w.height + 1));
+    return w;
+}
+
+/* The window's pixels, resized as the model's preprocessing resizes. */
+static int resize(uint8_t *rgb, const adapt_policy *p, const adapt_picture *from, const window *w)
+{
+    const size_t row = (size_t)w->width * 3;
+    uint8_t *packed = cli_alloc(w->height, row);
+    for (uint32_t y = 0; y < w->height; y++)
+        memcpy(packed + y * row, from->rgb + ((size_t)(w->y + y) * from->width + w->x) * 3, row);
+    if (w->width == p->width && w->height == p->height) {
+        memcpy(rgb, packed, row * w->height);
+        free(packed);
+        return CLI_OK;
+    }
+    const fovea_preprocess rule = {.version = 1,
+                                   .resize = FOVEA_RESIZE_EXACT,
+                                   .filter = p->filter,
+                                   .resize_width = p->width,
+                                   .resize_height = p->height,
+                                   .rescale = 1.0f / 255,
+                                   .std = {1, 1, 1}};
+    const int code = cli_check(
+        fovea_preprocess_apply(&rule, packed, w->width, w->height, rgb, p->width, p->height));
+    free(packed);
+    return code;
+}
+
+/* A mask's classes cannot be mixed: the nearest one counts. */
+static void resize_mask(uint8_t *mask, const adapt_policy *p, const adapt_picture *from,
+                        const window *w)
+{
+    for (uint32_t y = 0; y < p->height; y++) {
+        const uint32_t from_y = w->y + (uint32_t)((y + 0.5) * w->height / p->height);
+        for (uint32_t x = 0; x < p->width; x++) {
+            const uint32_t from_x = w->x + (uint32_t)((x + 0.5) * w->width / p->width);
+            mask[(size_t)y * p->width + x] = from->mask[(size_t)from_y * from->width + from_x];
+        }
+    }
+}
+
+/* Rows of pixels of `size` bytes each, turned left to right. */
+static void turn(uint8_t *pixels, uint32_t width, uint32_t height, size_t size)
+{
+    for (uint32_t y = 0; y < height; y++) {
+        uint8_t *row = pixels + (size_t)y * width * size;
+        for (uint32_t x = 0; x < width / 2; x++)
+            for (size_t c = 0; c < size; c++) {
+                uint8_t *a = row + x * size + c, *b = row + (width - 1 - x) * size + c;
+                const uint8_t kept = *a;
+                *a = *b;
+                *b = kept;
+            }
+    }
+}
+
+/* ITU-R 601, as Pillow's "L". */
+static double grey(const uint8_t *rgb)
+{
+    return 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
+}
+
+/* Brightness and saturation, then contrast around the mean grey; rounded once. */
+static void jitter(uint8_t *rgb, size_t pixels, double bright, double contrast, double colour)
+{
+    double mean = 0;
+    for (size_t i = 0; i < pixels; i++)
+        mean += grey(rgb + 3 * i);
+    mean *= bright / (double)pixels;
+    for (size_t i = 0; i < pixels; i++) {
+        uint8_t *v = rgb + 3 * i;
+        const double own = grey(v);
+        for (int c = 0; c < 3; c++) {
+            const double turned = bright * (own + colour * (v[c] - own));
+            const double out = mean + contrast * (turned - mean);
+            v[c] = (uint8_t)(out < 0 ? 0 : out > 255 ? 255 : floor(out + 0.5));
+        }
+    }
+}
+
+int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const adapt_picture *from,
+              uint64_t sample, const char *name)
+{
+    uint64_t state = mix(~mix(p->seed)) ^ mix(sample);
+    /* Each is drawn whether or not it is used: one option does not change another's numbers. */
+    const double size = next(&state), at_x = next(&state), at_y = next(&state);
+    const double turned = next(&state), bright = 2 * next(&state) - 1;
+    const double contrast = 2 * next(&state) - 1, colour = 2 * next(&state) - 1;
+    window w = {0, 0, from->width, from->height};
+    if (p->crop == ADAPT_RANDOM)
+        w = part(p, from, p->least * pow(p->most / p->least, size), at_x, at_y);
+    else if (p->crop == ADAPT_CENTRE)
+        w = part(p, from, 1, 0.5, 0.5);
+    else if (from->width != p->width || from->height != p->height)
+        return cli_fail(CLI_INPUT, "%s: is %ux%u, not %ux%u; --crop centre or random fits it", name,
+                        from->width, from->height, p->width, p->height);
+    int code = resize(rgb, p, from, &w);
+    if (code)
+        return code;
+    if (from->mask)
+        resize_mask(mask, p, from, &w);
+    if (turned < p->flip) {
+        turn(rgb, p->width, p->height, 3);
+        if (from->mask)
+            turn(mask, p->width, p->height, 1);
+    }
+    if (p->jitter > 0)
+        jitter(rgb, (size_t)p->width * p->height, 1 + p->jitter * bright, 1 + p->jitter * contrast,
+               1 + p->jitter * colour);
+    return CLI_OK;
+}

@@ -1,0 +1,275 @@
+/* adapt_data.c: pictures to train on: a folder with classes or masks, or a packed file. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/adapt/adapt_data.h"
+
+static const char mask_end[] = "_mask.png";
+
+/* ---- a folder ---- */
+
+static int select_any(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* Names in the order of their bytes, whatever the locale; *out to be freed, each of them too. */
+static int names_of(struct dirent ***out, const char *folder)
+{
+    int n = scandir(folder, out, select_any, alphasort);
+    return n;
+}
+
+static void names_free(struct dirent **names, int n)
+{
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+/* NAME_mask.png beside NAME.jpg; in a folder `images`, also NAME.png in the folder `masks` next to
+ * it. NULL: the picture has none. */
+static char *mask_of(const char *folder, const char *name, bool parallel)
+{
+    const char *dot = strrchr(name, '.');
+    const int stem = (int)(dot - name);
+    char *path = cli_text("%s/%.*s%s", folder, stem, name, mask_end);
+    if (!is_there(path) && parallel) {
+        free(path);
+        path = cli_text("%.*s/masks/%.*s.png", (int)(strlen(folder) - strlen("/images")), folder,
+                        stem, name);
+    }
+    if (is_there(path))
+        return path;
+    free(path);
+    return NULL;
+}
+
+static void add_file(adapt_data *d, char *path, char *mask, uint32_t label)
+{
+    if ((d->n & (d->n - 1)) == 0) { /* the room is a power of two */
+        const size_t room = d->n ? 2 * d->n : 1;
+        adapt_file *more = cli_alloc(room, sizeof *more);
+        if (d->n)
+            memcpy(more, d->file, d->n * sizeof *more);
+        free(d->file);
+        d->file = more;
+    }
+    d->file[d->n++] = (adapt_file){path, mask, label};
+    d->masks += mask != NULL;
+}
+
+/* The pictures in `folder`, with `label`. */
+static int add_folder(adapt_data *d, const char *folder, uint32_t label)
+{
+    struct dirent **names;
+    const int n = names_of(&names, folder);
+    if (n < 0)
+        return cli_fail(CLI_INPUT, "%s: cannot be read", folder);
+    const bool parallel = cli_ends_with(folder, "/images");
+    for (int i = 0; i < n; i++) {
+        const char *name = names[i]->d_name;
+        if (!cli_is_picture(name) || cli_ends_with(name, mask_end))
+            continue;
+        add_file(d, cli_text("%s/%s", folder, name), mask_of(folder, name, parallel), label);
+    }
+    names_free(names, n);
+    return CLI_OK;
+}
+
+static void add_class(adapt_data *d, const char *name)
+{
+    char **more = cli_alloc(d->classes + 2, sizeof *more);
+    if (d->classes)
+        memcpy(more, d->class_name, d->classes * sizeof *more);
+    free(d->class_name);
+    d->class_name = more;
+    d->class_name[d->classes++] = cli_text("%s", name);
+}
+
+/* Each subfolder that holds pictures is a class, in the order of the names. */
+static int add_classes(adapt_data *d, const char *folder)
+{
+    struct dirent **names;
+    const int n = names_of(&names, folder);
+    int code = n < 0 ? cli_fail(CLI_INPUT, "%s: cannot be read", folder) : CLI_OK;
+    for (int i = 0; i < n && !code; i++) {
+        char *path = cli_text("%s/%s", folder, names[i]->d_name);
+        const size_t before = d->n;
+        if (is_folder(path) && !(code = add_folder(d, path, (uint32_t)d->classes)) && d->n > before)
+            add_class(d, names[i]->d_name);
+        free(path);
+    }
+    if (n >= 0)
+        names_free(names, n);
+    return code;
+}
+
+static int open_folder(adapt_data *d, const char *path)
+{
+    char *folder = cli_text("%s", path);
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
+        folder[n - 1] = 0;
+    char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
+    int code;
+    if (is_folder(images) && is_folder(masks)) {
+        code = add_folder(d, images, ADAPT_NO_LABEL);
+    } else {
+        code = add_folder(d, folder, ADAPT_NO_LABEL);
+        if (!code && d->n == 0)
+            code = add_classes(d, folder);
+    }
+    free(images);
+    free(masks);
+    free(folder);
+    if (!code && d->n == 0)
+        code = cli_fail(
+            CLI_INPUT, "%s: holds no pictures, neither itself nor in folders named by class", path);
+    if (!code && d->masks && d->masks < d->n)
+        for (size_t i = 0; i < d->n && !code; i++)
+            if (!d->file[i].mask)
+                code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path,
+                                path);
+    return code;
+}
+
+/* ---- a packed file ---- */
+
+static bool is_packed(const fovea_tensor *t, uint32_t rank)
+{
+    return strcmp(t->dtype, "U8") == 0 && t->rank == rank && t->elements > 0;
+}
+
+static int wrong_tensor(const char *path, const char *name, const char *wanted)
+{
+    return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is not %s", path, name, wanted);
+}
+
+static int open_packed(adapt_data *d, const char *path)
+{
+    int code = cli_check(fovea_tensors_open(&d->packed, path));
+    if (code)
+        return code;
+    const fovea_tensor *t = &d->images;
+    if (!fovea_tensors_find(d->packed, "images", &d->images))
+        return cli_fail(CLI_INPUT, "%s: holds no tensor \"images\"", path);
+    if (!is_packed(t, 4) || t->shape[3] != 3 || t->shape[1] > ADAPT_SIDE ||
+        t->shape[2] > ADAPT_SIDE)
+        return wrong_tensor(path, "images", "bytes (n, height, width, 3)");
+    d->n = (size_t)t->shape[0];
+    if (fovea_tensors_find(d->packed, "masks", &d->packed_masks)) {
+        const fovea_tensor *m = &d->packed_masks;
+        if (!is_packed(m, 3) || memcmp(m->shape, t->shape, 3 * sizeof *m->shape) != 0)
+            return wrong_tensor(path, "masks", "bytes (n, height, width) as the images");
+        d->masks = d->n;
+    }
+    if (!fovea_tensors_find(d->packed, "labels", &d->packed_labels))
+        return CLI_OK;
+    if (d->packed_labels.rank != 1 || d->packed_labels.shape[0] != d->n)
+        return wrong_tensor(path, "labels", "one class a picture (n)");
+    float *label = cli_alloc(d->n, sizeof *label);
+    d->label = cli_alloc(d->n, sizeof *d->label);
+    code = cli_check(fovea_tensors_read(&d->packed_labels, 0, d->n, label));
+    for (size_t i = 0; i < d->n && !code; i++) {
+        if (!(label[i] >= 0 && label[i] < ADAPT_CLASSES))
+            code = cli_fail(CLI_INPUT, "%s: label %zu is %g, not a class", path, i, label[i]);
+        else
+            d->label[i] = (uint32_t)label[i];
+        if (!code && d->label[i] >= d->classes)
+            d->classes = (size_t)d->label[i] + 1;
+    }
+    free(label);
+    return code;
+}
+
+/* ---- either ---- */
+
+int adapt_data_open(adapt_data *d, const char *path)
+{
+    memset(d, 0, sizeof *d);
+    d->path = path;
+    if (is_folder(path))
+        return open_folder(d, path);
+    if (cli_ends_with(path, ".safetensors"))
+        return open_packed(d, path);
+    return cli_fail(CLI_INPUT, "--data %s: is neither a folder of pictures nor a .safetensors",
+                    path);
+}
+
+void adapt_data_close(adapt_data *d)
+{
+    for (size_t i = 0; d->file && i < d->n; i++) {
+        free(d->file[i].path);
+        free(d->file[i].mask);
+    }
+    for (size_t i = 0; d->class_name && i < d->classes; i++)
+        free(d->class_name[i]);
+    free(d->class_name);
+    free(d->file);
+    free(d->label);
+    fovea_tensors_close(d->packed);
+    memset(d, 0, sizeof *d);
+}
+
+static int read_file(adapt_picture *out, const adapt_file *f, bool masked)
+{
+    cli_image mask;
+    int code = cli_image_read(&out->own, f->path);
+    if (code)
+        return code;
+    out->rgb = out->own.rgb;
+    out->width = out->own.width;
+    out->height = out->own.height;
+    out->label = f->label;
+    if (!masked)
+        return CLI_OK;
+    code = cli_indices_read(&mask, f->mask);
+    if (code)
+        return code;
+    out->own_mask = mask.rgb;
+    out->mask = out->own_mask;
+    if (mask.width != out->width || mask.height != out->height)
+        code = cli_fail(CLI_INPUT, "%s: is %ux%u, its picture %ux%u", f->mask, mask.width,
+                        mask.height, out->width, out->height);
+    return code;
+}
+
+int adapt_data_read(adapt_picture *out, const adapt_data *d, size_t i)
+{
+    memset(out, 0, sizeof *out);
+    int code = CLI_OK;
+    if (d->file) {
+        code = read_file(out, &d->file[i], d->masks > 0);
+        if (code)
+            adapt_picture_free(out);
+        return code;
+    }
+    const size_t height = (size_t)d->images.shape[1], width = (size_t)d->images.shape[2];
+    out->height = (uint32_t)height;
+    out->width = (uint32_t)width;
+    out->rgb = (const uint8_t *)d->images.data + i * height * width * 3;
+    out->mask = d->masks ? (const uint8_t *)d->packed_masks.data + i * height * width : NULL;
+    out->label = d->label ? d->label[i] : ADAPT_NO_LABEL;
+    return CLI_OK;
+}
+
+void adapt_picture_free(adapt_picture *p)
+{
+    cli_image_free(&p->own);
+    free(p->own_mask);
+    memset(p, 0, sizeof *p);
+}

@@ -1,0 +1,156 @@
+/* adapt_log.c: the log of a training: a line of JSON per step. What is resumed goes on where the
+ * checkpoint was written; later lines are dropped, as their steps are done again.
+ *
+ * A log that fails does not end the training, whose weights are worth more: the failure is reported
+ * once, when it happens, and is the result of closing the log.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/adapt/adapter.h"
+
+static int failed(const char *path)
+{
+    return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+}
+
+static void give_up(adapt_log *log)
+{
+    log->code = failed(log->path);
+    fclose(log->file);
+    log->file = NULL;
+}
+
+/* What is written survives a crash of the machine. Pipes, terminals and some file systems cannot
+ * promise that. */
+static bool make_durable(FILE *file)
+{
+    if (fflush(file))
+        return false;
+    return fsync(fileno(file)) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+}
+
+static void note(adapt_log *log, double loss, double lr)
+{
+    if (log->points == log->room) {
+        const size_t room = log->room ? 2 * log->room : 256;
+        adapt_point *more = cli_alloc(room, sizeof *more);
+        if (log->points)
+            memcpy(more, log->point, log->points * sizeof *more);
+        free(log->point);
+        log->point = more;
+        log->room = room;
+    }
+    log->point[log->points++] = (adapt_point){loss, lr};
+}
+
+/* Copies the lines of the first `steps` steps, in order. */
+static int copy_lines(adapt_log *log, FILE *from, uint64_t steps)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int code = CLI_OK;
+    while (!code && log->points < steps && getline(&line, &room, from) > 0) {
+        json_t *root = json_loads(line, 0, NULL);
+        const json_t *step = json_object_get(root, "step");
+        if (json_is_integer(step) && json_integer_value(step) == (json_int_t)log->points + 1) {
+            note(log, json_number_value(json_object_get(root, "loss")),
+                 json_number_value(json_object_get(root, "lr")));
+            if (fputs(line, log->file) < 0)
+                code = failed(log->path);
+        }
+        json_decref(root);
+    }
+    free(line);
+    if (!code && log->points < steps)
+        code = cli_fail(CLI_INPUT,
+                        "%s: holds %zu of the %llu steps that the checkpoint had done; --log "
+                        "/dev/null goes on without them",
+                        log->path, log->points, (unsigned long long)steps);
+    return code;
+}
+
+/* The old lines go to a new file, which then takes the old one's place. */
+static int continue_log(adapt_log *log, uint64_t steps)
+{
+    FILE *from = fopen(log->path, "r");
+    if (!from)
+        return cli_fail(CLI_INPUT,
+                        "%s: cannot be read, and the checkpoint goes on with it; --log /dev/null "
+                        "goes on without",
+                        log->path);
+    char *beside = cli_text("%s.new", log->path);
+    log->file = fopen(beside, "w");
+    int code = log->file ? copy_lines(log, from, steps) : failed(beside);
+    fclose(from);
+    if (!code && (!make_durable(log->file) || rename(beside, log->path)))
+        code = failed(log->path);
+    if (code && log->file)
+        remove(beside);
+    free(beside);
+    return code;
+}
+
+int adapt_log_open(adapt_log *log, const char *path, const char *plot, uint64_t steps)
+{
+    struct stat st;
+    const bool stream = stat(path, &st) == 0 && !S_ISREG(st.st_mode); /* it cannot be read again */
+    *log = (adapt_log){.path = path, .plot = plot};
+    if (steps && !stream)
+        return continue_log(log, steps);
+    log->file = fopen(path, "w");
+    return log->file ? CLI_OK : failed(path);
+}
+
+void adapt_log_add(adapt_log *log, const fovea_trainer_report *r, double rate)
+{
+    note(log, r->loss, r->lr);
+    if (!log->file)
+        return;
+    json_t *root = json_pack("{s:I, s:f}", "step", (json_int_t)r->step, "loss", r->loss);
+    if (r->layer_loss) {
+        json_t *layers = json_array();
+        for (uint32_t i = 0; i < r->layers; i++)
+            json_array_append_new(layers, json_real(r->layer_loss[i]));
+        json_object_set_new(root, "loss_layers", layers);
+    }
+    json_object_set_new(root, "lr", json_real(r->lr));
+    json_object_set_new(root, "grad_norm", json_real(r->gradient_norm));
+    json_object_set_new(root, "pictures", json_integer((json_int_t)r->pictures));
+    json_object_set_new(root, "pictures_per_second", json_real(rate));
+    char *text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    if (!text || fprintf(log->file, "%s\n", text) < 0 || fflush(log->file))
+        give_up(log);
+    free(text);
+}
+
+void adapt_log_sync(adapt_log *log)
+{
+    if (log->file && !make_durable(log->file))
+        give_up(log);
+    if (!log->code && log->points)
+        log->code = adapt_plot(log->plot, log->point, log->points);
+}
+
+int adapt_log_close(adapt_log *log)
+{
+    const bool ok = !log->file || fclose(log->file) == 0;
+    const int code = log->code || ok ? log->code : failed(log->path);
+    free(log->point);
+    *log = (adapt_log){NULL};
+    return code;
+}
+
+double adapt_log_mean(const adapt_log *log, size_t n, size_t before)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += log->point[log->points - before - n + i].loss;
+    return sum / (double)n;
+}

@@ -1,0 +1,70 @@
+/* adapt_output.c: whether OUT is a place for the result of a training. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/adapt/adapter.h"
+
+static bool exists(const char *folder, const char *name)
+{
+    char *path = cli_text("%s/%s", folder, name);
+    const bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+/* Whether the model, a folder or a file in one, is in `folder`, by whatever name. */
+static bool is_in(const char *model, const char *folder)
+{
+    struct stat own, other;
+    if (!model || stat(model, &own) || stat(folder, &other))
+        return false;
+    if (!S_ISDIR(own.st_mode)) {
+        const char *slash = strrchr(model, '/');
+        char *beside = slash ? cli_text("%.*s/", (int)(slash - model), model) : cli_text(".");
+        const bool gone = stat(beside, &own) != 0;
+        free(beside);
+        if (gone)
+            return false;
+    }
+    return own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Whether the folder has a log that a training began. */
+static bool has_log(const char *folder)
+{
+    char *path = cli_text("%s/log.jsonl", folder);
+    FILE *f = fopen(path, "r");
+    json_t *first = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    const bool ours = json_integer_value(json_object_get(first, "step")) == 1 &&
+                      json_is_number(json_object_get(first, "loss"));
+    json_decref(first);
+    if (f)
+        fclose(f);
+    free(path);
+    return ours;
+}
+
+int adapt_output_check(const adapt_run *r)
+{
+    static const char *const parts[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "config.json"};
+    const char *out = r->output;
+    const char *model = is_in(r->model, out)     ? "MODEL"
+                        : is_in(r->teacher, out) ? "--teacher"
+                                                 : NULL;
+    if (model)
+        return cli_fail(CLI_USAGE,
+                        "-o %s: %s is there, and would be overwritten; name another folder", out,
+                        model);
+    if (exists(out, "checkpoint") || has_log(out))
+        return CLI_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (exists(out, parts[i]))
+            return cli_fail(CLI_USAGE,
+                            "-o %s: holds %s and no log.jsonl of a training, so it is another "
+                            "model; name another folder, or remove that one",
+                            out, parts[i]);
+    return CLI_OK;
+}

@@ -1,0 +1,378 @@
+/* adapt_train.c: a training under way: feeds pictures, steps, writes checkpoints and results. */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/adapt/adapter.h"
+#include "cli/common/interrupt.h"
+
+#define ROSE 1.05              /* a loss that is so much higher: more than batches differ by */
+#define CHECKPOINT_SECONDS 300 /* between checkpoints, unless --every says otherwise */
+
+static bool is_first(const adapt_run *r)
+{
+    return r->processes.rank == 0;
+}
+
+/* ---- pictures ---- */
+
+static const char *name_of(const adapt_run *r, size_t i)
+{
+    return r->data.file ? r->data.file[i].path : r->data.path;
+}
+
+/* Picture i, or in place of one that cannot be read the next that can: which one is taken depends
+ * on the files only. */
+static int read_some(adapt_picture *out, const adapt_run *r, size_t *i)
+{
+    const size_t first = *i;
+    int code = adapt_data_read(out, &r->data, *i);
+    while (code == CLI_INPUT && !r->common.strict) {
+        *i = (*i + 1) % r->data.n;
+        if (*i == first)
+            return cli_fail(CLI_INPUT, "%s: no picture of it can be read", r->data.path);
+        code = adapt_data_read(out, &r->data, *i);
+        if (!code)
+            fprintf(stderr, "fovea: %s is taken instead\n", name_of(r, *i));
+    }
+    return code;
+}
+
+static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mask)
+{
+    adapt_picture picture;
+    size_t i = adapt_pick(r->policy.seed, r->data.n, sample);
+    int code = read_some(&picture, r, &i);
+    if (code)
+        return code;
+    code = adapt_cut(rgb, mask, &r->policy, &picture, sample, name_of(r, i));
+    const fovea_frame frame = {.pixels = {rgb}};
+    const fovea_target target = {.label = picture.label, .mask = picture.mask ? mask : NULL};
+    if (!code && fovea_trainer_add(r->trainer, &frame, &target))
+        code = cli_fail(CLI_INPUT, "%s: %s", name_of(r, i), fovea_error());
+    adapt_picture_free(&picture);
+    return code;
+}
+
+static int feed(adapt_run *r, cli_progress *bar, uint64_t begun)
+{
+    const uint64_t step = r->info.step;
+    const uint32_t rank = (uint32_t)r->processes.rank, count = (uint32_t)r->processes.count;
+    if (r->batches.file)
+        return adapt_batches_feed(&r->batches, r->trainer, step, rank, count);
+    const size_t pixels = (size_t)r->policy.width * r->policy.height;
+    const uint64_t first = (step * count + rank) * r->batch;
+    uint8_t *rgb = cli_alloc(pixels, 4), *mask = rgb + 3 * pixels;
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < r->batch && !code; i++) {
+        code = feed_sample(r, first + i, rgb, mask);
+        if (is_first(r))
+            cli_progress_show(bar, (double)(step - begun) + (i + 1.0) / r->batch,
+                              (double)(r->steps - begun));
+    }
+    free(rgb);
+    return code;
+}
+
+/* ---- what is written ---- */
+
+static int checkpoint(adapt_run *r)
+{
+    if (!is_first(r) || !r->state_path)
+        return CLI_OK;
+    adapt_log_sync(&r->log);
+    return cli_check(fovea_trainer_write_state(r->trainer, r->state_path, r->note));
+}
+
+static int save_gradients(const adapt_run *r)
+{
+    fovea_tensor *tensor = cli_alloc(r->info.trained, sizeof *tensor);
+    char **name = cli_alloc(r->info.trained, sizeof *name);
+    char *path = cli_text("%s/grad.safetensors", r->output);
+    size_t n = 0;
+    while (n < r->info.trained && fovea_trainer_tensor(r->trainer, n, FOVEA_GRADIENT, &tensor[n])) {
+        name[n] = cli_text("grad.%s", tensor[n].name);
+        tensor[n].name = name[n];
+        n++;
+    }
+    const int code = cli_check(fovea_tensors_write(path, tensor, n, NULL, 0));
+    for (size_t i = 0; i < n; i++)
+        free(name[i]);
+    free(name);
+    free(tensor);
+    free(path);
+    return code;
+}
+
+/* ---- going on from a checkpoint ---- */
+
+/* The options that differ, by name. */
+static int compare_notes(const adapt_run *r, const char *text)
+{
+    json_t *before = json_loads(text ? text : "{}", 0, NULL), *now = json_loads(r->note, 0, NULL);
+    json_t *value;
+    const char *key;
+    int code = CLI_OK;
+    json_object_foreach(now, key, value) {
+        const json_t *other = json_object_get(before, key);
+        if (code || json_equal(value, other))
+            continue;
+        char *a = other ? json_dumps(other, JSON_ENCODE_ANY) : NULL;
+        char *b = json_dumps(value, JSON_ENCODE_ANY);
+        code = cli_fail(CLI_INPUT, "%s: was made with %s %s, not %s; go on with the same options",
+                        r->state_path, key, a ? a : "unknown", b ? b : "?");
+        free(a);
+        free(b);
+    }
+    json_decref(before);
+    json_decref(now);
+    return code;
+}
+
+static int read_state(adapt_run *r)
+{
+    struct stat st;
+    const char *note;
+    const bool there = r->state_path && stat(r->state_path, &st) == 0;
+    if (!there)
+        return CLI_OK; /* it was ended before its first checkpoint */
+    if (!r->resume)
+        return cli_fail(CLI_USAGE,
+                        "%s: an earlier training; --resume goes on with it, or remove it",
+                        r->state_path);
+    int code = cli_check(fovea_trainer_read_state(r->trainer, r->state_path, &note));
+    if (!code)
+        code = compare_notes(r, note);
+    fovea_trainer_query(r->trainer, &r->info);
+    return code;
+}
+
+/* What a killed run was about to write: NAME.(numbers).tmp, which is then renamed. */
+static bool is_left_over(const char *name)
+{
+    static const char *const names[] = {"checkpoint.",       "model.safetensors.",
+                                        "config.json.",      "preprocessor_config.json.",
+                                        "grad.safetensors.", "loss.svg."};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return cli_ends_with(name, ".tmp");
+    return false;
+}
+
+static void remove_left_overs(const adapt_run *r)
+{
+    DIR *folder = opendir(r->output);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (is_left_over(e->d_name)) {
+            char *path = cli_text("%s/%s", r->output, e->d_name);
+            remove(path);
+            free(path);
+        }
+    if (folder)
+        closedir(folder);
+}
+
+static int restore(adapt_run *r)
+{
+    int code = read_state(r);
+    if (!code && r->resume && is_first(r))
+        remove_left_overs(r);
+    double sum = (double)r->info.step;
+    if (!code)
+        code = cli_processes_add(&r->processes, &sum);
+    if (!code && sum != (double)r->info.step * r->processes.count)
+        code = cli_fail(CLI_INPUT, "%s: not every process finds the same; all need one folder",
+                        r->output);
+    return code;
+}
+
+/* ---- the steps ---- */
+
+/* Whether the loss has stopped to fall: its mean over `patience` steps against those before. */
+static bool is_flat(const adapt_run *r)
+{
+    const size_t n = r->patience;
+    return n && r->log.points >= 2 * n &&
+           adapt_log_mean(&r->log, n, 0) >= adapt_log_mean(&r->log, n, n);
+}
+
+/* All processes end at the same step, whichever of them is told to. */
+static int ask_to_stop(adapt_run *r)
+{
+    const int own = interrupt_code();
+    double stop = own ? 1 : is_first(r) && is_flat(r) ? 0.5 : 0;
+    const int code = cli_processes_add(&r->processes, &stop);
+    r->stopped = stop < 1 ? CLI_OK : own ? own : 128 + SIGTERM;
+    r->flat = stop > 0 && !r->stopped;
+    return code;
+}
+
+static int step(adapt_run *r, double begin)
+{
+    fovea_trainer_report report;
+    int code = cli_check(fovea_trainer_step(r->trainer, &report));
+    if (code)
+        return code;
+    const double spent = cli_seconds() - begin;
+    r->info.step = report.step;
+    r->pictures += report.pictures;
+    r->seconds += spent;
+    if (!is_first(r))
+        return CLI_OK;
+    adapt_log_add(&r->log, &report, (double)report.pictures / spent);
+    return r->save_grad && report.step == 1 ? save_gradients(r) : CLI_OK;
+}
+
+/* What the bar says: the loss of late and the pace. */
+static void describe(char *out, size_t room, const adapt_run *r)
+{
+    const size_t n = r->log.points < 10 ? r->log.points : 10;
+    if (n)
+        snprintf(out, room, "step %llu, loss %.4g, %.2f pictures/s",
+                 (unsigned long long)r->info.step, adapt_log_mean(&r->log, n, 0),
+                 (double)r->pictures / r->seconds);
+}
+
+static int run_steps(adapt_run *r)
+{
+    const uint64_t begun = r->info.step;
+    char text[80] = "adapt";
+    cli_progress bar;
+    double saved = cli_seconds();
+    uint64_t saved_step = begun;
+    int code = CLI_OK;
+    cli_progress_begin(&bar, text);
+    while (!code && r->info.step < r->steps) {
+        const double begin = cli_seconds();
+        if ((code = ask_to_stop(r)) || r->stopped || r->flat)
+            break;
+        code = feed(r, &bar, begun);
+        if (!code)
+            code = step(r, begin);
+        describe(text, sizeof text, r);
+        if (is_first(r))
+            cli_progress_show(&bar, (double)(r->info.step - begun), (double)(r->steps - begun));
+        const bool due = r->every ? r->info.step - saved_step >= r->every
+                                  : cli_seconds() - saved > CHECKPOINT_SECONDS;
+        if (!code && due) {
+            code = checkpoint(r);
+            saved = cli_seconds();
+            saved_step = r->info.step;
+        }
+    }
+    cli_progress_end(&bar);
+    return code || saved_step == r->info.step ? code : checkpoint(r);
+}
+
+/* ---- before and after ---- */
+
+static void promise(const adapt_run *r)
+{
+    const fovea_trainer_info *i = &r->info;
+    const struct {
+        const char *what;
+        uint64_t bytes;
+    } kinds[] = {{"weights", i->weights}, {"gradients", i->gradients},
+                 {"moments", i->moments}, {"averages", i->averages},
+                 {"packed", i->packed},   {"activations", i->activations},
+                 {"process", i->process}};
+    char bytes[32];
+    fprintf(stderr,
+            "fovea: stage %d, %s, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
+            "fovea: memory %s:",
+            (int)r->options.stage, i->attention, i->tokens, i->trained, i->tensors, i->flops * 1e-9,
+            cli_bytes(bytes, sizeof bytes, i->total + i->process));
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (kinds[k].bytes)
+            fprintf(stderr, " %s %s,", kinds[k].what,
+                    cli_bytes(bytes, sizeof bytes, kinds[k].bytes));
+    fprintf(stderr, " batches of %u%s\n", r->batch * (uint32_t)r->processes.count,
+            r->info.step ? ", going on from a checkpoint" : "");
+}
+
+static void report(const adapt_run *r)
+{
+    const size_t n = r->log.points, few = n < 10 ? n : 10;
+    const double first = n ? r->log.point[0].loss : 0,
+                 last = n ? adapt_log_mean(&r->log, few, 0) : 0;
+    const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
+    fovea_memory memory;
+    fovea_memory_query(&memory);
+    if (last > ROSE * first)
+        fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
+                (double)r->options.lr / 10);
+    if (!r->common.json) {
+        printf("%s  stage %d, %s, %llu steps: loss %.6g -> %.6g, %.2f pictures/s, %.1f GFLOP/s\n",
+               r->output, (int)r->options.stage, r->info.attention,
+               (unsigned long long)r->info.step, first, last, pace, pace * r->info.flops * 1e-9);
+        return;
+    }
+    json_t *bytes = json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "total", (json_int_t)r->info.total,
+        "process", (json_int_t)r->info.process, "weights", (json_int_t)r->info.weights, "gradients",
+        (json_int_t)r->info.gradients, "moments", (json_int_t)r->info.moments, "averages",
+        (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
+        (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
+    json_t *root = json_pack(
+        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o}", "schema",
+        "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model", r->model,
+        "output", r->output, "stage", (int)r->options.stage, "attention", r->info.attention,
+        "steps", (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second",
+        pace, "gflops", pace * r->info.flops * 1e-9, "processes", r->processes.count,
+        "promised_bytes", bytes);
+    json_object_set_new(root, "flat", json_boolean(r->flat));
+    cli_print_json(root);
+}
+
+static int make_folder(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
+        return CLI_OK;
+    return cli_fail(CLI_INPUT, "%s: cannot be made: %s", path, strerror(errno));
+}
+
+static int finish(adapt_run *r)
+{
+    adapt_log_sync(&r->log);
+    const int code =
+        cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0));
+    if (!code)
+        report(r);
+    return code;
+}
+
+int adapt_train(adapt_run *r)
+{
+    int code =
+        cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options));
+    if (code)
+        return code;
+    fovea_trainer_query(r->trainer, &r->info);
+    if ((code = restore(r)))
+        return code;
+    if (is_first(r)) {
+        promise(r);
+        if ((code = make_folder(r->output)) ||
+            (code = adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step)))
+            return code;
+    }
+    interrupt_catch("step");
+    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
+    code = run_steps(r);
+    if (!code && r->stopped) {
+        if (is_first(r))
+            fprintf(stderr, "fovea: interrupted after step %llu%s\n",
+                    (unsigned long long)r->info.step,
+                    r->state_path ? "; --resume goes on from there" : "");
+        return r->stopped;
+    }
+    if (!code && is_first(r))
+        code = finish(r);
+    const int closed = adapt_log_close(&r->log);
+    return code ? code : closed;
+}

@@ -1,0 +1,108 @@
+/* adapter.h: `fovea adapt` under way: what is trained, on what, and what is written about it. */
+#ifndef FOVEA_CLI_ADAPTER_H
+#define FOVEA_CLI_ADAPTER_H
+
+#include <stdio.h>
+
+#include <fovea/adapt.h>
+
+#include "cli/adapt/adapt_data.h"
+#include "cli/adapt/processes.h"
+
+/* ---- the log: a line of JSON per step, and a plot of them ---- */
+
+typedef struct adapt_point {
+    double loss, lr;
+} adapt_point;
+
+typedef struct adapt_log {
+    const char *path, *plot;
+    FILE *file;         /* NULL: it failed */
+    adapt_point *point; /* of every step so far */
+    size_t points, room;
+    int code; /* exit code of what failed first, the log or its plot */
+} adapt_log;
+
+/* Begins a log, or goes on with the first `steps` lines of the one that is there; a pipe or device
+ * begins anew. */
+int adapt_log_open(adapt_log *out, const char *path, const char *plot, uint64_t steps);
+void adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
+/* Makes what was added durable, where that can be done, and draws the plot anew. */
+void adapt_log_sync(adapt_log *log);
+/* The exit code of whatever failed since it was opened. */
+int adapt_log_close(adapt_log *log);
+/* Mean loss of the `n` steps that end `before` steps ago. */
+double adapt_log_mean(const adapt_log *log, size_t n, size_t before);
+
+/* adapt_plot.c: the losses and the learning rate over the steps. */
+int adapt_plot(const char *path, const adapt_point *point, size_t n);
+
+/* ---- ready batches: tensors input.K (B, 3, H, W), labels.K (B), masks.K (B, H, W) ---- */
+
+typedef struct adapt_batches {
+    const char *path;
+    fovea_tensors *file;
+    size_t n;      /* batches */
+    uint32_t size; /* pictures in each */
+    uint32_t width, height;
+    bool labelled, masked;
+} adapt_batches;
+
+int adapt_batches_open(adapt_batches *out, const char *path);
+void adapt_batches_close(adapt_batches *b);
+/* Pictures first, first + step, ... of batch `batch` to the trainer. */
+int adapt_batches_feed(const adapt_batches *b, fovea_trainer *trainer, uint64_t batch,
+                       uint32_t first, uint32_t step);
+
+/* ---- an entry of a hyper-parameter file, as the golden cases have them ---- */
+
+typedef struct adapt_hyper {
+    json_t *root;
+    const char **train, **decay; /* names, NULL at the end */
+    uint32_t steps;              /* 0: it does not say */
+} adapt_hyper;
+
+/* Reads entry `name` of `path` into the options, which then point into *out. */
+int adapt_hyper_read(adapt_hyper *out, fovea_trainer_options *options, const char *path,
+                     const char *name);
+void adapt_hyper_free(adapt_hyper *h);
+
+/* ---- the training ---- */
+
+typedef struct adapt_run {
+    cli_common common;
+    cli_settings settings;
+    const char *model, *teacher, *output;
+    bool resume, save_grad;
+    adapt_data data;       /* either pictures, */
+    adapt_batches batches; /* or batches */
+    adapt_policy policy;
+    adapt_hyper hyper;
+    fovea_trainer_options options;
+    uint32_t batch;    /* pictures of a step, of one process */
+    uint32_t steps;    /* to be done in all */
+    uint32_t every;    /* steps between checkpoints; 0: some minutes */
+    uint32_t patience; /* steps; 0: none */
+    char *log_path, *plot_path, *state_path;
+    char
+        *note; /* kept with a checkpoint: what the result depends on beside the trainer's options */
+
+    cli_processes processes;
+    fovea_device *device;
+    fovea_trainer *trainer;
+    fovea_trainer_info info;
+    adapt_log log;
+    uint64_t pictures; /* of this run */
+    double seconds;
+    bool flat;   /* ended because the loss no longer fell */
+    int stopped; /* exit code of an interrupt; 0: none */
+} adapt_run;
+
+/* adapt_output.c: whether a model may be written to OUT: not over MODEL or the teacher, and over no
+ * model but that of an earlier training. */
+int adapt_output_check(const adapt_run *r);
+
+/* adapt_train.c: runs what is settled: steps, checkpoints, results. */
+int adapt_train(adapt_run *r);
+
+#endif

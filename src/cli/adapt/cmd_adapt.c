@@ -1,0 +1,418 @@
+/* cmd_adapt.c: `fovea adapt`: linear attention in place of a checkpoint's softmax, and heads on it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/adapt/adapter.h"
+
+/* The options as written; NULL: not given. */
+typedef struct adapt_texts {
+    const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
+    const char *lr, *lr_end, *lr_schedule, *warmup, *lambda, *ratio, *decay, *beta1, *beta2;
+    const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
+} adapt_texts;
+
+enum { WARM_UP = 20 }; /* steps */
+
+static const char *const crops[] = {"random", "centre", "none", NULL};
+
+/* ---- numbers ---- */
+
+static int take(float *out, const char *option, const char *text, double low, double high)
+{
+    double v = *out;
+    const int code = cli_real(&v, option, text, low, high);
+    *out = (float)v;
+    return code;
+}
+
+/* Fixed at 1e-3, then falling from 1e-4. The papers' 1e-2 of stage 1 ruins pretrained weights in
+ * its first steps: AdamW moves every weight by the whole rate as long as its moments are young,
+ * which is also why a checkpoint's weights are warmed up to it. */
+static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
+{
+    o->stage = stage;
+    o->lr = stage == FOVEA_STAGE_FEATURES ? 1e-4f : 1e-3f;
+    o->schedule = stage == FOVEA_STAGE_ATTENTION ? FOVEA_LR_CONSTANT : FOVEA_LR_LINEAR;
+    o->warm_up = stage == FOVEA_STAGE_TASK ? 0 : WARM_UP;
+}
+
+static int settle_stage(adapt_run *r, const adapt_texts *t)
+{
+    const fovea_trainer_options none = FOVEA_TRAINER_OPTIONS_INIT;
+    uint32_t stage = 0;
+    r->options = none;
+    if (!t->stage)
+        return cli_fail(CLI_USAGE, "adapt needs --stage 1, 2 or 3; fovea adapt --help");
+    if (t->hyper)
+        return adapt_hyper_read(&r->hyper, &r->options, t->hyper, t->stage);
+    const int code = cli_number(&stage, "stage", t->stage, 1, 3);
+    if (!code)
+        set_defaults(&r->options, (fovea_stage)stage);
+    return code;
+}
+
+static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
+{
+    static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
+    static const char *const trainable[] = {"all", "qkv", "head", NULL};
+    static const fovea_trainable kinds[] = {FOVEA_TRAIN_ALL, FOVEA_TRAIN_QKV, FOVEA_TRAIN_HEAD};
+    int schedule = (int)o->schedule, kind = -1, code;
+    double seed = 0;
+    if ((code = cli_choose(&schedule, "lr-schedule", t->lr_schedule, schedules)) ||
+        (code = cli_choose(&kind, "trainable", t->trainable, trainable)) ||
+        (code = take(&o->lr, "lr", t->lr, 0, 1e6)) ||
+        (code = take(&o->lr_end, "lr-end", t->lr_end, 0, 1e6)) ||
+        (code = cli_number(&o->warm_up, "warmup", t->warmup, 0, INT32_MAX)) ||
+        (code = take(&o->lambda, "lambda", t->lambda, 0, 1e9)) ||
+        (code = take(&o->backbone_ratio, "backbone-ratio", t->ratio, 0, 1e6)) ||
+        (code = take(&o->weight_decay, "weight-decay", t->decay, 0, 1e3)) ||
+        (code = take(&o->beta1, "beta1", t->beta1, 0, 0.999999)) ||
+        (code = take(&o->beta2, "beta2", t->beta2, 0, 0.999999)) ||
+        (code = take(&o->clip, "clip", t->clip, 0, 1e9)) ||
+        (code = take(&o->ema, "ema", t->ema, 0, 0.999999)) ||
+        (code = cli_real(&seed, "seed", t->seed, 0, 0x1p53)))
+        return code;
+    o->schedule = (fovea_lr_schedule)schedule;
+    o->seed = (uint64_t)seed;
+    if (kind >= 0) {
+        o->trainable = kinds[kind];
+        o->train = NULL;
+    }
+    return CLI_OK;
+}
+
+/* ---- pictures ---- */
+
+/* "random", "random:0.3..1", "centre", "none" */
+static int settle_crop(adapt_policy *p, const char *text)
+{
+    p->crop = ADAPT_RANDOM;
+    p->least = 0.5;
+    p->most = 1;
+    if (!text)
+        return CLI_OK;
+    const size_t name = strcspn(text, ":");
+    char *kind = cli_text("%.*s", (int)name, text);
+    int crop = ADAPT_RANDOM, end = 0;
+    const int code = cli_choose(&crop, "crop", kind, crops);
+    free(kind);
+    if (code)
+        return code;
+    p->crop = (adapt_crop)crop;
+    if (!text[name])
+        return CLI_OK;
+    if (crop != ADAPT_RANDOM ||
+        sscanf(text + name, ":%lf..%lf%n", &p->least, &p->most, &end) != 2 || text[name + end] ||
+        !(p->least > 0 && p->least <= p->most && p->most <= 1))
+        return cli_fail(CLI_USAGE, "--crop %s: wanted random:A..B, 0 < A <= B <= 1", text);
+    return CLI_OK;
+}
+
+static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model_info *info)
+{
+    adapt_policy *p = &r->policy;
+    fovea_preprocess rule = info->preprocess;
+    if (r->settings.width)
+        fovea_preprocess_resize(&rule, r->settings.width, r->settings.height);
+    cli_picture_size(&p->width, &p->height, &rule, info);
+    p->filter = rule.filter;
+    p->seed = r->options.seed;
+    p->jitter = r->options.stage == FOVEA_STAGE_TASK ? 0 : 0.2;
+    int code = settle_crop(p, t->crop);
+    if (!code)
+        code = cli_real(&p->flip, "flip", t->flip, 0, 1);
+    return code ? code : cli_real(&p->jitter, "jitter", t->jitter, 0, 1);
+}
+
+/* ---- the task ---- */
+
+/* What the data say of the number of a mask's classes. */
+static uint32_t mask_classes(const adapt_data *d)
+{
+    const char *text = d->packed ? fovea_tensors_metadata(d->packed, "classes") : NULL;
+    const unsigned long n = text ? strtoul(text, NULL, 10) : 0;
+    return n < 256 ? (uint32_t)n : 0;
+}
+
+/* Classes that the model's head has names for keep their places in it. */
+static bool use_names(adapt_data *d, const fovea_model *model, const fovea_model_info *info)
+{
+    uint32_t *place = cli_alloc(d->classes + 1, sizeof *place);
+    size_t found = 0;
+    for (size_t c = 0; d->class_name && c < d->classes; c++)
+        for (uint32_t i = 0; i < info->classes && found == c; i++) {
+            const char *name = fovea_model_label(model, i);
+            if (name && strcmp(name, d->class_name[c]) == 0)
+                place[found++] = i;
+        }
+    const bool all = d->class_name && found == d->classes;
+    for (size_t i = 0; all && i < d->n; i++)
+        d->file[i].label = place[d->file[i].label];
+    free(place);
+    return all;
+}
+
+static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *model,
+                       const fovea_model_info *info)
+{
+    static const char *const tasks[] = {"classes", "segmentation", NULL};
+    fovea_trainer_options *o = &r->options;
+    const bool masked = r->data.masks || r->batches.masked;
+    const bool labelled = r->data.classes || r->batches.labelled;
+    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES, code;
+    if ((code = cli_choose(&task, "task", t->task, tasks)) ||
+        (code = cli_number(&o->classes, "classes", t->classes, 1, ADAPT_CLASSES)))
+        return code;
+    o->task = (fovea_task)task;
+    if (task == FOVEA_TASK_SEGMENTATION) {
+        if (!masked)
+            return cli_fail(CLI_INPUT, "the data have no masks; NAME_mask.png beside NAME.jpg, or "
+                                       "folders images and masks");
+        if (!o->classes)
+            o->classes = mask_classes(&r->data);
+        if (!o->classes && !info->segments)
+            return cli_fail(CLI_USAGE, "--classes N: how many classes the masks have");
+        return CLI_OK;
+    }
+    if (!labelled)
+        return cli_fail(CLI_INPUT, "the data have no classes; a folder for each, or labels");
+    if (r->data.classes && !o->classes && !use_names(&r->data, model, info)) {
+        o->classes = (uint32_t)r->data.classes;
+        o->labels = (const char *const *)r->data.class_name;
+    }
+    return CLI_OK;
+}
+
+/* ---- all of it ---- */
+
+/* Weights that were made for another attention say nothing about what softmax would give. */
+static int check_model(const adapt_run *r, const fovea_model_info *info)
+{
+    if (r->options.stage == FOVEA_STAGE_TASK || r->teacher ||
+        strcmp(info->attention, "softmax") == 0)
+        return CLI_OK;
+    if (r->options.stage == FOVEA_STAGE_FEATURES)
+        return cli_fail(
+            CLI_USAGE, "%s is a model with %s; --teacher names the softmax model that it came from",
+            r->model, info->attention);
+    return cli_fail(CLI_USAGE, "%s is a model with %s; stage 1 begins with a softmax model",
+                    r->model, info->attention);
+}
+
+static int settle_data(adapt_run *r, const adapt_texts *t)
+{
+    if (!t->data == !t->tensors)
+        return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
+    int code =
+        t->data ? adapt_data_open(&r->data, t->data) : adapt_batches_open(&r->batches, t->tensors);
+    if (code)
+        return code;
+    fovea_model *model;
+    if ((code = cli_load_model(&model, r->model)))
+        return code;
+    fovea_model_info info;
+    fovea_model_describe(model, &info);
+    code = check_model(r, &info);
+    if (!code)
+        code = settle_policy(r, t, &info);
+    if (r->batches.file) {
+        r->policy.width = r->batches.width;
+        r->policy.height = r->batches.height;
+        r->options.frame.format = FOVEA_PLANES_F32;
+    }
+    if (!code && r->options.stage == FOVEA_STAGE_TASK)
+        code = settle_task(r, t, model, &info);
+    fovea_model_free(model);
+    r->options.frame.width = r->policy.width;
+    r->options.frame.height = r->policy.height;
+    return code;
+}
+
+static int settle_length(adapt_run *r, const adapt_texts *t)
+{
+    double epochs = 1;
+    uint32_t steps = r->hyper.steps;
+    int code;
+    r->batch = 16;
+    if (r->batches.file) {
+        if (t->batch || t->epochs)
+            return cli_fail(CLI_USAGE, "--batch and --epochs: not with --tensors, whose batches "
+                                       "are taken as they are");
+        r->batch = r->batches.size / (uint32_t)r->processes.count;
+        if (r->batch * (uint32_t)r->processes.count != r->batches.size)
+            return cli_fail(CLI_USAGE, "%s: batches of %u cannot be shared by %d processes",
+                            t->tensors, r->batches.size, r->processes.count);
+        steps = steps ? steps : (uint32_t)r->batches.n;
+    }
+    if ((code = cli_number(&r->batch, "batch", t->batch, 1, 1u << 20)) ||
+        (code = cli_number(&steps, "steps", t->steps, 1, INT32_MAX)) ||
+        (code = cli_real(&epochs, "epochs", t->epochs, 1e-9, 1e6)) ||
+        (code = cli_number(&r->every, "every", t->every, 1, INT32_MAX)) ||
+        (code = cli_number(&r->patience, "patience", t->patience, 1, INT32_MAX)))
+        return code;
+    const double taken = (double)r->batch * r->processes.count;
+    if (t->batch && r->data.n && taken > (double)r->data.n && r->processes.rank == 0)
+        fprintf(stderr, "fovea: --batch %s: a step takes each of the %zu pictures %.3g times\n",
+                t->batch, r->data.n, taken / (double)r->data.n);
+    if (r->data.n && !t->steps && (t->epochs || !steps))
+        steps = (uint32_t)fmin(ceil(epochs * (double)r->data.n / r->batch / r->processes.count),
+                               INT32_MAX);
+    r->steps = steps;
+    if (!r->options.steps)
+        r->options.steps = steps;
+    return CLI_OK;
+}
+
+/* What the result depends on beside the options that the trainer checks itself. */
+static char *note_of(const adapt_run *r)
+{
+    const adapt_policy *p = &r->policy;
+    json_t *root = json_pack("{s:I, s:I}", "pictures",
+                             (json_int_t)(r->batches.file ? r->batches.n : r->data.n), "batch",
+                             (json_int_t)r->batch * r->processes.count);
+    if (r->data.n) {
+        json_object_set_new(root, "crop",
+                            json_pack("[s, f, f]", crops[p->crop], p->least, p->most));
+        json_object_set_new(root, "flip", json_real(p->flip));
+        json_object_set_new(root, "jitter", json_real(p->jitter));
+        json_object_set_new(root, "seed", json_integer((json_int_t)p->seed));
+    }
+    char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
+    json_decref(root);
+    return text;
+}
+
+static int settle(adapt_run *r, const adapt_texts *t)
+{
+    int code;
+    if (!r->output)
+        return cli_fail(CLI_USAGE, "adapt needs -o OUT, the folder of the result");
+    if (r->processes.rank == 0 && (code = adapt_output_check(r)))
+        return code;
+    if (!r->common.device)
+        r->common.device = "cpu"; /* nothing else trains */
+    if ((code = cli_settle(&r->settings, &r->common)) || (code = settle_stage(r, t)) ||
+        (code = settle_optimizer(&r->options, t)) || (code = settle_data(r, t)) ||
+        (code = settle_length(r, t)))
+        return code;
+    if (r->settings.attention)
+        r->options.attention = r->settings.attention;
+    r->options.memory_limit = r->settings.memory_limit;
+    if (r->processes.module) {
+        r->options.sum = cli_processes_sum;
+        r->options.sum_payload = &r->processes;
+    }
+    r->log_path = t->log ? cli_text("%s", t->log) : cli_text("%s/log.jsonl", r->output);
+    r->plot_path = cli_text("%s/loss.svg", r->output);
+    if (!t->hyper || r->every) /* a replay is over at once */
+        r->state_path = cli_text("%s/checkpoint", r->output);
+    r->note = note_of(r);
+    return cli_open_device(&r->device, &r->settings);
+}
+
+static void release(adapt_run *r)
+{
+    fovea_trainer_free(r->trainer);
+    fovea_device_close(r->device);
+    adapt_data_close(&r->data);
+    adapt_batches_close(&r->batches);
+    adapt_hyper_free(&r->hyper);
+    adapt_log_close(&r->log);
+    free(r->log_path);
+    free(r->plot_path);
+    free(r->state_path);
+    free(r->note);
+    free(r);
+}
+
+static const char forms[] =
+    "\nPATH is one of\n"
+    "  DIR/*.jpg                          pictures (stages 1 and 2; JPEG, PNG, PPM)\n"
+    "  DIR/CLASS/*.jpg                    a folder for each class\n"
+    "  DIR/NAME.jpg, DIR/NAME_mask.png    masks beside: grey values or a palette's places, a class "
+    "a\n"
+    "                                     pixel, 255 is not learned\n"
+    "  DIR/images/NAME.jpg, DIR/masks/NAME.png\n"
+    "  FILE.safetensors                   bytes images (n, h, w, 3), masks (n, h, w), numbers "
+    "labels\n"
+    "                                     (n); metadata classes: how many the masks have\n"
+    "The same command with --resume goes on from OUT/checkpoint, to the same bits. mpirun -np N "
+    "starts\n"
+    "N processes that share the work; --batch is of each.\n";
+
+int cli_adapt(const cli_command *self, int argc, char **argv)
+{
+    adapt_run *r = cli_alloc(1, sizeof *r);
+    adapt_texts t = {NULL};
+    const cli_option own[] = {
+        {"stage", 0, "N", "1: attention by attention, 2: features, 3: a task; a name with --hyper",
+         CLI_TEXT, &t.stage},
+        {"data", 0, "PATH", "pictures, with classes or masks, see below", CLI_TEXT, &t.data},
+        {"tensors", 0, "FILE", "ready batches instead: input.K, labels.K, masks.K", CLI_TEXT,
+         &t.tensors},
+        {"output", 'o', "OUT", "folder of the model, log.jsonl, loss.svg, checkpoint", CLI_TEXT,
+         &r->output},
+        {"steps", 0, "N", "of the optimiser", CLI_TEXT, &t.steps},
+        {"epochs", 0, "X", "the same in passes over the data, 1", CLI_TEXT, &t.epochs},
+        {"batch", 0, "N", "pictures of a step and process, 16", CLI_TEXT, &t.batch},
+        {"lr", 0, "X", "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3", CLI_TEXT, &t.lr},
+        {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
+         CLI_TEXT, &t.lr_schedule},
+        {"lr-end", 0, "X", "rate of the last step, 0", CLI_TEXT, &t.lr_end},
+        {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", CLI_TEXT, &t.warmup},
+        {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", CLI_TEXT, &t.ratio},
+        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", CLI_TEXT,
+         &t.trainable},
+        {"teacher", 0, "MODEL", "stage 2: whose features, MODEL with softmax", CLI_TEXT,
+         &r->teacher},
+        {"lambda", 0, "X", "stage 2: factor of the loss, 1", CLI_TEXT, &t.lambda},
+        {"weight-decay", 0, "X", "of AdamW, 0.05", CLI_TEXT, &t.decay},
+        {"beta1", 0, "X", "of AdamW, 0.9", CLI_TEXT, &t.beta1},
+        {"beta2", 0, "X", "of AdamW, 0.999", CLI_TEXT, &t.beta2},
+        {"clip", 0, "X", "largest norm of the gradient; 0: any", CLI_TEXT, &t.clip},
+        {"ema", 0, "X", "the result is a running mean of the weights, say 0.999", CLI_TEXT, &t.ema},
+        {"crop", 0, "HOW", "random[:A..B], sides of A to B of the most (0.5..1); centre; none",
+         CLI_TEXT, &t.crop},
+        {"flip", 0, "P", "how often left and right change places, 0", CLI_TEXT, &t.flip},
+        {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", CLI_TEXT,
+         &t.jitter},
+        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks)", CLI_TEXT,
+         &t.task},
+        {"classes", 0, "N", "stage 3: of the head, where the data do not tell", CLI_TEXT,
+         &t.classes},
+        {"seed", 0, "N", "of the order, the crops, new heads, 0", CLI_TEXT, &t.seed},
+        {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", CLI_TEXT,
+         &t.every},
+        {"resume", 0, NULL, "go on from OUT's checkpoint, if there is one", CLI_FLAG, &r->resume},
+        {"patience", 0, "N", "stop when the mean loss of N steps is not below that of the N before",
+         CLI_TEXT, &t.patience},
+        {"save-grad", 0, NULL, "the first step's gradients, to OUT/grad.safetensors", CLI_FLAG,
+         &r->save_grad},
+        {"log", 0, "FILE", "instead of OUT/log.jsonl", CLI_TEXT, &t.log},
+        {"hyper", 0, "FILE", "settings of stage NAME from a .json", CLI_TEXT, &t.hyper},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    r->common.half = "f32, f16, bf16: of the model that is written";
+    int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    const bool go = !code && first;
+    if (!code && !first)
+        fputs(forms, stdout);
+    if (go && first + 1 != argc)
+        code = cli_fail(CLI_USAGE, "adapt takes one MODEL; fovea adapt --help");
+    cli_processes processes = {0, 1, NULL, NULL};
+    if (go && !code) {
+        r->model = argv[first];
+        code = cli_processes_begin(&r->processes);
+        processes = r->processes;
+    }
+    if (go && !code)
+        code = settle(r, &t);
+    if (go && !code)
+        code = adapt_train(r);
+    release(r);
+    /* An interrupt ends all of them after the same step: none is to take the others down. */
+    cli_processes_end(&processes, code < 128 ? code : CLI_OK);
+    return code;
+}

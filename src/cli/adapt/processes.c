@@ -1,0 +1,97 @@
+/* processes.c: finds out whether mpirun started this process with others, and loads what speaks
+ * MPI. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef CLI_MPI
+#include <dlfcn.h>
+#endif
+
+#include "cli/adapt/processes.h"
+#include "cli/common/cli.h"
+
+enum { PATH_ROOM = 4096 };
+
+/* How many processes the launcher says there are: Open MPI, MPICH and its kin, MVAPICH. */
+static long started(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text)
+            return strtol(text, NULL, 10);
+    }
+    return 1;
+}
+
+#ifdef CLI_MPI
+
+/* Beside the program, as in a build, else where it was installed. */
+static void *open_library(void)
+{
+    char path[PATH_ROOM];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    void *library = NULL;
+    if (n > 0 && (size_t)n < sizeof path) {
+        path[n] = 0;
+        char *slash = strrchr(path, '/');
+        char *beside = cli_text("%.*s/" CLI_MPI_NAME, (int)(slash - path), path);
+        /* Open MPI's own plug-ins look for its symbols among the global ones. */
+        library = dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
+        free(beside);
+    }
+    return library ? library : dlopen(CLI_MPI_FOLDER "/" CLI_MPI_NAME, RTLD_NOW | RTLD_GLOBAL);
+}
+
+static int load(cli_processes *p)
+{
+    p->library = open_library();
+    if (!p->library)
+        return cli_fail(CLI_UNSUPPORTED, "mpirun started this, but %s", dlerror());
+    p->module = dlsym(p->library, CLI_PROCESSES_SYMBOL);
+    if (!p->module || p->module->version != CLI_PROCESSES_VERSION)
+        return cli_fail(CLI_UNSUPPORTED, "%s is of another version of this program", CLI_MPI_NAME);
+    if (p->module->begin(&p->rank, &p->count)) {
+        p->module = NULL;
+        return cli_fail(CLI_UNSUPPORTED, "MPI does not start");
+    }
+    return CLI_OK;
+}
+
+#else
+
+static int load(cli_processes *p)
+{
+    (void)p;
+    return cli_fail(CLI_UNSUPPORTED,
+                    "mpirun started this, but it was built without MPI (libopenmpi-dev)");
+}
+
+#endif
+
+int cli_processes_begin(cli_processes *out)
+{
+    *out = (cli_processes){0, 1, NULL, NULL};
+    return started() > 1 ? load(out) : CLI_OK;
+}
+
+void cli_processes_end(cli_processes *p, int code)
+{
+    if (p->module)
+        p->module->end(code);
+    *p = (cli_processes){0, 1, NULL, NULL};
+}
+
+int cli_processes_sum(void *data, size_t n, int doubles, void *payload)
+{
+    const cli_processes *p = payload;
+    return p->module ? p->module->sum(data, n, doubles) : 0;
+}
+
+int cli_processes_add(cli_processes *p, double *number)
+{
+    return cli_processes_sum(number, 1, 1, p)
+               ? cli_fail(CLI_DEVICE, "MPI: the sum over processes failed")
+               : CLI_OK;
+}

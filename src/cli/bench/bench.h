@@ -1,0 +1,232 @@
+/* bench.h: what is benchmarked and how: requests, devices, cases, measurement.
+ *
+ *   cmd_bench.c         the command: its options, and the order of things
+ *   bench_cases.c       the product of all lists, as cases on devices
+ *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c
+ *                       what a case runs and what its result is compared with
+ *   bench_reference.c   the judgement of plans and of what they computed
+ *   bench_limits.c      the roof over a device
+ *   bench_measure.c     timing in turns; bench_pace.c: like a camera, and for long
+ *   bench_profile.c     where the time of a frame goes
+ *   bench_describe.c    a case as a result, which is JSON; what follows knows results only:
+ *   bench_results.c, bench_output.c, bench_table.c, bench_csv.c, bench_crossover.c,
+ * bench_baseline.c, bench_plot.c
+ */
+#ifndef FOVEA_CLI_BENCH_H
+#define FOVEA_CLI_BENCH_H
+
+#include "cli/bench/machine.h"
+#include "cli/common/cli.h"
+
+enum bench_what {
+    BENCH_GEMM,
+    BENCH_ATTENTION,
+    BENCH_BLOCK,
+    BENCH_MODEL,
+    BENCH_KERNEL,
+    BENCH_FLOORS,
+    BENCH_WHATS
+};
+#define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* of masks, a bit each */
+extern const char *const bench_what_names[BENCH_WHATS + 1];
+
+/* What was asked for, as written; NULL: the default. */
+typedef struct bench_request {
+    cli_common common;
+    enum bench_what what;
+    const char *name;   /* of the MODEL */
+    const char *kernel; /* a part of the names of kernels */
+    const char *shapes, *activation;
+    const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
+    bool causal;
+    fovea_model *model; /* of MODEL */
+} bench_request;
+
+/* ---- devices ---- */
+
+/* What a device gets done at its best, the best of all that was measured in this run. */
+typedef struct bench_limits {
+    fovea_rates rates;
+    double gemm; /* FLOP/s of the best matrix product, by the device's clock */
+} bench_limits;
+
+/* A device with its options; cases share it. */
+typedef struct bench_device {
+    char *key;
+    char where[64]; /* "2 threads", "cl:0" */
+    bool cpu;
+    fovea_device *device;
+    double open_seconds;
+    bench_limits limits;
+} bench_device;
+
+/* bench_limits.c: measures a device's limits and raises them to what it finds. Done again during
+ * the measurement: a disturbance at its start must not lower the roof. */
+int bench_limits_raise(bench_device *d);
+/* FLOP/s and bytes/s that nothing on the device exceeds. */
+double bench_limits_compute(const bench_limits *l);
+double bench_limits_memory(const bench_limits *l);
+
+/* ---- cases ---- */
+
+typedef struct bench_verify {
+    const char *reference; /* what with; static text; NULL: not compared */
+    double max_abs, rel;   /* rel: of the largest value */
+    bool ok;
+    char text[240]; /* what is wrong, where there is more to say than by how much */
+} bench_verify;
+
+typedef struct bench_case {
+    /* set by the maker */
+    char *title;
+    json_t *params;
+    bench_device *on;
+    void *state;
+    int (*run)(void *state, double *seconds);     /* once; by the device's clock */
+    int (*check)(void *state, bench_verify *out); /* what the last run left */
+    void (*release)(void *state);
+    bool device_time;    /* what is timed is what the device took, not all of `run` */
+    double flops, bytes; /* the physical floor's */
+    /* set by bench_plan_begin and bench_plan_end */
+    fovea_plan *plan; /* the state's */
+    fovea_plan_info info;
+    double plan_seconds;
+    uint64_t before; /* bytes of process memory */
+    /* set by measuring */
+    double first_seconds;
+    uint64_t resident; /* bytes that process memory grew by, at its peak, in plan and first run */
+    uint32_t inner;    /* runs per sample */
+    double *sample;    /* seconds per run */
+    double *device;    /* the same by the device's clock */
+    size_t samples, room;
+    bool stable;
+    machine_history machine;
+    uint64_t allocations; /* made by the library while it was timed, with those beside it */
+    bench_verify verify;
+    json_t *pace, *profile; /* bench_pace.c, bench_profile.c; or NULL */
+} bench_case;
+
+enum { BENCH_CASES = 256, BENCH_DEVICES = 64 };
+
+typedef struct bench_set {
+    bench_device device[BENCH_DEVICES];
+    size_t devices;
+    bench_case list[BENCH_CASES];
+    size_t cases;
+} bench_set;
+
+enum bench_check { BENCH_CHECK_FIRST, BENCH_CHECK_EVERY, BENCH_CHECK_OFF };
+
+typedef struct bench_options {
+    uint32_t runs, warmup; /* runs 0: until the median is stable */
+    double time;           /* seconds per case at most, unless runs are given */
+    double sample;         /* seconds that shorter runs are timed for together; 0: 1e-3 */
+    int check;             /* enum bench_check */
+    double rate, sustain;  /* frames per second, 0: one after the other; seconds */
+} bench_options;
+
+/* bench_cases.c: whether an option that only some kinds of cases have belongs to this one. */
+int bench_belongs(const char *option, unsigned whats, enum bench_what what);
+/* The same of all lists that `r` gives. */
+int bench_axes_check(const bench_request *r);
+/* Adds the product of all lists of `r`, each case run once and verified; fewer if interrupted. */
+int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
+void bench_cases_free(bench_set *set);
+
+/* Around making the plan: how long it takes, and from where on memory counts. The case's own
+ * buffers and a model's weights are there before. */
+void bench_plan_begin(bench_case *c);
+void bench_plan_end(bench_case *c, fovea_plan *plan);
+
+/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case;
+ * every text of `r` is one value. */
+int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
+int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
+                    const bench_request *r);
+int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
+int bench_model(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
+/* A step of a model, and a kernel of its operation, which may not fit it. */
+typedef struct bench_kernel_pick {
+    size_t step;
+    const char *kernel;
+} bench_kernel_pick;
+/* All that were asked for, `room` at most. */
+int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
+                       const bench_device *on, const bench_request *r);
+/* Where the kernel does not fit: CLI_UNSUPPORTED, without a message. */
+int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r,
+                 const bench_kernel_pick *pick);
+/* FLOP/s of large matrix products; *best is raised to it. */
+int bench_gemm_rate(double *best, fovea_device *device);
+
+/* What a case of a model runs beside its settings. */
+typedef struct bench_model_run {
+    fovea_model *model;
+    const char *name;   /* as it was asked for */
+    const char *output; /* NULL: its main one */
+    bool owned;         /* the model goes with the case */
+} bench_model_run;
+/* The case without title and parameters. An owned model is given up in any case. */
+int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
+                     const bench_model_run *run);
+
+/* bench_reference.c: what a plan computes, so that it may be computed in another way. */
+typedef struct bench_subject {
+    const fovea_model *model; /* NULL: an operation */
+    const fovea_plan_options *options;
+    const fovea_frame *frame;
+    const fovea_op_options *op;
+    const fovea_matrix *input;
+    size_t inputs;
+} bench_subject;
+/* What its output should be, once it was asked for. */
+typedef struct bench_reference {
+    const char *text; /* what judged it; NULL: nothing yet */
+    float *value;     /* NULL: its steps alone were judged */
+} bench_reference;
+/* The larger of two errors: `worst`, and that of a value; infinite where it is no number. */
+double bench_worse(double worst, double got, double want);
+/* Each distinct step of a plan alone, up to the first that is wrong, against the definition of its
+ * operation. */
+int bench_verify_steps(const fovea_plan *plan, bench_verify *out);
+/* Verifies a plan and the n values that it left in `got`: at first its steps; then, here and each
+ * time after, these values against those of another plan, unless this takes too long. `allowed`:
+ * error, of the largest value. */
+int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
+                        const void *got, fovea_dtype type, size_t n, double allowed,
+                        bench_verify *out);
+
+/* ---- measurement ---- */
+
+/* bench_measure.c: the first run of a new case, which touches what its plan promised, and its
+ * verification. */
+int bench_first(bench_case *c, const bench_options *o);
+/* Warms up, then times all cases in turns. */
+int bench_measure(bench_case *list, size_t n, const bench_options *o);
+/* The parts of that, for one case: runs after the first; one sample. */
+int bench_warm_up(bench_case *c, const bench_options *o);
+int bench_sample(bench_case *c, const bench_options *o);
+/* The time that a share `q` of the samples does not exceed; of n values in any order. */
+double bench_quantile(const bench_case *c, double q);
+double bench_quantile_of(const double *value, size_t n, double q);
+/* Half of the median's 95 % confidence interval, as a share of the median. */
+double bench_interval(const bench_case *c);
+
+/* bench_pace.c: one case after the other at o->rate, or for o->sustain seconds. */
+int bench_pace(bench_case *list, size_t n, const bench_options *o);
+
+/* bench_profile.c: where the time of frames goes. `events` gets those of one frame, as Chrome's
+ * trace viewer takes them, under process `number`; it may be NULL. */
+int bench_profile(bench_case *c, json_t *events, size_t number);
+
+/* ---- results ---- */
+
+/* bench_describe.c */
+json_t *bench_describe(const bench_case *c);
+/* "ok", or why the numbers are not to be trusted. */
+const char *bench_status(const bench_case *c);
+
+/* Values in [-1, 1) that look random, the same on every machine. */
+void bench_fill(float *out, size_t n, uint64_t seed);
+
+#endif

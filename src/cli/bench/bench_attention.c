@@ -1,0 +1,372 @@
+/* bench_attention.c: one attention as a benchmark case. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "cli/bench/bench.h"
+
+enum { CHUNK = 64, SUB_CHUNK = 16 }; /* of the FLOPs that are counted, whatever was chosen */
+enum { INPUTS = 8 };
+
+enum attention_kind {
+    ATTENTION_SOFTMAX,
+    ATTENTION_LINEAR,
+    ATTENTION_MALA,
+    ATTENTION_MALA_PAPER,
+    ATTENTION_POLA,
+    ATTENTION_NALA,
+    ATTENTION_FOCUSED,
+    ATTENTION_RETENTION, /* from here on causal only */
+    ATTENTION_GLA,
+    ATTENTION_DELTA,
+    ATTENTION_GATED_DELTA,
+};
+
+/* Inputs and output of one shape; all cases of that shape share them. Rows are packed. */
+typedef struct operands {
+    struct operands *next;
+    uint32_t users;
+    uint32_t rows, heads, d, dv;
+    fovea_dtype type;
+    void *q, *k, *v, *out;                 /* of `type` */
+    float *decay_channel;                  /* rows x heads*d; these are made when first needed */
+    float *decay, *beta, *gate_q, *gate_k; /* rows x heads; gates as logits */
+} operands;
+
+typedef struct attention {
+    enum attention_kind kind;
+    uint32_t features; /* per channel of a key */
+    bool gated, causal, normalise, l2norm;
+    double scale, eps;
+    operands *data;
+} attention;
+
+struct run {
+    attention a;
+    char *name; /* of the attention */
+    fovea_op_options options;
+    fovea_plan *plan;
+    fovea_matrix input[INPUTS], out;
+    size_t inputs;
+    bench_reference reference;
+};
+
+/* ---- names ---- */
+
+static const struct {
+    const char *name;
+    enum attention_kind kind;
+    uint32_t features;
+} attentions[] = {
+    {"softmax", ATTENTION_SOFTMAX, 1},     {"linear", ATTENTION_LINEAR, 1},
+    {"mala", ATTENTION_MALA, 1},           {"mala-paper", ATTENTION_MALA_PAPER, 1},
+    {"pola", ATTENTION_POLA, 2},           {"nala", ATTENTION_NALA, 2},
+    {"nala-paper", ATTENTION_NALA, 2},     {"focused", ATTENTION_FOCUSED, 1},
+    {"retention", ATTENTION_RETENTION, 1}, {"gla", ATTENTION_GLA, 1},
+    {"delta-rule", ATTENTION_DELTA, 1},    {"gated-delta-rule", ATTENTION_GATED_DELTA, 1},
+};
+
+/* [sla-]NAME[:MAP]. Which maps go with a name is the library's to say. */
+static int parse(attention *a, const char *text)
+{
+    a->gated = strncmp(text, "sla-", 4) == 0;
+    const char *name = a->gated ? text + 4 : text;
+    const size_t length = strcspn(name, ":");
+    const char *map = name[length] ? name + length + 1 : "";
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++)
+        if (strlen(attentions[i].name) == length && !strncmp(attentions[i].name, name, length)) {
+            a->kind = attentions[i].kind;
+            a->features = strncmp(map, "nala", 4) == 0 ? 2 : attentions[i].features;
+            a->normalise = a->kind < ATTENTION_RETENTION &&
+                           !(a->kind == ATTENTION_LINEAR &&
+                             (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
+            return CLI_OK;
+        }
+    return cli_fail(CLI_UNSUPPORTED,
+                    "bench attention %s: there are softmax, linear[:MAP], mala[:MAP], "
+                    "mala-paper[:MAP], pola, nala, nala-paper, focused, retention[:MAP], "
+                    "gla[:MAP], delta-rule[:MAP], gated-delta-rule[:MAP], all but softmax "
+                    "with sla-",
+                    text);
+}
+
+/* ---- operands ---- */
+
+static operands *shared; /* those in use */
+
+static void *typed(size_t n, fovea_dtype type, uint64_t seed)
+{
+    float *x = cli_alloc(n, sizeof *x);
+    bench_fill(x, n, seed);
+    if (type == FOVEA_F32)
+        return x;
+    uint16_t *h = cli_alloc(n, sizeof *h);
+    for (size_t i = 0; i < n; i++)
+        h[i] = type == FOVEA_F16 ? fv_f16_of_float(x[i]) : fv_bf16_of_float(x[i]);
+    free(x);
+    return h;
+}
+
+/* Values in [middle - reach, middle + reach). */
+static float *floats(size_t n, uint64_t seed, float middle, float reach)
+{
+    float *x = cli_alloc(n, sizeof *x);
+    bench_fill(x, n, seed);
+    for (size_t i = 0; i < n; i++)
+        x[i] = middle + reach * x[i];
+    return x;
+}
+
+/* Bytes of one token and head of the output. */
+static size_t out_size(const operands *o)
+{
+    return o->dv * (o->type == FOVEA_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+/* The operands of a shape, with all that `a` needs. */
+static operands *use_operands(const attention *a, const operands *shape)
+{
+    operands *o = shared;
+    while (o && (o->rows != shape->rows || o->heads != shape->heads || o->d != shape->d ||
+                 o->dv != shape->dv || o->type != shape->type))
+        o = o->next;
+    const size_t heads = (size_t)shape->rows * shape->heads, wide = heads * shape->d;
+    if (!o) {
+        o = cli_alloc(1, sizeof *o);
+        *o = *shape;
+        o->q = typed(wide, o->type, 1);
+        o->k = typed(wide, o->type, 2);
+        o->v = typed(heads * o->dv, o->type, 3);
+        o->out = cli_alloc(heads, out_size(o));
+        memset(o->out, 0xff, heads * out_size(o)); /* its pages are not the plan's */
+        o->next = shared;
+        shared = o;
+    }
+    o->users++;
+    if (a->kind == ATTENTION_GLA && !o->decay_channel)
+        o->decay_channel = floats(wide, 4, -0.05f, 0.05f);
+    if (a->kind == ATTENTION_GATED_DELTA && !o->decay)
+        o->decay = floats(heads, 5, -0.1f, 0.1f);
+    if (a->kind >= ATTENTION_DELTA && !o->beta)
+        o->beta = floats(heads, 6, 0.5f, 0.4f);
+    if (a->gated && !o->gate_q) {
+        o->gate_q = floats(heads, 7, 0.f, 2.f);
+        o->gate_k = floats(heads, 8, 0.f, 2.f);
+    }
+    return o;
+}
+
+static void leave_operands(operands *o)
+{
+    operands **at = &shared;
+    if (--o->users)
+        return;
+    while (*at != o)
+        at = &(*at)->next;
+    *at = o->next;
+    free(o->q);
+    free(o->k);
+    free(o->v);
+    free(o->out);
+    free(o->decay_channel);
+    free(o->decay);
+    free(o->beta);
+    free(o->gate_q);
+    free(o->gate_k);
+    free(o);
+}
+
+/* ---- cost ---- */
+
+/* FLOPs, and bytes that have to move, of the mechanism itself, whichever way it is computed. */
+static void count(bench_case *out, const attention *a)
+{
+    const operands *o = a->data;
+    const double n = o->rows, h = o->heads, d = o->d, dv = o->dv, hn = h * n;
+    const double p = o->type == FOVEA_F32 ? 4 : 2, pairs = a->causal ? n * (n + 1) / 2 : n * n;
+    const double wide = a->features * d;
+    out->bytes = p * hn * (2 * d + 2 * dv);
+    if (a->kind == ATTENTION_SOFTMAX) {
+        out->flops = h * pairs * (2 * (d + dv) + 6);
+    } else if (a->kind >= ATTENTION_DELTA) {
+        out->flops = hn * (CHUNK * (6 * wide + 4 * dv) + 6 * wide * dv + CHUNK * CHUNK / 3.);
+    } else if (a->causal) {
+        out->flops = hn * (2 * CHUNK * (wide + dv) + 4 * wide * dv);
+        if (a->kind == ATTENTION_GLA) {
+            out->flops += hn * SUB_CHUNK * 3 * d;
+            out->bytes += p * hn * d;
+        }
+    } else {
+        static const double rest[] = {
+            [ATTENTION_LINEAR] = 5, /* per token and channel */
+            [ATTENTION_MALA] = 8,      [ATTENTION_MALA_PAPER] = 8, [ATTENTION_POLA] = 8 + 4,
+            [ATTENTION_NALA] = 10 + 3, [ATTENTION_FOCUSED] = 8};
+        const bool mala = a->kind == ATTENTION_MALA || a->kind == ATTENTION_MALA_PAPER;
+        out->flops = 4 * hn * wide * dv + rest[a->kind] * hn * d;
+        out->bytes += 8 * h * (wide * dv + (mala ? 2 : 1) * wide);
+    }
+    if (a->gated) {
+        out->flops += 10 * hn + 2 * hn * d;
+        out->bytes += 2 * p * hn;
+    }
+}
+
+/* ---- the case ---- */
+
+static int run(void *state, double *seconds)
+{
+    struct run *r = state;
+    const int code = cli_check(fovea_op_run(r->plan, r->input, r->inputs, r->out));
+    *seconds = fovea_plan_seconds(r->plan);
+    return code;
+}
+
+/* Error that may be, of the largest value. */
+static double allowed(const operands *o)
+{
+    static const double rounding[] = {0, 0x1p-11, 0x1p-8}; /* of the output, by fovea_dtype */
+    return 1e-5 + 2e-7 * sqrt(o->rows) + rounding[o->type];
+}
+
+/* Of what the run before this left in the output, which then becomes NaN: should the next case that
+ * shares it not write all of it, that shows. */
+static int check(void *state, bench_verify *out)
+{
+    struct run *r = state;
+    const operands *o = r->a.data;
+    const bench_subject what = {.op = &r->options, .input = r->input, .inputs = r->inputs};
+    const size_t n = (size_t)o->rows * o->heads * o->dv;
+    const int code =
+        bench_verify_output(&r->reference, r->plan, &what, o->out, o->type, n, allowed(o), out);
+    memset(o->out, 0xff, (size_t)o->rows * o->heads * out_size(o));
+    return code;
+}
+
+static void release(void *state)
+{
+    struct run *r = state;
+    fovea_plan_free(r->plan);
+    free(r->reference.value);
+    free(r->name);
+    if (r->a.data)
+        leave_operands(r->a.data);
+    free(r);
+}
+
+static int bind_inputs(struct run *r)
+{
+    const operands *o = r->a.data;
+    const struct {
+        const char *name;
+        void *data;
+    } known[] = {
+        {"q", o->q},
+        {"k", o->k},
+        {"v", o->v},
+        {"log_decay", r->a.kind == ATTENTION_GLA ? o->decay_channel : o->decay},
+        {"beta", o->beta},
+        {"gate_q", o->gate_q},
+        {"gate_k", o->gate_k},
+    };
+    const char *name;
+    for (r->inputs = 0; (name = fovea_op_input(r->plan, r->inputs)); r->inputs++) {
+        void *data = NULL;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (strcmp(known[i].name, name) == 0)
+                data = known[i].data;
+        if (!data || r->inputs == INPUTS)
+            return cli_fail(CLI_UNSUPPORTED, "bench attention has no input \"%s\"", name);
+        r->input[r->inputs] = (fovea_matrix){data, 0};
+    }
+    r->out = (fovea_matrix){o->out, 0};
+    return CLI_OK;
+}
+
+static int make_plan(struct run *r, const cli_settings *s, fovea_device *device, fovea_form form)
+{
+    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    const attention *a = &r->a;
+    fovea_op_options *o = &r->options;
+    *o = none;
+    o->schedule = s->schedule;
+    o->chunk = s->chunk;
+    o->memory_limit = s->memory_limit;
+    o->rows = a->data->rows;
+    o->attention = r->name;
+    o->heads = a->data->heads;
+    o->head_dim = a->data->d;
+    o->value_dim = a->data->dv;
+    o->scale = a->scale;
+    o->eps = a->eps;
+    o->normalise = a->normalise;
+    o->causal = a->causal;
+    o->storage = o->out_storage = a->data->type;
+    o->form = form;
+    o->l2norm = a->l2norm;
+    o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
+    int code = cli_check(fovea_op_plan_create(&r->plan, device, o));
+    return code ? code : bind_inputs(r);
+}
+
+/* What the mechanisms are used with, unless they are given something else. */
+static void settle(attention *a, uint32_t d, uint32_t rows, bool causal)
+{
+    const bool scaled =
+        a->kind == ATTENTION_SOFTMAX || a->kind == ATTENTION_MALA || a->kind >= ATTENTION_RETENTION;
+    a->causal = causal || a->kind >= ATTENTION_RETENTION;
+    a->l2norm = a->kind >= ATTENTION_DELTA;
+    a->scale = scaled ? 1 / sqrt(d) : a->kind == ATTENTION_MALA_PAPER ? rows : 1;
+    a->eps = a->kind == ATTENTION_MALA_PAPER ? 0 : 1e-6;
+}
+
+int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
+                    const bench_request *o)
+{
+    static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
+    operands shape = {.rows = 4096, .heads = 12, .d = 64, .type = s->dtype};
+    int form = 0, code;
+    if ((code = cli_number(&shape.rows, "tokens", o->tokens, 1, 1u << 24)) ||
+        (code = cli_number(&shape.heads, "heads", o->heads, 1, 4096)) ||
+        (code = cli_number(&shape.d, "dim", o->dim, 1, 4096)))
+        return code;
+    shape.dv = shape.d;
+    if ((code = cli_number(&shape.dv, "value-dim", o->value_dim, 1, 4096)) ||
+        (code = cli_choose(&form, "form", o->form, forms)))
+        return code;
+    struct run *r = cli_alloc(1, sizeof *r);
+    attention *a = &r->a;
+    if ((code = parse(a, s->attention))) {
+        release(r);
+        return code;
+    }
+    settle(a, shape.d, shape.rows, o->causal);
+    a->data = use_operands(a, &shape);
+    r->name = cli_text("%s", s->attention);
+    bench_plan_begin(out);
+    if ((code = make_plan(r, s, on->device, (fovea_form)form))) {
+        release(r);
+        return code;
+    }
+    bench_plan_end(out, r->plan);
+    char values[16] = "";
+    if (shape.dv != shape.d)
+        snprintf(values, sizeof values, "x%u", shape.dv);
+    out->title =
+        cli_text("%s%s %ux%u%s%s%s%s%s N=%u", s->attention,
+                 o->causal && a->kind < ATTENTION_RETENTION ? " causal" : "", shape.heads, shape.d,
+                 values, shape.type ? " " : "", shape.type ? cli_dtype_name(shape.type) : "",
+                 form ? " " : "", form ? forms[form] : "", shape.rows);
+    out->params =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:b, s:s}", "what", "attention", "attention",
+                  s->attention, "tokens", (int)shape.rows, "heads", (int)shape.heads, "dim",
+                  (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
+                  "causal", a->causal, "form", forms[form]);
+    out->state = r;
+    out->run = run;
+    out->check = check;
+    out->release = release;
+    count(out, a);
+    return CLI_OK;
+}

@@ -1,0 +1,54 @@
+/* bench_baseline.c: results beside those of an earlier run: their member "baseline". */
+#include "cli/bench/bench_results.h"
+
+#include <math.h>
+
+/* The last of the earlier results with the same parameters, or NULL. */
+static const json_t *earlier(const json_t *baseline, const json_t *result)
+{
+    size_t i;
+    json_t *r;
+    const json_t *found = NULL;
+    bench_foreach(baseline, i, r) {
+        if (json_equal(json_object_get(r, "params"), json_object_get(result, "params")))
+            found = r;
+    }
+    return found;
+}
+
+int bench_baseline_add(json_t *results, const json_t *baseline, const char *path)
+{
+    json_t *r;
+    size_t i, found = 0;
+    bench_foreach(results, i, r) {
+        const json_t *old = earlier(baseline, r);
+        const double was = bench_number(old, "p50_ms"), is = bench_number(r, "p50_ms");
+        json_object_del(r, "baseline"); /* of an earlier comparison */
+        found += old != NULL;
+        if (old)
+            json_object_set_new(
+                r, "baseline",
+                json_pack("{s:f, s:f}", "p50_ms", was, "change_percent", 100 * (is / was - 1)));
+    }
+    /* What compares nothing must not look as if all were well. */
+    return found ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds none of these cases", path);
+}
+
+int bench_baseline_judge(const json_t *results, double percent)
+{
+    json_t *r;
+    size_t i;
+    int code = CLI_OK;
+    bench_foreach(results, i, r) {
+        const double change = bench_inner(r, "baseline", "change_percent");
+        char is[32], was[32];
+        if (fabs(change) <= percent)
+            continue;
+        fprintf(stderr, "fovea: %s: %s ms, the baseline has %s ms: %.1f %% %s\n",
+                bench_word(r, "title"), bench_ms(is, sizeof is, bench_number(r, "p50_ms")),
+                bench_ms(was, sizeof was, bench_inner(r, "baseline", "p50_ms")), fabs(change),
+                change > 0 ? "slower" : "faster");
+        code = change > 0 ? CLI_SLOWER : code;
+    }
+    return code;
+}

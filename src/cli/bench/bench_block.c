@@ -1,0 +1,67 @@
+/* bench_block.c: one transformer block as a benchmark case: a synthetic ViT of a single block,
+ * whose embedding is of 2 x 2 pixels, so that it weighs little beside the block.
+ */
+#include <string.h>
+
+#include "cli/bench/bench.h"
+
+enum { PATCH = 2, TOKENS_MOST = 1 << 20 };
+
+struct block {
+    uint32_t tokens, dim, heads, mlp;
+};
+
+/* What is not asked for is the model's, if one is given, else a ViT-B's. */
+static int settle(struct block *out, const bench_request *r)
+{
+    int code;
+    *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
+    if (r->model) {
+        fovea_model_info info;
+        fovea_model_describe(r->model, &info);
+        out->dim = info.width;
+        out->heads = info.heads;
+    }
+    if ((code = cli_number(&out->tokens, "tokens", r->tokens, 1, TOKENS_MOST)) ||
+        (code = cli_number(&out->dim, "dim", r->dim, 1, 16384)) ||
+        (code = cli_number(&out->heads, "heads", r->heads, 1, 1024)) ||
+        (code = cli_number(&out->mlp, "mlp", r->mlp, 1, 16)))
+        return code;
+    return CLI_OK;
+}
+
+/* The most even grid of so many tokens. */
+static uint32_t grid_height(uint32_t tokens)
+{
+    uint32_t best = 1;
+    for (uint32_t h = 1; h <= tokens / h; h++)
+        if (tokens % h == 0)
+            best = h;
+    return best;
+}
+
+int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r)
+{
+    struct block b;
+    cli_settings sized = *s;
+    bench_model_run what = {.output = "hidden1", .owned = true};
+    int code = settle(&b, r);
+    if (code)
+        return code;
+    sized.height = PATCH * grid_height(b.tokens);
+    sized.width = PATCH * (b.tokens / grid_height(b.tokens));
+    char name[64];
+    snprintf(name, sizeof name, "synthetic:block-%ux%ux%u", b.dim, b.heads, b.mlp);
+    if ((code = cli_load_model(&what.model, name)))
+        return code;
+    what.name = name;
+    if ((code = bench_model_case(out, &sized, on, &what)))
+        return code;
+    const char *attention = s->attention ? s->attention : "softmax";
+    out->title = cli_text("block %ux%u %s%s%s N=%u", b.heads, b.dim / b.heads, attention,
+                          s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "", b.tokens);
+    out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "what", "block", "attention",
+                            attention, "dtype", cli_dtype_name(s->dtype), "tokens", (int)b.tokens,
+                            "dim", (int)b.dim, "heads", (int)b.heads, "mlp", (int)b.mlp);
+    return CLI_OK;
+}

@@ -1,0 +1,325 @@
+/* bench_cases.c: the product of all lists of options, as cases on devices. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+#include "cli/common/interrupt.h"
+
+const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "block", "model",
+                                                       "kernel", "floors",    NULL};
+
+/* Those of a ViT-B on 1036x1036 pixels: Q and projection, K with V, the two of the MLP. */
+#define SHAPES "5477x768x768,5477x1536x768,5477x3072x768,5477x768x3072"
+
+/* ---- devices ---- */
+
+static int open_device(bench_device **out, bench_set *set, const cli_settings *s)
+{
+    const fovea_device_options *o = &s->device_options;
+    char *key = cli_text("%s|%s|%u|%s|%g", s->device, o->isa ? o->isa : "", o->threads,
+                         o->cores ? o->cores : "", o->max_dispatch_ms);
+    for (size_t i = 0; i < set->devices; i++)
+        if (strcmp(set->device[i].key, key) == 0) {
+            free(key);
+            *out = &set->device[i];
+            return CLI_OK;
+        }
+    if (set->devices == BENCH_DEVICES) {
+        free(key);
+        return cli_fail(CLI_USAGE, "more than %d devices and settings at once", BENCH_DEVICES);
+    }
+    bench_device *d = &set->device[set->devices];
+    const double begin = cli_seconds();
+    int code = cli_open_device(&d->device, s);
+    if (code) {
+        free(key);
+        return code;
+    }
+    d->open_seconds = cli_seconds() - begin;
+    d->key = key;
+    set->devices++;
+    fovea_device_info info;
+    fovea_device_describe(d->device, &info);
+    d->cpu = strcmp(info.id, "cpu") == 0;
+    if (d->cpu)
+        snprintf(d->where, sizeof d->where, "%u threads", fovea_device_threads(d->device));
+    else
+        snprintf(d->where, sizeof d->where, "%s", info.id);
+    *out = d;
+    return bench_limits_raise(d);
+}
+
+/* Ids of all devices that there are, between commas. */
+static char *all_devices(void)
+{
+    fovea_device_info found[BENCH_DEVICES];
+    size_t n = fovea_device_list(found, BENCH_DEVICES);
+    char *text = NULL;
+    for (size_t i = 0; i < n && i < BENCH_DEVICES; i++) {
+        char *longer = cli_text("%s%s%s", text ? text : "", text ? "," : "", found[i].id);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* ---- the product ---- */
+
+/* Slowest first. */
+enum axis {
+    SIZE,
+    TOKENS,
+    ATTENTION,
+    HEADS,
+    DIM,
+    VALUE_DIM,
+    MLP,
+    DTYPE,
+    FORM,
+    THREADS,
+    SCHEDULE,
+    CHUNK,
+    MEMORY_LIMIT,
+    MAX_DISPATCH,
+    RIGOR,
+    ISA,
+    WISDOM,
+    DEVICE,
+    SHAPE,
+    ACTIVATION,
+    AXES
+};
+
+struct axis_text {
+    const char *option;
+    const char **text; /* in the request */
+    unsigned whats;    /* kinds of cases that have it, a bit each; 0: all */
+};
+
+static void axes_of(struct axis_text out[AXES], bench_request *r)
+{
+    const unsigned gemm = 1u << BENCH_GEMM, attention = 1u << BENCH_ATTENTION,
+                   block = 1u << BENCH_BLOCK, models = BENCH_ANY & ~(gemm | attention | block);
+    const struct axis_text axes[AXES] = {
+        [SIZE] = {"size", &r->common.size, models},
+        [TOKENS] = {"tokens", &r->tokens, attention | block},
+        [ATTENTION] = {"attention", &r->common.attention, BENCH_ANY & ~gemm},
+        [HEADS] = {"heads", &r->heads, attention | block},
+        [DIM] = {"dim", &r->dim, attention | block},
+        [VALUE_DIM] = {"value-dim", &r->value_dim, attention},
+        [MLP] = {"mlp", &r->mlp, block},
+        [DTYPE] = {"dtype", &r->common.dtype},
+        [FORM] = {"form", &r->form, attention},
+        [THREADS] = {"threads", &r->common.threads},
+        [SCHEDULE] = {"schedule", &r->common.schedule},
+        [CHUNK] = {"chunk", &r->common.chunk},
+        [MEMORY_LIMIT] = {"memory-limit", &r->common.memory_limit},
+        [MAX_DISPATCH] = {"max-dispatch-ms", &r->common.max_dispatch},
+        [RIGOR] = {"rigor", &r->common.rigor},
+        [ISA] = {"isa", &r->common.isa},
+        [WISDOM] = {"wisdom", &r->common.wisdom},
+        [DEVICE] = {"device", &r->common.device},
+        [SHAPE] = {"shape", &r->shapes, gemm},
+        [ACTIVATION] = {"activation", &r->activation, gemm},
+    };
+    memcpy(out, axes, sizeof axes);
+}
+
+int bench_belongs(const char *option, unsigned whats, enum bench_what what)
+{
+    char others[64] = "";
+    if (whats & 1u << what)
+        return CLI_OK;
+    for (int i = 0; i < BENCH_WHATS; i++)
+        if (whats & 1u << i)
+            snprintf(others + strlen(others), sizeof others - strlen(others), "%s%s",
+                     *others ? ", " : "", bench_what_names[i]);
+    return cli_fail(CLI_USAGE, "bench %s has no --%s; it is an option of: %s",
+                    bench_what_names[what], option, others);
+}
+
+int bench_axes_check(const bench_request *r)
+{
+    bench_request copy = *r;
+    struct axis_text axis[AXES];
+    int code = CLI_OK;
+    axes_of(axis, &copy);
+    for (int i = 0; i < AXES && !code; i++)
+        if (axis[i].whats && *axis[i].text)
+            code = bench_belongs(axis[i].option, axis[i].whats, r->what);
+    return code;
+}
+
+/* `pick`: of kernels. */
+static int make_case(bench_case *c, const cli_settings *s, bench_device *on, const bench_request *r,
+                     const bench_kernel_pick *pick)
+{
+    switch (r->what) {
+    case BENCH_GEMM:
+        return bench_gemm(c, s, on, r);
+    case BENCH_ATTENTION:
+        return bench_attention(c, s, on, r);
+    case BENCH_BLOCK:
+        return bench_block(c, s, on, r);
+    case BENCH_KERNEL:
+        return bench_kernel(c, s, on, r, pick);
+    default:
+        return bench_model(c, s, on, r);
+    }
+}
+
+static void free_case(bench_case *c)
+{
+    c->release(c->state);
+    json_decref(c->params);
+    json_decref(c->pace);
+    json_decref(c->profile);
+    free(c->title);
+    free(c->sample);
+    free(c->device);
+}
+
+/* What is the same for every kind of case. */
+static void add_params(bench_case *c, const cli_settings *s, const bench_request *r)
+{
+    if (c->on->cpu)
+        json_object_set_new(c->params, "threads", json_integer(c->info.threads));
+    else
+        json_object_set_new(c->params, "device", json_string(c->on->where));
+    json_object_set_new(c->params, "schedule",
+                        json_string(r->common.schedule ? r->common.schedule : "auto"));
+    json_object_set_new(c->params, "chunk", json_integer(s->chunk));
+    const struct {
+        const char *key, *text;
+    } given[] = {{"isa", r->common.isa},
+                 {"memory_limit", r->common.memory_limit},
+                 {"max_dispatch_ms", r->common.max_dispatch},
+                 {"wisdom", r->common.wisdom},
+                 {"rigor", r->common.rigor}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++)
+        if (given[i].text)
+            json_object_set_new(c->params, given[i].key, json_string(given[i].text));
+}
+
+static int add_case(bench_set *set, const bench_request *r, const bench_options *o,
+                    const cli_settings *s, bench_device *on, const bench_kernel_pick *pick)
+{
+    if (set->cases == BENCH_CASES)
+        return cli_fail(CLI_USAGE, "more than %d cases at once; shorten the lists", BENCH_CASES);
+    bench_case *c = &set->list[set->cases];
+    memset(c, 0, sizeof *c);
+    c->on = on;
+    int code = make_case(c, s, on, r, pick);
+    if (code)
+        return code;
+    add_params(c, s, r);
+    code = bench_first(c, o);
+    if (code == CLI_UNSUPPORTED || code == CLI_DEVICE || code == CLI_INPUT)
+        free_case(c);
+    else
+        set->cases++;
+    return code;
+}
+
+/* Every kernel that was asked for on every step that it fits. */
+static int add_kernels(bench_set *set, const bench_request *r, const bench_options *o,
+                       const cli_settings *s, bench_device *on)
+{
+    enum { PICKS = 4096 };
+    bench_kernel_pick *pick = cli_alloc(PICKS, sizeof *pick);
+    const size_t before = set->cases;
+    size_t n = 0;
+    int code = bench_kernel_picks(pick, PICKS, &n, s, on, r);
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
+        code = add_case(set, r, o, s, on, &pick[i]);
+        code = code == CLI_UNSUPPORTED ? CLI_OK : code;
+    }
+    free(pick);
+    if (!code && set->cases == before && !interrupt_code())
+        code = cli_fail(CLI_UNSUPPORTED,
+                        "bench kernel %s: none of device %s fits a step of %s; fovea info "
+                        "--kernels lists them, --model takes another model",
+                        r->kernel ? r->kernel : r->op, s->device, r->name);
+    return code;
+}
+
+/* What one value of each list asks for. */
+static int add_cases(bench_set *set, const bench_request *r, const bench_options *o)
+{
+    cli_settings s;
+    bench_device *on = NULL;
+    int code = cli_settle(&s, &r->common);
+    if (code || (code = open_device(&on, set, &s)))
+        return code;
+    return r->what == BENCH_KERNEL ? add_kernels(set, r, o, &s, on)
+                                   : add_case(set, r, o, &s, on, NULL);
+}
+
+/* Walks the lists like the digits of a number. With all devices, those that cannot do a case are
+ * passed over: their messages are told. */
+static int walk(bench_set *set, const bench_request *r, const bench_options *o,
+                char **const list[AXES], const size_t n[AXES], bool lenient)
+{
+    size_t total = 1;
+    int code = CLI_OK;
+    for (int i = 0; i < AXES; i++)
+        total *= n[i];
+    for (size_t k = 0; k < total && !code && !interrupt_code(); k++) {
+        bench_request one = *r;
+        struct axis_text axis[AXES];
+        size_t rest = k;
+        axes_of(axis, &one);
+        for (int i = AXES - 1; i >= 0; i--) {
+            *axis[i].text = list[i][rest % n[i]];
+            rest /= n[i];
+        }
+        code = add_cases(set, &one, o);
+        if (lenient && (code == CLI_UNSUPPORTED || code == CLI_DEVICE || code == CLI_INPUT) &&
+            (set->cases > 0 || k + 1 < total))
+            code = CLI_OK;
+    }
+    if (!code && set->cases == 0 && !interrupt_code())
+        code = CLI_UNSUPPORTED; /* and every device has said why */
+    return code;
+}
+
+int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o)
+{
+    bench_request all = *r;
+    struct axis_text axis[AXES];
+    char **list[AXES] = {NULL};
+    size_t n[AXES] = {0};
+    const bool lenient = r->common.device && strcmp(r->common.device, "all") == 0;
+    char *devices = lenient ? all_devices() : NULL;
+    int code = CLI_OK;
+    if (devices)
+        all.common.device = devices;
+    if (r->what == BENCH_GEMM && !r->shapes)
+        all.shapes = SHAPES;
+    if (r->what == BENCH_ATTENTION && !r->common.attention)
+        all.common.attention = "softmax,linear";
+    axes_of(axis, &all);
+    for (int i = 0; i < AXES && !code; i++) {
+        code = cli_list(&list[i], &n[i], axis[i].option, *axis[i].text);
+        if (!code && n[i] == 0)
+            code = cli_fail(CLI_UNSUPPORTED, "--%s %s: no value is in this range", axis[i].option,
+                            *axis[i].text);
+    }
+    if (!code)
+        code = walk(set, &all, o, list, n, lenient);
+    for (int i = 0; i < AXES; i++)
+        cli_list_free(list[i]);
+    free(devices);
+    return code;
+}
+
+void bench_cases_free(bench_set *set)
+{
+    for (size_t i = 0; i < set->cases; i++)
+        free_case(&set->list[i]);
+    for (size_t i = 0; i < set->devices; i++) {
+        fovea_device_close(set->device[i].device);
+        free(set->device[i].key);
+    }
+}

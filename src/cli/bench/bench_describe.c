@@ -1,0 +1,92 @@
+/* bench_describe.c: a case that was measured as a result: one JSON object. */
+#include <math.h>
+
+#include "cli/bench/bench.h"
+
+#define NOISY 1.5 /* p95 over p50 */
+
+/* Seconds that the physics of this machine asks for. */
+static double floor_seconds(const bench_case *c)
+{
+    const bench_limits *l = &c->on->limits;
+    return fmax(c->flops / bench_limits_compute(l), c->bytes / bench_limits_memory(l));
+}
+
+static json_t *roofline(const bench_case *c, double p50)
+{
+    const bench_limits *l = &c->on->limits;
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", floor_seconds(c) / p50,
+                     "floor_ms", floor_seconds(c) * 1e3, "flops", c->flops, "bytes", c->bytes,
+                     "fma_gflops", l->rates.flops * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
+                     l->rates.read * 1e-9, "copy_gbs", l->rates.copy * 1e-9);
+}
+
+static json_t *peak_bytes(const bench_case *c)
+{
+    const fovea_plan_info *p = &c->info;
+    json_t *peak = cli_plan_bytes(p);
+    const uint64_t promised =
+        p->weights + p->residual + p->states + p->chunks + p->scratch + p->staging;
+    json_object_set_new(peak, "promised", json_integer((json_int_t)promised));
+    json_object_set_new(peak, "resident", json_integer((json_int_t)c->resident));
+    return peak;
+}
+
+static json_t *verify(const bench_verify *v)
+{
+    if (!v->reference)
+        return json_null();
+    return json_pack("{s:s, s:f, s:f, s:b}", "reference", v->reference, "max_abs", v->max_abs,
+                     "rel", v->rel, "ok", v->ok);
+}
+
+const char *bench_status(const bench_case *c)
+{
+    if (machine_throttled(&c->machine))
+        return "throttled";
+    if (!c->stable)
+        return "unstable";
+    if (bench_quantile(c, 0.95) > NOISY * bench_quantile(c, 0.5))
+        return "noisy";
+    return c->verify.reference ? "ok" : "unverified";
+}
+
+json_t *bench_describe(const bench_case *c)
+{
+    const double p50 = bench_quantile(c, 0.5);
+    json_t *samples = json_array();
+    for (size_t i = 0; i < c->samples; i++)
+        json_array_append_new(samples, json_integer((json_int_t)(c->sample[i] * 1e9 + 0.5)));
+    json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:O}", "schema", "fovea.bench/1", "title",
+                             c->title, "status", bench_status(c), "build", cli_build(), "env",
+                             cli_environment(c->on->device), "params", c->params);
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"p50_ms", p50 * 1e3},
+        {"p95_ms", bench_quantile(c, 0.95) * 1e3},
+        {"p99_ms", bench_quantile(c, 0.99) * 1e3},
+        {"max_ms", bench_quantile(c, 1) * 1e3},
+        {"ci_percent", 100 * bench_interval(c)},
+        {"device_p50_ms", 1e3 * bench_quantile_of(c->device, c->samples, 0.5)},
+        {"gflops", c->flops / p50 * 1e-9},
+        {"gbs", c->bytes / p50 * 1e-9},
+        {"open_ms", c->on->open_seconds * 1e3},
+        {"plan_ms", c->plan_seconds * 1e3},
+        {"first_ms", c->first_seconds * 1e3},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_object_set_new(root, numbers[i].key, json_real(numbers[i].value));
+    json_object_set_new(root, "allocations", json_integer((json_int_t)c->allocations));
+    json_object_set_new(root, "roofline", roofline(c, p50));
+    json_object_set_new(root, "peak_bytes", peak_bytes(c));
+    json_object_set_new(root, "verify", verify(&c->verify));
+    json_object_set_new(root, "machine", machine_describe(&c->machine));
+    if (c->pace)
+        json_object_set(root, "pace", c->pace);
+    if (c->profile)
+        json_object_set(root, "profile", c->profile);
+    json_object_set_new(root, "samples_ns", samples);
+    return root;
+}

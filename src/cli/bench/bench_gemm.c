@@ -1,0 +1,201 @@
+/* bench_gemm.c: a matrix product with its epilogue as a benchmark case. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+
+enum { SAMPLED_ROWS = 64 };
+#define WHOLE_RESULT (1u << 24) /* operations up to which every row is verified */
+#define DIM_MAX (1u << 24)
+
+#define RATE_SECONDS 30e-3 /* enough for the rate of a product */
+
+struct gemm {
+    fovea_plan *plan;
+    uint32_t m, n, k;
+    const struct activation *activation;
+    float *a, *weight, *bias, *out;
+};
+
+static int run(void *state, double *seconds)
+{
+    struct gemm *g = state;
+    const fovea_matrix in = {g->a, 0}, out = {g->out, 0};
+    const int code = cli_check(fovea_op_run(g->plan, &in, 1, out));
+    *seconds = fovea_plan_seconds(g->plan);
+    return code;
+}
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + erf(x * 0.70710678118654752));
+}
+
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+}
+
+static double gelu_quick(double x)
+{
+    return x / (1 + exp(-1.702 * x));
+}
+
+static double silu(double x)
+{
+    return x / (1 + exp(-x));
+}
+
+static double relu(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+static const struct activation {
+    const char *name;
+    double (*value)(double x);
+} activations[] = {
+    {"none", NULL}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"gelu_quick", gelu_quick},
+    {"silu", silu}, {"relu", relu}, {"tanh", tanh},
+};
+
+static const struct activation *find_activation(const char *name)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strcmp(activations[i].name, name) == 0)
+            return &activations[i];
+    return NULL;
+}
+
+/* Against the definition in double: every row of a small product, else rows spread over all. The
+ * bound is relative to the largest sum and grows with the length of the sums. */
+static int check(void *state, bench_verify *out)
+{
+    const struct gemm *g = state;
+    const bool whole = (double)g->m * g->n * g->k <= WHOLE_RESULT || g->m <= SAMPLED_ROWS;
+    const uint32_t rows = whole ? g->m : SAMPLED_ROWS;
+    double worst = 0, top = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        const size_t r = whole ? i : (size_t)((double)i / (SAMPLED_ROWS - 1) * (g->m - 1));
+        for (uint32_t n = 0; n < g->n; n++) {
+            const float *a = g->a + r * g->k, *w = g->weight + (size_t)n * g->k;
+            double sum = g->bias[n];
+            for (uint32_t k = 0; k < g->k; k++)
+                sum += (double)a[k] * w[k];
+            const double want = g->activation->value ? g->activation->value(sum) : sum;
+            worst = bench_worse(worst, (double)g->out[r * g->n + n], want);
+            top = fmax(top, fabs(sum));
+        }
+    }
+    out->reference = "definition in double precision";
+    out->max_abs = worst;
+    out->rel = top > 0 ? worst / top : worst;
+    out->ok = out->rel <= 2e-6 + 1e-7 * sqrt(g->k);
+    return CLI_OK;
+}
+
+static void release(void *state)
+{
+    struct gemm *g = state;
+    fovea_plan_free(g->plan);
+    free(g->a);
+    free(g->weight);
+    free(g->bias);
+    free(g->out);
+    free(g);
+}
+
+static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
+{
+    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    fovea_op_options o = none;
+    o.kind = FOVEA_OP_GEMM;
+    o.schedule = s->schedule;
+    o.chunk = s->chunk;
+    o.memory_limit = s->memory_limit;
+    o.rows = g->m;
+    o.in = g->k;
+    o.out = g->n;
+    o.weight = g->weight;
+    o.bias = g->bias;
+    o.activation = g->activation->value ? g->activation->name : NULL;
+    return cli_check(fovea_op_plan_create(&g->plan, device, &o));
+}
+
+static struct gemm *make(uint32_t m, uint32_t n, uint32_t k, const struct activation *activation)
+{
+    struct gemm *g = cli_alloc(1, sizeof *g);
+    g->m = m;
+    g->n = n;
+    g->k = k;
+    g->activation = activation;
+    g->a = cli_alloc((size_t)m * k, sizeof *g->a);
+    g->weight = cli_alloc((size_t)n * k, sizeof *g->weight);
+    g->bias = cli_alloc(n, sizeof *g->bias);
+    g->out = cli_alloc((size_t)m * n, sizeof *g->out);
+    bench_fill(g->a, (size_t)m * k, 1);
+    bench_fill(g->weight, (size_t)n * k, 2);
+    bench_fill(g->bias, n, 3);
+    memset(g->out, 0xff, (size_t)m * n * sizeof *g->out); /* NaN: what is not written shows */
+    return g;
+}
+
+int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r)
+{
+    const char *shape = r->shapes, *activation = r->activation;
+    unsigned long long m = 0, n = 0, k = 0;
+    int end = 0;
+    if (sscanf(shape, "%llux%llux%llu%n", &m, &n, &k, &end) != 3 || shape[end] || m < 1 || n < 1 ||
+        k < 1 || m > DIM_MAX || n > DIM_MAX || k > DIM_MAX)
+        return cli_fail(CLI_USAGE, "--shape %s: wanted MxNxK, each from 1 to %u", shape, DIM_MAX);
+    const struct activation *act = find_activation(activation ? activation : "none");
+    if (!act)
+        return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
+    struct gemm *g = make((uint32_t)m, (uint32_t)n, (uint32_t)k, act);
+    bench_plan_begin(out);
+    int code = plan(g, s, on->device);
+    if (code) {
+        release(g);
+        return code;
+    }
+    bench_plan_end(out, g->plan);
+    out->title = cli_text("gemm %s%s%s", shape, act->value ? " " : "", act->value ? act->name : "");
+    out->params = json_pack("{s:s, s:i, s:i, s:i, s:s}", "what", "gemm", "M", (int)m, "N", (int)n,
+                            "K", (int)k, "activation", act->name);
+    out->state = g;
+    out->run = run;
+    out->check = check;
+    out->release = release;
+    out->flops = 2.0 * (double)m * (double)n * (double)k;
+    out->bytes = 4.0 * ((double)m * (double)k + (double)n * (double)k + (double)m * (double)n);
+    return CLI_OK;
+}
+
+/* The best of some products of m rows. */
+static int product_rate(double *rate, fovea_device *device, uint32_t m, double *shortest)
+{
+    const cli_settings none = {0};
+    struct gemm *g = make(m, 3072, 768, &activations[0]);
+    int code = plan(g, &none, device);
+    *shortest = INFINITY;
+    for (int i = 0; i < 4 && !code; i++) {
+        double seconds;
+        code = run(g, &seconds);
+        *shortest = fmin(*shortest, seconds);
+    }
+    if (!code)
+        *rate = fmax(*rate, 2.0 * g->m * g->n * g->k / *shortest);
+    release(g);
+    return code;
+}
+
+int bench_gemm_rate(double *best, fovea_device *device)
+{
+    int code = CLI_OK;
+    double seconds = 0;
+    for (uint32_t m = 64; m <= 1024 && seconds < RATE_SECONDS && !code; m *= 4)
+        code = product_rate(best, device, m, &seconds);
+    return code;
+}

@@ -1,0 +1,26 @@
+/* bench_limits.c: the roof over what a device does: its own best, measured beside the cases. */
+#include <math.h>
+
+#include "cli/bench/bench.h"
+
+int bench_limits_raise(bench_device *d)
+{
+    fovea_rates now, *best = &d->limits.rates;
+    const int code = cli_check(fovea_device_rates(d->device, &now));
+    if (code)
+        return code;
+    best->flops = fmax(best->flops, now.flops);
+    best->read = fmax(best->read, now.read);
+    best->copy = fmax(best->copy, now.copy);
+    return bench_gemm_rate(&d->limits.gemm, d->device);
+}
+
+double bench_limits_compute(const bench_limits *l)
+{
+    return fmax(l->rates.flops, l->gemm);
+}
+
+double bench_limits_memory(const bench_limits *l)
+{
+    return fmax(l->rates.read, l->rates.copy);
+}

@@ -1,0 +1,226 @@
+/* bench_measure.c: times benchmark cases in turns, so that all of them see the same machine. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+#include "cli/common/interrupt.h"
+
+#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, unless told otherwise */
+#define CASE_SECONDS 1.0    /* spent on every case at least */
+#define STABLE 0.01         /* half width of the median's confidence interval */
+#define LIMITS_SHARE 0.1    /* of the time that measuring the devices' limits may take */
+enum { ROUNDS_LEAST = 5, ROUNDS_MOST = 10000 };
+
+/* ---- statistics ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double *sorted(const double *value, size_t n)
+{
+    double *s = cli_alloc(n, sizeof *s);
+    memcpy(s, value, n * sizeof *s);
+    qsort(s, n, sizeof *s, ascending);
+    return s;
+}
+
+double bench_quantile_of(const double *value, size_t n, double q)
+{
+    if (n == 0)
+        return 0;
+    double *s = sorted(value, n), at = q * (double)(n - 1);
+    size_t low = (size_t)at, high = low + 1 < n ? low + 1 : low;
+    double v = s[low] + (s[high] - s[low]) * (at - (double)low);
+    free(s);
+    return v;
+}
+
+double bench_quantile(const bench_case *c, double q)
+{
+    return bench_quantile_of(c->sample, c->samples, q);
+}
+
+/* By ranks, which asks nothing of how the samples are spread. */
+double bench_interval(const bench_case *c)
+{
+    if (c->samples == 0)
+        return 0;
+    const size_t n = c->samples;
+    double *s = sorted(c->sample, n), middle = 0.5 * (double)(n - 1);
+    const double reach = 0.98 * sqrt((double)n);
+    const size_t low = (size_t)fmax(floor(middle - reach), 0);
+    const size_t high = (size_t)fmin(ceil(middle + reach), (double)(n - 1));
+    const double half = (s[high] - s[low]) / 2 / s[(size_t)middle];
+    free(s);
+    return half;
+}
+
+static bool is_stable(const bench_case *c)
+{
+    return c->samples >= ROUNDS_LEAST && bench_interval(c) <= STABLE;
+}
+
+/* ---- one case ---- */
+
+/* Seconds of a run: those that count, and those of the device. */
+struct times {
+    double counted, device;
+};
+
+static int time_once(bench_case *c, struct times *out)
+{
+    int code = CLI_OK;
+    double begin = cli_seconds(), sum = 0, last = 0;
+    for (uint32_t i = 0; i < c->inner && !code; i++) {
+        code = c->run(c->state, &last);
+        sum += last;
+    }
+    const double clock = cli_seconds() - begin;
+    *out = (struct times){(c->device_time ? sum : clock) / c->inner, sum / c->inner};
+    return code;
+}
+
+static void *grown(void *p, size_t count, size_t size)
+{
+    void *q = realloc(p, count * size);
+    if (!q)
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory"));
+    return q;
+}
+
+static void add_sample(bench_case *c, const struct times *t)
+{
+    if (c->samples == c->room) {
+        c->room = c->room ? 2 * c->room : 64;
+        c->sample = grown(c->sample, c->room, sizeof *c->sample);
+        c->device = grown(c->device, c->room, sizeof *c->device);
+    }
+    c->sample[c->samples] = t->counted;
+    c->device[c->samples++] = t->device;
+}
+
+static int verify(bench_case *c)
+{
+    int code = c->check(c->state, &c->verify);
+    if (!code && !c->verify.ok && *c->verify.text)
+        code = cli_fail(CLI_WRONG, "%s: failed its verification: %s", c->title, c->verify.text);
+    else if (!code && !c->verify.ok)
+        code = cli_fail(CLI_WRONG,
+                        "%s: failed its verification against %s: off by %.3g of the largest value",
+                        c->title, c->verify.reference, c->verify.rel);
+    return code;
+}
+
+void bench_plan_begin(bench_case *c)
+{
+    c->before = machine_memory_begin();
+    c->plan_seconds = -cli_seconds();
+}
+
+void bench_plan_end(bench_case *c, fovea_plan *plan)
+{
+    c->plan_seconds += cli_seconds();
+    c->plan = plan;
+    fovea_plan_query(plan, &c->info);
+}
+
+int bench_first(bench_case *c, const bench_options *o)
+{
+    struct times first;
+    c->inner = 1;
+    int code = time_once(c, &first);
+    if (code)
+        return code;
+    c->first_seconds = first.counted;
+    const uint64_t peak = machine_memory_peak();
+    c->resident = peak > c->before ? peak - c->before : 0;
+    return o->check == BENCH_CHECK_OFF ? CLI_OK : verify(c);
+}
+
+int bench_warm_up(bench_case *c, const bench_options *o)
+{
+    const double sample = o->sample > 0 ? o->sample : SAMPLE_SECONDS;
+    struct times t = {.counted = c->first_seconds};
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < o->warmup && !code; i++)
+        code = time_once(c, &t);
+    c->inner = t.counted < sample ? (uint32_t)fmin(ceil(sample / t.counted), 1e4) : 1;
+    return code;
+}
+
+int bench_sample(bench_case *c, const bench_options *o)
+{
+    struct times t;
+    machine_watch(&c->machine);
+    int code = time_once(c, &t);
+    if (code)
+        return code;
+    add_sample(c, &t);
+    return o->check == BENCH_CHECK_EVERY ? verify(c) : CLI_OK;
+}
+
+/* ---- all of them ---- */
+
+/* The limits of all devices again. *spent: seconds that this took, so far. */
+static int raise_limits(const bench_case *list, size_t n, double *spent)
+{
+    const double begin = cli_seconds();
+    int code = CLI_OK;
+    for (size_t i = 0; i < n && !code; i++) {
+        bool seen = false;
+        for (size_t k = 0; k < i; k++)
+            seen = seen || list[k].on == list[i].on;
+        if (!seen)
+            code = bench_limits_raise(list[i].on);
+    }
+    *spent += cli_seconds() - begin;
+    return code;
+}
+
+static bool settled(bench_case *list, size_t n, const bench_options *o, uint32_t round,
+                    double spent)
+{
+    bool done = round >= ROUNDS_LEAST && spent >= CASE_SECONDS * (double)n;
+    for (size_t i = 0; i < n; i++) {
+        list[i].stable = is_stable(&list[i]);
+        done = done && list[i].stable;
+    }
+    return o->runs ? round >= o->runs
+                   : done || round >= ROUNDS_MOST || (round >= 3 && spent > o->time * (double)n);
+}
+
+int bench_measure(bench_case *list, size_t n, const bench_options *o)
+{
+    fovea_memory before, after;
+    cli_progress bar;
+    int code = CLI_OK;
+    double limits = 0;
+    uint64_t allocations = 0;
+    cli_progress_begin(&bar, "bench");
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++)
+        code = bench_warm_up(&list[i], o);
+    const double begin = cli_seconds(), most = o->time * (double)n;
+    for (uint32_t round = 0; !code; round++) {
+        const double spent = cli_seconds() - begin - limits;
+        if (settled(list, n, o, round, spent) || interrupt_code())
+            break;
+        if (limits < LIMITS_SHARE * spent && (code = raise_limits(list, n, &limits)))
+            break;
+        fovea_memory_query(&before);
+        for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
+            code = bench_sample(&list[(i + round) % n], o); /* nobody always follows the same */
+            cli_progress_show(&bar, o->runs ? round + (double)i / (double)n : spent,
+                              o->runs ? o->runs : most);
+        }
+        fovea_memory_query(&after);
+        allocations += after.allocations - before.allocations;
+    }
+    for (size_t i = 0; i < n; i++)
+        list[i].allocations = allocations;
+    cli_progress_end(&bar);
+    return code;
+}

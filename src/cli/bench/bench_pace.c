@@ -1,0 +1,211 @@
+/* bench_pace.c: a case as a camera would have it run, at so many frames a second; or for so long
+ * that the machine gets warm. One case after the other: a pace is kept alone.
+ *
+ * A frame is due every 1 / rate seconds. Its latency counts from when it was due; it misses its
+ * deadline when the next one is due before it is done, and frames that came due meanwhile are
+ * dropped, as a camera's are.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli/bench/bench.h"
+#include "cli/common/interrupt.h"
+
+#define WINDOWS 60       /* of a long run, for its series */
+#define WINDOW_LEAST 1.0 /* seconds */
+#define SLOWER 1.1       /* last window over first: throttled */
+
+struct window {
+    double at; /* seconds since the begin */
+    size_t first, frames;
+    machine_state machine;
+};
+
+struct pace {
+    bench_case *c;
+    const bench_options *o;
+    cli_progress *bar;
+    size_t index, cases;  /* which one it is, of how many */
+    double begin, period; /* period 0: one after the other */
+    size_t missed, dropped;
+    struct window window[WINDOWS + 1];
+    size_t windows;
+};
+
+static void sleep_until(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds};
+    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR && !interrupt_code())
+        ;
+}
+
+static double duration(const bench_options *o)
+{
+    return o->sustain > 0 ? o->sustain : o->time;
+}
+
+static bool done(const struct pace *p, double now)
+{
+    if (interrupt_code())
+        return true;
+    if (p->o->sustain <= 0 && p->o->runs)
+        return p->c->samples >= p->o->runs;
+    return now - p->begin >= duration(p->o);
+}
+
+/* ---- the series ---- */
+
+static void open_window(struct pace *p, double now)
+{
+    const double length = fmax(duration(p->o) / WINDOWS, WINDOW_LEAST);
+    if (p->windows && now - p->begin < length * (double)p->windows)
+        return;
+    if (p->windows > WINDOWS)
+        return;
+    struct window *w = &p->window[p->windows++];
+    w->at = now - p->begin;
+    w->first = p->c->samples;
+    machine_look(&w->machine);
+}
+
+static void close_windows(struct pace *p)
+{
+    for (size_t i = 0; i < p->windows; i++) {
+        const size_t end = i + 1 < p->windows ? p->window[i + 1].first : p->c->samples;
+        p->window[i].frames = end - p->window[i].first;
+    }
+}
+
+static double window_quantile(const struct pace *p, const struct window *w, double q)
+{
+    return bench_quantile_of(p->c->sample + w->first, w->frames, q);
+}
+
+/* ---- frames ---- */
+
+/* One frame, due at `due`; returns when it was done. */
+static int frame(struct pace *p, double due, double *end)
+{
+    bench_case *c = p->c;
+    if (p->period > 0)
+        sleep_until(due);
+    const int code = bench_sample(c, p->o);
+    *end = cli_seconds();
+    if (!code && p->period > 0)
+        c->sample[c->samples - 1] = *end - due;
+    return code;
+}
+
+static int run(struct pace *p)
+{
+    double due = cli_seconds(), end = due;
+    int code = CLI_OK;
+    p->begin = due;
+    while (!code && !done(p, end)) {
+        open_window(p, end);
+        code = frame(p, due, &end);
+        cli_progress_show(p->bar, (double)p->index + (end - p->begin) / duration(p->o),
+                          (double)p->cases);
+        if (p->period <= 0 || code)
+            continue;
+        due += p->period;
+        if (end > due)
+            p->missed++;
+        for (; end > due; due += p->period)
+            p->dropped++;
+    }
+    close_windows(p);
+    return code;
+}
+
+/* ---- results ---- */
+
+static json_t *describe_series(const struct pace *p)
+{
+    json_t *series = json_array();
+    for (size_t i = 0; i < p->windows; i++) {
+        const struct window *w = &p->window[i];
+        if (w->frames == 0)
+            continue;
+        json_t *point = json_pack("{s:f, s:i, s:f, s:f}", "at_s", w->at, "frames", (int)w->frames,
+                                  "p50_ms", 1e3 * window_quantile(p, w, 0.5), "p95_ms",
+                                  1e3 * window_quantile(p, w, 0.95));
+        const struct {
+            const char *key;
+            double value;
+        } shown[] = {{"clock_mhz", w->machine.clock_mhz},
+                     {"gpu_mhz", w->machine.gpu_mhz},
+                     {"celsius", w->machine.celsius},
+                     {"spin_us", 1e6 * w->machine.spin}};
+        for (size_t k = 0; k < sizeof shown / sizeof *shown; k++)
+            if (shown[k].value > 0)
+                json_object_set_new(point, shown[k].key, json_real(shown[k].value));
+        json_array_append_new(series, point);
+    }
+    return series;
+}
+
+/* How far latencies lie from their median: half of them within this. */
+static double jitter(const bench_case *c)
+{
+    return (bench_quantile(c, 0.95) - bench_quantile(c, 0.05)) / 2;
+}
+
+/* What it can keep up: the last windows beside the first. */
+static double slowdown(const struct pace *p)
+{
+    if (p->windows < 3)
+        return 1;
+    const struct window *first = &p->window[0], *last = &p->window[p->windows - 1];
+    last -= last->frames == 0;
+    return window_quantile(p, last, 0.5) / window_quantile(p, first, 0.5);
+}
+
+static void describe(struct pace *p)
+{
+    bench_case *c = p->c;
+    const double seconds = cli_seconds() - p->begin;
+    c->pace =
+        json_pack("{s:f, s:f, s:i, s:f}", "seconds", seconds, "achieved_fps",
+                  (double)c->samples / seconds, "frames", (int)c->samples, "slowdown", slowdown(p));
+    if (p->period > 0) {
+        json_object_set_new(c->pace, "rate_fps", json_real(1 / p->period));
+        json_object_set_new(c->pace, "missed", json_integer((json_int_t)p->missed));
+        json_object_set_new(c->pace, "dropped", json_integer((json_int_t)p->dropped));
+        json_object_set_new(c->pace, "jitter_ms", json_real(1e3 * jitter(c)));
+    }
+    if (p->o->sustain > 0)
+        json_object_set_new(c->pace, "series", describe_series(p));
+}
+
+int bench_pace(bench_case *list, size_t n, const bench_options *o)
+{
+    cli_progress bar;
+    int code = CLI_OK;
+    cli_progress_begin(&bar, "bench");
+    for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
+        bench_case *c = &list[i];
+        fovea_memory before, after;
+        struct pace p = {.c = c,
+                         .o = o,
+                         .bar = &bar,
+                         .index = i,
+                         .cases = n,
+                         .period = o->rate > 0 ? 1 / o->rate : 0};
+        if ((code = bench_warm_up(c, o)))
+            break;
+        c->inner = 1;
+        fovea_memory_query(&before);
+        code = run(&p);
+        fovea_memory_query(&after);
+        c->allocations = after.allocations - before.allocations;
+        c->stable = slowdown(&p) <= SLOWER;
+        if (!code && c->samples)
+            describe(&p);
+    }
+    cli_progress_end(&bar);
+    return code;
+}

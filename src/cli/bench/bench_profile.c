@@ -1,0 +1,183 @@
+/* bench_profile.c: where the time of a frame goes: calls of its steps, as the library traces them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench.h"
+
+enum { FRAMES = 5, CALLS = 1 << 20 };
+
+struct layer {
+    fovea_step_info info;
+    double busy; /* seconds of all workers and frames together */
+    size_t calls;
+};
+
+struct sweep {
+    double span;       /* seconds from its first begin to its last end, of all frames */
+    double begin, end; /* of this frame; end 0: not seen yet */
+    size_t steps;
+};
+
+struct profile {
+    bench_case *c;
+    fovea_trace_event *event;
+    size_t room, events; /* of the last frame */
+    struct layer *layer;
+    size_t layers;
+    struct sweep *sweep;
+    size_t sweeps;
+    double frame[FRAMES];
+};
+
+/* ---- looking ---- */
+
+static void count_steps(struct profile *p)
+{
+    fovea_step_info info;
+    while (fovea_plan_step(p->c->plan, p->layers, &info))
+        p->layers++;
+    p->layer = cli_alloc(p->layers, sizeof *p->layer);
+    p->sweeps = p->c->info.sweeps;
+    p->sweep = cli_alloc(p->sweeps, sizeof *p->sweep);
+    for (size_t i = 0; i < p->layers; i++) {
+        fovea_plan_step(p->c->plan, i, &p->layer[i].info);
+        p->sweep[p->layer[i].info.sweep].steps++;
+    }
+}
+
+static void add_frame(struct profile *p)
+{
+    p->events = fovea_plan_traced(p->c->plan);
+    p->events = p->events < p->room ? p->events : p->room;
+    for (size_t i = 0; i < p->events; i++) {
+        const fovea_trace_event *e = &p->event[i];
+        struct layer *l = &p->layer[e->step];
+        struct sweep *s = &p->sweep[l->info.sweep];
+        l->busy += e->end - e->begin;
+        l->calls++;
+        s->begin = s->end == 0 || e->begin < s->begin ? e->begin : s->begin;
+        s->end = e->end > s->end ? e->end : s->end;
+    }
+    for (size_t i = 0; i < p->sweeps; i++) {
+        p->sweep[i].span += p->sweep[i].end - p->sweep[i].begin;
+        p->sweep[i].end = 0;
+    }
+}
+
+/* As many frames as show what is usual; the room is what the first one needs. */
+static int trace(struct profile *p)
+{
+    fovea_trace_event probe;
+    double seconds;
+    int code = cli_check(fovea_plan_trace(p->c->plan, &probe, 1));
+    if (!code)
+        code = p->c->run(p->c->state, &seconds);
+    if (code)
+        return code;
+    p->room = fovea_plan_traced(p->c->plan);
+    p->room = p->room < CALLS ? p->room : CALLS;
+    p->event = cli_alloc(p->room, sizeof *p->event);
+    code = cli_check(fovea_plan_trace(p->c->plan, p->event, p->room));
+    for (int i = 0; i < FRAMES && !code; i++) {
+        code = p->c->run(p->c->state, &p->frame[i]);
+        add_frame(p);
+    }
+    return code;
+}
+
+/* ---- telling ---- */
+
+static uint32_t workers(const struct profile *p)
+{
+    return p->c->info.threads ? p->c->info.threads : 1;
+}
+
+static json_t *describe_layers(const struct profile *p, double whole)
+{
+    json_t *list = json_array();
+    const bench_limits *limits = &p->c->on->limits;
+    for (size_t i = 0; i < p->layers; i++) {
+        const struct layer *l = &p->layer[i];
+        const double seconds = l->busy / FRAMES / workers(p);
+        const double compute = l->info.flops / bench_limits_compute(limits);
+        const double move = l->info.bytes / bench_limits_memory(limits);
+        const double floor = compute > move ? compute : move;
+        json_array_append_new(
+            list, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "label",
+                            l->info.label, "problem", l->info.problem, "kernel", l->info.kernel,
+                            "source", l->info.source, "sweep", (int)l->info.sweep, "calls",
+                            (int)(l->calls / FRAMES), "ms", seconds * 1e3, "share", seconds / whole,
+                            "gflops", seconds > 0 ? l->info.flops / seconds * 1e-9 : 0, "roofline",
+                            seconds > 0 ? floor / seconds : 0));
+    }
+    return list;
+}
+
+static json_t *describe_sweeps(const struct profile *p, double whole)
+{
+    json_t *list = json_array();
+    for (size_t i = 0, k = 0; i < p->sweeps; i++) {
+        while (k < p->layers && p->layer[k].info.sweep < i)
+            k++;
+        if (k == p->layers)
+            break;
+        const fovea_step_info *first = &p->layer[k].info;
+        const double seconds = p->sweep[i].span / FRAMES;
+        json_array_append_new(
+            list, json_pack("{s:i, s:s, s:s, s:i, s:i, s:f, s:f}", "sweep", (int)i, "label",
+                            first->label, "schedule",
+                            first->schedule == FOVEA_SCHEDULE_STREAMED ? "streamed" : "stepwise",
+                            "chunk", (int)first->chunk, "steps", (int)p->sweep[i].steps, "ms",
+                            seconds * 1e3, "share", seconds / whole));
+    }
+    return list;
+}
+
+/* Chrome's trace viewer and Perfetto read this: a process per case, a thread per worker. */
+static void add_events(const struct profile *p, json_t *events, size_t number)
+{
+    json_array_append_new(events,
+                          json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M",
+                                    "pid", (int)number, "args", "name", p->c->title));
+    for (size_t i = 0; i < p->events; i++) {
+        const fovea_trace_event *e = &p->event[i];
+        const fovea_step_info *s = &p->layer[e->step].info;
+        json_array_append_new(
+            events,
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:{s:s, s:s, s:i, s:i, s:i}}", "name",
+                      s->label, "cat", s->kernel, "ph", "X", "pid", (int)number, "tid",
+                      (int)e->worker, "ts", e->begin * 1e6, "dur", (e->end - e->begin) * 1e6,
+                      "args", "problem", s->problem, "kernel", s->kernel, "sweep", (int)s->sweep,
+                      "row", (int)e->row, "rows", (int)e->rows));
+    }
+}
+
+static double mean(const double frame[FRAMES])
+{
+    double sum = 0;
+    for (int i = 0; i < FRAMES; i++)
+        sum += frame[i];
+    return sum / FRAMES;
+}
+
+int bench_profile(bench_case *c, json_t *events, size_t number)
+{
+    struct profile p = {.c = c};
+    count_steps(&p);
+    int code = trace(&p);
+    if (!code)
+        code = cli_check(fovea_plan_trace(c->plan, NULL, 0));
+    if (!code) {
+        const double whole = mean(p.frame);
+        c->profile = json_pack("{s:f, s:f, s:o, s:o}", "traced_ms", whole * 1e3, "untraced_ms",
+                               1e3 * bench_quantile_of(c->device, c->samples, 0.5), "sweeps",
+                               describe_sweeps(&p, whole), "layers", describe_layers(&p, whole));
+        if (events)
+            add_events(&p, events, number);
+    }
+    free(p.event);
+    free(p.layer);
+    free(p.sweep);
+    return code;
+}

@@ -1,0 +1,179 @@
+/* bench_reference.c: whether a plan computes what it should. Its kernels, each distinct step alone,
+ * are judged by the definitions of their operations; what the plan leaves in its output, by another
+ * plan: of portable kernels, one step after the other, each over all tokens; where that takes too
+ * long, of the best ones. The first alone would miss a plan that puts steps together wrongly, the
+ * second kernels that are wrong together.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "cli/bench/bench.h"
+
+#define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
+#define OP_PATIENCE 2.0 /* that any may take for an operation */
+
+static const char of_steps[] = "definitions of its steps";
+
+static const struct way {
+    const char *isa, *text;
+} ways[] = {
+    {"scalar", "definitions of its steps; portable kernels, stepwise"},
+    {NULL, "definitions of its steps; CPU kernels, stepwise"},
+};
+
+/* ---- another plan ---- */
+
+static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subject *what, bool dry)
+{
+    if (what->model) {
+        fovea_plan_options o = *what->options;
+        o.schedule = FOVEA_SCHEDULE_STEPWISE;
+        o.chunk = 0;
+        o.memory_limit = 0;
+        o.activations = FOVEA_F32;
+        o.dry = dry;
+        return cli_check(fovea_plan_create(plan, what->model, device, &o));
+    }
+    fovea_op_options o = *what->op;
+    o.schedule = FOVEA_SCHEDULE_STEPWISE;
+    o.chunk = 0;
+    o.memory_limit = 0;
+    o.form = FOVEA_FORM_AUTO;
+    o.out_storage = FOVEA_F32;
+    return cli_check(fovea_op_plan_create(plan, device, &o));
+}
+
+/* Whether it is done in time. A model is judged in any case, by its second way. */
+static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t way)
+{
+    fovea_plan_info info;
+    fovea_plan_query(plan, &info);
+    return what->model ? way > 0 || info.seconds <= PATIENCE : info.seconds <= OP_PATIENCE;
+}
+
+static int compute(float *value, fovea_device *device, const bench_subject *what, size_t n)
+{
+    fovea_plan *plan;
+    int code = make_plan(&plan, device, what, false);
+    if (code)
+        return code;
+    const fovea_output to = {value, n * sizeof *value};
+    code = cli_check(what->model
+                         ? fovea_run(plan, what->frame, &to, 1)
+                         : fovea_op_run(plan, what->input, what->inputs, (fovea_matrix){value, 0}));
+    fovea_plan_free(plan);
+    return code;
+}
+
+/* r->value stays NULL where this way takes too long. */
+static int try_way(bench_reference *r, const bench_subject *what, size_t way, size_t n)
+{
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_device *device;
+    fovea_plan *plan;
+    options.isa = ways[way].isa;
+    int code = cli_check(fovea_device_open(&device, "cpu", &options));
+    if (code)
+        return code;
+    code = make_plan(&plan, device, what, true);
+    const bool go = !code && affordable(plan, what, way);
+    if (!code)
+        fovea_plan_free(plan);
+    if (go) {
+        r->value = cli_alloc(n, sizeof *r->value);
+        r->text = ways[way].text;
+        code = compute(r->value, device, what, n);
+    }
+    fovea_device_close(device);
+    return code;
+}
+
+/* ---- steps ---- */
+
+/* Whether a step before it is the same. */
+static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info *step)
+{
+    fovea_step_info other;
+    for (size_t i = 0; i < index && fovea_plan_step(plan, i, &other); i++)
+        if (strcmp(other.problem, step->problem) == 0 && strcmp(other.kernel, step->kernel) == 0 &&
+            other.schedule == step->schedule && other.chunk == step->chunk)
+            return true;
+    return false;
+}
+
+static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_info *step,
+                       bench_verify *out)
+{
+    fovea_rehearsal *r;
+    fovea_kernel_check check;
+    int code = cli_check(fovea_rehearsal_open(&r, plan, index, NULL));
+    if (code)
+        return code;
+    code = cli_check(fovea_rehearsal_verify(r, &check));
+    out->ok = !code && check.failed == 0;
+    if (!code) {
+        out->max_abs = fmax(out->max_abs, check.max_abs);
+        out->rel = fmax(out->rel, check.rel);
+    }
+    if (!code && check.failed)
+        snprintf(out->text, sizeof out->text, "%s (%s, %s): %s", step->label, step->kernel,
+                 step->problem, check.text);
+    fovea_rehearsal_close(r);
+    return code;
+}
+
+int bench_verify_steps(const fovea_plan *plan, bench_verify *out)
+{
+    fovea_step_info step;
+    int code = CLI_OK;
+    *out = (bench_verify){.reference = of_steps, .ok = true};
+    for (size_t i = 0; !code && out->ok && fovea_plan_step(plan, i, &step); i++)
+        if (!repeated(plan, i, &step))
+            code = verify_step(plan, i, &step, out);
+    return code;
+}
+
+/* ---- the output ---- */
+
+double bench_worse(double worst, double got, double want)
+{
+    const double error = fabs(got - want);
+    return error <= worst ? worst : isnan(error) ? INFINITY : error;
+}
+
+static void compare(const bench_reference *r, const void *got, fovea_dtype type, size_t n,
+                    double allowed, bench_verify *out)
+{
+    static const enum fv_type types[] = {FV_F32, FV_F16, FV_BF16}; /* by fovea_dtype */
+    double worst = 0, top = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double want = (double)r->value[i];
+        worst = bench_worse(worst, (double)fv_value_get(got, types[type], i), want);
+        top = fmax(top, fabs(want));
+    }
+    *out = (bench_verify){.reference = r->text,
+                          .max_abs = worst,
+                          .rel = top > 0 ? worst / top : worst,
+                          .ok = top > 0 && worst <= allowed * top};
+}
+
+int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
+                        const void *got, fovea_dtype type, size_t n, double allowed,
+                        bench_verify *out)
+{
+    if (!r->text) {
+        int code = bench_verify_steps(plan, out);
+        if (code || !out->ok)
+            return code;
+        r->text = of_steps;
+        for (size_t way = 0; way < sizeof ways / sizeof *ways && !r->value; way++)
+            if ((code = try_way(r, what, way, n)))
+                return code;
+    }
+    if (r->value)
+        compare(r, got, type, n, allowed, out);
+    return CLI_OK;
+}

@@ -1,0 +1,110 @@
+/* bench_results.c: results of benchmarks from a file, and what their fields say. */
+#include "cli/bench/bench_results.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+const char *bench_word(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+double bench_number(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+double bench_inner(const json_t *object, const char *member, const char *key)
+{
+    return bench_number(json_object_get(object, member), key);
+}
+
+bool bench_has_schema(const json_t *result, const char *schema)
+{
+    return strcmp(bench_word(result, "schema"), schema) == 0;
+}
+
+bool bench_is_model(const json_t *result)
+{
+    return strcmp(bench_word(json_object_get(result, "params"), "what"), "model") == 0;
+}
+
+const char *bench_ms(char *buf, size_t size, double ms)
+{
+    const int digits = ms > 0 && ms < 0.1 ? 2 - (int)floor(log10(ms)) : 3;
+    snprintf(buf, size, "%.*f", digits, ms);
+    return buf;
+}
+
+double bench_promised(const json_t *result)
+{
+    return bench_inner(result, "peak_bytes", "promised") -
+           (bench_is_model(result) ? bench_inner(result, "peak_bytes", "weights") : 0);
+}
+
+/* Of another device than the CPU its id is told, not how many threads. */
+const char *bench_where(char *buf, size_t size, const json_t *result)
+{
+    const json_t *params = json_object_get(result, "params");
+    const int threads = (int)bench_number(params, "threads");
+    if (threads)
+        snprintf(buf, size, "%d thread%s", threads, threads == 1 ? "" : "s");
+    else
+        snprintf(buf, size, "%s", bench_word(params, "device"));
+    return buf;
+}
+
+double bench_extent(const json_t *result)
+{
+    const json_t *p = json_object_get(result, "params");
+    return bench_is_model(result) ? bench_number(p, "width") * bench_number(p, "height")
+                                  : bench_number(p, "tokens");
+}
+
+/* ---- files ---- */
+
+static bool known(const json_t *r)
+{
+    return bench_has_schema(r, CROSSOVER_SCHEMA) ||
+           (bench_has_schema(r, BENCH_SCHEMA) && bench_number(r, "p50_ms") > 0);
+}
+
+/* A value of the file: an array's elements, or an object; false: something else. */
+static bool take(json_t *list, json_t *value)
+{
+    size_t i;
+    json_t *r;
+    bool good = json_is_array(value) || json_is_object(value);
+    json_array_foreach(value, i, r) {
+        good = good && known(r);
+        json_array_append(list, r);
+    }
+    if (json_is_object(value)) {
+        good = known(value);
+        json_array_append(list, value);
+    }
+    json_decref(value);
+    return good;
+}
+
+int bench_results_read(json_t **out, const char *path)
+{
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
+    json_t *list = json_array(), *value;
+    json_error_t error;
+    bool good = true;
+    while (good && (value = json_loadf(f, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &error)))
+        good = take(list, value);
+    good = good && feof(f) && json_array_size(list) > 0;
+    fclose(f);
+    if (!good) {
+        json_decref(list);
+        return cli_fail(CLI_INPUT, "%s: wanted results of fovea bench -o json or jsonl", path);
+    }
+    *out = list;
+    return CLI_OK;
+}

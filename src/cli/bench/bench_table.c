@@ -1,0 +1,303 @@
+/* bench_table.c: results of benchmarks as tables, for a terminal or as Markdown. */
+#include "cli/bench/bench_results.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/text_table.h"
+
+struct output {
+    FILE *to;
+    bool markdown;
+};
+
+/* ---- the machines ---- */
+
+/* One line for every device that results come from. */
+static void show_devices(const struct output *o, const json_t *results)
+{
+    size_t i;
+    json_t *r;
+    bench_foreach(results, i, r) {
+        const json_t *env = json_object_get(r, "env"), *roof = json_object_get(r, "roofline");
+        bool seen = false;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = json_equal(json_object_get(json_array_get(results, k), "env"), env);
+        if (seen)
+            continue;
+        fprintf(o->to,
+                "%s%s %s, %s, %.0f threads: fma %.1f GFLOP/s, gemm %.1f GFLOP/s, "
+                "read %.1f GB/s, copy %.1f GB/s\n",
+                o->markdown ? "* " : "", bench_word(env, "device"), bench_word(env, "name"),
+                bench_word(env, "isa"), bench_number(env, "threads"),
+                bench_number(roof, "fma_gflops"), bench_number(roof, "gemm_gflops"),
+                bench_number(roof, "read_gbs"), bench_number(roof, "copy_gbs"));
+    }
+    fputc('\n', o->to);
+}
+
+/* ---- the cases ---- */
+
+static bool any_compared(const json_t *results)
+{
+    size_t i;
+    json_t *r;
+    bench_foreach(results, i, r) {
+        if (json_object_get(r, "baseline"))
+            return true;
+    }
+    return false;
+}
+
+static void put_baseline(text_table *t, const json_t *result)
+{
+    const json_t *baseline = json_object_get(result, "baseline");
+    char text[32];
+    if (baseline)
+        table_put(t, "%s", bench_ms(text, sizeof text, bench_number(baseline, "p50_ms")));
+    else
+        table_put(t, "-");
+    if (baseline)
+        table_put(t, "%+.1f%%", bench_number(baseline, "change_percent"));
+    else
+        table_put(t, "-");
+}
+
+static void show_times(const struct output *o, const json_t *results)
+{
+    static const char *const times[] = {"p50_ms", "p95_ms", "p99_ms", "max_ms"};
+    const bool compared = any_compared(results);
+    const char *const heads[] = {
+        "<case",   "on",     "schedule", "p50 ms",  "p95 ms",
+        "p99 ms",  "max ms", "ci %",     "samples", "ratio",
+        "GFLOP/s", "roof",   "verify",   "<status", compared ? "baseline ms" : NULL,
+        "change",  NULL};
+    text_table t;
+    size_t i;
+    json_t *r;
+    double first = 0;
+    table_begin(&t, heads);
+    bench_foreach(results, i, r) {
+        const json_t *params = json_object_get(r, "params"), *verify = json_object_get(r, "verify");
+        const double p50 = bench_number(r, "p50_ms");
+        char text[64];
+        first = first > 0 ? first : p50;
+        table_put(&t, "%s", bench_word(r, "title"));
+        table_put(&t, "%s", bench_where(text, sizeof text, r));
+        table_put(&t, "%s", bench_word(params, "schedule"));
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+            table_put(&t, "%s", bench_ms(text, sizeof text, bench_number(r, times[k])));
+        table_put(&t, "%.1f", bench_number(r, "ci_percent"));
+        table_put(&t, "%zu", json_array_size(json_object_get(r, "samples_ns")));
+        table_put(&t, "%.2f", p50 / first);
+        table_put(&t, "%.1f", bench_number(r, "gflops"));
+        table_put(&t, "%.1f%%", 100 * bench_inner(r, "roofline", "fraction"));
+        if (json_is_object(verify))
+            table_put(&t, "%.1e", bench_number(verify, "rel"));
+        else
+            table_put(&t, "off");
+        table_put(&t, "%s", bench_word(r, "status"));
+        if (compared)
+            put_baseline(&t, r);
+    }
+    table_end(&t, o->to, o->markdown);
+}
+
+/* What comes before the first frame, and what is held. */
+static void show_costs(const struct output *o, const json_t *results)
+{
+    static const char *const heads[] = {"<case",       "open ms",  "plan ms",  "first ms",
+                                        "device ms",   "promised", "resident", "weights",
+                                        "allocations", NULL};
+    text_table t;
+    size_t i;
+    json_t *r;
+    char text[32];
+    table_begin(&t, heads);
+    bench_foreach(results, i, r) {
+        table_put(&t, "%s", bench_word(r, "title"));
+        table_put(&t, "%.2f", bench_number(r, "open_ms"));
+        table_put(&t, "%.2f", bench_number(r, "plan_ms"));
+        table_put(&t, "%.3f", bench_number(r, "first_ms"));
+        table_put(&t, "%.3f", bench_number(r, "device_p50_ms"));
+        table_put(&t, "%s", cli_bytes(text, sizeof text, (uint64_t)bench_promised(r)));
+        table_put(&t, "%s",
+                  cli_bytes(text, sizeof text, (uint64_t)bench_inner(r, "peak_bytes", "resident")));
+        table_put(&t, "%s",
+                  cli_bytes(text, sizeof text, (uint64_t)bench_inner(r, "peak_bytes", "weights")));
+        table_put(&t, "%.0f", bench_number(r, "allocations"));
+    }
+    table_end(&t, o->to, o->markdown);
+}
+
+/* ---- what only some results have ---- */
+
+static void show_series(const struct output *o, const json_t *pace)
+{
+    static const char *const heads[] = {"at s",      "frames",  "p50 ms",    "p95 ms",
+                                        "clock MHz", "GPU MHz", "degrees C", NULL};
+    static const char *const keys[] = {"clock_mhz", "gpu_mhz", "celsius"};
+    const json_t *series = json_object_get(pace, "series");
+    text_table t;
+    size_t i;
+    json_t *w;
+    if (!series)
+        return;
+    table_begin(&t, heads);
+    json_array_foreach(series, i, w) {
+        table_put(&t, "%.0f", bench_number(w, "at_s"));
+        table_put(&t, "%.0f", bench_number(w, "frames"));
+        table_put(&t, "%.3f", bench_number(w, "p50_ms"));
+        table_put(&t, "%.3f", bench_number(w, "p95_ms"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (json_object_get(w, keys[k]))
+                table_put(&t, "%.0f", bench_number(w, keys[k]));
+            else
+                table_put(&t, "-");
+    }
+    table_end(&t, o->to, o->markdown);
+}
+
+static void show_pace(const struct output *o, const json_t *r)
+{
+    const json_t *pace = json_object_get(r, "pace");
+    if (!pace)
+        return;
+    fprintf(o->to, "%s: %.0f frames in %.1f s, %.2f a second", bench_word(r, "title"),
+            bench_number(pace, "frames"), bench_number(pace, "seconds"),
+            bench_number(pace, "achieved_fps"));
+    if (json_object_get(pace, "rate_fps"))
+        fprintf(o->to, " of %.2f; deadlines missed %.0f, frames dropped %.0f, jitter %.3f ms",
+                bench_number(pace, "rate_fps"), bench_number(pace, "missed"),
+                bench_number(pace, "dropped"), bench_number(pace, "jitter_ms"));
+    fprintf(o->to, "; last over first %.3f\n\n", bench_number(pace, "slowdown"));
+    show_series(o, pace);
+}
+
+static void show_layers(const struct output *o, const json_t *profile)
+{
+    static const char *const heads[] = {"<step", "<problem", "<kernel", "<source", "sweep", "calls",
+                                        "ms",    "share",    "GFLOP/s", "roof",    NULL};
+    text_table t;
+    size_t i;
+    json_t *l;
+    table_begin(&t, heads);
+    json_array_foreach(json_object_get(profile, "layers"), i, l) {
+        table_put(&t, "%s", bench_word(l, "label"));
+        table_put(&t, "%s", bench_word(l, "problem"));
+        table_put(&t, "%s", bench_word(l, "kernel"));
+        table_put(&t, "%s", bench_word(l, "source"));
+        table_put(&t, "%.0f", bench_number(l, "sweep"));
+        table_put(&t, "%.0f", bench_number(l, "calls"));
+        table_put(&t, "%.4f", bench_number(l, "ms"));
+        table_put(&t, "%.1f%%", 100 * bench_number(l, "share"));
+        table_put(&t, "%.1f", bench_number(l, "gflops"));
+        table_put(&t, "%.1f%%", 100 * bench_number(l, "roofline"));
+    }
+    table_end(&t, o->to, o->markdown);
+}
+
+static void show_sweeps(const struct output *o, const json_t *profile)
+{
+    static const char *const heads[] = {"sweep", "<from", "<schedule", "chunk",
+                                        "steps", "ms",    "share",     NULL};
+    text_table t;
+    size_t i;
+    json_t *s;
+    table_begin(&t, heads);
+    json_array_foreach(json_object_get(profile, "sweeps"), i, s) {
+        table_put(&t, "%.0f", bench_number(s, "sweep"));
+        table_put(&t, "%s", bench_word(s, "label"));
+        table_put(&t, "%s", bench_word(s, "schedule"));
+        table_put(&t, "%.0f", bench_number(s, "chunk"));
+        table_put(&t, "%.0f", bench_number(s, "steps"));
+        table_put(&t, "%.4f", bench_number(s, "ms"));
+        table_put(&t, "%.1f%%", 100 * bench_number(s, "share"));
+    }
+    table_end(&t, o->to, o->markdown);
+}
+
+static void show_profile(const struct output *o, const json_t *r)
+{
+    const json_t *profile = json_object_get(r, "profile");
+    if (!profile)
+        return;
+    fprintf(o->to, "%s: a traced frame %.3f ms, others %.3f ms\n\n", bench_word(r, "title"),
+            bench_number(profile, "traced_ms"), bench_number(profile, "untraced_ms"));
+    show_layers(o, profile);
+    show_sweeps(o, profile);
+}
+
+static void show_floors(const struct output *o, const json_t *r)
+{
+    static const char *const heads[] = {"<step",    "<problem", "count", "MiB each",
+                                        "alone ms", "floor ms", "share", NULL};
+    const json_t *floors = json_object_get(r, "floors");
+    const double sum = bench_number(floors, "sum_ms");
+    text_table t;
+    size_t i;
+    json_t *s;
+    if (!floors)
+        return;
+    table_begin(&t, heads);
+    json_array_foreach(json_object_get(floors, "steps"), i, s) {
+        const double all = bench_number(s, "count") * bench_number(s, "floor_ms");
+        table_put(&t, "%s", bench_word(s, "label"));
+        table_put(&t, "%s", bench_word(s, "problem"));
+        table_put(&t, "%.0f", bench_number(s, "count"));
+        table_put(&t, "%.3f", bench_number(s, "bytes") / (1 << 20));
+        if (json_is_null(json_object_get(s, "alone_ms")))
+            table_put(&t, "-");
+        else
+            table_put(&t, "%.4f", bench_number(s, "alone_ms"));
+        table_put(&t, "%.4f", all);
+        table_put(&t, "%.1f%%", 100 * all / sum);
+    }
+    table_end(&t, o->to, o->markdown);
+    fprintf(o->to, "whole model %.3f ms, its floors %.3f ms: ratio %.3f\n\n",
+            bench_number(r, "p50_ms"), sum, bench_number(floors, "ratio"));
+}
+
+static void show_crossover(const struct output *o, const json_t *c)
+{
+    const json_t *params = json_object_get(c, "params");
+    const char *unit = bench_word(c, "unit"), *verdict = bench_word(c, "verdict");
+    char where[64];
+    fprintf(o->to, "%s%s on %s", o->markdown ? "* " : "", bench_word(c, "attention"),
+            bench_where(where, sizeof where, c));
+    if (*bench_word(params, "model"))
+        fprintf(o->to, ", %s", bench_word(params, "model"));
+    else if (json_object_get(params, "heads"))
+        fprintf(o->to, ", %.0f heads, dim %.0f", bench_number(params, "heads"),
+                bench_number(params, "dim"));
+    if (strcmp(bench_word(params, "dtype"), "f32") != 0)
+        fprintf(o->to, ", %s", bench_word(params, "dtype"));
+    fputs(": ", o->to);
+    if (strncmp(verdict, "slower", 6) == 0)
+        fprintf(o->to, "slower than softmax up to %.0f %s\n", bench_number(c, "slower_at"), unit);
+    else if (strncmp(verdict, "faster", 6) == 0)
+        fprintf(o->to, "faster than softmax from %.0f %s or fewer\n", bench_number(c, "faster_at"),
+                unit);
+    else
+        fprintf(o->to, "faster than softmax from about %.0f %s (between %.0f and %.0f)\n",
+                bench_number(c, "at"), unit, bench_number(c, "slower_at"),
+                bench_number(c, "faster_at"));
+}
+
+void bench_table_write(FILE *to, const json_t *results, bool markdown)
+{
+    const struct output o = {to, markdown};
+    size_t i;
+    json_t *r;
+    show_devices(&o, results);
+    show_times(&o, results);
+    show_costs(&o, results);
+    bench_foreach(results, i, r) {
+        show_pace(&o, r);
+        show_profile(&o, r);
+        show_floors(&o, r);
+    }
+    json_array_foreach(results, i, r)
+        if (bench_has_schema(r, CROSSOVER_SCHEMA))
+            show_crossover(&o, r);
+}

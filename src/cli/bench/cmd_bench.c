@@ -1,0 +1,359 @@
+/* cmd_bench.c: `fovea bench`: the product of all lists of options, verified and then timed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/bench_floors.h"
+#include "cli/bench/bench_results.h"
+#include "cli/common/interrupt.h"
+
+/* Whose steps kernels are timed on. */
+#define KERNEL_MODEL "synthetic:dinov2-b"
+
+/* Seconds of a step alone: a disturbance then meets it as it does the whole model. */
+#define FLOOR_SAMPLE 10e-3
+
+struct bench {
+    bench_request request;
+    const char *runs, *time, *warmup, *check, *rate, *sustain;
+    bench_options options;
+    /* of the results: */
+    const char *format, *note, *from, *trace;
+    const char *baseline, *fail_above;
+    json_t *earlier; /* what the baseline holds; read first, because -O may name the same file */
+    bool per_layer;
+    double allowed; /* percent over the baseline */
+    bench_output output;
+    bench_set set;
+    bench_floors floors;
+};
+
+/* ---- results ---- */
+
+/* Of floors the cases beside the model are told with it. Cases that an interrupt left without a
+ * time are left out. */
+static json_t *describe_all(const struct bench *b)
+{
+    const bool floors = b->request.what == BENCH_FLOORS;
+    json_t *results = json_array();
+    if (floors && (b->set.cases == 0 || b->set.list[b->set.cases - 1].samples == 0))
+        return results;
+    for (size_t i = 0; i < (floors ? 1 : b->set.cases); i++) {
+        if (b->set.list[i].samples == 0)
+            continue;
+        json_t *r = bench_describe(&b->set.list[i]);
+        if (b->note)
+            json_object_set_new(r, "note", json_string(b->note));
+        if (floors)
+            json_object_set_new(r, "floors", bench_floors_describe(&b->floors, b->set.list));
+        json_array_append_new(results, r);
+    }
+    return results;
+}
+
+/* Whether the numbers can be relied on: what is measured otherwise is no result when that was asked
+ * for. */
+static int judge(const struct bench *b, const json_t *results)
+{
+    static const char *const doubtful[] = {"throttled", "unstable", "noisy"};
+    size_t i;
+    json_t *r;
+    if (!b->request.common.strict && !b->baseline)
+        return CLI_OK;
+    bench_foreach(results, i, r) {
+        for (size_t k = 0; k < sizeof doubtful / sizeof *doubtful; k++)
+            if (strcmp(bench_word(r, "status"), doubtful[k]) == 0)
+                return cli_fail(CLI_UNSTABLE, "%s: %s; try --time or a quieter, cooler machine",
+                                bench_word(r, "title"), doubtful[k]);
+    }
+    return CLI_OK;
+}
+
+/* Writes results and says how they compare. */
+static int report(const struct bench *b, json_t *results)
+{
+    const int known = b->baseline ? bench_baseline_add(results, b->earlier, b->baseline) : CLI_OK;
+    bench_crossovers_add(results);
+    int code = bench_output_write(&b->output, results);
+    if (!code)
+        code = known;
+    if (!code && b->baseline)
+        code = bench_baseline_judge(results, b->allowed);
+    return code ? code : judge(b, results);
+}
+
+/* What was finished before an interrupt is a result like any other. */
+static int report_interrupted(const struct bench *b, json_t *results)
+{
+    const size_t n = json_array_size(results);
+    const int code = n ? report(b, results) : CLI_OK;
+    fprintf(stderr, "fovea: interrupted; %zu of the %zu cases begun were timed%s%s\n", n,
+            b->request.what == BENCH_FLOORS ? 1 : b->set.cases,
+            n && b->output.path ? ", and are in " : "", n && b->output.path ? b->output.path : "");
+    return code == CLI_INPUT ? code : interrupt_code();
+}
+
+/* ---- profiles ---- */
+
+static int write_trace(const char *path, json_t *events)
+{
+    json_t *root = json_pack("{s:O, s:s}", "traceEvents", events, "displayTimeUnit", "ms");
+    const int failed = json_dump_file(root, path, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    json_decref(root);
+    return failed ? cli_fail(CLI_INPUT, "--trace %s: cannot be written", path) : CLI_OK;
+}
+
+static int profile(struct bench *b)
+{
+    json_t *events = b->trace ? json_array() : NULL;
+    int code = CLI_OK;
+    if (!b->per_layer && !b->trace)
+        return CLI_OK;
+    for (size_t i = 0; i < b->set.cases && !code; i++)
+        code = bench_profile(&b->set.list[i], events, i);
+    if (!code && b->trace)
+        code = write_trace(b->trace, events);
+    json_decref(events);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static int read_options(struct bench *b)
+{
+    static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
+    static const char *const checks[] = {"first", "every", "off", NULL};
+    double minutes = 0;
+    int code;
+    b->options.warmup = 1;
+    b->options.time = 10;
+    b->allowed = 5;
+    b->output.format = b->request.common.json ? BENCH_JSONL : BENCH_TEXT;
+    if (b->output.plot && !cli_ends_with(b->output.plot, ".svg"))
+        return cli_fail(CLI_USAGE, "--plot %s: the file is a .svg", b->output.plot);
+    if (b->fail_above && !b->baseline)
+        return cli_fail(CLI_USAGE, "--fail-above %s: --baseline names what to compare with",
+                        b->fail_above);
+    if ((code = cli_number(&b->options.runs, "runs", b->runs, 1, 1000000)) ||
+        (code = cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000)) ||
+        (code = cli_real(&b->options.time, "time", b->time, 0.01, 86400)) ||
+        (code = cli_real(&b->options.rate, "rate", b->rate, 0.001, 1e5)) ||
+        (code = cli_real(&minutes, "sustain", b->sustain, 0.001, 1e5)) ||
+        (code = cli_real(&b->allowed, "fail-above", b->fail_above, 0, 1e6)) ||
+        (code = cli_choose(&b->options.check, "verify", b->check, checks)) ||
+        (code = cli_choose(&b->output.format, "format", b->format, formats)))
+        return code;
+    b->options.sustain = 60 * minutes;
+    return CLI_OK;
+}
+
+/* What would fail when all has been measured fails now. */
+static int check_files(struct bench *b)
+{
+    int code;
+    if (b->baseline && (code = bench_results_read(&b->earlier, b->baseline)))
+        return code;
+    if ((code = bench_output_check("-O", b->output.path)) ||
+        (code = bench_output_check("--plot", b->output.plot)))
+        return code;
+    return bench_output_check("--trace", b->trace);
+}
+
+/* Kernels by their name or operation, on the steps of a model. */
+static int choose_kernels(bench_request *r, const char *kernel)
+{
+    if (!kernel && !r->op)
+        return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op");
+    r->kernel = kernel;
+    r->name = r->of ? r->of : KERNEL_MODEL;
+    return cli_load_model(&r->model, r->name);
+}
+
+static int choose_what(bench_request *r, const char *what, const char *name)
+{
+    int chosen = 0;
+    while (bench_what_names[chosen] && strcmp(bench_what_names[chosen], what) != 0)
+        chosen++;
+    if (!bench_what_names[chosen])
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench %s: there are gemm, attention, block, model, kernel and floors",
+                        what);
+    r->what = (enum bench_what)chosen;
+    if (r->what == BENCH_KERNEL)
+        return choose_kernels(r, name);
+    r->name = name;
+    const bool model = r->what == BENCH_MODEL || r->what == BENCH_FLOORS;
+    if (model && !name)
+        return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
+    if (!model && r->what != BENCH_BLOCK && name)
+        return cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what, name);
+    return name ? cli_load_model(&r->model, name) : CLI_OK;
+}
+
+/* What only some kinds of cases can be asked for. */
+static int check_options(const struct bench *b)
+{
+    const bench_request *r = &b->request;
+    const unsigned traced = BENCH_ANY & ~(1u << BENCH_KERNEL);
+    const struct {
+        const char *option;
+        bool given;
+        unsigned whats; /* of which it can be asked, a bit each */
+    } options[] = {
+        {"causal", r->causal, 1u << BENCH_ATTENTION},
+        {"op", r->op != NULL, 1u << BENCH_KERNEL},
+        {"model", r->of != NULL, 1u << BENCH_KERNEL},
+        {"per-layer", b->per_layer, traced},
+        {"trace", b->trace != NULL, traced},
+        {"rate", b->rate != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
+        {"sustain", b->sustain != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
+    };
+    int code = bench_axes_check(r);
+    for (size_t i = 0; i < sizeof options / sizeof *options && !code; i++)
+        if (options[i].given)
+            code = bench_belongs(options[i].option, options[i].whats, r->what);
+    return code;
+}
+
+/* What can stand beside its floors. */
+static int check_floors(const struct bench *b)
+{
+    const cli_common *common = &b->request.common;
+    if (b->set.cases > 1)
+        return cli_fail(CLI_USAGE, "bench floors takes one size, attention and setting at a time");
+    if (common->dtype && strcmp(common->dtype, "f32") != 0)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --dtype %s: a product alone has f32 weights so far",
+                        common->dtype);
+    if (!b->set.list[0].on->cpu)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "bench floors --device %s: a step alone would bring its operands there and "
+                        "back, which inside a model it does not; the CPU only so far",
+                        common->device);
+    return CLI_OK;
+}
+
+static int measure(struct bench *b)
+{
+    bench_set *set = &b->set;
+    if (b->options.rate > 0 || b->options.sustain > 0)
+        return bench_pace(set->list, set->cases, &b->options);
+    return bench_measure(set->list, set->cases, &b->options);
+}
+
+static int run(struct bench *b, const char *what, const char *name)
+{
+    json_t *results = NULL;
+    int code = choose_what(&b->request, what, name);
+    if (!code)
+        code = check_options(b);
+    if (code || (code = check_files(b)))
+        return code;
+    interrupt_catch("run");
+    const bool floors = b->request.what == BENCH_FLOORS;
+    if (b->request.what == BENCH_GEMM)
+        b->request.common.half = NULL;
+    if ((code = bench_cases_add(&b->set, &b->request, &b->options)))
+        return code;
+    if (floors && !interrupt_code()) {
+        b->options.sample = FLOOR_SAMPLE;
+        if ((code = check_floors(b)) ||
+            (code = bench_floors_add(&b->floors, b->set.list, &b->set.cases, BENCH_CASES)))
+            return code;
+    }
+    if ((code = measure(b)))
+        return code;
+    if (!interrupt_code() && (code = profile(b)))
+        return code;
+    results = describe_all(b);
+    code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
+    json_decref(results);
+    return code;
+}
+
+/* Results of an earlier run in place of measuring. */
+static int show_from(struct bench *b)
+{
+    json_t *results = NULL;
+    int code = check_files(b);
+    if (!code)
+        code = bench_results_read(&results, b->from);
+    if (!code)
+        code = report(b, results);
+    json_decref(results);
+    return code;
+}
+
+static void release(struct bench *b)
+{
+    json_decref(b->earlier);
+    bench_floors_free(&b->floors);
+    bench_cases_free(&b->set);
+    fovea_model_free(b->request.model);
+    free(b);
+}
+
+static const char lists[] =
+    "\nOptions that say what is measured take lists, numbers also ranges: --size 224,518,\n"
+    "--tokens 64..16384*2, --device all. Every combination is run.\n";
+
+int cli_bench(const cli_command *self, int argc, char **argv)
+{
+    struct bench *b = cli_alloc(1, sizeof *b);
+    bench_request *r = &b->request;
+    const cli_option own[] = {
+        {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", CLI_TEXT,
+         &r->shapes},
+        {"activation", 0, "NAME,...", "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh",
+         CLI_TEXT, &r->activation},
+        {"tokens", 0, "N,...", "attention, block: 4096; ranges as 256..65536*2 or 100..500+100",
+         CLI_TEXT, &r->tokens},
+        {"heads", 0, "N,...", "attention, block: 12", CLI_TEXT, &r->heads},
+        {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", CLI_TEXT,
+         &r->dim},
+        {"value-dim", 0, "N,...", "attention: channels of a head's values", CLI_TEXT,
+         &r->value_dim},
+        {"mlp", 0, "N,...", "block: how much wider its MLP is, 4", CLI_TEXT, &r->mlp},
+        {"op", 0, "NAME", "kernel: those of an operation: gemm, softmax, ...", CLI_TEXT, &r->op},
+        {"model", 0, "MODEL", "kernel: whose steps, " KERNEL_MODEL, CLI_TEXT, &r->of},
+        {"causal", 0, NULL, "attention: query i sees the keys up to i", CLI_FLAG, &r->causal},
+        {"form", 0, "NAME,...", "attention, causal: auto, recurrent, chunk", CLI_TEXT, &r->form},
+        {"runs", 0, "N", "rounds; else until the medians are stable", CLI_TEXT, &b->runs},
+        {"time", 0, "S", "seconds per case at most, 10", CLI_TEXT, &b->time},
+        {"warmup", 0, "N", "runs after the first that are not timed, 1", CLI_TEXT, &b->warmup},
+        {"verify", 0, "WHEN", "first (default), every run, or off", CLI_TEXT, &b->check},
+        {"rate", 0, "FPS", "paced like a camera: deadlines missed, jitter", CLI_TEXT, &b->rate},
+        {"sustain", 0, "MIN", "minutes of each case, as a series", CLI_TEXT, &b->sustain},
+        {"per-layer", 0, NULL, "time of every step and sweep", CLI_FLAG, &b->per_layer},
+        {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", CLI_TEXT, &b->trace},
+        {"format", 'o', "NAME", "text, md, csv, json, jsonl", CLI_TEXT, &b->format},
+        {"output", 'O', "FILE", "results go there", CLI_TEXT, &b->output.path},
+        {"note", 0, "TEXT", "kept with the results", CLI_TEXT, &b->note},
+        {"plot", 0, "FILE", "time and memory as a picture, .svg, drawn by gnuplot", CLI_TEXT,
+         &b->output.plot},
+        {"from", 0, "FILE", "show results of an earlier -o json or jsonl, measure nothing",
+         CLI_TEXT, &b->from},
+        {"baseline", 0, "FILE", "earlier results to compare with", CLI_TEXT, &b->baseline},
+        {"fail-above", 0, "PCT", "percent that may be lost against it, 5", CLI_TEXT,
+         &b->fail_above},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    r->common.half = "f32, f16, bf16: of a model's weights; of q, k and v";
+    int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    if (!code && !first)
+        fputs(lists, stdout);
+    if (!code && first) {
+        if ((first == argc && !b->from) || first + 2 < argc)
+            code =
+                cli_fail(CLI_USAGE, "bench takes gemm, attention, block [MODEL], kernel [NAME], or "
+                                    "model or floors and a MODEL; fovea bench --help");
+        else if (b->from && first < argc)
+            code = cli_fail(CLI_USAGE, "--from %s: shows results of a file, %s is not measured",
+                            b->from, argv[first]);
+        else if (!(code = read_options(b)))
+            code = b->from ? show_from(b)
+                           : run(b, argv[first], first + 1 < argc ? argv[first + 1] : NULL);
+    }
+    release(b);
+    return code;
+}

@@ -1,0 +1,257 @@
+/* cmd_cache.c: `fovea cache`: what is kept on disk, wisdom and compiled kernels.
+ *
+ * An exported file is a line, the size of the wisdom and its text, then the kernels to the end:
+ *
+ *     fovea cache 1 <bytes of wisdom>\n | wisdom | kernels
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+#define MAGIC "fovea cache 1 "
+#define FILE_MOST (512u << 20)
+
+typedef struct contents {
+    size_t entries, unsound;
+    uint64_t bytes;
+    bool quiet;
+    json_t *list; /* NULL: text */
+} contents;
+
+/* ---- list, verify ---- */
+
+static int show_entry(const fovea_cache_entry *e, void *payload)
+{
+    contents *c = payload;
+    char size[32];
+    c->entries++;
+    c->bytes += e->size;
+    c->unsound += *e->problem != 0;
+    if (c->list)
+        json_array_append_new(c->list,
+                              json_pack("{s:o, s:s, s:s, s:I, s:s}", "file", cli_json_text(e->file),
+                                        "device", e->device, "program", e->program, "size",
+                                        (json_int_t)e->size, "problem", e->problem));
+    else if (!c->quiet || *e->problem)
+        printf("  %-24s %10s  %-18s %s%s\n", cli_file_name(e->file),
+               cli_bytes(size, sizeof size, e->size), e->program, e->device, e->problem);
+    return 0;
+}
+
+static void print_facts(const char *path, const fovea_wisdom_info *info)
+{
+    printf("wisdom   %s\n  %zu facts", path, info->taken);
+    if (info->skipped)
+        printf(", and %zu about kernels or settings that this version does not have",
+               info->skipped);
+    putchar('\n');
+}
+
+/* The user's wisdom. */
+static int show_wisdom(json_t **out, bool *sound)
+{
+    char path[4096];
+    fovea_wisdom_info info = {0, 0};
+    const int code = cli_check(fovea_wisdom_path(path, sizeof path));
+    if (code)
+        return code;
+    FILE *f = *path ? fopen(path, "rb") : NULL;
+    const char *problem = "";
+    if (f) {
+        fclose(f);
+        if (fovea_wisdom_load(path, &info) != FOVEA_OK)
+            problem = fovea_error();
+    }
+    *sound = !*problem;
+    if (out)
+        *out = json_pack("{s:o, s:b, s:I, s:I, s:o}", "file", cli_json_text(path), "exists",
+                         f != NULL, "facts", (json_int_t)info.taken, "skipped",
+                         (json_int_t)info.skipped, "problem", cli_json_text(problem));
+    else if (!f)
+        printf("wisdom   %s\n  %s\n", *path ? path : "-", *path ? "there is none" : "not read");
+    else if (*problem)
+        printf("wisdom   %s\n  rejected: %s\n", path, problem);
+    else
+        print_facts(path, &info);
+    return CLI_OK;
+}
+
+static int list(bool json, bool verify)
+{
+    char folder[4096], bytes[32];
+    bool sound;
+    json_t *wisdom = NULL;
+    contents c = {.list = json ? json_array() : NULL, .quiet = verify};
+    int code = cli_check(fovea_cache_folder(folder, sizeof folder));
+    if (!code)
+        code = show_wisdom(json ? &wisdom : NULL, &sound);
+    if (!code && !json)
+        printf("kernels  %s\n", *folder ? folder : "-");
+    if (!code)
+        code = cli_check(fovea_cache_list(NULL, show_entry, &c));
+    if (code)
+        return code;
+    if (json)
+        cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "schema", "fovea.cache/1",
+                                 "wisdom", wisdom, "folder", cli_json_text(folder), "kernels",
+                                 c.list, "entries", (json_int_t)c.entries, "unsound",
+                                 (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes));
+    else
+        printf("  %zu compiled, %zu of them unsound, %s\n", c.entries, c.unsound,
+               cli_bytes(bytes, sizeof bytes, c.bytes));
+    if (verify && (c.unsound || !sound))
+        return cli_fail(CLI_WRONG, "%zu compiled kernels are unsound%s; they count as absent",
+                        c.unsound, sound ? "" : ", wisdom is rejected");
+    return CLI_OK;
+}
+
+/* ---- clear ---- */
+
+/* Removes the user's wisdom if that is what the file holds. */
+static int clear_wisdom(bool *removed)
+{
+    static const char magic[] = "fovea wisdom ";
+    char path[4096], begin[sizeof magic] = "";
+    *removed = false;
+    const int code = cli_check(fovea_wisdom_path(path, sizeof path));
+    FILE *f = !code && *path ? fopen(path, "rb") : NULL;
+    if (!f)
+        return code;
+    const bool ours = fread(begin, 1, sizeof magic - 1, f) == sizeof magic - 1 &&
+                      memcmp(begin, magic, sizeof magic - 1) == 0;
+    fclose(f);
+    if (!ours)
+        return cli_fail(CLI_INPUT, "%s is no wisdom; it is left alone", path);
+    if (remove(path) != 0)
+        return cli_fail(CLI_INPUT, "%s: %s", path, strerror(errno));
+    *removed = true;
+    return CLI_OK;
+}
+
+static int clear(void)
+{
+    size_t removed = 0;
+    bool wisdom = false;
+    int code = cli_check(fovea_cache_clear(NULL, &removed));
+    if (!code)
+        code = clear_wisdom(&wisdom);
+    printf("%zu compiled kernels removed, %s\n", removed, wisdom ? "and the wisdom" : "no wisdom");
+    return code;
+}
+
+/* ---- export, import ---- */
+
+static int write_file(const char *path, const char *head, const char *wisdom, size_t wisdom_size,
+                      const void *kernels, size_t kernels_size)
+{
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    fputs(head, o.file);
+    fwrite(wisdom, 1, wisdom_size, o.file);
+    fwrite(kernels, 1, kernels_size, o.file);
+    return cli_output_end(&o, NULL);
+}
+
+static int save(const char *path)
+{
+    size_t wisdom_size = 0, kernels_size = 0;
+    char head[64];
+    int code = cli_check(fovea_wisdom_export(NULL, 0, &wisdom_size));
+    if (!code)
+        code = cli_check(fovea_cache_pack(NULL, NULL, 0, &kernels_size));
+    if (code)
+        return code;
+    char *wisdom = cli_alloc(wisdom_size + 1, 1);
+    void *kernels = cli_alloc(kernels_size + 1, 1);
+    code = cli_check(fovea_wisdom_export(wisdom, wisdom_size + 1, &wisdom_size));
+    if (!code)
+        code = cli_check(fovea_cache_pack(NULL, kernels, kernels_size, &kernels_size));
+    const size_t text = strlen(wisdom);
+    snprintf(head, sizeof head, MAGIC "%zu\n", text);
+    if (!code)
+        code = write_file(path, head, wisdom, text, kernels, kernels_size);
+    if (!code)
+        printf("%s: %zu bytes of wisdom, %zu of compiled kernels\n", path, text, kernels_size);
+    free(wisdom);
+    free(kernels);
+    return code;
+}
+
+static int take(const char *path, const char *data, size_t size)
+{
+    char *end;
+    const bool ours = strncmp(data, MAGIC, sizeof MAGIC - 1) == 0;
+    const size_t text = ours ? strtoull(data + sizeof MAGIC - 1, &end, 10) : 0;
+    if (!ours || *end != '\n' || text > size - (size_t)(end + 1 - data))
+        return cli_fail(CLI_INPUT, "%s is no file that fovea cache export has written", path);
+    const char *wisdom = end + 1, *kernels = wisdom + text;
+    fovea_wisdom_info info = {0, 0};
+    size_t added = 0;
+    int code =
+        cli_check(fovea_cache_unpack(NULL, kernels, size - (size_t)(kernels - data), &added));
+    if (!code && text)
+        code = cli_check(fovea_wisdom_import(wisdom, text, &info));
+    if (!code && info.taken)
+        code = cli_check(fovea_wisdom_save(NULL));
+    if (!code)
+        printf("%zu facts, %zu compiled kernels taken\n", info.taken, added);
+    return code;
+}
+
+static int load(const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    long size = -1;
+    if (f && fseek(f, 0, SEEK_END) == 0)
+        size = ftell(f);
+    if (size < 0 || (unsigned long)size > FILE_MOST) {
+        const int why = errno;
+        if (f)
+            fclose(f);
+        return cli_fail(CLI_INPUT, "%s: %s", path, size < 0 ? strerror(why) : "too large");
+    }
+    char *data = cli_alloc((size_t)size + 1, 1);
+    rewind(f);
+    const bool read = fread(data, 1, (size_t)size, f) == (size_t)size;
+    fclose(f);
+    const int code =
+        read ? take(path, data, (size_t)size) : cli_fail(CLI_INPUT, "%s: cannot be read", path);
+    free(data);
+    return code;
+}
+
+int cli_cache(const cli_command *self, int argc, char **argv)
+{
+    enum { LIST, VERIFY, CLEAR, EXPORT, IMPORT };
+    static const char *const names[] = {"list", "verify", "clear", "export", "import", NULL};
+    cli_common common = {0};
+    int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
+    if (code || !first)
+        return code;
+    if (common.wisdom) /* only told from which file: what is wrong with it is to be shown */
+        setenv("FOVEA_WISDOM", strcmp(common.wisdom, "none") == 0 ? "" : common.wisdom, 1);
+    while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
+        what++;
+    if (!names[what])
+        return cli_fail(CLI_USAGE, "cache %s: there are list, verify, clear, export and import",
+                        argv[first]);
+    const bool file = what == EXPORT || what == IMPORT;
+    if (argc - first > 1 + file || (file && argc - first != 2))
+        return cli_fail(CLI_USAGE, "cache %s takes %s", names[what],
+                        file ? "the name of one FILE" : "no argument");
+    switch (what) {
+    case CLEAR:
+        return clear();
+    case EXPORT:
+        return save(argv[first + 1]);
+    case IMPORT:
+        return load(argv[first + 1]);
+    default:
+        return list(common.json, what == VERIFY);
+    }
+}

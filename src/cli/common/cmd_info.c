@@ -1,0 +1,156 @@
+/* cmd_info.c: `fovea info`: devices, what the backends found, kernels. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+enum { DEVICES = 32 };
+
+struct devices {
+    fovea_device_info list[DEVICES];
+    size_t n;
+};
+
+/* All, the CPU with what --isa or FOVEA_ISA leaves of it. */
+static int find_devices(struct devices *out, const cli_common *common)
+{
+    cli_settings settings;
+    fovea_device *cpu;
+    int code = cli_settle(&settings, common);
+    settings.device = "cpu";
+    if (code || (code = cli_open_device(&cpu, &settings)))
+        return code;
+    const size_t n = fovea_device_list(out->list, DEVICES);
+    out->n = n < DEVICES ? n : DEVICES;
+    for (size_t i = 0; i < out->n; i++)
+        if (strcmp(out->list[i].id, "cpu") == 0)
+            fovea_device_describe(cpu, &out->list[i]);
+    fovea_device_close(cpu);
+    return CLI_OK;
+}
+
+static void show_devices(const struct devices *all)
+{
+    char memory[32];
+    for (size_t i = 0; i < all->n; i++) {
+        const fovea_device_info *d = &all->list[i];
+        const bool cpu = strcmp(d->id, "cpu") == 0;
+        printf("%-8s %s\n         %s%s%u %s", d->id, d->name, d->features, *d->features ? ", " : "",
+               d->units, cpu ? "processors" : "compute units");
+        if (d->clusters > 1)
+            printf(" in %u clusters, %u big", d->clusters, d->big);
+        printf(", %s", cli_bytes(memory, sizeof memory, d->memory));
+        if (d->max_buffer)
+            printf(", buffers up to %s", cli_bytes(memory, sizeof memory, d->max_buffer));
+        if (d->group_limit)
+            printf(", work-groups up to %u", d->group_limit);
+        if (!cpu)
+            printf(", %s of local memory",
+                   d->local_memory ? cli_bytes(memory, sizeof memory, d->local_memory) : "nothing");
+        putchar('\n');
+        if (*d->driver)
+            printf("         driver %s\n", d->driver);
+        if (*d->quirks)
+            printf("         %s\n", d->quirks);
+    }
+    const char *remark;
+    for (size_t i = 0; (remark = fovea_backend_remark(i)); i++)
+        printf("%s\n", remark);
+}
+
+static void show_kernels(void)
+{
+    fovea_kernel_info k;
+    printf("\n%-34s %-14s %-9s %-9s %s\n", "kernel", "op", "mechanism", "isa", "usable here");
+    for (size_t i = 0; fovea_kernel_list(i, &k); i++)
+        printf("%-34s %-14s %-9s %-9s %s\n", k.name, k.op, k.mechanism, k.isa,
+               k.usable ? "yes" : "no");
+}
+
+static void show_attentions(void)
+{
+    const char *name;
+    putchar('\n');
+    for (size_t i = 0; (name = fovea_model_attention(i)); i++)
+        puts(name);
+    puts(
+        "sla-NAME            any but softmax, weighed by a gate on queries and one on keys\n"
+        "NAME+OTHER@0-3      NAME, but OTHER in the blocks 0 to 3; @5 is one block, @8- all from 8 "
+        "on,\n                    and +OTHER@BLOCKS may stand there several times\n"
+        "retention, gla, delta-rule, gated-delta-rule: causal, for operators (fovea bench "
+        "attention)");
+}
+
+/* The texts of one of the library's lists. */
+static json_t *texts(const char *(*at)(size_t), bool wanted)
+{
+    json_t *list = json_array();
+    const char *text;
+    for (size_t i = 0; wanted && (text = at(i)); i++)
+        json_array_append_new(list, json_string(text));
+    return list;
+}
+
+static json_t *describe(const struct devices *all, bool kernels, bool models, bool attentions)
+{
+    json_t *devices = json_array();
+    for (size_t i = 0; i < all->n; i++) {
+        const fovea_device_info *d = &all->list[i];
+        json_array_append_new(
+            devices,
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s}", "id", d->id,
+                      "name", d->name, "features", d->features, "processors", (int)d->units,
+                      "clusters", (int)d->clusters, "big", (int)d->big, "memory",
+                      (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer, "driver",
+                      d->driver, "local_memory", (json_int_t)d->local_memory, "group_limit",
+                      (int)d->group_limit, "quirks", d->quirks));
+    }
+    json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
+                             "devices", devices, "remarks", texts(fovea_backend_remark, true));
+    json_t *table = json_array();
+    fovea_kernel_info k;
+    for (size_t i = 0; kernels && fovea_kernel_list(i, &k); i++)
+        json_array_append_new(table, json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k.name, "op",
+                                               k.op, "mechanism", k.mechanism, "isa", k.isa,
+                                               "usable", k.usable));
+    json_object_set_new(root, "kernels", table);
+    json_object_set_new(root, "models", texts(fovea_model_synthetic, models));
+    json_object_set_new(root, "attentions", texts(fovea_model_attention, attentions));
+    return root;
+}
+
+int cli_info(const cli_command *self, int argc, char **argv)
+{
+    cli_common common = {0};
+    bool kernels = false, models = false, attentions = false;
+    struct devices devices;
+    const cli_option own[] = {
+        {"kernels", 0, NULL, "list the kernels, and which of them this machine can run", CLI_FLAG,
+         &kernels},
+        {"models", 0, NULL, "list the names that synthetic: takes", CLI_FLAG, &models},
+        {"attentions", 0, NULL, "list the names that --attention takes, and how they combine",
+         CLI_FLAG, &attentions},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    int first, code = cli_parse(&first, self, &common, own, argc, argv);
+    if (code || !first)
+        return code;
+    if (first < argc)
+        return cli_fail(CLI_USAGE, "info takes no argument \"%s\"", argv[first]);
+    if ((code = find_devices(&devices, &common)))
+        return code;
+    if (common.json) {
+        cli_print_json(describe(&devices, kernels, models, attentions));
+        return CLI_OK;
+    }
+    printf("fovea %s\n", fovea_version());
+    show_devices(&devices);
+    if (kernels)
+        show_kernels();
+    const char *name;
+    for (size_t i = 0; models && (name = fovea_model_synthetic(i)); i++)
+        printf("%ssynthetic:%s\n", i ? "" : "\n", name);
+    if (attentions)
+        show_attentions();
+    return CLI_OK;
+}

@@ -1,0 +1,434 @@
+/* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes; PNG out; numpy arrays out. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef CLI_PNG
+#include <png.h>
+#endif
+#ifdef CLI_JPEG
+#include <turbojpeg.h>
+#endif
+
+#include "cli/common/orientation.h"
+
+#define PIXELS_MAX (UINT64_C(1) << 28)
+#define FILE_MAX (UINT64_C(1) << 30)
+
+/* Pixels that one byte of a valid file can stand for, at most: deflate shrinks 1032-fold at best
+ * and a byte holds 8 pixels; JPEG spends six bits on 16x16 pixels. A header that claims more is not
+ * believed before anything is allocated. */
+#define PNG_PIXELS_PER_BYTE (1032 * 8)
+#define JPEG_PIXELS_PER_BYTE 512
+
+struct bytes {
+    uint8_t *data;
+    size_t size, at;
+};
+
+static int bad(const char *path, const char *what)
+{
+    return cli_fail(CLI_INPUT, "%s: %s", path, what);
+}
+
+static int read_file(struct bytes *out, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f)
+        return bad(path, strerror(errno));
+    size_t room = 1 << 16, size = 0;
+    uint8_t *data = cli_alloc(room, 1);
+    for (size_t got; (got = fread(data + size, 1, room - size, f)) > 0;) {
+        size += got;
+        if (size > FILE_MAX)
+            break;
+        if (size == room) {
+            uint8_t *more = realloc(data, room *= 2);
+            if (!more)
+                break;
+            data = more;
+        }
+    }
+    bool failed = ferror(f) || !feof(f);
+    fclose(f);
+    *out = (struct bytes){data, size, 0};
+    if (!failed && size > 0)
+        return CLI_OK;
+    free(data);
+    return bad(path, failed ? "cannot be read, or is larger than 1 GiB" : "is empty");
+}
+
+/* Makes room for the pixels that the header speaks of. */
+static int begin(cli_image *out, const char *path, const struct bytes *b, uint64_t width,
+                 uint64_t height, uint64_t pixels_per_byte)
+{
+    if (width < 1 || height < 1)
+        return bad(path, "has no pixels");
+    if (width > PIXELS_MAX || height > PIXELS_MAX || width * height > PIXELS_MAX)
+        return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels; the limit is 2^28 pixels", path,
+                        (unsigned long long)width, (unsigned long long)height);
+    if (width * height / pixels_per_byte > b->size)
+        return cli_fail(CLI_INPUT, "%s: claims %llux%llu pixels in %zu bytes; it is broken", path,
+                        (unsigned long long)width, (unsigned long long)height, b->size);
+    out->rgb = malloc((size_t)(width * height * 3));
+    if (!out->rgb)
+        return bad(path, "no memory for its pixels");
+    out->width = (uint32_t)width;
+    out->height = (uint32_t)height;
+    return CLI_OK;
+}
+
+/* ---- JPEG ---- */
+
+#ifdef CLI_JPEG
+
+static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
+{
+    tjhandle jpeg = tjInitDecompress();
+    int width = 0, height = 0, sampling = 0, space = 0, code;
+    if (!jpeg)
+        return bad(path, "the JPEG decoder does not start");
+    if (tjDecompressHeader3(jpeg, b->data, (unsigned long)b->size, &width, &height, &sampling,
+                            &space))
+        code = bad(path, tjGetErrorStr2(jpeg));
+    else if (space == TJCS_CMYK || space == TJCS_YCCK)
+        code = bad(path, "is a CMYK JPEG; convert it to RGB");
+    else if (!(code =
+                   begin(out, path, b, (uint64_t)width, (uint64_t)height, JPEG_PIXELS_PER_BYTE)) &&
+             tjDecompress2(jpeg, b->data, (unsigned long)b->size, out->rgb, width, 0, height,
+                           TJPF_RGB, TJFLAG_ACCURATEDCT)) {
+        /* Oddities between segments are harmless, missing or broken pixels are not. */
+        const char *what = tjGetErrorStr2(jpeg);
+        if (tjGetErrorCode(jpeg) == TJERR_FATAL || !strstr(what, "extraneous"))
+            code = bad(path, what);
+    }
+    tjDestroy(jpeg);
+    return code;
+}
+
+#else
+
+static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
+{
+    (void)out;
+    (void)b;
+    return cli_fail(CLI_UNSUPPORTED, "%s: is a JPEG; this program was built without TurboJPEG",
+                    path);
+}
+
+#endif
+
+/* ---- PNG ---- */
+
+#ifdef CLI_PNG
+
+struct png_fault {
+    jmp_buf back;
+    char text[128];
+};
+
+static void png_failed(png_structp png, png_const_charp text)
+{
+    struct png_fault *fault = png_get_error_ptr(png);
+    snprintf(fault->text, sizeof fault->text, "%s", text);
+    longjmp(fault->back, 1);
+}
+
+static void png_warned(png_structp png, png_const_charp text)
+{
+    (void)png;
+    (void)text;
+}
+
+static void png_take(png_structp png, png_bytep to, size_t n)
+{
+    struct bytes *b = png_get_io_ptr(png);
+    if (n > b->size - b->at)
+        png_error(png, "the file ends early");
+    memcpy(to, b->data + b->at, n);
+    b->at += n;
+}
+
+/* Colours as Pillow's convert("RGB") gives them: gamma is not applied, alpha is dropped. Of
+ * `indices` one byte a pixel: the place in the palette, or the grey value as it is stored. */
+static void png_convert(png_structp png, png_infop info, bool indices)
+{
+    png_byte type = png_get_color_type(png, info);
+    if (indices) {
+        png_set_packing(png);
+        png_set_interlace_handling(png);
+        png_read_update_info(png, info);
+        return;
+    }
+    if (png_get_bit_depth(png, info) == 16)
+        png_set_strip_16(png);
+    if (type == PNG_COLOR_TYPE_PALETTE)
+        png_set_palette_to_rgb(png);
+    else if (!(type & PNG_COLOR_MASK_COLOR)) {
+        png_set_expand_gray_1_2_4_to_8(png);
+        png_set_gray_to_rgb(png);
+    }
+    png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+}
+
+/* Apart from the caller, whose variables a longjmp would leave undefined. */
+static int decode_png(cli_image *out, const char *path, struct bytes *b, bool indices,
+                      struct png_fault *fault, png_structp png, png_infop info, png_bytepp *rows)
+{
+    if (setjmp(fault->back))
+        return bad(path, fault->text);
+    png_set_read_fn(png, b, png_take);
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* begin() judges the size */
+    png_read_info(png, info);
+    uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
+    int code = begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE);
+    if (code)
+        return code;
+    png_convert(png, info, indices);
+    const uint64_t row = width * (indices ? 1 : 3);
+    if (png_get_rowbytes(png, info) != row)
+        return bad(path, indices ? "is a PNG with colours or 16 bits; classes are grey values or "
+                                   "a palette's places"
+                                 : "is a PNG of an unknown kind");
+    *rows = cli_alloc((size_t)height, sizeof **rows);
+    for (uint64_t y = 0; y < height; y++)
+        (*rows)[y] = out->rgb + y * row;
+    png_read_image(png, *rows);
+    png_read_end(png, NULL);
+    return CLI_OK;
+}
+
+/* The data of the first chunk of that name, and its size; NULL where there is none or chunks do not
+ * lie in the file. */
+static const uint8_t *png_chunk(const struct bytes *b, const char *name, size_t *size)
+{
+    enum { SIGNATURE = 8, AROUND = 12 }; /* length, name, check sum */
+    for (size_t at = SIGNATURE; b->size - at >= AROUND;) {
+        const uint8_t *p = b->data + at;
+        *size = (size_t)p[0] << 24 | (size_t)p[1] << 16 | (size_t)p[2] << 8 | p[3];
+        if (*size > b->size - at - AROUND)
+            return NULL;
+        if (memcmp(p + 4, name, 4) == 0)
+            return p + 8;
+        if (memcmp(p + 4, "IEND", 4) == 0)
+            return NULL;
+        at += AROUND + *size;
+    }
+    return NULL;
+}
+
+static int png_orientation(const struct bytes *b)
+{
+    size_t size;
+    const uint8_t *exif = png_chunk(b, "eXIf", &size);
+    return exif ? orientation_of_exif(exif, size) : ORIENTATION_UPRIGHT;
+}
+
+static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
+{
+    struct png_fault fault;
+    size_t end;
+    if (!png_chunk(b, "IEND", &end)) /* libpng takes as much memory as a chunk claims to have */
+        return bad(path, "the file ends early");
+    png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
+    png_infop info = png ? png_create_info_struct(png) : NULL;
+    png_bytepp rows = NULL;
+    int code = info ? decode_png(out, path, b, indices, &fault, png, info, &rows)
+                    : bad(path, "the PNG decoder does not start");
+    free(rows);
+    png_destroy_read_struct(&png, &info, NULL);
+    return code;
+}
+
+/* palette: NULL for RGB pixels. */
+static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
+                     const uint8_t *palette, uint32_t colours)
+{
+    png_image png;
+    memset(&png, 0, sizeof png);
+    png.version = PNG_IMAGE_VERSION;
+    png.width = width;
+    png.height = height;
+    png.format = palette ? PNG_FORMAT_RGB_COLORMAP : PNG_FORMAT_RGB;
+    png.colormap_entries = colours;
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    const bool written = png_image_write_to_stdio(&png, o.file, 0, pixels, 0, palette);
+    return cli_output_end(&o, written ? NULL : png.message);
+}
+
+#else
+
+static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
+{
+    (void)out;
+    (void)b;
+    (void)indices;
+    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+}
+
+static int png_orientation(const struct bytes *b)
+{
+    (void)b;
+    return ORIENTATION_UPRIGHT;
+}
+
+static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
+                     const uint8_t *palette, uint32_t colours)
+{
+    (void)pixels;
+    (void)width;
+    (void)height;
+    (void)palette;
+    (void)colours;
+    return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
+}
+
+#endif
+
+int cli_image_write_png(const char *path, const cli_image *image)
+{
+    return write_png(path, image->rgb, image->width, image->height, NULL, 0);
+}
+
+int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
+                          const uint8_t *palette, uint32_t colours)
+{
+    return write_png(path, index, width, height, palette, colours);
+}
+
+/* ---- PPM and PGM ---- */
+
+/* The next number of the header; white space and comments go before it. 0: there is none. */
+static uint64_t pnm_number(struct bytes *b)
+{
+    uint64_t v = 0;
+    while (b->at < b->size && (b->data[b->at] == '#' || strchr(" \t\r\n", b->data[b->at]))) {
+        if (b->data[b->at] == '#')
+            while (b->at + 1 < b->size && b->data[b->at] != '\n')
+                b->at++;
+        b->at++;
+    }
+    for (; b->at < b->size && b->data[b->at] >= '0' && b->data[b->at] <= '9'; b->at++)
+        if (v < PIXELS_MAX)
+            v = v * 10 + (uint64_t)(b->data[b->at] - '0');
+    return v;
+}
+
+static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indices)
+{
+    const size_t channels = b->data[1] == '6' ? 3 : 1, wanted = indices ? 1 : 3;
+    if (indices && channels != 1)
+        return bad(path, "is a PPM; classes are a PGM's grey values");
+    b->at = 2;
+    uint64_t width = pnm_number(b), height = pnm_number(b), top = pnm_number(b);
+    if (top != 255)
+        return bad(path, "is a PPM or PGM whose largest value is not 255");
+    int code = begin(out, path, b, width, height, 1);
+    if (code)
+        return code;
+    size_t pixels = (size_t)(width * height);
+    b->at++; /* one white space */
+    if (b->at > b->size || b->size - b->at < pixels * channels)
+        return bad(path, "the file ends early");
+    const uint8_t *from = b->data + b->at;
+    for (size_t i = 0; i < pixels * wanted; i++)
+        out->rgb[i] = from[channels == wanted ? i : i / 3];
+    return CLI_OK;
+}
+
+/* ---- any ---- */
+
+static bool as_stored; /* whatever EXIF says */
+
+void cli_images_as_stored(void)
+{
+    as_stored = true;
+}
+
+static int read_picture(cli_image *out, const char *path, bool indices)
+{
+    struct bytes b;
+    int orientation = ORIENTATION_UPRIGHT;
+    memset(out, 0, sizeof *out);
+    int code = read_file(&b, path);
+    if (code)
+        return code;
+    if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
+        code = read_jpeg(out, path, &b);
+        orientation = orientation_of_jpeg(b.data, b.size);
+    } else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0) {
+        code = read_png(out, path, &b, indices);
+        orientation = png_orientation(&b);
+    } else if (b.size > 8 && b.data[0] == 'P' && (b.data[1] == '5' || b.data[1] == '6')) {
+        code = read_pnm(out, path, &b, indices);
+    } else {
+        code =
+            bad(path, indices ? "is no PNG or binary PGM" : "is no JPEG, PNG, binary PPM or PGM");
+    }
+    free(b.data);
+    if (!code && !as_stored && !orientation_apply(out, indices ? 1 : 3, orientation))
+        code = bad(path, "no memory to turn it upright");
+    if (code)
+        cli_image_free(out);
+    return code;
+}
+
+int cli_image_read(cli_image *out, const char *path)
+{
+    return read_picture(out, path, false);
+}
+
+int cli_indices_read(cli_image *out, const char *path)
+{
+    return read_picture(out, path, true);
+}
+
+bool cli_is_picture(const char *name)
+{
+    static const char *const ends[] = {".jpg", ".jpeg", ".JPG", ".JPEG", ".png",
+                                       ".PNG", ".ppm",  ".pgm", ".pnm"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (cli_ends_with(name, ends[i]))
+            return true;
+    return false;
+}
+
+void cli_image_free(cli_image *image)
+{
+    free(image->rgb);
+    memset(image, 0, sizeof *image);
+}
+
+/* ---- numpy ---- */
+
+int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank)
+{
+    char text[256];
+    size_t elements = 1,
+           n = (size_t)snprintf(text, sizeof text,
+                                "{'descr': '<f4', 'fortran_order': False, 'shape': (");
+    for (uint32_t i = 0; i < rank; i++) {
+        elements *= (size_t)shape[i];
+        n += (size_t)snprintf(text + n, sizeof text - n, "%llu, ", (unsigned long long)shape[i]);
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "), }");
+    while ((10 + n + 1) % 64)
+        text[n++] = ' ';
+    text[n++] = '\n';
+    uint8_t head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)n, (uint8_t)(n >> 8)};
+    cli_output o;
+    int code = cli_output_begin(&o, path);
+    if (code)
+        return code;
+    fwrite(head, 1, 10, o.file);
+    fwrite(text, 1, n, o.file);
+    fwrite(data, sizeof *data, elements, o.file);
+    return cli_output_end(&o, NULL);
+}

@@ -1,0 +1,31 @@
+/* interrupt.c: notes the first signal that asks to stop. */
+#include "cli/common/interrupt.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t caught; /* which signal */
+static char answer[96];
+
+static void note(int number)
+{
+    caught = number;
+    if (write(STDERR_FILENO, answer, strlen(answer)) < 0)
+        return; /* nobody reads it: no reason to stop in another way */
+}
+
+void interrupt_catch(const char *unit)
+{
+    const struct sigaction once = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
+    snprintf(answer, sizeof answer, "%sfovea: finishing this %s; once more: at once\n",
+             isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has written ^C */
+    sigaction(SIGINT, &once, NULL);
+    sigaction(SIGTERM, &once, NULL);
+}
+
+int interrupt_code(void)
+{
+    return caught ? 128 + caught : 0;
+}

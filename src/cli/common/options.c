@@ -1,0 +1,573 @@
+/* options.c: the options that commands share, and their meaning. */
+#include <assert.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+#define OPTIONS_MAX 64
+#define SIDE_MAX 65535 /* pixels of --size */
+
+void *cli_alloc(size_t count, size_t size)
+{
+    const size_t line = 64, most = SIZE_MAX - line;
+    void *p = NULL;
+    if (size == 0 || count <= most / size)
+        p = aligned_alloc(line, (count * size + line) / line * line);
+    if (p)
+        memset(p, 0, count * size);
+    else
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", count, size));
+    return p;
+}
+
+char *cli_text(const char *format, ...)
+{
+    va_list args, again;
+    assert(format);
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    char *text = cli_alloc((size_t)n + 1, 1);
+    vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return text;
+}
+
+/* ---- parsing ---- */
+
+/* The shared options, of all commands; *takes says which of them each belongs to. */
+static size_t shared(cli_option *all, unsigned *takes, cli_common *c)
+{
+    const struct {
+        unsigned takes;
+        cli_option option;
+    } common[] = {
+        {CLI_TAKES_DEVICE,
+         {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device}},
+        {CLI_TAKES_ISA,
+         {"isa", 0, "LEVEL",
+          "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use", CLI_TEXT,
+          &c->isa}},
+        {CLI_TAKES_DEVICE, {"threads", 0, "N", "workers", CLI_TEXT, &c->threads}},
+        {CLI_TAKES_DEVICE,
+         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores}},
+        {CLI_TAKES_PLAN,
+         {"attention", 0, "NAME[:MAP]",
+          "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
+          "blocks 0 to 3 and C from 8 on",
+          CLI_TEXT, &c->attention}},
+        {CLI_TAKES_PLAN, {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype}},
+        {CLI_TAKES_PLAN,
+         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out", CLI_TEXT,
+          &c->memory_limit}},
+        {CLI_TAKES_DEVICE,
+         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
+          &c->max_dispatch}},
+        {CLI_TAKES_WISDOM,
+         {"wisdom", 0, "FILE",
+          "what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none", CLI_TEXT,
+          &c->wisdom}},
+        {CLI_TAKES_PLAN,
+         {"rigor", 0, "LEVEL",
+          "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
+          CLI_TEXT, &c->rigor}},
+        {CLI_TAKES_PLAN,
+         {"schedule", 0, "NAME",
+          "auto; streamed: some tokens at a time go through many steps, which saves memory; "
+          "stepwise: all tokens go through one step after the other",
+          CLI_TEXT, &c->schedule}},
+        {CLI_TAKES_PLAN,
+         {"chunk", 0, "N", "tokens at a time of the streamed schedule", CLI_TEXT, &c->chunk}},
+        {CLI_TAKES_SIZE,
+         {"size", 0, "WxH",
+          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
+          "rule of the model's preprocessing",
+          CLI_TEXT, &c->size}},
+        {CLI_TAKES_PICTURES,
+         {"no-exif", 0, NULL,
+          "pictures as they are stored, not turned upright by their EXIF orientation", CLI_FLAG,
+          &c->no_exif}},
+        {CLI_TAKES_STRICT,
+         {"strict", 0, NULL,
+          "an unstable measurement is a failure; a broken picture ends the command at once",
+          CLI_FLAG, &c->strict}},
+        {CLI_TAKES_JSON,
+         {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json}},
+    };
+    const size_t n = sizeof common / sizeof *common;
+    for (size_t i = 0; i < n; i++) {
+        all[i] = common[i].option;
+        takes[i] = common[i].takes;
+    }
+    return n;
+}
+
+static bool among(const cli_option *all, size_t n, const char *name)
+{
+    while (n > 0 && strcmp(all[n - 1].name, name) != 0)
+        n--;
+    return n > 0;
+}
+
+static size_t gather(cli_option *all, const cli_command *self, cli_common *c, const cli_option *own)
+{
+    cli_option common[OPTIONS_MAX];
+    unsigned takes[OPTIONS_MAX];
+    size_t n = 0;
+    for (const cli_option *o = own; o && o->name; o++)
+        all[n++] = *o;
+    const size_t most = shared(common, takes, c);
+    for (size_t i = 0; i < most; i++)
+        if (self->takes & takes[i])
+            all[n++] = common[i];
+    return n;
+}
+
+enum { HELP_COLUMN = 33, HELP_WIDTH = 100 };
+
+/* The words of `text`, wrapped, from HELP_COLUMN on. */
+static void help_words(const char *text)
+{
+    size_t at = HELP_COLUMN;
+    for (const char *word = text; *word;) {
+        const size_t n = strcspn(word, " ");
+        if (at + n > HELP_WIDTH) {
+            printf("\n%*s", HELP_COLUMN, "");
+            at = HELP_COLUMN;
+        }
+        printf("%s%.*s", at > HELP_COLUMN ? " " : "", (int)n, word);
+        at += n + (at > HELP_COLUMN);
+        word += n + strspn(word + n, " ");
+    }
+    putchar('\n');
+}
+
+static void help(const cli_command *self, const cli_option *all, size_t n)
+{
+    printf("usage: fovea %s %s [options]\n%s\n\n", self->name, self->usage, self->summary);
+    for (size_t i = 0; i < n; i++) {
+        char name[64], letter[8] = "";
+        snprintf(name, sizeof name, "--%s%s%s", all[i].name, all[i].argument ? " " : "",
+                 all[i].argument ? all[i].argument : "");
+        if (all[i].letter)
+            snprintf(letter, sizeof letter, "-%c,", all[i].letter);
+        printf("  %-3s %-26s ", letter, name);
+        help_words(all[i].help);
+    }
+    printf("  -h, %-26s this text\n", "--help");
+}
+
+/* An option that the command has not. */
+static int unknown(const cli_command *self, const cli_option *all, size_t n, const char *given)
+{
+    cli_option common[OPTIONS_MAX];
+    unsigned takes[OPTIONS_MAX];
+    cli_common none = {0};
+    const char *names[OPTIONS_MAX + 1] = {NULL};
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given + strspn(given, "-"), "="),
+             given + strspn(given, "-"));
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i].name;
+    if (among(common, shared(common, takes, &none), name))
+        return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
+                        self->name, name, self->name);
+    const char *likely = cli_likely(name, names);
+    return cli_fail(CLI_USAGE, "unknown option %s; %s%s%sfovea %s --help lists them", given,
+                    likely ? "did you mean --" : "", likely ? likely : "", likely ? "? " : "",
+                    self->name);
+}
+
+int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
+              int argc, char **argv)
+{
+    cli_option all[OPTIONS_MAX];
+    struct option table[OPTIONS_MAX + 2];
+    char letters[OPTIONS_MAX + 8] = ":h";
+    size_t n = gather(all, self, common, own), end = 2;
+    for (size_t i = 0; i < n; i++) {
+        table[i] = (struct option){all[i].name, all[i].kind == CLI_TEXT, NULL, 256 + (int)i};
+        if (all[i].letter) {
+            letters[end++] = all[i].letter;
+            if (all[i].kind == CLI_TEXT)
+                letters[end++] = ':';
+        }
+    }
+    letters[end] = 0;
+    table[n] = (struct option){"help", 0, NULL, 'h'};
+    table[n + 1] = (struct option){NULL, 0, NULL, 0};
+    opterr = 0;
+    optind = 1;
+    for (int c; (c = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
+        const cli_option *o = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (c == 256 + (int)i || (all[i].letter && c == all[i].letter))
+                o = &all[i];
+        if (c == 'h' && !o) {
+            help(self, all, n);
+            *first = 0;
+            return CLI_OK;
+        }
+        if (c == ':')
+            return cli_fail(CLI_USAGE, "%s needs a value", argv[optind - 1]);
+        if (!o)
+            return unknown(self, all, n, argv[optind - 1]);
+        if (o->kind == CLI_FLAG)
+            *(bool *)o->target = true;
+        else
+            *(const char **)o->target = optarg;
+    }
+    *first = optind;
+    return CLI_OK;
+}
+
+/* How many letters have to be put in, left out or changed to make one text of the other. */
+static size_t distance(const char *a, const char *b)
+{
+    enum { MOST = 32 };
+    size_t row[MOST + 1], n = strlen(b);
+    if (n > MOST)
+        return SIZE_MAX;
+    for (size_t k = 0; k <= n; k++)
+        row[k] = k;
+    for (size_t i = 0; a[i]; i++) {
+        size_t before = row[0]++;
+        for (size_t k = 0; k < n; k++) {
+            const size_t same = before + (a[i] != b[k]);
+            before = row[k + 1];
+            row[k + 1] = 1 + (row[k] < before ? row[k] : before);
+            row[k + 1] = same < row[k + 1] ? same : row[k + 1];
+        }
+    }
+    return row[n];
+}
+
+const char *cli_likely(const char *text, const char *const *names)
+{
+    const char *best = NULL;
+    size_t least = strlen(text) < 3 ? 1 : 2;
+    for (; *names; names++) {
+        const size_t d = distance(text, *names);
+        if (d < least || (d == least && !best)) {
+            best = *names;
+            least = d;
+        }
+    }
+    return best;
+}
+
+/* ---- values ---- */
+
+int cli_real(double *out, const char *option, const char *text, double low, double high)
+{
+    if (!text)
+        return CLI_OK;
+    char *end;
+    errno = 0;
+    double v = strtod(text, &end);
+    if (end == text || *end || errno || !isfinite(v) || v < low || v > high)
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a number from %.10g to %.10g", option, text,
+                        low, high);
+    *out = v;
+    return CLI_OK;
+}
+
+int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high)
+{
+    double v = 0;
+    if (!text)
+        return CLI_OK;
+    int code = cli_real(&v, option, text, low, high);
+    if (!code && v != floor(v))
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a whole number", option, text);
+    if (!code)
+        *out = (uint32_t)v;
+    return code;
+}
+
+int cli_size(uint32_t *width, uint32_t *height, const char *text)
+{
+    if (!text)
+        return CLI_OK;
+    char *end;
+    unsigned long long w = strtoull(text, &end, 10), h = w;
+    bool ok = end != text && *text >= '0' && *text <= '9';
+    if (ok && (*end == 'x' || *end == 'X')) {
+        const char *second = end + 1;
+        h = strtoull(second, &end, 10);
+        ok = end != second && *second >= '0' && *second <= '9';
+    }
+    if (!ok || *end || w < 1 || h < 1 || w > SIDE_MAX || h > SIDE_MAX)
+        return cli_fail(CLI_USAGE, "--size %s: wanted WxH or N, sides from 1 to %d", text,
+                        SIDE_MAX);
+    *width = (uint32_t)w;
+    *height = (uint32_t)h;
+    return CLI_OK;
+}
+
+int cli_choose(int *out, const char *option, const char *text, const char *const *names)
+{
+    if (!text)
+        return CLI_OK;
+    char all[256] = "";
+    for (int i = 0; names[i]; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = i;
+            return CLI_OK;
+        }
+        size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s%s", i ? ", " : "", names[i]);
+    }
+    return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
+}
+
+static const char *const dtypes[] = {"f32", "f16", "bf16", NULL}; /* by fovea_dtype */
+
+const char *cli_dtype_name(fovea_dtype type)
+{
+    return dtypes[type];
+}
+
+int cli_wisdom(const cli_common *c)
+{
+    static char *loaded;
+    if (!c->wisdom || (loaded && strcmp(c->wisdom, loaded) == 0))
+        return CLI_OK;
+    const bool none = strcmp(c->wisdom, "none") == 0;
+    setenv("FOVEA_WISDOM", none ? "" : c->wisdom, 1);
+    if (loaded) /* another value of a list */
+        fovea_wisdom_forget();
+    free(loaded);
+    loaded = cli_text("%s", c->wisdom);
+    if (none || (c->new_wisdom && access(c->wisdom, F_OK) != 0))
+        return CLI_OK;
+    return cli_check(fovea_wisdom_load(c->wisdom, NULL)); /* the library only remarks on it */
+}
+
+int cli_settle(cli_settings *out, const cli_common *c)
+{
+    static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
+    static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
+    const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
+    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_ESTIMATE, code;
+    uint32_t limit = 0;
+    double dispatch = 0;
+    memset(out, 0, sizeof *out);
+    out->device = c->device ? c->device : "auto";
+    out->device_options = none;
+    out->device_options.isa = c->isa;
+    out->device_options.cores = c->cores;
+    out->attention = c->attention;
+    if ((code = cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096)) ||
+        (code = cli_choose(&schedule, "schedule", c->schedule, schedules)) ||
+        (code = cli_choose(&type, "dtype", c->dtype, dtypes)) ||
+        (code = cli_choose(&rigor, "rigor", c->rigor, rigors)) ||
+        (code = cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24)) ||
+        (code = cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX)) ||
+        (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
+        (code = cli_size(&out->width, &out->height, c->size)))
+        return code;
+    out->device_options.max_dispatch_ms = dispatch;
+    out->schedule = (fovea_schedule)schedule;
+    out->memory_limit = (uint64_t)limit << 20;
+    if (c->no_exif)
+        cli_images_as_stored();
+    if (strcmp(out->device, "all") == 0)
+        return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
+    out->dtype = (fovea_dtype)type;
+    out->rigor = (fovea_rigor)(rigor + FOVEA_ESTIMATE);
+    out->dtype_given = c->dtype != NULL;
+    if (type != 0 && !c->half)
+        return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this works with f32 only", c->dtype);
+    return cli_wisdom(c);
+}
+
+/* ---- lists ---- */
+
+void cli_list_free(char **list)
+{
+    for (char **p = list; p && *p; p++)
+        free(*p);
+    free(list);
+}
+
+enum { LIST_MOST = 255 };
+
+static int no_list(const char *option, const char *text)
+{
+    return cli_fail(CLI_USAGE, "--%s %s: wanted values between commas, %d at most", option, text,
+                    LIST_MOST);
+}
+
+/* Unfolds "256..65536*2" or "1..8+1" into `list`, from *n on. */
+static int unfold(char **list, size_t *n, const char *option, const char *item)
+{
+    unsigned long long low, high, step;
+    char how;
+    int end = 0;
+    if (sscanf(item, "%llu..%llu%c%llu%n", &low, &high, &how, &step, &end) != 4 || item[end] ||
+        low < 1 || high > UINT32_MAX || step > UINT32_MAX ||
+        !((how == '*' && step > 1) || (how == '+' && step > 0)))
+        return cli_fail(CLI_USAGE, "--%s %s: wanted a range A..B*FACTOR or A..B+STEP", option,
+                        item);
+    if (low > high)
+        return cli_fail(CLI_USAGE, "--%s %s: the range is empty; put the smaller number first",
+                        option, item);
+    for (unsigned long long v = low; v <= high; v = how == '*' ? v * step : v + step) {
+        if (*n == LIST_MOST)
+            return no_list(option, item);
+        list[(*n)++] = cli_text("%llu", v);
+    }
+    return CLI_OK;
+}
+
+static int add_item(char **list, size_t *n, const char *option, const char *text, size_t length)
+{
+    if (length == 0 || *n == LIST_MOST)
+        return no_list(option, text);
+    char *item = cli_text("%.*s", (int)length, text);
+    if (!strstr(item, "..")) {
+        list[(*n)++] = item;
+        return CLI_OK;
+    }
+    const int code = unfold(list, n, option, item);
+    free(item);
+    return code;
+}
+
+int cli_list(char ***out, size_t *n, const char *option, const char *text)
+{
+    char **list = cli_alloc(LIST_MOST + 1, sizeof *list);
+    int code = CLI_OK;
+    *n = text ? 0 : 1;
+    for (const char *p = text; p && !code;) {
+        const size_t length = strcspn(p, ",");
+        code = add_item(list, n, option, p, length);
+        p = p[length] ? p + length + 1 : NULL;
+    }
+    if (code)
+        cli_list_free(list);
+    else
+        *out = list;
+    return code;
+}
+
+/* ---- a model on a device ---- */
+
+/* All that can be wrong about a device was typed. */
+static int check_device(fovea_status status)
+{
+    return status == FOVEA_EINVAL ? cli_fail(CLI_USAGE, "%s", fovea_error()) : cli_check(status);
+}
+
+int cli_open_device(fovea_device **out, const cli_settings *s)
+{
+    return check_device(fovea_device_open(out, s->device, &s->device_options));
+}
+
+int cli_load_model(fovea_model **out, const char *path)
+{
+    fovea_status status = fovea_model_load(out, path);
+    /* A model that is not known here is bad input, not a missing feature of this machine. */
+    return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
+}
+
+/* The fastest for the model at --size. */
+static int open_best(cli_session *s)
+{
+    const fovea_preprocess p = cli_preprocess(s);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.attention = s->settings.attention;
+    options.weights = s->settings.dtype;
+    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s->info);
+    return check_device(
+        fovea_device_open_best(&s->device, s->model, &options, &s->settings.device_options));
+}
+
+int cli_open(cli_session *out, const cli_common *common, const char *model)
+{
+    memset(out, 0, sizeof *out);
+    int code = cli_settle(&out->settings, common);
+    const bool best = model && strcmp(out->settings.device, "auto") == 0;
+    if (!code && !best)
+        code = cli_open_device(&out->device, &out->settings);
+    if (!code && model) {
+        code = cli_load_model(&out->model, model);
+        if (!code)
+            fovea_model_describe(out->model, &out->info);
+    }
+    if (!code && best)
+        code = open_best(out);
+    if (code)
+        cli_close(out);
+    return code;
+}
+
+/* Whether plans tune, and what they find has a file to be kept in. */
+static bool keeps_wisdom(const cli_session *s)
+{
+    char path[4096];
+    const char *rigor = getenv("FOVEA_RIGOR");
+    bool tunes = s->settings.rigor > FOVEA_ESTIMATE;
+    if (s->settings.rigor == FOVEA_RIGOR_DEFAULT && rigor)
+        tunes = strcmp(rigor, "measure") == 0 || strcmp(rigor, "exhaustive") == 0;
+    return tunes && (fovea_wisdom_path(path, sizeof path) != FOVEA_OK || *path);
+}
+
+void cli_close(cli_session *s)
+{
+    if (s->device && keeps_wisdom(s))
+        cli_check(fovea_wisdom_save(NULL));
+    fovea_model_free(s->model);
+    fovea_device_close(s->device);
+    memset(s, 0, sizeof *s);
+}
+
+fovea_preprocess cli_preprocess(const cli_session *s)
+{
+    fovea_preprocess p = s->info.preprocess;
+    if (s->settings.width)
+        fovea_preprocess_resize(&p, s->settings.width, s->settings.height);
+    return p;
+}
+
+void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
+                      const fovea_model_info *info)
+{
+    *width = info->native_width;
+    *height = info->native_height;
+    if (p->resize == FOVEA_RESIZE_EXACT) {
+        *width = p->resize_width;
+        *height = p->resize_height;
+    } else if (p->resize == FOVEA_RESIZE_SHORT && p->short_edge) {
+        *width = *height = p->short_edge;
+    }
+    if (p->crop_width)
+        *width = p->crop_width;
+    if (p->crop_height)
+        *height = p->crop_height;
+}
+
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device)
+{
+    const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_info info;
+    fovea_device_describe(device, &info);
+    *out = none;
+    out->attention = s->attention;
+    out->schedule = s->schedule;
+    out->chunk = s->chunk;
+    out->memory_limit = s->memory_limit;
+    out->rigor = s->rigor;
+    out->weights = s->dtype;
+    if (strcmp(info.id, "cpu") != 0)
+        out->activations = s->dtype;
+}

@@ -1,0 +1,133 @@
+/* output_file.c: files that the program writes: what was there stays until the new one is whole. */
+#define _GNU_SOURCE /* O_TMPFILE, getentropy */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/common/cli.h"
+
+#define NAME_MOST 255 /* bytes, on the file systems that matter */
+#define DIGITS 20     /* of a random number */
+
+static int failed(const char *path, const char *problem)
+{
+    return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, problem);
+}
+
+const char *cli_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
+static char *beside(const char *path)
+{
+    const size_t name = strlen(cli_file_name(path)), room = NAME_MOST - DIGITS - strlen("..tmp");
+    const size_t cut = name > room ? name - room : 0;
+    unsigned long long number = 0;
+    if (getentropy(&number, sizeof number) != 0)
+        number = (unsigned long long)getpid(); /* O_EXCL keeps this safe as well */
+    return cli_text("%.*s.%llu.tmp", (int)(strlen(path) - cut), path, number);
+}
+
+/* A file without a name in the folder of `path`, which goes when the program is killed; else -1. */
+static int open_nameless(const char *path)
+{
+    int fd = -1;
+#ifdef O_TMPFILE
+    char *folder = cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
+    if (access("/proc/self/fd", X_OK) == 0) /* where it is given its name */
+        fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    free(folder);
+#endif
+    return fd;
+}
+
+static int open_beside(cli_output *o)
+{
+    o->beside = beside(o->path);
+    int fd = open_nameless(o->path);
+    o->nameless = fd >= 0;
+    if (fd < 0)
+        fd = open(o->beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        free(o->beside);
+        o->beside = NULL;
+    }
+    return fd;
+}
+
+static bool not_ours(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS;
+}
+
+int cli_output_check(const char *path)
+{
+    struct stat st;
+    cli_output o = {.path = path};
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return S_ISDIR(st.st_mode) ? failed(path, strerror(EISDIR)) : CLI_OK;
+    if (lstat(path, &st) != 0 && errno != ENOENT)
+        return failed(path, strerror(errno));
+    const int fd = open_beside(&o);
+    if (fd < 0)
+        return not_ours(errno) && access(path, W_OK) == 0 ? CLI_OK : failed(path, strerror(errno));
+    close(fd);
+    if (!o.nameless)
+        remove(o.beside);
+    free(o.beside);
+    return CLI_OK;
+}
+
+/* A device, a pipe or a link is written as it is, and so is a file in a folder that is not ours. */
+int cli_output_begin(cli_output *o, const char *path)
+{
+    struct stat st;
+    const bool there = lstat(path, &st) == 0;
+    *o = (cli_output){.path = path};
+    if (!there || S_ISREG(st.st_mode)) {
+        const int fd = open_beside(o);
+        if (fd >= 0 && there)
+            fchmod(fd, st.st_mode);
+        o->file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    }
+    if ((there && !S_ISREG(st.st_mode)) || (!o->file && not_ours(errno)))
+        o->file = fopen(path, "wb");
+    return o->file ? CLI_OK : failed(path, strerror(errno));
+}
+
+/* Gives a file without one the name beside; `file` is still open. */
+static int name_it(const cli_output *o)
+{
+    char *fd = cli_text("/proc/self/fd/%d", fileno(o->file));
+    const int code = linkat(AT_FDCWD, fd, AT_FDCWD, o->beside, AT_SYMLINK_FOLLOW);
+    free(fd);
+    return code;
+}
+
+int cli_output_end(cli_output *o, const char *problem)
+{
+    int why = fflush(o->file) == 0 && !ferror(o->file) ? 0 : errno ? errno : EIO;
+    if (!why && !problem && o->nameless && name_it(o) != 0)
+        why = errno;
+    if (fclose(o->file) != 0 && !why)
+        why = errno;
+    if (!why && !problem && o->beside && rename(o->beside, o->path) != 0)
+        why = errno;
+    const bool good = !why && !problem;
+    if (!good && o->beside)
+        remove(o->beside);
+    free(o->beside);
+    return good ? CLI_OK : failed(o->path, why ? strerror(why) : problem);
+}
+
+bool cli_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

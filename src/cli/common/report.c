@@ -1,0 +1,98 @@
+/* report.c: the parts that results share, as text and as JSON. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench/machine.h"
+#include "cli/common/cli.h"
+
+char *cli_printable(const char *text)
+{
+    char *out = cli_text("%s", text);
+    for (unsigned char *c = (unsigned char *)out; *c; c++)
+        if (*c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0))
+            *c = '?';
+    return out;
+}
+
+/* Bytes of the character of UTF-8 at the beginning of `text`; 0: there is none. */
+static size_t character(const char *text)
+{
+    size_t n = 1 + ((unsigned char)*text >= 0xc0) + ((unsigned char)*text >= 0xe0) +
+               ((unsigned char)*text >= 0xf0);
+    json_t *one = strnlen(text, n) == n ? json_stringn(text, n) : NULL; /* which judges it */
+    n = one ? n : 0;
+    json_decref(one);
+    return n;
+}
+
+json_t *cli_json_text(const char *text)
+{
+    static const char unknown[] = "\xef\xbf\xbd";
+    char *out = cli_alloc(strlen(text) + 1, sizeof unknown), *to = out;
+    for (size_t n; *text; text += n ? n : 1) {
+        n = character(text);
+        to = memcpy(to, n ? text : unknown, n ? n : 3);
+        to += n ? n : 3;
+    }
+    json_t *value = json_string(out);
+    free(out);
+    return value;
+}
+
+json_t *cli_json_number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+json_t *cli_build(void)
+{
+    return json_pack("{s:s, s:s}", "version", fovea_version(), "compiler", __VERSION__);
+}
+
+json_t *cli_environment(const fovea_device *device)
+{
+    fovea_device_info info;
+    fovea_device_describe(device, &info);
+    json_t *env = json_pack("{s:s, s:s, s:s, s:i, s:i}", "device", info.id, "name", info.name,
+                            "isa", info.features, "processors", (int)info.units, "threads",
+                            (int)fovea_device_threads(device));
+    const struct {
+        const char *key, *text;
+    } own[] = {{"driver", info.driver}, {"quirks", info.quirks}};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (*own[i].text)
+            json_object_set_new(env, own[i].key, json_string(own[i].text));
+    machine_identify(env);
+    return env;
+}
+
+json_t *cli_plan_bytes(const fovea_plan_info *info)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)info->weights,
+                     "residual", (json_int_t)info->residual, "states", (json_int_t)info->states,
+                     "chunks", (json_int_t)info->chunks, "scratch", (json_int_t)info->scratch,
+                     "staging", (json_int_t)info->staging, "largest", (json_int_t)info->largest);
+}
+
+void cli_print_json(json_t *object)
+{
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (!text)
+        exit(cli_fail(CLI_INPUT, "a result is lost: a text in it is no UTF-8, or memory is short"));
+    puts(text);
+    free(text);
+    json_decref(object);
+}
+
+const char *cli_bytes(char *buf, size_t size, uint64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)bytes;
+    size_t i = 0;
+    for (; v >= 1024 && i + 1 < sizeof unit / sizeof *unit; i++)
+        v /= 1024;
+    snprintf(buf, size, i && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    return buf;
+}

@@ -1,0 +1,25 @@
+/* text_table.h: rows of cells, aligned for a terminal or as Markdown. */
+#ifndef FOVEA_CLI_TEXT_TABLE_H
+#define FOVEA_CLI_TEXT_TABLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/common/cli.h"
+
+enum { TABLE_COLUMNS = 16 };
+
+typedef struct text_table {
+    char **cell; /* row by row, the heads first */
+    size_t columns, cells, room;
+} text_table;
+
+/* Heads of the columns, NULL at the end. Texts in a column whose head begins with '<' stand at its
+ * left, others at its right. */
+void table_begin(text_table *t, const char *const *heads);
+/* The next cell of the current row. */
+void table_put(text_table *t, const char *format, ...) CLI_PRINTF(2, 3);
+/* Writes it, with an empty line behind, and frees it. */
+void table_end(text_table *t, FILE *to, bool markdown);
+
+#endif

@@ -1,0 +1,204 @@
+/* cmd_op.c: `fovea op`: one operator call in the golden files' format. Batches run one after the
+ * other; causal operations through their state, which becomes part of the result. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/op_case.h"
+
+struct result {
+    op_rows out;
+    float *state;  /* of causal operations: a saved state per batch */
+    size_t floats; /* of each */
+};
+
+/* All inputs that the library names, `name_of` giving the names. */
+static int read_inputs(op_case *c, const char *(*name_of)(const void *, size_t), const void *of)
+{
+    int code = CLI_OK;
+    for (const char *name; !code && (name = name_of(of, c->n_inputs)) != NULL;)
+        code = op_case_input(c, name);
+    return code ? code : op_case_complete(c);
+}
+
+static const char *plan_input(const void *plan, size_t index)
+{
+    return fovea_op_input(plan, index);
+}
+
+static const char *state_input(const void *state, size_t index)
+{
+    return fovea_state_input(state, index);
+}
+
+static void batch_of(fovea_matrix *in, fovea_matrix *out, const op_case *c, const op_rows *to,
+                     uint32_t batch)
+{
+    for (size_t i = 0; i < c->n_inputs; i++)
+        in[i] = (fovea_matrix){op_batch(&c->input[i], batch), 0};
+    *out = (fovea_matrix){op_batch(to, batch), 0};
+}
+
+static int run_plan(struct result *r, op_case *c, fovea_device *device)
+{
+    fovea_matrix in[OP_INPUTS], out;
+    fovea_plan *plan;
+    int code = cli_check(fovea_op_plan_create(&plan, device, &c->options));
+    if (code)
+        return code;
+    code = read_inputs(c, plan_input, plan);
+    for (uint32_t b = 0; b < r->out.batch && !code; b++) {
+        batch_of(in, &out, c, &r->out, b);
+        code = cli_check(fovea_op_run(plan, in, c->n_inputs, out));
+    }
+    fovea_plan_free(plan);
+    return code;
+}
+
+static int run_state(struct result *r, op_case *c, fovea_device *device)
+{
+    fovea_matrix in[OP_INPUTS], out;
+    fovea_state *state;
+    int code = cli_check(fovea_state_create(&state, device, &c->options));
+    if (code)
+        return code;
+    r->floats = fovea_state_size(state);
+    code = op_case_state(&r->state, c, r->floats);
+    if (!code)
+        code = read_inputs(c, state_input, state);
+    for (uint32_t b = 0; b < r->out.batch && !code; b++) {
+        float *saved = r->state + b * r->floats;
+        batch_of(in, &out, c, &r->out, b);
+        if (!(code = cli_check(fovea_state_restore(state, saved, r->floats))) &&
+            !(code = cli_check(fovea_state_feed(state, c->options.rows, in, c->n_inputs, out))))
+            code = cli_check(fovea_state_save(state, saved, r->floats));
+    }
+    fovea_state_free(state);
+    return code;
+}
+
+/* Keeps the rows that a long case names. */
+static int pick_rows(op_rows *out, op_case *c)
+{
+    fovea_tensor t;
+    if (!op_case_find(c, "rows", &t))
+        return CLI_OK;
+    if (t.elements < 1 || t.elements > 1u << 24)
+        return cli_fail(CLI_INPUT, "%s: \"rows\" is empty or too long", c->path);
+    float *rows = cli_alloc((size_t)t.elements, sizeof *rows);
+    int code = cli_check(fovea_tensors_read(&t, 0, t.elements, rows));
+    op_rows few = *out;
+    const size_t size = op_row_size(out);
+    few.rows = (uint32_t)t.elements;
+    few.data = cli_alloc((size_t)few.batch * few.rows, size);
+    for (size_t i = 0; i < t.elements && !code; i++) {
+        if (!(rows[i] >= 0 && rows[i] < (float)out->rows)) {
+            code = cli_fail(CLI_INPUT, "%s: \"rows\" names a row that is not there", c->path);
+            break;
+        }
+        for (uint32_t b = 0; b < out->batch; b++)
+            memcpy(op_batch(&few, b) + i * size, op_batch(out, b) + (size_t)rows[i] * size, size);
+    }
+    free(rows);
+    free(out->data);
+    *out = few;
+    return code;
+}
+
+static fovea_tensor floats(const char *name, const void *data, uint64_t a, uint64_t b, uint64_t c,
+                           uint64_t d)
+{
+    fovea_tensor t = {.name = name, .dtype = "F32", .rank = d ? 4 : 3, .data = data};
+    t.shape[0] = a;
+    t.shape[1] = b;
+    t.shape[2] = c;
+    t.shape[3] = d;
+    t.elements = a * b * c * (d ? d : 1);
+    t.size = (size_t)t.elements * sizeof(float);
+    return t;
+}
+
+/* The states of all batches cut into S and Z. */
+static void cut_state(float *s, float *z, const struct result *r, const op_case *c)
+{
+    const size_t size_z = (size_t)c->options.heads * c->features;
+    const size_t size_s = size_z * c->options.value_dim;
+    for (size_t b = 0; b < r->out.batch; b++) {
+        const float *state = r->state + b * r->floats;
+        memcpy(s + b * size_s, state, size_s * sizeof *s);
+        if (c->divided)
+            memcpy(z + b * size_z, state + size_s, size_z * sizeof *z);
+    }
+}
+
+static int save(const struct result *r, const op_case *c, const char *path)
+{
+    const op_rows *o = &r->out;
+    const char *const metadata[][2] = {{"attention", c->options.attention}};
+    fovea_tensor t[3], rows;
+    const char *name = fovea_tensors_find(c->file, "rows", &rows) ? "out_rows" : "out";
+    char *data = cli_alloc((size_t)o->batch * o->rows, op_row_size(o));
+    float *s = cli_alloc(o->batch, r->floats * sizeof *s);
+    float *z = cli_alloc(o->batch, r->floats * sizeof *z);
+    size_t n = 0;
+    if (c->tokens_first) {
+        t[n++] = floats(name, o->data, o->batch, o->rows, (uint64_t)o->heads * o->dim, 0);
+    } else {
+        op_from_rows(data, o);
+        t[n++] = floats(name, data, o->batch, o->heads, o->rows, o->dim);
+    }
+    if (c->features) {
+        cut_state(s, z, r, c);
+        t[n++] = floats("state_out", s, o->batch, o->heads, c->features, o->dim);
+    }
+    if (c->divided)
+        t[n++] = floats("z_out", z, o->batch, 1, o->heads, c->features);
+    int code = cli_check(fovea_tensors_write(path, t, n, metadata, 1));
+    free(data);
+    free(s);
+    free(z);
+    return code;
+}
+
+int cli_op(const cli_command *self, int argc, char **argv)
+{
+    static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
+    cli_common common = {.half = "f32, f16, bf16: of q, k and v"};
+    cli_session s;
+    const char *output = NULL, *form_name = NULL;
+    const cli_option own[] = {
+        {"output", 'o', "FILE", "where the result goes", CLI_TEXT, &output},
+        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", CLI_TEXT, &form_name},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    int first, form = 0, code = cli_parse(&first, self, &common, own, argc, argv);
+    if (code || !first || (code = cli_choose(&form, "form", form_name, forms)))
+        return code;
+    if (first + 1 != argc || !output)
+        return cli_fail(CLI_USAGE, "op takes one CASE.safetensors and -o OUT.safetensors");
+    if (cli_same_file(argv[first], output))
+        return cli_fail(CLI_USAGE, "-o %s is the case itself; name another file", output);
+    if ((code = cli_output_check(output)))
+        return code;
+    if ((code = cli_open(&s, &common, NULL)))
+        return code;
+    op_case c = {0};
+    struct result r = {0};
+    cli_progress bar;
+    cli_progress_begin(&bar, "op");
+    code = op_case_open(&c, argv[first], &s.settings, (fovea_form)form);
+    if (!code) {
+        const op_rows *q = &c.input[0];
+        r.out = (op_rows){q->batch, q->heads, q->rows, c.options.value_dim, sizeof(float), NULL};
+        r.out.data = cli_alloc((size_t)q->batch * q->rows, op_row_size(&r.out));
+        const bool scan = c.options.causal && strcmp(c.options.attention, "softmax") != 0;
+        code = scan ? run_state(&r, &c, s.device) : run_plan(&r, &c, s.device);
+    }
+    if (!code && !(code = pick_rows(&r.out, &c)))
+        code = save(&r, &c, output);
+    cli_progress_end(&bar);
+    free(r.out.data);
+    free(r.state);
+    op_case_free(&c);
+    cli_close(&s);
+    return code;
+}

@@ -1,0 +1,241 @@
+/* cmd_plan.c: `fovea plan`: what a plan takes, before anything runs. */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+static const char *schedule_name(fovea_schedule s)
+{
+    return s == FOVEA_SCHEDULE_STREAMED ? "streamed" : "stepwise";
+}
+
+static uint64_t activations(const fovea_plan_info *p)
+{
+    return p->residual + p->states + p->chunks + p->scratch + p->staging;
+}
+
+/* ---- steps ---- */
+
+/* The part of a step's label that names its block, up to its number: "stage 1 block " of "stage 1
+ * block 0 fc1"; 0: it is in none. *rest is what follows the number. */
+static size_t block_of(const char *label, const char **rest)
+{
+    static const char word[] = "block ";
+    const char *at = strstr(label, word);
+    *rest = label;
+    if (!at)
+        return 0;
+    at += sizeof word - 1;
+    *rest = at + strspn(at, "0123456789");
+    return *rest > at ? (size_t)(at - label) : 0;
+}
+
+/* Whether two steps differ in the number of their block at most. */
+static bool alike(const fovea_step_info *a, const fovea_step_info *b)
+{
+    const char *rest_a, *rest_b;
+    const size_t n = block_of(a->label, &rest_a);
+    return n == block_of(b->label, &rest_b) && strncmp(a->label, b->label, n) == 0 &&
+           strcmp(rest_a, rest_b) == 0 && strcmp(a->problem, b->problem) == 0 &&
+           strcmp(a->kernel, b->kernel) == 0 && strcmp(a->source, b->source) == 0;
+}
+
+/* Steps from `at` on that belong to the same block, or to none. */
+static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
+{
+    const char *rest, *other;
+    size_t end = at + 1;
+    const size_t name = block_of(step[at].label, &rest), whole = (size_t)(rest - step[at].label);
+    while (name && end < n && block_of(step[end].label, &other) == name &&
+           (size_t)(other - step[end].label) == whole &&
+           strncmp(step[end].label, step[at].label, whole) == 0)
+        end++;
+    return end - at;
+}
+
+/* How many equal blocks of `length` steps stand from `at` on. */
+static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t length)
+{
+    const char *rest;
+    size_t times = 1;
+    while (block_of(step[at].label, &rest)) {
+        const size_t next = at + times * length;
+        if (next >= n || block_length(step, next, n) != length)
+            break;
+        for (size_t i = 0; i < length; i++)
+            if (!alike(&step[at + i], &step[next + i]))
+                return times;
+        times++;
+    }
+    return times;
+}
+
+/* Equal blocks once. */
+static void show_blocks(const fovea_step_info *step, size_t n)
+{
+    printf("\n%-36s %5s  %-32s %-7s %8s %9s\n", "step", "times", "kernel", "by", "GFLOP", "ms");
+    for (size_t at = 0; at < n;) {
+        const size_t length = block_length(step, at, n), times = repeats(step, at, n, length);
+        for (size_t i = at; i < at + length; i++) {
+            const char *rest, *last;
+            const size_t name = block_of(step[i].label, &rest);
+            char label[128], count[24] = "";
+            snprintf(label, sizeof label, "%s", step[i].label);
+            if (times > 1) {
+                block_of(step[i + (times - 1) * length].label, &last);
+                snprintf(label, sizeof label, "%.*s-%.*s%s", (int)(rest - step[i].label),
+                         step[i].label,
+                         (int)(last - step[i + (times - 1) * length].label - (ptrdiff_t)name),
+                         step[i + (times - 1) * length].label + name, rest);
+                snprintf(count, sizeof count, "x %zu", times);
+            }
+            printf("%-36s %5s  %-32s %-7s %8.3f %9.3f\n", label, count, step[i].kernel,
+                   step[i].source, step[i].flops * 1e-9, step[i].seconds * 1e3);
+        }
+        at += times * length;
+    }
+}
+
+static void show_steps(const fovea_step_info *step, size_t n)
+{
+    printf("\n%5s %-8s %6s %-7s  %-36s %-44s %-32s %-7s %8s %9s\n", "sweep", "schedule", "chunk",
+           "by", "step", "problem", "kernel", "by", "GFLOP", "ms");
+    for (size_t i = 0; i < n; i++)
+        printf("%5u %-8s %6u %-7s  %-36s %-44s %-32s %-7s %8.3f %9.3f\n", step[i].sweep,
+               schedule_name(step[i].schedule), step[i].chunk, step[i].sweep_source, step[i].label,
+               step[i].problem, step[i].kernel, step[i].source, step[i].flops * 1e-9,
+               step[i].seconds * 1e3);
+}
+
+/* ---- all of it ---- */
+
+static void show_memory(const fovea_plan_info *p, const fovea_device_info *device)
+{
+    char text[32], limit[64] = "";
+    const struct {
+        const char *name;
+        uint64_t bytes;
+        const char *what;
+    } kind[] = {
+        {"weights", p->weights, "one copy for all plans of a model"},
+        {"token features", p->residual, "of all tokens, kept from one sweep to the next"},
+        {"attention states", p->states, "what linear attention keeps of all keys and values"},
+        {"rows in between", p->chunks, "of the tokens that are worked on"},
+        {"kernels' own", p->scratch, "room that they calculate in"},
+        {"picture, tables", p->staging, "resized picture, positions, and the plan itself"},
+        {"all but weights", activations(p), ""},
+        {"largest buffer", p->largest, limit},
+    };
+    if (device->max_buffer)
+        snprintf(limit, sizeof limit, "the device's limit is %s",
+                 cli_bytes(text, sizeof text, device->max_buffer));
+    putchar('\n');
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
+        printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(text, sizeof text, kind[i].bytes),
+               kind[i].what);
+}
+
+static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
+                 const fovea_plan_options *options, const char *model, bool steps)
+{
+    fovea_device_info device;
+    const double measured = fovea_plan_measured(plan);
+    fovea_device_describe(s->device, &device);
+    printf("model    %s, attention %s, weights%s %s\n", model,
+           s->settings.attention ? s->settings.attention : s->info.attention,
+           options->activations == FOVEA_F32 ? "" : " and activations",
+           cli_dtype_name(s->settings.dtype));
+    printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
+           p->grid_height, p->tokens);
+    if (p->ignored_right || p->ignored_bottom)
+        printf("; %u pixels at right and %u at bottom ignored", p->ignored_right,
+               p->ignored_bottom);
+    printf("\ndevice   %s, %s, %s, %u threads\n", device.id, device.name, device.features,
+           p->threads);
+    printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
+           p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
+    if (measured > 0)
+        printf("time     %.1f ms, measured by tuning; %.1f ms by the cost model\n", measured * 1e3,
+               p->seconds * 1e3);
+    else
+        printf("time     about %.1f ms by the cost model; fovea tune measures it\n",
+               p->seconds * 1e3);
+    show_memory(p, &device);
+    fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
+    size_t n = 0;
+    while (n < p->steps && fovea_plan_step(plan, n, &step[n]))
+        n++;
+    (steps ? show_steps : show_blocks)(step, n);
+    free(step);
+}
+
+static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
+                        const char *model)
+{
+    json_t *steps = json_array();
+    fovea_step_info step;
+    for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
+        json_array_append_new(
+            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f}", "label",
+                             step.label, "problem", step.problem, "kernel", step.kernel, "source",
+                             step.source, "sweep", (int)step.sweep, "schedule",
+                             schedule_name(step.schedule), "sweep_source", step.sweep_source,
+                             "chunk", (int)step.chunk, "flops", step.flops, "seconds", step.seconds,
+                             "bytes", step.bytes));
+    fovea_device_info device;
+    fovea_device_describe(s->device, &device);
+    json_t *params =
+        json_pack("{s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model),
+                  "attention", s->settings.attention ? s->settings.attention : s->info.attention,
+                  "dtype", cli_dtype_name(s->settings.dtype), "width", (int)p->width, "height",
+                  (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
+                  (int)p->grid_height, "tokens", (int)p->tokens);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
+                     "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
+                     "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
+                     (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count",
+                     (int)p->steps, "dispatches", (int)p->dispatches, "flops", p->flops, "seconds",
+                     p->seconds, "steps", steps);
+}
+
+int cli_plan(const cli_command *self, int argc, char **argv)
+{
+    cli_common common = {.half = CLI_HALF};
+    cli_session s;
+    fovea_plan_options options;
+    fovea_plan *plan;
+    fovea_plan_info info;
+    bool steps = false;
+    const cli_option own[] = {
+        {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", CLI_FLAG,
+         &steps},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    int first, code = cli_parse(&first, self, &common, own, argc, argv);
+    if (code || !first)
+        return code;
+    if (first + 1 != argc)
+        return cli_fail(CLI_USAGE, "plan takes one MODEL; fovea plan --help");
+    if ((code = cli_open(&s, &common, argv[first])))
+        return code;
+    const fovea_preprocess p = cli_preprocess(&s);
+    cli_plan_options(&options, &s.settings, s.device);
+    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s.info);
+    options.dry = 1;
+    cli_progress bar;
+    cli_progress_begin(&bar, "plan");
+    code = cli_check(fovea_plan_create(&plan, s.model, s.device, &options));
+    cli_progress_end(&bar);
+    if (!code) {
+        fovea_plan_query(plan, &info);
+        if (common.json)
+            cli_print_json(describe(plan, &info, &s, argv[first]));
+        else
+            show(plan, &info, &s, &options, argv[first], steps);
+        fovea_plan_free(plan);
+    }
+    cli_close(&s);
+    return code;
+}

@@ -1,0 +1,294 @@
+/* cmd_run.c: `fovea run`: labels, features and other outputs of pictures. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/runner.h"
+
+/* ---- one frame ---- */
+
+/* Sizes must stay the same where frames are kept side by side. */
+static int make_room(run_state *r)
+{
+    const bool kept = r->frames > 0 && (r->output || r->features);
+    for (size_t i = 0; i < r->n; i++) {
+        run_series *s = &r->series[i];
+        const uint32_t grid_width = s->info.grid_width;
+        fovea_plan_output(r->plan, i, &s->info);
+        if (kept && (s->rows != s->info.rows || s->columns != s->info.columns ||
+                     grid_width != s->info.grid_width))
+            return cli_fail(CLI_INPUT,
+                            "the inputs give outputs of different sizes, which one file cannot "
+                            "hold; use --size, or one input at a time");
+        free(s->frame);
+        s->rows = s->info.rows;
+        s->columns = s->info.columns;
+        s->frame = cli_alloc((size_t)(s->rows * s->columns), sizeof *s->frame);
+    }
+    return CLI_OK;
+}
+
+/* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
+ */
+static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height)
+{
+    if (r->plan && r->format == format && r->width == width && r->height == height)
+        return CLI_OK;
+    fovea_plan_options options;
+    fovea_plan *plan;
+    const char **names = cli_alloc(r->n, sizeof *names);
+    cli_plan_options(&options, &r->s.settings, r->s.device);
+    for (size_t i = 0; i < r->n; i++)
+        names[i] = r->series[i].name;
+    options.frame.format = format;
+    options.frame.width = width;
+    options.frame.height = height;
+    options.preprocess = format == FOVEA_PLANES_F32 ? NULL : &r->preprocess;
+    options.outputs = names;
+    options.n_outputs = r->n;
+    int code = cli_check(fovea_plan_create(&plan, r->s.model, r->s.device, &options));
+    free(names);
+    if (code)
+        return code;
+    fovea_plan_free(r->plan);
+    r->plan = plan;
+    r->format = format;
+    r->width = width;
+    r->height = height;
+    fovea_plan_query(plan, &r->info);
+    return make_room(r);
+}
+
+static float *append(float *all, const float *frame, size_t count, size_t frames)
+{
+    float *more = realloc(all, (frames + 1) * count * sizeof *more);
+    if (!more)
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory for the outputs of %zu frames", frames + 1));
+    memcpy(more + frames * count, frame, count * sizeof *more);
+    return more;
+}
+
+static int keep(run_state *r, const char *path, const fovea_frame *frame)
+{
+    int code = CLI_OK;
+    for (size_t i = 0; i < r->n; i++) {
+        run_series *s = &r->series[i];
+        if (s->saved || s->feature)
+            s->all = append(s->all, s->frame, (size_t)(s->rows * s->columns), r->frames);
+    }
+    if (r->segments)
+        code = run_segment(r, path, frame);
+    if (code || !r->pca)
+        return code;
+    cli_image picture;
+    cli_pca(&picture, run_patches(r->dense), r->dense->info.grid_width, r->dense->info.grid_height,
+            (uint32_t)r->dense->columns, r->info.width, r->info.height);
+    char *name = run_picture_name(r, r->pca, path);
+    code = cli_image_write_png(name, &picture);
+    run_wrote(r, name);
+    cli_image_free(&picture);
+    return code;
+}
+
+static int map_attention(run_state *r, const char *path, const fovea_frame *frame)
+{
+    const run_series *q = run_find(r, r->query.q), *k = run_find(r, r->query.k);
+    attention_map_free(&r->map);
+    int code = attention_map_make(&r->map, &r->query, &q->info, q->frame, k->frame);
+    if (code)
+        return code;
+    cli_image picture;
+    code = run_seen(&picture, r, frame);
+    char *name = run_picture_name(r, r->query.path, path);
+    if (!code)
+        code = attention_map_draw(&r->map, &picture, name);
+    run_wrote(r, name);
+    cli_image_free(&picture);
+    return code;
+}
+
+static int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
+{
+    fovea_output *outs = cli_alloc(r->n, sizeof *outs);
+    for (size_t i = 0; i < r->n; i++)
+        outs[i] = (fovea_output){
+            r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
+    json_array_clear(r->written);
+    double begin = cli_seconds();
+    int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
+    double seconds = cli_seconds() - begin;
+    free(outs);
+    if (code || (code = keep(r, path, frame)) ||
+        (r->query.path && (code = map_attention(r, path, frame))))
+        return code;
+    r->frames++;
+    run_show(r, name, seconds);
+    return CLI_OK;
+}
+
+/* ---- inputs of each kind ---- */
+
+static int run_picture(run_state *r, const char *path)
+{
+    cli_image image;
+    int code = cli_image_read(&image, path);
+    r->batch = 1;
+    if (code)
+        return code;
+    if (!(code = plan_for(r, FOVEA_RGB8, image.width, image.height))) {
+        const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
+        code = run_frame(r, path, path, &frame);
+    }
+    cli_image_free(&image);
+    return code;
+}
+
+/* Tensor `input` (B, 3, H, W), normalised already: one picture after the other. */
+static int run_tensor(run_state *r, const char *path, cli_progress *bar)
+{
+    fovea_tensors *file;
+    fovea_tensor t;
+    int code = cli_check(fovea_tensors_open(&file, path));
+    if (code)
+        return code;
+    if (!fovea_tensors_find(file, "input", &t) || t.rank != 4 || t.shape[1] != 3 ||
+        t.shape[2] > 65536 || t.shape[3] > 65536 || t.elements == 0) {
+        fovea_tensors_close(file);
+        return cli_fail(CLI_INPUT, "%s: holds no tensor \"input\" of shape (B, 3, H, W)", path);
+    }
+    const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
+    const size_t plane = (size_t)height * width;
+    float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
+    code = plan_for(r, FOVEA_PLANES_F32, width, height);
+    r->batch = t.shape[0];
+    for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
+        const fovea_frame frame = {
+            .pixels = {pixels, pixels + plane, pixels + 2 * plane},
+            .stride = {width * sizeof *pixels, width * sizeof *pixels, width * sizeof *pixels}};
+        char *name = cli_text("%s[%llu]", path, (unsigned long long)b);
+        r->item = b;
+        code = cli_check(fovea_tensors_read(&t, b * 3 * plane, 3 * plane, pixels));
+        if (!code)
+            code = run_frame(r, path, name, &frame);
+        free(name);
+        if (r->paths == 1)
+            cli_progress_show(bar, (double)b + 1, (double)t.shape[0]);
+    }
+    free(pixels);
+    fovea_tensors_close(file);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static int run_all(run_state *r)
+{
+    cli_progress bar;
+    int code = CLI_OK, skipped = CLI_OK;
+    cli_progress_begin(&bar, "run");
+    for (size_t i = 0; i < r->paths && !code; i++) {
+        code = cli_ends_with(r->path[i], ".safetensors") ? run_tensor(r, r->path[i], &bar)
+                                                         : run_picture(r, r->path[i]);
+        /* A broken picture stops the others where all go into one file, and with --strict. */
+        if (code == CLI_INPUT && !r->output && !r->features && !r->common.strict) {
+            skipped = code;
+            code = CLI_OK;
+        }
+        if (r->paths > 1)
+            cli_progress_show(&bar, (double)i + 1, (double)r->paths);
+    }
+    cli_progress_end(&bar);
+    if (!code && r->features)
+        code = run_save_features(r);
+    if (!code && r->output)
+        code = run_save_outputs(r);
+    return code ? code : skipped;
+}
+
+static int check_names(const run_state *r)
+{
+    if (r->output && !cli_ends_with(r->output, ".safetensors"))
+        return cli_fail(CLI_USAGE, "-o %s: the file is a .safetensors", r->output);
+    if (r->features && !cli_ends_with(r->features, ".safetensors") &&
+        !cli_ends_with(r->features, ".npy"))
+        return cli_fail(CLI_USAGE, "--features %s: the file is a .safetensors or .npy",
+                        r->features);
+    const struct {
+        const char *option, *path;
+    } pictures[] = {{"pca", r->pca}, {"labels", r->labels}, {"overlay", r->overlay}};
+    for (int i = 0; i < 3; i++)
+        if (pictures[i].path && !cli_ends_with(pictures[i].path, ".png"))
+            return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", pictures[i].option,
+                            pictures[i].path);
+    if (r->hidden && !r->output)
+        return cli_fail(CLI_USAGE, "--hidden adds to the file of -o, which is not given");
+    return CLI_OK;
+}
+
+static void release(run_state *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        free(r->series[i].frame);
+        free(r->series[i].all);
+    }
+    for (size_t i = 0; i < r->paths; i++)
+        free(r->path[i]);
+    free(r->path);
+    free(r->series);
+    attention_map_free(&r->map);
+    json_decref(r->written);
+    fovea_plan_free(r->plan);
+    cli_close(&r->s);
+    free(r);
+}
+
+int cli_run(const cli_command *self, int argc, char **argv)
+{
+    run_state *r = cli_alloc(1, sizeof *r);
+    const cli_option own[] = {
+        {"output", 'o', "FILE", "all outputs of the model, as .safetensors", CLI_TEXT, &r->output},
+        {"hidden", 0, NULL, "intermediate features too, into the file of -o", CLI_FLAG, &r->hidden},
+        {"features", 0, "FILE",
+         "patch features (B, rows, columns, C): .npy, or .safetensors with every stage", CLI_TEXT,
+         &r->features},
+        {"pca", 0, "FILE", "patch features as a picture, .png", CLI_TEXT, &r->pca},
+        {"labels", 0, "FILE", "classes of a segmentation head as a picture of indices, .png",
+         CLI_TEXT, &r->labels},
+        {"overlay", 0, "FILE", "the same over the picture, .png", CLI_TEXT, &r->overlay},
+        {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
+         CLI_TEXT, &r->map_text},
+        {"attention-block", 0, "I", "in block I; -1, the last, if not given", CLI_TEXT,
+         &r->map_block},
+        {"top", 0, "K", "labels to show, 5", CLI_TEXT, &r->top_text},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    r->common.half = CLI_HALF;
+    char *joined = attention_query_join(&argc, argv);
+    int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    bool go = !code && first;
+    r->top = 5;
+    r->written = json_array();
+    if (go && first + 2 > argc)
+        code = cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
+    if (go && !code)
+        code = check_names(r);
+    if (go && !code)
+        code = attention_query_parse(&r->query, r->map_text, r->map_block);
+    if (go && !code)
+        code = cli_number(&r->top, "top", r->top_text, 0, 1u << 20);
+    for (int i = first + 1; go && !code && i < argc; i++)
+        code = run_gather(r, argv[i]);
+    if (go && !code)
+        code = run_check_outputs(r, argv[first], argv + first + 1, argc - first - 1);
+    if (go && !code)
+        code = cli_open(&r->s, &r->common, argv[first]);
+    if (go && !code) {
+        r->preprocess = cli_preprocess(&r->s);
+        code = run_choose(r);
+        if (!code)
+            code = run_all(r);
+    }
+    release(r);
+    free(joined);
+    return code;
+}

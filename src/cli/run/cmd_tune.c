@@ -1,0 +1,244 @@
+/* cmd_tune.c: `fovea tune`: measures what suits models on devices, and keeps it as wisdom. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/cli.h"
+
+enum { DEVICES = 64 };
+
+/* Without a MODEL: what covers the shapes that ViTs and grids of several stages have. */
+static const struct {
+    const char *model, *attentions, *sizes;
+} standard[] = {
+    {"synthetic:dinov2-s", "linear:elu1,softmax", "224,518,1036"},
+    {"synthetic:dinov2-b", "linear:elu1,softmax", "224,518,1036"},
+    {"synthetic:mavit-t", NULL, "224,512"},
+};
+
+typedef struct tuning {
+    cli_common common;
+    const char *seconds, *out; /* out NULL: where wisdom is read, whose folder is made */
+    const char *file;          /* that is either */
+    fovea_tune_options options;
+    char journal[4096];
+    cli_progress progress;
+    size_t saved; /* facts of this case that are in the file */
+    double end;   /* of the time that there is; 0: no limit */
+    size_t cases, found;
+} tuning;
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static int save(const tuning *t)
+{
+    return cli_check(fovea_wisdom_save(t->out));
+}
+
+/* What was found is in the file before the next step begins. */
+static int show(const fovea_tune_progress *p, void *payload)
+{
+    tuning *t = payload;
+    cli_progress_show(&t->progress, p->done, p->total);
+    if (p->found > t->saved) {
+        t->saved = p->found;
+        if (save(t))
+            return 1;
+    }
+    return interrupted;
+}
+
+/* ---- one model, size and attention on a device ---- */
+
+static void report(const tuning *t, const cli_session *s, const char *model,
+                   const fovea_plan_options *plan, const fovea_tune_report *r)
+{
+    fovea_device_info device;
+    fovea_device_describe(s->device, &device);
+    const char *attention = plan->attention ? plan->attention : s->info.attention;
+    const double ratio = r->tuned_seconds > 0 ? r->estimate_seconds / r->tuned_seconds : 0;
+    if (t->common.json) {
+        cli_print_json(json_pack(
+            "{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f}",
+            "schema", "fovea.tune/1", "build", cli_build(), "env", cli_environment(s->device),
+            "model", cli_json_text(model), "attention", attention, "width", (int)plan->frame.width,
+            "height", (int)plan->frame.height, "dtype", cli_dtype_name(s->settings.dtype), "facts",
+            (int)r->facts, "kept", (int)r->kept, "candidates", (int)r->candidates, "wrong",
+            (int)r->wrong, "refused", (int)r->refused, "skipped", (int)r->skipped, "complete",
+            r->complete, "estimate_seconds", r->estimate_seconds, "tuned_seconds",
+            r->tuned_seconds));
+        return;
+    }
+    printf("%-6s %-22s %-14s %5ux%-5u  %3u found, %3u known, %4u tried", device.id, model,
+           attention, plan->frame.width, plan->frame.height, r->facts, r->kept, r->candidates);
+    if (r->wrong || r->refused || r->skipped)
+        printf(" (%u wrong, %u refused, %u skipped)", r->wrong, r->refused, r->skipped);
+    if (ratio > 0)
+        printf("  %.1f -> %.1f ms, %.2f x", r->estimate_seconds * 1e3, r->tuned_seconds * 1e3,
+               ratio);
+    puts(r->complete ? "" : "  (not finished)");
+    fflush(stdout);
+}
+
+static int tune_case(tuning *t, const char *model, const char *device, const char *attention,
+                     const char *size)
+{
+    cli_common common = t->common;
+    cli_session s;
+    fovea_plan_options plan;
+    fovea_tune_report result = {0};
+    common.device = device;
+    common.attention = attention;
+    common.size = size;
+    common.rigor = "estimate"; /* plans are not to tune by themselves */
+    int code = cli_open(&s, &common, model);
+    if (code)
+        return code;
+    const fovea_preprocess p = cli_preprocess(&s);
+    cli_plan_options(&plan, &s.settings, s.device);
+    cli_picture_size(&plan.frame.width, &plan.frame.height, &p, &s.info);
+    t->saved = 0;
+    if (t->end > 0) {
+        const double left = t->end - cli_seconds();
+        t->options.seconds = left > 1e-3 ? left : 1e-3;
+    }
+    cli_progress_begin(&t->progress, model);
+    code = cli_check(fovea_tune(&result, s.model, s.device, &plan, &t->options));
+    cli_progress_end(&t->progress);
+    if (!code) {
+        cli_progress_hide();
+        report(t, &s, model, &plan, &result);
+        t->found += result.facts;
+    }
+    const int saved = save(t); /* what was found before a failure, too */
+    cli_close(&s);
+    t->cases++;
+    return code ? code : saved;
+}
+
+/* ---- their product ---- */
+
+static bool out_of_time(const tuning *t)
+{
+    return interrupted || (t->end > 0 && cli_seconds() >= t->end);
+}
+
+static int tune_product(tuning *t, const char *model, const char *attentions, const char *sizes,
+                        char **device, size_t devices)
+{
+    char **attention = NULL, **size = NULL;
+    size_t n_attentions = 0, n_sizes = 0;
+    int code = cli_list(&attention, &n_attentions, "attention", attentions);
+    if (!code)
+        code = cli_list(&size, &n_sizes, "size", sizes);
+    for (size_t d = 0; d < devices && !code; d++)
+        for (size_t a = 0; a < n_attentions && !code; a++)
+            for (size_t i = 0; i < n_sizes && !code && !out_of_time(t); i++)
+                code = tune_case(t, model, device[d], attention[a], size[i]);
+    cli_list_free(attention);
+    cli_list_free(size);
+    return code;
+}
+
+/* The devices of --device: a list, or all there are. */
+static int list_devices(char ***out, size_t *n, const char *text)
+{
+    fovea_device_info found[DEVICES];
+    if (!text || strcmp(text, "all") != 0)
+        return cli_list(out, n, "device", text ? text : "cpu");
+    *n = fovea_device_list(found, DEVICES);
+    *n = *n < DEVICES ? *n : DEVICES;
+    *out = cli_alloc(*n + 1, sizeof **out);
+    for (size_t i = 0; i < *n; i++)
+        (*out)[i] = cli_text("%s", found[i].id);
+    return CLI_OK;
+}
+
+static int tune_all(tuning *t, const char *model)
+{
+    char **device;
+    size_t devices;
+    const cli_common *c = &t->common;
+    int code = list_devices(&device, &devices, c->device);
+    if (code)
+        return code;
+    if (model)
+        code = tune_product(t, model, c->attention, c->size, device, devices);
+    for (size_t i = 0; !model && i < sizeof standard / sizeof *standard && !code; i++)
+        code =
+            tune_product(t, standard[i].model, c->attention ? c->attention : standard[i].attentions,
+                         c->size ? c->size : standard[i].sizes, device, devices);
+    cli_list_free(device);
+    return code;
+}
+
+/* Where wisdom goes, and the journal beside it. */
+static int settle(tuning *t)
+{
+    static const char *const rigors[] = {"measure", "exhaustive", NULL};
+    const fovea_tune_options none = FOVEA_TUNE_OPTIONS_INIT;
+    static char usual[4000];
+    double seconds = 0;
+    int rigor = 0, code;
+    if ((code = cli_choose(&rigor, "rigor", t->common.rigor, rigors)) ||
+        (code = cli_real(&seconds, "time", t->seconds, 0.001, 1e9)) ||
+        (code = cli_wisdom(&t->common)))
+        return code;
+    t->file = t->out;
+    if (!t->file) {
+        if ((code = cli_check(fovea_wisdom_path(usual, sizeof usual))))
+            return code;
+        if (!*usual)
+            return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
+        t->file = usual;
+    }
+    if ((code = save(t))) /* that it cannot be written is better known before than after */
+        return code;
+    snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
+    t->options = none;
+    t->options.rigor = rigor ? FOVEA_EXHAUSTIVE : FOVEA_MEASURE;
+    t->options.journal = t->journal;
+    t->options.progress = show;
+    t->options.payload = t;
+    t->end = t->seconds ? cli_seconds() + seconds : 0;
+    return CLI_OK;
+}
+
+int cli_tune(const cli_command *self, int argc, char **argv)
+{
+    tuning t = {.common = {.half = CLI_HALF, .new_wisdom = true}};
+    const cli_option own[] = {
+        {"time", 0, "S", "seconds that it may take", CLI_TEXT, &t.seconds},
+        {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", CLI_TEXT,
+         &t.out},
+        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+    };
+    int first, code = cli_parse(&first, self, &t.common, own, argc, argv);
+    if (!code && !first)
+        puts("\n--device, --attention and --size take lists; --device all: every one there is.");
+    if (code || !first)
+        return code;
+    if (first + 1 < argc)
+        return cli_fail(CLI_USAGE, "tune takes one MODEL, or none; fovea tune --help");
+    if ((code = settle(&t)))
+        return code;
+    const struct sigaction ask = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGINT, &ask, NULL);
+    sigaction(SIGTERM, &ask, NULL);
+    code = tune_all(&t, argv[first]);
+    if (code)
+        return code;
+    if (t.found)
+        cli_tell("%s%zu fact%s added to %s", interrupted ? "interrupted; " : "", t.found,
+                 t.found > 1 ? "s" : "", t.file);
+    else
+        cli_tell("%s%s knows all of this already", interrupted ? "interrupted; " : "", t.file);
+    return CLI_OK;
+}

@@ -1,0 +1,525 @@
+/* op_case.c: a case of `fovea op`: from its file to options and rows of the library. */
+#include "cli/run/op_case.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+
+/* What the library takes; rows are made before it is asked. */
+enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };
+
+/* ---- the file ---- */
+
+static const char *text(const op_case *c, const char *key, const char *otherwise)
+{
+    const char *t = fovea_tensors_metadata(c->file, key);
+    return t ? t : otherwise;
+}
+
+static int real(double *out, const op_case *c, const char *key, double otherwise)
+{
+    const char *t = text(c, key, NULL);
+    char *end;
+    *out = t ? strtod(t, &end) : otherwise;
+    if (t && (end == t || *end))
+        return cli_fail(CLI_INPUT, "%s: \"%s\" is '%.40s'; wanted a number", c->path, key, t);
+    return CLI_OK;
+}
+
+static int whole(uint32_t *out, const op_case *c, const char *key, uint32_t otherwise)
+{
+    double value;
+    int code = real(&value, c, key, otherwise);
+    if (!code && !(value >= 0 && value <= 1u << 24 && value == (uint32_t)value))
+        return cli_fail(CLI_INPUT, "%s: \"%s\" is %g; wanted a whole number to 2^24", c->path, key,
+                        value);
+    *out = code ? 0 : (uint32_t)value;
+    return code;
+}
+
+static void use(op_case *c, const char *name)
+{
+    if (c->n_used < OP_TENSORS)
+        c->used[c->n_used++] = name;
+}
+
+bool op_case_find(op_case *c, const char *name, fovea_tensor *out)
+{
+    const bool core = strcmp(name, "q") == 0 || strcmp(name, "k") == 0 || strcmp(name, "v") == 0;
+    use(c, name);
+    return fovea_tensors_find(core ? c->inputs : c->file, name, out);
+}
+
+int op_case_complete(const op_case *c)
+{
+    /* Results, and the origin of what is there anyway. */
+    static const char *const known[] = {"out", "out_rows",  "rows",      "state_out", "z_out",
+                                        "x",   "power_eff", "scale_eff", "w_gq",      "w_gk"};
+    fovea_tensor t;
+    for (size_t i = 0; fovea_tensors_get(c->file, i, &t); i++) {
+        bool fine = false;
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            fine = fine || strcmp(t.name, known[k]) == 0;
+        for (size_t k = 0; k < c->n_used; k++)
+            fine = fine || strcmp(t.name, c->used[k]) == 0;
+        if (!fine)
+            return cli_fail(CLI_UNSUPPORTED, "%s: %s with a \"%s\" is not supported", c->path,
+                            c->options.attention, t.name);
+    }
+    return CLI_OK;
+}
+
+static int open_files(op_case *c)
+{
+    int code = cli_check(fovea_tensors_open(&c->file, c->path));
+    if (code)
+        return code;
+    c->inputs = c->file;
+    const char *name = text(c, "inputs_file", NULL);
+    if (!name)
+        return CLI_OK;
+    const char *slash = strrchr(c->path, '/');
+    char *beside = cli_text("%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, name);
+    code = cli_check(fovea_tensors_open(&c->inputs, beside));
+    free(beside);
+    if (code)
+        c->inputs = c->file;
+    return code;
+}
+
+/* ---- rows ---- */
+
+void op_to_rows(op_rows *out, const char *in)
+{
+    const size_t run = out->dim * out->elem;
+    out->data = cli_alloc((size_t)out->batch * out->rows, op_row_size(out));
+    for (size_t b = 0; b < out->batch; b++)
+        for (size_t h = 0; h < out->heads; h++)
+            for (size_t n = 0; n < out->rows; n++, in += run)
+                memcpy(out->data + ((b * out->rows + n) * out->heads + h) * run, in, run);
+}
+
+void op_from_rows(char *out, const op_rows *in)
+{
+    const size_t run = in->dim * in->elem;
+    for (size_t b = 0; b < in->batch; b++)
+        for (size_t h = 0; h < in->heads; h++)
+            for (size_t n = 0; n < in->rows; n++, out += run)
+                memcpy(out, in->data + ((b * in->rows + n) * in->heads + h) * run, run);
+}
+
+static int missing(const op_case *c, const char *name)
+{
+    return cli_fail(CLI_INPUT, "%s: has no tensor \"%s\", which %s needs", c->path, name,
+                    c->options.attention);
+}
+
+static int wrong_shape(const op_case *c, const char *name, const char *wanted)
+{
+    return cli_fail(CLI_INPUT, "%s: the shape of tensor \"%s\" is not %s", c->path, name, wanted);
+}
+
+static int read_floats(float **out, const fovea_tensor *t)
+{
+    *out = cli_alloc((size_t)t->elements, sizeof **out);
+    int code = cli_check(fovea_tensors_read(t, 0, t->elements, *out));
+    if (code) {
+        free(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+static fovea_dtype storage_of(const char *dtype)
+{
+    return strcmp(dtype, "F16") == 0    ? FOVEA_F16
+           : strcmp(dtype, "BF16") == 0 ? FOVEA_BF16
+                                        : FOVEA_F32;
+}
+
+/* Rounds `n` floats to 16 bits, in place. */
+static void round_floats(char *data, size_t n, fovea_dtype type)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x;
+        memcpy(&x, data + i * sizeof x, sizeof x);
+        const uint16_t h = type == FOVEA_F16 ? fv_f16_of_float(x) : fv_bf16_of_float(x);
+        memcpy(data + i * sizeof h, &h, sizeof h);
+    }
+}
+
+/* The rows of `t`, whose shape is in `r` already, with elements of `type`. */
+static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
+{
+    float *floats;
+    r->elem = type == FOVEA_F32 ? sizeof(float) : sizeof(uint16_t);
+    if (type != FOVEA_F32 && storage_of(t->dtype) == type) {
+        op_to_rows(r, t->data);
+        return CLI_OK;
+    }
+    int code = read_floats(&floats, t);
+    if (code)
+        return code;
+    if (type != FOVEA_F32)
+        round_floats((char *)floats, (size_t)t->elements, type);
+    op_to_rows(r, (char *)floats);
+    free(floats);
+    return CLI_OK;
+}
+
+/* ---- q, k, v ---- */
+
+static int find_core(fovea_tensor *t, op_rows *r, op_case *c, const char *name)
+{
+    if (!op_case_find(c, name, t))
+        return missing(c, name);
+    if (t->rank != 4)
+        return wrong_shape(c, name, "(B, H, N, d)");
+    for (uint32_t i = 0; i < 4; i++)
+        if (t->shape[i] < 1 || t->shape[i] > 1u << 24)
+            return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is empty or too large", c->path, name);
+    if (t->shape[1] > HEADS_MOST || t->shape[1] * t->shape[3] > CHANNELS_MOST)
+        return cli_fail(CLI_INPUT,
+                        "%s: tensor \"%s\" has %llu heads of %llu channels; at most %d heads and "
+                        "%d channels in all are supported",
+                        c->path, name, (unsigned long long)t->shape[1],
+                        (unsigned long long)t->shape[3], HEADS_MOST, CHANNELS_MOST);
+    *r = (op_rows){.batch = (uint32_t)t->shape[0],
+                   .heads = (uint32_t)t->shape[1],
+                   .rows = (uint32_t)t->shape[2],
+                   .dim = (uint32_t)t->shape[3]};
+    return CLI_OK;
+}
+
+static int read_core(op_case *c, const cli_settings *settings)
+{
+    static const char *const names[] = {"q", "k", "v"};
+    const op_rows *q = &c->input[0], *k = &c->input[1], *v = &c->input[2];
+    fovea_tensor t[3];
+    int code = CLI_OK;
+    for (int i = 0; i < 3 && !code; i++)
+        code = find_core(&t[i], &c->input[i], c, names[i]);
+    if (code)
+        return code;
+    if (k->batch != q->batch || v->batch != q->batch || k->heads != q->heads ||
+        v->heads != q->heads || k->dim != q->dim || v->rows != k->rows)
+        return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not fit together", c->path);
+    fovea_dtype type = storage_of(t[0].dtype);
+    for (int i = 1; i < 3; i++)
+        type = storage_of(t[i].dtype) == type ? type : FOVEA_F32;
+    c->options.storage = settings->dtype_given ? settings->dtype : type;
+    for (; c->n_inputs < 3 && !code; c->n_inputs++)
+        code = read_rows(&c->input[c->n_inputs], &t[c->n_inputs], c->options.storage);
+    c->options.rows = q->rows;
+    c->options.keys = k->rows;
+    c->options.heads = q->heads;
+    c->options.head_dim = q->dim;
+    c->options.value_dim = v->dim;
+    return code;
+}
+
+/* ---- the other inputs ---- */
+
+static bool is(const op_case *c, const char *mechanism)
+{
+    const char *own = c->options.attention;
+    own += strncmp(own, "sla-", 4) == 0 ? 4 : 0;
+    return strncmp(own, mechanism, strlen(mechanism)) == 0;
+}
+
+/* How the files call what the library names, and its channels per head. */
+static const char *file_name(uint32_t *dim, const op_case *c, const char *name)
+{
+    const bool per_channel = is(c, "gla");
+    *dim = 1;
+    if (strcmp(name, "log_decay") == 0) {
+        *dim = per_channel ? c->options.head_dim : 1;
+        return per_channel ? "gk" : "g";
+    }
+    if (strcmp(name, "gate_q") == 0)
+        return "gq";
+    if (strcmp(name, "gate_k") == 0)
+        return "gk_gate";
+    if (strcmp(name, "out_gate") == 0)
+        return "g";
+    return name; /* beta, x */
+}
+
+int op_case_input(op_case *c, const char *name)
+{
+    const fovea_op_options *o = &c->options;
+    const op_rows *q = &c->input[0], *k = &c->input[1];
+    op_rows *r = &c->input[c->n_inputs];
+    fovea_tensor t;
+    uint32_t dim;
+    const char *own = file_name(&dim, c, name);
+    if (!op_case_find(c, own, &t))
+        return missing(c, own);
+    const uint32_t tokens = strcmp(name, "gate_k") == 0 ? k->rows : q->rows;
+    if (strcmp(name, "x") == 0 || strcmp(name, "out_gate") == 0) {
+        const uint32_t wide = *name == 'x' ? o->gate_width : o->heads * o->value_dim;
+        *r = (op_rows){.batch = q->batch, .heads = 1, .rows = tokens, .dim = wide};
+        if (t.rank != 3 || t.shape[0] != q->batch || t.shape[1] != tokens || t.shape[2] != wide)
+            return wrong_shape(c, own, "(B, N, C)");
+    } else {
+        *r = (op_rows){.batch = q->batch, .heads = q->heads, .rows = tokens, .dim = dim};
+        if (t.rank != (dim > 1 ? 4 : t.rank) || t.rank < 3 || t.rank > 4 ||
+            t.shape[0] != q->batch || t.shape[1] != q->heads || t.shape[2] != tokens ||
+            (t.rank == 4 && t.shape[3] != dim))
+            return wrong_shape(c, own, dim > 1 ? "(B, H, N, d)" : "(B, H, N)");
+    }
+    int code = read_rows(r, &t, FOVEA_F32);
+    c->n_inputs++;
+    return code;
+}
+
+int op_case_state(float **out, op_case *c, size_t floats)
+{
+    const fovea_op_options *o = &c->options;
+    const size_t batch = c->input[0].batch;
+    c->divided = o->normalise && is(c, "linear");
+    c->features = (uint32_t)(floats / o->heads / (o->value_dim + c->divided));
+    const size_t z = (size_t)o->heads * c->features, s = z * o->value_dim;
+    fovea_tensor t;
+    int code = CLI_OK;
+    *out = cli_alloc(batch, floats * sizeof(float));
+    if (op_case_find(c, "state_in", &t)) {
+        if (t.rank != 4 || t.shape[0] != batch || t.shape[1] != o->heads ||
+            t.shape[2] != c->features || t.shape[3] != o->value_dim)
+            return wrong_shape(c, "state_in", "(B, H, d', dv)");
+        for (size_t b = 0; b < batch && !code; b++)
+            code = cli_check(fovea_tensors_read(&t, b * s, s, *out + b * floats));
+    }
+    if (!code && c->divided && op_case_find(c, "z_in", &t)) {
+        if (t.elements != batch * z || t.shape[0] != batch || t.rank != 4 || t.shape[2] != o->heads)
+            return wrong_shape(c, "z_in", "(B, 1, H, d')");
+        for (size_t b = 0; b < batch && !code; b++)
+            code = cli_check(fovea_tensors_read(&t, b * z, z, *out + b * floats + s));
+    }
+    return code;
+}
+
+/* ---- options ---- */
+
+static const float *keep(op_case *c, float *data)
+{
+    assert(c->n_constants < OP_CONSTANTS);
+    return c->constant[c->n_constants++] = data;
+}
+
+/* A constant of `rows` x `cols`, or of any shape of as many elements where cols is 0. */
+static int constant(const float **out, op_case *c, const char *name, uint64_t rows, uint64_t cols,
+                    bool needed)
+{
+    fovea_tensor t;
+    if (!op_case_find(c, name, &t))
+        return needed ? missing(c, name) : CLI_OK;
+    if (t.elements != rows * (cols ? cols : 1) || (cols && (t.rank != 2 || t.shape[0] != rows)))
+        return wrong_shape(c, name, "what the sizes of q and v ask for");
+    float *data;
+    int code = read_floats(&data, &t);
+    if (code)
+        return code;
+    *out = keep(c, data);
+    return CLI_OK;
+}
+
+static int read_attention(op_case *c, const cli_settings *settings)
+{
+    const char *mechanism = text(c, "mechanism", NULL), *map = text(c, "feature_map", "none");
+    if (settings->attention) {
+        c->options.attention = settings->attention;
+        return CLI_OK;
+    }
+    if (!mechanism)
+        return cli_fail(CLI_INPUT, "%s: its metadata name no \"mechanism\"", c->path);
+    const char *own = strncmp(mechanism, "sla-", 4) == 0 ? mechanism + 4 : mechanism;
+    const bool bare = strcmp(map, "none") == 0 || strcmp(map, own) == 0;
+    snprintf(c->attention, sizeof c->attention, "%s%s%s", mechanism, bare ? "" : ":",
+             bare ? "" : map);
+    c->options.attention = c->attention;
+    return CLI_OK;
+}
+
+/* Constants that the files state and the library has built in. */
+static int check_built_in(const op_case *c)
+{
+    static const struct {
+        const char *key;
+        double value;
+    } built_in[] = {{"lambda", 3}, {"tau", 0.5}, {"k_power", 3}};
+    for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
+        double value;
+        int code = real(&value, c, built_in[i].key, built_in[i].value);
+        if (code)
+            return code;
+        if (value != built_in[i].value)
+            return cli_fail(CLI_UNSUPPORTED, "%s: \"%s\" %g is not supported, only %g is", c->path,
+                            built_in[i].key, value, built_in[i].value);
+    }
+    if (strcmp(text(c, "layout", "BHND"), "BHND") != 0)
+        return cli_fail(CLI_UNSUPPORTED, "%s: layout %.40s is not supported, only BHND is", c->path,
+                        text(c, "layout", ""));
+    return CLI_OK;
+}
+
+static int read_numbers(op_case *c)
+{
+    fovea_op_options *o = &c->options;
+    uint32_t causal, normalise, l2norm;
+    const bool gated = strncmp(o->attention, "sla-", 4) == 0;
+    int code;
+    if ((code = whole(&causal, c, "causal", 0)) ||
+        (code = whole(&normalise, c, "normalize", !gated)) ||
+        (code = whole(&l2norm, c, "l2norm", 0)) || (code = real(&o->eps, c, "eps", 0)) ||
+        (code = real(&o->scale, c, "scale", 1)) || (code = real(&o->alpha, c, "alpha", 0)) ||
+        (code = real(&o->norm_eps, c, "ln_eps", 0)) ||
+        (code = whole(&o->grid_width, c, "grid_w", 0)) ||
+        (code = whole(&o->grid_height, c, "grid_h", 0)))
+        return code;
+    o->causal = causal != 0;
+    o->normalise = normalise != 0;
+    o->l2norm = l2norm != 0;
+    return CLI_OK;
+}
+
+/* Learned vectors, decays, rotation. */
+static int read_constants(op_case *c)
+{
+    fovea_op_options *o = &c->options;
+    uint32_t rope;
+    int code = whole(&rope, c, "rope", 0);
+    if (!code && is(c, "pola") &&
+        !(code = constant(&o->power, c, "power", o->heads, o->head_dim, false)))
+        code = constant(&o->channel_scale, c, "scale", o->heads, o->head_dim, false);
+    if (!code && is(c, "retention"))
+        code = constant(&o->log_decay, c, "log_decay", o->heads, 0, false);
+    if (!code && !o->causal && !is(c, "softmax")) {
+        code = constant(&o->rope_cos, c, "cos", o->rows, o->head_dim, false);
+        if (!code)
+            code = constant(&o->rope_sin, c, "sin", o->rows, o->head_dim, false);
+    }
+    if (rope && !o->rope_cos && !o->rope_sin) {
+        o->rope_width = o->grid_width;
+        o->rope_height = o->grid_height;
+    }
+    return code;
+}
+
+/* Gates that are not ready are made of x; the files have their weights as (in, H). */
+static int read_gates(op_case *c)
+{
+    static const char *const names[] = {"w_gq", "w_gk"};
+    fovea_op_options *o = &c->options;
+    const float **const weight[] = {&o->gate_q, &o->gate_k};
+    fovea_tensor t;
+    if (strncmp(o->attention, "sla-", 4) != 0 || fovea_tensors_find(c->file, "gq", &t) ||
+        !fovea_tensors_find(c->file, "x", &t) || t.rank != 3 || t.shape[2] > 1u << 20)
+        return CLI_OK;
+    o->gates = FOVEA_GATES_X_DENSE;
+    o->gate_width = (uint32_t)t.shape[2];
+    for (int i = 0; i < 2; i++) {
+        const float *in = NULL;
+        int code = constant(&in, c, names[i], o->gate_width, o->heads, true);
+        if (code)
+            return code;
+        float *turned = cli_alloc((size_t)o->gate_width * o->heads, sizeof *turned);
+        for (size_t k = 0; k < o->gate_width; k++)
+            for (size_t h = 0; h < o->heads; h++)
+                turned[h * o->gate_width + k] = in[k * o->heads + h];
+        *weight[i] = keep(c, turned);
+    }
+    return CLI_OK;
+}
+
+/* Convolution of v, whose filters are the heads' own or shared: dwc, lepe. */
+static int read_local(op_case *c, const char *part, bool shared)
+{
+    static const char *const weights[] = {"dwc.weight", "lepe.weight"};
+    static const char *const biases[] = {"dwc.bias", "lepe.bias"};
+    fovea_op_options *o = &c->options;
+    const int which = strcmp(part, "lepe") == 0;
+    const uint32_t filters = shared ? o->value_dim : o->heads * o->value_dim;
+    fovea_tensor t;
+    uint32_t size;
+    if (!fovea_tensors_find(c->file, weights[which], &t))
+        return missing(c, weights[which]);
+    int code =
+        whole(&size, c, "kernel_size", t.rank == 4 && t.shape[3] < 64 ? (uint32_t)t.shape[3] : 0);
+    if (code)
+        return code;
+    if (t.rank != 4 || t.shape[0] != filters || t.shape[1] != 1 || t.shape[2] != size ||
+        t.shape[3] != size)
+        return wrong_shape(c, weights[which], "(channels, 1, size, size)");
+    o->local_size = size;
+    o->local_shared = shared;
+    code = constant(&o->local_weight, c, weights[which], t.elements, 0, true);
+    return code ? code : constant(&o->local_bias, c, biases[which], filters, 0, false);
+}
+
+/* "core", then what follows it, between plus signs, each once. */
+static int read_parts(op_case *c)
+{
+    fovea_op_options *o = &c->options;
+    const char *parts = text(c, "part", "core"), *layout = text(c, "out_layout", "BHND");
+    const uint32_t wide = o->heads * o->value_dim;
+    int code = CLI_OK;
+    for (const char *p = parts; *p && !code; p += strcspn(p, "+"), p += *p == '+') {
+        char part[16];
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(p, "+"), p);
+        const bool local = strcmp(part, "dwc") == 0 || strcmp(part, "lepe") == 0;
+        const bool norm = strcmp(part, "ln") == 0;
+        if ((local && o->local_weight) || (norm && o->norm_weight)) {
+            code =
+                cli_fail(CLI_INPUT, "%s: part \"%s\" is one too many of its kind", c->path, part);
+        } else if (strcmp(part, "core") == 0) {
+            continue;
+        } else if (local) {
+            code = read_local(c, part, *part == 'd');
+        } else if (norm) {
+            code = constant(&o->norm_weight, c, "ln.weight", wide, 0, true);
+            if (!code)
+                code = constant(&o->norm_bias, c, "ln.bias", wide, 0, false);
+        } else if (strcmp(part, "g") == 0) {
+            o->out_gate = is(c, "nala") ? FOVEA_OUT_SILU : FOVEA_OUT_LINEAR;
+        } else {
+            code = cli_fail(CLI_UNSUPPORTED, "%s: part \"%s\" is not supported", c->path, part);
+        }
+    }
+    c->tokens_first = strncmp(layout, "BNC", 3) == 0;
+    if (!code && !c->tokens_first && strcmp(layout, "BHND") != 0)
+        code = cli_fail(CLI_UNSUPPORTED, "%s: out_layout %.40s is not supported", c->path, layout);
+    return code;
+}
+
+int op_case_open(op_case *c, const char *path, const cli_settings *settings, fovea_form form)
+{
+    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    int code;
+    c->path = path;
+    c->options = none;
+    if ((code = open_files(c)) || (code = read_attention(c, settings)) ||
+        (code = check_built_in(c)) || (code = read_numbers(c)) || (code = read_core(c, settings)) ||
+        (code = read_constants(c)) || (code = read_gates(c)) || (code = read_parts(c)))
+        return code;
+    c->options.form = form;
+    c->options.schedule = settings->schedule;
+    c->options.rigor = settings->rigor;
+    c->options.chunk = settings->chunk;
+    c->options.memory_limit = settings->memory_limit;
+    return CLI_OK;
+}
+
+void op_case_free(op_case *c)
+{
+    for (size_t i = 0; i < OP_INPUTS; i++)
+        free(c->input[i].data);
+    for (size_t i = 0; i < c->n_constants; i++)
+        free(c->constant[i]);
+    if (c->inputs != c->file)
+        fovea_tensors_close(c->inputs);
+    fovea_tensors_close(c->file);
+}

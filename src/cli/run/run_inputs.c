@@ -1,0 +1,65 @@
+/* run_inputs.c: the inputs of `fovea run`: files, and the pictures of directories. */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/run/runner.h"
+
+static void add_path(run_state *r, char *path)
+{
+    if ((r->paths & (r->paths - 1)) == 0) { /* the room is a power of two */
+        char **more = cli_alloc(r->paths ? 2 * r->paths : 1, sizeof *more);
+        if (r->paths)
+            memcpy(more, r->path, r->paths * sizeof *more);
+        free(r->path);
+        r->path = more;
+    }
+    r->path[r->paths++] = path;
+}
+
+static int select_picture(const struct dirent *e)
+{
+    return cli_is_picture(e->d_name);
+}
+
+int run_gather(run_state *r, const char *input)
+{
+    struct stat st;
+    if (stat(input, &st))
+        return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) {
+        add_path(r, cli_text("%s", input));
+        return CLI_OK;
+    }
+    struct dirent **list;
+    int n = scandir(input, &list, select_picture, alphasort);
+    if (n < 0)
+        return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        add_path(r, cli_text("%s/%s", input, list[i]->d_name));
+        free(list[i]);
+    }
+    free(list);
+    return n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no picture", input);
+}
+
+int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame)
+{
+    const uint32_t width = r->info.width, height = r->info.height;
+    const size_t plane = (size_t)width * height;
+    const fovea_preprocess *p = &r->preprocess;
+    *out = (cli_image){width, height, cli_alloc(plane, 3)};
+    if (r->format != FOVEA_PLANES_F32)
+        return cli_check(fovea_preprocess_apply(p, frame->pixels[0], r->width, r->height, out->rgb,
+                                                width, height));
+    const float *in = frame->pixels[0];
+    for (size_t i = 0; i < 3 * plane; i++) {
+        const size_t c = i / plane, at = i % plane;
+        const double v = (in[i] * (double)p->std[c] + p->mean[c]) / p->rescale;
+        out->rgb[3 * at + c] = (uint8_t)fmin(fmax(v + 0.5, 0), 255);
+    }
+    return CLI_OK;
+}

@@ -1,0 +1,291 @@
+/* run_outputs.c: which outputs of the model `fovea run` wants, and the tensors it writes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/runner.h"
+
+/* Outputs that -o writes whether or not --hidden is there, and their names in the file: those of
+ * the golden files. All others are intermediate features. */
+static const struct {
+    const char *name, *in_file;
+} results[] = {
+    {"logits", "logits"},
+    {"last_hidden_state", "last_hidden_state"},
+    {"pooler_output", "pooler_output"},
+    {"image_embeds", "out.image_embeds"},
+    {"segmentation", "segmentation"},
+};
+enum { RESULTS = sizeof results / sizeof *results };
+
+static const char *result_name(const char *name)
+{
+    for (int i = 0; i < RESULTS; i++)
+        if (strcmp(results[i].name, name) == 0)
+            return results[i].in_file;
+    return NULL;
+}
+
+/* ---- the choice ---- */
+
+run_series *run_find(const run_state *r, const char *name)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->series[i].name, name) == 0)
+            return &r->series[i];
+    return NULL;
+}
+
+/* The model's own text of output `name`; NULL: it has none of that name. */
+static const char *own_name(const run_state *r, const char *name)
+{
+    const char *own;
+    for (size_t i = 0; (own = fovea_model_output(r->s.model, i)); i++)
+        if (strcmp(own, name) == 0)
+            break;
+    return own;
+}
+
+/* The series of output `name`, made now if it has to be; NULL: the model has no such output. */
+static run_series *want(run_state *r, const char *name)
+{
+    const char *own = own_name(r, name);
+    run_series *s = run_find(r, name);
+    if (s || !own)
+        return s;
+    s = &r->series[r->n++];
+    s->name = own;
+    return s;
+}
+
+static void save(run_state *r, const char *name)
+{
+    run_series *s = want(r, name);
+    if (s)
+        s->saved = r->output != NULL;
+}
+
+static const char *stage_name(char buf[24], uint32_t i)
+{
+    snprintf(buf, 24, "stage%u", i);
+    return buf;
+}
+
+/* The last hidden state or the last stage; for --features every stage. */
+static int want_dense(run_state *r)
+{
+    char name[24];
+    uint32_t stages = 0;
+    r->dense = want(r, "last_hidden_state");
+    while (!r->dense && own_name(r, stage_name(name, stages + 1)))
+        stages++;
+    for (uint32_t i = r->features ? 1 : stages; stages && i <= stages; i++) {
+        r->dense = want(r, stage_name(name, i));
+        r->dense->feature = r->features != NULL;
+    }
+    if (!r->dense)
+        return cli_fail(CLI_UNSUPPORTED, "this model has no token features");
+    r->dense->feature = r->features != NULL;
+    return CLI_OK;
+}
+
+static int want_segments(run_state *r)
+{
+    r->segments = want(r, "segmentation");
+    if (!r->segments)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "this model has no linear segmentation head; put one beside it as "
+                        "segmentation.safetensors");
+    if (r->s.info.segments > RUN_SEGMENTS)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "a head of %u classes; pictures of classes have %d at most, -o has the "
+                        "logits",
+                        r->s.info.segments, RUN_SEGMENTS);
+    return CLI_OK;
+}
+
+static int want_attention(run_state *r)
+{
+    int code = attention_query_choose(&r->query, &r->s);
+    if (!code) {
+        want(r, r->query.q);
+        want(r, r->query.k);
+    }
+    return code;
+}
+
+/* What a person wants to see of a model where nothing is to be written: embeddings, classes of
+ * pixels. */
+static void want_to_show(run_state *r)
+{
+    const char *name = fovea_model_output(r->s.model, 0);
+    if (strcmp(name, "logits") != 0)
+        want(r, "image_embeds");
+    if (r->s.info.segments > 0 && r->s.info.segments <= RUN_SEGMENTS)
+        r->segments = want(r, "segmentation");
+}
+
+bool run_writes(const run_state *r)
+{
+    return r->output || r->features || r->pca || r->labels || r->overlay || r->query.path;
+}
+
+int run_choose(run_state *r)
+{
+    size_t all = 0;
+    const char *name;
+    while (fovea_model_output(r->s.model, all))
+        all++;
+    r->series = cli_alloc(all, sizeof *r->series);
+    save(r, fovea_model_output(r->s.model, 0));
+    for (int i = 0; r->output && i < RESULTS; i++)
+        save(r, results[i].name);
+    for (size_t i = 0; r->hidden && (name = fovea_model_output(r->s.model, i)); i++)
+        if (!attention_output(name))
+            save(r, name);
+    if (!run_writes(r) && !r->common.json)
+        want_to_show(r);
+    int code = r->labels || r->overlay ? want_segments(r) : CLI_OK;
+    if (!code && (r->features || r->pca))
+        code = want_dense(r);
+    return !code && r->query.path ? want_attention(r) : code;
+}
+
+const float *run_patches(const run_series *s)
+{
+    return s->frame + s->info.prefix * s->columns;
+}
+
+/* ---- tensors ---- */
+
+static fovea_tensor tensor_of(const char *name, const float *data, uint32_t rank,
+                              const uint64_t *shape)
+{
+    fovea_tensor t = {0};
+    t.name = name;
+    t.dtype = "F32";
+    t.rank = rank;
+    t.elements = 1;
+    for (uint32_t i = 0; i < rank; i++)
+        t.elements *= t.shape[i] = shape[i];
+    t.data = data;
+    t.size = (size_t)t.elements * sizeof *data;
+    return t;
+}
+
+/* Each of `frames` matrices (rows, columns) turned into (columns, rows). */
+static void transpose(float *data, size_t frames, size_t rows, size_t columns)
+{
+    float *turned = cli_alloc(rows * columns, sizeof *turned);
+    for (size_t f = 0; f < frames; f++, data += rows * columns) {
+        for (size_t i = 0; i < rows; i++)
+            for (size_t k = 0; k < columns; k++)
+                turned[k * rows + i] = data[i * columns + k];
+        memcpy(data, turned, rows * columns * sizeof *data);
+    }
+    free(turned);
+}
+
+/* These are written as their official code has its features: (B, C, H, W). */
+static bool channels_first(const run_state *r)
+{
+    return strcmp(r->s.info.type, "mavit") == 0 || strcmp(r->s.info.type, "nalaformer") == 0;
+}
+
+static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name)
+{
+    const fovea_output_info *i = &s->info;
+    const uint64_t tokens[3] = {r->frames, s->rows, s->columns};
+    const uint64_t vector[2] = {r->frames, s->columns};
+    const uint64_t planes[4] = {r->frames, s->columns, i->grid_width ? i->grid_height : 1,
+                                i->grid_width ? i->grid_width : 1};
+    if (!result_name(s->name) && channels_first(r)) {
+        transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
+        return tensor_of(name, s->all, 4, planes);
+    }
+    return i->grid_width ? tensor_of(name, s->all, 3, tokens) : tensor_of(name, s->all, 2, vector);
+}
+
+int run_save_outputs(const run_state *r)
+{
+    const char *const metadata[][2] = {{"producer", "fovea"}, {"version", fovea_version()}};
+    fovea_tensor *tensor = cli_alloc(r->n, sizeof *tensor);
+    char **name = cli_alloc(r->n, sizeof *name);
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const run_series *s = &r->series[i];
+        const char *known = result_name(s->name);
+        if (!s->saved)
+            continue;
+        name[n] = cli_text("%s%s", known ? "" : "feat.", known ? known : s->name);
+        tensor[n] = saved_tensor(r, s, name[n]);
+        n++;
+    }
+    int code = cli_check(fovea_tensors_write(r->output, tensor, n, metadata, 2));
+    if (!code)
+        run_tell_written(r, r->output, tensor, n);
+    for (size_t i = 0; i < n; i++)
+        free(name[i]);
+    free(name);
+    free(tensor);
+    return code;
+}
+
+/* ---- features ---- */
+
+/* The patch rows of all frames, (B, h, w, C); data to be freed. */
+static fovea_tensor grids(const run_state *r, const run_series *s, const char *name)
+{
+    const fovea_output_info *i = &s->info;
+    const size_t columns = (size_t)s->columns, prefix = i->prefix * columns;
+    const size_t patches = (size_t)i->grid_width * i->grid_height * columns;
+    const uint64_t shape[4] = {r->frames, i->grid_height, i->grid_width, columns};
+    float *data = cli_alloc(r->frames * patches, sizeof *data);
+    for (size_t f = 0; f < r->frames; f++)
+        memcpy(data + f * patches, s->all + f * (prefix + patches) + prefix,
+               patches * sizeof *data);
+    return tensor_of(name, data, 4, shape);
+}
+
+int run_save_features(const run_state *r)
+{
+    fovea_tensor last = grids(r, r->dense, "features");
+    int code;
+    if (cli_ends_with(r->features, ".npy")) {
+        code = cli_npy_write(r->features, last.data, last.shape, 4);
+        if (!code)
+            run_tell_written(r, r->features, &last, 1);
+        free((void *)(uintptr_t)last.data);
+        return code;
+    }
+    fovea_tensor *tensor = cli_alloc(r->n + 1, sizeof *tensor);
+    const char *(*metadata)[2] = cli_alloc(r->n + 3, sizeof *metadata);
+    char **text = cli_alloc(2 * (r->n + 1), sizeof *text);
+    size_t n = 0;
+    tensor[n++] = last;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->series[i].feature && strncmp(r->series[i].name, "stage", 5) == 0)
+            tensor[n++] = grids(r, &r->series[i], r->series[i].name);
+    metadata[0][0] = "producer";
+    metadata[0][1] = "fovea";
+    metadata[1][0] = "version";
+    metadata[1][1] = fovea_version();
+    for (size_t i = 0; i < n; i++) {
+        const run_series *s = i ? run_find(r, tensor[i].name) : r->dense;
+        metadata[2 + i][0] = text[2 * i] = cli_text("%s.stride", tensor[i].name);
+        metadata[2 + i][1] = text[2 * i + 1] = cli_text("%u", s->info.stride);
+    }
+    code = cli_check(
+        fovea_tensors_write(r->features, tensor, n, (const char *const(*)[2])metadata, n + 2));
+    if (!code)
+        run_tell_written(r, r->features, tensor, n);
+    for (size_t i = 0; i < n; i++) {
+        free((void *)(uintptr_t)tensor[i].data);
+        free(text[2 * i]);
+        free(text[2 * i + 1]);
+    }
+    free(text);
+    free(metadata);
+    free(tensor);
+    return code;
+}

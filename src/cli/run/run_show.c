@@ -1,0 +1,208 @@
+/* run_show.c: what `fovea run` shows of a picture: its classes and what else it has on stdout, and
+ * on stderr how it was seen, how long that took and what was written. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/runner.h"
+
+/* ---- scores ---- */
+
+struct score {
+    uint32_t class;
+    double p;
+};
+
+static int by_probability(const void *a, const void *b)
+{
+    const struct score *x = a, *y = b;
+    const int order = (x->p < y->p) - (x->p > y->p);
+    return order ? order : (x->class > y->class) - (x->class < y->class);
+}
+
+static struct score *rank(const double *p, uint32_t n)
+{
+    struct score *s = cli_alloc(n, sizeof *s);
+    for (uint32_t i = 0; i < n; i++)
+        s[i] = (struct score){i, p[i]};
+    qsort(s, n, sizeof *s, by_probability);
+    return s;
+}
+
+static struct score *softmax(const float *logits, uint32_t n)
+{
+    double *p = cli_alloc(n, sizeof *p), top = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        top = fmax(top, logits[i]);
+    for (uint32_t i = 0; i < n; i++)
+        sum += p[i] = exp(logits[i] - top);
+    for (uint32_t i = 0; i < n; i++)
+        p[i] /= sum;
+    struct score *s = rank(p, n);
+    free(p);
+    return s;
+}
+
+/* Labels name the classes of the picture's head where there is one, else of its pixels'. */
+static const char *label(const run_state *r, uint32_t class, bool of_pixels)
+{
+    const bool named = !of_pixels || r->s.info.classes == 0;
+    const char *text = named ? fovea_model_label(r->s.model, class) : NULL;
+    return text ? text : "";
+}
+
+static json_t *scores(const run_state *r, const struct score *s, uint32_t n, bool of_pixels)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "class", (int)s[i].class, "label",
+                                              cli_json_text(label(r, s[i].class, of_pixels)),
+                                              of_pixels ? "share" : "p", cli_json_number(s[i].p)));
+    return list;
+}
+
+static void print_scores(const run_state *r, const struct score *s, uint32_t n, bool of_pixels)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        char *text = cli_printable(label(r, s[i].class, of_pixels));
+        printf("  %.4f  %5u  %s\n", s[i].p, s[i].class, text);
+        free(text);
+    }
+}
+
+/* ---- a frame ---- */
+
+struct results {
+    uint32_t classes, segments; /* of the picture, and those that some of its pixels have */
+    struct score *score, *share;
+};
+
+static double norm(const run_series *s)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < s->rows * s->columns; i++)
+        sum += (double)s->frame[i] * s->frame[i];
+    return sqrt(sum);
+}
+
+static void describe(const run_state *r, const struct results *f, const char *name, double seconds)
+{
+    const uint32_t top = r->top < f->classes ? r->top : f->classes;
+    json_t *root =
+        json_pack("{s:s, s:o, s:i, s:i, s:i, s:f}", "schema", "fovea.run/1", "input",
+                  cli_json_text(name), "width", (int)r->info.width, "height", (int)r->info.height,
+                  "tokens", (int)r->info.tokens, "ms", seconds * 1e3);
+    json_object_set_new(root, "top", scores(r, f->score, top, false));
+    if (r->segments)
+        json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
+    if (r->map.rows)
+        json_object_set_new(root, "attention", attention_map_describe(&r->map));
+    json_object_set(root, "written", r->written);
+    cli_print_json(root);
+}
+
+static void print_segments(const run_state *r, const struct results *f)
+{
+    const uint32_t n = r->top < f->segments ? r->top : f->segments;
+    puts("   share  class");
+    print_scores(r, f->share, n, true);
+    if (n < f->segments)
+        printf("  %u more classes; --top %u shows all\n", f->segments - n, f->segments);
+}
+
+static void print(const run_state *r, const struct results *f, const char *name)
+{
+    const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
+    const bool scored = f->score || f->share;
+    if (!scored && !r->map.rows && run_writes(r))
+        return;
+    char *text = cli_printable(name);
+    puts(text);
+    free(text);
+    if (f->score)
+        print_scores(r, f->score, r->top < f->classes ? r->top : f->classes, false);
+    if (f->share)
+        print_segments(r, f);
+    for (size_t i = 0; i < 2 && !scored && !run_writes(r); i++)
+        if (shown[i] && (i == 0 || shown[1] != shown[0]))
+            printf("  %s, %llu x %llu, norm %.6g\n", shown[i]->name,
+                   (unsigned long long)shown[i]->rows, (unsigned long long)shown[i]->columns,
+                   norm(shown[i]));
+    if (r->map.rows)
+        attention_map_print(&r->map);
+    fflush(stdout); /* before what is told on stderr */
+}
+
+static void tell(const run_state *r, const char *name, double seconds)
+{
+    char *files = cli_text("%s", "");
+    size_t i;
+    json_t *file;
+    json_array_foreach(r->written, i, file) {
+        char *more = cli_text("%s%s%s", files, i ? ", " : " -> ", json_string_value(file));
+        free(files);
+        files = more;
+    }
+    if (!run_find(r, "logits") && !r->segments && !run_writes(r)) {
+        free(files);
+        files = cli_text("; -o, --features and --pca keep what it found");
+    }
+    cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s, %.*f %s%s", name, r->width, r->height,
+             r->info.width, r->info.height, r->info.tokens,
+             r->s.settings.attention ? r->s.settings.attention : r->s.info.attention,
+             seconds < 0.01 || seconds >= 1, seconds < 1 ? seconds * 1e3 : seconds,
+             seconds < 1 ? "ms" : "s", files);
+    free(files);
+}
+
+void run_show(run_state *r, const char *name, double seconds)
+{
+    const run_series *logits = run_find(r, "logits");
+    struct results f = {0};
+    if (logits) {
+        f.classes = (uint32_t)logits->columns;
+        f.score = softmax(logits->frame, f.classes);
+        if (f.classes > 0 && !isfinite(f.score[0].p))
+            cli_tell("%s: its scores are not numbers; fovea verify tells where they come from",
+                     name);
+    }
+    if (r->segments) {
+        f.share = rank(r->share, (uint32_t)r->segments->columns);
+        while (f.segments < r->segments->columns && f.share[f.segments].p > 0)
+            f.segments++;
+    }
+    cli_progress_hide();
+    if (r->common.json) {
+        describe(r, &f, name, seconds);
+    } else {
+        print(r, &f, name);
+        tell(r, name, seconds);
+    }
+    free(f.score);
+    free(f.share);
+}
+
+/* ---- files ---- */
+
+void run_wrote(run_state *r, char *name)
+{
+    json_array_append_new(r->written, cli_json_text(name));
+    free(name);
+}
+
+void run_tell_written(const run_state *r, const char *path, const fovea_tensor *tensor, size_t n)
+{
+    char shape[128] = "";
+    for (uint32_t d = 0; n == 1 && d < tensor->rank; d++) {
+        const size_t at = strlen(shape);
+        snprintf(shape + at, sizeof shape - at, "%s%llu", d ? " x " : "",
+                 (unsigned long long)tensor->shape[d]);
+    }
+    if (r->common.json)
+        return;
+    if (n == 1)
+        cli_tell("%s: %s, %s", path, tensor->name, shape);
+    else
+        cli_tell("%s: %zu tensors of %zu picture%s", path, n, r->frames, r->frames > 1 ? "s" : "");
+}

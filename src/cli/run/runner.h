@@ -1,0 +1,83 @@
+/* runner.h: `fovea run` under way: its inputs, the outputs of the model over all frames, and the
+ * files they go to. */
+#ifndef FOVEA_CLI_RUNNER_H
+#define FOVEA_CLI_RUNNER_H
+
+#include "cli/run/attention_map.h"
+
+enum { RUN_SEGMENTS = 256 }; /* classes of a picture with one byte per pixel */
+
+/* One output of the model over all frames, batch first. */
+typedef struct run_series {
+    const char *name; /* the library's */
+    bool saved;       /* goes into the file of -o */
+    bool feature;     /* goes into the file of --features */
+    fovea_output_info info;
+    uint64_t rows, columns;
+    float *frame; /* of the current frame */
+    float *all;   /* of all frames, when they are kept */
+} run_series;
+
+typedef struct run_state {
+    cli_session s;
+    cli_common common;
+    const char *output, *features, *pca, *labels, *overlay, *top_text;
+    const char *map_text, *map_block;
+    attention_query query; /* path NULL: none */
+    bool hidden;
+    uint32_t top;
+
+    char **path; /* inputs, directories unfolded */
+    size_t paths;
+    uint64_t item, batch; /* of the current input: which of how many pictures in one file */
+    size_t frames;
+
+    fovea_plan *plan;
+    fovea_plan_info info;
+    fovea_format format; /* of the plan's frames */
+    uint32_t width, height;
+    fovea_preprocess preprocess;
+
+    run_series *series;
+    size_t n;
+    run_series *dense;          /* the last token features; NULL: not asked for */
+    run_series *segments;       /* segmentation logits; NULL: not asked for */
+    double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
+    attention_map map;          /* of the current frame */
+    json_t *written;            /* names of the current frame's files */
+} run_state;
+
+/* run_inputs.c: a picture, a .safetensors, or a directory of pictures. */
+int run_gather(run_state *r, const char *input);
+/* The picture as the model saw it, from the frame that was run. To be freed. */
+int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame);
+
+/* run_outputs.c: which outputs, and their files. */
+int run_choose(run_state *r);
+/* NULL: the model has none, or it was not asked for. */
+run_series *run_find(const run_state *r, const char *name);
+/* Rows of patches of the current frame. */
+const float *run_patches(const run_series *s);
+int run_save_outputs(const run_state *r);
+int run_save_features(const run_state *r);
+/* Whether anything goes into files. */
+bool run_writes(const run_state *r);
+
+/* run_names.c: the file of one picture: `name`; where there are several, the input's name up to its
+ * last dot and the number of the item in it go between name and ending. To be freed. */
+char *run_picture_name(const run_state *r, const char *name, const char *input);
+/* Before the work: that all outputs can be written, and are neither inputs nor each other's.
+ * `input` as the user gave them. */
+int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs);
+/* Notes that a file of the current frame is there, and frees its name. */
+void run_wrote(run_state *r, char *name);
+
+/* run_show.c: results of the current frame. */
+void run_show(run_state *r, const char *name, double seconds);
+/* That a file of all frames is there. */
+void run_tell_written(const run_state *r, const char *path, const fovea_tensor *tensor, size_t n);
+
+/* run_segments.c: pictures and shares of the classes of the current frame. */
+int run_segment(run_state *r, const char *input, const fovea_frame *frame);
+
+#endif
