@@ -55,7 +55,7 @@ def _checked(status):
         raise Error(status)
 
 
-# ---- structures of fovea.h; tests/test_python.py compares them with the header ----
+# ---- structures of fovea.h; tests/packages/test_python.py compares them with the header ----
 
 _Float = C.POINTER(C.c_float)
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/cuda_emulator/emulated_driver.h"
-#include "tests/hostile.h"
+#include "tests/devices/hostile.h"
 
 enum { DEVICES = 8, DEPTH = 16 };
 

@@ -8,7 +8,7 @@
 
 #include "cuda/cuda_loader.h"
 #include "tests/cuda_emulator/emulated_block.h"
-#include "tests/hostile_lies.h"
+#include "tests/devices/hostile_lies.h"
 
 #define API HOSTILE_API
 /* The functions are those that the library calls. */

@@ -1,0 +1,716 @@
+/* test_trainer.c: the trainer: gradients of whole models against differences of their own losses,
+ * the same bits with any number of threads, memory as promised, states that survive what happens to
+ * files.
+ *
+ *     test_trainer [--long]     every attention, every family in every stage
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "adapt/trainer.h"
+#include "tests/plan/heap_calls.h"
+#include "tests/temp_folder.h"
+
+#define SIDE 42 /* pixels; of patches of 14 and, with a remainder, of 16 */
+#define MODELS TEST_DATA "/golden/models/"
+#define CLASSES 5
+
+static bool all_of_it;
+static uint8_t pixels[2][SIDE * SIDE * 3], mask[SIDE * SIDE];
+
+static const char *const families[] = {"vit-01", "dinov2-03", "dinov2-with-registers-03",
+                                       "clip-vision-02", "siglip-02"};
+#define FAMILIES (sizeof families / sizeof *families)
+
+static void draw(void)
+{
+    uint32_t x = 7;
+    for (size_t p = 0; p < 2; p++)
+        for (size_t i = 0; i < sizeof pixels[p]; i++) {
+            x = x * 1664525u + 1013904223u;
+            pixels[p][i] = (uint8_t)((x >> 26) + (i / 3 % SIDE) * 3);
+        }
+    for (size_t i = 0; i < sizeof mask; i++)
+        mask[i] = i % SIDE < 5 ? 255 : (uint8_t)(i / 170 % CLASSES);
+}
+
+/* ---- trainers ---- */
+
+static fovea_device *open_device(uint32_t threads)
+{
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_device *device;
+    options.threads = threads;
+    if (fovea_device_open(&device, "cpu", &options) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return device;
+}
+
+static const char *model_path(const char *name)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s%s", MODELS, name);
+    return path;
+}
+
+static fovea_trainer_options options_of(fovea_stage stage, const char *attention)
+{
+    fovea_trainer_options o = FOVEA_TRAINER_OPTIONS_INIT;
+    o.stage = stage;
+    o.attention = attention;
+    o.frame.width = o.frame.height = SIDE;
+    o.lr = 1e-3f;
+    o.classes = stage == FOVEA_STAGE_TASK ? CLASSES : 0;
+    o.seed = 3;
+    return o;
+}
+
+static fovea_trainer *make(fovea_device *device, const char *model, const fovea_trainer_options *o)
+{
+    fovea_trainer *t;
+    if (fovea_trainer_create(&t, model_path(model), NULL, device, o) != FOVEA_OK)
+        fail_msg("%s: %s", model, fovea_error());
+    return t;
+}
+
+static void add_picture(fovea_trainer *t, int picture)
+{
+    const fovea_frame frame = {.pixels = {pixels[picture]}};
+    const fovea_target target = {.label = 2, .mask = mask};
+    if (fovea_trainer_add(t, &frame, &target) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+}
+
+static fovea_trainer_report run_step(fovea_trainer *t)
+{
+    fovea_trainer_report report;
+    add_picture(t, 0);
+    add_picture(t, 1);
+    if (fovea_trainer_step(t, &report) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return report;
+}
+
+/* ---- gradients ---- */
+
+static double loss_of(fovea_trainer *t)
+{
+    double loss = 0;
+    add_picture(t, 0);
+    for (uint32_t i = 0; i < t->losses; i++)
+        loss += t->sum[i];
+    fovea_trainer_drop(t);
+    return loss;
+}
+
+/* Moves a tensor's numbers to those of `from` plus `step` along `way`. */
+static void move(fovea_trainer *t, const fv_master *m, const float *from, const float *way,
+                 double step)
+{
+    for (uint64_t i = 0; i < m->tensor->elements; i++)
+        m->weight[i] = (float)(from[i] + step * way[i]);
+    fv_trainer_repack(t);
+}
+
+static double length(const float *x, uint64_t n)
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* How steeply the loss rises on the way, from differences over `step` and half of it. */
+static double slope_of(fovea_trainer *t, const fv_master *m, const float *from, const float *way,
+                       double step)
+{
+    double slope[2];
+    for (int k = 0; k < 2; k++) {
+        const double h = k ? step / 2 : step;
+        move(t, m, from, way, h);
+        slope[k] = loss_of(t);
+        move(t, m, from, way, -h);
+        slope[k] = (slope[k] - loss_of(t)) / (2 * h);
+    }
+    move(t, m, from, way, 0);
+    return (4 * slope[1] - slope[0]) / 3;
+}
+
+/* Along a tensor's gradient the loss must rise by the gradient's length: nothing else of that
+ * length does. The loss is float32, which shows in small differences, and bent, which shows in
+ * large ones. `factor` plants a fault. */
+static bool rises(fovea_trainer *t, const fv_master *m, const float *gradient, double whole,
+                  double loss, double factor)
+{
+    const uint64_t n = m->tensor->elements;
+    const double norm = length(gradient, n), most = 0.01 * (length(m->weight, n) + 0.1);
+    double seen = 0;
+    bool right = false;
+    if (norm < 1e-3 * whole)
+        return true;
+    float *from = malloc((size_t)n * sizeof *from), *way = malloc((size_t)n * sizeof *way);
+    assert_non_null(from);
+    assert_non_null(way);
+    memcpy(from, m->weight, (size_t)n * sizeof *from);
+    for (uint64_t i = 0; i < n; i++)
+        way[i] = (float)(gradient[i] / norm);
+    for (double share = 4e-3; !right && share > 5e-4; share /= 4) {
+        const double step = share * loss / norm < most ? share * loss / norm : most;
+        seen = slope_of(t, m, from, way, step);
+        right = fabs(seen - factor * norm) <= 1e-2 * norm + 2e-6 * (loss + 0.5) / step;
+    }
+    if (!right && factor == 1)
+        print_error("%s: slope %.6g, gradient %.6g\n", m->tensor->name, seen, norm);
+    free(from);
+    free(way);
+    return right;
+}
+
+/* All trained tensors, or every third of them, in turn; returns how many are right, with those that
+ * are not looked at. */
+static uint32_t check_tensors(fovea_trainer *t, double factor)
+{
+    uint64_t floats;
+    uint32_t right = 0;
+    static uint32_t turn;
+    const float *all = fv_masters_gradients(&t->masters, &floats);
+    float *gradients = malloc((size_t)floats * sizeof *gradients);
+    assert_non_null(gradients);
+    const double loss = loss_of(t);
+    memcpy(gradients, all, (size_t)floats * sizeof *gradients);
+    const double whole = length(gradients, floats);
+    assert_true(whole > 0 && isfinite(whole));
+    for (uint32_t i = 0; i < t->masters.count; i++) {
+        const fv_master *m = &t->masters.master[i];
+        if (m->trained)
+            right += (!all_of_it && turn++ % 3) ||
+                     rises(t, m, gradients + (m->gradient - all), whole, loss, factor);
+    }
+    free(gradients);
+    return right;
+}
+
+static void check_gradients(const char *model, const fovea_trainer_options *o)
+{
+    fovea_device *device = open_device(2);
+    fovea_trainer *t = make(device, model, o);
+    const uint32_t right = check_tensors(t, 1);
+    if (right != t->info.trained)
+        fail_msg("%s, stage %d, %s: %u of %u gradients are right", model, (int)o->stage,
+                 t->attention, right, t->info.trained);
+    fovea_trainer_free(t);
+    fovea_device_close(device);
+}
+
+static void gradients_of_every_family(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < FAMILIES; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+        check_gradients(families[i], &o);
+        o = options_of(FOVEA_STAGE_TASK, "mala");
+        if (all_of_it || i % 2 == 0)
+            check_gradients(families[i], &o);
+        o.task = FOVEA_TASK_SEGMENTATION;
+        if (all_of_it || i % 2 == 1)
+            check_gradients(families[i], &o);
+        o = options_of(FOVEA_STAGE_ATTENTION, NULL);
+        if (all_of_it || i == 1)
+            check_gradients(families[i], &o);
+    }
+}
+
+static void gradients_of_every_attention(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "softmax",
+        "sla-linear:elu1",
+        "pola",
+        "mala",
+        "nala",
+        "linear:relu",
+        "linear:exp",
+        "linear:softplus",
+        "linear:softmax",
+        "mala:relu",
+        "mala:exp",
+        "mala-paper",
+        "focused",
+        "nala-paper",
+        "sla-mala",
+        "sla-pola",
+        "softmax+linear@1-",
+    };
+    const size_t n = all_of_it ? sizeof names / sizeof *names : 3;
+    for (size_t i = 0; i < n; i++) {
+        const fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, names[i]);
+        check_gradients("dinov2-03", &o);
+    }
+}
+
+/* What has learned nothing yet says little of learned vectors and gates: after some steps. */
+static void gradients_of_what_has_learned(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"sla-pola", "focused"};
+    fovea_device *device = open_device(2);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, names[i]);
+        o.lr = 0.001f;
+        fovea_trainer *t = make(device, "vit-01", &o);
+        for (int k = 0; k < 4; k++)
+            run_step(t);
+        assert_int_equal(check_tensors(t, 1), t->info.trained);
+        fovea_trainer_free(t);
+    }
+    fovea_device_close(device);
+}
+
+static void wrong_gradients_are_seen(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    const fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+    fovea_trainer *t = make(device, "vit-01", &o);
+    assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
+    fovea_trainer_free(t);
+    fovea_device_close(device);
+}
+
+/* ---- the same whatever is done with it ---- */
+
+static void assert_same(const fovea_trainer *a, const fovea_trainer *b)
+{
+    assert_int_equal(a->masters.room, b->masters.room);
+    for (int i = 0; i < 5; i++) {
+        if (i != 1 && a->masters.block[i])
+            assert_memory_equal(a->masters.block[i], b->masters.block[i],
+                                (size_t)a->masters.room * sizeof(float));
+    }
+}
+
+static void threads_do_not_show(void **state)
+{
+    (void)state;
+    for (int stage = 1; stage <= 3; stage++) {
+        fovea_trainer_options o = options_of((fovea_stage)stage, "mala");
+        fovea_device *one = open_device(1), *three = open_device(3);
+        o.ema = 0.9f;
+        o.clip = 0.5f;
+        fovea_trainer *a = make(one, "dinov2-03", &o), *b = make(three, "dinov2-03", &o);
+        for (int i = 0; i < 3; i++)
+            assert_true(run_step(a).loss == run_step(b).loss);
+        assert_same(a, b);
+        fovea_trainer_free(a);
+        fovea_trainer_free(b);
+        fovea_device_close(one);
+        fovea_device_close(three);
+    }
+}
+
+/* Two processes, as threads: what they sum meets here. */
+struct meeting {
+    pthread_barrier_t barrier;
+    void *part[2];
+};
+
+struct process {
+    struct meeting *meeting;
+    int rank;
+    fovea_trainer *trainer;
+    fovea_trainer_report report;
+};
+
+static int sum_parts(void *data, size_t n, int doubles, void *payload)
+{
+    struct process *p = payload;
+    struct meeting *m = p->meeting;
+    m->part[p->rank] = data;
+    pthread_barrier_wait(&m->barrier);
+    for (size_t i = 0; p->rank == 0 && i < n; i++) {
+        double *a = m->part[0], *b = m->part[1];
+        float *x = m->part[0], *y = m->part[1];
+        if (doubles)
+            a[i] = b[i] = a[i] + b[i];
+        else
+            x[i] = y[i] = x[i] + y[i];
+    }
+    pthread_barrier_wait(&m->barrier);
+    return 0;
+}
+
+static void *run_process(void *payload)
+{
+    struct process *p = payload;
+    for (int i = 0; i < 3; i++) {
+        const fovea_frame frame = {.pixels = {pixels[p->rank]}};
+        const fovea_target target = {.label = 2};
+        if (fovea_trainer_add(p->trainer, &frame, &target) != FOVEA_OK ||
+            fovea_trainer_step(p->trainer, &p->report) != FOVEA_OK)
+            return payload;
+    }
+    return NULL;
+}
+
+static void processes_share_a_batch(void **state)
+{
+    (void)state;
+    struct meeting meeting;
+    struct process process[2];
+    pthread_t thread;
+    void *other;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, "mala");
+    fovea_trainer *alone = make(device, "vit-01", &o);
+    assert_int_equal(pthread_barrier_init(&meeting.barrier, NULL, 2), 0);
+    for (int i = 0; i < 2; i++) {
+        o.sum = sum_parts;
+        o.sum_payload = &process[i];
+        process[i] = (struct process){&meeting, i, make(device, "vit-01", &o), {0}};
+    }
+    assert_int_equal(pthread_create(&thread, NULL, run_process, &process[1]), 0);
+    assert_null(run_process(&process[0]));
+    assert_int_equal(pthread_join(thread, &other), 0);
+    assert_null(other);
+    for (int i = 0; i < 3; i++) {
+        const fovea_trainer_report r = run_step(alone);
+        if (i == 2) {
+            assert_int_equal(process[0].report.pictures, 2);
+            assert_true(fabs(process[0].report.loss - r.loss) <= 1e-5 * r.loss);
+        }
+    }
+    assert_same(process[0].trainer, process[1].trainer);
+    for (int i = 0; i < 2; i++)
+        fovea_trainer_free(process[i].trainer);
+    fovea_trainer_free(alone);
+    fovea_device_close(device);
+    pthread_barrier_destroy(&meeting.barrier);
+}
+
+/* A picture that gives no number changes nothing. */
+static void what_is_not_finite_is_refused(void **state)
+{
+    (void)state;
+    static float planes[3 * SIDE * SIDE];
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+    o.frame.format = FOVEA_PLANES_F32;
+    fovea_trainer *t = make(device, "vit-01", &o), *untouched = make(device, "vit-01", &o);
+    const fovea_frame frame = {.pixels = {planes}};
+    planes[5] = NAN;
+    assert_int_equal(fovea_trainer_add(t, &frame, NULL), FOVEA_OK);
+    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL);
+    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL); /* it was dropped */
+    assert_same(t, untouched);
+    planes[5] = 0.5f;
+    assert_int_equal(fovea_trainer_add(t, &frame, NULL), FOVEA_OK);
+    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_OK);
+    fovea_trainer_free(t);
+    fovea_trainer_free(untouched);
+    fovea_device_close(device);
+}
+
+static void wrong_calls_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer *t;
+    const char *const missing[] = {"vit.none", NULL}, *const unused[] = {"classifier.weight", NULL};
+    for (int i = 0; i < 7; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+        o.version = i == 0 ? 9 : 1;
+        o.lr = i == 1 ? 0 : 1e-3f;
+        o.schedule = i == 2 ? FOVEA_LR_LINEAR : FOVEA_LR_CONSTANT;
+        o.train = i == 3 ? missing : i == 4 ? unused : NULL;
+        o.trainable = i == 5 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_DEFAULT;
+        o.frame.width = i == 6 ? 0 : SIDE;
+        assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
+                         FOVEA_EINVAL);
+        assert_true(strlen(fovea_error()) > 10);
+    }
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, NULL);
+    o.task = FOVEA_TASK_SEGMENTATION;
+    o.classes = 3; /* the mask has more */
+    t = make(device, "vit-01", &o);
+    const fovea_frame frame = {.pixels = {pixels[0]}};
+    const fovea_target target = {.mask = mask};
+    assert_int_equal(fovea_trainer_add(t, &frame, &target), FOVEA_EINVAL);
+    assert_int_equal(fovea_trainer_add(t, &frame, NULL), FOVEA_EINVAL);
+    assert_int_equal(fovea_trainer_step(t, NULL), FOVEA_EINVAL);
+    fovea_trainer_free(t);
+    fovea_device_close(device);
+}
+
+/* ---- memory ---- */
+
+static void memory_is_as_promised(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    for (int stage = 1; stage <= 3; stage++) {
+        fovea_memory before, after;
+        fovea_trainer_info info;
+        const fovea_trainer_options o = options_of((fovea_stage)stage, NULL);
+        fovea_memory_query(&before);
+        fovea_trainer *t = make(device, "vit-01", &o);
+        fovea_trainer_query(t, &info);
+        run_step(t);
+        fovea_memory_query(&after);
+        assert_int_equal(after.current - before.current, info.total);
+        const uint64_t made = after.allocations, calls = heap_calls();
+        for (int i = 0; i < 3; i++)
+            run_step(t);
+        fovea_memory_query(&after);
+        assert_int_equal(after.allocations, made);
+        if (HEAP_COUNTED)
+            assert_int_equal(heap_calls(), calls);
+        assert_true(info.weights + info.gradients + info.moments + info.packed + info.activations <=
+                    info.total);
+        fovea_trainer_free(t);
+        fovea_memory_query(&after);
+        assert_int_equal(after.current, before.current);
+    }
+    fovea_device_close(device);
+}
+
+/* Blocks that keep what they computed give the gradients of those that compute it again, but for
+ * rounding: what is kept is computed in smaller steps. */
+static void limits_hold(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+    fovea_trainer_info least, info;
+    fovea_trainer *t = make(device, "dinov2-03", &o), *limited;
+    fovea_trainer_query(t, &least);
+    assert_int_equal(least.kept, 0);
+    assert_true(least.recomputed > 0);
+    o.memory_limit = 4 * least.total;
+    limited = make(device, "dinov2-03", &o);
+    fovea_trainer_query(limited, &info);
+    assert_true(info.kept > 0 && info.total <= o.memory_limit);
+    assert_true(info.flops < least.flops && info.recomputed < least.recomputed);
+    /* Any limit that is taken is kept. */
+    for (uint64_t limit = least.total; limit < 3 * least.total; limit += least.total / 5) {
+        fovea_trainer *other;
+        o.memory_limit = limit;
+        const fovea_status status =
+            fovea_trainer_create(&other, model_path("dinov2-03"), NULL, device, &o);
+        if (status == FOVEA_ENOMEM)
+            continue;
+        assert_int_equal(status, FOVEA_OK);
+        fovea_trainer_query(other, &info);
+        assert_true(info.total <= limit);
+        fovea_trainer_free(other);
+    }
+    const double loss = run_step(t).loss;
+    assert_true(fabs(run_step(limited).loss - loss) <= 2e-6 * loss);
+    uint64_t floats;
+    const float *a = fv_masters_gradients(&t->masters, &floats);
+    const float *b = fv_masters_gradients(&limited->masters, &floats);
+    double off = 0;
+    for (uint64_t i = 0; i < floats; i++)
+        off += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    assert_true(sqrt(off) <= 1e-5 * length(a, floats));
+    fovea_trainer_free(t);
+    fovea_trainer_free(limited);
+    o.memory_limit = least.total / 2;
+    assert_int_equal(fovea_trainer_create(&t, model_path("dinov2-03"), NULL, device, &o),
+                     FOVEA_ENOMEM);
+    assert_non_null(strstr(fovea_error(), "limit"));
+    fovea_device_close(device);
+}
+
+static void no_allocation_is_missed(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    for (int stage = 1; stage <= 3; stage++) {
+        const fovea_trainer_options o = options_of((fovea_stage)stage, "sla-pola");
+        fovea_memory before, after;
+        const uint64_t stride = all_of_it ? 1 : 23;
+        fovea_status status = FOVEA_ENOMEM;
+        fovea_memory_query(&before);
+        for (uint64_t n = 1; status != FOVEA_OK; n += stride) {
+            fovea_trainer *t = NULL;
+            fv_mem_fail_at(n);
+            status = fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o);
+            fv_mem_fail_at(0);
+            if (status != FOVEA_OK)
+                assert_int_equal(status, FOVEA_ENOMEM);
+            fovea_trainer_free(t);
+            fovea_memory_query(&after);
+            assert_int_equal(after.current, before.current);
+        }
+    }
+    fovea_device_close(device);
+}
+
+/* ---- files ---- */
+
+static void states_go_on_with_the_same_bits(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, "sla-pola");
+    const char *note;
+    o.ema = 0.99f;
+    o.schedule = FOVEA_LR_COSINE;
+    o.steps = 6;
+    fovea_trainer *a = make(device, "vit-01", &o), *b = make(device, "vit-01", &o);
+    run_step(a);
+    run_step(a);
+    assert_int_equal(fovea_trainer_write_state(a, in_folder("state"), "a \"note\""), FOVEA_OK);
+    assert_int_equal(fovea_trainer_read_state(b, in_folder("state"), &note), FOVEA_OK);
+    assert_string_equal(note, "a \"note\"");
+    assert_same(a, b);
+    for (int i = 0; i < 2; i++)
+        assert_true(run_step(a).loss == run_step(b).loss);
+    assert_same(a, b);
+    fovea_trainer_free(a);
+    fovea_trainer_free(b);
+    fovea_device_close(device);
+}
+
+static uint8_t *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    uint8_t *data = malloc(*size);
+    assert_non_null(data);
+    assert_int_equal(fread(data, 1, *size, f), *size);
+    fclose(f);
+    return data;
+}
+
+static void write_file(const char *path, const uint8_t *data, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    fclose(f);
+}
+
+static void damaged_states_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    const fovea_trainer_options o = options_of(FOVEA_STAGE_ATTENTION, NULL);
+    fovea_trainer *t = make(device, "vit-01", &o), *untouched = make(device, "vit-01", &o);
+    run_step(t);
+    assert_int_equal(fovea_trainer_write_state(t, in_folder("state"), NULL), FOVEA_OK);
+    size_t size;
+    uint8_t *data = read_file(in_folder("state"), &size);
+    for (size_t cut = 0; cut < size; cut += cut < 2000 ? 97 : size / 7) {
+        write_file(in_folder("cut"), data, cut);
+        const fovea_status status = fovea_trainer_read_state(untouched, in_folder("cut"), NULL);
+        assert_int_equal(status, FOVEA_EFORMAT);
+    }
+    for (size_t at = 0; at < size; at += at < 2000 ? 31 : size / 11) {
+        data[at] ^= 0x10;
+        write_file(in_folder("cut"), data, size);
+        data[at] ^= 0x10;
+        const fovea_status status = fovea_trainer_read_state(untouched, in_folder("cut"), NULL);
+        assert_int_equal(status, FOVEA_EFORMAT);
+    }
+    free(data);
+    assert_int_equal(fovea_trainer_read_state(untouched, in_folder("none"), NULL), FOVEA_EIO);
+    assert_int_equal(untouched->step, 0);
+    run_step(untouched);
+    assert_same(t, untouched);
+    fovea_trainer_free(t);
+    fovea_trainer_free(untouched);
+    fovea_device_close(device);
+}
+
+static void other_options_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, "mala");
+    fovea_trainer *t = make(device, "vit-01", &o);
+    run_step(t);
+    assert_int_equal(fovea_trainer_write_state(t, in_folder("state"), NULL), FOVEA_OK);
+    fovea_trainer_free(t);
+    static const char *const named[] = {"lr",    "beta2",        "attention",
+                                        "width", "weight_decay", "model"};
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        fovea_trainer_options other = o;
+        other.lr *= i == 0 ? 2 : 1;
+        other.beta2 = i == 1 ? 0.99f : o.beta2;
+        other.attention = i == 2 ? "linear:elu1" : o.attention;
+        other.frame.width = i == 3 ? SIDE - 8 : SIDE;
+        other.weight_decay = i == 4 ? 0 : o.weight_decay;
+        other.trainable = i == 5 ? FOVEA_TRAIN_QKV : o.trainable;
+        t = make(device, "vit-01", &other);
+        assert_int_equal(fovea_trainer_read_state(t, in_folder("state"), NULL), FOVEA_EINVAL);
+        if (!strstr(fovea_error(), named[i]))
+            fail_msg("%s is not named: %s", named[i], fovea_error());
+        fovea_trainer_free(t);
+    }
+    fovea_device_close(device);
+}
+
+/* A model that was saved is what the trainer had: its own loss as a teacher of itself is 0. */
+static void saved_models_are_what_was_trained(void **state)
+{
+    (void)state;
+    static const char *const attentions[] = {"mala", "sla-pola"};
+    fovea_device *device = open_device(2);
+    for (size_t i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
+        fovea_trainer *t = make(device, "dinov2-03", &o), *again;
+        run_step(t);
+        run_step(t);
+        const double loss = loss_of(t);
+        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_F32, 0), FOVEA_OK);
+        o.attention = NULL;
+        if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        assert_string_equal(again->attention, attentions[i]);
+        assert_true(loss_of(again) == loss);
+        fovea_trainer_free(again);
+        fovea_trainer_free(t);
+        clear_folder();
+    }
+    fovea_device_close(device);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_of_every_family),
+        cmocka_unit_test(gradients_of_every_attention),
+        cmocka_unit_test(gradients_of_what_has_learned),
+        cmocka_unit_test(wrong_gradients_are_seen),
+        cmocka_unit_test(threads_do_not_show),
+        cmocka_unit_test(processes_share_a_batch),
+        cmocka_unit_test(what_is_not_finite_is_refused),
+        cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(memory_is_as_promised),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(no_allocation_is_missed),
+        cmocka_unit_test(states_go_on_with_the_same_bits),
+        cmocka_unit_test(damaged_states_are_refused),
+        cmocka_unit_test(other_options_are_refused),
+        cmocka_unit_test(saved_models_are_what_was_trained),
+    };
+    all_of_it = argc > 1 && strcmp(argv[1], "--long") == 0;
+    draw();
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

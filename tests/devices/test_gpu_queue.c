@@ -1,0 +1,541 @@
+/* test_gpu_queue.c: frames on an OpenCL or a CUDA device: cut to pieces, freed or lost while they
+ * are under way. What two frames in flight give is in test_frames.c, what failing calls do in
+ * test_hostile.c.
+ *
+ *   test_gpu_queue path/to/libhostile_cl.so
+ *   test_gpu_queue path/to/libemulated_cuda.so
+ */
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/cuda_loader.h"
+#include "platform/os/os_machine.h"
+#include "tests/devices/hostile.h"
+#include "tests/fixture.h"
+
+static fovea_model *model;
+
+static fovea_device *open_device(double max_dispatch_ms)
+{
+    fovea_device *device;
+    fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
+    options.max_dispatch_ms = max_dispatch_ms;
+    if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    return device;
+}
+
+static fovea_plan *plan_on(fovea_device *device, const char *attention)
+{
+    return fixture_plan(model, device, attention, FOVEA_SCHEDULE_AUTO);
+}
+
+static fovea_status submit(fovea_plan *plan, float *out, size_t values, fovea_ticket *ticket)
+{
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_output to = {out, values * sizeof *out};
+    return fovea_submit(plan, &frame, &to, 1, ticket);
+}
+
+static void nothing_left(void)
+{
+    assert_int_equal(hostile.live(NULL), 0);
+    assert_int_equal(hostile.misuse(), 0);
+    assert_true(!hostile.cuda || hostile.depth() == 0);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    fixture_draw();
+    model = fixture_load();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    fovea_model_free(model);
+    return 0;
+}
+
+/* ---- cutting ---- */
+
+/* Runs a frame; *dispatches: how many it was given in, which is not seen where it was captured. */
+static float *run_cut(const char *attention, double ms, size_t *values, long *dispatches)
+{
+    if (hostile.cuda)
+        hostile.set("graphs", 0);
+    fovea_device *device = open_device(ms);
+    fovea_plan *plan = plan_on(device, attention);
+    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.set("fail", 0); /* counts from here */
+    float *out = fixture_run(plan, values);
+    *dispatches = hostile.calls();
+    hostile.set(NULL, 0);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    return out;
+}
+
+static void short_dispatches(void **state)
+{
+    (void)state;
+    static const char *const attentions[] = {"softmax", "linear:elu1", "linear:exp", "mala"};
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
+        size_t values;
+        long few, many, more;
+        float *whole = run_cut(attentions[i], 1e6, &values, &few);
+        float *cut = run_cut(attentions[i], 1e-6, &values, &many);
+        float *again = run_cut(attentions[i], 1e-6, &values, &more);
+        assert_true(many > 4 * few);
+        assert_int_equal(many, more);
+        assert_memory_equal(cut, again, values * sizeof *cut);
+        for (size_t k = 0; k < values; k++)
+            if (!(fabsf(cut[k] - whole[k]) <= 2e-5f * (1 + fabsf(whole[k]))))
+                fail_msg("%s, value %zu: %g in pieces, %g whole", attentions[i], k, cut[k],
+                         whole[k]);
+        free(whole);
+        free(cut);
+        free(again);
+    }
+}
+
+static float *run_windows(const fovea_model *windows, double ms, size_t *values)
+{
+    enum { SIDE = 224 };
+    fovea_output_info info;
+    fovea_plan *plan;
+    fovea_device *device = open_device(ms);
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = options.frame.height = SIDE;
+    if (fovea_plan_create(&plan, windows, device, &options) != FOVEA_OK ||
+        !fovea_plan_output(plan, 0, &info))
+        fail_msg("%s", fovea_error());
+    *values = (size_t)info.rows * info.columns;
+    uint8_t *pixels = malloc(SIDE * SIDE * 3);
+    for (uint32_t i = 0; i < SIDE * SIDE * 3; i++)
+        pixels[i] = (uint8_t)(i * i / 1000 + i % 7 * 20);
+    const fovea_frame frame = {.pixels = {pixels}};
+    const fovea_output out = {malloc(*values * sizeof(float)), *values * sizeof(float)};
+    if (fovea_run(plan, &frame, &out, 1) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    free(pixels);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    return out.data;
+}
+
+/* Attention in windows: a piece has whole ones. */
+static void short_windows(void **state)
+{
+    (void)state;
+    fovea_model *windows;
+    size_t values;
+    if (hostile.cuda) {
+        print_message("skipped: the same cut as OpenCL's, and a minute's work for the emulator\n");
+        skip();
+    }
+    if (fovea_model_load(&windows, "synthetic:pola-swin-t") != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    float *whole = run_windows(windows, 1e6, &values), *cut = run_windows(windows, 0.01, &values);
+    for (size_t k = 0; k < values; k++)
+        if (!(fabsf(cut[k] - whole[k]) <= 2e-5f * (1 + fabsf(whole[k]))))
+            fail_msg("value %zu: %g in pieces, %g whole", k, cut[k], whole[k]);
+    free(whole);
+    free(cut);
+    fovea_model_free(windows);
+}
+
+/* ---- strides ---- */
+
+enum { N = 13, D = 8, GAP = 3, WIDE = D + GAP };
+
+/* Rows with gaps, in memory that is shared with the device and that is not: what lies in the gaps
+ * of the result stays. */
+static void gaps(void **state)
+{
+    (void)state;
+    static float in[N * D], packed[N * D], spread[N * WIDE], result[N * WIDE];
+    for (int i = 0; i < N * D; i++)
+        in[i] = (float)((i * 37) % 23) * 0.1f - 1;
+    for (int i = 0; i < N * WIDE; i++)
+        spread[i] = i % WIDE < D ? in[i / WIDE * D + i % WIDE] : NAN;
+    for (int unified = 0; unified < 2; unified++) {
+        hostile.set("unified", unified);
+        fovea_device *device = open_device(0);
+        fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+        o.attention = "linear:elu1";
+        o.rows = N;
+        o.heads = 1;
+        o.head_dim = o.value_dim = D;
+        fovea_plan *plan;
+        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        const fovea_matrix close[3] = {{.data = in}, {.data = in}, {.data = in}};
+        fovea_matrix far[3];
+        for (int i = 0; i < 3; i++)
+            far[i] = (fovea_matrix){.data = spread, .stride = WIDE};
+        for (int i = 0; i < N * WIDE; i++)
+            result[i] = 77;
+        assert_int_equal(fovea_op_run(plan, close, 3, (fovea_matrix){.data = packed}), FOVEA_OK);
+        assert_int_equal(fovea_op_run(plan, far, 3, (fovea_matrix){.data = result, .stride = WIDE}),
+                         FOVEA_OK);
+        for (int i = 0; i < N * WIDE; i++)
+            assert_true(result[i] == (i % WIDE < D ? packed[i / WIDE * D + i % WIDE] : 77));
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    hostile.set("unified", LONG_MIN);
+}
+
+/* ---- not waited for ---- */
+
+static void freed_under_way(void **state)
+{
+    (void)state;
+    for (int frames = 1; frames <= 2; frames++)
+        for (int unified = 0; unified < 2; unified++) {
+            hostile.set("unified", unified);
+            fovea_device *device = open_device(0);
+            fovea_plan *plan = plan_on(device, "linear:elu1");
+            size_t values;
+            float *out = fixture_run(plan, &values);
+            fovea_ticket ticket;
+            for (int i = 0; i < frames; i++)
+                assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
+            fovea_plan_free(plan);
+            free(out); /* nobody may still write to it */
+            fovea_device_close(device);
+            nothing_left();
+        }
+    hostile.set("unified", LONG_MIN);
+}
+
+/* Once a call failed, the device is lost: to every plan of it, with the same words, until it is
+ * opened again. */
+static void lost(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1"), *other = plan_on(device, "linear:relu");
+    size_t values;
+    float *out = fixture_run(plan, &values), *mine = calloc(values, sizeof *mine);
+    assert_non_null(mine);
+    fovea_ticket ticket[2];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(submit(plan, i ? mine : out, values, &ticket[i]), FOVEA_OK);
+    const char *query = hostile.cuda ? "cuEventQuery" : "clGetEventInfo";
+    hostile.only(query);
+    hostile.set("error", hostile.cuda ? 719 : -5);
+    hostile.set("fail", 1);
+    assert_int_equal(fovea_wait(plan, ticket[0], -1), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    assert_non_null(strstr(fovea_error(), query));
+    hostile.set("fail", LONG_MIN);
+    hostile.only(NULL);
+    assert_int_equal(fovea_wait(plan, ticket[1], -1), FOVEA_EDEVICE);
+    const double begin = fv_machine_seconds();
+    assert_int_equal(submit(plan, out, values, &ticket[0]), FOVEA_EDEVICE);
+    assert_int_equal(submit(other, out, values, &ticket[0]), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    fovea_plan *third = NULL;
+    const fovea_plan_options options = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
+    assert_int_equal(fovea_plan_create(&third, model, device, &options), FOVEA_EDEVICE);
+    assert_true(fv_machine_seconds() - begin < 1);
+    fovea_plan_free(plan);
+    fovea_plan_free(other);
+    fovea_device_close(device);
+    nothing_left();
+
+    device = open_device(0);
+    plan = plan_on(device, "linear:elu1");
+    size_t n;
+    float *again = fixture_run(plan, &n);
+    assert_memory_equal(again, out, n * sizeof *again);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    free(again);
+    free(mine);
+    free(out);
+}
+
+/* How fast a device is need not be known: pieces are cut as for a slow one then. Only what leaves
+ * nothing that works is a loss. */
+static void unknown_rates(void **state)
+{
+    (void)state;
+    size_t values, n;
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *want = fixture_run(plan, &values);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    device = open_device(1e3);
+    hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
+    hostile.set("error", hostile.cuda ? 1 : -54);
+    hostile.set("fail", 1);
+    plan = plan_on(device, "linear:elu1");
+    assert_non_null(hostile.failed());
+    hostile.set(NULL, 0);
+    float *out = fixture_run(plan, &n);
+    for (size_t k = 0; k < values; k++)
+        assert_true(fabsf(out[k] - want[k]) <= 2e-5f * (1 + fabsf(want[k])));
+    free(out);
+    free(want);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    nothing_left();
+    if (!hostile.cuda)
+        return;
+    device = open_device(1e3);
+    hostile.only("cuLaunchKernel");
+    hostile.set("error", 700);
+    hostile.set("fail", 1);
+    const fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_EDEVICE);
+    assert_non_null(strstr(fovea_error(), "lost"));
+    assert_non_null(strstr(fovea_error(), "start the process anew"));
+    hostile.set(NULL, 0);
+    fovea_device_close(device);
+    nothing_left();
+}
+
+#ifdef FV_HAVE_CUDA
+#define GOOD(call) assert_int_equal(fv_cuda.call, CUDA_SUCCESS)
+
+/* Another part of the process captures a graph meanwhile, and wants no calls from elsewhere. */
+static void capturing_elsewhere(void **state)
+{
+    (void)state;
+    size_t values;
+    CUcontext context;
+    CUstream stream;
+    CUgraph graph;
+    if (!hostile.cuda)
+        skip();
+    GOOD(cuInit(0));
+    GOOD(cuDevicePrimaryCtxRetain(&context, 0));
+    GOOD(cuCtxPushCurrent(context));
+    GOOD(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    GOOD(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    free(fixture_run(plan, &values));
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    assert_int_equal(hostile.depth(), 1);
+    GOOD(cuStreamEndCapture(stream, &graph));
+    GOOD(cuGraphDestroy(graph));
+    GOOD(cuStreamDestroy(stream));
+    GOOD(cuCtxPopCurrent(&context));
+    GOOD(cuDevicePrimaryCtxRelease(0));
+    nothing_left();
+}
+#else
+static void capturing_elsewhere(void **state)
+{
+    (void)state;
+    skip();
+}
+#endif
+
+/* Where there is one queue only, and no timestamps, frames go one after the other. */
+static void one_queue(void **state)
+{
+    (void)state;
+    size_t values, n;
+    if (hostile.cuda) {
+        print_message("skipped: only OpenCL's devices may lack further queues\n");
+        skip();
+    }
+    fovea_device *device = open_device(0);
+    fovea_plan *plan = plan_on(device, "linear:elu1");
+    float *want = fixture_run(plan, &values);
+    fovea_plan_free(plan);
+    for (int unified = 0; unified < 2; unified++) {
+        hostile.set("unified", unified);
+        fovea_device *second = open_device(0);
+        for (int at = 1; at <= 3; at++) {
+            hostile.only("clCreateCommandQueue");
+            hostile.set("fail", at); /* with timestamps; for inputs; for outputs */
+            plan = plan_on(second, "linear:elu1");
+            hostile.set("fail", LONG_MIN);
+            hostile.only(NULL);
+            float *out = fixture_run(plan, &n), *other = calloc(n, sizeof *other);
+            assert_non_null(other);
+            assert_memory_equal(out, want, n * sizeof *out);
+            fovea_ticket ticket[2];
+            memset(out, 0, n * sizeof *out);
+            assert_int_equal(submit(plan, out, n, &ticket[0]), FOVEA_OK);
+            assert_int_equal(submit(plan, other, n, &ticket[1]), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket[1], 60), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket[0], 0), FOVEA_OK);
+            assert_memory_equal(out, want, n * sizeof *out);
+            assert_memory_equal(other, want, n * sizeof *out);
+            free(other);
+            free(out);
+            fovea_plan_free(plan);
+        }
+        fovea_device_close(second);
+    }
+    hostile.set("unified", LONG_MIN);
+    fovea_device_close(device);
+    free(want);
+    nothing_left();
+}
+
+/* A CUDA frame is captured when its plan is made and then replayed: no kernel is launched by itself
+ * any more. Where the driver does not capture, frames are the same bits. */
+static void graphs(void **state)
+{
+    (void)state;
+    size_t values;
+    if (!hostile.cuda) {
+        print_message("skipped: only CUDA records frames\n");
+        skip();
+    }
+    float *want = NULL;
+    for (int graphs = 1; graphs >= 0; graphs--) {
+        hostile.set("graphs", graphs);
+        fovea_device *device = open_device(0);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        hostile.only("cuLaunchKernel");
+        hostile.set("fail", 0);
+        float *out = fixture_run(plan, &values);
+        assert_true(graphs ? hostile.calls() == 0 : hostile.calls() > 10);
+        hostile.only(NULL);
+        if (want)
+            assert_memory_equal(out, want, values * sizeof *out);
+        free(want);
+        want = out;
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    free(want);
+    hostile.set(NULL, 0);
+}
+
+enum { MOST_FUNCTIONS = 128 };
+
+/* How often each function was called so far, but for that which is called until a frame is done. */
+static void count_calls(long calls[MOST_FUNCTIONS])
+{
+    for (int i = 0; hostile.functions[i]; i++) {
+        assert_true(i < MOST_FUNCTIONS);
+        calls[i] = strcmp(hostile.functions[i], "cuEventQuery")
+                       ? hostile.counted(hostile.functions[i])
+                       : 0;
+    }
+}
+
+/* All is decided and made in the plan: its first CUDA frames ask the driver for the same as all. */
+static void first_frames(void **state)
+{
+    (void)state;
+    long before[MOST_FUNCTIONS], after[MOST_FUNCTIONS], first[MOST_FUNCTIONS] = {0};
+    if (!hostile.cuda)
+        skip();
+    for (int way = 0; way < 4; way++) {
+        hostile.set("graphs", way / 2);
+        hostile.set("unified", way % 2);
+        fovea_device *device = open_device(0);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        const long objects = hostile.live(NULL);
+        for (int frame = 1; frame <= 10; frame++) {
+            size_t values;
+            count_calls(before);
+            free(fixture_run(plan, &values));
+            count_calls(after);
+            for (int i = 0; hostile.functions[i]; i++) {
+                const long calls = after[i] - before[i];
+                if (frame == 1)
+                    first[i] = calls;
+                if (calls != first[i])
+                    fail_msg("frame %d calls %s %ld times, the first one %ld", frame,
+                             hostile.functions[i], calls, first[i]);
+            }
+            assert_int_equal(hostile.live(NULL), objects);
+        }
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    hostile.set(NULL, 0);
+}
+
+/* Once planned, a frame costs nothing that stays: neither memory of ours nor an object of the
+ * driver's. */
+static void steady(void **state)
+{
+    (void)state;
+    for (int unified = 0; unified < 2; unified++) {
+        hostile.set("unified", unified);
+        fovea_device *device = open_device(1e-3);
+        fovea_plan *plan = plan_on(device, "linear:elu1");
+        size_t values;
+        float *want = fixture_run(plan, &values), *out = calloc(values, sizeof *out);
+        assert_non_null(out);
+        fovea_memory before, after;
+        long objects = 0;
+        for (int i = 0; i < 100; i++) {
+            fovea_ticket ticket;
+            if (i == 2) { /* both sets of inputs and outputs have been used */
+                objects = hostile.live(NULL);
+                fovea_memory_query(&before);
+            }
+            assert_int_equal(submit(plan, out, values, &ticket), FOVEA_OK);
+            assert_int_equal(fovea_wait(plan, ticket, 60), FOVEA_OK);
+        }
+        fovea_memory_query(&after);
+        assert_memory_equal(out, want, values * sizeof *out);
+        assert_int_equal(after.allocations, before.allocations);
+        assert_int_equal(hostile.live(NULL), objects);
+        free(want);
+        free(out);
+        fovea_plan_free(plan);
+        fovea_device_close(device);
+        nothing_left();
+    }
+    hostile.set("unified", LONG_MIN);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(short_dispatches),
+        cmocka_unit_test(short_windows),
+        cmocka_unit_test(gaps),
+        cmocka_unit_test(freed_under_way),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(unknown_rates),
+        cmocka_unit_test(capturing_elsewhere),
+        cmocka_unit_test(one_queue),
+        cmocka_unit_test(graphs),
+        cmocka_unit_test(first_frames),
+        cmocka_unit_test(steady),
+    };
+    fovea_device *device;
+    if (argc != 2 || !hostile_open(argv[1]))
+        return 1;
+    if (fovea_device_open(&device, hostile.device, NULL) != FOVEA_OK) {
+        printf("%s; sh platform/setup-debian.sh opencl installs one for OpenCL\n", fovea_error());
+        return 77;
+    }
+    fovea_device_close(device);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,683 @@
+/* test_hostile.c: a model on an OpenCL or CUDA device that has little, says what is not so, and
+ * fails.
+ *
+ *   test_hostile path/to/libhostile_cl.so [--all]
+ *   test_hostile path/to/libemulated_cuda.so [--all]
+ *
+ * With less than it would like a plan gives the right result. Every call that fails, over opening,
+ * planning and running, gives a status and a message, or the right result after all; nothing is
+ * left over, and the next plan on the device opened again is right. With a spare plan frames go on
+ * on the CPU. --all: every call there is fails once; else some of each function.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fovea/fovea.h>
+
+#include "platform/os/os_machine.h"
+#include "tests/devices/hostile.h"
+
+static int passed, failed;
+static char cache[] = "/tmp/fovea_hostile_XXXXXX";
+
+static void note(int good, const char *what, const char *detail)
+{
+    if (good) {
+        passed++;
+        return;
+    }
+    failed++;
+    printf("FAIL %s: %s\n", what, detail);
+}
+
+/* ---- what is run ---- */
+
+enum { WIDTH = 70, HEIGHT = 56, FRAMES = 3, MOST = 1 << 20 };
+static uint8_t pixels[FRAMES][HEIGHT * WIDTH * 3];
+
+typedef struct scene {
+    const char *attention;
+    const char *cache; /* of compiled kernels */
+    fovea_lost lost;   /* what becomes of a frame */
+    double lost_seconds;
+    float *want[FRAMES];
+    size_t values;
+} scene;
+
+typedef struct session {
+    fovea_device *device;
+    fovea_model *model;
+    fovea_plan *plan;
+} session;
+
+static fovea_status session_open(session *s, const char *device, const scene *what)
+{
+    fovea_device_options device_options = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    *s = (session){NULL, NULL, NULL};
+    device_options.cache = what->cache;
+    options.frame.width = WIDTH;
+    options.frame.height = HEIGHT;
+    options.attention = what->attention;
+    options.on_device_lost = what->lost;
+    options.lost_seconds = what->lost_seconds;
+    fovea_status status = fovea_device_open(&s->device, device, &device_options);
+    if (status == FOVEA_OK)
+        status = fovea_model_load(&s->model, TEST_DATA "/golden/models/dinov2-with-registers-03");
+    if (status == FOVEA_OK)
+        status = fovea_plan_create(&s->plan, s->model, s->device, &options);
+    return status;
+}
+
+static void session_close(session *s)
+{
+    fovea_plan_free(s->plan);
+    fovea_model_free(s->model);
+    fovea_device_close(s->device);
+    *s = (session){NULL, NULL, NULL};
+}
+
+static float *room_for(const session *s, size_t *values)
+{
+    fovea_output_info info;
+    if (!fovea_plan_output(s->plan, 0, &info))
+        abort();
+    *values = (size_t)info.rows * info.columns;
+    float *out = calloc(*values, sizeof *out);
+    if (!out)
+        abort();
+    return out;
+}
+
+/* All frames, two in flight, or the first failure. */
+static fovea_status run_frames(const session *s, float *out[FRAMES], size_t values)
+{
+    fovea_ticket ticket[FRAMES];
+    for (int i = 0; i < FRAMES + 1; i++) {
+        if (i < FRAMES) {
+            const fovea_frame frame = {.pixels = {pixels[i]}};
+            const fovea_output to = {out[i], values * sizeof(float)};
+            fovea_status status = fovea_submit(s->plan, &frame, &to, 1, &ticket[i]);
+            if (status != FOVEA_OK)
+                return status;
+        }
+        if (i > 0) {
+            fovea_status status = fovea_wait(s->plan, ticket[i - 1], 60);
+            if (status != FOVEA_OK)
+                return status;
+        }
+    }
+    return FOVEA_OK;
+}
+
+static double error(const float *got, const float *want, size_t n)
+{
+    double top = 0, worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = fabs((double)got[i] - (double)want[i]);
+        top = fmax(top, fabs((double)want[i]));
+        worst = d <= worst ? worst : isfinite(d) ? d : INFINITY;
+    }
+    return worst / (top > 0 ? top : 1);
+}
+
+/* Opens, plans, runs, closes. The worst error of a frame, where all went well. */
+static fovea_status attempt(const char *device, const scene *what, double *worst)
+{
+    session s;
+    *worst = 0;
+    fovea_status status = session_open(&s, device, what);
+    if (status == FOVEA_OK) {
+        float *out[FRAMES];
+        size_t values = 0;
+        for (int i = 0; i < FRAMES; i++)
+            out[i] = room_for(&s, &values);
+        status = run_frames(&s, out, values);
+        for (int i = 0; i < FRAMES; i++) {
+            if (status == FOVEA_OK)
+                *worst = fmax(*worst, error(out[i], what->want[i], values));
+            free(out[i]);
+        }
+    }
+    session_close(&s);
+    return status;
+}
+
+/* What the CPU makes of it. */
+static void make_scene(scene *out, const char *attention, const char *kernels)
+{
+    session s;
+    *out = (scene){.attention = attention, .cache = kernels};
+    if (session_open(&s, "cpu", out) != FOVEA_OK) {
+        printf("on the CPU: %s\n", fovea_error());
+        exit(1);
+    }
+    for (int i = 0; i < FRAMES; i++)
+        out->want[i] = room_for(&s, &out->values);
+    if (run_frames(&s, out->want, out->values) != FOVEA_OK)
+        abort();
+    session_close(&s);
+}
+
+/* ---- what must hold ---- */
+
+static const double allowed = 2e-5; /* as for golden models */
+
+static uint64_t host_memory(void)
+{
+    fovea_memory memory;
+    fovea_memory_query(&memory);
+    return memory.current;
+}
+
+static void must_be_right(const scene *what, const char *name)
+{
+    char detail[512] = "";
+    double worst;
+    const fovea_status status = attempt(hostile.device, what, &worst);
+    if (status != FOVEA_OK)
+        snprintf(detail, sizeof detail, "%s", fovea_error());
+    else if (!(worst <= allowed))
+        snprintf(detail, sizeof detail, "error %.2e", worst);
+    else if (hostile.live(NULL) || hostile.misuse())
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", hostile.live(NULL),
+                 hostile.misuse());
+    note(!detail[0], name, detail);
+}
+
+static void truth(void)
+{
+    hostile.set(NULL, 0);
+}
+
+/* ---- little ---- */
+
+/* What a device may have less of than it would like, or of another kind. */
+typedef struct lies {
+    const char *name;
+    struct {
+        const char *name;
+        long value;
+    } lie[8];
+} lies;
+
+static const lies of_cl[] = {
+    {"the device as it is", {{"claims", 0}}},
+    {"buffers of 64 MB", {{"largest", 64 << 20}}},
+    {"work-groups of 16", {{"group", 16}}},
+    {"compiled kernels that take groups of 4", {{"compiled", 4}}},
+    {"compiled kernels that take groups of 1", {{"compiled", 1}}},
+    {"a device of many small work-items", {{"vectors", 1}}},
+    {"local memory of its own", {{"vectors", 1}, {"own", 1}}},
+    {"no local memory", {{"local", 0}}},
+    {"1 KB of local memory", {{"local", 1024}}},
+    {"no float16 arithmetic", {{"half", 0}}},
+    {"memory that is shared", {{"unified", 1}}},
+    {"memory that is not shared", {{"unified", 0}}},
+    {"extensions that are not there", {{"claims", 1}}},
+    {"all of it",
+     {{"largest", 64 << 20},
+      {"group", 16},
+      {"compiled", 4},
+      {"local", 0},
+      {"half", 0},
+      {"unified", 0}}},
+    {NULL, {{NULL, 0}}},
+};
+
+static const lies of_cuda[] = {
+    {"the device as it is", {{"sm", 80}}},
+    {"64 MB of memory", {{"largest", 64 << 20}}},
+    {"no tensor cores for these types", {{"sm", 75}}},
+    {"an old driver and a device to match", {{"sm", 72}, {"version", 11020}}},
+    {"a device newer than the compiler", {{"sm", 131}}},
+    {"and a driver older than it", {{"sm", 121}, {"ptx", 0}}},
+    {"kernels that take groups of 32", {{"sm", 75}, {"group", 32}}},
+    {"16 KB of local memory", {{"local", 16 << 10}}},
+    {"memory that is shared", {{"unified", 1}}},
+    {"no graphs", {{"graphs", 0}}},
+    {"threads the other way round", {{"order", 1}}},
+    {"all of it",
+     {{"sm", 72}, {"version", 11020}, {"largest", 64 << 20}, {"group", 32}, {"graphs", 0}}},
+    {NULL, {{NULL, 0}}},
+};
+
+static void with_little(const scene *what)
+{
+    for (const lies *l = hostile.cuda ? of_cuda : of_cl; l->name; l++) {
+        char name[128];
+        truth();
+        for (size_t k = 0; k < 8 && l->lie[k].name; k++)
+            hostile.set(l->lie[k].name, l->lie[k].value);
+        snprintf(name, sizeof name, "%s, %s", what->attention, l->name);
+        must_be_right(what, name);
+    }
+    truth();
+}
+
+/* Buffers get smaller until nothing fits: what is refused is refused with a message. */
+static void with_less_and_less(const scene *what)
+{
+    int right = 0;
+    fovea_status status = FOVEA_OK;
+    for (long largest = 4 << 20; largest >= 16; largest /= 2) {
+        char name[128], detail[512] = "";
+        double worst;
+        hostile.set("largest", largest);
+        status = attempt(hostile.device, what, &worst);
+        right += status == FOVEA_OK && worst <= allowed;
+        snprintf(name, sizeof name, "%s, buffers of %ld bytes", what->attention, largest);
+        if (status == FOVEA_OK ? !(worst <= allowed) : strlen(fovea_error()) < 10)
+            snprintf(detail, sizeof detail, "error %.2e", worst);
+        else if (hostile.live(NULL) || hostile.misuse())
+            snprintf(detail, sizeof detail, "%ld objects left", hostile.live(NULL));
+        note(!detail[0], name, detail);
+    }
+    note(right > 0 && status != FOVEA_OK, "smaller and smaller buffers",
+         right ? "16 bytes were enough for everything" : "no size was enough");
+    truth();
+}
+
+/* ---- failures ---- */
+
+static const long cl_errors[] = {
+    -5 /* CL_OUT_OF_RESOURCES */,         -4 /* CL_MEM_OBJECT_ALLOCATION.. */,
+    -6 /* CL_OUT_OF_HOST_MEMORY */,       -2 /* CL_DEVICE_NOT_AVAILABLE */,
+    -14 /* CL_EXEC_STATUS_ERROR_FOR.. */, -36 /* CL_INVALID_COMMAND.. */};
+static const long cuda_errors[] = {
+    719 /* CUDA_ERROR_LAUNCH_FAILED */, 2 /* .._OUT_OF_MEMORY */,     1 /* .._INVALID_VALUE */,
+    46 /* .._DEVICE_UNAVAILABLE */,     700 /* .._ILLEGAL_ADDRESS */, 999 /* .._UNKNOWN */};
+#define ERRORS (sizeof cl_errors / sizeof *cl_errors) /* of either */
+
+static long error_code(long n)
+{
+    return (hostile.cuda ? cuda_errors : cl_errors)[n % (long)ERRORS];
+}
+
+/* The n-th call of those that count fails. False when there was no n-th. */
+static int fail_at(const scene *what, long n, int lasting)
+{
+    char name[192], detail[768] = "";
+    double worst, after;
+    const long lost = hostile.misuse();
+    const uint64_t before = host_memory();
+    const long code = error_code(n);
+    hostile.set("error", code);
+    hostile.set("lasting", lasting);
+    hostile.set("fail", n);
+    const fovea_status status = attempt(hostile.device, what, &worst);
+    const char *call = hostile.failed();
+    snprintf(name, sizeof name, "%s, call %ld (%s) fails with %ld%s", what->attention, n,
+             call ? call : "none", code, lasting ? ", and all behind it" : "");
+    const int reached = call != NULL;
+    const char *message = status == FOVEA_OK ? "" : fovea_error();
+    if (status == FOVEA_OK && !(worst <= allowed))
+        snprintf(detail, sizeof detail, "said to be well, with an error of %.2e", worst);
+    else if (status != FOVEA_OK && status != FOVEA_EDEVICE && status != FOVEA_ENOMEM &&
+             status != FOVEA_ENODEV && status != FOVEA_ENOTSUP)
+        snprintf(detail, sizeof detail, "status %s: %s", fovea_status_text(status), message);
+    else if (status != FOVEA_OK && strlen(message) < 10)
+        snprintf(detail, sizeof detail, "no message");
+    else if (hostile.live(NULL) || hostile.misuse() != lost)
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused (%s)", hostile.live(NULL),
+                 hostile.misuse() - lost, message);
+    else if (host_memory() != before)
+        snprintf(detail, sizeof detail, "host memory left (%s)", message);
+    truth();
+    if (reached && !detail[0]) {
+        const fovea_status again = attempt(hostile.device, what, &after);
+        if (again != FOVEA_OK || !(after <= allowed))
+            snprintf(detail, sizeof detail, "the next plan: %s, error %.2e",
+                     again ? fovea_error() : "well", after);
+    }
+    if (reached)
+        note(!detail[0], name, detail);
+    return reached;
+}
+
+static void fail_each(const scene *what)
+{
+    long n = 1;
+    while (fail_at(what, n, n % 5 == 0))
+        n++;
+    note(n > 100, what->attention, "fewer than 100 calls");
+}
+
+/* Of every function the first call, the last, and some between. */
+static void fail_some(const scene *what, int between)
+{
+    for (const char *const *f = hostile.functions; *f; f++) {
+        double worst;
+        hostile.only(*f);
+        hostile.set("fail", LONG_MIN);
+        attempt(hostile.device, what, &worst);
+        const long n = hostile.calls();
+        for (int k = 0; k <= between + 1 && n; k++) {
+            const long at = 1 + (n - 1) * k / (between + 1);
+            if (k && at == 1 + (n - 1) * (k - 1) / (between + 1))
+                continue;
+            hostile.only(*f);
+            fail_at(what, at, k % 3 == 2);
+        }
+    }
+    truth();
+}
+
+/* Finding devices happens once in a process, so each failure gets one. */
+static void fail_while_finding(void)
+{
+    for (long n = 1; n <= 24; n++) {
+        char name[64];
+        fflush(stdout);
+        const pid_t child = fork();
+        if (!child) {
+            fovea_device_info info[16];
+            hostile.set("fail", n);
+            hostile.set("lasting", n % 2);
+            const size_t found = fovea_device_list(info, 16);
+            const char *remark = fovea_backend_remark(hostile.cuda ? 2 : 1);
+            _exit(!found || !remark || strlen(remark) < 5);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        snprintf(name, sizeof name, "finding devices, call %ld fails", n);
+        note(child > 0 && status == 0, name, "no CPU, no remark, or a crash");
+    }
+}
+
+static void no_compiler(const scene *what)
+{
+    scene bare = *what;
+    double worst;
+    bare.cache = "";
+    hostile.set("build", 0);
+    const fovea_status status = attempt(hostile.device, &bare, &worst);
+    note(status != FOVEA_OK && strlen(fovea_error()) > 10, "nothing compiles",
+         status ? "no message" : "and yet a plan");
+    note(!hostile.live(NULL) && !hostile.misuse(), "nothing compiles", "objects left");
+    truth();
+    must_be_right(&bare, "compiling again, without a cache");
+}
+
+/* A frame that is never done is waited for as long as was said, and can be waited for again. */
+static void no_end(const scene *what)
+{
+    session s;
+    size_t values;
+    const fovea_frame frame = {.pixels = {pixels[0]}};
+    fovea_ticket ticket;
+    if (session_open(&s, hostile.device, what) != FOVEA_OK) {
+        note(0, "a plan before the device hangs", fovea_error());
+        session_close(&s);
+        return;
+    }
+    float *out = room_for(&s, &values);
+    const fovea_output to = {out, values * sizeof(float)};
+    hostile.set("hang", 2);
+    double begin = fv_machine_seconds();
+    note(fovea_submit(s.plan, &frame, &to, 1, &ticket) == FOVEA_OK, "submit to a hanging device",
+         fovea_error());
+    for (int i = 0; i < 2; i++)
+        note(fovea_wait(s.plan, ticket, 0.2) == FOVEA_ETIMEOUT, "a bounded wait", "no ETIMEOUT");
+    double took = fv_machine_seconds() - begin;
+    note(took >= 0.4 && took < 3, "a bounded wait", "took another time than was said");
+    truth();
+    note(fovea_wait(s.plan, ticket, 60) == FOVEA_OK && error(out, what->want[0], values) <= allowed,
+         "the same frame once the device goes on", fovea_error());
+    fovea_submit(s.plan, &frame, &to, 1, &ticket);
+    hostile.set("hang", 1);
+    begin = fv_machine_seconds();
+    session_close(&s);
+    took = fv_machine_seconds() - begin;
+    note(took < 60, "closing a device that hangs", "took more than a minute");
+    note(hostile.misuse() == 0, "a device that hangs", "was waited for without a bound");
+    truth();
+    free(out);
+    double worst;
+    const fovea_status status = attempt(hostile.device, what, &worst);
+    note(status == FOVEA_OK && worst <= allowed, "the device opened again after it hung",
+         fovea_error());
+}
+
+/* ---- the CPU goes on ---- */
+
+/* A plan with a spare one, that has run before. */
+static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_t *values)
+{
+    for (int i = 0; i < FRAMES; i++)
+        out[i] = NULL;
+    if (session_open(s, hostile.device, what) != FOVEA_OK)
+        return 0;
+    for (int i = 0; i < FRAMES; i++)
+        out[i] = room_for(s, values);
+    return run_frames(s, out, *values) == FOVEA_OK && !fovea_plan_lost(s->plan);
+}
+
+/* Frames while the device fails, and frames after that: what is wrong with them, or "". */
+static void run_on(const session *s, const scene *what, float *out[FRAMES], size_t values,
+                   char detail[512])
+{
+    fovea_memory before, after;
+    fovea_memory_query(&before);
+    *detail = 0;
+    for (int round = 0; round < 2 && !*detail; round++) {
+        double worst = 0;
+        for (int i = 0; i < FRAMES; i++)
+            memset(out[i], 0xff, values * sizeof *out[i]);
+        if (run_frames(s, out, values) != FOVEA_OK) {
+            snprintf(detail, 512, "round %d: %s", round, fovea_error());
+            return;
+        }
+        for (int i = 0; i < FRAMES; i++)
+            worst = fmax(worst, error(out[i], what->want[i], values));
+        if (!(worst <= allowed))
+            snprintf(detail, 512, "round %d: error %.2e", round, worst);
+    }
+    fovea_memory_query(&after);
+    if (after.allocations != before.allocations)
+        snprintf(detail, 512, "memory was allocated");
+}
+
+static void end_running(session *s, float *out[FRAMES])
+{
+    truth();
+    session_close(s);
+    for (int i = 0; i < FRAMES; i++)
+        free(out[i]);
+}
+
+/* Call n of those that run frames fails. Whether the device was lost. */
+static int go_on_after(const scene *what, const char *name, long n)
+{
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    char text[192], detail[512];
+    const uint64_t before = host_memory();
+    const long lost = hostile.misuse();
+    int taken = 0;
+    snprintf(text, sizeof text, "%s, call %ld fails", name, n);
+    if (begin_to_run(&s, what, out, &values)) {
+        hostile.set("error", error_code(n % 2 ? 5 : 4));
+        hostile.set("lasting", n % 3 == 0);
+        hostile.set("fail", n);
+        run_on(&s, what, out, values, detail);
+        taken = fovea_plan_lost(s.plan);
+    } else {
+        snprintf(detail, sizeof detail, "before it: %s", fovea_error());
+    }
+    end_running(&s, out);
+    if (!*detail && (hostile.live(NULL) || hostile.misuse() != lost))
+        snprintf(detail, sizeof detail, "%ld objects left, %ld misused", hostile.live(NULL),
+                 hostile.misuse() - lost);
+    /* Where no call tells of a command's end any more, what it may use is kept. */
+    if (!*detail && host_memory() != before && !(taken && n % 3 == 0))
+        snprintf(detail, sizeof detail, "host memory left");
+    note(!*detail, text, detail);
+    return taken;
+}
+
+static void go_on_after_each(const scene *scene_of, const char *name, int unified, int most)
+{
+    scene what = *scene_of;
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    int lost = 0;
+    what.lost = FOVEA_LOST_CPU;
+    hostile.set("unified", unified);
+    long n = 0;
+    if (begin_to_run(&s, &what, out, &values)) {
+        hostile.set("fail", LONG_MIN);
+        run_frames(&s, out, values);
+        n = hostile.calls();
+    }
+    end_running(&s, out);
+    const int tries = most && most < n ? most : (int)n;
+    for (int i = 0; i < tries; i++) {
+        hostile.set("unified", unified);
+        lost += go_on_after(&what, name, 1 + (n - 1) * i / (tries > 1 ? tries - 1 : 1));
+    }
+    note(lost > tries / 2, name, "hardly a failure made the CPU take over");
+}
+
+/* A frame that is never done is one that is lost. */
+static void go_on_after_a_hang(const scene *scene_of, const char *name, int unified)
+{
+    scene what = *scene_of;
+    session s;
+    float *out[FRAMES];
+    size_t values = 0;
+    char detail[512] = "";
+    const long lost = hostile.misuse();
+    what.lost = FOVEA_LOST_CPU;
+    what.lost_seconds = 0.2;
+    hostile.set("unified", unified);
+    if (begin_to_run(&s, &what, out, &values)) {
+        hostile.set("hang", 2);
+        const double begin = fv_machine_seconds();
+        run_on(&s, &what, out, values, detail);
+        if (!*detail && fv_machine_seconds() - begin > 8)
+            snprintf(detail, sizeof detail, "took %.1f s", fv_machine_seconds() - begin);
+        if (!*detail && !fovea_plan_lost(s.plan))
+            snprintf(detail, sizeof detail, "and the device was not lost");
+    } else {
+        snprintf(detail, sizeof detail, "before it: %s", fovea_error());
+    }
+    end_running(&s, out);
+    if (!*detail && hostile.misuse() != lost)
+        snprintf(detail, sizeof detail, "it was waited for without a bound");
+    note(!*detail, name, detail);
+}
+
+/* A spare device must be the CPU; the query tells what it takes. */
+static void spare_of_the_callers(const scene *what)
+{
+    session s;
+    fovea_device *cpu = NULL;
+    fovea_plan *plan = NULL;
+    fovea_plan_info info = {.spare = 0};
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    options.frame.width = WIDTH;
+    options.frame.height = HEIGHT;
+    options.on_device_lost = FOVEA_LOST_CPU;
+    if (session_open(&s, hostile.device, what) == FOVEA_OK) {
+        options.lost_seconds = -1;
+        note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL,
+             "a device lost before it begins", "is taken");
+        options.lost_seconds = 0;
+        options.spare = s.device;
+        note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL &&
+                 strstr(fovea_error(), "CPU"),
+             "a spare device that is lost with the first", "is taken");
+        fovea_device_open(&cpu, "cpu", NULL);
+        options.spare = cpu;
+        if (fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_OK)
+            fovea_plan_query(plan, &info);
+        note(info.spare > 0, "bytes of the spare plan", "are not told");
+        fovea_plan_free(plan);
+        plan = NULL;
+        if (fovea_plan_create(&plan, s.model, cpu, &options) == FOVEA_OK)
+            fovea_plan_query(plan, &info);
+        note(info.spare == 0, "a plan on the CPU", "has a spare one");
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(cpu);
+    session_close(&s);
+}
+
+/* ---- the program ---- */
+
+static void draw(void)
+{
+    uint32_t x = 7;
+    for (size_t i = 0; i < sizeof pixels; i++) {
+        x = x * 1664525u + 1013904223u;
+        ((uint8_t *)pixels)[i] = (uint8_t)(x >> 24);
+    }
+}
+
+static int has_device(void)
+{
+    fovea_device_info info[32];
+    const size_t n = fovea_device_list(info, 32);
+    for (size_t i = 0; i < n && i < 32; i++)
+        if (!strcmp(info[i].id, hostile.device))
+            return 1;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const int all = argc == 3 && !strcmp(argv[2], "--all");
+    if (argc != 2 + all || !hostile_open(argv[1]))
+        return 1;
+    draw();
+    fail_while_finding();
+    truth();
+    if (!has_device()) {
+        printf("no device %s; sh platform/setup-debian.sh opencl installs one for OpenCL\n",
+               hostile.device);
+        printf("%d passed, %d failed, 1 skipped\n", passed, failed);
+        return failed ? 1 : 77;
+    }
+    if (!mkdtemp(cache))
+        return 1;
+    static const char *const attentions[] = {"linear:elu1", "softmax"};
+    scene scenes[2], bare;
+    for (int i = 0; i < 2; i++) {
+        make_scene(&scenes[i], attentions[i], cache);
+        with_little(&scenes[i]);
+        with_less_and_less(&scenes[i]);
+    }
+    no_compiler(&scenes[0]);
+    bare = scenes[0];
+    bare.cache = "";
+    for (int i = 0; i < 2 && all; i++)
+        fail_each(&scenes[i]);
+    fail_some(&scenes[0], all ? 9 : 2);
+    if (all) {
+        fail_some(&scenes[1], 9);
+        fail_some(&bare, 1);
+    }
+    spare_of_the_callers(&scenes[0]);
+    go_on_after_each(&scenes[0], "the CPU goes on, memory shared", 1, all ? 0 : 7);
+    go_on_after_each(&scenes[1], "the CPU goes on, memory apart", 0, all ? 0 : 7);
+    no_end(&scenes[0]);
+    go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory shared", 1);
+    go_on_after_a_hang(&scenes[0], "the CPU goes on after a hang, memory apart", 0);
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < FRAMES; k++)
+            free(scenes[i].want[k]);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", cache);
+    if (system(command))
+        failed++;
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}

@@ -1,0 +1,212 @@
+/* fuzz_model.c: any texts as the files of a model's folder. What is read is planned, and runs where
+ * that is soon done: a file of a few bytes must not ask for minutes or gigabytes.
+ *
+ * An input is texts with bytes 0 between them: config.json, preprocessor_config.json, the header of
+ * model.safetensors and that of segmentation.safetensors; one that is empty or not there is no
+ * file. Tensors are zeros.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/config.h"
+#include "checkpoint/source.h"
+#include "models/model.h"
+#include "tests/fuzz/fuzz.h"
+
+enum { PARTS = 4, WIDTH = 64, HEIGHT = 48 };
+
+#define MEMORY (16u << 20)
+#define FLOPS 1e8
+
+static const char *const names[PARTS] = {"config.json", "preprocessor_config.json",
+                                         "model.safetensors", "segmentation.safetensors"};
+
+static void write_part(int i, const char *text, size_t size)
+{
+    if (size == 0)
+        fuzz_remove(names[i]);
+    else if (i < 2)
+        fuzz_write(names[i], text, size, 0);
+    else
+        fuzz_write_tensors(names[i], text, size);
+}
+
+static void run(fovea_plan *plan)
+{
+    static uint8_t pixels[3 * WIDTH * HEIGHT];
+    const fovea_frame frame = {.pixels = {pixels}};
+    fovea_output_info info;
+    fuzz_check(fovea_plan_output(plan, 0, &info), "an output");
+    fovea_output out = {.size = (size_t)info.rows * info.columns * sizeof(float)};
+    out.data = malloc(out.size);
+    fuzz_check(out.data && fovea_run(plan, &frame, &out, 1) == FOVEA_OK, fovea_error());
+    free(out.data);
+}
+
+static void make_plan(const fovea_model *model, const fovea_preprocess *preprocess)
+{
+    static fovea_device *device;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_plan *plan;
+    fovea_plan_info info;
+    one.threads = 1;
+    if (!device)
+        fuzz_check(fovea_device_open(&device, "cpu", &one) == FOVEA_OK, fovea_error());
+    o.frame.width = WIDTH;
+    o.frame.height = HEIGHT;
+    o.preprocess = preprocess;
+    o.memory_limit = MEMORY;
+    o.dry = 1;
+    if (fovea_plan_create(&plan, model, device, &o) != FOVEA_OK)
+        return;
+    fovea_plan_query(plan, &info);
+    fovea_plan_free(plan);
+    o.dry = 0;
+    if (info.weights > MEMORY || info.flops > FLOPS)
+        return;
+    fuzz_check(fovea_plan_create(&plan, model, device, &o) == FOVEA_OK, fovea_error());
+    run(plan);
+    fovea_plan_free(plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *at = (const char *)data, *const end = at + size;
+    fovea_model *model;
+    fovea_model_info info;
+    for (int i = 0; i < PARTS; i++) {
+        const char *stop = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
+        stop = stop ? stop : end;
+        write_part(i, at, (size_t)(stop - at));
+        at = stop < end ? stop + 1 : end;
+    }
+    if (fovea_model_load(&model, fuzz_folder()) != FOVEA_OK) {
+        fuzz_check(*fovea_error(), "a failure without a message");
+        return 0;
+    }
+    fuzz_taken++;
+    fovea_model_describe(model, &info);
+    for (size_t i = 0; fovea_model_output(model, i); i++)
+        fuzz_check(strlen(fovea_model_output(model, i)) > 0, "an output's name");
+    for (uint32_t i = 0; i < 3; i++)
+        fovea_model_label(model, i);
+    make_plan(model, NULL);
+    make_plan(model, &info.preprocess);
+    fovea_model_free(model);
+    return 0;
+}
+
+/* ---- seeds: the synthetic models, of a block a stage ---- */
+
+static size_t add(uint8_t *out, size_t room, size_t used, const char *text)
+{
+    const size_t n = strlen(text);
+    fuzz_check(used + n <= room, "room for a seed");
+    memcpy(out + used, text, n);
+    return used + n;
+}
+
+/* Whether the tensor is of a block after a stage's first. */
+static bool is_later(const char *name)
+{
+    static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};
+    const char *at = strstr(name, "block"); /* "blockSTAGE.NUMBER." */
+    at = at && at[5] != 's' ? strchr(at, '.') + 1 : NULL;
+    for (size_t i = 0; !at && i < sizeof before / sizeof *before; i++) {
+        at = strstr(name, before[i]);
+        at = at ? at + strlen(before[i]) : NULL;
+    }
+    return at && strtoul(at, NULL, 10) > 0;
+}
+
+static size_t add_header(uint8_t *out, size_t room, size_t used, const fv_source *s)
+{
+    uint64_t offset = 0;
+    const char *before = "{";
+    for (uint32_t i = 0; i < s->count; i++) {
+        const fv_tensor *t = s->by_name[i];
+        char text[384];
+        if (is_later(t->name))
+            continue;
+        size_t n = (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"F16\",\"shape\":[",
+                                    before, t->name);
+        for (uint32_t k = 0; k < t->rank; k++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%llu", k ? "," : "",
+                                  (unsigned long long)t->shape[k]);
+        snprintf(text + n, sizeof text - n, "],\"data_offsets\":[%llu,%llu]}",
+                 (unsigned long long)offset, (unsigned long long)(offset + 2 * t->elements));
+        offset += 2 * t->elements;
+        used = add(out, room, used, text);
+        before = ",";
+    }
+    return add(out, room, used, "}");
+}
+
+/* One block in each stage. */
+static void make_shallow(json_t *config)
+{
+    json_t *depths = json_object_get(config, "depths");
+    for (size_t i = 0; i < json_array_size(depths); i++)
+        json_array_set_new(depths, i, json_integer(1));
+    if (json_object_get(config, "num_hidden_layers"))
+        json_object_set_new(config, "num_hidden_layers", json_integer(1));
+}
+
+/* A head of mmsegmentation, in a file of its own. */
+static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
+{
+    static const char *const norm[] = {"weight", "bias", "running_mean", "running_var"};
+    char text[192];
+    uint32_t offset = 6 * width + 6;
+    snprintf(text, sizeof text,
+             "{\"decode_head.conv_seg.weight\":{\"dtype\":\"F16\",\"shape\":[3,%u,1,1],"
+             "\"data_offsets\":[0,%u]},\"decode_head.conv_seg.bias\":{\"dtype\":\"F16\",",
+             width, 6 * width);
+    used = add(out, room, used, text);
+    snprintf(text, sizeof text, "\"shape\":[3],\"data_offsets\":[%u,%u]}", 6 * width, offset);
+    used = add(out, room, used, text);
+    for (size_t i = 0; i < sizeof norm / sizeof *norm; i++, offset += 2 * width) {
+        snprintf(text, sizeof text,
+                 ",\"decode_head.bn.%s\":{\"dtype\":\"F16\",\"shape\":[%u],"
+                 "\"data_offsets\":[%u,%u]}",
+                 norm[i], width, offset, offset + 2 * width);
+        used = add(out, room, used, text);
+    }
+    return add(out, room, used, "}");
+}
+
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+{
+    static const char *const models[] = {
+        "vit-ti16",     "deit-ti", "dinov2-s-reg",  "clip-b32",   "siglip-b16",
+        "block-64x4x2", "mavit-t", "nalaformer-xt", "pola-pvt-t", "pola-swin-t"};
+    static const char processor[] =
+        "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
+        "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
+    char name[64];
+    fovea_model *m;
+    if (index >= sizeof models / sizeof *models)
+        return 0;
+    snprintf(name, sizeof name, "synthetic:%s", models[index]);
+    fuzz_check(fovea_model_load(&m, name) == FOVEA_OK, fovea_error());
+    make_shallow(m->config);
+    if (index == 5)
+        json_object_set_new(m->config, "fovea",
+                            json_pack("{s:s}", "attention", "linear:elu1+softmax@0-0+mala@0"));
+    char *config = json_dumps(m->config, JSON_COMPACT);
+    fuzz_check(config != NULL, "memory");
+    size_t used = add(out, room, 0, config);
+    out[used++] = 0;
+    if (index % 2 == 0)
+        used = add(out, room, used, processor);
+    out[used++] = 0;
+    used = add_header(out, room, used, m->source);
+    out[used++] = 0;
+    if (index % 3 == 0)
+        used = add_head(out, room, used, m->info.width);
+    free(config);
+    fovea_model_free(m);
+    return used;
+}

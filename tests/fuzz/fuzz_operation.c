@@ -1,0 +1,92 @@
+/* fuzz_operation.c: any header as a case of `fovea op`: options of an operation, and what it is
+ * given, that fit one another or not. Tensors are zeros. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/run/op_case.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MEMORY (16u << 20)
+#define FLOPS 1e7
+
+/* ---- the target ---- */
+
+static fovea_device *device(void)
+{
+    static fovea_device *opened;
+    fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
+    one.threads = 1;
+    if (!opened)
+        fuzz_check(fovea_device_open(&opened, "cpu", &one) == FOVEA_OK, fovea_error());
+    return opened;
+}
+
+static void run(op_case *c, fovea_plan *plan)
+{
+    fovea_matrix in[OP_INPUTS], out = {0};
+    fovea_plan_info info;
+    const char *name;
+    fovea_plan_query(plan, &info);
+    if (info.flops > FLOPS)
+        return;
+    for (size_t i = 3; (name = fovea_op_input(plan, i)) != NULL; i++)
+        if (op_case_input(c, name) != CLI_OK)
+            return;
+    for (size_t i = 0; i < c->n_inputs; i++)
+        in[i] = (fovea_matrix){op_batch(&c->input[i], 0), 0};
+    out.data = malloc((size_t)c->options.rows * c->options.heads * c->options.value_dim * 4);
+    fuzz_check(out.data && fovea_op_run(plan, in, c->n_inputs, out) == FOVEA_OK, fovea_error());
+    free(out.data);
+    fuzz_taken++;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const cli_settings settings = {.memory_limit = MEMORY};
+    char path[128];
+    op_case c = {0};
+    fovea_plan *plan;
+    snprintf(path, sizeof path, "%s/case.safetensors", fuzz_folder());
+    fuzz_write_tensors("case.safetensors", data, size);
+    if (op_case_open(&c, path, &settings, FOVEA_FORM_AUTO) == CLI_OK &&
+        fovea_op_plan_create(&plan, device(), &c.options) == FOVEA_OK) {
+        run(&c, plan);
+        fovea_plan_free(plan);
+    }
+    op_case_free(&c);
+    return 0;
+}
+
+/* ---- seeds ---- */
+
+/* q, k and v of 7 tokens in 2 heads of 4 channels, and what stands after them. */
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+{
+    static const char core[] =
+        "\"q\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[0,224]},"
+        "\"k\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[224,448]},"
+        "\"v\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[448,672]}";
+    static const struct {
+        const char *metadata, *tensors;
+    } cases[] = {
+        {"\"mechanism\":\"softmax\",\"scale\":\"0.5\"", ""},
+        {"\"mechanism\":\"linear\",\"feature_map\":\"elu1\",\"eps\":\"1e-6\"", ""},
+        {"\"mechanism\":\"mala\",\"rope\":\"1\",\"grid_w\":\"7\",\"grid_h\":\"1\"", ""},
+        {"\"mechanism\":\"gla\",\"causal\":\"1\"",
+         ",\"gk\":{\"dtype\":\"F32\",\"shape\":[1,2,7,4],\"data_offsets\":[672,896]}"},
+        {"\"mechanism\":\"gated-delta-rule\",\"causal\":\"1\",\"l2norm\":\"1\"",
+         ",\"g\":{\"dtype\":\"F32\",\"shape\":[1,2,7],\"data_offsets\":[672,728]},"
+         "\"beta\":{\"dtype\":\"F32\",\"shape\":[1,2,7],\"data_offsets\":[728,784]}"},
+        {"\"mechanism\":\"sla-linear\",\"feature_map\":\"relu\"",
+         ",\"gq\":{\"dtype\":\"F32\",\"shape\":[1,2,7],\"data_offsets\":[672,728]},"
+         "\"gk_gate\":{\"dtype\":\"F32\",\"shape\":[1,2,7],\"data_offsets\":[728,784]}"},
+        {"\"mechanism\":\"pola\",\"part\":\"core+dwc\",\"grid_w\":\"7\",\"grid_h\":\"1\"",
+         ",\"dwc.weight\":{\"dtype\":\"F32\",\"shape\":[4,1,3,3],\"data_offsets\":[672,816]},"
+         "\"power\":{\"dtype\":\"F32\",\"shape\":[2,4],\"data_offsets\":[816,848]}"},
+    };
+    if (index >= sizeof cases / sizeof *cases)
+        return 0;
+    return (size_t)snprintf((char *)out, room, "{\"__metadata__\":{%s},%s%s}",
+                            cases[index].metadata, core, cases[index].tensors);
+}

@@ -1,0 +1,144 @@
+/* fuzz_pictures.c: any bytes as a picture, and as a mask of classes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef CLI_JPEG
+#include <turbojpeg.h>
+#endif
+
+#include "cli/common/cli.h"
+#include "tests/fuzz/fuzz.h"
+
+/* ---- the target ---- */
+
+static const char *path(void)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s/picture", fuzz_folder());
+    return text;
+}
+
+/* That all of its pixels are there shows in a sanitizer. */
+static void look_at(const uint8_t *pixels, size_t size)
+{
+    static volatile uint8_t sink;
+    uint8_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum = (uint8_t)(sum + pixels[i]);
+    sink = sum;
+    (void)sink;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    cli_image image;
+    bool taken = false;
+    fuzz_write("picture", data, size, 0);
+    if (cli_image_read(&image, path()) == CLI_OK) {
+        look_at(image.rgb, (size_t)image.width * image.height * 3);
+        cli_image_free(&image);
+        taken = true;
+    }
+    fuzz_check(!image.rgb, "pixels of a picture that was refused");
+    if (cli_indices_read(&image, path()) == CLI_OK) {
+        look_at(image.rgb, (size_t)image.width * image.height);
+        cli_image_free(&image);
+        taken = true;
+    }
+    fuzz_check(!image.rgb, "pixels of a mask that was refused");
+    fuzz_taken += taken;
+    return 0;
+}
+
+/* ---- seeds ---- */
+
+enum { WIDTH = 13, HEIGHT = 9 };
+
+static size_t file(uint8_t *out, size_t room)
+{
+    FILE *f = fopen(path(), "rb");
+    fuzz_check(f != NULL, path());
+    const size_t size = fread(out, 1, room, f);
+    fclose(f);
+    return size;
+}
+
+static size_t jpeg(uint8_t *out, size_t room, const uint8_t *rgb)
+{
+#ifdef CLI_JPEG
+    tjhandle h = tjInitCompress();
+    unsigned char *data = NULL;
+    unsigned long size = 0;
+    fuzz_check(h && tjCompress2(h, rgb, WIDTH, 0, HEIGHT, TJPF_RGB, &data, &size, TJSAMP_420, 70,
+                                TJFLAG_PROGRESSIVE) == 0,
+               "a JPEG");
+    fuzz_check(size <= room, "room for a seed");
+    memcpy(out, data, size);
+    tjFree(data);
+    tjDestroy(h);
+    return size;
+#else
+    (void)rgb;
+    return (size_t)snprintf((char *)out, room, "P5 2 2 255\nABCD");
+#endif
+}
+
+/* The orientation "rotated by 90 degrees". */
+static const uint8_t exif[] = {'I', 'I', '*', 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3,
+                               0,   1,   0,   0, 0, 6, 0, 0, 0, 0, 0,    0, 0};
+
+/* `more` behind the first `at` bytes of a file. */
+static size_t insert(uint8_t *file, size_t size, size_t at, const void *more, size_t n)
+{
+    memmove(file + at + n, file + at, size - at);
+    memcpy(file + at, more, n);
+    return size + n;
+}
+
+static size_t jpeg_of_a_camera(uint8_t *out, size_t room, const uint8_t *rgb)
+{
+    static const uint8_t head[] = {0xff, 0xe1, 0, 8 + sizeof exif, 'E', 'x', 'i', 'f', 0, 0};
+    const size_t size = insert(out, jpeg(out, room - 64, rgb), 2, exif, sizeof exif);
+    return insert(out, size, 2, head, sizeof head);
+}
+
+/* The check sum is wrong, which is ignored of such a chunk. */
+static size_t png_of_a_camera(uint8_t *out, size_t room, const cli_image *image)
+{
+    static const uint8_t head[] = {0, 0, 0, sizeof exif, 'e', 'X', 'I', 'f'};
+    const size_t begin = 33; /* signature and IHDR */
+    size_t size = cli_image_write_png(path(), image) ? 0 : file(out, room - 64);
+    if (size < begin)
+        return 0;
+    size = insert(out, size, begin, "sum!", 4);
+    size = insert(out, size, begin, exif, sizeof exif);
+    return insert(out, size, begin, head, sizeof head);
+}
+
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+{
+    static uint8_t rgb[3 * WIDTH * HEIGHT];
+    static const uint8_t palette[6] = {0, 0, 0, 255, 9, 7};
+    const cli_image image = {WIDTH, HEIGHT, rgb};
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)(index == 3 ? i % 2 : i * i);
+    switch (index) {
+    case 0:
+        return (size_t)snprintf((char *)out, room, "P6 # red\n3 2\n255\nABCDEFGHIJKLMNOPQR");
+    case 1:
+        return (size_t)snprintf((char *)out, room, "P5\n3 2 255\nABCDEF");
+    case 2:
+        return cli_image_write_png(path(), &image) ? 0 : file(out, room);
+    case 3:
+        return cli_indices_write_png(path(), rgb, WIDTH, HEIGHT, palette, 2) ? 0 : file(out, room);
+    case 4:
+        return jpeg(out, room, rgb);
+    case 5:
+        return jpeg_of_a_camera(out, room, rgb);
+    case 6:
+        return png_of_a_camera(out, room, &image);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,116 @@
+/* fuzz_safetensors.c: any bytes as a tensor file, as a checkpoint, and as configurations.
+ *
+ * Of the files of tests/data/fuzz; what a folder's files make of a model is fuzz_model.c's.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "checkpoint/config.h"
+#include "checkpoint/processor.h"
+#include "checkpoint/source.h"
+#include "models/vit.h"
+#include "tests/fuzz/fuzz.h"
+
+/* What a wrong size would make read or write too far shows in a sanitizer. */
+static void read_weights(const fv_vit *v)
+{
+    const fv_weight *const lists[2][2] = {
+        {&v->embed_w, &v->post_b + 1},
+        {&v->block[0].ln1_w, &v->block[0].ls2 + 1},
+    };
+    for (int i = 0; i < 2; i++)
+        for (const fv_weight *w = lists[i][0]; w < lists[i][1]; w++) {
+            if ((uint64_t)w->rows * w->cols > 1 << 16)
+                continue;
+            float *out = malloc(sizeof *out * ((size_t)w->rows * w->cols + 1));
+            if (out)
+                fv_weight_read(w, 0, w->rows, out);
+            free(out);
+        }
+}
+
+static void read_as_model(const fv_source *source, json_t *json)
+{
+    fovea_model m = {.refs = 1};
+    const fv_config config = {"config.json", "", json};
+    const char *type;
+    if (fv_config_type(&type, &config) != FOVEA_OK || !type || !fv_vit_owns(type))
+        return;
+    if (fv_vit_read(&m, source, &config) == FOVEA_OK)
+        read_weights(m.roles);
+    for (size_t i = 0; m.outputs && m.outputs[i]; i++)
+        fv_mem_free(m.outputs[i]);
+    fv_mem_free(m.outputs);
+    fv_vit_release(&m);
+    fv_model_floats_free(&m);
+}
+
+/* Under several configurations, which leave all sizes to the tensors. */
+static void read_as_checkpoint(fv_safetensors *file)
+{
+    static const char *const types[] = {
+        "vit", "deit", "dinov2", "dinov2_with_registers", "clip", "siglip", "vit_base_patch16_224",
+    };
+    fv_source source = {.name = "fuzz", .files = 1, .file = &file};
+    if (fv_source_index(&source) == FOVEA_OK)
+        for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+            json_t *json = json_pack("{s:s, s:{s:i, s:s}}", "model_type", types[i], "fovea",
+                                     "heads", 1, "pos_interp", "aa");
+            read_as_model(&source, json);
+            json_decref(json);
+        }
+    fv_mem_free(source.by_name);
+    fv_mem_free(source.taken);
+}
+
+static void read_as_tensors(const uint8_t *data, size_t size)
+{
+    fv_safetensors *file;
+    if (fv_safetensors_parse(&file, "fuzz", data, size) != FOVEA_OK)
+        return;
+    for (uint32_t i = 0; i < file->count; i++) {
+        const fv_tensor *t = &file->tensor[i];
+        float out[16];
+        for (uint64_t k = 0; fv_file_types[t->dtype].readable && k < t->elements; k += 16)
+            fv_tensor_read(t, k, t->elements - k < 16 ? t->elements - k : 16, out);
+    }
+    read_as_checkpoint(file);
+    fv_safetensors_close(file);
+}
+
+static void read_as_configuration(const uint8_t *data, size_t size)
+{
+    static fv_source *source; /* kept from one input to the next */
+    json_t *json, *ignored;
+    fovea_preprocess p = fv_processor_default(FV_PROCESSOR_CLIP, 224, 224);
+    if (!source) {
+        if (fv_source_make(&source, "fuzz", 1000) != FOVEA_OK)
+            return;
+        if (fv_vit_imitate(&ignored, source, "deit-ti") == FOVEA_OK)
+            json_decref(ignored);
+        if (fv_source_index(source) != FOVEA_OK)
+            return;
+    }
+    if (fv_config_parse(&json, "fuzz", (const char *)data, size) != FOVEA_OK)
+        return;
+    fv_processor_read(&p, &(fv_config){"fuzz", "", json}, 224, 224);
+    read_as_model(source, json);
+    json_decref(json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_as_tensors(data, size);
+    read_as_configuration(data, size);
+    return 0;
+}
+
+/* Those of tests/data/fuzz are the seeds. */
+size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
+{
+    (void)index;
+    (void)out;
+    (void)room;
+    return 0;
+}

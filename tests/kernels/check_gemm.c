@@ -1,0 +1,162 @@
+/* check_gemm.c: GEMM with every epilogue, at sizes around every tile and block. */
+#include <float.h>
+#include <math.h>
+
+#include "tests/kernels/check.h"
+#include "tests/kernels/oracle.h"
+
+enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
+
+static const struct shape {
+    uint32_t rows, n, k, gap, epi;
+    bool in_place, bench;
+    enum fv_type weight, acc; /* acc: none is float32 */
+} shapes[] = {
+    {1, 1, 1, 0, 0, false, false, FV_F32},
+    {1, 7, 3, 0, BIAS, false, false, FV_F32},
+    {5, 8, 4, 1, BIAS | FV_EPI_RELU, false, false, FV_F32},
+    {6, 15, 5, 0, BIAS | FV_EPI_GELU, false, false, FV_F32},
+    {7, 16, 31, 3, BIAS | FV_EPI_GELU_TANH, false, false, FV_F32},
+    {13, 17, 64, 0, BIAS | FV_EPI_GELU_QUICK, false, false, FV_F32},
+    {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false, FV_F32},
+    {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false, FV_F32},
+    {28, 33, 12, 2, SCALE, false, false, FV_F32},
+    {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false, FV_F32},
+    {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F32},
+    {3, 65, 100, 1, BIAS | RESIDUAL, true, false, FV_F32},
+    {42, 130, 67, 0, BIAS | FV_EPI_GELU | RESIDUAL, false, false, FV_F32},
+    {9, 1, 257, 0, BIAS, false, false, FV_F32},
+    {8, 5, 19, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F32},
+    {17, 64, 33, 0, FV_EPI_SWIGLU, false, false, FV_F32},
+    {30, 97, 70, 4, BIAS | FV_EPI_SWIGLU | SCALE | RESIDUAL, false, false, FV_F32},
+    {127, 200, 600, 0, BIAS, false, false, FV_F32},
+    {31, 67, 1531, 0, BIAS | FV_EPI_GELU, false, false, FV_F32},
+    {1, 5, 2, 0, BIAS, false, false, FV_F16},
+    {3, 33, 129, 1, BIAS | FV_EPI_GELU, false, false, FV_F16},
+    {14, 64, 65, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16},
+    {31, 70, 900, 0, BIAS | FV_EPI_SWIGLU, false, false, FV_F16},
+    {43, 200, 30, 3, BIAS | FV_EPI_TANH, false, false, FV_F16},
+    {1, 1, 1, 0, 0, false, false, FV_F16, FV_F16},
+    {7, 9, 18, 1, BIAS, false, false, FV_F16, FV_F16},
+    {9, 66, 130, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F16, FV_F16},
+    {19, 37, 900, 2, BIAS | FV_EPI_SWIGLU, false, false, FV_F16, FV_F16},
+    {33, 64, 397, 0, BIAS | FV_EPI_GELU, false, false, FV_F16, FV_F16},
+    {2, 7, 3, 0, 0, false, false, FV_BF16},
+    {6, 31, 130, 0, BIAS | FV_EPI_SILU, false, false, FV_BF16},
+    {15, 65, 64, 2, BIAS | SCALE | RESIDUAL, true, false, FV_BF16},
+    {29, 97, 801, 0, FV_EPI_SWIGLU, false, false, FV_BF16},
+    {50, 130, 37, 0, BIAS | FV_EPI_RELU, false, false, FV_BF16},
+    {1, 9, 258, 0, BIAS, false, false, FV_BF16},
+    {11, 66, 391, 3, BIAS | SCALE | RESIDUAL, false, false, FV_BF16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F32},
+    {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_F32},
+    {252, 768, 3072, 0, BIAS, false, true, FV_F32},
+    {252, 1024, 384, 0, BIAS | FV_EPI_SWIGLU, false, true, FV_F32},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16, FV_F16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_BF16},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static bool make(check_case *c, uint32_t index)
+{
+    if (index >= SHAPES)
+        return false;
+    const struct shape *s = &shapes[index];
+    const uint32_t sides = s->epi & FV_EPI_SWIGLU ? 2 : 1;
+    c->args.prob.dim[0] = s->rows;
+    c->args.prob.dim[FV_GEMM_N] = s->n;
+    c->args.prob.dim[FV_GEMM_K] = s->k;
+    c->args.prob.epi = s->epi;
+    c->args.prob.weight = s->weight;
+    c->args.prob.acc = s->acc ? s->acc : FV_F32;
+    check_matrix(c, FV_GEMM_A, CHECK_ROW, s->rows, s->k, s->gap);
+    check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, sides * s->n, s->k, 0);
+    if (s->epi & FV_EPI_BIAS)
+        check_vector(c, FV_GEMM_BIAS, sides * s->n);
+    if (s->epi & FV_EPI_SCALE)
+        check_vector(c, FV_GEMM_SCALE, s->n);
+    if (s->epi & FV_EPI_RESIDUAL)
+        check_matrix(c, FV_GEMM_RES, CHECK_ROW, s->rows, s->n, s->gap);
+    check_matrix(c, FV_GEMM_OUT, CHECK_ROW, s->rows, s->n, s->gap);
+    /* Weights as in a model: sums near 1, where the activations bend. */
+    c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)s->k);
+    if (sides == 2) /* its factors are multiplied: stay inside float32 */
+        c->operand[FV_GEMM_A].huge = c->operand[FV_GEMM_W].huge = 1e8f;
+    if (s->weight == FV_F16)
+        c->operand[FV_GEMM_W].huge = 1e3f;
+    c->in_place = s->in_place ? FV_GEMM_RES : -1;
+    c->bench = s->bench;
+    return true;
+}
+
+void check_sum_add(check_sum *s, double a, double w)
+{
+    s->sum += a * w;
+    s->size += fabs(a * w);
+    s->factors += 1 + fabs(w);
+    s->largest = fmax(s->largest, fabs(a));
+}
+
+double check_sum_error(const check_sum *s, const fv_problem *p)
+{
+    const double exact = check_allowed(p->dim[FV_GEMM_K], s->size);
+    if (p->acc != FV_F16)
+        return exact;
+    return exact + 0x1p-9 * s->size + 0x1p-22 * s->largest * s->factors;
+}
+
+static const double steepest = 1.13; /* of all the activations */
+
+double check_activation_error(uint32_t epi, double x, double error)
+{
+    const double bent = 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
+    if (!(epi & FV_EPI_ACT))
+        return error;
+    return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
+}
+
+/* Row n of the weight with its bias, and the error that float32 may make in it. */
+static double product(const check_case *c, uint32_t row, uint32_t n, double *error)
+{
+    const uint32_t k = c->args.prob.dim[FV_GEMM_K];
+    const double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
+    check_sum s = {.sum = sum, .size = fabs(sum)};
+    for (uint32_t i = 0; i < k; i++)
+        check_sum_add(&s, check_at(c, FV_GEMM_A, row, i),
+                      check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, i)));
+    *error = check_sum_error(&s, &c->args.prob);
+    return s.sum;
+}
+
+static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t n = c->args.prob.dim[FV_GEMM_N], epi = c->args.prob.epi;
+    for (uint32_t i = 0; i < n; i++) {
+        double error, x = product(c, row, i, &error);
+        if (epi & FV_EPI_SWIGLU) {
+            double gate_error;
+            const double gate = product(c, row, n + i, &gate_error);
+            const double value = oracle_activation(FV_EPI_SILU, x);
+            error = fabs(gate) * (steepest * error + 4 * FLT_EPSILON * fabs(x)) +
+                    (fabs(value) + steepest * error) * gate_error;
+            x = value * gate;
+        } else {
+            error = check_activation_error(epi, x, error);
+            x = oracle_activation(epi, x);
+        }
+        if (epi & FV_EPI_SCALE) {
+            x *= check_at(c, FV_GEMM_SCALE, 0, i);
+            error *= fabs(check_at(c, FV_GEMM_SCALE, 0, i));
+        }
+        double size = fabs(x);
+        if (epi & FV_EPI_RESIDUAL) {
+            x += check_at(c, FV_GEMM_RES, row, i);
+            size += fabs(check_at(c, FV_GEMM_RES, row, i));
+        }
+        want[i] = x;
+        allowed[i] = error + check_allowed(1, size);
+    }
+}
+
+const check_op check_gemm = {.make = make, .oracle = oracle};

@@ -1,0 +1,12 @@
+/* check_softmax.h: the mean that softmax attention takes, for check_wsoftmax.c too. */
+#ifndef FOVEA_TESTS_CHECK_SOFTMAX_H
+#define FOVEA_TESTS_CHECK_SOFTMAX_H
+
+#include "tests/kernels/check.h"
+
+/* want[i] = sum_j p_j x_j / sum_j p_j, p_j = exp(s_j), for columns col + i, i < n, of rows
+ * row0 + j, j < keys, of operand v. A score may be wrong by `error`. Overwrites s. */
+void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
+                        uint32_t n, double *s, double error, double *want, double *allowed);
+
+#endif

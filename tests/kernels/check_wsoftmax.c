@@ -1,0 +1,96 @@
+/* check_wsoftmax.c: cases and definition of WSOFTMAX. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/kernels/check_softmax.h"
+
+static bool make(check_case *c, uint32_t index)
+{
+    static const struct {
+        uint32_t windows, window, heads, d, dv, gap, regions; /* 0: none are given */
+        bool bias;
+    } sizes[] = {
+        {1, 1, 1, 1, 1, 0, 0, false},     {5, 1, 2, 8, 8, 1, 2, true},
+        {3, 4, 3, 12, 7, 0, 0, true},     {6, 4, 1, 16, 16, 2, 3, false},
+        {2, 49, 2, 32, 32, 0, 0, true},   {3, 49, 3, 32, 32, 5, 3, true},
+        {2, 50, 2, 24, 40, 1, 2, false},  {1, 50, 1, 64, 64, 0, 0, false},
+        {2, 144, 2, 32, 32, 0, 4, true},  {1, 144, 1, 96, 96, 3, 0, false},
+        {9, 16, 5, 9, 33, 0, 2, true},    {1, 400, 1, 20, 20, 0, 2, true},
+        {16, 49, 12, 32, 32, 0, 4, true}, {16, 49, 12, 32, 32, 0, 0, true},
+        {4, 144, 12, 32, 32, 0, 4, true},
+    };
+    if (index >= sizeof sizes / sizeof *sizes)
+        return false;
+    const uint32_t heads = sizes[index].heads, d = sizes[index].d, dv = sizes[index].dv;
+    const uint32_t window = sizes[index].window, rows = sizes[index].windows * window;
+    c->args.prob.heads = (uint16_t)heads;
+    c->args.prob.dim[FV_DIM_ROWS] = rows;
+    c->args.prob.dim[FV_ATTN_D] = d;
+    c->args.prob.dim[FV_ATTN_DV] = dv;
+    c->args.prob.dim[FV_ATTN_KEYS] = window;
+    c->args.f[0] = 1.f / sqrtf((float)d);
+    c->align = window;
+    if (sizes[index].regions) {
+        uint32_t *region = malloc(rows * sizeof *region);
+        if (!region)
+            abort();
+        check_random r = {index};
+        for (uint32_t i = 0; i < rows; i++) /* some windows are of one region */
+            region[i] = i / window % 3 ? check_below(&r, sizes[index].regions) : 1;
+        c->args.table = region;
+    }
+    check_matrix(c, FV_WINDOW_Q, CHECK_ROW, rows, heads * d, sizes[index].gap);
+    check_matrix(c, FV_WINDOW_K, CHECK_ROW, rows, heads * d, 0);
+    check_matrix(c, FV_WINDOW_V, CHECK_ROW, rows, heads * dv, sizes[index].gap);
+    if (sizes[index].bias)
+        check_matrix(c, FV_WINDOW_PARAM, CHECK_BASE, heads * window, window, sizes[index].gap);
+    check_matrix(c, FV_WINDOW_OUT, CHECK_ROW, rows, heads * dv, sizes[index].gap);
+    /* Scores far beyond the range of exp, while one can still say which key wins. */
+    c->operand[FV_WINDOW_Q].huge = c->operand[FV_WINDOW_K].huge = 30.f;
+    c->operand[FV_WINDOW_PARAM].huge = 1e3f;
+    c->bench = heads == 12;
+    return true;
+}
+
+/* Scores of a row's window, and the largest error that one may have. */
+static double scores(const check_case *c, uint32_t row, uint32_t head, double *s)
+{
+    const uint32_t d = c->args.prob.dim[FV_ATTN_D], window = c->args.prob.dim[FV_ATTN_KEYS];
+    const uint32_t base = row - row % window, *region = c->args.table;
+    double error = 0.;
+    for (uint32_t j = 0; j < window; j++) {
+        double sum = 0., size = 0.;
+        for (uint32_t i = 0; i < d; i++) {
+            const double x = check_at(c, FV_WINDOW_Q, row, head * d + i) *
+                             check_at(c, FV_WINDOW_K, base + j, head * d + i) * c->args.f[0];
+            sum += x;
+            size += fabs(x);
+        }
+        if (c->operand[FV_WINDOW_PARAM].kind) {
+            const double bias = check_at(c, FV_WINDOW_PARAM, head * window + row % window, j);
+            sum += bias;
+            size += fabs(bias);
+        }
+        if (region && region[row] != region[base + j]) {
+            sum -= 100.;
+            size += 100.;
+        }
+        s[j] = sum;
+        error = fmax(error, check_allowed(d + 6., size));
+    }
+    return error;
+}
+
+static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
+{
+    const uint32_t dv = c->args.prob.dim[FV_ATTN_DV], window = c->args.prob.dim[FV_ATTN_KEYS];
+    double *s = malloc(window * sizeof *s);
+    for (uint32_t h = 0; h < c->args.prob.heads; h++) {
+        const double error = scores(c, row, h, s);
+        check_softmax_mean(c, FV_WINDOW_V, row - row % window, window, h * dv, dv, s, error,
+                           want + h * dv, allowed + h * dv);
+    }
+    free(s);
+}
+
+const check_op check_wsoftmax = {.make = make, .oracle = oracle, .release = check_release_table};

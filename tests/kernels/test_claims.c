@@ -1,0 +1,471 @@
+/* test_claims.c: what the papers say of their attentions, and what must hold for any of them, of
+ * the library's own weights: with one-hot values row i of the output is row i of the attention
+ * matrix. And what no input may do to it.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/fixture.h"
+#include "tests/kernels/trial.h"
+
+enum { KEYS = 24, D = 16 };
+
+static fovea_op_options shape(const char *attention, uint32_t rows, uint32_t keys, uint32_t heads,
+                              uint32_t dv)
+{
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    o.attention = attention;
+    o.rows = rows;
+    o.keys = keys;
+    o.heads = heads;
+    o.head_dim = D;
+    o.value_dim = dv;
+    o.scale = 0.25;
+    o.eps = 1e-30;
+    o.normalise = !strstr(attention, "silu") && !strstr(attention, "identity");
+    return o;
+}
+
+/* The attention matrix (rows x KEYS) of one head, to be freed. pola: of its first stream. */
+static float *matrix(fovea_device *device, const fovea_op_options *options, const float *q,
+                     const float *k)
+{
+    fovea_op_options o = *options;
+    o.heads = 1;
+    o.keys = KEYS;
+    o.value_dim = 2 * KEYS;
+    trial t = trial_make(&o, 1);
+    for (uint32_t i = 0; i < o.rows * D; i++)
+        t.q[i] = q[i];
+    for (uint32_t j = 0; j < KEYS; j++) {
+        for (uint32_t c = 0; c < D; c++)
+            t.k[j * D + c] = k[j * D + c];
+        for (uint32_t c = 0; c < 2 * KEYS; c++)
+            t.v[j * 2 * KEYS + c] = c == j;
+    }
+    float *out = trial_run(&t, device, 0);
+    for (uint32_t i = 0; i < o.rows * KEYS; i++)
+        out[i] = out[i / KEYS * 2 * KEYS + i % KEYS];
+    trial_free(&t);
+    return out;
+}
+
+static double entropy(const float *p, uint32_t n)
+{
+    double sum = 0, out = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (double)p[i];
+    for (uint32_t i = 0; i < n; i++)
+        out -= p[i] > 0 ? (double)p[i] / sum * log((double)p[i] / sum) : 0;
+    return out;
+}
+
+/* Mean entropy of the weights for queries of `size` times what they were. */
+static double entropy_at(fovea_device *device, const char *attention, float size,
+                         const float *power)
+{
+    enum { ROWS = 40 };
+    fovea_op_options o = shape(attention, ROWS, KEYS, 1, 1);
+    float *q = trial_values(ROWS * D, 3, size), *k = trial_values(KEYS * D, 4, 2.f);
+    o.scale = 1;
+    o.power = power;
+    float *p = matrix(device, &o, q, k);
+    double mean = 0;
+    for (uint32_t i = 0; i < ROWS; i++)
+        mean += entropy(p + i * KEYS, KEYS) / ROWS;
+    free(q);
+    free(k);
+    free(p);
+    return mean;
+}
+
+/* A map with phi(a x) = a phi(x) cancels the query's norm; softmax and the norm-aware map do not,
+ * and grow sharper with it. */
+static void query_norm(void **state)
+{
+    (void)state;
+    static const float sizes[] = {0.05f, 0.2f, 0.5f, 1.f};
+    static const char *const aware[] = {"softmax", "nala", "nala-paper"};
+    fovea_device *device = fixture_device(1);
+    const double relu = entropy_at(device, "linear:relu", 0.01f, NULL);
+    assert_true(relu > 1 && relu < log(KEYS));
+    for (size_t s = 0; s < 4; s++)
+        assert_true(fabs(entropy_at(device, "linear:relu", sizes[s], NULL) - relu) < 1e-4);
+    for (size_t a = 0; a < 3; a++)
+        for (size_t s = 1; s < 4; s++) {
+            const double before = entropy_at(device, aware[a], sizes[s - 1], NULL);
+            const double after = entropy_at(device, aware[a], sizes[s], NULL);
+            if (!(after < before - 1e-3))
+                fail_msg("%s: entropy %.4f at %.2f, %.4f at %.2f", aware[a], before,
+                         (double)sizes[s - 1], after, (double)sizes[s]);
+        }
+    fovea_device_close(device);
+}
+
+/* The learned power of pola sharpens its weights; p runs from 1 to 1 + alpha. */
+static void power_lowers_entropy(void **state)
+{
+    (void)state;
+    static const float powers[] = {-30.f, -1.f, 0.f, 1.f, 30.f};
+    fovea_device *device = fixture_device(1);
+    double before = INFINITY;
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+        float power[D];
+        for (uint32_t c = 0; c < D; c++)
+            power[c] = powers[i];
+        const double after = entropy_at(device, "pola", 2.f, power);
+        if (!(after < before - 0.02))
+            fail_msg("power %g: entropy %.4f, before %.4f", (double)powers[i], after, before);
+        before = after;
+    }
+    fovea_device_close(device);
+}
+
+/* MALA: rows sum to 1; as the query grows by a, the ratio of two weights grows in favour of the
+ * larger, by equation 13 from p to p_m; linear attention leaves it alone. */
+static void magnitude_aware(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"mala:relu", "mala-paper:relu", "mala", "mala:exp"};
+    fovea_device *device = fixture_device(1);
+    float *q = trial_values(D, 3, 1.f), *k = trial_values(KEYS * D, 4, 1.f);
+    for (uint32_t c = 0; c < D; c++) /* all positive, so that relu is linear here */
+        q[c] = 1e-3f * (q[c] + 1.5f);
+    for (uint32_t c = 0; c < KEYS * D; c++)
+        k[c] += 1.5f;
+    for (size_t n = 0; n < 4; n++) {
+        fovea_op_options o = shape(names[n], 1, KEYS, 1, 1);
+        float *p = matrix(device, &o, q, k);
+        double sum = 0;
+        for (uint32_t j = 0; j < KEYS; j++)
+            sum += (double)p[j];
+        if (!(fabs(sum - 1) <= 1e-5))
+            fail_msg("%s: weights sum to %.7f", names[n], sum);
+        free(p);
+    }
+    float grown[D];
+    for (uint32_t c = 0; c < D; c++)
+        grown[c] = 100 * q[c];
+    for (int mala = 0; mala < 2; mala++) {
+        fovea_op_options o = shape(mala ? "mala:relu" : "linear:relu", 1, KEYS, 1, 1);
+        float *p = matrix(device, &o, q, k), *p_m = matrix(device, &o, grown, k);
+        uint32_t compared = 0;
+        for (uint32_t m = 0; m < KEYS; m++)
+            for (uint32_t i = 0; i < KEYS; i++) {
+                if (!(p[i] > 0 && p_m[i] > 0 && p[m] > 1.001f * p[i]))
+                    continue;
+                compared++;
+                const double ratio = (double)p[m] / (double)p[i];
+                const double ratio_m = (double)p_m[m] / (double)p_m[i];
+                if (mala ? !(ratio_m > 1.0001 * ratio) : !(fabs(ratio_m - ratio) <= 1e-5 * ratio))
+                    fail_msg("%s: keys %u and %u from %.6f to %.6f", o.attention, m, i, ratio,
+                             ratio_m);
+            }
+        assert_in_range(compared, KEYS, KEYS * KEYS);
+        free(p);
+        free(p_m);
+    }
+    free(q);
+    free(k);
+    fovea_device_close(device);
+}
+
+/* SLA: the gates of one token sum to 1 and become one-hot as the logits grow. With one key, one
+ * channel of ones and equal gates of the key, H times the output is the gate of the query. */
+static void gates_choose(void **state)
+{
+    (void)state;
+    enum { HEADS = 5 };
+    static const float sizes[] = {0.f, 0.5f, 2.f, 8.f, 1e4f};
+    fovea_device *device = fixture_device(1);
+    double before = INFINITY;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        fovea_op_options o = shape("sla-linear:identity", 1, 1, HEADS, 1);
+        fovea_plan *plan;
+        float ones[HEADS], equal[HEADS] = {0}, logits[HEADS], out[HEADS];
+        double sum = 0;
+        o.head_dim = 1;
+        o.scale = 1;
+        o.gates = FOVEA_GATES_LOGITS;
+        for (uint32_t h = 0; h < HEADS; h++) {
+            ones[h] = 1;
+            logits[h] = sizes[s] * sinf((float)h + 0.5f);
+        }
+        const fovea_matrix inputs[] = {{ones, 0}, {ones, 0}, {ones, 0}, {logits, 0}, {equal, 0}};
+        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK ||
+            fovea_op_run(plan, inputs, 5, (fovea_matrix){out, 0}) != FOVEA_OK)
+            fail_msg("%s", fovea_error());
+        for (uint32_t h = 0; h < HEADS; h++)
+            sum += HEADS * (double)out[h];
+        const double after = entropy(out, HEADS);
+        assert_true(fabs(sum - 1) <= 1e-5);
+        assert_true(after < before);
+        assert_true(s > 0 || fabs(after - log(HEADS)) < 1e-5);
+        assert_true(s < 4 || fabs(HEADS * (double)out[1] - 1) <= 1e-6);
+        before = after;
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(device);
+}
+
+static const char *const all[] = {
+    "softmax",
+    "linear:elu1",
+    "linear:relu",
+    "linear:exp",
+    "linear:softplus",
+    "linear:softmax",
+    "linear:silu",
+    "linear:identity",
+    "mala",
+    "mala:relu",
+    "mala:exp",
+    "mala-paper",
+    "pola",
+    "nala",
+    "nala-paper",
+    "sla-linear",
+    "sla-linear:silu",
+    "sla-linear:identity",
+};
+enum { EACH = sizeof all / sizeof *all };
+
+static void expect_equal(const char *what, const float *a, const float *b, size_t n, double allowed)
+{
+    double *want = malloc(n * sizeof *want);
+    for (size_t i = 0; i < n; i++)
+        want[i] = (double)b[i];
+    trial_close(what, a, want, n, allowed);
+    free(want);
+}
+
+/* Exchanges the rows of x as a permutation would: row i comes from row 37 i mod rows. */
+static void shuffle(float *x, uint32_t rows, uint32_t width)
+{
+    float *old = malloc((size_t)rows * width * sizeof *old);
+    memcpy(old, x, (size_t)rows * width * sizeof *old);
+    for (uint32_t i = 0; i < rows; i++)
+        memcpy(x + (size_t)i * width, old + (size_t)(37 * i % rows) * width, width * sizeof *x);
+    free(old);
+}
+
+/* The order of the keys does not matter; queries may be put in any order, to the bit. */
+static void permutation(void **state)
+{
+    (void)state;
+    enum { ROWS = 300, HEADS = 2, DV = 10 };
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < EACH; i++) {
+        fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+        trial t = trial_make(&o, 1);
+        float *plain = trial_run(&t, device, 0);
+        shuffle(t.k, ROWS, HEADS * D);
+        shuffle(t.v, ROWS, HEADS * DV);
+        if (t.gate_k)
+            shuffle(t.gate_k, ROWS, HEADS);
+        float *keys = trial_run(&t, device, 0);
+        expect_equal(all[i], keys, plain, (size_t)ROWS * HEADS * DV, 1e-5);
+        shuffle(t.q, ROWS, HEADS * D);
+        if (t.gate_q)
+            shuffle(t.gate_q, ROWS, HEADS);
+        float *queries = trial_run(&t, device, 0);
+        shuffle(keys, ROWS, HEADS * DV);
+        if (memcmp(queries, keys, (size_t)ROWS * HEADS * DV * sizeof *keys) != 0)
+            fail_msg("%s: a query's place changes its result", all[i]);
+        free(plain);
+        free(keys);
+        free(queries);
+        trial_free(&t);
+    }
+    fovea_device_close(device);
+}
+
+/* out(v + 2 w) = out(v) + 2 out(w). */
+static void linear_in_values(void **state)
+{
+    (void)state;
+    enum { ROWS = 90, HEADS = 2, DV = 10, N = ROWS * HEADS * DV };
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < EACH; i++) {
+        fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+        trial t = trial_make(&o, 1);
+        float *v = t.v, *w = trial_values(N, 17, 1.f), *both = trial_values(N, 0, 0.f);
+        for (size_t c = 0; c < N; c++)
+            both[c] = v[c] + 2 * w[c];
+        float *out_v = trial_run(&t, device, 0);
+        t.v = w;
+        float *out_w = trial_run(&t, device, 0);
+        t.v = both;
+        float *out = trial_run(&t, device, 0);
+        t.v = v;
+        for (size_t c = 0; c < N; c++)
+            out_v[c] += 2 * out_w[c];
+        expect_equal(all[i], out, out_v, N, 1e-5);
+        free(w);
+        free(both);
+        free(out_v);
+        free(out_w);
+        free(out);
+        trial_free(&t);
+    }
+    fovea_device_close(device);
+}
+
+/* A NaN in one query stays in that row, one in a gate too. */
+static void nan_stays(void **state)
+{
+    (void)state;
+    enum { ROWS = 60, HEADS = 2, DV = 10, BAD = 41, WIDE = HEADS * DV };
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < EACH; i++)
+        for (int gate = 0; gate <= !strncmp(all[i], "sla", 3); gate++) {
+            fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+            trial t = trial_make(&o, 1);
+            float *good = trial_run(&t, device, 0);
+            if (gate)
+                t.gate_q[BAD * HEADS + 1] = NAN;
+            else
+                t.q[BAD * HEADS * D + D + 3] = NAN;
+            float *bad = trial_run(&t, device, 0);
+            for (uint32_t c = 0; c < ROWS * WIDE; c++) {
+                const bool hit = c / DV == BAD * HEADS + 1;
+                if (hit ? !isnan(bad[c]) : memcmp(bad + c, good + c, sizeof *bad))
+                    fail_msg("%s: row %u, column %u is %g", all[i], c / WIDE, c % WIDE,
+                             (double)bad[c]);
+            }
+            free(good);
+            free(bad);
+            trial_free(&t);
+        }
+    fovea_device_close(device);
+}
+
+/* Queries and keys of all zeros: features that are zero give 0, never 0/0; others the mean. */
+static void zeros(void **state)
+{
+    (void)state;
+    enum { ROWS = 20, HEADS = 2, DV = 10, WIDE = HEADS * DV };
+    static const char *const vanish[] = {"linear:relu", "mala:relu", "mala-paper:relu",
+                                         "pola",        "nala",      "nala-paper"};
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < sizeof vanish / sizeof *vanish; i++)
+        for (int side = 0; side < 2; side++) {
+            fovea_op_options o = shape(vanish[i], ROWS, ROWS, HEADS, DV);
+            o.eps = 1e-6;
+            trial t = trial_make(&o, 1);
+            /* One dead query, or all keys dead. relu dies of what is negative, too. */
+            float *x = side ? t.k : t.q + 3 * HEADS * D;
+            for (uint32_t c = 0; c < (side ? ROWS : 1) * HEADS * D; c++)
+                x[c] = strstr(vanish[i], "relu") ? -1 - fabsf(x[c]) : 0;
+            float *out = trial_run(&t, device, 0);
+            for (uint32_t c = 0; c < ROWS * WIDE; c++) {
+                if (!isfinite(out[c]))
+                    fail_msg("%s: row %u is %g", vanish[i], c / WIDE, (double)out[c]);
+                if ((side || c / WIDE == 3) && !(fabsf(out[c]) <= 0.f))
+                    fail_msg("%s: row %u is %g, not 0", vanish[i], c / WIDE, (double)out[c]);
+            }
+            trial_expect(&t, out, ROWS, 1e-5);
+            free(out);
+            trial_free(&t);
+        }
+    fovea_device_close(device);
+}
+
+/* e^200 fits no float, but its share of a sum is a number; so for all others. */
+static void large_inputs(void **state)
+{
+    (void)state;
+    enum { ROWS = 30, HEADS = 2, DV = 10 };
+    static const char *const names[] = {"linear:exp",     "linear:elu1", "linear:softplus",
+                                        "linear:softmax", "softmax",     "sla-linear:exp",
+                                        "linear:relu"};
+    fovea_device *device = fixture_device(2);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        fovea_op_options o = shape(names[i], ROWS, ROWS, HEADS, DV);
+        trial t = trial_make(&o, 1);
+        for (uint32_t c = 0; c < ROWS * HEADS * D; c++) {
+            t.q[c] = roundf(100 * t.q[c]);
+            t.k[c] = roundf(100 * t.k[c]);
+        }
+        t.q[5] = 200;
+        t.k[5] = 200;
+        float *out = trial_run(&t, device, 0);
+        trial_expect(&t, out, ROWS, 2e-5);
+        free(out);
+        trial_free(&t);
+    }
+    /* Without a shift the products themselves have to fit. */
+    for (int causal = 0; causal < 2; causal++) {
+        fovea_op_options o = shape(causal ? "linear:exp" : "mala:exp", ROWS, ROWS, HEADS, DV);
+        o.causal = causal;
+        trial t = trial_make(&o, 1);
+        t.q[5] = t.k[5] = 40;
+        float *out = trial_run(&t, device, 0);
+        trial_expect(&t, out, ROWS, 2e-5);
+        free(out);
+        trial_free(&t);
+    }
+    fovea_device_close(device);
+}
+
+/* What cannot be asked for, and how it is refused. */
+static void refusals(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *attention;
+        int causal, normalise;
+        uint32_t d, dv, rope;
+        fovea_status status;
+    } cases[] = {
+        {"linear:silu", 0, 1, 8, 8, 0, FOVEA_EINVAL},
+        {"linear:identity", 1, 1, 8, 8, 0, FOVEA_EINVAL},
+        {"linear:nonsense", 0, 1, 8, 8, 0, FOVEA_ENOTSUP},
+        {"mala:softplus", 0, 1, 8, 8, 0, FOVEA_ENOTSUP},
+        {"sla-softmax", 0, 1, 8, 8, 0, FOVEA_ENOTSUP},
+        {"sla-", 0, 1, 8, 8, 0, FOVEA_ENOTSUP},
+        {"pola", 0, 1, 8, 7, 0, FOVEA_EINVAL},
+        {"gla:nala", 1, 0, 8, 8, 0, FOVEA_ENOTSUP},
+        {"mala", 0, 1, 6, 8, 1, FOVEA_EINVAL},
+        {"mala", 0, 1, 8, 8, 0, FOVEA_OK},
+        {"mala", 0, 1, 8, 8, 1, FOVEA_OK},
+        {"linear:silu", 0, 0, 8, 8, 0, FOVEA_OK},
+        {"gla", 1, 0, 8, 8, 0, FOVEA_OK},
+    };
+    fovea_device *device = fixture_device(1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fovea_op_options o = shape(cases[i].attention, 6, 6, 2, cases[i].dv);
+        fovea_plan *plan = NULL;
+        o.head_dim = cases[i].d;
+        o.causal = cases[i].causal;
+        o.normalise = cases[i].normalise;
+        o.rope_width = cases[i].rope ? 3 : 0;
+        o.rope_height = cases[i].rope ? 2 : 0;
+        const fovea_status got = fovea_op_plan_create(&plan, device, &o);
+        if (got != cases[i].status)
+            fail_msg("%s, case %zu: %s (%s)", o.attention, i, fovea_status_text(got),
+                     got ? fovea_error() : "planned");
+        assert_true(!got == !!plan);
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(query_norm),      cmocka_unit_test(power_lowers_entropy),
+        cmocka_unit_test(magnitude_aware), cmocka_unit_test(gates_choose),
+        cmocka_unit_test(permutation),     cmocka_unit_test(linear_in_values),
+        cmocka_unit_test(nan_stays),       cmocka_unit_test(zeros),
+        cmocka_unit_test(large_inputs),    cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,424 @@
+/* test_model_load.c: files become models: every refusal, shards, files that change, image
+ * processors, no leak. What a scheme's names mean: test_model_names.c. */
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/models/small_checkpoint.h"
+
+/* ---- refusals ---- */
+
+static void unusable_configurations_are_refused(void **state)
+{
+    static const struct {
+        const char *config;
+        fovea_status status;
+        const char *says;
+    } cases[] = {
+        {"{", FOVEA_EFORMAT, "JSON"},
+        {"[1]", FOVEA_EFORMAT, "object"},
+        {"{\"a\":1,\"a\":2}", FOVEA_EFORMAT, "duplicate"},
+        {"{}", FOVEA_EFORMAT, "model_type"},
+        {"{\"model_type\":3}", FOVEA_EFORMAT, "\"model_type\" must be a text"},
+        {"{\"model_type\":\"resnet\"}", FOVEA_ENOTSUP, "known are vit"},
+        {"{\"model_type\":\"vit\"}", FOVEA_EFORMAT, "none of the names of a vit"},
+        {"{\"model_type\":\"dinov2\"}", FOVEA_EFORMAT, "heads"},
+        {DINOV2_CONFIG(",\"fovea\":[]"), FOVEA_EFORMAT, "\"fovea\" must be an object"},
+        {DINOV2_CONFIG(",\"fovea\":{\"heads\":5}"), FOVEA_EFORMAT, "5 heads do not divide"},
+        {DINOV2_CONFIG(",\"fovea\":{\"heads\":-1}"), FOVEA_EFORMAT, "\"fovea.heads\" must be"},
+        {DINOV2_CONFIG(",\"fovea\":{\"pos_interp\":\"cubic\"}"), FOVEA_EFORMAT, "plain, offset"},
+        {DINOV2_CONFIG(",\"num_channels\":1"), FOVEA_ENOTSUP, "RGB"},
+        {DINOV2_CONFIG(",\"hidden_act\":\"mish\""), FOVEA_ENOTSUP, "mish"},
+        {DINOV2_CONFIG(",\"qkv_bias\":0"), FOVEA_EFORMAT, "true or false"},
+        {DINOV2_CONFIG(",\"qkv_bias\":false"), FOVEA_ENOTSUP, "no place"},
+        {DINOV2_CONFIG(",\"intermediate_size\":96"), FOVEA_EFORMAT, "(128, 64), but (96, 64)"},
+        {"{\"model_type\":\"dinov2\",\"hidden_size\":1e99}", FOVEA_EFORMAT, "integer"},
+        {"{\"model_type\":\"dinov2\",\"hidden_size\":99999999}", FOVEA_EFORMAT, "1 to 65536"},
+        {"{\"model_type\":\"dinov2\",\"hidden_size\":32,\"num_attention_heads\":1}", FOVEA_EFORMAT,
+         "(64, 3, 4, 4), but (32, 3, 4, 4)"},
+        {"{\"model_type\":\"dinov2\",\"num_hidden_layers\":3,\"num_attention_heads\":1}",
+         FOVEA_EFORMAT, "encoder.layer.2."},
+        {"{\"model_type\":\"dinov2\",\"num_attention_heads\":1,\"image_size\":16}", FOVEA_EFORMAT,
+         "image_size"},
+        {"{\"model_type\":\"dinov2\",\"num_attention_heads\":1,\"image_size\":[8]}", FOVEA_EFORMAT,
+         "a size"},
+        {"{\"model_type\":\"dinov2\",\"num_attention_heads\":1,\"patch_size\":[4,2]}",
+         FOVEA_ENOTSUP, "square"},
+    };
+    (void)state;
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text("config.json", cases[i].config);
+        expect_failure(cases[i].status, cases[i].says);
+    }
+    unlink(in_folder("config.json"));
+    expect_failure(FOVEA_EIO, "config.json");
+    write_text("config.json", DINOV2_CONFIG(""));
+    unlink(in_folder("model.safetensors"));
+    expect_failure(FOVEA_EIO, "neither");
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
+static void keep_remark(const char *line, void *payload)
+{
+    snprintf(payload, 400, "%s", line);
+}
+
+static void blocks_that_are_left_out_are_told_of(void **state)
+{
+    char remark[400] = "";
+    (void)state;
+    fovea_log_set(keep_remark, remark);
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    fovea_model_free(load(folder));
+    assert_string_equal(remark, "");
+    write_text("config.json",
+               "{\"model_type\":\"dinov2\",\"num_hidden_layers\":1,\"num_attention_heads\":1}");
+    fovea_model *m = load(folder);
+    assert_int_equal(m->info.depth, 1);
+    assert_non_null(strstr(remark, "num_hidden_layers is 1"));
+    assert_non_null(strstr(remark, "model.safetensors"));
+    fovea_model_free(m);
+    fovea_log_set(NULL, NULL);
+}
+
+static void every_missing_or_misshapen_tensor_is_named(void **state)
+{
+    (void)state;
+    struct checkpoint *c = checkpoint_of(dinov2);
+    write_text("config.json", DINOV2_CONFIG(""));
+    for (size_t i = 0; i < c->n; i++) {
+        const fovea_tensor whole = c->tensor[i], last = c->tensor[c->n - 1];
+        if (strstr(whole.name, "mask_token"))
+            continue;
+        c->tensor[i] = last;
+        assert_int_equal(
+            fovea_tensors_write(in_folder("model.safetensors"), c->tensor, c->n - 1, NULL, 0),
+            FOVEA_OK);
+        c->tensor[i] = whole;
+        expect_failure(FOVEA_EFORMAT, strstr(whole.name, "projection.weight")  ? "none of the names"
+                                      : strstr(whole.name, "0.norm1.weight")   ? "none of the names"
+                                      : strstr(whole.name, "norm1.weight")     ? "layer.1."
+                                      : strstr(whole.name, "0.mlp.fc2.weight") ? "MLP"
+                                                                               : whole.name);
+        c->tensor[i].shape[0]++;
+        c->tensor[i].size += 4 * (whole.size / 4 / (c->tensor[i].shape[0] - 1));
+        char *longer = calloc(1, c->tensor[i].size);
+        assert_non_null(longer);
+        c->tensor[i].data = longer;
+        assert_int_equal(
+            fovea_tensors_write(in_folder("model.safetensors"), c->tensor, c->n, NULL, 0),
+            FOVEA_OK);
+        expect_failure(FOVEA_EFORMAT, strstr(whole.name, "position") ? "position" : whole.name);
+        free(longer);
+        c->tensor[i] = whole;
+        c->tensor[i].dtype = "I32";
+        assert_int_equal(
+            fovea_tensors_write(in_folder("model.safetensors"), c->tensor, c->n, NULL, 0),
+            FOVEA_OK);
+        expect_failure(FOVEA_ENOTSUP, "has type I32");
+        c->tensor[i] = whole;
+    }
+    free_checkpoint(c);
+}
+
+/* ---- shards ---- */
+
+static void shards_are_joined(void **state)
+{
+    char index[8192] = "{\"weight_map\":{";
+    (void)state;
+    clear_folder();
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    fovea_model *whole = load(folder);
+    unlink(in_folder("model.safetensors"));
+    struct checkpoint *c = checkpoint_of(dinov2);
+    const size_t cut = c->n / 2;
+    assert_int_equal(fovea_tensors_write(in_folder("one.safetensors"), c->tensor, cut, NULL, 0),
+                     FOVEA_OK);
+    assert_int_equal(
+        fovea_tensors_write(in_folder("two.safetensors"), c->tensor + cut, c->n - cut, NULL, 0),
+        FOVEA_OK);
+    for (size_t i = 0; i < c->n; i++)
+        sprintf(index + strlen(index), "%s\"%s\":\"%s.safetensors\"", i ? "," : "", c->name[i],
+                i < cut ? "one" : "two");
+    free_checkpoint(c);
+    strcat(index, "}}");
+    write_text("model.safetensors.index.json", index);
+    fovea_model *sharded = load(folder);
+    same_roles(whole, sharded);
+    assert_true(sharded->info.mapped_bytes > 0);
+    fovea_model_free(sharded);
+    sharded = load(in_folder("model.safetensors.index.json"));
+    same_roles(whole, sharded);
+    fovea_model_free(whole);
+    fovea_model_free(sharded);
+
+    static const char *const bad[][2] = {
+        {"{}", "weight_map"},
+        {"{\"weight_map\":{\"a\":1}}", "same folder"},
+        {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "same folder"},
+        {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "same folder"},
+        {"{\"weight_map\":{\"a\":\"..\"}}", "same folder"},
+        {"{\"weight_map\":{\"a\":\"one.safetensors\"}}", "\"a\" is not in"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_text("model.safetensors.index.json", bad[i][0]);
+        expect_failure(FOVEA_EFORMAT, bad[i][1]);
+    }
+    write_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"other.safetensors\"}}");
+    expect_failure(FOVEA_EIO, "other.safetensors");
+    clear_folder();
+}
+
+/* ---- files that do not stay as they were ---- */
+
+static fovea_status plan(fovea_model *m, int dry)
+{
+    fovea_device *device;
+    fovea_plan *p = NULL;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = SIDE * PATCH;
+    o.dry = dry;
+    assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
+    const fovea_status status = fovea_plan_create(&p, m, device, &o);
+    fovea_plan_free(p);
+    fovea_device_close(device);
+    return status;
+}
+
+/* One that is replaced is still there; one that is cut would end the process where it is read. */
+static void changed_files_are_not_read(void **state)
+{
+    (void)state;
+    clear_folder();
+    fovea_model *m = load_lines(dinov2, DINOV2_CONFIG(""));
+    fovea_model *other = load(folder);
+    struct stat st;
+    assert_int_equal(plan(m, 0), FOVEA_OK);
+    write_checkpoint(dinov2, DINOV2_CONFIG("")); /* renames */
+    assert_int_equal(plan(m, 0), FOVEA_OK);
+    fovea_model *cut = load(folder);
+    assert_int_equal(stat(in_folder("model.safetensors"), &st), 0);
+    assert_int_equal(truncate(in_folder("model.safetensors"), st.st_size / 2), 0);
+    assert_int_equal(plan(cut, 0), FOVEA_EIO);
+    assert_non_null(strstr(fovea_error(), "model.safetensors: was written to"));
+    assert_int_equal(plan(cut, 1), FOVEA_OK);
+    assert_int_equal(plan(other, 0), FOVEA_OK);
+    fovea_model_free(cut);
+    fovea_model_free(other);
+    fovea_model_free(m);
+    clear_folder();
+}
+
+/* ---- preprocessing ---- */
+
+static void image_processors_are_read(void **state)
+{
+    static const struct {
+        const char *config;
+        fovea_preprocess want;
+    } cases[] = {
+        {"{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":256},"
+         "\"crop_size\":{\"height\":224,\"width\":200},\"resample\":3,\"do_center_crop\":true,"
+         "\"image_mean\":[0.5,0.25,0.125],\"image_std\":[1,2,3]}",
+         {1,
+          FOVEA_RESIZE_SHORT,
+          FOVEA_FILTER_BICUBIC,
+          256,
+          0,
+          0,
+          200,
+          224,
+          1 / 255.0f,
+          {0.5f, 0.25f, 0.125f},
+          {1, 2, 3}}},
+        {"{\"feature_extractor_type\":\"ViTFeatureExtractor\",\"size\":384,\"resample\":2,"
+         "\"image_mean\":[0,0,0],\"image_std\":[1,1,1]}",
+         {1,
+          FOVEA_RESIZE_EXACT,
+          FOVEA_FILTER_BILINEAR,
+          0,
+          384,
+          384,
+          0,
+          0,
+          1 / 255.0f,
+          {0, 0, 0},
+          {1, 1, 1}}},
+        {"{\"feature_extractor_type\":\"CLIPFeatureExtractor\",\"size\":224,\"crop_size\":224,"
+         "\"resample\":1,\"do_normalize\":false,\"rescale_factor\":0.5}",
+         {1,
+          FOVEA_RESIZE_SHORT,
+          FOVEA_FILTER_LANCZOS,
+          224,
+          0,
+          0,
+          224,
+          224,
+          0.5f,
+          {0, 0, 0},
+          {1, 1, 1}}},
+        {"{\"size\":{\"height\":30,\"width\":40},\"do_rescale\":false,\"do_center_crop\":false,"
+         "\"do_normalize\":false,\"resample\":0}",
+         {1, FOVEA_RESIZE_EXACT, FOVEA_FILTER_NEAREST, 0, 40, 30, 0, 0, 1, {0, 0, 0}, {1, 1, 1}}},
+    };
+    (void)state;
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text("preprocessor_config.json", cases[i].config);
+        fovea_model *m = load(folder);
+        const fovea_preprocess *p = &m->info.preprocess, *w = &cases[i].want;
+        assert_int_equal(p->version, w->version);
+        assert_int_equal(p->resize, w->resize);
+        assert_int_equal(p->filter, w->filter);
+        assert_int_equal(p->short_edge, w->short_edge);
+        assert_int_equal(p->resize_width, w->resize_width);
+        assert_int_equal(p->resize_height, w->resize_height);
+        assert_int_equal(p->crop_width, w->crop_width);
+        assert_int_equal(p->crop_height, w->crop_height);
+        assert_true(p->rescale == w->rescale);
+        assert_memory_equal(p->mean, w->mean, sizeof p->mean);
+        assert_memory_equal(p->std, w->std, sizeof p->std);
+        fovea_model_free(m);
+    }
+    static const char *const bad[][2] = {
+        {"{\"image_std\":[1,1]}", "image_std"},   {"{\"image_std\":[1,1,0]}", "image_std"},
+        {"{\"resample\":9}", "resample"},         {"{\"size\":\"big\"}", "size"},
+        {"{\"size\":{\"height\":5}}", "size"},    {"{\"size\":-3}", "size"},
+        {"{\"do_resize\":\"yes\"}", "do_resize"}, {"{\"rescale_factor\":-1}", "rescale_factor"},
+        {"{\"crop_size\":[1,2,3]}", "crop_size"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_text("preprocessor_config.json", bad[i][0]);
+        expect_failure(FOVEA_EFORMAT, bad[i][1]);
+        assert_non_null(strstr(fovea_error(), "preprocessor_config.json"));
+    }
+    unlink(in_folder("preprocessor_config.json"));
+}
+
+/* ---- synthetic models ---- */
+
+static void synthetic_models_load(void **state)
+{
+    const char *name;
+    (void)state;
+    for (size_t i = 0; (name = fovea_model_synthetic(i)) != NULL; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "synthetic:%s", name);
+        fovea_model *m = load(path);
+        if (strcmp(m->family->name, "vit") != 0) {
+            fovea_model_free(m);
+            continue;
+        }
+        const fv_vit *v = m->roles;
+        const fv_weight *w = &v->block[v->depth - 1].fc1_w;
+        float rows[2][4608];
+        double sum = 0, squares = 0;
+        for (uint32_t r = 0; r < 64; r++) {
+            fv_weight_read(w, r, 1, rows[0]);
+            for (uint32_t k = 0; k < w->cols; k++) {
+                sum += rows[0][k];
+                squares += (double)rows[0][k] * rows[0][k];
+            }
+        }
+        const double n = 64.0 * w->cols;
+        assert_true(sum / n < 0.01 && sum / n > -0.01);
+        assert_true(squares / n * w->cols > 0.9 && squares / n * w->cols < 1.1);
+        fv_weight_read(w, 7, 2, rows[0]);
+        fv_weight_read(w, 8, 1, rows[1]);
+        assert_memory_equal(rows[0] + w->cols, rows[1], w->cols * sizeof(float));
+        assert_true(m->info.mapped_bytes == 0 && m->info.parameters > 5000000);
+        fovea_model_free(m);
+    }
+    fovea_model *none = NULL;
+    assert_int_equal(fovea_model_load(&none, "synthetic:vit-x99"), FOVEA_EINVAL);
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
+/* ---- real checkpoints ---- */
+
+static void golden_checkpoints_load(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t width, depth, prefix, classes;
+        const char *output;
+    } cases[] = {
+        {"vit-01", 64, 3, 1, 10, "logits"},
+        {"vit-02", 72, 3, 1, 0, "last_hidden_state"},
+        {"dinov2-01", 64, 3, 1, 0, "last_hidden_state"},
+        {"dinov2-02", 96, 3, 1, 10, "logits"},
+        {"dinov2-03", 64, 3, 1, 0, "last_hidden_state"},
+        {"dinov2-with-registers-01", 64, 3, 5, 0, "last_hidden_state"},
+        {"dinov2-with-registers-02", 64, 3, 4, 0, "last_hidden_state"},
+        {"dinov2-with-registers-03", 64, 2, 2, 0, "last_hidden_state"},
+        {"clip-vision-01", 64, 3, 1, 0, "last_hidden_state"},
+        {"clip-vision-02", 72, 3, 1, 0, "last_hidden_state"},
+        {"clip-vision-03", 64, 2, 1, 0, "last_hidden_state"},
+        {"siglip-01", 64, 3, 0, 0, "last_hidden_state"},
+        {"siglip-02", 72, 3, 0, 0, "last_hidden_state"},
+    };
+    const char *golden = getenv("FOVEA_GOLDEN");
+    size_t found = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[512];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/models/%s", golden ? golden : TEST_DATA "/golden",
+                 cases[i].name);
+        if (stat(path, &st) != 0)
+            continue;
+        fovea_model *m = load(path);
+        fovea_model_info info;
+        fovea_model_describe(m, &info);
+        assert_int_equal(info.width, cases[i].width);
+        assert_int_equal(info.depth, cases[i].depth);
+        assert_int_equal(info.prefix, cases[i].prefix);
+        assert_int_equal(info.classes, cases[i].classes);
+        assert_string_equal(fovea_model_output(m, 0), cases[i].output);
+        fovea_model_free(m);
+        strcat(path, "/model.safetensors"); /* the file itself is a model too */
+        fovea_model_free(load(path));
+        found++;
+    }
+    if (!found) {
+        print_message("skipped: no such files here\n");
+        skip();
+    }
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    write_checkpoint(dinov2, DINOV2_CONFIG(",\"id2label\":{\"0\":\"a\"}"));
+    write_text("preprocessor_config.json", "{}");
+    const char *const paths[] = {folder, "synthetic:siglip-b16"};
+    for (size_t i = 0; i < 2; i++)
+        for (uint64_t n = 1, done = 0; !done; n++) {
+            fovea_model *m = NULL;
+            fv_mem_fail_at(n);
+            const fovea_status status = fovea_model_load(&m, paths[i]);
+            fv_mem_fail_at(0);
+            done = status == FOVEA_OK;
+            assert_true(done || status == FOVEA_ENOMEM);
+            fovea_model_free(m);
+            assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden_checkpoints_load),
+        cmocka_unit_test(unusable_configurations_are_refused),
+        cmocka_unit_test(blocks_that_are_left_out_are_told_of),
+        cmocka_unit_test(every_missing_or_misshapen_tensor_is_named),
+        cmocka_unit_test(shards_are_joined),
+        cmocka_unit_test(changed_files_are_not_read),
+        cmocka_unit_test(image_processors_are_read),
+        cmocka_unit_test(synthetic_models_load),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,306 @@
+/* test_model_names.c: the same model by every naming scheme; heads, prefix tokens, gated MLPs. */
+#include "ops/kernel.h"
+#include "tests/models/small_checkpoint.h"
+
+#define FUSED_BLOCK(block)                                                                         \
+    {block "norm1.weight", 1, C, {LN1_W}}, {block "norm1.bias", 1, C, {LN1_B}},                    \
+        {block "attn.qkv.weight", C, C, {Q_W, K_W, V_W}},                                          \
+        {block "attn.qkv.bias", 1, C, {Q_B, K_B, V_B}},                                            \
+        {block "attn.proj.weight", C, C, {PROJ_W}}, {block "attn.proj.bias", 1, C, {PROJ_B}},      \
+        {block "ls1.gamma", 1, C, {LS1}}, {block "norm2.weight", 1, C, {LN2_W}},                   \
+        {block "norm2.bias", 1, C, {LN2_B}}, {block "mlp.fc1.weight", HIDDEN, C, {FC1_W}},         \
+        {block "mlp.fc1.bias", 1, HIDDEN, {FC1_B}}, {block "mlp.fc2.weight", C, HIDDEN, {FC2_W}},  \
+        {block "mlp.fc2.bias", 1, C, {FC2_B}}, {block "ls2.gamma", 1, C, {LS2}},                   \
+        {"norm.weight", 1, C, {POST_W}}, {"norm.bias", 1, C, {POST_B}},                            \
+        {"patch_embed.proj.weight", C, PIXELS, {PATCH_W}},                                         \
+        {"patch_embed.proj.bias", 1, C, {PATCH_B}}, {"cls_token", 1, C, {CLS}},                    \
+    {                                                                                              \
+        "pos_embed", 1 + SIDE *SIDE, C,                                                            \
+        {                                                                                          \
+            POS                                                                                    \
+        }                                                                                          \
+    }
+
+static const struct line original[] = {
+    FUSED_BLOCK("blocks.%d."), {"mask_token", 1, C, {99}}, {NULL, 0, 0, {0}}};
+
+static const struct line timm[] = {FUSED_BLOCK("blocks.%d."), {NULL, 0, 0, {0}}};
+
+static void original_and_timm_names_mean_the_same(void **state)
+{
+    static const struct line chunked[] = {
+        FUSED_BLOCK("blocks.0.%d."), {"mask_token", 1, C, {99}}, {NULL, 0, 0, {0}}};
+    (void)state;
+    fovea_model *hf = load_lines(dinov2, DINOV2_CONFIG(""));
+    fovea_model *by_authors = load_lines(original, "{\"model_type\":\"dinov2\"}");
+    fovea_model *in_chunks = load_lines(chunked, "{\"architecture\":\"dinov2_vits14\"}");
+    fovea_model *by_timm = load_lines(
+        timm, "{\"architecture\":\"vit_small_patch14_dinov2.lvd142m\",\"num_features\":64,"
+              "\"pretrained_cfg\":{\"input_size\":[3,518,518],\"crop_pct\":1.0,"
+              "\"mean\":[0.485,0.456,0.406],\"interpolation\":\"bilinear\"}}");
+    same_roles(hf, by_authors);
+    same_roles(hf, in_chunks);
+    same_roles(hf, by_timm);
+    assert_int_equal(((fv_vit *)hf->roles)->pos_rule, FV_POS_PLAIN);
+    assert_int_equal(((fv_vit *)by_authors->roles)->pos_rule, FV_POS_OFFSET);
+    assert_int_equal(((fv_vit *)by_timm->roles)->pos_rule, FV_POS_AA);
+    fovea_model_info info;
+    fovea_model_describe(by_timm, &info);
+    assert_int_equal(info.preprocess.short_edge, 518);
+    assert_int_equal(info.preprocess.crop_width, 518);
+    assert_int_equal(info.preprocess.filter, FOVEA_FILTER_BILINEAR);
+    assert_int_equal(info.native_width, 12);
+    assert_string_equal(fovea_model_output(by_timm, 0), "last_hidden_state");
+    assert_string_equal(fovea_model_output(by_timm, 1), "pooler_output");
+    assert_string_equal(fovea_model_output(by_timm, 4), "hidden2");
+    assert_string_equal(fovea_model_output(by_timm, 5), "block0.q");
+    assert_string_equal(fovea_model_output(by_timm, 8), "block1.k");
+    assert_null(fovea_model_output(by_timm, 9));
+
+    /* Without the mask token nobody can tell whose names they are. */
+    write_checkpoint(timm, "{\"model_type\":\"dinov2\"}");
+    expect_failure(FOVEA_EFORMAT, "pos_interp");
+    fovea_model *told = load_lines(
+        timm, "{\"model_type\":\"dinov2\",\"fovea\":{\"pos_interp\":\"offset\",\"heads\":2,"
+              "\"eps\":1e-5,\"attention\":\"linear:elu1\",\"activation\":\"relu\"}}");
+    const fv_vit *v = told->roles;
+    assert_int_equal(v->pos_rule, FV_POS_OFFSET);
+    assert_int_equal(v->heads, 2);
+    assert_int_equal(v->epi, FV_EPI_RELU);
+    assert_true(v->eps == 1e-5f);
+    assert_string_equal(told->info.attention, "linear:elu1");
+    fovea_model_free(hf);
+    fovea_model_free(by_authors);
+    fovea_model_free(in_chunks);
+    fovea_model_free(by_timm);
+    fovea_model_free(told);
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
+#define CLIP_BLOCK(block)                                                                          \
+    {block "layer_norm1.weight", 1, C, {LN1_W}}, {block "layer_norm1.bias", 1, C, {LN1_B}},        \
+        {block "self_attn.q_proj.weight", C, C, {Q_W}},                                            \
+        {block "self_attn.k_proj.weight", C, C, {K_W}},                                            \
+        {block "self_attn.v_proj.weight", C, C, {V_W}},                                            \
+        {block "self_attn.q_proj.bias", 1, C, {Q_B}},                                              \
+        {block "self_attn.k_proj.bias", 1, C, {K_B}},                                              \
+        {block "self_attn.v_proj.bias", 1, C, {V_B}},                                              \
+        {block "self_attn.out_proj.weight", C, C, {PROJ_W}},                                       \
+        {block "self_attn.out_proj.bias", 1, C, {PROJ_B}},                                         \
+        {block "layer_norm2.weight", 1, C, {LN2_W}}, {block "layer_norm2.bias", 1, C, {LN2_B}},    \
+        {block "mlp.fc1.weight", HIDDEN, C, {FC1_W}}, {block "mlp.fc1.bias", 1, HIDDEN, {FC1_B}},  \
+        {block "mlp.fc2.weight", C, HIDDEN, {FC2_W}},                                              \
+    {                                                                                              \
+        block "mlp.fc2.bias", 1, C,                                                                \
+        {                                                                                          \
+            FC2_B                                                                                  \
+        }                                                                                          \
+    }
+
+static const struct line clip[] = {
+    CLIP_BLOCK("vision_model.encoder.layers.%d."),
+    {"vision_model.embeddings.class_embedding", 1, C, {CLS}},
+    {"vision_model.embeddings.position_embedding.weight", 1 + SIDE *SIDE, C, {POS}},
+    {"vision_model.embeddings.patch_embedding.weight", C, PIXELS, {PATCH_W}},
+    {"vision_model.pre_layrnorm.weight", 1, C, {PRE_W}},
+    {"vision_model.pre_layrnorm.bias", 1, C, {PRE_B}},
+    {"vision_model.post_layernorm.weight", 1, C, {POST_W}},
+    {"vision_model.post_layernorm.bias", 1, C, {POST_B}},
+    {"text_model.embeddings.token_embedding.weight", 3, C, {99}},
+    {NULL, 0, 0, {0}},
+};
+
+static const struct line openai[] = {
+    {"visual.transformer.resblocks.%d.ln_1.weight", 1, C, {LN1_W}},
+    {"visual.transformer.resblocks.%d.ln_1.bias", 1, C, {LN1_B}},
+    {"visual.transformer.resblocks.%d.attn.in_proj_weight", C, C, {Q_W, K_W, V_W}},
+    {"visual.transformer.resblocks.%d.attn.in_proj_bias", 1, C, {Q_B, K_B, V_B}},
+    {"visual.transformer.resblocks.%d.attn.out_proj.weight", C, C, {PROJ_W}},
+    {"visual.transformer.resblocks.%d.attn.out_proj.bias", 1, C, {PROJ_B}},
+    {"visual.transformer.resblocks.%d.ln_2.weight", 1, C, {LN2_W}},
+    {"visual.transformer.resblocks.%d.ln_2.bias", 1, C, {LN2_B}},
+    {"visual.transformer.resblocks.%d.mlp.c_fc.weight", HIDDEN, C, {FC1_W}},
+    {"visual.transformer.resblocks.%d.mlp.c_fc.bias", 1, HIDDEN, {FC1_B}},
+    {"visual.transformer.resblocks.%d.mlp.c_proj.weight", C, HIDDEN, {FC2_W}},
+    {"visual.transformer.resblocks.%d.mlp.c_proj.bias", 1, C, {FC2_B}},
+    {"visual.class_embedding", 1, C, {CLS}},
+    {"visual.positional_embedding", 1 + SIDE *SIDE, C, {POS}},
+    {"visual.conv1.weight", C, PIXELS, {PATCH_W}},
+    {"visual.ln_pre.weight", 1, C, {PRE_W}},
+    {"visual.ln_pre.bias", 1, C, {PRE_B}},
+    {"visual.ln_post.weight", 1, C, {POST_W}},
+    {"visual.ln_post.bias", 1, C, {POST_B}},
+    {"visual.proj", C, 24, {EMBEDS}},
+    {NULL, 0, 0, {0}},
+};
+
+static void wrapped_names_mean_the_same(void **state)
+{
+    static const char *const wrappers[] = {"module.", "model.module.", "state_dict.model.",
+                                           "_orig_mod."};
+    (void)state;
+    fovea_model *bare = load_lines(dinov2, DINOV2_CONFIG(""));
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
+        struct checkpoint *c = checkpoint_of(dinov2);
+        for (size_t k = 0; k < c->n; k++) {
+            char name[sizeof c->name[k]];
+            snprintf(name, sizeof name, "%s%.70s", wrappers[i], c->name[k]);
+            strcpy(c->name[k], name);
+        }
+        assert_int_equal(
+            fovea_tensors_write(in_folder("model.safetensors"), c->tensor, c->n, NULL, 0),
+            FOVEA_OK);
+        free_checkpoint(c);
+        fovea_model *wrapped = load(folder);
+        same_roles(bare, wrapped);
+        fovea_model_free(wrapped);
+    }
+    fovea_model_free(bare);
+}
+
+static void openai_names_mean_the_same(void **state)
+{
+    (void)state;
+    fovea_model *hf = load_lines(
+        clip, "{\"model_type\":\"clip\",\"vision_config\":{\"hidden_size\":64,\"patch_size\":4,"
+              "\"image_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":1}}");
+    fovea_model *by_openai = load_lines(openai, "{\"model_type\":\"clip\"}");
+    fv_vit *v = by_openai->roles;
+    const fv_weight embeds = v->embeds_w;
+    v->embeds_w = (fv_weight){.rows = 0};
+    same_roles(hf, by_openai);
+    assert_true(v->post_on_pooled);
+    assert_true(v->eps == 1e-5f);
+    assert_int_equal(v->epi, FV_EPI_GELU_QUICK);
+    float row[C];
+    assert_int_equal(embeds.rows, 24);
+    fv_weight_read(&embeds, 5, 1, row); /* is a column of the file */
+    for (uint32_t i = 0; i < C; i++)
+        assert_true(row[i] == value(EMBEDS, i * 24 + 5));
+    fovea_model_free(hf);
+    fovea_model_free(by_openai);
+}
+
+/* ---- heads, prefix tokens, gated MLP ---- */
+
+static void two_heads_are_averaged(void **state)
+{
+    static const struct line deit[] = {
+        FUSED_BLOCK("blocks.%d."),
+        {"dist_token", 1, C, {DIST}},
+        {"head.weight", CLASSES, C, {HEAD_W}},
+        {"head.bias", 1, CLASSES, {HEAD_B}},
+        {"head_dist.weight", CLASSES, C, {HEAD2_W}},
+        {"head_dist.bias", 1, CLASSES, {HEAD2_B}},
+        {NULL, 0, 0, {0}},
+    };
+    struct line lines[sizeof deit / sizeof *deit];
+    float row[2 * C];
+    (void)state;
+    memcpy(lines, deit, sizeof deit);
+    for (struct line *l = lines; l->name; l++)
+        if (strcmp(l->name, "pos_embed") == 0)
+            l->rows = 2 + SIDE * SIDE;
+    fovea_model *m = load_lines(lines, "{\"architecture\":\"deit_tiny_distilled_patch16_224\","
+                                       "\"label_names\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}");
+    const fv_vit *v = m->roles;
+    assert_int_equal(v->prefix, 2);
+    assert_int_equal(v->head, FV_HEAD_CLS_DIST);
+    assert_string_equal(fovea_model_output(m, 0), "logits");
+    assert_string_equal(fovea_model_label(m, 4), "e");
+    assert_null(fovea_model_label(m, 5));
+    fv_weight_read(&v->head_w, 3, 1, row);
+    for (uint32_t i = 0; i < C; i++) {
+        assert_true(row[i] == 0.5f * value(HEAD_W, 3 * C + i));
+        assert_true(row[C + i] == 0.5f * value(HEAD2_W, 3 * C + i));
+    }
+    fv_weight_read(&v->head_b, 0, 1, row);
+    for (uint32_t i = 0; i < CLASSES; i++)
+        assert_true(row[i] == 0.5f * value(HEAD_B, i) + 0.5f * value(HEAD2_B, i));
+    fv_weight_read(&v->prefix_add, 1, 1, row);
+    for (uint32_t i = 0; i < C; i++)
+        assert_true(row[i] == value(POS, C + i));
+    fovea_model_free(m);
+}
+
+static void registers_get_no_position(void **state)
+{
+    struct line lines[sizeof dinov2 / sizeof *dinov2 + 1];
+    float rows[4 * C];
+    (void)state;
+    memcpy(lines + 1, dinov2, sizeof dinov2);
+    lines[0] = (struct line){"embeddings.register_tokens", 3, C, {REG}};
+    fovea_model *m =
+        load_lines(lines, "{\"model_type\":\"dinov2_with_registers\",\"num_register_tokens\":3,"
+                          "\"num_attention_heads\":1}");
+    const fv_vit *v = m->roles;
+    assert_int_equal(v->prefix, 4);
+    assert_int_equal(v->class_tokens, 1);
+    assert_int_equal(v->pos_rule, FV_POS_AA);
+    fv_weight_read(&v->prefix_rows, 0, 4, rows);
+    for (uint32_t i = 0; i < C; i++)
+        assert_true(rows[i] == value(CLS, i) && rows[2 * C + i] == value(REG, C + i));
+    fv_weight_read(&v->prefix_add, 0, 4, rows);
+    for (uint32_t i = 0; i < C; i++)
+        assert_true(rows[i] == value(POS, i) && rows[C + i] == 0 && rows[3 * C + i] == 0);
+    fovea_model_free(m);
+    write_checkpoint(lines, "{\"model_type\":\"dinov2_with_registers\",\"num_register_tokens\":2,"
+                            "\"num_attention_heads\":1}");
+    expect_failure(FOVEA_EFORMAT, "(3, 64), but (2, 64)");
+}
+
+/* Names of timm that nothing else in a file tells from a ViT's. */
+static void what_no_tensor_tells_is_refused(void **state)
+{
+    static const struct line pooled[] = {FUSED_BLOCK("blocks.%d."),
+                                         {"reg_token", 4, C, {REG}},
+                                         {"attn_pool.latent", 1, C, {99}},
+                                         {NULL, 0, 0, {0}}};
+    static const char *const names[] = {"vit_pe_core_small_patch16_384.fb",
+                                        "vit_small_patch16_rope_ape_224.naver_in1k",
+                                        "vit_base_patch16_siglip_gap_224.webli"};
+    char config[160];
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(config, sizeof config, "{\"architecture\":\"%s\"}", names[i]);
+        write_checkpoint(timm, config);
+        expect_failure(FOVEA_ENOTSUP, names[i]);
+        assert_non_null(strstr(fovea_error(), "config.json: \"architecture\""));
+        assert_non_null(strstr(fovea_error(), "; use "));
+    }
+    write_checkpoint(pooled, "{\"architecture\":\"vit_so150m_patch16_reg4_map_256\"}");
+    expect_failure(FOVEA_ENOTSUP, "attn_pool.latent");
+    assert_non_null(strstr(fovea_error(), "; use "));
+}
+
+/* A type stands in messages and in wisdom. */
+static void a_type_is_a_name(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"vit_\\tx\\ny", "vit_ x", "vit_\\u001b[2J", "vit_\\u00e9"};
+    char config[320];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(config, sizeof config, "{\"model_type\":\"%s\"}", bad[i]);
+        write_checkpoint(timm, config);
+        expect_failure(FOVEA_EFORMAT, "model_type");
+    }
+    memset(config, 'x', sizeof config);
+    memcpy(config, "{\"architecture\":\"vit_", 21);
+    strcpy(config + 200, "\"}");
+    write_checkpoint(timm, config);
+    expect_failure(FOVEA_EFORMAT, "architecture");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(original_and_timm_names_mean_the_same),
+        cmocka_unit_test(wrapped_names_mean_the_same),
+        cmocka_unit_test(openai_names_mean_the_same),
+        cmocka_unit_test(two_heads_are_averaged),
+        cmocka_unit_test(registers_get_no_position),
+        cmocka_unit_test(what_no_tensor_tells_is_refused),
+        cmocka_unit_test(a_type_is_a_name),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

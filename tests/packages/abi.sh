@@ -1,0 +1,45 @@
+#!/bin/sh
+# abi.sh: the binary interface, as abidw of Debian's abigail-tools sees it, beside the one that was kept:
+# functions, their versions, every type that callers share with the library. What a program that was
+# compiled before would not survive, and what is new, fails the test until the dump is renewed.
+#
+#   abi.sh [--renew]     --renew: keeps the interface as it is now, in tests/data/fovea.abi
+#
+# The dump is of a library of empty functions, made of the public headers: it has debug information, which
+# a release has not, takes no compiling of kernels, and is the same with any options of the build. That the
+# real one exports just these functions is for symbols.sh, that they are as declared for the compiler.
+set -eu
+cd "$(dirname "$0")/.."
+. tests/verdict.sh
+kept=tests/data/fovea.abi
+if ! command -v abidw >/dev/null; then
+    echo "no abidw; sh platform/setup-debian.sh test installs it"
+    exit 77
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# What stands between FOVEA_API and the semicolon, with a body.
+mkdir -p "$tmp/include/fovea"
+cp include/fovea/*.h "$tmp/include/fovea"
+sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$tmp/include/fovea/version.h"
+{
+    printf '#include <fovea/%s>\n' $(cd include/fovea && ls *.h)
+    awk '/^FOVEA_API/ { inside = 1 } inside { print } inside && /;$/ { inside = 0 }' include/fovea/*.h |
+        sed 's/;$/ { __builtin_unreachable(); }/'
+} >"$tmp/fovea.c"
+cc -std=c11 -g -gdwarf-4 "-fdebug-prefix-map=$tmp=." -fPIC -shared -I"$tmp/include" "$tmp/fovea.c" \
+    -o "$tmp/libfovea.so" -Wl,--version-script=src/fovea.map -Wl,-soname,libfovea.so
+abidw --headers-dir "$tmp/include" --drop-private-types --no-corpus-path --no-comp-dir-path \
+    --no-show-locs --type-id-style hash "$tmp/libfovea.so" >"$tmp/fovea.abi"
+
+if [ "${1:-}" = --renew ]; then
+    cp "$tmp/fovea.abi" $kept
+    exit 0
+fi
+status=0
+abidiff $kept "$tmp/fovea.abi" >"$tmp/said" || status=$?
+cat "$tmp/said"
+[ $status = 0 ] || echo "if this is meant: the version of the interface, then sh tests/packages/abi.sh --renew"
+verdict "the binary interface is as it was" $status
+verdicts

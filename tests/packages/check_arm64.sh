@@ -1,0 +1,66 @@
+#!/bin/sh
+# check_arm64.sh: builds the kernel checker for aarch64, warnings as errors, and runs it under qemu:
+# definitions, portable C, NEON and the levels above it; and on processors that lack those.
+#
+#   check_arm64.sh [--build-only | options of check]
+set -eu
+cd "$(dirname "$0")/.."
+cc=aarch64-linux-gnu-gcc
+need() {
+    if ! command -v "$1" >/dev/null 2>&1; then
+        echo "no $1; platform/setup-debian.sh emulate installs it"
+        exit 77
+    fi
+}
+need $cc
+level=-O1
+if [ "${1:-}" != --build-only ]; then
+    need qemu-aarch64
+    level=-O2
+fi
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+mkdir "$out/fovea"
+sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$out/fovea/version.h"
+flags="-std=c11 -Wall -Wextra -Werror -Wno-missing-field-initializers -DNDEBUG -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fno-math-errno
+    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_ADAPT -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_DOT -Iinclude -I$out -Iplatform -Isrc -Itests"
+n=0
+compile() {
+    n=$((n + 1))
+    # shellcheck disable=SC2086
+    $cc $flags $level "$@" -c -o "$out/$n.o"
+}
+for f in src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
+    platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c \
+    tests/kernels/gradients.c tests/kernels/oracle.c tests/kernels/oracle_grad.c tests/check*.c \
+    src/ops/mech_table.c src/ref/*.c src/adapt/ref_*.c; do
+    compile "$f"
+done
+for f in platform/tmpl/*_tmpl.c; do
+    case $f in
+    *lattn*) ;;
+    *)
+        compile "$f" -DFV_ISA_C
+        compile "$f" -DFV_ISA_NEON
+        ;;
+    esac
+done
+compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
+compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
+for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/mech/mech.inc); do
+    for f in src/ops/mech_traits.c src/ref/ref_*lattn*.c src/adapt/ref_*lattn*.c tests/kernels/oracle_mech.c; do
+        compile "$f" -DFV_MECHANISM="$mechanism"
+    done
+    for f in platform/tmpl/*lattn*_tmpl.c; do
+        compile "$f" -DFV_ISA_C -DFV_MECHANISM="$mechanism"
+        compile "$f" -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
+    done
+done
+$cc -static -o "$out/check" "$out"/*.o -lm -lpthread
+[ "${1:-}" != --build-only ] || exit 0
+for cpu in cortex-a53 cortex-a76; do
+    echo "$cpu:"
+    qemu-aarch64 -cpu $cpu "$out/check" --op gemm --every 8
+done
+echo "max:"
+qemu-aarch64 -cpu max "$out/check" "$@"

@@ -1,0 +1,157 @@
+/* test_steady.c: a planned frame costs no allocation, no page fault and no file access. */
+#define _DEFAULT_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "tests/fixture.h"
+#include "tests/plan/heap_calls.h"
+
+typedef struct costs {
+    uint64_t heap, library;
+    int64_t faults, reads;
+} costs;
+
+/* Read system calls of this process so far, those of this function included, or 0. */
+static int64_t read_calls(void)
+{
+    static char text[1024];
+    long long calls = 0;
+    FILE *f = fopen("/proc/self/io", "r");
+    if (!f)
+        return 0;
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    const char *at = strstr(text, "syscr: ");
+    if (at)
+        sscanf(at, "syscr: %lld", &calls);
+    return calls;
+}
+
+static int64_t fault_count(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+static costs costs_now(void)
+{
+    fovea_memory memory;
+    costs c;
+    c.reads = read_calls(); /* first: it allocates, and may fault */
+    fovea_memory_query(&memory);
+    c.library = memory.allocations;
+    c.faults = fault_count();
+    c.heap = heap_calls();
+    return c;
+}
+
+static void hundred_frames(const char *attention, fovea_schedule schedule, int resized)
+{
+    fovea_device *device = fixture_device(2);
+    fovea_model *model = fixture_load();
+    fovea_plan_options options = fixture_options(attention, schedule);
+    fovea_model_info model_info;
+    fovea_output_info info;
+    fovea_plan *plan;
+    fovea_model_describe(model, &model_info);
+    fovea_preprocess_resize(&model_info.preprocess, 84, 56);
+    if (resized)
+        options.preprocess = &model_info.preprocess;
+    assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
+    assert_true(fovea_plan_output(plan, 0, &info));
+    const size_t size = (size_t)info.rows * info.columns * sizeof(float);
+    const fovea_output out = {malloc(size), size};
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
+
+    const costs idle = costs_now(), before = costs_now();
+    for (int i = 0; i < 100; i++)
+        fovea_run(plan, &frame, &out, 1);
+    const int64_t faults = fault_count() - before.faults;
+    const uint64_t heap = heap_calls() - before.heap;
+    const costs after = costs_now();
+    assert_int_equal(after.library, before.library);
+    assert_int_equal(after.reads - before.reads, before.reads - idle.reads);
+    assert_int_equal(heap, 0);
+    if (HEAP_COUNTED)
+        assert_int_equal(faults, 0);
+    free(out.data);
+    fovea_plan_free(plan);
+    fovea_model_free(model);
+    fovea_device_close(device);
+}
+
+static void linear_streamed(void **state)
+{
+    (void)state;
+    hundred_frames("linear:elu1", FOVEA_SCHEDULE_STREAMED, 0);
+}
+
+static void linear_stepwise(void **state)
+{
+    (void)state;
+    hundred_frames("linear:elu1", FOVEA_SCHEDULE_STEPWISE, 1);
+}
+
+static void softmax_streamed(void **state)
+{
+    (void)state;
+    hundred_frames("softmax", FOVEA_SCHEDULE_STREAMED, 1);
+}
+
+static void softmax_stepwise(void **state)
+{
+    (void)state;
+    hundred_frames("softmax", FOVEA_SCHEDULE_STEPWISE, 0);
+}
+
+static void hybrid_streamed(void **state)
+{
+    (void)state;
+    hundred_frames("sla-linear+softmax@1", FOVEA_SCHEDULE_STREAMED, 0);
+}
+
+static void hybrid_stepwise(void **state)
+{
+    (void)state;
+    hundred_frames("softmax+mala@0", FOVEA_SCHEDULE_STEPWISE, 1);
+}
+
+/* The hook must see the library's heap, or the test could not fail. */
+static void hook_counts(void **state)
+{
+    (void)state;
+    fovea_memory before, after;
+    const uint64_t heap = heap_calls(), here = heap_calls_here();
+    fovea_memory_query(&before);
+    fovea_model *model = fixture_load();
+    fovea_memory_query(&after);
+    assert_true(after.allocations > before.allocations);
+    if (HEAP_COUNTED) {
+        assert_true(heap_calls() - heap >= after.allocations - before.allocations);
+        assert_true(heap_calls_here() - here >= after.allocations - before.allocations);
+    }
+    fovea_model_free(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hook_counts),      cmocka_unit_test(linear_streamed),
+        cmocka_unit_test(linear_stepwise),  cmocka_unit_test(softmax_streamed),
+        cmocka_unit_test(softmax_stepwise), cmocka_unit_test(hybrid_streamed),
+        cmocka_unit_test(hybrid_stepwise),
+    };
+    fixture_draw();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,412 @@
+/* test_wide.c: what the planner makes for devices that are wide: whole models, in one piece, in
+ * super-chunks, in buffers of limited size and with rows of 16 bits give what the CPU gives.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/plan.h"
+#include "tests/plan/fake_wide.h"
+
+#define GOLDEN TEST_DATA "/golden/models/"
+
+static const struct subject {
+    const char *model, *attention;
+    uint32_t width, height;
+} subjects[] = {
+    {GOLDEN "vit-01", NULL, 0, 0},
+    {GOLDEN "dinov2-03", NULL, 131, 75},
+    {GOLDEN "dinov2-03", "linear:elu1", 405, 275},
+    {GOLDEN "dinov2-with-registers-03", "mala+softmax@0", 203, 150},
+    {GOLDEN "dinov2-with-registers-03", "linear:exp", 345, 299},
+    {GOLDEN "dinov2-with-registers-03", "softmax", 518, 392},
+    {GOLDEN "dinov2-with-registers-03", "sla-nala", 203, 150},
+    {GOLDEN "clip-vision-02", NULL, 0, 0},
+    {GOLDEN "siglip-02", NULL, 0, 0},
+    {GOLDEN "siglip-02", "pola", 300, 260},
+    {"synthetic:mavit-t", NULL, 160, 96},
+    {"synthetic:nalaformer-xt", NULL, 96, 160},
+    {"synthetic:pola-pvt-t", NULL, 224, 224},
+    {"synthetic:pola-swin-t", NULL, 224, 224},
+};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static void succeed(fovea_status status)
+{
+    if (status != FOVEA_OK)
+        fail_msg("%s: %s", fovea_status_text(status), fovea_error());
+}
+
+enum { OUTPUTS = 64 };
+
+/* One subject with some of its outputs, on the CPU. */
+struct trial {
+    const struct subject *subject;
+    fovea_model *model;
+    fovea_plan_options options;
+    const char *names[OUTPUTS];
+    uint8_t *pixels;
+    size_t values[OUTPUTS], outputs;
+    float *want[OUTPUTS];
+};
+
+static uint64_t activations(const fovea_plan_info *i)
+{
+    return i->residual + i->states + i->chunks + i->scratch + i->staging;
+}
+
+/* Runs `plan`; the outputs are to be freed. */
+static void run(float *out[OUTPUTS], struct trial *t, fovea_plan *plan)
+{
+    fovea_output outs[OUTPUTS];
+    fovea_output_info info;
+    for (t->outputs = 0; fovea_plan_output(plan, t->outputs, &info); t->outputs++) {
+        t->values[t->outputs] = (size_t)info.rows * info.columns;
+        out[t->outputs] = malloc(t->values[t->outputs] * sizeof(float));
+        assert_non_null(out[t->outputs]);
+        outs[t->outputs] = (fovea_output){out[t->outputs], t->values[t->outputs] * sizeof(float)};
+    }
+    const fovea_frame frame = {.pixels = {t->pixels}};
+    succeed(fovea_run(plan, &frame, outs, t->outputs));
+}
+
+static void drop(float *out[OUTPUTS], const struct trial *t)
+{
+    for (size_t i = 0; i < t->outputs; i++)
+        free(out[i]);
+}
+
+static void begin(struct trial *t, const struct subject *s, bool all)
+{
+    const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_options threads = FOVEA_DEVICE_OPTIONS_INIT;
+    fovea_model_info info;
+    fovea_device *cpu;
+    fovea_plan *plan;
+    memset(t, 0, sizeof *t);
+    t->subject = s;
+    succeed(fovea_model_load(&t->model, s->model));
+    fovea_model_describe(t->model, &info);
+    t->options = none;
+    t->options.frame.width = s->width ? s->width : info.native_width;
+    t->options.frame.height = s->height ? s->height : info.native_height;
+    t->options.attention = s->attention;
+    t->options.outputs = t->names;
+    for (size_t i = 0; all && i < OUTPUTS && fovea_model_output(t->model, i); i++)
+        t->names[t->options.n_outputs++] = fovea_model_output(t->model, i);
+    const size_t bytes = (size_t)t->options.frame.width * t->options.frame.height * 3;
+    t->pixels = malloc(bytes);
+    assert_non_null(t->pixels);
+    uint32_t x = 1;
+    for (size_t i = 0; i < bytes; i++) {
+        x = x * 1664525u + 1013904223u;
+        t->pixels[i] = (uint8_t)((x >> 26) + (i % 303) / 2);
+    }
+    threads.threads = 2;
+    succeed(fovea_device_open(&cpu, "cpu", &threads));
+    succeed(fovea_plan_create(&plan, t->model, cpu, &t->options));
+    run(t->want, t, plan);
+    fovea_plan_free(plan);
+    fovea_device_close(cpu);
+}
+
+static void end(struct trial *t)
+{
+    drop(t->want, t);
+    free(t->pixels);
+    fovea_model_free(t->model);
+}
+
+static void compare(const struct trial *t, float *const got[OUTPUTS], double bound)
+{
+    for (size_t k = 0; k < t->outputs; k++) {
+        double top = 0, worst = 0;
+        for (size_t i = 0; i < t->values[k]; i++) {
+            const double want = (double)t->want[k][i], off = fabs((double)got[k][i] - want);
+            top = fmax(top, fabs(want));
+            worst = off <= worst ? worst : off; /* NaN is kept */
+        }
+        if (!(worst <= bound * top))
+            fail_msg("%s, %s, output %zu: off by %g, largest value %g", t->subject->model,
+                     t->subject->attention ? t->subject->attention : "its own", k, worst, top);
+    }
+}
+
+/* Plans and runs the subject on a device of `fake`, and compares. */
+static fake_account agree(struct trial *t, const fake_options *fake,
+                          const fovea_plan_options *options, double bound, fovea_plan_info *info)
+{
+    fovea_device *device = fake_open(fake);
+    fovea_plan *plan;
+    float *got[OUTPUTS];
+    const fovea_status status = fovea_plan_create(&plan, t->model, device, options);
+    if (status != FOVEA_OK)
+        fail_msg("%s, %s: %s", t->subject->model,
+                 t->subject->attention ? t->subject->attention : "its own", fovea_error());
+    fovea_plan_query(plan, info);
+    for (int again = 0; again < 2; again++) { /* what the first frame left must not matter */
+        run(got, t, plan);
+        compare(t, got, bound);
+        drop(got, t);
+    }
+    const fake_account seen = fake_seen(device);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    return seen;
+}
+
+static void in_one_piece(void **state)
+{
+    (void)state;
+    uint32_t parted = 0;
+    for (int i = 0; i < SUBJECTS; i++)
+        for (int all = 0; all < 2; all++) {
+            struct trial t;
+            fovea_plan_info info;
+            const fake_options fake = {0};
+            begin(&t, &subjects[i], all);
+            const fake_account seen = agree(&t, &fake, &t.options, 2e-5, &info);
+            assert_int_equal(seen.cut, 0);
+            parted += seen.parted;
+            end(&t);
+        }
+    assert_true(parted > 10);
+}
+
+/* Chunks that divide nothing, that are larger than everything, that the plan chooses. */
+static void in_super_chunks(void **state)
+{
+    (void)state;
+    static const uint32_t chunks[] = {0, 1, 64, 100};
+    uint32_t cut = 0, parted = 0;
+    for (int i = 0; i < SUBJECTS; i++)
+        for (size_t k = i % 2; k < sizeof chunks / sizeof *chunks; k += 2) {
+            struct trial t;
+            fovea_plan_info info, whole;
+            const fake_options fake = {0};
+            begin(&t, &subjects[i], k % 2);
+            agree(&t, &fake, &t.options, 2e-5, &whole);
+            t.options.chunk = chunks[k];
+            t.options.schedule = k % 3 ? FOVEA_SCHEDULE_AUTO : FOVEA_SCHEDULE_STREAMED;
+            const fake_account seen = agree(&t, &fake, &t.options, 2e-5, &info);
+            if (chunks[k] && chunks[k] < info.tokens)
+                assert_true(info.chunks < whole.chunks);
+            cut += seen.cut;
+            parted += seen.parted;
+            end(&t);
+        }
+    assert_true(cut > 1000 && parted > 10);
+}
+
+/* Smaller steps for the models that are fast. */
+static uint64_t less(uint64_t bytes, const struct subject *s)
+{
+    return strncmp(s->model, "synthetic:", 10) == 0 ? bytes / 5 * 3 : bytes / 5 * 4;
+}
+
+/* Buffers as small as they can be, found by asking for less and less. */
+static void in_small_buffers(void **state)
+{
+    (void)state;
+    uint32_t more = 0;
+    for (int i = 0; i < SUBJECTS; i++) {
+        struct trial t;
+        fovea_plan_info whole, info;
+        fake_options fake = {0};
+        begin(&t, &subjects[i], false);
+        fake_account seen = agree(&t, &fake, &t.options, 2e-5, &whole);
+        assert_true(seen.largest <= whole.largest);
+        const uint32_t buffers = seen.buffers;
+        for (fake.largest = whole.largest; fake.largest > 64;
+             fake.largest = less(fake.largest, &subjects[i])) {
+            fovea_device *device = fake_open(&fake);
+            fovea_plan *plan;
+            const fovea_status status = fovea_plan_create(&plan, t.model, device, &t.options);
+            if (status == FOVEA_OK)
+                fovea_plan_free(plan);
+            fovea_device_close(device);
+            if (status != FOVEA_OK) {
+                assert_int_equal(status, FOVEA_ENOMEM);
+                assert_non_null(strstr(fovea_error(), "buffers of at most"));
+                break;
+            }
+            seen = agree(&t, &fake, &t.options, 2e-5, &info);
+            assert_true(info.largest <= fake.largest && seen.largest <= fake.largest);
+            more += seen.buffers > buffers;
+        }
+        end(&t);
+    }
+    assert_true(more > 2);
+}
+
+/* The limit is kept, by streaming where all rows at once would pass it, or the plan fails. */
+static void in_little_memory(void **state)
+{
+    (void)state;
+    uint32_t cut = 0;
+    for (int i = 0; i < SUBJECTS; i++)
+        for (int own = 0; own < 2; own++) { /* the caller's limit; the device's memory */
+            struct trial t;
+            fovea_plan_info whole, info;
+            fake_options fake = {0};
+            begin(&t, &subjects[i], false);
+            agree(&t, &fake, &t.options, 2e-5, &whole);
+            uint64_t limit = activations(&whole) - 1;
+            for (;; limit = less(limit, &subjects[i])) {
+                fovea_device *device;
+                fovea_plan *plan;
+                fovea_plan_options options = t.options;
+                fake.memory = own ? limit + whole.weights : 0;
+                options.memory_limit = own ? 0 : limit;
+                options.dry = 1;
+                device = fake_open(&fake);
+                const fovea_status status = fovea_plan_create(&plan, t.model, device, &options);
+                if (status == FOVEA_OK)
+                    fovea_plan_free(plan);
+                fovea_device_close(device);
+                if (status != FOVEA_OK) {
+                    assert_int_equal(status, FOVEA_ENOMEM);
+                    assert_non_null(strstr(fovea_error(), own ? "the device has" : "the limit is"));
+                    break;
+                }
+                options.dry = 0;
+                cut += agree(&t, &fake, &options, 2e-5, &info).cut;
+                assert_true(activations(&info) <= limit);
+            }
+            end(&t);
+        }
+    assert_true(cut > 1000);
+}
+
+/* Rows of 16 bits: close to float32, in less memory, in one piece and in chunks. */
+static void in_half_the_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        fovea_dtype type;
+        double bound;
+    } types[] = {{FOVEA_F16, 5e-3}, {FOVEA_BF16, 4e-2}};
+    for (int i = 0; i < SUBJECTS; i++)
+        for (int k = 0; k < 4; k++) {
+            struct trial t;
+            fovea_plan_info info, whole;
+            const fake_options fake = {0};
+            begin(&t, &subjects[i], k % 2);
+            t.options.chunk = k % 2 ? 100 : 0;
+            agree(&t, &fake, &t.options, 2e-5, &whole);
+            t.options.activations = types[k / 2].type;
+            agree(&t, &fake, &t.options, types[k / 2].bound, &info);
+            assert_true(info.chunks < whole.chunks && info.residual <= whole.residual);
+            if (t.options.attention && strcmp(t.options.attention, "softmax") == 0)
+                assert_true(info.residual < whole.residual); /* K and V */
+            end(&t);
+        }
+}
+
+static int right_kernel(const fovea_kernel_check *check, void *payload)
+{
+    (void)payload;
+    if (check->failed || !check->cases)
+        fail_msg("%s: %s: %s", check->kernel, check->cases ? check->problem : "not reached",
+                 check->text);
+    return 0;
+}
+
+static int right_step(const fovea_step_check *check, void *payload)
+{
+    size_t *steps = payload;
+    if (!check->right || check->lost)
+        fail_msg("%s by %s: %s", check->label, check->kernel, check->text);
+    ++*steps;
+    return 0;
+}
+
+/* Kernels and models are judged as well where calls deal rows to partial states, and rows have 16
+ * bits. */
+static void verified(void **state)
+{
+    (void)state;
+    const fake_options fake = {0};
+    fovea_device *device = fake_open(&fake);
+    assert_int_equal(fovea_device_verify(device, "_ref", right_kernel, NULL), FOVEA_OK);
+    for (int type = FOVEA_F16; type <= FOVEA_BF16; type++) {
+        struct trial t;
+        size_t steps = 0;
+        begin(&t, &subjects[3], false);
+        t.options.activations = (fovea_dtype)type;
+        const fovea_frame frame = {.pixels = {t.pixels}};
+        if (fovea_model_verify(t.model, device, &t.options, &frame, right_step, &steps))
+            fail_msg("%s", fovea_error());
+        assert_true(steps > 20);
+        end(&t);
+    }
+    fovea_device_close(device);
+}
+
+/* A plan keeps its device, and with it the packed weights in its memory, until it is gone. */
+static void closed_before_its_plan(void **state)
+{
+    (void)state;
+    bool closed = false;
+    const fake_options fake = {.closed = &closed};
+    fovea_device *device = fake_open(&fake);
+    fovea_plan *plan, *other;
+    struct trial t;
+    float *got[OUTPUTS];
+    begin(&t, &subjects[3], false);
+    succeed(fovea_plan_create(&plan, t.model, device, &t.options));
+    succeed(fovea_plan_create(&other, t.model, device, &t.options));
+    fovea_device_close(device);
+    fovea_plan_free(plan);
+    assert_false(closed);
+    run(got, &t, other);
+    compare(&t, got, 2e-5);
+    drop(got, &t);
+    fovea_plan_free(other);
+    assert_true(closed);
+    end(&t);
+}
+
+/* A state that cannot be made zero again is not said to be. */
+static void reset_of_a_lost_device(void **state)
+{
+    (void)state;
+    bool lost = true;
+    const fake_options fake = {.lost = &lost};
+    fovea_device *device = fake_open(&fake);
+    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_state *s = NULL;
+    o.attention = "retention";
+    o.causal = 1;
+    o.rows = 4;
+    o.heads = 2;
+    o.head_dim = o.value_dim = 8;
+    o.normalise = 0;
+    assert_int_equal(fovea_state_create(&s, device, &o), FOVEA_EDEVICE);
+    assert_null(s);
+    lost = false;
+    succeed(fovea_state_create(&s, device, &o));
+    succeed(fovea_state_reset(s));
+    lost = true;
+    assert_int_equal(fovea_state_reset(s), FOVEA_EDEVICE);
+    fovea_state_free(s);
+    fovea_device_close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_one_piece),           cmocka_unit_test(in_super_chunks),
+        cmocka_unit_test(in_small_buffers),       cmocka_unit_test(in_little_memory),
+        cmocka_unit_test(in_half_the_bits),       cmocka_unit_test(verified),
+        cmocka_unit_test(closed_before_its_plan), cmocka_unit_test(reset_of_a_lost_device),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
