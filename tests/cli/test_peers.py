@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_peers.py: bench/peers.py without any peer: its arguments, the checkpoint that all share, its report.
+"""test_peers.py: bench/peers/peers.py without any peer: its arguments, the checkpoint that all share, its report.
 
     test_peers.py path/to/fovea path/to/libfovea.so path/to/bench
 """
@@ -57,7 +57,7 @@ class Peers(unittest.TestCase):
             peers("--from", measured, fails=3)
 
     def test_checkpoint(self):
-        """What is written is read by Fovea and by bench/vit_checkpoint.py; positions keep constants."""
+        """What is written is read by Fovea and by bench/peers/vit_checkpoint.py; positions keep constants."""
         import vit_checkpoint
         import vit_ncnn
         with tempfile.TemporaryDirectory() as folder:

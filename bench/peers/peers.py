@@ -8,7 +8,7 @@ The model is DINOv2 with random weights from a seed, in a Hugging Face folder th
 the ONNX graphs refer to. All run it in float32, with as many threads, once with softmax and once with linear
 attention (ELU + 1), and must give the same numbers. Each engine is a process of its own; in every round each
 has a turn, while the others are stopped. All are in memory at once. Engines that are not installed are named
-and left out; bench/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
+and left out; bench/peers/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
 
 Exit status: 0; 1 when something is wrong with the command or Fovea fails; 3 when results differ.
 """

@@ -1,8 +1,8 @@
 #!/bin/sh
 # peers.sh: Fovea beside ONNX Runtime, OpenVINO, ncnn and PyTorch: the same model, softmax and linear.
 #
-#   sh bench/peers.sh                        DINOv2-B at 518 and 1036 pixels; about half an hour
-#   sh bench/peers.sh --size 1540 --peers fovea,openvino --rounds 3      options of bench/peers.py
+#   sh bench/peers/peers.sh                        DINOv2-B at 518 and 1036 pixels; about half an hour
+#   sh bench/peers/peers.sh --size 1540 --peers fovea,openvino --rounds 3      options of bench/peers/peers.py
 #
 # The others come from PyPI into build/peers/venv; PACKAGES names which (PyTorch takes several GB; without
 # it: PACKAGES="numpy onnx onnxruntime openvino ncnn"). BUILD names the build directory.
@@ -16,4 +16,4 @@ sh platform/setup-debian.sh build venv >&2
 ninja -C "$build" >&2
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >&2
 "$venv/bin/pip" install --quiet ${PACKAGES:-numpy onnx onnxruntime openvino ncnn torch} >&2
-FOVEA_LIBRARY=${FOVEA_LIBRARY:-$PWD/$build/src/libfovea.so} exec "$venv/bin/python" bench/peers.py "$@"
+FOVEA_LIBRARY=${FOVEA_LIBRARY:-$PWD/$build/src/libfovea.so} exec "$venv/bin/python" bench/peers/peers.py "$@"

@@ -2,7 +2,7 @@
 # ablation.sh: what each stage of ViT-AdaLA brings: mIoU of a tiny ViT on scenes of digits, with softmax, with
 # linear attention as it is, after stage 1, after stage 2, after both; three seeds; also at other sizes.
 #
-#   sh bench/ablation.sh
+#   sh bench/peers/ablation.sh
 #
 # An interrupted run goes on where it was; what is kept for that is in build/digits, the table is
 # ablation.md there. BUILD names the build directory, THREADS the threads.
