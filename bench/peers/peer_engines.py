@@ -45,7 +45,7 @@ class Peer:
 # ---- Fovea ----
 
 def with_fovea():
-    sys.path.append(os.path.join(os.path.dirname(HERE), "python"))
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "python"))
     import fovea
 
     def load(job):

@@ -51,7 +51,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=2, help="of each engine (%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and picture")
-    parser.add_argument("--folder", default=os.path.join(os.path.dirname(HERE), "build", "peers"),
+    parser.add_argument("--folder", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "peers"),
                         help="where models are kept (build/peers)")
     parser.add_argument("--list", action="store_true", help="name the engines and what is installed")
     parser.add_argument("--from", dest="earlier", metavar="FILE", help="show results of an earlier -o json")

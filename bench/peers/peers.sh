@@ -7,7 +7,7 @@
 # The others come from PyPI into build/peers/venv; PACKAGES names which (PyTorch takes several GB; without
 # it: PACKAGES="numpy onnx onnxruntime openvino ncnn"). BUILD names the build directory.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 build=${BUILD:-build}
 venv=$build/peers/venv
 

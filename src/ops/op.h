@@ -264,8 +264,8 @@ typedef struct fv_op_operand {
 } fv_op_operand;
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,
- * beside the op's contract: src/ref/ref_<name>.c, of what only training needs
- * src/adapt/ref_<name>.c. */
+ * beside the op's contract: src/ops/ref/ref_<name>.c, of what only training needs
+ * src/ops/ref_train/ref_<name>.c. */
 typedef struct fv_op_descriptor {
     const char *name;
     uint8_t span; /* enum fv_span */

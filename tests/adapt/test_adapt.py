@@ -22,7 +22,7 @@ import time
 import xml.dom.minidom
 import zlib
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 VIT, DINO = os.path.join(DATA, "vit-01"), os.path.join(DATA, "dinov2-03")
 SIDE, PICTURES, CLASSES = 48, 6, 3
 FEW = ["--size", "32", "--batch", "2", "--steps", "3", "--threads", "1"]

@@ -14,7 +14,7 @@ fi
 old=$(realpath "$1")
 new=$(realpath "$2")
 word=${3:-}
-cd "$(dirname "$0")/data"
+cd "$(dirname "$0")/../data"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export FOVEA_WISDOM= FOVEA_RIGOR=estimate

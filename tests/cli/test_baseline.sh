@@ -4,7 +4,7 @@
 #
 #   test_baseline.sh path/to/check path/to/fovea
 set -eu
-. "$(dirname "$0")/verdict.sh"
+. "$(dirname "$0")/../verdict.sh"
 check=$1
 emulator=qemu-x86_64
 processor=Nehalem
@@ -37,7 +37,7 @@ verdict "kernels" $status
 printf '#!/bin/sh\nexec %s -cpu %s "%s" "$@"\n' $emulator $processor "$2" >"$root/fovea"
 chmod +x "$root/fovea"
 status=0
-python3 -B "$(dirname "$0")/test_golden.py" "$root/fovea" --once >"$root/log" 2>&1 || status=1
+python3 -B "$(dirname "$0")/../models/test_golden.py" "$root/fovea" --once >"$root/log" 2>&1 || status=1
 tail -n 3 "$root/log"
 verdict "golden cases" $status
 status=0

@@ -21,6 +21,7 @@ import time
 import unittest
 import xml.dom.minidom
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
 MODEL = "synthetic:vit-ti16"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
 

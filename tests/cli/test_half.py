@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 import test_golden
 
 ALLOWED = {"f16": 5e-3, "bf16": 2e-2}

@@ -15,11 +15,12 @@ import unittest
 import xml.etree.ElementTree as xml
 import zlib
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
 np = counted.need("numpy")
 
-MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 
 
 def load(path):

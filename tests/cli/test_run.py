@@ -22,9 +22,10 @@ import time
 import unittest
 import zlib
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
-MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 VIT = os.path.join(MODELS, "vit-01")
 
 # 24 x 16 pixels in six even squares of grey, which every decoder gives exactly.

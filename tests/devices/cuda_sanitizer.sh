@@ -7,7 +7,7 @@
 set -u
 check=$1
 fovea=$2
-. "$(dirname "$0")/verdict.sh"
+. "$(dirname "$0")/../verdict.sh"
 
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer) || {
     echo "skipped: no compute-sanitizer; NVIDIA's CUDA toolkit has it (cuda-sanitizer)"

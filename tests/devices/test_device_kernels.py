@@ -16,7 +16,7 @@ import sys
 
 import test_devices
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "gpu"))
 import mech_text  # noqa: E402
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 import test_golden
 
 SAMPLE = ("models/dinov2-", "ops/linear-", "ops/mala-", "ops/softmax-", "ops/gated-delta-rule-")

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 import test_golden
 
 SOME = ("layernorm", "gemm_f32", "_elu1", "lattn_apply_mala_cl", "wsoftmax", "softmax_local", "map_",

@@ -4,7 +4,7 @@
 # allocation 600 MiB. What it finds stays in the build directory as crash-*; add it to the seeds of
 # the target, see fuzz.h.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if ! command -v clang >/dev/null 2>&1; then
     echo "no clang; platform/setup-debian.sh test installs it"
     exit 77
@@ -17,12 +17,12 @@ fi
 ninja -C "$build" src/libfovea.a src/cli/libcli.a
 # link TARGET OUTPUT FLAGS... SOURCES...
 link() {
-    source=tests/fuzz_$1.c
+    source=tests/fuzz/fuzz_$1.c
     output=$2
     shift 2
     # shellcheck disable=SC2046
     clang -std=c11 -g -O1 -D_POSIX_C_SOURCE=200809L -DCLI_PNG -DCLI_JPEG -fno-sanitize-recover=all \
-        -Isrc -Isrc/cli -Iplatform -Igpu -Iinclude -I"$build/include" "$source" tests/fuzz/fuzz_files.c \
+        -I. -Isrc -Iinclude -I"$build/include" "$source" tests/fuzz/fuzz_files.c \
         "$@" "$build/src/cli/libcli.a" "$build/src/libfovea.a" -o "$output" -ljansson -lm -lpthread \
         $(pkg-config --libs libpng libturbojpeg)
 }

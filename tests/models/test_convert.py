@@ -18,7 +18,7 @@ import numpy as np
 import test_polaformer as pola
 import test_pyramid
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import convert  # noqa: E402: it lies in another folder
 

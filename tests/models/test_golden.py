@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LEVELS = ["scalar", "avx2", "avx512", "neon", "neon-fp16", "neon-dot"]
 TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known

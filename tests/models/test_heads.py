@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 CLASSES = 7
 
 

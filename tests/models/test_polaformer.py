@@ -19,7 +19,7 @@ import tempfile
 
 import numpy as np
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GOLDEN = os.path.join(os.path.dirname(ROOT), "shared", "golden", "models")
 TOLERANCE = 2e-5
 TYPES = {"F32": np.float32, "I64": np.int64}

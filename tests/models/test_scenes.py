@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
 np = counted.need("numpy")

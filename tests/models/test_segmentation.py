@@ -20,8 +20,8 @@ import numpy as np
 
 import test_linearised as vit
 
-SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../shared/golden/models")
-MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "golden", "models")
+SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared/golden/models")
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "golden", "models")
 CLASSES = 5
 COLOURS = np.array([[200, 20, 30], [10, 210, 40], [25, 35, 220]], np.uint8)
 

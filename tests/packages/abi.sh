@@ -9,7 +9,7 @@
 # a release has not, takes no compiling of kernels, and is the same with any options of the build. That the
 # real one exports just these functions is for symbols.sh, that they are as declared for the compiler.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . tests/verdict.sh
 kept=tests/data/fovea.abi
 if ! command -v abidw >/dev/null; then

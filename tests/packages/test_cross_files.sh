@@ -2,7 +2,7 @@
 # test_cross_files.sh: every cross file is one that Meson reads, with what a build asks it for. No
 # compiler of the target is needed.
 set -eu
-files=$(cd "$(dirname "$0")/../platform/cross" && pwd)
+files=$(cd "$(dirname "$0")/../../platform/cross" && pwd)
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 passed=0

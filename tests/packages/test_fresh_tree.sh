@@ -2,7 +2,7 @@
 # test_fresh_tree.sh: builds Debian packages for arm64 from nothing, unpacks them into an empty folder,
 # and builds and runs the C and C++ examples with what lies there, by pkg-config and by CMake.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 . tests/verdict.sh
 target=aarch64-linux-gnu
 need() { # command or file, package's purpose

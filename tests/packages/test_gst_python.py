@@ -10,9 +10,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests", "data", "golden", "models", "vit-01")
 EXAMPLE = os.path.join(ROOT, "examples", "gstreamer_features.py")
 np = counted.need("numpy")

@@ -4,7 +4,7 @@
 #
 #   test_install.sh BUILD
 set -eu
-. "$(dirname "$0")/verdict.sh"
+. "$(dirname "$0")/../verdict.sh"
 build=$1
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT

@@ -16,9 +16,10 @@ import threading
 import unittest
 import unittest.mock
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 import counted
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 np = counted.need("numpy")
 if len(sys.argv) < 3:
     raise SystemExit(__doc__)

@@ -4,7 +4,7 @@
 #
 #   test_setup.sh BUILD
 set -eu
-root=$(cd "$(dirname "$0")/.." && pwd)
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/tests/verdict.sh"
 build=$1
 box=$(mktemp -d)

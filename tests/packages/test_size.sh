@@ -8,7 +8,7 @@ set -eu
 build=$1
 triplet=aarch64-linux-gnu
 most=1500000
-source=$(cd "$(dirname "$0")/.." && pwd)
+source=$(cd "$(dirname "$0")/../.." && pwd)
 for file in /usr/bin/$triplet-gcc /usr/lib/$triplet/libjansson.so; do
     if [ ! -e "$file" ]; then
         echo "no $file; sh platform/setup-debian.sh arm64 installs it"

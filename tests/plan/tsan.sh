@@ -5,7 +5,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$1/tsan
-[ -e "$build/build.ninja" ] || meson setup "$build" "$here/.." --buildtype debugoptimized \
+[ -e "$build/build.ninja" ] || meson setup "$build" "$here/../.." --buildtype debugoptimized \
     -Db_sanitize=thread -Db_lundef=false >&2
 ninja -C "$build" tests/test_threads >&2
 export FOVEA_WISDOM= FOVEA_RIGOR=estimate TSAN_OPTIONS=exitcode=66

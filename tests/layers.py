@@ -1,0 +1,116 @@
+"""layers.py: which folder may include which, held against every #include "..." of the tree, and
+whether headers include each other in a circle. A folder may include what stands beside its name
+here, and what those may.
+"""
+import os
+import re
+import subprocess
+import sys
+
+MAY = {
+    "include/fovea": [],
+    # One layer: what the system gives, and status, memory and threads made of it.
+    "platform/os": ["include/fovea", "src/base"],
+    "src/base": ["platform/os"],
+    "src/mech": [],
+    "src/ops": ["src/base", "src/mech"],
+    "src/checkpoint": ["src/base"],
+    "src/device": ["src/ops"],
+    "src/graph": ["src/device", "src/checkpoint"],
+    "src/models": ["src/graph"],
+    "src/wisdom": ["src/device"],
+    "src/plan": ["src/models", "src/wisdom"],
+    "src/trial": ["src/plan"],
+    "src/tune": ["src/trial"],
+    "src/run": ["src/tune"],
+    "src/verify": ["src/run"],
+    "src/adapt": ["src/run"],
+    "src/cli": ["include/fovea"],
+    "platform/cpu": ["src/device"],
+    "gpu": ["src/device"],
+    "cl": ["gpu"],
+    "cuda": ["gpu"],
+}
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
+
+
+def room(path):
+    """The folder of MAY that a file lies in, or None: tests and examples may include anything."""
+    while path:
+        path = os.path.dirname(path)
+        if path in MAY:
+            return path
+    return None
+
+
+def allowed(folder):
+    """The folder itself and all that it may include."""
+    seen, todo = set(), [folder]
+    while todo:
+        one = todo.pop()
+        if one not in seen:
+            seen.add(one)
+            todo += MAY[one]
+    return seen
+
+
+def find(name, beside):
+    """The file that an include means, from the root of the tree; None for a generated one."""
+    for folder in ("", "src", os.path.dirname(beside)):
+        path = os.path.normpath(os.path.join(folder, name))
+        if os.path.exists(os.path.join(ROOT, path)):
+            return path
+    return None
+
+
+def included():
+    """Path -> the files it includes by name."""
+    files = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.inc"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.split()
+    edges = {}
+    for path in files:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as text:
+            names = INCLUDE.findall(text.read())
+        edges[path] = [other for other in (find(name, path) for name in names) if other]
+    return edges
+
+
+def circle(edges, path, above, done):
+    """A path of includes from `path` back to a file of `above`, or None."""
+    if path in above:
+        return above[above.index(path):] + [path]
+    if path in done:
+        return None
+    for other in edges.get(path, []):
+        found = circle(edges, other, above + [path], done)
+        if found:
+            return found
+    done.add(path)
+    return None
+
+
+def main():
+    edges = included()
+    checked = wrong = 0
+    for path, others in edges.items():
+        own = room(path)
+        for other in others if own else []:
+            checked += 1
+            if room(other) and room(other) not in allowed(own):
+                print(f"{path}: {own} may not include {other}")
+                wrong += 1
+    done = set()
+    for path in edges:
+        # A list such as ops.inc may be included by a header that it mentions in no line of its own.
+        found = circle(edges, path, [], done)
+        if found:
+            print("a circle: " + " -> ".join(found))
+            wrong += 1
+    print(f"{checked} includes of {len(edges)} files, {wrong} against the order")
+    return 1 if wrong or checked < 500 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
