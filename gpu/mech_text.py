@@ -1,11 +1,11 @@
 """mech_text.py: the text of a mechanism for OpenCL: src/mech/mech.h and the mechanism's header, with
-what they include, and the constants of traits.h that they name."""
+what they include, and the constants of wants.h that they name."""
 import os
 import re
 
 INCLUDE = re.compile(r'^#include "(?:mech/)?(\w+\.h)"$')
 # What mech.h includes for C alone: the vocabulary comes before, the core's tables are C.
-LEFT_OUT = ("scalar.h", "traits.h")
+LEFT_OUT = ("scalar.h", "wants.h")
 
 
 def flatten(folder, header, mechanism):
@@ -38,8 +38,8 @@ def forward(lines):
 
 
 def constants(folder):
-    """FV_WANT_* of traits.h."""
-    with open(os.path.join(folder, "traits.h"), encoding="utf-8") as f:
+    """FV_WANT_* of wants.h."""
+    with open(os.path.join(folder, "wants.h"), encoding="utf-8") as f:
         return re.findall(r"^#define FV_WANT_\w+ \w+", f.read(), flags=re.M)
 
 

@@ -23,7 +23,7 @@
 #define FIRST_CHANNEL(head) (FV_STAT_WIDE ? 0 : (head)*FV_D)
 #define SOME(n) ((n) > 0 ? (n) : 1) /* arrays that may have no use */
 
-/* Where the parts of a head's state lie: fv_lattn_layout of traits.h. */
+/* Where the parts of a head's state lie: fv_lattn_layout of mech_traits.h. */
 #define AT_M (WIDTH * FV_DV)
 #define AT_W (AT_M + WIDTH)
 #define AT_VMEAN (AT_W + CENTRED * WIDTH)

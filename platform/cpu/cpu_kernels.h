@@ -3,7 +3,7 @@
 #ifndef FOVEA_PLATFORM_CPU_KERNELS_H
 #define FOVEA_PLATFORM_CPU_KERNELS_H
 
-#include "ops/kernel.h"
+#include "ops/ref/ref_kernels.h"
 
 #define FV_CPU_KERNEL(OP, MECH, name, NEED, rev, hooks)                                            \
     void fv_k_##name(const fv_args *a, const fv_call *c);                                          \

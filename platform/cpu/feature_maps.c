@@ -3,16 +3,10 @@
 #include "platform/cpu/feature_maps.h"
 
 #define FV_MECH(NAME, name, ...)                                                                   \
-    extern __attribute__((weak)) fv_features_fn fv_features_##name##_ref, fv_features_##name##_c,  \
-        fv_features_##name##_avx2, fv_features_##name##_avx512, fv_features_##name##_neon;
+    extern __attribute__((weak)) fv_features_fn fv_features_##name##_c, fv_features_##name##_avx2, \
+        fv_features_##name##_avx512, fv_features_##name##_neon;
 #include "mech/mech.inc"
 #undef FV_MECH
-
-fv_features_fn *const fv_features_ref[FV_MECH_COUNT] = {
-#define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_ref,
-#include "mech/mech.inc"
-#undef FV_MECH
-};
 
 fv_features_fn *const fv_features_c[FV_MECH_COUNT] = {
 #define FV_MECH(NAME, name, ...) [FV_MECH_##NAME] = fv_features_##name##_c,

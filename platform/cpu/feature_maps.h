@@ -3,26 +3,19 @@
 #ifndef FOVEA_PLATFORM_FEATURE_MAPS_H
 #define FOVEA_PLATFORM_FEATURE_MAPS_H
 
-#include "ops/kernel.h"
+#include "ops/ref/ref_features.h"
 
-/* phi of `rows` rows of one head: block b of row r goes to out + r ldo + b d. Reads d floats per
- * row of x, writes FV_BLOCKS * d; not in place. For mechanisms without learned vectors and without
- * statistics over all heads; exp saturates at e^88 instead of shifting. */
-typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, size_t rows,
-                            size_t d, int query);
-
-/* fv_features_<mechanism>_<isa> and _ref, from lattn_tmpl.c and ref_lattn_apply.c. */
+/* fv_features_<mechanism>_<isa> from lattn_tmpl.c. */
 #define FV_MECH(NAME, name, ...)                                                                   \
-    fv_features_fn fv_features_##name##_ref, fv_features_##name##_c, fv_features_##name##_avx2,    \
-        fv_features_##name##_avx512, fv_features_##name##_neon;
+    fv_features_fn fv_features_##name##_c, fv_features_##name##_avx2, fv_features_##name##_avx512, \
+        fv_features_##name##_neon;
 #include "mech/mech.inc"
 #undef FV_MECH
 
 /* By mechanism; NULL where one has none. */
 #define FV_FEATURES_TABLE(isa) fv_features_##isa
-extern fv_features_fn *const fv_features_ref[FV_MECH_COUNT],
-    *const fv_features_c[FV_MECH_COUNT], *const fv_features_avx2[FV_MECH_COUNT],
-                                             *const fv_features_avx512[FV_MECH_COUNT],
-                                                 *const fv_features_neon[FV_MECH_COUNT];
+extern fv_features_fn *const fv_features_c[FV_MECH_COUNT],
+    *const fv_features_avx2[FV_MECH_COUNT], *const fv_features_avx512[FV_MECH_COUNT],
+                                                *const fv_features_neon[FV_MECH_COUNT];
 
 #endif

@@ -12,7 +12,7 @@
  *   FV_STREAMS    1 (the default), or 2: the second stream sees the blocks of q swapped
  *   FV_POLARISED  1: phi is fv_polarise of fv_phi_size; default 0
  *   FV_PARAMS     learned vectors, 0 (the default) to 2, one value per head and channel
- *   FV_WANTS      FV_WANT_* of traits.h; default 0
+ *   FV_WANTS      FV_WANT_* of wants.h; default 0
  *   FV_STATS      row statistics of a query, 0 (the default) to 3, taken in this order before phi
  *   FV_STATS_KEY  of a key: so many of them, the same; default 0
  *   FV_STAT_MAX   bit i set: statistic i is a maximum over the channels, else a sum
@@ -57,7 +57,7 @@
 #ifndef FV_FN
 #include "mech/scalar.h"
 #endif
-#include "mech/traits.h"
+#include "mech/wants.h"
 
 /* What belongs to a row, or to a channel of it, besides its value. */
 typedef struct fv_row {

@@ -1,13 +1,9 @@
-/* traits.h: what the core has to know of a mechanism: the constants of its header, as data. */
-#ifndef FOVEA_SRC_MECH_TRAITS_H
-#define FOVEA_SRC_MECH_TRAITS_H
+/* mech_traits.h: what the core has to know of a mechanism: the constants of its header, as data. */
+#ifndef FOVEA_SRC_OPS_MECH_TRAITS_H
+#define FOVEA_SRC_OPS_MECH_TRAITS_H
 
+#include "mech/wants.h"
 #include "ops/kernel.h"
-
-/* FV_WANTS of a mechanism's header; the preprocessor asks too. */
-#define FV_WANT_CENTRED 1u /* values centred by their mean; the state carries the means */
-#define FV_WANT_SHIFT 2u   /* exp: a shift per key channel, the running maximum */
-#define FV_WANT_SIGNED 4u  /* features may be negative: there is no denominator to divide by */
 
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "ops/preprocess.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
                  const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)

@@ -14,7 +14,7 @@
 
 #include "ops/mech_traits.h"
 
-/* Linear attention of one mechanism. States are those of traits.h, in doubles. */
+/* Linear attention of one mechanism. States are those of mech_traits.h, in doubles. */
 typedef struct oracle_lattn {
     uint32_t heads, d, dv;
     double scale, eps, alpha, mean; /* f of LATTN_APPLY; f[0] of LATTN_REDUCE */

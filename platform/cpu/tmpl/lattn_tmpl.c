@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "mech/mech.h"
+#include "ops/mech_traits.h"
 #include "ops/ref/ref_wlattn.h"
 #include "platform/cpu/tmpl/lattn_rows.h"
 #include "platform/cpu/tmpl/rotation.h"

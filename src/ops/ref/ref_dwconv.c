@@ -19,7 +19,7 @@
  * needs IN only size/2 grid rows above and below. A row's result does not depend on how rows are
  * split into calls.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static double terms(const fv_problem *p)
 {

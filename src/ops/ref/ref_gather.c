@@ -13,7 +13,7 @@
  */
 #include <string.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)
 {

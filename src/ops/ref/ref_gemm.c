@@ -40,7 +40,7 @@
 
 #include "base/half.h"
 #include "ops/ref/ref_gemm.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gemm = {
     .name = "gemm",

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "mech/mech.h"
+#include "ops/mech_traits.h"
 #include "ops/ref/ref_rope.h"
 
 /* One row of q or k and what belongs to it. */

@@ -58,9 +58,9 @@ const fv_op fv_op_lattn_apply = {
 };
 
 #else
+#include "ops/ref/ref_features.h"
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
-#include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/feature_maps.h"
 
 /* Factors of o per stream, and of vmean. */
 typedef struct weights {

@@ -40,8 +40,8 @@ const fv_op fv_op_lattn_merge = {
 #else
 #include <string.h>
 
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
-#include "platform/cpu/cpu_kernels.h"
 
 void FV_MECH_NAME(fv_k_lattn_merge_f32, ref)(const fv_args *a, const fv_call *c)
 {

@@ -6,7 +6,7 @@
  *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
  *            them, each block on its own. FV_FLAG_ROPE
  *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
- *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech/traits.h) says
+ *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech_traits.h) says
  *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
  *   f[1]     the mechanism's constant
  *   col0, cols  heads
@@ -62,8 +62,8 @@ const fv_op fv_op_lattn_reduce = {
 #else
 #include <string.h>
 
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
-#include "platform/cpu/cpu_kernels.h"
 
 /* Rows of a block of m's sum. */
 enum { BLOCK = 64 };

@@ -14,7 +14,7 @@
  */
 #include <math.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_layernorm = {
     .name = "layernorm",

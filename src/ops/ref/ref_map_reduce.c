@@ -13,7 +13,7 @@
  */
 #include <math.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)
 {

@@ -6,7 +6,7 @@
  *
  *   out = sum over groups, in order
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_merge = {
     .name = "mean_merge",

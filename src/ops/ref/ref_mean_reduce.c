@@ -11,7 +11,7 @@
  * Stored when c->first, else added. A call sums its own rows first, so that the carry takes one
  * rounding per call however many tokens there are; rows are summed in order.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_reduce = {
     .name = "mean_reduce",

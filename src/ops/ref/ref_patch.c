@@ -19,8 +19,8 @@
 #include <string.h>
 
 #include "ops/preprocess.h"
+#include "ops/ref/ref_kernels.h"
 #include "ops/yuv.h"
-#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_patch = {
     .name = "patch",

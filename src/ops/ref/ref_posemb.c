@@ -18,7 +18,7 @@
 
 #include "base/half.h"
 #include "ops/preprocess.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_posemb = {
     .name = "posemb",

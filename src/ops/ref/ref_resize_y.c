@@ -10,7 +10,7 @@
  * for every byte b of a row; the arithmetic is that of ref_resize_x.c.
  */
 #include "ops/preprocess.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_resize_y = {
     .name = "resize_y",

@@ -14,7 +14,7 @@
  * There are no prefix tokens.
  */
 #include "ops/ref/ref_rope.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_rope = {
     .name = "rope",

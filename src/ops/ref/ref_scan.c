@@ -36,8 +36,8 @@
 
 #include "base/half.h"
 #include "ops/mech_traits.h"
-#include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/feature_maps.h"
+#include "ops/ref/ref_features.h"
+#include "ops/ref/ref_kernels.h"
 
 static size_t width_of(const fv_problem *p)
 {

@@ -17,7 +17,7 @@
  */
 #include <math.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_softmax = {
     .name = "softmax",

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_take = {
     .name = "take",

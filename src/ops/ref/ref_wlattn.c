@@ -15,6 +15,7 @@
  * A row's result does not depend on how windows and heads are split into calls.
  */
 #ifndef FV_MECHANISM
+#include "ops/mech_traits.h"
 #include "ops/ref/lattn_counts.h"
 
 static double flops(const fv_problem *p)
@@ -49,8 +50,8 @@ const fv_op fv_op_wlattn = {
 
 #else
 #include "mech/mech.h"
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_wlattn.h"
-#include "platform/cpu/cpu_kernels.h"
 
 static size_t state_floats(const fv_problem *p)
 {

@@ -7,7 +7,7 @@
  *   out[c] = act(in[c]);   SWIGLU: out[c] = silu(in[c]) in[C + c]
  */
 #include "ops/ref/ref_gemm.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_act = {
     .name = "act",

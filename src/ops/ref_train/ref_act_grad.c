@@ -12,7 +12,7 @@
  * relu'(0) is 0.
  */
 #include "ops/ref/ref_gemm.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_act_grad = {
     .name = "act_grad",

@@ -8,7 +8,7 @@
  *
  *   out[c] = res[c] + scale[c] in[c]
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_add = {
     .name = "add",

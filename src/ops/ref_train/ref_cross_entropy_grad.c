@@ -8,8 +8,8 @@
  *
  * zeros for a row that gives no loss.
  */
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_loss.h"
-#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",

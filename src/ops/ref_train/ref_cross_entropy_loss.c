@@ -8,8 +8,8 @@
  *
  * A row whose weight is 0 or whose class is none of [0, classes) gives 0.
  */
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_loss.h"
-#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_cross_entropy_loss = {
     .name = "cross_entropy_loss",

@@ -7,7 +7,7 @@
  *
  *   out_h = dot_h - gate_h sum_h dot_h
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gates_grad = {
     .name = "gates_grad",

@@ -17,7 +17,7 @@
  * depend on how rows and columns are cut into calls. The gradient of the rows that went into a
  * product is a product too, GEMM with the weight transposed.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static uint32_t rows(const fv_problem *p)
 {

@@ -8,7 +8,7 @@
  * Of what LATTN_APPLY has written and of the gradient of it: each of the queries' gates times its
  * gradient, as GATES_GRAD wants it, because the gate is a factor of the output.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)
 {

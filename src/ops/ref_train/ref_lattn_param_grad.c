@@ -47,8 +47,8 @@ const fv_op fv_op_lattn_param_grad = {
 
 #else
 #define FV_DERIVE
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
-#include "platform/cpu/cpu_kernels.h"
 
 #if FV_PARAMS
 /* Rows that are summed on their own. */

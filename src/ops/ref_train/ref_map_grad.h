@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 /* Rows that are summed on their own. */
 enum { REF_MAP_BLOCK = 64 };

@@ -6,7 +6,7 @@
  *
  *   out[c] = f0 (a[c] - b[c])
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_grad = {
     .name = "mse_grad",

@@ -7,7 +7,7 @@
  *
  * What the mean is over is for whoever adds the rows up.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_loss = {
     .name = "mse_loss",

@@ -13,7 +13,7 @@
  * over the taps that lead to v and w; without taps out (+)= dout[i].
  */
 #include "ops/preprocess.h"
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_posemb_grad = {
     .name = "posemb_grad",

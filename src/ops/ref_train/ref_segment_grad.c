@@ -7,9 +7,9 @@
  *
  * with b_p(t) what the logits of token t are multiplied with at pixel p.
  */
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_loss.h"
 #include "ops/ref_train/segment_lines.h"
-#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_segment_grad = {
     .name = "segment_grad",

@@ -16,9 +16,9 @@
  * A pixel is of the token in whose cell its centre lies, the grid being stretched over the mask;
  * with fewer pixels than tokens some have none.
  */
+#include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_loss.h"
 #include "ops/ref_train/segment_lines.h"
-#include "platform/cpu/cpu_kernels.h"
 
 const fv_op fv_op_segment_loss = {
     .name = "segment_loss",

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)
 {

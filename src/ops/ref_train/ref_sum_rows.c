@@ -11,7 +11,7 @@
  * Sums of at most 256 tokens are added up, so that many tokens cost no digits. A column's result
  * does not depend on the others of its call.
  */
-#include "platform/cpu/cpu_kernels.h"
+#include "ops/ref/ref_kernels.h"
 
 static double flops(const fv_problem *p)
 {
