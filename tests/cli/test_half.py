@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_half.py: models with weights of 16 bits against the same with float32.
 
-    test_half.py path/to/fovea [--long] [--match TEXT] [--verbose]
+    test_half.py path/to/fovea [--sample | --long] [--match TEXT] [--verbose]
 
 Every golden model at every ISA level of this machine. With float16 every output, the intermediate
 ones too, is within 5e-3 of the largest value of the float32 run, with bfloat16 the main output of the
@@ -9,8 +9,8 @@ plain ViTs. bfloat16 has 3 bits less, so that its rounding alone is 8 times that
 outputs are only held to 2e-2. A checkpoint that is in 16 bits already loses nothing, where arithmetic is
 float32: the bits of the outputs are those of the float32 run. On every OpenCL device a model, with --long all but in
 float16 only, run with rows of activations in the same 16 bits, held to the same bounds against
-float32 on the CPU. Models of a family that this program does not know are skipped. Standard library
-only.
+float32 on the CPU. With --sample only the models of tests/data. Models of a family that this program does
+not know are skipped. Standard library only.
 """
 import array
 import glob
@@ -149,9 +149,10 @@ def main(argv):
     match = argv[argv.index("--match") + 1] if "--match" in argv else ""
     exe = os.path.abspath(argv[0])
     count = Count("--verbose" in argv)
-    paths = sorted(glob.glob(test_golden.golden_folder() + "/models/*" + match + "*"))
+    golden = test_golden.OWN if "--sample" in argv else test_golden.golden_folder()
+    paths = sorted(glob.glob(golden + "/models/*" + match + "*"))
     if not paths:
-        print("no golden models in " + test_golden.golden_folder())
+        print("no golden models in " + golden)
         print("0 passed, 1 failed, 0 skipped")
         return 1
     with tempfile.TemporaryDirectory() as folder:
