@@ -72,6 +72,11 @@ inline void in_halves(float x, float y, uint &high, uint &low)
                         y - fv_half_to_float((ushort)(high >> 16)));
 }
 
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, table,     \
+        row0, rows, first, groups, dim, u, f, ring
+
 /* ---- REDUCE ---- */
 
 #ifdef FV_LATTN_REDUCE
@@ -244,270 +249,325 @@ inline void fit(features &f, float scale[KEPT], sums &acc)
             f.x[i][r] *= scale[i];
 }
 
+/* A thread's place: in the work-group, in a tile of tensor cores; the first row of its part and
+ * their number; its warp's beside the others, in features and in rows; its first channel. */
+typedef struct place {
+    uint me, warp, g, t, head, r0, n, across, down, c;
+} place;
+
+/* What a thread sums up of its rows: products, and what its features were multiplied with for them;
+ * features, turned features, and those less their reference; values. */
+typedef struct part_sums {
+    sums acc;
+    float scale[KEPT], reference[4], m[4], turned[4], apart[4], v[8];
+} part_sums;
+
+/* The same of the warps, in shared memory: means of the values, and of features what is above. */
+typedef struct warp_sums {
+    float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
+} warp_sums;
+
+inline void copy_tile(OPERANDS, fv_words *room, const place &p, uint j0, uint tile)
+{
+    const key *keys = base0 + at0.x + (size_t)p.r0 * at0.y + p.head * FV_D;
+    const value *values = base1 + at1.x + (size_t)p.r0 * at1.y + p.head * FV_DV + j0;
+    uchar *to = (uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+    const uint per = FV_GROUP / 8; /* eight threads have a row */
+    for (uint r = p.me / 8; r < FV_TILE; r += per) {
+        const uint row = tile * FV_TILE + r, from = min(row, p.n - 1);
+        copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (size_t)from * at0.y, row < p.n, FV_D,
+                                 p.me % 8, 8);
+        copy_row<COLUMNS, FV_WIDE1>(to + FV_TILE * KEY_PITCH + r * VALUE_PITCH,
+                                    values + (size_t)from * at1.y, row < p.n,
+                                    FV_DV % COLUMNS ? (int)(FV_DV - j0) : COLUMNS, p.me % 8, 8);
+    }
+}
+
+/* Zeros for rows behind the part's, of a step that begins with row `row`. */
+inline void cut_rows(features &y, const place &p, uint row)
+{
+    if (row + 16 > p.n)
+        EACH(r, 4)
+            if (row + p.t + 4 * r >= p.n)
+                EACH(i, KEPT)
+                    y.x[i][r] = 0.f;
+}
+
+/* Features of step `step` of a tile, which begins with row `row` of the part. */
+inline void make_features(OPERANDS, features &y, const place &p, const float learned[2][MINE],
+                          const uchar *tile, uint step, uint row)
+{
+    const uint g = p.g;
+    EACH(r, 4) {
+        const uchar *from = tile + (step * 16 + p.t + 4 * r) * KEY_PITCH;
+        fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
+        if (FV_STATS_KEY > 0) {
+            const int some = (FV_D + 7) / 8;
+            float x[some];
+            EACH(i, some)
+                x[i] = g * some + i < FV_D ? fv_read((const key *)from + g * some + i) : 0.f;
+            known = fv_statistics<0, FV_STATS_KEY, some>(
+                x, [&](int i) { return g * some + i < FV_D; }, 4, 16, f.s1);
+        }
+        float x[MINE], gate = 1.f;
+        row_numbers<MINE, key>(x, from, p.c);
+#if GATED
+        gate = FV_GET(5, FV_AT(5, p.r0 + min(row + p.t + 4 * r, p.n - 1)) + p.head);
+#endif
+        EACH(i, MINE) {
+            float out[FV_BLOCKS];
+            EACH(param, FV_PARAMS)
+                known.param[param] = learned[param][i];
+#if FV_POLARISED
+            if (SIGNED) {
+                y.x[i][r] = fv_float_of(fv_bits_of(fv_phi_size(0, x[i], known)) |
+                                        (fv_bits_of(x[i]) & 0x80000000u));
+                continue;
+            }
+#endif
+            fv_phi(out, 0, x[i], known);
+            EACH(b, FV_BLOCKS)
+                y.x[b * MINE + i][r] = GATED ? gate * out[b] : out[b];
+        }
+    }
+    cut_rows(y, p, row);
+}
+
+inline void rotate(OPERANDS, features &y, const place &p, uint row)
+{
+#if TURNED
+    EACH(r, 4)
+        EACH(pair, 2) {
+            const uint at = row + p.t + 4 * r, channel = p.c + (FV_BLOCKS > 1 ? 0 : 2 * pair);
+            if (at < p.n && channel < FV_D)
+                turn(y.x[2 * pair][r], y.x[2 * pair + 1][r], TURNING(row0 + p.r0 + at, channel));
+        }
+#endif
+}
+
+inline float row_sum(const float x[4])
+{
+    return x[0] + x[1] + (x[2] + x[3]);
+}
+
+/* CENTRED: sums beside the products, whose features become those less their reference. */
+inline void add_centred(part_sums &s, features &y, const place &p, const uchar *value_rows,
+                        uint row)
+{
+    EACH(i, 4) {
+        if (TURNED)
+            s.turned[i] += row_sum(y.x[i]);
+        EACH(r, 4)
+            y.x[i][r] -= s.reference[i];
+    }
+    cut_rows(y, p, row);
+    EACH(i, 4)
+        s.apart[i] += row_sum(y.x[i]);
+    EACH(k, 4 / SHARING) {
+        const uint r = SHARING > 1 ? k * SHARING + p.across : k;
+        float x[8];
+        row_numbers<8, value>(x, VALUES(p.t + 4 * r), 8 * p.g);
+        EACH(i, 8)
+            s.v[i] += x[i];
+    }
+}
+
+/* A step's features `y` with its values. */
+inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const uchar *value_rows,
+                     uint row)
+{
+    EACH(i, SIGNED ? 0 : 4)
+        s.m[i] += row_sum(y.x[i]);
+    EACH(i, SIGNED ? 2 : 0)
+        EACH(r, 4) {
+            s.m[i] += fv_max(y.x[i][r], 0.f);
+            s.m[2 + i] += fv_max(-y.x[i][r], 0.f);
+        }
+    rotate(OPERANDS_GIVEN, y, p, row);
+    if (CENTRED)
+        add_centred(s, y, p, value_rows, row);
+    if (HALVES) {
+        fit(y, s.scale, s.acc);
+        multiply_halves(s.acc, y, value_rows, p.g, p.t);
+    } else {
+        multiply_floats(s.acc, y, value_rows, p.g, p.t);
+    }
+}
+
+/* All rows of the part, by tiles that go through `room`. */
+inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
+                     const float learned[2][MINE], uint j0)
+{
+    const uint tiles = (p.n + FV_TILE - 1) / FV_TILE;
+    EACH(tile, FV_STAGES - 1) {
+        if (tile < tiles)
+            copy_tile(OPERANDS_GIVEN, room, p, j0, tile);
+        fv_cp_commit();
+    }
+    for (uint tile = 0; tile < tiles; tile++) {
+        fv_cp_wait<FV_STAGES - 2>();
+        FV_BARRIER();
+        if (tile + FV_STAGES - 1 < tiles)
+            copy_tile(OPERANDS_GIVEN, room, p, j0, tile + FV_STAGES - 1);
+        fv_cp_commit();
+        const uchar *here = (const uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
+        const uchar *value_rows = here + FV_TILE * KEY_PITCH;
+        if (p.across >= ACROSS)
+            continue;
+        /* The product with values less their mean is that of features less theirs. What is taken
+         * away from features beforehand, the mean of the first ones, leaves little to be made up
+         * for in the end. */
+        if (CENTRED && tile == 0) {
+            features y;
+            make_features(OPERANDS_GIVEN, y, p, learned, here, 0, 0);
+            rotate(OPERANDS_GIVEN, y, p, 0);
+            EACH(i, 4)
+                s.reference[i] = quad_sum(row_sum(y.x[i])) / (float)min(p.n, 16u);
+        }
+        for (uint step = p.down; step < STEPS; step += DOWN) {
+            const uint row = tile * FV_TILE + step * 16;
+            if (row >= p.n)
+                break;
+            features y;
+            make_features(OPERANDS_GIVEN, y, p, learned, here, step, row);
+            add_step(OPERANDS_GIVEN, s, y, p, VALUES(step * 16), row);
+        }
+    }
+}
+
+/* Products of all warps to `result`, and the other sums to `w`. */
+inline void add_warps(float *result, warp_sums &w, const part_sums &s, const place &p)
+{
+    for (uint next = 0; next < DOWN; next++) {
+        if (p.across < ACROSS && p.down == next)
+            EACH(i, 4) {
+                float back = HALVES ? inverse_of(s.scale[i % KEPT]) : 1.f;
+                if (SIGNED && i >= MINE)
+                    back = -back;
+                float *to = result + ((i / MINE) * KEYS + p.c + i % MINE) * RESULT_PITCH + 16 * p.t;
+                EACH(k, 8)
+                    EACH(j, 2) {
+                        const float x = back * s.acc[i / 2][k][i % 2 * 2 + j];
+                        float &y = to[8 * j + k];
+                        y = next ? y + x : x;
+                    }
+            }
+        FV_BARRIER();
+    }
+    EACH(i, 4) {
+        const float own[3] = {quad_sum(s.m[i]), quad_sum(TURNED ? s.turned[i] : s.m[i]),
+                              quad_sum(s.apart[i])};
+        EACH(k, 3)
+            if (p.t == 0)
+                w.of_warp[k][p.warp][4 * p.g + i] = own[k];
+    }
+    EACH(i, 8) {
+        const float sum = quad_sum(s.v[i]);
+        if (CENTRED && p.t == 0)
+            w.vmean[p.warp][8 * p.g + i] = sum;
+    }
+}
+
+/* Sum number `what` of a feature, over the warps that have other rows. */
+inline float feature_sum(const warp_sums &w, int what, uint feature)
+{
+    const uint channel = feature % KEYS, owner = channel / CHANNELS_OF;
+    const uint at = channel % CHANNELS_OF / MINE * 4 + feature / KEYS * MINE + channel % MINE;
+    float sum = 0.f;
+    EACH(i, DOWN)
+        sum += w.of_warp[what][owner + i * SPREAD][at];
+    return sum;
+}
+
+inline float value_mean(const warp_sums &w, uint j, uint n)
+{
+    float sum = 0.f;
+    EACH(i, DOWN * SHARING)
+        sum += w.vmean[i * (SPREAD / SHARING)][j];
+    return sum / (float)max(n, 1u);
+}
+
+/* The part's rows into its state; `last`: of the slices that are folded one after the other. */
+inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, const warp_sums &w,
+                            const place &p, uint j0, bool last)
+{
+    const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
+    const float all = fmax(before + p.n, 1.f), old = before / all, share = p.n / all;
+    for (uint e = p.me; e < FV_BLOCKS * KEYS * COLUMNS; e += FV_GROUP) {
+        const uint feature = e / COLUMNS, j = e % COLUMNS, channel = feature % KEYS;
+        if (channel >= FV_D || j0 + j >= FV_DV)
+            continue;
+        const uint row = feature / KEYS * FV_D + channel;
+        FV_CELL(6) *s = state + (size_t)row * FV_DV + j0 + j;
+        float x = result[feature * RESULT_PITCH + j];
+        if (CENTRED) {
+            const float mean = value_mean(w, j, p.n);
+            x = f.s0 * (x - feature_sum(w, 2, feature) * mean);
+            if (!first)
+                x += (old * f.s0 * feature_sum(w, 1, feature) -
+                      share * FV_GET(6, state + AT_W + row)) *
+                     (mean - FV_GET(6, state + AT_VMEAN + j0 + j));
+        } else {
+            x *= f.s0;
+        }
+        FV_PUT(6, s, first ? x : x + FV_GET(6, s));
+    }
+    FV_BARRIER();
+    for (uint j = p.me; CENTRED && j < COLUMNS && j0 + j < FV_DV; j += FV_GROUP) {
+        const float was = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
+        const float mean = value_mean(w, j, p.n);
+        FV_PUT(6, state + AT_VMEAN + j0 + j, first ? mean : was + share * (mean - was));
+    }
+    for (uint e = p.me; last && e < FV_BLOCKS * KEYS; e += FV_GROUP) {
+        const uint row = e / KEYS * FV_D + e % KEYS;
+        if (e % KEYS >= FV_D)
+            continue;
+        EACH(k, 1 + CENTRED) {
+            FV_CELL(6) *s = state + (k ? AT_W : AT_M) + row;
+            const float x = f.s0 * feature_sum(w, k, e);
+            FV_PUT(6, s, first ? x : x + FV_GET(6, s));
+        }
+        if (CENTRED && e == 0)
+            FV_PUT(6, state + AT_COUNT, before + p.n);
+    }
+}
+
 /* A work-group has a part's rows of a head, and 64 columns of its values, or all of them in turn.
  */
-kernel void __launch_bounds__(FV_GROUP, 3)
-    lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL)
+kernel void __launch_bounds__(FV_GROUP, 3) lattn_reduce(OPERANDS)
 {
     FV_SHARED fv_words room[ROOM_WORDS];
-    /* Of the part: means of the values; sums of features, turned, and less their reference. */
-    FV_SHARED float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
-    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
+    FV_SHARED warp_sums w;
+    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4;
     const uint part = get_group_id(1), head = get_group_id(0) / (SERIAL ? 1 : SLICES);
     const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
-    const uint n = r1 - r0, tiles = (n + FV_TILE - 1) / FV_TILE;
-    if (n == 0 && !first)
+    const uint across = warp % SPREAD, c = across * CHANNELS_OF + g * MINE;
+    const place p = {me, warp, g, lane % 4, head, r0, r1 - r0, across, warp / SPREAD, c};
+    if (p.n == 0 && !first)
         return;
-    FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
-    const key *keys = base0 + at0.x + (size_t)r0 * at0.y + head * FV_D;
-    const uint across = warp % SPREAD, down = warp / SPREAD;
-    const bool busy = across < ACROSS;
-    const uint c = across * CHANNELS_OF + g * MINE; /* this thread's first channel */
 
+    FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
     float learned[2][MINE];
-    EACH(p, FV_PARAMS)
-        EACH(i, MINE)
-            learned[p][i] =
-                c + i < FV_D
-                    ? fv_param(p,
-                               FV_GET(2, base2 + at2.x + p * FV_HEADS * FV_D + head * FV_D + c + i),
-                               f.s1)
-                    : 0.f;
+    EACH(param, FV_PARAMS)
+        EACH(i, MINE) {
+            const uint at = param * FV_HEADS * FV_D + head * FV_D + c + i;
+            learned[param][i] =
+                c + i < FV_D ? fv_param(param, FV_GET(2, base2 + at2.x + at), f.s1) : 0.f;
+        }
 
     const uint slice0 = SERIAL ? 0 : get_group_id(0) % SLICES;
     for (uint slice = slice0; slice < (SERIAL ? SLICES : slice0 + 1); slice++) {
-        const uint j0 = slice * COLUMNS;
-        const value *values = base1 + at1.x + (size_t)r0 * at1.y + head * FV_DV + j0;
-        const auto copy = [&](uint tile) {
-            uchar *to = (uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
-            const uint per = FV_GROUP / 8; /* eight threads have a row */
-            for (uint r = me / 8; r < FV_TILE; r += per) {
-                const uint row = tile * FV_TILE + r, from = min(row, n - 1);
-                copy_row<KEYS, FV_WIDE0>(to + r * KEY_PITCH, keys + (size_t)from * at0.y, row < n,
-                                         FV_D, me % 8, 8);
-                copy_row<COLUMNS, FV_WIDE1>(
-                    to + FV_TILE * KEY_PITCH + r * VALUE_PITCH, values + (size_t)from * at1.y,
-                    row < n, FV_DV % COLUMNS ? (int)(FV_DV - j0) : COLUMNS, me % 8, 8);
-            }
-        };
-
-        /* Zeros for rows behind the part's, of a step that begins with row `row`. */
-        const auto cut = [&](features &y, uint row) {
-            if (row + 16 > n)
-                EACH(r, 4)
-                    if (row + t + 4 * r >= n)
-                        EACH(i, KEPT)
-                            y.x[i][r] = 0.f;
-        };
-        /* Features of step `step` of a tile, which begins with row `row` of the part. */
-        const auto map = [&](features &y, const uchar *tile, uint step, uint row) {
-            EACH(r, 4) {
-                const uchar *from = tile + (step * 16 + t + 4 * r) * KEY_PITCH;
-                fv_row known = {{0.f, 0.f}, {0.f, 0.f, 0.f}, 0.f};
-                if (FV_STATS_KEY > 0) {
-                    const int some = (FV_D + 7) / 8;
-                    float x[some];
-                    EACH(i, some)
-                        x[i] =
-                            g * some + i < FV_D ? fv_read((const key *)from + g * some + i) : 0.f;
-                    known = fv_statistics<0, FV_STATS_KEY, some>(
-                        x, [&](int i) { return g * some + i < FV_D; }, 4, 16, f.s1);
-                }
-                float x[MINE], gate = 1.f;
-                row_numbers<MINE, key>(x, from, c);
-#if GATED
-                gate = FV_GET(5, FV_AT(5, r0 + min(row + t + 4 * r, n - 1)) + head);
-#endif
-                EACH(i, MINE) {
-                    float out[FV_BLOCKS];
-                    EACH(p, FV_PARAMS)
-                        known.param[p] = learned[p][i];
-#if FV_POLARISED
-                    if (SIGNED) {
-                        y.x[i][r] = fv_float_of(fv_bits_of(fv_phi_size(0, x[i], known)) |
-                                                (fv_bits_of(x[i]) & 0x80000000u));
-                        continue;
-                    }
-#endif
-                    fv_phi(out, 0, x[i], known);
-                    EACH(b, FV_BLOCKS)
-                        y.x[b * MINE + i][r] = GATED ? gate * out[b] : out[b];
-                }
-            }
-            cut(y, row);
-        };
-        const auto rotate = [&](features &y, uint row) {
-#if TURNED
-            EACH(r, 4)
-                EACH(p, 2) {
-                    const uint at = row + t + 4 * r, channel = c + (FV_BLOCKS > 1 ? 0 : 2 * p);
-                    if (at < n && channel < FV_D)
-                        turn(y.x[2 * p][r], y.x[2 * p + 1][r], TURNING(row0 + r0 + at, channel));
-                }
-#endif
-        };
-
-        FV_BARRIER();
-        EACH(tile, FV_STAGES - 1) {
-            if (tile < tiles)
-                copy(tile);
-            fv_cp_commit();
-        }
-        sums acc = {};
-        float scale[KEPT], reference[4] = {}, m[4] = {}, turned[4] = {}, apart[4] = {}, v[8] = {};
+        part_sums s = {};
         EACH(i, KEPT)
-            scale[i] = 0x1p126f;
-        for (uint tile = 0; tile < tiles; tile++) {
-            fv_cp_wait<FV_STAGES - 2>();
-            FV_BARRIER();
-            if (tile + FV_STAGES - 1 < tiles)
-                copy(tile + FV_STAGES - 1);
-            fv_cp_commit();
-            const uchar *here = (const uchar *)(room + tile % FV_STAGES * STAGE_WORDS);
-            const uchar *value_rows = here + FV_TILE * KEY_PITCH;
-            if (!busy)
-                continue;
-            /* The product with values less their mean is that of features less theirs. What is
-             * taken away from features beforehand, the mean of the first ones, leaves little to be
-             * made up for in the end. */
-            if (CENTRED && tile == 0) {
-                features y;
-                map(y, here, 0, 0);
-                rotate(y, 0);
-                EACH(i, 4)
-                    reference[i] = quad_sum(y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3])) /
-                                   (float)min(n, 16u);
-            }
-            for (uint step = down; step < STEPS; step += DOWN) {
-                const uint row = tile * FV_TILE + step * 16;
-                if (row >= n)
-                    break;
-                features y;
-                map(y, here, step, row);
-                EACH(i, SIGNED ? 0 : 4)
-                    m[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
-                EACH(i, SIGNED ? 2 : 0)
-                    EACH(r, 4) {
-                        m[i] += fv_max(y.x[i][r], 0.f);
-                        m[2 + i] += fv_max(-y.x[i][r], 0.f);
-                    }
-                rotate(y, row);
-                if (CENTRED) {
-                    EACH(i, 4) {
-                        if (TURNED)
-                            turned[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
-                        EACH(r, 4)
-                            y.x[i][r] -= reference[i];
-                    }
-                    cut(y, row);
-                    EACH(i, 4)
-                        apart[i] += y.x[i][0] + y.x[i][1] + (y.x[i][2] + y.x[i][3]);
-                    EACH(k, 4 / SHARING) {
-                        const uint r = SHARING > 1 ? k * SHARING + across : k;
-                        float x[8];
-                        row_numbers<8, value>(x, VALUES(step * 16 + t + 4 * r), 8 * g);
-                        EACH(i, 8)
-                            v[i] += x[i];
-                    }
-                }
-                if (HALVES) {
-                    fit(y, scale, acc);
-                    multiply_halves(acc, y, VALUES(step * 16), g, t);
-                } else {
-                    multiply_floats(acc, y, VALUES(step * 16), g, t);
-                }
-            }
-        }
-
-        /* Sums of all warps. */
-        float *result = (float *)room;
+            s.scale[i] = 0x1p126f;
+        FV_BARRIER();
+        add_rows(OPERANDS_GIVEN, s, room, p, learned, slice * COLUMNS);
         fv_cp_wait<0>();
         FV_BARRIER();
-        for (uint next = 0; next < DOWN; next++) {
-            if (busy && down == next)
-                EACH(i, 4) {
-                    float back = HALVES ? inverse_of(scale[i % KEPT]) : 1.f;
-                    if (SIGNED && i >= MINE)
-                        back = -back;
-                    float *to = result + ((i / MINE) * KEYS + c + i % MINE) * RESULT_PITCH + 16 * t;
-                    EACH(k, 8)
-                        EACH(j, 2) {
-                            const float x = back * acc[i / 2][k][i % 2 * 2 + j];
-                            float &y = to[8 * j + k];
-                            y = next ? y + x : x;
-                        }
-                }
-            FV_BARRIER();
-        }
-        EACH(i, 4) {
-            const float own[3] = {quad_sum(m[i]), quad_sum(TURNED ? turned[i] : m[i]),
-                                  quad_sum(apart[i])};
-            EACH(k, 3)
-                if (t == 0)
-                    of_warp[k][warp][4 * g + i] = own[k];
-        }
-        EACH(i, 8) {
-            const float sum = quad_sum(v[i]);
-            if (CENTRED && t == 0)
-                vmean[warp][8 * g + i] = sum;
-        }
+        add_warps((float *)room, w, s, p);
         FV_BARRIER();
-
-        /* Into the state. */
-        const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
-        const float all = fmax(before + n, 1.f), old = before / all, share = n / all;
-        const auto total =
-            [&](int what, uint feature) { /* over the warps that have other rows */
-                                          const uint channel = feature % KEYS,
-                                                     owner = channel / CHANNELS_OF;
-                                          const uint at = channel % CHANNELS_OF / MINE * 4 +
-                                                          feature / KEYS * MINE + channel % MINE;
-                                          float sum = 0.f;
-                                          EACH(i, DOWN)
-                                              sum += of_warp[what][owner + i * SPREAD][at];
-                                          return sum;
-            };
-        const auto mean = [&](uint j) {
-            float sum = 0.f;
-            EACH(i, DOWN * SHARING)
-                sum += vmean[i * (SPREAD / SHARING)][j];
-            return sum / (float)max(n, 1u);
-        };
-        for (uint e = me; e < FV_BLOCKS * KEYS * COLUMNS; e += FV_GROUP) {
-            const uint feature = e / COLUMNS, j = e % COLUMNS, channel = feature % KEYS;
-            if (channel >= FV_D || j0 + j >= FV_DV)
-                continue;
-            const uint row = feature / KEYS * FV_D + channel;
-            FV_CELL(6) *s = state + (size_t)row * FV_DV + j0 + j;
-            float x = result[feature * RESULT_PITCH + j];
-            if (CENTRED) {
-                x = f.s0 * (x - total(2, feature) * mean(j));
-                if (!first)
-                    x += (old * f.s0 * total(1, feature) - share * FV_GET(6, state + AT_W + row)) *
-                         (mean(j) - FV_GET(6, state + AT_VMEAN + j0 + j));
-            } else {
-                x *= f.s0;
-            }
-            FV_PUT(6, s, first ? x : x + FV_GET(6, s));
-        }
-        FV_BARRIER();
-        for (uint j = me; CENTRED && j < COLUMNS && j0 + j < FV_DV; j += FV_GROUP) {
-            const float was = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
-            FV_PUT(6, state + AT_VMEAN + j0 + j, first ? mean(j) : was + share * (mean(j) - was));
-        }
-        if (slice == (SERIAL ? SLICES - 1 : 0))
-            for (uint e = me; e < FV_BLOCKS * KEYS; e += FV_GROUP) {
-                const uint row = e / KEYS * FV_D + e % KEYS;
-                if (e % KEYS >= FV_D)
-                    continue;
-                EACH(k, 1 + CENTRED) {
-                    FV_CELL(6) *s = state + (k ? AT_W : AT_M) + row;
-                    const float x = f.s0 * total(k, e);
-                    FV_PUT(6, s, first ? x : x + FV_GET(6, s));
-                }
-                if (CENTRED && e == 0)
-                    FV_PUT(6, state + AT_COUNT, before + n);
-            }
+        fold_into_state(OPERANDS_GIVEN, state, (const float *)room, w, p, slice * COLUMNS,
+                        slice == (SERIAL ? SLICES - 1 : 0));
     }
 }
 #endif
@@ -534,45 +594,55 @@ kernel void __launch_bounds__(FV_GROUP, 3)
 /* The column that is number n of tile i of 8. */
 #define COLUMN_OF(i, n) ((i) / 4 * 32 + (n) / 2 * 8 + (i) % 4 * 2 + (n) % 2)
 
-kernel void __launch_bounds__(FV_GROUP, 3)
-    lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL)
-{
-    /* The state, as products want it: high and low parts, four words for each thread; what its
-     * channels were multiplied with to be in range, the inverse of it. */
-    FV_SHARED fv_words s[STEPS * 8 * 32];
-    FV_SHARED float grown[LISTED], back[LISTED], listed[SUMS][LISTED], vmean[COLUMNS], least[WARPS];
-    FV_SHARED float learned[SOME(FV_PARAMS)][32 * RUNS];
-    const uint me = get_local_id(0), warp = me / 32, lane = me % 32, g = lane / 4, t = lane % 4;
-    const uint head = get_group_id(0) / SLICES, j0 = get_group_id(0) % SLICES * COLUMNS;
-    const FV_CELL(1) *state = base1 + at1.x + head * FLOATS;
+/* What a work-group keeps: the state, as products want it: high and low parts, four words for each
+ * thread; what its channels were multiplied with to be in range, the inverse of it. */
+typedef struct kept_state {
+    fv_words s[STEPS * 8 * 32];
+    float grown[LISTED], back[LISTED], listed[SUMS][LISTED], vmean[COLUMNS], least[WARPS];
+    float learned[SOME(FV_PARAMS)][32 * RUNS];
+} kept_state;
 
-    for (uint i = me; i < FV_PARAMS * 32 * RUNS; i += FV_GROUP) {
-        const uint p = i / (32 * RUNS), c = i % (32 * RUNS);
-        learned[p][c] =
-            c < FV_D
-                ? fv_param(p, FV_GET(2, base2 + at2.x + (p * FV_HEADS + head) * FV_D + c), f.s2)
-                : 0.f;
+/* A thread's place: in the work-group, in its warp, in a tile of tensor cores; its head and first
+ * column. */
+typedef struct place {
+    uint me, warp, lane, g, t, head, j0;
+} place;
+
+inline void keep_vectors(OPERANDS, kept_state &m, const place &p, const FV_CELL(1) *state)
+{
+    for (uint i = p.me; i < FV_PARAMS * 32 * RUNS; i += FV_GROUP) {
+        const uint param = i / (32 * RUNS), c = i % (32 * RUNS);
+        const uint at = (param * FV_HEADS + p.head) * FV_D + c;
+        m.learned[param][c] = c < FV_D ? fv_param(param, FV_GET(2, base2 + at2.x + at), f.s2) : 0.f;
     }
-    for (uint j = me; j < COLUMNS; j += FV_GROUP)
-        vmean[j] = CENTRED && j0 + j < FV_DV ? FV_GET(1, state + AT_VMEAN + j0 + j) : 0.f;
-    for (uint i = me; i < SUMS * LISTED; i += FV_GROUP) {
+    for (uint j = p.me; j < COLUMNS; j += FV_GROUP)
+        m.vmean[j] = CENTRED && p.j0 + j < FV_DV ? FV_GET(1, state + AT_VMEAN + p.j0 + j) : 0.f;
+    for (uint i = p.me; i < SUMS * LISTED; i += FV_GROUP) {
         const uint k = i % LISTED, sum = i / LISTED, c = CHANNEL_OF(k);
         const uint at = sum < FV_STREAMS ? AT_M + (BLOCK_OF(k) ^ sum) * FV_D + c
                                          : AT_W + BLOCK_OF(k) * FV_D + c;
-        listed[sum][k] = c < FV_D ? f.s0 * FV_GET(1, state + at) : 0.f;
+        m.listed[sum][k] = c < FV_D ? f.s0 * FV_GET(1, state + at) : 0.f;
     }
-    /* The state in feature k's row, times the scale; stream 1 has its blocks swapped. */
-    const auto entry = [&](uint k, uint column) {
-        const uint c = CHANNEL_OF(k), j = j0 + column;
-        if (c >= FV_D || j >= FV_DV)
-            return 0.f;
-        const uint row = (BLOCK_OF(k) ^ STREAM(j)) * FV_D + c;
-        return f.s0 * FV_GET(1, state + (size_t)row * FV_DV + j);
-    };
+}
+
+/* The state in feature k's row, times the scale; stream 1 has its blocks swapped. */
+inline float state_entry(const FV_CELL(1) *state, float scale, uint k, uint j)
+{
+    const uint c = CHANNEL_OF(k);
+    if (c >= FV_D || j >= FV_DV)
+        return 0.f;
+    const uint row = (BLOCK_OF(k) ^ STREAM(j)) * FV_D + c;
+    return scale * FV_GET(1, state + (size_t)row * FV_DV + j);
+}
+
+/* Returns what all results are to be multiplied with. */
+inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, float scale)
+{
     float smallest = 0x1p126f, most_of[LISTED / WARPS];
     EACH(i, LISTED / WARPS) {
-        const uint k = warp + i * WARPS;
-        most_of[i] = fv_max(fabs(entry(k, lane)), fabs(entry(k, lane + 32)));
+        const uint k = p.warp + i * WARPS, j = p.j0 + p.lane;
+        most_of[i] = fv_max(fabs(state_entry(state, scale, k, j)),
+                            fabs(state_entry(state, scale, k, j + 32)));
     }
     EACH(i, LISTED / WARPS) {
         float most = most_of[i], inverse;
@@ -580,39 +650,135 @@ kernel void __launch_bounds__(FV_GROUP, 3)
             most = fv_max(most, fv_shfl_xor(most, 1 << step));
         const float fits = fitting(most, inverse);
         smallest = fmin(smallest, fits);
-        if (lane == 0) {
-            grown[warp + i * WARPS] = fits;
-            back[warp + i * WARPS] = inverse;
+        if (p.lane == 0) {
+            m.grown[p.warp + i * WARPS] = fits;
+            m.back[p.warp + i * WARPS] = inverse;
         }
     }
-    if (lane == 0)
-        least[warp] = smallest;
+    if (p.lane == 0)
+        m.least[p.warp] = smallest;
     FV_BARRIER();
     /* What all channels have in common waits until the end: nothing gets too small before. */
     EACH(i, WARPS)
-        smallest = fmin(smallest, least[i]);
-    for (uint k = me; k < LISTED; k += FV_GROUP)
-        back[k] *= smallest;
-    const float common = 1.f / smallest;
+        smallest = fmin(smallest, m.least[i]);
+    for (uint k = p.me; k < LISTED; k += FV_GROUP)
+        m.back[k] *= smallest;
 #pragma unroll 4
-    for (uint i = warp; i < STEPS * 8; i += WARPS) {
+    for (uint i = p.warp; i < STEPS * 8; i += WARPS) {
         float x[4];
         EACH(e, 4) {
-            const uint k = i / 8 * 16 + 4 * t + e;
-            x[e] = grown[k] * entry(k, COLUMN_OF(i % 8, g));
+            const uint k = i / 8 * 16 + 4 * p.t + e;
+            x[e] = m.grown[k] * state_entry(state, scale, k, p.j0 + COLUMN_OF(i % 8, p.g));
         }
         fv_words y;
         in_halves(x[0], x[1], y.w[0], y.w[2]);
         in_halves(x[2], x[3], y.w[1], y.w[3]);
-        s[i * 32 + lane] = y;
+        m.s[i * 32 + p.lane] = y;
     }
+    return 1.f / smallest;
+}
+
+/* What a thread has of its rows: features of rows g + 8 i, numbers of runs one after the other, of
+ * block after block; factors of each stream's results, and of the values' means. */
+typedef struct row_features {
+    float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1];
+} row_features;
+
+/* Row number i of the thread's, which is `row`, from what was read of it. */
+inline void make_row(OPERANDS, row_features &of, const kept_state &m, const place &p, int i,
+                     uint row, const fv_words *read)
+{
+    const uint t = p.t;
+    float *y = of.y[i], *weight = of.weight[i];
+    float x[OWN], sum[SUMS] = {}, eps = fmax(f.s1, FLT_MIN), most = 0.f, inverse;
+    EACH(k, OWN)
+        x[k] = fv_number<FV_CELL(0)>(read[k / PER].w, k % PER);
+    const auto known = [&](int k) { return FV_D % 32 == 0 || k / 8 * 32 + 8 * t + k % 8 < FV_D; };
+    fv_row belongs = fv_statistics<1, FV_STATS_QUERY, OWN>(x, known, 1, 2, f.s2);
+    EACH(k, OWN) {
+        const uint c = k / 8 * 32 + 8 * t + k % 8;
+        float out[FV_BLOCKS];
+        EACH(param, FV_PARAMS)
+            belongs.param[param] = m.learned[param][c];
+        fv_phi(out, 1, x[k], belongs);
+        EACH(b, FV_BLOCKS)
+            y[b * OWN + k] = known(k) ? out[b] : 0.f;
+    }
+    EACH(k, FV_BLOCKS * OWN)
+        EACH(w, TURNED ? FV_STREAMS : SUMS)
+            sum[w] += y[k] * m.listed[w][k / 4 * 16 + 4 * t + k % 4];
+#if TURNED
+    EACH(k, FV_BLOCKS * OWN / 2) {
+        const uint c = 2 * k % OWN / 8 * 32 + 8 * t + 2 * k % 8;
+        if (known(2 * k % OWN))
+            turn(y[2 * k], y[2 * k + 1], TURNING(row0 + row, c));
+    }
+    EACH(k, CENTRED ? FV_BLOCKS * OWN : 0)
+        sum[SUMS - 1] += y[k] * m.listed[SUMS - 1][k / 4 * 16 + 4 * t + k % 4];
+#endif
+    EACH(k, FV_BLOCKS * OWN) {
+        y[k] *= m.back[k / 4 * 16 + 4 * t + k % 4];
+        most = fv_max(most, fabs(y[k]));
+    }
+    EACH(w, SUMS) {
+        sum[w] += fv_shfl_xor(sum[w], 1);
+        sum[w] += fv_shfl_xor(sum[w], 2);
+    }
+    most = fv_max(most, fv_shfl_xor(most, 1));
+    most = fv_max(most, fv_shfl_xor(most, 2));
+    const float fits = fitting(most, inverse);
+    EACH(k, FV_BLOCKS * OWN)
+        y[k] *= fits;
+    float gate = 1.f;
+#if GATED
+    gate = FV_GET(5, FV_AT(5, row) + p.head);
+#endif
+    EACH(w, FV_STREAMS)
+        weight[w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
+    weight[FV_STREAMS] =
+        !CENTRED ? 0.f
+                 : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps) : sum[SUMS - 1]);
+    EACH(w, FV_STREAMS)
+        weight[w] *= inverse;
+}
+
+inline void multiply_rows(float acc[TILES][8][4], const row_features &of, const kept_state &m,
+                          uint lane)
+{
+    EACH(step, STEPS) {
+        uint high[TILES][4], low[TILES][4];
+        EACH(tile, TILES)
+            EACH(i, 4) {
+                const float *x = of.y[2 * tile + i % 2] + 4 * step + i / 2 * 2;
+                in_halves(x[0], x[1], high[tile][i], low[tile][i]);
+            }
+        EACH(n, 8) {
+            const fv_words b = m.s[(step * 8 + n) * 32 + lane];
+            EACH(tile, TILES) {
+                fv_mma_f16(acc[tile][n], low[tile], b.w);
+                fv_mma_f16(acc[tile][n], high[tile], b.w + 2);
+                fv_mma_f16(acc[tile][n], high[tile], b.w);
+            }
+        }
+    }
+}
+
+kernel void __launch_bounds__(FV_GROUP, 3) lattn_apply(OPERANDS)
+{
+    FV_SHARED kept_state m;
+    const uint me = get_local_id(0), lane = me % 32, g = lane / 4, t = lane % 4;
+    const uint head = get_group_id(0) / SLICES, j0 = get_group_id(0) % SLICES * COLUMNS;
+    const place p = {me, me / 32, lane, g, t, head, j0};
+    const FV_CELL(1) *state = base1 + at1.x + head * FLOATS;
+    keep_vectors(OPERANDS_GIVEN, m, p, state);
+    const float common = keep_state(m, p, state, f.s0);
     FV_BARRIER();
 
     /* The blocks of rows are dealt to the work-groups: a warp takes some, one after the other. */
     const uint each = 16 * TILES, blocks = (rows + WARPS * each - 1) / (WARPS * each);
     const uint turns = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
     for (uint turn_of = 0; turn_of < turns; turn_of++) {
-        const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + warp) * each;
+        const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + p.warp) * each;
         if (r >= rows)
             break;
         /* All that is read is under way before any of it is used. */
@@ -625,93 +791,22 @@ kernel void __launch_bounds__(FV_GROUP, 3)
                 read[i][k] = fv_fetch<FV_CELL(0), FV_WIDE0>(from + (left > 0 ? at : 0), left);
             }
         }
-        /* Features of rows g + 8 i: numbers of runs one after the other, of block after block. */
-        float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1], inverse[2 * TILES];
-        EACH(i, 2 * TILES) {
-            const uint row = min(r + g + 8 * i, rows - 1);
-            float x[OWN], sum[SUMS] = {}, eps = fmax(f.s1, FLT_MIN), most = 0.f;
-            EACH(k, OWN)
-                x[k] = fv_number<FV_CELL(0)>(read[i][k / PER].w, k % PER);
-            const auto known = [&](int k) {
-                return FV_D % 32 == 0 || k / 8 * 32 + 8 * t + k % 8 < FV_D;
-            };
-            fv_row belongs = fv_statistics<1, FV_STATS_QUERY, OWN>(x, known, 1, 2, f.s2);
-            EACH(k, OWN) {
-                const uint c = k / 8 * 32 + 8 * t + k % 8;
-                float out[FV_BLOCKS];
-                EACH(p, FV_PARAMS)
-                    belongs.param[p] = learned[p][c];
-                fv_phi(out, 1, x[k], belongs);
-                EACH(b, FV_BLOCKS)
-                    y[i][b * OWN + k] = known(k) ? out[b] : 0.f;
-            }
-            EACH(k, FV_BLOCKS * OWN)
-                EACH(w, TURNED ? FV_STREAMS : SUMS)
-                    sum[w] += y[i][k] * listed[w][k / 4 * 16 + 4 * t + k % 4];
-#if TURNED
-            EACH(k, FV_BLOCKS * OWN / 2) {
-                const uint c = 2 * k % OWN / 8 * 32 + 8 * t + 2 * k % 8;
-                if (known(2 * k % OWN))
-                    turn(y[i][2 * k], y[i][2 * k + 1], TURNING(row0 + row, c));
-            }
-            EACH(k, CENTRED ? FV_BLOCKS * OWN : 0)
-                sum[SUMS - 1] += y[i][k] * listed[SUMS - 1][k / 4 * 16 + 4 * t + k % 4];
-#endif
-            EACH(k, FV_BLOCKS * OWN) {
-                y[i][k] *= back[k / 4 * 16 + 4 * t + k % 4];
-                most = fv_max(most, fabs(y[i][k]));
-            }
-            EACH(w, SUMS) {
-                sum[w] += fv_shfl_xor(sum[w], 1);
-                sum[w] += fv_shfl_xor(sum[w], 2);
-            }
-            most = fv_max(most, fv_shfl_xor(most, 1));
-            most = fv_max(most, fv_shfl_xor(most, 2));
-            const float fits = fitting(most, inverse[i]);
-            EACH(k, FV_BLOCKS * OWN)
-                y[i][k] *= fits;
-            float gate = 1.f;
-#if GATED
-            gate = FV_GET(5, FV_AT(5, row) + head);
-#endif
-            EACH(w, FV_STREAMS)
-                weight[i][w] = gate * (NORMALISED ? fv_norm(sum[w], eps) : 1.f);
-            weight[i][FV_STREAMS] =
-                !CENTRED ? 0.f
-                         : gate * (NORMALISED ? fv_norm_mean(sum[0], sum[SUMS - 1], eps)
-                                              : sum[SUMS - 1]);
-            EACH(w, FV_STREAMS)
-                weight[i][w] *= inverse[i];
-        }
-
+        row_features of;
+        EACH(i, 2 * TILES)
+            make_row(OPERANDS_GIVEN, of, m, p, i, min(r + g + 8 * i, rows - 1), read[i]);
         float acc[TILES][8][4] = {};
-        EACH(step, STEPS) {
-            uint high[TILES][4], low[TILES][4];
-            EACH(m, TILES)
-                EACH(i, 4) {
-                    const float *x = y[2 * m + i % 2] + 4 * step + i / 2 * 2;
-                    in_halves(x[0], x[1], high[m][i], low[m][i]);
-                }
-            EACH(n, 8) {
-                const fv_words b = s[(step * 8 + n) * 32 + lane];
-                EACH(m, TILES) {
-                    fv_mma_f16(acc[m][n], low[m], b.w);
-                    fv_mma_f16(acc[m][n], high[m], b.w + 2);
-                    fv_mma_f16(acc[m][n], high[m], b.w);
-                }
-            }
-        }
+        multiply_rows(acc, of, m, lane);
 
         EACH(i, 2 * TILES)
             EACH(half_of, 2) {
                 const uint row = r + g + 8 * i, j = half_of * 32 + 8 * t;
                 float out[8];
                 EACH(e, 8) {
+                    const uint stream = FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0;
                     out[e] = acc[i / 2][half_of * 4 + e / 2][i % 2 * 2 + e % 2] *
-                             weight[i][FV_STREAMS > 1 ? STREAM(min(j0 + j + e, FV_DV - 1u)) : 0] *
-                             common;
+                             of.weight[i][stream] * common;
                     if (CENTRED)
-                        out[e] += weight[i][FV_STREAMS] * vmean[j + e];
+                        out[e] += of.weight[i][FV_STREAMS] * m.vmean[j + e];
                 }
                 if (row < rows && j0 + j < FV_DV)
                     fv_give<8, FV_WIDE6>(FV_AT(6, row) + head * FV_DV + j0 + j, out,
