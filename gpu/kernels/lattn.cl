@@ -136,6 +136,11 @@ FV_FN void features(float out[FV_BLOCKS], int query, float x, const learned *l, 
 
 #ifdef FV_LATTN_REDUCE
 
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, table,     \
+        row0, rows, first, groups, dim, u, f, ring
+
 /* The tile of the state: features of so many channels, by so many value columns. */
 #define TILE_CHANNELS (FV_GI * FV_TM / FV_BLOCKS)
 #define TI (FV_GI * FV_TM)
@@ -162,9 +167,139 @@ FV_FN float2 fades(float a, float b)
 DEFINE_STATISTICS(statistics, 0, FV_STATS_KEY, 0, FV_ROWS)
 #endif
 
+/* Of the part's rows [r0, r1), columns from j0 on. */
+FV_FN void value_means(OPERANDS, SHARED float *vmean, uint j0, uint r0, uint r1)
+{
+    const uint me = get_local_id(0);
+    global const FV_CELL(1) *val = base1 + at1.x + get_group_id(1) * FV_DV;
+    /* Sums of sums: a chain of many equal terms would drift. */
+    for (uint j = me; CENTRED && j < TJ; j += FV_GROUP) {
+        const float share = 1.f / max(r1 - r0, 1u);
+        float sum = 0.f;
+        for (uint r = r0; j0 + j < FV_DV && r < r1;) {
+            float part_sum = 0.f;
+            for (const uint end = min(r + 32, r1); r < end; r++)
+                part_sum += share * FV_GET(1, val + r * (size_t)at1.y + j0 + j);
+            sum += part_sum;
+        }
+        vmean[j] = sum;
+    }
+}
+
+/* Values of n rows from r on, less their mean. */
+FV_FN void tile_values(OPERANDS, SHARED float *v, SHARED const float *vmean, uint j0, uint r,
+                       uint n)
+{
+    const uint me = get_local_id(0);
+    global const FV_CELL(1) *val = base1 + at1.x + get_group_id(1) * FV_DV;
+    for (uint x = me; x < FV_ROWS * TJ; x += FV_GROUP) {
+        const uint row = x / TJ, j = x % TJ;
+        float value = 0.f;
+        if (row < n && j0 + j < FV_DV) {
+            value = FV_GET(1, val + (r + row) * (size_t)at1.y + j0 + j);
+            if (CENTRED)
+                value -= vmean[j];
+        }
+        v[x] = value;
+    }
+}
+
+/* Features of n rows from r on, of channels from c0 on. */
+FV_FN void tile_features(OPERANDS, SHARED float *feat, const learned *l, SHARED const float *shift,
+                         SHARED const float *stat, uint c0, uint r, uint n)
+{
+    const uint me = get_local_id(0), head = get_group_id(1);
+    global const FV_CELL(0) *k = base0 + at0.x;
+    for (uint x = me; x < FV_ROWS * TILE_CHANNELS; x += FV_GROUP) {
+        const uint row = x / TILE_CHANNELS, c = x % TILE_CHANNELS;
+        float out[FV_BLOCKS];
+        for (uint b = 0; b < FV_BLOCKS; b++)
+            out[b] = 0.f;
+        if (row < n && c0 + c < FV_D) {
+            features(out, 0, FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c), l,
+                     head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY, FV_ROWS);
+#if GATED
+            const float gate = FV_GET(5, FV_AT(5, r + row) + head);
+            for (uint b = 0; b < FV_BLOCKS; b++)
+                out[b] *= gate;
+#endif
+        }
+        for (uint b = 0; b < FV_BLOCKS; b++)
+            feat[row * TI + b * TILE_CHANNELS + c] = out[b];
+    }
+}
+
+#if TURNED
+FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
+{
+    const uint me = get_local_id(0);
+    for (uint x = me; x < FV_ROWS * TI / 2; x += FV_GROUP) {
+        const uint row = x / (TI / 2), i = x % (TI / 2) * 2;
+        const uint c = c0 + i % TILE_CHANNELS;
+        if (row >= n || c >= FV_D)
+            continue;
+        const float2 y =
+            TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]), row0 + r + row, c);
+        feat[row * TI + i] = y.x;
+        feat[row * TI + i + 1] = y.y;
+    }
+}
+#endif
+
+/* To a work-item's sums of features, those of n rows. */
+FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
+{
+    const uint me = get_local_id(0);
+    for (uint q = 0; q < OWN; q++) {
+        const uint i = q * FV_GROUP + me;
+        float sum = 0.f;
+        for (uint row = 0; i < TI && row < n; row++)
+            sum += feat[row * TI + i];
+        sums[q] += sum;
+    }
+}
+
+FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m[OWN],
+                               SHARED const float *turned_mean, SHARED const float *shift, uint c0)
+{
+    const uint me = get_local_id(0);
+    for (uint q = 0; q < OWN; q++) {
+        const uint i = q * FV_GROUP + me, c = c0 + i % TILE_CHANNELS;
+        const uint row = i / TILE_CHANNELS * FV_D + c;
+        if (i >= TI || c >= FV_D)
+            continue;
+        float x = f.s0 * m[q];
+        if (!first) {
+            float2 fade = (float2)(1.f);
+            if (SHIFT)
+                fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
+            x = fade.x * FV_GET(6, state + AT_M + row) + fade.y * x;
+        }
+        FV_PUT(6, state + AT_M + row, x);
+        if (CENTRED)
+            FV_PUT(6, state + AT_W + row,
+                   turned_mean[i] + (first ? 0.f : FV_GET(6, state + AT_W + row)));
+        if (SHIFT)
+            FV_PUT(6, state + AT_SHIFT + c,
+                   first ? shift[c] : fv_max(FV_GET(6, state + AT_SHIFT + c), shift[c]));
+    }
+}
+
+/* `rate`: what the part's rows are of all. */
+FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const float *vmean,
+                             float rate, uint j0)
+{
+    const uint me = get_local_id(0);
+    for (uint j = me; j < TJ; j += FV_GROUP) {
+        if (j0 + j >= FV_DV)
+            continue;
+        const float old = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
+        FV_PUT(6, state + AT_VMEAN + j0 + j, first ? vmean[j] : old + rate * (vmean[j] - old));
+    }
+}
+
 /* A work-group has a tile of the state of a head of a part, or the tiles one after the other. */
-kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
-                         FV_CALL)
+kernel void lattn_reduce(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
     SHARED_ROOM float v[FV_ROWS * TJ] __attribute__((aligned(16)));
@@ -177,7 +312,6 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
         return;
     global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
     global const FV_CELL(0) *k = base0 + at0.x;
-    global const FV_CELL(1) *val = base1 + at1.x + head * FV_DV;
     const learned l = {base2 + at2.x + FIRST_CHANNEL(head), kept, f.s1};
     /* CENTRED: the tokens that the state has, and what those and the part are of all. */
     const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
@@ -193,18 +327,7 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
 
     for (uint t = SERIAL ? 0 : tile; t < (SERIAL ? TILES_I * TILES_J : tile + 1); t++) {
         const uint c0 = t / TILES_J * TILE_CHANNELS, j0 = t % TILES_J * TJ;
-        /* Sums of sums: a chain of many equal terms would drift. */
-        for (uint j = me; CENTRED && j < TJ; j += FV_GROUP) {
-            const float share = 1.f / max(r1 - r0, 1u);
-            float sum = 0.f;
-            for (uint r = r0; j0 + j < FV_DV && r < r1;) {
-                float part_sum = 0.f;
-                for (const uint end = min(r + 32, r1); r < end; r++)
-                    part_sum += share * FV_GET(1, val + r * (size_t)at1.y + j0 + j);
-                sum += part_sum;
-            }
-            vmean[j] = sum;
-        }
+        value_means(OPERANDS_GIVEN, vmean, j0, r0, r1);
         FV_BARRIER();
 
         float acc[FV_TM][FV_TN], m[OWN], w[OWN];
@@ -218,63 +341,16 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
 #if FV_STATS_KEY
             statistics(stat, v, k + r * (size_t)at0.y + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
-            for (uint x = me; x < FV_ROWS * TJ; x += FV_GROUP) {
-                const uint row = x / TJ, j = x % TJ;
-                float value = 0.f;
-                if (row < n && j0 + j < FV_DV) {
-                    value = FV_GET(1, val + (r + row) * (size_t)at1.y + j0 + j);
-                    if (CENTRED)
-                        value -= vmean[j];
-                }
-                v[x] = value;
-            }
-            for (uint x = me; x < FV_ROWS * TILE_CHANNELS; x += FV_GROUP) {
-                const uint row = x / TILE_CHANNELS, c = x % TILE_CHANNELS;
-                float out[FV_BLOCKS];
-                for (uint b = 0; b < FV_BLOCKS; b++)
-                    out[b] = 0.f;
-                if (row < n && c0 + c < FV_D) {
-                    features(out, 0,
-                             FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c), &l,
-                             head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY,
-                             FV_ROWS);
-#if GATED
-                    const float gate = FV_GET(5, FV_AT(5, r + row) + head);
-                    for (uint b = 0; b < FV_BLOCKS; b++)
-                        out[b] *= gate;
-#endif
-                }
-                for (uint b = 0; b < FV_BLOCKS; b++)
-                    feat[row * TI + b * TILE_CHANNELS + c] = out[b];
-            }
+            tile_values(OPERANDS_GIVEN, v, vmean, j0, r, n);
+            tile_features(OPERANDS_GIVEN, feat, &l, shift, stat, c0, r, n);
             FV_BARRIER();
-            for (uint q = 0; q < OWN; q++) {
-                const uint i = q * FV_GROUP + me;
-                float sum = 0.f;
-                for (uint row = 0; i < TI && row < n; row++)
-                    sum += feat[row * TI + i];
-                m[q] += sum;
-            }
+            add_columns(m, feat, n);
 #if TURNED
             FV_BARRIER();
-            for (uint x = me; x < FV_ROWS * TI / 2; x += FV_GROUP) {
-                const uint row = x / (TI / 2), i = x % (TI / 2) * 2;
-                const uint c = c0 + i % TILE_CHANNELS;
-                if (row >= n || c >= FV_D)
-                    continue;
-                const float2 y =
-                    TURN((float2)(feat[row * TI + i], feat[row * TI + i + 1]), row0 + r + row, c);
-                feat[row * TI + i] = y.x;
-                feat[row * TI + i + 1] = y.y;
-            }
+            turn_features(OPERANDS_GIVEN, feat, c0, r, n);
             FV_BARRIER();
-            for (uint q = 0; CENTRED && q < OWN; q++) {
-                const uint i = q * FV_GROUP + me;
-                float sum = 0.f;
-                for (uint row = 0; i < TI && row < n; row++)
-                    sum += feat[row * TI + i];
-                w[q] += sum;
-            }
+            if (CENTRED)
+                add_columns(w, feat, n);
 #endif
             for (uint row = 0; row < FV_ROWS; row++) {
                 float left[FV_TM], right[FV_TN];
@@ -324,33 +400,10 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
 
         /* Of tiles of the same channels the last writes their means, of those of the same values
          * the last theirs: the others have read what was there. */
-        for (uint q = 0; q < OWN && t % TILES_J == TILES_J - 1; q++) {
-            const uint i = q * FV_GROUP + me, c = c0 + i % TILE_CHANNELS;
-            const uint row = i / TILE_CHANNELS * FV_D + c;
-            if (i >= TI || c >= FV_D)
-                continue;
-            float x = f.s0 * m[q];
-            if (!first) {
-                float2 fade = (float2)(1.f);
-                if (SHIFT)
-                    fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
-                x = fade.x * FV_GET(6, state + AT_M + row) + fade.y * x;
-            }
-            FV_PUT(6, state + AT_M + row, x);
-            if (CENTRED)
-                FV_PUT(6, state + AT_W + row,
-                       turned_mean[i] + (first ? 0.f : FV_GET(6, state + AT_W + row)));
-            if (SHIFT)
-                FV_PUT(6, state + AT_SHIFT + c,
-                       first ? shift[c] : fv_max(FV_GET(6, state + AT_SHIFT + c), shift[c]));
-        }
-        for (uint j = me; CENTRED && j < TJ && t / TILES_J == TILES_I - 1; j += FV_GROUP) {
-            if (j0 + j >= FV_DV)
-                continue;
-            const float old = first ? 0.f : FV_GET(6, state + AT_VMEAN + j0 + j);
-            FV_PUT(6, state + AT_VMEAN + j0 + j,
-                   first ? vmean[j] : old + rate.y * (vmean[j] - old));
-        }
+        if (t % TILES_J == TILES_J - 1)
+            write_feature_means(OPERANDS_GIVEN, state, m, turned_mean, shift, c0);
+        if (CENTRED && t / TILES_J == TILES_I - 1)
+            write_value_means(OPERANDS_GIVEN, state, vmean, rate.y, j0);
         if (SERIAL)
             STATE_BARRIER();
     }
