@@ -125,7 +125,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     return FOVEA_OK;
 }
 
-static void describe(const fv_device *d, fovea_device_info *out)
+static void describe_device(const fv_device *d, fovea_device_info *out)
 {
     static const struct {
         uint32_t need;
@@ -185,7 +185,7 @@ static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem 
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, fv_mem *m)
+static void release_buffer(fv_device *d, fv_mem *m)
 {
     fv_cl_buffer_free(d, fv_cl_buffer(m));
     *m = (fv_mem){.host = NULL};
@@ -263,10 +263,10 @@ const fv_backend fv_backend_cl = {
     .remark = fv_cl_remark,
     .open = open_device,
     .close = close_device,
-    .describe = describe,
+    .describe = describe_device,
     .limits = limits,
     .alloc = alloc,
-    .release = release,
+    .release = release_buffer,
     .write = write,
     .read = read,
     .kernels = kernels,

@@ -101,7 +101,7 @@ static fovea_status prepare(fv_cl_bound *b, fv_device *d)
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-static fovea_status fill(fv_cl_bound *b, fv_device *d)
+static fovea_status fill_bound(fv_cl_bound *b, fv_device *d)
 {
     FV_TRY(create_kernel(b, d));
     b->step.piece = piece_rows(b, d);
@@ -118,7 +118,7 @@ fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
     fv_cl_bound *b = memory;
     fovea_status status = fv_gpu_step_begin(&b->step, l);
     if (status == FOVEA_OK)
-        status = fill(b, d);
+        status = fill_bound(b, d);
     if (status != FOVEA_OK) {
         fv_cl_unbind(d, &b->step.base);
         return status;

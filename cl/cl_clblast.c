@@ -48,7 +48,7 @@ static bool same_opencl(void *library)
     return theirs && memcmp(&theirs, &fv_cl.clCreateBuffer, sizeof theirs) == 0;
 }
 
-static void find(void)
+static void find_clblast(void)
 {
     void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -66,7 +66,7 @@ bool fv_cl_clblast_found(void)
     const fv_cl_place *places;
     if (fv_cl_devices(&places) == 0)
         return false;
-    pthread_once(&once, find);
+    pthread_once(&once, find_clblast);
     return found;
 }
 

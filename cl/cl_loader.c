@@ -136,7 +136,7 @@ static bool try_library(const char *name)
     return count > 0;
 }
 
-static void find(void)
+static void find_library(void)
 {
     const char *chosen = getenv("FOVEA_OPENCL");
     if (chosen && *chosen) {
@@ -153,7 +153,7 @@ static void find(void)
 
 int fv_cl_devices(const fv_cl_place **out)
 {
-    pthread_once(&once, find);
+    pthread_once(&once, find_library);
     *out = places;
     return count;
 }

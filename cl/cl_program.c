@@ -126,7 +126,7 @@ static fovea_status make_kernel(fv_device *d, void *built, const char *entry, vo
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, void *built)
+static void release_program(fv_device *d, void *built)
 {
     if (!d->hung)
         fv_cl.clReleaseProgram(built);
@@ -138,7 +138,7 @@ const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
                                            .load = load,
                                            .binary = binary,
                                            .kernel = make_kernel,
-                                           .release = release};
+                                           .release = release_program};
 
 fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
                                 const char *options)

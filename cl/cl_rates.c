@@ -32,7 +32,7 @@ static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, uint64_t buffer)
+static void release_measured(fv_device *d, uint64_t buffer)
 {
     fv_cl_buffer_free(d, (cl_mem)(uintptr_t)buffer);
 }
@@ -42,8 +42,8 @@ static size_t group_of(fv_device *d, void *k)
     return fv_cl_probe_group(d, k, FV_CL_PROBE_ITEMS);
 }
 
-static fovea_status run(fv_device *d, void *k, const uint64_t *buffer, uint32_t buffers,
-                        uint32_t number, size_t items, size_t group, double *seconds)
+static fovea_status run_measured(fv_device *d, void *k, const uint64_t *buffer, uint32_t buffers,
+                                 uint32_t number, size_t items, size_t group, double *seconds)
 {
     for (uint32_t i = 0; i < buffers; i++) {
         cl_mem b = (cl_mem)(uintptr_t)buffer[i];
@@ -64,9 +64,9 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,
-                          .release = release,
+                          .release = release_measured,
                           .group = group_of,
-                          .run = run};
+                          .run = run_measured};
 }
 
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out)

@@ -24,7 +24,7 @@ fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to)
     return FOVEA_OK;
 }
 
-static void release(const fv_device *d, struct fv_cl_span *span)
+static void release_span(const fv_device *d, struct fv_cl_span *span)
 {
     const cl_event events[2] = {span->since, span->done};
     for (int i = 0; i < 2; i++)
@@ -39,7 +39,7 @@ void fv_cl_trace_note(fv_cl_trace *t, const fv_device *d, const fv_launch *l, ui
     struct fv_cl_span span = {since, done};
     fovea_trace_event *e = fv_trace_next(t->to);
     if (!e) {
-        release(d, &span);
+        release_span(d, &span);
         return;
     }
     *e = (fovea_trace_event){.step = l->index, .row = row, .rows = rows};
@@ -69,14 +69,14 @@ void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event begun)
             t->to->event[i].begin = (double)(begin - start) * 1e-9;
             t->to->event[i].end = (double)(end - start) * 1e-9;
         }
-        release(d, &t->span[i]);
+        release_span(d, &t->span[i]);
     }
 }
 
 void fv_cl_trace_drop(fv_cl_trace *t, const fv_device *d)
 {
     for (size_t i = 0; t->to && i < noted(t); i++)
-        release(d, &t->span[i]);
+        release_span(d, &t->span[i]);
     if (t->to)
         t->to->used = 0;
 }

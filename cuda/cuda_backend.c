@@ -87,7 +87,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     return FOVEA_OK;
 }
 
-static void describe(const fv_device *d, fovea_device_info *out)
+static void describe_device(const fv_device *d, fovea_device_info *out)
 {
     fv_cuda_fill_info(out, d->index, d);
 }
@@ -117,7 +117,7 @@ static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem 
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, fv_mem *m)
+static void release_memory(fv_device *d, fv_mem *m)
 {
     const bool entered = fv_cuda_enter_anyway(d);
     if (m->handle && !d->hung)
@@ -273,10 +273,10 @@ const fv_backend fv_backend_cuda = {
     .remark = fv_cuda_remark,
     .open = open_device,
     .close = close_device,
-    .describe = describe,
+    .describe = describe_device,
     .limits = limits,
     .alloc = alloc,
-    .release = release,
+    .release = release_memory,
     .write = write,
     .read = read,
     .kernels = kernels,

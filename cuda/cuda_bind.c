@@ -171,7 +171,7 @@ static fovea_status prepare(fv_cuda_bound *b, fv_device *d)
     return b->step.code->prepare(l, &before);
 }
 
-static fovea_status fill(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
+static fovea_status fill_bound(fv_cuda_bound *b, fv_device *d, const fv_launch *l)
 {
     FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(find_kernel(b, d));
@@ -191,7 +191,7 @@ fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cuda_bound), FV_MEM_PLAN, "a step"));
     fv_cuda_bound *b = memory;
     b->serial = ++serial;
-    const fovea_status status = fill(b, d, l);
+    const fovea_status status = fill_bound(b, d, l);
     if (status != FOVEA_OK) {
         fv_cuda_unbind(d, &b->step.base);
         return status;

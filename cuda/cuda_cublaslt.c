@@ -90,7 +90,7 @@ static uint64_t ld_of(const fv_launch *l, uint32_t ld)
     return ld ? ld : l->args.prob.dim[FV_GEMM_K];
 }
 
-static fovea_status describe(struct product *p, const fv_launch *l)
+static fovea_status describe_product(struct product *p, const fv_launch *l)
 {
     static const cudaDataType_t types[] = {
         [FV_F32] = CUDA_R_32F, [FV_F16] = CUDA_R_16F, [FV_BF16] = CUDA_R_16BF};
@@ -154,12 +154,12 @@ static fovea_status choose(struct product *p, const fv_launch *l,
     return FOVEA_OK;
 }
 
-static fovea_status fill(struct product *p, const fv_launch *l, fv_device *d)
+static fovea_status fill_product(struct product *p, const fv_launch *l, fv_device *d)
 {
     cublasLtMatmulPreference_t preference;
     p->planned = l->tile_rows;
     FV_TRY(handle_of(d, &p->handle));
-    FV_TRY(describe(p, l));
+    FV_TRY(describe_product(p, l));
     TRY(l->kernel->name, cublasLtMatmulPreferenceCreate, (&preference));
     const fovea_status status = choose(p, l, preference);
     fv_cuda_cublaslt()->cublasLtMatmulPreferenceDestroy(preference);
@@ -170,7 +170,7 @@ static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(struct product), FV_MEM_PLAN, "a product"));
-    const fovea_status status = fill(memory, l, c->device);
+    const fovea_status status = fill_product(memory, l, c->device);
     if (status == FOVEA_OK)
         *c->own = memory;
     else

@@ -96,7 +96,7 @@ fovea_status fv_cuda_await(fv_device *d, CUevent e, double timeout, double expec
     }
 }
 
-static fovea_status settle(fv_device *d, CUevent e, double bound)
+static fovea_status await_bounded(fv_device *d, CUevent e, double bound)
 {
     const fovea_status status = fv_cuda_await(d, e, bound, 0);
     if (status != FOVEA_ETIMEOUT)
@@ -111,7 +111,7 @@ fovea_status fv_cuda_finish(fv_device *d, CUstream stream, uint64_t bytes)
     FV_CUDA_RUN(d, NULL, cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING));
     const CUresult error = fv_cuda.cuEventRecord(event, stream);
     const fovea_status status = error == CUDA_SUCCESS
-                                    ? settle(d, event, 10 + (double)bytes / 20e6)
+                                    ? await_bounded(d, event, 10 + (double)bytes / 20e6)
                                     : fv_cuda_lose(d, error, "cuEventRecord", NULL);
     if (!d->hung)
         fv_cuda.cuEventDestroy(event);

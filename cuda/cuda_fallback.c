@@ -69,7 +69,7 @@ static uint32_t decode(stream *s, const code *c)
     return END;
 }
 
-static void put(stream *s, uint8_t byte)
+static void put_byte(stream *s, uint8_t byte)
 {
     if (s->at < s->size)
         s->out[s->at++] = byte;
@@ -100,7 +100,7 @@ static void repeat(stream *s, uint32_t symbol, const code *distances)
     }
     s->bad = s->bad || distance > s->at;
     while (length-- && !s->bad)
-        put(s, s->out[s->at - distance]);
+        put_byte(s, s->out[s->at - distance]);
 }
 
 static void fixed_codes(code *literals, code *distances)
@@ -156,7 +156,7 @@ static void block(stream *s, uint32_t kind)
     for (uint32_t symbol = 0; !s->bad && symbol != END;) {
         symbol = decode(s, &literals);
         if (symbol < END)
-            put(s, (uint8_t)symbol);
+            put_byte(s, (uint8_t)symbol);
         else if (symbol > END)
             repeat(s, symbol, &distances);
     }
@@ -169,7 +169,7 @@ static void plain(stream *s)
     const uint32_t n = bits(s, 16);
     s->bad = s->bad || bits(s, 16) != (n ^ 0xffff);
     for (uint32_t i = 0; i < n && !s->bad; i++)
-        put(s, (uint8_t)bits(s, 8));
+        put_byte(s, (uint8_t)bits(s, 8));
 }
 
 fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e)

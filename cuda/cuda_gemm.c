@@ -107,7 +107,7 @@ static uint32_t stages(const struct tile *t, size_t a_size, size_t w_size)
     return least(4, (uint32_t)(48 * 1024 / block));
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void gemm_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     const fv_problem *p = &l->args.prob;
@@ -132,7 +132,7 @@ static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDE5", fv_cuda_is_wide(l, FV_GEMM_OUT));
 }
 
-static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const struct tile t = tile_of(l);
     count[0] = fv_gpu_groups(p->rows, t.rows);
@@ -142,8 +142,8 @@ static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 const fv_gpu_code fv_cuda_gemm = {.program = "gemm.cu",
                                   .entry = "product",
                                   .group = 128,
-                                  .define = define,
-                                  .shape = shape,
+                                  .define = gemm_define,
+                                  .shape = gemm_shape,
                                   .align = 128};
 
 /* ---- what it costs ---- */

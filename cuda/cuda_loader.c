@@ -269,7 +269,7 @@ static void find_cublaslt(void)
     have_cublaslt = library && resolve_cublaslt(library);
 }
 
-static void find(void)
+static void find_libraries(void)
 {
     find_driver();
     if (!count)
@@ -280,7 +280,7 @@ static void find(void)
 
 int fv_cuda_devices(void)
 {
-    pthread_once(&once, find);
+    pthread_once(&once, find_libraries);
     return count;
 }
 

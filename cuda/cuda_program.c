@@ -82,7 +82,7 @@ static fovea_status make_module(struct built *b, fv_device *d, const char *name)
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, void *built)
+static void release_module(fv_device *d, void *built)
 {
     struct built *b = built;
     if (b->module && !d->hung)
@@ -96,7 +96,7 @@ static fovea_status finish(struct built *b, fv_device *d, const fv_gpu_program *
     if (status == FOVEA_OK)
         *out = b;
     else
-        release(d, b);
+        release_module(d, b);
     return status;
 }
 
@@ -325,7 +325,7 @@ const fv_gpu_compiler fv_cuda_compiler = {.texts = texts,
                                           .load = load,
                                           .binary = binary_of,
                                           .kernel = function_of,
-                                          .release = release};
+                                          .release = release_module};
 
 fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
                                   const char *entry, const char *options)

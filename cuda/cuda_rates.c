@@ -31,7 +31,7 @@ static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
     return FOVEA_OK;
 }
 
-static void release(fv_device *d, uint64_t buffer)
+static void release_measured(fv_device *d, uint64_t buffer)
 {
     if (buffer && !d->hung)
         fv_cuda.cuMemFree(buffer);
@@ -80,8 +80,8 @@ static fovea_status time_between(fv_device *d, CUfunction k, void **parameter, s
     return FOVEA_OK;
 }
 
-static fovea_status run(fv_device *d, void *k, const uint64_t *buffer, uint32_t buffers,
-                        uint32_t number, size_t items, size_t group, double *seconds)
+static fovea_status run_measured(fv_device *d, void *k, const uint64_t *buffer, uint32_t buffers,
+                                 uint32_t number, size_t items, size_t group, double *seconds)
 {
     CUdeviceptr pointer[2] = {buffer[0], buffers > 1 ? buffer[1] : 0};
     CUevent event[2] = {NULL, NULL};
@@ -105,9 +105,9 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .kernel = kernel,
                           .drop = drop,
                           .buffer = make_buffer,
-                          .release = release,
+                          .release = release_measured,
                           .group = group_of,
-                          .run = run};
+                          .run = run_measured};
 }
 
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out)

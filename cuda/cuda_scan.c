@@ -70,7 +70,7 @@ static void define_head(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_HEADS", l->args.prob.heads);
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     define_head(l, group, out);
     fv_gpu_define(out, "FV_SEGMENTS", 0);
@@ -83,7 +83,7 @@ static void define_segments(const fv_launch *l, uint32_t group, fv_gpu_text *out
 }
 
 /* The slices of a head that has a divisor come one after the other. */
-static void shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
+static void scan_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
     count[0] = p->heads;
@@ -94,7 +94,7 @@ static void shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3]
 static void shape_segments(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
-    shape(l, piece, count);
+    scan_shape(l, piece, count);
     count[1] += has_matrix(p) ? slices(width_of(p)) : 0;
     count[2] = piece->groups - 1;
 }
@@ -112,15 +112,15 @@ static void shape_begins(const fv_launch *l, const fv_gpu_piece *piece, size_t c
 const fv_gpu_code fv_cuda_scan = {.program = "scan.cu",
                                   .entry = "scan",
                                   .group = GROUP,
-                                  .define = define,
-                                  .shape = shape,
+                                  .define = scan_define,
+                                  .shape = scan_shape,
                                   .align = CHUNK};
 const fv_gpu_code fv_cuda_scan_segments = {
     .program = "scan.cu",
     .entry = "scan",
     .group = GROUP,
     .define = define_segments,
-    .shape = shape,
+    .shape = scan_shape,
     .segments = segments,
     .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},
     .align = CHUNK};

@@ -45,7 +45,7 @@ static uint32_t keys_of(const fv_launch *l)
     return knob && knob < keys ? knob : keys;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
@@ -67,7 +67,7 @@ static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 }
 
 /* None has queries of two windows. */
-static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS], queries = queries_of(l);
     count[0] = is_window(l) ? (size_t)(p->rows / window) * fv_gpu_groups(window, queries)
@@ -83,14 +83,14 @@ static uint64_t regions(const fv_launch *l, uint32_t *out)
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
                                      .entry = "softmax",
                                      .group = 128,
-                                     .define = define,
-                                     .shape = shape,
+                                     .define = softmax_define,
+                                     .shape = softmax_shape,
                                      .align = 128};
 const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
                                       .entry = "wsoftmax",
                                       .group = 128,
-                                      .define = define,
-                                      .shape = shape,
+                                      .define = softmax_define,
+                                      .shape = softmax_shape,
                                       .table = regions,
                                       .align = FV_GPU_WINDOWS};
 

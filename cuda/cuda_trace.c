@@ -26,7 +26,7 @@ fovea_status fv_cuda_trace_open(fv_cuda_trace *t, const fv_device *d, fv_trace *
     return FOVEA_OK;
 }
 
-static fovea_status record(CUevent *event, fv_device *d, CUstream stream)
+static fovea_status record_event(CUevent *event, fv_device *d, CUstream stream)
 {
     if (!*event) {
         CUevent made;
@@ -46,12 +46,12 @@ fovea_status fv_cuda_trace_begin(fv_cuda_trace *t, fv_device *d, CUstream stream
         return FOVEA_OK;
     *e = (fovea_trace_event){.step = l->index, .row = row, .rows = rows};
     t->open = &t->span[e - t->to->event];
-    return record(&t->open->begin, d, stream);
+    return record_event(&t->open->begin, d, stream);
 }
 
 fovea_status fv_cuda_trace_end(fv_cuda_trace *t, fv_device *d, CUstream stream)
 {
-    return t->open ? record(&t->open->end, d, stream) : FOVEA_OK;
+    return t->open ? record_event(&t->open->end, d, stream) : FOVEA_OK;
 }
 
 void fv_cuda_trace_settle(fv_cuda_trace *t, CUevent begun)

@@ -39,7 +39,7 @@ static void copy_line(char *out, size_t size, const char *text, uint32_t index)
 
 /* The name of the device is the fourth line of its identity, the program's at the beginning of its
  * last text. */
-static void describe(const fv_gpu_key *k, char device[128], char program[64])
+static void describe_entry(const fv_gpu_key *k, char device[128], char program[64])
 {
     const char *source = last_text(k);
     copy_line(device, 128, text_of(k, 0), 3);
@@ -72,8 +72,8 @@ fovea_status fovea_cache_folder(char *out, size_t room)
 }
 
 /* Calls `visit` with every file that is called like an entry. */
-static fovea_status each(const char *folder, fovea_status (*visit)(void *ctx, const char *path),
-                         void *ctx)
+static fovea_status each_entry(const char *folder,
+                               fovea_status (*visit)(void *ctx, const char *path), void *ctx)
 {
     char *path;
     if (folder && !*folder)
@@ -113,7 +113,7 @@ static fovea_status list_file(void *ctx, const char *path)
     }
     e.size = size;
     if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
-        describe(&key, device, program);
+        describe_entry(&key, device, program);
         e.device = device;
         e.program = program;
     } else {
@@ -127,7 +127,7 @@ static fovea_status list_file(void *ctx, const char *path)
 fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload)
 {
     struct listing l = {fn, payload, false};
-    return each(chosen(folder), list_file, &l);
+    return each_entry(chosen(folder), list_file, &l);
 }
 
 /* ---- emptying ---- */
@@ -143,12 +143,12 @@ fovea_status fovea_cache_clear(const char *folder, size_t *removed)
     size_t before = 0, after = 0;
     char *path;
     folder = chosen(folder);
-    FV_TRY(each(folder, count_file, &before));
+    FV_TRY(each_entry(folder, count_file, &before));
     if (before) {
         FV_TRY(fv_gpu_cache_folder(&path, folder));
         fv_os_trim_folder(path, 0, fv_gpu_entry_name);
         fv_mem_free(path);
-        FV_TRY(each(folder, count_file, &after));
+        FV_TRY(each_entry(folder, count_file, &after));
     }
     *removed = before - after;
     return after ? fv_fail(FOVEA_EIO, "%zu compiled kernels could not be removed", after)
@@ -188,7 +188,7 @@ static fovea_status pack_file(void *ctx, const char *path)
 fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size)
 {
     struct pack p = {data, room, 0};
-    FV_TRY(each(chosen(folder), pack_file, &p));
+    FV_TRY(each_entry(chosen(folder), pack_file, &p));
     *size = (size_t)p.used;
     return FOVEA_OK;
 }

@@ -62,7 +62,8 @@ static struct tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
     return t;
 }
 
-static void define(const char *kind, const fv_launch *l, const struct tile *t, fv_gpu_text *out)
+static void define_sizes(const char *kind, const fv_launch *l, const struct tile *t,
+                         fv_gpu_text *out)
 {
     fv_gpu_define(out, kind, 1);
     fv_gpu_define(out, "FV_CONV", l->args.prob.op == FV_OP_CONV);
@@ -71,8 +72,8 @@ static void define(const char *kind, const fv_launch *l, const struct tile *t, f
     fv_gpu_define(out, "FV_LN", t->across);
 }
 
-static void cover(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
-                  size_t count[3])
+static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
+                          size_t count[3])
 {
     count[0] = fv_gpu_groups(rows, height);
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
@@ -83,12 +84,12 @@ static void cover(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t w
     static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
         const struct tile t = tile_of(l, group, width);                                            \
-        define(KIND, l, &t, out);                                                                  \
+        define_sizes(KIND, l, &t, out);                                                            \
     }                                                                                              \
     static void shape_##name(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])           \
     {                                                                                              \
         const struct tile t = tile_of(l, p->group, width);                                         \
-        cover(l, p->rows, t.down *t.rows, t.across *t.cols, count);                                \
+        cover_product(l, p->rows, t.down *t.rows, t.across *t.cols, count);                        \
     }                                                                                              \
     const fv_gpu_code fv_gpu_gemm_##name = {.program = "gemm",                                     \
                                             .entry = "product",                                    \
@@ -116,13 +117,13 @@ OF_TILES(tile, "FV_TILE", 64, 128)
 static void define_thin(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const struct tile t = tile_of(l, group, PANEL);
-    define("FV_THIN", l, &t, out);
+    define_sizes("FV_THIN", l, &t, out);
 }
 
 static void shape_thin(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const struct tile t = tile_of(l, p->group, PANEL);
-    cover(l, p->rows, t.rows, t.across * t.cols, count);
+    cover_product(l, p->rows, t.rows, t.across * t.cols, count);
 }
 
 static uint32_t local_thin(const fv_launch *l, uint32_t group)
@@ -150,12 +151,12 @@ static uint32_t height_cpu(const fv_launch *l)
 static void define_cpu(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const struct tile t = {.rows = height_cpu(l), .cols = 16, .across = group};
-    define("FV_VECTORS", l, &t, out);
+    define_sizes("FV_VECTORS", l, &t, out);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover(l, p->rows, height_cpu(l), PANEL, count);
+    cover_product(l, p->rows, height_cpu(l), PANEL, count);
 }
 
 const fv_gpu_code fv_gpu_gemm_cpu = {.program = "gemm",

@@ -29,7 +29,7 @@ static layout lay_out(const fv_launch *l, uint32_t group)
     return y;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const layout y = lay_out(l, group);
     fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
@@ -40,13 +40,13 @@ static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 
 static void define_step(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    define(l, group, out);
+    scan_define(l, group, out);
     fv_gpu_define(out, "FV_CHUNKED", 0);
 }
 
 static void define_chunk(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    define(l, group, out);
+    scan_define(l, group, out);
     fv_gpu_define(out, "FV_CHUNKED", 1);
 }
 
@@ -72,7 +72,7 @@ static uint32_t local_chunk(const fv_launch *l, uint32_t group)
 }
 
 /* The slices of a head that has a divisor come one after the other. */
-static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void scan_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const fv_problem *problem = &l->args.prob;
     const layout y = lay_out(l, p->group);
@@ -86,14 +86,14 @@ const fv_gpu_code fv_gpu_scan_step = {.program = "scan",
                                       .group = GROUP,
                                       .local = local_step,
                                       .define = define_step,
-                                      .shape = shape,
+                                      .shape = scan_shape,
                                       .align = 8};
 const fv_gpu_code fv_gpu_scan_chunk = {.program = "scan",
                                        .entry = "scan",
                                        .group = GROUP,
                                        .local = local_chunk,
                                        .define = define_chunk,
-                                       .shape = shape,
+                                       .shape = scan_shape,
                                        .align = 8};
 
 static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)

@@ -10,7 +10,7 @@ static bool is_window(const fv_launch *l)
     return l->args.prob.op == FV_OP_WSOFTMAX;
 }
 
-static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
@@ -21,13 +21,13 @@ static void define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 
 static void define_plain(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    define(l, group, out);
+    softmax_define(l, group, out);
     fv_gpu_define(out, "FV_STAGE", 0);
 }
 
 static void define_staged(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
-    define(l, group, out);
+    softmax_define(l, group, out);
     fv_gpu_define(out, "FV_STAGE", 1);
 }
 
@@ -49,7 +49,7 @@ static uint32_t local_staged(const fv_launch *l, uint32_t group)
 }
 
 /* Work-groups of `queries` queries each; none has queries of two windows. */
-static void cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
+static void softmax_cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS];
     count[0] = is_window(l) ? (size_t)(rows / window) * fv_gpu_groups(window, queries)
@@ -57,15 +57,15 @@ static void cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t co
     count[1] = l->args.prob.heads;
 }
 
-static void shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover(l, p->rows, block(p->group), count);
+    softmax_cover(l, p->rows, block(p->group), count);
     count[2] = fv_gpu_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover(l, p->rows, LANES, count);
+    softmax_cover(l, p->rows, LANES, count);
 }
 
 static uint64_t regions(const fv_launch *l, uint32_t *out)
@@ -81,19 +81,19 @@ const fv_gpu_code fv_gpu_softmax = {.program = "softmax",
                                     .group = 64,
                                     .local = local_plain,
                                     .define = define_plain,
-                                    .shape = shape,
+                                    .shape = softmax_shape,
                                     .align = 32};
 const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
                                           .entry = "softmax",
                                           .group = 128,
                                           .local = local_staged,
                                           .define = define_staged,
-                                          .shape = shape,
+                                          .shape = softmax_shape,
                                           .align = 32};
 const fv_gpu_code fv_gpu_softmax_cpu = {.program = "softmax_cpu",
                                         .entry = "softmax",
                                         .group = 1,
-                                        .define = define,
+                                        .define = softmax_define,
                                         .shape = shape_cpu,
                                         .align = 32};
 
@@ -102,7 +102,7 @@ const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
                                      .group = 64,
                                      .local = local_plain,
                                      .define = define_plain,
-                                     .shape = shape,
+                                     .shape = softmax_shape,
                                      .table = regions,
                                      .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
@@ -110,13 +110,13 @@ const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .group = 128,
                                            .local = local_staged,
                                            .define = define_staged,
-                                           .shape = shape,
+                                           .shape = softmax_shape,
                                            .table = regions,
                                            .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
                                          .entry = "wsoftmax",
                                          .group = 1,
-                                         .define = define,
+                                         .define = softmax_define,
                                          .shape = shape_cpu,
                                          .table = regions,
                                          .align = FV_GPU_WINDOWS};
