@@ -139,13 +139,12 @@ int main(int argc, char **argv)
                 s.w = numbers((size_t)s.n * (size_t)s.k, 2);
                 s.out = numbers((size_t)s.rows * (size_t)s.n, 3);
                 s.other = numbers((size_t)s.rows * (size_t)s.n, 4);
-                fovea_op_options op = FOVEA_OP_OPTIONS_INIT;
-                op.kind = FOVEA_OP_GEMM;
+                fovea_gemm_options op = FOVEA_GEMM_OPTIONS_INIT;
                 op.rows = (uint32_t)s.rows;
                 op.in = (uint32_t)s.k;
                 op.out = (uint32_t)s.n;
                 op.weight = s.w;
-                if (fovea_op_plan_create(&s.plan, device, &op))
+                if (fovea_gemm_plan_create(&s.plan, device, &op))
                     fail(fovea_error());
                 double a = INFINITY, b = INFINITY;
                 for (int r = 0; r < ROUNDS; r++) {

@@ -90,7 +90,7 @@ int main(int argc, char **argv)
     if (fovea_device_open(&device, "cpu", &device_options) || fovea_model_load(&model, argv[1]) ||
         fovea_plan_create(&plan, model, device, &options))
         fail(fovea_error());
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(plan, 0, &info);
     const size_t pixels = (size_t)options.frame.width * options.frame.height * 3;
     const size_t out_bytes = (size_t)info.rows * info.columns * sizeof(float);
@@ -129,7 +129,7 @@ int main(int argc, char **argv)
         loop.rounds = (uint64_t)((double)loop.rounds * expected / run_loop(&loop)) + 1;
 
     struct rusage before, after;
-    fovea_memory held, then;
+    fovea_memory held = FOVEA_MEMORY_INIT, then = FOVEA_MEMORY_INIT;
     fovea_memory_query(&held);
     uint64_t faults = 0;
     for (int i = 0; i < frames; i++) {

@@ -31,17 +31,16 @@ struct product {
 
 static struct product product_of(fovea_device *device, uint32_t rows, uint32_t out, uint32_t in)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
     struct product p = {.flops = 2. * rows * out * in,
                         .in = numbers((size_t)rows * in, 1),
                         .weight = numbers((size_t)out * in, 2),
                         .out = numbers((size_t)rows * out, 3)};
-    o.kind = FOVEA_OP_GEMM;
     o.rows = rows;
     o.in = in;
     o.out = out;
     o.weight = p.weight;
-    if (fovea_op_plan_create(&p.plan, device, &o))
+    if (fovea_gemm_plan_create(&p.plan, device, &o))
         fail(fovea_error());
     return p;
 }
@@ -133,7 +132,7 @@ int main(int argc, char **argv)
     fovea_device *device;
     fovea_device_options device_options = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
-    fovea_trainer_info info;
+    fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
     struct work w = {.pictures = pictures};
     device_options.threads = (uint32_t)threads;
     options.stage = FOVEA_STAGE_TASK;
@@ -161,7 +160,7 @@ int main(int argc, char **argv)
     const uint64_t peak = bytes_at_peak() - before;
 
     fovea_model *model;
-    fovea_model_info shape;
+    fovea_model_info shape = FOVEA_MODEL_INFO_INIT;
     if (fovea_model_load(&model, argv[1]))
         fail(fovea_error());
     fovea_model_describe(model, &shape);

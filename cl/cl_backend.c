@@ -10,12 +10,12 @@
 
 /* ---- found ---- */
 
-static int probe(fovea_device_info *out, int max)
+static size_t probe(size_t index, fovea_device_info *out)
 {
     const fv_cl_place *places;
-    const int n = fv_cl_devices(&places);
-    for (int i = 0; i < n && i < max; i++)
-        fv_cl_fill_info(&out[i], i, &places[i]);
+    const size_t n = (size_t)fv_cl_devices(&places);
+    if (index < n)
+        fv_cl_fill_info(out, (int)index, &places[index]);
     return n;
 }
 
@@ -94,10 +94,9 @@ static fovea_status set_up(fv_device *d, const fovea_device_options *options)
     char *identity;
     fv_cl_read_limits(&d->place, &d->limits);
     /* No screen and no watchdog waits for a CPU. */
-    const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms
-                        : d->limits.cpu              ? 0
-                                                     : 20;
-    d->dispatch = most / 1e3;
+    d->dispatch = options->max_dispatch_seconds > 0 ? options->max_dispatch_seconds
+                  : d->limits.cpu                   ? 0
+                                                    : 0.02;
     FV_TRY(fv_cl_identify(&identity, &d->place));
     FV_TRY(fv_gpu_store_open(&d->store, d, &fv_cl_compiler_cl, identity, options->cache));
     return start_and_probe(d);

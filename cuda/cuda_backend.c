@@ -9,11 +9,11 @@
 
 /* ---- found ---- */
 
-static int probe(fovea_device_info *out, int max)
+static size_t probe(size_t index, fovea_device_info *out)
 {
-    const int n = fv_cuda_devices();
-    for (int i = 0; i < n && i < max; i++)
-        fv_cuda_fill_info(&out[i], i, NULL);
+    const size_t n = (size_t)fv_cuda_devices();
+    if (index < n)
+        fv_cuda_fill_info(out, (int)index, NULL);
     return n;
 }
 
@@ -60,8 +60,9 @@ static fovea_status set_up(fv_device *d, int index, const fovea_device_options *
     d->features = fv_cuda_features(&d->limits);
     /* A screen may wait for it; a board's does. No one waits for a card that only computes. */
     const bool shown = d->limits.watched || d->limits.integrated;
-    const double most = options->max_dispatch_ms > 0 ? options->max_dispatch_ms : shown ? 20 : 0;
-    d->dispatch = most / 1e3;
+    d->dispatch = options->max_dispatch_seconds > 0 ? options->max_dispatch_seconds
+                  : shown                           ? 0.02
+                                                    : 0;
     FV_TRY(fv_cuda_identify(&identity, d));
     return fv_gpu_store_open(&d->store, d, &fv_cuda_compiler, identity, options->cache);
 }

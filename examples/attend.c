@@ -55,12 +55,13 @@ int main(int argc, char **argv)
     /* Plan once: everything is decided and allocated here. */
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
-    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options options = FOVEA_ATTENTION_OPTIONS_INIT;
     options.attention = "linear:elu1"; /* or "softmax", "mala", "pola", "nala", ... */
     options.rows = (uint32_t)tokens;
     options.heads = HEADS;
     options.head_dim = options.value_dim = D;
-    if (fovea_device_open(&device, "cpu", NULL) || fovea_op_plan_create(&plan, device, &options))
+    if (fovea_device_open(&device, "cpu", NULL) ||
+        fovea_attention_plan_create(&plan, device, &options))
         return fprintf(stderr, "%s\n", fovea_error()), 1;
 
     /* Run as often as you like: a row per token, heads side by side. */

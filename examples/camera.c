@@ -232,16 +232,16 @@ struct model {
 
 static int model_open(struct model *m, const char *name, const struct camera *c)
 {
-    fovea_model_info info;
-    fovea_output_info logits;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_output_info logits = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     if (fovea_device_open(&m->device, "cpu", NULL) || fovea_model_load(&m->model, name))
         return fail("model", fovea_error());
-    fovea_model_describe(m->model, &info);
+    fovea_model_preprocess(m->model, &rule);
     options.frame.format = c->format;
     options.frame.width = c->width;
     options.frame.height = c->height;
-    options.preprocess = &info.preprocess; /* resized as the model was trained */
+    options.preprocess = &rule; /* resized as the model was trained */
     options.attention = "linear";
     options.on_device_lost = FOVEA_LOST_CPU;
     if (fovea_plan_create(&m->plan, m->model, m->device, &options))

@@ -98,7 +98,8 @@ struct listing {
 static fovea_status list_file(void *ctx, const char *path)
 {
     struct listing *l = ctx;
-    fovea_cache_entry e = {.file = path, .device = "", .program = "", .problem = ""};
+    fovea_cache_entry e = {
+        .struct_size = sizeof e, .file = path, .device = "", .program = "", .problem = ""};
     char device[128], program[64];
     void *data;
     uint64_t size;

@@ -176,10 +176,8 @@ static gboolean parse_size(const char *text, guint *width, guint *height)
 static gboolean preprocessing(FoveaFilter *self, const char *size, fovea_preprocess *rule,
                               const fovea_preprocess **out)
 {
-    fovea_model_info info;
     guint width, height;
-    fovea_model_describe(self->model, &info);
-    *rule = info.preprocess;
+    fovea_model_preprocess(self->model, rule);
     *out = rule;
     if (!size || !*size)
         return TRUE;
@@ -241,7 +239,7 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
                           const char *size, guint top)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_preprocess rule;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     options.frame.format = format_of(&self->video);
     options.frame.width = (uint32_t)self->video.width;
     options.frame.height = (uint32_t)self->video.height;

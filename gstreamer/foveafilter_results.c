@@ -21,8 +21,8 @@ static gboolean open_pool(Result *r)
 gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fovea_plan *plan,
                                   guint top)
 {
-    fovea_output_info info;
-    fovea_model_info about;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    fovea_model_info about = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &about);
     *r = (Results){.model = model, .top = top};
     while (fovea_plan_output(plan, r->count, &info))
@@ -30,6 +30,7 @@ gboolean foveafilter_results_open(Results *r, const fovea_model *model, const fo
     r->result = g_new0(Result, r->count);
     r->out = g_new0(fovea_output, r->count);
     for (guint i = 0; i < r->count; i++) {
+        r->result[i].info.struct_size = sizeof r->result[i].info;
         fovea_plan_output(plan, i, &r->result[i].info);
         r->result[i].labels = strcmp(r->result[i].info.name, "logits") == 0 && about.classes > 0;
         if (!open_pool(&r->result[i]))

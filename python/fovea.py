@@ -60,50 +60,60 @@ def _checked(status):
 _Float = C.POINTER(C.c_float)
 
 
-class DeviceInfo(C.Structure):
+class _Sized(C.Structure):
+    """A struct that begins with its size, as the _INIT macros of fovea.h make it."""
+
+    def __init__(self, **fields):
+        super().__init__(struct_size=C.sizeof(self), **fields)
+
+    def _values(self):
+        return {name: _text(getattr(self, name)) for name, _ in self._fields_[1:]}
+
+
+class DeviceInfo(_Sized):
     _c_name_ = "fovea_device_info"
-    _fields_ = [("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
+    _fields_ = [("struct_size", C.c_size_t), ("id", C.c_char * 32), ("name", C.c_char * 128),
+                ("features", C.c_char * 64),
                 ("units", C.c_uint32), ("clusters", C.c_uint32), ("big", C.c_uint32),
                 ("memory", C.c_uint64), ("max_buffer", C.c_uint64), ("driver", C.c_char * 128),
                 ("local_memory", C.c_uint64), ("group_limit", C.c_uint32),
                 ("quirks", C.c_char * 256)]
 
 
-class DeviceOptions(C.Structure):
+class DeviceOptions(_Sized):
     _c_name_ = "fovea_device_options"
-    _fields_ = [("version", C.c_uint32), ("threads", C.c_uint32), ("isa", C.c_char_p),
+    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_uint32), ("isa", C.c_char_p),
                 ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p),
-                ("max_dispatch_ms", C.c_double), ("cache", C.c_char_p),
+                ("max_dispatch_seconds", C.c_double), ("cache", C.c_char_p),
                 ("lock_memory", C.c_int), ("priority", C.c_uint32), ("thread_name", C.c_char_p)]
 
 
-class Preprocess(C.Structure):
+class Preprocess(_Sized):
     _c_name_ = "fovea_preprocess"
-    _fields_ = [("version", C.c_uint32), ("resize", C.c_int), ("filter", C.c_int),
+    _fields_ = [("struct_size", C.c_size_t), ("resize", C.c_int), ("filter", C.c_int),
                 ("short_edge", C.c_uint32), ("resize_width", C.c_uint32),
                 ("resize_height", C.c_uint32), ("crop_width", C.c_uint32),
                 ("crop_height", C.c_uint32), ("rescale", C.c_float), ("mean", C.c_float * 3),
                 ("std", C.c_float * 3)]
 
 
-class ModelInfo(C.Structure):
+class ModelInfo(_Sized):
     _c_name_ = "fovea_model_info"
-    _fields_ = [("type", C.c_char * 32), ("attention", C.c_char_p), ("width", C.c_uint32),
+    _fields_ = [("struct_size", C.c_size_t), ("type", C.c_char * 32), ("attention", C.c_char_p), ("width", C.c_uint32),
                 ("depth", C.c_uint32), ("heads", C.c_uint32), ("patch", C.c_uint32),
                 ("prefix", C.c_uint32), ("native_width", C.c_uint32),
                 ("native_height", C.c_uint32), ("classes", C.c_uint32),
                 ("segments", C.c_uint32),
-                ("parameters", C.c_uint64), ("mapped_bytes", C.c_uint64),
-                ("preprocess", Preprocess)]
+                ("parameters", C.c_uint64), ("mapped_bytes", C.c_uint64)]
 
 
 class FrameShape(C.Structure):
     _fields_ = [("format", C.c_int), ("width", C.c_uint32), ("height", C.c_uint32)]
 
 
-class PlanOptions(C.Structure):
+class PlanOptions(_Sized):
     _c_name_ = "fovea_plan_options"
-    _fields_ = [("version", C.c_uint32), ("frame", FrameShape),
+    _fields_ = [("struct_size", C.c_size_t), ("frame", FrameShape),
                 ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
                 ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
@@ -113,9 +123,10 @@ class PlanOptions(C.Structure):
                 ("yuv", C.c_int)]
 
 
-class OutputInfo(C.Structure):
+class OutputInfo(_Sized):
     _c_name_ = "fovea_output_info"
-    _fields_ = [("name", C.c_char_p), ("rows", C.c_uint32), ("columns", C.c_uint32),
+    _fields_ = [("struct_size", C.c_size_t), ("name", C.c_char_p), ("rows", C.c_uint32),
+                ("columns", C.c_uint32),
                 ("prefix", C.c_uint32), ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
                 ("stride", C.c_uint32)]
 
@@ -135,12 +146,11 @@ class Matrix(C.Structure):
     _fields_ = [("data", C.c_void_p), ("stride", C.c_size_t)]
 
 
-class OpOptions(C.Structure):
-    _c_name_ = "fovea_op_options"
-    _fields_ = [("version", C.c_uint32), ("kind", C.c_int), ("schedule", C.c_int),
-                ("chunk", C.c_uint32), ("rows", C.c_uint32), ("attention", C.c_char_p),
-                ("heads", C.c_uint32), ("head_dim", C.c_uint32), ("value_dim", C.c_uint32),
-                ("keys", C.c_uint32), ("scale", C.c_double), ("eps", C.c_double),
+class AttentionOptions(_Sized):
+    _c_name_ = "fovea_attention_options"
+    _fields_ = [("struct_size", C.c_size_t), ("attention", C.c_char_p), ("rows", C.c_uint32),
+                ("keys", C.c_uint32), ("heads", C.c_uint32), ("head_dim", C.c_uint32),
+                ("value_dim", C.c_uint32), ("scale", C.c_double), ("eps", C.c_double),
                 ("normalise", C.c_int), ("causal", C.c_int), ("storage", C.c_int),
                 ("out_storage", C.c_int), ("form", C.c_int), ("l2norm", C.c_int),
                 ("alpha", C.c_double), ("power", _Float), ("channel_scale", _Float),
@@ -150,9 +160,17 @@ class OpOptions(C.Structure):
                 ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
                 ("local_size", C.c_uint32), ("local_shared", C.c_int), ("local_weight", _Float),
                 ("local_bias", _Float), ("norm_weight", _Float), ("norm_bias", _Float),
-                ("norm_eps", C.c_double), ("out_gate", C.c_int), ("in", C.c_uint32),
-                ("out", C.c_uint32), ("weight", _Float), ("bias", _Float),
-                ("activation", C.c_char_p), ("memory_limit", C.c_uint64),
+                ("norm_eps", C.c_double), ("out_gate", C.c_int), ("schedule", C.c_int),
+                ("chunk", C.c_uint32), ("memory_limit", C.c_uint64), ("rigor", C.c_int),
+                ("tune_seconds", C.c_double)]
+
+
+class GemmOptions(_Sized):
+    _c_name_ = "fovea_gemm_options"
+    _fields_ = [("struct_size", C.c_size_t), ("rows", C.c_uint32), ("in", C.c_uint32),
+                ("out", C.c_uint32), ("storage", C.c_int), ("out_storage", C.c_int),
+                ("weight", _Float), ("bias", _Float), ("activation", C.c_char_p),
+                ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
                 ("rigor", C.c_int), ("tune_seconds", C.c_double)]
 
 
@@ -171,21 +189,22 @@ for _name, _result, _arguments in [
         ("fovea_version", C.c_char_p, []),
         ("fovea_device_open", C.c_int, [_OUT, C.c_char_p, C.POINTER(DeviceOptions)]),
         ("fovea_device_close", None, [_HANDLE]),
-        ("fovea_device_describe", None, [_HANDLE, C.POINTER(DeviceInfo)]),
+        ("fovea_device_describe", C.c_int, [_HANDLE, C.POINTER(DeviceInfo)]),
         ("fovea_model_load", C.c_int, [_OUT, C.c_char_p]),
         ("fovea_model_free", None, [_HANDLE]),
-        ("fovea_model_describe", None, [_HANDLE, C.POINTER(ModelInfo)]),
+        ("fovea_model_describe", C.c_int, [_HANDLE, C.POINTER(ModelInfo)]),
+        ("fovea_model_preprocess", C.c_int, [_HANDLE, C.POINTER(Preprocess)]),
         ("fovea_model_label", C.c_char_p, [_HANDLE, C.c_uint32]),
         ("fovea_model_output", C.c_char_p, [_HANDLE, C.c_size_t]),
-        ("fovea_preprocess_resize", None, [C.POINTER(Preprocess), C.c_uint32, C.c_uint32]),
         ("fovea_plan_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(PlanOptions)]),
         ("fovea_plan_free", None, [_HANDLE]),
         ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
         ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
-        ("fovea_op_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(OpOptions)]),
+        ("fovea_attention_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(AttentionOptions)]),
+        ("fovea_gemm_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(GemmOptions)]),
         ("fovea_op_input", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_op_run", C.c_int, [_HANDLE, C.POINTER(Matrix), C.c_size_t, Matrix]),
-        ("fovea_state_create", C.c_int, [_OUT, _HANDLE, C.POINTER(OpOptions)]),
+        ("fovea_state_create", C.c_int, [_OUT, _HANDLE, C.POINTER(AttentionOptions)]),
         ("fovea_state_free", None, [_HANDLE]),
         ("fovea_state_input", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_state_step", C.c_int, [_HANDLE, C.POINTER(Matrix), C.c_size_t, Matrix]),
@@ -229,10 +248,11 @@ class Device(_Handle):
     Device("cuda:0"). `cache`: directory of compiled kernels of the latter two, "" for none.
     `lock_memory`, `priority`, `thread_name`: of the CPU's workers, for real time."""
 
-    def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_ms=0, cache=None,
+    def __init__(self, id="cpu", threads=0, isa=None, cores=None, max_dispatch_seconds=0, cache=None,
                  lock_memory=False, priority=0, thread_name=None):
-        options = DeviceOptions(1, threads, isa and isa.encode(), cores and cores.encode(),
-                                max_dispatch_ms=max_dispatch_ms,
+        options = DeviceOptions(threads=threads, isa=isa and isa.encode(),
+                                cores=cores and cores.encode(),
+                                max_dispatch_seconds=max_dispatch_seconds,
                                 cache=None if cache is None else os.fspath(cache).encode(),
                                 lock_memory=lock_memory, priority=priority,
                                 thread_name=thread_name and thread_name.encode())
@@ -242,8 +262,8 @@ class Device(_Handle):
     @property
     def info(self):
         info = DeviceInfo()
-        _lib.fovea_device_describe(self, C.byref(info))
-        return {name: _text(getattr(info, name)) for name, _ in info._fields_}
+        _checked(_lib.fovea_device_describe(self, C.byref(info)))
+        return info._values()
 
 
 _default, _default_lock = [], threading.Lock()
@@ -258,10 +278,9 @@ def _device(device):
     return _default[0]
 
 
-def _op_plan(device, options):
+def _op_plan(device, create, options):
     device = _device(device)
-    return _Handle(_lib.fovea_plan_free, device, _lib.fovea_op_plan_create, device,
-                   C.byref(options))
+    return _Handle(_lib.fovea_plan_free, device, create, device, C.byref(options))
 
 
 def _text(value):
@@ -286,14 +305,14 @@ def _floats(array):
 
 
 class _Options:
-    """fovea_op_options, the arrays that it points to by name, and what was given but is an input."""
+    """fovea_attention_options, the arrays that it points to by name, and what was given but is an input."""
 
     ENUMS = {"storage": STORAGE, "out_storage": STORAGE, "form": FORMS, "gates": GATES,
              "out_gate": OUT_GATES, "schedule": SCHEDULES}
 
     def __init__(self, attention, given):
-        self.c = OpOptions(version=1, scale=1.0, eps=1e-6, normalise=1,
-                           attention=attention.encode())
+        self.c = AttentionOptions(scale=1.0, eps=1e-6, normalise=1,
+                                  attention=attention.encode())
         self.arrays, self.inputs = {}, {}
         # Weights when the gates are made of x or q, else the gates or their logits; a decay per
         # head is retention's, one per token is an input.
@@ -319,7 +338,7 @@ class _Options:
             self.c.gate_width = self.arrays["gate_q"].shape[-1]
 
     def _set(self, name, value):
-        kinds = dict(OpOptions._fields_)
+        kinds = dict(AttentionOptions._fields_[1:])
         if name not in kinds:
             raise TypeError("attention has no option %r" % name)
         if kinds[name] is _Float:
@@ -425,7 +444,7 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
 
     `attention` is a name of fovea.h: "softmax", "linear:elu1", "mala", "pola", "nala", "sla-...",
     and with causal=True "retention", "gla", "delta-rule", "gated-delta-rule". `options` are the
-    fields of fovea_op_options (scale, eps, normalise, form, l2norm, alpha, power, channel_scale,
+    fields of fovea_attention_options (scale, eps, normalise, form, l2norm, alpha, power, channel_scale,
     local_weight, norm_weight, ...), enums by name, and
 
       rope=(cos, sin) or (height, width)   grid=(height, width)
@@ -443,7 +462,8 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
     _check_options(o.c, o.arrays)
     batches = [None] if q.ndim == 2 else range(q.shape[0])
     stateful = return_state or state is not None
-    engine = State._of(o, device) if stateful else _op_plan(device, o.c)
+    engine = State._of(o, device) if stateful else _op_plan(
+        device, _lib.fovea_attention_plan_create, o.c)
     outs, states = [], []
     for b in batches:
         arrays = {name: _input(name, a, b) for name, a in o.inputs.items()}
@@ -498,7 +518,7 @@ class State(_Handle):
                          C.byref(options.c))
 
     def _advance(self, arrays, step=False):
-        c = OpOptions.from_buffer_copy(self._options.c)
+        c = AttentionOptions.from_buffer_copy(self._options.c)
         c.rows, c.keys = len(arrays["q"]), 0
         _alive, inputs = _matrices(_names(_lib.fovea_state_input, self), c, arrays)
         out = np.empty((c.rows, c.heads * c.value_dim), _NUMPY[c.out_storage])
@@ -558,15 +578,16 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
     bias = None if bias is None else _floats(bias)
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError("bias has shape %s, expected %s" % (bias.shape, weight.shape[:1]))
-    options = OpOptions(version=1, kind=1, rows=a.shape[0], out=weight.shape[0],
-                        weight=weight.ctypes.data_as(_Float),
-                        activation=activation and activation.encode())
+    options = GemmOptions(rows=a.shape[0], out=weight.shape[0],
+                          weight=weight.ctypes.data_as(_Float),
+                          activation=activation and activation.encode())
     setattr(options, "in", a.shape[1])
     if bias is not None:
         options.bias = bias.ctypes.data_as(_Float)
     out = np.empty((a.shape[0], weight.shape[0]), np.float32)
-    _op_plan(device, options)._call(_lib.fovea_op_run, C.byref(Matrix(a.ctypes.data, 0)), 1,
-                                    Matrix(out.ctypes.data, 0))
+    plan = _op_plan(device, _lib.fovea_gemm_plan_create, options)
+    plan._call(_lib.fovea_op_run, C.byref(Matrix(a.ctypes.data, 0)), 1,
+               Matrix(out.ctypes.data, 0))
     return out
 
 
@@ -629,12 +650,14 @@ class Plan(_Handle):
         self.frame = frame  # kind, width, height
         kind, width, height = frame
         names = [name.encode() for name in outputs or ()]
-        options = PlanOptions(1, FrameShape(FORMATS[kind], width, height),
-                              C.pointer(model._info()["preprocess"]) if preprocess else None,
-                              attention and attention.encode(),
-                              (C.c_char_p * len(names))(*names) if names else None, len(names),
-                              SCHEDULES[schedule], weights=STORAGE[weights],
-                              activations=STORAGE[activations], yuv=YUVS[yuv])
+        array = (C.c_char_p * len(names))(*names)
+        options = PlanOptions(frame=FrameShape(FORMATS[kind], width, height),
+                              preprocess=C.pointer(model._preprocess()) if preprocess else None,
+                              attention=attention and attention.encode(),
+                              outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
+                              n_outputs=len(names), schedule=SCHEDULES[schedule],
+                              weights=STORAGE[weights], activations=STORAGE[activations],
+                              yuv=YUVS[yuv])
         # The library's plan holds the model by itself.
         super().__init__(_lib.fovea_plan_free, model._device, _lib.fovea_plan_create, model,
                          model._device, C.byref(options))
@@ -676,12 +699,14 @@ class Model(_Handle):
 
     @property
     def info(self):
-        return {name: _text(value) for name, value in self._info().items() if name != "preprocess"}
-
-    def _info(self):
         info = ModelInfo()
-        _lib.fovea_model_describe(self, C.byref(info))
-        return {name: getattr(info, name) for name, _ in info._fields_}
+        _checked(_lib.fovea_model_describe(self, C.byref(info)))
+        return info._values()
+
+    def _preprocess(self):
+        rule = Preprocess()
+        _checked(_lib.fovea_model_preprocess(self, C.byref(rule)))
+        return rule
 
     @property
     def outputs(self):

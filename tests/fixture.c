@@ -62,7 +62,7 @@ fovea_plan *fixture_plan(const fovea_model *model, fovea_device *device, const c
 
 float *fixture_run(fovea_plan *plan, size_t *values)
 {
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     assert_true(fovea_plan_output(plan, 0, &info));
     *values = (size_t)info.rows * info.columns;
     const fovea_frame frame = {.pixels = {fixture_pixels}};

@@ -13,7 +13,7 @@
 
 #include <fovea/fovea.h>
 
-#include "cli/segments.h"
+#include "cli/run/segments.h"
 #include "../stopwatch.h"
 
 enum { CLASSES_MAX = 256 };
@@ -92,8 +92,8 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
     options.n_outputs = 1;
     if (fovea_plan_create(&plan, model, device, &options))
         fail(fovea_error());
-    fovea_output_info info;
-    fovea_plan_info told;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan_info told = FOVEA_PLAN_INFO_INIT;
     fovea_plan_output(plan, 0, &info);
     fovea_plan_query(plan, &told);
     if (told.ignored_right || told.ignored_bottom)
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
     options.threads = (uint32_t)strtoul(argv[3], NULL, 10);
     if (fovea_device_open(&device, "cpu", &options) || fovea_model_load(&model, argv[1]))
         fail(fovea_error());
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     if (info.segments == 0 || info.segments > CLASSES_MAX)
         fail("the model has no segmentation head, or one of more than 256 classes");

@@ -20,6 +20,7 @@
  *
  *     fovea_trainer *trainer;
  *     fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
+ *     fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
  *     options.stage = FOVEA_STAGE_FEATURES;
  *     options.attention = "linear:elu1";
  *     options.frame.width = options.frame.height = 518;
@@ -36,9 +37,9 @@
  *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_F32, 0);
  *
  * Everything is float32. The activations of a block are computed again when its gradients are,
- * so that memory grows with the tokens but hardly with the blocks; fovea_trainer_query tells all
+ * so that memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all
  * bytes. Results do not depend on the number of threads. After fovea_trainer_create nothing is
- * allocated until weights or states are written. One thread at a time uses a trainer. CPU only.
+ * allocated until weights or states are written. CPU only.
  */
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
@@ -88,7 +89,7 @@ typedef enum fovea_task {
 typedef int fovea_sum_fn(void *data, size_t n, int doubles, void *payload);
 
 typedef struct fovea_trainer_options {
-    uint32_t version;
+    size_t struct_size;
     fovea_stage stage;
     struct {
         fovea_format format;    /* FOVEA_RGB8, BGR8, GRAY8 or PLANES_F32 */
@@ -133,23 +134,23 @@ typedef struct fovea_trainer_options {
     void *sum_payload;
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        1, FOVEA_STAGE_FEATURES, {FOVEA_RGB8, 0, 0}, NULL, FOVEA_TRAIN_DEFAULT, NULL, NULL, 0, 0,  \
-            FOVEA_LR_CONSTANT, 0, 0, 0.1f, 0.9f, 0.999f, 1e-8f, 0.05f, 0, 0, 1,                    \
-            FOVEA_TASK_CLASSES, 0, NULL, 0, 0, 0, 0, NULL, NULL                                    \
-    }
+    FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \
+               FOVEA_SET(backbone_ratio, 0.1f), FOVEA_SET(beta1, 0.9f), FOVEA_SET(beta2, 0.999f),  \
+               FOVEA_SET(eps, 1e-8f), FOVEA_SET(weight_decay, 0.05f), FOVEA_SET(lambda, 1))
 
 /* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
  * FOVEA_STAGE_FEATURES, of the same width, patches and prefix; NULL: `model` as it is now with
  * softmax attention (going on from an earlier stage, name the original). The files are read here
  * and not needed later but for fovea_trainer_save. ENOTSUP for families other than ViT, DeiT,
- * DINOv2, CLIP and SigLIP, and for devices other than the CPU. */
+ * DINOv2, CLIP and SigLIP, and for devices other than the CPU. The device must outlive the trainer.
+ * Thread-safe; all other functions of a trainer: one thread at a time per trainer. */
 FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
                                             const char *teacher, fovea_device *device,
                                             const fovea_trainer_options *options);
 FOVEA_API void fovea_trainer_free(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_info {
+    size_t struct_size;
     uint32_t grid_width, grid_height, tokens;
     uint32_t mask_width, mask_height, classes; /* FOVEA_STAGE_TASK, else 0 */
     uint32_t layers;                           /* losses of single blocks in a report, or 0 */
@@ -162,7 +163,7 @@ typedef struct fovea_trainer_info {
     const char *attention; /* of the student; belongs to the trainer */
     /* Bytes, promised before anything runs: */
     uint64_t weights;     /* the numbers that are trained, and all others of the model */
-    uint64_t gradients;   /* and what they are gathered in */
+    uint64_t gradients;   /* and the buffers that they are summed in */
     uint64_t moments;     /* of AdamW */
     uint64_t averages;    /* of the weights */
     uint64_t packed;      /* weights as kernels read them, the teacher's too */
@@ -170,7 +171,8 @@ typedef struct fovea_trainer_info {
     uint64_t total;       /* of these and all the trainer's own: what fovea_memory counts */
     uint64_t process;     /* beside it, at most: stacks of the threads, the C library's heap */
 } fovea_trainer_info;
-FOVEA_API void fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
+#define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
+FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
 
 typedef struct fovea_target {
     uint32_t label;      /* FOVEA_TASK_CLASSES */
@@ -179,15 +181,16 @@ typedef struct fovea_target {
     size_t stride;       /* bytes from row to row; 0: rows are packed */
 } fovea_target;
 
-/* Runs a picture and adds its loss and gradients to those of the step that is being gathered.
+/* Runs a picture and adds its loss and gradients to those of the next step.
  * `target` may be NULL in the first two stages. A loss over pixels is the mean over those that are
  * not ignored. EINVAL for a label past the classes, then nothing was added. */
 FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
                                          const fovea_target *target);
-/* Gives up what was added since the last step. */
-FOVEA_API void fovea_trainer_drop(fovea_trainer *trainer);
+/* Discards the losses and gradients added since the last step. */
+FOVEA_API void fovea_trainer_discard(fovea_trainer *trainer);
 
 typedef struct fovea_trainer_report {
+    size_t struct_size;
     uint64_t step;            /* number of this step, 1 for the first */
     uint64_t pictures;        /* of all processes */
     double loss;              /* mean over them, before the step */
@@ -197,10 +200,11 @@ typedef struct fovea_trainer_report {
     double lr;            /* of this step; the head's */
     double gradient_norm; /* of the mean over all pictures, before it was clipped */
 } fovea_trainer_report;
+#define FOVEA_TRAINER_REPORT_INIT FOVEA_INIT(fovea_trainer_report, )
 
 /* Takes the mean of what was added, over all processes, and changes the weights. EINVAL when
  * nothing was added, and when loss or gradient are not finite (the weights then stay as they are,
- * and what was added is dropped); EIO when `sum` fails. `report` may be NULL. */
+ * and what was added is discarded); EIO when `sum` fails. `report` may be NULL. */
 FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
 
 typedef enum fovea_numbers {

@@ -7,7 +7,7 @@
  *     fovea_device *device;
  *     fovea_model *model;
  *     fovea_plan *plan;
- *     fovea_output_info features;
+ *     fovea_output_info features = FOVEA_OUTPUT_INFO_INIT;
  *     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
  *     options.frame.width = 1920;
  *     options.frame.height = 1080;
@@ -26,19 +26,30 @@
  * Rules that hold for every function
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
  *     result and is left untouched on failure. fovea_error() then holds one line that names the
- *     thing and the remedy. `void` functions cannot fail and take NULL; what they describe is then
- *     zeros.
+ *     thing and the remedy. `void` functions cannot fail and take NULL. Functions that take an
+ *     index return 0, or NULL, past the end.
  *   - Everything that can be decided is decided by fovea_plan_create. After it nothing is
  *     allocated, no file is opened, no lock is taken that another frame could hold. The library
  *     never prints, aborts or exits.
- *   - Threads: a model may be used by many threads, a device by many plans; one plan is run by one
- *     thread at a time; different plans run concurrently.
+ *   - Threads: "Thread-safe" functions may be called by any threads at the same time. "One thread
+ * at a time" functions must not overlap on the same object; on different objects they may. A model
+ *     may be used by many threads and a device by many plans. An object is freed or closed once,
+ *     when nobody uses it any more.
  *   - Processes: after fork() devices of the CPU, with their plans and models, go on in the child,
  *     on the calling thread alone, unless another thread was inside the library. What was opened
  *     with a driver is for the process that opened it, as the drivers themselves are.
- *   - Activations are float32, rows of channels: [token][channel], channels contiguous.
- *   - Option structs begin with `version`; initialise them with their _INIT macro so that they can
- *     grow. Zero in a field means "the default" unless the field says otherwise.
+ *   - Units: seconds, bytes, pixels. Activations are float32, rows of channels: [token][channel],
+ *     channels contiguous.
+ *   - Structs that may grow begin with `struct_size`, their size as the caller was compiled:
+ *     initialise them with their _INIT macro, those that the library fills too. A program that was
+ *     compiled with an older header keeps running: options that it does not know have their
+ *     defaults, results that it does not know are not written. With a newer header it runs while
+ *     the options that this library does not know are zero. EINVAL for a `struct_size` that is not
+ *     set, and for such options; index functions then return 0. In a struct that a callback gets,
+ *     `struct_size` is the library's. The elements of arrays and the values that come with every
+ *     frame have no size and never grow: fovea_frame, fovea_output, fovea_matrix, fovea_target,
+ *     fovea_trace_event, fovea_tensor.
+ *   - Zero in an option means "the default" unless the option says otherwise.
  */
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
@@ -60,6 +71,25 @@ extern "C" {
 #define FOVEA_API
 #endif
 
+/* For the _INIT macros: the size, the fields that are set (FOVEA_SET), and zeros. C++ has
+ * designated initialisers since 2020 only. */
+#ifdef __cplusplus
+#define FOVEA_INIT(type, ...)                                                                      \
+    [] {                                                                                           \
+        type init_{};                                                                              \
+        init_.struct_size = sizeof(type);                                                          \
+        __VA_ARGS__;                                                                               \
+        return init_;                                                                              \
+    }()
+#define FOVEA_SET(field, value) init_.field = value
+#else
+#define FOVEA_INIT(type, ...)                                                                      \
+    {                                                                                              \
+        .struct_size = sizeof(type), __VA_ARGS__                                                   \
+    }
+#define FOVEA_SET(field, value) .field = value
+#endif
+
 /* ---------------------------------------------------------------------------------------------
  * Status and messages
  */
@@ -78,7 +108,7 @@ typedef enum fovea_status {
 } fovea_status;
 
 /* One line about this thread's last failure: the thing and the remedy. Never NULL; "" when nothing
- * has failed yet. Valid until the thread's next failing call. */
+ * has failed yet. Valid until the thread's next failing call. Thread-safe, as are the next two. */
 FOVEA_API const char *fovea_error(void);
 
 /* "ok", "out of memory", ... Static text for any value. */
@@ -89,7 +119,7 @@ FOVEA_API const char *fovea_version(void);
 
 /* Remarks that are no failures (a remainder of the image that is ignored, a fallback taken) go to
  * `log`, one line without a newline each, from any thread while loading and planning, never while
- * running. NULL (the default) drops them. Not to be changed while other calls are under way. */
+ * running. NULL (the default) discards them. Not thread-safe: set it before other calls begin. */
 typedef void fovea_log_fn(const char *line, void *payload);
 FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
 
@@ -100,6 +130,7 @@ FOVEA_API void fovea_log_set(fovea_log_fn *log, void *payload);
 typedef struct fovea_device fovea_device;
 
 typedef struct fovea_device_info {
+    size_t struct_size;
     char id[32];         /* what fovea_device_open takes: "cpu", "cl:0", "cuda:0" */
     char name[128];      /* "AMD EPYC 9755" */
     char features[64];   /* ISA level or device features: "avx512" */
@@ -115,20 +146,26 @@ typedef struct fovea_device_info {
     char quirks[256];      /* what was found missing or wrong, and is worked around */
 } fovea_device_info;
 
-/* Fills up to `max` entries and returns how many devices exist. Costs a probe of each backend. */
-FOVEA_API size_t fovea_device_list(fovea_device_info *out, size_t max);
+#define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 
-/* What the backend found besides, or why it found nothing; one line per backend, index from 0; NULL
- * at the end. Static text. */
+/* Device `index` of this machine, from 0: the CPU, then those of OpenCL and CUDA. Returns 0 past
+ * the end. Drivers are asked once in a process, by the first call for an index beyond 0.
+ * Thread-safe, as are the two lists below. */
+FOVEA_API int fovea_device_list(size_t index, fovea_device_info *out);
+
+/* What backend `index` has to say, from 0: its driver, or why it found no device. One line; NULL
+ * past the end. Static text. */
 FOVEA_API const char *fovea_backend_remark(size_t index);
 
 typedef struct fovea_kernel_info {
+    size_t struct_size;
     const char *name;      /* "gemm_f32_14x32_avx512" */
     const char *op;        /* "gemm" */
     const char *mechanism; /* "elu1", or "any" */
     const char *isa;       /* "scalar", "avx2", ... or the device's kind */
     int usable;            /* on this machine */
 } fovea_kernel_info;
+#define FOVEA_KERNEL_INFO_INIT FOVEA_INIT(fovea_kernel_info, )
 
 /* Kernel `index` of all backends, from 0; returns 0 past the end. Static texts. */
 FOVEA_API int fovea_kernel_list(size_t index, fovea_kernel_info *out);
@@ -138,9 +175,10 @@ FOVEA_API int fovea_kernel_list(size_t index, fovea_kernel_info *out);
 typedef void fovea_parallel_for(void (*fn)(void *arg, size_t i), void *arg, size_t n, void *ctx);
 
 typedef struct fovea_device_options {
-    uint32_t version;
-    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core, but
-                          no more than a cgroup's quota keeps busy: 2 with 1.5 processors */
+    size_t struct_size;
+    uint32_t threads;  /* workers, the calling thread included; 0: one per performance core, at most
+                          a cgroup's quota rounded up: 2 with 1.5 processors. A number that is given
+                          is not limited by the quota */
     const char *isa;   /* highest level to use: "scalar", "avx2", "avx512", "neon", "neon-fp16",
                           "neon-dot"; NULL: FOVEA_ISA of the environment, else the best there is */
     const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
@@ -149,13 +187,12 @@ typedef struct fovea_device_options {
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
     /* The fields above are the CPU's, those below of devices that compile their kernels. */
-    double max_dispatch_ms; /* a piece of work given to the device is cut to take about so long at
-                               most: it may have a screen to draw; 0: 20, but nothing is cut of
-                               a processor, which OpenCL may drive too, nor of a card
-                               that CUDA says no screen waits for */
-    const char *cache;      /* directory of compiled kernels, made private to the user; NULL:
-                               FOVEA_CACHE of the environment, else fovea/kernels in
-                               $XDG_CACHE_HOME or ~/.cache; "": none */
+    double max_dispatch_seconds; /* longest piece of work given to the device at once, about: it
+                               may have a screen to draw. 0: 0.02; no limit on processors (also
+                               through OpenCL) and on CUDA cards without a display */
+    const char *cache;           /* directory of compiled kernels, made private to the user; NULL:
+                                    FOVEA_CACHE of the environment, else fovea/kernels in
+                                    $XDG_CACHE_HOME or ~/.cache; "": none */
     /* Of the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that the
      * system sets this process, and how to raise it. */
     int lock_memory;         /* keeps activations, packed weights and the workers' stacks in main
@@ -165,62 +202,64 @@ typedef struct fovea_device_options {
     const char *thread_name; /* workers are called NAME-1, NAME-2, ...: 10 characters at most; NULL:
                                 "fovea" */
 } fovea_device_options;
-#define FOVEA_DEVICE_OPTIONS_INIT                                                                  \
-    {                                                                                              \
-        1, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, NULL                                          \
-    }
+#define FOVEA_DEVICE_OPTIONS_INIT FOVEA_INIT(fovea_device_options, )
 
 /* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
- * ENODEV when there is none of that id, EINVAL for options that contradict the machine. */
+ * ENODEV when there is none of that id, EINVAL for options that contradict the machine.
+ * Thread-safe, as are the next three. */
 FOVEA_API fovea_status fovea_device_open(fovea_device **out, const char *id,
                                          const fovea_device_options *options);
 /* Plans, states and trainers keep what they need: a device may be closed before them, and goes with
  * the last of them. */
 FOVEA_API void fovea_device_close(fovea_device *device);
-FOVEA_API void fovea_device_describe(const fovea_device *device, fovea_device_info *out);
+FOVEA_API fovea_status fovea_device_describe(const fovea_device *device, fovea_device_info *out);
 /* Workers that a plan of this device uses. */
 FOVEA_API uint32_t fovea_device_threads(const fovea_device *device);
 
-/* What a device gets done at its best, all workers together. */
+/* The peak rates of a device, all workers together. */
 typedef struct fovea_rates {
-    double flops; /* per second: arithmetic of float32 in registers, a multiply-add is two */
-    double read;  /* bytes per second from its memory */
-    double copy;  /* the same from there to there, both directions counted */
+    size_t struct_size;
+    double flops; /* float32 operations per second, in registers; a multiply-add is two */
+    double read;  /* bytes per second read from its memory */
+    double copy;  /* bytes per second copied in its memory, those read and those written */
 } fovea_rates;
+#define FOVEA_RATES_INIT FOVEA_INIT(fovea_rates, )
 
-/* Measures it, in a fraction of a second: for the roof over what is measured beside it. Not while
- * plans of the device run, which would take their share. ENOMEM, EDEVICE. */
+/* Measures them, in a fraction of a second. One thread at a time, while no plan of the device runs:
+ * it would take its share. ENOMEM, EDEVICE. */
 FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out);
 
 /* Compiled kernels in memory, for a program that keeps them itself instead of in a directory: those
  * that the device's plans have used so far. *size gets their bytes (0 on a device that compiles
- * nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less. */
+ * nothing); they are written to `data` unless it is NULL. EINVAL when `room` is less. Thread-safe,
+ * as is fovea_cache_import. */
 FOVEA_API fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room,
                                           size_t *size);
-/* Gives them back, before plans are made; `data` need not outlive the call. What is of another
- * device, driver or version of this library is passed over. EFORMAT when they are damaged. */
+/* Gives them back, before plans are made; `data` need not outlive the call. Kernels of another
+ * device, driver or version of this library are skipped. EFORMAT when they are damaged. */
 FOVEA_API fovea_status fovea_cache_import(fovea_device *device, const void *data, size_t size);
 
 /* The folder of compiled kernels, whichever device they are of. `folder` NULL: FOVEA_CACHE of the
  * environment, else the default; "" has nothing. A folder that is not there is empty and is not
- * made; EIO for one that is not this user's alone. */
+ * made; EIO for one that is not this user's alone. Thread-safe, as all functions of the folder. */
 FOVEA_API fovea_status fovea_cache_folder(char *out, size_t room);
 
 typedef struct fovea_cache_entry {
+    size_t struct_size;
     const char *file;    /* its path */
     const char *device;  /* that it was compiled for */
     const char *program; /* "gemm.cl" */
     uint64_t size;       /* bytes of the file */
-    const char *problem; /* why it counts as absent; "" when it is sound */
+    const char *problem; /* why it is not used; "" when it is sound */
 } fovea_cache_entry;
 /* Nonzero ends the list. Texts live until it returns. */
 typedef int fovea_cache_fn(const fovea_cache_entry *entry, void *payload);
-/* Calls `fn` for every entry. Whether a driver takes a sound one shows when it is used. */
+/* Calls `fn` for every entry. The driver may still reject a sound one when it is loaded. */
 FOVEA_API fovea_status fovea_cache_list(const char *folder, fovea_cache_fn *fn, void *payload);
 /* Removes the entries, and nothing else that may be in the folder. */
 FOVEA_API fovea_status fovea_cache_clear(const char *folder, size_t *removed);
-/* All sound entries as fovea_cache_import and fovea_cache_unpack take them. *size gets their bytes;
- * they are written to `data` unless it is NULL. EINVAL when `room` is less. */
+/* All sound entries in the form that fovea_cache_import and fovea_cache_unpack read. *size gets
+ * their bytes; they are written to `data` unless it is NULL. EINVAL when `room` is less. */
 FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_t *size);
 /* Adds them to the folder, which is made. EFORMAT when they are damaged; then none is. EIO when
  * they cannot be written there; *added of them were. */
@@ -239,8 +278,9 @@ typedef struct fovea_model fovea_model;
  * fovea_model_synthetic lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
  *
  * Weights are mapped, and read when plans are made: as long as the model lives its files may be
- * renamed, removed and replaced by others, but not written to. A plan of a model whose file was is
- * EIO; where one is cut while it is being read, the system ends the process (SIGBUS). */
+ * renamed, removed and replaced by others, but not written to. Planning a model whose file was
+ * written to is EIO; if a file is truncated while it is being read, the system ends the process
+ * (SIGBUS). Thread-safe, as are all functions of a model. */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
 /* Plans keep what they need: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);
@@ -273,7 +313,7 @@ typedef enum fovea_filter {
  * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel). Begin with a
  * model's, or with `version` 1. */
 typedef struct fovea_preprocess {
-    uint32_t version;
+    size_t struct_size;
     fovea_resize resize;
     fovea_filter filter;
     uint32_t short_edge;
@@ -282,8 +322,12 @@ typedef struct fovea_preprocess {
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
 } fovea_preprocess;
+#define FOVEA_PREPROCESS_INIT                                                                      \
+    FOVEA_INIT(fovea_preprocess, FOVEA_SET(rescale, 1.0f / 255), FOVEA_SET(std[0], 1),             \
+               FOVEA_SET(std[1], 1), FOVEA_SET(std[2], 1))
 
 typedef struct fovea_model_info {
+    size_t struct_size;
     char type[32];         /* config.json's model_type: "dinov2" */
     const char *attention; /* what it was made for, as in fovea_plan_options: "softmax", or "fovea":
                               {"attention"} of config.json; belongs to the model */
@@ -295,11 +339,13 @@ typedef struct fovea_model_info {
     uint32_t classes;                     /* rows of the head, 0 without */
     uint32_t segments;                    /* classes of the segmentation head, 0 without */
     uint64_t parameters;
-    uint64_t mapped_bytes;       /* of the checkpoint */
-    fovea_preprocess preprocess; /* preprocessor_config.json, else the family's */
+    uint64_t mapped_bytes; /* of the checkpoint */
 } fovea_model_info;
+#define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
 
-FOVEA_API void fovea_model_describe(const fovea_model *model, fovea_model_info *out);
+FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
+/* How its pictures are made: preprocessor_config.json, else the family's rule. */
+FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
 /* id2label of class i, of the segmentation head where there is no other; or NULL. Belongs to the
  * model. */
 FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
@@ -325,9 +371,10 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  */
 FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
 
-/* The preprocessing of `model` changed to give a picture of width x height: the same rule and
- * filter; a SHORT rule covers width x height and crops its centre. */
-FOVEA_API void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height);
+/* Changes a model's preprocessing to give a picture of width x height: the same rule and
+ * filter; a SHORT rule covers width x height and crops its centre. Thread-safe, as is the next. */
+FOVEA_API fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width,
+                                               uint32_t height);
 
 /* What a plan with this preprocessing makes of an RGB8 picture before it is normalised, to be shown
  * beside results: out_width x out_height as fovea_plan_info has them, packed rows into `out`. In
@@ -346,8 +393,8 @@ FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const u
  * A process has one store. It is read when it is first asked for: the file that FOVEA_WISDOM names
  * (empty: nothing is read at all), else fovea/wisdom in $XDG_CACHE_HOME or ~/.cache; then, where
  * that says nothing, /etc/fovea/wisdom and what came with the library. A file that cannot be read
- * is a remark, not a failure. Lines that speak of kernels this version does not have are passed
- * over. All of this happens while planning, never while running.
+ * is a remark, not a failure. Lines about kernels that this version does not have are skipped. All
+ * of this happens while planning, never while running. All functions are thread-safe.
  */
 
 /* How much a plan may measure. */
@@ -355,14 +402,16 @@ typedef enum fovea_rigor {
     FOVEA_RIGOR_DEFAULT, /* FOVEA_RIGOR of the environment (estimate, measure, exhaustive), else
                             FOVEA_ESTIMATE */
     FOVEA_ESTIMATE,      /* nothing: wisdom, else the cost model */
-    FOVEA_MEASURE,       /* what promises to be fast */
-    FOVEA_EXHAUSTIVE,    /* all that there is */
+    FOVEA_MEASURE,       /* the kernels and settings that the cost model ranks first */
+    FOVEA_EXHAUSTIVE,    /* every kernel and every setting */
 } fovea_rigor;
 
 typedef struct fovea_wisdom_info {
+    size_t struct_size;
     size_t taken;   /* facts */
-    size_t skipped; /* lines about kernels, revisions or settings that this version has not */
+    size_t skipped; /* lines about kernels, revisions or settings that this version does not have */
 } fovea_wisdom_info;
+#define FOVEA_WISDOM_INFO_INIT FOVEA_INIT(fovea_wisdom_info, )
 
 /* Adds the facts of a file, or of `size` bytes of text, to the store: of two about the same thing
  * the more rigorous is kept, else the newer. `out` may be NULL. EWISDOM for what is no such text,
@@ -424,9 +473,9 @@ typedef enum fovea_lost {
 } fovea_lost;
 
 /* `attention`: what takes the place of a model's own, one of the bidirectional names of
- * fovea_op_options. ViTs take every one of them, without rotation, table, convolution or gate; pola
- * and focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
- * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
+ * fovea_attention_options. ViTs take every one of them, without rotation, table, convolution or
+ * gate; pola and focused with the learned vectors of the checkpoint (attn.vectors of a block, else
+ * zeros), sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
  * linear:silu and linear:identity have nothing to divide by and are left out. Blocks, from 0, may
  * differ:
  *
@@ -437,7 +486,7 @@ typedef enum fovea_lost {
  * {"attention": ...} in config.json takes the same, or a list of one name per block. MAViT and
  * NaLaFormer know their own and softmax, the PolaFormers their own only. */
 typedef struct fovea_plan_options {
-    uint32_t version;
+    size_t struct_size;
     struct {
         fovea_format format;
         uint32_t width, height; /* pixels of the frames that will come */
@@ -445,7 +494,7 @@ typedef struct fovea_plan_options {
     const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
                                            the patch are ignored at right and bottom), and are only
                                            normalised, with the model's mean and std */
-    const char *attention;              /* NULL: the model's own; see below */
+    const char *attention;              /* NULL: the model's own; see above */
     const char *const *outputs;         /* names; NULL: the model's main output */
     size_t n_outputs;
     fovea_schedule schedule;
@@ -480,20 +529,17 @@ typedef struct fovea_plan_options {
      * read, and go on as those would. */
     fovea_yuv yuv;
 } fovea_plan_options;
-#define FOVEA_PLAN_OPTIONS_INIT                                                                    \
-    {                                                                                              \
-        1, {FOVEA_RGB8, 0, 0}, NULL, NULL, NULL, 0, FOVEA_SCHEDULE_AUTO, 0, 0, 0, FOVEA_F32,       \
-            FOVEA_F32, FOVEA_RIGOR_DEFAULT, 0, FOVEA_LOST_FAIL, NULL, 0, FOVEA_YUV_601             \
-    }
+#define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
  * EINVAL: a size under one patch, an unknown output; ENOTSUP: an attention that is not there, an op
- * that the device lacks; ENOMEM. */
+ * that the device lacks; ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
                                          fovea_device *device, const fovea_plan_options *options);
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
 
 typedef struct fovea_plan_info {
+    size_t struct_size;
     uint32_t width, height;                 /* pixels that reach the patches */
     uint32_t ignored_right, ignored_bottom; /* remainder of the patch, in pixels */
     uint32_t grid_width, grid_height;       /* of the first tokens; later stages have fewer */
@@ -510,46 +556,64 @@ typedef struct fovea_plan_info {
     uint64_t staging;  /* resized picture, tables, and the plan itself */
     uint64_t largest;  /* the largest single buffer */
     double flops;      /* of one frame: a multiply-add is two */
-    double seconds;    /* the cost model's guess */
+    double seconds;    /* the cost model's estimate for one frame */
     uint64_t spare;    /* all bytes, weights included, of the plan for a lost device */
 } fovea_plan_info;
+#define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 
-/* Answers before anything runs. */
-FOVEA_API void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
+/* What is known before anything runs, as are steps and outputs. Thread-safe, as are the next three.
+ */
+FOVEA_API fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
 /* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom does not
  * know. */
 FOVEA_API double fovea_plan_measured(const fovea_plan *plan);
 
 typedef struct fovea_step_info {
-    const char *label;   /* "block 3 fc1" */
-    const char *problem; /* "gemm f32 5477x3072x768 bias+gelu" */
+    size_t struct_size;
+    const char *label;      /* "block 3 fc1" */
+    const char *problem;    /* all of it as text: "gemm f32 5477x3072x768 bias+gelu" */
+    const char *op;         /* "gemm", "softmax", ...: as fovea_kernel_info has it */
+    const char *mechanism;  /* of attention, "elu1"; else "any" */
+    const char *activation; /* of "gemm" and "conv", as fovea_gemm_options has it, or "swiglu"; else
+                               NULL */
+    fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_F32 */
+    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_F32 */
+    /* m: rows. "gemm" and "conv": an (m x k) matrix times a (k x n) matrix; "swiglu" has n columns
+     * of values and n of gates. Attention: m queries, k keys (of one window in "wsoftmax"; 0 where
+     * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */
+    uint32_t m, n, k;
+    uint32_t heads, head_dim, value_dim; /* of attention, else 0 */
+    double flops;                        /* a multiply-add is two */
+    double bytes;                        /* read and written at the least: every operand once */
+    double seconds;                      /* the cost model's estimate */
     const char *kernel;
     const char *source; /* where the choice came from: "wisdom", "prior" (wisdom about another size
                            or a device like this), "cost" */
     uint32_t sweep;
     fovea_schedule schedule;  /* of its sweep */
     uint32_t chunk;           /* rows of one call at most */
-    double flops, seconds;    /* the cost model's */
-    double bytes;             /* that it reads and writes at the least: every operand once */
     const char *sweep_source; /* where schedule and chunk came from: the same, or "forced" */
 } fovea_step_info;
+#define FOVEA_STEP_INFO_INIT FOVEA_INIT(fovea_step_info, )
 
 /* Step `index` of the plan, from 0; returns 0 past the end. The texts belong to the plan. */
 FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
 
 typedef struct fovea_output_info {
+    size_t struct_size;
     const char *name;
     uint32_t rows, columns;           /* float32, rows * columns * 4 bytes */
     uint32_t prefix;                  /* leading rows that are no patches */
     uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
     uint32_t stride;                  /* pixels from patch to patch */
 } fovea_output_info;
+#define FOVEA_OUTPUT_INFO_INIT FOVEA_INIT(fovea_output_info, )
 
 /* Output `index` in the order of the options; returns 0 past the end. */
 FOVEA_API int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *out);
 
 /* ---------------------------------------------------------------------------------------------
- * Running
+ * Running: one thread at a time per plan; different plans run concurrently.
  */
 
 typedef struct fovea_frame {
@@ -599,12 +663,12 @@ typedef struct fovea_trace_event {
     double begin, end;  /* seconds since the frame began to be computed */
 } fovea_trace_event;
 
-/* From the next frame on, notes the calls of each frame in `events`, from the first on, in no
- * particular order; they are there once the frame was waited for. Frames are then run one at a
- * time. NULL ends it. EINVAL with a frame in flight; ENOTSUP on a device that does not tell times.
- * Frames allocate nothing for it; attaching may. */
+/* From the next frame on, records the calls of each frame in `events`, in no particular order; they
+ * can be read once the frame was waited for. Frames are then run one at a time. NULL ends it.
+ * EINVAL with a frame in flight; ENOTSUP on a device that does not report times. This call may
+ * allocate, frames do not. */
 FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events, size_t room);
-/* Calls of the last frame that was traced; those beyond the room were not noted. */
+/* Calls of the last frame that was traced; those beyond `room` are counted, not recorded. */
 FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
 
 /* ---------------------------------------------------------------------------------------------
@@ -673,8 +737,6 @@ FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
  * output `out_storage`, all others are float32; arithmetic is float32.
  */
 
-typedef enum fovea_op_kind { FOVEA_OP_ATTENTION, FOVEA_OP_GEMM } fovea_op_kind;
-
 /* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
 typedef enum fovea_gates {
     FOVEA_GATES_READY,       /* inputs are the gates */
@@ -693,19 +755,17 @@ typedef enum fovea_form {
     FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
 } fovea_form;
 
-typedef struct fovea_op_options {
-    uint32_t version;
-    fovea_op_kind kind;
-    fovea_schedule schedule;
-    uint32_t chunk; /* rows at a time; 0: chosen */
-    uint32_t rows;  /* queries, or rows of A */
-    /* ATTENTION */
-    const char *attention;
-    uint32_t heads, head_dim, value_dim, keys; /* keys 0: as many as rows */
-    double scale, eps;
-    int normalise, causal;
+typedef struct fovea_attention_options {
+    size_t struct_size;
+    const char *attention;               /* NULL: "softmax" */
+    uint32_t rows;                       /* queries */
+    uint32_t keys;                       /* 0: as many as rows */
+    uint32_t heads, head_dim, value_dim; /* d and dv; must be given */
+    double scale, eps;                   /* 1 and 1e-6 in FOVEA_ATTENTION_OPTIONS_INIT */
+    int normalise;                       /* 1 there */
+    int causal;
     fovea_dtype storage, out_storage;
-    fovea_form form;
+    fovea_form form; /* of a causal operation */
     int l2norm;
     double alpha;               /* of pola; 0: 4 */
     const float *power;         /* pola (heads*d), as learned; NULL: zeros */
@@ -733,37 +793,53 @@ typedef struct fovea_op_options {
     const float *norm_bias;
     double norm_eps; /* 0: 1e-5 */
     fovea_out_gate out_gate;
-    /* GEMM: input a (rows x in), output (rows x out) = act(a weight^T + bias); types as above */
-    uint32_t in, out;
-    const float *weight;    /* (out, in), packed by the plan; need not outlive the call */
-    const float *bias;      /* (out) or NULL */
-    const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
-    uint64_t memory_limit;  /* as of fovea_plan_options */
-    fovea_rigor rigor;      /* the same; a fovea_state is never tuned */
+    fovea_schedule schedule;
+    uint32_t chunk;        /* rows at a time; 0: chosen */
+    uint64_t memory_limit; /* these as in fovea_plan_options; a fovea_state is never tuned */
+    fovea_rigor rigor;
     double tune_seconds;
-} fovea_op_options;
-#define FOVEA_OP_OPTIONS_INIT                                                                      \
-    {                                                                                              \
-        1, FOVEA_OP_ATTENTION, FOVEA_SCHEDULE_AUTO, 0, 0, NULL, 0, 0, 0, 0, 1.0, 1e-6, 1, 0,       \
-            FOVEA_F32, FOVEA_F32, FOVEA_FORM_AUTO, 0, 0.0, NULL, NULL, NULL, NULL, NULL, 0, 0,     \
-            FOVEA_GATES_READY, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0.0,             \
-            FOVEA_OUT_PLAIN, 0, 0, NULL, NULL, NULL, 0, FOVEA_RIGOR_DEFAULT, 0                     \
-    }
+} fovea_attention_options;
+#define FOVEA_ATTENTION_OPTIONS_INIT                                                               \
+    FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \
+               FOVEA_SET(normalise, 1))
 
-/* Plans one operation; everything that the options point to is copied. Free with fovea_plan_free;
+/* Plans an attention; everything that the options point to is copied. Free with fovea_plan_free;
  * query as any plan. EINVAL for shapes that contradict each other, zero tokens, a mechanism that
  * cannot do what is asked; ENOTSUP names an attention or a combination that is not there; ENOMEM.
- */
-FOVEA_API fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
-                                            const fovea_op_options *options);
-/* Name of input `index` of the operation ("q", "beta", ...), NULL past the end. Static text. */
+ * Thread-safe. */
+FOVEA_API fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
+                                                   const fovea_attention_options *options);
+
+/* Input a (rows x in), output (rows x out) = act(a weight^T + bias). */
+typedef struct fovea_gemm_options {
+    size_t struct_size;
+    uint32_t rows, in, out;
+    fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
+    const float *weight;              /* (out, in), packed by the plan */
+    const float *bias;                /* (out) or NULL */
+    const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
+    fovea_schedule schedule;
+    uint32_t chunk;        /* rows at a time; 0: chosen */
+    uint64_t memory_limit; /* these as in fovea_plan_options */
+    fovea_rigor rigor;
+    double tune_seconds;
+} fovea_gemm_options;
+#define FOVEA_GEMM_OPTIONS_INIT FOVEA_INIT(fovea_gemm_options, )
+
+/* Plans a matrix product, as fovea_attention_plan_create an attention. */
+FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
+                                              const fovea_gemm_options *options);
+/* Name of input `index` of the operation ("q", "beta", ...), NULL past the end. Static text.
+ * Thread-safe. */
 FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);
 
 typedef struct fovea_matrix {
     void *data;    /* aligned as its elements */
     size_t stride; /* elements from row to row; 0: packed */
 } fovea_matrix;
-/* Runs it: inputs in their order. A causal operation begins with a zero state. */
+/* Runs it: inputs in their order. A causal operation begins with a zero state. EINVAL for another
+ * number of inputs, missing data, a stride under one row; EDEVICE. One thread at a time per plan.
+ */
 FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
                                     fovea_matrix output);
 
@@ -774,10 +850,10 @@ FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs
 typedef struct fovea_state fovea_state;
 
 /* A zero state and the plans to advance it, by up to options->rows tokens at a time. `options` as
- * for fovea_op_plan_create, causal, not softmax. After it nothing is allocated. One thread at a
- * time. */
+ * for fovea_attention_plan_create, causal, not softmax. After it nothing is allocated. Thread-safe;
+ * all other functions of a state: one thread at a time per state. */
 FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
-                                          const fovea_op_options *options);
+                                          const fovea_attention_options *options);
 FOVEA_API void fovea_state_free(fovea_state *state);
 /* As fovea_op_input. */
 FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
@@ -799,7 +875,17 @@ FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, si
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
 /* ---------------------------------------------------------------------------------------------
- * Tensor files
+ * 16-bit floats
+ */
+
+/* Converts n floats to `dtype`, rounding to the nearest, ties to even; beyond the range is
+ * infinity. EINVAL for a type that is unknown. Thread-safe. */
+FOVEA_API fovea_status fovea_floats_encode(void *out, fovea_dtype dtype, const float *in, size_t n);
+/* And back, which is exact. */
+FOVEA_API fovea_status fovea_floats_decode(float *out, fovea_dtype dtype, const void *in, size_t n);
+
+/* ---------------------------------------------------------------------------------------------
+ * Tensor files: thread-safe
  */
 
 typedef struct fovea_tensors fovea_tensors;
@@ -837,10 +923,13 @@ FOVEA_API fovea_status fovea_tensors_write(const char *path, const fovea_tensor 
  */
 
 typedef struct fovea_memory {
+    size_t struct_size;
     uint64_t current, peak; /* bytes the library holds through its allocator, all kinds */
-    uint64_t allocations;   /* ever made */
+    uint64_t allocations;   /* made since the process began */
 } fovea_memory;
-FOVEA_API void fovea_memory_query(fovea_memory *out);
+#define FOVEA_MEMORY_INIT FOVEA_INIT(fovea_memory, )
+/* Thread-safe. */
+FOVEA_API fovea_status fovea_memory_query(fovea_memory *out);
 
 #ifdef __cplusplus
 }

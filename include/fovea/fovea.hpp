@@ -156,7 +156,7 @@ class device : public handle<fovea_device, fovea_device_close>
 #endif
     fovea_device_info info() const
     {
-        fovea_device_info out;
+        fovea_device_info out = FOVEA_DEVICE_INFO_INIT;
         fovea_device_describe(*this, &out);
         return out;
     }
@@ -182,7 +182,7 @@ class model : public handle<fovea_model, fovea_model_free>
 #endif
     fovea_model_info info() const
     {
-        fovea_model_info out;
+        fovea_model_info out = FOVEA_MODEL_INFO_INIT;
         fovea_model_describe(*this, &out);
         return out;
     }
@@ -221,14 +221,14 @@ class plan : public handle<fovea_plan, fovea_plan_free>
 #endif
     fovea_plan_info info() const
     {
-        fovea_plan_info out;
+        fovea_plan_info out = FOVEA_PLAN_INFO_INIT;
         fovea_plan_query(*this, &out);
         return out;
     }
     /* Output `index` of those that the options named, which it must be one of. */
     fovea_output_info output(std::size_t index) const
     {
-        fovea_output_info out{};
+        fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
         const int found = fovea_plan_output(*this, index, &out);
 #if defined(__cpp_exceptions)
         if (!found)
@@ -279,14 +279,19 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     static constexpr std::size_t MAX_OUTPUTS = 64;
 };
 
-/* One operation, such as an attention. */
+/* One operation: an attention or a matrix product. */
 class operation : public handle<fovea_plan, fovea_plan_free>
 {
   public:
     using matrices = std::initializer_list<fovea_matrix>;
-    static result<operation> create(device &device, const fovea_op_options &options) noexcept
+    static result<operation> create(device &device, const fovea_attention_options &options) noexcept
     {
-        return result<operation>(fovea_op_plan_create, static_cast<fovea_device *>(device),
+        return result<operation>(fovea_attention_plan_create, static_cast<fovea_device *>(device),
+                                 &options);
+    }
+    static result<operation> create(device &device, const fovea_gemm_options &options) noexcept
+    {
+        return result<operation>(fovea_gemm_plan_create, static_cast<fovea_device *>(device),
                                  &options);
     }
     fovea_status try_run(matrices inputs, fovea_matrix output) noexcept
@@ -294,8 +299,12 @@ class operation : public handle<fovea_plan, fovea_plan_free>
         return fovea_op_run(*this, inputs.begin(), inputs.size(), output);
     }
 #if defined(__cpp_exceptions)
-    operation(device &device, const fovea_op_options &options)
-        : handle(made(fovea_op_plan_create, static_cast<fovea_device *>(device), &options))
+    operation(device &device, const fovea_attention_options &options)
+        : handle(made(fovea_attention_plan_create, static_cast<fovea_device *>(device), &options))
+    {
+    }
+    operation(device &device, const fovea_gemm_options &options)
+        : handle(made(fovea_gemm_plan_create, static_cast<fovea_device *>(device), &options))
     {
     }
     void run(matrices inputs, fovea_matrix output)
@@ -316,7 +325,7 @@ class state : public handle<fovea_state, fovea_state_free>
 {
   public:
     using matrices = std::initializer_list<fovea_matrix>;
-    static result<state> create(device &device, const fovea_op_options &options) noexcept
+    static result<state> create(device &device, const fovea_attention_options &options) noexcept
     {
         return result<state>(fovea_state_create, static_cast<fovea_device *>(device), &options);
     }
@@ -333,7 +342,7 @@ class state : public handle<fovea_state, fovea_state_free>
         return fovea_state_reset(*this);
     }
 #if defined(__cpp_exceptions)
-    state(device &device, const fovea_op_options &options)
+    state(device &device, const fovea_attention_options &options)
         : handle(made(fovea_state_create, static_cast<fovea_device *>(device), &options))
     {
     }

@@ -1,5 +1,5 @@
-/* verification.h: whether kernels and models are right on a device, against the definition of every
- * operation. A part of fovea.h, whose rules hold here.
+/* verification.h: checks kernels and models on a device against the definition of every operation.
+ * A part of fovea.h, whose rules hold here.
  */
 #ifndef FOVEA_VERIFICATION_H
 #define FOVEA_VERIFICATION_H
@@ -10,64 +10,67 @@
 extern "C" {
 #endif
 
-/* What came of one kernel. A case is a step that it fits, rehearsed on random values; every value
- * of its knobs is tried on one of them. An error is judged by how far the definition itself moves
- * when its inputs are off in their last digits. Texts live until the callback returns. */
+/* The result for one kernel. A case is a step that the kernel fits, run on random values; every
+ * value of its settings is tried on one of them. The error that is allowed is how far the
+ * definition moves when the last digits of its inputs change. Texts live until the callback
+ * returns. */
 typedef struct fovea_kernel_check {
+    size_t struct_size;
     const char *kernel, *op, *mechanism, *isa;
     uint32_t cases, failed; /* cases 0: no case reaches it */
     uint64_t values;        /* compared */
-    double error;           /* largest, as a share of what was allowed */
-    double rel;             /* largest norm of a case's errors over that of its definition */
-    double max_abs;         /* largest error itself */
+    double error;           /* the largest, over the error that is allowed */
+    double rel;             /* the largest norm of a case's errors over that of its reference */
+    double max_abs;         /* the largest error itself */
     const char *problem;    /* of the first case that failed; "" */
     const char *text;       /* what was wrong there; "" */
 } fovea_kernel_check;
+#define FOVEA_KERNEL_CHECK_INIT FOVEA_INIT(fovea_kernel_check, )
 /* Nonzero ends the verification, which is then OK. */
 typedef int fovea_kernel_check_fn(const fovea_kernel_check *check, void *payload);
 
 /* Verifies the kernels that the device can use and whose names contain `name` (NULL: all), one
- * after the other, against the definition of their operation. Wrong results are no failure: `fn`
- * hears of them. ENOMEM; EDEVICE. */
+ * after the other, against the definition of their operation. Wrong results are not a failure: they
+ * are passed to `fn`. ENOMEM; EDEVICE. One thread at a time per device. */
 FOVEA_API fovea_status fovea_device_verify(fovea_device *device, const char *name,
                                            fovea_kernel_check_fn *fn, void *payload);
 
-/* What came of one step of a model. Texts live until the callback returns. */
+/* The result for one step of a model. Texts live until the callback returns. */
 typedef struct fovea_step_check {
+    size_t struct_size;
     size_t step; /* as in fovea_plan_step */
     const char *label, *problem, *kernel;
     /* Its output, a sample where it is large, against the definition on what the step read: */
     int right;
     const char *text; /* what is wrong; "" */
     uint64_t values;
-    double error, rel, max_abs; /* error: as a share of what is allowed */
-    /* All of it against the same step in float32 on the CPU, which has read its own results: errors
-     * of the steps before are in it. carried 0: not compared, a partial result. */
+    double error, rel, max_abs; /* error: over what is allowed */
+    /* All of it against the same step in float32 on the CPU, which reads the CPU's own results:
+     * this contains the errors of the steps before. carried 0: not compared, a partial result. */
     int carried;
     double carried_max, carried_rel, cosine;
-    uint64_t lost; /* values that are infinite or NaN, of the step */
-    /* How large numbers are. A float16 holds 65504. */
-    double largest; /* of the output */
-    /* Of linear attention, else 0: numbers of the state and divisors, as they are kept, means over
-     * the tokens; and what they would be as sums over the tokens of this size. Of softmax attention
-     * the divisor is at most the number of keys. */
+    uint64_t lost;  /* values of the step that are infinite or NaN */
+    double largest; /* magnitude in the output; a float16 holds 65504 */
+    /* Linear attention, else 0: the largest numbers of the state and of the divisors, as they are
+     * kept, means over the tokens, and as sums over the tokens of this picture. The divisor of
+     * softmax attention is at most the number of keys. */
     double state_mean, state_sum, divisor_mean, divisor_sum;
 } fovea_step_check;
 /* Nonzero ends the verification, which is then OK. */
 typedef int fovea_step_check_fn(const fovea_step_check *check, void *payload);
 
-/* Runs one frame on `device`, step by step, and tells what came of each; the same on the CPU beside
- * it, with weights and activations of float32. Wrong results are no failure: `fn` hears of them.
- * `options` as for fovea_plan_create; schedule, chunk and dry are not looked at. Takes the memory
- * of two plans. The frame's planes follow one another. EINVAL for a missing plane or a stride under
- * one row; what fovea_plan_create gives. */
+/* Runs one frame on `device`, step by step, and on the CPU beside it with weights and activations
+ * of float32; `fn` gets the result for every step. Wrong results are not a failure. `options` as
+ * for fovea_plan_create; schedule, chunk and dry are ignored. Takes the memory of two plans. The
+ * frame's planes follow one another. EINVAL for a missing plane or a stride under one row; else as
+ * fovea_plan_create. Thread-safe. */
 FOVEA_API fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
                                           const fovea_plan_options *options,
                                           const fovea_frame *frame, fovea_step_check_fn *fn,
                                           void *payload);
 
-/* One step of a plan alone, by a kernel of choice, on operands of its own with random values: to be
- * verified, and timed beside others. */
+/* One step of a plan alone, by a given kernel, on its own operands with random values: to be
+ * verified and timed. One thread at a time. */
 typedef struct fovea_rehearsal fovea_rehearsal;
 
 /* Step `step` of a plan (which may be dry, and must outlive the rehearsal) as the plan runs it: in
@@ -77,9 +80,10 @@ typedef struct fovea_rehearsal fovea_rehearsal;
 FOVEA_API fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan,
                                             size_t step, const char *kernel);
 FOVEA_API void fovea_rehearsal_close(fovea_rehearsal *rehearsal);
-/* Against the definition, as fovea_device_verify; `out` is of one case. */
+/* Compares it with the definition, as fovea_device_verify; `out` is of one case. Its texts belong
+ * to the rehearsal. */
 FOVEA_API fovea_status fovea_rehearsal_verify(fovea_rehearsal *rehearsal, fovea_kernel_check *out);
-/* One run; *seconds by the device's clock where it has one. */
+/* Runs it once; *seconds is by the device's clock where it has one. */
 FOVEA_API fovea_status fovea_rehearsal_run(fovea_rehearsal *rehearsal, double *seconds);
 
 #ifdef __cplusplus

@@ -88,9 +88,9 @@ static void fill_info(fovea_device_info *out, uint32_t features)
     out->memory = fv_machine_memory();
 }
 
-static int probe(fovea_device_info *out, int max)
+static size_t probe(size_t index, fovea_device_info *out)
 {
-    if (max > 0)
+    if (index == 0)
         fill_info(out, fv_cpu_features());
     return 1;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# debian.sh: builds and writes Debian packages: libfovea0, libfovea-dev, fovea, and fovea-mpi and
+# debian.sh: builds and writes Debian packages: libfovea0.1, libfovea-dev, fovea, and fovea-mpi and
 # gstreamer1.0-fovea where the build has what is in them.
 #
 #   sh platform/package/debian.sh [--cross MACHINE] [FOLDER]
@@ -126,12 +126,12 @@ TEXT
 }
 
 lib=usr/lib/$triplet
-major=${version%%.*}
-library=libfovea$major
+soversion=${version%.*}
+library=libfovea$soversion
 element=gstreamer1.0-fovea
 mkdir -p "$stage/$lib/gstreamer-1.0"
 # shellcheck disable=SC2046
-take $library $(cd "$stage" && find "$lib" -maxdepth 1 -name "libfovea.so.$major*") usr/share/fovea
+take $library $(cd "$stage" && find "$lib" -maxdepth 1 -name "libfovea.so.$soversion*") usr/share/fovea
 # shellcheck disable=SC2046
 take $element $(cd "$stage" && find "$lib/gstreamer-1.0" -name '*.so')
 # shellcheck disable=SC2046
@@ -150,7 +150,7 @@ about='Fovea runs ViT, DINOv2, CLIP, SigLIP, MAViT, NaLaFormer and PolaFormer, w
 linear attention, on processors and on OpenCL and CUDA devices, in little memory.'
 mkdir -p debian/$library/DEBIAN
 # Programs need a library as new as the one that they were linked with: the interface still grows.
-echo "libfovea $major $library (>= $version)" >debian/$library/DEBIAN/shlibs
+echo "libfovea $soversion $library (>= $version)" >debian/$library/DEBIAN/shlibs
 echo 'activate-noawait ldconfig' >debian/$library/DEBIAN/triggers
 describe $library libs '' 'vision transformers with linear attention at high resolution' "$about"
 describe libfovea-dev libdevel "$library (= $version), libjansson-dev" 'vision transformers with linear attention: development files' \

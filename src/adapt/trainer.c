@@ -7,6 +7,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "models/packed.h"
+#include "base/abi.h"
 #include "models/segmentation.h"
 
 #define IGNORED 255
@@ -146,7 +147,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->averages = t->o.ema > 0 ? i->weights : 0;
     i->packed = packed_bytes(t->model) + packed_bytes(t->teacher);
     i->activations = activations(t->plan) + activations(t->guide);
-    fovea_memory now;
+    fovea_memory now = FOVEA_MEMORY_INIT;
     fovea_memory_query(&now);
     i->total = now.current - before;
     i->process = PROCESS + (uint64_t)t->plan->limits.threads * THREAD;
@@ -178,17 +179,19 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
                                   fovea_device *device, const fovea_trainer_options *options)
 {
     void *memory;
-    fovea_memory before;
+    fovea_memory before = FOVEA_MEMORY_INIT;
+    fovea_trainer_options o = FOVEA_TRAINER_OPTIONS_INIT;
     fovea_memory_query(&before);
     FV_TRY(fv_require(model, "the model's path"));
     FV_TRY(fv_require(device, "the device"));
     FV_TRY(fv_require(options, "the trainer's options"));
-    FV_TRY(fv_trainer_check(options, device));
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_TRAINER_OPTIONS_INIT));
+    FV_TRY(fv_trainer_check(&o, device));
     FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trainer), FV_MEM_PLAN, "the trainer"));
     fovea_trainer *t = memory;
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
-    const fovea_status status = build(t, model, teacher, options, before.current);
+    const fovea_status status = build(t, model, teacher, &o, before.current);
     if (status != FOVEA_OK) {
         fovea_trainer_free(t);
         return status;
@@ -224,12 +227,12 @@ void fovea_trainer_free(fovea_trainer *t)
     fv_mem_free(t);
 }
 
-void fovea_trainer_query(const fovea_trainer *t, fovea_trainer_info *out)
+fovea_status fovea_trainer_query(const fovea_trainer *t, fovea_trainer_info *out)
 {
-    if (!out)
-        return;
-    *out = t ? t->info : (fovea_trainer_info){.step = 0};
-    out->step = t ? t->step : 0;
+    FV_TRY(fv_require(t, "the trainer"));
+    fovea_trainer_info info = t->info;
+    info.step = t->step;
+    return FV_ABI_WRITE(out, info, FOVEA_TRAINER_INFO_INIT);
 }
 
 /* ---- a picture ---- */
@@ -314,7 +317,7 @@ static fovea_status run(fovea_trainer *t, const fovea_frame *frame, const fovea_
     return be->wait(p->queue, fence, -1, &p->seconds);
 }
 
-void fovea_trainer_drop(fovea_trainer *t)
+void fovea_trainer_discard(fovea_trainer *t)
 {
     if (t)
         t->pictures = 0;
@@ -383,21 +386,21 @@ static fovea_status take_step(fovea_trainer *t, fovea_trainer_report *report)
     fv_trainer_update(t, rate, clip > 0 && norm > clip ? clip / norm : 1);
     fv_trainer_repack(t);
     t->step++;
-    if (report)
-        *report = (fovea_trainer_report){
-            .step = t->step,
-            .pictures = (uint64_t)pictures,
-            .loss = loss,
-            .layer_loss = t->info.layers ? t->mean : NULL,
-            .layers = t->info.layers,
-            .lr = rate,
-            .gradient_norm = norm,
-        };
-    return FOVEA_OK;
+    const fovea_trainer_report done = {
+        .step = t->step,
+        .pictures = (uint64_t)pictures,
+        .loss = loss,
+        .layer_loss = t->info.layers ? t->mean : NULL,
+        .layers = t->info.layers,
+        .lr = rate,
+        .gradient_norm = norm,
+    };
+    return FV_ABI_WRITE(report, done, FOVEA_TRAINER_REPORT_INIT);
 }
 
 fovea_status fovea_trainer_step(fovea_trainer *t, fovea_trainer_report *report)
 {
+    FV_TRY(FV_ABI_CHECK(report, FOVEA_TRAINER_REPORT_INIT));
     if (t->pictures == 0 && !t->o.sum)
         return fv_fail(FOVEA_EINVAL, "a step of no pictures; add some first");
     if (t->pictures == 0)

@@ -51,12 +51,6 @@ static fovea_status check_moments(const fovea_trainer_options *o)
 
 fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device *device)
 {
-    static const fovea_trainer_options defaults = FOVEA_TRAINER_OPTIONS_INIT;
-    if (o->version != defaults.version)
-        return fv_fail(
-            FOVEA_EINVAL,
-            "trainer options of version %u; initialise them with FOVEA_TRAINER_OPTIONS_INIT",
-            o->version);
     if (strcmp(device->info.id, "cpu") != 0)
         return fv_fail(FOVEA_ENOTSUP, "device %s: training runs on the CPU; open \"cpu\"",
                        device->info.id);

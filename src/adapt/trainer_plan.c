@@ -282,7 +282,7 @@ static fovea_status plan_teacher(fovea_trainer *t)
                        theirs->width, theirs->patch, theirs->prefix, ours->width, ours->patch,
                        ours->prefix);
     FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
-    fovea_output_info out;
+    fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(t->guide, 0, &out);
     void *memory;
     FV_TRY(fv_mem_array(&memory, (uint64_t)out.rows * out.columns, sizeof(float), FV_MEM_ARENA,
@@ -332,7 +332,7 @@ static fovea_status take_rows(fovea_trainer *t)
 /* Bytes of everything but the student's activations, as it is after `emit` and what is to come. */
 static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
 {
-    fovea_memory now;
+    fovea_memory now = FOVEA_MEMORY_INIT;
     fovea_memory_query(&now);
     const uint64_t numbers = fv_masters_floats(&t->masters) * (t->o.ema > 0 ? 5 : 4);
     return now.current - before + (numbers + gathered_floats(t)) * sizeof(float) +

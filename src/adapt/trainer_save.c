@@ -9,6 +9,7 @@
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "platform/os/os.h"
+#include "base/abi.h"
 
 #define PROCESSOR "preprocessor_config.json"
 #define PROCESSOR_LIMIT (16u << 20)
@@ -249,6 +250,6 @@ fovea_status fovea_trainer_save(fovea_trainer *t, const char *folder, fovea_dtyp
                        (int)dtype);
     FV_TRY(fv_os_folder(folder));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        FV_TRY(write_part(t, folder, parts[i], fv_op_type(dtype), average != 0));
+        FV_TRY(write_part(t, folder, parts[i], fv_type_of(dtype), average != 0));
     return FOVEA_OK;
 }

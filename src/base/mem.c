@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "platform/os/os_machine.h"
+#include "base/abi.h"
 
 #define HEADER 64
 #define HUGE_PAGE (2u << 20)
@@ -148,11 +149,10 @@ uint64_t fv_mem_fail_at(uint64_t n)
     return since;
 }
 
-void fovea_memory_query(fovea_memory *out)
+fovea_status fovea_memory_query(fovea_memory *out)
 {
-    if (!out)
-        return;
-    out->current = atomic_load(&held_all);
-    out->peak = atomic_load(&peak);
-    out->allocations = atomic_load(&made);
+    const fovea_memory now = {.current = atomic_load(&held_all),
+                              .peak = atomic_load(&peak),
+                              .allocations = atomic_load(&made)};
+    return FV_ABI_WRITE(out, now, FOVEA_MEMORY_INIT);
 }

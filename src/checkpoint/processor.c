@@ -72,7 +72,7 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
     if (rule == FV_PROCESSOR_DINOV2)
         w = h = 224;
     fovea_preprocess p = {
-        .version = 1,
+        .struct_size = sizeof p,
         .resize = r->resize,
         .filter = r->filter,
         .crop_width = in_proportion(r->crop, w),

@@ -141,8 +141,8 @@ typedef struct fv_limits {
 typedef struct fv_backend {
     const char *name;
     uint32_t abi;
-    /* How many devices exist; fills up to max. 0 if there is no runtime. */
-    int (*probe)(fovea_device_info *out, int max);
+    /* How many devices exist, 0 if there is no runtime; *out gets device `index` if it does. */
+    size_t (*probe)(size_t index, fovea_device_info *out);
     /* One line: what was found besides, or why nothing. */
     const char *(*remark)(void);
     /* `which`: what follows "name:" in the device's id, "" for the first. Of ENODEV the message is

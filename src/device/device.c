@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "device/backend.h"
 #include "ops/mech_traits.h"
+#include "base/abi.h"
 
 extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;
 
@@ -20,15 +21,16 @@ const fv_backend *const fv_backends[] = {
     NULL,
 };
 
-size_t fovea_device_list(fovea_device_info *out, size_t max)
+int fovea_device_list(size_t index, fovea_device_info *out)
 {
-    size_t found = 0;
     for (size_t i = 0; fv_backends[i]; i++) {
-        size_t room = found < max ? max - found : 0;
-        int n = fv_backends[i]->probe(room ? out + found : NULL, room > 64 ? 64 : (int)room);
-        found += n > 0 ? (size_t)n : 0;
+        fovea_device_info info;
+        const size_t n = fv_backends[i]->probe(index, &info);
+        if (index < n)
+            return FV_ABI_WRITE(out, info, FOVEA_DEVICE_INFO_INIT) == FOVEA_OK;
+        index -= n;
     }
-    return found;
+    return 0;
 }
 
 const char *fovea_backend_remark(size_t index)
@@ -62,8 +64,7 @@ static void append(char *text, size_t size, const char *format, ...)
 /* Names the devices there are, and why a backend has none. */
 static fovea_status no_device(const char *id, const fv_backend *backend)
 {
-    fovea_device_info found[16];
-    const size_t room = sizeof found / sizeof *found, n = fovea_device_list(found, room);
+    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
     char text[384] = "";
     const char *remark = backend ? backend->remark() : NULL;
     for (size_t i = 0; !backend && (remark = fovea_backend_remark(i)) != NULL; i++) {
@@ -71,8 +72,8 @@ static fovea_status no_device(const char *id, const fv_backend *backend)
         if (strncmp(id, remark, length) == 0 && (id[length] == 0 || id[length] == ':'))
             break;
     }
-    for (size_t i = 0; i < n && i < room; i++)
-        append(text, sizeof text, "%s%s (%.40s)", i ? ", " : "", found[i].id, found[i].name);
+    for (size_t i = 0; fovea_device_list(i, &found); i++)
+        append(text, sizeof text, "%s%s (%.40s)", i ? ", " : "", found.id, found.name);
     if (remark)
         append(text, sizeof text, "; %s", remark);
     return fv_fail(FOVEA_ENODEV, "device '%s': there is none of that name; there are %s", id, text);
@@ -81,17 +82,11 @@ static fovea_status no_device(const char *id, const fv_backend *backend)
 fovea_status fovea_device_open(fovea_device **out, const char *id,
                                const fovea_device_options *options)
 {
-    static const fovea_device_options defaults = FOVEA_DEVICE_OPTIONS_INIT;
-    if (!options)
-        options = &defaults;
-    if (options->version != defaults.version)
-        return fv_fail(FOVEA_EINVAL,
-                       "device options of version %u; initialise them with "
-                       "FOVEA_DEVICE_OPTIONS_INIT",
-                       options->version);
-    if (!(options->max_dispatch_ms >= 0 && options->max_dispatch_ms <= 1e6))
-        return fv_fail(FOVEA_EINVAL, "dispatches of %g ms at most; give 0 (20) to 1e6",
-                       options->max_dispatch_ms);
+    fovea_device_options o = FOVEA_DEVICE_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_DEVICE_OPTIONS_INIT));
+    if (!(o.max_dispatch_seconds >= 0 && o.max_dispatch_seconds <= 1e3))
+        return fv_fail(FOVEA_EINVAL, "dispatches of %g s at most; give 0 (0.02 s) to 1000",
+                       o.max_dispatch_seconds);
     if (!id || strcmp(id, "auto") == 0)
         id = "cpu";
     const fv_backend *backend = NULL;
@@ -107,7 +102,7 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     fovea_device *d = memory;
     d->backend = backend;
     const char *which = strchr(id, ':');
-    fovea_status status = backend->open(&d->device, which ? which + 1 : "", options);
+    fovea_status status = backend->open(&d->device, which ? which + 1 : "", &o);
     if (status != FOVEA_OK) {
         fv_mem_free(d);
         return status == FOVEA_ENODEV ? no_device(id, backend) : status;
@@ -137,10 +132,10 @@ void fovea_device_close(fovea_device *device)
     fv_device_unref(device);
 }
 
-void fovea_device_describe(const fovea_device *device, fovea_device_info *out)
+fovea_status fovea_device_describe(const fovea_device *device, fovea_device_info *out)
 {
-    if (out)
-        *out = device ? device->info : (fovea_device_info){.id = ""};
+    FV_TRY(fv_require(device, "the device"));
+    return FV_ABI_WRITE(out, device->info, FOVEA_DEVICE_INFO_INIT);
 }
 
 uint32_t fovea_device_threads(const fovea_device *device)
@@ -153,9 +148,9 @@ uint32_t fovea_device_threads(const fovea_device *device)
 fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out)
 {
     fovea_rates rates;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_RATES_INIT));
     FV_TRY(device->backend->rates(device->device, &rates));
-    *out = rates;
-    return FOVEA_OK;
+    return FV_ABI_WRITE(out, rates, FOVEA_RATES_INIT);
 }
 
 fovea_status fovea_cache_export(fovea_device *device, void *data, size_t room, size_t *size)
@@ -184,12 +179,12 @@ int fovea_kernel_list(size_t index, fovea_kernel_info *out)
             continue;
         }
         const fv_kernel *k = &list[index];
-        *out = (fovea_kernel_info){.name = k->name,
-                                   .op = fv_op_table[k->op]->name,
-                                   .mechanism = fv_mech_table[k->mech]->name,
-                                   .isa = fv_backends[i]->level(k->needs),
-                                   .usable = (k->needs & ~features) == 0};
-        return 1;
+        const fovea_kernel_info info = {.name = k->name,
+                                        .op = fv_op_table[k->op]->name,
+                                        .mechanism = fv_mech_table[k->mech]->name,
+                                        .isa = fv_backends[i]->level(k->needs),
+                                        .usable = (k->needs & ~features) == 0};
+        return FV_ABI_WRITE(out, info, FOVEA_KERNEL_INFO_INIT) == FOVEA_OK;
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #include "checkpoint/source.h"
 #include "graph/attention.h"
 #include "platform/os/os.h"
+#include "base/abi.h"
 
 #define CONFIG_LIMIT (16u << 20)
 #define LABELS (1u << 20)
@@ -245,7 +246,7 @@ static fovea_status read_processor(fovea_model *m, const char *path)
     FV_TRY(fv_config_load(&json, path, CONFIG_LIMIT));
     const fv_config c = {path, "", json};
     fovea_status status =
-        fv_processor_read(&m->info.preprocess, &c, m->info.native_width, m->info.native_height);
+        fv_processor_read(&m->preprocess, &c, m->info.native_width, m->info.native_height);
     json_decref(json);
     return status;
 }
@@ -437,10 +438,16 @@ const char *fovea_model_synthetic(size_t index)
     return NULL;
 }
 
-void fovea_model_describe(const fovea_model *model, fovea_model_info *out)
+fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out)
 {
-    if (out)
-        *out = model ? model->info : (fovea_model_info){.type = ""};
+    FV_TRY(fv_require(model, "the model"));
+    return FV_ABI_WRITE(out, model->info, FOVEA_MODEL_INFO_INIT);
+}
+
+fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out)
+{
+    FV_TRY(fv_require(model, "the model"));
+    return FV_ABI_WRITE(out, model->preprocess, FOVEA_PREPROCESS_INIT);
 }
 
 const char *fovea_model_label(const fovea_model *model, uint32_t i)

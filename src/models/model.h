@@ -89,6 +89,7 @@ struct fovea_model {
     pthread_mutex_t lock;
     const fv_family *family;
     fovea_model_info info;
+    fovea_preprocess preprocess;
     struct fv_source *source;
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */

@@ -286,7 +286,7 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     }
     info->patch = p->patch;
     info->classes = p->head_w.rows;
-    info->preprocess =
+    r->t.m->preprocess =
         fv_processor_default(FV_PROCESSOR_SWIN, info->native_width, info->native_height);
     FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */

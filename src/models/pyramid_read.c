@@ -327,7 +327,7 @@ static void describe(fovea_model *m)
         info->depth += p->stage[i].depth;
     info->patch = 4;
     info->classes = p->head_w.rows;
-    info->preprocess =
+    m->preprocess =
         fv_processor_default(FV_PROCESSOR_MAVIT, info->native_width, info->native_height);
 }
 

@@ -132,7 +132,7 @@ static fovea_status describe(fv_vit_reader *r)
     info->patch = v->patch;
     info->prefix = v->prefix;
     info->classes = v->head_w.rows;
-    fovea_preprocess *p = &info->preprocess;
+    fovea_preprocess *p = &r->t.m->preprocess;
     *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
                               info->native_height);
     if (r->n->origin != FV_VIT_TIMM)

@@ -301,27 +301,6 @@ void fv_picture_free(fv_picture *p)
     *p = (fv_picture){0};
 }
 
-void fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height)
-{
-    if (!p)
-        return;
-    p->short_edge = 0;
-    p->resize_width = width;
-    p->resize_height = height;
-    p->crop_width = p->resize == FOVEA_RESIZE_EXACT ? 0 : width;
-    p->crop_height = p->resize == FOVEA_RESIZE_EXACT ? 0 : height;
-}
-
-fovea_status fv_preprocess_check(const fovea_preprocess *p)
-{
-    if (p->version != 1)
-        return fv_fail(FOVEA_EINVAL,
-                       "preprocess of version %u; begin with that of fovea_model_describe, or set "
-                       "version 1",
-                       p->version);
-    return FOVEA_OK;
-}
-
 /* Whether x is a number from low to high. */
 static bool between(float x, double low, double high)
 {
@@ -332,7 +311,6 @@ fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess 
                                   const fovea_preprocess *usual)
 {
     bool given = false;
-    FV_TRY(fv_preprocess_check(p));
     *out = *p;
     if (out->rescale == 0)
         out->rescale = 1.f / 255;

@@ -5,6 +5,7 @@
 #include "checkpoint/source.h"
 #include "models/model.h"
 #include "plan/plan.h"
+#include "base/abi.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
@@ -12,12 +13,6 @@
 
 static fovea_status check_options(const fovea_plan_options *o)
 {
-    static const fovea_plan_options defaults = FOVEA_PLAN_OPTIONS_INIT;
-    FV_TRY(fv_require(o, "the plan's options"));
-    if (o->version != defaults.version)
-        return fv_fail(FOVEA_EINVAL,
-                       "plan options of version %u; initialise them with FOVEA_PLAN_OPTIONS_INIT",
-                       o->version);
     if (o->frame.width == 0 || o->frame.height == 0 || o->frame.width > MAX_SIDE ||
         o->frame.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
@@ -188,7 +183,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
     const char *attention = o->attention ? o->attention : m->attention;
-    fovea_preprocess as_is = m->preprocess;
+    fovea_preprocess as_is = p->model->preprocess;
     as_is.resize = FOVEA_RESIZE_NONE;
     as_is.crop_width = as_is.crop_height = 0;
     const bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
@@ -202,8 +197,8 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
                        "only",
                        p->device->info.id);
     p->apart = o->on_device_lost == FOVEA_LOST_CPU;
-    p->b.weight_type = fv_op_type(o->weights);
-    p->b.row_type = p->limits.wide ? fv_op_type(o->activations) : FV_F32;
+    p->b.weight_type = fv_type_of(o->weights);
+    p->b.row_type = p->limits.wide ? fv_type_of(o->activations) : FV_F32;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
@@ -220,6 +215,18 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->picture_bytes = (uint64_t)p->picture.x.size * (p->picture.x.taps * 4ull + 8) +
                        (uint64_t)p->picture.y.size * (p->picture.y.taps * 4ull + 8);
     return p->b.status;
+}
+
+fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
+                             const fovea_plan_options *options)
+{
+    *own = (fovea_plan_options)FOVEA_PLAN_OPTIONS_INIT;
+    *rule = (fovea_preprocess)FOVEA_PREPROCESS_INIT;
+    FV_TRY(FV_ABI_READ(*own, options, FOVEA_PLAN_OPTIONS_INIT));
+    FV_TRY(FV_ABI_READ(*rule, own->preprocess, FOVEA_PREPROCESS_INIT));
+    if (own->preprocess)
+        own->preprocess = rule;
+    return FOVEA_OK;
 }
 
 fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
@@ -267,11 +274,15 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
 {
     FV_TRY(fv_require(model, "the model"));
     FV_TRY(fv_require(device, "the device"));
-    FV_TRY(check_options(options));
+    FV_TRY(fv_require(options, "the plan's options"));
+    fovea_plan_options o;
+    fovea_preprocess rule;
+    FV_TRY(fv_plan_options(&o, &rule, options));
+    FV_TRY(check_options(&o));
     fovea_plan *p;
-    FV_TRY(fv_tune_for(model, device, options, NULL));
-    FV_TRY(fv_frame_plan(&p, model, device, options, fv_wisdom_global()));
-    const fovea_status status = fv_spare_make(p, options);
+    FV_TRY(fv_tune_for(model, device, &o, NULL));
+    FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
+    const fovea_status status = fv_spare_make(p, &o);
     if (status != FOVEA_OK) {
         fovea_plan_free(p);
         return status;

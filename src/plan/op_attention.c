@@ -5,10 +5,11 @@
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
 #include "plan/plan.h"
+#include "base/abi.h"
 
 struct op {
     fv_builder *b;
-    const fovea_op_options *o;
+    const fovea_attention_options *o;
     const fv_attention_name *name;
     uint32_t rows, keys, heads, d, dv;
     enum fv_type in, out;
@@ -98,7 +99,7 @@ static bool gates_of_q(const struct op *op)
 
 static void convolve(const struct op *op, fv_view v, fv_view y)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     const uint32_t wide = op->heads * op->dv, period = o->local_shared ? op->dv : wide;
     const fv_weight w = constant(op->b, period, o->local_size * o->local_size, o->local_weight);
     fv_weight bias = {0};
@@ -121,7 +122,7 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
 /* Normalisation and the factor, in place in the floats `y`; then to the output, if y is not it. */
 static void finish(const struct op *op, fv_view y, fv_view out)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->dv;
     if (o->norm_weight) {
@@ -154,7 +155,7 @@ static void learned(const struct op *op, fv_attention *a)
 
 static void rotation(const struct op *op, fv_attention *a)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     float *cosines, *sines;
     if (!o->rope_cos && !o->rope_width)
         return;
@@ -174,7 +175,7 @@ static void rotation(const struct op *op, fv_attention *a)
 /* Attention alone, of rows as they are stored. */
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     if (!op->b->any_type || op->name->gated || o->local_size || o->norm_weight || o->out_gate)
         return false;
     a->k = op->k;
@@ -187,7 +188,7 @@ static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 
 static void attend(const struct op *op)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
     fv_attention a = {.mech = op->name->mech,
@@ -236,7 +237,7 @@ static uint32_t scan_flags(const struct op *op)
         [FV_ATTENTION_DELTA] = FV_FLAG_DELTA,
         [FV_ATTENTION_GATED_DELTA] = FV_FLAG_DECAY | FV_FLAG_DELTA,
     };
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     uint32_t flags = of_kind[op->name->kind];
     if (op->name->gated)
         flags |= FV_FLAG_GATED;
@@ -264,7 +265,7 @@ static fv_weight retention_decay(const struct op *op)
 
 static void scan(const struct op *op)
 {
-    const fovea_op_options *o = op->o;
+    const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
     const uint32_t features = fv_mech_table[op->name->mech]->blocks * op->d;
@@ -307,7 +308,7 @@ static void scan(const struct op *op)
     finish(op, y, out);
 }
 
-fovea_status fv_op_attention(fv_builder *b, const fovea_op_options *o,
+fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name)
 {
     struct op op = {.b = b,
@@ -318,8 +319,8 @@ fovea_status fv_op_attention(fv_builder *b, const fovea_op_options *o,
                     .heads = o->heads,
                     .d = o->head_dim,
                     .dv = o->value_dim,
-                    .in = fv_op_type(o->storage),
-                    .out = fv_op_type(o->out_storage)};
+                    .in = fv_type_of(o->storage),
+                    .out = fv_type_of(o->out_storage)};
     inputs(&op);
     if (o->causal && name->kind != FV_ATTENTION_SOFTMAX)
         scan(&op);

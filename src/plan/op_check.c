@@ -7,7 +7,7 @@
 
 #define MAX_TOKENS (1u << 28)
 
-static fovea_status check_shape(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_shape(const fovea_attention_options *o, const fv_attention_name *name)
 {
     const fv_mech_traits *t = fv_mech_table[name->mech];
     const uint32_t keys = o->keys ? o->keys : o->rows;
@@ -36,7 +36,7 @@ static fovea_status check_shape(const fovea_op_options *o, const fv_attention_na
     return FOVEA_OK;
 }
 
-static fovea_status check_numbers(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_numbers(const fovea_attention_options *o, const fv_attention_name *name)
 {
     const fv_mech_traits *t = fv_mech_table[name->mech];
     const bool divides = !o->causal || name->kind == FV_ATTENTION_LINEAR;
@@ -61,7 +61,7 @@ static fovea_status check_numbers(const fovea_op_options *o, const fv_attention_
     return FOVEA_OK;
 }
 
-static fovea_status check_causal(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_causal(const fovea_attention_options *o, const fv_attention_name *name)
 {
     if (o->keys && o->keys != o->rows)
         return fv_fail(FOVEA_EINVAL,
@@ -85,7 +85,7 @@ static fovea_status check_causal(const fovea_op_options *o, const fv_attention_n
     return FOVEA_OK;
 }
 
-static fovea_status check_rope(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_rope(const fovea_attention_options *o, const fv_attention_name *name)
 {
     const bool tables = o->rope_cos || o->rope_sin, grid = o->rope_width || o->rope_height;
     const fv_mech_traits *t = fv_mech_table[name->mech];
@@ -112,7 +112,7 @@ static fovea_status check_rope(const fovea_op_options *o, const fv_attention_nam
     return FOVEA_OK;
 }
 
-static fovea_status check_local(const fovea_op_options *o)
+static fovea_status check_local(const fovea_attention_options *o)
 {
     if (o->local_size == 0)
         return o->local_weight ? fv_fail(FOVEA_EINVAL, "local_weight without local_size; set it")
@@ -134,7 +134,8 @@ static fovea_status check_local(const fovea_op_options *o)
     return FOVEA_OK;
 }
 
-static fovea_status check_bidirectional(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_bidirectional(const fovea_attention_options *o,
+                                        const fv_attention_name *name)
 {
     if (o->l2norm || o->form != FOVEA_FORM_AUTO || o->log_decay)
         return fv_fail(FOVEA_EINVAL, "%s is for causal attention; set `causal` or leave it out",
@@ -145,7 +146,7 @@ static fovea_status check_bidirectional(const fovea_op_options *o, const fv_atte
     return check_local(o);
 }
 
-static fovea_status check_gates(const fovea_op_options *o, const fv_attention_name *name)
+static fovea_status check_gates(const fovea_attention_options *o, const fv_attention_name *name)
 {
     const bool weights = o->gate_q || o->gate_k, made = o->gates >= FOVEA_GATES_X_DENSE;
     if ((unsigned)o->gates > FOVEA_GATES_Q_BLOCKDIAG)
@@ -170,7 +171,7 @@ static fovea_status check_gates(const fovea_op_options *o, const fv_attention_na
     return FOVEA_OK;
 }
 
-static fovea_status check_tail(const fovea_op_options *o)
+static fovea_status check_tail(const fovea_attention_options *o)
 {
     if (o->norm_bias && !o->norm_weight)
         return fv_fail(FOVEA_EINVAL, "norm_bias without norm_weight; give both");
@@ -181,7 +182,7 @@ static fovea_status check_tail(const fovea_op_options *o)
     return FOVEA_OK;
 }
 
-fovea_status fv_op_check(const fovea_op_options *o, const fv_attention_name *name)
+fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name)
 {
     FV_TRY(fv_attention_check(name, o->causal != 0));
     FV_TRY(check_shape(o, name));

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "models/model.h"
 #include "plan/plan.h"
+#include "base/abi.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */
 #define MAX_ROWS (1u << 28)
@@ -17,7 +18,15 @@ static const struct {
     {"silu", FV_EPI_SILU}, {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
 };
 
-static fovea_status emit_gemm(fv_builder *b, const fovea_op_options *o)
+const char *fv_op_activation(uint32_t epi)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (epi & activations[i].epi)
+            return activations[i].name;
+    return NULL;
+}
+
+static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
 {
     if (o->in == 0 || o->out == 0 || o->in > 1u << 20 || o->out > 1u << 20 || !o->weight)
         return fv_fail(FOVEA_EINVAL,
@@ -42,7 +51,7 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_op_options *o)
         memcpy(bias, o->bias, o->out * sizeof *bias);
     fv_gemm g = {
         .w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
-    const enum fv_type in = fv_op_type(o->storage), out = fv_op_type(o->out_storage);
+    const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
     fv_view result = fv_emit_result(b, o->rows, o->out, out);
@@ -54,15 +63,8 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_op_options *o)
     return b->status;
 }
 
-static fovea_status check(const fovea_op_options *o)
+static fovea_status check(const fv_op_options *o)
 {
-    static const fovea_op_options defaults = FOVEA_OP_OPTIONS_INIT;
-    if (o->version != defaults.version)
-        return fv_fail(FOVEA_EINVAL,
-                       "op options of version %u; initialise them with FOVEA_OP_OPTIONS_INIT",
-                       o->version);
-    if ((unsigned)o->kind > FOVEA_OP_GEMM)
-        return fv_fail(FOVEA_EINVAL, "op kind %d is unknown", (int)o->kind);
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
     if ((unsigned)o->storage > FOVEA_BF16 || (unsigned)o->out_storage > FOVEA_BF16)
@@ -73,10 +75,9 @@ static fovea_status check(const fovea_op_options *o)
     return FOVEA_OK;
 }
 
-static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_request *r)
+static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options *o,
+                                   fv_plan_request *r)
 {
-    if (o->kind == FOVEA_OP_GEMM)
-        return emit_gemm(&p->b, o);
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
     FV_TRY(fv_op_check(o, &name));
@@ -91,7 +92,7 @@ static fovea_status emit(fovea_plan *p, const fovea_op_options *o, fv_plan_reque
     return fv_op_attention(&p->b, o, &name);
 }
 
-static fovea_status build(fovea_plan *p, const fovea_op_options *o, const fv_mem *kept)
+static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *kept)
 {
     void *memory;
     fv_plan_request r = {
@@ -101,12 +102,12 @@ static fovea_status build(fovea_plan *p, const fovea_op_options *o, const fv_mem
     p->b.wanted = memory;
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
-    FV_TRY(emit(p, o, &r));
+    FV_TRY(o->gemm ? emit_gemm(&p->b, o->gemm) : emit_attention(p, o->attention, &r));
     p->info.tokens = o->rows;
     return fv_plan_finish(p, &r);
 }
 
-fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
+fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
                         const fv_mem *kept, fv_wisdom *wisdom)
 {
     fovea_plan *p;
@@ -121,14 +122,46 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_o
     return FOVEA_OK;
 }
 
-fovea_status fovea_op_plan_create(fovea_plan **out, fovea_device *device,
-                                  const fovea_op_options *options)
+#define COMMON(o)                                                                                  \
+    .rows = (o)->rows, .chunk = (o)->chunk, .storage = (o)->storage,                               \
+    .out_storage = (o)->out_storage, .schedule = (o)->schedule, .memory_limit = (o)->memory_limit, \
+    .rigor = (o)->rigor, .tune_seconds = (o)->tune_seconds
+
+fv_op_options fv_op_of_attention(const fovea_attention_options *attention)
+{
+    return (fv_op_options){.attention = attention, COMMON(attention)};
+}
+
+fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm)
+{
+    return (fv_op_options){.gemm = gemm, COMMON(gemm)};
+}
+
+static fovea_status create(fovea_plan **out, fovea_device *device, const fv_op_options *options)
 {
     FV_TRY(fv_require(device, "the device"));
     FV_TRY(fv_require(options, "the operation's options"));
     FV_TRY(check(options));
     FV_TRY(fv_tune_for(NULL, device, NULL, options));
     return fv_op_plan(out, device, options, NULL, fv_wisdom_global());
+}
+
+fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
+                                         const fovea_attention_options *options)
+{
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_ATTENTION_OPTIONS_INIT));
+    const fv_op_options op = fv_op_of_attention(&o);
+    return create(out, device, &op);
+}
+
+fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
+                                    const fovea_gemm_options *options)
+{
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_GEMM_OPTIONS_INIT));
+    const fv_op_options op = fv_op_of_gemm(&o);
+    return create(out, device, &op);
 }
 
 uint64_t fv_op_state_floats(const fovea_plan *p)

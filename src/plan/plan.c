@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "models/model.h"
 #include "models/packed.h"
+#include "base/abi.h"
 
 /* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
  * is the block of rows for which GEMM reads its weights once. */
@@ -566,10 +567,10 @@ void fovea_plan_free(fovea_plan *p)
 
 /* ---- answers ---- */
 
-void fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
+fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
 {
-    if (out)
-        *out = plan ? plan->info : (fovea_plan_info){.width = 0};
+    FV_TRY(fv_require(plan, "the plan"));
+    return FV_ABI_WRITE(out, plan->info, FOVEA_PLAN_INFO_INIT);
 }
 
 /* Every operand once, whatever the caches do. */
@@ -595,6 +596,27 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
     return bytes;
 }
 
+/* What is computed. */
+static void describe_problem(fovea_step_info *out, const fv_problem *p)
+{
+    const bool product = p->op == FV_OP_GEMM || p->op == FV_OP_CONV || p->op == FV_OP_GEMM_GRAD_W;
+    out->op = fv_op_table[p->op].name;
+    out->mechanism = fv_mech_table[p->mech]->name;
+    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
+    out->dtype = fv_dtype_of(p->in);
+    out->weight_dtype = fv_dtype_of(p->weight);
+    out->m = p->dim[FV_DIM_ROWS];
+    out->n = p->dim[FV_ROW_C];
+    out->k = product ? p->dim[FV_GEMM_K] : 0;
+    if (p->heads) {
+        out->heads = p->heads;
+        out->head_dim = p->dim[FV_ATTN_D];
+        out->value_dim = p->dim[FV_ATTN_DV];
+        out->n = out->heads * out->value_dim;
+        out->k = p->dim[FV_ATTN_KEYS];
+    }
+}
+
 int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
 {
     for (uint32_t i = 0; i < plan->b.steps; i++) {
@@ -602,7 +624,7 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
         if (s->dead || index-- > 0)
             continue;
         const fv_plan_sweep *w = &plan->sweep[s->sweep];
-        *out = (fovea_step_info){
+        fovea_step_info info = {
             .label = s->label,
             .problem = plan->problem_text[i],
             .kernel = s->kernel->name,
@@ -615,7 +637,8 @@ int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
             .bytes = step_bytes(plan, s),
             .sweep_source = w->source,
         };
-        return 1;
+        describe_problem(&info, &s->prob);
+        return FV_ABI_WRITE(out, info, FOVEA_STEP_INFO_INIT) == FOVEA_OK;
     }
     return 0;
 }
@@ -626,12 +649,12 @@ int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *o
         return 0;
     const fv_wanted *w = &plan->b.wanted[index];
     const fv_value *v = &plan->b.value[w->value];
-    *out = (fovea_output_info){.name = w->name,
-                               .rows = v->rows,
-                               .columns = v->cols,
-                               .prefix = w->grid.prefix,
-                               .grid_width = w->grid.width,
-                               .grid_height = w->grid.height,
-                               .stride = w->grid.stride};
-    return 1;
+    fovea_output_info info = {.name = w->name,
+                              .rows = v->rows,
+                              .columns = v->cols,
+                              .prefix = w->grid.prefix,
+                              .grid_width = w->grid.width,
+                              .grid_height = w->grid.height,
+                              .stride = w->grid.stride};
+    return FV_ABI_WRITE(out, info, FOVEA_OUTPUT_INFO_INIT) == FOVEA_OK;
 }

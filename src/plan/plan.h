@@ -148,13 +148,31 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);
 /* `wisdom`: whom it asks; NULL: nobody. */
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom);
 
+/* One operation to be planned: what attention's and GEMM's options have in common. */
+typedef struct fv_op_options {
+    const fovea_attention_options *attention; /* or NULL, and gemm */
+    const fovea_gemm_options *gemm;
+    uint32_t rows, chunk;
+    fovea_dtype storage, out_storage;
+    fovea_schedule schedule;
+    uint64_t memory_limit;
+    fovea_rigor rigor;
+    double tune_seconds;
+} fv_op_options;
+/* op_plan.c: complete options as such; they must outlive them. */
+fv_op_options fv_op_of_attention(const fovea_attention_options *attention);
+fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
+
 /* tune.c: the rigor that is meant; EINVAL for one that is unknown. What a plan's options ask to be
  * tuned before it is made: of `plan` or `op`, the other is NULL. */
 fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked);
 fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
-                         const fovea_plan_options *plan, const fovea_op_options *op);
+                         const fovea_plan_options *plan, const fv_op_options *op);
 
-/* frame_plan.c: fovea_plan_create, asking `wisdom`. */
+/* frame_plan.c: *own gets the defaults and what the caller's options say; *rule belongs to it. */
+fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
+                             const fovea_plan_options *options);
+/* fovea_plan_create, asking `wisdom`. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
 /* Its steps alone, for fv_plan_finish. */
@@ -162,17 +180,15 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
                            const fovea_plan_options *options, fv_wisdom *wisdom,
                            const fv_training *training);
 
-/* op_plan.c: fovea_op_plan_create, asking `wisdom`, with the state of another plan. */
-fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fovea_op_options *options,
+/* op_plan.c: the plan of one operation, asking `wisdom`, with the state of another plan. */
+fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
                         const fv_mem *kept, fv_wisdom *wisdom);
-static inline enum fv_type fv_op_type(fovea_dtype type)
-{
-    return type == FOVEA_F32 ? FV_F32 : type == FOVEA_F16 ? FV_F16 : FV_BF16;
-}
+/* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
+const char *fv_op_activation(uint32_t epi);
 /* op_check.c: whether the options of an attention fit together. */
-fovea_status fv_op_check(const fovea_op_options *o, const fv_attention_name *name);
+fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name);
 /* op_attention.c: its steps. */
-fovea_status fv_op_attention(fv_builder *b, const fovea_op_options *o,
+fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name);
 /* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
 uint64_t fv_op_state_floats(const fovea_plan *p);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
+#include "base/abi.h"
 
 /* The seconds of a frame on a device; infinite where nobody knows. */
 static double seconds_on(const char *device, const char *subject)
@@ -41,21 +42,20 @@ static fovea_status look_for_faster(void *ctx, const fv_fact *f)
  * where wisdom speaks of one. */
 static bool find_faster(char id[32], const char *subject, double below)
 {
-    fovea_device_info list[16];
+    fovea_device_info other = FOVEA_DEVICE_INFO_INIT;
     struct search s = {subject, below, false};
     fv_wisdom_each(fv_wisdom_global(), look_for_faster, &s);
     if (!s.found)
         return false;
-    const size_t room = sizeof list / sizeof *list, found = fovea_device_list(list, room);
     bool better = false;
-    for (size_t i = 0; i < found && i < room; i++) {
+    for (size_t i = 0; fovea_device_list(i, &other); i++) {
         char key[FV_WISDOM_DEVICE], backend[32];
-        strcpy(backend, list[i].id);
+        strcpy(backend, other.id);
         backend[strcspn(backend, ":")] = 0;
-        fv_wisdom_device_key(key, backend, &list[i], 1);
+        fv_wisdom_device_key(key, backend, &other, 1);
         const double seconds = strcmp(backend, "cpu") == 0 ? INFINITY : seconds_on(key, subject);
         if (seconds < below) {
-            strcpy(id, list[i].id);
+            strcpy(id, other.id);
             below = seconds;
             better = true;
         }
@@ -86,10 +86,13 @@ fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model
                                     const fovea_device_options *options)
 {
     fovea_device *cpu, *other;
+    fovea_plan_options o;
+    fovea_preprocess rule;
     char id[32];
+    FV_TRY(fv_plan_options(&o, &rule, plan));
     FV_TRY(fovea_device_open(&cpu, "cpu", options));
     *out = cpu;
-    if (!choose(id, model, cpu, plan))
+    if (!choose(id, model, cpu, &o))
         return FOVEA_OK;
     if (fovea_device_open(&other, id, options) != FOVEA_OK) {
         fv_log("device %s would be faster, but: %s", id, fovea_error());

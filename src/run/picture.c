@@ -1,9 +1,11 @@
-/* picture.c: one picture resized and cropped as a plan does it, for showing. */
+/* picture.c: the caller's preprocessing: changed for another size; one picture resized and cropped
+ * as a plan does it, for showing. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
+#include "base/abi.h"
 
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
                  const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)
@@ -28,16 +30,29 @@ static fovea_status resize(uint8_t *out, const fv_picture *p, const uint8_t *rgb
     return FOVEA_OK;
 }
 
+fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32_t height)
+{
+    fovea_preprocess own = FOVEA_PREPROCESS_INIT;
+    FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
+    own.short_edge = 0;
+    own.resize_width = width;
+    own.resize_height = height;
+    own.crop_width = own.resize == FOVEA_RESIZE_EXACT ? 0 : width;
+    own.crop_height = own.resize == FOVEA_RESIZE_EXACT ? 0 : height;
+    return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);
+}
+
 fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb, uint32_t width,
                                     uint32_t height, uint8_t *out, uint32_t out_width,
                                     uint32_t out_height)
 {
+    fovea_preprocess own = FOVEA_PREPROCESS_INIT;
     fv_picture picture;
     FV_TRY(fv_require(p, "the preprocess"));
     FV_TRY(fv_require(rgb, "the picture"));
     FV_TRY(fv_require(out, "the picture's place"));
-    FV_TRY(fv_preprocess_check(p));
-    fovea_status status = fv_picture_plan(&picture, p, width, height);
+    FV_TRY(FV_ABI_READ(own, p, FOVEA_PREPROCESS_INIT));
+    fovea_status status = fv_picture_plan(&picture, &own, width, height);
     if (status == FOVEA_OK && (picture.width != out_width || picture.height != out_height))
         status = fv_fail(FOVEA_EINVAL, "a picture of %u x %u pixels becomes %u x %u, not %u x %u",
                          width, height, picture.width, picture.height, out_width, out_height);

@@ -2,6 +2,7 @@
  * that advance the same state. */
 #include "base/mem.h"
 #include "plan/plan.h"
+#include "base/abi.h"
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
@@ -13,33 +14,36 @@ static fv_mem *memory(const fovea_state *s)
     return fv_plan_kept(s->feed);
 }
 
-static fovea_status create(fovea_state *s, fovea_device *device, const fovea_op_options *options)
+static fovea_status create(fovea_state *s, fovea_device *device,
+                           const fovea_attention_options *options)
 {
-    fovea_op_options one = *options;
-    FV_TRY(fv_op_plan(&s->feed, device, options, NULL, fv_wisdom_global()));
+    fovea_attention_options one = *options;
+    fv_op_options op = fv_op_of_attention(options);
+    FV_TRY(fv_op_plan(&s->feed, device, &op, NULL, fv_wisdom_global()));
     if (fovea_state_size(s) == 0)
         return fv_fail(FOVEA_EINVAL,
                        "a state of %s, which has none; use a causal linear attention, retention, "
                        "gla or a delta rule",
-                       options->kind == FOVEA_OP_GEMM ? "gemm"
-                       : options->causal              ? "softmax attention"
-                                                      : "a bidirectional attention");
+                       options->causal ? "softmax attention" : "a bidirectional attention");
     s->rows = options->rows;
     one.rows = 1;
     one.keys = 0;
     one.form = FOVEA_FORM_RECURRENT;
-    return fv_op_plan(&s->step, device, &one, memory(s), fv_wisdom_global());
+    op = fv_op_of_attention(&one);
+    return fv_op_plan(&s->step, device, &op, memory(s), fv_wisdom_global());
 }
 
 fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
-                                const fovea_op_options *options)
+                                const fovea_attention_options *options)
 {
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     void *room;
     FV_TRY(fv_require(device, "the device"));
-    FV_TRY(fv_require(options, "the operation's options"));
+    FV_TRY(fv_require(options, "the attention's options"));
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_ATTENTION_OPTIONS_INIT));
     FV_TRY(fv_mem_alloc(&room, sizeof(fovea_state), FV_MEM_PLAN, "the state"));
     fovea_state *s = room;
-    fovea_status status = create(s, device, options);
+    fovea_status status = create(s, device, &o);
     if (status == FOVEA_OK)
         status = fovea_state_reset(s);
     if (status != FOVEA_OK) {

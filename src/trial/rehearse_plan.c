@@ -7,6 +7,7 @@
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
 #include "trial/rehearse.h"
+#include "base/abi.h"
 
 struct fovea_rehearsal {
     const fovea_device *device;
@@ -87,20 +88,21 @@ void fovea_rehearsal_close(fovea_rehearsal *r)
 fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
 {
     fv_verdict *v = &r->verdict;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_KERNEL_CHECK_INIT));
     FV_TRY(fv_take_verify(r->take, v));
-    *out = (fovea_kernel_check){.kernel = r->kernel->name,
-                                .op = fv_op_table[r->kernel->op]->name,
-                                .mechanism = fv_mech_table[r->kernel->mech]->name,
-                                .isa = r->device->backend->level(r->kernel->needs),
-                                .cases = 1,
-                                .failed = !v->ok,
-                                .values = v->checked,
-                                .error = v->share,
-                                .rel = v->rel,
-                                .max_abs = v->max_abs,
-                                .problem = v->ok ? "" : r->problem,
-                                .text = v->text};
-    return FOVEA_OK;
+    const fovea_kernel_check check = {.kernel = r->kernel->name,
+                                      .op = fv_op_table[r->kernel->op]->name,
+                                      .mechanism = fv_mech_table[r->kernel->mech]->name,
+                                      .isa = r->device->backend->level(r->kernel->needs),
+                                      .cases = 1,
+                                      .failed = !v->ok,
+                                      .values = v->checked,
+                                      .error = v->share,
+                                      .rel = v->rel,
+                                      .max_abs = v->max_abs,
+                                      .problem = v->ok ? "" : r->problem,
+                                      .text = v->text};
+    return FV_ABI_WRITE(out, check, FOVEA_KERNEL_CHECK_INIT);
 }
 
 fovea_status fovea_rehearsal_run(fovea_rehearsal *r, double *seconds)

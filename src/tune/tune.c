@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "platform/os/os_machine.h"
+#include "base/abi.h"
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
 
@@ -154,43 +155,58 @@ static fovea_status tune(fv_tuner *t)
     return status;
 }
 
-static fovea_status begin(fv_tuner *t, fovea_device *device, const fovea_tune_options *options)
+/* All but the rigor is given. */
+static fovea_status run(fovea_tune_report *out, fv_tuner *t)
 {
-    static const fovea_tune_options defaults = FOVEA_TUNE_OPTIONS_INIT;
-    *t = (fv_tuner){.device = device, .options = options ? options : &defaults};
-    if (t->options->version != defaults.version)
-        return fv_fail(FOVEA_EINVAL,
-                       "tune options of version %u; initialise them with FOVEA_TUNE_OPTIONS_INIT",
-                       t->options->version);
     FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));
     if (t->rigor < FOVEA_MEASURE)
         t->rigor = FOVEA_MEASURE;
-    return FOVEA_OK;
+    t->progress.struct_size = sizeof t->progress;
+    const fovea_status status = tune(t);
+    FV_TRY(FV_ABI_WRITE(out, t->report, FOVEA_TUNE_REPORT_INIT));
+    return status;
 }
 
 fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model, fovea_device *device,
                         const fovea_plan_options *plan, const fovea_tune_options *options)
 {
-    fv_tuner t;
-    FV_TRY(begin(&t, device, options));
-    t.model = model;
-    t.plan = plan;
-    const fovea_status status = tune(&t);
-    if (out)
-        *out = t.report;
-    return status;
+    fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
+    fovea_plan_options of_plan;
+    fovea_preprocess rule;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_TUNE_REPORT_INIT));
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_TUNE_OPTIONS_INIT));
+    FV_TRY(fv_plan_options(&of_plan, &rule, plan));
+    fv_tuner t = {.device = device, .model = model, .plan = &of_plan, .options = &o};
+    return run(out, &t);
 }
 
-fovea_status fovea_tune_op(fovea_tune_report *out, fovea_device *device, const fovea_op_options *op,
-                           const fovea_tune_options *options)
+static fovea_status tune_op(fovea_tune_report *out, fovea_device *device, const fv_op_options *op,
+                            const fovea_tune_options *options)
 {
-    fv_tuner t;
-    FV_TRY(begin(&t, device, options));
-    t.op = op;
-    const fovea_status status = tune(&t);
-    if (out)
-        *out = t.report;
-    return status;
+    fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_TUNE_REPORT_INIT));
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_TUNE_OPTIONS_INIT));
+    fv_tuner t = {.device = device, .op = op, .options = &o};
+    return run(out, &t);
+}
+
+fovea_status fovea_tune_attention(fovea_tune_report *out, fovea_device *device,
+                                  const fovea_attention_options *attention,
+                                  const fovea_tune_options *options)
+{
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, attention, FOVEA_ATTENTION_OPTIONS_INIT));
+    const fv_op_options op = fv_op_of_attention(&o);
+    return tune_op(out, device, &op, options);
+}
+
+fovea_status fovea_tune_gemm(fovea_tune_report *out, fovea_device *device,
+                             const fovea_gemm_options *gemm, const fovea_tune_options *options)
+{
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, gemm, FOVEA_GEMM_OPTIONS_INIT));
+    const fv_op_options op = fv_op_of_gemm(&o);
+    return tune_op(out, device, &op, options);
 }
 
 /* ---- for plans ---- */
@@ -217,13 +233,13 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
 }
 
 fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
-                         const fovea_plan_options *plan, const fovea_op_options *op)
+                         const fovea_plan_options *plan, const fv_op_options *op)
 {
     fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
     FV_TRY(fv_tune_rigor(&options.rigor, op ? op->rigor : plan->rigor));
     options.seconds = op ? op->tune_seconds : plan->tune_seconds;
     if (options.rigor == FOVEA_ESTIMATE || (plan && plan->dry))
         return FOVEA_OK;
-    return op ? fovea_tune_op(NULL, device, op, &options)
-              : fovea_tune(NULL, model, device, plan, &options);
+    fv_tuner t = {.device = device, .model = model, .plan = plan, .op = op, .options = &options};
+    return run(NULL, &t);
 }

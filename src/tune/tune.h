@@ -18,7 +18,7 @@ typedef struct fv_tuner {
     fovea_device *device;
     const fovea_model *model; /* a plan of it, or of `op` */
     const fovea_plan_options *plan;
-    const fovea_op_options *op;
+    const fv_op_options *op;
     const fovea_tune_options *options;
     fovea_rigor rigor;
     fv_advice known;     /* the process's wisdom about the device */

@@ -134,9 +134,8 @@ static fovea_status compete(tournament *c, part *of, const way *how, bool *chang
 
 static uint64_t activations(const fovea_plan *p)
 {
-    fovea_plan_info i;
-    fovea_plan_query(p, &i);
-    return i.residual + i.states + i.chunks + i.scratch + i.staging;
+    const fovea_plan_info *i = &p->info;
+    return i->residual + i->states + i->chunks + i->scratch + i->staging;
 }
 
 /* A plan in which every part runs `how`, but for those that ended a run so; *fits: there is one,

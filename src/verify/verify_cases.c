@@ -415,7 +415,7 @@ static void set_groups(fv_builder *b)
 static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)
 {
     fv_builder *b = &c->b;
-    const fovea_preprocess exact = {.version = 1,
+    const fovea_preprocess exact = {.struct_size = sizeof exact,
                                     .resize = FOVEA_RESIZE_EXACT,
                                     .filter = FOVEA_FILTER_BICUBIC,
                                     .resize_width = GRID_WIDTH * PATCH + 3,

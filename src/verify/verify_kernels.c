@@ -156,7 +156,8 @@ static fovea_status begin(verification *v, const char *name)
         v->result[i].kernel = k;
         v->result[i].asked = !(k->needs & ~v->features) && (!name || strstr(k->name, name)) &&
                              !fv_op_table[k->op]->joint;
-        v->result[i].check = (fovea_kernel_check){.kernel = k->name,
+        v->result[i].check = (fovea_kernel_check){.struct_size = sizeof(fovea_kernel_check),
+                                                  .kernel = k->name,
                                                   .op = fv_op_table[k->op]->name,
                                                   .mechanism = fv_mech_table[k->mech]->name,
                                                   .isa = be->level(k->needs)};

@@ -283,7 +283,8 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
 {
     stop s = {.step = NULL}, r = {.step = NULL};
     for (size_t i = 0; next_stop(t->stage.plan, &s); i++) {
-        fovea_step_check check = {.step = i,
+        fovea_step_check check = {.struct_size = sizeof check,
+                                  .step = i,
                                   .label = s.step->label,
                                   .problem = s.problem,
                                   .kernel = s.step->kernel->name};
@@ -310,12 +311,15 @@ fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
                                 const fovea_plan_options *options, const fovea_frame *frame,
                                 fovea_step_check_fn *fn, void *payload)
 {
-    fovea_plan_options plain = *options;
+    fovea_plan_options o, plain;
+    fovea_preprocess rule;
     fovea_device *cpu;
     tour t = {{NULL, NULL}, NULL}, beside = {{NULL, NULL}, NULL};
+    FV_TRY(fv_plan_options(&o, &rule, options));
+    plain = o;
     plain.weights = plain.activations = FOVEA_F32;
     FV_TRY(open_reference(&cpu, device));
-    fovea_status status = tour_open(&t, model, device, options, frame);
+    fovea_status status = tour_open(&t, model, device, &o, frame);
     if (status == FOVEA_OK)
         status = tour_open(&beside, model, cpu, &plain, frame);
     if (status == FOVEA_OK)

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "platform/os/os.h"
 #include "wisdom/wisdom.h"
+#include "base/abi.h"
 
 #define FILE_MOST (16u << 20)
 #define SYSTEM_FILE "/etc/fovea/wisdom"
@@ -150,10 +151,9 @@ fovea_status fovea_wisdom_path(char *out, size_t room)
 fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
 {
     fovea_wisdom_info info;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_WISDOM_INFO_INIT));
     FV_TRY(take_file(fv_wisdom_global(), path, false, &info));
-    if (out)
-        *out = info;
-    return FOVEA_OK;
+    return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
 fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
@@ -171,10 +171,9 @@ fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
 fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
 {
     fovea_wisdom_info info;
+    FV_TRY(FV_ABI_CHECK(out, FOVEA_WISDOM_INFO_INIT));
     FV_TRY(fv_wisdom_take("the imported text", text, size, &info));
-    if (out)
-        *out = info;
-    return FOVEA_OK;
+    return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
 fovea_status fovea_wisdom_export(char *text, size_t room, size_t *size)

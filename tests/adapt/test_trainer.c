@@ -94,7 +94,7 @@ static void add_picture(fovea_trainer *t, int picture)
 
 static fovea_trainer_report run_step(fovea_trainer *t)
 {
-    fovea_trainer_report report;
+    fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
     add_picture(t, 0);
     add_picture(t, 1);
     if (fovea_trainer_step(t, &report) != FOVEA_OK)
@@ -110,7 +110,7 @@ static double loss_of(fovea_trainer *t)
     add_picture(t, 0);
     for (uint32_t i = 0; i < t->losses; i++)
         loss += t->sum[i];
-    fovea_trainer_drop(t);
+    fovea_trainer_discard(t);
     return loss;
 }
 
@@ -378,7 +378,8 @@ static void processes_share_a_batch(void **state)
     for (int i = 0; i < 2; i++) {
         o.sum = sum_parts;
         o.sum_payload = &process[i];
-        process[i] = (struct process){&meeting, i, make(device, "vit-01", &o), {0}};
+        process[i] =
+            (struct process){&meeting, i, make(device, "vit-01", &o), FOVEA_TRAINER_REPORT_INIT};
     }
     assert_int_equal(pthread_create(&thread, NULL, run_process, &process[1]), 0);
     assert_null(run_process(&process[0]));
@@ -430,7 +431,7 @@ static void wrong_calls_are_refused(void **state)
     const char *const missing[] = {"vit.none", NULL}, *const unused[] = {"classifier.weight", NULL};
     for (int i = 0; i < 7; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
-        o.version = i == 0 ? 9 : 1;
+        o.struct_size = i == 0 ? 0 : sizeof o;
         o.lr = i == 1 ? 0 : 1e-3f;
         o.schedule = i == 2 ? FOVEA_LR_LINEAR : FOVEA_LR_CONSTANT;
         o.train = i == 3 ? missing : i == 4 ? unused : NULL;
@@ -460,8 +461,8 @@ static void memory_is_as_promised(void **state)
     (void)state;
     fovea_device *device = open_device(2);
     for (int stage = 1; stage <= 3; stage++) {
-        fovea_memory before, after;
-        fovea_trainer_info info;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
+        fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
         const fovea_trainer_options o = options_of((fovea_stage)stage, NULL);
         fovea_memory_query(&before);
         fovea_trainer *t = make(device, "vit-01", &o);
@@ -492,7 +493,7 @@ static void limits_hold(void **state)
     (void)state;
     fovea_device *device = open_device(2);
     fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
-    fovea_trainer_info least, info;
+    fovea_trainer_info least = FOVEA_TRAINER_INFO_INIT, info = FOVEA_TRAINER_INFO_INIT;
     fovea_trainer *t = make(device, "dinov2-03", &o), *limited;
     fovea_trainer_query(t, &least);
     assert_int_equal(least.kept, 0);
@@ -539,7 +540,7 @@ static void no_allocation_is_missed(void **state)
     fovea_device *device = open_device(1);
     for (int stage = 1; stage <= 3; stage++) {
         const fovea_trainer_options o = options_of((fovea_stage)stage, "sla-pola");
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         const uint64_t stride = all_of_it ? 1 : 23;
         fovea_status status = FOVEA_ENOMEM;
         fovea_memory_query(&before);

@@ -154,7 +154,7 @@ static void walk_all(fovea_device *device, const char *name, const char *const *
                      size_t attention_count)
 {
     fovea_model *model;
-    fovea_model_info info;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     if (fovea_model_load(&model, name) != FOVEA_OK) {
         printf("FAIL %s: %s\n", name, fovea_error());
         failed++;
@@ -166,9 +166,9 @@ static void walk_all(fovea_device *device, const char *name, const char *const *
             walk(device, model, attention[a], sizes[s], FOVEA_F16, NULL);
         }
     /* A photograph, in the size that the model was trained with. */
-    fovea_model_describe(model, &info);
-    walk(device, model, attention[0], 640, FOVEA_F32, &info.preprocess);
-    walk(device, model, attention[0], 640, FOVEA_F16, &info.preprocess);
+    fovea_model_preprocess(model, &rule);
+    walk(device, model, attention[0], 640, FOVEA_F32, &rule);
+    walk(device, model, attention[0], 640, FOVEA_F16, &rule);
     fovea_model_free(model);
 }
 

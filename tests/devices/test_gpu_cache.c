@@ -368,13 +368,13 @@ static void attend(fovea_device *device)
     static float first[N * 8];
     static bool have_first;
     float q[N * 8], out[N * 8];
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = "linear:elu1";
     o.rows = N;
     o.heads = 1;
     o.head_dim = o.value_dim = 8;
     fovea_plan *plan;
-    if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+    if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     for (int i = 0; i < N * 8; i++)
         q[i] = (float)(i % 11) * 0.1f - 0.5f;
@@ -644,10 +644,9 @@ static void a_folder_that_others_may_change_is_not_touched(void **state)
 
 static int has_device(void)
 {
-    fovea_device_info info[8];
-    const size_t n = fovea_device_list(info, 8);
-    for (size_t i = 0; i < n && i < 8; i++)
-        if (!strcmp(info[i].id, "cl:0"))
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    for (size_t i = 0; fovea_device_list(i, &info); i++)
+        if (!strcmp(info.id, "cl:0"))
             return 1;
     return 0;
 }

@@ -24,11 +24,11 @@
 
 static fovea_model *model;
 
-static fovea_device *open_device(double max_dispatch_ms)
+static fovea_device *open_device(double max_dispatch_seconds)
 {
     fovea_device *device;
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
-    options.max_dispatch_ms = max_dispatch_ms;
+    options.max_dispatch_seconds = max_dispatch_seconds;
     if (fovea_device_open(&device, hostile.device, &options) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     return device;
@@ -75,7 +75,7 @@ static float *run_cut(const char *attention, double ms, size_t *values, long *di
 {
     if (hostile.cuda)
         hostile.set("graphs", 0);
-    fovea_device *device = open_device(ms);
+    fovea_device *device = open_device(ms / 1e3);
     fovea_plan *plan = plan_on(device, attention);
     hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
     hostile.set("fail", 0); /* counts from here */
@@ -114,9 +114,9 @@ static void short_dispatches(void **state)
 static float *run_windows(const fovea_model *windows, double ms, size_t *values)
 {
     enum { SIDE = 224 };
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan *plan;
-    fovea_device *device = open_device(ms);
+    fovea_device *device = open_device(ms / 1e3);
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.frame.width = options.frame.height = SIDE;
     if (fovea_plan_create(&plan, windows, device, &options) != FOVEA_OK ||
@@ -175,13 +175,13 @@ static void gaps(void **state)
     for (int unified = 0; unified < 2; unified++) {
         hostile.set("unified", unified);
         fovea_device *device = open_device(0);
-        fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+        fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
         o.attention = "linear:elu1";
         o.rows = N;
         o.heads = 1;
         o.head_dim = o.value_dim = D;
         fovea_plan *plan;
-        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+        if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         const fovea_matrix close[3] = {{.data = in}, {.data = in}, {.data = in}};
         fovea_matrix far[3];
@@ -284,7 +284,7 @@ static void unknown_rates(void **state)
     float *want = fixture_run(plan, &values);
     fovea_plan_free(plan);
     fovea_device_close(device);
-    device = open_device(1e3);
+    device = open_device(1);
     hostile.only(hostile.cuda ? "cuLaunchKernel" : "clEnqueueNDRangeKernel");
     hostile.set("error", hostile.cuda ? 1 : -54);
     hostile.set("fail", 1);
@@ -301,7 +301,7 @@ static void unknown_rates(void **state)
     nothing_left();
     if (!hostile.cuda)
         return;
-    device = open_device(1e3);
+    device = open_device(1);
     hostile.only("cuLaunchKernel");
     hostile.set("error", 700);
     hostile.set("fail", 1);
@@ -490,7 +490,7 @@ static void steady(void **state)
         size_t values;
         float *want = fixture_run(plan, &values), *out = calloc(values, sizeof *out);
         assert_non_null(out);
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         long objects = 0;
         for (int i = 0; i < 100; i++) {
             fovea_ticket ticket;

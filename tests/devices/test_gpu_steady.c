@@ -58,8 +58,8 @@ static void run_frames(fovea_plan *plan, const fovea_output out[2], int frames)
 static void steady_on(const char *id)
 {
     fovea_device *device;
-    fovea_memory before, after;
-    fovea_output_info info;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_model *model = fixture_load();
     if (fovea_device_open(&device, id, NULL) != FOVEA_OK)
         fail_msg("%s: %s", id, fovea_error());
@@ -112,8 +112,11 @@ int main(int argc, char **argv)
     setenv("RUSTICL_ENABLE", "llvmpipe", 0);
     if (argc > 1 && !hostile_open(argv[1]))
         return 1;
-    const size_t found = fovea_device_list(infos, DEVICES);
-    devices = found < DEVICES ? (int)found : DEVICES;
+    for (; devices < DEVICES; devices++) {
+        infos[devices].struct_size = sizeof *infos;
+        if (!fovea_device_list((size_t)devices, &infos[devices]))
+            break;
+    }
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void session_close(session *s)
 
 static float *room_for(const session *s, size_t *values)
 {
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     if (!fovea_plan_output(s->plan, 0, &info))
         abort();
     *values = (size_t)info.rows * info.columns;
@@ -170,7 +170,7 @@ static const double allowed = 2e-5; /* as for golden models */
 
 static uint64_t host_memory(void)
 {
-    fovea_memory memory;
+    fovea_memory memory = FOVEA_MEMORY_INIT;
     fovea_memory_query(&memory);
     return memory.current;
 }
@@ -376,10 +376,12 @@ static void fail_while_finding(void)
         fflush(stdout);
         const pid_t child = fork();
         if (!child) {
-            fovea_device_info info[16];
+            fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
             hostile.set("fail", n);
             hostile.set("lasting", n % 2);
-            const size_t found = fovea_device_list(info, 16);
+            const int found = fovea_device_list(0, &info);
+            for (size_t i = 1; fovea_device_list(i, &info); i++)
+                ;
             const char *remark = fovea_backend_remark(hostile.cuda ? 2 : 1);
             _exit(!found || !remark || strlen(remark) < 5);
         }
@@ -462,7 +464,7 @@ static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_
 static void run_on(const session *s, const scene *what, float *out[FRAMES], size_t values,
                    char detail[512])
 {
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     fovea_memory_query(&before);
     *detail = 0;
     for (int round = 0; round < 2 && !*detail; round++) {
@@ -624,10 +626,9 @@ static void draw(void)
 
 static int has_device(void)
 {
-    fovea_device_info info[32];
-    const size_t n = fovea_device_list(info, 32);
-    for (size_t i = 0; i < n && i < 32; i++)
-        if (!strcmp(info[i].id, hostile.device))
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    for (size_t i = 0; fovea_device_list(i, &info); i++)
+        if (!strcmp(info.id, hostile.device))
             return 1;
     return 0;
 }

@@ -36,7 +36,7 @@ static void run(fovea_plan *plan)
 {
     static uint8_t pixels[3 * WIDTH * HEIGHT];
     const fovea_frame frame = {.pixels = {pixels}};
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fuzz_check(fovea_plan_output(plan, 0, &info), "an output");
     fovea_output out = {.size = (size_t)info.rows * info.columns * sizeof(float)};
     out.data = malloc(out.size);
@@ -50,7 +50,7 @@ static void make_plan(const fovea_model *model, const fovea_preprocess *preproce
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_options one = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_plan *plan;
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     one.threads = 1;
     if (!device)
         fuzz_check(fovea_device_open(&device, "cpu", &one) == FOVEA_OK, fovea_error());
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *at = (const char *)data, *const end = at + size;
     fovea_model *model;
-    fovea_model_info info;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     for (int i = 0; i < PARTS; i++) {
         const char *stop = at < end ? memchr(at, 0, (size_t)(end - at)) : NULL;
         stop = stop ? stop : end;
@@ -87,13 +87,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     fuzz_taken++;
-    fovea_model_describe(model, &info);
+    fovea_model_preprocess(model, &rule);
     for (size_t i = 0; fovea_model_output(model, i); i++)
         fuzz_check(strlen(fovea_model_output(model, i)) > 0, "an output's name");
     for (uint32_t i = 0; i < 3; i++)
         fovea_model_label(model, i);
     make_plan(model, NULL);
-    make_plan(model, &info.preprocess);
+    make_plan(model, &rule);
     fovea_model_free(model);
     return 0;
 }

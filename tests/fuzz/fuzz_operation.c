@@ -25,7 +25,7 @@ static fovea_device *device(void)
 static void run(op_case *c, fovea_plan *plan)
 {
     fovea_matrix in[OP_INPUTS], out = {0};
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     const char *name;
     fovea_plan_query(plan, &info);
     if (info.flops > FLOPS)
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     snprintf(path, sizeof path, "%s/case.safetensors", fuzz_folder());
     fuzz_write_tensors("case.safetensors", data, size);
     if (op_case_open(&c, path, &settings, FOVEA_FORM_AUTO) == CLI_OK &&
-        fovea_op_plan_create(&plan, device(), &c.options) == FOVEA_OK) {
+        fovea_attention_plan_create(&plan, device(), &c.options) == FOVEA_OK) {
         run(&c, plan);
         fovea_plan_free(plan);
     }

@@ -53,14 +53,14 @@ static void train(const uint8_t *mask)
     const fovea_target target = {.mask = mask};
     if (fovea_trainer_add(trainer(), &frame, &target) == FOVEA_OK)
         fovea_trainer_step(trainer(), NULL);
-    fovea_trainer_drop(trainer());
+    fovea_trainer_discard(trainer());
 }
 
 /* ---- a state ---- */
 
 static uint64_t words(void)
 {
-    fovea_trainer_info info;
+    fovea_trainer_info info = FOVEA_TRAINER_INFO_INIT;
     uint64_t bytes = 0;
     FILE *f = NULL;
     fovea_trainer_query(trainer(), &info);
@@ -149,7 +149,7 @@ static bool read_batches(const uint8_t *header, size_t size)
     if (taken && b.width == SIDE && b.height == SIDE && b.size < 8)
         for (uint64_t i = 0; i < 3; i++)
             adapt_batches_feed(&b, trainer(), i, 0, 1);
-    fovea_trainer_drop(trainer());
+    fovea_trainer_discard(trainer());
     adapt_batches_close(&b);
     return taken;
 }

@@ -39,15 +39,15 @@ static void plan(fv_wisdom *w)
 {
     static fovea_device *device;
     static float weight[32 * 32];
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
     fovea_plan *p;
-    o.kind = FOVEA_OP_GEMM;
     o.rows = 64;
     o.in = o.out = 32;
     o.weight = weight;
     if (!device)
         check(fovea_device_open(&device, "cpu", NULL) == FOVEA_OK);
-    check(fv_op_plan(&p, device, &o, NULL, w) == FOVEA_OK);
+    const fv_op_options op = fv_op_of_gemm(&o);
+    check(fv_op_plan(&p, device, &op, NULL, w) == FOVEA_OK);
     fovea_plan_free(p);
 }
 

@@ -312,7 +312,7 @@ const fv_kernel *check_device_open(check_runner *out, const char *id, int *count
                                    size_t message_size)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
-    options.max_dispatch_ms = 1e6; /* every call as it is, however long it takes */
+    options.max_dispatch_seconds = 1e3; /* every call as it is, however long it takes */
     check_device *d = check_must(calloc(1, sizeof *d));
     const size_t name = strcspn(id, ":");
     for (size_t i = 0; fv_backends[i]; i++)

@@ -47,10 +47,10 @@ static const struct {
 };
 #define ATTENTIONS (sizeof attentions / sizeof *attentions)
 
-static fovea_op_options shape(size_t attention, uint32_t rows, uint32_t heads, uint32_t d,
-                              uint32_t dv)
+static fovea_attention_options shape(size_t attention, uint32_t rows, uint32_t heads, uint32_t d,
+                                     uint32_t dv)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = attentions[attention].name;
     o.normalise = attentions[attention].normalise;
     o.l2norm = attentions[attention].l2norm;
@@ -63,7 +63,8 @@ static fovea_op_options shape(size_t attention, uint32_t rows, uint32_t heads, u
     return o;
 }
 
-static void check(fovea_device *device, const fovea_op_options *o, uint32_t gap, double allowed)
+static void check(fovea_device *device, const fovea_attention_options *o, uint32_t gap,
+                  double allowed)
 {
     trial t = trial_make(o, 1);
     float *got = trial_run(&t, device, gap);
@@ -83,7 +84,7 @@ static void each_form(fovea_device *device, double allowed)
 {
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-            fovea_op_options o =
+            fovea_attention_options o =
                 shape(i, shapes[s].rows, shapes[s].heads, shapes[s].d, shapes[s].dv);
             check(device, &o, 0, allowed);
             o.form = FOVEA_FORM_RECURRENT;
@@ -118,7 +119,7 @@ static void levels(void **state)
         found++;
         for (size_t i = 0; i < ATTENTIONS; i++)
             for (int form = FOVEA_FORM_RECURRENT; form <= FOVEA_FORM_CHUNK; form++) {
-                fovea_op_options o = shape(i, 150, 2, 40, 24);
+                fovea_attention_options o = shape(i, 150, 2, 40, 24);
                 o.form = (fovea_form)form;
                 check(device, &o, 1, 2e-5);
             }
@@ -136,7 +137,7 @@ static void rounded_storage(void **state)
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (uint32_t in = 0; in < 3; in++)
             for (uint32_t out = in == 0; out < 3; out++) {
-                fovea_op_options o = shape(i, 90, 2, 20, 18);
+                fovea_attention_options o = shape(i, 90, 2, 20, 18);
                 o.storage = types[in];
                 o.out_storage = types[out];
                 o.form = out % 2 ? FOVEA_FORM_RECURRENT : FOVEA_FORM_CHUNK;
@@ -170,7 +171,7 @@ static void pieces(void **unused)
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (uint32_t seed = 0; seed < 4; seed++) {
-            fovea_op_options o = shape(i, ROWS, HEADS, D, DV);
+            fovea_attention_options o = shape(i, ROWS, HEADS, D, DV);
             trial t = trial_make(&o, 5);
             const oracle_sequence sequence = trial_sequence(&t);
             const size_t values = oracle_state_size(&sequence);
@@ -225,7 +226,7 @@ static void decay_case(fovea_device *device, size_t attention, fovea_form form, 
                        bool all)
 {
     enum { ROWS = 170, HEADS = 2, D = 32, DV = 24 };
-    fovea_op_options o = shape(attention, ROWS, HEADS, D, DV);
+    fovea_attention_options o = shape(attention, ROWS, HEADS, D, DV);
     const bool constant = strstr(o.attention, "retention"), channels = strstr(o.attention, "gla");
     const float decays[HEADS] = {-size, all ? -size : 0.f};
     o.log_decay = constant ? decays : NULL;
@@ -264,7 +265,7 @@ static void many_tokens(uint32_t rows)
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (int form = FOVEA_FORM_RECURRENT; form <= FOVEA_FORM_CHUNK; form++) {
-            fovea_op_options o = shape(i, rows, 1, 64, 64);
+            fovea_attention_options o = shape(i, rows, 1, 64, 64);
             o.form = (fovea_form)form;
             check(device, &o, 0, 5e-5);
             o.storage = FOVEA_F16;

@@ -17,10 +17,10 @@
 
 enum { KEYS = 24, D = 16 };
 
-static fovea_op_options shape(const char *attention, uint32_t rows, uint32_t keys, uint32_t heads,
-                              uint32_t dv)
+static fovea_attention_options shape(const char *attention, uint32_t rows, uint32_t keys,
+                                     uint32_t heads, uint32_t dv)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = attention;
     o.rows = rows;
     o.keys = keys;
@@ -34,10 +34,10 @@ static fovea_op_options shape(const char *attention, uint32_t rows, uint32_t key
 }
 
 /* The attention matrix (rows x KEYS) of one head, to be freed. pola: of its first stream. */
-static float *matrix(fovea_device *device, const fovea_op_options *options, const float *q,
+static float *matrix(fovea_device *device, const fovea_attention_options *options, const float *q,
                      const float *k)
 {
-    fovea_op_options o = *options;
+    fovea_attention_options o = *options;
     o.heads = 1;
     o.keys = KEYS;
     o.value_dim = 2 * KEYS;
@@ -72,7 +72,7 @@ static double entropy_at(fovea_device *device, const char *attention, float size
                          const float *power)
 {
     enum { ROWS = 40 };
-    fovea_op_options o = shape(attention, ROWS, KEYS, 1, 1);
+    fovea_attention_options o = shape(attention, ROWS, KEYS, 1, 1);
     float *q = trial_values(ROWS * D, 3, size), *k = trial_values(KEYS * D, 4, 2.f);
     o.scale = 1;
     o.power = power;
@@ -141,7 +141,7 @@ static void magnitude_aware(void **state)
     for (uint32_t c = 0; c < KEYS * D; c++)
         k[c] += 1.5f;
     for (size_t n = 0; n < 4; n++) {
-        fovea_op_options o = shape(names[n], 1, KEYS, 1, 1);
+        fovea_attention_options o = shape(names[n], 1, KEYS, 1, 1);
         float *p = matrix(device, &o, q, k);
         double sum = 0;
         for (uint32_t j = 0; j < KEYS; j++)
@@ -154,7 +154,7 @@ static void magnitude_aware(void **state)
     for (uint32_t c = 0; c < D; c++)
         grown[c] = 100 * q[c];
     for (int mala = 0; mala < 2; mala++) {
-        fovea_op_options o = shape(mala ? "mala:relu" : "linear:relu", 1, KEYS, 1, 1);
+        fovea_attention_options o = shape(mala ? "mala:relu" : "linear:relu", 1, KEYS, 1, 1);
         float *p = matrix(device, &o, q, k), *p_m = matrix(device, &o, grown, k);
         uint32_t compared = 0;
         for (uint32_t m = 0; m < KEYS; m++)
@@ -187,7 +187,7 @@ static void gates_choose(void **state)
     fovea_device *device = fixture_device(1);
     double before = INFINITY;
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        fovea_op_options o = shape("sla-linear:identity", 1, 1, HEADS, 1);
+        fovea_attention_options o = shape("sla-linear:identity", 1, 1, HEADS, 1);
         fovea_plan *plan;
         float ones[HEADS], equal[HEADS] = {0}, logits[HEADS], out[HEADS];
         double sum = 0;
@@ -199,7 +199,7 @@ static void gates_choose(void **state)
             logits[h] = sizes[s] * sinf((float)h + 0.5f);
         }
         const fovea_matrix inputs[] = {{ones, 0}, {ones, 0}, {ones, 0}, {logits, 0}, {equal, 0}};
-        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK ||
+        if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK ||
             fovea_op_run(plan, inputs, 5, (fovea_matrix){out, 0}) != FOVEA_OK)
             fail_msg("%s", fovea_error());
         for (uint32_t h = 0; h < HEADS; h++)
@@ -263,7 +263,7 @@ static void permutation(void **state)
     enum { ROWS = 300, HEADS = 2, DV = 10 };
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < EACH; i++) {
-        fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+        fovea_attention_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
         trial t = trial_make(&o, 1);
         float *plain = trial_run(&t, device, 0);
         shuffle(t.k, ROWS, HEADS * D);
@@ -294,7 +294,7 @@ static void linear_in_values(void **state)
     enum { ROWS = 90, HEADS = 2, DV = 10, N = ROWS * HEADS * DV };
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < EACH; i++) {
-        fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+        fovea_attention_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
         trial t = trial_make(&o, 1);
         float *v = t.v, *w = trial_values(N, 17, 1.f), *both = trial_values(N, 0, 0.f);
         for (size_t c = 0; c < N; c++)
@@ -326,7 +326,7 @@ static void nan_stays(void **state)
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < EACH; i++)
         for (int gate = 0; gate <= !strncmp(all[i], "sla", 3); gate++) {
-            fovea_op_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
+            fovea_attention_options o = shape(all[i], ROWS, ROWS, HEADS, DV);
             trial t = trial_make(&o, 1);
             float *good = trial_run(&t, device, 0);
             if (gate)
@@ -357,7 +357,7 @@ static void zeros(void **state)
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < sizeof vanish / sizeof *vanish; i++)
         for (int side = 0; side < 2; side++) {
-            fovea_op_options o = shape(vanish[i], ROWS, ROWS, HEADS, DV);
+            fovea_attention_options o = shape(vanish[i], ROWS, ROWS, HEADS, DV);
             o.eps = 1e-6;
             trial t = trial_make(&o, 1);
             /* One dead query, or all keys dead. relu dies of what is negative, too. */
@@ -388,7 +388,7 @@ static void large_inputs(void **state)
                                         "linear:relu"};
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        fovea_op_options o = shape(names[i], ROWS, ROWS, HEADS, DV);
+        fovea_attention_options o = shape(names[i], ROWS, ROWS, HEADS, DV);
         trial t = trial_make(&o, 1);
         for (uint32_t c = 0; c < ROWS * HEADS * D; c++) {
             t.q[c] = roundf(100 * t.q[c]);
@@ -403,7 +403,8 @@ static void large_inputs(void **state)
     }
     /* Without a shift the products themselves have to fit. */
     for (int causal = 0; causal < 2; causal++) {
-        fovea_op_options o = shape(causal ? "linear:exp" : "mala:exp", ROWS, ROWS, HEADS, DV);
+        fovea_attention_options o =
+            shape(causal ? "linear:exp" : "mala:exp", ROWS, ROWS, HEADS, DV);
         o.causal = causal;
         trial t = trial_make(&o, 1);
         t.q[5] = t.k[5] = 40;
@@ -441,14 +442,14 @@ static void refusals(void **state)
     };
     fovea_device *device = fixture_device(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fovea_op_options o = shape(cases[i].attention, 6, 6, 2, cases[i].dv);
+        fovea_attention_options o = shape(cases[i].attention, 6, 6, 2, cases[i].dv);
         fovea_plan *plan = NULL;
         o.head_dim = cases[i].d;
         o.causal = cases[i].causal;
         o.normalise = cases[i].normalise;
         o.rope_width = cases[i].rope ? 3 : 0;
         o.rope_height = cases[i].rope ? 2 : 0;
-        const fovea_status got = fovea_op_plan_create(&plan, device, &o);
+        const fovea_status got = fovea_attention_plan_create(&plan, device, &o);
         if (got != cases[i].status)
             fail_msg("%s, case %zu: %s (%s)", o.attention, i, fovea_status_text(got),
                      got ? fovea_error() : "planned");

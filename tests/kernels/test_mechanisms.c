@@ -49,10 +49,10 @@ static const struct {
 };
 #define ATTENTIONS (sizeof attentions / sizeof *attentions)
 
-static fovea_op_options shape(const char *attention, uint32_t rows, uint32_t keys, uint32_t heads,
-                              uint32_t d, uint32_t dv)
+static fovea_attention_options shape(const char *attention, uint32_t rows, uint32_t keys,
+                                     uint32_t heads, uint32_t d, uint32_t dv)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = attention;
     o.rows = rows;
     o.keys = keys;
@@ -64,7 +64,8 @@ static fovea_op_options shape(const char *attention, uint32_t rows, uint32_t key
 }
 
 /* Checks at most 64 rows of it. */
-static void check(fovea_device *device, const fovea_op_options *o, uint32_t gap, double allowed)
+static void check(fovea_device *device, const fovea_attention_options *o, uint32_t gap,
+                  double allowed)
 {
     trial t = trial_make(o, 1);
     float *got = trial_run(&t, device, gap);
@@ -84,8 +85,8 @@ static const struct {
 static void each_shape(fovea_device *device, size_t i)
 {
     for (size_t s = 0; s < SHAPES; s++) {
-        fovea_op_options o = shape(attentions[i].name, shapes[s].rows, shapes[s].keys,
-                                   shapes[s].heads, shapes[s].d, shapes[s].dv);
+        fovea_attention_options o = shape(attentions[i].name, shapes[s].rows, shapes[s].keys,
+                                          shapes[s].heads, shapes[s].d, shapes[s].dv);
         const size_t wide = (size_t)o.heads * o.head_dim;
         float *power = trial_values(wide, 5, 2.f), *scale = trial_values(wide, 6, 1.f);
         o.normalise = attentions[i].can != MUST_PLAIN;
@@ -137,7 +138,7 @@ static void levels(void **state)
             continue;
         found++;
         for (size_t i = 0; i < ATTENTIONS; i++) {
-            fovea_op_options o = shape(attentions[i].name, 70, 131, 3, 40, 24);
+            fovea_attention_options o = shape(attentions[i].name, 70, 131, 3, 40, 24);
             o.normalise = attentions[i].can != MUST_PLAIN;
             check(device, &o, 1, 1e-5);
         }
@@ -155,7 +156,7 @@ static void rotations(void **state)
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (size_t g = 0; g < 4 && attentions[i].can == ROTATED; g++) {
             const uint32_t rows = grids[g][0] * grids[g][1], d = grids[g][2];
-            fovea_op_options o = shape(attentions[i].name, rows, 0, 2, d, 20);
+            fovea_attention_options o = shape(attentions[i].name, rows, 0, 2, d, 20);
             float *cosine = trial_values((size_t)rows * d, 1, 1.f);
             float *sine = trial_values((size_t)rows * d, 1, 1.f);
             o.rope_cos = cosine;
@@ -194,7 +195,7 @@ static void rounded_storage(void **state)
     for (size_t i = 0; i < ATTENTIONS; i++)
         for (uint32_t in = 0; in < 3; in++)
             for (uint32_t out = in == 0; out < 3; out++) {
-                fovea_op_options o = shape(attentions[i].name, 200, 77, 2, 30, 18);
+                fovea_attention_options o = shape(attentions[i].name, 200, 77, 2, 30, 18);
                 o.normalise = attentions[i].can != MUST_PLAIN;
                 o.storage = types[in];
                 o.out_storage = types[out];
@@ -210,7 +211,7 @@ static void gate_sources(void **state)
     enum { ROWS = 37, HEADS = 3, D = 10, DV = 6, X = 21 };
     fovea_device *device = fixture_device(2);
     for (int source = FOVEA_GATES_LOGITS; source <= FOVEA_GATES_Q_BLOCKDIAG; source++) {
-        fovea_op_options o = shape("sla-linear:elu1", ROWS, ROWS, HEADS, D, DV);
+        fovea_attention_options o = shape("sla-linear:elu1", ROWS, ROWS, HEADS, D, DV);
         trial t = trial_make(&o, 3);
         float *x = trial_values((size_t)ROWS * X, 11, 1.f);
         float *w[] = {trial_values((size_t)HEADS * (HEADS * D + X), 12, 1.f),
@@ -249,7 +250,7 @@ static void gate_sources(void **state)
             o.gate_k = w[1];
             o.gate_width = source == FOVEA_GATES_X_DENSE ? X : 0;
         }
-        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK)
+        if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK)
             fail_msg("gates %d: %s", source, fovea_error());
         const size_t count = source == FOVEA_GATES_LOGITS    ? 5
                              : source == FOVEA_GATES_X_DENSE ? 4
@@ -271,7 +272,7 @@ static void gate_sources(void **state)
 /* What comes after the attention, by its equations. `out` is what the attention gave. */
 static void finish(const trial *t, const float *g, double *out)
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     const uint32_t wide = o->heads * o->value_dim, width = o->grid_width, n = o->local_size;
     for (uint32_t row = 0; row < o->rows; row++) {
         double *x = out + (size_t)row * wide, mean = 0, variance = 0;
@@ -325,7 +326,7 @@ static void after(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum { HEADS = 2, D = 12, DV = 14, WIDE = HEADS * DV };
         const uint32_t rows = cases[i].width * cases[i].height, n = cases[i].size;
-        fovea_op_options o = shape(cases[i].name, rows, 0, HEADS, D, DV);
+        fovea_attention_options o = shape(cases[i].name, rows, 0, HEADS, D, DV);
         float *weight = trial_values((size_t)WIDE * 49, 21, 0.3f),
               *bias = trial_values(WIDE, 22, 1);
         float *norm = trial_values(WIDE, 23, 1), *norm_bias = trial_values(WIDE, 24, 1);
@@ -351,7 +352,7 @@ static void after(void **state)
         const size_t count = trial_inputs(&t, 0, inputs);
         fovea_plan *plan;
         inputs[count] = (fovea_matrix){g, 0};
-        if (fovea_op_plan_create(&plan, device, &o) != FOVEA_OK ||
+        if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK ||
             fovea_op_run(plan, inputs, count + (o.out_gate != FOVEA_OUT_PLAIN),
                          (fovea_matrix){got, 0}) != FOVEA_OK)
             fail_msg("%s: %s", o.attention, fovea_error());
@@ -371,7 +372,7 @@ static void many_tokens(uint32_t rows)
 {
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < ATTENTIONS; i++) {
-        fovea_op_options o = shape(attentions[i].name, rows, 0, 1, 64, 64);
+        fovea_attention_options o = shape(attentions[i].name, rows, 0, 1, 64, 64);
         if (!strcmp(o.attention, "softmax"))
             continue;
         o.normalise = attentions[i].can != MUST_PLAIN;

@@ -16,10 +16,10 @@
 #include "tests/fixture.h"
 #include "tests/kernels/trial.h"
 
-static fovea_op_options attention(const char *name, uint32_t rows, uint32_t heads, uint32_t d,
-                                  uint32_t dv)
+static fovea_attention_options attention(const char *name, uint32_t rows, uint32_t heads,
+                                         uint32_t d, uint32_t dv)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = name;
     o.rows = rows;
     o.heads = heads;
@@ -28,10 +28,10 @@ static fovea_op_options attention(const char *name, uint32_t rows, uint32_t head
     return o;
 }
 
-static fovea_plan *plan_of(fovea_device *device, const fovea_op_options *o)
+static fovea_plan *plan_of(fovea_device *device, const fovea_attention_options *o)
 {
     fovea_plan *plan;
-    if (fovea_op_plan_create(&plan, device, o) != FOVEA_OK)
+    if (fovea_attention_plan_create(&plan, device, o) != FOVEA_OK)
         fail_msg("%s: %s", o->attention, fovea_error());
     return plan;
 }
@@ -44,7 +44,7 @@ static void softmax_causal(void **state)
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int schedule = FOVEA_SCHEDULE_AUTO; schedule <= FOVEA_SCHEDULE_STEPWISE; schedule++) {
-            fovea_op_options o =
+            fovea_attention_options o =
                 attention("softmax", shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
             o.causal = 1;
             o.scale = 0.3;
@@ -84,9 +84,8 @@ static void gemm(void **state)
                 float *bias = trial_values(out, 7, 1.f),
                       *y = trial_values((size_t)rows * out, 8, 1.f);
                 double *want = malloc(out * sizeof *want);
-                fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
+                fovea_gemm_options options = FOVEA_GEMM_OPTIONS_INIT;
                 fovea_plan *plan;
-                options.kind = FOVEA_OP_GEMM;
                 options.schedule = (fovea_schedule)schedule;
                 options.rows = rows;
                 options.in = in;
@@ -94,7 +93,7 @@ static void gemm(void **state)
                 options.weight = w;
                 options.bias = s % 2 ? bias : NULL;
                 options.activation = activations[i].name;
-                if (fovea_op_plan_create(&plan, device, &options) != FOVEA_OK)
+                if (fovea_gemm_plan_create(&plan, device, &options) != FOVEA_OK)
                     fail_msg("%s", fovea_error());
                 const fovea_matrix a = {x, 0}, to = {y, 0};
                 assert_int_equal(fovea_op_run(plan, &a, 1, to), FOVEA_OK);
@@ -124,20 +123,20 @@ static void gemm_storage(void **state)
     enum { ROWS = 37, IN = 21, OUT = 19 };
     static const uint16_t one_and_a_half = 0x3fc0; /* as bfloat16 */
     fovea_device *device = fixture_device(2);
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
     uint16_t a[ROWS * IN], y[ROWS * OUT];
     float w[OUT * IN];
     for (size_t i = 0; i < ROWS * IN; i++)
         a[i] = one_and_a_half;
     for (size_t i = 0; i < OUT * IN; i++)
         w[i] = (float)(i / IN); /* row n of the result is 1.5 IN n */
-    o.kind = FOVEA_OP_GEMM;
     o.rows = ROWS;
     o.in = IN;
     o.out = OUT;
     o.weight = w;
     o.storage = o.out_storage = FOVEA_BF16;
-    fovea_plan *plan = plan_of(device, &o);
+    fovea_plan *plan;
+    assert_int_equal(fovea_gemm_plan_create(&plan, device, &o), FOVEA_OK);
     const fovea_matrix in = {a, 0}, out = {y, 0};
     assert_int_equal(fovea_op_run(plan, &in, 1, out), FOVEA_OK);
     for (size_t i = 0; i < ROWS * OUT; i++) {
@@ -153,7 +152,7 @@ static void gemm_storage(void **state)
 /* What a name does, as numbers. */
 static float *result(fovea_device *device, const char *name, int causal)
 {
-    fovea_op_options o = attention(name, 20, 2, 8, 6);
+    fovea_attention_options o = attention(name, 20, 2, 8, 6);
     o.causal = causal;
     trial t = trial_make(&o, 1);
     float *out = trial_run(&t, device, 0);
@@ -189,14 +188,14 @@ static void names(void **state)
     }
     /* Every mechanism by its title. */
     for (int m = FV_MECH_ANY; m < FV_MECH_COUNT; m++) {
-        fovea_op_options o = attention(fv_mech_table[m]->title, 20, 2, 8, 6);
+        fovea_attention_options o = attention(fv_mech_table[m]->title, 20, 2, 8, 6);
         o.normalise = !(fv_mech_table[m]->wants & FV_WANT_SIGNED);
         fovea_plan_free(plan_of(device, &o));
     }
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        const fovea_op_options o = attention(wrong[i], 20, 2, 8, 6);
+        const fovea_attention_options o = attention(wrong[i], 20, 2, 8, 6);
         fovea_plan *plan;
-        assert_int_equal(fovea_op_plan_create(&plan, device, &o), FOVEA_ENOTSUP);
+        assert_int_equal(fovea_attention_plan_create(&plan, device, &o), FOVEA_ENOTSUP);
         assert_non_null(strstr(fovea_error(), wrong[i]));
         assert_non_null(strstr(fovea_error(), "linear:softplus"));
         assert_non_null(strstr(fovea_error(), "gated-delta-rule"));
@@ -226,7 +225,7 @@ static void inputs(void **state)
     static const float weights[2 * 16];
     fovea_device *device = fixture_device(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        fovea_op_options o = attention(cases[i].attention, 20, 2, 8, 6);
+        fovea_attention_options o = attention(cases[i].attention, 20, 2, 8, 6);
         const char *const *name = cases[i].names;
         o.causal = 1;
         o.gates = cases[i].gates;
@@ -265,8 +264,8 @@ static void memory(void **state)
     for (size_t t = 0; t < 3; t++) {
         fovea_device *device = fixture_device(threads[t]);
         for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
-            fovea_op_options o = attention(attentions[i], 8192, 4, 32, 32);
-            fovea_plan_info little, much;
+            fovea_attention_options o = attention(attentions[i], 8192, 4, 32, 32);
+            fovea_plan_info little = FOVEA_PLAN_INFO_INIT, much = FOVEA_PLAN_INFO_INIT;
             o.storage = FOVEA_F16;
             o.out_storage = FOVEA_BF16;
             fovea_plan *plan = plan_of(device, &o);
@@ -288,7 +287,7 @@ static void memory(void **state)
 typedef struct refusal {
     fovea_status status;
     const char *word; /* of the message */
-    fovea_op_options o;
+    fovea_attention_options o;
 } refusal;
 
 static void refusals(void **state)
@@ -296,17 +295,16 @@ static void refusals(void **state)
     (void)state;
     static const float some[4096];
     static const float growing[2] = {-1, 0.5f};
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
-    const fovea_op_options base = attention("mala", 12, 2, 8, 6);
+    const fovea_attention_options base = attention("mala", 12, 2, 8, 6);
     refusal r[40];
     size_t n = 0;
 #define REFUSE(want, text, change)                                                                 \
     do {                                                                                           \
         r[n] = (refusal){want, text, base};                                                        \
-        fovea_op_options *p = &r[n++].o;                                                           \
+        fovea_attention_options *p = &r[n++].o;                                                    \
         change;                                                                                    \
     } while (0)
-    REFUSE(FOVEA_EINVAL, "version", p->version = 7);
+    REFUSE(FOVEA_EINVAL, "FOVEA_ATTENTION_OPTIONS_INIT", p->struct_size = 0);
     REFUSE(FOVEA_EINVAL, "0 rows", p->rows = 0);
     REFUSE(FOVEA_EINVAL, "rows", p->rows = UINT32_MAX);
     REFUSE(FOVEA_EINVAL, "heads", p->heads = 0);
@@ -350,19 +348,22 @@ static void refusals(void **state)
         FOVEA_EINVAL, "gate_width",
         (p->attention = "sla-mala", p->gates = FOVEA_GATES_X_DENSE, p->gate_q = p->gate_k = some));
     REFUSE(FOVEA_EINVAL, "norm_weight", p->norm_bias = some);
-    REFUSE(FOVEA_EINVAL, "gemm",
-           (*p = none, p->kind = FOVEA_OP_GEMM, p->rows = p->in = p->out = 4));
 #undef REFUSE
     assert_true(n <= 40);
     fovea_device *device = fixture_device(1);
     for (size_t i = 0; i < n; i++) {
         fovea_plan *plan = NULL;
-        const fovea_status got = fovea_op_plan_create(&plan, device, &r[i].o);
+        const fovea_status got = fovea_attention_plan_create(&plan, device, &r[i].o);
         if (got != r[i].status || !strstr(fovea_error(), r[i].word))
-            fail_msg("%s, about %s: %s, %s", r[i].o.attention ? r[i].o.attention : "gemm",
-                     r[i].word, fovea_status_text(got), got ? fovea_error() : "planned");
+            fail_msg("%s, about %s: %s, %s", r[i].o.attention, r[i].word, fovea_status_text(got),
+                     got ? fovea_error() : "planned");
         assert_null(plan);
     }
+    fovea_gemm_options gemm = FOVEA_GEMM_OPTIONS_INIT;
+    gemm.rows = gemm.in = gemm.out = 4;
+    fovea_plan *none = NULL;
+    assert_int_equal(fovea_gemm_plan_create(&none, device, &gemm), FOVEA_EINVAL);
+    assert_non_null(strstr(fovea_error(), "gemm"));
     fovea_device_close(device);
 }
 

@@ -78,24 +78,24 @@ static float get(const void *data, size_t i, fovea_dtype type)
 }
 
 /* The family of an attention: its name between "sla-" and ':'. */
-static bool family(const fovea_op_options *o, const char *name)
+static bool family(const fovea_attention_options *o, const char *name)
 {
     const char *at = o->attention + (strncmp(o->attention, "sla-", 4) ? 0 : 4);
     const size_t n = strlen(name);
     return !strncmp(at, name, n) && (at[n] == ':' || !at[n]);
 }
 
-static bool gated(const fovea_op_options *o)
+static bool gated(const fovea_attention_options *o)
 {
     return !strncmp(o->attention, "sla-", 4);
 }
 
-static bool delta(const fovea_op_options *o)
+static bool delta(const fovea_attention_options *o)
 {
     return family(o, "delta-rule") || family(o, "gated-delta-rule");
 }
 
-static enum fv_mech mechanism(const fovea_op_options *o)
+static enum fv_mech mechanism(const fovea_attention_options *o)
 {
     static const struct {
         const char *name;
@@ -129,7 +129,7 @@ static enum fv_mech mechanism(const fovea_op_options *o)
     return FV_MECH_ANY;
 }
 
-static uint32_t keys(const fovea_op_options *o)
+static uint32_t keys(const fovea_attention_options *o)
 {
     return o->keys ? o->keys : o->rows;
 }
@@ -147,9 +147,9 @@ static float *gates(uint32_t rows, uint32_t heads, uint32_t seed)
     return x;
 }
 
-trial trial_make(const fovea_op_options *options, uint32_t seed)
+trial trial_make(const fovea_attention_options *options, uint32_t seed)
 {
-    const fovea_op_options *o = options;
+    const fovea_attention_options *o = options;
     const uint32_t rows = o->rows, n = keys(o);
     const size_t wide = (size_t)o->heads * o->head_dim, out = (size_t)o->heads * o->value_dim;
     trial t = {.options = *o};
@@ -203,7 +203,7 @@ typedef struct input {
 
 static size_t list_inputs(const trial *t, input in[8])
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     const uint32_t wide = o->heads * o->head_dim, n = keys(o);
     const bool has_decay = t->decay && !family(o, "retention");
     size_t count = 0;
@@ -243,14 +243,14 @@ static void *spread(const input *in, uint32_t gap)
 
 float *trial_run(const trial *t, fovea_device *device, uint32_t gap)
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     const uint32_t width = o->heads * o->value_dim;
     const size_t ld = width + gap;
     fovea_plan *plan;
     fovea_matrix matrices[8];
     input in[8];
     const size_t count = list_inputs(t, in);
-    if (fovea_op_plan_create(&plan, device, o) != FOVEA_OK)
+    if (fovea_attention_plan_create(&plan, device, o) != FOVEA_OK)
         fail_msg("%s: %s", o->attention, fovea_error());
     for (size_t i = 0; i < count; i++)
         matrices[i] = (fovea_matrix){spread(in + i, gap), gap ? in[i].width + gap : 0};
@@ -274,7 +274,7 @@ float *trial_run(const trial *t, fovea_device *device, uint32_t gap)
 
 oracle_attention trial_attention(const trial *t)
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     const bool paper = family(o, "mala-paper");
     return (oracle_attention){
         .mech = mechanism(o),
@@ -301,7 +301,7 @@ oracle_attention trial_attention(const trial *t)
 
 oracle_sequence trial_sequence(const trial *t)
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     return (oracle_sequence){
         .mech = mechanism(o),
         .heads = o->heads,
@@ -354,7 +354,7 @@ void trial_close(const char *what, const float *got, const double *want, size_t 
 
 void trial_expect(const trial *t, const float *got, uint32_t sampled, double allowed)
 {
-    const fovea_op_options *o = &t->options;
+    const fovea_attention_options *o = &t->options;
     const size_t width = (size_t)o->heads * o->value_dim;
     char what[160];
     span s = {0, 0};

@@ -9,17 +9,17 @@
 #include "tests/kernels/oracle.h"
 
 typedef struct trial {
-    fovea_op_options options; /* gates FOVEA_GATES_READY */
-    float *q, *k, *v;         /* packed rows, rounded as options.storage has them */
-    float *decay, *beta;      /* NULL where the mechanism has none; retention: a row of heads */
-    float *gate_q, *gate_k;   /* positive, their heads sum to 1 */
+    fovea_attention_options options; /* gates FOVEA_GATES_READY */
+    float *q, *k, *v;                /* packed rows, rounded as options.storage has them */
+    float *decay, *beta;    /* NULL where the mechanism has none; retention: a row of heads */
+    float *gate_q, *gate_k; /* positive, their heads sum to 1 */
 } trial;
 
 /* Reproducible values in [-size, size], to be freed. */
 float *trial_values(size_t n, uint32_t seed, float size);
 
 /* Random inputs, and decays within (-1, 0), for options that stay alive. */
-trial trial_make(const fovea_op_options *options, uint32_t seed);
+trial trial_make(const fovea_attention_options *options, uint32_t seed);
 void trial_free(trial *t);
 
 /* Rounded as `type` holds it. */

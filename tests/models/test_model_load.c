@@ -221,7 +221,7 @@ static void image_processors_are_read(void **state)
         {"{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":256},"
          "\"crop_size\":{\"height\":224,\"width\":200},\"resample\":3,\"do_center_crop\":true,"
          "\"image_mean\":[0.5,0.25,0.125],\"image_std\":[1,2,3]}",
-         {1,
+         {0,
           FOVEA_RESIZE_SHORT,
           FOVEA_FILTER_BICUBIC,
           256,
@@ -234,7 +234,7 @@ static void image_processors_are_read(void **state)
           {1, 2, 3}}},
         {"{\"feature_extractor_type\":\"ViTFeatureExtractor\",\"size\":384,\"resample\":2,"
          "\"image_mean\":[0,0,0],\"image_std\":[1,1,1]}",
-         {1,
+         {0,
           FOVEA_RESIZE_EXACT,
           FOVEA_FILTER_BILINEAR,
           0,
@@ -247,7 +247,7 @@ static void image_processors_are_read(void **state)
           {1, 1, 1}}},
         {"{\"feature_extractor_type\":\"CLIPFeatureExtractor\",\"size\":224,\"crop_size\":224,"
          "\"resample\":1,\"do_normalize\":false,\"rescale_factor\":0.5}",
-         {1,
+         {0,
           FOVEA_RESIZE_SHORT,
           FOVEA_FILTER_LANCZOS,
           224,
@@ -260,15 +260,15 @@ static void image_processors_are_read(void **state)
           {1, 1, 1}}},
         {"{\"size\":{\"height\":30,\"width\":40},\"do_rescale\":false,\"do_center_crop\":false,"
          "\"do_normalize\":false,\"resample\":0}",
-         {1, FOVEA_RESIZE_EXACT, FOVEA_FILTER_NEAREST, 0, 40, 30, 0, 0, 1, {0, 0, 0}, {1, 1, 1}}},
+         {0, FOVEA_RESIZE_EXACT, FOVEA_FILTER_NEAREST, 0, 40, 30, 0, 0, 1, {0, 0, 0}, {1, 1, 1}}},
     };
     (void)state;
     write_checkpoint(dinov2, DINOV2_CONFIG(""));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text("preprocessor_config.json", cases[i].config);
         fovea_model *m = load(folder);
-        const fovea_preprocess *p = &m->info.preprocess, *w = &cases[i].want;
-        assert_int_equal(p->version, w->version);
+        const fovea_preprocess *p = &m->preprocess, *w = &cases[i].want;
+        assert_int_equal(p->struct_size, sizeof *p);
         assert_int_equal(p->resize, w->resize);
         assert_int_equal(p->filter, w->filter);
         assert_int_equal(p->short_edge, w->short_edge);
@@ -369,7 +369,7 @@ static void golden_checkpoints_load(void **state)
         if (stat(path, &st) != 0)
             continue;
         fovea_model *m = load(path);
-        fovea_model_info info;
+        fovea_model_info info = FOVEA_MODEL_INFO_INIT;
         fovea_model_describe(m, &info);
         assert_int_equal(info.width, cases[i].width);
         assert_int_equal(info.depth, cases[i].depth);

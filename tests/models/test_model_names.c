@@ -44,11 +44,11 @@ static void original_and_timm_names_mean_the_same(void **state)
     assert_int_equal(((fv_vit *)hf->roles)->pos_rule, FV_POS_PLAIN);
     assert_int_equal(((fv_vit *)by_authors->roles)->pos_rule, FV_POS_OFFSET);
     assert_int_equal(((fv_vit *)by_timm->roles)->pos_rule, FV_POS_AA);
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(by_timm, &info);
-    assert_int_equal(info.preprocess.short_edge, 518);
-    assert_int_equal(info.preprocess.crop_width, 518);
-    assert_int_equal(info.preprocess.filter, FOVEA_FILTER_BILINEAR);
+    assert_int_equal(by_timm->preprocess.short_edge, 518);
+    assert_int_equal(by_timm->preprocess.crop_width, 518);
+    assert_int_equal(by_timm->preprocess.filter, FOVEA_FILTER_BILINEAR);
     assert_int_equal(info.native_width, 12);
     assert_string_equal(fovea_model_output(by_timm, 0), "last_hidden_state");
     assert_string_equal(fovea_model_output(by_timm, 1), "pooler_output");

@@ -28,7 +28,7 @@ static void published_sizes(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[64];
         fovea_model *m = NULL;
-        fovea_model_info info;
+        fovea_model_info info = FOVEA_MODEL_INFO_INIT;
         snprintf(path, sizeof path, "synthetic:%s", cases[i].name);
         if (fovea_model_load(&m, path) != FOVEA_OK)
             fail_msg("%s: %s", path, fovea_error());
@@ -36,7 +36,9 @@ static void published_sizes(void **state)
         const double millions = (double)info.parameters * 1e-6;
         if (cases[i].millions > 0 && fabs(millions - cases[i].millions) > 0.005)
             fail_msg("%s has %.4fM parameters, not %.2fM", path, millions, cases[i].millions);
-        const fovea_preprocess *p = &info.preprocess;
+        fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+        const fovea_preprocess *p = &rule;
+        fovea_model_preprocess(m, &rule);
         assert_int_equal(info.native_width, cases[i].side);
         assert_int_equal(info.classes, 1000);
         assert_int_equal(p->resize, FOVEA_RESIZE_EXACT);
@@ -77,7 +79,7 @@ static void fail_each(const char *name)
     const uint64_t made = fv_mem_fail_at(0);
     assert_true(made > 100);
     for (uint64_t n = 1; n <= made; n += n + 120 > made ? 1 : 10) {
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         fovea_memory_query(&before);
         fv_mem_fail_at(n);
         const fovea_status status = load_and_plan(device, name);

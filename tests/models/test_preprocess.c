@@ -102,13 +102,9 @@ static void applied(const struct picture *in, const fovea_preprocess *p, const s
 
 static fovea_preprocess rule(fovea_resize resize_rule, fovea_filter filter)
 {
-    fovea_preprocess p = {0};
-    p.version = 1;
+    fovea_preprocess p = FOVEA_PREPROCESS_INIT;
     p.resize = resize_rule;
     p.filter = filter;
-    p.rescale = 1.f / 255;
-    for (int c = 0; c < 3; c++)
-        p.std[c] = 1.f;
     return p;
 }
 

@@ -158,7 +158,7 @@ static void published_sizes_have_their_parameters(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[64];
         fovea_model *m = NULL;
-        fovea_model_info info;
+        fovea_model_info info = FOVEA_MODEL_INFO_INIT;
         snprintf(path, sizeof path, "synthetic:%s", cases[i].name);
         succeed(fovea_model_load(&m, path));
         fovea_model_describe(m, &info);
@@ -167,8 +167,8 @@ static void published_sizes_have_their_parameters(void **state)
             fail_msg("%s has %.4fM parameters, not %.2fM", path, millions, cases[i].millions);
         assert_int_equal(info.classes, 1000);
         assert_int_equal(info.patch, 4);
-        assert_int_equal(info.preprocess.short_edge, 256);
-        assert_int_equal(info.preprocess.crop_width, 224);
+        assert_int_equal(m->preprocess.short_edge, 256);
+        assert_int_equal(m->preprocess.crop_width, 224);
         fovea_model_free(m);
     }
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
@@ -189,10 +189,10 @@ static void outputs_are_listed(void **state)
     assert_string_equal(m->info.type, "mavit");
     assert_string_equal(m->info.attention, "mala");
     assert_int_equal(m->info.depth, 5);
-    assert_int_equal(m->info.preprocess.short_edge, 384); /* not 438 */
-    assert_int_equal(m->info.preprocess.crop_height, 384);
-    assert_int_equal(m->info.preprocess.filter, FOVEA_FILTER_BICUBIC);
-    assert_true(m->info.preprocess.mean[0] == 0.485f && m->info.preprocess.std[2] == 0.225f);
+    assert_int_equal(m->preprocess.short_edge, 384); /* not 438 */
+    assert_int_equal(m->preprocess.crop_height, 384);
+    assert_int_equal(m->preprocess.filter, FOVEA_FILTER_BICUBIC);
+    assert_true(m->preprocess.mean[0] == 0.485f && m->preprocess.std[2] == 0.225f);
     fovea_model_free(m);
 
     json_object_set_new(c->config, "num_classes", json_integer(0));

@@ -105,7 +105,7 @@ static float *run(const fovea_model *model, fovea_device *device, const fovea_pl
                   const fovea_frame *frame, size_t *values)
 {
     fovea_plan *plan;
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     if (fovea_plan_create(&plan, model, device, options) != FOVEA_OK)
         fail_msg("%s", fovea_error());
     assert_true(fovea_plan_output(plan, 0, &info));
@@ -149,9 +149,9 @@ static void on(fovea_device *device)
         {.format = FOVEA_YUYV, .yuv = FOVEA_YUV_709, .width = 99, .height = 75},
     };
     fovea_model *model = fixture_load();
-    fovea_model_info info;
-    fovea_model_describe(model, &info);
-    fovea_preprocess exact_size = info.preprocess, odd_crop = info.preprocess;
+    fovea_preprocess exact_size = FOVEA_PREPROCESS_INIT;
+    fovea_model_preprocess(model, &exact_size);
+    fovea_preprocess odd_crop = exact_size;
     exact_size.resize = FOVEA_RESIZE_EXACT;
     exact_size.resize_width = 70;
     exact_size.resize_height = 56;
@@ -173,15 +173,14 @@ static void on(fovea_device *device)
 static void equal_rgb(void **state)
 {
     (void)state;
-    static fovea_device_info found[DEVICES];
-    const size_t n = fovea_device_list(found, DEVICES);
-    assert_true(n > 0);
-    for (size_t i = 0; i < n && i < DEVICES; i++) {
+    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
+    assert_true(fovea_device_list(0, &found));
+    for (size_t i = 0; fovea_device_list(i, &found); i++) {
         fovea_device *device;
         fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;
         options.threads = i ? 0 : 2;
-        assert_int_equal(fovea_device_open(&device, found[i].id, &options), FOVEA_OK);
-        print_message("%s %s\n", found[i].id, found[i].name);
+        assert_int_equal(fovea_device_open(&device, found.id, &options), FOVEA_OK);
+        print_message("%s %s\n", found.id, found.name);
         on(device);
         fovea_device_close(device);
     }
@@ -191,7 +190,7 @@ static void equal_rgb(void **state)
 
 static void refused(fovea_plan *plan, fovea_frame frame, const char *why)
 {
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     assert_true(fovea_plan_output(plan, 0, &info));
     const size_t size = (size_t)info.rows * info.columns * sizeof(float);
     const fovea_output out = {malloc(size), size};
@@ -234,11 +233,10 @@ static void largest_sides(void **state)
     enum { SIDE = 65535 };
     fovea_device *device = fixture_device(1);
     fovea_model *model = fixture_load();
-    fovea_model_info about;
-    fovea_plan_info info;
+    fovea_preprocess small = FOVEA_PREPROCESS_INIT;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_plan *plan;
-    fovea_model_describe(model, &about);
-    fovea_preprocess small = about.preprocess;
+    fovea_model_preprocess(model, &small);
     small.resize = FOVEA_RESIZE_EXACT;
     small.resize_width = small.resize_height = 56;
     small.crop_width = small.crop_height = 0;

@@ -192,7 +192,7 @@ int main(void)
         {"YUYV 709", FV_FLAG_YUYV, FOVEA_YUV_709, 640, 360},
         {"YUYV 709 full", FV_FLAG_YUYV, FOVEA_YUV_709_FULL, 640, 360},
     };
-    static const fovea_preprocess half = {.version = 1,
+    static const fovea_preprocess half = {.struct_size = sizeof half,
                                           .resize = FOVEA_RESIZE_EXACT,
                                           .filter = FOVEA_FILTER_BILINEAR,
                                           .resize_width = 224,

@@ -21,7 +21,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 
 sh platform/package/debian.sh --cross $target "$root/packages" >"$root/list"
-for name in libfovea0 libfovea-dev fovea; do
+for name in libfovea0.1 libfovea-dev fovea; do
     package=$(grep "/${name}_" "$root/list")
     dpkg-deb -x "$package" "$root/tree"
     status=0
@@ -29,12 +29,12 @@ for name in libfovea0 libfovea-dev fovea; do
     verdict "$name is for arm64" $status
 done
 status=0
-dpkg-deb -f "$(grep /libfovea0_ "$root/list")" Depends >"$root/depends"
+dpkg-deb -f "$(grep /libfovea0.1_ "$root/list")" Depends >"$root/depends"
 grep -q 'libc6 (>= 2' "$root/depends" && grep -q libjansson4 "$root/depends" || status=1
-verdict "libfovea0 names what it links" $status
+verdict "libfovea0.1 names what it links" $status
 status=0
-dpkg-deb -f "$(grep /fovea_ "$root/list")" Depends | grep -q 'libfovea0 (>= ' || status=1
-verdict "fovea needs libfovea0" $status
+dpkg-deb -f "$(grep /fovea_ "$root/list")" Depends | grep -q 'libfovea0.1 (>= ' || status=1
+verdict "fovea needs libfovea0.1" $status
 
 lib=$root/tree/usr/lib/$target
 export PKG_CONFIG_LIBDIR="$lib/pkgconfig:/usr/lib/$target/pkgconfig"

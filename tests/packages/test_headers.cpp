@@ -29,7 +29,7 @@ static bool throws(fovea_status wanted, const char *id)
 static bool state_counts()
 {
     fovea::device first("cpu"), device = std::move(first);
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = "linear:identity";
     o.causal = 1;
     o.normalise = 0;
@@ -75,10 +75,13 @@ int main()
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_options device = FOVEA_DEVICE_OPTIONS_INIT;
-    fovea_op_options op = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options attention = FOVEA_ATTENTION_OPTIONS_INIT;
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     const bool results[] = {
         !std::strcmp(fovea_version(), FOVEA_VERSION),
-        plan.version == 1 && device.version == 1 && op.version == 1 && op.eps > 0,
+        plan.struct_size == sizeof plan && device.struct_size == sizeof device &&
+            attention.struct_size == sizeof attention && attention.eps > 0 && attention.rows == 0 &&
+            report.struct_size == sizeof report && report.facts == 0,
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),

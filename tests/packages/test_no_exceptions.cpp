@@ -42,7 +42,7 @@ static bool counts()
     auto device = fovea::device::open("cpu");
     if (!device)
         return false;
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = "linear:identity";
     o.causal = 1;
     o.normalise = 0;

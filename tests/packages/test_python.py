@@ -307,7 +307,7 @@ class Models(unittest.TestCase):
 
     def test_planes(self):
         names = ["last_hidden_state"]
-        info = self.model._info()["preprocess"]
+        info = self.model._preprocess()
         mean, std = (np.array(a)[:, None, None] for a in (info.mean, info.std))
         planes = ((self.image.transpose(2, 0, 1) * info.rescale - mean) / std).astype(np.float32)
         want = self.model.run(self.image, outputs=names)["last_hidden_state"]

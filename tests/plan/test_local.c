@@ -325,7 +325,7 @@ static fovea_plan *make(int which, uint32_t width, uint32_t height, uint32_t thr
 /* Two frames through one plan: what the first leaves in a ring must not be seen by the second. */
 static float *results(fovea_plan *p, uint32_t in_rows, size_t *bytes)
 {
-    fovea_output_info out;
+    fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     assert_true(fovea_plan_output(p, 0, &out));
     const size_t n = (size_t)out.rows * out.columns;
     float *in = malloc((size_t)in_rows * C * sizeof *in), *got = malloc(2 * n * sizeof *got);
@@ -385,7 +385,7 @@ static void memory_is_of_bands(void **state)
 {
     (void)state;
     for (int which = 0; which < CHAINS; which++) {
-        fovea_plan_info streamed, stepwise;
+        fovea_plan_info streamed = FOVEA_PLAN_INFO_INIT, stepwise = FOVEA_PLAN_INFO_INIT;
         fovea_plan *p = make(which, 16, 301, 2, FOVEA_SCHEDULE_STREAMED, 16);
         fovea_plan_query(p, &streamed);
         if (streamed.sweeps != chains[which].sweeps)
@@ -403,7 +403,7 @@ static void memory_is_of_bands(void **state)
 
 static void schedule_is(fovea_plan *p, fovea_schedule schedule, fovea_plan_info *info)
 {
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     fovea_plan_query(p, info);
     assert_true(fovea_plan_step(p, 0, &step));
     assert_int_equal(step.schedule, schedule);
@@ -416,7 +416,7 @@ static void schedule_is_chosen(void **state)
 {
     (void)state;
     const fovea_schedule automatic = FOVEA_SCHEDULE_AUTO;
-    fovea_plan_info large, small;
+    fovea_plan_info large = FOVEA_PLAN_INFO_INIT, small = FOVEA_PLAN_INFO_INIT;
     schedule_is(make(0, 32, 400, 4, automatic, 0), FOVEA_SCHEDULE_STREAMED, &small);
     schedule_is(make(0, 32, 24, 4, automatic, 0), FOVEA_SCHEDULE_STEPWISE, &large);
     const uint64_t limit = large.chunks + large.scratch + large.staging - 10000;
@@ -445,7 +445,7 @@ static void model_is_streamed(void **state)
     enum { WIDTH = 97, HEIGHT = 210 };
     static uint8_t pixels[WIDTH * HEIGHT * 3];
     fovea_model *m;
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     float out[2][1000];
     succeed(fovea_model_load(&m, "synthetic:mavit-t"));
     for (size_t i = 0; i < sizeof pixels; i++)

@@ -17,7 +17,7 @@ typedef fovea_status attempt(const void *how);
 /* Runs `attempt` with the n-th allocation failing, for every n that it reaches. */
 static void fail_each(attempt *try, const void *how)
 {
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     uint64_t n = 1, tries = 0;
     fv_mem_fail_at(0);
     if (try(how) != FOVEA_OK) /* also the allocations that happen once in a process */
@@ -57,16 +57,16 @@ static fovea_status load_and_plan(const void *how)
     fovea_plan *plan = NULL;
     fovea_device_options device_options = FOVEA_DEVICE_OPTIONS_INIT;
     fovea_plan_options options = fixture_options(c->attention, c->schedule);
-    fovea_model_info info;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     device_options.threads = 2;
     options.dry = c->dry;
     fovea_status status = fovea_device_open(&device, "cpu", &device_options);
     if (status == FOVEA_OK)
         status = fovea_model_load(&model, c->model ? c->model : fixture_model);
     if (status == FOVEA_OK) {
-        fovea_model_describe(model, &info);
-        fovea_preprocess_resize(&info.preprocess, 84, 56);
-        options.preprocess = c->resized ? &info.preprocess : NULL;
+        fovea_model_preprocess(model, &rule);
+        fovea_preprocess_resize(&rule, 84, 56);
+        options.preprocess = c->resized ? &rule : NULL;
         if (c->output) {
             options.outputs = &c->output;
             options.n_outputs = 1;
@@ -165,7 +165,7 @@ static void hybrid_with_head(void **state)
 {
     (void)state;
     fovea_model *model = fixture_load();
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     fovea_model_free(model);
     write_head(info.width);
@@ -174,17 +174,14 @@ static void hybrid_with_head(void **state)
     fail_each(load_and_plan, &c);
 }
 
-static fovea_op_options operation(const char *attention)
+static fovea_attention_options operation(const char *attention)
 {
     static const float zeros[40 * 50];
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = attention;
     o.rows = 50;
     o.heads = 2;
     o.head_dim = o.value_dim = 16;
-    o.in = 40;
-    o.out = 24;
-    o.weight = o.bias = zeros;
     o.storage = o.out_storage = FOVEA_F16;
     o.norm_weight = zeros;
     o.out_gate = FOVEA_OUT_SILU;
@@ -195,13 +192,37 @@ static fovea_op_options operation(const char *attention)
     return o;
 }
 
+static fovea_gemm_options product(void)
+{
+    static const float zeros[40 * 24];
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
+    o.rows = 50;
+    o.in = 40;
+    o.out = 24;
+    o.weight = o.bias = zeros;
+    o.storage = o.out_storage = FOVEA_F16;
+    return o;
+}
+
+static fovea_status plan_product(const void *how)
+{
+    fovea_device *device = NULL;
+    fovea_plan *plan = NULL;
+    fovea_status status = fovea_device_open(&device, "cpu", NULL);
+    if (status == FOVEA_OK)
+        status = fovea_gemm_plan_create(&plan, device, how);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+    return status;
+}
+
 static fovea_status plan_operation(const void *how)
 {
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
     fovea_status status = fovea_device_open(&device, "cpu", NULL);
     if (status == FOVEA_OK)
-        status = fovea_op_plan_create(&plan, device, how);
+        status = fovea_attention_plan_create(&plan, device, how);
     fovea_plan_free(plan);
     fovea_device_close(device);
     return status;
@@ -224,20 +245,20 @@ static void operations(void **state)
 {
     (void)state;
     static const float filters[32 * 9];
-    fovea_op_options full = operation("sla-pola"), gemm = operation("softmax");
+    fovea_attention_options full = operation("sla-pola");
+    const fovea_gemm_options gemm = product();
     full.rope_width = full.grid_width = 10;
     full.rope_height = full.grid_height = 5;
     full.local_size = 3;
     full.local_weight = full.local_bias = filters;
-    gemm.kind = FOVEA_OP_GEMM;
     fail_each(plan_operation, &full);
-    fail_each(plan_operation, &gemm);
+    fail_each(plan_product, &gemm);
 }
 
 static void states(void **state)
 {
     (void)state;
-    fovea_op_options retention = operation("retention"), delta = operation("sla-delta-rule");
+    fovea_attention_options retention = operation("retention"), delta = operation("sla-delta-rule");
     retention.causal = delta.causal = 1;
     fail_each(create_state, &retention);
     fail_each(create_state, &delta);
@@ -250,10 +271,10 @@ static fovea_status rehearse(const void *how)
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
     fovea_rehearsal *rehearsal = NULL;
-    fovea_kernel_check check = {.failed = 1};
+    fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
     fovea_status status = fovea_device_open(&device, "cpu", NULL);
     if (status == FOVEA_OK)
-        status = fovea_op_plan_create(&plan, device, how);
+        status = fovea_gemm_plan_create(&plan, device, how);
     if (status == FOVEA_OK)
         status = fovea_plan_trace(plan, events, 16);
     if (status == FOVEA_OK)
@@ -270,8 +291,7 @@ static fovea_status rehearse(const void *how)
 static void a_step_alone(void **state)
 {
     (void)state;
-    fovea_op_options gemm = operation("softmax");
-    gemm.kind = FOVEA_OP_GEMM;
+    const fovea_gemm_options gemm = product();
     fail_each(rehearse, &gemm);
 }
 

@@ -71,8 +71,8 @@ static uint64_t activations(const fovea_plan_info *i)
 
 static void same_info(const fovea_plan *a, const fovea_plan *b)
 {
-    fovea_plan_info x, y;
-    fovea_step_info s, t;
+    fovea_plan_info x = FOVEA_PLAN_INFO_INIT, y = FOVEA_PLAN_INFO_INIT;
+    fovea_step_info s = FOVEA_STEP_INFO_INIT, t = FOVEA_STEP_INFO_INIT;
     fovea_plan_query(a, &x);
     fovea_plan_query(b, &y);
     assert_int_equal(x.width, y.width);
@@ -133,8 +133,8 @@ static void memory_is_as_promised(void **state)
 {
     (void)state;
     for (int k = 0; k < KINDS; k++) {
-        fovea_memory before, after;
-        fovea_plan_info info;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
+        fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
         const uint64_t weights = fv_mem_tagged(FV_MEM_WEIGHTS), arena = fv_mem_tagged(FV_MEM_ARENA);
         fovea_memory_query(&before);
         fovea_plan *plan = fixture_plan(model, device, kinds[k].attention, kinds[k].schedule);
@@ -175,12 +175,12 @@ static void weights_are_packed_once(void **state)
 static void huge_pictures_do_not_overflow(void **state)
 {
     (void)state;
-    fovea_model_info m;
+    fovea_model_info m = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &m);
     for (int k = 0; k < KINDS; k++)
         for (uint32_t side = 16384; side <= 65536; side *= 2) {
             fovea_plan_options options = fixture_options(kinds[k].attention, kinds[k].schedule);
-            fovea_plan_info info;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
             fovea_plan *plan;
             options.frame.width = options.frame.height = side;
             options.dry = 1;
@@ -246,7 +246,7 @@ static void limit_is_kept(void **state)
     (void)state;
     for (int k = 0; k < 3; k += 2) {
         fovea_plan_options options = fixture_options(kinds[k].attention, kinds[k].schedule);
-        fovea_plan_info most, less;
+        fovea_plan_info most = FOVEA_PLAN_INFO_INIT, less = FOVEA_PLAN_INFO_INIT;
         fovea_plan *plan;
         options.frame.width = options.frame.height = 700;
         assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
@@ -267,7 +267,7 @@ static void limit_is_kept(void **state)
 static void sizes_under_a_patch(void **state)
 {
     (void)state;
-    fovea_model_info m;
+    fovea_model_info m = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &m);
     fovea_plan_options options = fixture_options(NULL, FOVEA_SCHEDULE_AUTO);
     options.frame.width = m.patch - 1;
@@ -388,9 +388,9 @@ static void unknown_names(void **state)
     outputs[1] = outputs[0];
     refused(create(&options), FOVEA_EINVAL, "twice");
     options.n_outputs = 1;
-    options.version = 77;
-    refused(create(&options), FOVEA_EINVAL, "version");
-    options.version = 1;
+    options.struct_size = 0;
+    refused(create(&options), FOVEA_EINVAL, "FOVEA_PLAN_OPTIONS_INIT");
+    options.struct_size = sizeof options;
     options.schedule = (fovea_schedule)9;
     refused(create(&options), FOVEA_EINVAL, "schedule");
     options.schedule = FOVEA_SCHEDULE_AUTO;
@@ -421,7 +421,7 @@ static float *features(fovea_dtype activations, size_t *values)
 static void half_sums(void **state)
 {
     (void)state;
-    fovea_device_info info;
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     size_t values = 0;
     fovea_device_describe(device, &info);
     float *exact = features(FOVEA_F32, &values);
@@ -612,7 +612,7 @@ static void schedules_agree(void **state)
 static float *run_frame(fovea_format format, const fovea_frame *frame, size_t *n)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan *plan;
     options.frame.format = format;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
@@ -631,9 +631,9 @@ static void formats_agree(void **state)
     enum { W = FIXTURE_WIDTH, H = FIXTURE_HEIGHT, PAD = W * 3 + 11 };
     static uint8_t padded[H * PAD], bgr[H * PAD], grey[H * PAD], grey_rgb[H * W * 3];
     static float planes[3][H * W];
-    fovea_model_info info;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     size_t n;
-    fovea_model_describe(model, &info);
+    fovea_model_preprocess(model, &rule);
     memset(padded, 0xee, sizeof padded);
     for (size_t i = 0; i < (size_t)H * W; i++) {
         grey[i / W * PAD + i % W] = fixture_pixels[3 * i];
@@ -642,8 +642,7 @@ static void formats_agree(void **state)
             padded[i / W * PAD + i % W * 3 + c] = v;
             bgr[i / W * PAD + i % W * 3 + 2 - c] = v;
             grey_rgb[3 * i + c] = fixture_pixels[3 * i];
-            planes[c][i] = ((float)v * info.preprocess.rescale - info.preprocess.mean[c]) /
-                           info.preprocess.std[c];
+            planes[c][i] = ((float)v * rule.rescale - rule.mean[c]) / rule.std[c];
         }
     }
     const fovea_frame rgb = {.pixels = {fixture_pixels}};
@@ -678,7 +677,7 @@ typedef struct runner {
 static void *run_many(void *arg)
 {
     runner *r = arg;
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(r->plan, 0, &info);
     const size_t size = (size_t)info.rows * info.columns * sizeof(float);
     const fovea_frame frame = {.pixels = {fixture_pixels}};
@@ -731,7 +730,7 @@ static void plans_come_and_go(void **state)
     runner r[3];
     pthread_t thread[3];
     size_t n;
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     fovea_memory_query(&before);
     fovea_plan *plan = fixture_plan(model, device, NULL, FOVEA_SCHEDULE_AUTO);
     float *want = fixture_run(plan, &n);

@@ -47,19 +47,18 @@ static fovea_status open_with(fovea_device **out, int lock, uint32_t priority, c
 static fovea_status plan_operation(fovea_plan **out, fovea_device *device)
 {
     static float weight[512 * 512];
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
-    o.kind = FOVEA_OP_GEMM;
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
     o.rows = 64;
     o.in = o.out = 512;
     o.weight = weight;
-    return fovea_op_plan_create(out, device, &o);
+    return fovea_gemm_plan_create(out, device, &o);
 }
 
 static void memory_is_locked(void **state)
 {
     (void)state;
     fovea_device *device, *other = fixture_device(2);
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     size_t values;
     const long before = status_number("VmLck");
     if (!HEAP_COUNTED) {

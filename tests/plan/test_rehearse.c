@@ -245,7 +245,7 @@ static void runs_leave_inputs_as_they_are(void **state)
 static void all_commands_are_timed(void **state)
 {
     static const char name[] = "gemm_f32_clblast_cl";
-    fovea_op_options options = FOVEA_OP_OPTIONS_INIT;
+    fovea_gemm_options options = FOVEA_GEMM_OPTIONS_INIT;
     fovea_device *other;
     fovea_plan *p;
     int count;
@@ -255,11 +255,10 @@ static void all_commands_are_timed(void **state)
         print_message("skipped: %s\n", fovea_error());
         skip();
     }
-    options.kind = FOVEA_OP_GEMM;
     options.rows = options.in = options.out = 1024;
     float *weight = calloc((size_t)options.in * options.out, sizeof *weight);
     assert_non_null(options.weight = weight);
-    assert_int_equal(fovea_op_plan_create(&p, other, &options), FOVEA_OK);
+    assert_int_equal(fovea_gemm_plan_create(&p, other, &options), FOVEA_OK);
     const fv_kernel *list = other->backend->kernels(other->device, &count, &features);
     while (count > 0 && strcmp(list[count - 1].name, name) != 0)
         count--;
@@ -315,7 +314,7 @@ static void no_memory_is_no_leak(void **state)
     assert_int_equal(fv_cases_open(&c, FV_F32, &(fv_limits){.threads = 2}), FOVEA_OK);
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         const fv_step *s = step_of(c, ops[i], 0);
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         fovea_status status = FOVEA_ENOMEM;
         for (uint64_t n = 1; status == FOVEA_ENOMEM; n++) {
             fovea_memory_query(&before);

@@ -32,9 +32,9 @@ static const struct {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-static fovea_op_options options_of(size_t kind)
+static fovea_attention_options options_of(size_t kind)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = kinds[kind].attention;
     o.normalise = kinds[kind].normalise;
     o.causal = 1;
@@ -46,7 +46,7 @@ static fovea_op_options options_of(size_t kind)
     return o;
 }
 
-static fovea_state *create(fovea_device *device, const fovea_op_options *o)
+static fovea_state *create(fovea_device *device, const fovea_attention_options *o)
 {
     fovea_state *s;
     if (fovea_state_create(&s, device, o) != FOVEA_OK)
@@ -85,13 +85,13 @@ static void begin(void **unused)
     (void)unused;
     fovea_device *device = fixture_device(2);
     for (size_t k = 0; k < KINDS; k++) {
-        const fovea_op_options o = options_of(k);
+        const fovea_attention_options o = options_of(k);
         fovea_state *s = create(device, &o);
         fovea_plan *plan;
         trial t = trial_make(&o, 1);
         float out[ROWS * WIDE];
         assert_int_equal(fovea_state_size(s), kinds[k].floats);
-        assert_int_equal(fovea_op_plan_create(&plan, device, &o), FOVEA_OK);
+        assert_int_equal(fovea_attention_plan_create(&plan, device, &o), FOVEA_OK);
         for (size_t i = 0; i < 9 && fovea_op_input(plan, i); i++)
             assert_string_equal(fovea_state_input(s, i), fovea_op_input(plan, i));
         for (int again = 0; again < 2; again++) {
@@ -115,7 +115,7 @@ static void moved(void **unused)
     (void)unused;
     fovea_device *device = fixture_device(2);
     for (size_t k = 0; k < KINDS; k++) {
-        const fovea_op_options o = options_of(k);
+        const fovea_attention_options o = options_of(k);
         fovea_state *a = create(device, &o), *b = create(device, &o);
         trial t = trial_make(&o, 1), other = trial_make(&o, 50);
         float straight[ROWS * WIDE], apart[ROWS * WIDE], ignored[ROWS * WIDE];
@@ -144,7 +144,7 @@ static void errors(void **unused)
     (void)unused;
     fovea_device *device = fixture_device(2);
     for (size_t k = 0; k < KINDS; k++) {
-        const fovea_op_options o = options_of(k);
+        const fovea_attention_options o = options_of(k);
         fovea_state *s = create(device, &o);
         trial t = trial_make(&o, 1);
         float out[ROWS * WIDE];
@@ -177,7 +177,7 @@ static void errors(void **unused)
     fovea_device_close(device);
 }
 
-static void refused(fovea_device *device, const fovea_op_options *o, fovea_status status)
+static void refused(fovea_device *device, const fovea_attention_options *o, fovea_status status)
 {
     fovea_state *s = NULL;
     assert_int_equal(fovea_state_create(&s, device, o), status);
@@ -190,7 +190,7 @@ static void refusals(void **unused)
 {
     (void)unused;
     fovea_device *device = fixture_device(1);
-    fovea_op_options o = options_of(0);
+    fovea_attention_options o = options_of(0);
     o.l2norm = 0;
     o.causal = 0;
     refused(device, &o, FOVEA_EINVAL);
@@ -217,7 +217,7 @@ static void followed(void **unused)
     float *weight = trial_values(HEADS * D, 1, 1.f), *norm = trial_values(WIDE, 2, 1.f);
     float *factor = trial_values(ROWS * WIDE, 3, 1.f);
     for (int form = FOVEA_FORM_RECURRENT; form <= FOVEA_FORM_CHUNK; form++) {
-        fovea_op_options o = options_of(5);
+        fovea_attention_options o = options_of(5);
         trial t = trial_make(&o, 1);
         float whole[ROWS * WIDE], steps[ROWS * WIDE];
         o.gates = FOVEA_GATES_Q_BLOCKDIAG;
@@ -264,11 +264,11 @@ static void steady(void **unused)
     (void)unused;
     fovea_device *device = fixture_device(2);
     for (size_t k = 0; k < KINDS; k++) {
-        const fovea_op_options o = options_of(k);
+        const fovea_attention_options o = options_of(k);
         fovea_state *s = create(device, &o);
         trial t = trial_make(&o, 1);
         float *out = trial_values((size_t)ROWS * WIDE, 1, 1.f), *state = saved(s);
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         fovea_memory_query(&before);
         for (uint32_t row = 0; row < ROWS; row++)
             step(s, &t, row, out);

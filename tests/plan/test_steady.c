@@ -44,7 +44,7 @@ static int64_t fault_count(void)
 
 static costs costs_now(void)
 {
-    fovea_memory memory;
+    fovea_memory memory = FOVEA_MEMORY_INIT;
     costs c;
     c.reads = read_calls(); /* first: it allocates, and may fault */
     fovea_memory_query(&memory);
@@ -59,13 +59,13 @@ static void hundred_frames(const char *attention, fovea_schedule schedule, int r
     fovea_device *device = fixture_device(2);
     fovea_model *model = fixture_load();
     fovea_plan_options options = fixture_options(attention, schedule);
-    fovea_model_info model_info;
-    fovea_output_info info;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan *plan;
-    fovea_model_describe(model, &model_info);
-    fovea_preprocess_resize(&model_info.preprocess, 84, 56);
+    fovea_model_preprocess(model, &rule);
+    fovea_preprocess_resize(&rule, 84, 56);
     if (resized)
-        options.preprocess = &model_info.preprocess;
+        options.preprocess = &rule;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
     assert_true(fovea_plan_output(plan, 0, &info));
     const size_t size = (size_t)info.rows * info.columns * sizeof(float);
@@ -131,7 +131,7 @@ static void hybrid_stepwise(void **state)
 static void hook_counts(void **state)
 {
     (void)state;
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     const uint64_t heap = heap_calls(), here = heap_calls_here();
     fovea_memory_query(&before);
     fovea_model *model = fixture_load();

@@ -37,7 +37,7 @@ static void *run_frames(void *arg)
 {
     struct job *j = arg;
     fovea_plan *plan = j->plan;
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     const fovea_plan_options options = fixture_options(j->attention, FOVEA_SCHEDULE_AUTO);
     if (!plan && fovea_plan_create(&plan, j->model, j->device, &options) != FOVEA_OK) {
         j->failed = 1;

@@ -45,7 +45,7 @@ static fovea_device *open_device(const char *id)
 
 static size_t steps_of(const fovea_plan *plan)
 {
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     size_t n = 0;
     while (fovea_plan_step(plan, n, &step))
         n++;
@@ -105,7 +105,7 @@ static void check_flight(fovea_plan *plan)
 static void trace_plan(fovea_plan *plan, uint32_t workers)
 {
     size_t values = 0, again = 0;
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     assert_true(fovea_plan_seconds(plan) == 0);
     float *plain = run(plan, &values);
     const fovea_status status = fovea_plan_trace(plan, events, ROOM);
@@ -144,10 +144,9 @@ static void calls_are_told(void **state)
 {
     static const char *const attentions[] = {"softmax", "linear:elu1"};
     (void)state;
-    fovea_device_info list[DEVICES];
-    const size_t n = fovea_device_list(list, DEVICES);
-    for (size_t k = 0; k < n && k < DEVICES; k++) {
-        fovea_device *device = open_device(list[k].id);
+    fovea_device_info list = FOVEA_DEVICE_INFO_INIT;
+    for (size_t k = 0; fovea_device_list(k, &list); k++) {
+        fovea_device *device = open_device(list.id);
         for (size_t i = 0; i < 2; i++) {
             const fovea_plan_options o = fixture_options(attentions[i], FOVEA_SCHEDULE_AUTO);
             fovea_plan *plan;
@@ -177,12 +176,11 @@ static void dry_plans_have_no_trace(void **state)
 static void rates_are_plausible(void **state)
 {
     (void)state;
-    fovea_device_info list[DEVICES];
-    const size_t n = fovea_device_list(list, DEVICES);
-    for (size_t k = 0; k < n && k < DEVICES; k++) {
-        fovea_device *device = open_device(list[k].id);
-        fovea_rates rates;
-        fovea_memory before, after;
+    fovea_device_info list = FOVEA_DEVICE_INFO_INIT;
+    for (size_t k = 0; fovea_device_list(k, &list); k++) {
+        fovea_device *device = open_device(list.id);
+        fovea_rates rates = FOVEA_RATES_INIT;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         fovea_memory_query(&before);
         assert_int_equal(fovea_device_rates(device, &rates), FOVEA_OK);
         fovea_memory_query(&after);

@@ -105,7 +105,7 @@ static void plans_are_tuned(void **state)
     (void)state;
     fovea_device *device = fixture_device(2);
     fovea_model *model = fixture_load();
-    fovea_tune_report report;
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     watch w = {0};
     size_t n;
     fixture_draw();
@@ -118,7 +118,7 @@ static void plans_are_tuned(void **state)
     assert_true(w.last == w.total && w.found == report.facts);
 
     fovea_plan *after = fixture_plan(model, device, "linear:elu1", FOVEA_SCHEDULE_AUTO);
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     for (size_t i = 0; fovea_plan_step(after, i, &step); i++)
         assert_string_equal(step.source, "wisdom");
     float *a = fixture_run(before, &n), *b = fixture_run(after, &n);
@@ -145,7 +145,7 @@ static void rigor_of_options(void **state)
     fovea_device *device = fixture_device(1);
     fovea_model *model = fixture_load();
     fovea_plan *p;
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     fovea_plan_options o = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
     o.rigor = FOVEA_MEASURE;
     o.dry = 1;
@@ -171,9 +171,9 @@ static void rigor_of_options(void **state)
     fovea_device_close(device);
 }
 
-static fovea_op_options attention(void)
+static fovea_attention_options attention(void)
 {
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = "linear:elu1";
     o.rows = 600;
     o.heads = 2;
@@ -185,13 +185,13 @@ static void operations(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(2);
-    const fovea_op_options o = attention();
-    fovea_tune_report report;
+    const fovea_attention_options o = attention();
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     fovea_plan *p;
-    fovea_step_info step;
-    succeed(fovea_tune_op(&report, device, &o, NULL));
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
+    succeed(fovea_tune_attention(&report, device, &o, NULL));
     assert_true(report.complete && report.facts > 0);
-    succeed(fovea_op_plan_create(&p, device, &o));
+    succeed(fovea_attention_plan_create(&p, device, &o));
     for (size_t i = 0; fovea_plan_step(p, i, &step); i++)
         assert_string_equal(step.source, "wisdom");
     fovea_plan_free(p);
@@ -212,9 +212,9 @@ static void own_ways_are_not_remembered(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(1);
-    fovea_op_options o = attention();
+    fovea_attention_options o = attention();
     o.chunk = 50;
-    succeed(fovea_tune_op(NULL, device, &o, NULL));
+    succeed(fovea_tune_attention(NULL, device, &o, NULL));
     assert_true(fv_wisdom_count(fv_wisdom_global()) > 0);
     succeed(fv_wisdom_each(fv_wisdom_global(), no_sweep, NULL));
     fovea_wisdom_forget();
@@ -226,16 +226,16 @@ static void exhaustive(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(1);
-    const fovea_op_options op = attention();
+    const fovea_attention_options op = attention();
     fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
-    fovea_tune_report report;
-    succeed(fovea_tune_op(&report, device, &op, &o));
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
+    succeed(fovea_tune_attention(&report, device, &op, &o));
     const uint32_t candidates = report.candidates;
     o.rigor = FOVEA_EXHAUSTIVE;
-    succeed(fovea_tune_op(&report, device, &op, &o));
+    succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_true(report.complete && report.candidates >= candidates && report.kept == 0);
     o.rigor = FOVEA_MEASURE;
-    succeed(fovea_tune_op(&report, device, &op, &o));
+    succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_int_equal(report.candidates, 0);
     fovea_wisdom_forget();
     fovea_device_close(device);
@@ -245,21 +245,21 @@ static void stopped_at_any_time(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(1);
-    const fovea_op_options op = attention();
+    const fovea_attention_options op = attention();
     fovea_tune_options o = FOVEA_TUNE_OPTIONS_INIT;
-    fovea_tune_report report;
-    fovea_memory memory, later;
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
+    fovea_memory memory = FOVEA_MEMORY_INIT, later = FOVEA_MEMORY_INIT;
     watch all = {0};
     o.progress = look;
     o.payload = &all;
-    succeed(fovea_tune_op(&report, device, &op, &o));
+    succeed(fovea_tune_attention(&report, device, &op, &o));
     fovea_wisdom_forget();
     fovea_memory_query(&memory);
     uint32_t most = 0;
     for (int i = 0; i < 6; i++) { /* how many calls there are depends on the clock */
         watch w = {.stop_at = 1 + i * all.calls / 10};
         o.payload = &w;
-        succeed(fovea_tune_op(&report, device, &op, &o));
+        succeed(fovea_tune_attention(&report, device, &op, &o));
         assert_int_equal(report.complete, w.calls < w.stop_at); /* this one may have had fewer */
         assert_int_equal(fv_wisdom_count(fv_wisdom_global()), report.facts);
         most = report.facts > most ? report.facts : most;
@@ -271,14 +271,14 @@ static void stopped_at_any_time(void **state)
 
     o.progress = NULL;
     o.seconds = 1e-6;
-    succeed(fovea_tune_op(&report, device, &op, &o));
+    succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_false(report.complete);
     assert_int_equal(report.facts, 0);
 
     /* What was found in time has proved itself. */
     report.complete = 0;
     for (o.seconds = 0.01; !report.complete; o.seconds *= 1.5) {
-        succeed(fovea_tune_op(&report, device, &op, &o));
+        succeed(fovea_tune_attention(&report, device, &op, &o));
         assert_true(report.facts == 0 || report.tuned_seconds > 0);
         fovea_wisdom_forget();
     }
@@ -300,20 +300,20 @@ static void journal(void **state)
     (void)state;
     char path[400], text[2048];
     fovea_device *device = fixture_device(1);
-    fovea_op_options o = attention();
+    fovea_attention_options o = attention();
     fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
-    fovea_tune_report report;
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     fovea_plan *p;
-    fovea_step_info usual, step;
+    fovea_step_info usual = FOVEA_STEP_INFO_INIT, step = FOVEA_STEP_INFO_INIT;
     strcpy(path, in_folder("journal"));
     options.journal = path;
-    succeed(fovea_tune_op(&report, device, &o, &options));
+    succeed(fovea_tune_attention(&report, device, &o, &options));
     assert_int_equal(report.skipped, 0);
     assert_int_equal(access(path, F_OK), -1); /* all came back */
     fovea_wisdom_forget();
 
     /* As if the process had ended while it tried the estimate's kernel for the first step. */
-    succeed(fovea_op_plan_create(&p, device, &o));
+    succeed(fovea_attention_plan_create(&p, device, &o));
     assert_true(fovea_plan_step(p, 0, &usual));
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
     fv_wisdom_problem_key(subject, &p->b.step[0].prob, 0);
@@ -321,20 +321,20 @@ static void journal(void **state)
     snprintf(text, sizeof text, "fovea wisdom 1\nskip\t%s\t%s\t%s\tmeasure\t0\t1\n",
              p->advice.device, subject, choice);
     write_file(path, text);
-    succeed(fovea_tune_op(&report, device, &o, &options));
+    succeed(fovea_tune_attention(&report, device, &o, &options));
     fovea_plan_free(p);
     assert_int_equal(report.skipped, 1);
-    succeed(fovea_op_plan_create(&p, device, &o));
+    succeed(fovea_attention_plan_create(&p, device, &o));
     assert_true(fovea_plan_step(p, 0, &step));
     assert_string_not_equal(step.kernel, usual.kernel);
     fovea_plan_free(p);
     assert_int_equal(access(path, F_OK), 0); /* until the wisdom is saved by who tunes */
 
     write_file(path, "something else\n");
-    assert_int_equal(fovea_tune_op(&report, device, &o, &options), FOVEA_EWISDOM);
+    assert_int_equal(fovea_tune_attention(&report, device, &o, &options), FOVEA_EWISDOM);
     options.journal = in_folder("no/such/folder");
     fovea_wisdom_forget();
-    assert_int_equal(fovea_tune_op(&report, device, &o, &options), FOVEA_EIO);
+    assert_int_equal(fovea_tune_attention(&report, device, &o, &options), FOVEA_EIO);
     fovea_wisdom_forget();
     fovea_device_close(device);
 }
@@ -392,18 +392,18 @@ static void out_of_memory(void **state)
 {
     (void)state;
     fovea_device *device = fixture_device(1);
-    fovea_op_options o = attention();
-    fovea_memory before, after;
+    fovea_attention_options o = attention();
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     o.rows = 8;
     fv_mem_fail_at(0);
-    succeed(fovea_tune_op(NULL, device, &o, NULL));
+    succeed(fovea_tune_attention(NULL, device, &o, NULL));
     const uint64_t made = fv_mem_fail_at(0);
     assert_true(made > 100);
     fovea_wisdom_forget();
     fovea_memory_query(&before);
     for (uint64_t n = 1; n <= made; n += n < 25 ? 1 : 1 + made / 15) {
         fv_mem_fail_at(n);
-        const fovea_status status = fovea_tune_op(NULL, device, &o, NULL);
+        const fovea_status status = fovea_tune_attention(NULL, device, &o, NULL);
         fv_mem_fail_at(0);
         if (status != FOVEA_OK && status != FOVEA_ENOMEM)
             fail_msg("allocation %u: %s", (unsigned)n, fovea_error());

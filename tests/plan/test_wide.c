@@ -68,7 +68,7 @@ static uint64_t activations(const fovea_plan_info *i)
 static void run(float *out[OUTPUTS], struct trial *t, fovea_plan *plan)
 {
     fovea_output outs[OUTPUTS];
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     for (t->outputs = 0; fovea_plan_output(plan, t->outputs, &info); t->outputs++) {
         t->values[t->outputs] = (size_t)info.rows * info.columns;
         out[t->outputs] = malloc(t->values[t->outputs] * sizeof(float));
@@ -89,7 +89,7 @@ static void begin(struct trial *t, const struct subject *s, bool all)
 {
     const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_options threads = FOVEA_DEVICE_OPTIONS_INIT;
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_device *cpu;
     fovea_plan *plan;
     memset(t, 0, sizeof *t);
@@ -171,7 +171,7 @@ static void in_one_piece(void **state)
     for (int i = stride / 2; i < SUBJECTS; i += stride)
         for (int all = 0; all < 2; all++) {
             struct trial t;
-            fovea_plan_info info;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
             const fake_options fake = {0};
             begin(&t, &subjects[i], all);
             const fake_account seen = agree(&t, &fake, &t.options, 2e-5, &info);
@@ -191,7 +191,7 @@ static void in_super_chunks(void **state)
     for (int i = stride / 2; i < SUBJECTS; i += stride)
         for (size_t k = i % 2; k < sizeof chunks / sizeof *chunks; k += 2) {
             struct trial t;
-            fovea_plan_info info, whole;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT, whole = FOVEA_PLAN_INFO_INIT;
             const fake_options fake = {0};
             begin(&t, &subjects[i], k % 2);
             agree(&t, &fake, &t.options, 2e-5, &whole);
@@ -220,7 +220,7 @@ static void in_small_buffers(void **state)
     uint32_t more = 0;
     for (int i = 0; i < SUBJECTS; i++) {
         struct trial t;
-        fovea_plan_info whole, info;
+        fovea_plan_info whole = FOVEA_PLAN_INFO_INIT, info = FOVEA_PLAN_INFO_INIT;
         fake_options fake = {0};
         begin(&t, &subjects[i], false);
         fake_account seen = agree(&t, &fake, &t.options, 2e-5, &whole);
@@ -256,7 +256,7 @@ static void in_little_memory(void **state)
     for (int i = stride / 2; i < SUBJECTS; i += stride)
         for (int own = 0; own < 2; own++) { /* the caller's limit; the device's memory */
             struct trial t;
-            fovea_plan_info whole, info;
+            fovea_plan_info whole = FOVEA_PLAN_INFO_INIT, info = FOVEA_PLAN_INFO_INIT;
             fake_options fake = {0};
             begin(&t, &subjects[i], false);
             agree(&t, &fake, &t.options, 2e-5, &whole);
@@ -298,7 +298,7 @@ static void in_half_the_bits(void **state)
     for (int i = stride / 2; i < SUBJECTS; i += stride)
         for (int k = 0; k < 4; k++) {
             struct trial t;
-            fovea_plan_info info, whole;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT, whole = FOVEA_PLAN_INFO_INIT;
             const fake_options fake = {0};
             begin(&t, &subjects[i], k % 2);
             t.options.chunk = k % 2 ? 100 : 0;

@@ -259,7 +259,7 @@ static void unknown_is_skipped(void **state)
                          "step\tcpu|a\ts\tsoftmax_f32_c rev=1 keys=128\tmeasure\t1\t2\n"
                          "step\tabacus|a\tt\t" LAYERNORM "\tmeasure\t1\t2\n"
                          "sweep\tcpu|a\tu\tsideways chunk=3\tmeasure\t1\t2\n";
-    fovea_wisdom_info info;
+    fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     succeed(fovea_wisdom_import(text, strlen(text), &info));
     assert_int_equal(info.taken, 1);
     assert_int_equal(info.skipped, 6);
@@ -305,7 +305,7 @@ static void saved_and_merged(void **state)
     assert_non_null(strstr(text, "kernel_of_tomorrow"));
     assert_non_null(strstr(text, "plan\tcpu|a\tmodel"));
     fovea_wisdom_forget();
-    fovea_wisdom_info info;
+    fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     succeed(fovea_wisdom_load(path, &info));
     assert_int_equal(info.taken, 2);
     assert_int_equal(info.skipped, 1);
@@ -342,7 +342,7 @@ static void saved_at_once(void **state)
         assert_int_equal(waitpid(child[i], &status, 0), child[i]);
         assert_int_equal(status, 0);
     }
-    fovea_wisdom_info info;
+    fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     succeed(fovea_wisdom_load(path, &info));
     assert_int_equal(info.taken, SAVERS);
     fovea_wisdom_forget();
@@ -542,7 +542,7 @@ static void sweeps_take_wisdom(void **state)
     assert_string_equal(again->sweep[2].source, "forced");
     assert_false(again->sweep[2].streamed);
     fovea_plan_free(again);
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_plan_query(p, &info);
     options.schedule = FOVEA_SCHEDULE_AUTO;
     options.memory_limit =

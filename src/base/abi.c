@@ -1,0 +1,52 @@
+/* abi.c: copies between structs of which the caller knows fewer fields, or more. */
+#include "base/abi.h"
+
+#include <string.h>
+
+#define LARGEST 4096 /* no struct is: it was not initialised */
+
+static size_t size_of(const void *caller)
+{
+    size_t size;
+    memcpy(&size, caller, sizeof size);
+    return size;
+}
+
+static size_t common(const void *caller, size_t size)
+{
+    return size_of(caller) < size ? size_of(caller) : size;
+}
+
+fovea_status fv_abi_check(const void *caller, const char *init)
+{
+    if (caller && (size_of(caller) < sizeof(size_t) || size_of(caller) > LARGEST))
+        return fv_fail(FOVEA_EINVAL, "struct_size is %zu; initialise the struct with %s",
+                       size_of(caller), init);
+    return FOVEA_OK;
+}
+
+fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char *init)
+{
+    FV_TRY(fv_abi_check(caller, init));
+    if (!caller)
+        return FOVEA_OK;
+    for (size_t i = size; i < size_of(caller); i++)
+        if (((const char *)caller)[i])
+            return fv_fail(
+                FOVEA_EINVAL,
+                "options of %zu bytes, initialised with %s, are newer than this library, "
+                "which knows %zu of them; leave the new ones 0 or use a newer library",
+                size_of(caller), init, size);
+    memcpy((char *)own + sizeof(size_t), (const char *)caller + sizeof(size_t),
+           common(caller, size) - sizeof(size_t));
+    return FOVEA_OK;
+}
+
+fovea_status fv_abi_write(void *caller, const void *own, size_t size, const char *init)
+{
+    FV_TRY(fv_abi_check(caller, init));
+    if (caller)
+        memcpy((char *)caller + sizeof(size_t), (const char *)own + sizeof(size_t),
+               common(caller, size) - sizeof(size_t));
+    return FOVEA_OK;
+}

@@ -1,0 +1,36 @@
+/* abi.h: types of the public interface and those of the library; structs between callers and a
+ * library of different age.
+ *
+ * They begin with `struct_size`, their size as the caller was compiled. A field that is added to
+ * one begins where the struct ended, padding included: what an older caller has there is no field.
+ */
+#ifndef FOVEA_SRC_ABI_H
+#define FOVEA_SRC_ABI_H
+
+#include "base/status.h"
+#include "base/type.h"
+
+/* `own`, a struct that holds the defaults, gets the options that the caller knows; NULL: none.
+ * EINVAL names INIT for a struct without a size, and options that this library does not know. */
+#define FV_ABI_READ(own, caller, INIT)                                                             \
+    ((void)((caller) == &(own)), fv_abi_read(&(own), sizeof(own), caller, #INIT))
+/* The caller gets the results that he knows; NULL: none. EINVAL as above, where nothing else may
+ * fail any more; functions that change something use FV_ABI_CHECK before. */
+#define FV_ABI_WRITE(caller, own, INIT)                                                            \
+    ((void)((caller) == &(own)), fv_abi_write(caller, &(own), sizeof(own), #INIT))
+#define FV_ABI_CHECK(caller, INIT) fv_abi_check(caller, #INIT)
+
+fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char *init);
+fovea_status fv_abi_write(void *caller, const void *own, size_t size, const char *init);
+fovea_status fv_abi_check(const void *caller, const char *init);
+
+static inline enum fv_type fv_type_of(fovea_dtype dtype)
+{
+    return dtype == FOVEA_F32 ? FV_F32 : dtype == FOVEA_F16 ? FV_F16 : FV_BF16;
+}
+static inline fovea_dtype fv_dtype_of(enum fv_type type)
+{
+    return type == FV_F16 ? FOVEA_F16 : type == FV_BF16 ? FOVEA_BF16 : FOVEA_F32;
+}
+
+#endif
