@@ -84,13 +84,11 @@ static int resize(uint8_t *rgb, const adapt_policy *p, const adapt_picture *from
         free(packed);
         return CLI_OK;
     }
-    const fovea_preprocess rule = {.version = 1,
-                                   .resize = FOVEA_RESIZE_EXACT,
-                                   .filter = p->filter,
-                                   .resize_width = p->width,
-                                   .resize_height = p->height,
-                                   .rescale = 1.0f / 255,
-                                   .std = {1, 1, 1}};
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    rule.resize = FOVEA_RESIZE_EXACT;
+    rule.filter = p->filter;
+    rule.resize_width = p->width;
+    rule.resize_height = p->height;
     const int code = cli_check(
         fovea_preprocess_apply(&rule, packed, w->width, w->height, rgb, p->width, p->height));
     free(packed);

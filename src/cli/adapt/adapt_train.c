@@ -213,7 +213,7 @@ static int ask_to_stop(adapt_run *r)
 
 static int step(adapt_run *r, double begin)
 {
-    fovea_trainer_report report;
+    fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
     int code = cli_check(fovea_trainer_step(r->trainer, &report));
     if (code)
         return code;
@@ -300,7 +300,7 @@ static void report(const adapt_run *r)
     const double first = n ? r->log.point[0].loss : 0,
                  last = n ? adapt_log_mean(&r->log, few, 0) : 0;
     const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
-    fovea_memory memory;
+    fovea_memory memory = FOVEA_MEMORY_INIT;
     fovea_memory_query(&memory);
     if (last > ROSE * first)
         fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
@@ -352,6 +352,7 @@ int adapt_train(adapt_run *r)
         cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options));
     if (code)
         return code;
+    r->info.struct_size = sizeof r->info;
     fovea_trainer_query(r->trainer, &r->info);
     if ((code = restore(r)))
         return code;

@@ -110,10 +110,12 @@ static int settle_crop(adapt_policy *p, const char *text)
     return CLI_OK;
 }
 
-static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model_info *info)
+static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model *model,
+                         const fovea_model_info *info)
 {
     adapt_policy *p = &r->policy;
-    fovea_preprocess rule = info->preprocess;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
+    fovea_model_preprocess(model, &rule);
     if (r->settings.width)
         fovea_preprocess_resize(&rule, r->settings.width, r->settings.height);
     cli_picture_size(&p->width, &p->height, &rule, info);
@@ -212,11 +214,11 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     fovea_model *model;
     if ((code = cli_load_model(&model, r->model)))
         return code;
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     code = check_model(r, &info);
     if (!code)
-        code = settle_policy(r, t, &info);
+        code = settle_policy(r, t, model, &info);
     if (r->batches.file) {
         r->policy.width = r->batches.width;
         r->policy.height = r->batches.height;

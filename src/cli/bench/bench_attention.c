@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "cli/bench/bench.h"
 
 enum { CHUNK = 64, SUB_CHUNK = 16 }; /* of the FLOPs that are counted, whatever was chosen */
@@ -103,8 +102,7 @@ static void *typed(size_t n, fovea_dtype type, uint64_t seed)
     if (type == FOVEA_F32)
         return x;
     uint16_t *h = cli_alloc(n, sizeof *h);
-    for (size_t i = 0; i < n; i++)
-        h[i] = type == FOVEA_F16 ? fv_f16_of_float(x[i]) : fv_bf16_of_float(x[i]);
+    fovea_floats_encode(h, type, x, n);
     free(x);
     return h;
 }
@@ -286,9 +284,9 @@ static int bind_inputs(struct run *r)
 
 static int make_plan(struct run *r, const cli_settings *s, fovea_device *device, fovea_form form)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
     const attention *a = &r->a;
-    fovea_op_options *o = &r->options;
+    fovea_attention_options *o = &r->options;
     *o = none;
     o->schedule = s->schedule;
     o->chunk = s->chunk;
@@ -306,7 +304,7 @@ static int make_plan(struct run *r, const cli_settings *s, fovea_device *device,
     o->form = form;
     o->l2norm = a->l2norm;
     o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
-    int code = cli_check(fovea_op_plan_create(&r->plan, device, o));
+    int code = cli_check(fovea_attention_plan_create(&r->plan, device, o));
     return code ? code : bind_inputs(r);
 }
 

@@ -17,7 +17,7 @@ static int settle(struct block *out, const bench_request *r)
     int code;
     *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
     if (r->model) {
-        fovea_model_info info;
+        fovea_model_info info = FOVEA_MODEL_INFO_INIT;
         fovea_model_describe(r->model, &info);
         out->dim = info.width;
         out->heads = info.heads;

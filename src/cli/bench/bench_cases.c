@@ -18,7 +18,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
 {
     const fovea_device_options *o = &s->device_options;
     char *key = cli_text("%s|%s|%u|%s|%g", s->device, o->isa ? o->isa : "", o->threads,
-                         o->cores ? o->cores : "", o->max_dispatch_ms);
+                         o->cores ? o->cores : "", o->max_dispatch_seconds);
     for (size_t i = 0; i < set->devices; i++)
         if (strcmp(set->device[i].key, key) == 0) {
             free(key);
@@ -39,7 +39,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     d->open_seconds = cli_seconds() - begin;
     d->key = key;
     set->devices++;
-    fovea_device_info info;
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(d->device, &info);
     d->cpu = strcmp(info.id, "cpu") == 0;
     if (d->cpu)
@@ -53,11 +53,10 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
 /* Ids of all devices that there are, between commas. */
 static char *all_devices(void)
 {
-    fovea_device_info found[BENCH_DEVICES];
-    size_t n = fovea_device_list(found, BENCH_DEVICES);
+    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
     char *text = NULL;
-    for (size_t i = 0; i < n && i < BENCH_DEVICES; i++) {
-        char *longer = cli_text("%s%s%s", text ? text : "", text ? "," : "", found[i].id);
+    for (size_t i = 0; i < BENCH_DEVICES && fovea_device_list(i, &found); i++) {
+        char *longer = cli_text("%s%s%s", text ? text : "", text ? "," : "", found.id);
         free(text);
         text = longer;
     }

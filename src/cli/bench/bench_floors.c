@@ -51,29 +51,25 @@ static float *filled(size_t n, uint64_t seed)
     return x;
 }
 
-struct shape {
-    uint32_t rows, d, dv, keys, heads;
-};
-
-static int make_softmax(bench_case *out, const struct shape *shape)
+static int make_softmax(bench_case *out, const fovea_step_info *step)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
-    fovea_op_options o = none;
+    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
+    fovea_attention_options o = none;
     o.attention = "softmax";
-    o.rows = shape->rows;
-    o.keys = shape->keys;
-    o.heads = shape->heads;
-    o.head_dim = shape->d;
-    o.value_dim = shape->dv;
-    o.scale = 1 / sqrt(shape->d);
+    o.rows = step->m;
+    o.keys = step->k;
+    o.heads = step->heads;
+    o.head_dim = step->head_dim;
+    o.value_dim = step->value_dim;
+    o.scale = 1 / sqrt(step->head_dim);
     struct softmax *s = cli_alloc(1, sizeof *s);
-    const size_t heads = shape->heads;
-    s->q = filled(heads * shape->rows * shape->d, 1);
-    s->k = filled(heads * shape->keys * shape->d, 2);
-    s->v = filled(heads * shape->keys * shape->dv, 3);
-    s->out = cli_alloc(heads * shape->rows * shape->dv, sizeof *s->out);
+    const size_t heads = step->heads;
+    s->q = filled(heads * step->m * step->head_dim, 1);
+    s->k = filled(heads * step->k * step->head_dim, 2);
+    s->v = filled(heads * step->k * step->value_dim, 3);
+    s->out = cli_alloc(heads * step->m * step->value_dim, sizeof *s->out);
     bench_plan_begin(out);
-    int code = cli_check(fovea_op_plan_create(&s->plan, out->on->device, &o));
+    int code = cli_check(fovea_attention_plan_create(&s->plan, out->on->device, &o));
     if (code) {
         release_softmax(s);
         return code;
@@ -88,59 +84,28 @@ static int make_softmax(bench_case *out, const struct shape *shape)
 
 /* ---- what a step is ---- */
 
-/* The activation among the words of an epilogue, "bias+gelu+residual". */
-static const char *activation(const char *epilogue, bool *pairs)
-{
-    static const char *const names[] = {"gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh"};
-    *pairs = false;
-    for (const char *p = epilogue; *p;) {
-        p += strspn(p, " +");
-        const size_t n = strcspn(p, " +");
-        *pairs = *pairs || (n == strlen("swiglu") && strncmp(p, "swiglu", n) == 0);
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (n == strlen(names[i]) && strncmp(p, names[i], n) == 0)
-                return names[i];
-        p += n;
-    }
-    return "none";
-}
-
 /* A product of the same rows, channels and activation. Convolutions are products with size * size
  * times the channels. A residual is left out: the floor is the lower for it. */
-static int add_product(bench_case *c, const char *problem, bool *is)
+static int add_product(bench_case *c, const fovea_step_info *s)
 {
-    unsigned m, n, k;
-    int end = 0;
-    *is = sscanf(problem, "gemm f32 %ux%ux%u%n", &m, &n, &k, &end) == 3 ||
-          sscanf(problem, "conv f32 %ux%ux%u%n", &m, &n, &k, &end) == 3;
-    if (!*is)
-        return CLI_OK;
     const cli_settings none = {0};
     bench_request request = {.what = BENCH_GEMM};
-    bool pairs;
-    const char *epilogue = strchr(problem + end, ' '),
-               *act = activation(epilogue ? epilogue : "", &pairs);
-    char *shape = cli_text("%ux%ux%u", m, pairs ? 2 * n : n, k);
+    const bool pairs = s->activation && strcmp(s->activation, "swiglu") == 0;
+    char *shape = cli_text("%ux%ux%u", s->m, pairs ? 2 * s->n : s->n, s->k);
     request.shapes = shape;
-    request.activation = act;
+    request.activation = s->activation && !pairs ? s->activation : "none";
     int code = bench_gemm(c, &none, c->on, &request);
     free(shape);
     return code;
 }
 
 /* Softmax of all tokens, or inside of windows: these are so many heads more, on few rows. */
-static int add_softmax(bench_case *c, const char *problem, double *times, bool *is)
+static int add_softmax(bench_case *c, const fovea_step_info *step, double *times)
 {
-    struct shape s;
-    const bool windows = problem[0] == 'w';
-    const char *heads = strstr(problem, "heads ");
-    *is = heads && sscanf(heads, "heads %u", &s.heads) == 1 &&
-          sscanf(problem + windows, "softmax f32 %ux%ux%ux%u", &s.rows, &s.d, &s.dv, &s.keys) == 4;
-    if (!*is)
-        return CLI_OK;
-    if (windows) {
-        const double all = (double)s.rows / s.keys * s.heads;
-        s.rows = s.keys;
+    fovea_step_info s = *step;
+    if (strcmp(s.op, "wsoftmax") == 0) {
+        const double all = (double)s.m / s.k * s.heads;
+        s.m = s.k;
         s.heads = (uint32_t)fmin(all, HEADS_MOST);
         *times = all / s.heads;
     }
@@ -150,16 +115,20 @@ static int add_softmax(bench_case *c, const char *problem, double *times, bool *
 static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
 {
     const bench_options none = {.check = BENCH_CHECK_FIRST};
+    const fovea_step_info *s = &k->step;
+    const bool floats = s->dtype == FOVEA_F32 && s->weight_dtype == FOVEA_F32;
+    const bool product = floats && (strcmp(s->op, "gemm") == 0 || strcmp(s->op, "conv") == 0);
+    const bool softmax =
+        floats && (strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0);
     bench_case *c = &list[*n];
-    bool is = false;
     if (*n == room)
         return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps", room);
-    c->on = list[0].on;
     k->times = 1;
-    int code = add_product(c, k->problem, &is);
-    if (!code && !is)
-        code = add_softmax(c, k->problem, &k->times, &is);
-    if (code || !is)
+    if (!product && !softmax)
+        return CLI_OK;
+    c->on = list[0].on;
+    int code = product ? add_product(c, s) : add_softmax(c, s, &k->times);
+    if (code)
         return code;
     if (!c->title)
         c->title = cli_text("%s", k->problem);
@@ -173,7 +142,8 @@ static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
         if (strcmp(f->kind[i].problem, s->problem) == 0 && f->kind[i].bytes == s->bytes)
             return &f->kind[i];
     floor_kind *k = &f->kind[f->kinds++];
-    *k = (floor_kind){.label = cli_text("%s", s->label),
+    *k = (floor_kind){.step = *s,
+                      .label = cli_text("%s", s->label),
                       .problem = cli_text("%s", s->problem),
                       .bytes = s->bytes};
     return k;
@@ -182,7 +152,7 @@ static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
 int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room)
 {
     const fovea_plan *plan = list[0].plan;
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     int code = CLI_OK;
     out->kind = cli_alloc(list[0].info.steps, sizeof *out->kind);
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)

@@ -6,7 +6,8 @@
 
 /* Steps of one kind: the same problem with the same operands. */
 typedef struct floor_kind {
-    char *label, *problem; /* the first step's */
+    fovea_step_info step;  /* the first one; its texts go with the plan */
+    char *label, *problem; /* which these do not */
     uint32_t count;
     double bytes;
     size_t alone; /* case of the same work alone; 0: the floor is its traffic */

@@ -109,9 +109,8 @@ static void release(void *state)
 
 static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
-    fovea_op_options o = none;
-    o.kind = FOVEA_OP_GEMM;
+    const fovea_gemm_options none = FOVEA_GEMM_OPTIONS_INIT;
+    fovea_gemm_options o = none;
     o.schedule = s->schedule;
     o.chunk = s->chunk;
     o.memory_limit = s->memory_limit;
@@ -121,7 +120,7 @@ static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
     o.weight = g->weight;
     o.bias = g->bias;
     o.activation = g->activation->value ? g->activation->name : NULL;
-    return cli_check(fovea_op_plan_create(&g->plan, device, &o));
+    return cli_check(fovea_gemm_plan_create(&g->plan, device, &o));
 }
 
 static struct gemm *make(uint32_t m, uint32_t n, uint32_t k, const struct activation *activation)

@@ -21,7 +21,7 @@ static int run(void *state, double *seconds)
 static int check(void *state, bench_verify *out)
 {
     struct kernel_run *r = state;
-    fovea_kernel_check found;
+    fovea_kernel_check found = FOVEA_KERNEL_CHECK_INIT;
     const int code = cli_check(fovea_rehearsal_verify(r->rehearsal, &found));
     if (code)
         return code;
@@ -45,15 +45,17 @@ static void release(void *state)
 static int make_plan(fovea_plan **out, const cli_settings *s, const bench_device *on,
                      const bench_request *r)
 {
-    fovea_plan_options options;
-    fovea_model_info info;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     fovea_model_describe(r->model, &info);
+    fovea_model_preprocess(r->model, &rule);
     cli_plan_options(&options, s, on->device);
     options.dry = 1;
     options.frame.width = s->width;
     options.frame.height = s->height;
     if (!s->width)
-        cli_picture_size(&options.frame.width, &options.frame.height, &info.preprocess, &info);
+        cli_picture_size(&options.frame.width, &options.frame.height, &rule, &info);
     return cli_check(fovea_plan_create(out, r->model, on->device, &options));
 }
 
@@ -61,7 +63,7 @@ int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
                  const bench_request *request, const bench_kernel_pick *pick)
 {
     struct kernel_run *r = cli_alloc(1, sizeof *r);
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     fovea_status status;
     bench_plan_begin(out);
     int code = make_plan(&r->plan, s, on, request);
@@ -93,7 +95,7 @@ int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
 
 static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info *step)
 {
-    fovea_step_info other;
+    fovea_step_info other = FOVEA_STEP_INFO_INIT;
     for (size_t i = 0; i < index && fovea_plan_step(plan, i, &other); i++)
         if (strcmp(other.problem, step->problem) == 0)
             return true;
@@ -102,17 +104,16 @@ static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info
 
 static bool asked(const fovea_kernel_info *k, const fovea_step_info *step, const bench_request *r)
 {
-    const size_t n = strlen(k->op);
-    return k->usable && strncmp(step->problem, k->op, n) == 0 && step->problem[n] == ' ' &&
-           (!r->op || strcmp(r->op, k->op) == 0) && (!r->kernel || strstr(k->name, r->kernel));
+    return k->usable && strcmp(step->op, k->op) == 0 && (!r->op || strcmp(r->op, k->op) == 0) &&
+           (!r->kernel || strstr(k->name, r->kernel));
 }
 
 int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r)
 {
     fovea_plan *plan;
-    fovea_step_info step;
-    fovea_kernel_info k;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
+    fovea_kernel_info k = FOVEA_KERNEL_INFO_INIT;
     int code = make_plan(&plan, s, on, r);
     if (code)
         return code;

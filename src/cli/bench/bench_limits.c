@@ -5,7 +5,7 @@
 
 int bench_limits_raise(bench_device *d)
 {
-    fovea_rates now, *best = &d->limits.rates;
+    fovea_rates now = FOVEA_RATES_INIT, *best = &d->limits.rates;
     const int code = cli_check(fovea_device_rates(d->device, &now));
     if (code)
         return code;

@@ -195,7 +195,7 @@ static bool settled(bench_case *list, size_t n, const bench_options *o, uint32_t
 
 int bench_measure(bench_case *list, size_t n, const bench_options *o)
 {
-    fovea_memory before, after;
+    fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
     cli_progress bar;
     int code = CLI_OK;
     double limits = 0;

@@ -92,7 +92,7 @@ static int hold_weights(struct model_run *r, fovea_device *device, const fovea_m
 
 static int make_plan(bench_case *out, struct model_run *r)
 {
-    fovea_output_info first;
+    fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     bench_plan_begin(out);
     const int code =
         cli_check(fovea_plan_create(&r->plan, r->what.model, out->on->device, &r->options));
@@ -108,16 +108,18 @@ static int make_plan(bench_case *out, struct model_run *r)
 int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
                      const bench_model_run *what)
 {
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     struct model_run *r = cli_alloc(1, sizeof *r);
     fovea_plan_options *options = &r->options;
     r->what = *what;
     fovea_model_describe(what->model, &info);
+    fovea_model_preprocess(what->model, &rule);
     cli_plan_options(options, s, on->device);
     options->frame.width = s->width;
     options->frame.height = s->height;
     if (!s->width)
-        cli_picture_size(&options->frame.width, &options->frame.height, &info.preprocess, &info);
+        cli_picture_size(&options->frame.width, &options->frame.height, &rule, &info);
     if (what->output) {
         options->outputs = &r->what.output;
         options->n_outputs = 1;
@@ -143,8 +145,8 @@ int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
 int bench_model(bench_case *out, const cli_settings *s, bench_device *on,
                 const bench_request *request)
 {
-    fovea_model_info info;
-    fovea_output_info first;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     fovea_model_describe(request->model, &info);
     const bench_model_run what = {.model = request->model, .name = request->name};
     const int code = bench_model_case(out, s, on, &what);

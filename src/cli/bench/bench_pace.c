@@ -188,7 +188,7 @@ int bench_pace(bench_case *list, size_t n, const bench_options *o)
     cli_progress_begin(&bar, "bench");
     for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
         bench_case *c = &list[i];
-        fovea_memory before, after;
+        fovea_memory before = FOVEA_MEMORY_INIT, after = FOVEA_MEMORY_INIT;
         struct pace p = {.c = c,
                          .o = o,
                          .bar = &bar,

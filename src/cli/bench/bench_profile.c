@@ -34,13 +34,14 @@ struct profile {
 
 static void count_steps(struct profile *p)
 {
-    fovea_step_info info;
+    fovea_step_info info = FOVEA_STEP_INFO_INIT;
     while (fovea_plan_step(p->c->plan, p->layers, &info))
         p->layers++;
     p->layer = cli_alloc(p->layers, sizeof *p->layer);
     p->sweeps = p->c->info.sweeps;
     p->sweep = cli_alloc(p->sweeps, sizeof *p->sweep);
     for (size_t i = 0; i < p->layers; i++) {
+        p->layer[i].info.struct_size = sizeof p->layer[i].info;
         fovea_plan_step(p->c->plan, i, &p->layer[i].info);
         p->sweep[p->layer[i].info.sweep].steps++;
     }

@@ -49,7 +49,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
 /* Whether it is done in time. A model is judged in any case, by its second way. */
 static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t way)
 {
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_plan_query(plan, &info);
     return what->model ? way > 0 || info.seconds <= PATIENCE : info.seconds <= OP_PATIENCE;
 }
@@ -96,7 +96,7 @@ static int try_way(bench_reference *r, const bench_subject *what, size_t way, si
 /* Whether a step before it is the same. */
 static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info *step)
 {
-    fovea_step_info other;
+    fovea_step_info other = FOVEA_STEP_INFO_INIT;
     for (size_t i = 0; i < index && fovea_plan_step(plan, i, &other); i++)
         if (strcmp(other.problem, step->problem) == 0 && strcmp(other.kernel, step->kernel) == 0 &&
             other.schedule == step->schedule && other.chunk == step->chunk)
@@ -108,7 +108,7 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
                        bench_verify *out)
 {
     fovea_rehearsal *r;
-    fovea_kernel_check check;
+    fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
     int code = cli_check(fovea_rehearsal_open(&r, plan, index, NULL));
     if (code)
         return code;
@@ -127,7 +127,7 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
 
 int bench_verify_steps(const fovea_plan *plan, bench_verify *out)
 {
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     int code = CLI_OK;
     *out = (bench_verify){.reference = of_steps, .ok = true};
     for (size_t i = 0; !code && out->ok && fovea_plan_step(plan, i, &step); i++)

@@ -54,7 +54,7 @@ static void print_facts(const char *path, const fovea_wisdom_info *info)
 static int show_wisdom(json_t **out, bool *sound)
 {
     char path[4096];
-    fovea_wisdom_info info = {0, 0};
+    fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     const int code = cli_check(fovea_wisdom_path(path, sizeof path));
     if (code)
         return code;
@@ -190,7 +190,7 @@ static int take(const char *path, const char *data, size_t size)
     if (!ours || *end != '\n' || text > size - (size_t)(end + 1 - data))
         return cli_fail(CLI_INPUT, "%s is no file that fovea cache export has written", path);
     const char *wisdom = end + 1, *kernels = wisdom + text;
-    fovea_wisdom_info info = {0, 0};
+    fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     size_t added = 0;
     int code =
         cli_check(fovea_cache_unpack(NULL, kernels, size - (size_t)(kernels - data), &added));

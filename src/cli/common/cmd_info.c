@@ -20,11 +20,14 @@ static int find_devices(struct devices *out, const cli_common *common)
     settings.device = "cpu";
     if (code || (code = cli_open_device(&cpu, &settings)))
         return code;
-    const size_t n = fovea_device_list(out->list, DEVICES);
-    out->n = n < DEVICES ? n : DEVICES;
-    for (size_t i = 0; i < out->n; i++)
-        if (strcmp(out->list[i].id, "cpu") == 0)
-            fovea_device_describe(cpu, &out->list[i]);
+    for (out->n = 0; out->n < DEVICES; out->n++) {
+        fovea_device_info *info = &out->list[out->n];
+        info->struct_size = sizeof *info;
+        if (!fovea_device_list(out->n, info))
+            break;
+        if (strcmp(info->id, "cpu") == 0)
+            fovea_device_describe(cpu, info);
+    }
     fovea_device_close(cpu);
     return CLI_OK;
 }
@@ -60,7 +63,7 @@ static void show_devices(const struct devices *all)
 
 static void show_kernels(void)
 {
-    fovea_kernel_info k;
+    fovea_kernel_info k = FOVEA_KERNEL_INFO_INIT;
     printf("\n%-34s %-14s %-9s %-9s %s\n", "kernel", "op", "mechanism", "isa", "usable here");
     for (size_t i = 0; fovea_kernel_list(i, &k); i++)
         printf("%-34s %-14s %-9s %-9s %s\n", k.name, k.op, k.mechanism, k.isa,
@@ -108,7 +111,7 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
     json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
                              "devices", devices, "remarks", texts(fovea_backend_remark, true));
     json_t *table = json_array();
-    fovea_kernel_info k;
+    fovea_kernel_info k = FOVEA_KERNEL_INFO_INIT;
     for (size_t i = 0; kernels && fovea_kernel_list(i, &k); i++)
         json_array_append_new(table, json_pack("{s:s, s:s, s:s, s:s, s:b}", "name", k.name, "op",
                                                k.op, "mechanism", k.mechanism, "isa", k.isa,

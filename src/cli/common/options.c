@@ -375,7 +375,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
         (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
         (code = cli_size(&out->width, &out->height, c->size)))
         return code;
-    out->device_options.max_dispatch_ms = dispatch;
+    out->device_options.max_dispatch_seconds = dispatch / 1e3;
     out->schedule = (fovea_schedule)schedule;
     out->memory_limit = (uint64_t)limit << 20;
     if (c->no_exif)
@@ -497,12 +497,13 @@ int cli_open(cli_session *out, const cli_common *common, const char *model)
     memset(out, 0, sizeof *out);
     int code = cli_settle(&out->settings, common);
     const bool best = model && strcmp(out->settings.device, "auto") == 0;
+    out->info.struct_size = sizeof out->info;
     if (!code && !best)
         code = cli_open_device(&out->device, &out->settings);
     if (!code && model) {
         code = cli_load_model(&out->model, model);
         if (!code)
-            fovea_model_describe(out->model, &out->info);
+            code = cli_check(fovea_model_describe(out->model, &out->info));
     }
     if (!code && best)
         code = open_best(out);
@@ -533,7 +534,8 @@ void cli_close(cli_session *s)
 
 fovea_preprocess cli_preprocess(const cli_session *s)
 {
-    fovea_preprocess p = s->info.preprocess;
+    fovea_preprocess p = FOVEA_PREPROCESS_INIT;
+    fovea_model_preprocess(s->model, &p);
     if (s->settings.width)
         fovea_preprocess_resize(&p, s->settings.width, s->settings.height);
     return p;
@@ -559,7 +561,7 @@ void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess 
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device)
 {
     const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_device_info info;
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(device, &info);
     *out = none;
     out->attention = s->attention;

@@ -53,7 +53,7 @@ json_t *cli_build(void)
 
 json_t *cli_environment(const fovea_device *device)
 {
-    fovea_device_info info;
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(device, &info);
     json_t *env = json_pack("{s:s, s:s, s:s, s:i, s:i}", "device", info.id, "name", info.name,
                             "isa", info.features, "processors", (int)info.units, "threads",

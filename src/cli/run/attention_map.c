@@ -144,8 +144,8 @@ static void collect(double *weight, const struct scan *s, uint32_t first)
 
 static int plan_row(struct scan *s, const attention_map *m, const char *name)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
-    fovea_op_options o = none;
+    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
+    fovea_attention_options o = none;
     o.attention = name;
     o.rows = 1;
     o.keys = s->keys;
@@ -153,7 +153,7 @@ static int plan_row(struct scan *s, const attention_map *m, const char *name)
     o.head_dim = m->info.columns / s->heads;
     o.value_dim = 2 * KEYS;
     o.scale = 1 / sqrt(o.head_dim);
-    return cli_check(fovea_op_plan_create(&s->plan, m->query->device, &o));
+    return cli_check(fovea_attention_plan_create(&s->plan, m->query->device, &o));
 }
 
 /* The weights that mechanism `name` gives all keys. */

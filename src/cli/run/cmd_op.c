@@ -42,7 +42,7 @@ static int run_plan(struct result *r, op_case *c, fovea_device *device)
 {
     fovea_matrix in[OP_INPUTS], out;
     fovea_plan *plan;
-    int code = cli_check(fovea_op_plan_create(&plan, device, &c->options));
+    int code = cli_check(fovea_attention_plan_create(&plan, device, &c->options));
     if (code)
         return code;
     code = read_inputs(c, plan_input, plan);

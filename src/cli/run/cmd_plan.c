@@ -140,7 +140,7 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
                  const fovea_plan_options *options, const char *model, bool steps)
 {
-    fovea_device_info device;
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     const double measured = fovea_plan_measured(plan);
     fovea_device_describe(s->device, &device);
     printf("model    %s, attention %s, weights%s %s\n", model,
@@ -175,7 +175,7 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                         const char *model)
 {
     json_t *steps = json_array();
-    fovea_step_info step;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         json_array_append_new(
             steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f}", "label",
@@ -184,7 +184,7 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                              schedule_name(step.schedule), "sweep_source", step.sweep_source,
                              "chunk", (int)step.chunk, "flops", step.flops, "seconds", step.seconds,
                              "bytes", step.bytes));
-    fovea_device_info device;
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
     json_t *params =
         json_pack("{s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model),
@@ -204,9 +204,9 @@ int cli_plan(const cli_command *self, int argc, char **argv)
 {
     cli_common common = {.half = CLI_HALF};
     cli_session s;
-    fovea_plan_options options;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;
-    fovea_plan_info info;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     bool steps = false;
     const cli_option own[] = {
         {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", CLI_FLAG,

@@ -14,6 +14,7 @@ static int make_room(run_state *r)
     for (size_t i = 0; i < r->n; i++) {
         run_series *s = &r->series[i];
         const uint32_t grid_width = s->info.grid_width;
+        s->info.struct_size = sizeof s->info;
         fovea_plan_output(r->plan, i, &s->info);
         if (kept && (s->rows != s->info.rows || s->columns != s->info.columns ||
                      grid_width != s->info.grid_width))
@@ -34,7 +35,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
 {
     if (r->plan && r->format == format && r->width == width && r->height == height)
         return CLI_OK;
-    fovea_plan_options options;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;
     const char **names = cli_alloc(r->n, sizeof *names);
     cli_plan_options(&options, &r->s.settings, r->s.device);
@@ -55,6 +56,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
     r->format = format;
     r->width = width;
     r->height = height;
+    r->info.struct_size = sizeof r->info;
     fovea_plan_query(plan, &r->info);
     return make_room(r);
 }

@@ -60,7 +60,7 @@ static int show(const fovea_tune_progress *p, void *payload)
 static void report(const tuning *t, const cli_session *s, const char *model,
                    const fovea_plan_options *plan, const fovea_tune_report *r)
 {
-    fovea_device_info device;
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
     const char *attention = plan->attention ? plan->attention : s->info.attention;
     const double ratio = r->tuned_seconds > 0 ? r->estimate_seconds / r->tuned_seconds : 0;
@@ -92,8 +92,8 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
 {
     cli_common common = t->common;
     cli_session s;
-    fovea_plan_options plan;
-    fovea_tune_report result = {0};
+    fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_tune_report result = FOVEA_TUNE_REPORT_INIT;
     common.device = device;
     common.attention = attention;
     common.size = size;
@@ -150,14 +150,12 @@ static int tune_product(tuning *t, const char *model, const char *attentions, co
 /* The devices of --device: a list, or all there are. */
 static int list_devices(char ***out, size_t *n, const char *text)
 {
-    fovea_device_info found[DEVICES];
+    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
     if (!text || strcmp(text, "all") != 0)
         return cli_list(out, n, "device", text ? text : "cpu");
-    *n = fovea_device_list(found, DEVICES);
-    *n = *n < DEVICES ? *n : DEVICES;
-    *out = cli_alloc(*n + 1, sizeof **out);
-    for (size_t i = 0; i < *n; i++)
-        (*out)[i] = cli_text("%s", found[i].id);
+    *out = cli_alloc(DEVICES + 1, sizeof **out);
+    for (*n = 0; *n < DEVICES && fovea_device_list(*n, &found); ++*n)
+        (*out)[*n] = cli_text("%s", found.id);
     return CLI_OK;
 }
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 
 /* What the library takes; rows are made before it is asked. */
 enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };
@@ -140,17 +139,6 @@ static fovea_dtype storage_of(const char *dtype)
                                         : FOVEA_F32;
 }
 
-/* Rounds `n` floats to 16 bits, in place. */
-static void round_floats(char *data, size_t n, fovea_dtype type)
-{
-    for (size_t i = 0; i < n; i++) {
-        float x;
-        memcpy(&x, data + i * sizeof x, sizeof x);
-        const uint16_t h = type == FOVEA_F16 ? fv_f16_of_float(x) : fv_bf16_of_float(x);
-        memcpy(data + i * sizeof h, &h, sizeof h);
-    }
-}
-
 /* The rows of `t`, whose shape is in `r` already, with elements of `type`. */
 static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
 {
@@ -163,11 +151,12 @@ static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
     int code = read_floats(&floats, t);
     if (code)
         return code;
-    if (type != FOVEA_F32)
-        round_floats((char *)floats, (size_t)t->elements, type);
-    op_to_rows(r, (char *)floats);
+    char *data = cli_alloc((size_t)t->elements, r->elem);
+    code = cli_check(fovea_floats_encode(data, type, floats, (size_t)t->elements));
+    op_to_rows(r, data);
+    free(data);
     free(floats);
-    return CLI_OK;
+    return code;
 }
 
 /* ---- q, k, v ---- */
@@ -250,7 +239,7 @@ static const char *file_name(uint32_t *dim, const op_case *c, const char *name)
 
 int op_case_input(op_case *c, const char *name)
 {
-    const fovea_op_options *o = &c->options;
+    const fovea_attention_options *o = &c->options;
     const op_rows *q = &c->input[0], *k = &c->input[1];
     op_rows *r = &c->input[c->n_inputs];
     fovea_tensor t;
@@ -278,7 +267,7 @@ int op_case_input(op_case *c, const char *name)
 
 int op_case_state(float **out, op_case *c, size_t floats)
 {
-    const fovea_op_options *o = &c->options;
+    const fovea_attention_options *o = &c->options;
     const size_t batch = c->input[0].batch;
     c->divided = o->normalise && is(c, "linear");
     c->features = (uint32_t)(floats / o->heads / (o->value_dim + c->divided));
@@ -368,7 +357,7 @@ static int check_built_in(const op_case *c)
 
 static int read_numbers(op_case *c)
 {
-    fovea_op_options *o = &c->options;
+    fovea_attention_options *o = &c->options;
     uint32_t causal, normalise, l2norm;
     const bool gated = strncmp(o->attention, "sla-", 4) == 0;
     int code;
@@ -389,7 +378,7 @@ static int read_numbers(op_case *c)
 /* Learned vectors, decays, rotation. */
 static int read_constants(op_case *c)
 {
-    fovea_op_options *o = &c->options;
+    fovea_attention_options *o = &c->options;
     uint32_t rope;
     int code = whole(&rope, c, "rope", 0);
     if (!code && is(c, "pola") &&
@@ -413,7 +402,7 @@ static int read_constants(op_case *c)
 static int read_gates(op_case *c)
 {
     static const char *const names[] = {"w_gq", "w_gk"};
-    fovea_op_options *o = &c->options;
+    fovea_attention_options *o = &c->options;
     const float **const weight[] = {&o->gate_q, &o->gate_k};
     fovea_tensor t;
     if (strncmp(o->attention, "sla-", 4) != 0 || fovea_tensors_find(c->file, "gq", &t) ||
@@ -440,7 +429,7 @@ static int read_local(op_case *c, const char *part, bool shared)
 {
     static const char *const weights[] = {"dwc.weight", "lepe.weight"};
     static const char *const biases[] = {"dwc.bias", "lepe.bias"};
-    fovea_op_options *o = &c->options;
+    fovea_attention_options *o = &c->options;
     const int which = strcmp(part, "lepe") == 0;
     const uint32_t filters = shared ? o->value_dim : o->heads * o->value_dim;
     fovea_tensor t;
@@ -463,7 +452,7 @@ static int read_local(op_case *c, const char *part, bool shared)
 /* "core", then what follows it, between plus signs, each once. */
 static int read_parts(op_case *c)
 {
-    fovea_op_options *o = &c->options;
+    fovea_attention_options *o = &c->options;
     const char *parts = text(c, "part", "core"), *layout = text(c, "out_layout", "BHND");
     const uint32_t wide = o->heads * o->value_dim;
     int code = CLI_OK;
@@ -497,7 +486,7 @@ static int read_parts(op_case *c)
 
 int op_case_open(op_case *c, const char *path, const cli_settings *settings, fovea_form form)
 {
-    const fovea_op_options none = FOVEA_OP_OPTIONS_INIT;
+    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
     int code;
     c->path = path;
     c->options = none;

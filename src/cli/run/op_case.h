@@ -33,7 +33,7 @@ static inline char *op_batch(const op_rows *r, uint32_t batch)
 typedef struct op_case {
     const char *path;
     fovea_tensors *file, *inputs; /* the same file, unless inputs_file names another */
-    fovea_op_options options;
+    fovea_attention_options options;
     char attention[80];
     bool tokens_first; /* the output is (B, N, C) */
     op_rows input[OP_INPUTS];

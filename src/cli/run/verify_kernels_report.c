@@ -46,7 +46,7 @@ static int add(const fovea_kernel_check *c, void *payload)
 
 int verify_kernels(fovea_device *device, const char *name, bool json)
 {
-    fovea_device_info info;
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     report r = {.list = json ? json_array() : NULL};
     fovea_device_describe(device, &info);
     if (!json)

@@ -170,8 +170,8 @@ static void print_json(const report *r, const cli_session *s, const char *name,
 int verify_model(const cli_session *s, const char *name, const char *image, bool json)
 {
     const fovea_preprocess p = cli_preprocess(s);
-    fovea_plan_options options;
-    fovea_device_info device;
+    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     cli_image picture = {0, 0, NULL};
     cli_plan_options(&options, &s->settings, s->device);
     cli_picture_size(&options.frame.width, &options.frame.height, &p, &s->info);
