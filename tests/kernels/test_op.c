@@ -367,12 +367,93 @@ static void refusals(void **state)
     fovea_device_close(device);
 }
 
+/* ---- what is asked of plans, and of floats ---- */
+
+static fovea_step_info step_of(const fovea_plan *plan, const char *op)
+{
+    fovea_step_info s = FOVEA_STEP_INFO_INIT;
+    for (size_t i = 0; fovea_plan_step(plan, i, &s); i++)
+        if (strcmp(s.op, op) == 0)
+            return s;
+    fail_msg("no step does %s", op);
+    return s;
+}
+
+static void steps_tell_their_shapes(void **state)
+{
+    (void)state;
+    static const float weight[5 * 8];
+    fovea_device *device = fixture_device(1);
+    fovea_plan *plan;
+    fovea_gemm_options product = FOVEA_GEMM_OPTIONS_INIT;
+    product.rows = 7;
+    product.in = 8;
+    product.out = 5;
+    product.weight = weight;
+    product.activation = "gelu_tanh";
+    assert_int_equal(fovea_gemm_plan_create(&plan, device, &product), FOVEA_OK);
+    fovea_step_info s = step_of(plan, "gemm");
+    assert_string_equal(s.problem, "gemm f32 7x5x8 gelu_tanh");
+    assert_string_equal(s.activation, "gelu_tanh");
+    assert_string_equal(s.mechanism, "any");
+    assert_true(s.m == 7 && s.n == 5 && s.k == 8 && s.heads == 0 && s.head_dim == 0);
+    assert_true(s.dtype == FOVEA_F32 && s.weight_dtype == FOVEA_F32);
+    assert_true(s.flops == 2 * 7 * 5 * 8 && s.bytes == 4 * (7 * 8 + 5 * 8 + 7 * 5));
+    fovea_plan_free(plan);
+    fovea_attention_options o = attention("softmax", 20, 2, 8, 6);
+    o.keys = 33;
+    plan = plan_of(device, &o);
+    s = step_of(plan, "softmax");
+    assert_true(s.m == 20 && s.n == 2 * 6 && s.k == 33);
+    assert_true(s.heads == 2 && s.head_dim == 8 && s.value_dim == 6 && !s.activation);
+    fovea_plan_free(plan);
+    o.attention = "linear:relu";
+    o.storage = FOVEA_BF16;
+    plan = plan_of(device, &o);
+    assert_int_equal(step_of(plan, "convert").dtype, FOVEA_BF16);
+    s = step_of(plan, "lattn_apply");
+    assert_string_equal(s.mechanism, "relu");
+    assert_true(s.m == 20 && s.heads == 2 && s.head_dim == 8 && s.value_dim == 6);
+    fovea_plan_free(plan);
+    fovea_device_close(device);
+}
+
+static void floats_have_16_bits(void **state)
+{
+    (void)state;
+    /* A tie goes to the even one; what is beyond float16 is infinite. */
+    static const float in[] = {1.5f, -0.1f, 0x1.002p0f, 0x1.006p0f, 65504, 65520, 0x1p-24f};
+    static const uint16_t f16[] = {0x3e00, 0xae66, 0x3c00, 0x3c02, 0x7bff, 0x7c00, 0x0001};
+    static const uint16_t bf16[] = {0x3fc0, 0xbdcd, 0x3f80, 0x3f80, 0x4780, 0x4780, 0x3380};
+    enum { N = sizeof in / sizeof *in };
+    uint16_t half[N];
+    float back[N];
+    assert_int_equal(fovea_floats_encode(half, FOVEA_F16, in, N), FOVEA_OK);
+    assert_memory_equal(half, f16, sizeof half);
+    assert_int_equal(fovea_floats_decode(back, FOVEA_F16, half, N), FOVEA_OK);
+    assert_true(back[0] == in[0] && back[4] == in[4] && isinf(back[5]) && back[6] == in[6]);
+    assert_int_equal(fovea_floats_encode(half, FOVEA_BF16, in, N), FOVEA_OK);
+    assert_memory_equal(half, bf16, sizeof half);
+    assert_int_equal(fovea_floats_decode(back, FOVEA_BF16, half, N), FOVEA_OK);
+    assert_true(back[0] == in[0] && back[4] == 65536 && back[6] == in[6]);
+    assert_int_equal(fovea_floats_encode(back, FOVEA_F32, in, N), FOVEA_OK);
+    assert_memory_equal(back, in, sizeof in);
+    assert_int_equal(fovea_floats_encode(half, (fovea_dtype)3, in, N), FOVEA_EINVAL);
+    assert_int_equal(fovea_floats_decode(back, (fovea_dtype)3, half, N), FOVEA_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_causal), cmocka_unit_test(gemm),   cmocka_unit_test(gemm_storage),
-        cmocka_unit_test(names),          cmocka_unit_test(inputs), cmocka_unit_test(memory),
+        cmocka_unit_test(softmax_causal),
+        cmocka_unit_test(gemm),
+        cmocka_unit_test(gemm_storage),
+        cmocka_unit_test(names),
+        cmocka_unit_test(inputs),
+        cmocka_unit_test(memory),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(steps_tell_their_shapes),
+        cmocka_unit_test(floats_have_16_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
