@@ -158,7 +158,7 @@ typedef struct fovea_trainer_info {
     uint64_t parameters, trained_parameters;
     uint64_t step;         /* steps done */
     double flops;          /* of a picture: teacher, student, gradients, what is computed again */
-    double recomputed;     /* of them, for what is computed again */
+    double recomputed;     /* the part of `flops` for what is computed again */
     uint32_t kept;         /* blocks that are not computed again */
     const char *attention; /* of the student; belongs to the trainer */
     /* Bytes, promised before anything runs: */

@@ -26,15 +26,15 @@
  * Rules that hold for every function
  *   - What can fail returns a fovea_status, 0 or negative; its first argument `out` receives the
  *     result and is left untouched on failure. fovea_error() then holds one line that names the
- *     thing and the remedy. `void` functions cannot fail and take NULL. Functions that take an
- *     index return 0, or NULL, past the end.
+ *     thing and the remedy. `void` functions cannot fail and take NULL. Functions that take
+ *     an index return 0, or NULL, past the end.
  *   - Everything that can be decided is decided by fovea_plan_create. After it nothing is
  *     allocated, no file is opened, no lock is taken that another frame could hold. The library
  *     never prints, aborts or exits.
- *   - Threads: "Thread-safe" functions may be called by any threads at the same time. "One thread
- * at a time" functions must not overlap on the same object; on different objects they may. A model
- *     may be used by many threads and a device by many plans. An object is freed or closed once,
- *     when nobody uses it any more.
+ *   - Threads: "Thread-safe" functions may be called by any threads at the same time. "One
+ *     thread at a time" functions must not overlap on the same object; on different objects they
+ *     may. A model may be used by many threads and a device by many plans. An object is freed or
+ *     closed once, when nobody uses it any more.
  *   - Processes: after fork() devices of the CPU, with their plans and models, go on in the child,
  *     on the calling thread alone, unless another thread was inside the library. What was opened
  *     with a driver is for the process that opened it, as the drivers themselves are.
@@ -145,7 +145,6 @@ typedef struct fovea_device_info {
     uint32_t group_limit;  /* work-items of a work-group at most */
     char quirks[256];      /* what was found missing or wrong, and is worked around */
 } fovea_device_info;
-
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 
 /* Device `index` of this machine, from 0: the CPU, then those of OpenCL and CUDA. Returns 0 past
@@ -503,31 +502,29 @@ typedef struct fovea_plan_options {
     uint64_t memory_limit; /* bytes beside weights; ENOMEM if even the smallest chunk needs more, or
                               so many threads with the chunk that any number of them is given */
     int dry;               /* plan only: pack and allocate nothing; such a plan cannot run */
-    /* How the weights of matrix products and convolutions and the position table are kept: with 16
-     * bits they take half the memory. They are rounded to the nearest when they are packed, without
-     * loss where the checkpoint has the same type; activations and sums stay float32. The level
-     * "neon-dot" takes activations to 17 bits where weights are FOVEA_BF16 and sums long.
+    /* Storage of the weights of matrix products and convolutions and of the position table: 16 bits
+     * take half the memory. They are rounded to the nearest when they are packed, without loss
+     * where the checkpoint has the same type; activations and sums stay float32. The level
+     * "neon-dot" rounds activations to 17 bits where weights are FOVEA_BF16 and sums long.
      * ENOTSUP from fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
     fovea_dtype weights;
-    /* How rows of activations are kept, but for the residual stream, states, inputs and outputs,
-     * which are float32: sums are float32 as well. The CPU keeps float32 rows: ENOTSUP; but at
-     * level "neon-fp16" FOVEA_F16 has products with FOVEA_F16 weights taken in float16 and summed
-     * in it, four at a time: off by up to 6e-3 of the largest output of the models this was tried
-     * on. */
+    /* Storage of rows of activations, except the residual stream, states, inputs and outputs, which
+     * are float32, as sums are. ENOTSUP on the CPU, which keeps float32 rows; but at level
+     * "neon-fp16" FOVEA_F16 computes products with FOVEA_F16 weights in float16, four summed at a
+     * time: errors are up to 6e-3 of the largest output of the models that were measured. */
     fovea_dtype activations;
     /* With more than an estimate, what wisdom does not know with this rigor is tuned first, as
      * fovea_tune does it; not for a dry plan. Nothing is saved. */
     fovea_rigor rigor;
-    double tune_seconds; /* that it may take; 0: no limit */
+    double tune_seconds; /* time limit of that; 0: none */
     /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
-     * keeps float32 activations; `memory_limit` holds for each. Without a meaning on the CPU. */
+     * keeps float32 activations; `memory_limit` holds for each. Ignored on the CPU. */
     fovea_lost on_device_lost;
-    fovea_device *spare; /* the CPU to be used then; NULL: one with default options, opened and
-                            closed with the plan */
-    double lost_seconds; /* a frame that takes longer counts as lost, too; 0: 10 */
-    /* Of NV12 and YUYV: they become R, G, B bytes with U and V of the nearest sample, as they are
-     * read, and go on as those would. */
-    fovea_yuv yuv;
+    fovea_device *spare; /* CPU device of the second plan; NULL: one with default options, opened
+                            and closed with the plan */
+    double lost_seconds; /* a device that takes longer for a frame counts as lost; 0: 10 */
+    fovea_yuv yuv;       /* of NV12 and YUYV, which are converted to R, G, B bytes as they are read,
+                            with U and V of the nearest sample */
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
 
@@ -561,8 +558,7 @@ typedef struct fovea_plan_info {
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 
-/* What is known before anything runs, as are steps and outputs. Thread-safe, as are the next three.
- */
+/* Known before anything runs, as are steps and outputs. Thread-safe, as are the next three. */
 FOVEA_API fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
 /* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom does not
  * know. */
