@@ -1,6 +1,7 @@
 /* emit_attention.c: attention as steps: keys and queries, or a scan. */
 #include <float.h>
 
+#include "base/mem.h"
 #include "graph/emit.h"
 #include "ops/mech_traits.h"
 

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
 #include "models/packed.h"
-#include "base/abi.h"
+#include "ops/mech_traits.h"
 
 /* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
  * is the block of rows for which GEMM reads its weights once. */
@@ -599,8 +600,9 @@ static double step_bytes(const fovea_plan *p, const fv_step *s)
 /* What is computed. */
 static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
-    const bool product = p->op == FV_OP_GEMM || p->op == FV_OP_CONV || p->op == FV_OP_GEMM_GRAD_W;
-    out->op = fv_op_table[p->op].name;
+    const fv_op *op = fv_op_table[p->op];
+    const bool product = op->flops == fv_flops_product;
+    out->op = op->name;
     out->mechanism = fv_mech_table[p->mech]->name;
     out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
     out->dtype = fv_dtype_of(p->in);

@@ -380,7 +380,7 @@ static float *logits(const fovea_preprocess *p)
     fovea_device *device;
     fovea_model *model;
     fovea_plan *plan = NULL;
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     o.frame.width = o.frame.height = 32;
     o.preprocess = p;
     assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
@@ -407,14 +407,15 @@ static void zeros_mean_the_default(void **state)
 {
     (void)state;
     fovea_model *model;
-    fovea_model_info info;
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_preprocess p = FOVEA_PREPROCESS_INIT, bare = FOVEA_PREPROCESS_INIT;
     assert_int_equal(fovea_model_load(&model, TEST_DATA "/golden/models/vit-01"), FOVEA_OK);
     fovea_model_describe(model, &info);
+    fovea_model_preprocess(model, &p);
     fovea_model_free(model);
-    fovea_preprocess p = info.preprocess, bare = {.version = 1,
-                                                  .resize = FOVEA_RESIZE_EXACT,
-                                                  .resize_width = info.native_width,
-                                                  .resize_height = info.native_height};
+    bare.resize = FOVEA_RESIZE_EXACT;
+    bare.resize_width = info.native_width;
+    bare.resize_height = info.native_height;
     p.resize = FOVEA_RESIZE_EXACT;
     p.filter = FOVEA_FILTER_BILINEAR;
     p.resize_width = info.native_width;
@@ -438,9 +439,9 @@ static void zeros_mean_the_default(void **state)
     }
     p.mean[2] = NAN;
     assert_null(logits(&p));
-    bare.version = 77;
+    bare.struct_size = 77777;
     assert_null(logits(&bare));
-    assert_non_null(strstr(fovea_error(), "version 77"));
+    assert_non_null(strstr(fovea_error(), "FOVEA_PREPROCESS_INIT"));
     uint8_t rgb[3] = {0};
     assert_int_equal(fovea_preprocess_apply(&bare, rgb, 1, 1, rgb, 1, 1), FOVEA_EINVAL);
 }

@@ -298,11 +298,11 @@ static void null_arguments(void **state)
 {
     (void)state;
     fovea_plan *plan = fixture_plan(model, device, NULL, FOVEA_SCHEDULE_AUTO), *none;
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     fovea_model *no_model;
     fovea_state *no_state;
     fovea_ticket ticket;
-    fovea_output_info info;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
     static float room[1 << 16];
     const fovea_frame frame = {.pixels = {fixture_pixels}};
     const fovea_output out = {room, sizeof room};
@@ -321,28 +321,26 @@ static void null_arguments(void **state)
     refused(fovea_plan_create(&none, model, NULL, &options), FOVEA_EINVAL, "the device");
     refused(fovea_plan_create(&none, model, device, NULL), FOVEA_EINVAL, "options");
     refused(fovea_model_load(&no_model, NULL), FOVEA_EINVAL, "path");
-    refused(fovea_op_plan_create(&none, NULL, &o), FOVEA_EINVAL, "the device");
-    refused(fovea_op_plan_create(&none, device, NULL), FOVEA_EINVAL, "options");
+    refused(fovea_attention_plan_create(&none, NULL, &o), FOVEA_EINVAL, "the device");
+    refused(fovea_attention_plan_create(&none, device, NULL), FOVEA_EINVAL, "options");
     refused(fovea_state_create(&no_state, device, NULL), FOVEA_EINVAL, "options");
-    o.kind = FOVEA_OP_GEMM;
-    o.rows = o.in = o.out = 8;
-    o.weight = room;
-    assert_int_equal(fovea_op_plan_create(&plan, device, &o), FOVEA_OK);
+    fovea_gemm_options g = FOVEA_GEMM_OPTIONS_INIT;
+    g.rows = g.in = g.out = 8;
+    g.weight = room;
+    assert_int_equal(fovea_gemm_plan_create(&plan, device, &g), FOVEA_OK);
     refused(fovea_op_run(plan, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the inputs");
     refused(fovea_op_run(NULL, NULL, 1, (fovea_matrix){room, 0}), FOVEA_EINVAL, "the plan");
     fovea_plan_free(plan);
 
-    fovea_device_info d;
-    fovea_model_info m;
-    fovea_plan_info p;
-    fovea_device_describe(NULL, &d);
-    fovea_model_describe(NULL, &m);
-    fovea_plan_query(NULL, &p);
-    assert_true(d.units == 0 && m.depth == 0 && p.steps == 0);
-    fovea_device_describe(device, NULL);
-    fovea_model_describe(model, NULL);
-    fovea_plan_query(NULL, NULL);
-    fovea_memory_query(NULL);
+    fovea_device_info d = FOVEA_DEVICE_INFO_INIT;
+    fovea_model_info m = FOVEA_MODEL_INFO_INIT;
+    fovea_plan_info p = FOVEA_PLAN_INFO_INIT;
+    refused(fovea_device_describe(NULL, &d), FOVEA_EINVAL, "the device");
+    refused(fovea_model_describe(NULL, &m), FOVEA_EINVAL, "the model");
+    refused(fovea_plan_query(NULL, &p), FOVEA_EINVAL, "the plan");
+    assert_int_equal(fovea_device_describe(device, NULL), FOVEA_OK);
+    assert_int_equal(fovea_model_describe(model, NULL), FOVEA_OK);
+    assert_int_equal(fovea_memory_query(NULL), FOVEA_OK);
     fovea_preprocess_resize(NULL, 8, 8);
     fovea_device_close(NULL);
     fovea_model_free(NULL);
@@ -534,8 +532,8 @@ static void threads_do_not_matter_in_little_memory(void **state)
         for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
             fovea_device *d = fixture_device(threads[i]);
             fovea_plan *plan;
-            fovea_plan_info info;
-            fovea_output_info output;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+            fovea_output_info output = FOVEA_OUTPUT_INFO_INIT;
             options.schedule = FOVEA_SCHEDULE_STREAMED;
             if (!whole) { /* one worker has everything: what eight of them would need */
                 assert_int_equal(fovea_plan_create(&plan, model, d, &options), FOVEA_OK);

@@ -342,7 +342,7 @@ static void journal(void **state)
 /* Begins another tuner of the same journal while a candidate stands there. */
 struct rival {
     fovea_device *device;
-    fovea_op_options *op;
+    fovea_attention_options *op;
     fovea_tune_options options;
     fovea_tune_report report;
     fovea_status status;
@@ -356,7 +356,7 @@ static int meet(const fovea_tune_progress *progress, void *payload)
     if (r->met || access(r->options.journal, F_OK) != 0)
         return 0;
     r->met = true;
-    r->status = fovea_tune_op(&r->report, r->device, r->op, &r->options);
+    r->status = fovea_tune_attention(&r->report, r->device, r->op, &r->options);
     return 0;
 }
 
@@ -364,16 +364,19 @@ static void two_tuners_of_one_journal(void **state)
 {
     (void)state;
     char path[400];
-    fovea_op_options o = attention();
+    fovea_attention_options o = attention();
     fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
-    fovea_tune_report report;
+    fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     strcpy(path, in_folder("shared"));
     options.journal = path;
-    struct rival rival = {.device = fixture_device(1), .op = &o, .options = options};
+    struct rival rival = {.device = fixture_device(1),
+                          .op = &o,
+                          .options = options,
+                          .report = FOVEA_TUNE_REPORT_INIT};
     options.progress = meet;
     options.payload = &rival;
     fovea_wisdom_forget();
-    succeed(fovea_tune_op(&report, rival.device, &o, &options));
+    succeed(fovea_tune_attention(&report, rival.device, &o, &options));
     assert_true(rival.met);
     succeed(rival.status);
     assert_int_equal(rival.report.skipped, 0); /* what another tries has not ended anything */

@@ -383,7 +383,7 @@ static void reset_of_a_lost_device(void **state)
     bool lost = true;
     const fake_options fake = {.lost = &lost};
     fovea_device *device = fake_open(&fake);
-    fovea_op_options o = FOVEA_OP_OPTIONS_INIT;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     fovea_state *s = NULL;
     o.attention = "retention";
     o.causal = 1;

@@ -175,7 +175,7 @@ typedef struct bench_subject {
     const fovea_model *model; /* NULL: an operation */
     const fovea_plan_options *options;
     const fovea_frame *frame;
-    const fovea_op_options *op;
+    const fovea_attention_options *op;
     const fovea_matrix *input;
     size_t inputs;
 } bench_subject;

@@ -45,7 +45,7 @@ typedef struct attention {
 struct run {
     attention a;
     char *name; /* of the attention */
-    fovea_op_options options;
+    fovea_attention_options options;
     fovea_plan *plan;
     fovea_matrix input[INPUTS], out;
     size_t inputs;

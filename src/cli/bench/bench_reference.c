@@ -37,13 +37,13 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
         o.dry = dry;
         return cli_check(fovea_plan_create(plan, what->model, device, &o));
     }
-    fovea_op_options o = *what->op;
+    fovea_attention_options o = *what->op;
     o.schedule = FOVEA_SCHEDULE_STEPWISE;
     o.chunk = 0;
     o.memory_limit = 0;
     o.form = FOVEA_FORM_AUTO;
     o.out_storage = FOVEA_F32;
-    return cli_check(fovea_op_plan_create(plan, device, &o));
+    return cli_check(fovea_attention_plan_create(plan, device, &o));
 }
 
 /* Whether it is done in time. A model is judged in any case, by its second way. */
