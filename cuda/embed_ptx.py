@@ -81,7 +81,8 @@ class Program:
     def lower(self, nvcc, path):
         """Says that the PTX is of VERSION, if it is."""
         older = path.with_suffix(".older")
-        older.write_text(re.sub(r"(?m)^\.version .*", ".version " + VERSION, path.read_text(), count=1))
+        text = re.sub(r'(?m)^\s*\.pragma "used_bytes_mask .*\n', "", path.read_text()) # a hint, of 8.3
+        older.write_text(re.sub(r"(?m)^\.version .*", ".version " + VERSION, text, count=1))
         ptxas = shutil.which("ptxas", path=os.pathsep.join([os.path.dirname(nvcc), os.environ["PATH"]]))
         if ptxas and not subprocess.run([ptxas, f"-arch=sm_{self.arch}", "-O0", older, "-o", os.devnull],
                                         capture_output=True).returncode:
