@@ -1,8 +1,8 @@
 /* yuv_common.cl: a pixel of luma and chroma to R, G, B, in whole numbers: src/ops/yuv.h, bit for bit.
  * The host defines the factors, YUV_... */
 
-#define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2) /* bytes from pixel to pixel, and from U to V   \
-                                                    */
+/* Bytes from pixel to pixel, and from U to V. */
+#define YUV_STEP (FV_FLAGS & FV_FLAG_NV12 ? 1 : 2)
 
 /* R, G, B before they are cut to 0 .. 255. */
 inline int3 yuv_pixel(global const uchar *in, uint ld, global const uchar *chroma, uint chroma_ld,
