@@ -2,7 +2,7 @@
  * library of different age.
  *
  * They begin with `struct_size`, their size as the caller was compiled. A field that is added to
- * one begins where the struct ended, padding included: what an older caller has there is no field.
+ * one begins where the struct ended, its padding included, which an older caller leaves undefined.
  */
 #ifndef FOVEA_SRC_ABI_H
 #define FOVEA_SRC_ABI_H
@@ -14,8 +14,8 @@
  * EINVAL names INIT for a struct without a size, and options that this library does not know. */
 #define FV_ABI_READ(own, caller, INIT)                                                             \
     ((void)((caller) == &(own)), fv_abi_read(&(own), sizeof(own), caller, #INIT))
-/* The caller gets the results that he knows; NULL: none. EINVAL as above, where nothing else may
- * fail any more; functions that change something use FV_ABI_CHECK before. */
+/* The caller gets the results that it knows; NULL: none. EINVAL names INIT for a struct without a
+ * size: a function that changes something asks FV_ABI_CHECK before it does. */
 #define FV_ABI_WRITE(caller, own, INIT)                                                            \
     ((void)((caller) == &(own)), fv_abi_write(caller, &(own), sizeof(own), #INIT))
 #define FV_ABI_CHECK(caller, INIT) fv_abi_check(caller, #INIT)
