@@ -583,7 +583,7 @@ static void spare_of_the_callers(const scene *what)
     session s;
     fovea_device *cpu = NULL;
     fovea_plan *plan = NULL;
-    fovea_plan_info info = {.spare = 0};
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.frame.width = WIDTH;
     options.frame.height = HEIGHT;
