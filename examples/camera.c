@@ -73,7 +73,7 @@ struct camera {
 static int draw_open(struct camera *c)
 {
     *c = (struct camera){.width = 640, .height = 480, .stride = 640, .rate = 30, .fd = -1};
-    c->format = FOVEA_NV12;
+    c->format = FOVEA_FORMAT_NV12;
     pthread_mutex_init(&c->lock, NULL);
     for (int i = 0; i < BUFFERS; i++) {
         c->buffer[i] = malloc(c->stride * c->height * 3 / 2);
@@ -151,8 +151,8 @@ static int v4l2_open(struct camera *c, const char *path)
         f.fmt.pix.pixelformat = V4L2_PIX_FMT_YUYV;
         ioctl(c->fd, VIDIOC_S_FMT, &f);
     }
-    c->format = f.fmt.pix.pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_NV12 : FOVEA_YUYV;
-    if (c->format == FOVEA_YUYV && f.fmt.pix.pixelformat != V4L2_PIX_FMT_YUYV)
+    c->format = f.fmt.pix.pixelformat == V4L2_PIX_FMT_NV12 ? FOVEA_FORMAT_NV12 : FOVEA_FORMAT_YUYV;
+    if (c->format == FOVEA_FORMAT_YUYV && f.fmt.pix.pixelformat != V4L2_PIX_FMT_YUYV)
         return fail(path, "gives neither NV12 nor YUYV");
     c->width = f.fmt.pix.width;
     c->height = f.fmt.pix.height;
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
     int i;
     while (done < MOST && now() - begin < seconds && (i = take_newest(&newest)) >= 0) {
         fovea_frame frame = {.pixels = {camera.buffer[i]}, .stride = {camera.stride}};
-        if (camera.format == FOVEA_NV12) { /* chroma follows */
+        if (camera.format == FOVEA_FORMAT_NV12) { /* chroma follows */
             frame.pixels[1] = camera.buffer[i] + camera.stride * camera.height;
             frame.stride[1] = camera.stride;
         }

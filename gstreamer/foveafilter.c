@@ -200,15 +200,15 @@ static fovea_format format_of(const GstVideoInfo *video)
 {
     switch (GST_VIDEO_INFO_FORMAT(video)) {
     case GST_VIDEO_FORMAT_BGR:
-        return FOVEA_BGR8;
+        return FOVEA_FORMAT_BGR8;
     case GST_VIDEO_FORMAT_GRAY8:
-        return FOVEA_GRAY8;
+        return FOVEA_FORMAT_GRAY8;
     case GST_VIDEO_FORMAT_NV12:
-        return FOVEA_NV12;
+        return FOVEA_FORMAT_NV12;
     case GST_VIDEO_FORMAT_YUY2:
-        return FOVEA_YUYV;
+        return FOVEA_FORMAT_YUYV;
     default:
-        return FOVEA_RGB8;
+        return FOVEA_FORMAT_RGB8;
     }
 }
 

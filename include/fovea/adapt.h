@@ -34,7 +34,7 @@
  *             fovea_trainer_add(trainer, next_frame(), NULL);
  *         fovea_trainer_step(trainer, &report);
  *     }
- *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_F32, 0);
+ *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_DTYPE_F32, 0);
  *
  * Everything is float32. The activations of a block are computed again when its gradients are,
  * so that memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all
@@ -92,7 +92,7 @@ typedef struct fovea_trainer_options {
     size_t struct_size;
     fovea_stage stage;
     struct {
-        fovea_format format;    /* FOVEA_RGB8, BGR8, GRAY8 or PLANES_F32 */
+        fovea_format format;    /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
         uint32_t width, height; /* of every picture; what is no whole patch at right and bottom is
                                    ignored. Positions are interpolated as when the model runs */
     } frame;
@@ -222,7 +222,7 @@ FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, f
  * "fovea": {"attention"} (the model's own after FOVEA_STAGE_ATTENTION too: the student's), and
  * preprocessor_config.json where there is one. The folder is made; every file is replaced as a
  * whole. `average` nonzero: averages instead of the weights. EIO; ENOTSUP for a value that
- * FOVEA_F16 cannot hold. */
+ * FOVEA_DTYPE_F16 cannot hold. */
 FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
                                           fovea_dtype dtype, int average);
 

@@ -398,11 +398,11 @@ FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const u
 
 /* How much a plan may measure. */
 typedef enum fovea_rigor {
-    FOVEA_RIGOR_DEFAULT, /* FOVEA_RIGOR of the environment (estimate, measure, exhaustive), else
-                            FOVEA_ESTIMATE */
-    FOVEA_ESTIMATE,      /* nothing: wisdom, else the cost model */
-    FOVEA_MEASURE,       /* the kernels and settings that the cost model ranks first */
-    FOVEA_EXHAUSTIVE,    /* every kernel and every setting */
+    FOVEA_RIGOR_DEFAULT,    /* FOVEA_RIGOR of the environment (estimate, measure, exhaustive), else
+                               FOVEA_RIGOR_ESTIMATE */
+    FOVEA_RIGOR_ESTIMATE,   /* nothing: wisdom, else the cost model */
+    FOVEA_RIGOR_MEASURE,    /* the kernels and settings that the cost model ranks first */
+    FOVEA_RIGOR_EXHAUSTIVE, /* every kernel and every setting */
 } fovea_rigor;
 
 typedef struct fovea_wisdom_info {
@@ -437,13 +437,13 @@ FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t room);
 typedef struct fovea_plan fovea_plan;
 
 typedef enum fovea_format {
-    FOVEA_RGB8, /* bytes R, G, B */
-    FOVEA_BGR8,
-    FOVEA_GRAY8,
-    FOVEA_PLANES_F32, /* float planes R, G, B, one after the other, packed, already normalised;
-                         never resized */
-    FOVEA_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
-    FOVEA_YUYV,       /* bytes Y, U, Y, V of every 2 pixels; also called YUY2 */
+    FOVEA_FORMAT_RGB8, /* bytes R, G, B */
+    FOVEA_FORMAT_BGR8,
+    FOVEA_FORMAT_GRAY8,
+    FOVEA_FORMAT_PLANES_F32, /* float planes R, G, B, one after the other, packed, already
+                         normalised; never resized */
+    FOVEA_FORMAT_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
+    FOVEA_FORMAT_YUYV,       /* bytes Y, U, Y, V of every 2 pixels; also called YUY2 */
 } fovea_format;
 
 /* What luma and chroma mean: the matrix, and whether black is 16 and white 235 or they take the
@@ -463,7 +463,7 @@ typedef enum fovea_schedule {
     FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
 } fovea_schedule;
 
-typedef enum fovea_dtype { FOVEA_F32, FOVEA_F16, FOVEA_BF16 } fovea_dtype;
+typedef enum fovea_dtype { FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16 } fovea_dtype;
 
 /* What becomes of frames when their device fails, as drivers of small GPUs do. */
 typedef enum fovea_lost {
@@ -505,13 +505,14 @@ typedef struct fovea_plan_options {
     /* Storage of the weights of matrix products and convolutions and of the position table: 16 bits
      * take half the memory. They are rounded to the nearest when they are packed, without loss
      * where the checkpoint has the same type; activations and sums stay float32. The level
-     * "neon-dot" rounds activations to 17 bits where weights are FOVEA_BF16 and sums long.
-     * ENOTSUP from fovea_plan_create for FOVEA_F16 and a weight beyond 65504. */
+     * "neon-dot" rounds activations to 17 bits where weights are FOVEA_DTYPE_BF16 and sums long.
+     * ENOTSUP from fovea_plan_create for FOVEA_DTYPE_F16 and a weight beyond 65504. */
     fovea_dtype weights;
     /* Storage of rows of activations, except the residual stream, states, inputs and outputs, which
      * are float32, as sums are. ENOTSUP on the CPU, which keeps float32 rows; but at level
-     * "neon-fp16" FOVEA_F16 computes products with FOVEA_F16 weights in float16, four summed at a
-     * time: errors are up to 6e-3 of the largest output of the models that were measured. */
+     * "neon-fp16" FOVEA_DTYPE_F16 computes products with FOVEA_DTYPE_F16 weights in float16, four
+     * summed at a time: errors are up to 6e-3 of the largest output of the models that were
+     * measured. */
     fovea_dtype activations;
     /* With more than an estimate, what wisdom does not know with this rigor is tuned first, as
      * fovea_tune does it; not for a dry plan. Nothing is saved. */
@@ -572,8 +573,8 @@ typedef struct fovea_step_info {
     const char *mechanism;  /* of attention, "elu1"; else "any" */
     const char *activation; /* of "gemm" and "conv", as fovea_gemm_options has it, or "swiglu"; else
                                NULL */
-    fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_F32 */
-    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_F32 */
+    fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_DTYPE_F32 */
+    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32 */
     /* m: rows. "gemm" and "conv": an (m x k) matrix times a (k x n) matrix; "swiglu" has n columns
      * of values and n of gates. Attention: m queries, k keys (of one window in "wsoftmax"; 0 where
      * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */

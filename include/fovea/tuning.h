@@ -28,7 +28,7 @@ typedef int fovea_tune_fn(const fovea_tune_progress *progress, void *payload);
 
 typedef struct fovea_tune_options {
     size_t struct_size;
-    fovea_rigor rigor;   /* at least FOVEA_MEASURE */
+    fovea_rigor rigor;   /* at least FOVEA_RIGOR_MEASURE */
     double seconds;      /* time limit, about; a few frames more then show whether what was found
                             makes them faster. 0: none */
     const char *journal; /* file that names the candidate under test: one that takes the program

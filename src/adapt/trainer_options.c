@@ -64,7 +64,7 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
         return fv_fail(FOVEA_EINVAL,
                        "the first stage trains what makes queries, keys and values; all tensors "
                        "are the second stage's");
-    if ((unsigned)o->frame.format > FOVEA_PLANES_F32)
+    if ((unsigned)o->frame.format > FOVEA_FORMAT_PLANES_F32)
         return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
                        (int)o->frame.format);
     if ((unsigned)o->task > FOVEA_TASK_SEGMENTATION)

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/half.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "platform/os/os.h"
-#include "base/abi.h"
 
 #define PROCESSOR "preprocessor_config.json"
 #define PROCESSOR_LIMIT (16u << 20)
@@ -245,8 +245,8 @@ fovea_status fovea_trainer_save(fovea_trainer *t, const char *folder, fovea_dtyp
                                 int average)
 {
     static const char *const parts[] = {PROCESSOR, "config.json", "model.safetensors"};
-    if ((unsigned)dtype > FOVEA_BF16)
-        return fv_fail(FOVEA_EINVAL, "tensors of type %d; choose FOVEA_F32, F16 or BF16",
+    if ((unsigned)dtype > FOVEA_DTYPE_BF16)
+        return fv_fail(FOVEA_EINVAL, "tensors of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
                        (int)dtype);
     FV_TRY(fv_os_folder(folder));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -26,11 +26,11 @@ fovea_status fv_abi_check(const void *caller, const char *init);
 
 static inline enum fv_type fv_type_of(fovea_dtype dtype)
 {
-    return dtype == FOVEA_F32 ? FV_F32 : dtype == FOVEA_F16 ? FV_F16 : FV_BF16;
+    return dtype == FOVEA_DTYPE_F32 ? FV_F32 : dtype == FOVEA_DTYPE_F16 ? FV_F16 : FV_BF16;
 }
 static inline fovea_dtype fv_dtype_of(enum fv_type type)
 {
-    return type == FV_F16 ? FOVEA_F16 : type == FV_BF16 ? FOVEA_BF16 : FOVEA_F32;
+    return type == FV_F16 ? FOVEA_DTYPE_F16 : type == FV_BF16 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
 }
 
 #endif

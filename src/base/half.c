@@ -5,9 +5,9 @@
 
 static fovea_status check(fovea_dtype dtype)
 {
-    return (unsigned)dtype <= FOVEA_BF16
+    return (unsigned)dtype <= FOVEA_DTYPE_BF16
                ? FOVEA_OK
-               : fv_fail(FOVEA_EINVAL, "floats of type %d; choose FOVEA_F32, F16 or BF16",
+               : fv_fail(FOVEA_EINVAL, "floats of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
                          (int)dtype);
 }
 

@@ -1,11 +1,11 @@
 /* frame_plan.c: a plan of a whole model for frames of one size and format. */
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "models/model.h"
 #include "plan/plan.h"
-#include "base/abi.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
@@ -17,18 +17,18 @@ static fovea_status check_options(const fovea_plan_options *o)
         o->frame.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
                        o->frame.width, o->frame.height, MAX_SIDE);
-    if ((unsigned)o->frame.format > FOVEA_YUYV)
+    if ((unsigned)o->frame.format > FOVEA_FORMAT_YUYV)
         return fv_fail(FOVEA_EINVAL, "frame format %d is unknown", (int)o->frame.format);
     if ((unsigned)o->yuv > FOVEA_YUV_709_FULL)
         return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
                        (int)o->yuv);
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
-    if ((unsigned)o->weights > FOVEA_BF16)
-        return fv_fail(FOVEA_EINVAL, "weights of type %d; choose FOVEA_F32, F16 or BF16",
+    if ((unsigned)o->weights > FOVEA_DTYPE_BF16)
+        return fv_fail(FOVEA_EINVAL, "weights of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
                        (int)o->weights);
-    if ((unsigned)o->activations > FOVEA_BF16)
-        return fv_fail(FOVEA_EINVAL, "activations of type %d; choose FOVEA_F32, F16 or BF16",
+    if ((unsigned)o->activations > FOVEA_DTYPE_BF16)
+        return fv_fail(FOVEA_EINVAL, "activations of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
                        (int)o->activations);
     if ((unsigned)o->on_device_lost > FOVEA_LOST_CPU)
         return fv_fail(FOVEA_EINVAL, "on_device_lost %d is unknown", (int)o->on_device_lost);
@@ -70,12 +70,12 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
 static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
 {
     static const uint32_t flags[] = {
-        [FOVEA_RGB8] = 0,
-        [FOVEA_BGR8] = FV_FLAG_BGR,
-        [FOVEA_GRAY8] = FV_FLAG_GRAY,
-        [FOVEA_PLANES_F32] = FV_FLAG_PLANAR,
-        [FOVEA_NV12] = FV_FLAG_NV12,
-        [FOVEA_YUYV] = FV_FLAG_YUYV,
+        [FOVEA_FORMAT_RGB8] = 0,
+        [FOVEA_FORMAT_BGR8] = FV_FLAG_BGR,
+        [FOVEA_FORMAT_GRAY8] = FV_FLAG_GRAY,
+        [FOVEA_FORMAT_PLANES_F32] = FV_FLAG_PLANAR,
+        [FOVEA_FORMAT_NV12] = FV_FLAG_NV12,
+        [FOVEA_FORMAT_YUYV] = FV_FLAG_YUYV,
     };
     fv_builder *b = &p->b;
     const uint32_t width = o->frame.width, height = o->frame.height, pairs = (width + 1) / 2;
@@ -83,21 +83,21 @@ static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
     b->yuv = b->frame_flags & FV_FLAG_YUV ? (uint32_t)o->yuv : 0;
     p->frame_planes = 1;
     switch (o->frame.format) {
-    case FOVEA_PLANES_F32:
+    case FOVEA_FORMAT_PLANES_F32:
         b->frame = fv_emit_value(b, FV_VALUE_INPUT, 3 * height, width, FV_F32);
         b->frame_plane = width * height;
         break;
-    case FOVEA_NV12:
+    case FOVEA_FORMAT_NV12:
         b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, width, FV_U8);
         b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (height + 1) / 2, 2 * pairs, FV_U8);
         p->frame_planes = 2;
         break;
-    case FOVEA_YUYV:
+    case FOVEA_FORMAT_YUYV:
         b->frame = fv_emit_value(b, FV_VALUE_INPUT, height, 4 * pairs, FV_U8);
         break;
     default:
         b->frame = fv_emit_value(b, FV_VALUE_INPUT, height,
-                                 width * (o->frame.format == FOVEA_GRAY8 ? 1 : 3), FV_U8);
+                                 width * (o->frame.format == FOVEA_FORMAT_GRAY8 ? 1 : 3), FV_U8);
     }
 }
 
@@ -186,12 +186,12 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     fovea_preprocess as_is = p->model->preprocess;
     as_is.resize = FOVEA_RESIZE_NONE;
     as_is.crop_width = as_is.crop_height = 0;
-    const bool resized = o->preprocess && o->frame.format != FOVEA_PLANES_F32;
+    const bool resized = o->preprocess && o->frame.format != FOVEA_FORMAT_PLANES_F32;
     fovea_preprocess pre;
     FV_TRY(fv_preprocess_settle(&pre, resized ? o->preprocess : &as_is, &as_is));
 
-    p->b.half_sums = !p->limits.wide && p->limits.half_sums && o->activations == FOVEA_F16;
-    if (o->activations != FOVEA_F32 && !p->limits.wide && !p->b.half_sums)
+    p->b.half_sums = !p->limits.wide && p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
+    if (o->activations != FOVEA_DTYPE_F32 && !p->limits.wide && !p->b.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",

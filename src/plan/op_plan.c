@@ -1,10 +1,10 @@
 /* op_plan.c: plans of one operation, for callers who want one attention or one GEMM. */
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
 #include "plan/plan.h"
-#include "base/abi.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */
 #define MAX_ROWS (1u << 28)
@@ -67,8 +67,8 @@ static fovea_status check(const fv_op_options *o)
 {
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
-    if ((unsigned)o->storage > FOVEA_BF16 || (unsigned)o->out_storage > FOVEA_BF16)
-        return fv_fail(FOVEA_EINVAL, "storage %d, output %d: choose FOVEA_F32, F16 or BF16",
+    if ((unsigned)o->storage > FOVEA_DTYPE_BF16 || (unsigned)o->out_storage > FOVEA_DTYPE_BF16)
+        return fv_fail(FOVEA_EINVAL, "storage %d, output %d: choose FOVEA_DTYPE_F32, F16 or BF16",
                        (int)o->storage, (int)o->out_storage);
     if (o->rows == 0 || o->rows > MAX_ROWS)
         return fv_fail(FOVEA_EINVAL, "an operation on %u rows; give 1 to %u", o->rows, MAX_ROWS);

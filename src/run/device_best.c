@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan/plan.h"
 #include "base/abi.h"
+#include "plan/plan.h"
 
 /* The seconds of a frame on a device; infinite where nobody knows. */
 static double seconds_on(const char *device, const char *subject)
@@ -71,7 +71,8 @@ static bool choose(char id[32], const fovea_model *model, fovea_device *cpu,
     fovea_plan_options options = *plan;
     fovea_plan *p;
     options.dry = 1;
-    options.activations = FOVEA_F32; /* what the CPU has; not a part of what a plan is called */
+    options.activations =
+        FOVEA_DTYPE_F32; /* what the CPU has; not a part of what a plan is called */
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
         fv_frame_plan(&p, model, cpu, &options, NULL) != FOVEA_OK)
         return false;

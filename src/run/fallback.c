@@ -18,7 +18,7 @@ static fovea_status make(fv_spare *s, const fovea_plan *p, const fovea_plan_opti
     void *memory;
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
-    own.activations = FOVEA_F32;
+    own.activations = FOVEA_DTYPE_F32;
     own.on_device_lost = FOVEA_LOST_FAIL;
     if (!options->spare)
         FV_TRY(fovea_device_open(&device, "cpu", NULL));

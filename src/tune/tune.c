@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "platform/os/os_machine.h"
 #include "base/abi.h"
+#include "platform/os/os_machine.h"
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
 
@@ -159,8 +159,8 @@ static fovea_status tune(fv_tuner *t)
 static fovea_status run(fovea_tune_report *out, fv_tuner *t)
 {
     FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));
-    if (t->rigor < FOVEA_MEASURE)
-        t->rigor = FOVEA_MEASURE;
+    if (t->rigor < FOVEA_RIGOR_MEASURE)
+        t->rigor = FOVEA_RIGOR_MEASURE;
     t->progress.struct_size = sizeof t->progress;
     const fovea_status status = tune(t);
     FV_TRY(FV_ABI_WRITE(out, t->report, FOVEA_TUNE_REPORT_INIT));
@@ -214,14 +214,14 @@ fovea_status fovea_tune_gemm(fovea_tune_report *out, fovea_device *device,
 fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
 {
     static const char *const names[] = {"", "estimate", "measure", "exhaustive"};
-    if ((unsigned)asked > FOVEA_EXHAUSTIVE)
+    if ((unsigned)asked > FOVEA_RIGOR_EXHAUSTIVE)
         return fv_fail(FOVEA_EINVAL, "rigor %d is unknown", (int)asked);
     *out = asked;
     if (asked != FOVEA_RIGOR_DEFAULT)
         return FOVEA_OK;
     const char *name = getenv("FOVEA_RIGOR");
-    *out = FOVEA_ESTIMATE;
-    for (int i = 1; name && i <= FOVEA_EXHAUSTIVE; i++)
+    *out = FOVEA_RIGOR_ESTIMATE;
+    for (int i = 1; name && i <= FOVEA_RIGOR_EXHAUSTIVE; i++)
         if (strcmp(name, names[i]) == 0) {
             *out = (fovea_rigor)i;
             return FOVEA_OK;
@@ -238,7 +238,7 @@ fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
     fovea_tune_options options = FOVEA_TUNE_OPTIONS_INIT;
     FV_TRY(fv_tune_rigor(&options.rigor, op ? op->rigor : plan->rigor));
     options.seconds = op ? op->tune_seconds : plan->tune_seconds;
-    if (options.rigor == FOVEA_ESTIMATE || (plan && plan->dry))
+    if (options.rigor == FOVEA_RIGOR_ESTIMATE || (plan && plan->dry))
         return FOVEA_OK;
     fv_tuner t = {.device = device, .model = model, .plan = plan, .op = op, .options = &options};
     return run(NULL, &t);

@@ -34,7 +34,7 @@ static void add_all(fv_candidates *c, const fv_kernel *kernel, fv_knobs knobs, i
 
 void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s)
 {
-    const bool all = t->rigor == FOVEA_EXHAUSTIVE;
+    const bool all = t->rigor == FOVEA_RIGOR_EXHAUSTIVE;
     const double factor = all ? EXHAUSTIVE_COST : MEASURE_COST;
     const double least = fv_kernel_cost(s->kernel, &s->prob, &s->knobs);
     int count;

@@ -156,7 +156,7 @@ static fovea_status choose(auditions *a)
     if (a->count == 0) /* nothing that is right, or stopped */
         return FOVEA_OK;
     FV_TRY(hold(a, &winner, &seconds));
-    if (a->t->rigor != FOVEA_EXHAUSTIVE) {
+    if (a->t->rigor != FOVEA_RIGOR_EXHAUSTIVE) {
         const fv_candidate best = a->candidate[winner];
         dismiss(a, winner);
         winner = a->count - 1;

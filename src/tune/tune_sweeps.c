@@ -256,7 +256,7 @@ static fovea_status hold(tournament *c)
     FV_TRY(find_parts(c));
     if (c->parts == 0)
         return FOVEA_OK;
-    if (c->t->rigor != FOVEA_EXHAUSTIVE && count > MEASURE_WAYS)
+    if (c->t->rigor != FOVEA_RIGOR_EXHAUSTIVE && count > MEASURE_WAYS)
         count = MEASURE_WAYS;
     c->t->progress.what = "schedules and chunks";
     c->most = MEMORY_FACTOR * activations(c->champion.plan) + MEMORY_MORE;

@@ -317,7 +317,7 @@ fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
     tour t = {{NULL, NULL}, NULL}, beside = {{NULL, NULL}, NULL};
     FV_TRY(fv_plan_options(&o, &rule, options));
     plain = o;
-    plain.weights = plain.activations = FOVEA_F32;
+    plain.weights = plain.activations = FOVEA_DTYPE_F32;
     FV_TRY(open_reference(&cpu, device));
     fovea_status status = tour_open(&t, model, device, &o, frame);
     if (status == FOVEA_OK)

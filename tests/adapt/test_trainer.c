@@ -407,7 +407,7 @@ static void what_is_not_finite_is_refused(void **state)
     static float planes[3 * SIDE * SIDE];
     fovea_device *device = open_device(1);
     fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
-    o.frame.format = FOVEA_PLANES_F32;
+    o.frame.format = FOVEA_FORMAT_PLANES_F32;
     fovea_trainer *t = make(device, "vit-01", &o), *untouched = make(device, "vit-01", &o);
     const fovea_frame frame = {.pixels = {planes}};
     planes[5] = NAN;
@@ -679,7 +679,7 @@ static void saved_models_are_what_was_trained(void **state)
         run_step(t);
         run_step(t);
         const double loss = loss_of(t);
-        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_F32, 0), FOVEA_OK);
+        assert_int_equal(fovea_trainer_save(t, folder, FOVEA_DTYPE_F32, 0), FOVEA_OK);
         o.attention = NULL;
         if (fovea_trainer_create(&again, folder, NULL, device, &o) != FOVEA_OK)
             fail_msg("%s", fovea_error());

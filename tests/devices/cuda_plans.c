@@ -162,13 +162,13 @@ static void walk_all(fovea_device *device, const char *name, const char *const *
     }
     for (size_t a = 0; a < attention_count; a++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            walk(device, model, attention[a], sizes[s], FOVEA_F32, NULL);
-            walk(device, model, attention[a], sizes[s], FOVEA_F16, NULL);
+            walk(device, model, attention[a], sizes[s], FOVEA_DTYPE_F32, NULL);
+            walk(device, model, attention[a], sizes[s], FOVEA_DTYPE_F16, NULL);
         }
     /* A photograph, in the size that the model was trained with. */
     fovea_model_preprocess(model, &rule);
-    walk(device, model, attention[0], 640, FOVEA_F32, &rule);
-    walk(device, model, attention[0], 640, FOVEA_F16, &rule);
+    walk(device, model, attention[0], 640, FOVEA_DTYPE_F32, &rule);
+    walk(device, model, attention[0], 640, FOVEA_DTYPE_F16, &rule);
     fovea_model_free(model);
 }
 

@@ -131,7 +131,7 @@ static void levels(void **state)
 static void rounded_storage(void **state)
 {
     (void)state;
-    static const fovea_dtype types[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16};
     static const double allowed[] = {2e-5, 2e-3, 8e-3};
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < ATTENTIONS; i++)
@@ -268,10 +268,10 @@ static void many_tokens(uint32_t rows)
             fovea_attention_options o = shape(i, rows, 1, 64, 64);
             o.form = (fovea_form)form;
             check(device, &o, 0, 5e-5);
-            o.storage = FOVEA_F16;
+            o.storage = FOVEA_DTYPE_F16;
             if (o.normalise || !strstr(o.attention, "linear")) /* else the sums pass 65504 */
-                o.out_storage = FOVEA_F16;
-            check(device, &o, 0, o.out_storage == FOVEA_F16 ? 2e-3 : 5e-5);
+                o.out_storage = FOVEA_DTYPE_F16;
+            check(device, &o, 0, o.out_storage == FOVEA_DTYPE_F16 ? 2e-3 : 5e-5);
         }
     fovea_device_close(device);
 }

@@ -189,7 +189,7 @@ static void rotations(void **state)
 static void rounded_storage(void **state)
 {
     (void)state;
-    static const fovea_dtype types[] = {FOVEA_F32, FOVEA_F16, FOVEA_BF16};
+    static const fovea_dtype types[] = {FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16};
     static const double allowed[] = {1e-5, 2e-3, 8e-3};
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < ATTENTIONS; i++)
@@ -377,7 +377,7 @@ static void many_tokens(uint32_t rows)
             continue;
         o.normalise = attentions[i].can != MUST_PLAIN;
         check(device, &o, 0, 1e-5);
-        o.storage = o.out_storage = FOVEA_F16;
+        o.storage = o.out_storage = FOVEA_DTYPE_F16;
         check(device, &o, 0, 2e-3);
     }
     fovea_device_close(device);

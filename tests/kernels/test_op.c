@@ -134,7 +134,7 @@ static void gemm_storage(void **state)
     o.in = IN;
     o.out = OUT;
     o.weight = w;
-    o.storage = o.out_storage = FOVEA_BF16;
+    o.storage = o.out_storage = FOVEA_DTYPE_BF16;
     fovea_plan *plan;
     assert_int_equal(fovea_gemm_plan_create(&plan, device, &o), FOVEA_OK);
     const fovea_matrix in = {a, 0}, out = {y, 0};
@@ -143,7 +143,7 @@ static void gemm_storage(void **state)
         const uint32_t bits = (uint32_t)y[i] << 16;
         float got;
         memcpy(&got, &bits, sizeof got);
-        assert_true(got == trial_round(1.5f * IN * (float)(i % OUT), FOVEA_BF16));
+        assert_true(got == trial_round(1.5f * IN * (float)(i % OUT), FOVEA_DTYPE_BF16));
     }
     fovea_plan_free(plan);
     fovea_device_close(device);
@@ -266,8 +266,8 @@ static void memory(void **state)
         for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
             fovea_attention_options o = attention(attentions[i], 8192, 4, 32, 32);
             fovea_plan_info little = FOVEA_PLAN_INFO_INIT, much = FOVEA_PLAN_INFO_INIT;
-            o.storage = FOVEA_F16;
-            o.out_storage = FOVEA_BF16;
+            o.storage = FOVEA_DTYPE_F16;
+            o.out_storage = FOVEA_DTYPE_BF16;
             fovea_plan *plan = plan_of(device, &o);
             fovea_plan_query(plan, &little);
             fovea_plan_free(plan);
@@ -397,7 +397,7 @@ static void steps_tell_their_shapes(void **state)
     assert_string_equal(s.activation, "gelu_tanh");
     assert_string_equal(s.mechanism, "any");
     assert_true(s.m == 7 && s.n == 5 && s.k == 8 && s.heads == 0 && s.head_dim == 0);
-    assert_true(s.dtype == FOVEA_F32 && s.weight_dtype == FOVEA_F32);
+    assert_true(s.dtype == FOVEA_DTYPE_F32 && s.weight_dtype == FOVEA_DTYPE_F32);
     assert_true(s.flops == 2 * 7 * 5 * 8 && s.bytes == 4 * (7 * 8 + 5 * 8 + 7 * 5));
     fovea_plan_free(plan);
     fovea_attention_options o = attention("softmax", 20, 2, 8, 6);
@@ -408,9 +408,9 @@ static void steps_tell_their_shapes(void **state)
     assert_true(s.heads == 2 && s.head_dim == 8 && s.value_dim == 6 && !s.activation);
     fovea_plan_free(plan);
     o.attention = "linear:relu";
-    o.storage = FOVEA_BF16;
+    o.storage = FOVEA_DTYPE_BF16;
     plan = plan_of(device, &o);
-    assert_int_equal(step_of(plan, "convert").dtype, FOVEA_BF16);
+    assert_int_equal(step_of(plan, "convert").dtype, FOVEA_DTYPE_BF16);
     s = step_of(plan, "lattn_apply");
     assert_string_equal(s.mechanism, "relu");
     assert_true(s.m == 20 && s.heads == 2 && s.head_dim == 8 && s.value_dim == 6);
@@ -428,15 +428,15 @@ static void floats_have_16_bits(void **state)
     enum { N = sizeof in / sizeof *in };
     uint16_t half[N];
     float back[N];
-    assert_int_equal(fovea_floats_encode(half, FOVEA_F16, in, N), FOVEA_OK);
+    assert_int_equal(fovea_floats_encode(half, FOVEA_DTYPE_F16, in, N), FOVEA_OK);
     assert_memory_equal(half, f16, sizeof half);
-    assert_int_equal(fovea_floats_decode(back, FOVEA_F16, half, N), FOVEA_OK);
+    assert_int_equal(fovea_floats_decode(back, FOVEA_DTYPE_F16, half, N), FOVEA_OK);
     assert_true(back[0] == in[0] && back[4] == in[4] && isinf(back[5]) && back[6] == in[6]);
-    assert_int_equal(fovea_floats_encode(half, FOVEA_BF16, in, N), FOVEA_OK);
+    assert_int_equal(fovea_floats_encode(half, FOVEA_DTYPE_BF16, in, N), FOVEA_OK);
     assert_memory_equal(half, bf16, sizeof half);
-    assert_int_equal(fovea_floats_decode(back, FOVEA_BF16, half, N), FOVEA_OK);
+    assert_int_equal(fovea_floats_decode(back, FOVEA_DTYPE_BF16, half, N), FOVEA_OK);
     assert_true(back[0] == in[0] && back[4] == 65536 && back[6] == in[6]);
-    assert_int_equal(fovea_floats_encode(back, FOVEA_F32, in, N), FOVEA_OK);
+    assert_int_equal(fovea_floats_encode(back, FOVEA_DTYPE_F32, in, N), FOVEA_OK);
     assert_memory_equal(back, in, sizeof in);
     assert_int_equal(fovea_floats_encode(half, (fovea_dtype)3, in, N), FOVEA_EINVAL);
     assert_int_equal(fovea_floats_decode(back, (fovea_dtype)3, half, N), FOVEA_EINVAL);

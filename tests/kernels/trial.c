@@ -26,13 +26,13 @@ static double quantum(double x, fovea_dtype type)
 {
     int e;
     frexp(x, &e);
-    return type == FOVEA_F16 ? ldexp(1, (e < -13 ? -13 : e) - 11) : ldexp(1, e - 8);
+    return type == FOVEA_DTYPE_F16 ? ldexp(1, (e < -13 ? -13 : e) - 11) : ldexp(1, e - 8);
 }
 
 float trial_round(float x, fovea_dtype type)
 {
     const double q = quantum((double)x, type);
-    return type == FOVEA_F32 || !isfinite(x) ? x : (float)(nearbyint((double)x / q) * q);
+    return type == FOVEA_DTYPE_F32 || !isfinite(x) ? x : (float)(nearbyint((double)x / q) * q);
 }
 
 /* Writes the float x, which `type` holds exactly, as element `i`. */
@@ -40,9 +40,9 @@ static void put(void *data, size_t i, float x, fovea_dtype type)
 {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (type == FOVEA_F32) {
+    if (type == FOVEA_DTYPE_F32) {
         ((float *)data)[i] = x;
-    } else if (type == FOVEA_BF16) {
+    } else if (type == FOVEA_DTYPE_BF16) {
         ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
     } else {
         const uint32_t sign = bits >> 16 & 0x8000u;
@@ -59,11 +59,11 @@ static void put(void *data, size_t i, float x, fovea_dtype type)
 static float get(const void *data, size_t i, fovea_dtype type)
 {
     float x;
-    if (type == FOVEA_F32)
+    if (type == FOVEA_DTYPE_F32)
         return ((const float *)data)[i];
     const uint32_t half = ((const uint16_t *)data)[i], exponent = half >> 10 & 31;
     const uint32_t bits = half << 16;
-    if (type == FOVEA_BF16) {
+    if (type == FOVEA_DTYPE_BF16) {
         memcpy(&x, &bits, sizeof x);
         return x;
     }
@@ -211,12 +211,13 @@ static size_t list_inputs(const trial *t, input in[8])
     in[count++] = (input){t->k, n, wide, o->storage};
     in[count++] = (input){t->v, n, o->heads * o->value_dim, o->storage};
     if (has_decay)
-        in[count++] = (input){t->decay, o->rows, family(o, "gla") ? wide : o->heads, FOVEA_F32};
+        in[count++] =
+            (input){t->decay, o->rows, family(o, "gla") ? wide : o->heads, FOVEA_DTYPE_F32};
     if (t->beta)
-        in[count++] = (input){t->beta, o->rows, o->heads, FOVEA_F32};
+        in[count++] = (input){t->beta, o->rows, o->heads, FOVEA_DTYPE_F32};
     if (t->gate_q) {
-        in[count++] = (input){t->gate_q, o->rows, o->heads, FOVEA_F32};
-        in[count++] = (input){t->gate_k, n, o->heads, FOVEA_F32};
+        in[count++] = (input){t->gate_q, o->rows, o->heads, FOVEA_DTYPE_F32};
+        in[count++] = (input){t->gate_k, n, o->heads, FOVEA_DTYPE_F32};
     }
     return count;
 }
@@ -234,7 +235,7 @@ size_t trial_inputs(const trial *t, uint32_t row, fovea_matrix inputs[8])
 static void *spread(const input *in, uint32_t gap)
 {
     const size_t ld = in->width + gap, n = in->rows * ld - gap;
-    void *out = malloc(n * (in->type == FOVEA_F32 ? 4 : 2));
+    void *out = malloc(n * (in->type == FOVEA_DTYPE_F32 ? 4 : 2));
     assert_non_null(out);
     for (size_t i = 0; i < n; i++)
         put(out, i, i % ld < in->width ? in->data[i / ld * in->width + i % ld] : NAN, in->type);

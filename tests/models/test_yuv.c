@@ -79,7 +79,7 @@ static uint8_t *noise(size_t size, uint32_t seed)
 
 static void shoot(camera *c)
 {
-    const bool nv12 = c->format == FOVEA_NV12;
+    const bool nv12 = c->format == FOVEA_FORMAT_NV12;
     const size_t pairs = (c->width + 1) / 2;
     c->stride[0] = (nv12 ? c->width : 4 * pairs) + c->gap;
     c->stride[1] = nv12 ? 2 * pairs + 2 * c->gap : 0;
@@ -129,7 +129,7 @@ static void compare(const fovea_model *model, fovea_device *device, const camera
     options.frame.width = c->width;
     options.frame.height = c->height;
     options.preprocess = rule;
-    options.frame.format = FOVEA_RGB8;
+    options.frame.format = FOVEA_FORMAT_RGB8;
     float *want = run(model, device, &options, &plain, &values);
     options.frame.format = c->format;
     options.yuv = c->yuv;
@@ -143,10 +143,18 @@ static void compare(const fovea_model *model, fovea_device *device, const camera
 static void on(fovea_device *device)
 {
     static const camera cameras[] = {
-        {.format = FOVEA_NV12, .yuv = FOVEA_YUV_601, .width = 98, .height = 70},
-        {.format = FOVEA_NV12, .yuv = FOVEA_YUV_709_FULL, .width = 101, .height = 75, .gap = 7},
-        {.format = FOVEA_YUYV, .yuv = FOVEA_YUV_601_FULL, .width = 98, .height = 71, .gap = 2},
-        {.format = FOVEA_YUYV, .yuv = FOVEA_YUV_709, .width = 99, .height = 75},
+        {.format = FOVEA_FORMAT_NV12, .yuv = FOVEA_YUV_601, .width = 98, .height = 70},
+        {.format = FOVEA_FORMAT_NV12,
+         .yuv = FOVEA_YUV_709_FULL,
+         .width = 101,
+         .height = 75,
+         .gap = 7},
+        {.format = FOVEA_FORMAT_YUYV,
+         .yuv = FOVEA_YUV_601_FULL,
+         .width = 98,
+         .height = 71,
+         .gap = 2},
+        {.format = FOVEA_FORMAT_YUYV, .yuv = FOVEA_YUV_709, .width = 99, .height = 75},
     };
     fovea_model *model = fixture_load();
     fovea_preprocess exact_size = FOVEA_PREPROCESS_INIT;
@@ -208,14 +216,14 @@ static void wrong_planes(void **state)
     fovea_model *model = fixture_load();
     fovea_plan *plan;
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
-    options.frame.format = FOVEA_NV12;
+    options.frame.format = FOVEA_FORMAT_NV12;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
     refused(plan, (fovea_frame){.pixels = {bytes}}, "second plane has no pixels");
     refused(plan, (fovea_frame){.pixels = {NULL, bytes}}, "the frame has no pixels");
     refused(plan, (fovea_frame){.pixels = {bytes, bytes}, .stride = {0, FIXTURE_WIDTH}},
             "second plane: a stride of 101 bytes; a row has 102");
     fovea_plan_free(plan);
-    options.frame.format = FOVEA_YUYV;
+    options.frame.format = FOVEA_FORMAT_YUYV;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
     refused(plan, (fovea_frame){.pixels = {bytes}, .stride = {2 * FIXTURE_WIDTH}}, "a row has 204");
     fovea_plan_free(plan);
@@ -240,7 +248,7 @@ static void largest_sides(void **state)
     small.resize = FOVEA_RESIZE_EXACT;
     small.resize_width = small.resize_height = 56;
     small.crop_width = small.crop_height = 0;
-    for (int format = FOVEA_NV12; format <= FOVEA_YUYV; format++) {
+    for (int format = FOVEA_FORMAT_NV12; format <= FOVEA_FORMAT_YUYV; format++) {
         fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
         options.frame.format = (fovea_format)format;
         options.preprocess = &small;

@@ -22,8 +22,8 @@ static const struct format {
     const char *name;
     fovea_format format;
 } formats[] = {
-    {"RGB", FOVEA_RGB8},  {"BGR", FOVEA_BGR8},  {"GRAY8", FOVEA_GRAY8},
-    {"NV12", FOVEA_NV12}, {"YUY2", FOVEA_YUYV},
+    {"RGB", FOVEA_FORMAT_RGB8},  {"BGR", FOVEA_FORMAT_BGR8},  {"GRAY8", FOVEA_FORMAT_GRAY8},
+    {"NV12", FOVEA_FORMAT_NV12}, {"YUY2", FOVEA_FORMAT_YUYV},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -208,7 +208,7 @@ static void features_on_the_bus(void **state)
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);
     GstBuffer *out = pass(h, frame_of(&info, 7));
-    ask_library(want, ROWS * COLUMNS, &info, out, FOVEA_NV12, "last_hidden_state");
+    ask_library(want, ROWS * COLUMNS, &info, out, FOVEA_FORMAT_NV12, "last_hidden_state");
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT);
     assert_non_null(message);
     const GstStructure *s = gst_message_get_structure(message);

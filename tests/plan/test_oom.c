@@ -182,7 +182,7 @@ static fovea_attention_options operation(const char *attention)
     o.rows = 50;
     o.heads = 2;
     o.head_dim = o.value_dim = 16;
-    o.storage = o.out_storage = FOVEA_F16;
+    o.storage = o.out_storage = FOVEA_DTYPE_F16;
     o.norm_weight = zeros;
     o.out_gate = FOVEA_OUT_SILU;
     if (strncmp(attention, "sla-", 4) == 0) {
@@ -200,7 +200,7 @@ static fovea_gemm_options product(void)
     o.in = 40;
     o.out = 24;
     o.weight = o.bias = zeros;
-    o.storage = o.out_storage = FOVEA_F16;
+    o.storage = o.out_storage = FOVEA_DTYPE_F16;
     return o;
 }
 

@@ -394,7 +394,7 @@ static void unknown_names(void **state)
     options.schedule = FOVEA_SCHEDULE_AUTO;
     options.activations = (fovea_dtype)9;
     refused(create(&options), FOVEA_EINVAL, "activations");
-    options.activations = FOVEA_BF16;
+    options.activations = FOVEA_DTYPE_BF16;
     refused(create(&options), FOVEA_ENOTSUP, "weights only");
 }
 
@@ -403,7 +403,7 @@ static float *features(fovea_dtype activations, size_t *values)
 {
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     fovea_plan *plan;
-    options.weights = FOVEA_F16;
+    options.weights = FOVEA_DTYPE_F16;
     options.activations = activations;
     const fovea_status status = fovea_plan_create(&plan, model, device, &options);
     if (status != FOVEA_OK) {
@@ -422,8 +422,8 @@ static void half_sums(void **state)
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     size_t values = 0;
     fovea_device_describe(device, &info);
-    float *exact = features(FOVEA_F32, &values);
-    float *half = features(FOVEA_F16, &values);
+    float *exact = features(FOVEA_DTYPE_F32, &values);
+    float *half = features(FOVEA_DTYPE_F16, &values);
     assert_non_null(exact);
     assert_int_equal(half != NULL, strcmp(info.features, "neon-fp16") == 0 ||
                                        strcmp(info.features, "neon-dot") == 0);
@@ -649,17 +649,18 @@ static void formats_agree(void **state)
     const fovea_frame one = {.pixels = {grey}, .stride = {PAD}};
     const fovea_frame three = {.pixels = {grey_rgb}};
     const fovea_frame apart = {.pixels = {planes[0], planes[1], planes[2]}};
-    float *want = run_frame(FOVEA_RGB8, &rgb, &n), *want_grey = run_frame(FOVEA_RGB8, &three, &n);
-    float *got = run_frame(FOVEA_RGB8, &wide, &n);
+    float *want = run_frame(FOVEA_FORMAT_RGB8, &rgb, &n),
+          *want_grey = run_frame(FOVEA_FORMAT_RGB8, &three, &n);
+    float *got = run_frame(FOVEA_FORMAT_RGB8, &wide, &n);
     assert_memory_equal(got, want, n * sizeof *got);
     free(got);
-    got = run_frame(FOVEA_BGR8, &swapped, &n);
+    got = run_frame(FOVEA_FORMAT_BGR8, &swapped, &n);
     assert_memory_equal(got, want, n * sizeof *got);
     free(got);
-    got = run_frame(FOVEA_GRAY8, &one, &n);
+    got = run_frame(FOVEA_FORMAT_GRAY8, &one, &n);
     assert_memory_equal(got, want_grey, n * sizeof *got);
     free(got);
-    got = run_frame(FOVEA_PLANES_F32, &apart, &n);
+    got = run_frame(FOVEA_FORMAT_PLANES_F32, &apart, &n);
     close_to(got, want, n, 1e-5);
     free(got);
     free(want);

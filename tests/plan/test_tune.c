@@ -147,7 +147,7 @@ static void rigor_of_options(void **state)
     fovea_plan *p;
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
     fovea_plan_options o = fixture_options("softmax", FOVEA_SCHEDULE_AUTO);
-    o.rigor = FOVEA_MEASURE;
+    o.rigor = FOVEA_RIGOR_MEASURE;
     o.dry = 1;
     succeed(fovea_plan_create(&p, model, device, &o));
     fovea_plan_free(p);
@@ -231,10 +231,10 @@ static void exhaustive(void **state)
     fovea_tune_report report = FOVEA_TUNE_REPORT_INIT;
     succeed(fovea_tune_attention(&report, device, &op, &o));
     const uint32_t candidates = report.candidates;
-    o.rigor = FOVEA_EXHAUSTIVE;
+    o.rigor = FOVEA_RIGOR_EXHAUSTIVE;
     succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_true(report.complete && report.candidates >= candidates && report.kept == 0);
-    o.rigor = FOVEA_MEASURE;
+    o.rigor = FOVEA_RIGOR_MEASURE;
     succeed(fovea_tune_attention(&report, device, &op, &o));
     assert_int_equal(report.candidates, 0);
     fovea_wisdom_forget();

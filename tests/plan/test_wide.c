@@ -294,7 +294,7 @@ static void in_half_the_bits(void **state)
     static const struct {
         fovea_dtype type;
         double bound;
-    } types[] = {{FOVEA_F16, 5e-3}, {FOVEA_BF16, 4e-2}};
+    } types[] = {{FOVEA_DTYPE_F16, 5e-3}, {FOVEA_DTYPE_BF16, 4e-2}};
     for (int i = stride / 2; i < SUBJECTS; i += stride)
         for (int k = 0; k < 4; k++) {
             struct trial t;
@@ -338,7 +338,7 @@ static void verified(void **state)
     const fake_options fake = {0};
     fovea_device *device = fake_open(&fake);
     assert_int_equal(fovea_device_verify(device, "_ref", right_kernel, NULL), FOVEA_OK);
-    for (int type = FOVEA_F16; type <= FOVEA_BF16; type++) {
+    for (int type = FOVEA_DTYPE_F16; type <= FOVEA_DTYPE_BF16; type++) {
         struct trial t;
         size_t steps = 0;
         begin(&t, &subjects[3], false);

@@ -111,11 +111,14 @@ static void hostile_facts(void **state)
     fv_wisdom *w;
     succeed(fv_wisdom_create(&w));
     const fv_fact facts[] = {
-        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "vit_\tx\ny 2\x7f", "-", 1.5, 7},
-        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a\r|b", "never ends", "-", INFINITY, 7},
-        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "no time", "-", NAN, UINT64_MAX},
-        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "back", "-", -1, (uint64_t)-1},
-        {FV_FACT_PLAN, FOVEA_MEASURE, true, false, "cpu|a|b", "long", "-", 1e9, 1},
+        {FV_FACT_PLAN, FOVEA_RIGOR_MEASURE, true, false, "cpu|a|b", "vit_\tx\ny 2\x7f", "-", 1.5,
+         7},
+        {FV_FACT_PLAN, FOVEA_RIGOR_MEASURE, true, false, "cpu|a\r|b", "never ends", "-", INFINITY,
+         7},
+        {FV_FACT_PLAN, FOVEA_RIGOR_MEASURE, true, false, "cpu|a|b", "no time", "-", NAN,
+         UINT64_MAX},
+        {FV_FACT_PLAN, FOVEA_RIGOR_MEASURE, true, false, "cpu|a|b", "back", "-", -1, (uint64_t)-1},
+        {FV_FACT_PLAN, FOVEA_RIGOR_MEASURE, true, false, "cpu|a|b", "long", "-", 1e9, 1},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         succeed(fv_wisdom_put(w, &facts[i]));
@@ -150,14 +153,16 @@ static void too_many_facts(void **state)
         char subject[16];
         snprintf(subject, sizeof subject, "%05u", i);
         const fv_fact f = {FV_FACT_PLAN,
-                           FOVEA_MEASURE,
+                           FOVEA_RIGOR_MEASURE,
                            true,
                            false,
                            "cpu|a|b",
                            subject,
                            "-",
                            1,
-                           i < 3 ? i : i < 8 ? 5 : i};
+                           i < 3   ? i
+                           : i < 8 ? 5
+                                   : i};
         succeed(fv_wisdom_put(w, &f));
     }
     char said[] = "5 oldest";
@@ -415,7 +420,7 @@ static void put_step(fv_wisdom *w, const char *device, const fv_problem *p, int 
 {
     char subject[FV_WISDOM_SUBJECT];
     fv_wisdom_problem_key(subject, p, away);
-    const fv_fact f = {kind, FOVEA_MEASURE, true, false, device, subject, choice, 1e-3, 1};
+    const fv_fact f = {kind, FOVEA_RIGOR_MEASURE, true, false, device, subject, choice, 1e-3, 1};
     succeed(fv_wisdom_put(w, &f));
 }
 
@@ -493,7 +498,7 @@ static void sweeps_take_wisdom(void **state)
     fv_advice_sweep_key(subject, &p->b, &p->sweep[2], 0);
     for (int streamed = 0; streamed < 2; streamed++) {
         const fv_fact f = {FV_FACT_SWEEP,
-                           FOVEA_MEASURE,
+                           FOVEA_RIGOR_MEASURE,
                            true,
                            false,
                            p->advice.device,
@@ -518,7 +523,7 @@ static void sweeps_take_wisdom(void **state)
     fovea_plan_free(again);
     fovea_device_close(one);
     const fv_fact skip = {.kind = FV_FACT_SKIP,
-                          .rigor = FOVEA_MEASURE,
+                          .rigor = FOVEA_RIGOR_MEASURE,
                           .known = true,
                           .device = p->advice.device,
                           .subject = subject,
@@ -526,7 +531,7 @@ static void sweeps_take_wisdom(void **state)
     fv_wisdom *wary;
     succeed(fv_wisdom_create(&wary));
     succeed(fv_wisdom_put(wary, &skip));
-    const fv_fact said = {FV_FACT_SWEEP, FOVEA_MEASURE,       true, false, p->advice.device,
+    const fv_fact said = {FV_FACT_SWEEP, FOVEA_RIGOR_MEASURE, true, false, p->advice.device,
                           subject,       "stepwise chunk=70", 1e-3, 1};
     succeed(fv_wisdom_put(wary, &said));
     again = plan_at(&s, wary, 448, 448);

@@ -222,7 +222,7 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     if (r->batches.file) {
         r->policy.width = r->batches.width;
         r->policy.height = r->batches.height;
-        r->options.frame.format = FOVEA_PLANES_F32;
+        r->options.frame.format = FOVEA_FORMAT_PLANES_F32;
     }
     if (!code && r->options.stage == FOVEA_STAGE_TASK)
         code = settle_task(r, t, model, &info);

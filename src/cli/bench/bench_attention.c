@@ -99,7 +99,7 @@ static void *typed(size_t n, fovea_dtype type, uint64_t seed)
 {
     float *x = cli_alloc(n, sizeof *x);
     bench_fill(x, n, seed);
-    if (type == FOVEA_F32)
+    if (type == FOVEA_DTYPE_F32)
         return x;
     uint16_t *h = cli_alloc(n, sizeof *h);
     fovea_floats_encode(h, type, x, n);
@@ -120,7 +120,7 @@ static float *floats(size_t n, uint64_t seed, float middle, float reach)
 /* Bytes of one token and head of the output. */
 static size_t out_size(const operands *o)
 {
-    return o->dv * (o->type == FOVEA_F32 ? sizeof(float) : sizeof(uint16_t));
+    return o->dv * (o->type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
 /* The operands of a shape, with all that `a` needs. */
@@ -183,7 +183,8 @@ static void count(bench_case *out, const attention *a)
 {
     const operands *o = a->data;
     const double n = o->rows, h = o->heads, d = o->d, dv = o->dv, hn = h * n;
-    const double p = o->type == FOVEA_F32 ? 4 : 2, pairs = a->causal ? n * (n + 1) / 2 : n * n;
+    const double p = o->type == FOVEA_DTYPE_F32 ? 4 : 2,
+                 pairs = a->causal ? n * (n + 1) / 2 : n * n;
     const double wide = a->features * d;
     out->bytes = p * hn * (2 * d + 2 * dv);
     if (a->kind == ATTENTION_SOFTMAX) {

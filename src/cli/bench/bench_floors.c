@@ -116,7 +116,7 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
 {
     const bench_options none = {.check = BENCH_CHECK_FIRST};
     const fovea_step_info *s = &k->step;
-    const bool floats = s->dtype == FOVEA_F32 && s->weight_dtype == FOVEA_F32;
+    const bool floats = s->dtype == FOVEA_DTYPE_F32 && s->weight_dtype == FOVEA_DTYPE_F32;
     const bool product = floats && (strcmp(s->op, "gemm") == 0 || strcmp(s->op, "conv") == 0);
     const bool softmax =
         floats && (strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0);

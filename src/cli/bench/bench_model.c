@@ -36,7 +36,7 @@ static int check(void *state, bench_verify *out)
 {
     struct model_run *r = state;
     const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = &r->frame};
-    return bench_verify_output(&r->reference, r->plan, &what, r->out, FOVEA_F32, r->n,
+    return bench_verify_output(&r->reference, r->plan, &what, r->out, FOVEA_DTYPE_F32, r->n,
                                allowed(&r->options), out);
 }
 
@@ -58,7 +58,7 @@ static void release(void *state)
 static double least_bytes(const fovea_model_info *info, const fovea_plan_info *plan,
                           fovea_dtype weights)
 {
-    return (weights == FOVEA_F32 ? 4.0 : 2.0) * (double)info->parameters +
+    return (weights == FOVEA_DTYPE_F32 ? 4.0 : 2.0) * (double)info->parameters +
            4.0 * 22 * info->depth * (double)plan->tokens * info->width;
 }
 

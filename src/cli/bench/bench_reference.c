@@ -33,7 +33,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
         o.schedule = FOVEA_SCHEDULE_STEPWISE;
         o.chunk = 0;
         o.memory_limit = 0;
-        o.activations = FOVEA_F32;
+        o.activations = FOVEA_DTYPE_F32;
         o.dry = dry;
         return cli_check(fovea_plan_create(plan, what->model, device, &o));
     }
@@ -42,7 +42,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
     o.chunk = 0;
     o.memory_limit = 0;
     o.form = FOVEA_FORM_AUTO;
-    o.out_storage = FOVEA_F32;
+    o.out_storage = FOVEA_DTYPE_F32;
     return cli_check(fovea_attention_plan_create(plan, device, &o));
 }
 

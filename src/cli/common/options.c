@@ -357,7 +357,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
     static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
     const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
-    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_ESTIMATE, code;
+    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE, code;
     uint32_t limit = 0;
     double dispatch = 0;
     memset(out, 0, sizeof *out);
@@ -383,7 +383,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     if (strcmp(out->device, "all") == 0)
         return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
     out->dtype = (fovea_dtype)type;
-    out->rigor = (fovea_rigor)(rigor + FOVEA_ESTIMATE);
+    out->rigor = (fovea_rigor)(rigor + FOVEA_RIGOR_ESTIMATE);
     out->dtype_given = c->dtype != NULL;
     if (type != 0 && !c->half)
         return cli_fail(CLI_UNSUPPORTED, "--dtype %s: this works with f32 only", c->dtype);
@@ -517,7 +517,7 @@ static bool keeps_wisdom(const cli_session *s)
 {
     char path[4096];
     const char *rigor = getenv("FOVEA_RIGOR");
-    bool tunes = s->settings.rigor > FOVEA_ESTIMATE;
+    bool tunes = s->settings.rigor > FOVEA_RIGOR_ESTIMATE;
     if (s->settings.rigor == FOVEA_RIGOR_DEFAULT && rigor)
         tunes = strcmp(rigor, "measure") == 0 || strcmp(rigor, "exhaustive") == 0;
     return tunes && (fovea_wisdom_path(path, sizeof path) != FOVEA_OK || *path);

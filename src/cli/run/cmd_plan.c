@@ -145,7 +145,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     fovea_device_describe(s->device, &device);
     printf("model    %s, attention %s, weights%s %s\n", model,
            s->settings.attention ? s->settings.attention : s->info.attention,
-           options->activations == FOVEA_F32 ? "" : " and activations",
+           options->activations == FOVEA_DTYPE_F32 ? "" : " and activations",
            cli_dtype_name(s->settings.dtype));
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
            p->grid_height, p->tokens);

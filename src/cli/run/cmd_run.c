@@ -44,7 +44,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
     options.frame.format = format;
     options.frame.width = width;
     options.frame.height = height;
-    options.preprocess = format == FOVEA_PLANES_F32 ? NULL : &r->preprocess;
+    options.preprocess = format == FOVEA_FORMAT_PLANES_F32 ? NULL : &r->preprocess;
     options.outputs = names;
     options.n_outputs = r->n;
     int code = cli_check(fovea_plan_create(&plan, r->s.model, r->s.device, &options));
@@ -137,7 +137,7 @@ static int run_picture(run_state *r, const char *path)
     r->batch = 1;
     if (code)
         return code;
-    if (!(code = plan_for(r, FOVEA_RGB8, image.width, image.height))) {
+    if (!(code = plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height))) {
         const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
         code = run_frame(r, path, path, &frame);
     }
@@ -161,7 +161,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
     const size_t plane = (size_t)height * width;
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
-    code = plan_for(r, FOVEA_PLANES_F32, width, height);
+    code = plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
     r->batch = t.shape[0];
     for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
         const fovea_frame frame = {

@@ -201,7 +201,7 @@ static int settle(tuning *t)
         return code;
     snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
     t->options = none;
-    t->options.rigor = rigor ? FOVEA_EXHAUSTIVE : FOVEA_MEASURE;
+    t->options.rigor = rigor ? FOVEA_RIGOR_EXHAUSTIVE : FOVEA_RIGOR_MEASURE;
     t->options.journal = t->journal;
     t->options.progress = show;
     t->options.payload = t;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* What the library takes; rows are made before it is asked. */
 enum { HEADS_MOST = 4096, CHANNELS_MOST = 1 << 20 };
 
@@ -134,17 +133,17 @@ static int read_floats(float **out, const fovea_tensor *t)
 
 static fovea_dtype storage_of(const char *dtype)
 {
-    return strcmp(dtype, "F16") == 0    ? FOVEA_F16
-           : strcmp(dtype, "BF16") == 0 ? FOVEA_BF16
-                                        : FOVEA_F32;
+    return strcmp(dtype, "F16") == 0    ? FOVEA_DTYPE_F16
+           : strcmp(dtype, "BF16") == 0 ? FOVEA_DTYPE_BF16
+                                        : FOVEA_DTYPE_F32;
 }
 
 /* The rows of `t`, whose shape is in `r` already, with elements of `type`. */
 static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
 {
     float *floats;
-    r->elem = type == FOVEA_F32 ? sizeof(float) : sizeof(uint16_t);
-    if (type != FOVEA_F32 && storage_of(t->dtype) == type) {
+    r->elem = type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+    if (type != FOVEA_DTYPE_F32 && storage_of(t->dtype) == type) {
         op_to_rows(r, t->data);
         return CLI_OK;
     }
@@ -198,7 +197,7 @@ static int read_core(op_case *c, const cli_settings *settings)
         return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not fit together", c->path);
     fovea_dtype type = storage_of(t[0].dtype);
     for (int i = 1; i < 3; i++)
-        type = storage_of(t[i].dtype) == type ? type : FOVEA_F32;
+        type = storage_of(t[i].dtype) == type ? type : FOVEA_DTYPE_F32;
     c->options.storage = settings->dtype_given ? settings->dtype : type;
     for (; c->n_inputs < 3 && !code; c->n_inputs++)
         code = read_rows(&c->input[c->n_inputs], &t[c->n_inputs], c->options.storage);
@@ -260,7 +259,7 @@ int op_case_input(op_case *c, const char *name)
             (t.rank == 4 && t.shape[3] != dim))
             return wrong_shape(c, own, dim > 1 ? "(B, H, N, d)" : "(B, H, N)");
     }
-    int code = read_rows(r, &t, FOVEA_F32);
+    int code = read_rows(r, &t, FOVEA_DTYPE_F32);
     c->n_inputs++;
     return code;
 }

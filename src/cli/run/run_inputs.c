@@ -52,7 +52,7 @@ int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame)
     const size_t plane = (size_t)width * height;
     const fovea_preprocess *p = &r->preprocess;
     *out = (cli_image){width, height, cli_alloc(plane, 3)};
-    if (r->format != FOVEA_PLANES_F32)
+    if (r->format != FOVEA_FORMAT_PLANES_F32)
         return cli_check(fovea_preprocess_apply(p, frame->pixels[0], r->width, r->height, out->rgb,
                                                 width, height));
     const float *in = frame->pixels[0];
