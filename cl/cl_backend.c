@@ -154,7 +154,7 @@ static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
                        .borrows = !d->limits.unified,
-                       .wide = true,
+                       .throughput = true,
                        .parts = fv_gpu_parts(d->limits.units),
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,

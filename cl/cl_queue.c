@@ -204,7 +204,7 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateBuffer", what);
     e->buffer = (uintptr_t)buffer;
-    if (slot->apart && !d->limits.unified) { /* commands may use it for as long as they like */
+    if (slot->staged && !d->limits.unified) { /* commands may use it for as long as they like */
         FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, what));
         e->staging = memory;
     }

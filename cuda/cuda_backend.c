@@ -96,7 +96,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
 static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
-                       .wide = true,
+                       .throughput = true,
                        .parts = fv_gpu_parts(d->limits.units),
                        /* Work-groups of lattn.cu. */
                        .at_once = d->limits.arch >= 80 ? 3 * d->limits.units : 0,

@@ -193,7 +193,7 @@ static uint32_t offset(const fv_operand *op, const fv_call *c, uint32_t ld, uint
     if (op->ref.space != FV_SPACE_LOCAL)
         at += (uint64_t)c->row0 * ld;
     else if (op->ring)
-        at += fv_walk_ring_row(op, c->row0, width) * ld;
+        at += fv_sweep_calls_ring_row(op, c->row0, width) * ld;
     return (uint32_t)at;
 }
 

@@ -153,7 +153,7 @@ fovea_status fv_gpu_enqueue(fv_queue *q, const fv_sweep *s, uint32_t count)
 {
     q->failed = FOVEA_OK;
     for (uint32_t i = 0; i < count; i++) {
-        fv_walk_sweep(&s[i], q->frame[q->now].rows, enqueue_call, q);
+        fv_sweep_calls_sweep(&s[i], q->frame[q->now].rows, enqueue_call, q);
         FV_TRY(q->failed);
         FV_TRY(flush(q));
     }

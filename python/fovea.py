@@ -119,7 +119,7 @@ class PlanOptions(_Sized):
                 ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
                 ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int),
                 ("rigor", C.c_int), ("tune_seconds", C.c_double),
-                ("on_device_lost", C.c_int), ("spare", C.c_void_p), ("lost_seconds", C.c_double),
+                ("on_device_lost", C.c_int), ("fallback", C.c_void_p), ("lost_seconds", C.c_double),
                 ("yuv", C.c_int)]
 
 

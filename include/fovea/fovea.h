@@ -521,11 +521,11 @@ typedef struct fovea_plan_options {
     /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
      * keeps float32 activations; `memory_limit` holds for each. Ignored on the CPU. */
     fovea_lost on_device_lost;
-    fovea_device *spare; /* CPU device of the second plan; NULL: one with default options, opened
+    fovea_device *fallback; /* CPU device of the second plan; NULL: one with default options, opened
                             and closed with the plan */
-    double lost_seconds; /* a device that takes longer for a frame counts as lost; 0: 10 */
-    fovea_yuv yuv;       /* of NV12 and YUYV, which are converted to R, G, B bytes as they are read,
-                            with U and V of the nearest sample */
+    double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
+    fovea_yuv yuv; /* of NV12 and YUYV, which are converted to R, G, B bytes as they are read,
+                      with U and V of the nearest sample */
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
 
@@ -555,7 +555,7 @@ typedef struct fovea_plan_info {
     uint64_t largest;  /* the largest single buffer */
     double flops;      /* of one frame: a multiply-add is two */
     double seconds;    /* the cost model's estimate for one frame */
-    uint64_t spare;    /* all bytes, weights included, of the plan for a lost device */
+    uint64_t fallback; /* all bytes, weights included, of the plan for a lost device */
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 
@@ -744,7 +744,11 @@ typedef enum fovea_gates {
 } fovea_gates;
 
 /* The last factor of the output. */
-typedef enum fovea_out_gate { FOVEA_OUT_PLAIN, FOVEA_OUT_LINEAR, FOVEA_OUT_SILU } fovea_out_gate;
+typedef enum fovea_out_gate {
+    FOVEA_OUT_GATE_PLAIN,
+    FOVEA_OUT_GATE_LINEAR,
+    FOVEA_OUT_GATE_SILU
+} fovea_out_gate;
 
 typedef enum fovea_form {
     FOVEA_FORM_AUTO,

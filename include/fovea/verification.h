@@ -71,20 +71,20 @@ FOVEA_API fovea_status fovea_model_verify(const fovea_model *model, fovea_device
 
 /* One step of a plan alone, by a given kernel, on its own operands with random values: to be
  * verified and timed. One thread at a time. */
-typedef struct fovea_rehearsal fovea_rehearsal;
+typedef struct fovea_trial fovea_trial;
 
 /* Step `step` of a plan (which may be dry, and must outlive the rehearsal) as the plan runs it: in
  * chunks where it is streamed. `kernel`: NULL for the plan's own, with its knobs; others run with
  * their defaults. EINVAL: no such step; ENOTSUP: the kernel is not there or does not fit; ENOMEM.
  */
-FOVEA_API fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan,
-                                            size_t step, const char *kernel);
-FOVEA_API void fovea_rehearsal_close(fovea_rehearsal *rehearsal);
+FOVEA_API fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t step,
+                                        const char *kernel);
+FOVEA_API void fovea_trial_close(fovea_trial *rehearsal);
 /* Compares it with the definition, as fovea_device_verify; `out` is of one case. Its texts belong
  * to the rehearsal. */
-FOVEA_API fovea_status fovea_rehearsal_verify(fovea_rehearsal *rehearsal, fovea_kernel_check *out);
+FOVEA_API fovea_status fovea_trial_verify(fovea_trial *rehearsal, fovea_kernel_check *out);
 /* Runs it once; *seconds is by the device's clock where it has one. */
-FOVEA_API fovea_status fovea_rehearsal_run(fovea_rehearsal *rehearsal, double *seconds);
+FOVEA_API fovea_status fovea_trial_run(fovea_trial *rehearsal, double *seconds);
 
 #ifdef __cplusplus
 }

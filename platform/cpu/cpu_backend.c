@@ -338,7 +338,8 @@ static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *bl
     case FV_SPACE_LOCAL: /* the rows of this chunk, from its first; or a ring */
         base = block + op->ref.offset;
         if (op->ring && op->kind == FV_KIND_ROW)
-            base += fv_walk_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);
+            base +=
+                fv_sweep_calls_ring_row(op, row0, width) * l->args.ld[o] * fv_type_size(op->type);
         return base;
     case FV_SPACE_EXTERNAL:
         base = q->external[op->ref.slot].base + op->ref.offset;
@@ -389,7 +390,7 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct worker w = {arg, slot};
     const struct phase *at = &w.q->phase[phase];
-    fv_walk_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
+    fv_sweep_calls_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
 }
 
 /* The strides that a frame's external operands have. */
@@ -413,7 +414,7 @@ static void run_frame(fv_queue *q, const struct frame *f)
             place_rows(q, &s->step[k]->l);
             if (s->streamed && k > 0)
                 continue;
-            q->units[q->phases] = fv_walk_units(s, k, f->rows);
+            q->units[q->phases] = fv_sweep_calls_units(s, k, f->rows);
             q->phase[q->phases++] = (struct phase){s, k};
         }
     }

@@ -106,7 +106,7 @@ typedef struct fv_slot {
     bool output;
     /* The caller's memory may not be used any more once the queue is closed, even if the device
      * hangs then. */
-    bool apart;
+    bool staged;
 } fv_slot;
 
 /* Where the calls of a frame are noted: the caller's memory. */
@@ -129,7 +129,7 @@ typedef struct fv_limits {
     bool locked;      /* what frames need of host memory is to stay in main memory */
     /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
      * step runs over all of them, or over super-chunks where memory is short. */
-    bool wide;
+    bool throughput;
     uint32_t parts;   /* such a device: partial states of a reduction at most, which keep it busy */
     uint32_t at_once; /* those of all heads that it computes at the same time; 0: unknown */
     uint32_t frames;  /* that may be in flight */

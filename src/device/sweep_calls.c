@@ -18,7 +18,7 @@ static bool grouped(const fv_bound *b)
 
 /* All steps [first, first + count) of a sweep for the chunks of one group. */
 static void walk_group(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
-                       uint32_t frame_rows, fv_walk_fn *fn, void *ctx)
+                       uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
 {
     uint32_t all = least(s->rows, frame_rows), chunks = ceil_div(all, s->chunk);
     uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
@@ -51,7 +51,7 @@ static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
 }
 
 /* The groups of one unit of a sweep of bands. */
-static void walk_bands(const fv_sweep *s, uint32_t run, fv_walk_fn *fn, void *ctx)
+static void walk_bands(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
 {
     const uint32_t chunks = ceil_div(s->rows, s->chunk);
     uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
@@ -88,7 +88,8 @@ static void walk_bands(const fv_sweep *s, uint32_t run, fv_walk_fn *fn, void *ct
     }
 }
 
-static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_walk_fn *fn, void *ctx)
+static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_sweep_calls_fn *fn,
+                      void *ctx)
 {
     const fv_launch *l = &step->l;
     uint32_t across = ceil_div(l->cols, l->tile_cols), rows = least(l->rows, frame_rows);
@@ -101,7 +102,7 @@ static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_wal
     fn(ctx, step, 0, &c);
 }
 
-uint32_t fv_walk_units(const fv_sweep *s, uint32_t step, uint32_t rows)
+uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
 {
     const fv_launch *l = &s->step[step]->l;
     if (s->streamed)
@@ -111,8 +112,8 @@ uint32_t fv_walk_units(const fv_sweep *s, uint32_t step, uint32_t rows)
     return ceil_div(least(rows, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
 }
 
-void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows, fv_walk_fn *fn,
-                  void *ctx)
+void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
+                         fv_sweep_calls_fn *fn, void *ctx)
 {
     if (s->streamed && s->width)
         walk_bands(s, unit, fn, ctx);
@@ -124,16 +125,16 @@ void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows
         walk_tile(s->step[step], unit, rows, fn, ctx);
 }
 
-void fv_walk_sweep(const fv_sweep *s, uint32_t rows, fv_walk_fn *fn, void *ctx)
+void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *fn, void *ctx)
 {
     for (uint32_t k = 0; k < (s->streamed ? 1 : s->steps); k++) {
-        const uint32_t units = fv_walk_units(s, k, rows);
+        const uint32_t units = fv_sweep_calls_units(s, k, rows);
         for (uint32_t u = 0; u < units; u++)
-            fv_walk_unit(s, k, u, rows, fn, ctx);
+            fv_sweep_calls_unit(s, k, u, rows, fn, ctx);
     }
 }
 
-uint64_t fv_walk_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)
+uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width)
 {
     return (uint64_t)(row0 / width + o->shift) % o->ring * width;
 }

@@ -7,17 +7,17 @@
 
 /* Gets one call of a step, its pointers not set. `width`: tokens in a row of the grid, in a sweep
  * of bands; else 0. */
-typedef void fv_walk_fn(void *ctx, fv_bound *step, uint32_t width, fv_call *c);
+typedef void fv_sweep_calls_fn(void *ctx, fv_bound *step, uint32_t width, fv_call *c);
 
 /* Independent units of a streamed sweep (step 0), or of step `step` of another. Frames have `rows`
  * rows at most. */
-uint32_t fv_walk_units(const fv_sweep *s, uint32_t step, uint32_t rows);
+uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows);
 /* The calls of one of them, in order. */
-void fv_walk_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows, fv_walk_fn *fn,
-                  void *ctx);
+void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,
+                         fv_sweep_calls_fn *fn, void *ctx);
 /* All calls of a sweep, in an order that one queue may run them in. */
-void fv_walk_sweep(const fv_sweep *s, uint32_t rows, fv_walk_fn *fn, void *ctx);
+void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *fn, void *ctx);
 /* Where a ROW operand's ring has the row, in rows from the operand's base. */
-uint64_t fv_walk_ring_row(const fv_operand *o, uint32_t row0, uint32_t width);
+uint64_t fv_sweep_calls_ring_row(const fv_operand *o, uint32_t row0, uint32_t width);
 
 #endif

@@ -12,22 +12,22 @@ struct affine {
     const fv_tensor *shifts;
 };
 
-static fovea_status new_affine(struct affine *out, fv_taker *t, uint32_t rows)
+static fovea_status new_affine(struct affine *out, fv_tensor_reader *t, uint32_t rows)
 {
     const fv_tensor *factors;
     FV_TRY(fv_model_floats(&out->factor, &factors, t->m, 1, rows));
     return fv_model_floats(&out->shift, &out->shifts, t->m, 1, rows);
 }
 
-static fovea_status fold_norm(struct affine *out, fv_taker *t, const char *prefix, const char *stem,
-                              uint32_t rows, const fv_tensor *bias)
+static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, uint32_t rows, const fv_tensor *bias)
 {
     const fv_tensor *weight, *beta, *mean, *var;
     const uint64_t shape[1] = {rows};
-    FV_TRY(fv_take_tensor(&weight, t, prefix, stem, "weight", 1, shape));
-    FV_TRY(fv_take_tensor(&beta, t, prefix, stem, "bias", 1, shape));
-    FV_TRY(fv_take_buffer(&mean, t, prefix, stem, "running_mean", rows));
-    FV_TRY(fv_take_buffer(&var, t, prefix, stem, "running_var", rows));
+    FV_TRY(fv_reader_tensor(&weight, t, prefix, stem, "weight", 1, shape));
+    FV_TRY(fv_reader_tensor(&beta, t, prefix, stem, "bias", 1, shape));
+    FV_TRY(fv_reader_buffer(&mean, t, prefix, stem, "running_mean", rows));
+    FV_TRY(fv_reader_buffer(&var, t, prefix, stem, "running_var", rows));
     for (uint32_t i = 0; i < rows; i++) {
         float g, add, mu, v, b;
         fv_tensor_read(weight, i, 1, &g);
@@ -45,12 +45,12 @@ static fovea_status fold_norm(struct affine *out, fv_taker *t, const char *prefi
     return FOVEA_OK;
 }
 
-static fovea_status fold_scale(struct affine *out, fv_taker *t, const char *prefix,
+static fovea_status fold_scale(struct affine *out, fv_tensor_reader *t, const char *prefix,
                                const char *name, uint32_t rows, const fv_tensor *bias)
 {
     const fv_tensor *scale;
     const uint64_t shape[1] = {rows};
-    FV_TRY(fv_take_tensor(&scale, t, prefix, name, "", 1, shape));
+    FV_TRY(fv_reader_tensor(&scale, t, prefix, name, "", 1, shape));
     fv_tensor_read(scale, 0, rows, out->factor);
     fv_tensor_read(bias, 0, rows, out->shift);
     for (uint32_t i = 0; i < rows; i++)
@@ -58,7 +58,7 @@ static fovea_status fold_scale(struct affine *out, fv_taker *t, const char *pref
     return FOVEA_OK;
 }
 
-fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
                      const fv_fold_layer *l)
 {
     const uint32_t taps = l->size * l->size, cols = l->channels * taps;
@@ -66,8 +66,8 @@ fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix
     const fv_tensor *weight, *bias;
     struct affine a = {0};
     assert(!(l->norm && l->scale));
-    FV_TRY(fv_take_tensor(&weight, t, prefix, l->stem, "weight", 4, shape));
-    FV_TRY(fv_take_tensor(&bias, t, prefix, l->stem, "bias", 1, length));
+    FV_TRY(fv_reader_tensor(&weight, t, prefix, l->stem, "weight", 4, shape));
+    FV_TRY(fv_reader_tensor(&bias, t, prefix, l->stem, "bias", 1, length));
     if (l->norm || l->scale)
         FV_TRY(new_affine(&a, t, l->rows));
     if (l->norm)
@@ -84,15 +84,15 @@ fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix
     return FOVEA_OK;
 }
 
-fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
+fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t channels, uint32_t size)
 {
     const uint32_t taps = size * size;
     const uint64_t shape[4] = {channels, 1, size, size};
     const fv_tensor *filters, *folded;
     float *data;
-    FV_TRY(fv_take_tensor(&filters, t, prefix, stem, "weight", 4, shape));
-    FV_TRY(fv_take(b, t, prefix, stem, "bias", 1, channels));
+    FV_TRY(fv_reader_tensor(&filters, t, prefix, stem, "weight", 4, shape));
+    FV_TRY(fv_reader_matrix(b, t, prefix, stem, "bias", 1, channels));
     FV_TRY(fv_model_floats(&data, &folded, t->m, channels, taps));
     fv_tensor_read(filters, 0, (uint64_t)channels * taps, data);
     for (uint32_t i = 0; i < channels; i++)

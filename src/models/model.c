@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
 #include "graph/attention.h"
 #include "platform/os/os.h"
-#include "base/abi.h"
 
 #define CONFIG_LIMIT (16u << 20)
 #define LABELS (1u << 20)
@@ -377,7 +377,7 @@ static fovea_status load_files(fovea_model *m, const char *path)
 static const fv_family *find_synthetic(const char *name)
 {
     for (size_t i = 0; i < FAMILIES; i++) {
-        if (families[i]->invents && families[i]->invents(name))
+        if (families[i]->has_synthetic && families[i]->has_synthetic(name))
             return families[i];
         for (size_t k = 0; families[i]->synthetic && families[i]->synthetic(k); k++)
             if (strcmp(families[i]->synthetic(k), name) == 0)
@@ -397,7 +397,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
         return fv_fail(FOVEA_EINVAL,
                        "%.60s: no such synthetic model; `fovea info --models` lists them", path);
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
-    FV_TRY(family->imitate(&json, m->source, name));
+    FV_TRY(family->make_synthetic(&json, m->source, name));
     fovea_status status = fv_source_index(m->source);
     if (status == FOVEA_OK)
         status = read_model(m, &(fv_config){path, "", json});

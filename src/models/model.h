@@ -68,8 +68,8 @@ typedef struct fv_family {
     /* Synthetic models: their names, NULL past the end; config.json and tensors of one of them.
      * NULL: there are none. */
     const char *(*synthetic)(size_t index);
-    bool (*invents)(const char *name); /* names beside those; NULL: none */
-    fovea_status (*imitate)(json_t **config, struct fv_source *source, const char *name);
+    bool (*has_synthetic)(const char *name); /* names beside those; NULL: none */
+    fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
 
 /* What a model is to have that its checkpoint has not, to be trained; the readers that know how put

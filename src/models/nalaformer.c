@@ -46,9 +46,9 @@ static const char *synthetic(size_t index)
     return fv_pyramid_synthetic(&form, index);
 }
 
-static fovea_status imitate(json_t **config, struct fv_source *source, const char *name)
+static fovea_status make_synthetic(json_t **config, struct fv_source *source, const char *name)
 {
-    return fv_pyramid_imitate(config, source, &form, fv_pyramid_size(&form, name));
+    return fv_pyramid_make_synthetic(config, source, &form, fv_pyramid_size(&form, name));
 }
 
 const fv_family fv_family_nalaformer = {
@@ -61,5 +61,5 @@ const fv_family fv_family_nalaformer = {
     .emit = fv_pyramid_emit,
     .release = fv_pyramid_release,
     .synthetic = synthetic,
-    .imitate = imitate,
+    .make_synthetic = make_synthetic,
 };

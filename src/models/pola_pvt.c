@@ -68,10 +68,10 @@ static fovea_status read_embedding(fv_pola_reader *r, uint32_t i)
     char prefix[32];
     snprintf(prefix, sizeof prefix, "patch_embed%u.", i + 1);
     FV_TRY(fv_pola_read_conv(&s->embed_w, &s->embed_b, r, prefix, "proj.", shape, i > 0));
-    FV_TRY(fv_take_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", s->width));
+    FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", s->width));
     snprintf(prefix, sizeof prefix, "pos_embed%u", i + 1);
-    return fv_take(&s->positions, &r->t, "", prefix, "", s->native_width * s->native_height,
-                   s->width);
+    return fv_reader_matrix(&s->positions, &r->t, "", prefix, "",
+                            s->native_width * s->native_height, s->width);
 }
 
 static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
@@ -106,7 +106,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     if (b->reduction > 1) {
         const uint32_t shape[3] = {c, c, b->reduction};
         FV_TRY(fv_pola_read_conv(&b->reduce_w, &b->reduce_b, r, r->block, "attn.sr.", shape, true));
-        FV_TRY(fv_take_norm(&b->reduce_ln_w, &b->reduce_ln_b, &r->t, r->block, "attn.norm.", c));
+        FV_TRY(fv_reader_norm(&b->reduce_ln_w, &b->reduce_ln_b, &r->t, r->block, "attn.norm.", c));
     }
     return fv_pola_read_block(r, s, b, keys);
 }
@@ -131,9 +131,9 @@ static fovea_status read_roles(fv_pola_reader *r)
             FV_TRY(read_block(r, i, j, &by));
     }
     /* The constructor makes it, and nothing uses it. */
-    if (fv_take_look(&r->t, "", "norm.", "weight"))
-        FV_TRY(fv_take_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.",
-                            p->stage[p->stages - 1].width));
+    if (fv_reader_find(&r->t, "", "norm.", "weight"))
+        FV_TRY(fv_reader_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.",
+                              p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
 }
 
@@ -282,5 +282,5 @@ const fv_family fv_family_pola_pvt = {
     .emit = emit,
     .release = fv_pola_release,
     .synthetic = fv_pola_pvt_synthetic,
-    .imitate = fv_pola_pvt_imitate,
+    .make_synthetic = fv_pola_pvt_make_synthetic,
 };

@@ -82,10 +82,10 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
     }
     if (!b->linear) {
         const uint32_t apart = 2 * b->window - 1;
-        FV_TRY(fv_take(&b->positions, &r->t, r->block, "attn.relative_position_bias_table", "",
-                       apart * apart, s->heads));
+        FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.relative_position_bias_table",
+                                "", apart * apart, s->heads));
     }
-    fv_take_spare(&r->t, r->block, "attn_mask");
+    fv_reader_ignore(&r->t, r->block, "attn_mask");
     return fv_pola_read_block(r, s, b, (uint64_t)b->window * b->window);
 }
 
@@ -95,8 +95,9 @@ static fovea_status read_merging(fv_pola_reader *r, uint32_t i)
     fv_pola_stage *s = &r->p->stage[i];
     char prefix[32];
     snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i - 1);
-    FV_TRY(fv_take_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", 4 * s[-1].width));
-    return fv_take(&s->embed_w, &r->t, prefix, "reduction.", "weight", s->width, 4 * s[-1].width);
+    FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", 4 * s[-1].width));
+    return fv_reader_matrix(&s->embed_w, &r->t, prefix, "reduction.", "weight", s->width,
+                            4 * s[-1].width);
 }
 
 static fovea_status read_embedding(fv_pola_reader *r)
@@ -108,10 +109,10 @@ static fovea_status read_embedding(fv_pola_reader *r)
     FV_TRY(fv_config_bool(&positions, r->config, "ape"));
     FV_TRY(fv_pola_read_conv(&s->embed_w, &s->embed_b, r, "patch_embed.", "proj.", shape, false));
     if (normed)
-        FV_TRY(
-            fv_take_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, "patch_embed.", "norm.", s->width));
-    return positions ? fv_take(&s->positions, &r->t, "", "absolute_pos_embed", "",
-                               s->native_width * s->native_height, s->width)
+        FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, "patch_embed.", "norm.",
+                              s->width));
+    return positions ? fv_reader_matrix(&s->positions, &r->t, "", "absolute_pos_embed", "",
+                                        s->native_width * s->native_height, s->width)
                      : FOVEA_OK;
 }
 
@@ -137,7 +138,8 @@ static fovea_status read_roles(fv_pola_reader *r)
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, window));
     }
-    FV_TRY(fv_take_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.", p->stage[p->stages - 1].width));
+    FV_TRY(
+        fv_reader_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.", p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
 }
 
@@ -423,5 +425,5 @@ const fv_family fv_family_pola_swin = {
     .emit = emit,
     .release = fv_pola_release,
     .synthetic = fv_pola_swin_synthetic,
-    .imitate = fv_pola_swin_imitate,
+    .make_synthetic = fv_pola_swin_make_synthetic,
 };

@@ -55,7 +55,7 @@ static inline uint32_t fv_pola_head_dim(const fv_pola_stage *s)
 /* ---- reading (polaformer_read.c) ---- */
 
 typedef struct fv_pola_reader {
-    fv_taker t;
+    fv_tensor_reader t;
     const fv_config *config;
     fv_pola *p;
     const char *kinds; /* attn_type: a letter per stage, or NULL */
@@ -108,9 +108,11 @@ void fv_pola_release(fovea_model *m);
 /* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */
 
 const char *fv_pola_pvt_synthetic(size_t index);
-fovea_status fv_pola_pvt_imitate(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_pola_pvt_make_synthetic(json_t **config, struct fv_source *source,
+                                        const char *name);
 const char *fv_pola_swin_synthetic(size_t index);
-fovea_status fv_pola_swin_imitate(json_t **config, struct fv_source *source, const char *name);
+fovea_status fv_pola_swin_make_synthetic(json_t **config, struct fv_source *source,
+                                         const char *name);
 
 /* ---- computing (polaformer.c) ---- */
 

@@ -137,22 +137,22 @@ fovea_status fv_pola_read_conv(fv_weight *w, fv_weight *b, fv_pola_reader *r, co
     const uint32_t taps = shape[2] * shape[2], cols = shape[1] * taps;
     const uint64_t whole[4] = {shape[0], shape[1], shape[2], shape[2]};
     const fv_tensor *t;
-    FV_TRY(fv_take_tensor(&t, &r->t, prefix, stem, "weight", 4, whole));
+    FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, "weight", 4, whole));
     *w = (fv_weight){.rows = shape[0], .cols = cols};
     fv_weight_add(w, (fv_weight_part){
                          .tensor = t, .rows = shape[0], .cols = cols, .taps = by_tap ? taps : 0});
-    return fv_take(b, &r->t, prefix, stem, "bias", 1, shape[0]);
+    return fv_reader_matrix(b, &r->t, prefix, stem, "bias", 1, shape[0]);
 }
 
 fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_pola_stage *s,
                                 const char *stem, uint32_t blocks)
 {
     const uint64_t shape[2] = {(uint64_t)blocks * s->width, s->width};
-    bool biased = fv_take_look(&r->t, r->block, stem, "bias") != NULL;
+    bool biased = fv_reader_find(&r->t, r->block, stem, "bias") != NULL;
     *out = (fv_pola_fused){.width = s->width};
     FV_TRY(fv_config_bool(&biased, r->config, "qkv_bias"));
-    FV_TRY(fv_take_tensor(&out->w, &r->t, r->block, stem, "weight", 2, shape));
-    return biased ? fv_take_tensor(&out->b, &r->t, r->block, stem, "bias", 1, shape) : FOVEA_OK;
+    FV_TRY(fv_reader_tensor(&out->w, &r->t, r->block, stem, "weight", 2, shape));
+    return biased ? fv_reader_tensor(&out->b, &r->t, r->block, stem, "bias", 1, shape) : FOVEA_OK;
 }
 
 void fv_pola_empty(fv_weight *w, fv_weight *b, uint32_t blocks, uint32_t width, bool biased)
@@ -183,7 +183,7 @@ fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const
 {
     fv_pola_block *b = &r->p->stage[i].block[j];
     snprintf(r->block, sizeof r->block, "%s%u.", prefix, j);
-    b->linear = fv_take_look(&r->t, r->block, linear, "weight") != NULL;
+    b->linear = fv_reader_find(&r->t, r->block, linear, "weight") != NULL;
     b->reduction = 1;
     if (!r->kinds)
         return FOVEA_OK;
@@ -205,9 +205,9 @@ static fovea_status read_learned(fv_pola_reader *r, const fv_pola_stage *s, fv_p
     const uint64_t by_head[2] = {s->heads, fv_pola_head_dim(s)};
     const fv_tensor *power;
     b->learned = (fv_weight){.rows = 2, .cols = c};
-    FV_TRY(fv_take_part(&b->learned, &r->t, r->block, "attn.scale", "",
-                        (fv_weight_part){.rows = 1, .cols = c}));
-    FV_TRY(fv_take_tensor(&power, &r->t, r->block, "attn.power", "", 2, by_head));
+    FV_TRY(fv_reader_part(&b->learned, &r->t, r->block, "attn.scale", "",
+                          (fv_weight_part){.rows = 1, .cols = c}));
+    FV_TRY(fv_reader_tensor(&power, &r->t, r->block, "attn.power", "", 2, by_head));
     fv_weight_add(&b->learned, (fv_weight_part){.tensor = power, .row0 = 1, .rows = 1, .cols = c});
     return FOVEA_OK;
 }
@@ -224,11 +224,11 @@ static fovea_status read_linear(fv_pola_reader *r, const fv_pola_stage *s, fv_po
                        "so their number must be even",
                        r->config->file, d);
     FV_TRY(read_learned(r, s, b));
-    FV_TRY(fv_take(&b->positions, &r->t, r->block, "attn.positional_encoding", "", (uint32_t)keys,
-                   s->width));
-    FV_TRY(fv_take_tensor(&t, &r->t, r->block, "attn.dwc.", "weight", 3, filters));
+    FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.positional_encoding", "",
+                            (uint32_t)keys, s->width));
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->block, "attn.dwc.", "weight", 3, filters));
     b->dwc_w = fv_weight_of(t, d, k * k);
-    return fv_take(&b->dwc_b, &r->t, r->block, "attn.dwc.", "bias", 1, d);
+    return fv_reader_matrix(&b->dwc_b, &r->t, r->block, "attn.dwc.", "bias", 1, d);
 }
 
 fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
@@ -236,24 +236,24 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
 {
     const uint32_t c = s->width;
     const char *p = r->block;
-    FV_TRY(fv_take_norm(&b->ln1_w, &b->ln1_b, &r->t, p, "norm1.", c));
+    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, p, "norm1.", c));
     if (b->linear)
         FV_TRY(read_linear(r, s, b, keys));
-    FV_TRY(fv_take_linear(&b->proj_w, &b->proj_b, &r->t, p, "attn.proj.", c, c));
-    FV_TRY(fv_take_norm(&b->ln2_w, &b->ln2_b, &r->t, p, "norm2.", c));
-    FV_TRY(fv_take_linear(&b->fc1_w, &b->fc1_b, &r->t, p, "mlp.fc1.", s->hidden, c));
-    return fv_take_linear(&b->fc2_w, &b->fc2_b, &r->t, p, "mlp.fc2.", c, s->hidden);
+    FV_TRY(fv_reader_linear(&b->proj_w, &b->proj_b, &r->t, p, "attn.proj.", c, c));
+    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, p, "norm2.", c));
+    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, p, "mlp.fc1.", s->hidden, c));
+    return fv_reader_linear(&b->fc2_w, &b->fc2_b, &r->t, p, "mlp.fc2.", c, s->hidden);
 }
 
 static fovea_status read_head(fv_pola_reader *r)
 {
     fv_pola *p = r->p;
-    const fv_tensor *t = fv_take_look(&r->t, "", "head.", "weight");
-    uint32_t classes = fv_take_dimension(t, 0);
+    const fv_tensor *t = fv_reader_find(&r->t, "", "head.", "weight");
+    uint32_t classes = fv_tensor_dimension(t, 0);
     if (t)
         FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
-    return classes ? fv_take_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes,
-                                    p->stage[p->stages - 1].width)
+    return classes ? fv_reader_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes,
+                                      p->stage[p->stages - 1].width)
                    : FOVEA_OK;
 }
 
@@ -267,7 +267,7 @@ fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *s
     snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
     r->p = m->roles;
-    fv_take_unwrap(&r->t, "", first, "weight"); /* if it is not there, its reader says so */
+    fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is not there, its reader says so */
     return FOVEA_OK;
 }
 
@@ -290,8 +290,8 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
         fv_processor_default(FV_PROCESSOR_SWIN, info->native_width, info->native_height);
     FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
-    fv_take_spare(&r->t, "", "head");
-    return fv_take_all_used(&r->t, "");
+    fv_reader_ignore(&r->t, "", "head");
+    return fv_reader_all_used(&r->t, "");
 }
 
 fovea_status fv_pola_add_output(fovea_model *m, const char *name)

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/imitate.h"
 #include "models/polaformer.h"
+#include "models/synthetic.h"
 
 #define CLASSES 1000
 #define STAGES 4
@@ -118,7 +118,7 @@ static void pvt_stage(struct maker *k, uint32_t i)
     }
 }
 
-fovea_status fv_pola_pvt_imitate(json_t **config, fv_source *source, const char *name)
+fovea_status fv_pola_pvt_make_synthetic(json_t **config, fv_source *source, const char *name)
 {
     struct maker k = {.m = {.source = source},
                       .image = 224,
@@ -180,7 +180,7 @@ static void swin_stage(struct maker *k, uint32_t i)
     fv_imitate_matrix(&k->m, prefix, "reduction.", (const uint32_t[]){2 * c, 4 * c, 1}, 1);
 }
 
-fovea_status fv_pola_swin_imitate(json_t **config, fv_source *source, const char *name)
+fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, const char *name)
 {
     struct maker k = {.m = {.source = source}, .mlp = {4, 4, 4, 4}};
     size_t s = 0;

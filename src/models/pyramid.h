@@ -86,7 +86,7 @@ fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);
  * name that is one of them. */
 const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index);
 const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name);
-fovea_status fv_pyramid_imitate(json_t **config, struct fv_source *source,
-                                const fv_pyramid_form *form, const fv_pyramid_spec *spec);
+fovea_status fv_pyramid_make_synthetic(json_t **config, struct fv_source *source,
+                                       const fv_pyramid_form *form, const fv_pyramid_spec *spec);
 
 #endif

@@ -21,7 +21,7 @@
 #define ANGLES 1e-2 /* of a stored rotation: float16 and bfloat16 are no reason to refuse it */
 
 struct reader {
-    fv_taker t;
+    fv_tensor_reader t;
     const fv_config *config;
     const fv_pyramid_form *form;
     fv_pyramid *p;
@@ -124,7 +124,7 @@ static fovea_status read_scaled(struct reader *r)
         if (list && !json_is_boolean(item))
             return fv_config_fail(r->config, "layerscales", "a list of true and false");
         r->scaled[i] =
-            list ? json_is_true(item) : fv_take_look(&r->t, prefix, "gamma_1", "") != NULL;
+            list ? json_is_true(item) : fv_reader_find(&r->t, prefix, "gamma_1", "") != NULL;
     }
     return FOVEA_OK;
 }
@@ -176,9 +176,9 @@ static fovea_status take_filters(struct reader *r, fv_weight *w, fv_weight *b, c
 {
     const uint64_t shape[4] = {channels, 1, size, size};
     const fv_tensor *filters;
-    FV_TRY(fv_take_tensor(&filters, &r->t, prefix, stem, "weight", 4, shape));
+    FV_TRY(fv_reader_tensor(&filters, &r->t, prefix, stem, "weight", 4, shape));
     *w = fv_weight_of(filters, channels, size * size);
-    return fv_take(b, &r->t, prefix, stem, "bias", 1, channels);
+    return fv_reader_matrix(b, &r->t, prefix, stem, "bias", 1, channels);
 }
 
 static fovea_status read_attention(struct reader *r, fv_pyramid_block *b, const char *prefix,
@@ -188,12 +188,12 @@ static fovea_status read_attention(struct reader *r, fv_pyramid_block *b, const 
     const uint32_t c = s->width;
     const uint64_t weight[2] = {4ull * c, c}, bias[1] = {4ull * c};
     FV_TRY(fv_fold_residual(&b->cpe1_w, &b->cpe1_b, &r->t, prefix, f->cpe1, c, 3));
-    FV_TRY(fv_take_norm(&b->ln1_w, &b->ln1_b, &r->t, prefix, "norm1.norm.", c));
-    FV_TRY(fv_take_tensor(&b->fused_w, &r->t, prefix, f->fused, "weight", 2, weight));
-    FV_TRY(fv_take_tensor(&b->fused_b, &r->t, prefix, f->fused, "bias", 1, bias));
+    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, prefix, "norm1.norm.", c));
+    FV_TRY(fv_reader_tensor(&b->fused_w, &r->t, prefix, f->fused, "weight", 2, weight));
+    FV_TRY(fv_reader_tensor(&b->fused_b, &r->t, prefix, f->fused, "bias", 1, bias));
     FV_TRY(take_filters(r, &b->lepe_w, &b->lepe_b, prefix, "attn.lepe.", c, 5));
     if (f->inner)
-        FV_TRY(fv_take_norm(&b->inner_w, &b->inner_b, &r->t, prefix, f->inner, c));
+        FV_TRY(fv_reader_norm(&b->inner_w, &b->inner_b, &r->t, prefix, f->inner, c));
     return fv_fold(&b->proj_w, &b->proj_b, &r->t, prefix,
                    &(const fv_fold_layer){.stem = f->proj,
                                           .scale = scaled ? "gamma_1" : NULL,
@@ -208,8 +208,8 @@ static fovea_status read_mlp(struct reader *r, fv_pyramid_block *b, const char *
     const uint32_t c = s->width;
     if (r->form->cpe2)
         FV_TRY(fv_fold_residual(&b->cpe2_w, &b->cpe2_b, &r->t, prefix, r->form->cpe2, c, 3));
-    FV_TRY(fv_take_norm(&b->ln2_w, &b->ln2_b, &r->t, prefix, "norm2.norm.", c));
-    FV_TRY(fv_take_linear(&b->fc1_w, &b->fc1_b, &r->t, prefix, "ffn.fc1.", s->hidden, c));
+    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, prefix, "norm2.norm.", c));
+    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, prefix, "ffn.fc1.", s->hidden, c));
     FV_TRY(fv_fold_residual(&b->dw_w, &b->dw_b, &r->t, prefix, "ffn.dwconv.", s->hidden, 3));
     return fv_fold(&b->fc2_w, &b->fc2_b, &r->t, prefix,
                    &(const fv_fold_layer){.stem = "ffn.fc2.",
@@ -225,9 +225,9 @@ static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, co
     static const char stem[] = "RoPE.", part[] = "angle";
     const uint32_t d = s->width / s->heads;
     const fv_tensor *angles;
-    if (!fv_take_look(&r->t, prefix, stem, part))
+    if (!fv_reader_find(&r->t, prefix, stem, part))
         return FOVEA_OK;
-    FV_TRY(fv_take_buffer(&angles, &r->t, prefix, stem, part, d / 2));
+    FV_TRY(fv_reader_buffer(&angles, &r->t, prefix, stem, part, d / 2));
     for (uint32_t i = 0; i < d / 2; i++) {
         float angle;
         const double expected = fv_rope_angle(i / 2, d);
@@ -264,8 +264,8 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
                                               .size = 3,
                                               .by_tap = true}));
     snprintf(prefix, sizeof prefix, "extra_norms.%u.", i);
-    return fv_take_look(&r->t, prefix, "norm.", "weight")
-               ? fv_take_norm(&s->norm_w, &s->norm_b, &r->t, prefix, "norm.", s->width)
+    return fv_reader_find(&r->t, prefix, "norm.", "weight")
+               ? fv_reader_norm(&s->norm_w, &s->norm_b, &r->t, prefix, "norm.", s->width)
                : FOVEA_OK;
 }
 
@@ -273,9 +273,9 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
 static fovea_status read_head(struct reader *r)
 {
     fv_pyramid *p = r->p;
-    const fv_tensor *proj = fv_take_look(&r->t, "", "proj.", "weight");
-    const fv_tensor *head = fv_take_look(&r->t, "", "head.", "weight");
-    uint32_t width = fv_take_dimension(proj, 0), classes = fv_take_dimension(head, 0);
+    const fv_tensor *proj = fv_reader_find(&r->t, "", "proj.", "weight");
+    const fv_tensor *head = fv_reader_find(&r->t, "", "head.", "weight");
+    uint32_t width = fv_tensor_dimension(proj, 0), classes = fv_tensor_dimension(head, 0);
     FV_TRY(fv_config_u32(&width, r->config, "projection", 1, WIDTH));
     FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
     if (!proj && !head)
@@ -286,7 +286,7 @@ static fovea_status read_head(struct reader *r)
                                           .rows = width,
                                           .channels = p->stage[p->stages - 1].width,
                                           .size = 1}));
-    return classes ? fv_take_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes, width)
+    return classes ? fv_reader_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes, width)
                    : FOVEA_OK;
 }
 
@@ -339,8 +339,8 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     snprintf(m->info.type, sizeof m->info.type, "%s", r.form->type);
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pyramid), FV_MEM_MODEL, "roles"));
     r.p = m->roles;
-    if (!fv_take_unwrap(&r.t, "", "patch_embed.proj.0.", "weight"))
-        return fv_take_missing(&r.t, "patch_embed.proj.0.weight", "of the stem");
+    if (!fv_reader_unwrap(&r.t, "", "patch_embed.proj.0.", "weight"))
+        return fv_reader_missing(&r.t, "patch_embed.proj.0.weight", "of the stem");
     FV_TRY(read_sizes(&r));
     FV_TRY(read_stem(&r));
     for (uint32_t i = 0; i < r.p->stages; i++)
@@ -351,8 +351,8 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
         width[i] = r.p->stage[i].width;
     FV_TRY(fv_segmentation_read(m, source, config->file, width, r.p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
-    fv_take_spare(&r.t, "", "head");
-    FV_TRY(fv_take_all_used(&r.t, ""));
+    fv_reader_ignore(&r.t, "", "head");
+    FV_TRY(fv_reader_all_used(&r.t, ""));
     describe(m);
     return list_outputs(m);
 }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "models/imitate.h"
 #include "models/pyramid.h"
+#include "models/synthetic.h"
 
 #define CLASSES 1000
 
@@ -149,8 +149,8 @@ static json_t *describe(const struct maker *m)
                      CLASSES);
 }
 
-fovea_status fv_pyramid_imitate(json_t **config, fv_source *source, const fv_pyramid_form *form,
-                                const fv_pyramid_spec *spec)
+fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
+                                       const fv_pyramid_form *form, const fv_pyramid_spec *spec)
 {
     struct maker m = {.m = {source, FOVEA_OK}, .form = form, .spec = spec};
     uint32_t depth = 0;

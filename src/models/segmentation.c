@@ -24,10 +24,10 @@ static const struct form forms[] = {
 };
 #define FORMS (sizeof forms / sizeof *forms)
 
-static const struct form *find_form(fv_taker *t)
+static const struct form *find_form(fv_tensor_reader *t)
 {
     for (size_t i = 0; i < FORMS; i++)
-        if (fv_take_unwrap(t, "", forms[i].linear, "weight"))
+        if (fv_reader_unwrap(t, "", forms[i].linear, "weight"))
             return &forms[i];
     return NULL;
 }
@@ -39,17 +39,18 @@ struct batch_norm {
     const fv_tensor *mean, *var;
 };
 
-static fovea_status take_norm(struct batch_norm *out, fv_taker *t, const char *stem, uint32_t c)
+static fovea_status take_norm(struct batch_norm *out, fv_tensor_reader *t, const char *stem,
+                              uint32_t c)
 {
-    FV_TRY(fv_take(&out->weight, t, "", stem, "weight", 1, c));
-    FV_TRY(fv_take(&out->bias, t, "", stem, "bias", 1, c));
-    FV_TRY(fv_take_buffer(&out->mean, t, "", stem, "running_mean", c));
-    return fv_take_buffer(&out->var, t, "", stem, "running_var", c);
+    FV_TRY(fv_reader_matrix(&out->weight, t, "", stem, "weight", 1, c));
+    FV_TRY(fv_reader_matrix(&out->bias, t, "", stem, "bias", 1, c));
+    FV_TRY(fv_reader_buffer(&out->mean, t, "", stem, "running_mean", c));
+    return fv_reader_buffer(&out->var, t, "", stem, "running_var", c);
 }
 
 /* x = factor x + shift for every channel. */
 static fovea_status affine(float *factor, float *shift, const struct batch_norm *n,
-                           const fv_taker *t)
+                           const fv_tensor_reader *t)
 {
     const uint32_t c = n->weight.cols;
     float *mean;
@@ -72,7 +73,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
 }
 
 /* W (factor x + shift) + b as one linear layer, of numbers of the model's own. */
-static fovea_status fold(fv_segmentation *s, fv_taker *t, const char *stem)
+static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *stem)
 {
     const uint32_t classes = s->w.rows, c = s->w.cols;
     const fv_tensor *w, *b;
@@ -104,10 +105,10 @@ static fovea_status fold(fv_segmentation *s, fv_taker *t, const char *stem)
 
 /* ---- the head ---- */
 
-static fovea_status choose_stage(uint32_t *stage, const fv_taker *t, const fv_tensor *weight,
-                                 const uint32_t *widths, uint32_t n)
+static fovea_status choose_stage(uint32_t *stage, const fv_tensor_reader *t,
+                                 const fv_tensor *weight, const uint32_t *widths, uint32_t n)
 {
-    const uint32_t c = fv_take_dimension(weight, 1);
+    const uint32_t c = fv_tensor_dimension(weight, 1);
     for (uint32_t i = n; i-- > 0;)
         if (widths[i] == c) {
             *stage = i;
@@ -119,46 +120,47 @@ static fovea_status choose_stage(uint32_t *stage, const fv_taker *t, const fv_te
                    t->source->name, weight->name, c, t->m->info.type, widths[n - 1]);
 }
 
-static fovea_status read_head(fv_taker *t, const struct form *f, const uint32_t *widths, uint32_t n)
+static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const uint32_t *widths,
+                              uint32_t n)
 {
     fv_segmentation *s = &t->m->segmentation;
-    const fv_tensor *weight = fv_take_look(t, "", f->linear, "weight");
-    const uint32_t classes = fv_take_dimension(weight, 0);
+    const fv_tensor *weight = fv_reader_find(t, "", f->linear, "weight");
+    const uint32_t classes = fv_tensor_dimension(weight, 0);
     FV_TRY(choose_stage(&s->stage, t, weight, widths, n));
     if (classes == 0 || classes > CLASSES)
         return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has %u classes; 1 to %u are accepted",
                        t->source->name, weight->name, classes, CLASSES);
-    FV_TRY(fv_take(&s->w, t, "", f->linear, "weight", classes, widths[s->stage]));
-    if (fv_take_look(t, "", f->linear, "bias"))
-        FV_TRY(fv_take(&s->b, t, "", f->linear, "bias", 1, classes));
+    FV_TRY(fv_reader_matrix(&s->w, t, "", f->linear, "weight", classes, widths[s->stage]));
+    if (fv_reader_find(t, "", f->linear, "bias"))
+        FV_TRY(fv_reader_matrix(&s->b, t, "", f->linear, "bias", 1, classes));
     for (int i = 0; i < 2; i++)
-        if (fv_take_look(t, "", f->norms[i], "weight")) {
+        if (fv_reader_find(t, "", f->norms[i], "weight")) {
             FV_TRY(fold(s, t, f->norms[i]));
             break;
         }
     t->m->info.segments = classes;
-    return fv_take_all_used(t, f->all); /* other layers would make it another head */
+    return fv_reader_all_used(t, f->all); /* other layers would make it another head */
 }
 
 /* Unless there is one of as many classes that can be trained: linear, with no normalisation that is
  * folded into it. */
-static fovea_status put_head(fv_taker *t, const struct form **f, uint32_t c)
+static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_t c)
 {
     const uint32_t classes = t->m->additions->segments;
     const uint64_t shape[2] = {classes, c};
     if (*f == &forms[0] &&
-        fv_take_dimension(fv_take_look(t, "", forms[0].linear, "weight"), 0) == classes)
+        fv_tensor_dimension(fv_reader_find(t, "", forms[0].linear, "weight"), 0) == classes)
         return FOVEA_OK;
     *f = &forms[0];
     t->m->new_head = true;
-    FV_TRY(fv_take_put(t, "", forms[0].linear, "weight", 2, shape, FV_NEW_HEAD));
-    return fv_take_put(t, "", forms[0].linear, "bias", 1, shape, 0);
+    FV_TRY(fv_reader_put(t, "", forms[0].linear, "weight", 2, shape, FV_NEW_HEAD));
+    return fv_reader_put(t, "", forms[0].linear, "bias", 1, shape, 0);
 }
 
 fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,
                                   const uint32_t *widths, uint32_t n)
 {
-    fv_taker t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
+    fv_tensor_reader t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
     const struct form *f = find_form(&t);
     if (m->additions && m->additions->segments)
         FV_TRY(put_head(&t, &f, widths[n - 1]));
@@ -169,8 +171,8 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                        "%s: holds neither \"segmentation_head.weight\" nor "
                        "\"decode_head.conv_seg.weight\"",
                        t.source->name);
-    fv_taker rest = {.m = m, .source = source};
-    fv_take_spare(&rest, "", "_head"); /* of the training, of other kinds */
+    fv_tensor_reader rest = {.m = m, .source = source};
+    fv_reader_ignore(&rest, "", "_head"); /* of the training, of other kinds */
     return FOVEA_OK;
 }
 

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void compose(char out[FV_TAKE_NAME], const fv_taker *t, const char *prefix, const char *stem,
-                    const char *part)
+static void compose(char out[FV_READER_NAME], const fv_tensor_reader *t, const char *prefix,
+                    const char *stem, const char *part)
 {
-    int n = snprintf(out, FV_TAKE_NAME, "%s%s%s%s", t->root, prefix, stem, part);
-    assert(n >= 0 && n < FV_TAKE_NAME);
+    int n = snprintf(out, FV_READER_NAME, "%s%s%s%s", t->root, prefix, stem, part);
+    assert(n >= 0 && n < FV_READER_NAME);
     (void)n;
 }
 
@@ -49,10 +49,10 @@ static bool preferred(const char *root, size_t n, const char *other, size_t n_ot
     return averaged != other_averaged ? averaged : n < n_other;
 }
 
-bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const char *part)
+bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part)
 {
-    char name[FV_TAKE_NAME], best[FV_TAKE_ROOT] = "";
-    const fv_taker bare = {.root = ""};
+    char name[FV_READER_NAME], best[FV_READER_ROOT] = "";
+    const fv_tensor_reader bare = {.root = ""};
     bool found = false;
     if (!stem)
         return false;
@@ -61,9 +61,9 @@ bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const cha
     for (uint32_t i = 0; i < t->source->count; i++) {
         const char *whole = t->source->by_name[i]->name;
         const size_t all = strlen(whole), n = all - own;
-        if (all < own || n >= FV_TAKE_ROOT || strcmp(whole + n, name) != 0 || !wraps(whole, n))
+        if (all < own || n >= FV_READER_ROOT || strcmp(whole + n, name) != 0 || !wraps(whole, n))
             continue;
-        char root[FV_TAKE_ROOT] = "";
+        char root[FV_READER_ROOT] = "";
         snprintf(root, sizeof root, "%.*s", (int)n, whole);
         if (!found || preferred(root, n, best, strlen(best)))
             memcpy(best, root, sizeof best);
@@ -76,45 +76,45 @@ bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const cha
 
 /* ---- names ---- */
 
-fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what)
+fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what)
 {
     return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" %s is missing; does %s belong to it?",
                    t->source->name, name, what, t->config);
 }
 
-const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char *stem,
-                              const char *part)
+const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
+                                const char *part)
 {
-    char name[FV_TAKE_NAME];
+    char name[FV_READER_NAME];
     if (!stem)
         return NULL;
     compose(name, t, prefix, stem, part);
     return fv_source_find(t->source, name);
 }
 
-fovea_status fv_take_put(fv_taker *t, const char *prefix, const char *stem, const char *part,
-                         uint32_t rank, const uint64_t *shape, float spread)
+fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
+                           const char *part, uint32_t rank, const uint64_t *shape, float spread)
 {
-    char name[FV_TAKE_NAME];
+    char name[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
     /* The model's own checkpoint, which the reader sees as one that does not change. */
     return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, spread,
                          t->m->additions->seed);
 }
 
-uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i)
+uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i)
 {
     uint64_t n = tensor && i < tensor->rank ? tensor->shape[i] : 0;
     return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-static void print_shape(char out[FV_TAKE_NAME], const uint64_t *shape, uint32_t rank)
+static void print_shape(char out[FV_READER_NAME], const uint64_t *shape, uint32_t rank)
 {
-    size_t used = (size_t)snprintf(out, FV_TAKE_NAME, "(");
+    size_t used = (size_t)snprintf(out, FV_READER_NAME, "(");
     for (uint32_t i = 0; i < rank; i++)
-        used += (size_t)snprintf(out + used, FV_TAKE_NAME - used, i ? ", %llu" : "%llu",
+        used += (size_t)snprintf(out + used, FV_READER_NAME - used, i ? ", %llu" : "%llu",
                                  (unsigned long long)shape[i]);
-    snprintf(out + used, FV_TAKE_NAME - used, ")");
+    snprintf(out + used, FV_READER_NAME - used, ")");
 }
 
 static bool same_shape(const fv_tensor *t, uint32_t rank, const uint64_t *shape)
@@ -132,15 +132,15 @@ static bool same_shape(const fv_tensor *t, uint32_t rank, const uint64_t *shape)
     }
 }
 
-static fovea_status take(const fv_tensor **out, const fv_taker *t, const char *prefix,
+static fovea_status take(const fv_tensor **out, const fv_tensor_reader *t, const char *prefix,
                          const char *stem, const char *part, uint32_t rank, const uint64_t *shape)
 {
-    char name[FV_TAKE_NAME], found[FV_TAKE_NAME], expected[FV_TAKE_NAME];
+    char name[FV_READER_NAME], found[FV_READER_NAME], expected[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
     print_shape(expected, shape, rank);
     const fv_tensor *tensor = fv_source_find(t->source, name);
     if (!tensor)
-        return fv_take_missing(t, name, expected);
+        return fv_reader_missing(t, name, expected);
     if (!same_shape(tensor, rank, shape)) {
         print_shape(found, tensor->shape, tensor->rank);
         return fv_fail(FOVEA_EFORMAT,
@@ -156,55 +156,55 @@ static fovea_status take(const fv_tensor **out, const fv_taker *t, const char *p
     return FOVEA_OK;
 }
 
-fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
-                            const char *stem, const char *part, uint32_t rank,
-                            const uint64_t *shape)
+fovea_status fv_reader_tensor(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t rank,
+                              const uint64_t *shape)
 {
     FV_TRY(take(out, t, prefix, stem, part, rank, shape));
     t->m->info.parameters += (*out)->elements;
     return FOVEA_OK;
 }
 
-fovea_status fv_take_buffer(const fv_tensor **out, fv_taker *t, const char *prefix,
-                            const char *stem, const char *part, uint32_t n)
+fovea_status fv_reader_buffer(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t n)
 {
     const uint64_t shape[1] = {n};
     return take(out, t, prefix, stem, part, 1, shape);
 }
 
-fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
-                          const char *part, fv_weight_part at)
+fovea_status fv_reader_part(fv_weight *w, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            const char *part, fv_weight_part at)
 {
     const uint64_t shape[2] = {at.rows, at.cols};
-    FV_TRY(fv_take_tensor(&at.tensor, t, prefix, stem, part, 2, shape));
+    FV_TRY(fv_reader_tensor(&at.tensor, t, prefix, stem, part, 2, shape));
     fv_weight_add(w, at);
     return FOVEA_OK;
 }
 
-fovea_status fv_take(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
-                     const char *part, uint32_t rows, uint32_t cols)
+fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t rows, uint32_t cols)
 {
     *w = (fv_weight){.rows = rows, .cols = cols};
-    return fv_take_part(w, t, prefix, stem, part, (fv_weight_part){.rows = rows, .cols = cols});
+    return fv_reader_part(w, t, prefix, stem, part, (fv_weight_part){.rows = rows, .cols = cols});
 }
 
-fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
-                            const char *stem, uint32_t rows, uint32_t cols)
+fovea_status fv_reader_linear(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, uint32_t rows, uint32_t cols)
 {
-    FV_TRY(fv_take(w, t, prefix, stem, "weight", rows, cols));
-    return fv_take(b, t, prefix, stem, "bias", 1, rows);
+    FV_TRY(fv_reader_matrix(w, t, prefix, stem, "weight", rows, cols));
+    return fv_reader_matrix(b, t, prefix, stem, "bias", 1, rows);
 }
 
-fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
-                          const char *stem, uint32_t width)
+fovea_status fv_reader_norm(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+                            const char *stem, uint32_t width)
 {
-    FV_TRY(fv_take(w, t, prefix, stem, "weight", 1, width));
-    return fv_take(b, t, prefix, stem, "bias", 1, width);
+    FV_TRY(fv_reader_matrix(w, t, prefix, stem, "weight", 1, width));
+    return fv_reader_matrix(b, t, prefix, stem, "bias", 1, width);
 }
 
-void fv_take_spare(fv_taker *t, const char *prefix, const char *part)
+void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part)
 {
-    char whole[FV_TAKE_NAME];
+    char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
     const size_t before = strlen(whole);
     for (uint32_t i = 0; i < t->source->count; i++) {
@@ -215,9 +215,9 @@ void fv_take_spare(fv_taker *t, const char *prefix, const char *part)
     }
 }
 
-fovea_status fv_take_all_used(const fv_taker *t, const char *prefix)
+fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
 {
-    char whole[FV_TAKE_NAME];
+    char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];

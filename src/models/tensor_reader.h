@@ -11,59 +11,59 @@
 #include "checkpoint/weight.h"
 #include "models/model.h"
 
-#define FV_TAKE_ROOT 64
-#define FV_TAKE_NAME (192 + FV_TAKE_ROOT) /* bytes of a name, at most */
+#define FV_READER_ROOT 64
+#define FV_READER_NAME (192 + FV_READER_ROOT) /* bytes of a name, at most */
 
-typedef struct fv_taker {
+typedef struct fv_tensor_reader {
     fovea_model *m; /* its parameters are counted */
     const fv_source *source;
     const char *config; /* file, for messages */
-    char root[FV_TAKE_ROOT];
-} fv_taker;
+    char root[FV_READER_ROOT];
+} fv_tensor_reader;
 
 /* Finds the root under which the checkpoint has this tensor: nothing, or wrappers such as "model.",
  * "module.", "state_dict." in any order, or "model_ema.", which is preferred. False, and the root
  * as it was: there is no such tensor. */
-bool fv_take_unwrap(fv_taker *t, const char *prefix, const char *stem, const char *part);
+bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
 /* EFORMAT: the tensor is missing. `what` it is in words, or its shape. */
-fovea_status fv_take_missing(const fv_taker *t, const char *name, const char *what);
+fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what);
 
 /* The tensor of that name, or NULL; a NULL stem finds nothing. */
-const fv_tensor *fv_take_look(const fv_taker *t, const char *prefix, const char *stem,
-                              const char *part);
+const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, const char *stem,
+                                const char *part);
 /* Dimension i of a tensor; 0 when it has none, or when it is NULL. */
-uint32_t fv_take_dimension(const fv_tensor *tensor, uint32_t i);
+uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 
 /* The tensor of that name: a floating type, this shape (dimensions of 1 do not count). */
-fovea_status fv_take_tensor(const fv_tensor **out, fv_taker *t, const char *prefix,
-                            const char *stem, const char *part, uint32_t rank,
-                            const uint64_t *shape);
+fovea_status fv_reader_tensor(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t rank,
+                              const uint64_t *shape);
 /* The same for n numbers that nobody trains, such as running means: they are no parameters. */
-fovea_status fv_take_buffer(const fv_tensor **out, fv_taker *t, const char *prefix,
-                            const char *stem, const char *part, uint32_t n);
+fovea_status fv_reader_buffer(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t n);
 /* A whole tensor of at.rows x at.cols becomes a part of *w. */
-fovea_status fv_take_part(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
-                          const char *part, fv_weight_part at);
+fovea_status fv_reader_part(fv_weight *w, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            const char *part, fv_weight_part at);
 /* *w becomes a whole tensor of rows x cols. */
-fovea_status fv_take(fv_weight *w, fv_taker *t, const char *prefix, const char *stem,
-                     const char *part, uint32_t rows, uint32_t cols);
+fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, const char *part, uint32_t rows, uint32_t cols);
 /* stem + "weight" (rows, cols) and stem + "bias" (rows). */
-fovea_status fv_take_linear(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
-                            const char *stem, uint32_t rows, uint32_t cols);
+fovea_status fv_reader_linear(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+                              const char *stem, uint32_t rows, uint32_t cols);
 /* stem + "weight" (width) and stem + "bias" (width). */
-fovea_status fv_take_norm(fv_weight *w, fv_weight *b, fv_taker *t, const char *prefix,
-                          const char *stem, uint32_t width);
+fovea_status fv_reader_norm(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+                            const char *stem, uint32_t width);
 
 /* Puts a tensor of values spread evenly over -spread ... spread under that name, in place of any.
  */
-fovea_status fv_take_put(fv_taker *t, const char *prefix, const char *stem, const char *part,
-                         uint32_t rank, const uint64_t *shape, float spread);
+fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
+                           const char *part, uint32_t rank, const uint64_t *shape, float spread);
 
 /* Passes over tensors that no model needs: those whose name has `part` in its first word after
  * `prefix`. */
-void fv_take_spare(fv_taker *t, const char *prefix, const char *part);
+void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
 /* ENOTSUP when a floating tensor whose name begins with `prefix` was neither taken nor spared. */
-fovea_status fv_take_all_used(const fv_taker *t, const char *prefix);
+fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);
 
 #endif

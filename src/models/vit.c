@@ -437,6 +437,6 @@ const fv_family fv_family_vit = {
     .weights = visit_weights,
     .release = fv_vit_release,
     .synthetic = fv_vit_synthetic,
-    .invents = fv_vit_invents,
-    .imitate = fv_vit_imitate,
+    .has_synthetic = fv_vit_has_synthetic,
+    .make_synthetic = fv_vit_make_synthetic,
 };

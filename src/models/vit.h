@@ -72,8 +72,8 @@ void fv_vit_release(fovea_model *m);
 
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);
-bool fv_vit_invents(const char *name);
-fovea_status fv_vit_imitate(json_t **config, struct fv_source *source, const char *name);
+bool fv_vit_has_synthetic(const char *name);
+fovea_status fv_vit_make_synthetic(json_t **config, struct fv_source *source, const char *name);
 
 /* vit.c: steps from roles. */
 fovea_status fv_vit_emit(const fovea_model *m, struct fv_builder *b);

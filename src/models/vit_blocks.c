@@ -12,7 +12,7 @@ fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const
     const uint32_t c = r->v->width, cols = bias ? 1 : c;
     const fv_tensor *t;
     const uint64_t shape[2] = {3ull * c, cols};
-    FV_TRY(fv_take_tensor(&t, &r->t, prefix, stem, bias ? "bias" : "weight", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, bias ? "bias" : "weight", 2, shape));
     *q = (fv_weight){.rows = bias ? 1 : c, .cols = c};
     *kv = (fv_weight){.rows = bias ? 1 : 2 * c, .cols = bias ? 2 * c : c};
     fv_weight_add(q, (fv_weight_part){.tensor = t, .rows = q->rows, .cols = q->cols});
@@ -28,17 +28,17 @@ static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
     b->kv_w = (fv_weight){.rows = 2 * c, .cols = c};
-    FV_TRY(fv_take_part(&b->kv_w, &r->t, r->block, n->k, "weight",
-                        (fv_weight_part){.rows = c, .cols = c}));
-    FV_TRY(fv_take_part(&b->kv_w, &r->t, r->block, n->v, "weight",
-                        (fv_weight_part){.row0 = c, .rows = c, .cols = c}));
+    FV_TRY(fv_reader_part(&b->kv_w, &r->t, r->block, n->k, "weight",
+                          (fv_weight_part){.rows = c, .cols = c}));
+    FV_TRY(fv_reader_part(&b->kv_w, &r->t, r->block, n->v, "weight",
+                          (fv_weight_part){.row0 = c, .rows = c, .cols = c}));
     if (!r->bias)
         return FOVEA_OK;
     b->kv_b = (fv_weight){.rows = 1, .cols = 2 * c};
-    FV_TRY(fv_take_part(&b->kv_b, &r->t, r->block, n->k, "bias",
-                        (fv_weight_part){.rows = 1, .cols = c}));
-    return fv_take_part(&b->kv_b, &r->t, r->block, n->v, "bias",
-                        (fv_weight_part){.rows = 1, .col0 = c, .cols = c});
+    FV_TRY(fv_reader_part(&b->kv_b, &r->t, r->block, n->k, "bias",
+                          (fv_weight_part){.rows = 1, .cols = c}));
+    return fv_reader_part(&b->kv_b, &r->t, r->block, n->v, "bias",
+                          (fv_weight_part){.rows = 1, .col0 = c, .cols = c});
 }
 
 static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
@@ -46,7 +46,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
     const uint32_t c = r->v->width, heads = r->v->heads, d = c / heads;
     const uint64_t shape[2] = {r->sla == FV_VIT_SLA_Q_BLOCKDIAG ? d : c, heads};
     const fv_tensor *t;
-    FV_TRY(fv_take_tensor(&t, &r->t, r->block, stem, "weight", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->block, stem, "weight", 2, shape));
     *w = (fv_weight){.rows = heads, .cols = c};
     if (r->sla != FV_VIT_SLA_Q_BLOCKDIAG) {
         fv_weight_add(
@@ -73,10 +73,10 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     const uint32_t params = fv_mech_table[name[i].mech]->params;
     const uint64_t vectors[2] = {params, c};
     fovea_status status = FOVEA_OK;
-    if (name[i].gated && !fv_take_look(&r->t, r->block, FV_VIT_SLA_Q, "weight")) {
-        status = fv_take_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0);
+    if (name[i].gated && !fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight")) {
+        status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0);
         if (status == FOVEA_OK)
-            status = fv_take_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0);
+            status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0);
         r->sla = FV_VIT_SLA_Q_DENSE;
         json_t *own = json_object_get(r->config->object, "fovea");
         if (!own) {
@@ -86,8 +86,8 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
         json_object_set_new(own, "sla_gates", json_string("q_dense"));
     }
     if (params && status == FOVEA_OK &&
-        fv_take_dimension(fv_take_look(&r->t, r->block, VECTORS, ""), 0) != params)
-        status = fv_take_put(&r->t, r->block, VECTORS, "", 2, vectors, 0);
+        fv_tensor_dimension(fv_reader_find(&r->t, r->block, VECTORS, ""), 0) != params)
+        status = fv_reader_put(&r->t, r->block, VECTORS, "", 2, vectors, 0);
     fv_mem_free(name);
     return status;
 }
@@ -95,37 +95,37 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 /* As many as the feature map of the checkpoint's own attention has. */
 static fovea_status read_vectors(fv_vit_reader *r, fv_vit_block *b)
 {
-    const fv_tensor *t = fv_take_look(&r->t, r->block, VECTORS, "");
-    const uint32_t n = fv_take_dimension(t, 0);
+    const fv_tensor *t = fv_reader_find(&r->t, r->block, VECTORS, "");
+    const uint32_t n = fv_tensor_dimension(t, 0);
     if (!t)
         return FOVEA_OK;
     FV_TRY(fv_vit_check_size(r, "number of learned vectors", n, LEARNED));
-    return fv_take(&b->vectors, &r->t, r->block, VECTORS, "", n, r->v->width);
+    return fv_reader_matrix(&b->vectors, &r->t, r->block, VECTORS, "", n, r->v->width);
 }
 
 static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
-    FV_TRY(fv_take_norm(&b->ln1_w, &b->ln1_b, &r->t, r->block, n->ln1, r->v->width));
+    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, r->block, n->ln1, r->v->width));
     if (n->qkv) {
         FV_TRY(fv_vit_cut_qkv(r, &b->q_w, &b->kv_w, r->block, n->qkv, false));
         if (r->bias)
             FV_TRY(fv_vit_cut_qkv(r, &b->q_b, &b->kv_b, r->block, n->qkv, true));
     } else {
-        FV_TRY(fv_take(&b->q_w, &r->t, r->block, n->q, "weight", c, c));
+        FV_TRY(fv_reader_matrix(&b->q_w, &r->t, r->block, n->q, "weight", c, c));
         if (r->bias)
-            FV_TRY(fv_take(&b->q_b, &r->t, r->block, n->q, "bias", 1, c));
+            FV_TRY(fv_reader_matrix(&b->q_b, &r->t, r->block, n->q, "bias", 1, c));
         FV_TRY(join_kv(r, b));
     }
-    FV_TRY(fv_take_linear(&b->proj_w, &b->proj_b, &r->t, r->block, n->proj, c, c));
-    if (fv_take_look(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
-        fv_take_look(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
+    FV_TRY(fv_reader_linear(&b->proj_w, &b->proj_b, &r->t, r->block, n->proj, c, c));
+    if (fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
+        fv_reader_find(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
         FV_TRY(read_sla(r, &b->sla_q, FV_VIT_SLA_Q));
         FV_TRY(read_sla(r, &b->sla_k, FV_VIT_SLA_K));
     }
     FV_TRY(read_vectors(r, b));
-    return r->scaled ? fv_take(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
+    return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 
 static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
@@ -133,12 +133,13 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
     const fv_vit_names *n = r->n;
     const fv_vit *v = r->v;
     uint32_t rows = v->epi == FV_EPI_SWIGLU ? 2 * v->hidden : v->hidden;
-    FV_TRY(fv_take_norm(&b->ln2_w, &b->ln2_b, &r->t, r->block, n->ln2, r->v->width));
-    FV_TRY(fv_take_linear(&b->fc1_w, &b->fc1_b, &r->t, r->block, r->gated ? n->gated1 : n->fc1,
-                          rows, v->width));
-    FV_TRY(fv_take_linear(&b->fc2_w, &b->fc2_b, &r->t, r->block, r->gated ? n->gated2 : n->fc2,
-                          v->width, v->hidden));
-    return r->scaled ? fv_take(&b->ls2, &r->t, r->block, n->ls2, "", 1, v->width) : FOVEA_OK;
+    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, r->block, n->ln2, r->v->width));
+    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, r->block, r->gated ? n->gated1 : n->fc1,
+                            rows, v->width));
+    FV_TRY(fv_reader_linear(&b->fc2_w, &b->fc2_b, &r->t, r->block, r->gated ? n->gated2 : n->fc2,
+                            v->width, v->hidden));
+    return r->scaled ? fv_reader_matrix(&b->ls2, &r->t, r->block, n->ls2, "", 1, v->width)
+                     : FOVEA_OK;
 }
 
 fovea_status fv_vit_read_blocks(fv_vit_reader *r)
@@ -148,13 +149,13 @@ fovea_status fv_vit_read_blocks(fv_vit_reader *r)
     r->chunk = 0;
     for (uint32_t i = 0; i < v->depth; i++) {
         if (!fv_vit_find_block(r, i))
-            return fv_take_missing(&r->t, r->block, "of a block");
+            return fv_reader_missing(&r->t, r->block, "of a block");
         if (r->t.m->additions && r->t.m->additions->attention)
             FV_TRY(put_learned(r, i));
         FV_TRY(read_attention(r, &v->block[i]));
         FV_TRY(read_mlp(r, &v->block[i]));
         if (i == 0) /* a weight without a role would silently make it another model */
-            FV_TRY(fv_take_all_used(&r->t, r->block));
+            FV_TRY(fv_reader_all_used(&r->t, r->block));
     }
     return FOVEA_OK;
 }

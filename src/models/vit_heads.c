@@ -14,33 +14,33 @@ static fovea_status read_map(fv_vit_reader *r)
     v->pool = FV_POOL_MAP;
     v->map.heads = v->heads;
     v->map.epi = v->epi;
-    v->map.hidden = fv_take_dimension(fv_take_look(&r->t, p, n->map_fc1, "weight"), 0);
+    v->map.hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", v->map.hidden, FV_VIT_HIDDEN_MOST));
-    FV_TRY(fv_take(&v->map.probe, &r->t, p, n->probe, "", 1, c));
+    FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
     if (n->map_qkv) {
         FV_TRY(fv_vit_cut_qkv(r, &v->map.q_w, &v->map.kv_w, p, n->map_qkv, false));
         FV_TRY(fv_vit_cut_qkv(r, &v->map.q_b, &v->map.kv_b, p, n->map_qkv, true));
     } else {
-        FV_TRY(fv_take_linear(&v->map.q_w, &v->map.q_b, &r->t, p, n->map_q, c, c));
-        FV_TRY(fv_take_linear(&v->map.kv_w, &v->map.kv_b, &r->t, p, n->map_kv, 2 * c, c));
+        FV_TRY(fv_reader_linear(&v->map.q_w, &v->map.q_b, &r->t, p, n->map_q, c, c));
+        FV_TRY(fv_reader_linear(&v->map.kv_w, &v->map.kv_b, &r->t, p, n->map_kv, 2 * c, c));
     }
-    FV_TRY(fv_take_linear(&v->map.out_w, &v->map.out_b, &r->t, p, n->map_proj, c, c));
-    FV_TRY(fv_take_norm(&v->map.ln_w, &v->map.ln_b, &r->t, p, n->map_ln, r->v->width));
-    FV_TRY(fv_take_linear(&v->map.fc1_w, &v->map.fc1_b, &r->t, p, n->map_fc1, v->map.hidden, c));
-    return fv_take_linear(&v->map.fc2_w, &v->map.fc2_b, &r->t, p, n->map_fc2, c, v->map.hidden);
+    FV_TRY(fv_reader_linear(&v->map.out_w, &v->map.out_b, &r->t, p, n->map_proj, c, c));
+    FV_TRY(fv_reader_norm(&v->map.ln_w, &v->map.ln_b, &r->t, p, n->map_ln, r->v->width));
+    FV_TRY(fv_reader_linear(&v->map.fc1_w, &v->map.fc1_b, &r->t, p, n->map_fc1, v->map.hidden, c));
+    return fv_reader_linear(&v->map.fc2_w, &v->map.fc2_b, &r->t, p, n->map_fc2, c, v->map.hidden);
 }
 
 fovea_status fv_vit_read_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
-    if (r->n->origin == FV_VIT_TIMM && fv_take_look(&r->t, r->prefix, "fc_norm.", "weight"))
+    if (r->n->origin == FV_VIT_TIMM && fv_reader_find(&r->t, r->prefix, "fc_norm.", "weight"))
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: \"fc_norm\", a norm after average pooling, is not supported",
                        r->t.source->name);
-    FV_TRY(fv_take_norm(&v->post_w, &v->post_b, &r->t, r->prefix, n->post, r->v->width));
+    FV_TRY(fv_reader_norm(&v->post_w, &v->post_b, &r->t, r->prefix, n->post, r->v->width));
     v->post_on_pooled = r->kind == FV_VIT_CLIP && n->origin != FV_VIT_TIMM;
-    if (fv_take_look(&r->t, r->prefix, n->probe, "")) {
+    if (fv_reader_find(&r->t, r->prefix, n->probe, "")) {
         if (n->origin == FV_VIT_TIMM && v->prefix)
             return fv_fail(FOVEA_ENOTSUP,
                            "%s: \"%s%s\" pools by attention, which leaves out the %u tokens before "
@@ -50,10 +50,10 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
                            r->config->file);
         return read_map(r);
     }
-    if (fv_take_look(&r->t, r->prefix, n->pooler, "weight")) {
+    if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
         v->pool = FV_POOL_CLS_TANH;
-        return fv_take_linear(&v->pool_w, &v->pool_b, &r->t, r->prefix, n->pooler, v->width,
-                              v->width);
+        return fv_reader_linear(&v->pool_w, &v->pool_b, &r->t, r->prefix, n->pooler, v->width,
+                                v->width);
     }
     bool tanh_only = n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT);
     v->pool = v->class_tokens && !tanh_only ? FV_POOL_CLS : FV_POOL_NONE;
@@ -66,19 +66,21 @@ static fovea_status read_head_pair(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     const uint32_t c = v->width,
-                   classes = fv_take_dimension(fv_take_look(&r->t, "", n->head_cls, "weight"), 0);
+                   classes =
+                       fv_tensor_dimension(fv_reader_find(&r->t, "", n->head_cls, "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
     v->head = FV_HEAD_CLS_DIST;
     v->head_w = (fv_weight){.rows = classes, .cols = 2 * c};
     v->head_b = (fv_weight){.rows = 1, .cols = classes};
-    FV_TRY(fv_take_part(&v->head_w, &r->t, "", n->head_cls, "weight",
-                        (fv_weight_part){.rows = classes, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_take_part(&v->head_w, &r->t, "", n->head_dist, "weight",
-                        (fv_weight_part){.rows = classes, .col0 = c, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_take_part(&v->head_b, &r->t, "", n->head_cls, "bias",
-                        (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f}));
-    return fv_take_part(&v->head_b, &r->t, "", n->head_dist, "bias",
-                        (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f, .sum = true});
+    FV_TRY(fv_reader_part(&v->head_w, &r->t, "", n->head_cls, "weight",
+                          (fv_weight_part){.rows = classes, .cols = c, .factor = 0.5f}));
+    FV_TRY(fv_reader_part(&v->head_w, &r->t, "", n->head_dist, "weight",
+                          (fv_weight_part){.rows = classes, .col0 = c, .cols = c, .factor = 0.5f}));
+    FV_TRY(fv_reader_part(&v->head_b, &r->t, "", n->head_cls, "bias",
+                          (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f}));
+    return fv_reader_part(
+        &v->head_b, &r->t, "", n->head_dist, "bias",
+        (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f, .sum = true});
 }
 
 static enum fv_vit_head head_form(const fv_vit_reader *r)
@@ -107,18 +109,18 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
                        "%s: checkpoints named like this one have no classification head",
                        r->t.source->name);
     r->t.m->new_head = true;
-    FV_TRY(fv_take_put(&r->t, "", r->n->head, "weight", 2, shape, FV_NEW_HEAD));
-    return fv_take_put(&r->t, "", r->n->head, "bias", 1, shape, 0);
+    FV_TRY(fv_reader_put(&r->t, "", r->n->head, "weight", 2, shape, FV_NEW_HEAD));
+    return fv_reader_put(&r->t, "", r->n->head, "bias", 1, shape, 0);
 }
 
 fovea_status fv_vit_read_head(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
-    if (n->head_dist && v->class_tokens == 2 && fv_take_look(&r->t, "", n->head_dist, "weight"))
+    if (n->head_dist && v->class_tokens == 2 && fv_reader_find(&r->t, "", n->head_dist, "weight"))
         return read_head_pair(r);
     const uint32_t wanted = r->t.m->additions ? r->t.m->additions->classes : 0;
-    const fv_tensor *t = n->head ? fv_take_look(&r->t, "", n->head, "weight") : NULL;
+    const fv_tensor *t = n->head ? fv_reader_find(&r->t, "", n->head, "weight") : NULL;
     if (!t && !wanted)
         return FOVEA_OK;
     v->head = head_form(r);
@@ -127,35 +129,35 @@ fovea_status fv_vit_read_head(fv_vit_reader *r)
         FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
     if (strcmp(pool, "avg") == 0)
         v->head = FV_HEAD_MEAN;
-    if (wanted && fv_take_dimension(t, 0) != wanted)
+    if (wanted && fv_tensor_dimension(t, 0) != wanted)
         FV_TRY(put_head(r, wanted));
-    t = fv_take_look(&r->t, "", n->head, "weight");
-    const uint32_t classes = fv_take_dimension(t, 0);
+    t = fv_reader_find(&r->t, "", n->head, "weight");
+    const uint32_t classes = fv_tensor_dimension(t, 0);
     FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
-    FV_TRY(fv_take(&v->head_w, &r->t, "", n->head, "weight", classes,
-                   v->head == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width));
-    return fv_take_look(&r->t, "", n->head, "bias")
-               ? fv_take(&v->head_b, &r->t, "", n->head, "bias", 1, classes)
+    FV_TRY(fv_reader_matrix(&v->head_w, &r->t, "", n->head, "weight", classes,
+                            v->head == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width));
+    return fv_reader_find(&r->t, "", n->head, "bias")
+               ? fv_reader_matrix(&v->head_b, &r->t, "", n->head, "bias", 1, classes)
                : FOVEA_OK;
 }
 
 fovea_status fv_vit_read_embeds(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    const fv_tensor *t = fv_take_look(&r->t, "", r->n->embeds, "");
+    const fv_tensor *t = fv_reader_find(&r->t, "", r->n->embeds, "");
     if (t) {
-        FV_TRY(fv_vit_check_size(r, "width of the projection", fv_take_dimension(t, 0),
+        FV_TRY(fv_vit_check_size(r, "width of the projection", fv_tensor_dimension(t, 0),
                                  FV_VIT_WIDTH_MOST));
-        return fv_take(&v->embeds_w, &r->t, "", r->n->embeds, "", fv_take_dimension(t, 0),
-                       v->width);
+        return fv_reader_matrix(&v->embeds_w, &r->t, "", r->n->embeds, "",
+                                fv_tensor_dimension(t, 0), v->width);
     }
-    t = fv_take_look(&r->t, r->prefix, r->n->embeds_transposed, "");
+    t = fv_reader_find(&r->t, r->prefix, r->n->embeds_transposed, "");
     if (!t)
         return FOVEA_OK;
-    const uint32_t out = fv_take_dimension(t, 1);
+    const uint32_t out = fv_tensor_dimension(t, 1);
     const uint64_t shape[2] = {v->width, out};
     FV_TRY(fv_vit_check_size(r, "width of the projection", out, FV_VIT_WIDTH_MOST));
-    FV_TRY(fv_take_tensor(&t, &r->t, r->prefix, r->n->embeds_transposed, "", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->embeds_transposed, "", 2, shape));
     v->embeds_w = (fv_weight){.rows = out, .cols = v->width};
     fv_weight_add(
         &v->embeds_w,

@@ -83,10 +83,11 @@ static fovea_status find_scheme(fv_vit_reader *r)
         for (const char *const *p = fv_vit_prefixes; *p; p++) {
             const char *const *mark = r->n->marks;
             bool marked = !mark[0];
-            if (!(r->n->kinds >> r->kind & 1) || !fv_take_unwrap(&r->t, *p, r->n->patch, "weight"))
+            if (!(r->n->kinds >> r->kind & 1) ||
+                !fv_reader_unwrap(&r->t, *p, r->n->patch, "weight"))
                 continue;
             for (int i = 0; i < 3 && mark[i]; i++)
-                marked = marked || fv_take_look(&r->t, *p, mark[i], "");
+                marked = marked || fv_reader_find(&r->t, *p, mark[i], "");
             r->prefix = *p;
             if (marked)
                 return FOVEA_OK;

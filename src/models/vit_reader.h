@@ -24,7 +24,7 @@ typedef struct fv_vit_kind_info {
 extern const fv_vit_kind_info fv_vit_kinds[]; /* by enum fv_vit_kind */
 
 typedef struct fv_vit_reader {
-    fv_taker t;
+    fv_tensor_reader t;
     const fv_config *config; /* the whole of config.json */
     fv_config vision;        /* the section that describes this tower */
     fv_config own;           /* the section "fovea" */

@@ -13,12 +13,12 @@ bool fv_vit_find_block(fv_vit_reader *r, uint32_t i)
     char stem[64];
     snprintf(stem, sizeof stem, r->n->block, i);
     snprintf(r->block, sizeof r->block, "%s%s", r->prefix, stem);
-    if (fv_take_look(&r->t, r->block, r->n->ln1, "weight"))
+    if (fv_reader_find(&r->t, r->block, r->n->ln1, "weight"))
         return true;
     for (; r->n->origin == FV_VIT_DINO && r->chunk <= i; r->chunk++) {
         snprintf(stem, sizeof stem, "blocks.%u.%u.", r->chunk, i);
         snprintf(r->block, sizeof r->block, "%s%s", r->prefix, stem);
-        if (fv_take_look(&r->t, r->block, r->n->ln1, "weight"))
+        if (fv_reader_find(&r->t, r->block, r->n->ln1, "weight"))
             return true;
     }
     return false;
@@ -128,13 +128,13 @@ static fovea_status read_depth(fv_vit_reader *r)
 fovea_status fv_vit_read_sizes(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    const fv_tensor *patch = fv_take_look(&r->t, r->prefix, r->n->patch, "weight");
+    const fv_tensor *patch = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight");
     uint32_t high;
     bool square, conv = patch->rank == 4;
-    v->width = fv_take_dimension(patch, 0);
-    v->channels = conv ? fv_take_dimension(patch, 1) : 3;
-    v->patch = conv ? fv_take_dimension(patch, 3) : 0;
-    high = conv ? fv_take_dimension(patch, 2) : 0;
+    v->width = fv_tensor_dimension(patch, 0);
+    v->channels = conv ? fv_tensor_dimension(patch, 1) : 3;
+    v->patch = conv ? fv_tensor_dimension(patch, 3) : 0;
+    high = conv ? fv_tensor_dimension(patch, 2) : 0;
     FV_TRY(fv_config_u32(&v->width, &r->vision, "hidden_size", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->channels, &r->vision, "num_channels", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_size(&v->patch, &high, &square, &r->vision, "patch_size"));
@@ -161,7 +161,7 @@ static fovea_status read_sla_form(fv_vit_reader *r)
                                         [FV_VIT_SLA_Q_DENSE] = "q_dense",
                                         [FV_VIT_SLA_X_DENSE] = "x_dense"};
     const uint32_t d = r->v->width / r->v->heads;
-    const fv_tensor *t = fv_take_look(&r->t, r->block, FV_VIT_SLA_Q, "weight");
+    const fv_tensor *t = fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight");
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "sla_gates"));
     for (int i = FV_VIT_SLA_Q_BLOCKDIAG; name && i <= FV_VIT_SLA_X_DENSE; i++)
@@ -170,7 +170,7 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     if (name && r->sla == FV_VIT_SLA_TOLD_BY_SHAPE)
         return fv_config_fail(&r->own, "sla_gates", "q_blockdiag, q_dense or x_dense");
     if (t && r->sla == FV_VIT_SLA_TOLD_BY_SHAPE && d != r->v->width &&
-        fv_take_dimension(t, 0) == r->v->width)
+        fv_tensor_dimension(t, 0) == r->v->width)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: tensor \"%.80s\" may be made for q or for the block's input; add "
                        "\"fovea\": {\"sla_gates\": \"q_dense\"} or \"x_dense\" to %s",
@@ -187,21 +187,21 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     fv_vit *v = r->v;
     r->chunk = 0;
     if (!fv_vit_find_block(r, 0))
-        return fv_take_missing(&r->t, r->block, "of the first block");
-    r->bias = fv_take_look(&r->t, r->block, n->qkv ? n->qkv : n->q, "bias") != NULL;
+        return fv_reader_missing(&r->t, r->block, "of the first block");
+    r->bias = fv_reader_find(&r->t, r->block, n->qkv ? n->qkv : n->q, "bias") != NULL;
     if (n->origin == FV_VIT_HF)
         r->bias = true;
     FV_TRY(fv_config_bool(&r->bias, &r->vision, "qkv_bias"));
     bool scales = r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS;
-    r->scaled =
-        n->ls1 && ((scales && n->origin == FV_VIT_HF) || fv_take_look(&r->t, r->block, n->ls1, ""));
-    r->gated = n->gated1 && fv_take_look(&r->t, r->block, n->gated1, "weight");
+    r->scaled = n->ls1 &&
+                ((scales && n->origin == FV_VIT_HF) || fv_reader_find(&r->t, r->block, n->ls1, ""));
+    r->gated = n->gated1 && fv_reader_find(&r->t, r->block, n->gated1, "weight");
     FV_TRY(read_sla_form(r));
-    const fv_tensor *fc1 = fv_take_look(&r->t, r->block, r->gated ? n->gated1 : n->fc1, "weight");
-    const fv_tensor *fc2 = fv_take_look(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
-    v->hidden = fv_take_dimension(fc2, 1);
+    const fv_tensor *fc1 = fv_reader_find(&r->t, r->block, r->gated ? n->gated1 : n->fc1, "weight");
+    const fv_tensor *fc2 = fv_reader_find(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
+    v->hidden = fv_tensor_dimension(fc2, 1);
     FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
-    if (n->origin == FV_VIT_TIMM && fv_take_dimension(fc1, 0) == 2 * v->hidden)
+    if (n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden)
         v->epi = FV_EPI_SWIGLU;
     if (r->gated)
         v->epi = FV_EPI_SWIGLU;

@@ -66,7 +66,7 @@ static bool read_block(struct spec *out, const char *name)
     return true;
 }
 
-bool fv_vit_invents(const char *name)
+bool fv_vit_has_synthetic(const char *name)
 {
     struct spec alone;
     return read_block(&alone, name);
@@ -206,7 +206,7 @@ static json_t *describe(const struct spec *s)
                      "num_register_tokens", (int)s->registers);
 }
 
-fovea_status fv_vit_imitate(json_t **config, fv_source *source, const char *name)
+fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const char *name)
 {
     struct maker m = {.source = source, .s = specs, .n = fv_vit_schemes, .status = FOVEA_OK};
     struct spec alone;

@@ -51,15 +51,15 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
 static fovea_status read_positions(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    const fv_tensor *t = fv_take_look(&r->t, r->prefix, r->n->pos, "");
+    const fv_tensor *t = fv_reader_find(&r->t, r->prefix, r->n->pos, "");
     if (!t)
-        return fv_take_missing(&r->t, r->n->pos, "of positions");
+        return fv_reader_missing(&r->t, r->n->pos, "of positions");
     uint64_t rows = t->elements / v->width;
     uint32_t lead = 0;
     const uint64_t shape[2] = {rows, v->width};
     if (rows > (uint64_t)SIDE * SIDE + REGISTERS)
         return fv_vit_check_size(r, "length of the position table", UINT32_MAX, SIDE * SIDE);
-    FV_TRY(fv_take_tensor(&t, &r->t, r->prefix, r->n->pos, "", 2, shape));
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->pos, "", 2, shape));
     FV_TRY(cut_table(r, (uint32_t)rows, &lead));
     uint32_t patches = v->table_width * v->table_height;
     v->table = (fv_weight){.rows = patches, .cols = v->width};
@@ -89,7 +89,7 @@ static fovea_status read_position_rule(fv_vit_reader *r)
         }
     if (name)
         return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
-    bool registers = fv_take_look(&r->t, r->prefix, r->n->reg, "") != NULL;
+    bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:
         r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA : FV_POS_PLAIN;
@@ -120,10 +120,10 @@ static fovea_status read_prefix(fv_vit_reader *r)
     fv_vit *v = r->v;
     const uint32_t c = v->width;
     bool hf = n->origin == FV_VIT_HF;
-    bool cls = hf ? r->kind != FV_VIT_SIGLIP : fv_take_look(&r->t, r->prefix, n->cls, "") != NULL;
+    bool cls = hf ? r->kind != FV_VIT_SIGLIP : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
     bool dist = cls && n->dist &&
-                ((hf && r->kind == FV_VIT_DEIT) || fv_take_look(&r->t, r->prefix, n->dist, ""));
-    const fv_tensor *reg = fv_take_look(&r->t, r->prefix, n->reg, "");
+                ((hf && r->kind == FV_VIT_DEIT) || fv_reader_find(&r->t, r->prefix, n->dist, ""));
+    const fv_tensor *reg = fv_reader_find(&r->t, r->prefix, n->reg, "");
     uint32_t registers = 0;
     if (reg) {
         uint64_t rows = reg->elements / c;
@@ -137,15 +137,15 @@ static fovea_status read_prefix(fv_vit_reader *r)
     if (v->prefix)
         v->prefix_rows = (fv_weight){.rows = v->prefix, .cols = c};
     if (cls)
-        FV_TRY(fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->cls, "",
-                            (fv_weight_part){.rows = 1, .cols = c}));
+        FV_TRY(fv_reader_part(&v->prefix_rows, &r->t, r->prefix, n->cls, "",
+                              (fv_weight_part){.rows = 1, .cols = c}));
     if (dist)
-        FV_TRY(fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->dist, "",
-                            (fv_weight_part){.row0 = 1, .rows = 1, .cols = c}));
+        FV_TRY(fv_reader_part(&v->prefix_rows, &r->t, r->prefix, n->dist, "",
+                              (fv_weight_part){.row0 = 1, .rows = 1, .cols = c}));
     if (registers)
-        FV_TRY(
-            fv_take_part(&v->prefix_rows, &r->t, r->prefix, n->reg, "",
-                         (fv_weight_part){.row0 = v->class_tokens, .rows = registers, .cols = c}));
+        FV_TRY(fv_reader_part(
+            &v->prefix_rows, &r->t, r->prefix, n->reg, "",
+            (fv_weight_part){.row0 = v->class_tokens, .rows = registers, .cols = c}));
     return FOVEA_OK;
 }
 
@@ -155,22 +155,22 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     const fv_tensor *t;
     const uint64_t conv[4] = {v->width, 3, v->patch, v->patch};
     const uint64_t linear[2] = {v->width, 3ull * v->patch * v->patch};
-    bool flat = fv_take_look(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
-    FV_TRY(fv_take_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
-                          flat ? linear : conv));
+    bool flat = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
+                            flat ? linear : conv));
     v->embed_w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
     bool biased = r->n->origin == FV_VIT_HF
                       ? r->kind != FV_VIT_CLIP
-                      : fv_take_look(&r->t, r->prefix, r->n->patch, "bias") != NULL;
+                      : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
-        FV_TRY(fv_take(&v->embed_b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
+        FV_TRY(fv_reader_matrix(&v->embed_b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
     FV_TRY(read_prefix(r));
     FV_TRY(read_positions(r));
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
-                   ? fv_take_look(&r->t, r->prefix, r->n->pre, "weight") != NULL
+                   ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
                    : r->kind == FV_VIT_CLIP;
     return pre && r->n->pre
-               ? fv_take_norm(&v->pre_w, &v->pre_b, &r->t, r->prefix, r->n->pre, r->v->width)
+               ? fv_reader_norm(&v->pre_w, &v->pre_b, &r->t, r->prefix, r->n->pre, r->v->width)
                : FOVEA_OK;
 }

@@ -116,7 +116,7 @@ static uint32_t gather(fovea_plan *p, struct tenant *tenant, uint64_t bank)
         if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT) {
             v->ref.space = FV_SPACE_EXTERNAL;
             v->ref.slot = v->slot;
-            bytes = p->limits.wide ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;
+            bytes = p->limits.throughput ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;
         } else if (v->first_step != UINT32_MAX) {
             admit(p, &tenant[n], v);
             bytes = tenant[n++].size;
@@ -139,7 +139,7 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
         uint32_t *have = &count[tenant[i].region];
         *have = needed > *have ? needed : *have;
     }
-    count[FV_REGION_SCRATCH] = p->limits.wide && p->scratch;
+    count[FV_REGION_SCRATCH] = p->limits.throughput && p->scratch;
     for (int r = 0; r < FV_REGIONS; r++)
         first[r + 1] = first[r] + count[r];
     void *memory;
@@ -154,7 +154,7 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
         fv_ref *ref = &t->value->ref;
         ref->space = t->region == LOCAL ? FV_SPACE_LOCAL : FV_SPACE_BUFFER;
         ref->offset = t->offset % bank;
-        ref->mem = t->region == LOCAL && !p->limits.wide ? NULL : &b->mem;
+        ref->mem = t->region == LOCAL && !p->limits.throughput ? NULL : &b->mem;
         const uint64_t end = fv_size_add(ref->offset, t->size);
         b->size = end > b->size ? end : b->size;
     }
@@ -181,7 +181,7 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
     for (int r = 0; r < FV_REGIONS; r++)
         for (uint32_t i = p->first_bank[r]; i < p->first_bank[r + 1]; i++)
             p->region_size[r] = fv_size_add(p->region_size[r], p->bank[i].size);
-    if (!p->limits.wide) {
+    if (!p->limits.throughput) {
         p->local = p->region_size[LOCAL];
         p->region_size[LOCAL] = 0;
         for (uint32_t i = p->first_bank[LOCAL]; i < p->first_bank[LOCAL + 1]; i++)

@@ -190,15 +190,16 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     fovea_preprocess pre;
     FV_TRY(fv_preprocess_settle(&pre, resized ? o->preprocess : &as_is, &as_is));
 
-    p->b.half_sums = !p->limits.wide && p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
-    if (o->activations != FOVEA_DTYPE_F32 && !p->limits.wide && !p->b.half_sums)
+    p->b.half_sums =
+        !p->limits.throughput && p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;
+    if (o->activations != FOVEA_DTYPE_F32 && !p->limits.throughput && !p->b.half_sums)
         return fv_fail(FOVEA_ENOTSUP,
                        "activations of 16 bits on device %s: its kernels read float32; set weights "
                        "only",
                        p->device->info.id);
-    p->apart = o->on_device_lost == FOVEA_LOST_CPU;
+    p->staged = o->on_device_lost == FOVEA_LOST_CPU;
     p->b.weight_type = fv_type_of(o->weights);
-    p->b.row_type = p->limits.wide ? fv_type_of(o->activations) : FV_F32;
+    p->b.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
@@ -282,7 +283,7 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     fovea_plan *p;
     FV_TRY(fv_tune_for(model, device, &o, NULL));
     FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
-    const fovea_status status = fv_spare_make(p, &o);
+    const fovea_status status = fv_fallback_make(p, &o);
     if (status != FOVEA_OK) {
         fovea_plan_free(p);
         return status;

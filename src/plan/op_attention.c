@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
 #include "plan/plan.h"
-#include "base/abi.h"
 
 struct op {
     fv_builder *b;
@@ -132,7 +132,7 @@ static void finish(const struct op *op, fv_view y, fv_view out)
                           op->rows);
     }
     if (o->out_gate)
-        fv_emit_mul(b, "gate of the output", y, op->factor, o->out_gate == FOVEA_OUT_SILU, y,
+        fv_emit_mul(b, "gate of the output", y, op->factor, o->out_gate == FOVEA_OUT_GATE_SILU, y,
                     op->rows, wide);
     if (y.id != out.id)
         fv_emit_convert(b, "output", y, FV_F32, out, op->out, op->rows, wide);

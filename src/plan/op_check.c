@@ -177,7 +177,7 @@ static fovea_status check_tail(const fovea_attention_options *o)
         return fv_fail(FOVEA_EINVAL, "norm_bias without norm_weight; give both");
     if (!isfinite(o->norm_eps) || o->norm_eps < 0)
         return fv_fail(FOVEA_EINVAL, "norm_eps %g; it must be at least 0", o->norm_eps);
-    if ((unsigned)o->out_gate > FOVEA_OUT_SILU)
+    if ((unsigned)o->out_gate > FOVEA_OUT_GATE_SILU)
         return fv_fail(FOVEA_EINVAL, "out_gate %d is unknown", (int)o->out_gate);
     return FOVEA_OK;
 }

@@ -83,12 +83,12 @@ static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options 
     FV_TRY(fv_op_check(o, &name));
     /* Long linear attention keeps to chunks, however many workers there are: its memory then does
      * not grow with the tokens. */
-    if (!p->limits.wide && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
+    if (!p->limits.throughput && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
         r->schedule == FOVEA_SCHEDULE_AUTO) {
         r->schedule = FOVEA_SCHEDULE_STREAMED;
         r->source = "cost";
     }
-    p->b.any_type = p->limits.wide;
+    p->b.any_type = p->limits.throughput;
     return fv_op_attention(&p->b, o, &name);
 }
 

@@ -23,7 +23,8 @@ static const struct {
 } sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
 #define SHARERS (sizeof sharers / sizeof *sharers)
 
-/* Super-chunks of wide devices, for a limit; and where to begin when streaming is asked for. */
+/* Super-chunks of throughput devices, for a limit; and where to begin when streaming is asked for.
+ */
 static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
 #define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
 #define ASKED_CHUNK 4096
@@ -113,7 +114,7 @@ static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
 static uint64_t external(const fovea_plan *p)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; p->limits.wide && i < p->b.values; i++) {
+    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
             bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
@@ -128,7 +129,7 @@ static void account(fovea_plan *p)
     info->weights = info->largest = 0;
     info->steps = info->dispatches = 0;
     info->sweeps = p->sweeps;
-    info->spare = p->apart && p->limits.borrows ? external(p) : 0;
+    info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
     for (uint32_t i = 0; i < p->b.steps; i++) {
         const fv_step *s = &p->b.step[i];
         if (s->dead)
@@ -150,7 +151,7 @@ static void account(fovea_plan *p)
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             if (p->b.step[k].dead)
                 continue;
-            if (p->limits.wide)
+            if (p->limits.throughput)
                 info->dispatches += w->chunks;
             else
                 info->dispatches += !w->streamed || k == w->first;
@@ -159,7 +160,7 @@ static void account(fovea_plan *p)
     for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
         if (p->bank[i].size > info->largest)
             info->largest = p->bank[i].size;
-    for (uint32_t i = 0; p->limits.wide && i < p->b.values; i++) {
+    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         const bool outside = v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
         if (outside && v->rows * fv_value_stride(v) > info->largest)
@@ -185,7 +186,7 @@ static uint64_t activations(const fovea_plan_info *i)
     return fv_size_add(fv_size_add(sum, i->scratch), i->staging);
 }
 
-static fovea_status size_up(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
+static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
 {
     fv_sweep_schedule(p, r, chunk);
     FV_TRY(choose(p));
@@ -200,7 +201,7 @@ static fovea_status size_up(fovea_plan *p, const fv_plan_request *r, uint32_t ch
 static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
 {
     const uint64_t memory = p->device->info.memory;
-    if (!memory || (r->dry && !p->limits.wide))
+    if (!memory || (r->dry && !p->limits.throughput))
         return UINT64_MAX;
     return memory > p->info.weights ? memory - p->info.weights : 0;
 }
@@ -217,9 +218,9 @@ static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r, const uin
                               size_t n)
 {
     if (r->chunk)
-        return size_up(p, r, r->chunk);
+        return account_memory(p, r, r->chunk);
     for (size_t i = 0; i < n; i++) {
-        FV_TRY(size_up(p, r, sizes[i]));
+        FV_TRY(account_memory(p, r, sizes[i]));
         if (within(p, r))
             break;
     }
@@ -231,7 +232,7 @@ static fovea_status fit_wide(fovea_plan *p, const fv_plan_request *r)
 {
     const bool asked = r->schedule == FOVEA_SCHEDULE_STREAMED || r->chunk;
     if (r->schedule == FOVEA_SCHEDULE_STEPWISE || !asked) {
-        FV_TRY(size_up(p, r, 0));
+        FV_TRY(account_memory(p, r, 0));
         if (within(p, r) || r->schedule == FOVEA_SCHEDULE_STEPWISE)
             return FOVEA_OK;
     }
@@ -262,7 +263,7 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
 {
     const uint64_t bytes = activations(&p->info), memory = device_memory(p, r);
     const bool limited = r->memory_limit && r->memory_limit < memory;
-    const char *fewer = p->limits.wide ? "activations of 16 bits" : "fewer threads";
+    const char *fewer = p->limits.throughput ? "activations of 16 bits" : "fewer threads";
     if (p->oversize != FV_NO_VALUE)
         return fv_fail(FOVEA_ENOMEM,
                        "%s: %.1f MiB that must lie together, device %s has buffers of at most "
@@ -310,7 +311,7 @@ static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_
     for (size_t k = 0; k < SHARERS && !fits; k++)
         for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].least && !fits; i++) {
             p->info.threads = sharers[k].workers;
-            FV_TRY(size_up(p, &streamed, *chunk = chunk_sizes[i]));
+            FV_TRY(account_memory(p, &streamed, *chunk = chunk_sizes[i]));
             fits = within(p, r);
         }
     p->info.threads = threads;
@@ -321,21 +322,21 @@ static fovea_status fit(fovea_plan *p, const fv_plan_request *asked)
 {
     fv_plan_request own = *asked;
     const fv_plan_request *r = &own;
-    if (!p->limits.wide && !r->chunk)
+    if (!p->limits.throughput && !r->chunk)
         FV_TRY(fit_reduced(p, r, &own.reduced));
     if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
-        FV_TRY(size_up(p, r, p->limits.wide ? 0 : chunk_sizes[0]));
+        FV_TRY(account_memory(p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
         if (within(p, r))
             return check_weights(p);
         own.source = "cost"; /* what wisdom wants does not fit */
     } else if (!own.source) {
         own.source = "forced";
     }
-    if (p->limits.wide)
+    if (p->limits.throughput)
         FV_TRY(fit_wide(p, r));
     else
         FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
-    if (!within(p, r) && !p->limits.wide && r->schedule == FOVEA_SCHEDULE_AUTO) {
+    if (!within(p, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
         fv_plan_request all = *r; /* what would be faster step by step needs the most memory */
         all.schedule = FOVEA_SCHEDULE_STREAMED;
         FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
@@ -353,7 +354,7 @@ static fovea_status pack(fovea_plan *p)
             fv_use *u = &s->use[o];
             if (!fv_weight_present(&u->weight))
                 continue;
-            FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.wide ? p->device : NULL,
+            FV_TRY(fv_packed_get(&u->packed, p->model, p->limits.throughput ? p->device : NULL,
                                  p->limits.locked, &u->weight, fv_step_packer(s, o), &s->prob,
                                  &s->knobs));
         }
@@ -436,7 +437,7 @@ static fovea_status open_queue(fovea_plan *p)
             slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
                                       .rows = v->rows,
                                       .output = v->kind == FV_VALUE_OUTPUT,
-                                      .apart = p->apart && p->limits.borrows};
+                                      .staged = p->staged && p->limits.borrows};
     }
     fovea_status status = p->device->backend->queue_open(
         p->device->device, p->local + p->scratch, slot, p->b.slots, p->info.dispatches, &p->queue);
@@ -512,7 +513,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     return bind(p);
 }
 
-/* The kernels of wide devices count the elements of a buffer in 32 bits. */
+/* The kernels of throughput devices count the elements of a buffer in 32 bits. */
 #define COUNTED ((uint64_t)UINT32_MAX)
 
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)
@@ -523,7 +524,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     p->device = fv_device_ref(device);
     p->b.weight_type = p->b.row_type = FV_F32;
     device->backend->limits(device->device, &p->limits);
-    if (p->limits.wide && p->limits.largest > COUNTED)
+    if (p->limits.throughput && p->limits.largest > COUNTED)
         p->limits.largest = COUNTED;
     p->info.threads = p->limits.threads;
     fv_advice_begin(&p->advice, wisdom, device, p->limits.threads);
@@ -536,7 +537,7 @@ void fovea_plan_free(fovea_plan *p)
     if (!p)
         return;
     const fv_backend *be = p->device->backend;
-    fv_spare_free(&p->spare);
+    fv_fallback_free(&p->fallback);
     if (p->queue)
         be->queue_close(p->queue);
     for (uint32_t i = 0; p->bound && i < p->info.steps; i++)

@@ -12,7 +12,8 @@ enum fv_region {
     FV_REGION_KEPT,
     FV_REGION_CHUNKS,
     FV_REGION_STAGING,
-    /* of a wide device, where there is one worker and its block is a region as the others are: */
+    /* of a throughput device, where there is one worker and its block is a region as the others
+       are: */
     FV_REGION_LOCAL,
     FV_REGION_SCRATCH,
     FV_REGIONS
@@ -42,22 +43,22 @@ typedef struct fv_plan_sweep {
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;      /* once the spare plan has taken over: its ticket */
+    fv_fence fence;      /* once the fallback plan has taken over: its ticket */
     fovea_status status; /* once it is done */
-    /* With a spare plan, what was handed over, and when: */
+    /* With a fallback plan, what was handed over, and when: */
     fovea_frame frame;
     double since;
 } fv_flight;
 #define FV_FLIGHTS 4 /* more than any device takes at once */
 
 /* What takes over when the device is lost. */
-typedef struct fv_spare {
+typedef struct fv_fallback {
     fovea_plan *plan;   /* NULL: nothing does */
     fovea_output *outs; /* of the frames in flight, one after the other */
     double patience;    /* seconds for a frame */
-    double landed;      /* when the last frame was done */
+    double completed;   /* when the last frame was done */
     bool used;
-} fv_spare;
+} fv_fallback;
 
 struct fovea_plan {
     fovea_device *device; /* counted */
@@ -80,17 +81,17 @@ struct fovea_plan {
     fovea_plan_info info;
     /* per frame */
     fv_queue *queue;
-    fv_bound **bound;            /* one per live step */
-    fv_sweep *run;               /* what submit gets */
-    char **problem_text;         /* one per step */
-    uint32_t frame_planes;       /* of a frame: the first values; 0: not a frame plan */
-    fovea_ticket ticket, landed; /* the last one given out; the last one that is done */
+    fv_bound **bound;               /* one per live step */
+    fv_sweep *run;                  /* what submit gets */
+    char **problem_text;            /* one per step */
+    uint32_t frame_planes;          /* of a frame: the first values; 0: not a frame plan */
+    fovea_ticket ticket, completed; /* the last one given out; the last one that is done */
     fv_flight flight[FV_FLIGHTS];
     double seconds; /* of the device, for the last one */
     fv_trace trace; /* event NULL: off */
     bool dry;
-    bool apart; /* a device that hangs must not find the caller's memory gone */
-    fv_spare spare;
+    bool staged; /* a device that hangs must not find the caller's memory gone */
+    fv_fallback fallback;
 };
 
 typedef struct fv_plan_request {
@@ -122,17 +123,17 @@ uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uin
 /* band.c */
 /* Of step i in a sweep that begins with `first`: the width of the grid, where it is LOCAL and reads
  * around in what the sweep writes, else 0; what its rows must be multiples of. */
-uint32_t fv_band_width(const fv_builder *b, uint32_t first, uint32_t i);
-uint32_t fv_band_unit(const fv_builder *b, uint32_t first, uint32_t i);
+uint32_t fv_halo_width(const fv_builder *b, uint32_t first, uint32_t i);
+uint32_t fv_halo_unit(const fv_builder *b, uint32_t first, uint32_t i);
 /* Whether its chunks can be those of the steps before. */
-bool fv_band_fits(const fv_builder *b, uint32_t first, uint32_t i);
+bool fv_halo_fits(const fv_builder *b, uint32_t first, uint32_t i);
 /* Whether a value is seen by the steps [first, end) alone. */
-bool fv_band_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id);
+bool fv_halo_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id);
 /* Sets how far ahead each step of [first, end) runs; returns where the sweep must end, at most
  * `end`, for that to be possible. */
-uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end);
+uint32_t fv_halo_assign(fv_builder *b, uint32_t first, uint32_t end);
 /* The rings of a sweep of bands. */
-void fv_band_rings(fv_builder *b, const fv_plan_sweep *w);
+void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w);
 
 /* arena.c: offsets for all values and the bytes of every region, unless p->oversize comes to be
  * set. */
@@ -193,16 +194,16 @@ fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
 /* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
 uint64_t fv_op_state_floats(const fovea_plan *p);
 
-/* spare.c: the spare plan that the options ask for. */
-fovea_status fv_spare_make(fovea_plan *p, const fovea_plan_options *options);
-void fv_spare_free(fv_spare *s);
+/* fallback.c: the fallback plan that the options ask for. */
+fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
+void fv_fallback_free(fv_fallback *s);
 /* Of a frame that was handed over; then the seconds that the device has left for it. */
-void fv_spare_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
-                   const fovea_output *outs);
-double fv_spare_patience(const fovea_plan *p, fovea_ticket ticket);
-/* The device was lost: gives all frames in flight to the spare plan, to be waited for there. */
-fovea_status fv_spare_take_over(fovea_plan *p);
-fovea_status fv_spare_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
+void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+                      const fovea_output *outs);
+double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
+/* The device was lost: gives all frames in flight to the fallback plan, to be waited for there. */
+fovea_status fv_fallback_take_over(fovea_plan *p);
+fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
 
 /* run.c: checks a plane of a frame; EINVAL. *stride gets the bytes from row to row. */
 fovea_status fv_frame_plane(const fovea_plan *p, const fovea_frame *frame, uint32_t plane,

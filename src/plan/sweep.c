@@ -11,8 +11,8 @@
  * number of threads. */
 #define GROUPS 16
 
-/* Wide devices: rows of a partial state at least, so that all states together are no larger than
- * the rows. fv_limits.parts says how many there are at most. */
+/* Throughput devices: rows of a partial state at least, so that all states together are no larger
+ * than the rows. fv_limits.parts says how many there are at most. */
 #define PART_ROWS 128
 
 /* And at most, where parts are computed at once: sums of that many rows lose little by rounding. */
@@ -153,7 +153,7 @@ uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uin
 /* Makes a sweep of the steps [first, end), or of fewer; returns where it ends. */
 static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
 {
-    end = fv_band_settle(&p->b, first, end);
+    end = fv_halo_assign(&p->b, first, end);
     fv_plan_sweep *w = &p->sweep[p->sweeps];
     *w = (fv_plan_sweep){.first = first, .align = 1};
     for (uint32_t i = first; i < end; i++) {
@@ -161,7 +161,7 @@ static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
         if (s->dead)
             continue;
         s->sweep = p->sweeps;
-        const uint32_t width = fv_band_width(&p->b, first, i), unit = fv_band_unit(&p->b, first, i);
+        const uint32_t width = fv_halo_width(&p->b, first, i), unit = fv_halo_unit(&p->b, first, i);
         w->width = width ? width : w->width;
         w->align = unit > w->align ? unit : w->align;
         w->reach = s->ahead > w->reach ? s->ahead : w->reach;
@@ -192,7 +192,7 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
                 last_write = j;
     }
     *cut = i;
-    if (closed || other_rows || alone(s) || !fv_band_fits(b, first, i))
+    if (closed || other_rows || alone(s) || !fv_halo_fits(b, first, i))
         return true;
     if (last_write < 0)
         return false;
@@ -331,7 +331,7 @@ static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
     for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         if (v->first_step == UINT32_MAX ||
-            !fv_band_inside(&p->b, w->first, w->first + w->count, (fv_id)i))
+            !fv_halo_inside(&p->b, w->first, w->first + w->count, (fv_id)i))
             continue;
         const uint64_t bytes = fv_size_mul(v->need, fv_value_stride(v));
         most = bytes > most ? bytes : most;
@@ -437,20 +437,20 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
         uint32_t chunk = w->reduces && r.reduced ? r.reduced : usual;
         w->source = settle(p, w, &r, &chunk);
         w->target = chunk;
-        if (p->limits.wide) {
+        if (p->limits.throughput) {
             cut_wide(p, w, &r, chunk);
         } else {
             cut_chunks(w, chunk, r.chunk, p->info.threads);
             w->streamed = stream(p, w, r.schedule);
         }
         if (w->streamed && w->width)
-            fv_band_rings(&p->b, w);
+            fv_halo_rings(&p->b, w);
         for (uint32_t k = w->first; k < w->first + w->count; k++) {
             fv_step *s = &p->b.step[k];
             if (s->dead)
                 continue;
             fv_sweep_tile(s, p->info.threads);
-            if (p->limits.wide) {
+            if (p->limits.throughput) {
                 s->tile_rows = s->prob.dim[FV_DIM_ROWS];
                 s->tile_cols = s->cols;
             }

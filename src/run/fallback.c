@@ -1,4 +1,4 @@
-/* spare.c: the plan on the CPU that takes over when a plan's device is lost.
+/* fallback.c: the plan on the CPU that takes over when a plan's device is lost.
  *
  * It is made with the plan, so that taking over allocates nothing. Frames in flight are handed to
  * it in their order: the caller keeps pixels and outputs until they were waited for.
@@ -11,7 +11,7 @@
 
 #define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */
 
-static fovea_status make(fv_spare *s, const fovea_plan *p, const fovea_plan_options *options)
+static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
 {
     fovea_plan_options own = *options;
     fovea_device *device = NULL; /* opened for this plan, which holds it */
@@ -20,10 +20,10 @@ static fovea_status make(fv_spare *s, const fovea_plan *p, const fovea_plan_opti
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;
     own.on_device_lost = FOVEA_LOST_FAIL;
-    if (!options->spare)
+    if (!options->fallback)
         FV_TRY(fovea_device_open(&device, "cpu", NULL));
-    const fovea_status status = fv_frame_plan(&s->plan, p->model, device ? device : options->spare,
-                                              &own, fv_wisdom_global());
+    const fovea_status status = fv_frame_plan(
+        &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
     FV_TRY(status);
     FV_TRY(fv_mem_array(&memory, FV_FLIGHTS * (uint64_t)p->b.n_wanted, sizeof *s->outs, FV_MEM_PLAN,
@@ -33,24 +33,24 @@ static fovea_status make(fv_spare *s, const fovea_plan *p, const fovea_plan_opti
     return FOVEA_OK;
 }
 
-fovea_status fv_spare_make(fovea_plan *p, const fovea_plan_options *options)
+fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
 {
     const fv_backend *cpu = fv_backends[0];
     if (options->on_device_lost != FOVEA_LOST_CPU || p->device->backend == cpu)
         return FOVEA_OK;
-    if (options->spare && options->spare->backend != cpu)
-        return fv_fail(FOVEA_EINVAL, "spare device %s: give one of the CPU, or none",
-                       options->spare->info.id);
-    FV_TRY(make(&p->spare, p, options));
-    const fovea_plan_info *i = &p->spare.plan->info;
+    if (options->fallback && options->fallback->backend != cpu)
+        return fv_fail(FOVEA_EINVAL, "fallback device %s: give one of the CPU, or none",
+                       options->fallback->info.id);
+    FV_TRY(make(&p->fallback, p, options));
+    const fovea_plan_info *i = &p->fallback.plan->info;
     const uint64_t parts[] = {i->weights, i->residual, i->states,
                               i->chunks,  i->scratch,  i->staging};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-        p->info.spare = fv_size_add(p->info.spare, parts[k]);
+        p->info.fallback = fv_size_add(p->info.fallback, parts[k]);
     return FOVEA_OK;
 }
 
-void fv_spare_free(fv_spare *s)
+void fv_fallback_free(fv_fallback *s)
 {
     fovea_plan_free(s->plan);
     fv_mem_free(s->outs);
@@ -58,11 +58,11 @@ void fv_spare_free(fv_spare *s)
 
 static fovea_output *outs_of(const fovea_plan *p, fovea_ticket ticket)
 {
-    return p->spare.outs + ticket % FV_FLIGHTS * p->b.n_wanted;
+    return p->fallback.outs + ticket % FV_FLIGHTS * p->b.n_wanted;
 }
 
-void fv_spare_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
-                   const fovea_output *outs)
+void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+                      const fovea_output *outs)
 {
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
     f->frame = *frame;
@@ -70,42 +70,42 @@ void fv_spare_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
     memcpy(outs_of(p, ticket), outs, p->b.n_wanted * sizeof *outs);
 }
 
-double fv_spare_patience(const fovea_plan *p, fovea_ticket ticket)
+double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket)
 {
-    const double since = p->flight[(p->landed + 1) % FV_FLIGHTS].since;
-    const double from = since > p->spare.landed ? since : p->spare.landed;
+    const double since = p->flight[(p->completed + 1) % FV_FLIGHTS].since;
+    const double from = since > p->fallback.completed ? since : p->fallback.completed;
     const double left =
-        from + p->spare.patience * (double)(ticket - p->landed) - fv_machine_seconds();
+        from + p->fallback.patience * (double)(ticket - p->completed) - fv_machine_seconds();
     return left > 0 ? left : 0;
 }
 
-fovea_status fv_spare_take_over(fovea_plan *p)
+fovea_status fv_fallback_take_over(fovea_plan *p)
 {
-    p->spare.used = true;
+    p->fallback.used = true;
     p->trace.event = NULL;
     p->device->backend->queue_close(p->queue);
     p->queue = NULL;
-    for (fovea_ticket t = p->landed + 1; t <= p->ticket; t++) {
+    for (fovea_ticket t = p->completed + 1; t <= p->ticket; t++) {
         fv_flight *f = &p->flight[t % FV_FLIGHTS];
-        FV_TRY(fovea_submit(p->spare.plan, &f->frame, outs_of(p, t), p->b.n_wanted, &f->fence));
+        FV_TRY(fovea_submit(p->fallback.plan, &f->frame, outs_of(p, t), p->b.n_wanted, &f->fence));
     }
     return FOVEA_OK;
 }
 
-fovea_status fv_spare_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
+fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
 {
     const fovea_status status =
-        fovea_wait(p->spare.plan, p->flight[ticket % FV_FLIGHTS].fence, timeout);
+        fovea_wait(p->fallback.plan, p->flight[ticket % FV_FLIGHTS].fence, timeout);
     if (status == FOVEA_ETIMEOUT)
         return status;
-    p->seconds = p->spare.plan->seconds;
-    while (p->landed < ticket)
-        p->flight[++p->landed % FV_FLIGHTS].status = FOVEA_OK;
+    p->seconds = p->fallback.plan->seconds;
+    while (p->completed < ticket)
+        p->flight[++p->completed % FV_FLIGHTS].status = FOVEA_OK;
     p->flight[ticket % FV_FLIGHTS].status = status;
     return status;
 }
 
 int fovea_plan_lost(const fovea_plan *plan)
 {
-    return plan->spare.used;
+    return plan->fallback.used;
 }

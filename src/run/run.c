@@ -15,7 +15,7 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     if (frames != (p->frame_planes != 0))
         return fv_fail(FOVEA_EINVAL, "a plan of %s; run it with %s",
                        frames ? "one operation" : "frames", frames ? "fovea_op_run" : "fovea_run");
-    const uint64_t flying = p->ticket - p->landed, most = p->trace.event ? 1 : p->limits.frames;
+    const uint64_t flying = p->ticket - p->completed, most = p->trace.event ? 1 : p->limits.frames;
     if (flying >= most)
         return fv_fail(FOVEA_EINVAL,
                        "%u frame%s in flight, which is as many as the plan takes; wait for the "
@@ -85,17 +85,17 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
     FV_TRY(fv_require(outs, "the outputs"));
     FV_TRY(fv_require(out, "the place of the ticket"));
     fv_flight *flight = &p->flight[(p->ticket + 1) % FV_FLIGHTS];
-    if (!p->spare.used) {
+    if (!p->fallback.used) {
         const fovea_status status = hand_over(p, frame, outs, n_outs, &flight->fence);
-        if (status != FOVEA_EDEVICE || !p->spare.plan)
+        if (status != FOVEA_EDEVICE || !p->fallback.plan)
             FV_TRY(status);
         else
-            FV_TRY(fv_spare_take_over(p));
+            FV_TRY(fv_fallback_take_over(p));
     }
-    if (p->spare.used)
-        FV_TRY(fovea_submit(p->spare.plan, frame, outs, n_outs, &flight->fence));
-    else if (p->spare.plan)
-        fv_spare_note(p, p->ticket + 1, frame, outs);
+    if (p->fallback.used)
+        FV_TRY(fovea_submit(p->fallback.plan, frame, outs, n_outs, &flight->fence));
+    else if (p->fallback.plan)
+        fv_fallback_note(p, p->ticket + 1, frame, outs);
     flight->status = FOVEA_OK;
     *out = ++p->ticket;
     return FOVEA_OK;
@@ -103,18 +103,18 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
 
 /* Frames land in order: those before `ticket` have by now. One that failed says so to who waits for
  * it later. */
-static void land(fovea_plan *p, fovea_ticket ticket, fovea_status last)
+static void complete_frame(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 {
     double passed_over;
-    while (++p->landed < ticket) {
-        fv_flight *f = &p->flight[p->landed % FV_FLIGHTS];
+    while (++p->completed < ticket) {
+        fv_flight *f = &p->flight[p->completed % FV_FLIGHTS];
         f->status = p->device->backend->wait(p->queue, f->fence, 0, &passed_over);
         if (f->status != FOVEA_OK)
             f->status = FOVEA_EDEVICE;
     }
     p->flight[ticket % FV_FLIGHTS].status = last;
-    if (p->spare.plan)
-        p->spare.landed = fv_machine_seconds();
+    if (p->fallback.plan)
+        p->fallback.completed = fv_machine_seconds();
 }
 
 fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
@@ -124,25 +124,25 @@ fovea_status fovea_wait(fovea_plan *p, fovea_ticket ticket, double timeout)
     if (ticket == 0 || ticket > p->ticket)
         return fv_fail(FOVEA_EINVAL, "ticket %llu was never given out", (unsigned long long)ticket);
     fv_flight *f = &p->flight[ticket % FV_FLIGHTS];
-    if (ticket <= p->landed) {
+    if (ticket <= p->completed) {
         if (ticket + FV_FLIGHTS <= p->ticket || f->status == FOVEA_OK)
             return FOVEA_OK;
         return fv_fail(f->status, "the frame failed; close the device and open it again");
     }
-    if (p->spare.used)
-        return fv_spare_wait(p, ticket, timeout);
-    const double patience = p->spare.plan ? fv_spare_patience(p, ticket) : -1;
-    const bool ours = p->spare.plan && (timeout < 0 || patience < timeout);
+    if (p->fallback.used)
+        return fv_fallback_wait(p, ticket, timeout);
+    const double patience = p->fallback.plan ? fv_fallback_patience(p, ticket) : -1;
+    const bool ours = p->fallback.plan && (timeout < 0 || patience < timeout);
     const fovea_status status =
         p->device->backend->wait(p->queue, f->fence, ours ? patience : timeout, &seconds);
-    if (p->spare.plan && (status == FOVEA_EDEVICE || (status == FOVEA_ETIMEOUT && ours))) {
-        FV_TRY(fv_spare_take_over(p));
-        return fv_spare_wait(p, ticket, timeout);
+    if (p->fallback.plan && (status == FOVEA_EDEVICE || (status == FOVEA_ETIMEOUT && ours))) {
+        FV_TRY(fv_fallback_take_over(p));
+        return fv_fallback_wait(p, ticket, timeout);
     }
     if (status == FOVEA_ETIMEOUT)
         return status;
     p->seconds = seconds;
-    land(p, ticket, status);
+    complete_frame(p, ticket, status);
     return status;
 }
 
@@ -165,11 +165,11 @@ fovea_status fovea_plan_trace(fovea_plan *p, fovea_trace_event *events, size_t r
 {
     const fv_backend *be = p->device->backend;
     fv_trace *t = &p->trace;
-    if (p->dry || p->ticket != p->landed)
+    if (p->dry || p->ticket != p->completed)
         return fv_fail(FOVEA_EINVAL, "%s",
                        p->dry ? "a dry plan runs nothing that could be traced"
                               : "a frame is in flight; wait for it first");
-    if (p->spare.used)
+    if (p->fallback.used)
         return events ? fv_fail(FOVEA_ENOTSUP, "the plan's device was lost; plan anew to trace it")
                       : FOVEA_OK;
     if (t->event)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "trial/rehearse.h"
+#include "trial/trial.h"
 #include "tune/tune.h"
 
 #define ROUNDS 9
@@ -13,11 +13,11 @@
 /* A step with the takes that are right. */
 typedef struct auditions {
     fv_tuner *t;
-    fv_rehearsal *rehearsal;
+    fv_trial *rehearsal;
     const fv_step *step;
     char subject[FV_WISDOM_SUBJECT];
     fv_candidate candidate[FV_CONTESTANTS];
-    fv_take *take[FV_CONTESTANTS];
+    fv_trial_kernel *take[FV_CONTESTANTS];
     uint32_t count;
     bool sound; /* the estimate's choice is among them, as the first */
 } auditions;
@@ -36,21 +36,21 @@ static bool is_there(const auditions *a, const fv_candidate *c)
 /* Compares it with the definition; adds it where it is right. */
 static fovea_status verify(auditions *a, const fv_candidate *c, const char *choice)
 {
-    fv_take *take;
+    fv_trial_kernel *take;
     fv_verdict verdict = {0};
-    fovea_status status = fv_take_open(&take, a->rehearsal, c->kernel, &c->knobs);
+    fovea_status status = fv_trial_kernel_open(&take, a->rehearsal, c->kernel, &c->knobs);
     if (status == FOVEA_ENOTSUP || status == FOVEA_EINVAL) {
         a->t->report.refused++;
         return FOVEA_OK;
     }
     FV_TRY(status);
-    status = fv_take_verify(take, &verdict);
+    status = fv_trial_kernel_verify(take, &verdict);
     if (status == FOVEA_OK && verdict.ok) {
         a->candidate[a->count] = *c;
         a->take[a->count++] = take;
         return FOVEA_OK;
     }
-    fv_take_close(take);
+    fv_trial_kernel_close(take);
     FV_TRY(status);
     a->t->report.wrong++;
     fv_log("tuning: %s is wrong for %s: %s", choice, a->subject, verdict.text);
@@ -93,7 +93,7 @@ static fovea_status run(void *ctx, uint32_t who, double *seconds)
     const race *r = ctx;
     if (!fv_tuner_goes_on(r->a->t))
         return FOVEA_ETIMEOUT;
-    return fv_take_run(r->a->take[r->number[who]], seconds);
+    return fv_trial_kernel_run(r->a->take[r->number[who]], seconds);
 }
 
 static fovea_status hold_race(race *r, uint32_t count, fv_score *score)
@@ -138,7 +138,7 @@ static void dismiss(auditions *a, uint32_t winner)
             a->candidate[n] = a->candidate[i];
             a->take[n++] = a->take[i];
         } else {
-            fv_take_close(a->take[i]);
+            fv_trial_kernel_close(a->take[i]);
         }
     }
     a->count = n;
@@ -188,13 +188,13 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     auditions a = {.t = t, .step = s};
     strcpy(a.subject, subject);
     t->progress.what = s->label;
-    fovea_status status = fv_rehearsal_open(&a.rehearsal, t->device, &p->b, s, rows_to_run(s),
-                                            w->streamed ? w->chunk : 0);
+    fovea_status status = fv_trial_open(&a.rehearsal, t->device, &p->b, s, rows_to_run(s),
+                                        w->streamed ? w->chunk : 0);
     if (status == FOVEA_OK)
         status = choose(&a);
     for (uint32_t i = 0; i < a.count; i++)
-        fv_take_close(a.take[i]);
-    fv_rehearsal_close(a.rehearsal);
+        fv_trial_kernel_close(a.take[i]);
+    fv_trial_close(a.rehearsal);
     if (status == FOVEA_ENOMEM) { /* the plan may fit all the same */
         fv_log("tuning: %s is left as it is: %s", s->label, fovea_error());
         t->report.refused++;

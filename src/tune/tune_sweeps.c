@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "trial/rehearse.h"
-#include "tune/stage.h"
+#include "trial/trial.h"
+#include "tune/bench_rig.h"
 #include "tune/tune.h"
 
 #define ROUNDS 7
@@ -44,7 +44,7 @@ typedef struct tournament {
     part *part;
     uint32_t parts;
     fv_wisdom *best; /* what is known, and what the champions are */
-    fv_stage champion, challenger;
+    fv_bench_rig champion, challenger;
     uint64_t most;  /* bytes that a challenger may need */
     uint32_t sweep; /* that is being run */
 } tournament;
@@ -56,7 +56,7 @@ static fovea_status run(void *ctx, uint32_t who, double *seconds)
     tournament *c = ctx;
     if (!fv_tuner_goes_on(c->t))
         return FOVEA_ETIMEOUT;
-    return fv_stage_run(who ? &c->challenger : &c->champion, c->sweep, 1, seconds);
+    return fv_bench_rig_run(who ? &c->challenger : &c->champion, c->sweep, 1, seconds);
 }
 
 /* Reductions in pieces of another size must be as exact as the definition demands. */
@@ -66,19 +66,18 @@ static fovea_status exact(tournament *c, const fv_plan_sweep *w, bool *out)
     *out = true;
     for (uint32_t k = w->first; k < w->first + w->count && *out; k++) {
         const fv_step *s = &p->b.step[k];
-        fv_rehearsal *rehearsal;
-        fv_take *take;
+        fv_trial *rehearsal;
+        fv_trial_kernel *take;
         fv_verdict verdict = {0};
         if (s->dead || fv_op_table[s->prob.op]->span != FV_SPAN_REDUCE)
             continue;
-        FV_TRY(
-            fv_rehearsal_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
-        fovea_status status = fv_take_open(&take, rehearsal, s->kernel, &s->knobs);
+        FV_TRY(fv_trial_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
+        fovea_status status = fv_trial_kernel_open(&take, rehearsal, s->kernel, &s->knobs);
         if (status == FOVEA_OK) {
-            status = fv_take_verify(take, &verdict);
-            fv_take_close(take);
+            status = fv_trial_kernel_verify(take, &verdict);
+            fv_trial_kernel_close(take);
         }
-        fv_rehearsal_close(rehearsal);
+        fv_trial_close(rehearsal);
         FV_TRY(status);
         *out = verdict.ok;
     }
@@ -157,7 +156,7 @@ static fovea_status challenge(tournament *c, const way *how, bool *fits)
         if (*fits)
             status = fv_tuner_plan(&p, c->t, w, false);
         if (*fits && status == FOVEA_OK)
-            status = fv_stage_open(&c->challenger, p);
+            status = fv_bench_rig_open(&c->challenger, p);
     }
     fv_wisdom_free(w);
     *fits = *fits && status == FOVEA_OK;
@@ -170,9 +169,9 @@ static fovea_status challenge(tournament *c, const way *how, bool *fits)
 static fovea_status crown(tournament *c)
 {
     fovea_plan *p;
-    fv_stage_close(&c->champion);
+    fv_bench_rig_close(&c->champion);
     FV_TRY(fv_tuner_plan(&p, c->t, c->best, false));
-    return fv_stage_open(&c->champion, p);
+    return fv_bench_rig_open(&c->champion, p);
 }
 
 static fovea_status try_way(tournament *c, const way *how)
@@ -184,7 +183,7 @@ static fovea_status try_way(tournament *c, const way *how)
     fovea_status status = challenge(c, how, &fits);
     for (uint32_t i = 0; fits && i < c->parts && status == FOVEA_OK; i++)
         status = compete(c, &c->part[i], how, &changed);
-    fv_stage_close(&c->challenger);
+    fv_bench_rig_close(&c->challenger);
     FV_TRY(fv_journal_end(c->t));
     FV_TRY(status);
     return changed ? crown(c) : FOVEA_OK;
@@ -249,7 +248,7 @@ static fovea_status try_all(tournament *c, const way *list, uint32_t count)
 
 static fovea_status hold(tournament *c)
 {
-    const bool wide = c->champion.plan->limits.wide;
+    const bool wide = c->champion.plan->limits.throughput;
     const way *list = wide ? wide_ways : ways;
     uint32_t count =
         (uint32_t)(wide ? sizeof wide_ways / sizeof *list : sizeof ways / sizeof *list);
@@ -276,7 +275,7 @@ fovea_status fv_tune_sweeps(fv_tuner *t)
     status = crown(&c);
     if (status == FOVEA_OK)
         status = hold(&c);
-    fv_stage_close(&c.champion);
+    fv_bench_rig_close(&c.champion);
     fv_mem_free(c.part);
     fv_wisdom_free(c.best);
     return status;

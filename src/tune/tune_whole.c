@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "platform/os/os_machine.h"
-#include "tune/stage.h"
+#include "tune/bench_rig.h"
 #include "tune/tune.h"
 
 #define ROUNDS 9
@@ -12,7 +12,7 @@
 
 typedef struct pair {
     fv_tuner *t;
-    fv_stage stage[2]; /* the estimate's, the tuned one */
+    fv_bench_rig stage[2]; /* the estimate's, the tuned one */
 } pair;
 
 static fovea_status run(void *ctx, uint32_t who, double *seconds)
@@ -20,7 +20,7 @@ static fovea_status run(void *ctx, uint32_t who, double *seconds)
     pair *c = ctx;
     if (!fv_tuner_goes_on(c->t))
         return FOVEA_ETIMEOUT;
-    return fv_stage_run(&c->stage[who], 0, c->stage[who].plan->sweeps, seconds);
+    return fv_bench_rig_run(&c->stage[who], 0, c->stage[who].plan->sweeps, seconds);
 }
 
 static bool same_choices(const fovea_plan *a, const fovea_plan *b)
@@ -108,13 +108,13 @@ fovea_status fv_tune_whole(fv_tuner *t)
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
         status = fv_tuner_plan(&p, t, store[i], false);
         if (status == FOVEA_OK)
-            status = fv_stage_open(&c.stage[i], p);
+            status = fv_bench_rig_open(&c.stage[i], p);
     }
     if (status == FOVEA_OK && named)
         fv_advice_plan_key(subject, t->model, &c.stage[1].plan->b);
     if (status == FOVEA_OK && (t->changed || !fv_tuner_has(t, FV_FACT_PLAN, subject)))
         status = compare(&c, subject);
-    fv_stage_close(&c.stage[0]);
-    fv_stage_close(&c.stage[1]);
+    fv_bench_rig_close(&c.stage[0]);
+    fv_bench_rig_close(&c.stage[1]);
     return status;
 }

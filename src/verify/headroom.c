@@ -75,7 +75,7 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     a.ld[FV_APPLY_Q] = d;
     a.ld[FV_APPLY_OUT] = dv;
     a.ld[FV_APPLY_PARAM] = args->ld[FV_APPLY_PARAM];
-    const fv_kernel *k = fv_definition_kernel(&a.prob);
+    const fv_kernel *k = fv_reference_kernel(&a.prob);
     if (!k)
         return FOVEA_OK;
     const fv_knobs none = {{0}};

@@ -2,7 +2,7 @@
 #ifndef FOVEA_SRC_HEADROOM_H
 #define FOVEA_SRC_HEADROOM_H
 
-#include "trial/definition.h"
+#include "trial/reference.h"
 
 /* The largest finite size among `rows` rows of `cols`, `ld` elements apart; *lost: others. */
 double fv_headroom_rows(const fv_given *g, uint64_t rows, uint64_t cols, uint64_t ld,

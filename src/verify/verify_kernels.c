@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "trial/rehearse.h"
+#include "trial/trial.h"
 #include "verify/verify_cases.h"
 
 enum { CHUNK = 40 }; /* rows of a call, where a step is streamed */
@@ -23,7 +23,7 @@ typedef struct verification {
     uint32_t features;
     result *result; /* one per kernel of the device */
     int count;
-    const fv_cases *cases[2]; /* with rows of float32, and on wide devices of float16 */
+    const fv_cases *cases[2]; /* with rows of float32, and on throughput devices of float16 */
 } verification;
 
 /* The defaults first, then every other value of each knob by itself; false past the last. */
@@ -52,16 +52,15 @@ static void fail(result *r, const fv_step *s, const char *text)
 }
 
 /* A kernel that the device refuses has failed; a device that is gone ends it all. */
-static fovea_status take(result *r, fv_rehearsal *rehearsal, const fv_step *s,
-                         const fv_knobs *knobs)
+static fovea_status take(result *r, fv_trial *rehearsal, const fv_step *s, const fv_knobs *knobs)
 {
-    fv_take *t;
+    fv_trial_kernel *t;
     fv_verdict v = {.ok = false};
     r->check.cases++;
-    fovea_status status = fv_take_open(&t, rehearsal, r->kernel, knobs);
+    fovea_status status = fv_trial_kernel_open(&t, rehearsal, r->kernel, knobs);
     if (status == FOVEA_OK) {
-        status = fv_take_verify(t, &v);
-        fv_take_close(t);
+        status = fv_trial_kernel_verify(t, &v);
+        fv_trial_kernel_close(t);
     }
     if (status == FOVEA_EDEVICE || status == FOVEA_ENOMEM)
         return status;
@@ -84,8 +83,8 @@ static bool wanted(const verification *v, const fv_step *s)
 
 static fovea_status rehearse(verification *v, const fv_builder *b, const fv_step *s, uint32_t chunk)
 {
-    fv_rehearsal *rehearsal;
-    fovea_status status = fv_rehearsal_open(&rehearsal, v->device, b, s, 0, chunk);
+    fv_trial *rehearsal;
+    fovea_status status = fv_trial_open(&rehearsal, v->device, b, s, 0, chunk);
     if (status != FOVEA_OK)
         return status;
     for (int i = 0; i < v->count && status == FOVEA_OK; i++) {
@@ -98,7 +97,7 @@ static fovea_status rehearse(verification *v, const fv_builder *b, const fv_step
             if (k == 0 || first)
                 status = take(r, rehearsal, s, &knobs);
     }
-    fv_rehearsal_close(rehearsal);
+    fv_trial_close(rehearsal);
     return status;
 }
 
@@ -175,7 +174,7 @@ fovea_status fovea_device_verify(fovea_device *device, const char *name, fovea_k
     fovea_status status = begin(&v, name);
     if (status == FOVEA_OK)
         status = fv_cases_open(&cases[0], FV_F32, &limits);
-    if (status == FOVEA_OK && limits.wide)
+    if (status == FOVEA_OK && limits.throughput)
         status = fv_cases_open(&cases[1], FV_F16, &limits);
     memcpy(v.cases, cases, sizeof cases);
     if (status == FOVEA_OK)

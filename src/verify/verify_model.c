@@ -6,13 +6,13 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "models/packed.h"
-#include "trial/definition.h"
-#include "tune/stage.h"
+#include "trial/reference.h"
+#include "tune/bench_rig.h"
 #include "verify/headroom.h"
 
 /* A plan whose values can be looked at between steps. */
 typedef struct tour {
-    fv_stage stage;
+    fv_bench_rig stage;
     void **mirror; /* host copies of the banks, where the host cannot see them */
 } tour;
 
@@ -42,7 +42,7 @@ static void tour_close(tour *t)
     for (uint32_t i = 0; t->mirror && i < banks; i++)
         fv_mem_free(t->mirror[i]);
     fv_mem_free(t->mirror);
-    fv_stage_close(&t->stage);
+    fv_bench_rig_close(&t->stage);
 }
 
 static fovea_status check_stepwise(const fovea_plan *p)
@@ -80,7 +80,7 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
     stepwise.chunk = 0;
     stepwise.dry = 0;
     FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
-    FV_TRY(fv_stage_open(&t->stage, plan));
+    FV_TRY(fv_bench_rig_open(&t->stage, plan));
     FV_TRY(check_stepwise(plan));
     FV_TRY(fv_mem_array(&memory, plan->first_bank[FV_REGIONS], sizeof *t->mirror, FV_MEM_PLAN,
                         "copies of values"));
@@ -164,7 +164,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, voi
 /* ---- one step ---- */
 
 /* What the step is to make of what it reads, before it runs; and its divisors. */
-static fovea_status define(const tour *t, const stop *s, fv_definition **out,
+static fovea_status define(const tour *t, const stop *s, fv_reference **out,
                            fovea_step_check *check)
 {
     fv_given in[FV_OPERANDS] = {{0}};
@@ -177,7 +177,7 @@ static fovea_status define(const tour *t, const stop *s, fv_definition **out,
             status = look(t, s, o, &in[o]);
     }
     if (status == FOVEA_OK)
-        status = fv_definition_open(out, &s->launch->args, in, s->step->out, s->step->align);
+        status = fv_reference_open(out, &s->launch->args, in, s->step->out, s->step->align);
     if (status == FOVEA_OK && op_of(s)->headroom == FV_HEADROOM_DIVISOR)
         status = fv_headroom_divisor(&check->divisor_mean, &s->launch->args, in);
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
@@ -192,8 +192,8 @@ static fovea_status run(tour *t, const stop *s)
     const fovea_plan *p = t->stage.plan;
     const fv_id out = s->step->use[s->step->out].view.id;
     const bool outside = p->b.value[out].kind == FV_VALUE_OUTPUT;
-    for (uint32_t i = 0; i < (outside && p->limits.wide ? p->limits.frames : 1); i++)
-        FV_TRY(fv_stage_step(&t->stage, s->sweep, s->at));
+    for (uint32_t i = 0; i < (outside && p->limits.throughput ? p->limits.frames : 1); i++)
+        FV_TRY(fv_bench_rig_step(&t->stage, s->sweep, s->at));
     return FOVEA_OK;
 }
 
@@ -201,7 +201,7 @@ static void measure(const stop *s, const fv_given *out, fovea_step_check *check)
 {
     const fv_problem *p = &s->launch->args.prob;
     const uint64_t rows = reduces(s) ? 1 : p->dim[FV_DIM_ROWS];
-    const uint64_t cols = reduces(s) ? out->count : fv_definition_columns(p);
+    const uint64_t cols = reduces(s) ? out->count : fv_reference_columns(p);
     check->largest =
         fv_headroom_rows(out, rows, cols, s->launch->args.ld[s->step->out], &check->lost);
     if (op_of(s)->headroom == FV_HEADROOM_STATE) {
@@ -227,7 +227,7 @@ static void compare(const stop *s, const fv_given *a, const stop *r, const fv_gi
 {
     const fv_problem *p = &s->launch->args.prob;
     const uint64_t lda = s->launch->args.ld[s->step->out], ldb = r->launch->args.ld[r->step->out];
-    const uint64_t rows = p->dim[FV_DIM_ROWS], cols = fv_definition_columns(p);
+    const uint64_t rows = p->dim[FV_DIM_ROWS], cols = fv_reference_columns(p);
     double aa = 0, ab = 0, bb = 0, dd = 0;
     check->carried = 1;
     for (uint64_t y = 0; y < rows; y++)
@@ -255,15 +255,15 @@ static uint32_t groups(const tour *t, const stop *s)
 static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
-    fv_definition *d;
+    fv_reference *d;
     fv_given out, reference;
     FV_TRY(define(t, s, &d, check));
     fovea_status status = run(t, s);
     if (status == FOVEA_OK)
         status = look(t, s, s->step->out, &out);
     if (status == FOVEA_OK)
-        status = fv_definition_judge(d, &out, groups(t, s), NULL, verdict);
-    fv_definition_close(d);
+        status = fv_reference_judge(d, &out, groups(t, s), NULL, verdict);
+    fv_reference_close(d);
     FV_TRY(status);
     measure(s, &out, check);
     FV_TRY(run(beside, r));

@@ -593,20 +593,20 @@ static void spare_of_the_callers(const scene *what)
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL,
              "a device lost before it begins", "is taken");
         options.lost_seconds = 0;
-        options.spare = s.device;
+        options.fallback = s.device;
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL &&
                  strstr(fovea_error(), "CPU"),
              "a spare device that is lost with the first", "is taken");
         fovea_device_open(&cpu, "cpu", NULL);
-        options.spare = cpu;
+        options.fallback = cpu;
         if (fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_OK)
             fovea_plan_query(plan, &info);
-        note(info.spare > 0, "bytes of the spare plan", "are not told");
+        note(info.fallback > 0, "bytes of the spare plan", "are not told");
         fovea_plan_free(plan);
         plan = NULL;
         if (fovea_plan_create(&plan, s.model, cpu, &options) == FOVEA_OK)
             fovea_plan_query(plan, &info);
-        note(info.spare == 0, "a plan on the CPU", "has a spare one");
+        note(info.fallback == 0, "a plan on the CPU", "has a spare one");
         fovea_plan_free(plan);
     }
     fovea_device_close(cpu);

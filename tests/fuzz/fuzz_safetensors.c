@@ -87,7 +87,7 @@ static void read_as_configuration(const uint8_t *data, size_t size)
     if (!source) {
         if (fv_source_make(&source, "fuzz", 1000) != FOVEA_OK)
             return;
-        if (fv_vit_imitate(&ignored, source, "deit-ti") == FOVEA_OK)
+        if (fv_vit_make_synthetic(&ignored, source, "deit-ti") == FOVEA_OK)
             json_decref(ignored);
         if (fv_source_index(source) != FOVEA_OK)
             return;

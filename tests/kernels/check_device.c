@@ -20,7 +20,7 @@ enum {
 typedef struct check_device {
     const fv_backend *backend;
     fv_device *device;
-    bool wide;
+    bool throughput;
     uint32_t rows; /* of a call at most */
     char id[64];
 } check_device;
@@ -140,7 +140,7 @@ static bool place(site *s)
         return true;
     s->launch.scratch_mem = &s->scratch.mem;
     /* On a device that is wide it is a buffer of its own, from its begin. */
-    const size_t before = s->on->wide ? 0 : BEFORE;
+    const size_t before = s->on->throughput ? 0 : BEFORE;
     return zone_open(s, &s->scratch, scratch, before, sizeof(float), 64) &&
            zone_write(s, &s->scratch);
 }
@@ -159,8 +159,8 @@ static bool bind(site *s)
     s->launch.cols = s->launch.tile_cols = columns;
     return status_is_ok(s->job, b->bind(s->on->device, &s->launch, &s->bound), "bind") &&
            status_is_ok(s->job,
-                        b->queue_open(s->on->device, s->on->wide ? 0 : s->scratch.extent, NULL, 0,
-                                      1, &s->queue),
+                        b->queue_open(s->on->device, s->on->throughput ? 0 : s->scratch.extent,
+                                      NULL, 0, 1, &s->queue),
                         "queue_open");
 }
 
@@ -192,10 +192,10 @@ static fv_sweep sweep_of(site *s, enum check_way way, check_random r)
         sweep.chunk = most(check_piece(&r, rows, c->align),
                            (rows / CALLS + c->align - 1) / c->align * c->align);
     /* Of a call that the device cuts, each piece is dealt by itself. */
-    if (reduces(c) && s->on->wide && sweep.chunk > s->on->rows)
+    if (reduces(c) && s->on->throughput && sweep.chunk > s->on->rows)
         sweep.chunk = s->on->rows;
     c->dealt = 0;
-    if (s->on->wide) {
+    if (s->on->throughput) {
         sweep.parts = groups;
         c->dealt = reduces(c) ? sweep.chunk : 0;
     } else if (groups > 1) {
@@ -326,10 +326,11 @@ const fv_kernel *check_device_open(check_runner *out, const char *id, int *count
     }
     fv_limits limits;
     d->backend->limits(d->device, &limits);
-    d->wide = limits.wide;
+    d->throughput = limits.throughput;
     d->rows = limits.rows;
     snprintf(d->id, sizeof d->id, "%s", id);
-    *out = (check_runner){.device = d->id, .narrow = d->wide, .run = run, .cuts = cuts, .on = d};
+    *out =
+        (check_runner){.device = d->id, .narrow = d->throughput, .run = run, .cuts = cuts, .on = d};
     return d->backend->kernels(d->device, count, &out->features);
 }
 

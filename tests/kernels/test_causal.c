@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/fixture.h"
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 static const struct {
     const char *name;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/fixture.h"
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 enum { KEYS = 24, D = 16 };
 

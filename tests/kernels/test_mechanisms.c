@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/fixture.h"
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 /* What an attention can be asked for besides. */
 enum { PLAIN_SUMS = 1, ROTATED = 2, MUST_PLAIN = 4, EVEN_VALUES = 8 };
@@ -297,7 +297,8 @@ static void finish(const trial *t, const float *g, double *out)
             if (o->norm_weight)
                 x[c] = (x[c] - mean) / sqrt(variance + eps) * (double)o->norm_weight[c] +
                        (double)o->norm_bias[c];
-            x[c] *= o->out_gate == FOVEA_OUT_SILU ? oracle_activation(FV_EPI_SILU, factor) : factor;
+            x[c] *= o->out_gate == FOVEA_OUT_GATE_SILU ? oracle_activation(FV_EPI_SILU, factor)
+                                                       : factor;
         }
     }
 }
@@ -312,15 +313,15 @@ static void after(void **state)
         fovea_out_gate gate;
         fovea_schedule schedule;
     } cases[] = {
-        {"pola", 9, 7, 5, 1, 0, 1, FOVEA_OUT_LINEAR, FOVEA_SCHEDULE_AUTO},
-        {"pola", 3, 2, 3, 0, 0, 0, FOVEA_OUT_PLAIN, FOVEA_SCHEDULE_STREAMED},
-        {"nala", 10, 12, 5, 0, 1, 1, FOVEA_OUT_SILU, FOVEA_SCHEDULE_AUTO},
-        {"nala", 1, 30, 3, 0, 1, 1, FOVEA_OUT_SILU, FOVEA_SCHEDULE_STEPWISE},
-        {"mala", 13, 5, 5, 0, 0, 1, FOVEA_OUT_LINEAR, FOVEA_SCHEDULE_STREAMED},
-        {"linear", 30, 1, 0, 0, 1, 0, FOVEA_OUT_PLAIN, FOVEA_SCHEDULE_AUTO},
-        {"softmax", 8, 8, 5, 0, 1, 1, FOVEA_OUT_SILU, FOVEA_SCHEDULE_AUTO},
-        {"pola", 6, 11, 7, 1, 1, 0, FOVEA_OUT_LINEAR, FOVEA_SCHEDULE_STREAMED},
-        {"linear", 5, 4, 1, 1, 1, 0, FOVEA_OUT_PLAIN, FOVEA_SCHEDULE_AUTO},
+        {"pola", 9, 7, 5, 1, 0, 1, FOVEA_OUT_GATE_LINEAR, FOVEA_SCHEDULE_AUTO},
+        {"pola", 3, 2, 3, 0, 0, 0, FOVEA_OUT_GATE_PLAIN, FOVEA_SCHEDULE_STREAMED},
+        {"nala", 10, 12, 5, 0, 1, 1, FOVEA_OUT_GATE_SILU, FOVEA_SCHEDULE_AUTO},
+        {"nala", 1, 30, 3, 0, 1, 1, FOVEA_OUT_GATE_SILU, FOVEA_SCHEDULE_STEPWISE},
+        {"mala", 13, 5, 5, 0, 0, 1, FOVEA_OUT_GATE_LINEAR, FOVEA_SCHEDULE_STREAMED},
+        {"linear", 30, 1, 0, 0, 1, 0, FOVEA_OUT_GATE_PLAIN, FOVEA_SCHEDULE_AUTO},
+        {"softmax", 8, 8, 5, 0, 1, 1, FOVEA_OUT_GATE_SILU, FOVEA_SCHEDULE_AUTO},
+        {"pola", 6, 11, 7, 1, 1, 0, FOVEA_OUT_GATE_LINEAR, FOVEA_SCHEDULE_STREAMED},
+        {"linear", 5, 4, 1, 1, 1, 0, FOVEA_OUT_GATE_PLAIN, FOVEA_SCHEDULE_AUTO},
     };
     fovea_device *device = fixture_device(2);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -347,13 +348,13 @@ static void after(void **state)
         float *got = trial_values((size_t)rows * WIDE, 1, 1.f);
         for (uint32_t row = 0; row < rows; row++)
             oracle_attend(&a, row, want + (size_t)row * WIDE);
-        finish(&t, o.out_gate == FOVEA_OUT_PLAIN ? NULL : g, want);
+        finish(&t, o.out_gate == FOVEA_OUT_GATE_PLAIN ? NULL : g, want);
         fovea_matrix inputs[8];
         const size_t count = trial_inputs(&t, 0, inputs);
         fovea_plan *plan;
         inputs[count] = (fovea_matrix){g, 0};
         if (fovea_attention_plan_create(&plan, device, &o) != FOVEA_OK ||
-            fovea_op_run(plan, inputs, count + (o.out_gate != FOVEA_OUT_PLAIN),
+            fovea_op_run(plan, inputs, count + (o.out_gate != FOVEA_OUT_GATE_PLAIN),
                          (fovea_matrix){got, 0}) != FOVEA_OK)
             fail_msg("%s: %s", o.attention, fovea_error());
         trial_close(o.attention, got, want, (size_t)rows * WIDE, 2e-5);

@@ -14,7 +14,7 @@
 
 #include "ops/mech_traits.h"
 #include "tests/fixture.h"
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 static fovea_attention_options attention(const char *name, uint32_t rows, uint32_t heads,
                                          uint32_t d, uint32_t dv)
@@ -212,15 +212,18 @@ static void inputs(void **state)
         fovea_out_gate out_gate;
         const char *names[9];
     } cases[] = {
-        {"softmax", FOVEA_GATES_READY, FOVEA_OUT_PLAIN, {"q", "k", "v"}},
-        {"retention", FOVEA_GATES_READY, FOVEA_OUT_SILU, {"q", "k", "v", "out_gate"}},
-        {"gla", FOVEA_GATES_READY, FOVEA_OUT_PLAIN, {"q", "k", "v", "log_decay"}},
-        {"sla-delta-rule", FOVEA_GATES_Q_BLOCKDIAG, FOVEA_OUT_PLAIN, {"q", "k", "v", "beta"}},
+        {"softmax", FOVEA_GATES_READY, FOVEA_OUT_GATE_PLAIN, {"q", "k", "v"}},
+        {"retention", FOVEA_GATES_READY, FOVEA_OUT_GATE_SILU, {"q", "k", "v", "out_gate"}},
+        {"gla", FOVEA_GATES_READY, FOVEA_OUT_GATE_PLAIN, {"q", "k", "v", "log_decay"}},
+        {"sla-delta-rule", FOVEA_GATES_Q_BLOCKDIAG, FOVEA_OUT_GATE_PLAIN, {"q", "k", "v", "beta"}},
         {"sla-gated-delta-rule",
          FOVEA_GATES_READY,
-         FOVEA_OUT_LINEAR,
+         FOVEA_OUT_GATE_LINEAR,
          {"q", "k", "v", "log_decay", "beta", "gate_q", "gate_k", "out_gate"}},
-        {"sla-linear", FOVEA_GATES_X_DENSE, FOVEA_OUT_LINEAR, {"q", "k", "v", "x", "out_gate"}},
+        {"sla-linear",
+         FOVEA_GATES_X_DENSE,
+         FOVEA_OUT_GATE_LINEAR,
+         {"q", "k", "v", "x", "out_gate"}},
     };
     static const float weights[2 * 16];
     fovea_device *device = fixture_device(1);

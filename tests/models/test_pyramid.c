@@ -62,7 +62,7 @@ static void add_model(struct checkpoint *c, const fv_family *family, const char 
     fv_source *source;
     json_t *config;
     succeed(fv_source_make(&source, "tiny", TENSORS));
-    succeed(fv_pyramid_imitate(&config, source, family->form, &tiny));
+    succeed(fv_pyramid_make_synthetic(&config, source, family->form, &tiny));
     for (uint32_t i = 0; i < source->made; i++)
         add(c, prefix, &source->tensor[i], more);
     fv_source_close(source);

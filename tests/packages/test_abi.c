@@ -176,10 +176,10 @@ static int tuned_gemm(void *out)
 
 static int verified_step(void *out)
 {
-    fovea_rehearsal *r;
-    assert_int_equal(fovea_rehearsal_open(&r, plan, 0, NULL), FOVEA_OK);
-    const fovea_status status = fovea_rehearsal_verify(r, out);
-    fovea_rehearsal_close(r);
+    fovea_trial *r;
+    assert_int_equal(fovea_trial_open(&r, plan, 0, NULL), FOVEA_OK);
+    const fovea_status status = fovea_trial_verify(r, out);
+    fovea_trial_close(r);
     return status;
 }
 
@@ -236,7 +236,7 @@ static const struct {
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
-    RESULT(plan_info, fovea_plan_info, spare, 0, FOVEA_PLAN_INFO_INIT),
+    RESULT(plan_info, fovea_plan_info, fallback, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, sweep_source, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),

@@ -184,7 +184,7 @@ static fovea_attention_options operation(const char *attention)
     o.head_dim = o.value_dim = 16;
     o.storage = o.out_storage = FOVEA_DTYPE_F16;
     o.norm_weight = zeros;
-    o.out_gate = FOVEA_OUT_SILU;
+    o.out_gate = FOVEA_OUT_GATE_SILU;
     if (strncmp(attention, "sla-", 4) == 0) {
         o.gates = FOVEA_GATES_Q_BLOCKDIAG;
         o.gate_q = o.gate_k = zeros;
@@ -270,7 +270,7 @@ static fovea_status rehearse(const void *how)
     static fovea_trace_event events[16];
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
-    fovea_rehearsal *rehearsal = NULL;
+    fovea_trial *rehearsal = NULL;
     fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
     fovea_status status = fovea_device_open(&device, "cpu", NULL);
     if (status == FOVEA_OK)
@@ -278,11 +278,11 @@ static fovea_status rehearse(const void *how)
     if (status == FOVEA_OK)
         status = fovea_plan_trace(plan, events, 16);
     if (status == FOVEA_OK)
-        status = fovea_rehearsal_open(&rehearsal, plan, 0, NULL);
+        status = fovea_trial_open(&rehearsal, plan, 0, NULL);
     if (status == FOVEA_OK)
-        status = fovea_rehearsal_verify(rehearsal, &check);
+        status = fovea_trial_verify(rehearsal, &check);
     assert_true(status != FOVEA_OK || check.failed == 0);
-    fovea_rehearsal_close(rehearsal);
+    fovea_trial_close(rehearsal);
     fovea_plan_free(plan);
     fovea_device_close(device);
     return status;

@@ -347,7 +347,7 @@ static void null_arguments(void **state)
     fovea_plan_free(NULL);
     fovea_state_free(NULL);
     fovea_tensors_close(NULL);
-    fovea_rehearsal_close(NULL);
+    fovea_trial_close(NULL);
 }
 
 static void unknown_names(void **state)
@@ -769,17 +769,17 @@ static void plan_outlives_the_device(void **state)
     fovea_device *own = fixture_device(2);
     const uint64_t opened = fv_mem_tagged(FV_MEM_DEVICE);
     fovea_plan *plan = fixture_plan(model, own, NULL, FOVEA_SCHEDULE_AUTO);
-    fovea_rehearsal *step;
+    fovea_trial *step;
     size_t n;
     double seconds;
     float *first = fixture_run(plan, &n);
-    assert_int_equal(fovea_rehearsal_open(&step, plan, 0, NULL), FOVEA_OK);
+    assert_int_equal(fovea_trial_open(&step, plan, 0, NULL), FOVEA_OK);
     fovea_device_close(own);
     assert_int_equal(fv_mem_tagged(FV_MEM_DEVICE), opened);
     float *again = fixture_run(plan, &n);
     assert_memory_equal(first, again, n * sizeof *again);
-    assert_int_equal(fovea_rehearsal_run(step, &seconds), FOVEA_OK);
-    fovea_rehearsal_close(step);
+    assert_int_equal(fovea_trial_run(step, &seconds), FOVEA_OK);
+    fovea_trial_close(step);
     fovea_plan_free(plan);
     assert_int_equal(fv_mem_tagged(FV_MEM_DEVICE), before);
     free(first);

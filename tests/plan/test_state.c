@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/fixture.h"
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 enum { ROWS = 40, HEADS = 3, D = 12, DV = 10, WIDE = HEADS * DV };
 
@@ -223,7 +223,7 @@ static void followed(void **unused)
         o.gates = FOVEA_GATES_Q_BLOCKDIAG;
         o.gate_q = o.gate_k = weight;
         o.norm_weight = norm;
-        o.out_gate = FOVEA_OUT_SILU;
+        o.out_gate = FOVEA_OUT_GATE_SILU;
         o.form = (fovea_form)form;
         o.chunk = 16;
         fovea_state *s = create(device, &o);

@@ -107,12 +107,12 @@ static bool repeated(const fovea_plan *plan, size_t index, const fovea_step_info
 static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_info *step,
                        bench_verify *out)
 {
-    fovea_rehearsal *r;
+    fovea_trial *r;
     fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
-    int code = cli_check(fovea_rehearsal_open(&r, plan, index, NULL));
+    int code = cli_check(fovea_trial_open(&r, plan, index, NULL));
     if (code)
         return code;
-    code = cli_check(fovea_rehearsal_verify(r, &check));
+    code = cli_check(fovea_trial_verify(r, &check));
     out->ok = !code && check.failed == 0;
     if (!code) {
         out->max_abs = fmax(out->max_abs, check.max_abs);
@@ -121,7 +121,7 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
     if (!code && check.failed)
         snprintf(out->text, sizeof out->text, "%s (%s, %s): %s", step->label, step->kernel,
                  step->problem, check.text);
-    fovea_rehearsal_close(r);
+    fovea_trial_close(r);
     return code;
 }
 

@@ -472,7 +472,7 @@ static int read_parts(op_case *c)
             if (!code)
                 code = constant(&o->norm_bias, c, "ln.bias", wide, 0, false);
         } else if (strcmp(part, "g") == 0) {
-            o->out_gate = is(c, "nala") ? FOVEA_OUT_SILU : FOVEA_OUT_LINEAR;
+            o->out_gate = is(c, "nala") ? FOVEA_OUT_GATE_SILU : FOVEA_OUT_GATE_LINEAR;
         } else {
             code = cli_fail(CLI_UNSUPPORTED, "%s: part \"%s\" is not supported", c->path, part);
         }

@@ -28,26 +28,26 @@ typedef struct fv_verdict {
     char text[160]; /* what is wrong; empty when nothing is */
 } fv_verdict;
 
-typedef struct fv_definition fv_definition;
+typedef struct fv_reference fv_reference;
 
 /* The kernel that defines a problem, or NULL: of the CPU, with plain float32 rows and weights. */
-const fv_kernel *fv_definition_kernel(const fv_problem *p);
+const fv_kernel *fv_reference_kernel(const fv_problem *p);
 
 /* Columns of a row of the output; of a reduction: of what its partial states are merged to. */
-uint32_t fv_definition_columns(const fv_problem *p);
+uint32_t fv_reference_columns(const fv_problem *p);
 
 /* The definition of the step with these arguments that reads `given` (weights as plain rows) and
  * writes operand `output`; its calls begin and end at multiples of `align` rows (0: anywhere). Of
  * the output all is compared up to 2^24 operations; else 64 rows of it, of some columns or heads if
  * need be; of steps whose rows depend on each other all rows of some heads. Keeps nothing of
  * `given`. ENOTSUP: there is no definition; ENOMEM. */
-fovea_status fv_definition_open(fv_definition **out, const fv_args *args,
-                                const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align);
-void fv_definition_close(fv_definition *d);
+fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
+                               const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align);
+void fv_reference_close(fv_reference *d);
 
 /* Compares with what the step wrote: its output, of `groups` partial states where it reduces, and
  * the state of a scan (else NULL). ENOMEM. */
-fovea_status fv_definition_judge(const fv_definition *d, const fv_given *output, uint32_t groups,
-                                 const fv_given *state, fv_verdict *out);
+fovea_status fv_reference_judge(const fv_reference *d, const fv_given *output, uint32_t groups,
+                                const fv_given *state, fv_verdict *out);
 
 #endif

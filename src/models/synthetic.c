@@ -1,5 +1,5 @@
-/* imitate.c: the pieces of which synthetic checkpoints are made. */
-#include "models/imitate.h"
+/* make_synthetic.c: the pieces of which synthetic checkpoints are made. */
+#include "models/synthetic.h"
 
 #include <math.h>
 #include <stdio.h>

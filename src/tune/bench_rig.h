@@ -4,17 +4,17 @@
 
 #include "plan/plan.h"
 
-typedef struct fv_stage {
+typedef struct fv_bench_rig {
     fovea_plan *plan;
     void **external; /* by value of the plan; NULL: it is none of the caller's */
-} fv_stage;
+} fv_bench_rig;
 
 /* Takes the plan over, also on failure, gives it random inputs and runs it once. */
-fovea_status fv_stage_open(fv_stage *out, fovea_plan *plan);
-void fv_stage_close(fv_stage *s); /* a zeroed one is fine */
+fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan);
+void fv_bench_rig_close(fv_bench_rig *s); /* a zeroed one is fine */
 /* Sweeps [first, first + count), on whatever the ones before have left. */
-fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *seconds);
+fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, double *seconds);
 /* Step `step` of a sweep that is not streamed, alone. */
-fovea_status fv_stage_step(fv_stage *s, uint32_t sweep, uint32_t step);
+fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step);
 
 #endif

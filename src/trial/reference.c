@@ -5,8 +5,8 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "trial/definition_parts.h"
 #include "trial/random.h"
+#include "trial/reference_parts.h"
 
 #define RUN 64   /* rows of a reduction's calls: the carry takes one rounding for each */
 #define TRIALS 2 /* times that the inputs are moved */
@@ -24,26 +24,26 @@ static fv_problem plain(const fv_problem *p)
     return floats;
 }
 
-static bool is_definition(const fv_kernel *k)
+static bool is_reference(const fv_kernel *k)
 {
     static const char ending[] = "_ref";
     const size_t length = strlen(k->name), end = sizeof ending - 1;
     return length > end && strcmp(k->name + length - end, ending) == 0;
 }
 
-const fv_kernel *fv_definition_kernel(const fv_problem *p)
+const fv_kernel *fv_reference_kernel(const fv_problem *p)
 {
     int count;
     uint32_t features;
     const fv_kernel *list = fv_backends[0]->kernels(NULL, &count, &features);
     const fv_problem floats = plain(p);
     for (int i = 0; i < count; i++)
-        if (is_definition(&list[i]) && fv_kernel_fits(&list[i], &floats, FV_NEED_PORTABLE))
+        if (is_reference(&list[i]) && fv_kernel_fits(&list[i], &floats, FV_NEED_PORTABLE))
             return &list[i];
     return NULL;
 }
 
-uint32_t fv_definition_columns(const fv_problem *p)
+uint32_t fv_reference_columns(const fv_problem *p)
 {
     fv_problem written = *p;
     if (fv_op_table[p->op]->merge)
@@ -55,7 +55,7 @@ static const fv_kernel *merge_of(const fv_problem *p)
 {
     fv_problem merge = *p;
     merge.op = fv_op_table[p->op]->merge;
-    return merge.op ? fv_definition_kernel(&merge) : NULL;
+    return merge.op ? fv_reference_kernel(&merge) : NULL;
 }
 
 /* ---- inputs ---- */
@@ -83,13 +83,13 @@ static double off(const fv_problem *p)
 }
 
 /* Operand that the step changes besides its output; 0: none. */
-static uint32_t state_of(const fv_definition *d)
+static uint32_t state_of(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->state;
 }
 
 /* Not those of the state, which the definition changes: it begins as it is. */
-static void move_inputs(fv_definition *d, uint64_t *random)
+static void move_inputs(fv_reference *d, uint64_t *random)
 {
     const float factor[2] = {(float)(1 - off(&d->args.prob)), (float)(1 + off(&d->args.prob))};
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -107,13 +107,13 @@ static void move_inputs(fv_definition *d, uint64_t *random)
 
 /* ---- the definition at work ---- */
 
-static uint32_t output_size(const fv_definition *d)
+static uint32_t output_size(const fv_reference *d)
 {
     return d->in[d->output].type == FV_U8 ? 1 : sizeof(float);
 }
 
 /* One call; `out`: of the sample's first row. */
-static void call(fv_definition *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
+static void call(fv_reference *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
                  bool first, void *out)
 {
     fv_call c = {.row0 = s->row0,
@@ -133,8 +133,8 @@ static void call(fv_definition *d, const fv_kernel *k, const fv_args *args, cons
     k->code.cpu(args, &c);
 }
 
-void fv_definition_merge(const fv_definition *d, float *partial, uint32_t groups,
-                         const fv_sample *s, float *out)
+void fv_reference_merge(const fv_reference *d, float *partial, uint32_t groups, const fv_sample *s,
+                        float *out)
 {
     fv_args args = {.prob = plain(&d->args.prob)};
     args.prob.op = d->merge->op;
@@ -147,7 +147,7 @@ void fv_definition_merge(const fv_definition *d, float *partial, uint32_t groups
     d->merge->code.cpu(&args, &c);
 }
 
-static void reduce(fv_definition *d, const fv_sample *s, float *out)
+static void reduce(fv_reference *d, const fv_sample *s, float *out)
 {
     const uint32_t rows = d->args.prob.dim[FV_DIM_ROWS];
     for (uint32_t row = 0; row < rows; row += RUN) {
@@ -155,11 +155,11 @@ static void reduce(fv_definition *d, const fv_sample *s, float *out)
         const fv_sample part = {row, n, s->col0, s->cols};
         call(d, d->kernel, &d->args, &part, row == 0, d->partial);
     }
-    fv_definition_merge(d, d->partial, 1, s, out);
+    fv_reference_merge(d, d->partial, 1, s, out);
 }
 
 /* All samples, one after the other, and the state. */
-static void evaluate(fv_definition *d, void *out)
+static void evaluate(fv_reference *d, void *out)
 {
     char *to = out;
     for (uint32_t i = 0; i < d->samples; i++) {
@@ -175,7 +175,7 @@ static void evaluate(fv_definition *d, void *out)
 }
 
 /* Runs the definition, and on inputs that are off. */
-static fovea_status try(fv_definition *d)
+static fovea_status try(fv_reference *d)
 {
     void *kept = NULL;
     const uint64_t all = d->values + d->state_values;
@@ -205,7 +205,7 @@ static fovea_status allocate(void **out, uint64_t size)
 }
 
 /* Room for what the output should be. */
-static fovea_status prepare_outputs(fv_definition *d, const fv_given *output)
+static fovea_status prepare_outputs(fv_reference *d, const fv_given *output)
 {
     const uint64_t all = d->values + d->state_values;
     if (output->type == FV_U8)
@@ -218,7 +218,7 @@ static fovea_status prepare_outputs(fv_definition *d, const fv_given *output)
     return FOVEA_OK;
 }
 
-static fovea_status prepare(fv_definition *d, const fv_given *given)
+static fovea_status prepare(fv_reference *d, const fv_given *given)
 {
     const fv_problem *p = &d->args.prob;
     const fv_knobs none = {{0}};
@@ -227,13 +227,13 @@ static fovea_status prepare(fv_definition *d, const fv_given *given)
         if (given[o].data && o != d->output)
             FV_TRY(take_input(&d->in[o], &given[o]));
     }
-    d->columns = fv_definition_columns(p);
+    d->columns = fv_reference_columns(p);
     d->ld = d->args.ld[d->output];
     d->args.ld[d->output] = d->columns;
     d->units = fv_op_table[p->op]->cols == FV_COLS_HEAD     ? p->heads
                : fv_op_table[p->op]->cols == FV_COLS_COLUMN ? d->columns
                                                             : 1;
-    fv_definition_sample(d);
+    fv_reference_sample(d);
     for (uint32_t i = 0; i < d->samples; i++)
         d->values += (uint64_t)d->sample[i].rows * d->columns;
     if (state_of(d))
@@ -244,7 +244,7 @@ static fovea_status prepare(fv_definition *d, const fv_given *given)
 }
 
 /* What is not needed to judge. */
-static void drop_inputs(fv_definition *d)
+static void drop_inputs(fv_reference *d)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         fv_mem_free(d->in[o].data);
@@ -254,18 +254,18 @@ static void drop_inputs(fv_definition *d)
     d->trial = NULL;
 }
 
-fovea_status fv_definition_open(fv_definition **out, const fv_args *args,
-                                const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align)
+fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
+                               const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align)
 {
-    const fv_kernel *k = fv_definition_kernel(&args->prob);
+    const fv_kernel *k = fv_reference_kernel(&args->prob);
     void *memory;
     if (!k) {
         char text[128];
         fv_problem_format(text, sizeof text, &args->prob);
         return fv_fail(FOVEA_ENOTSUP, "%s: its definition does not fit it", text);
     }
-    FV_TRY(allocate(&memory, sizeof(fv_definition)));
-    fv_definition *d = memory;
+    FV_TRY(allocate(&memory, sizeof(fv_reference)));
+    fv_reference *d = memory;
     d->args = *args;
     d->args.prob = plain(&args->prob);
     d->args.window = d->args.shift = 0;
@@ -278,14 +278,14 @@ fovea_status fv_definition_open(fv_definition **out, const fv_args *args,
         status = try(d);
     drop_inputs(d);
     if (status != FOVEA_OK) {
-        fv_definition_close(d);
+        fv_reference_close(d);
         return status;
     }
     *out = d;
     return FOVEA_OK;
 }
 
-void fv_definition_close(fv_definition *d)
+void fv_reference_close(fv_reference *d)
 {
     if (!d)
         return;

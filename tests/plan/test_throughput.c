@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-#include "tests/plan/fake_wide.h"
+#include "tests/plan/fake_throughput.h"
 
 #define GOLDEN TEST_DATA "/golden/models/"
 

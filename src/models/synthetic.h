@@ -1,4 +1,4 @@
-/* imitate.h: the pieces of which synthetic checkpoints are made.
+/* make_synthetic.h: the pieces of which synthetic checkpoints are made.
  *
  * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
  * weighted by 1 / sqrt(their number), times `gain`.

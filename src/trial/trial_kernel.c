@@ -3,19 +3,19 @@
 
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
-#include "trial/rehearse_parts.h"
+#include "trial/trial_parts.h"
 
 #define TIMEOUT 300.0 /* seconds that a run may take */
 
-static fovea_status bind_weights(fv_take *t, fv_launch *l)
+static fovea_status bind_weights(fv_trial_kernel *t, fv_launch *l)
 {
-    const fv_rehearsal *r = t->r;
+    const fv_trial *r = t->r;
     fv_step with = r->step;
     with.kernel = l->kernel;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         if (!fv_weight_present(&r->weight[o]))
             continue;
-        FV_TRY(fv_packed_get(&t->packed[o], r->model, r->limits.wide ? r->device : NULL,
+        FV_TRY(fv_packed_get(&t->packed[o], r->model, r->limits.throughput ? r->device : NULL,
                              r->limits.locked, &r->weight[o], fv_step_packer(&with, o),
                              &r->step.prob, &l->args.knobs));
         l->operand[o].ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &t->packed[o]->mem};
@@ -23,9 +23,9 @@ static fovea_status bind_weights(fv_take *t, fv_launch *l)
     return FOVEA_OK;
 }
 
-static fovea_status bind(fv_take *t, const fv_kernel *k, const fv_knobs *knobs)
+static fovea_status bind(fv_trial_kernel *t, const fv_kernel *k, const fv_knobs *knobs)
 {
-    const fv_rehearsal *r = t->r;
+    const fv_trial *r = t->r;
     const fv_backend *be = r->device->backend;
     fv_launch l = {.kernel = k,
                    .args = r->args,
@@ -38,34 +38,35 @@ static fovea_status bind(fv_take *t, const fv_kernel *k, const fv_knobs *knobs)
     FV_TRY(bind_weights(t, &l));
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&r->step.prob, knobs, r->step.tile_rows) : 0;
-    if (scratch && r->limits.wide) {
+    if (scratch && r->limits.throughput) {
         FV_TRY(be->alloc(r->device->device, scratch, "a kernel's scratch", &t->scratch));
         l.scratch_mem = &t->scratch;
     }
     FV_TRY(be->bind(r->device->device, &l, &t->bound));
     t->sweep = r->sweep;
     t->sweep.step = &t->bound;
-    FV_TRY(be->queue_open(r->device->device, r->limits.wide ? 0 : scratch, NULL, 0,
+    FV_TRY(be->queue_open(r->device->device, r->limits.throughput ? 0 : scratch, NULL, 0,
                           (r->sweep.rows + r->sweep.chunk - 1) / r->sweep.chunk, &t->queue));
     return be->prepare ? be->prepare(t->queue, &t->sweep, 1, t->sweep.rows) : FOVEA_OK;
 }
 
-fovea_status fv_take_open(fv_take **out, fv_rehearsal *r, const fv_kernel *k, const fv_knobs *knobs)
+fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_kernel *k,
+                                  const fv_knobs *knobs)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_take), FV_MEM_PLAN, "a rehearsal"));
-    fv_take *t = memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial_kernel), FV_MEM_PLAN, "a rehearsal"));
+    fv_trial_kernel *t = memory;
     t->r = r;
     const fovea_status status = bind(t, k, knobs);
     if (status != FOVEA_OK) {
-        fv_take_close(t);
+        fv_trial_kernel_close(t);
         return status;
     }
     *out = t;
     return FOVEA_OK;
 }
 
-void fv_take_close(fv_take *t)
+void fv_trial_kernel_close(fv_trial_kernel *t)
 {
     if (!t)
         return;
@@ -81,7 +82,7 @@ void fv_take_close(fv_take *t)
     fv_mem_free(t);
 }
 
-fovea_status fv_take_go(fv_take *t, double *seconds)
+fovea_status fv_trial_kernel_go(fv_trial_kernel *t, double *seconds)
 {
     const fv_backend *be = t->r->device->backend;
     fv_fence fence;
@@ -93,13 +94,13 @@ fovea_status fv_take_go(fv_take *t, double *seconds)
     return FOVEA_OK;
 }
 
-fovea_status fv_take_run(fv_take *t, double *seconds)
+fovea_status fv_trial_kernel_run(fv_trial_kernel *t, double *seconds)
 {
-    fv_rehearsal *r = t->r;
+    fv_trial *r = t->r;
     const fv_op *op = fv_op_table[r->step.prob.op];
-    if (op->grows && fv_rehearsal_in_place(r))
+    if (op->grows && fv_trial_in_place(r))
         FV_TRY(fv_zone_reset(r, r->of[r->step.out]));
     if (op->state)
         FV_TRY(fv_zone_reset(r, r->of[op->state]));
-    return fv_take_go(t, seconds);
+    return fv_trial_kernel_go(t, seconds);
 }

@@ -3,19 +3,19 @@
  */
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "ops/mech_traits.h"
 #include "plan/plan.h"
-#include "trial/rehearse.h"
-#include "base/abi.h"
+#include "trial/trial.h"
 
-struct fovea_rehearsal {
+struct fovea_trial {
     const fovea_device *device;
     const fv_step *step;
     const char *problem;
     const fv_kernel *kernel;
-    fv_rehearsal *operands;
-    fv_take *take;
+    fv_trial *operands;
+    fv_trial_kernel *take;
     fv_verdict verdict;
 };
 
@@ -40,18 +40,17 @@ static const fv_kernel *find_kernel(const fovea_device *d, const fv_step *s, con
     return NULL;
 }
 
-static fovea_status fill(fovea_rehearsal *r, const fovea_plan *p)
+static fovea_status fill(fovea_trial *r, const fovea_plan *p)
 {
     const fv_plan_sweep *w = &p->sweep[r->step->sweep];
     const bool own = r->kernel == r->step->kernel;
     const fv_knobs knobs = own ? r->step->knobs : fv_kernel_defaults(r->kernel);
-    FV_TRY(
-        fv_rehearsal_open(&r->operands, p->device, &p->b, r->step, 0, w->streamed ? w->chunk : 0));
-    return fv_take_open(&r->take, r->operands, r->kernel, &knobs);
+    FV_TRY(fv_trial_open(&r->operands, p->device, &p->b, r->step, 0, w->streamed ? w->chunk : 0));
+    return fv_trial_kernel_open(&r->take, r->operands, r->kernel, &knobs);
 }
 
-fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan, size_t step,
-                                  const char *kernel)
+fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t step,
+                              const char *kernel)
 {
     const char *problem = "";
     void *memory;
@@ -62,34 +61,34 @@ fovea_status fovea_rehearsal_open(fovea_rehearsal **out, const fovea_plan *plan,
     const fv_kernel *k = kernel ? find_kernel(plan->device, s, kernel) : s->kernel;
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_rehearsal), FV_MEM_PLAN, "a step alone"));
-    fovea_rehearsal *r = memory;
-    *r = (fovea_rehearsal){.device = plan->device, .step = s, .problem = problem, .kernel = k};
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trial), FV_MEM_PLAN, "a step alone"));
+    fovea_trial *r = memory;
+    *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
     const fovea_status status = fill(r, plan);
     if (status != FOVEA_OK) {
-        fovea_rehearsal_close(r);
+        fovea_trial_close(r);
         return status;
     }
     *out = r;
     return FOVEA_OK;
 }
 
-void fovea_rehearsal_close(fovea_rehearsal *r)
+void fovea_trial_close(fovea_trial *r)
 {
     if (!r)
         return;
     if (r->take)
-        fv_take_close(r->take);
+        fv_trial_kernel_close(r->take);
     if (r->operands)
-        fv_rehearsal_close(r->operands);
+        fv_trial_close(r->operands);
     fv_mem_free(r);
 }
 
-fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
+fovea_status fovea_trial_verify(fovea_trial *r, fovea_kernel_check *out)
 {
     fv_verdict *v = &r->verdict;
     FV_TRY(FV_ABI_CHECK(out, FOVEA_KERNEL_CHECK_INIT));
-    FV_TRY(fv_take_verify(r->take, v));
+    FV_TRY(fv_trial_kernel_verify(r->take, v));
     const fovea_kernel_check check = {.kernel = r->kernel->name,
                                       .op = fv_op_table[r->kernel->op]->name,
                                       .mechanism = fv_mech_table[r->kernel->mech]->name,
@@ -105,7 +104,7 @@ fovea_status fovea_rehearsal_verify(fovea_rehearsal *r, fovea_kernel_check *out)
     return FV_ABI_WRITE(out, check, FOVEA_KERNEL_CHECK_INIT);
 }
 
-fovea_status fovea_rehearsal_run(fovea_rehearsal *r, double *seconds)
+fovea_status fovea_trial_run(fovea_trial *r, double *seconds)
 {
-    return fv_take_run(r->take, seconds);
+    return fv_trial_kernel_run(r->take, seconds);
 }

@@ -46,13 +46,13 @@ static bool reads_own(const fv_builder *b, uint32_t first, uint32_t i)
     return false;
 }
 
-uint32_t fv_band_width(const fv_builder *b, uint32_t first, uint32_t i)
+uint32_t fv_halo_width(const fv_builder *b, uint32_t first, uint32_t i)
 {
     const fv_step *s = &b->step[i];
     return reads_own(b, first, i) && grid_rows(s) == s->prob.dim[FV_DIM_ROWS] ? s->u[0] : 0;
 }
 
-uint32_t fv_band_unit(const fv_builder *b, uint32_t first, uint32_t i)
+uint32_t fv_halo_unit(const fv_builder *b, uint32_t first, uint32_t i)
 {
     const fv_step *s = &b->step[i];
     if (reads_own(b, first, i) && grid_rows(s) < s->prob.dim[FV_DIM_ROWS])
@@ -60,13 +60,13 @@ uint32_t fv_band_unit(const fv_builder *b, uint32_t first, uint32_t i)
     return s->align > 1 ? s->align : 1;
 }
 
-bool fv_band_fits(const fv_builder *b, uint32_t first, uint32_t i)
+bool fv_halo_fits(const fv_builder *b, uint32_t first, uint32_t i)
 {
-    const uint32_t width = fv_band_width(b, first, i), unit = fv_band_unit(b, first, i);
+    const uint32_t width = fv_halo_width(b, first, i), unit = fv_halo_unit(b, first, i);
     for (uint32_t j = first; j < i; j++) {
         if (b->step[j].dead)
             continue;
-        const uint32_t w = fv_band_width(b, first, j), u = fv_band_unit(b, first, j);
+        const uint32_t w = fv_halo_width(b, first, j), u = fv_halo_unit(b, first, j);
         if ((width && w && width != w) || (unit > 1 && u > 1 && unit != u) || (width && u > 1) ||
             (w && unit > 1))
             return false;
@@ -129,7 +129,7 @@ static uint32_t overwritten(const fv_builder *b, uint32_t first, uint32_t end, u
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_id id = b->step[i].use[o].view.id;
-        if (id < 0 || fv_band_inside(b, first, end, id))
+        if (id < 0 || fv_halo_inside(b, first, end, id))
             continue;
         for (uint32_t t = i + 1; t < end; t++)
             if (wrote(b, t, t + 1, id))
@@ -145,19 +145,19 @@ static uint32_t cut_for(const fv_builder *b, uint32_t first, uint32_t end, uint3
     const uint32_t writer = overwritten(b, first, end, i);
     if (writer)
         return fv_sweep_best_cut(b, i, writer, end - 1);
-    if (fv_band_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= FARTHEST &&
+    if (fv_halo_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= FARTHEST &&
         !fv_op_table[s->prob.op]->costly)
         return end;
     return fv_sweep_best_cut(b, i, cause(b, i, end), end - 1);
 }
 
-bool fv_band_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)
+bool fv_halo_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)
 {
     const fv_value *v = &b->value[id];
     return v->kind == FV_VALUE_ROWS && !v->staging && v->first_step >= first && v->last_step < end;
 }
 
-uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end)
+uint32_t fv_halo_assign(fv_builder *b, uint32_t first, uint32_t end)
 {
     while (run_ahead(b, first, end)) {
         uint32_t cut = end;
@@ -171,7 +171,7 @@ uint32_t fv_band_settle(fv_builder *b, uint32_t first, uint32_t end)
     return end;
 }
 
-void fv_band_rings(fv_builder *b, const fv_plan_sweep *w)
+void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w)
 {
     const uint32_t band = w->chunk / w->width, height = w->rows / w->width;
     for (uint32_t k = 0; k < b->values; k++) {
@@ -179,7 +179,7 @@ void fv_band_rings(fv_builder *b, const fv_plan_sweep *w)
         int64_t front = 0, back = INT64_MAX;
         bool reduced = false;
         if (v->first_step == UINT32_MAX ||
-            !fv_band_inside(b, w->first, w->first + w->count, (fv_id)k))
+            !fv_halo_inside(b, w->first, w->first + w->count, (fv_id)k))
             continue;
         for (uint32_t i = v->first_step; i <= v->last_step; i++) {
             const fv_step *s = &b->step[i];

@@ -3,8 +3,8 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "trial/rehearse_fill.h"
-#include "trial/rehearse_parts.h"
+#include "trial/trial_fill.h"
+#include "trial/trial_parts.h"
 
 void fv_zone_poison(uint8_t *p, uint64_t size)
 {
@@ -51,7 +51,7 @@ static uint32_t *groups_of(fv_problem *p)
 }
 
 /* The sweep that the step is alone in; of a reduction with its groups or parts. */
-static void schedule(fv_rehearsal *r, uint32_t chunk)
+static void schedule(fv_trial *r, uint32_t chunk)
 {
     fv_step *s = &r->step;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
@@ -64,7 +64,7 @@ static void schedule(fv_rehearsal *r, uint32_t chunk)
     w->chunk = w->streamed  ? least(ceil_div(chunk, align) * align, rows)
                : reduces(s) ? least(s->tile_rows, rows)
                             : rows;
-    if (r->limits.wide) {
+    if (r->limits.throughput) {
         w->chunk = w->streamed ? w->chunk : rows;
         s->tile_rows = rows;
         s->tile_cols = s->cols;
@@ -82,7 +82,7 @@ static void schedule(fv_rehearsal *r, uint32_t chunk)
 
 /* ---- operands ---- */
 
-static fv_zone *zone_of(fv_rehearsal *r, const fv_value *v)
+static fv_zone *zone_of(fv_trial *r, const fv_value *v)
 {
     for (uint32_t i = 0; i < r->zones; i++)
         if (r->zone[i].value == v)
@@ -91,7 +91,7 @@ static fv_zone *zone_of(fv_rehearsal *r, const fv_value *v)
     return &r->zone[r->zones++];
 }
 
-fv_given fv_rehearsal_given(const fv_rehearsal *r, uint32_t o, const uint8_t *zone)
+fv_given fv_trial_given(const fv_trial *r, uint32_t o, const uint8_t *zone)
 {
     const fv_zone *z = r->of[o];
     const uint64_t col = r->step.use[o].view.col;
@@ -101,15 +101,15 @@ fv_given fv_rehearsal_given(const fv_rehearsal *r, uint32_t o, const uint8_t *zo
                       .type = z->value->type};
 }
 
-uint32_t fv_rehearsal_columns(const fv_rehearsal *r, uint32_t o)
+uint32_t fv_trial_columns(const fv_trial *r, uint32_t o)
 {
     const fv_value *v = r->of[o]->value;
     const uint32_t cols = v->cols - r->step.use[o].view.col;
     const bool rows = r->operand[o].kind == FV_KIND_ROW;
-    return o == r->step.out && rows ? least(cols, fv_definition_columns(&r->step.prob)) : cols;
+    return o == r->step.out && rows ? least(cols, fv_reference_columns(&r->step.prob)) : cols;
 }
 
-bool fv_rehearsal_in_place(const fv_rehearsal *r)
+bool fv_trial_in_place(const fv_trial *r)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (o != r->step.out && r->of[o] == r->of[r->step.out] &&
@@ -118,25 +118,25 @@ bool fv_rehearsal_in_place(const fv_rehearsal *r)
     return false;
 }
 
-static fovea_status fill_zones(fv_rehearsal *r)
+static fovea_status fill_zones(fv_trial *r)
 {
     const uint32_t out = r->step.out;
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         if (!r->of[o] || o == out)
             continue;
-        const fv_given g = fv_rehearsal_given(r, o, r->of[o]->image);
-        FV_TRY(fv_rehearse_fill(&r->args, o, g.type, r->of[o]->rows, fv_rehearsal_columns(r, o),
+        const fv_given g = fv_trial_given(r, o, r->of[o]->image);
+        FV_TRY(fv_rehearse_fill(&r->args, o, g.type, r->of[o]->rows, fv_trial_columns(r, o),
                                 r->of[o]->value->ld, (void *)(uintptr_t)g.data));
     }
     const fv_zone *z = r->of[out];
     const uint64_t stride = fv_value_stride(z->value), size = fv_type_size(z->value->type);
     uint8_t *first = z->image + FV_ZONE_GUARD + r->step.use[out].view.col * size;
-    for (uint64_t row = 0; row < z->rows && !fv_rehearsal_in_place(r); row++)
-        fv_zone_poison(first + row * stride, fv_rehearsal_columns(r, out) * size);
+    for (uint64_t row = 0; row < z->rows && !fv_trial_in_place(r); row++)
+        fv_zone_poison(first + row * stride, fv_trial_columns(r, out) * size);
     return FOVEA_OK;
 }
 
-static fovea_status place_zones(fv_rehearsal *r)
+static fovea_status place_zones(fv_trial *r)
 {
     const fv_backend *be = r->device->backend;
     void *memory;
@@ -156,12 +156,12 @@ static fovea_status place_zones(fv_rehearsal *r)
     return FOVEA_OK;
 }
 
-fovea_status fv_zone_reset(const fv_rehearsal *r, fv_zone *z)
+fovea_status fv_zone_reset(const fv_trial *r, fv_zone *z)
 {
     return r->device->backend->write(r->device->device, &z->mem, z->image, z->size);
 }
 
-static void describe_weight(fv_rehearsal *r, uint32_t o)
+static void describe_weight(fv_trial *r, uint32_t o)
 {
     const fv_weight *w = &r->step.use[o].weight;
     r->tensor[o] = fv_rehearse_weight(&r->step.prob, o, w->rows, w->cols);
@@ -171,7 +171,7 @@ static void describe_weight(fv_rehearsal *r, uint32_t o)
     r->args.ld[o] = w->rows > 1 ? w->cols : 0;
 }
 
-static void describe_value(fv_rehearsal *r, uint32_t o, const fv_value *v)
+static void describe_value(fv_trial *r, uint32_t o, const fv_value *v)
 {
     const bool row = r->step.use[o].kind == FV_KIND_ROW;
     const uint32_t rows = r->step.prob.dim[FV_DIM_ROWS];
@@ -183,7 +183,7 @@ static void describe_value(fv_rehearsal *r, uint32_t o, const fv_value *v)
     r->args.ld[o] = v->ld;
 }
 
-static fovea_status describe_operands(fv_rehearsal *r, const fv_builder *b)
+static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
 {
     const fv_step *s = &r->step;
     r->args.prob = s->prob;
@@ -208,12 +208,12 @@ static fovea_status describe_operands(fv_rehearsal *r, const fv_builder *b)
     return FOVEA_OK;
 }
 
-fovea_status fv_rehearsal_open(fv_rehearsal **out, fovea_device *device, const fv_builder *b,
-                               const fv_step *s, uint32_t rows, uint32_t chunk)
+fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builder *b,
+                           const fv_step *s, uint32_t rows, uint32_t chunk)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_rehearsal), FV_MEM_PLAN, "a rehearsal"));
-    fv_rehearsal *r = memory;
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial), FV_MEM_PLAN, "a rehearsal"));
+    fv_trial *r = memory;
     r->device = fv_device_ref(device);
     r->step = *s;
     device->backend->limits(device->device, &r->limits);
@@ -223,14 +223,14 @@ fovea_status fv_rehearsal_open(fv_rehearsal **out, fovea_device *device, const f
     if (status == FOVEA_OK)
         status = describe_operands(r, b);
     if (status != FOVEA_OK) {
-        fv_rehearsal_close(r);
+        fv_trial_close(r);
         return status;
     }
     *out = r;
     return FOVEA_OK;
 }
 
-void fv_rehearsal_close(fv_rehearsal *r)
+void fv_trial_close(fv_trial *r)
 {
     if (!r)
         return;
@@ -239,7 +239,7 @@ void fv_rehearsal_close(fv_rehearsal *r)
             r->device->backend->release(r->device->device, &r->zone[i].mem);
         fv_mem_free(r->zone[i].image);
     }
-    fv_definition_close(r->definition);
+    fv_reference_close(r->reference);
     if (r->model)
         fv_model_unref(r->model);
     fv_device_unref(r->device);

@@ -1,5 +1,5 @@
 /* rehearse_fill.c: the random values that a step is rehearsed on. */
-#include "trial/rehearse_fill.h"
+#include "trial/trial_fill.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "ops/mech_traits.h"
-#include "trial/definition.h"
+#include "trial/reference.h"
 
 enum { STATE_ROWS = 16 }; /* keys that a state is made of */
 
@@ -44,7 +44,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     r.prob.op = (uint16_t)reduction;
     r.prob.flags &= ~(uint32_t)(FV_FLAG_ROPE | FV_FLAG_GATED);
     r.prob.dim[FV_DIM_ROWS] = STATE_ROWS;
-    const fv_kernel *k = fv_definition_kernel(&r.prob);
+    const fv_kernel *k = fv_reference_kernel(&r.prob);
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no definition of its state",
                        fv_op_table[a->prob.op]->name);

@@ -1,5 +1,5 @@
 /* fake_wide.c: see fake_wide.h. */
-#include "tests/plan/fake_wide.h"
+#include "tests/plan/fake_throughput.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void close_device(fv_device *d)
 static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
-                       .wide = true,
+                       .throughput = true,
                        .parts = 32,
                        .frames = 1,
                        .largest = d->options.largest ? d->options.largest : UINT64_MAX};
@@ -197,7 +197,7 @@ static char *base_of(const fv_queue *q, const fv_launch *l, uint32_t o, const fv
     if (op->kind == FV_KIND_ROW && op->ref.space != FV_SPACE_LOCAL)
         at += c->row0 * row;
     else if (op->kind == FV_KIND_ROW && op->ring)
-        at += fv_walk_ring_row(op, c->row0, width) * row;
+        at += fv_sweep_calls_ring_row(op, c->row0, width) * row;
     if (op->kind == FV_KIND_PARTIAL)
         at += c->group * op->stride;
     assert_true(at < size);
@@ -296,9 +296,9 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
     }
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < (s[i].streamed ? 1 : s[i].steps); k++) {
-            const uint32_t units = fv_walk_units(&s[i], k, rows);
+            const uint32_t units = fv_sweep_calls_units(&s[i], k, rows);
             assert_int_equal(units, 1); /* such a device has one thread */
-            fv_walk_unit(&s[i], k, 0, rows, call, q);
+            fv_sweep_calls_unit(&s[i], k, 0, rows, call, q);
         }
     *out = ++q->fence;
     return FOVEA_OK;

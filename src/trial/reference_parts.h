@@ -3,7 +3,7 @@
 #ifndef FOVEA_SRC_DEFINITION_PARTS_H
 #define FOVEA_SRC_DEFINITION_PARTS_H
 
-#include "trial/definition.h"
+#include "trial/reference.h"
 
 #define FV_SAMPLES 64 /* rows that are compared of a large output */
 
@@ -19,7 +19,7 @@ typedef struct fv_input {
     uint8_t kind, type;
 } fv_input;
 
-struct fv_definition {
+struct fv_reference {
     fv_args args; /* all types float32; the output's rows are packed */
     const fv_kernel *kernel, *merge;
     uint32_t output, align;
@@ -39,9 +39,9 @@ struct fv_definition {
 };
 
 /* What is compared of the output. */
-void fv_definition_sample(fv_definition *d);
+void fv_reference_sample(fv_reference *d);
 /* The partial states of `groups` groups as a row of the output. */
-void fv_definition_merge(const fv_definition *d, float *partial, uint32_t groups,
-                         const fv_sample *s, float *out);
+void fv_reference_merge(const fv_reference *d, float *partial, uint32_t groups, const fv_sample *s,
+                        float *out);
 
 #endif

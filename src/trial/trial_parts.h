@@ -5,7 +5,7 @@
 #define FOVEA_SRC_REHEARSE_PARTS_H
 
 #include "models/packed.h"
-#include "trial/rehearse.h"
+#include "trial/trial.h"
 
 #define FV_ZONE_GUARD 256 /* bytes before an operand's rows, and behind them */
 
@@ -18,7 +18,7 @@ typedef struct fv_zone {
     uint64_t rows;
 } fv_zone;
 
-struct fv_rehearsal {
+struct fv_trial {
     fovea_device *device; /* counted */
     fv_limits limits;
     fv_step step; /* of fewer rows */
@@ -32,13 +32,13 @@ struct fv_rehearsal {
     fovea_model *model;
     fv_tensor tensor[FV_OPERANDS];
     fv_weight weight[FV_OPERANDS];
-    fv_definition *definition; /* once it was asked for */
+    fv_reference *reference; /* once it was asked for */
 };
 
-struct fv_take {
-    fv_rehearsal *r;
+struct fv_trial_kernel {
+    fv_trial *r;
     fv_packed *packed[FV_OPERANDS];
-    fv_mem scratch; /* of a wide device */
+    fv_mem scratch; /* of a throughput device */
     fv_bound *bound;
     fv_queue *queue;
     fv_sweep sweep;
@@ -52,16 +52,16 @@ static inline uint64_t fv_zone_extent(const fv_zone *z)
     return z->rows * fv_value_stride(z->value);
 }
 /* Writes to the device what the zone holds before a run. */
-fovea_status fv_zone_reset(const fv_rehearsal *r, fv_zone *z);
+fovea_status fv_zone_reset(const fv_trial *r, fv_zone *z);
 
 /* Operand `o` in a copy of its zone, from its first element to the end of its rows. */
-fv_given fv_rehearsal_given(const fv_rehearsal *r, uint32_t o, const uint8_t *zone);
+fv_given fv_trial_given(const fv_trial *r, uint32_t o, const uint8_t *zone);
 /* Columns of its rows; what is written is known exactly. */
-uint32_t fv_rehearsal_columns(const fv_rehearsal *r, uint32_t o);
+uint32_t fv_trial_columns(const fv_trial *r, uint32_t o);
 /* Whether the output lies where an input does. */
-bool fv_rehearsal_in_place(const fv_rehearsal *r);
+bool fv_trial_in_place(const fv_trial *r);
 
 /* One run, on what the zones hold. */
-fovea_status fv_take_go(fv_take *t, double *seconds);
+fovea_status fv_trial_kernel_go(fv_trial_kernel *t, double *seconds);
 
 #endif

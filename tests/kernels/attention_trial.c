@@ -1,5 +1,5 @@
 /* trial.c: one attention through the public interface and through the oracle. */
-#include "tests/kernels/trial.h"
+#include "tests/kernels/attention_trial.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -9,31 +9,31 @@
 #define FOVEA_SRC_REHEARSE_H
 
 #include "graph/emit.h"
-#include "trial/definition.h"
+#include "trial/reference.h"
 
-typedef struct fv_rehearsal fv_rehearsal;
-typedef struct fv_take fv_take;
+typedef struct fv_trial fv_trial;
+typedef struct fv_trial_kernel fv_trial_kernel;
 
 /* Step `s` of `b` as a plan has it: same problem, strides, scalars, tables and types of operands.
  * `b` may be a dry plan's and must outlive the rehearsal. At most `rows` rows (0: all of them).
  * `chunk`: rows of a call, streamed over the workers; 0: stepwise, tiled as the planner does it.
  * ENOMEM; what the device says. */
-fovea_status fv_rehearsal_open(fv_rehearsal **out, fovea_device *device, const fv_builder *b,
-                               const fv_step *s, uint32_t rows, uint32_t chunk);
-void fv_rehearsal_close(fv_rehearsal *r);
+fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builder *b,
+                           const fv_step *s, uint32_t rows, uint32_t chunk);
+void fv_trial_close(fv_trial *r);
 
 /* Binds a kernel that fits the problem, with its own packing of the weights. Where the device
  * refuses it: the device's status. */
-fovea_status fv_take_open(fv_take **out, fv_rehearsal *r, const fv_kernel *k,
-                          const fv_knobs *knobs);
-void fv_take_close(fv_take *t);
+fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_kernel *k,
+                                  const fv_knobs *knobs);
+void fv_trial_kernel_close(fv_trial_kernel *t);
 
 /* Runs on poisoned output and scratch and compares with the definition: all of the output up to
  * 2^24 operations, else 64 rows of it or some of its heads; and sees that nothing else was written.
  * A wrong result is a verdict, not a failure. */
-fovea_status fv_take_verify(fv_take *t, fv_verdict *out);
+fovea_status fv_trial_kernel_verify(fv_trial_kernel *t, fv_verdict *out);
 
 /* One run. Seconds: the device's time where it tells it, else the clock's. */
-fovea_status fv_take_run(fv_take *t, double *seconds);
+fovea_status fv_trial_kernel_run(fv_trial_kernel *t, double *seconds);
 
 #endif

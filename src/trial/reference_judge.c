@@ -5,7 +5,7 @@
 
 #include "base/half.h"
 #include "base/mem.h"
-#include "trial/definition_parts.h"
+#include "trial/reference_parts.h"
 
 #define SAFETY 8 /* errors beyond what the trials moved */
 #define NEAR 8   /* columns on both sides that an element's bound is smoothed over */
@@ -40,7 +40,7 @@ static double rounding(enum fv_type type, double x)
 }
 
 /* Of element i of the samples, which is in a row of n that begins with `first`. */
-static double allowed(const fv_definition *d, uint64_t i, uint64_t first, uint64_t n,
+static double allowed(const fv_reference *d, uint64_t i, uint64_t first, uint64_t n,
                       enum fv_type stored)
 {
     const double want = fabs((double)d->want[i]);
@@ -80,7 +80,7 @@ static void compare(tally *t, double got, double want, double bound, const char 
 }
 
 /* A sample, whose values begin at `at`. */
-static void judge_sample(const fv_definition *d, const fv_sample *s, uint64_t at,
+static void judge_sample(const fv_reference *d, const fv_sample *s, uint64_t at,
                          const fv_given *seen, tally *t)
 {
     const uint32_t unit = d->columns / d->units, col0 = s->col0 * unit, cols = s->cols * unit;
@@ -98,7 +98,7 @@ static void judge_sample(const fv_definition *d, const fv_sample *s, uint64_t at
 }
 
 /* The state, of the heads that were sampled: that of others does not move. */
-static void judge_state(const fv_definition *d, const fv_given *seen, tally *t)
+static void judge_state(const fv_reference *d, const fv_given *seen, tally *t)
 {
     for (uint64_t i = 0; i < d->state_values; i++) {
         const uint64_t at = d->values + i;
@@ -108,8 +108,8 @@ static void judge_state(const fv_definition *d, const fv_given *seen, tally *t)
     }
 }
 
-fovea_status fv_definition_judge(const fv_definition *d, const fv_given *output, uint32_t groups,
-                                 const fv_given *state, fv_verdict *out)
+fovea_status fv_reference_judge(const fv_reference *d, const fv_given *output, uint32_t groups,
+                                const fv_given *state, fv_verdict *out)
 {
     *out = (fv_verdict){.ok = true};
     tally t = {.out = out};
@@ -118,7 +118,7 @@ fovea_status fv_definition_judge(const fv_definition *d, const fv_given *output,
     uint64_t at = 0;
     if (d->merge) {
         FV_TRY(fv_mem_array(&row, d->columns, sizeof(float), FV_MEM_PLAN, "a merged state"));
-        fv_definition_merge(d, (float *)(uintptr_t)output->data, groups, &d->sample[0], row);
+        fv_reference_merge(d, (float *)(uintptr_t)output->data, groups, &d->sample[0], row);
         seen = (fv_given){.data = row, .count = d->columns, .type = FV_F32};
     }
     for (uint32_t i = 0; i < d->samples; i++) {

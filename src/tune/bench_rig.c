@@ -1,5 +1,5 @@
 /* stage.c: a plan with inputs and outputs of its own. */
-#include "tune/stage.h"
+#include "tune/bench_rig.h"
 
 #include "base/half.h"
 #include "base/mem.h"
@@ -25,7 +25,7 @@ static void fill(void *data, enum fv_type type, uint64_t n)
     }
 }
 
-static fovea_status provide(fv_stage *s)
+static fovea_status provide(fv_bench_rig *s)
 {
     void *memory;
     const fv_builder *b = &s->plan->b;
@@ -42,22 +42,22 @@ static fovea_status provide(fv_stage *s)
     return FOVEA_OK;
 }
 
-fovea_status fv_stage_open(fv_stage *out, fovea_plan *plan)
+fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
 {
-    fv_stage s = {.plan = plan};
+    fv_bench_rig s = {.plan = plan};
     double seconds;
     fovea_status status = provide(&s);
     if (status == FOVEA_OK)
-        status = fv_stage_run(&s, 0, plan->sweeps, &seconds);
+        status = fv_bench_rig_run(&s, 0, plan->sweeps, &seconds);
     if (status != FOVEA_OK) {
-        fv_stage_close(&s);
+        fv_bench_rig_close(&s);
         return status;
     }
     *out = s;
     return FOVEA_OK;
 }
 
-void fv_stage_close(fv_stage *s)
+void fv_bench_rig_close(fv_bench_rig *s)
 {
     if (!s->plan)
         return;
@@ -66,10 +66,10 @@ void fv_stage_close(fv_stage *s)
         fv_mem_free(s->external[i]);
     fv_mem_free(s->external);
     fovea_plan_free(s->plan);
-    *s = (fv_stage){NULL, NULL};
+    *s = (fv_bench_rig){NULL, NULL};
 }
 
-static fovea_status bring(const fv_stage *s)
+static fovea_status bring(const fv_bench_rig *s)
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
@@ -85,7 +85,8 @@ static fovea_status bring(const fv_stage *s)
     return be->write(p->device->device, fv_plan_kept(p), NULL, p->region_size[FV_REGION_KEPT]);
 }
 
-static fovea_status run(const fv_stage *s, const fv_sweep *sweep, uint32_t count, double *seconds)
+static fovea_status run(const fv_bench_rig *s, const fv_sweep *sweep, uint32_t count,
+                        double *seconds)
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
@@ -99,7 +100,7 @@ static fovea_status run(const fv_stage *s, const fv_sweep *sweep, uint32_t count
     return FOVEA_OK;
 }
 
-fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *seconds)
+fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, double *seconds)
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
@@ -108,7 +109,7 @@ fovea_status fv_stage_run(fv_stage *s, uint32_t first, uint32_t count, double *s
     return run(s, p->run + first, count, seconds);
 }
 
-fovea_status fv_stage_step(fv_stage *s, uint32_t sweep, uint32_t step)
+fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step)
 {
     fv_sweep one = s->plan->run[sweep];
     double seconds;

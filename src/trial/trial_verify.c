@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "trial/rehearse_parts.h"
+#include "trial/trial_parts.h"
 
-static fovea_status define(fv_rehearsal *r)
+static fovea_status define(fv_trial *r)
 {
     fv_given in[FV_OPERANDS] = {{0}};
     float *weight[FV_OPERANDS] = {NULL};
@@ -13,7 +13,7 @@ static fovea_status define(fv_rehearsal *r)
     for (uint32_t o = 0; o < FV_OPERANDS && status == FOVEA_OK; o++) {
         const fv_weight *w = &r->weight[o];
         if (r->of[o])
-            in[o] = fv_rehearsal_given(r, o, r->of[o]->image);
+            in[o] = fv_trial_given(r, o, r->of[o]->image);
         if (!fv_weight_present(w))
             continue;
         status = fv_weight_rounded(&weight[o], w, r->operand[o].type);
@@ -23,16 +23,16 @@ static fovea_status define(fv_rehearsal *r)
                            .type = FV_F32};
     }
     if (status == FOVEA_OK)
-        status = fv_definition_open(&r->definition, &r->args, in, r->step.out, r->step.align);
+        status = fv_reference_open(&r->reference, &r->args, in, r->step.out, r->step.align);
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         fv_mem_free(weight[o]);
     return status;
 }
 
 /* Everything as it was before the first run. */
-static fovea_status begin(fv_take *t)
+static fovea_status begin(fv_trial_kernel *t)
 {
-    fv_rehearsal *r = t->r;
+    fv_trial *r = t->r;
     const fv_backend *be = r->device->backend;
     for (uint32_t i = 0; i < r->zones; i++)
         FV_TRY(fv_zone_reset(r, &r->zone[i]));
@@ -47,7 +47,7 @@ static fovea_status begin(fv_take *t)
 }
 
 /* Makes what the step may write in `seen` as it was before. */
-static void take_back(const fv_rehearsal *r, uint32_t o, uint8_t *seen)
+static void take_back(const fv_trial *r, uint32_t o, uint8_t *seen)
 {
     const fv_zone *z = r->of[o];
     const uint64_t stride = fv_value_stride(z->value), size = fv_type_size(z->value->type);
@@ -55,8 +55,7 @@ static void take_back(const fv_rehearsal *r, uint32_t o, uint8_t *seen)
     const bool row = r->operand[o].kind == FV_KIND_ROW;
     const uint64_t rows = row ? r->step.prob.dim[FV_DIM_ROWS] : z->rows;
     for (uint64_t i = 0; i < rows; i++)
-        memcpy(seen + at + i * stride, z->image + at + i * stride,
-               fv_rehearsal_columns(r, o) * size);
+        memcpy(seen + at + i * stride, z->image + at + i * stride, fv_trial_columns(r, o) * size);
 }
 
 static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *out)
@@ -73,7 +72,7 @@ static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *ou
 }
 
 /* What the zones hold now, in an allocation each. */
-static fovea_status look(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS])
+static fovea_status look(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
 {
     const fv_backend *be = r->device->backend;
     for (uint32_t i = 0; i < r->zones; i++) {
@@ -85,16 +84,15 @@ static fovea_status look(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS])
     return FOVEA_OK;
 }
 
-static fovea_status judge(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
+static fovea_status judge(const fv_trial *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
 {
     const uint32_t state = fv_op_table[r->step.prob.op]->state;
     fv_given written[FV_OPERANDS] = {{0}};
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (o == r->step.out || (state && o == state))
-            written[o] = fv_rehearsal_given(r, o, seen[r->of[o] - r->zone]);
-    FV_TRY(fv_definition_judge(r->definition, &written[r->step.out],
-                               r->sweep.groups * r->sweep.parts, state ? &written[state] : NULL,
-                               out));
+            written[o] = fv_trial_given(r, o, seen[r->of[o] - r->zone]);
+    FV_TRY(fv_reference_judge(r->reference, &written[r->step.out], r->sweep.groups * r->sweep.parts,
+                              state ? &written[state] : NULL, out));
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (written[o].data)
             take_back(r, o, seen[r->of[o] - r->zone]);
@@ -103,15 +101,15 @@ static fovea_status judge(const fv_rehearsal *r, uint8_t *seen[FV_OPERANDS], fv_
     return FOVEA_OK;
 }
 
-fovea_status fv_take_verify(fv_take *t, fv_verdict *out)
+fovea_status fv_trial_kernel_verify(fv_trial_kernel *t, fv_verdict *out)
 {
-    fv_rehearsal *r = t->r;
+    fv_trial *r = t->r;
     uint8_t *seen[FV_OPERANDS] = {NULL};
     double seconds;
-    if (!r->definition)
+    if (!r->reference)
         FV_TRY(define(r));
     FV_TRY(begin(t));
-    FV_TRY(fv_take_go(t, &seconds));
+    FV_TRY(fv_trial_kernel_go(t, &seconds));
     fovea_status status = look(r, seen);
     if (status == FOVEA_OK)
         status = judge(r, seen, out);

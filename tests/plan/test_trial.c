@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "plan/plan.h"
 #include "platform/os/os_machine.h"
-#include "trial/rehearse.h"
+#include "trial/trial.h"
 #include "verify/verify_cases.h"
 
 static fovea_device *device;
@@ -37,25 +37,25 @@ static void try_step(const fovea_plan *p, const fv_step *s, uint32_t rows, uint3
     int count;
     uint32_t features;
     const fv_kernel *list = device->backend->kernels(device->device, &count, &features);
-    fv_rehearsal *r;
-    if (fv_rehearsal_open(&r, device, &p->b, s, rows, chunk) != FOVEA_OK)
+    fv_trial *r;
+    if (fv_trial_open(&r, device, &p->b, s, rows, chunk) != FOVEA_OK)
         fail_msg("%s: %s", s->label, fovea_error());
     for (int i = 0; i < count; i++) {
         const fv_knobs knobs = fv_kernel_defaults(&list[i]);
         fv_verdict v;
-        fv_take *t;
+        fv_trial_kernel *t;
         double seconds;
         if (!fv_kernel_fits(&list[i], &s->prob, features))
             continue;
-        if (fv_take_open(&t, r, &list[i], &knobs) || fv_take_verify(t, &v) ||
-            fv_take_run(t, &seconds))
+        if (fv_trial_kernel_open(&t, r, &list[i], &knobs) || fv_trial_kernel_verify(t, &v) ||
+            fv_trial_kernel_run(t, &seconds))
             fail_msg("%s, %s: %s", s->label, list[i].name, fovea_error());
         if (!v.ok)
             fail_msg("%s, %s: %s", s->label, list[i].name, v.text);
         assert_true(v.checked > 0 && seconds > 0);
-        fv_take_close(t);
+        fv_trial_kernel_close(t);
     }
-    fv_rehearsal_close(r);
+    fv_trial_close(r);
 }
 
 static bool seen_before(const fovea_plan *p, uint32_t i)
@@ -167,16 +167,16 @@ static const fv_step *step_of(const fv_cases *c, enum fv_op op, uint32_t flags)
 static fv_verdict judge(const fv_cases *c, const fv_step *s, fv_cpu_fn run, uint32_t chunk)
 {
     const fv_knobs knobs = {{0}};
-    fv_rehearsal *r;
-    fv_take *t;
+    fv_trial *r;
+    fv_trial_kernel *t;
     fv_verdict v;
-    fv_kernel k = *(spoilt = fv_definition_kernel(&s->prob));
+    fv_kernel k = *(spoilt = fv_reference_kernel(&s->prob));
     k.code.cpu = run;
-    assert_int_equal(fv_rehearsal_open(&r, device, &c->b, s, 0, chunk), FOVEA_OK);
-    assert_int_equal(fv_take_open(&t, r, &k, &knobs), FOVEA_OK);
-    assert_int_equal(fv_take_verify(t, &v), FOVEA_OK);
-    fv_take_close(t);
-    fv_rehearsal_close(r);
+    assert_int_equal(fv_trial_open(&r, device, &c->b, s, 0, chunk), FOVEA_OK);
+    assert_int_equal(fv_trial_kernel_open(&t, r, &k, &knobs), FOVEA_OK);
+    assert_int_equal(fv_trial_kernel_verify(t, &v), FOVEA_OK);
+    fv_trial_kernel_close(t);
+    fv_trial_close(r);
     return v;
 }
 
@@ -216,8 +216,8 @@ static void runs_leave_inputs_as_they_are(void **state)
 {
     (void)state;
     fv_cases *c;
-    fv_rehearsal *r;
-    fv_take *t;
+    fv_trial *r;
+    fv_trial_kernel *t;
     fv_verdict first, again;
     double seconds;
     const fv_knobs knobs = {{0}};
@@ -226,15 +226,16 @@ static void runs_leave_inputs_as_they_are(void **state)
         const fv_step *s = &c->b.step[i];
         if (s->prob.op != FV_OP_MUL && s->prob.op != FV_OP_SCAN && s->prob.op != FV_OP_ROPE)
             continue;
-        assert_int_equal(fv_rehearsal_open(&r, device, &c->b, s, 0, 0), FOVEA_OK);
-        assert_int_equal(fv_take_open(&t, r, fv_definition_kernel(&s->prob), &knobs), FOVEA_OK);
-        assert_int_equal(fv_take_verify(t, &first), FOVEA_OK);
+        assert_int_equal(fv_trial_open(&r, device, &c->b, s, 0, 0), FOVEA_OK);
+        assert_int_equal(fv_trial_kernel_open(&t, r, fv_reference_kernel(&s->prob), &knobs),
+                         FOVEA_OK);
+        assert_int_equal(fv_trial_kernel_verify(t, &first), FOVEA_OK);
         for (int k = 0; k < 5; k++)
-            assert_int_equal(fv_take_run(t, &seconds), FOVEA_OK);
-        assert_int_equal(fv_take_verify(t, &again), FOVEA_OK);
+            assert_int_equal(fv_trial_kernel_run(t, &seconds), FOVEA_OK);
+        assert_int_equal(fv_trial_kernel_verify(t, &again), FOVEA_OK);
         assert_true(first.ok && again.ok && first.max_abs == again.max_abs);
-        fv_take_close(t);
-        fv_rehearsal_close(r);
+        fv_trial_kernel_close(t);
+        fv_trial_close(r);
     }
     fv_cases_close(c);
 }
@@ -265,22 +266,22 @@ static void all_commands_are_timed(void **state)
     const fv_kernel *k = count ? &list[count - 1] : NULL;
     if (k && fv_kernel_fits(k, &p->b.step[0].prob, features)) {
         const fv_knobs knobs = fv_kernel_defaults(k);
-        fv_rehearsal *r;
-        fv_take *t;
+        fv_trial *r;
+        fv_trial_kernel *t;
         double seconds;
-        assert_int_equal(fv_rehearsal_open(&r, other, &p->b, &p->b.step[0], 0, 0), FOVEA_OK);
-        assert_int_equal(fv_take_open(&t, r, k, &knobs), FOVEA_OK);
+        assert_int_equal(fv_trial_open(&r, other, &p->b, &p->b.step[0], 0, 0), FOVEA_OK);
+        assert_int_equal(fv_trial_kernel_open(&t, r, k, &knobs), FOVEA_OK);
         double share = 0; /* of the clock's time; the first run compiles */
         for (int i = 0; i < 5; i++) {
             const double begin = fv_machine_seconds();
-            assert_int_equal(fv_take_run(t, &seconds), FOVEA_OK);
+            assert_int_equal(fv_trial_kernel_run(t, &seconds), FOVEA_OK);
             const double all = fv_machine_seconds() - begin;
             assert_true(seconds <= all);
             share = seconds / all > share ? seconds / all : share;
         }
         assert_true(share > 0.3);
-        fv_take_close(t);
-        fv_rehearsal_close(r);
+        fv_trial_kernel_close(t);
+        fv_trial_close(r);
     }
     fovea_plan_free(p);
     free(weight);
@@ -291,18 +292,18 @@ static void all_commands_are_timed(void **state)
 
 static fovea_status rehearse(const fv_cases *c, const fv_step *s)
 {
-    const fv_kernel *k = fv_definition_kernel(&s->prob);
+    const fv_kernel *k = fv_reference_kernel(&s->prob);
     const fv_knobs knobs = {{0}};
-    fv_rehearsal *r = NULL;
-    fv_take *t = NULL;
+    fv_trial *r = NULL;
+    fv_trial_kernel *t = NULL;
     fv_verdict v;
-    fovea_status status = fv_rehearsal_open(&r, device, &c->b, s, 0, 0);
+    fovea_status status = fv_trial_open(&r, device, &c->b, s, 0, 0);
     if (status == FOVEA_OK)
-        status = fv_take_open(&t, r, k, &knobs);
+        status = fv_trial_kernel_open(&t, r, k, &knobs);
     if (status == FOVEA_OK)
-        status = fv_take_verify(t, &v);
-    fv_take_close(t);
-    fv_rehearsal_close(r);
+        status = fv_trial_kernel_verify(t, &v);
+    fv_trial_kernel_close(t);
+    fv_trial_close(r);
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* definition_samples.c: what is compared of a step's output: all of it, or where that takes too
  * long a sample. */
-#include "trial/definition_parts.h"
 #include "trial/random.h"
+#include "trial/reference_parts.h"
 
 #define LEAST 4        /* samples, where each takes very long */
 #define WHOLE 0x1p24   /* operations up to which all is compared */
@@ -13,13 +13,13 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* Units are taken in steps of so many. */
-static uint32_t unit_step(const fv_definition *d)
+static uint32_t unit_step(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
 }
 
 /* So many of the units that they take `share` of the time of all. */
-static uint32_t some_units(const fv_definition *d, double share)
+static uint32_t some_units(const fv_reference *d, double share)
 {
     const uint32_t step = unit_step(d);
     if (share >= 1)
@@ -29,7 +29,7 @@ static uint32_t some_units(const fv_definition *d, double share)
 }
 
 /* `cols` units from place number `place` on; what is left at the end is not left out. */
-static void set_units(const fv_definition *d, fv_sample *s, uint32_t place, uint32_t cols)
+static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint32_t cols)
 {
     const uint32_t step = unit_step(d);
     s->col0 = place * step;
@@ -38,7 +38,7 @@ static void set_units(const fv_definition *d, fv_sample *s, uint32_t place, uint
 
 /* Rows that do not depend on each other: the first, the last, and some between them, each with some
  * of its columns or heads. */
-static void sample_rows(fv_definition *d, double flops, uint32_t rows)
+static void sample_rows(fv_reference *d, double flops, uint32_t rows)
 {
     const uint32_t lots = (rows + d->align - 1) / d->align;
     const double each = flops / lots;
@@ -58,7 +58,7 @@ static void sample_rows(fv_definition *d, double flops, uint32_t rows)
     }
 }
 
-void fv_definition_sample(fv_definition *d)
+void fv_reference_sample(fv_reference *d)
 {
     const fv_problem *p = &d->args.prob;
     const uint8_t span = fv_op_table[p->op]->span;
