@@ -199,7 +199,8 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
                 x[i_] += some_[i_];                                                                \
         }                                                                                          \
         if (FV_PAIRS && FV_EPI & FV_EPI_BIAS) {                                                    \
-            fv_trial_kernel<OUTS, false>(some_, FV_AT(2, 0) + dim.s1 + (n), (int)dim.s1 - (int)(n));       \
+            fv_trial_kernel<OUTS, false>(some_, FV_AT(2, 0) + dim.s1 + (n),                        \
+                                         (int)dim.s1 - (int)(n));                                  \
             EACH_OUT(i_)                                                                           \
                 gate[i_] += some_[i_];                                                             \
         }                                                                                          \

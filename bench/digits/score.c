@@ -13,8 +13,8 @@
 
 #include <fovea/fovea.h>
 
-#include "cli/run/segments.h"
 #include "../stopwatch.h"
+#include "cli/run/segments.h"
 
 enum { CLASSES_MAX = 256 };
 

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/source.h"
 #include "models/packed.h"
-#include "base/abi.h"
 #include "models/segmentation.h"
 
 #define IGNORED 255

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "platform/os/os_machine.h"
 #include "base/abi.h"
+#include "platform/os/os_machine.h"
 
 #define HEADER 64
 #define HUGE_PAGE (2u << 20)

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "device/backend.h"
 #include "ops/mech_traits.h"
-#include "base/abi.h"
 
 extern const fv_backend fv_backend_cpu, fv_backend_cl, fv_backend_cuda;
 

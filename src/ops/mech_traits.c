@@ -1,6 +1,6 @@
 /* traits.c: what the core knows of the mechanism FV_MECHANISM, from its header. */
-#include "mech/mech.h"
 #include "ops/mech_traits.h"
+#include "mech/mech.h"
 
 const fv_mech_traits FV_MECH_NAME(fv_mech, traits) = {
     .name = FV_MECH_TEXT,

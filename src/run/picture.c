@@ -2,10 +2,10 @@
  * as a plan does it, for showing. */
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "ops/preprocess.h"
 #include "ops/ref/ref_kernels.h"
-#include "base/abi.h"
 
 static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_width,
                  const fv_resize_table *table, uint32_t rows, uint32_t width, uint32_t row0)

@@ -1,8 +1,8 @@
 /* state.c: a causal operation with memory: two plans, one of many rows and one of a single row,
  * that advance the same state. */
+#include "base/abi.h"
 #include "base/mem.h"
 #include "plan/plan.h"
-#include "base/abi.h"
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/abi.h"
 #include "base/mem.h"
 #include "platform/os/os.h"
 #include "wisdom/wisdom.h"
-#include "base/abi.h"
 
 #define FILE_MOST (16u << 20)
 #define SYSTEM_FILE "/etc/fovea/wisdom"
