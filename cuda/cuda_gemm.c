@@ -1,25 +1,16 @@
 /* cuda_gemm.c: host side of gemm.cu: the packed weight, its tiles, and what a product costs. CONV's
  * is the same. */
 #include "base/half.h"
+#include "base/num.h"
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 
 /* As in gemm.cu: columns of a panel of the packed weight and of one tile, steps of k in a block. */
 enum { PANEL = 32, TILE = 8, STEPS = 32 };
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
 static uint32_t sides(const fv_problem *p)
 {
     return p->epi & FV_EPI_SWIGLU ? 2 : 1;
-}
-
-static uint32_t round_up(uint32_t n, uint32_t unit)
-{
-    return (n + unit - 1) / unit * unit;
 }
 
 /* ---- the packed weight ---- */
@@ -27,8 +18,8 @@ static uint32_t round_up(uint32_t n, uint32_t unit)
 static size_t packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    const size_t columns = round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
-    return columns * round_up(p->dim[FV_GEMM_K], STEPS) * fv_type_size(p->weight);
+    const size_t columns = fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
+    return columns * fv_round_up(p->dim[FV_GEMM_K], STEPS) * fv_type_size(p->weight);
 }
 
 /* Where step k of column i of a panel lies in its block: tiles in order, numbers of a tile in the
@@ -47,8 +38,8 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 {
     (void)knobs;
     const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
-    const uint32_t padded = round_up(depth, STEPS);
-    for (uint32_t col = 0; col < round_up(columns, PANEL); col++) {
+    const uint32_t padded = fv_round_up(depth, STEPS);
+    for (uint32_t col = 0; col < fv_round_up(columns, PANEL); col++) {
         const size_t panel = (size_t)(n0 * both + col) / PANEL * PANEL * padded;
         const float *row = src + ((size_t)(col % both) * n + col / both) * depth;
         for (uint32_t k = 0; k < padded; k++)
@@ -96,7 +87,7 @@ static struct tile tile_of(const fv_launch *l)
     if (knob[KNOB_COLS])
         t.cols = knob[KNOB_COLS];
     if (fv_cuda_math_of(l->operand[FV_GEMM_A].type, l->operand[FV_GEMM_W].type) == FV_CUDA_TF32)
-        t.cols = least(t.cols, 64);
+        t.cols = fv_min_u32(t.cols, 64);
     return t;
 }
 
@@ -104,7 +95,7 @@ static struct tile tile_of(const fv_launch *l)
 static uint32_t stages(const struct tile *t, size_t a_size, size_t w_size)
 {
     const size_t block = STEPS * (t->rows * a_size + t->cols * w_size);
-    return least(4, (uint32_t)(48 * 1024 / block));
+    return fv_min_u32(4, (uint32_t)(48 * 1024 / block));
 }
 
 static void gemm_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
@@ -158,7 +149,7 @@ static double cost(const fv_problem *p, const fv_knobs *k)
     static const double seconds[] = {
         [FV_CUDA_TF32] = 0.4e-12, [FV_CUDA_F16] = 0.2e-12, [FV_CUDA_BF16] = 0.2e-12};
     const double rows = p->dim[FV_DIM_ROWS], enough = 24;
-    const double padded = round_up(p->dim[FV_DIM_ROWS], 32);
+    const double padded = fv_round_up(p->dim[FV_DIM_ROWS], 32);
     const double tiles = padded / 32 * ((p->dim[FV_GEMM_N] * sides(p) + 63) / 64);
     const uint32_t products = parts_of_a(p, p->in) + fv_cuda_parts_of(p->weight) - 1;
     return fv_problem_flops(p) * padded / rows * products *

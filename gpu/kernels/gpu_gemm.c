@@ -1,14 +1,10 @@
 /* gpu_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
  * suits a problem. CONV's are the same. */
 #include "base/half.h"
+#include "base/num.h"
 #include "gpu/gpu_code.h"
 
 enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static uint32_t sides(const fv_problem *p)
 {
@@ -55,9 +51,9 @@ struct tile {
 static struct tile tile_of(const fv_launch *l, uint32_t group, uint32_t width)
 {
     const uint32_t *knob = l->args.knobs.v;
-    struct tile t = {.rows = least(knob[KNOB_ROWS], l->args.prob.dim[FV_DIM_ROWS]),
+    struct tile t = {.rows = fv_min_u32(knob[KNOB_ROWS], l->args.prob.dim[FV_DIM_ROWS]),
                      .cols = knob[KNOB_COLS]};
-    t.across = least(group, width / t.cols);
+    t.across = fv_min_u32(group, width / t.cols);
     t.down = group / t.across;
     return t;
 }

@@ -1,4 +1,5 @@
 /* gpu_lattn.c: host side of lattn.cl and gates.cl. */
+#include "base/num.h"
 #include "gpu/gpu_code.h"
 #include "ops/mech_traits.h"
 
@@ -20,11 +21,6 @@ static uint32_t width(const fv_problem *p)
     return traits(p)->blocks * p->dim[FV_ATTN_D];
 }
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Work-items over the left and the right side of a product, and sums of each, as lattn.cl has
  * them. */
 typedef struct tile {
@@ -34,7 +30,7 @@ typedef struct tile {
 /* Sums of a work-item for n numbers over `items` of them: 8 at most, and few for nobody. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
-    return ceil_div(n, ceil_div(n, 8 * items) * items);
+    return fv_ceil_div(n, fv_ceil_div(n, 8 * items) * items);
 }
 
 /* ---- REDUCE ---- */
@@ -105,8 +101,8 @@ static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
     count[0] = piece->groups;
     count[1] = p->heads;
     if (!(traits(p)->wants & (FV_WANT_CENTRED | FV_WANT_SHIFT)))
-        count[2] = (size_t)ceil_div(p->dim[FV_ATTN_D], channels) *
-                   ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
+        count[2] = (size_t)fv_ceil_div(p->dim[FV_ATTN_D], channels) *
+                   fv_ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
 const fv_gpu_code fv_gpu_lattn_reduce = {.program = "lattn",
@@ -182,9 +178,9 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
 {
     const fv_problem *p = &l->args.prob;
     const tile t = apply_tile(p, piece->group);
-    count[0] = ceil_div(piece->rows, t.gi * t.tm);
+    count[0] = fv_ceil_div(piece->rows, t.gi * t.tm);
     count[1] = p->heads;
-    count[2] = ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
+    count[2] = fv_ceil_div(p->dim[FV_ATTN_DV], t.gj * t.tn);
 }
 
 const fv_gpu_code fv_gpu_lattn_apply = {.program = "lattn",
@@ -248,7 +244,7 @@ static void window_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
     const fv_problem *p = &l->args.prob;
     count[0] = piece->rows / p->dim[FV_ATTN_KEYS];
     count[1] = p->heads;
-    count[2] = ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
+    count[2] = fv_ceil_div(p->dim[FV_ATTN_DV], window_of(p).cols);
 }
 
 const fv_gpu_code fv_gpu_wlattn = {.program = "lattn",
@@ -296,7 +292,7 @@ static void apply_cpu_define(const fv_launch *l, uint32_t group, fv_gpu_text *ou
 
 static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
-    count[0] = ceil_div(piece->rows, CPU_ROWS);
+    count[0] = fv_ceil_div(piece->rows, CPU_ROWS);
     count[1] = l->args.prob.heads;
 }
 

@@ -16,13 +16,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 
 enum { GROUP_COLS = 256 }; /* columns whose partial sums are kept when K takes several blocks */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* The size of the parts when `total` is cut into equal parts of at most `most`. */
 static uint32_t even_part(uint32_t total, uint32_t most)
@@ -66,7 +62,7 @@ static void pack_panel(float *dst, const float *src, size_t ld, uint32_t m, uint
                 memcpy(dst + ((size_t)g * m + i) * 4, src + i * ld + j + 4 * g, 4 * sizeof *dst);
     for (; j < k; j += 4)
         for (uint32_t i = 0; i < m; i++)
-            dst = pack_group(dst, src + i * ld + j, least(4, k - j));
+            dst = pack_group(dst, src + i * ld + j, fv_min_u32(4, k - j));
 }
 
 /* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
@@ -86,7 +82,7 @@ static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size
                       uint32_t rows, uint32_t k, uint32_t kc)
 {
     for (uint32_t k0 = 0; k0 < k; k0 += kc) {
-        const uint32_t depth = least(kc, k - k0);
+        const uint32_t depth = fv_min_u32(kc, k - k0);
         for (uint32_t r = 0, m; r < rows; r += m) {
             m = panel_rows(kit, r, rows);
             pack_panel(dst, src + r * ld + k0, ld, m, depth);
@@ -131,7 +127,7 @@ static void pack_windows(float *dst, const fv_args *a, const float *in, uint32_t
     }
     for (uint32_t j = 0, n; j < depth; j += n) {
         const uint32_t tap = (k0 + j) / channels, channel = (k0 + j) % channels;
-        n = least(least(channels - channel, SPAN), depth - j);
+        n = fv_min_u32(fv_min_u32(channels - channel, SPAN), depth - j);
         for (uint32_t i = 0; i < m; i++) {
             const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
             const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
@@ -149,7 +145,7 @@ static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, co
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
     for (uint32_t k0 = 0; k0 < k; k0 += kc) {
-        const uint32_t depth = least(kc, k - k0);
+        const uint32_t depth = fv_min_u32(kc, k - k0);
         for (uint32_t r = 0, m; r < rows; r += m) {
             m = panel_rows(kit, r, rows);
             pack_windows(dst, a, in, pixel + r, m, k0, depth);
@@ -201,7 +197,7 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     const uint32_t width = panel_cols(b->kit, &b->a->prob);
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
     o.rows = m;
-    o.cols = least(width, b->c->col0 + b->c->cols - col);
+    o.cols = fv_min_u32(width, b->c->col0 + b->c->cols - col);
     b->kit->finish(&o, acc);
 }
 
@@ -210,7 +206,7 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
 static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, uint32_t next)
 {
     const fv_gemm_kit *kit = b->kit;
-    const uint32_t width = panel_cols(kit, &b->a->prob), depth = least(b->kc, b->k4 - k0);
+    const uint32_t width = panel_cols(kit, &b->a->prob), depth = fv_min_u32(b->kc, b->k4 - k0);
     const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
     const char *weight = b->c->p[FV_GEMM_W];
     const char *w = weight + ((size_t)(col / width) * b->k4 + k0) * step;
@@ -262,14 +258,14 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
-        const uint32_t rows = least(mc, c->rows - row);
+        const uint32_t rows = fv_min_u32(mc, c->rows - row);
         float *wide = c->scratch, *packed = wide + wide_size(kit, kc);
         float *sums = packed + (size_t)rows * k4;
         const block b = {kit, a, c, row, rows, k4, kc, packed, wide};
         pack_block(&b, packed);
 
         for (uint32_t left = c->col0; left < end; left += group) {
-            const uint32_t right = least(end, left + group);
+            const uint32_t right = fv_min_u32(end, left + group);
             for (uint32_t k0 = 0; k0 < k4; k0 += kc)
                 for (uint32_t col = left; col < right; col += width) {
                     const uint32_t next = col + width < end ? col + width : col;
@@ -285,7 +281,7 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows)
 {
-    const uint32_t mc = least(rows, knobs->v[FV_GEMM_MC]), k4 = round_up4(p->dim[FV_GEMM_K]);
+    const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]), k4 = round_up4(p->dim[FV_GEMM_K]);
     const uint32_t kc = k_block(p, knobs);
     const size_t sums = kc < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
     return (wide_size(kit, kc) + (size_t)mc * k4 + sums) * sizeof(float);
@@ -315,7 +311,7 @@ void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t 
     for (uint32_t col = 0; col < n; col += width) {
         const size_t panel = (size_t)((n0 + col) / width) * k4;
         for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {
-            const uint32_t k1 = least(k0 + LINE, k4);
+            const uint32_t k1 = fv_min_u32(k0 + LINE, k4);
             const size_t at = (panel + k0) * kit->nr;
             float lines[LINE * FV_COL_ALIGN];
             float *to = kit->narrow ? lines : (float *)dst + at;

@@ -12,26 +12,18 @@
 
 #include <string.h>
 
+#include "base/num.h"
+
 enum {
     BLOCK = 256, /* tokens of one sum */
     GROUP = 256  /* columns that are packed at a time, whole panels */
 };
 
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t round_up(uint32_t n, uint32_t to)
-{
-    return (n + to - 1) / to * to;
-}
-
 /* Tokens of a block: blocks differ by less than a group of 4. */
 static uint32_t block_of(uint32_t tokens)
 {
     const uint32_t blocks = (tokens + BLOCK - 1) / BLOCK;
-    return round_up((tokens + blocks - 1) / blocks, 4);
+    return fv_round_up((tokens + blocks - 1) / blocks, 4);
 }
 
 /* Rows of each panel but the last. */
@@ -46,7 +38,7 @@ static void pack_four(float *dst, const float *const row[4], uint32_t rows, uint
                       size_t apart)
 {
     for (uint32_t r = 0; r < rows; r += m, dst += apart * m) {
-        const uint32_t n = least(m, rows - r);
+        const uint32_t n = fv_min_u32(m, rows - r);
         float *to = dst;
         for (uint32_t i = r; i < r + n; i++, to += 4) {
             to[0] = row[0][i];
@@ -61,7 +53,7 @@ static void pack_four(float *dst, const float *const row[4], uint32_t rows, uint
 static void pack_dout(float *dst, const float *src, size_t ld, uint32_t tokens, uint32_t rows,
                       uint32_t m, const float *zeros)
 {
-    const uint32_t depth = round_up(tokens, 4);
+    const uint32_t depth = fv_round_up(tokens, 4);
     for (uint32_t t = 0; t < depth; t += 4) {
         const float *row[4];
         for (uint32_t i = 0; i < 4; i++)
@@ -79,9 +71,9 @@ static void pack_dout(float *dst, const float *src, size_t ld, uint32_t tokens, 
 static void pack_in(float *dst, const float *src, size_t ld, uint32_t tokens, uint32_t cols,
                     uint32_t nr)
 {
-    const uint32_t depth = round_up(tokens, 4);
+    const uint32_t depth = fv_round_up(tokens, 4);
     for (uint32_t c = 0; c < cols; c += nr, dst += (size_t)depth * nr) {
-        const uint32_t n = least(nr, cols - c);
+        const uint32_t n = fv_min_u32(nr, cols - c);
         float *to = dst;
         for (uint32_t t = 0; t < depth; t++, to += nr) {
             if (t < tokens)
@@ -111,7 +103,7 @@ typedef struct scratch {
 size_t fv_gemm_grad_scratch(const fv_gemm_kit *kit, const fv_problem *p, uint32_t rows)
 {
     const size_t depth = block_of(p->dim[FV_GEMM_K]);
-    const size_t cols = round_up(least(p->dim[FV_GEMM_N], GROUP), kit->nr);
+    const size_t cols = fv_round_up(fv_min_u32(p->dim[FV_GEMM_N], GROUP), kit->nr);
     return ((cols + rows) * depth + (size_t)kit->mr * kit->nr + rows) * sizeof(float);
 }
 
@@ -119,7 +111,7 @@ static scratch scratch_of(const fv_gemm_kit *kit, const fv_args *a, const fv_cal
 {
     const size_t depth = block_of(a->prob.dim[FV_GEMM_K]);
     scratch s = {.in = c->scratch};
-    s.acc = s.in + round_up(least(a->prob.dim[FV_GEMM_N], GROUP), kit->nr) * depth;
+    s.acc = s.in + fv_round_up(fv_min_u32(a->prob.dim[FV_GEMM_N], GROUP), kit->nr) * depth;
     s.dout = s.acc + (size_t)kit->mr * kit->nr;
     s.zeros = s.dout + c->rows * depth;
     memset(s.zeros, 0, c->rows * sizeof *s.zeros);
@@ -136,10 +128,10 @@ static void run_group(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c
     for (uint32_t col = left; col < right; col += kit->nr) {
         const float *panel = s->in + (size_t)(col - left) * depth;
         for (uint32_t r = 0; r < rows; r += m) {
-            const uint32_t n = least(m, rows - r);
+            const uint32_t n = fv_min_u32(m, rows - r);
             kit->tile(s->acc, s->dout + (size_t)r * depth, panel, depth / 4, n, true,
                       (const char *)panel);
-            put(out + r * ld + col, ld, s->acc, kit->nr, n, least(kit->nr, right - col), add);
+            put(out + r * ld + col, ld, s->acc, kit->nr, n, fv_min_u32(kit->nr, right - col), add);
         }
     }
 }
@@ -151,15 +143,15 @@ void fv_gemm_grad_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c
     const size_t ld_dout = a->ld[FV_GRAD_W_DOUT], ld_in = a->ld[FV_GRAD_W_IN];
     const scratch s = scratch_of(kit, a, c);
     for (uint32_t t = 0; t < tokens; t += block) {
-        const uint32_t n = least(block, tokens - t);
+        const uint32_t n = fv_min_u32(block, tokens - t);
         const float *dout = (const float *)c->p[FV_GRAD_W_DOUT] + t * ld_dout + c->row0;
         const float *in = (const float *)c->p[FV_GRAD_W_IN] + t * ld_in;
         const bool add = t || a->prob.flags & FV_FLAG_ACCUMULATE;
         pack_dout(s.dout, dout, ld_dout, n, c->rows, panel_of(kit, c->rows), s.zeros);
         for (uint32_t left = c->col0, right; left < end; left = right) {
-            right = least(left + GROUP, end);
+            right = fv_min_u32(left + GROUP, end);
             pack_in(s.in, in + left, ld_in, n, right - left, kit->nr);
-            run_group(kit, a, c, &s, left, right, round_up(n, 4), add);
+            run_group(kit, a, c, &s, left, right, fv_round_up(n, 4), add);
         }
     }
 }

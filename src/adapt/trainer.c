@@ -9,6 +9,7 @@
 #include "checkpoint/source.h"
 #include "models/packed.h"
 #include "models/segmentation.h"
+#include "run/run.h"
 
 #define IGNORED 255
 

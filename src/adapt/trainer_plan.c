@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "adapt/trainer.h"
+#include "plan/frame_plan.h"
 
 /* The last two segments, a block and what follows it, are never computed again: nothing else would
  * be in memory while they are. */

@@ -1,15 +1,7 @@
 /* walk.c: sweeps to calls: chunks of a streamed sweep, bands, units of a step. */
 #include "device/sweep_calls.h"
 
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+#include "base/num.h"
 
 static bool grouped(const fv_bound *b)
 {
@@ -20,14 +12,14 @@ static bool grouped(const fv_bound *b)
 static void walk_group(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
                        uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
 {
-    uint32_t all = least(s->rows, frame_rows), chunks = ceil_div(all, s->chunk);
+    uint32_t all = fv_min_u32(s->rows, frame_rows), chunks = fv_ceil_div(all, s->chunk);
     uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
     uint32_t end = (uint32_t)((uint64_t)(group + 1) * chunks / s->groups);
     for (uint32_t chunk = begin; chunk < end; chunk++) {
         uint32_t row0 = chunk * s->chunk;
         for (uint32_t k = first; k < first + count; k++) {
             fv_call c = {.row0 = row0,
-                         .rows = least(all - row0, s->chunk),
+                         .rows = fv_min_u32(all - row0, s->chunk),
                          .cols = s->step[k]->l.cols,
                          .group = group,
                          .groups = s->parts,
@@ -53,7 +45,7 @@ static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
 /* The groups of one unit of a sweep of bands. */
 static void walk_bands(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
 {
-    const uint32_t chunks = ceil_div(s->rows, s->chunk);
+    const uint32_t chunks = fv_ceil_div(s->rows, s->chunk);
     uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
     const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
     const int64_t band = s->chunk / s->width, height = s->rows / s->width;
@@ -92,12 +84,12 @@ static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_swe
                       void *ctx)
 {
     const fv_launch *l = &step->l;
-    uint32_t across = ceil_div(l->cols, l->tile_cols), rows = least(l->rows, frame_rows);
+    uint32_t across = fv_ceil_div(l->cols, l->tile_cols), rows = fv_min_u32(l->rows, frame_rows);
     uint32_t row0 = unit / across * l->tile_rows, col0 = unit % across * l->tile_cols;
     fv_call c = {.row0 = row0,
-                 .rows = least(rows - row0, l->tile_rows),
+                 .rows = fv_min_u32(rows - row0, l->tile_rows),
                  .col0 = col0,
-                 .cols = least(l->cols - col0, l->tile_cols),
+                 .cols = fv_min_u32(l->cols - col0, l->tile_cols),
                  .first = 1};
     fn(ctx, step, 0, &c);
 }
@@ -109,7 +101,8 @@ uint32_t fv_sweep_calls_units(const fv_sweep *s, uint32_t step, uint32_t rows)
         return s->runs;
     if (grouped(s->step[step]))
         return s->groups;
-    return ceil_div(least(rows, l->rows), l->tile_rows) * ceil_div(l->cols, l->tile_cols);
+    return fv_ceil_div(fv_min_u32(rows, l->rows), l->tile_rows) *
+           fv_ceil_div(l->cols, l->tile_cols);
 }
 
 void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32_t rows,

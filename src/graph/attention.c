@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "ops/mech_traits.h"
 
 static const char gates[] = "sla-", linear[] = "linear:";
@@ -20,11 +21,6 @@ static const struct {
     {"gated-delta-rule", "identity", FV_ATTENTION_GATED_DELTA},
 };
 #define BACKBONES (sizeof backbones / sizeof *backbones)
-
-static bool starts(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
 
 /* Whether the first n characters of `text` are all of `name`. */
 static bool same(const char *text, size_t n, const char *name)
@@ -76,7 +72,7 @@ const char *fovea_model_attention(size_t index)
 
 fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
 {
-    fv_attention_name name = {.kind = FV_ATTENTION_MECHANISM, .gated = starts(text, gates)};
+    fv_attention_name name = {.kind = FV_ATTENTION_MECHANISM, .gated = fv_begins_with(text, gates)};
     const char *base = name.gated ? text + strlen(gates) : text, *map = strchr(base, ':');
     const size_t n = strcspn(base, ":");
     if (map)
@@ -108,7 +104,7 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
 const char *fv_attention_text(const fv_attention_name *name, char buf[64])
 {
     const char *title = fv_mech_table[name->mech]->title, *base = "", *map = title;
-    if (starts(title, linear))
+    if (fv_begins_with(title, linear))
         map += strlen(linear);
     for (size_t i = 0; i < BACKBONES; i++)
         if (backbones[i].kind == name->kind)
@@ -142,7 +138,7 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
                        "%s attention is causal: the operators have it, models attend to all "
                        "tokens; use linear there",
                        text);
-    if (!causal && name->kind == FV_ATTENTION_LINEAR && !starts(t->title, linear))
+    if (!causal && name->kind == FV_ATTENTION_LINEAR && !fv_begins_with(t->title, linear))
         return fv_fail(FOVEA_ENOTSUP,
                        "%s attention is causal; where all tokens are attended to it is %s", text,
                        t->title);

@@ -94,6 +94,12 @@ typedef struct fv_step {
     uint32_t tile_rows, tile_cols, cols;
 } fv_step;
 
+/* enum fv_span of its op. */
+static inline uint32_t fv_step_span(const fv_step *s)
+{
+    return fv_op_table[s->prob.op]->span;
+}
+
 /* The kernel that packs the step's weight operand `o`; NULL: its rows stay plain. */
 static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "base/num.h"
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
@@ -292,12 +293,6 @@ static fovea_status open_beside(fovea_model *m, const char *folder, const char *
     return status;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 static fovea_status fail_folder(const char *folder)
 {
     char *pickled;
@@ -349,8 +344,8 @@ static fovea_status load_files(fovea_model *m, const char *path)
                        "%s: no such file or folder; a model is a folder with config.json and "
                        "model.safetensors, or synthetic:NAME",
                        path);
-    if (kind != FV_OS_FOLDER && ends_with(path, ".json") &&
-        !ends_with(path, ".safetensors.index.json"))
+    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") &&
+        !fv_ends_with(path, ".safetensors.index.json"))
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
@@ -360,7 +355,7 @@ static fovea_status load_files(fovea_model *m, const char *path)
         status = open_folder(m, folder);
     } else {
         cut_name(folder);
-        status = ends_with(path, ".safetensors.index.json")
+        status = fv_ends_with(path, ".safetensors.index.json")
                      ? fv_source_open_index(&m->source, folder, path)
                      : fv_source_open_file(&m->source, path);
     }

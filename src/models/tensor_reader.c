@@ -5,17 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
+
 static void compose(char out[FV_READER_NAME], const fv_tensor_reader *t, const char *prefix,
                     const char *stem, const char *part)
 {
     int n = snprintf(out, FV_READER_NAME, "%s%s%s%s", t->root, prefix, stem, part);
     assert(n >= 0 && n < FV_READER_NAME);
     (void)n;
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* ---- wrappers ---- */
@@ -31,7 +28,7 @@ static bool wraps(const char *name, size_t n)
     size_t at = 0;
     for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers && at < n;) {
         const size_t length = strlen(wrappers[i]);
-        if (length <= n - at && begins(name + at, wrappers[i])) {
+        if (length <= n - at && fv_begins_with(name + at, wrappers[i])) {
             at += length;
             i = 0;
         } else {
@@ -209,7 +206,7 @@ void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part)
     const size_t before = strlen(whole);
     for (uint32_t i = 0; i < t->source->count; i++) {
         const char *name = t->source->by_name[i]->name;
-        const char *at = begins(name, whole) ? strstr(name + before, part) : NULL;
+        const char *at = fv_begins_with(name, whole) ? strstr(name + before, part) : NULL;
         if (at && (size_t)(at - name) < before + strcspn(name + before, "."))
             t->source->taken[i] = true;
     }
@@ -221,7 +218,7 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
     compose(whole, t, prefix, "", "");
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];
-        if (begins(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&
+        if (fv_begins_with(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&
             tensor->elements > 0 && !t->source->taken[i])
             return fv_fail(FOVEA_ENOTSUP,
                            "%s: tensor \"%.80s\" has no place in a %s: take it out if the model "

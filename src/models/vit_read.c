@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "models/segmentation.h"
 #include "models/vit_reader.h"
 
@@ -43,16 +44,11 @@ static const struct {
     {"deit", "", FV_VIT_DEIT},
 };
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 static bool find_kind(enum fv_vit_kind *out, const char *type)
 {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *part = types[i].part;
-        if (part ? begins(type, types[i].begin) && strstr(type, part)
+        if (part ? fv_begins_with(type, types[i].begin) && strstr(type, part)
                  : strcmp(type, types[i].begin) == 0) {
             *out = types[i].kind;
             return true;
@@ -65,7 +61,7 @@ static bool find_kind(enum fv_vit_kind *out, const char *type)
 static fovea_status refuse_unlike(const fv_vit_reader *r)
 {
     for (const fv_vit_unlike *u = fv_vit_unlikes; u->begin; u++)
-        if (begins(r->type, u->begin) && strstr(r->type, u->part))
+        if (fv_begins_with(r->type, u->begin) && strstr(r->type, u->part))
             return fv_fail(FOVEA_ENOTSUP, "%s: \"architecture\" is %.60s, which has %s",
                            r->config->file, r->type, u->what);
     return FOVEA_OK;

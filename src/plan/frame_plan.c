@@ -5,13 +5,13 @@
 #include "base/mem.h"
 #include "checkpoint/source.h"
 #include "models/model.h"
-#include "plan/plan.h"
+#include "plan/frame_plan.h"
 
 /* Pixels per side and tokens at most: row strides, row numbers and planes stay inside 32 bits. */
 #define MAX_SIDE 65535u
 #define MAX_TOKENS (1u << 28)
 
-static fovea_status check_options(const fovea_plan_options *o)
+fovea_status fv_frame_check(const fovea_plan_options *o)
 {
     if (o->frame.width == 0 || o->frame.height == 0 || o->frame.width > MAX_SIDE ||
         o->frame.height > MAX_SIDE)
@@ -235,7 +235,7 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
                            const fv_training *training)
 {
     fovea_plan *p;
-    FV_TRY(check_options(options));
+    FV_TRY(fv_frame_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     /* A model is immutable to its user; its count and its list of packed weights are under its
      * lock. */
@@ -244,7 +244,7 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
     p->b.training = training;
     fovea_status status = emit(p, options);
     if (status != FOVEA_OK) {
-        fovea_plan_free(p);
+        fv_plan_free(p);
         return status;
     }
     *out = p;
@@ -263,29 +263,7 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
     const fovea_status status = fv_plan_finish(p, &r);
     if (status != FOVEA_OK) {
-        fovea_plan_free(p);
-        return status;
-    }
-    *out = p;
-    return FOVEA_OK;
-}
-
-fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea_device *device,
-                               const fovea_plan_options *options)
-{
-    FV_TRY(fv_require(model, "the model"));
-    FV_TRY(fv_require(device, "the device"));
-    FV_TRY(fv_require(options, "the plan's options"));
-    fovea_plan_options o;
-    fovea_preprocess rule;
-    FV_TRY(fv_plan_options(&o, &rule, options));
-    FV_TRY(check_options(&o));
-    fovea_plan *p;
-    FV_TRY(fv_tune_for(model, device, &o, NULL));
-    FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
-    const fovea_status status = fv_fallback_make(p, &o);
-    if (status != FOVEA_OK) {
-        fovea_plan_free(p);
+        fv_plan_free(p);
         return status;
     }
     *out = p;

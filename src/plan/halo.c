@@ -13,15 +13,10 @@
  * and last rows are computed twice (o), by the runs on both sides. What leaves the sweep is
  * written by steps that are not ahead.
  */
-#include "plan/plan.h"
+#include "plan/halo.h"
 
 /* A chain of steps that runs further ahead is cut: both ends of each run would repeat it. */
 #define FARTHEST 16
-
-static uint32_t op_span(const fv_step *s)
-{
-    return fv_op_table[s->prob.op]->span;
-}
 
 static uint32_t grid_rows(const fv_step *s)
 {
@@ -40,7 +35,7 @@ static bool wrote(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)
 static bool reads_own(const fv_builder *b, uint32_t first, uint32_t i)
 {
     const fv_step *s = &b->step[i];
-    for (uint32_t o = 0; op_span(s) == FV_SPAN_LOCAL && o < FV_OPERANDS; o++)
+    for (uint32_t o = 0; fv_step_span(s) == FV_SPAN_LOCAL && o < FV_OPERANDS; o++)
         if (s->use[o].kind == FV_KIND_LOCAL && wrote(b, first, i, s->use[o].view.id))
             return true;
     return false;
@@ -188,7 +183,7 @@ void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w)
                     continue;
                 const int64_t oldest = (int64_t)s->ahead - radius(s, o);
                 back = oldest < back ? oldest : back;
-                reduced |= op_span(s) == FV_SPAN_REDUCE;
+                reduced |= fv_step_span(s) == FV_SPAN_REDUCE;
                 if (o == s->out && s->ahead > front)
                     front = s->ahead;
             }

@@ -5,7 +5,7 @@
 #include "base/abi.h"
 #include "ops/mech_traits.h"
 #include "ops/rope.h"
-#include "plan/plan.h"
+#include "plan/op_plan.h"
 
 struct op {
     fv_builder *b;

@@ -3,7 +3,7 @@
 
 #include "graph/emit.h"
 #include "ops/mech_traits.h"
-#include "plan/plan.h"
+#include "plan/op_plan.h"
 
 #define MAX_TOKENS (1u << 28)
 

@@ -4,7 +4,7 @@
 #include "base/abi.h"
 #include "base/mem.h"
 #include "models/model.h"
-#include "plan/plan.h"
+#include "plan/op_plan.h"
 
 /* Rows at most: row numbers and strides stay inside 32 bits. */
 #define MAX_ROWS (1u << 28)
@@ -63,7 +63,7 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
     return b->status;
 }
 
-static fovea_status check(const fv_op_options *o)
+fovea_status fv_op_options_check(const fv_op_options *o)
 {
     if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
         return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
@@ -111,11 +111,11 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
                         const fv_mem *kept, fv_wisdom *wisdom)
 {
     fovea_plan *p;
-    FV_TRY(check(options));
+    FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     fovea_status status = build(p, options, kept);
     if (status != FOVEA_OK) {
-        fovea_plan_free(p);
+        fv_plan_free(p);
         return status;
     }
     *out = p;
@@ -135,33 +135,6 @@ fv_op_options fv_op_of_attention(const fovea_attention_options *attention)
 fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm)
 {
     return (fv_op_options){.gemm = gemm, COMMON(gemm)};
-}
-
-static fovea_status create(fovea_plan **out, fovea_device *device, const fv_op_options *options)
-{
-    FV_TRY(fv_require(device, "the device"));
-    FV_TRY(fv_require(options, "the operation's options"));
-    FV_TRY(check(options));
-    FV_TRY(fv_tune_for(NULL, device, NULL, options));
-    return fv_op_plan(out, device, options, NULL, fv_wisdom_global());
-}
-
-fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
-                                         const fovea_attention_options *options)
-{
-    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
-    FV_TRY(FV_ABI_READ(o, options, FOVEA_ATTENTION_OPTIONS_INIT));
-    const fv_op_options op = fv_op_of_attention(&o);
-    return create(out, device, &op);
-}
-
-fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
-                                    const fovea_gemm_options *options)
-{
-    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
-    FV_TRY(FV_ABI_READ(o, options, FOVEA_GEMM_OPTIONS_INIT));
-    const fv_op_options op = fv_op_of_gemm(&o);
-    return create(out, device, &op);
 }
 
 uint64_t fv_op_state_floats(const fovea_plan *p)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/abi.h"
+#include "plan/frame_plan.h"
 #include "plan/plan.h"
 
 /* The seconds of a frame on a device; infinite where nobody knows. */

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "plan/frame_plan.h"
 #include "plan/plan.h"
 #include "platform/os/os_machine.h"
+#include "run/fallback.h"
 
 #define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */
 

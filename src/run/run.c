@@ -1,6 +1,8 @@
 /* run.c: frames: everything was decided in the plan, so this only binds memory and hands over. */
+#include "run/run.h"
 #include "plan/plan.h"
 #include "platform/os/os_machine.h"
+#include "run/fallback.h"
 
 static uint64_t output_bytes(const fv_value *v)
 {

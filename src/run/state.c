@@ -2,7 +2,9 @@
  * that advance the same state. */
 #include "base/abi.h"
 #include "base/mem.h"
+#include "plan/op_plan.h"
 #include "plan/plan.h"
+#include "run/run.h"
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */

@@ -1,16 +1,12 @@
 /* definition_samples.c: what is compared of a step's output: all of it, or where that takes too
  * long a sample. */
+#include "base/num.h"
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
 #define LEAST 4        /* samples, where each takes very long */
 #define WHOLE 0x1p24   /* operations up to which all is compared */
 #define SAMPLED 0x1p26 /* operations of a sample, roughly */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Units are taken in steps of so many. */
 static uint32_t unit_step(const fv_reference *d)
@@ -25,7 +21,7 @@ static uint32_t some_units(const fv_reference *d, double share)
     if (share >= 1)
         return d->units;
     const uint32_t n = (uint32_t)(share * d->units) / step * step;
-    return least(d->units, n > step ? n : step);
+    return fv_min_u32(d->units, n > step ? n : step);
 }
 
 /* `cols` units from place number `place` on; what is left at the end is not left out. */
@@ -43,7 +39,7 @@ static void sample_rows(fv_reference *d, double flops, uint32_t rows)
     const uint32_t lots = (rows + d->align - 1) / d->align;
     const double each = flops / lots;
     uint64_t random = 1;
-    d->samples = least(lots, FV_SAMPLES);
+    d->samples = fv_min_u32(lots, FV_SAMPLES);
     const uint32_t cols = some_units(d, SAMPLED / (each * d->samples));
     while (d->samples > LEAST && each * cols / d->units * d->samples > 2 * SAMPLED)
         d->samples /= 2;
@@ -53,7 +49,7 @@ static void sample_rows(fv_reference *d, double flops, uint32_t rows)
         const uint32_t lot = i == 0 ? 0 : i == 1 ? lots - 1 : any;
         fv_sample *s = &d->sample[i];
         s->row0 = lot * d->align;
-        s->rows = least(d->align, rows - s->row0);
+        s->rows = fv_min_u32(d->align, rows - s->row0);
         set_units(d, s, i == 1 ? places - 1 : (uint32_t)(fv_random(&random) % places), cols);
     }
 }

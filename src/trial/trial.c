@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "models/model.h"
 #include "trial/trial_fill.h"
 #include "trial/trial_parts.h"
@@ -15,30 +16,20 @@ void fv_zone_poison(uint8_t *p, uint64_t size)
 
 static bool reduces(const fv_step *s)
 {
-    return fv_op_table[s->prob.op]->span == FV_SPAN_REDUCE;
+    return fv_step_span(s) == FV_SPAN_REDUCE;
 }
 
 /* ---- the problem ---- */
-
-static uint32_t least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint32_t ceil_div(uint32_t a, uint32_t b)
-{
-    return a / b + (a % b != 0);
-}
 
 /* At most `rows` rows, in tiles that are as many as before. */
 static void shorten(fv_step *s, uint32_t rows)
 {
     const uint32_t all = s->prob.dim[FV_DIM_ROWS], align = s->align ? s->align : 1;
-    rows = rows ? least(all, ceil_div(rows, align) * align) : all;
+    rows = rows ? fv_min_u32(all, fv_ceil_div(rows, align) * align) : all;
     if (rows == all)
         return;
     const uint32_t tile = (uint32_t)((uint64_t)s->tile_rows * rows / all);
-    s->tile_rows = ceil_div(tile ? tile : 1, align) * align;
+    s->tile_rows = fv_ceil_div(tile ? tile : 1, align) * align;
     s->prob.dim[FV_DIM_ROWS] = rows;
     for (uint32_t i = 0; i < FV_DIMS; i++)
         if (fv_op_table[s->prob.op]->dim[i].kind == FV_DIM_SAME)
@@ -55,27 +46,27 @@ static void schedule(fv_trial *r, uint32_t chunk)
 {
     fv_step *s = &r->step;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
-    const uint8_t span = fv_op_table[s->prob.op]->span;
+    const uint8_t span = fv_step_span(s);
     const bool alone = span == FV_SPAN_ALL || span == FV_SPAN_SCAN;
     const uint32_t align = s->align ? s->align : 1;
     fv_sweep *w = &r->sweep;
     *w = (fv_sweep){.steps = 1, .rows = rows, .parts = 1, .groups = 1, .runs = 1};
     w->streamed = chunk && !alone && rows > 1;
-    w->chunk = w->streamed  ? least(ceil_div(chunk, align) * align, rows)
-               : reduces(s) ? least(s->tile_rows, rows)
+    w->chunk = w->streamed  ? fv_min_u32(fv_ceil_div(chunk, align) * align, rows)
+               : reduces(s) ? fv_min_u32(s->tile_rows, rows)
                             : rows;
     if (r->limits.throughput) {
         w->chunk = w->streamed ? w->chunk : rows;
         s->tile_rows = rows;
         s->tile_cols = s->cols;
         if (reduces(s))
-            w->parts = *groups_of(&s->prob) = least(*groups_of(&s->prob), rows);
+            w->parts = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), rows);
         return;
     }
-    const uint32_t chunks = ceil_div(rows, w->chunk);
+    const uint32_t chunks = fv_ceil_div(rows, w->chunk);
     w->groups = w->runs = chunks;
     if (reduces(s))
-        w->groups = w->runs = *groups_of(&s->prob) = least(*groups_of(&s->prob), chunks);
+        w->groups = w->runs = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), chunks);
     if (w->streamed || reduces(s))
         s->tile_rows = w->chunk;
 }
@@ -106,7 +97,7 @@ uint32_t fv_trial_columns(const fv_trial *r, uint32_t o)
     const fv_value *v = r->of[o]->value;
     const uint32_t cols = v->cols - r->step.use[o].view.col;
     const bool rows = r->operand[o].kind == FV_KIND_ROW;
-    return o == r->step.out && rows ? least(cols, fv_reference_columns(&r->step.prob)) : cols;
+    return o == r->step.out && rows ? fv_min_u32(cols, fv_reference_columns(&r->step.prob)) : cols;
 }
 
 bool fv_trial_in_place(const fv_trial *r)

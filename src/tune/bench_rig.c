@@ -65,7 +65,7 @@ void fv_bench_rig_close(fv_bench_rig *s)
     for (uint32_t i = 0; s->external && i < values; i++)
         fv_mem_free(s->external[i]);
     fv_mem_free(s->external);
-    fovea_plan_free(s->plan);
+    fv_plan_free(s->plan);
     *s = (fv_bench_rig){NULL, NULL};
 }
 

@@ -1,11 +1,15 @@
 /* tune.c: the tuner: its stages one after the other, what they share, and what plans ask of it. */
 #include "tune/tune.h"
 
+#include "tune/tuner.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/abi.h"
+#include "plan/frame_plan.h"
+#include "plan/op_plan.h"
 #include "platform/os/os_machine.h"
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */

@@ -1,7 +1,7 @@
 /* tune_candidates.c: what may do a step: kernels and their knobs. */
 #include <string.h>
 
-#include "tune/tune.h"
+#include "tune/tuner.h"
 
 /* Kernels that the cost model gives many times the least cost are not tried, unless that is next
  * to nothing. */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "tune/tune.h"
+#include "tune/tuner.h"
 
 #define JOURNAL_MOST (1u << 20)
 

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "trial/trial.h"
-#include "tune/tune.h"
+#include "tune/tuner.h"
 
 #define ROUNDS 9
 #define BUDGET 3.0   /* seconds of a contest */
@@ -248,6 +248,6 @@ fovea_status fv_tune_steps(fv_tuner *t)
         status = tune_all(t, p, step, subject, distinct(p, step, subject));
     fv_mem_free(step);
     fv_mem_free(subject);
-    fovea_plan_free(p);
+    fv_plan_free(p);
     return status;
 }

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "trial/trial.h"
 #include "tune/bench_rig.h"
-#include "tune/tune.h"
+#include "tune/tuner.h"
 
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */
@@ -69,7 +69,7 @@ static fovea_status exact(tournament *c, const fv_plan_sweep *w, bool *out)
         fv_trial *rehearsal;
         fv_trial_kernel *take;
         fv_verdict verdict = {0};
-        if (s->dead || fv_op_table[s->prob.op]->span != FV_SPAN_REDUCE)
+        if (s->dead || fv_step_span(s) != FV_SPAN_REDUCE)
             continue;
         FV_TRY(fv_trial_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
         fovea_status status = fv_trial_kernel_open(&take, rehearsal, s->kernel, &s->knobs);
@@ -152,7 +152,7 @@ static fovea_status challenge(tournament *c, const way *how, bool *fits)
         status = fv_tuner_plan(&p, c->t, w, true);
     if (status == FOVEA_OK) {
         *fits = activations(p) <= c->most;
-        fovea_plan_free(p);
+        fv_plan_free(p);
         if (*fits)
             status = fv_tuner_plan(&p, c->t, w, false);
         if (*fits && status == FOVEA_OK)

@@ -4,7 +4,7 @@
 
 #include "platform/os/os_machine.h"
 #include "tune/bench_rig.h"
-#include "tune/tune.h"
+#include "tune/tuner.h"
 
 #define ROUNDS 9
 #define BUDGET 20.0 /* seconds of the contest */

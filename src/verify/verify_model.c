@@ -6,6 +6,8 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "models/packed.h"
+#include "plan/frame_plan.h"
+#include "run/run.h"
 #include "trial/reference.h"
 #include "tune/bench_rig.h"
 #include "verify/headroom.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/op_plan.h"
 #include "plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 

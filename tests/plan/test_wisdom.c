@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "plan/frame_plan.h"
 #include "plan/plan.h"
 #include "tests/fixture.h"
 #include "tests/temp_folder.h"

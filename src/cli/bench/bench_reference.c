@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
 #include "cli/bench/bench.h"
 
 #define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
@@ -147,13 +146,15 @@ double bench_worse(double worst, double got, double want)
 static void compare(const bench_reference *r, const void *got, fovea_dtype type, size_t n,
                     double allowed, bench_verify *out)
 {
-    static const enum fv_type types[] = {FV_F32, FV_F16, FV_BF16}; /* by fovea_dtype */
+    float *floats = cli_alloc(n, sizeof *floats);
     double worst = 0, top = 0;
+    fovea_floats_decode(floats, type, got, n);
     for (size_t i = 0; i < n; i++) {
         const double want = (double)r->value[i];
-        worst = bench_worse(worst, (double)fv_value_get(got, types[type], i), want);
+        worst = bench_worse(worst, (double)floats[i], want);
         top = fmax(top, fabs(want));
     }
+    free(floats);
     *out = (bench_verify){.reference = r->text,
                           .max_abs = worst,
                           .rel = top > 0 ? worst / top : worst,

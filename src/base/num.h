@@ -1,0 +1,36 @@
+/* num.h: small integer maths, and what texts begin and end with. */
+#ifndef FOVEA_BASE_NUM_H
+#define FOVEA_BASE_NUM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t fv_min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint32_t fv_ceil_div(uint32_t a, uint32_t b)
+{
+    return a / b + (a % b != 0);
+}
+
+/* To a multiple of `unit`. */
+static inline uint32_t fv_round_up(uint32_t n, uint32_t unit)
+{
+    return fv_ceil_div(n, unit) * unit;
+}
+
+static inline bool fv_begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static inline bool fv_ends_with(const char *text, const char *with)
+{
+    const size_t n = strlen(text), k = strlen(with);
+    return n >= k && strcmp(text + n - k, with) == 0;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* account.c: what a plan takes, before anything is allocated. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/packed.h"
+#include "plan/plan.h"
+
+static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t k)
+{
+    const fv_kernel *a = fv_step_packer(s, o), *b = fv_step_packer(t, k);
+    const char *x = a ? a->hooks->format : NULL, *y = b ? b->hooks->format : NULL;
+    const bool pairs = ((s->prob.epi ^ t->prob.epi) & FV_EPI_SWIGLU) == 0;
+    return pairs && (x == y || (x && y && strcmp(x, y) == 0)) &&
+           fv_weight_same(&s->use[o].weight, &t->use[k].weight);
+}
+
+/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are near,
+ * the norm before K and V and the one before Q; but for training, which goes back. */
+static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
+{
+    uint32_t from = step > 16 && !b->training ? step - 16 : 0;
+    for (uint32_t i = from; i < step; i++)
+        for (uint32_t k = 0; !b->step[i].dead && k < FV_OPERANDS; k++)
+            if (fv_weight_present(&b->step[i].use[k].weight) &&
+                same_packed(&b->step[step], o, &b->step[i], k))
+                return true;
+    return false;
+}
+
+/* What a device with a memory of its own keeps of the caller's, for every frame in flight. */
+static uint64_t external(const fovea_plan *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+            bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
+    }
+    return fv_size_mul(bytes, p->limits.frames);
+}
+
+void fv_plan_account(fovea_plan *p)
+{
+    fovea_plan_info *info = &p->info;
+    uint64_t threads = info->threads;
+    info->weights = info->largest = 0;
+    info->steps = info->dispatches = 0;
+    info->sweeps = p->sweeps;
+    info->fallback = p->staged && p->limits.borrows ? external(p) : 0;
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        const fv_step *s = &p->b.step[i];
+        if (s->dead)
+            continue;
+        info->steps++;
+        for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+            if (!fv_weight_present(&s->use[o].weight))
+                continue;
+            uint64_t size =
+                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
+            if (size > info->largest)
+                info->largest = size;
+            if (!counted_before(&p->b, i, o))
+                info->weights = fv_size_add(info->weights, size);
+        }
+    }
+    for (uint32_t i = 0; i < p->sweeps; i++) {
+        const fv_plan_sweep *w = &p->sweep[i];
+        for (uint32_t k = w->first; k < w->first + w->count; k++) {
+            if (p->b.step[k].dead)
+                continue;
+            if (p->limits.throughput)
+                info->dispatches += w->chunks;
+            else
+                info->dispatches += !w->streamed || k == w->first;
+        }
+    }
+    for (uint32_t i = 0; i < p->first_bank[FV_REGIONS]; i++)
+        if (p->bank[i].size > info->largest)
+            info->largest = p->bank[i].size;
+    for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        const bool outside = v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
+        if (outside && v->rows * fv_value_stride(v) > info->largest)
+            info->largest = v->rows * fv_value_stride(v);
+    }
+    info->residual = p->region_size[FV_REGION_RESIDUAL];
+    info->states = fv_size_add(p->region_size[FV_REGION_STATES], p->region_size[FV_REGION_KEPT]);
+    info->chunks =
+        fv_size_add(p->region_size[FV_REGION_CHUNKS],
+                    fv_size_add(p->region_size[FV_REGION_LOCAL], fv_size_mul(p->local, threads)));
+    info->scratch = fv_size_mul(p->scratch, threads);
+    info->staging =
+        fv_size_add(p->region_size[FV_REGION_STAGING], p->picture_bytes + p->b.table_bytes);
+    info->staging = fv_size_add(info->staging, external(p));
+    info->staging += (uint64_t)p->b.step_room * (sizeof(fv_step) + sizeof(fv_launch) + 128) +
+                     (uint64_t)p->b.value_room * sizeof(fv_value);
+}

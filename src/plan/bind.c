@@ -1,0 +1,103 @@
+/* bind.c: every step as the backend runs it, and the plan's queue. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "models/packed.h"
+#include "plan/plan.h"
+
+static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
+{
+    *l = (fv_launch){.kernel = s->kernel,
+                     .rows = s->prob.dim[FV_DIM_ROWS],
+                     .tile_rows = s->tile_rows,
+                     .tile_cols = s->tile_cols,
+                     .cols = s->cols,
+                     .ahead = s->ahead,
+                     .scratch = p->local};
+    if (p->region_size[FV_REGION_SCRATCH])
+        l->scratch_mem = &p->bank[p->first_bank[FV_REGION_SCRATCH]].mem;
+    l->args.prob = s->prob;
+    l->args.knobs = s->knobs;
+    memcpy(l->args.f, s->f, sizeof s->f);
+    memcpy(l->args.u, s->u, sizeof s->u);
+    l->args.table = s->table;
+    const fv_plan_sweep *w = &p->sweep[s->sweep];
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_use *u = &s->use[o];
+        fv_operand *op = &l->operand[o];
+        op->kind = u->kind;
+        if (fv_weight_present(&u->weight)) {
+            op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
+            op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
+            l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
+        } else if (u->view.id >= 0) {
+            const fv_value *v = &p->b.value[u->view.id];
+            op->type = v->type;
+            op->ref = v->ref;
+            op->ref.offset += u->view.col * fv_type_size(v->type);
+            op->ring = v->ring;
+            op->shift = v->shift;
+            if (u->kind == FV_KIND_LOCAL && v->ref.space == FV_SPACE_LOCAL) {
+                l->args.window = w->width ? v->ring : w->chunk / s->u[0];
+                l->args.shift = v->shift;
+            }
+            op->stride = fv_value_stride(v);
+            l->args.ld[o] = v->ld;
+        }
+    }
+}
+
+static fovea_status open_queue(fovea_plan *p)
+{
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, p->b.slots, sizeof(fv_slot), FV_MEM_PLAN, "the plan"));
+    fv_slot *slot = memory;
+    for (uint32_t i = 0; i < p->b.values; i++) {
+        const fv_value *v = &p->b.value[i];
+        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+            slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
+                                      .rows = v->rows,
+                                      .output = v->kind == FV_VALUE_OUTPUT,
+                                      .staged = p->staged && p->limits.borrows};
+    }
+    fovea_status status = p->device->backend->queue_open(
+        p->device->device, p->local + p->scratch, slot, p->b.slots, p->info.dispatches, &p->queue);
+    fv_mem_free(slot);
+    return status;
+}
+
+fovea_status fv_plan_bind(fovea_plan *p)
+{
+    const fv_backend *be = p->device->backend;
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, p->info.steps, sizeof *p->bound, FV_MEM_PLAN, "the plan"));
+    p->bound = memory;
+    FV_TRY(fv_mem_array(&memory, p->sweeps, sizeof *p->run, FV_MEM_PLAN, "the plan"));
+    p->run = memory;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->sweeps; i++) {
+        const fv_plan_sweep *w = &p->sweep[i];
+        fv_sweep *run = &p->run[i];
+        *run = (fv_sweep){.step = p->bound + n,
+                          .rows = w->rows,
+                          .chunk = w->chunk,
+                          .groups = w->groups,
+                          .parts = w->parts,
+                          .runs = w->runs,
+                          .width = w->width,
+                          .reach = w->reach,
+                          .streamed = w->streamed};
+        for (uint32_t k = w->first; k < w->first + w->count; k++) {
+            if (p->b.step[k].dead)
+                continue;
+            fv_launch l;
+            launch_of(p, &p->b.step[k], &l);
+            l.index = n;
+            FV_TRY(be->bind(p->device->device, &l, &p->bound[n]));
+            n++;
+            run->steps++;
+        }
+    }
+    FV_TRY(open_queue(p));
+    return be->prepare ? be->prepare(p->queue, p->run, p->sweeps, UINT32_MAX) : FOVEA_OK;
+}

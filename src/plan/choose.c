@@ -1,0 +1,57 @@
+/* choose.c: a kernel for every step. */
+#include "plan/plan.h"
+
+static bool skips(const void *advice, const fv_kernel *k, const fv_knobs *knobs,
+                  const fv_problem *p)
+{
+    return fv_advice_skips(advice, k, knobs, p);
+}
+
+/* What wisdom says, else the kernel of lowest cost; one that took a program down only where there
+ * is no other. */
+static const fv_kernel *choose_kernel(const fovea_plan *p, fv_step *s, const fv_kernel *list,
+                                      int count, uint32_t features)
+{
+    const fv_kernel *k =
+        fv_advice_step(&p->advice, list, count, features, &s->prob, &s->knobs, &s->source);
+    if (k)
+        return k;
+    k = fv_kernel_choose(list, count, features, &s->prob, skips, &p->advice);
+    if (!k)
+        k = fv_kernel_choose(list, count, features, &s->prob, NULL, NULL);
+    if (k)
+        s->knobs = fv_kernel_defaults(k);
+    s->source = "cost";
+    return k;
+}
+
+fovea_status fv_plan_choose(fovea_plan *p)
+{
+    int count;
+    uint32_t features;
+    const fv_kernel *list = p->device->backend->kernels(p->device->device, &count, &features);
+    p->scratch = 0;
+    p->info.flops = p->info.seconds = 0;
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        fv_step *s = &p->b.step[i];
+        if (s->dead)
+            continue;
+        s->kernel = choose_kernel(p, s, list, count, features);
+        if (!s->kernel) {
+            char text[128];
+            fv_problem_format(text, sizeof text, &s->prob);
+            return fv_fail(FOVEA_ENOTSUP, "%s: device %s has no kernel for %s", s->label,
+                           p->device->info.id, text);
+        }
+        s->flops = fv_problem_flops(&s->prob);
+        s->seconds = fv_kernel_cost(s->kernel, &s->prob, &s->knobs) / p->info.threads;
+        p->info.flops += s->flops;
+        p->info.seconds += s->seconds;
+        if (s->kernel->hooks->scratch) {
+            uint64_t bytes = s->kernel->hooks->scratch(&s->prob, &s->knobs, s->tile_rows);
+            p->scratch = bytes > p->scratch ? bytes : p->scratch;
+        }
+    }
+    p->scratch = (p->scratch + 63) / 64 * 64;
+    return FOVEA_OK;
+}

@@ -1,0 +1,117 @@
+/* cut.c: the list of steps, cut into sweeps: a sweep ends where a step needs as finished what
+ * the sweep writes. */
+#include <assert.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "plan/halo.h"
+#include "plan/plan.h"
+
+/* Whether a step stands between two barriers, in a sweep of its own. */
+static bool alone(const fv_step *s)
+{
+    return fv_step_span(s) == FV_SPAN_ALL || fv_step_span(s) == FV_SPAN_SCAN;
+}
+
+/* Makes a sweep of the steps [first, end), or of fewer; returns where it ends. */
+static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
+{
+    end = fv_halo_assign(&p->b, first, end);
+    fv_plan_sweep *w = &p->sweep[p->sweeps];
+    *w = (fv_plan_sweep){.first = first, .align = 1};
+    for (uint32_t i = first; i < end; i++) {
+        fv_step *s = &p->b.step[i];
+        if (s->dead)
+            continue;
+        s->sweep = p->sweeps;
+        const uint32_t width = fv_halo_width(&p->b, first, i), unit = fv_halo_unit(&p->b, first, i);
+        w->width = width ? width : w->width;
+        w->align = unit > w->align ? unit : w->align;
+        w->reach = s->ahead > w->reach ? s->ahead : w->reach;
+        w->alone |= alone(s);
+        w->rows = s->prob.dim[FV_DIM_ROWS];
+        w->reduces |= fv_step_span(s) == FV_SPAN_REDUCE;
+        w->count = i + 1 - first;
+    }
+    if (w->count)
+        p->sweeps++;
+    return end;
+}
+
+/* Whether step i must not share a sweep with what runs from `first` on; *cut is where to cut. */
+static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *cut)
+{
+    const fv_step *s = &b->step[i];
+    bool closed = false, other_rows = false;
+    int64_t last_write = -1;
+    for (uint32_t j = first; j < i; j++) {
+        const fv_step *t = &b->step[j];
+        if (t->dead)
+            continue;
+        closed |=
+            alone(t) || (fv_step_span(t) == FV_SPAN_REDUCE && fv_step_span(s) != FV_SPAN_REDUCE);
+        other_rows |= t->prob.dim[FV_DIM_ROWS] != s->prob.dim[FV_DIM_ROWS];
+        for (uint32_t k = 0; k < FV_OPERANDS; k++)
+            if (fv_reads_finished(&s->use[k]) && s->use[k].view.id == t->use[t->out].view.id)
+                last_write = j;
+    }
+    *cut = i;
+    if (closed || other_rows || alone(s) || !fv_halo_fits(b, first, i))
+        return true;
+    if (last_write < 0)
+        return false;
+    /* Before a step that reads as finished something that the sweep writes. */
+    *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i, i);
+    return true;
+}
+
+/* First and last step that uses each value. */
+static void live(fv_builder *b)
+{
+    for (uint32_t i = 0; i < b->values; i++) {
+        b->value[i].first_step = UINT32_MAX;
+        b->value[i].last_step = 0;
+    }
+    for (uint32_t i = 0; i < b->steps; i++) {
+        const fv_step *s = &b->step[i];
+        for (uint32_t k = 0; !s->dead && k < FV_OPERANDS; k++) {
+            if (s->use[k].view.id < 0)
+                continue;
+            fv_value *v = &b->value[s->use[k].view.id];
+            if (v->first_step == UINT32_MAX)
+                v->first_step = i;
+            v->last_step = i;
+        }
+    }
+}
+
+fovea_status fv_sweep_cut(fovea_plan *p)
+{
+    const fv_builder *b = &p->b;
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, (uint64_t)b->steps + 1, sizeof *p->sweep, FV_MEM_PLAN,
+                        "the plan's sweeps"));
+    p->sweep = memory;
+    live(&p->b);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < b->steps; i++) {
+        uint32_t cut;
+        if (b->step[i].dead)
+            continue;
+        if (must_cut(b, first, i, &cut)) {
+            first = close_sweep(p, first, cut);
+            if (first < i)
+                i = first - 1; /* look again at what moved into the new sweep */
+        }
+    }
+    while (first < b->steps)
+        first = close_sweep(p, first, b->steps);
+    for (uint32_t i = 0; i < b->values; i++) {
+        fv_value *v = &b->value[i];
+        if (v->first_step == UINT32_MAX)
+            continue;
+        v->first_sweep = b->step[v->first_step].sweep;
+        v->last_sweep = b->step[v->last_step].sweep;
+    }
+    return FOVEA_OK;
+}

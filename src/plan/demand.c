@@ -1,0 +1,37 @@
+/* demand.c: which rows of what are needed. */
+#include "base/num.h"
+#include "plan/sweep.h"
+
+void fv_sweep_demand(fv_builder *b)
+{
+    for (uint32_t i = 0; i < b->values; i++)
+        b->value[i].need = b->value[i].kind == FV_VALUE_OUTPUT ? b->value[i].rows : 0;
+    /* need[] below is what steps further down read; a value's own need is its maximum over time. */
+    for (uint32_t i = b->steps; i-- > 0;) {
+        fv_step *s = &b->step[i];
+        fv_value *out = &b->value[s->use[s->out].view.id];
+        uint32_t rows = s->prob.dim[FV_DIM_ROWS];
+        if (out->need == 0) {
+            s->dead = true;
+            continue;
+        }
+        if (fv_step_span(s) == FV_SPAN_TOKEN || fv_step_span(s) == FV_SPAN_LOCAL) {
+            if (s->align) /* whole windows, whatever is read of them */
+                out->need = fv_min_u32(rows, fv_round_up(out->need, s->align));
+            rows = s->prob.dim[FV_DIM_ROWS] = fv_min_u32(rows, out->need);
+        }
+        for (uint32_t k = 0; k < FV_OPERANDS; k++) {
+            const fv_use *use = &s->use[k];
+            if (k == s->out || use->view.id < 0)
+                continue;
+            fv_value *in = &b->value[use->view.id];
+            uint32_t need = rows;
+            if (use->kind == FV_KIND_WHOLE || use->kind == FV_KIND_LOCAL)
+                need = fv_op_table[s->prob.op]->operand[k].picked ? s->u[0] + rows : in->rows;
+            if (use->kind == FV_KIND_STATE || use->kind == FV_KIND_PARTIAL)
+                need = 1;
+            if (need > in->need)
+                in->need = need;
+        }
+    }
+}

@@ -1,0 +1,187 @@
+/* fit.c: the chunk with which a plan fits its device and the caller's limit. */
+#include "base/mem.h"
+#include "models/packed.h"
+#include "plan/plan.h"
+
+/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
+ * is the block of rows for which GEMM reads its weights once. */
+static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
+#define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
+
+/* Super-chunks of throughput devices, for a limit; and where to begin when streaming is asked for.
+ */
+static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
+#define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
+#define ASKED_CHUNK 4096
+
+static uint64_t activations(const fovea_plan_info *i)
+{
+    uint64_t sum = fv_size_add(i->residual, i->states);
+    sum = fv_size_add(sum, i->chunks);
+    return fv_size_add(fv_size_add(sum, i->scratch), i->staging);
+}
+
+static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint32_t chunk)
+{
+    fv_sweep_schedule(p, r, chunk);
+    FV_TRY(fv_plan_choose(p));
+    FV_TRY(fv_arena_place(p));
+    fv_plan_account(p);
+    return FOVEA_OK;
+}
+
+/* Bytes that the device has for all but the weights. What the host's memory cannot hold may still
+ * be asked about: an allocation might succeed all the same, and touching it would end the process.
+ */
+static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
+{
+    const uint64_t memory = p->device->info.memory;
+    if (!memory || (r->dry && !p->limits.throughput))
+        return UINT64_MAX;
+    return memory > p->info.weights ? memory - p->info.weights : 0;
+}
+
+static bool within(const fovea_plan *p, const fv_plan_request *r)
+{
+    const uint64_t bytes = activations(&p->info);
+    return p->oversize == FV_NO_VALUE && bytes <= device_memory(p, r) &&
+           (!r->memory_limit || bytes <= r->memory_limit);
+}
+
+/* Workers that share a frame on most edge devices, and the smallest chunk that so many are given
+ * before fewer are thought of: below 14 rows, those of a tile, everything is slow. */
+static const struct {
+    uint32_t workers, least;
+} sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
+#define SHARERS (sizeof sharers / sizeof *sharers)
+
+/* The largest chunk of `sizes` within the limits. */
+static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r, const uint32_t *sizes,
+                              size_t n)
+{
+    if (r->chunk)
+        return account_memory(p, r, r->chunk);
+    for (size_t i = 0; i < n; i++) {
+        FV_TRY(account_memory(p, r, sizes[i]));
+        if (within(p, r))
+            break;
+    }
+    return FOVEA_OK;
+}
+
+/* All rows of a step at once, unless a limit or the caller wants less. */
+static fovea_status fit_wide(fovea_plan *p, const fv_plan_request *r)
+{
+    const bool asked = r->schedule == FOVEA_SCHEDULE_STREAMED || r->chunk;
+    if (r->schedule == FOVEA_SCHEDULE_STEPWISE || !asked) {
+        FV_TRY(account_memory(p, r, 0));
+        if (within(p, r) || r->schedule == FOVEA_SCHEDULE_STEPWISE)
+            return FOVEA_OK;
+    }
+    fv_plan_request streamed = *r;
+    streamed.schedule = FOVEA_SCHEDULE_STREAMED;
+    size_t first = 0;
+    while (asked && super_chunks[first] > ASKED_CHUNK)
+        first++;
+    return fit_chunk(p, &streamed, super_chunks + first, SUPER_CHUNKS - first);
+}
+
+static double mib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+/* The step that writes a value, or the first one that reads it. */
+static const char *label_of(const fovea_plan *p, fv_id id)
+{
+    const fv_value *v = &p->b.value[id];
+    for (uint32_t i = v->first_step; i <= v->last_step && i < p->b.steps; i++)
+        if (!p->b.step[i].dead && p->b.step[i].use[p->b.step[i].out].view.id == id)
+            return p->b.step[i].label;
+    return v->first_step < p->b.steps ? p->b.step[v->first_step].label : "a value";
+}
+
+static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
+{
+    const uint64_t bytes = activations(&p->info), memory = device_memory(p, r);
+    const bool limited = r->memory_limit && r->memory_limit < memory;
+    const char *fewer = p->limits.throughput ? "activations of 16 bits" : "fewer threads";
+    if (p->oversize != FV_NO_VALUE)
+        return fv_fail(FOVEA_ENOMEM,
+                       "%s: %.1f MiB that must lie together, device %s has buffers of at most "
+                       "%.1f MiB; use a smaller picture or activations of 16 bits%s",
+                       label_of(p, p->oversize), mib(p->oversize_bytes), p->device->info.id,
+                       mib(p->limits.largest),
+                       r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
+    return fv_fail(FOVEA_ENOMEM,
+                   "the plan needs %.1f MiB beside its weights, %s %.1f MiB; use a "
+                   "smaller picture, linear attention or %s",
+                   mib(bytes), limited ? "the limit is" : "the device has",
+                   mib(limited ? r->memory_limit : memory), fewer);
+}
+
+/* Weights are a buffer each, whatever the rows are. */
+static fovea_status check_weights(const fovea_plan *p)
+{
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        const fv_step *s = &p->b.step[i];
+        for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
+            if (!fv_weight_present(&s->use[o].weight))
+                continue;
+            const uint64_t size =
+                fv_packed_size(&s->use[o].weight, fv_step_packer(s, o), &s->prob, &s->knobs);
+            if (size > p->limits.largest)
+                return fv_fail(FOVEA_ENOMEM,
+                               "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
+                               "MiB; use weights of 16 bits or another device",
+                               s->label, mib(size), p->device->info.id, mib(p->limits.largest));
+        }
+    }
+    return FOVEA_OK;
+}
+
+/* Sums over tokens follow the chunks of the sweeps that reduce. So that they are the same with any
+ * number of threads and in both schedules, these chunks are chosen for streaming and for as many
+ * workers as the limits have room for, whoever runs the plan. */
+static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
+{
+    fv_plan_request streamed = *r;
+    const uint32_t threads = p->info.threads;
+    bool fits = false;
+    streamed.schedule = FOVEA_SCHEDULE_STREAMED;
+    streamed.source = "cost";
+    for (size_t k = 0; k < SHARERS && !fits; k++)
+        for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].least && !fits; i++) {
+            p->info.threads = sharers[k].workers;
+            FV_TRY(account_memory(p, &streamed, *chunk = chunk_sizes[i]));
+            fits = within(p, r);
+        }
+    p->info.threads = threads;
+    return FOVEA_OK;
+}
+
+fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
+{
+    fv_plan_request own = *asked;
+    const fv_plan_request *r = &own;
+    if (!p->limits.throughput && !r->chunk)
+        FV_TRY(fit_reduced(p, r, &own.reduced));
+    if (r->schedule == FOVEA_SCHEDULE_AUTO && !r->chunk) {
+        FV_TRY(account_memory(p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
+        if (within(p, r))
+            return check_weights(p);
+        own.source = "cost"; /* what wisdom wants does not fit */
+    } else if (!own.source) {
+        own.source = "forced";
+    }
+    if (p->limits.throughput)
+        FV_TRY(fit_wide(p, r));
+    else
+        FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
+    if (!within(p, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
+        fv_plan_request all = *r; /* what would be faster step by step needs the most memory */
+        all.schedule = FOVEA_SCHEDULE_STREAMED;
+        FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
+    }
+    return within(p, r) ? check_weights(p) : too_large(p, r);
+}

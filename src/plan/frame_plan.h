@@ -1,0 +1,21 @@
+/* frame_plan.h: plans of a whole model for frames of one size and format. */
+#ifndef FOVEA_SRC_PLAN_FRAME_PLAN_H
+#define FOVEA_SRC_PLAN_FRAME_PLAN_H
+
+#include "plan/plan.h"
+
+/* *own gets the defaults and what the caller's options say; *rule belongs to it. */
+fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
+                             const fovea_plan_options *options);
+/* fovea_plan_create, asking `wisdom`. */
+fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom);
+/* Its steps alone, for fv_plan_finish. */
+fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
+                           const fovea_plan_options *options, fv_wisdom *wisdom,
+                           const fv_training *training);
+
+/* EINVAL for options that no model could be planned with. */
+fovea_status fv_frame_check(const fovea_plan_options *options);
+
+#endif

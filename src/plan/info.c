@@ -1,0 +1,114 @@
+/* info.c: what a plan says of itself. */
+#include "base/abi.h"
+#include "base/mem.h"
+#include "ops/mech_traits.h"
+#include "plan/op_plan.h"
+#include "plan/plan.h"
+
+fovea_status fv_plan_describe_steps(fovea_plan *p)
+{
+    void *memory;
+    FV_TRY(fv_mem_array(&memory, p->b.steps, sizeof *p->problem_text, FV_MEM_PLAN, "the plan"));
+    p->problem_text = memory;
+    for (uint32_t i = 0; i < p->b.steps; i++) {
+        char text[160];
+        if (p->b.step[i].dead)
+            continue;
+        fv_problem_format(text, sizeof text, &p->b.step[i].prob);
+        FV_TRY(fv_mem_text(&p->problem_text[i], text, FV_MEM_PLAN));
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
+{
+    FV_TRY(fv_require(plan, "the plan"));
+    return FV_ABI_WRITE(out, plan->info, FOVEA_PLAN_INFO_INIT);
+}
+
+/* What is computed. */
+static void describe_problem(fovea_step_info *out, const fv_problem *p)
+{
+    const fv_op *op = fv_op_table[p->op];
+    const bool product = op->flops == fv_flops_product;
+    out->op = op->name;
+    out->mechanism = fv_mech_table[p->mech]->name;
+    out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
+    out->dtype = fv_dtype_of(p->in);
+    out->weight_dtype = fv_dtype_of(p->weight);
+    out->m = p->dim[FV_DIM_ROWS];
+    out->n = p->dim[FV_ROW_C];
+    out->k = product ? p->dim[FV_GEMM_K] : 0;
+    if (p->heads) {
+        out->heads = p->heads;
+        out->head_dim = p->dim[FV_ATTN_D];
+        out->value_dim = p->dim[FV_ATTN_DV];
+        out->n = out->heads * out->value_dim;
+        out->k = p->dim[FV_ATTN_KEYS];
+    }
+}
+
+/* Every operand once, whatever the caches do. */
+static double step_bytes(const fovea_plan *p, const fv_step *s)
+{
+    const double rows = s->prob.dim[FV_DIM_ROWS];
+    double bytes = 0;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        const fv_use *u = &s->use[o];
+        if (fv_weight_present(&u->weight)) {
+            const size_t elem = fv_step_narrow(s, o) ? fv_type_size(s->prob.weight) : sizeof(float);
+            bytes += (double)u->weight.rows * u->weight.cols * (double)elem;
+        } else if (u->view.id >= 0) {
+            const fv_value *v = &p->b.value[u->view.id];
+            const uint32_t cols = v->cols - u->view.col, most = fv_problem_columns(&s->prob, o);
+            const bool state = u->kind == FV_KIND_STATE || u->kind == FV_KIND_PARTIAL;
+            const bool picked = fv_op_table[s->prob.op]->operand[o].picked;
+            const bool whole = u->kind == FV_KIND_WHOLE && !picked;
+            bytes += (state || whole ? v->rows : rows) * (state || cols < most ? cols : most) *
+                     (double)fv_type_size(v->type);
+        }
+    }
+    return bytes;
+}
+
+int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out)
+{
+    for (uint32_t i = 0; i < plan->b.steps; i++) {
+        const fv_step *s = &plan->b.step[i];
+        if (s->dead || index-- > 0)
+            continue;
+        const fv_plan_sweep *w = &plan->sweep[s->sweep];
+        fovea_step_info info = {
+            .label = s->label,
+            .problem = plan->problem_text[i],
+            .kernel = s->kernel->name,
+            .source = s->source,
+            .sweep = s->sweep,
+            .schedule = w->streamed ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE,
+            .chunk = s->tile_rows,
+            .flops = s->flops,
+            .seconds = s->seconds,
+            .bytes = step_bytes(plan, s),
+            .sweep_source = w->source,
+        };
+        describe_problem(&info, &s->prob);
+        return FV_ABI_WRITE(out, info, FOVEA_STEP_INFO_INIT) == FOVEA_OK;
+    }
+    return 0;
+}
+
+int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *out)
+{
+    if (index >= plan->b.n_wanted)
+        return 0;
+    const fv_wanted *w = &plan->b.wanted[index];
+    const fv_value *v = &plan->b.value[w->value];
+    fovea_output_info info = {.name = w->name,
+                              .rows = v->rows,
+                              .columns = v->cols,
+                              .prefix = w->grid.prefix,
+                              .grid_width = w->grid.width,
+                              .grid_height = w->grid.height,
+                              .stride = w->grid.stride};
+    return FV_ABI_WRITE(out, info, FOVEA_OUTPUT_INFO_INIT) == FOVEA_OK;
+}

@@ -1,0 +1,37 @@
+/* op_plan.h: plans of one operation. */
+#ifndef FOVEA_SRC_PLAN_OP_PLAN_H
+#define FOVEA_SRC_PLAN_OP_PLAN_H
+
+#include "plan/plan.h"
+
+/* One operation to be planned: what attention's and GEMM's options have in common. */
+typedef struct fv_op_options {
+    const fovea_attention_options *attention; /* or NULL, and gemm */
+    const fovea_gemm_options *gemm;
+    uint32_t rows, chunk;
+    fovea_dtype storage, out_storage;
+    fovea_schedule schedule;
+    uint64_t memory_limit;
+    fovea_rigor rigor;
+    double tune_seconds;
+} fv_op_options;
+/* Complete options as such; they must outlive them. */
+fv_op_options fv_op_of_attention(const fovea_attention_options *attention);
+fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
+
+/* The plan of one operation, asking `wisdom`, with the state of another plan. */
+fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
+                        const fv_mem *kept, fv_wisdom *wisdom);
+/* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
+const char *fv_op_activation(uint32_t epi);
+/* op_check.c: whether the options of an attention fit together. */
+fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name);
+/* op_attention.c: its steps. */
+fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
+                             const fv_attention_name *name);
+/* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
+uint64_t fv_op_state_floats(const fovea_plan *p);
+/* EINVAL for options that no operation could be planned with. */
+fovea_status fv_op_options_check(const fv_op_options *o);
+
+#endif

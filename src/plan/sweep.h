@@ -1,0 +1,42 @@
+/* sweep.h: which rows of what are needed, where the list of steps is cut, how each sweep runs. */
+#ifndef FOVEA_SRC_PLAN_SWEEP_H
+#define FOVEA_SRC_PLAN_SWEEP_H
+
+#include "graph/emit.h"
+
+typedef struct fv_plan_request fv_plan_request;
+
+typedef struct fv_plan_sweep {
+    uint32_t first, count; /* steps */
+    uint32_t rows;         /* rows that it computes */
+    uint32_t chunk, chunks, groups;
+    uint32_t parts; /* partial states that one call of a REDUCE step serves */
+    uint32_t runs;  /* streamed: units of work, each of consecutive groups */
+    uint32_t width; /* chunks are bands: tokens in a row of the grid; else 0 */
+    uint32_t reach; /* the most that a step runs ahead */
+    uint32_t align; /* chunks are multiples of it */
+    bool streamed;
+    bool reduces;
+    bool alone;         /* one step that is never streamed */
+    uint32_t target;    /* the chunk that was aimed at */
+    const char *source; /* who chose schedule and chunk */
+} fv_plan_sweep;
+
+/* Which rows of what are needed; marks steps that nothing needs. */
+void fv_sweep_demand(fv_builder *b);
+/* Cuts the live steps into sweeps. */
+fovea_status fv_sweep_cut(fovea_plan *p);
+/* Chunk, groups and schedule of each sweep; sizes of partial states. */
+void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk);
+
+/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
+ * rows once per call; columns where there are too few rows, or where rows come in order. */
+void fv_sweep_tile(fv_step *s, uint32_t threads);
+
+/* The place after step `after`, at most `at`, where a sweep may be cut with the fewest bytes
+ * crossing, as far as step `to` reads them. */
+uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uint32_t to);
+/* Whether an operand is read as a whole, not row by row as it is written. */
+bool fv_reads_finished(const fv_use *u);
+
+#endif

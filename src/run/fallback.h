@@ -1,0 +1,18 @@
+/* fallback.h: the plan on the CPU that takes over when a plan's device is lost. */
+#ifndef FOVEA_SRC_RUN_FALLBACK_H
+#define FOVEA_SRC_RUN_FALLBACK_H
+
+#include "plan/plan.h"
+
+/* The fallback plan that the options ask for. */
+fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
+void fv_fallback_free(fv_fallback *s);
+/* Of a frame that was handed over; then the seconds that the device has left for it. */
+void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
+                      const fovea_output *outs);
+double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
+/* The device was lost: gives all frames in flight to the fallback plan, to be waited for there. */
+fovea_status fv_fallback_take_over(fovea_plan *p);
+fovea_status fv_fallback_wait(fovea_plan *p, fovea_ticket ticket, double timeout);
+
+#endif
