@@ -11,7 +11,12 @@
 typedef void fv_features_fn(float *out, size_t ldo, const float *x, size_t ldx, size_t rows,
                             size_t d, int query);
 
-/* By mechanism, from ref_lattn_apply.c; NULL where one has none. */
+/* fv_features_<mechanism>_ref, from ref_lattn_apply.c. */
+#define FV_MECH(NAME, name, ...) fv_features_fn fv_features_##name##_ref;
+#include "mech/mech.inc"
+#undef FV_MECH
+
+/* By mechanism; NULL where one has none. */
 extern fv_features_fn *const fv_features_ref[FV_MECH_COUNT];
 
 #endif

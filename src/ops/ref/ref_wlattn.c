@@ -50,6 +50,7 @@ const fv_op fv_op_wlattn = {
 
 #else
 #include "mech/mech.h"
+#include "ops/mech_traits.h"
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_wlattn.h"
 
