@@ -310,7 +310,7 @@ typedef enum fovea_filter {
 
 /* From picture to normalised pixels, as the Hugging Face image processors do it (Pillow's
  * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel). Begin with a
- * model's, or with `version` 1. */
+ * model's (fovea_model_preprocess), or with the _INIT macro. */
 typedef struct fovea_preprocess {
     size_t struct_size;
     fovea_resize resize;
@@ -321,9 +321,7 @@ typedef struct fovea_preprocess {
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
 } fovea_preprocess;
-#define FOVEA_PREPROCESS_INIT                                                                      \
-    FOVEA_INIT(fovea_preprocess, FOVEA_SET(rescale, 1.0f / 255), FOVEA_SET(std[0], 1),             \
-               FOVEA_SET(std[1], 1), FOVEA_SET(std[2], 1))
+#define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 
 typedef struct fovea_model_info {
     size_t struct_size;

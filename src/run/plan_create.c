@@ -33,7 +33,6 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
 static fovea_status create(fovea_plan **out, fovea_device *device, const fv_op_options *options)
 {
     FV_TRY(fv_require(device, "the device"));
-    FV_TRY(fv_require(options, "the operation's options"));
     FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_tune_for(NULL, device, NULL, options));
     return fv_op_plan(out, device, options, NULL, fv_wisdom_global());
@@ -43,6 +42,7 @@ fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
                                          const fovea_attention_options *options)
 {
     fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
+    FV_TRY(fv_require(options, "the attention's options"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_ATTENTION_OPTIONS_INIT));
     const fv_op_options op = fv_op_of_attention(&o);
     return create(out, device, &op);
@@ -52,6 +52,7 @@ fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
                                     const fovea_gemm_options *options)
 {
     fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
+    FV_TRY(fv_require(options, "the product's options"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_GEMM_OPTIONS_INIT));
     const fv_op_options op = fv_op_of_gemm(&o);
     return create(out, device, &op);

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "models"))
 from test_golden import LEVELS, error, golden_folder, load
 
 LOSS = (5e-6, 2e-5)  # of the first step, of the others and of single layers

@@ -150,7 +150,7 @@ def main(argv):
     exe = os.path.abspath(argv[0])
     count = Count("--verbose" in argv)
     golden = test_golden.OWN if "--sample" in argv else test_golden.golden_folder()
-    paths = sorted(glob.glob(golden + "/models/*" + match + "*"))
+    paths = test_golden.models(golden, match)
     if not paths:
         print("no golden models in " + golden)
         print("0 passed, 1 failed, 0 skipped")

@@ -147,6 +147,7 @@ static int read_state(adapt_run *r)
     int code = cli_check(fovea_trainer_read_state(r->trainer, r->state_path, &note));
     if (!code)
         code = compare_notes(r, note);
+    r->info.struct_size = sizeof r->info;
     fovea_trainer_query(r->trainer, &r->info);
     return code;
 }

@@ -125,6 +125,7 @@ void bench_plan_end(bench_case *c, fovea_plan *plan)
 {
     c->plan_seconds += cli_seconds();
     c->plan = plan;
+    c->info.struct_size = sizeof c->info;
     fovea_plan_query(plan, &c->info);
 }
 

@@ -165,8 +165,11 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     show_memory(p, &device);
     fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
     size_t n = 0;
-    while (n < p->steps && fovea_plan_step(plan, n, &step[n]))
-        n++;
+    for (; n < p->steps; n++) {
+        step[n].struct_size = sizeof *step;
+        if (!fovea_plan_step(plan, n, &step[n]))
+            break;
+    }
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
 }
