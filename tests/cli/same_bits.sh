@@ -93,7 +93,7 @@ END
     done
     echo 'op golden/ops/linear-11.safetensors --attention linear:identity'
     # Training: checkpoints after some steps, with masters, moments and averages.
-    steps='--data . --size 32 --batch 2 --steps 3 --seed 3'
+    steps='--data . --size 32 --batch 2 --steps 3 --seed 3 --lr 1e-3 --warmup 0'
     echo "adapt golden/models/vit-01 --stage 1 --attention linear $steps --threads 1"
     echo "adapt golden/models/dinov2-03 --stage 2 --attention mala $steps --threads 2"
 }
