@@ -12,7 +12,7 @@
 
 #include "cuda/cuda_sources.h"
 #include "gpu/gpu_host.h"
-#include "plan/plan.h"
+#include "tests/peek.h"
 
 /* Blocks of each width of a head, and whole models for what is before and behind them. */
 static const char *const blocks[] = {"synthetic:block-768x24x4", "synthetic:block-768x12x4",

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/op_plan.h"
-#include "plan/plan.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/peek.h"
 
 /* Facts about what plan() below plans come first, so that mutations meet it. */
 static const char seed[] =

@@ -14,8 +14,8 @@
 
 #include "base/mem.h"
 #include "models/model.h"
-#include "plan/plan.h"
 #include "tests/fixture.h"
+#include "tests/peek.h"
 
 enum { C = 12, THREADS = 4 };
 

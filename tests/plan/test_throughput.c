@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "plan/plan.h"
+#include "tests/peek.h"
 #include "tests/plan/fake_throughput.h"
 
 #define GOLDEN TEST_DATA "/golden/models/"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "plan/plan.h"
 #include "platform/os/os_machine.h"
+#include "tests/peek.h"
 #include "trial/trial.h"
 #include "verify/verify_cases.h"
 

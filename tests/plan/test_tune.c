@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "plan/plan.h"
 #include "tests/fixture.h"
+#include "tests/peek.h"
 #include "tests/temp_folder.h"
 #include "tune/contest.h"
 

@@ -14,9 +14,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "plan/frame_plan.h"
-#include "plan/plan.h"
 #include "tests/fixture.h"
+#include "tests/peek.h"
 #include "tests/temp_folder.h"
 
 #define HEADER "fovea wisdom 1\n"
