@@ -33,7 +33,7 @@
 #define PANEL "panel8x4"
 #define KC 384
 #define RATE 36e9
-#define TILES "arm/gemm_dot.h"
+#define TILES "platform/cpu/arm/gemm_dot.h"
 #elif defined FV_ISA_NEON_FP16
 #define MR 6
 #define VECS 2
@@ -41,7 +41,7 @@
 #define PANEL "panel8"
 #define KC 384
 #define RATE 21e9
-#define TILES "arm/gemm_fp16.h"
+#define TILES "platform/cpu/arm/gemm_fp16.h"
 #elif defined FV_ISA_NEON
 #define MR 6
 #define VECS 4
@@ -49,7 +49,7 @@
 #define PANEL "panel16"
 #define KC 384
 #define RATE 20e9
-#define TILES "arm/gemm_neon.h"
+#define TILES "platform/cpu/arm/gemm_neon.h"
 #else
 #define MR 2
 #define VECS 4
