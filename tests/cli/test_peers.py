@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """test_peers.py: bench/peers/peers.py without any peer: its arguments, the checkpoint that all share, its report.
 
-    test_peers.py path/to/fovea path/to/libfovea.so path/to/bench
+    test_peers.py path/to/fovea path/to/libfovea.so path/to/bench/peers
 """
 import json
 import os
