@@ -5,7 +5,7 @@
  *   bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c, bench_floors.c
  *                       what a case runs and what its result is compared with
  *   bench_reference.c   the judgement of plans and of what they computed
- *   bench_limits.c      the roof over a device
+ *   bench_limits.c      peak FLOP/s and bandwidth of a device
  *   bench_measure.c     timing in turns; bench_pace.c: like a camera, and for long
  *   bench_profile.c     where the time of a frame goes
  *   bench_describe.c    a case as a result, which is JSON; what follows knows results only:
@@ -61,9 +61,9 @@ typedef struct bench_device {
 } bench_device;
 
 /* bench_limits.c: measures a device's limits and raises them to what it finds. Done again during
- * the measurement: a disturbance at its start must not lower the roof. */
+ * the measurement: a disturbance at its start must not lower the peaks. */
 int bench_limits_raise(bench_device *d);
-/* FLOP/s and bytes/s that nothing on the device exceeds. */
+/* Peak FLOP/s and peak bytes/s of the device, as measured. */
 double bench_limits_compute(const bench_limits *l);
 double bench_limits_memory(const bench_limits *l);
 
@@ -77,7 +77,7 @@ typedef struct bench_verify {
 } bench_verify;
 
 typedef struct bench_case {
-    /* set by the maker */
+    /* set by bench_gemm and its like */
     char *title;
     json_t *params;
     bench_device *on;
@@ -85,8 +85,8 @@ typedef struct bench_case {
     int (*run)(void *state, double *seconds);     /* once; by the device's clock */
     int (*check)(void *state, bench_verify *out); /* what the last run left */
     void (*release)(void *state);
-    bool device_time;    /* what is timed is what the device took, not all of `run` */
-    double flops, bytes; /* the physical floor's */
+    bool device_time;    /* time the device's own clock, not all of `run` */
+    double flops, bytes; /* of the roofline's lower bound */
     /* set by bench_plan_begin and bench_plan_end */
     fovea_plan *plan; /* the state's */
     fovea_plan_info info;
@@ -94,14 +94,14 @@ typedef struct bench_case {
     uint64_t before; /* bytes of process memory */
     /* set by measuring */
     double first_seconds;
-    uint64_t resident; /* bytes that process memory grew by, at its peak, in plan and first run */
+    uint64_t resident; /* peak growth of process memory in bytes, over plan and first run */
     uint32_t inner;    /* runs per sample */
     double *sample;    /* seconds per run */
-    double *device;    /* the same by the device's clock */
+    double *device;    /* device seconds per run */
     size_t samples, room;
     bool stable;
     machine_history machine;
-    uint64_t allocations; /* made by the library while it was timed, with those beside it */
+    uint64_t allocations; /* of the library during all timed runs of all cases */
     bench_verify verify;
     json_t *pace, *profile; /* bench_pace.c, bench_profile.c; or NULL */
 } bench_case;
@@ -125,16 +125,16 @@ typedef struct bench_options {
     double rate, sustain;  /* frames per second, 0: one after the other; seconds */
 } bench_options;
 
-/* bench_cases.c: whether an option that only some kinds of cases have belongs to this one. */
+/* bench_cases.c: refuses an option that this kind of benchmark does not have. */
 int bench_belongs(const char *option, unsigned whats, enum bench_what what);
-/* The same of all lists that `r` gives. */
+/* The same for all lists of `r`. */
 int bench_axes_check(const bench_request *r);
 /* Adds the product of all lists of `r`, each case run once and verified; fewer if interrupted. */
 int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
 void bench_cases_free(bench_set *set);
 
-/* Around making the plan: how long it takes, and from where on memory counts. The case's own
- * buffers and a model's weights are there before. */
+/* Called before and after the plan is made: they measure its seconds and the growth of memory.
+ * The case's own buffers and a model's weights must exist before. */
 void bench_plan_begin(bench_case *c);
 void bench_plan_end(bench_case *c, fovea_plan *plan);
 
@@ -150,7 +150,7 @@ typedef struct bench_kernel_pick {
     size_t step;
     const char *kernel;
 } bench_kernel_pick;
-/* All that were asked for, `room` at most. */
+/* All picks of the request, `room` at most. */
 int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r);
 /* Where the kernel does not fit: CLI_UNSUPPORTED, without a message. */
@@ -166,11 +166,11 @@ typedef struct bench_model_run {
     const char *output; /* NULL: its main one */
     bool owned;         /* the model goes with the case */
 } bench_model_run;
-/* The case without title and parameters. An owned model is given up in any case. */
+/* Makes the case without title and parameters. An owned model is freed also on failure. */
 int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
                      const bench_model_run *run);
 
-/* bench_reference.c: what a plan computes, so that it may be computed in another way. */
+/* bench_reference.c: the problem of a plan, so that another plan can compute it again. */
 typedef struct bench_subject {
     const fovea_model *model; /* NULL: an operation */
     const fovea_plan_options *options;
@@ -179,44 +179,44 @@ typedef struct bench_subject {
     const fovea_matrix *input;
     size_t inputs;
 } bench_subject;
-/* What its output should be, once it was asked for. */
+/* The expected output, computed at the first use. */
 typedef struct bench_reference {
     const char *text; /* what judged it; NULL: nothing yet */
     float *value;     /* NULL: its steps alone were judged */
 } bench_reference;
-/* The larger of two errors: `worst`, and that of a value; infinite where it is no number. */
+/* The larger of `worst` and the error of `got`; infinity where `got` is not a number. */
 double bench_worse(double worst, double got, double want);
-/* Each distinct step of a plan alone, up to the first that is wrong, against the definition of its
- * operation. */
+/* Verifies each distinct step of a plan alone against the reference of its operation; ends at the
+ * first that is wrong. */
 int bench_verify_steps(const fovea_plan *plan, bench_verify *out);
-/* Verifies a plan and the n values that it left in `got`: at first its steps; then, here and each
- * time after, these values against those of another plan, unless this takes too long. `allowed`:
- * error, of the largest value. */
+/* Verifies a plan and its n output values `got`. The first call verifies the steps; every call
+ * compares the values with those of another plan, unless that takes too long. `allowed`: largest
+ * error, relative to the largest value. */
 int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_subject *what,
                         const void *got, fovea_dtype type, size_t n, double allowed,
                         bench_verify *out);
 
 /* ---- measurement ---- */
 
-/* bench_measure.c: the first run of a new case, which touches what its plan promised, and its
- * verification. */
+/* bench_measure.c: runs a new case for the first time, which touches all memory of its plan, and
+ * verifies it. */
 int bench_first(bench_case *c, const bench_options *o);
 /* Warms up, then times all cases in turns. */
 int bench_measure(bench_case *list, size_t n, const bench_options *o);
-/* The parts of that, for one case: runs after the first; one sample. */
+/* The two parts of bench_measure for one case: the warm-up runs; one sample. */
 int bench_warm_up(bench_case *c, const bench_options *o);
 int bench_sample(bench_case *c, const bench_options *o);
-/* The time that a share `q` of the samples does not exceed; of n values in any order. */
+/* Quantile q (0 to 1) of a case's samples in s, and of n values in any order. */
 double bench_quantile(const bench_case *c, double q);
 double bench_quantile_of(const double *value, size_t n, double q);
-/* Half of the median's 95 % confidence interval, as a share of the median. */
+/* Half the width of the median's 95 % confidence interval, relative to the median. */
 double bench_interval(const bench_case *c);
 
 /* bench_pace.c: one case after the other at o->rate, or for o->sustain seconds. */
 int bench_pace(bench_case *list, size_t n, const bench_options *o);
 
-/* bench_profile.c: where the time of frames goes. `events` gets those of one frame, as Chrome's
- * trace viewer takes them, under process `number`; it may be NULL. */
+/* bench_profile.c: seconds per step. `events`, which may be NULL, gets the events of one frame in
+ * the format of Chrome's trace viewer, as process `number`. */
 int bench_profile(bench_case *c, json_t *events, size_t number);
 
 /* ---- results ---- */

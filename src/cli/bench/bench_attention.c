@@ -6,7 +6,7 @@
 
 #include "cli/bench/bench.h"
 
-enum { CHUNK = 64, SUB_CHUNK = 16 }; /* of the FLOPs that are counted, whatever was chosen */
+enum { CHUNK = 64, SUB_CHUNK = 16 }; /* assumed for FLOP counts, whatever the library chose */
 enum { INPUTS = 8 };
 
 enum attention_kind {
@@ -310,7 +310,7 @@ static int make_plan(struct run *r, const cli_settings *s, fovea_device *device,
 }
 
 /* What the mechanisms are used with, unless they are given something else. */
-static void settle(attention *a, uint32_t d, uint32_t rows, bool causal)
+static void set_options(attention *a, uint32_t d, uint32_t rows, bool causal)
 {
     const bool scaled =
         a->kind == ATTENTION_SOFTMAX || a->kind == ATTENTION_MALA || a->kind >= ATTENTION_RETENTION;
@@ -340,7 +340,7 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
         release(r);
         return code;
     }
-    settle(a, shape.d, shape.rows, o->causal);
+    set_options(a, shape.d, shape.rows, o->causal);
     a->data = use_operands(a, &shape);
     r->name = cli_text("%s", s->attention);
     bench_plan_begin(out);

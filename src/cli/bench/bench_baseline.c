@@ -1,4 +1,4 @@
-/* bench_baseline.c: results beside those of an earlier run: their member "baseline". */
+/* bench_baseline.c: compares results with those of an earlier run: their member "baseline". */
 #include "cli/bench/bench_results.h"
 
 #include <math.h>

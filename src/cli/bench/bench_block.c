@@ -12,7 +12,7 @@ struct block {
 };
 
 /* What is not asked for is the model's, if one is given, else a ViT-B's. */
-static int settle(struct block *out, const bench_request *r)
+static int parse_block(struct block *out, const bench_request *r)
 {
     int code;
     *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
@@ -45,7 +45,7 @@ int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const 
     struct block b;
     cli_settings sized = *s;
     bench_model_run what = {.output = "hidden1", .owned = true};
-    int code = settle(&b, r);
+    int code = parse_block(&b, r);
     if (code)
         return code;
     sized.height = PATCH * grid_height(b.tokens);

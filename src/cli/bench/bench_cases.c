@@ -255,10 +255,10 @@ static int add_cases(bench_set *set, const bench_request *r, const bench_options
                                    : add_case(set, r, o, &s, on, NULL);
 }
 
-/* Walks the lists like the digits of a number. With all devices, those that cannot do a case are
- * passed over: their messages are told. */
-static int walk(bench_set *set, const bench_request *r, const bench_options *o,
-                char **const list[AXES], const size_t n[AXES], bool lenient)
+/* Counts through the lists like an odometer. With all devices, those that do not support a case are
+ * skipped with their message. */
+static int add_combinations(bench_set *set, const bench_request *r, const bench_options *o,
+                            char **const list[AXES], const size_t n[AXES], bool lenient)
 {
     size_t total = 1;
     int code = CLI_OK;
@@ -306,7 +306,7 @@ int bench_cases_add(bench_set *set, const bench_request *r, const bench_options 
                             *axis[i].text);
     }
     if (!code)
-        code = walk(set, &all, o, list, n, lenient);
+        code = add_combinations(set, &all, o, list, n, lenient);
     for (int i = 0; i < AXES; i++)
         cli_list_free(list[i]);
     free(devices);

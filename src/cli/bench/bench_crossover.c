@@ -1,5 +1,5 @@
-/* bench_crossover.c: from how many tokens, or pixels, on an attention overtakes softmax: a result
- * of its own for every device, attention and setting that was timed beside softmax.
+/* bench_crossover.c: the number of tokens or pixels from which an attention is faster than softmax:
+ * one result per device, attention and setting that was timed beside softmax.
  */
 #include "cli/bench/bench_results.h"
 

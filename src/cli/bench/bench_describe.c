@@ -5,8 +5,8 @@
 
 #define NOISY 1.5 /* p95 over p50 */
 
-/* Seconds that the physics of this machine asks for. */
-static double floor_seconds(const bench_case *c)
+/* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
+static double lower_bound(const bench_case *c)
 {
     const bench_limits *l = &c->on->limits;
     return fmax(c->flops / bench_limits_compute(l), c->bytes / bench_limits_memory(l));
@@ -15,8 +15,8 @@ static double floor_seconds(const bench_case *c)
 static json_t *roofline(const bench_case *c, double p50)
 {
     const bench_limits *l = &c->on->limits;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", floor_seconds(c) / p50,
-                     "floor_ms", floor_seconds(c) * 1e3, "flops", c->flops, "bytes", c->bytes,
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", lower_bound(c) / p50,
+                     "floor_ms", lower_bound(c) * 1e3, "flops", c->flops, "bytes", c->bytes,
                      "fma_gflops", l->rates.flops * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
                      l->rates.read * 1e-9, "copy_gbs", l->rates.copy * 1e-9);
 }

@@ -1,6 +1,5 @@
-/* bench_floors.c: a model beside the floors of its steps: what it would take if every matrix
- * product and softmax ran as fast as alone, and every other step as fast as memory gives and takes
- * its operands once.
+/* bench_floors.c: a model beside the lower bounds of its steps. A matrix product or softmax is
+ * bounded by its time when run alone, every other step by the time to move its operands once.
  */
 #include "cli/bench/bench_floors.h"
 
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADS_MOST = 1 << 14 }; /* of softmax over many windows, which are heads of their own */
+enum { HEADS_MOST = 1 << 14 }; /* softmax over windows: each window is a head */
 
 /* ---- softmax attention alone ---- */
 
@@ -85,7 +84,7 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
 /* ---- what a step is ---- */
 
 /* A product of the same rows, channels and activation. Convolutions are products with size * size
- * times the channels. A residual is left out: the floor is the lower for it. */
+ * times the channels. The residual is left out, which lowers the bound. */
 static int add_product(bench_case *c, const fovea_step_info *s)
 {
     const cli_settings none = {0};
@@ -99,7 +98,7 @@ static int add_product(bench_case *c, const fovea_step_info *s)
     return code;
 }
 
-/* Softmax of all tokens, or inside of windows: these are so many heads more, on few rows. */
+/* Softmax over all tokens, or inside windows: each window counts as another head of few rows. */
 static int add_softmax(bench_case *c, const fovea_step_info *step, double *times)
 {
     fovea_step_info s = *step;
@@ -174,7 +173,7 @@ void bench_floors_free(bench_floors *f)
 /* ---- results ---- */
 
 /* Seconds of one step. */
-static double floor_of(const floor_kind *k, const bench_case *list)
+static double bound_of(const floor_kind *k, const bench_case *list)
 {
     return k->alone ? k->times * bench_quantile(&list[k->alone], 0.5)
                     : k->bytes / bench_limits_memory(&list[0].on->limits);
@@ -184,7 +183,7 @@ static double sum_of(const bench_floors *f, const bench_case *list)
 {
     double sum = 0;
     for (size_t i = 0; i < f->kinds; i++)
-        sum += f->kind[i].count * floor_of(&f->kind[i], list);
+        sum += f->kind[i].count * bound_of(&f->kind[i], list);
     return sum;
 }
 
@@ -194,12 +193,12 @@ json_t *bench_floors_describe(const bench_floors *f, const bench_case *list)
     json_t *steps = json_array();
     for (size_t i = 0; i < f->kinds; i++) {
         const floor_kind *k = &f->kind[i];
-        const double floor = floor_of(k, list);
+        const double bound = bound_of(k, list);
         json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:f, s:o, s:f}", "label", k->label,
                                                "problem", k->problem, "count", (int)k->count,
                                                "bytes", k->bytes, "alone_ms",
-                                               k->alone ? json_real(1e3 * floor) : json_null(),
-                                               "floor_ms", 1e3 * floor));
+                                               k->alone ? json_real(1e3 * bound) : json_null(),
+                                               "floor_ms", 1e3 * bound));
     }
     return json_pack("{s:f, s:f, s:f, s:o}", "sum_ms", 1e3 * sum, "ratio",
                      bench_quantile(&list[0], 0.5) / sum, "bandwidth_gbs",

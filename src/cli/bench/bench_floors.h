@@ -1,4 +1,4 @@
-/* bench_floors.h: a model beside the floors of its steps, all measured in the same rounds. */
+/* bench_floors.h: a model beside the lower bounds of its steps, measured in the same rounds. */
 #ifndef FOVEA_CLI_BENCH_FLOORS_H
 #define FOVEA_CLI_BENCH_FLOORS_H
 
@@ -6,12 +6,12 @@
 
 /* Steps of one kind: the same problem with the same operands. */
 typedef struct floor_kind {
-    fovea_step_info step;  /* the first one; its texts go with the plan */
-    char *label, *problem; /* which these do not */
+    fovea_step_info step;  /* of the first step; its texts belong to the plan */
+    char *label, *problem; /* copies, which outlive the plan */
     uint32_t count;
     double bytes;
-    size_t alone; /* case of the same work alone; 0: the floor is its traffic */
-    double times; /* the case stands for this many runs of the step's work */
+    size_t alone; /* index of the case that runs this work alone; 0: bounded by memory traffic */
+    double times; /* runs of that case that make one step */
 } floor_kind;
 
 typedef struct bench_floors {
@@ -19,7 +19,7 @@ typedef struct bench_floors {
     size_t kinds;
 } bench_floors;
 
-/* list[0] is a model; the cases of its floors are added behind it. */
+/* list[0] is a model; appends the cases that bound its steps. */
 int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room);
 json_t *bench_floors_describe(const bench_floors *f, const bench_case *list);
 void bench_floors_free(bench_floors *f);

@@ -69,7 +69,7 @@ static const struct activation *find_activation(const char *name)
     return NULL;
 }
 
-/* Against the definition in double: every row of a small product, else rows spread over all. The
+/* Compares with a reference in double: every row of a small product, else rows spread over all. The
  * bound is relative to the largest sum and grows with the length of the sums. */
 static int check(void *state, bench_verify *out)
 {
@@ -89,7 +89,7 @@ static int check(void *state, bench_verify *out)
             top = fmax(top, fabs(sum));
         }
     }
-    out->reference = "definition in double precision";
+    out->reference = "reference in double precision";
     out->max_abs = worst;
     out->rel = top > 0 ? worst / top : worst;
     out->ok = out->rel <= 2e-6 + 1e-7 * sqrt(g->k);

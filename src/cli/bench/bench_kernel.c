@@ -9,23 +9,23 @@
 
 struct kernel_run {
     fovea_plan *plan; /* dry */
-    fovea_trial *rehearsal;
+    fovea_trial *trial;
 };
 
 static int run(void *state, double *seconds)
 {
     const struct kernel_run *r = state;
-    return cli_check(fovea_trial_run(r->rehearsal, seconds));
+    return cli_check(fovea_trial_run(r->trial, seconds));
 }
 
 static int check(void *state, bench_verify *out)
 {
     struct kernel_run *r = state;
     fovea_kernel_check found = FOVEA_KERNEL_CHECK_INIT;
-    const int code = cli_check(fovea_trial_verify(r->rehearsal, &found));
+    const int code = cli_check(fovea_trial_verify(r->trial, &found));
     if (code)
         return code;
-    *out = (bench_verify){.reference = "definition",
+    *out = (bench_verify){.reference = "reference of the operation",
                           .max_abs = found.max_abs,
                           .rel = found.rel,
                           .ok = found.failed == 0};
@@ -37,7 +37,7 @@ static int check(void *state, bench_verify *out)
 static void release(void *state)
 {
     struct kernel_run *r = state;
-    fovea_trial_close(r->rehearsal);
+    fovea_trial_close(r->trial);
     fovea_plan_free(r->plan);
     free(r);
 }
@@ -68,7 +68,7 @@ int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
     bench_plan_begin(out);
     int code = make_plan(&r->plan, s, on, request);
     if (!code) {
-        status = fovea_trial_open(&r->rehearsal, r->plan, pick->step, pick->kernel);
+        status = fovea_trial_open(&r->trial, r->plan, pick->step, pick->kernel);
         code = status == FOVEA_ENOTSUP ? CLI_UNSUPPORTED : cli_check(status);
     }
     if (code) {

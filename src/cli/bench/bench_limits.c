@@ -1,4 +1,4 @@
-/* bench_limits.c: the roof over what a device does: its own best, measured beside the cases. */
+/* bench_limits.c: the peak FLOP/s and bandwidth of a device: the best that was measured. */
 #include <math.h>
 
 #include "cli/bench/bench.h"

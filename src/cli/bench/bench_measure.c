@@ -6,7 +6,7 @@
 #include "cli/bench/bench.h"
 #include "cli/common/interrupt.h"
 
-#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, unless told otherwise */
+#define SAMPLE_SECONDS 1e-3 /* shorter runs are timed several at once, by default */
 #define CASE_SECONDS 1.0    /* spent on every case at least */
 #define STABLE 0.01         /* half width of the median's confidence interval */
 #define LIMITS_SHARE 0.1    /* of the time that measuring the devices' limits may take */
@@ -182,8 +182,8 @@ static int raise_limits(const bench_case *list, size_t n, double *spent)
     return code;
 }
 
-static bool settled(bench_case *list, size_t n, const bench_options *o, uint32_t round,
-                    double spent)
+static bool all_stable(bench_case *list, size_t n, const bench_options *o, uint32_t round,
+                       double spent)
 {
     bool done = round >= ROUNDS_LEAST && spent >= CASE_SECONDS * (double)n;
     for (size_t i = 0; i < n; i++) {
@@ -207,7 +207,7 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o)
     const double begin = cli_seconds(), most = o->time * (double)n;
     for (uint32_t round = 0; !code; round++) {
         const double spent = cli_seconds() - begin - limits;
-        if (settled(list, n, o, round, spent) || interrupt_code())
+        if (all_stable(list, n, o, round, spent) || interrupt_code())
             break;
         if (limits < LIMITS_SHARE * spent && (code = raise_limits(list, n, &limits)))
             break;

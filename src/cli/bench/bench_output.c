@@ -1,4 +1,4 @@
-/* bench_output.c: results in the form and to the place that was asked for. */
+/* bench_output.c: writes results in the requested format to the requested file. */
 #include "cli/bench/bench_results.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* bench_pace.c: a case as a camera would have it run, at so many frames a second; or for so long
- * that the machine gets warm. One case after the other: a pace is kept alone.
+/* bench_pace.c: runs a case at a camera's frame rate, or for so long that the machine gets warm.
+ * One case after the other, so that none disturbs another's rate.
  *
  * A frame is due every 1 / rate seconds. Its latency counts from when it was due; it misses its
  * deadline when the next one is due before it is done, and frames that came due meanwhile are

@@ -1,4 +1,4 @@
-/* bench_profile.c: where the time of a frame goes: calls of its steps, as the library traces them.
+/* bench_profile.c: seconds per step of a frame, from the library's trace.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -103,14 +103,14 @@ static json_t *describe_layers(const struct profile *p, double whole)
         const double seconds = l->busy / FRAMES / workers(p);
         const double compute = l->info.flops / bench_limits_compute(limits);
         const double move = l->info.bytes / bench_limits_memory(limits);
-        const double floor = compute > move ? compute : move;
+        const double bound = compute > move ? compute : move;
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "label",
                             l->info.label, "problem", l->info.problem, "kernel", l->info.kernel,
                             "source", l->info.source, "sweep", (int)l->info.sweep, "calls",
                             (int)(l->calls / FRAMES), "ms", seconds * 1e3, "share", seconds / whole,
                             "gflops", seconds > 0 ? l->info.flops / seconds * 1e-9 : 0, "roofline",
-                            seconds > 0 ? floor / seconds : 0));
+                            seconds > 0 ? bound / seconds : 0));
     }
     return list;
 }

@@ -1,8 +1,7 @@
-/* bench_reference.c: whether a plan computes what it should. Its kernels, each distinct step alone,
- * are judged by the definitions of their operations; what the plan leaves in its output, by another
- * plan: of portable kernels, one step after the other, each over all tokens; where that takes too
- * long, of the best ones. The first alone would miss a plan that puts steps together wrongly, the
- * second kernels that are wrong together.
+/* bench_reference.c: verifies a plan in two ways. Each distinct step alone is compared with the
+ * reference of its operation. The output is compared with that of another plan, which runs portable
+ * kernels stepwise, or the best kernels where that takes too long. The first way alone would miss a
+ * plan that connects steps wrongly, the second kernels that share a fault.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,13 +13,13 @@
 #define PATIENCE 10.0   /* seconds that portable kernels may take for a model, by the cost model */
 #define OP_PATIENCE 2.0 /* that any may take for an operation */
 
-static const char of_steps[] = "definitions of its steps";
+static const char of_steps[] = "references of its steps";
 
 static const struct way {
     const char *isa, *text;
 } ways[] = {
-    {"scalar", "definitions of its steps; portable kernels, stepwise"},
-    {NULL, "definitions of its steps; CPU kernels, stepwise"},
+    {"scalar", "references of its steps; portable kernels, stepwise"},
+    {NULL, "references of its steps; CPU kernels, stepwise"},
 };
 
 /* ---- another plan ---- */

@@ -44,7 +44,7 @@ double bench_promised(const json_t *result)
            (bench_is_model(result) ? bench_inner(result, "peak_bytes", "weights") : 0);
 }
 
-/* Of another device than the CPU its id is told, not how many threads. */
+/* A device other than the CPU is shown by its id instead of the number of threads. */
 const char *bench_where(char *buf, size_t size, const json_t *result)
 {
     const json_t *params = json_object_get(result, "params");

@@ -1,6 +1,5 @@
-/* bench_results.h: results of benchmarks, as `fovea bench` tells them: JSON objects, told apart by
- * their "schema". All that shows, compares and plots them works on an array of these, from this run
- * or from a file.
+/* bench_results.h: results of `fovea bench`: JSON objects, distinguished by their "schema". The
+ * code that prints, compares and plots them reads an array of these, from this run or from a file.
  */
 #ifndef FOVEA_CLI_BENCH_RESULTS_H
 #define FOVEA_CLI_BENCH_RESULTS_H
@@ -17,7 +16,7 @@
 /* Every result of a file: one object a line, or one array. */
 int bench_results_read(json_t **out, const char *path);
 bool bench_has_schema(const json_t *result, const char *schema);
-/* Those of a case that was timed. */
+/* Loops over the results of timed cases. */
 #define bench_foreach(results, i, r)                                                               \
     json_array_foreach(results, i, r)                                                              \
         if (bench_has_schema(r, BENCH_SCHEMA))
@@ -26,7 +25,7 @@ const char *bench_word(const json_t *object, const char *key);
 double bench_number(const json_t *object, const char *key);
 /* A member of a member. */
 double bench_inner(const json_t *object, const char *member, const char *key);
-/* Milliseconds with three digits that count, or more. */
+/* Milliseconds with three significant digits or more. */
 const char *bench_ms(char *buf, size_t size, double ms);
 /* Bytes that the plan promised, of a model without its weights. */
 double bench_promised(const json_t *result);
@@ -42,25 +41,25 @@ enum bench_format { BENCH_TEXT, BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL };
 /* bench_output.c */
 typedef struct bench_output {
     int format;              /* enum bench_format */
-    const char *path, *plot; /* NULL: standard output; no picture */
+    const char *path, *plot; /* NULL: standard output, no plot */
 } bench_output;
 int bench_output_write(const bench_output *o, const json_t *results);
-/* Whether the file of an option can be written, which is better known before minutes of measuring
- * than after them. What is there stays as it is. NULL: no file. */
+/* Checks before minutes of measuring that the file of an option can be written; changes nothing.
+ * NULL: no file. */
 int bench_output_check(const char *option, const char *path);
 
 /* bench_table.c: tables for people; bench_csv.c: a line per case, units in the names. */
 void bench_table_write(FILE *to, const json_t *results, bool markdown);
 void bench_csv_write(FILE *to, const json_t *results);
 
-/* bench_crossover.c: appends, for every attention that was timed beside softmax on the same device,
- * from how much on it is faster; in place of what was there. */
+/* bench_crossover.c: appends, for every attention timed beside softmax on the same device, the
+ * size from which it is faster; replaces earlier entries. */
 void bench_crossovers_add(json_t *results);
 
-/* bench_baseline.c: gives results their member "baseline", {p50_ms, change_percent}, where the
- * earlier ones, read from `path`, hold the same case; they hold one at least. */
+/* bench_baseline.c: adds the member "baseline", {p50_ms, change_percent}, to results whose case is
+ * also in `path`; fails if none is. */
 int bench_baseline_add(json_t *results, const json_t *baseline, const char *path);
-/* Names the cases that changed by more than so many percent; exit code 6 when one got slower. */
+/* Prints the cases that changed by more than `percent`; exit code 6 if one got slower. */
 int bench_baseline_judge(const json_t *results, double percent);
 
 /* bench_plot.c: time and memory over pixels or tokens, drawn by gnuplot. */

@@ -19,7 +19,7 @@ static void show_devices(const struct output *o, const json_t *results)
     size_t i;
     json_t *r;
     bench_foreach(results, i, r) {
-        const json_t *env = json_object_get(r, "env"), *roof = json_object_get(r, "roofline");
+        const json_t *env = json_object_get(r, "env"), *peak = json_object_get(r, "roofline");
         bool seen = false;
         for (size_t k = 0; k < i && !seen; k++)
             seen = json_equal(json_object_get(json_array_get(results, k), "env"), env);
@@ -30,8 +30,8 @@ static void show_devices(const struct output *o, const json_t *results)
                 "read %.1f GB/s, copy %.1f GB/s\n",
                 o->markdown ? "* " : "", bench_word(env, "device"), bench_word(env, "name"),
                 bench_word(env, "isa"), bench_number(env, "threads"),
-                bench_number(roof, "fma_gflops"), bench_number(roof, "gemm_gflops"),
-                bench_number(roof, "read_gbs"), bench_number(roof, "copy_gbs"));
+                bench_number(peak, "fma_gflops"), bench_number(peak, "gemm_gflops"),
+                bench_number(peak, "read_gbs"), bench_number(peak, "copy_gbs"));
     }
     fputc('\n', o->to);
 }
@@ -68,9 +68,9 @@ static void show_times(const struct output *o, const json_t *results)
     static const char *const times[] = {"p50_ms", "p95_ms", "p99_ms", "max_ms"};
     const bool compared = any_compared(results);
     const char *const heads[] = {
-        "<case",   "on",     "schedule", "p50 ms",  "p95 ms",
-        "p99 ms",  "max ms", "ci %",     "samples", "ratio",
-        "GFLOP/s", "roof",   "verify",   "<status", compared ? "baseline ms" : NULL,
+        "<case",   "on",      "schedule", "p50 ms",  "p95 ms",
+        "p99 ms",  "max ms",  "ci %",     "samples", "ratio",
+        "GFLOP/s", "of peak", "verify",   "<status", compared ? "baseline ms" : NULL,
         "change",  NULL};
     text_table t;
     size_t i;
@@ -177,7 +177,7 @@ static void show_pace(const struct output *o, const json_t *r)
 static void show_layers(const struct output *o, const json_t *profile)
 {
     static const char *const heads[] = {"<step", "<problem", "<kernel", "<source", "sweep", "calls",
-                                        "ms",    "share",    "GFLOP/s", "roof",    NULL};
+                                        "ms",    "share",    "GFLOP/s", "of peak", NULL};
     text_table t;
     size_t i;
     json_t *l;
@@ -231,7 +231,7 @@ static void show_profile(const struct output *o, const json_t *r)
 static void show_floors(const struct output *o, const json_t *r)
 {
     static const char *const heads[] = {"<step",    "<problem", "count", "MiB each",
-                                        "alone ms", "floor ms", "share", NULL};
+                                        "alone ms", "bound ms", "share", NULL};
     const json_t *floors = json_object_get(r, "floors");
     const double sum = bench_number(floors, "sum_ms");
     text_table t;
@@ -254,7 +254,7 @@ static void show_floors(const struct output *o, const json_t *r)
         table_put(&t, "%.1f%%", 100 * all / sum);
     }
     table_end(&t, o->to, o->markdown);
-    fprintf(o->to, "whole model %.3f ms, its floors %.3f ms: ratio %.3f\n\n",
+    fprintf(o->to, "whole model %.3f ms, lower bounds %.3f ms: ratio %.3f\n\n",
             bench_number(r, "p50_ms"), sum, bench_number(floors, "ratio"));
 }
 

@@ -30,8 +30,8 @@ struct bench {
 
 /* ---- results ---- */
 
-/* Of floors the cases beside the model are told with it. Cases that an interrupt left without a
- * time are left out. */
+/* `bench floors` describes the cases beside the model as part of it. Cases that an interrupt left
+ * without a time are left out. */
 static json_t *describe_all(const struct bench *b)
 {
     const bool floors = b->request.what == BENCH_FLOORS;
@@ -215,7 +215,7 @@ static int check_options(const struct bench *b)
     return code;
 }
 
-/* What can stand beside its floors. */
+/* Refuses what `bench floors` cannot bound. */
 static int check_floors(const struct bench *b)
 {
     const cli_common *common = &b->request.common;

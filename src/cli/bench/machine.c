@@ -100,7 +100,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Multiplications that wait for one another: their time is the clock's, whatever else there is. */
+/* Dependent multiplications: their time depends on the clock alone. */
 static double spin_once(void)
 {
     const double begin = now();

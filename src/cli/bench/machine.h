@@ -1,4 +1,5 @@
-/* machine.h: what the operating system shows of this process and of the machine under it. */
+/* machine.h: memory of this process, clocks and temperatures of the machine, as the system reports
+ * them. */
 #ifndef FOVEA_CLI_MACHINE_H
 #define FOVEA_CLI_MACHINE_H
 
@@ -7,22 +8,22 @@
 
 #include <jansson.h>
 
-/* Bytes of process memory: now, from where on the peak is looked for; and that peak. */
+/* Bytes of process memory: begin returns the current value and resets the peak; peak returns it. */
 uint64_t machine_memory_begin(void);
 uint64_t machine_memory_peak(void);
 
-/* What is shown of clocks and heat; 0: nothing. Files are looked for under FOVEA_ROOT, if the
- * environment has it. */
+/* Clocks and temperatures; 0: unknown. Files are read below FOVEA_ROOT, if the environment sets it.
+ */
 typedef struct machine_state {
     double clock_mhz;   /* of the fastest processor */
-    double gpu_mhz;     /* of the fastest device that scales its clock and is none */
+    double gpu_mhz;     /* of the fastest device with a scaled clock that is no CPU */
     double celsius;     /* of the hottest zone */
     uint64_t throttled; /* times that a processor was slowed down for its heat */
     double spin;        /* seconds of a fixed amount of work on one processor */
 } machine_state;
 void machine_look(machine_state *out);
 
-/* Some looks, in the order of time. */
+/* Samples in the order of time. */
 enum { MACHINE_LOOKS = 256 };
 typedef struct machine_history {
     machine_state look[MACHINE_LOOKS];

@@ -20,7 +20,7 @@ static const cli_command commands[] = {
      cli_plan, MODEL},
     {"tune", "[MODEL] [--size LIST]", "measures what is fastest here, and keeps it", cli_tune,
      MODEL},
-    {"verify", "[MODEL] [--kernel TEXT]", "kernels, or a model layer by layer, against definitions",
+    {"verify", "[MODEL] [--kernel TEXT]", "kernels, or a model layer by layer, against references",
      cli_verify, MODEL | CLI_TAKES_PICTURES},
     {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
      cli_cache, CLI_TAKES_WISDOM | CLI_TAKES_JSON},
@@ -116,7 +116,7 @@ static void list_commands(FILE *to, size_t first, size_t end)
 
 static void help(FILE *to)
 {
-    fputs("usage: fovea COMMAND ...   (fovea help COMMAND tells its options)\n\n", to);
+    fputs("usage: fovea COMMAND ...   (fovea help COMMAND lists its options)\n\n", to);
     list_commands(to, 0, FOR_USERS);
     fputs("\nfor development:\n", to);
     list_commands(to, FOR_USERS, COMMANDS);

@@ -1,4 +1,4 @@
-/* cmd_verify.c: `fovea verify`: kernels, or a model layer by layer, against definitions. */
+/* cmd_verify.c: `fovea verify`: kernels, or a model layer by layer, against references. */
 #include "cli/run/verify.h"
 
 int cli_verify(const cli_command *self, int argc, char **argv)

@@ -192,7 +192,7 @@ int verify_model(const cli_session *s, const char *name, const char *image, bool
                "%79s %27s %9s %29s\n%4s %-26s %-28s %8s %9s %8s %8s %9s %9s %9s %9s %9s\n",
                name, s->settings.attention ? s->settings.attention : s->info.attention,
                options.frame.width, options.frame.height, cli_dtype_name(s->settings.dtype),
-               device.id, "against its definition", "carried, against the CPU", "",
+               device.id, "against its reference", "carried, against the CPU", "",
                "float16 headroom", "step", "what", "kernel", "rel", "of bound", "max", "rel",
                "cosine", "largest", "output", "mean", "sum");
     const fovea_frame frame = {.pixels = {picture.rgb}};
