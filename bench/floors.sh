@@ -1,6 +1,6 @@
 #!/bin/sh
-# floors.sh: whole models beside the sum of what their steps would take at best, measured in the same
-# rounds: products and softmax as fast as alone, all else as fast as memory gives its operands once.
+# floors.sh: whole models beside the sum of the lower bounds of their steps, measured in the same rounds:
+# a product or softmax takes its time when run alone, any other step that of moving its operands once.
 #
 #   sh bench/floors.sh                          MAViT-T on 224x224 and 2048x512 pixels; a minute or two
 #   sh bench/floors.sh MODEL SIZE [options]     as `fovea bench floors` takes them

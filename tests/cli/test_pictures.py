@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_pictures.py: attention maps against their definitions in numpy, and the plots of the benchmark.
+"""test_pictures.py: attention maps against references in numpy, and the plots of the benchmark.
 
     test_pictures.py path/to/fovea
 """
@@ -105,7 +105,7 @@ def nala(q, k):
     return w / len(k) / (w.mean() + 1e-6)
 
 
-DEFINITIONS = {"softmax": softmax, "linear:elu1": linear, "mala": mala, "pola": pola, "nala": nala}
+REFERENCES = {"softmax": softmax, "linear:elu1": linear, "mala": mala, "pola": pola, "nala": nala}
 
 
 def entropy(row):
@@ -148,7 +148,7 @@ class AttentionMap(unittest.TestCase):
                   "--attention-map", at, "--attention-block", str(block), "--json", *more)
         return json.loads(out.splitlines()[0])["attention"]
 
-    def test_rows_are_those_of_the_definitions(self):
+    def test_rows_are_those_of_the_references(self):
         for folder, prefix, ln, heads, block, eps, pixel, token, keys in self.CASES:
             model = os.path.join(MODELS, folder)
             w = load(os.path.join(model, "model.safetensors"))
@@ -160,11 +160,11 @@ class AttentionMap(unittest.TestCase):
             self.assertEqual((got["block"], got["token"], got["keys"]),
                              ("block%d" % block, token, keys))
             self.assertAlmostEqual(got["pse_uniform"], math.log(keys), 6)
-            self.assertEqual([r["attention"] for r in got["rows"]], list(DEFINITIONS))
+            self.assertEqual([r["attention"] for r in got["rows"]], list(REFERENCES))
             self.assertEqual([r["own"] for r in got["rows"]], [True] + 4 * [False])
             d = q.shape[1] // heads
             for r in got["rows"]:
-                row = np.mean([DEFINITIONS[r["attention"]](q[token, h * d:(h + 1) * d],
+                row = np.mean([REFERENCES[r["attention"]](q[token, h * d:(h + 1) * d],
                                                            k[:, h * d:(h + 1) * d])
                                for h in range(heads)], 0)
                 weights = np.array(r["weights"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_cuda_kernels.py: the kernels of every CUDA device against their definitions.
+"""test_cuda_kernels.py: the kernels of every CUDA device against their references.
 
     test_cuda_kernels.py path/to/check path/to/fovea [path/to/libemulated_cuda.so] [--long]
 

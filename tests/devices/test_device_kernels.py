@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_device_kernels.py: the kernels of every OpenCL device of the machine against their definitions.
+"""test_device_kernels.py: the kernels of every OpenCL device of the machine against their references.
 
     test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [FAMILY | --sample] [--long]
 

@@ -601,7 +601,7 @@ static void spare_of_the_callers(const scene *what)
         options.fallback = cpu;
         if (fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_OK)
             fovea_plan_query(plan, &info);
-        note(info.fallback > 0, "bytes of the spare plan", "are not told");
+        note(info.fallback > 0, "bytes of the fallback plan", "are not told");
         fovea_plan_free(plan);
         plan = NULL;
         if (fovea_plan_create(&plan, s.model, cpu, &options) == FOVEA_OK)

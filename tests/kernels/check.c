@@ -1,4 +1,4 @@
-/* check.c: checks every kernel of a device against its definition, and times those of the CPU.
+/* check.c: checks every kernel of a device against its reference, and times those of the CPU.
  *
  *   check [--seed N] [--op NAME] [--kernel TEXT] [--device ID] [--every N] [--small N] [--bench]
  *         [--list]
@@ -313,7 +313,7 @@ static void bench_op(const fv_kernel *list, int count, uint32_t features, enum f
             const double t = time_case(k, &c);
             char problem[128];
             fv_problem_format(problem, sizeof problem, &c.args.prob);
-            if (!reference) /* the first line of an op is its definition in plain C */
+            if (!reference) /* the first line of an op is its reference in plain C */
                 reference = t;
             printf("%-28s %-44s %10.3f ms %7.2fx %8.2f GB/s %8.2f GFLOP/s\n", k->name, problem,
                    t * 1e3, reference / t, bytes_of(&c) / t * 1e-9,

@@ -1,4 +1,4 @@
-/* check_wlattn.c: cases of WLATTN; its definition is that of LATTN_REDUCE and LATTN_APPLY. */
+/* check_wlattn.c: cases of WLATTN; its reference is that of LATTN_REDUCE and LATTN_APPLY. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_linearised.py: ViTs with every attention in place of softmax, against a float64 definition.
+"""test_linearised.py: ViTs with every attention in place of softmax, against a float64 reference.
 
     test_linearised.py path/to/fovea
 
@@ -93,7 +93,7 @@ CONFIG = {"model_type": "dinov2", "hidden_size": WIDTH, "num_hidden_layers": DEP
           "image_size": [GRID[0] * PATCH, GRID[1] * PATCH], "layer_norm_eps": 1e-6}
 
 
-# ---- the definition: float64, q, k, v of (heads, tokens, d) ----
+# ---- the reference: float64, q, k, v of (heads, tokens, d) ----
 
 def softplus(x):
     return np.log1p(np.exp(-abs(x))) + np.maximum(x, 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""test_polaformer.py: Pola-PVT and Pola-Swin of many shapes against a float64 definition.
+"""test_polaformer.py: Pola-PVT and Pola-Swin of many shapes against a float64 reference.
 
     test_polaformer.py path/to/fovea [--seed N]
 
 Checkpoints with random weights are written to a folder, run by the program, and worked out here in
-numpy from the equations of the official code; the definition itself is held against the golden vectors
+numpy from the equations of the official code; the reference itself is held against the golden vectors
 where these are there. Configurations that are wrong, and pictures, attentions and tensors that such a
 model cannot take, must be refused by name.
 """
@@ -52,7 +52,7 @@ def load(path):
     return out
 
 
-# ---- the definition: float64, tokens in rows ----
+# ---- the reference: float64, tokens in rows ----
 
 erf = np.vectorize(math.erf)
 
@@ -498,7 +498,7 @@ class Tests:
             self.compare("case %d %s, %s" % (number, config["model_type"], " ".join(options)), want, *options)
 
     def golden(self):
-        """The definition above is that of the official code."""
+        """The reference above equals the official code."""
         for path in sorted(glob.glob(GOLDEN + "/pola-*")):
             config = json.load(open(path + "/config.json"))
             io = load(path + "/io.safetensors")

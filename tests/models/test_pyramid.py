@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_pyramid.py: MAViT and NaLaFormer against a float64 definition with nothing folded.
+"""test_pyramid.py: MAViT and NaLaFormer against a float64 reference with nothing folded.
 
     test_pyramid.py path/to/fovea
 
@@ -86,7 +86,7 @@ def angles(d):
     return np.repeat(10000.0 ** -np.linspace(0, 1, n), 2)
 
 
-# ---- the definition; pictures are (C, H, W) ----
+# ---- the reference; pictures are (C, H, W) ----
 
 def conv2d(x, w, b, stride=1):
     """3 x 3 or 5 x 5, of all channels or of each its own; zeros around."""

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check_arm64.sh: builds the kernel checker for aarch64, warnings as errors, and runs it under qemu:
-# definitions, portable C, NEON and the levels above it; and on processors that lack those.
+# references, portable C, NEON and the levels above it; and on processors that lack those.
 #
 #   check_arm64.sh [--build-only | options of check]
 set -eu

@@ -1,4 +1,4 @@
-/* fake_wide.c: see fake_wide.h. */
+/* fake_throughput.c: see fake_throughput.h. */
 #include "tests/plan/fake_throughput.h"
 
 #include <setjmp.h>

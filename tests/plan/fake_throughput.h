@@ -1,9 +1,9 @@
-/* fake_wide.h: a device that is wide, in host memory: what the planner makes for such devices, run
- * by the CPU's kernels. It stands in the way of what real ones would not forgive: buffers larger
- * than its limit, memory that was never written, writes past a buffer's end.
+/* fake_throughput.h: a throughput device in host memory. The CPU's kernels run the plans that are
+ * made for such devices. It detects what real ones do not survive: buffers larger than its limit,
+ * reads of memory that was never written, writes past a buffer's end.
  */
-#ifndef FOVEA_TESTS_FAKE_WIDE_H
-#define FOVEA_TESTS_FAKE_WIDE_H
+#ifndef FOVEA_TESTS_FAKE_THROUGHPUT_H
+#define FOVEA_TESTS_FAKE_THROUGHPUT_H
 
 #include "device/backend.h"
 

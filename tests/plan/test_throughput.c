@@ -1,6 +1,6 @@
-/* test_wide.c: what the planner makes for devices that are wide: whole models, in one piece, in
- * super-chunks, in buffers of limited size and with rows of 16 bits give what the CPU gives. One
- * model in four where buffers have any size, with --all all of them.
+/* test_throughput.c: plans for throughput devices: whole models, in one piece, in super-chunks, in
+ * buffers of limited size and with rows of 16 bits, compute what the CPU computes. One model in
+ * four where buffers have any size, all of them with --all.
  */
 #include <math.h>
 #include <setjmp.h>

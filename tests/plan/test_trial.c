@@ -1,4 +1,4 @@
-/* test_rehearse.c: every kernel of the CPU in every step of small plans is found right, and wrong
+/* test_trial.c: every kernel of the CPU in every step of small plans is found right, and wrong
  * ones are found wrong. */
 #include <math.h>
 #include <setjmp.h>

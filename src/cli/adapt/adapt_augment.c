@@ -1,5 +1,5 @@
-/* adapt_augment.c: the order of pictures in training, and what is cut out of each. All of it is a
- * function of the seed and the sample's number: training that is resumed needs to know no more. */
+/* adapt_augment.c: the order of pictures in training, and the crop of each. Both are functions of
+ * the seed and the sample number alone: a resumed training needs no other state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

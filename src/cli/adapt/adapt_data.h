@@ -1,5 +1,5 @@
-/* adapt_data.h: what `fovea adapt` trains on: pictures with their classes or masks, in an order and
- * cut in a way that depend on the seed and the number of the sample only. */
+/* adapt_data.h: what `fovea adapt` trains on: pictures with their classes or masks, ordered and
+ * cropped as a function of the seed and the sample number alone. */
 #ifndef FOVEA_CLI_ADAPT_DATA_H
 #define FOVEA_CLI_ADAPT_DATA_H
 

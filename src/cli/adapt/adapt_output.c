@@ -1,4 +1,4 @@
-/* adapt_output.c: whether OUT is a place for the result of a training. */
+/* adapt_output.c: checks that OUT may hold the result of a training. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

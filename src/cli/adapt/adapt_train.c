@@ -201,7 +201,7 @@ static bool is_flat(const adapt_run *r)
            adapt_log_mean(&r->log, n, 0) >= adapt_log_mean(&r->log, n, n);
 }
 
-/* All processes end at the same step, whichever of them is told to. */
+/* All processes end at the same step, whichever of them got the signal. */
 static int ask_to_stop(adapt_run *r)
 {
     const int own = interrupt_code();

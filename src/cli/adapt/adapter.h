@@ -27,9 +27,9 @@ typedef struct adapt_log {
  * begins anew. */
 int adapt_log_open(adapt_log *out, const char *path, const char *plot, uint64_t steps);
 void adapt_log_add(adapt_log *log, const fovea_trainer_report *report, double rate);
-/* Makes what was added durable, where that can be done, and draws the plot anew. */
+/* Flushes the log to disk, where possible, and redraws the plot. */
 void adapt_log_sync(adapt_log *log);
-/* The exit code of whatever failed since it was opened. */
+/* The exit code of the first failure since it was opened. */
 int adapt_log_close(adapt_log *log);
 /* Mean loss of the `n` steps that end `before` steps ago. */
 double adapt_log_mean(const adapt_log *log, size_t n, size_t before);
@@ -84,8 +84,7 @@ typedef struct adapt_run {
     uint32_t every;    /* steps between checkpoints; 0: some minutes */
     uint32_t patience; /* steps; 0: none */
     char *log_path, *plot_path, *state_path;
-    char
-        *note; /* kept with a checkpoint: what the result depends on beside the trainer's options */
+    char *note; /* saved in checkpoints: settings of the result beside the trainer's options */
 
     cli_processes processes;
     fovea_device *device;
@@ -94,15 +93,15 @@ typedef struct adapt_run {
     adapt_log log;
     uint64_t pictures; /* of this run */
     double seconds;
-    bool flat;   /* ended because the loss no longer fell */
+    bool flat;   /* ended because the loss stopped falling */
     int stopped; /* exit code of an interrupt; 0: none */
 } adapt_run;
 
-/* adapt_output.c: whether a model may be written to OUT: not over MODEL or the teacher, and over no
- * model but that of an earlier training. */
+/* adapt_output.c: refuses an OUT that holds MODEL, the teacher, or any model that is not the result
+ * of an earlier training. */
 int adapt_output_check(const adapt_run *r);
 
-/* adapt_train.c: runs what is settled: steps, checkpoints, results. */
+/* adapt_train.c: runs the training: steps, checkpoints, results. */
 int adapt_train(adapt_run *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* processes.h: the processes that work on one task, started by mpirun or alone.
  *
- * What speaks MPI is a shared library of its own, loaded only where the environment tells that
- * mpirun has started several processes: the program itself runs where there is no MPI.
+ * What speaks MPI is a shared library of its own, loaded only where the environment shows that
+ * mpirun started several processes: the program itself runs without MPI.
  */
 #ifndef FOVEA_CLI_PROCESSES_H
 #define FOVEA_CLI_PROCESSES_H

@@ -28,10 +28,10 @@ enum cli_exit {
 
 /* ---- commands: one file each, one line of the table in main.c ---- */
 
-/* Which of the options that commands share one takes. */
+/* The shared options that a command accepts. */
 enum cli_takes {
     CLI_TAKES_ISA = 1 << 0,
-    CLI_TAKES_DEVICE = 1 << 1, /* threads, cores, the longest dispatch too */
+    CLI_TAKES_DEVICE = 1 << 1, /* also threads, cores, longest dispatch */
     CLI_TAKES_PLAN = 1 << 2,   /* attention, types, schedule, memory, rigor */
     CLI_TAKES_WISDOM = 1 << 3,
     CLI_TAKES_SIZE = 1 << 4,
@@ -66,9 +66,9 @@ int cli_adapt(const cli_command *self, int argc, char **argv);
 
 /* Writes "fovea: ..." to stderr. */
 void cli_tell(const char *format, ...) CLI_PRINTF(1, 2);
-/* The same, and returns `code`. */
+/* Like cli_tell; returns `code`. */
 int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
-/* The library's message and the exit code of its status; 0 for FOVEA_OK. */
+/* Writes the library's message; returns the exit code of its status, 0 for FOVEA_OK. */
 int cli_check(fovea_status status);
 
 /* ---- options ---- */
@@ -97,12 +97,12 @@ typedef struct cli_common {
 
 #define CLI_HALF "f32, f16, bf16: of the weights; not on the CPU of activations too"
 
-/* Parses argv into the targets; what remains are the positional arguments, argv[*first] on. Answers
- * --help itself: then *first is 0 and the command is done. */
+/* Parses argv into the targets; positional arguments begin at argv[*first]. On --help it prints the
+ * text and sets *first to 0: the command is done. */
 int cli_parse(int *first, const cli_command *self, cli_common *common, const cli_option *own,
               int argc, char **argv);
 
-/* The shared options with their meaning, each a single value. */
+/* The parsed values of the shared options. */
 typedef struct cli_settings {
     const char *device;
     fovea_device_options device_options;
@@ -118,7 +118,7 @@ typedef struct cli_settings {
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
 int cli_settle(cli_settings *out, const cli_common *common);
-/* Makes the file of --wisdom the one that is read and saved to; "none": nothing is. */
+/* Reads and saves wisdom in the file of --wisdom; "none": neither. */
 int cli_wisdom(const cli_common *c);
 /* `text` as a number in [low, high]; NULL leaves *out alone. */
 int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low, uint32_t high);
@@ -127,15 +127,15 @@ int cli_real(double *out, const char *option, const char *text, double low, doub
 int cli_choose(int *out, const char *option, const char *text, const char *const *names);
 /* "518", "1920x1080". */
 int cli_size(uint32_t *width, uint32_t *height, const char *text);
-/* Cuts a list at its commas and unfolds ranges A..B*F and A..B+S; *out ends with NULL, free it with
- * cli_list_free. NULL gives a list of one NULL, with *n 1. */
+/* Splits a list at its commas and expands ranges A..B*F and A..B+S; *out ends with NULL, free it
+ * with cli_list_free. NULL gives a list of one NULL, with *n 1. */
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
-/* Of `names`, which end with NULL, the one that `text` was likely to be; NULL: none. */
+/* The entry of `names`, which end with NULL, that `text` most likely misspells; NULL: none. */
 const char *cli_likely(const char *text, const char *const *names);
 
-/* Zeroed, at the beginning of a cache line; ends the program when there is none. */
+/* Zeroed memory, aligned to a cache line; exits the program when memory runs out. */
 void *cli_alloc(size_t count, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
@@ -148,19 +148,19 @@ typedef struct cli_session {
     fovea_model_info info;
 } cli_session;
 
-/* With the exit code that each failure stands for. cli_open takes for the device "auto" the one on
- * which wisdom knows the model to be fastest at --size; cli_close keeps what --rigor or FOVEA_RIGOR
- * has found. */
+/* These return the exit code of their failure. cli_open resolves the device "auto" to the one on
+ * which the model is fastest at --size according to wisdom; cli_close saves what --rigor or
+ * FOVEA_RIGOR has measured. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_load_model(fovea_model **out, const char *path);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The model's preprocessing, at --size if that was given. */
 fovea_preprocess cli_preprocess(const cli_session *s);
-/* The size that a picture has after it. */
+/* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-/* --dtype is of the weights, and on devices other than the CPU of rows of activations too. */
+/* --dtype sets the type of weights, and on devices other than the CPU of activations too. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device);
 
 /* ---- files that are written ---- */
@@ -168,19 +168,19 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
 typedef struct cli_output {
     FILE *file;
     const char *path;
-    char *beside;  /* the name it has before it is whole; NULL: it is written at its place */
-    bool nameless; /* it has none yet */
+    char *beside;  /* temporary name until the file is complete; NULL: written in place */
+    bool nameless; /* O_TMPFILE: it has no name yet */
 } cli_output;
 
-/* Whether it could be written, told before the work; what is there stays as it is. */
+/* Checks before the work that the file can be written; changes nothing. */
 int cli_output_check(const char *path);
 int cli_output_begin(cli_output *out, const char *path);
-/* Puts it in its place, unless there was a problem (else NULL) or it could not be written: then
- * what was there stays. */
+/* Renames the file to its path. With a `problem` (NULL: none), or if writing failed, the old file
+ * stays. */
 int cli_output_end(cli_output *o, const char *problem);
 /* What follows the last slash. */
 const char *cli_file_name(const char *path);
-/* Whether both are there and one file. */
+/* True if both paths exist and name one file. */
 bool cli_same_file(const char *a, const char *b);
 
 /* ---- pictures, arrays ---- */
@@ -191,11 +191,10 @@ typedef struct cli_image {
     uint8_t *rgb;
 } cli_image;
 
-/* JPEG, PNG, binary PPM or PGM, told apart by content. Grey becomes RGB, alpha is dropped. Pictures
+/* JPEG, PNG, binary PPM or PGM, detected by content. Grey becomes RGB, alpha is dropped. Pictures
  * and classes are turned upright as EXIF says, unless cli_images_as_stored was called. */
 int cli_image_read(cli_image *out, const char *path);
-/* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or the places in a PNG's
- * palette. */
+/* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
 int cli_indices_read(cli_image *out, const char *path);
 void cli_images_as_stored(void);
 bool cli_is_picture(const char *name); /* by its ending */
@@ -213,31 +212,31 @@ int cli_npy_write(const char *path, const float *data, const uint64_t *shape, ui
 void cli_pca(cli_image *out, const float *features, uint32_t grid_width, uint32_t grid_height,
              uint32_t columns, uint32_t width, uint32_t height);
 
-/* Bilinear between the centres of a grid's cells, (0, 0) that of the first. */
+/* Bilinear between the centres of a grid's cells; (0, 0) is the centre of the first cell. */
 double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height, double x,
                   double y);
 
-/* ASCII with its upper left corner at (x, y), every dot `scale` pixels wide; what is outside of the
- * picture is left out. */
+/* ASCII with its upper left corner at (x, y), every dot `scale` pixels wide, clipped to the
+ * picture. */
 void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const uint8_t rgb[3],
                  const char *text);
 
 /* ---- progress ---- */
 
-/* Work that takes a while; those that begin inside it are shown instead. To be ended. */
+/* A long task. A task that begins inside it is shown instead. End each with cli_progress_end. */
 typedef struct cli_progress {
     const char *what;
-    char text[96]; /* what it was when it was last shown */
+    char text[96]; /* copy of `what`, for the thread that draws */
     double begin, shown, done, total;
     struct cli_progress *below;
 } cli_progress;
 
 double cli_seconds(void);
-/* On a terminal, a line that counts the seconds after the first, and is a bar once some is done. */
+/* On a terminal: a line that counts seconds after the first second, and a bar once done > 0. */
 void cli_progress_begin(cli_progress *p, const char *what);
 void cli_progress_show(cli_progress *p, double done, double total);
 void cli_progress_end(cli_progress *p);
-/* Makes room for other lines. */
+/* Erases the line before other output. */
 void cli_progress_hide(void);
 
 /* ---- reports ---- */
@@ -245,9 +244,9 @@ void cli_progress_hide(void);
 json_t *cli_build(void);
 json_t *cli_environment(const fovea_device *device);
 json_t *cli_plan_bytes(const fovea_plan_info *info);
-/* `text` without what drives a terminal. To be freed. */
+/* `text` without terminal control characters. Free it. */
 char *cli_printable(const char *text);
-/* JSON has nothing but UTF-8, no infinity and no NaN: U+FFFD and null instead. */
+/* JSON allows only UTF-8 and finite numbers: others become U+FFFD and null. */
 json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
 /* One object, one line. */

@@ -18,8 +18,8 @@
 #define FILE_MAX (UINT64_C(1) << 30)
 
 /* Pixels that one byte of a valid file can stand for, at most: deflate shrinks 1032-fold at best
- * and a byte holds 8 pixels; JPEG spends six bits on 16x16 pixels. A header that claims more is not
- * believed before anything is allocated. */
+ * and a byte holds 8 pixels; JPEG spends six bits on 16x16 pixels. A header that claims more is
+ * refused before anything is allocated. */
 #define PNG_PIXELS_PER_BYTE (1032 * 8)
 #define JPEG_PIXELS_PER_BYTE 512
 
@@ -345,7 +345,7 @@ static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indi
 
 /* ---- any ---- */
 
-static bool as_stored; /* whatever EXIF says */
+static bool as_stored; /* ignore EXIF's orientation */
 
 void cli_images_as_stored(void)
 {

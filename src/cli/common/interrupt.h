@@ -1,11 +1,11 @@
-/* interrupt.h: Ctrl-C during long work: what was begun is finished and kept. */
+/* interrupt.h: on Ctrl-C during long work the program finishes the current unit and keeps it. */
 #ifndef FOVEA_CLI_INTERRUPT_H
 #define FOVEA_CLI_INTERRUPT_H
 
-/* From here on the first SIGINT or SIGTERM is only noted, and answered with a line: "finishing this
- * `unit`; once more: at once". The second one ends the program. `unit` is static text. */
+/* Records the first SIGINT or SIGTERM and prints "finishing this `unit`; once more: at once". The
+ * second one ends the program. */
 void interrupt_catch(const char *unit);
-/* Exit code of the signal that came, 128 + its number; 0: none has. */
+/* 128 + the number of the recorded signal; 0: none. */
 int interrupt_code(void);
 
 #endif

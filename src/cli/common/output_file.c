@@ -1,4 +1,5 @@
-/* output_file.c: files that the program writes: what was there stays until the new one is whole. */
+/* output_file.c: files that the program writes: the old file stays until the new one is complete.
+ */
 #define _GNU_SOURCE /* O_TMPFILE, getentropy */
 #include <errno.h>
 #include <fcntl.h>

@@ -41,7 +41,7 @@ typedef struct attention_map {
 char *attention_query_join(int *argc, char **argv);
 /* X,Y,OUT.png; `block` may be NULL. */
 int attention_query_parse(attention_query *out, const char *text, const char *block);
-/* Whether an output of a model is q or k of a block: for this, and no feature of its own. */
+/* True if an output of a model is q or k of a block, which only attention maps use. */
 bool attention_output(const char *name);
 /* Finds the block's outputs and its attention. */
 int attention_query_choose(attention_query *q, const cli_session *s);

@@ -1,4 +1,4 @@
-/* cmd_cache.c: `fovea cache`: what is kept on disk, wisdom and compiled kernels.
+/* cmd_cache.c: `fovea cache`: wisdom and compiled kernels on disk.
  *
  * An exported file is a line, the size of the wisdom and its text, then the kernels to the end:
  *
@@ -233,7 +233,7 @@ int cli_cache(const cli_command *self, int argc, char **argv)
     int first, what = LIST, code = cli_parse(&first, self, &common, NULL, argc, argv);
     if (code || !first)
         return code;
-    if (common.wisdom) /* only told from which file: what is wrong with it is to be shown */
+    if (common.wisdom) /* not loaded here: its faults are to be reported */
         setenv("FOVEA_WISDOM", strcmp(common.wisdom, "none") == 0 ? "" : common.wisdom, 1);
     while (first < argc && names[what] && strcmp(names[what], argv[first]) != 0)
         what++;

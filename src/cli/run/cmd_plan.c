@@ -1,4 +1,4 @@
-/* cmd_plan.c: `fovea plan`: what a plan takes, before anything runs. */
+/* cmd_plan.c: `fovea plan`: time, memory and steps of a plan, before anything runs. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* cmd_tune.c: `fovea tune`: measures what suits models on devices, and keeps it as wisdom. */
+/* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, and saves them as wisdom. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

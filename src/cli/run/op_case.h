@@ -50,7 +50,7 @@ typedef struct op_case {
 int op_case_open(op_case *c, const char *path, const cli_settings *settings, fovea_form form);
 /* The next input, by the library's name for it. */
 int op_case_input(op_case *c, const char *name);
-/* Tensors that nothing asked for would be ignored: refused. */
+/* Refuses a case with tensors that no option uses. */
 int op_case_complete(const op_case *c);
 /* The state to begin with, `floats` values per batch as the library saves it; zeros where the case
  * has none. */

@@ -1,5 +1,5 @@
-/* run_names.c: the files that `fovea run` writes: what they are called, and, before any work, that
- * they can be written and none of them is an input or another's. */
+/* run_names.c: names of the files that `fovea run` writes, and the check, before any work, that
+ * they can be written and that none of them is an input or another output. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <stdlib.h>
 #include <string.h>

@@ -54,27 +54,27 @@ int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame);
 
 /* run_outputs.c: which outputs, and their files. */
 int run_choose(run_state *r);
-/* NULL: the model has none, or it was not asked for. */
+/* NULL: the model does not have this output, or it was not requested. */
 run_series *run_find(const run_state *r, const char *name);
 /* Rows of patches of the current frame. */
 const float *run_patches(const run_series *s);
 int run_save_outputs(const run_state *r);
 int run_save_features(const run_state *r);
-/* Whether anything goes into files. */
+/* True if any output goes into a file. */
 bool run_writes(const run_state *r);
 
 /* run_names.c: the file of one picture: `name`; where there are several, the input's name up to its
  * last dot and the number of the item in it go between name and ending. To be freed. */
 char *run_picture_name(const run_state *r, const char *name, const char *input);
-/* Before the work: that all outputs can be written, and are neither inputs nor each other's.
- * `input` as the user gave them. */
+/* Checks before the work that all outputs can be written and that no output is also an input or
+ * another output. `input`: the arguments as given. */
 int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs);
-/* Notes that a file of the current frame is there, and frees its name. */
+/* Records a written file of the current frame; frees its name. */
 void run_wrote(run_state *r, char *name);
 
 /* run_show.c: results of the current frame. */
 void run_show(run_state *r, const char *name, double seconds);
-/* That a file of all frames is there. */
+/* Reports a written file of all frames. */
 void run_tell_written(const run_state *r, const char *path, const fovea_tensor *tensor, size_t n);
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */

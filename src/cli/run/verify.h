@@ -1,4 +1,4 @@
-/* verify.h: what `fovea verify` consists of. */
+/* verify.h: the two parts of `fovea verify`. */
 #ifndef FOVEA_CLI_VERIFY_H
 #define FOVEA_CLI_VERIFY_H
 
