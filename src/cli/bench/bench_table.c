@@ -53,14 +53,13 @@ static void put_baseline(text_table *t, const json_t *result)
 {
     const json_t *baseline = json_object_get(result, "baseline");
     char text[32];
-    if (baseline)
+    if (baseline) {
         table_put(t, "%s", bench_ms(text, sizeof text, bench_number(baseline, "p50_ms")));
-    else
-        table_put(t, "-");
-    if (baseline)
         table_put(t, "%+.1f%%", bench_number(baseline, "change_percent"));
-    else
+    } else {
         table_put(t, "-");
+        table_put(t, "-");
+    }
 }
 
 static void show_times(const struct output *o, const json_t *results)
@@ -132,31 +131,61 @@ static void show_costs(const struct output *o, const json_t *results)
 
 /* ---- what only some results have ---- */
 
-static void show_series(const struct output *o, const json_t *pace)
+/* A column of a table with one row per object. */
+typedef struct column {
+    const char *head, *key;
+    const char *format; /* of a number, "-" where there is none; NULL: a word */
+    double scale;
+} column;
+
+/* `columns` end with an empty one. */
+static void show_rows(const struct output *o, const json_t *rows, const column *columns)
 {
-    static const char *const heads[] = {"at s",      "frames",  "p50 ms",    "p95 ms",
-                                        "clock MHz", "GPU MHz", "degrees C", NULL};
-    static const char *const keys[] = {"clock_mhz", "gpu_mhz", "celsius"};
-    const json_t *series = json_object_get(pace, "series");
+    const char *heads[TABLE_COLUMNS + 1] = {NULL};
     text_table t;
     size_t i;
-    json_t *w;
-    if (!series)
-        return;
+    json_t *r;
+    for (size_t k = 0; columns[k].head; k++)
+        heads[k] = columns[k].head;
     table_begin(&t, heads);
-    json_array_foreach(series, i, w) {
-        table_put(&t, "%.0f", bench_number(w, "at_s"));
-        table_put(&t, "%.0f", bench_number(w, "frames"));
-        table_put(&t, "%.3f", bench_number(w, "p50_ms"));
-        table_put(&t, "%.3f", bench_number(w, "p95_ms"));
-        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            if (json_object_get(w, keys[k]))
-                table_put(&t, "%.0f", bench_number(w, keys[k]));
+    json_array_foreach(rows, i, r)
+        for (const column *c = columns; c->head; c++)
+            if (!c->format)
+                table_put(&t, "%s", bench_word(r, c->key));
+            else if (json_is_number(json_object_get(r, c->key)))
+                table_put(&t, c->format, c->scale * bench_number(r, c->key));
             else
                 table_put(&t, "-");
-    }
     table_end(&t, o->to, o->markdown);
 }
+
+static const column series_columns[] = {
+    {"at s", "at_s", "%.0f", 1},           {"frames", "frames", "%.0f", 1},
+    {"p50 ms", "p50_ms", "%.3f", 1},       {"p95 ms", "p95_ms", "%.3f", 1},
+    {"clock MHz", "clock_mhz", "%.0f", 1}, {"GPU MHz", "gpu_mhz", "%.0f", 1},
+    {"degrees C", "celsius", "%.0f", 1},   {NULL, NULL, NULL, 0},
+};
+
+static const column layer_columns[] = {
+    {"<step", "label", NULL, 0},
+    {"<problem", "problem", NULL, 0},
+    {"<kernel", "kernel", NULL, 0},
+    {"<source", "source", NULL, 0},
+    {"sweep", "sweep", "%.0f", 1},
+    {"calls", "calls", "%.0f", 1},
+    {"ms", "ms", "%.4f", 1},
+    {"share", "share", "%.1f%%", 100},
+    {"GFLOP/s", "gflops", "%.1f", 1},
+    {"of peak", "roofline", "%.1f%%", 100},
+    {NULL, NULL, NULL, 0},
+};
+
+static const column sweep_columns[] = {
+    {"sweep", "sweep", "%.0f", 1},      {"<from", "label", NULL, 0},
+    {"<schedule", "schedule", NULL, 0}, {"chunk", "chunk", "%.0f", 1},
+    {"steps", "steps", "%.0f", 1},      {"ms", "ms", "%.4f", 1},
+    {"share", "share", "%.1f%%", 100},  {NULL, NULL, NULL, 0},
+};
 
 static void show_pace(const struct output *o, const json_t *r)
 {
@@ -171,50 +200,8 @@ static void show_pace(const struct output *o, const json_t *r)
                 bench_number(pace, "rate_fps"), bench_number(pace, "missed"),
                 bench_number(pace, "dropped"), bench_number(pace, "jitter_ms"));
     fprintf(o->to, "; last over first %.3f\n\n", bench_number(pace, "slowdown"));
-    show_series(o, pace);
-}
-
-static void show_layers(const struct output *o, const json_t *profile)
-{
-    static const char *const heads[] = {"<step", "<problem", "<kernel", "<source", "sweep", "calls",
-                                        "ms",    "share",    "GFLOP/s", "of peak", NULL};
-    text_table t;
-    size_t i;
-    json_t *l;
-    table_begin(&t, heads);
-    json_array_foreach(json_object_get(profile, "layers"), i, l) {
-        table_put(&t, "%s", bench_word(l, "label"));
-        table_put(&t, "%s", bench_word(l, "problem"));
-        table_put(&t, "%s", bench_word(l, "kernel"));
-        table_put(&t, "%s", bench_word(l, "source"));
-        table_put(&t, "%.0f", bench_number(l, "sweep"));
-        table_put(&t, "%.0f", bench_number(l, "calls"));
-        table_put(&t, "%.4f", bench_number(l, "ms"));
-        table_put(&t, "%.1f%%", 100 * bench_number(l, "share"));
-        table_put(&t, "%.1f", bench_number(l, "gflops"));
-        table_put(&t, "%.1f%%", 100 * bench_number(l, "roofline"));
-    }
-    table_end(&t, o->to, o->markdown);
-}
-
-static void show_sweeps(const struct output *o, const json_t *profile)
-{
-    static const char *const heads[] = {"sweep", "<from", "<schedule", "chunk",
-                                        "steps", "ms",    "share",     NULL};
-    text_table t;
-    size_t i;
-    json_t *s;
-    table_begin(&t, heads);
-    json_array_foreach(json_object_get(profile, "sweeps"), i, s) {
-        table_put(&t, "%.0f", bench_number(s, "sweep"));
-        table_put(&t, "%s", bench_word(s, "label"));
-        table_put(&t, "%s", bench_word(s, "schedule"));
-        table_put(&t, "%.0f", bench_number(s, "chunk"));
-        table_put(&t, "%.0f", bench_number(s, "steps"));
-        table_put(&t, "%.4f", bench_number(s, "ms"));
-        table_put(&t, "%.1f%%", 100 * bench_number(s, "share"));
-    }
-    table_end(&t, o->to, o->markdown);
+    if (json_object_get(pace, "series"))
+        show_rows(o, json_object_get(pace, "series"), series_columns);
 }
 
 static void show_profile(const struct output *o, const json_t *r)
@@ -224,8 +211,8 @@ static void show_profile(const struct output *o, const json_t *r)
         return;
     fprintf(o->to, "%s: a traced frame %.3f ms, others %.3f ms\n\n", bench_word(r, "title"),
             bench_number(profile, "traced_ms"), bench_number(profile, "untraced_ms"));
-    show_layers(o, profile);
-    show_sweeps(o, profile);
+    show_rows(o, json_object_get(profile, "layers"), layer_columns);
+    show_rows(o, json_object_get(profile, "sweeps"), sweep_columns);
 }
 
 static void show_floors(const struct output *o, const json_t *r)
