@@ -27,8 +27,8 @@ static const struct {
 #define LEVELS (sizeof levels / sizeof *levels)
 
 #ifdef FV_ARCH_ARM64
-/* What is above NEON: of what was compiled, what the kernel of the system says it runs. Levels
- * include each other, and so do the processors. */
+/* Levels above NEON that were compiled and that the operating system reports. Each level includes
+ * those below it, in code as in processors. */
 static uint32_t above_neon(void)
 {
     uint32_t features = 0;

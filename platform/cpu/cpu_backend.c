@@ -28,7 +28,7 @@ static const fv_kernel kernel_list[] = {
 
 struct fv_device {
     uint32_t features;
-    bool lock; /* what frames need stays in main memory */
+    bool lock; /* locks what frames need in main memory */
     fv_pool *pool;
 };
 
@@ -37,8 +37,8 @@ struct external {
     uint64_t stride;
 };
 
-/* Frames that may be in flight. They are computed one by one, when they are waited for; but a
- * caller may hand over the next one first. */
+/* Frames that may be in flight. Each is computed when it is waited for; a caller may submit the
+ * next one before that. */
 #define FRAMES 2
 
 struct frame {
@@ -101,7 +101,7 @@ static void close_device(fv_device *d)
     fv_mem_free(d);
 }
 
-/* Sizes and texts that no system takes. */
+/* Refuses options that no system supports. */
 static fovea_status check_options(const fovea_device_options *o)
 {
     if (o->parallel_for && !o->threads)
@@ -117,7 +117,7 @@ static fovea_status check_options(const fovea_device_options *o)
     return FOVEA_OK;
 }
 
-/* What one asks for stands, whatever a cgroup will make of it. */
+/* An explicit thread count is not capped by the cgroup quota. */
 static uint32_t default_threads(const fv_cores *cores, uint32_t chosen)
 {
     return cores->most < chosen ? cores->most : chosen;
@@ -181,8 +181,9 @@ static void limits(const fv_device *d, fv_limits *out)
                        .half_sums = d->features & FV_NEED_NEON_FP16};
 }
 
-/* What every frame goes through. */
-static fovea_status take(void **out, const fv_device *d, uint64_t size, const char *what)
+/* Memory that every frame uses. */
+static fovea_status alloc_for_frames(void **out, const fv_device *d, uint64_t size,
+                                     const char *what)
 {
     if (d->lock)
         return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
@@ -191,7 +192,7 @@ static fovea_status take(void **out, const fv_device *d, uint64_t size, const ch
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    FV_TRY(take(&out->host, d, size, what));
+    FV_TRY(alloc_for_frames(&out->host, d, size, what));
     out->size = size;
     return FOVEA_OK;
 }
@@ -260,8 +261,9 @@ static void queue_close(fv_queue *q)
 static fovea_status queue_arrays(fv_queue *q)
 {
     void *memory;
-    FV_TRY(take(&memory, q->device, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
-                "the workers' chunks"));
+    FV_TRY(alloc_for_frames(&memory, q->device,
+                            fv_size_mul(fv_pool_threads(q->device->pool), q->block),
+                            "the workers' chunks"));
     q->blocks = memory;
     for (int i = 0; i < FRAMES; i++) {
         FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));
@@ -277,7 +279,7 @@ static fovea_status queue_arrays(fv_queue *q)
 static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot, uint32_t slots,
                                uint32_t phases, fv_queue **out)
 {
-    (void)slot; /* nothing is kept of the caller's memory */
+    (void)slot; /* no memory of the caller is used after a frame */
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, sizeof(fv_queue), FV_MEM_PLAN, "the queue"));
     fv_queue *q = memory;
@@ -325,7 +327,7 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
 
 /* ---- one call ---- */
 
-/* `width`: of the grid, in a sweep of bands. */
+/* `width`: of the grid, in a sweep of row tiles. */
 static char *operand(const fv_queue *q, const fv_launch *l, uint32_t o, char *block, uint32_t row0,
                      uint32_t width, uint32_t group)
 {
@@ -359,7 +361,7 @@ struct worker {
     uint32_t slot;
 };
 
-static void note(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
+static void trace_call(const struct worker *w, const fv_launch *l, const fv_call *c, double begin)
 {
     fovea_trace_event *e = fv_trace_next(w->q->trace);
     if (e)
@@ -383,7 +385,7 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
     const double begin = q->trace ? fv_machine_seconds() : 0;
     l->kernel->code.cpu(&l->args, c);
     if (q->trace)
-        note(w, l, c, begin);
+        trace_call(w, l, c, begin);
 }
 
 static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
@@ -393,7 +395,7 @@ static void run_unit(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     fv_sweep_calls_unit(at->sweep, at->step, unit, w.q->rows, call, (void *)(uintptr_t)&w);
 }
 
-/* The strides that a frame's external operands have. */
+/* Sets the row strides of the frame's external operands. */
 static void place_rows(const fv_queue *q, fv_launch *l)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {

@@ -1,6 +1,6 @@
-/* cpu_rates.c: what the processors of a pool get done at their best: arithmetic in registers, and
- * reading and copying more than any cache holds. Work is cut into many pieces that the workers
- * claim, so that one that is disturbed does not hold up the others.
+/* cpu_rates.c: measures the peak of a pool's processors: arithmetic in registers, and reading and
+ * copying more memory than any cache holds. Work is cut into many pieces that the workers claim, so
+ * that a worker that is preempted does not hold up the others.
  */
 #include "platform/cpu/cpu_rates.h"
 
@@ -13,12 +13,12 @@
 
 enum {
     TRIES = 3,
-    FMA_PIECES = 64, /* of a worker */
+    FMA_PIECES = 64, /* per worker */
     FMA_ROUNDS = 1 << 15,
     PIECE = 1 << 18, /* floats of a piece of memory */
 };
 #define MEMORY (UINT64_C(256) << 20) /* bytes that are read, or copied from and to */
-#define SHARE 16                     /* but not more than this part of the machine's */
+#define SHARE 16                     /* at most 1 / SHARE of the machine's memory */
 
 struct level {
     uint32_t needs;
@@ -52,7 +52,7 @@ static void compute(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     p->level->fma(FMA_ROUNDS);
 }
 
-/* Pages of their own, instead of the one that all zeros share. */
+/* Writes to the pages: untouched ones would all be the one page of zeros. */
 static void touch(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct probe *p = arg;
@@ -85,7 +85,7 @@ static double seconds_of(struct probe *p, fv_unit_fn fn, uint32_t units)
     return fv_machine_seconds() - begin;
 }
 
-/* The least of some tries. */
+/* Shortest of several tries, in s. */
 static double best(struct probe *p, fv_unit_fn fn, uint32_t units)
 {
     double least = seconds_of(p, fn, units);

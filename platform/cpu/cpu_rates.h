@@ -1,4 +1,4 @@
-/* cpu_rates.h: what the processors of a pool get done at their best. */
+/* cpu_rates.h: measures the peak of a pool's processors. */
 #ifndef FOVEA_PLATFORM_CPU_RATES_H
 #define FOVEA_PLATFORM_CPU_RATES_H
 

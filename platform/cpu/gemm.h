@@ -48,7 +48,7 @@ typedef struct fv_gemm_kit {
                  const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* Makes of a panel of m rows of floats what `tile` reads, in place; NULL: that is floats. */
+    /* Converts a panel of m rows of floats in place to what `tile` reads; NULL: it reads floats. */
     void (*take_rows)(float *panel, size_t groups, uint32_t m);
     /* Weights of 16 bits: `tile` with such a panel, the floats of which are left in `wide` too, if
      * not NULL; NULL where `tile` itself reads such panels, and for F32. */

@@ -15,7 +15,7 @@
 #include "base/num.h"
 
 enum {
-    BLOCK = 256, /* tokens of one sum */
+    BLOCK = 256, /* tokens of one sum: bounds its rounding error, and a block of DOUT stays in L2 */
     GROUP = 256  /* columns that are packed at a time, whole panels */
 };
 
@@ -84,8 +84,8 @@ static void pack_in(float *dst, const float *src, size_t ld, uint32_t tokens, ui
     }
 }
 
-static void put(float *out, size_t ld, const float *acc, uint32_t nr, uint32_t rows, uint32_t cols,
-                bool add)
+static void store_tile(float *out, size_t ld, const float *acc, uint32_t nr, uint32_t rows,
+                       uint32_t cols, bool add)
 {
     for (uint32_t i = 0; i < rows; i++, out += ld, acc += nr)
         for (uint32_t j = 0; j < cols; j++)
@@ -131,7 +131,8 @@ static void run_group(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c
             const uint32_t n = fv_min_u32(m, rows - r);
             kit->tile(s->acc, s->dout + (size_t)r * depth, panel, depth / 4, n, true,
                       (const char *)panel);
-            put(out + r * ld + col, ld, s->acc, kit->nr, n, fv_min_u32(kit->nr, right - col), add);
+            store_tile(out + r * ld + col, ld, s->acc, kit->nr, n, fv_min_u32(kit->nr, right - col),
+                       add);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* probe.h: loops that show what one thread can do at best; probe_tmpl.c, once per ISA level. */
+/* probe.h: loops that reach one thread's peak; tmpl/probe_tmpl.c, once per ISA level. */
 #ifndef FOVEA_PLATFORM_PROBE_H
 #define FOVEA_PLATFORM_PROBE_H
 

@@ -33,15 +33,14 @@ fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t si
 fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
 void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
 
-/* Keeps others that ask for the same, in this process or another, out of the folder that `path`
- * lies in. After two seconds, and on file systems without locks, it goes on without: a hint.
- * ENOMEM. */
+/* Locks the folder that `path` lies in against others that ask for the same, in this process or
+ * another. After 2 s, or without lock support, proceeds unlocked (advisory lock). ENOMEM. */
 fovea_status fv_os_lock_folder(int *out, const char *path);
 void fv_os_unlock_folder(int lock);
 
 /* Locks `path` against others that ask for the same, in this process or another, by a file beside
- * it that goes with the lock. *out NULL: somebody has it. On file systems without locks everybody
- * has. EIO, ENOMEM. */
+ * it that is removed with the lock. *out NULL: somebody else holds it. File systems without locks
+ * grant it to everybody. EIO, ENOMEM. */
 typedef struct fv_os_lock fv_os_lock;
 fovea_status fv_os_lock_file(fv_os_lock **out, const char *path);
 void fv_os_unlock_file(fv_os_lock *lock); /* NULL is fine */
@@ -64,8 +63,8 @@ fovea_status fv_os_each_file(const char *folder, fovea_status (*visit)(void *ctx
  * name `ours` knows are counted or removed. Best effort. */
 void fv_os_trim_folder(const char *path, uint64_t most, bool (*ours)(const char *name));
 
-/* The file that the code or data at `address` was loaded from, with its size and time of change,
- * so that another version of it gives another text; "" where nobody knows. */
+/* Text of the file that the code or data at `address` was loaded from: path, size and time of
+ * change, which differ between versions; "" where the system cannot tell. */
 void fv_os_library_of(const void *address, char *out, size_t size);
 
 #endif

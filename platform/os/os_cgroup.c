@@ -74,8 +74,9 @@ void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx)
         fclose(f);
 }
 
-/* Beyond `high` the processes of a group are slowed down, beyond `max` one of them is ended. */
-static void least_memory(void *ctx, const char *root, const char *folder, bool nearest)
+/* Both count as limits: beyond memory.high the kernel slows a group down, beyond memory.max it ends
+ * one of its processes. */
+static void lower_limit(void *ctx, const char *root, const char *folder, bool nearest)
 {
     static const char *const files[] = {"memory.max", "memory.high", "memory.limit_in_bytes"};
     uint64_t *least = ctx;
@@ -93,6 +94,6 @@ static void least_memory(void *ctx, const char *root, const char *folder, bool n
 uint64_t fv_cgroup_memory(const char *root)
 {
     uint64_t least = UINT64_MAX;
-    fv_cgroup_walk(root, least_memory, &least);
+    fv_cgroup_walk(root, lower_limit, &least);
     return least;
 }

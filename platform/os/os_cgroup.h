@@ -1,5 +1,5 @@
-/* os_cgroup.h: what Linux tells in files, and the cgroups that this process is in, versions 1
- * and 2.
+/* os_cgroup.h: lines of files under /proc and /sys, and the cgroups that this process is in,
+ * versions 1 and 2.
  *
  *     /proc/self/cgroup   which
  *     /sys/fs/cgroup      what they may have
@@ -23,7 +23,7 @@ bool fv_cgroup_line(char out[FV_LINE], const char *root, const char *format, ...
 typedef void fv_cgroup_visit(void *ctx, const char *root, const char *folder, bool nearest);
 void fv_cgroup_walk(const char *root, fv_cgroup_visit *visit, void *ctx);
 
-/* Bytes of memory that they leave the process; UINT64_MAX without a limit. */
+/* Memory limit of these cgroups in bytes; UINT64_MAX: none. */
 uint64_t fv_cgroup_memory(const char *root);
 
 #endif

@@ -19,7 +19,7 @@
 
 #include "platform/os/os_cgroup.h"
 
-enum { EVEN = 1024 }; /* capacity where nothing tells cores apart */
+enum { EVEN = 1024 }; /* capacity of every core, where the system does not say how they differ */
 
 int fv_cores_listed(const char *list, uint32_t id)
 {
@@ -47,7 +47,7 @@ int fv_cores_listed(const char *list, uint32_t id)
 
 /* ---- which ---- */
 
-/* Leaves the processors of a list; one that names none of them is no list to go by. */
+/* Keeps the processors that the list names; a list that names none of them is ignored. */
 static void keep_listed(fv_cores *c, const char *list)
 {
     uint32_t n = 0;
@@ -151,14 +151,14 @@ static bool cpuset_in(char out[FV_LINE], const char *root, const char *folder)
            fv_cgroup_line(out, root, "%s/cpuset.cpus", folder);
 }
 
-/* The least quota on the way up holds, and the nearest cpuset. */
+/* The smallest quota of the group and those above it counts, and the nearest cpuset. */
 struct share {
     fv_cores *cores;
     double quota;
     bool placed;
 };
 
-static void look_in(void *ctx, const char *root, const char *folder, bool nearest)
+static void read_share(void *ctx, const char *root, const char *folder, bool nearest)
 {
     struct share *s = ctx;
     char set[FV_LINE];
@@ -182,7 +182,7 @@ void fv_cores_read(fv_cores *out, const char *root, const bool allowed[FV_PROCES
     if (fv_cgroup_line(online, root, "/sys/devices/system/cpu/online"))
         keep_listed(out, online);
     struct share s = {.cores = out, .quota = INFINITY};
-    fv_cgroup_walk(root, look_in, &s);
+    fv_cgroup_walk(root, read_share, &s);
     read_capacities(out, root);
     out->most = s.quota < out->n ? (uint32_t)ceil(s.quota) : out->n;
 }

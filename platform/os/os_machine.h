@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 
-/* Asks for huge pages behind [p, p + size); a hint. */
+/* Asks for huge pages for [p, p + size); a hint. */
 void fv_machine_advise_huge(void *p, uint64_t size);
 uint64_t fv_machine_page(void); /* bytes */
 
@@ -18,7 +18,7 @@ void fv_machine_unlock(void *p, uint64_t size);
 
 double fv_machine_seconds(void);  /* monotonic */
 uint64_t fv_machine_memory(void); /* bytes of main memory that the process may have; 0: unknown */
-/* A number of this process, another one in its child. */
+/* Identifies this process: a forked child has another number. */
 uint64_t fv_machine_process(void);
 
 /* Sleeps while *word == seen, at most `seconds` (negative: without bound); may return early. */
@@ -27,9 +27,9 @@ void fv_machine_wake(_Atomic uint32_t *word); /* all sleepers */
 /* A short pause of a spinning thread. */
 void fv_machine_pause(void);
 
-/* Restricts the calling thread; a hint. */
+/* Restricts the calling thread to these processors; a hint. */
 void fv_machine_pin(const uint32_t *cpus, uint32_t n);
-/* The processor that the calling thread runs on, or UINT32_MAX where nobody knows. */
+/* The processor that the calling thread runs on, or UINT32_MAX: unknown. */
 uint32_t fv_machine_here(void);
 void fv_machine_name_thread(const char *name);
 

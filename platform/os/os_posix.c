@@ -30,7 +30,7 @@ enum fv_os_kind fv_os_look(const char *path)
 struct mapping {
     void *data;
     size_t size;
-    /* What file it is, and of when. */
+    /* Identity, size and time of change of the file when it was mapped. */
     dev_t device;
     ino_t inode;
     struct timespec written;
@@ -286,7 +286,7 @@ void fv_os_unlock_file(fv_os_lock *l)
 
 /* ---- folders ---- */
 
-/* Nobody but us and the administrator can have put it there or change it. */
+/* True if only this user and the administrator can have made or can change it. */
 static bool is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;

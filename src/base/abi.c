@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define LARGEST 4096 /* no struct is: it was not initialised */
+#define LARGEST 4096 /* bytes; a larger struct_size is that of a struct nobody initialised */
 
 static size_t size_of(const void *caller)
 {

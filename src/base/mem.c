@@ -3,7 +3,7 @@
  *     | header: size, tag ... 64 bytes | the caller's bytes, 64-byte aligned |
  *
  * Blocks of many pages are aligned to a huge page, header in front: weights and arenas are walked
- * end to end every frame, and small pages cost the GEMM a few percent in address translation.
+ * end to end every frame, and small pages cost the GEMM a few percent in TLB misses.
  * Locked ones have their pages to themselves, because locks do not nest.
  */
 #include "base/mem.h"
@@ -48,7 +48,7 @@ static fovea_status refuse(uint64_t size, const char *what)
                    (double)size / (1 << 20));
 }
 
-/* Bytes that the pages of [p - HEADER, p + size) have, and where they begin. */
+/* First page of [p - HEADER, p + size); *bytes: the size of all its pages. */
 static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
 {
     const uint64_t page = fv_machine_page();
@@ -57,8 +57,8 @@ static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
     return begin;
 }
 
-static fovea_status take(void **out, uint64_t size, enum fv_mem_tag tag, const char *what,
-                         bool locked)
+static fovea_status allocate(void **out, uint64_t size, enum fv_mem_tag tag, const char *what,
+                             bool locked)
 {
     bool big = size >= 2 * HUGE_PAGE;
     uint64_t lead = big ? HUGE_PAGE : HEADER;
@@ -97,12 +97,12 @@ static fovea_status take(void **out, uint64_t size, enum fv_mem_tag tag, const c
 
 fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
 {
-    return take(out, size, tag, what, false);
+    return allocate(out, size, tag, what, false);
 }
 
 fovea_status fv_mem_alloc_locked(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
 {
-    return take(out, size, tag, what, true);
+    return allocate(out, size, tag, what, true);
 }
 
 fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,

@@ -16,7 +16,7 @@ static inline uint32_t fv_ceil_div(uint32_t a, uint32_t b)
     return a / b + (a % b != 0);
 }
 
-/* To a multiple of `unit`. */
+/* Rounds n up to a multiple of `unit`. */
 static inline uint32_t fv_round_up(uint32_t n, uint32_t unit)
 {
     return fv_ceil_div(n, unit) * unit;

@@ -25,7 +25,7 @@
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
 /* EINVAL where an argument that must be given is NULL. */
 fovea_status fv_require(const void *argument, const char *what);
-/* A remark that is no failure. */
+/* Hands a remark, which is no failure, to the caller's log. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);
 
 #endif

@@ -1,4 +1,4 @@
-/* thread.c: the pool of workers, or the caller's own parallel loop. */
+/* thread.c: the pool of workers, or an external thread pool behind the same calls. */
 #include "base/thread.h"
 
 #include <errno.h>
@@ -10,11 +10,13 @@
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 
-/* Jobs that workers can see at once. One more runs on its own thread alone. */
+/* Jobs that workers see at the same time; a further one runs on its submitter alone. Not measured:
+ * more slots serve more concurrent frames, and each is a look per turn of an idle worker. */
 #define BOARD 16
 
-/* How long a worker with nothing to do stays awake: longer than a barrier between two steps,
- * shorter than the gap between two camera frames. */
+/* How long an idle worker spins before it sleeps: longer than a barrier between two steps, shorter
+ * than the gap between two camera frames. Not measured: longer costs power, shorter costs a wake-up
+ * per barrier. */
 #define SPIN_SECONDS 100e-6
 
 struct notice {
@@ -22,24 +24,24 @@ struct notice {
     _Atomic uint32_t inside; /* workers that may hold the pointer */
 };
 
-/* In the place of a job that is done, as long as workers may hold the pointer to it: nobody else
- * takes the notice, whose workers the submitter would have to wait for. */
+/* Marks a slot whose job is done while workers may still hold the pointer to it. No other job gets
+ * the slot until then: this submitter would have to wait for its workers as well. */
 static fv_job leaving;
 
 struct worker {
     fv_pool *pool;
     pthread_t thread;
     uint32_t slot;
-    uint32_t home;    /* the submitter's processor that it keeps away from */
-    uintptr_t locked; /* the part of its stack that is kept in main memory, or 0 */
+    uint32_t home;    /* processor of the submitter, from which the worker is pinned away */
+    uintptr_t locked; /* begin of its stack pages that are locked in main memory, or 0 */
 };
 
-/* Of a worker's stack, what kernels use at most. */
+/* Bytes of a worker's stack that kernels use at most. */
 #define STACK (128u << 10)
 
 struct fv_pool {
     uint32_t threads, started;
-    uint64_t process; /* that the workers are in: its child has none of them */
+    uint64_t process; /* that has the workers: after fork() the child has none */
     uint32_t n_cpus;
     uint32_t *cpus;
     fovea_parallel_for *parallel_for;
@@ -84,7 +86,7 @@ static uint32_t work(fv_job *job, uint32_t slot)
     return ran;
 }
 
-/* Takes the slot-th processor after the submitter's, counted round the list. */
+/* Pins the worker to the slot-th processor after the submitter's, counted round the list. */
 static void keep_away(struct worker *w, uint32_t home)
 {
     const fv_pool *pool = w->pool;
@@ -273,8 +275,8 @@ static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
     return FOVEA_OK;
 }
 
-/* What a thread starts with; the system says only then whether it may. Its stack is at least twice
- * what is touched: some systems give 128 KiB. */
+/* Attributes of a worker; whether the process may have the priority shows when the thread starts.
+ * The stack is at least twice what is touched: some systems give 128 KiB. */
 static int attributes(pthread_attr_t *out, uint32_t priority)
 {
     const struct sched_param parameter = {.sched_priority = (int)priority};
@@ -323,7 +325,7 @@ static fovea_status start_workers(fv_pool *pool, uint32_t priority)
     return FOVEA_OK;
 }
 
-/* Waits until all are there. */
+/* Waits until all workers have touched their stacks. */
 static fovea_status await_workers(fv_pool *pool)
 {
     for (uint32_t ready; (ready = atomic_load(&pool->ready)) < pool->started;)

@@ -34,15 +34,15 @@ typedef struct fv_job {
 typedef struct fv_pool_settings {
     uint32_t threads; /* at least 1: it counts the submitting thread */
     /* The processors that workers may use. Where there are enough, each worker keeps to one of its
-     * own, away from the submitter's: left alone, schedulers put a thread that wakes for a frame
-     * beside the one that woke it, and need milliseconds to part them. */
+     * own, away from the submitter's: otherwise schedulers put a thread that wakes for a frame on
+     * the core of the one that woke it, and need milliseconds to separate them. */
     const uint32_t *cpus;
     uint32_t n_cpus;
-    fovea_parallel_for *parallel_for; /* the caller's loop instead of own threads */
+    fovea_parallel_for *parallel_for; /* external thread pool instead of own threads */
     void *ctx;
     const char *name;  /* workers are called NAME-1, NAME-2, ...; NULL: fovea */
     uint32_t priority; /* of the workers, SCHED_FIFO; 0: as the thread that makes the pool */
-    bool lock;         /* keeps their stacks in main memory */
+    bool lock;         /* locks their stacks in main memory */
 } fv_pool_settings;
 
 /* ENOMEM, ENOTSUP for a priority that this process may not give. */

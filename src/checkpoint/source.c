@@ -228,7 +228,7 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
     return FOVEA_OK;
 }
 
-/* Room for one more in the index, with the marks. */
+/* Grows the index and its marks by one entry. */
 static fovea_status widen(fv_source *s)
 {
     void *names, *marks;

@@ -13,10 +13,10 @@ typedef struct fv_source {
     struct fv_put {
         struct fv_put *next;
         fv_tensor tensor;
-    } * put; /* that no file has */
+    } * put; /* tensors that were added in memory, to no file */
     uint32_t count;
     const fv_tensor **by_name; /* sorted */
-    bool *taken;               /* by_name[i] has a role: the reader's marks */
+    bool *taken;               /* marks of the tensor reader: by_name[i] has a role */
     uint64_t bytes;            /* mapped */
 } fv_source;
 
@@ -28,7 +28,8 @@ fovea_status fv_source_open_index(fv_source **out, const char *folder, const cha
 fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
 void fv_source_close(fv_source *s);                   /* NULL is fine */
 
-/* A checkpoint without files, of at most `limit` tensors; fv_source_index ends its making. */
+/* A checkpoint without files, of at most `limit` tensors; call fv_source_index after the last one.
+ */
 fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit);
 /* A float32 tensor with values spread evenly over mean - spread ... mean + spread. */
 fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
@@ -36,14 +37,14 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
 /* Sorts by name. EFORMAT when a name comes twice. */
 fovea_status fv_source_index(fv_source *s);
 
-/* Puts a float32 tensor of such values into an indexed checkpoint, in place of one of that name.
- * The marks of the others stay. */
+/* Adds a float32 tensor of such values to an indexed checkpoint, in place of one of that name. The
+ * other tensors keep their marks. */
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float spread, uint64_t seed);
 
 /* The tensor of that name, or NULL. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
-/* Its place in by_name; the tensor is of this checkpoint. */
+/* Index in by_name of a tensor of this checkpoint. */
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);
 
 /* "folder/name", to be freed with fv_mem_free. */

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "checkpoint/safetensors.h"
 
-/* Floats that are read at a time where they do not go straight to their place. */
+/* Floats read at a time through a buffer, where they cannot be read into place. */
 #define PIECE 256
 
 fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols)
@@ -77,16 +77,17 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
     }
 }
 
-/* Whether its rows are columns of floats in memory: of a transposed weight. */
-static bool upright(const fv_weight_part *p)
+/* True where rows of the part are columns of floats in memory: a transposed weight. */
+static bool is_transposed(const fv_weight_part *p)
 {
     return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && p->tensor->data &&
            p->tensor->dtype == FV_FILE_F32;
 }
 
-/* n rows of such a part from `row` on, `ld` floats apart, by squares: both ways through memory take
- * whole lines. */
-static void read_upright(const fv_weight_part *p, uint32_t row, uint32_t n, float *out, size_t ld)
+/* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
+ * writes both take whole cache lines. */
+static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, float *out,
+                            size_t ld)
 {
     enum { SIDE = 16 };
     for (uint32_t r = 0; r < n; r += SIDE) {
@@ -108,12 +109,12 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
         const fv_weight_part *p = &w->part[i];
         uint32_t begin = p->row0 > r0 ? p->row0 : r0;
         uint32_t end = p->row0 + p->rows < r0 + n ? p->row0 + p->rows : r0 + n;
-        if (begin < end && upright(p))
-            read_upright(p, begin - p->row0, end - begin,
-                         out + (size_t)(begin - r0) * w->cols + p->col0, w->cols);
+        if (begin < end && is_transposed(p))
+            read_transposed(p, begin - p->row0, end - begin,
+                            out + (size_t)(begin - r0) * w->cols + p->col0, w->cols);
         for (uint32_t r = begin; r < end; r++) {
             float *row = out + (size_t)(r - r0) * w->cols + p->col0;
-            if (!upright(p))
+            if (!is_transposed(p))
                 read_part_row(p, r - p->row0, row);
             for (uint32_t c = 0; p->row_scale && c < p->cols; c++)
                 row[c] *= p->row_scale[r - p->row0];

@@ -17,7 +17,7 @@ typedef struct fv_weight_part {
     uint64_t row_stride; /* elements from row to row in the tensor */
     uint64_t col_stride; /* 1, or more for a transposed source */
     float factor;        /* multiplies */
-    bool sum;            /* added to what earlier parts put there */
+    bool sum;            /* adds to what earlier parts have stored there */
     uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
                       weight of a convolution; cols = channels * taps, rows contiguous */
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
@@ -34,7 +34,7 @@ typedef struct fv_weight {
 
 /* The first rows * cols elements of `tensor`, row after row. */
 fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols);
-/* Adds a part; strides and factor of 0 stand for rows one after the other, taken as they are. */
+/* Adds a part; strides of 0: contiguous rows; factor 0: unscaled. */
 void fv_weight_add(fv_weight *w, fv_weight_part part);
 
 /* Whether both are put together from the same elements in the same way. */
@@ -42,9 +42,9 @@ bool fv_weight_same(const fv_weight *a, const fv_weight *b);
 
 /* Rows [r0, r0 + n) as n * cols floats. What no part fills is 0 (a missing bias). */
 void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out);
-/* All of it, with the digits that `type` keeps; to be freed with fv_mem_free. ENOMEM. */
+/* All of it, rounded to the precision of `type`; to be freed with fv_mem_free. ENOMEM. */
 fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type);
-/* Of its plain packed rows. */
+/* Type of its plain packed rows. */
 static inline enum fv_type fv_weight_type(const fv_weight *w)
 {
     return w->type == FV_NONE ? FV_F32 : (enum fv_type)w->type;

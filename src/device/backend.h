@@ -32,8 +32,8 @@ typedef struct fv_mem {
 enum fv_space {
     FV_SPACE_NONE,     /* operand absent */
     FV_SPACE_BUFFER,   /* `offset` bytes into `mem` */
-    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a device that
-                          is wide: rows of the current chunk, or a ring */
+    FV_SPACE_LOCAL,    /* `offset` bytes into the worker's own block, or into `mem` on a throughput
+                          device: rows of the current chunk, or a ring */
     FV_SPACE_EXTERNAL, /* the caller's memory, number `slot`; `offset` bytes in */
 };
 
@@ -58,7 +58,7 @@ typedef struct fv_operand {
     fv_ref ref;
     uint8_t kind, type; /* enum fv_kind, enum fv_type of an element */
     uint64_t stride;    /* bytes from row to row (ROW), from group to group (PARTIAL), else 0 */
-    /* LOCAL space in a sweep of bands: grid rows that there is room for, grid row y at
+    /* LOCAL space in a sweep of row tiles: grid rows that the ring holds, grid row y at
      * (y + shift) % ring. */
     uint32_t ring, shift;
 } fv_operand;
@@ -73,9 +73,9 @@ typedef struct fv_launch {
     uint32_t tile_rows; /* stepwise: rows and columns of one unit; multiples that the op allows */
     uint32_t tile_cols;
     uint32_t cols;             /* extent of the second dimension: columns, heads, or 1 */
-    uint32_t ahead;            /* grid rows by which it runs ahead of its sweep's bands */
+    uint32_t ahead;            /* halo: grid rows by which it runs ahead of its sweep's row tiles */
     uint64_t scratch;          /* bytes into the worker's block where the kernel's scratch begins */
-    const fv_mem *scratch_mem; /* of a device that is wide: the kernel's scratch, shared by steps */
+    const fv_mem *scratch_mem; /* throughput device: the kernel's scratch, shared by steps */
 } fv_launch;
 
 /* Every backend's bound step begins with what it was bound from. */
@@ -87,15 +87,15 @@ struct fv_bound {
  * Group g owns chunks [g*chunks/groups, (g+1)*chunks/groups); a unit of a streamed sweep owns
  * groups in the same way.
  *
- * Bands: chunks are whole grid rows, and a step computes its grid rows [y0 + ahead, y1 + ahead)
- * when the band is [y0, y1), within the grid and within `ahead` rows of the unit's own. */
+ * Row tiles: chunks are whole grid rows, and for the tile [y0, y1) a step computes its grid rows
+ * [y0 + ahead, y1 + ahead), within the grid and within `ahead` rows of those that the unit owns. */
 typedef struct fv_sweep {
     fv_bound *const *step;
     uint32_t steps;
     uint32_t rows, chunk, groups;
     uint32_t parts;        /* fv_call.groups of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
-    uint32_t width, reach; /* bands: tokens in a grid row, the largest `ahead`; else 0 */
+    uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `ahead`; else 0 */
     bool streamed;
 } fv_sweep;
 
@@ -104,19 +104,19 @@ typedef struct fv_slot {
     uint64_t row_bytes; /* of a row without gaps, as the plan's strides have them */
     uint32_t rows;
     bool output;
-    /* The caller's memory may not be used any more once the queue is closed, even if the device
-     * hangs then. */
+    /* Use own staging buffers: if the device hangs, it must not touch caller memory that was freed
+     * after the queue was closed. */
     bool staged;
 } fv_slot;
 
-/* Where the calls of a frame are noted: the caller's memory. */
+/* Events of the calls of a frame, in the caller's memory. */
 typedef struct fv_trace {
     fovea_trace_event *event;
     size_t room;
-    _Atomic size_t used; /* of the last frame; more than `room`: the rest was left out */
+    _Atomic size_t used; /* events of the last frame; those beyond `room` were left out */
 } fv_trace;
 
-/* Room for one more, or NULL. */
+/* The next free event, or NULL. */
 static inline fovea_trace_event *fv_trace_next(fv_trace *t)
 {
     const size_t at = atomic_fetch_add_explicit(&t->used, 1, memory_order_relaxed);
@@ -125,16 +125,16 @@ static inline fovea_trace_event *fv_trace_next(fv_trace *t)
 
 typedef struct fv_limits {
     uint32_t threads; /* that share the units of a frame */
-    bool borrows;     /* uses the caller's memory until a frame is done, by commands of its own */
-    bool locked;      /* what frames need of host memory is to stay in main memory */
+    bool borrows;     /* its commands use the caller's memory until the frame is done */
+    bool locked;      /* host memory that frames need is to be locked in main memory */
     /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
      * step runs over all of them, or over super-chunks where memory is short. */
     bool throughput;
-    uint32_t parts;   /* such a device: partial states of a reduction at most, which keep it busy */
-    uint32_t at_once; /* those of all heads that it computes at the same time; 0: unknown */
+    uint32_t parts; /* throughput device: partials of a reduction at most, enough to keep it busy */
+    uint32_t at_once; /* partials of all heads that it computes at the same time; 0: unknown */
     uint32_t frames;  /* that may be in flight */
     uint64_t largest; /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
-    uint32_t rows;    /* that it computes at once at most: a call of more is cut, however short */
+    uint32_t rows;    /* of a call at most: a call of more is cut, however short its time */
     bool half_sums;   /* products with float16 weights may be summed in float16, see ref_gemm.c */
 } fv_limits;
 
@@ -143,21 +143,21 @@ typedef struct fv_backend {
     uint32_t abi;
     /* How many devices exist, 0 if there is no runtime; *out gets device `index` if it does. */
     size_t (*probe)(size_t index, fovea_device_info *out);
-    /* One line: what was found besides, or why nothing. */
+    /* One line: what else was found, or why there is no device. */
     const char *(*remark)(void);
-    /* `which`: what follows "name:" in the device's id, "" for the first. Of ENODEV the message is
-     * replaced by one that lists the devices there are. */
+    /* `which`: what follows "name:" in the device's id, "" for the first. If this
+     * returns ENODEV, the caller replaces the message by a list of devices. */
     fovea_status (*open)(fv_device **out, const char *which, const fovea_device_options *options);
     void (*close)(fv_device *d);
     void (*describe)(const fv_device *d, fovea_device_info *out);
     void (*limits)(const fv_device *d, fv_limits *out);
     fovea_status (*alloc)(fv_device *d, uint64_t size, const char *what, fv_mem *out);
     void (*release)(fv_device *d, fv_mem *m);
-    /* Between frames: the first `size` bytes of a buffer from host memory, or to it. From NULL:
-     * zeros. */
+    /* Between frames: copy `size` bytes between host memory and the begin of a buffer; src NULL
+     * writes zeros. */
     fovea_status (*write)(fv_device *d, fv_mem *m, const void *src, uint64_t size);
     fovea_status (*read)(fv_device *d, const fv_mem *m, void *dst, uint64_t size);
-    /* The registry slice; d NULL: of this kind of device, with the features of the first one. */
+    /* Its lines of the registry; d NULL: with the features of the first device of this kind. */
     const fv_kernel *(*kernels)(fv_device *d, int *count, uint32_t *features);
     const char *(*level)(uint32_t needs); /* name of the level that a kernel's needs amount to */
     fovea_status (*bind)(fv_device *d, const fv_launch *l, fv_bound **out);
@@ -168,7 +168,7 @@ typedef struct fv_backend {
                                uint32_t phases, fv_queue **out);
     void (*queue_close)(fv_queue *q);
     /* Between frames: makes ready to run these sweeps over at most `rows` rows, so that the first
-     * frame costs what every frame does. Others run as well. NULL: there is nothing to do. */
+     * frame costs what every frame does. Other sweeps run too. NULL: there is nothing to do. */
     fovea_status (*prepare)(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows);
     /* These only enqueue; host memory stays valid until wait. Uploads and downloads belong to the
      * frame of the next submit; up to fv_limits.frames of them are in flight. External slot `slot`
@@ -184,7 +184,7 @@ typedef struct fv_backend {
     /* Notes the calls of every frame that is submitted from now on; NULL: of none. No frame is in
      * flight, and with a trace there is one at a time. */
     fovea_status (*trace)(fv_queue *q, fv_trace *t);
-    /* Measures what the device gets done at its best, without frames. */
+    /* Measures the device's peak rates, without frames. */
     fovea_status (*rates)(fv_device *d, fovea_rates *out);
     /* fovea_cache_export and fovea_cache_import; NULL where nothing is compiled. */
     fovea_status (*cache_export)(fv_device *d, void *out, size_t room, size_t *size);

@@ -1,4 +1,4 @@
-/* walk.c: sweeps to calls: chunks of a streamed sweep, bands, units of a step. */
+/* sweep_calls.c: the kernel calls of a sweep: chunks, row tiles with halo, units of a step. */
 #include "device/sweep_calls.h"
 
 #include "base/num.h"
@@ -8,9 +8,9 @@ static bool grouped(const fv_bound *b)
     return fv_op_table[b->l.args.prob.op]->span == FV_SPAN_REDUCE;
 }
 
-/* All steps [first, first + count) of a sweep for the chunks of one group. */
-static void walk_group(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
-                       uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
+/* Steps [first, first + count) of a sweep for the chunks of one reduction group. */
+static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint32_t group,
+                        uint32_t frame_rows, fv_sweep_calls_fn *fn, void *ctx)
 {
     uint32_t all = fv_min_u32(s->rows, frame_rows), chunks = fv_ceil_div(all, s->chunk);
     uint32_t begin = (uint32_t)((uint64_t)group * chunks / s->groups);
@@ -29,8 +29,8 @@ static void walk_group(const fv_sweep *s, uint32_t first, uint32_t count, uint32
     }
 }
 
-/* Grid rows from `line` on, at most `lines`, that lie together in every ring. */
-static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
+/* Grid rows from `line` on, at most `lines`, that are contiguous in every ring. */
+static uint32_t contiguous_lines(const fv_launch *l, uint32_t line, uint32_t lines)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
         const fv_operand *op = &l->operand[o];
@@ -42,20 +42,20 @@ static uint32_t together(const fv_launch *l, uint32_t line, uint32_t lines)
     return lines;
 }
 
-/* The groups of one unit of a sweep of bands. */
-static void walk_bands(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
+/* The reduction groups of one unit of a sweep of row tiles. */
+static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, void *ctx)
 {
     const uint32_t chunks = fv_ceil_div(s->rows, s->chunk);
     uint32_t group = (uint32_t)((uint64_t)run * s->groups / s->runs);
     const uint32_t last = (uint32_t)((uint64_t)(run + 1) * s->groups / s->runs);
-    const int64_t band = s->chunk / s->width, height = s->rows / s->width;
-    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * band;
-    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * band;
+    const int64_t tile = s->chunk / s->width, height = s->rows / s->width;
+    const int64_t begin = (int64_t)((uint64_t)group * chunks / s->groups) * tile;
+    const int64_t stop = (int64_t)((uint64_t)last * chunks / s->groups) * tile;
     const int64_t end = stop < height ? stop : height;
     bool first = true;
-    /* Some bands before the first one bring the steps that run ahead to where they should be. */
-    for (int64_t y = begin - (2 * (int64_t)s->reach + band - 1) / band * band; y < end; y += band) {
-        if (y >= begin && (uint64_t)(y / band) >= (uint64_t)(group + 1) * chunks / s->groups) {
+    /* Row tiles before the first one bring the steps that run ahead to their halo. */
+    for (int64_t y = begin - (2 * (int64_t)s->reach + tile - 1) / tile * tile; y < end; y += tile) {
+        if (y >= begin && (uint64_t)(y / tile) >= (uint64_t)(group + 1) * chunks / s->groups) {
             group++;
             first = true;
         }
@@ -63,10 +63,10 @@ static void walk_bands(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, v
             const fv_launch *l = &s->step[k]->l;
             const int64_t ahead = l->ahead, from = begin - ahead > 0 ? begin - ahead : 0;
             int64_t line = y + ahead > from ? y + ahead : from;
-            int64_t to = (y + band < end ? y + band : end) + ahead;
+            int64_t to = (y + tile < end ? y + tile : end) + ahead;
             to = to < height ? to : height;
             for (uint32_t n; line < to; line += n) {
-                n = together(l, (uint32_t)line, (uint32_t)(to - line));
+                n = contiguous_lines(l, (uint32_t)line, (uint32_t)(to - line));
                 fv_call c = {.row0 = (uint32_t)line * s->width,
                              .rows = n * s->width,
                              .cols = l->cols,
@@ -80,8 +80,8 @@ static void walk_bands(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *fn, v
     }
 }
 
-static void walk_tile(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_sweep_calls_fn *fn,
-                      void *ctx)
+static void unit_calls(fv_bound *step, uint32_t unit, uint32_t frame_rows, fv_sweep_calls_fn *fn,
+                       void *ctx)
 {
     const fv_launch *l = &step->l;
     uint32_t across = fv_ceil_div(l->cols, l->tile_cols), rows = fv_min_u32(l->rows, frame_rows);
@@ -109,13 +109,13 @@ void fv_sweep_calls_unit(const fv_sweep *s, uint32_t step, uint32_t unit, uint32
                          fv_sweep_calls_fn *fn, void *ctx)
 {
     if (s->streamed && s->width)
-        walk_bands(s, unit, fn, ctx);
+        row_tile_calls(s, unit, fn, ctx);
     else if (s->streamed)
-        walk_group(s, 0, s->steps, unit, rows, fn, ctx);
+        group_calls(s, 0, s->steps, unit, rows, fn, ctx);
     else if (grouped(s->step[step]))
-        walk_group(s, step, 1, unit, rows, fn, ctx);
+        group_calls(s, step, 1, unit, rows, fn, ctx);
     else
-        walk_tile(s->step[step], unit, rows, fn, ctx);
+        unit_calls(s->step[step], unit, rows, fn, ctx);
 }
 
 void fv_sweep_calls_sweep(const fv_sweep *s, uint32_t rows, fv_sweep_calls_fn *fn, void *ctx)

@@ -26,9 +26,9 @@ typedef struct fv_attention_name {
 
 /* ENOTSUP lists the names. */
 fovea_status fv_attention_parse(fv_attention_name *out, const char *text);
-/* Whether it can be had with, or without, `causal`. */
+/* Checks that the mechanism supports causal (or bidirectional) attention. ENOTSUP. */
 fovea_status fv_attention_check(const fv_attention_name *name, bool causal);
-/* Its name, as fv_attention_parse takes it. */
+/* Its name, as fv_attention_parse reads it. */
 const char *fv_attention_text(const fv_attention_name *name, char buf[64]);
 
 /* attention_blocks.c */

@@ -36,8 +36,8 @@ typedef struct fv_value {
     uint32_t writers;               /* steps */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
-    uint32_t ring, shift; /* inside a sweep of bands: see fv_operand */
-    bool lasting;         /* from one band to the next */
+    uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
+    bool lasting;         /* rows are kept from one row tile to the next */
     fv_ref ref;
 } fv_value;
 
@@ -81,7 +81,7 @@ typedef struct fv_step {
     uint32_t u[4];
     const void *table;
     uint32_t align;   /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
-    uint32_t segment; /* training: part of the model that it belongs to */
+    uint32_t segment; /* training: checkpoint segment that it belongs to */
     /* the planner's: */
     bool dead;
     const fv_kernel *kernel;
@@ -89,7 +89,7 @@ typedef struct fv_step {
     const char *source;
     double flops, seconds;
     uint32_t sweep;
-    uint32_t ahead; /* grid rows by which it runs ahead of its sweep's bands */
+    uint32_t ahead; /* halo: grid rows by which it runs ahead of its sweep's row tiles */
     uint64_t scratch;
     uint32_t tile_rows, tile_cols, cols;
 } fv_step;
@@ -106,7 +106,7 @@ static inline const fv_kernel *fv_step_packer(const fv_step *s, uint32_t o)
     return fv_op_table[s->prob.op]->operand[o].stored == FV_STORED_PACKED ? s->kernel : NULL;
 }
 
-/* Whether it has the problem's type of weights; all others are float32. */
+/* True if operand o is stored in the problem's weight type (f16, bf16); all others are float32. */
 static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
 {
     return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
@@ -128,7 +128,7 @@ typedef struct fv_wanted {
 /* Memory of the plan's own that steps point to. */
 typedef struct fv_plan_table {
     struct fv_plan_table *next;
-    fv_posemb_table posemb; /* all NULL: it is not this */
+    fv_posemb_table posemb; /* all NULL: this table is not a position table */
     void *data;
 } fv_plan_table;
 
@@ -136,8 +136,8 @@ struct fv_builder;
 
 /* What an emitter does for a trainer. */
 typedef struct fv_training {
-    /* After the attention of a block, which read `normed` and gave `out` behind its projection,
-     * before layer scale and residual; or NULL. */
+    /* Called after the attention of a block: it read `normed`; `out` is its projected result,
+     * before layer scale and residual. NULL: not called. */
     void (*attended)(void *ctx, struct fv_builder *b, uint32_t block, fv_view normed, fv_view out);
     void *ctx;
 } fv_training;
@@ -155,7 +155,7 @@ typedef struct fv_builder {
     fv_grid grid;                 /* the first one */
     fv_attention_name *attention; /* one per block */
     uint32_t blocks;
-    bool half_sums;           /* products with float16 weights may be */
+    bool half_sums;           /* products with float16 weights may be summed in float16 */
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
     enum fv_type row_type;    /* of rows of activations */
     bool any_type;        /* the device's kernels take rows of all types, whatever row_type is */
@@ -168,9 +168,9 @@ typedef struct fv_builder {
     fv_plan_table *tables;
     uint64_t table_bytes;
     fv_constant *constants;
-    const fv_training *training; /* NULL: frames only. Else tables are read from their weights */
-    uint32_t segment;    /* of the steps to come: a new one where the stream enters a block */
-    fovea_status status; /* first failure; the emit functions do nothing after it */
+    const fv_training *training; /* NULL: inference only. Else position tables stay weights */
+    uint32_t segment;            /* checkpoint segment of the next steps: each block begins one */
+    fovea_status status;         /* first failure; the emit functions do nothing after it */
 } fv_builder;
 
 /* What block i of the model computes. */
@@ -195,8 +195,8 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
                        const fv_grid *grid, bool always);
 bool fv_emit_wants(const fv_builder *b, const char *name);
 
-/* Operations: matrices of the caller. Inputs are counted in the order they are emitted; their names
- * are static text. */
+/* Operations: matrices that the caller passes with each frame. Inputs are counted in the order they
+ * are emitted; their names are static text. */
 fv_view fv_emit_input(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                       enum fv_type type);
 fv_view fv_emit_result(fv_builder *b, uint32_t rows, uint32_t cols, enum fv_type type);
@@ -207,8 +207,8 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 /* A (rows, cols) weight of the plan's own; *data is to be filled by the caller, NULL on failure. */
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data);
 
-/* Gives rows of activations the type b->row_type, once it is known which steps are live. Not those
- * that several steps write: the residual stream, whose sums would lose what it has gathered; nor
+/* Stores rows of activations as b->row_type, once it is known which steps are live. Float32 remain
+ * values that several steps write (16 bits would lose what the residual stream has gathered) and
  * single rows, which take no memory. */
 void fv_emit_narrow(fv_builder *b);
 /* The types of every step's problem, as its first operand and its result have them. */
@@ -305,7 +305,7 @@ typedef struct fv_conv {
 } fv_conv;
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c);
 
-#define FV_DWCONV_LARGEST 31u /* size of a filter */
+#define FV_DWCONV_LARGEST 31u /* side of a filter at most */
 
 /* out = (res + bias + depthwise convolution of in) * gate. res, gate: id FV_NO_VALUE for none; out
  * is never in. `count` grids of width x height follow one another; size is odd. */

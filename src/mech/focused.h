@@ -1,7 +1,7 @@
 /* focused.h: focused linear attention: y = (relu(x) + 1e-6) / softplus(channel scale), phi(x) = y^3
  * |y| / |y^3|, which turns y towards its largest channels and leaves its norm. Norms run over the
  * channels of all heads, as the official code of FLatten takes them, before heads are split; the
- * largest channel is taken out first, because sixth powers soon are no numbers. (arXiv 2308.00442)
+ * largest channel is taken out first, because sixth powers overflow early. (arXiv 2308.00442)
  */
 #define FV_PARAMS 1 /* 1 / softplus(channel scale) */
 #define FV_STATS 3  /* M = max y, then its inverse; sum (y/M)^2; sum (y/M)^6, then root of both */

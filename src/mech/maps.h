@@ -13,7 +13,7 @@ FV_FN fv_v fv_relu(fv_v x)
     return fv_max(fv_set(0.f), x);
 }
 
-/* e^x, where it would be infinite e^88. */
+/* e^min(x, 88), which is finite. */
 FV_FN fv_v fv_exp_saturated(fv_v x)
 {
     return fv_exp(fv_min(fv_set(88.f), x));
@@ -63,7 +63,7 @@ FV_FN fv_v fv_identity_slope(fv_v x)
     return fv_set(1.f);
 }
 
-/* What belongs to x of the two blocks that fv_polarise makes, with its sign; 0 of x = 0. */
+/* d|x|/dx times the block of x's sign: `positive` for x > 0, -`negative` for x < 0, 0 for x = 0. */
 FV_FN fv_v fv_polarised(fv_v x, fv_v positive, fv_v negative)
 {
     const fv_v zero = fv_set(0.f);
@@ -76,14 +76,14 @@ FV_FN fv_v fv_polarised_size(fv_v x, fv_v positive, fv_v negative)
     return fv_sel_lt0(x, negative, fv_sel_lt0(fv_neg(x), positive, fv_set(0.f)));
 }
 
-/* ln x of positive normal numbers; of others of a number that a power of them makes 0. */
+/* ln max(x, FLT_MIN): finite for x = 0 too, where the power of x that it multiplies is 0. */
 FV_FN fv_v fv_log_size(fv_v x)
 {
     return fv_log(fv_max(fv_set(0x1p-126f), x));
 }
 #endif
 
-/* size, not negative, in the block of x's sign; the other block is 0. */
+/* Stores size >= 0 in the block of x's sign, and 0 in the other. */
 FV_FN void fv_polarise(fv_v out[2], fv_v x, fv_v size)
 {
     out[0] = fv_sel_lt0(x, fv_set(0.f), size);

@@ -23,11 +23,11 @@
  *   fv_v fv_stat(int i, int query, fv_v x, fv_row r)
  *       the term of statistic i, from the parameters and the statistics before it
  *   fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
- *       turns the finished statistics into what phi wants; once per row
+ *       turns the finished statistics into what phi reads; once per row
  *   void fv_phi(fv_v out[FV_BLOCKS], int query, fv_v x, fv_row r)
  *       the features of one channel. `query` is a constant: where q and k share phi it is ignored
  *   fv_v fv_phi_size(int query, fv_v x, fv_row r)
- *       POLARISED: of the two features that which is not 0; not negative
+ *       POLARISED: the feature that is not 0 of the two; >= 0
  *   fv_v fv_norm(fv_v z, fv_v eps)                   factor of o in the output
  *   fv_v fv_norm_mean(fv_v z, fv_v w, fv_v eps)      CENTRED: factor of vmean
  *
@@ -36,7 +36,7 @@
  * FV_WANT_SHIFT r.shift of a key is the state's shift, of a query its negative, and statistic 0 of
  * a query is its row's maximum: eps comes multiplied by exp(-stat[0]).
  *
- * With FV_DERIVE defined a header says as well how gradients get through what it said before; df is
+ * With FV_DERIVE defined a header also says how gradients pass through the functions above; df is
  * the gradient of a channel's features, `sum` are sums over the channels of a row, over all heads
  * with FV_STAT_WIDE:
  *

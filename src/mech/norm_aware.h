@@ -1,5 +1,6 @@
 /* norm_aware.h: the query's norm n and power p = 3 (1/2 + tanh n), which both forms of NaLa have.
- * The largest channel is taken out first: squares of tiny and of huge channels are no numbers. */
+ * The largest channel is taken out first: squares of tiny channels underflow, those of huge ones
+ * overflow. */
 #define FV_BLOCKS 2
 #define FV_STATS 2 /* max |x|, then 1/n; sum (x / max |x|)^2, then p */
 #define FV_STAT_MAX 1

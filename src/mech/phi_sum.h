@@ -1,5 +1,5 @@
-/* phi_sum.h: one sum for the gradients of q and of k, phi.df: where the features of a row are
- * scaled by what all of them amount to. For mechanisms of one block; fv_phi comes before it. */
+/* phi_sum.h: one sum for the gradients of q and of k, phi.df: for maps that divide the features
+ * of a row by a statistic of all of them. For mechanisms of one block; fv_phi comes before it. */
 #define FV_SUMS 1
 #define FV_SUMS_KEY 1
 

@@ -66,8 +66,8 @@ size_t fv_wisdom_count(fv_wisdom *w)
 
 /* ---- order ---- */
 
-/* What separates columns and lines of a text belongs into none of them, wherever the names of a
- * model or a driver come from: facts have it replaced, and are asked for as if it were. */
+/* Tabs and line ends separate columns and facts, so they are replaced in every text, wherever the
+ * names of a model or a driver come from: in facts as in what is searched for. */
 static char plain(char c)
 {
     return (unsigned char)c < ' ' || c == 127 ? '_' : c;
@@ -82,7 +82,8 @@ static int compare_texts(const char *a, const char *b)
     return *a && *b ? (unsigned char)plain(*a) - (unsigned char)plain(*b) : !!*a - !!*b;
 }
 
-/* By what is spoken of: devices of one subject stand together. Several choices may be skipped. */
+/* Order by kind, subject, device: devices of one subject stand together. SKIP facts are ordered by
+ * choice too: several choices may be skipped. */
 static int compare(const fv_fact *a, const fv_fact *b)
 {
     if (a->kind != b->kind)
@@ -148,7 +149,7 @@ static fovea_status grow(fv_wisdom *w)
     return FOVEA_OK;
 }
 
-static fovea_status put(fv_wisdom *w, const fv_fact *f)
+static fovea_status insert_fact(fv_wisdom *w, const fv_fact *f)
 {
     fv_fact copy;
     FV_TRY(grow(w));
@@ -164,8 +165,8 @@ static fovea_status put(fv_wisdom *w, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* Whether `a` is to be believed rather than `b`. Of two that nothing else tells apart always the
- * same one, so that the order of merging does not matter. */
+/* True if fact `a` replaces fact `b`. The text of the choice breaks ties, so that the order of
+ * merging does not matter. */
 static bool outranks(const fv_fact *a, const fv_fact *b)
 {
     if (a->known != b->known)
@@ -184,7 +185,7 @@ fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact)
     const fv_fact *old = find(w, fact);
     if (old && old->rigor == f.rigor && old->date >= f.date)
         f.date = old->date + 1; /* so that a file which has the old one loses it, too */
-    const fovea_status status = put(w, &f);
+    const fovea_status status = insert_fact(w, &f);
     pthread_mutex_unlock(&w->lock);
     return status;
 }
@@ -195,12 +196,12 @@ fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
     pthread_mutex_lock(&w->lock);
     const fv_fact *f = find(w, fact);
     if (!f || outranks(fact, f))
-        status = put(w, fact);
+        status = insert_fact(w, fact);
     pthread_mutex_unlock(&w->lock);
     return status;
 }
 
-/* Both are sorted; what is left over of either is in `from` afterwards. */
+/* Merges two sorted stores; the facts that are not kept are in `from` afterwards. */
 static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
 {
     void *memory;

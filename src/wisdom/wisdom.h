@@ -12,7 +12,7 @@
 
 #include "device/backend.h"
 
-/* Characters of a fact's columns at most, the end included. */
+/* Bytes of a fact's columns at most, the terminating 0 included. */
 #define FV_WISDOM_DEVICE 384
 #define FV_WISDOM_SUBJECT 256
 #define FV_WISDOM_CHOICE 160
@@ -44,10 +44,11 @@ void fv_wisdom_free(fv_wisdom *w);  /* NULL is fine */
 fv_wisdom *fv_wisdom_process(void); /* the process's, empty at first */
 /* Copies the fact and its texts, in the place of what was known about the same thing. */
 fovea_status fv_wisdom_put(fv_wisdom *w, const fv_fact *fact);
-/* The same if it outranks that: known here, or else more rigorous, or else newer. */
+/* The same, but only if it outranks that one: its choice is known here, else it was found with more
+ * rigor, else it is newer. */
 fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact);
-/* Offers all facts of `from`; with `fill` only what `to` has not is taken. Changes nothing on
- * failure. What is not taken stays in `from`. */
+/* Offers all facts of `from`; with `fill` only those about things that `to` has no fact of. On
+ * failure nothing changes. Facts that are not taken stay in `from`. */
 fovea_status fv_wisdom_merge(fv_wisdom *to, fv_wisdom *from, bool fill);
 void fv_wisdom_clear(fv_wisdom *w);
 size_t fv_wisdom_count(fv_wisdom *w);
@@ -60,7 +61,7 @@ typedef struct fv_answer {
 } fv_answer;
 bool fv_wisdom_find(fv_wisdom *w, enum fv_fact_kind kind, const char *device, const char *subject,
                     fv_answer *out);
-/* The same of another device of the family that `device` is of. */
+/* The same from another device of the same family (fv_wisdom_same_family). */
 bool fv_wisdom_find_family(fv_wisdom *w, enum fv_fact_kind kind, const char *device,
                            const char *subject, fv_answer *out);
 bool fv_wisdom_skips(fv_wisdom *w, const char *device, const char *subject, const char *choice);
@@ -74,8 +75,8 @@ fovea_status fv_wisdom_each(fv_wisdom *w, fv_wisdom_visit *visit, void *ctx);
 /* Adds the facts of a whole text to an empty store; those that are not `known` are in it too, and
  * counted in *unknown. EWISDOM names the line. */
 fovea_status fv_wisdom_parse(fv_wisdom *w, const char *text, uint64_t size, size_t *unknown);
-/* Writes the text, an end included, to `out` unless it is NULL; *size gets its bytes without the
- * end. Without the foreign ones on request. EINVAL when `room` is less. */
+/* Writes the text, terminated by 0, to `out` unless it is NULL; *size gets its bytes without the 0.
+ * `own`: foreign facts are left out. EINVAL when `room` is too small. */
 fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, size_t *size);
 
 /* ---- wisdom_files.c: the process's store ---- */
@@ -95,8 +96,8 @@ void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
 /* Whether two keys have the same backend and features. */
 bool fv_wisdom_same_family(const char *a, const char *b);
 
-/* The problem as text, with numbers of tokens rounded to powers of the square root of 2, and `away`
- * buckets from there; without what the planner makes of it, as groups. */
+/* The problem as text. Numbers of tokens are rounded to powers of the square root of 2, then moved
+ * by `away` such buckets. What the planner decides, as reduction groups, is left out. */
 void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int away);
 
 /* ---- wisdom_choice.c: what is chosen, as text ---- */

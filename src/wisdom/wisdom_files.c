@@ -60,7 +60,7 @@ static fovea_status select_known(void *ctx, const fv_fact *fact)
 }
 
 /* Adds what this build knows of `from` to `to`, whole or not at all. */
-static fovea_status take(fv_wisdom *to, fv_wisdom *from, bool foreign, size_t *taken)
+static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, size_t *taken)
 {
     struct selection s = {.foreign = foreign};
     FV_TRY(fv_wisdom_create(&s.to));
@@ -80,11 +80,11 @@ static void remark(const char *name, size_t unknown)
                name, unknown, unknown > 1 ? "s" : "");
 }
 
-static fovea_status take_file(fv_wisdom *to, const char *path, bool foreign, fovea_wisdom_info *out)
+static fovea_status load_file(fv_wisdom *to, const char *path, bool foreign, fovea_wisdom_info *out)
 {
     fv_wisdom *w = NULL;
     FV_TRY(parse_file(&w, path, &out->skipped));
-    const fovea_status status = take(to, w, foreign, &out->taken);
+    const fovea_status status = merge_known(to, w, foreign, &out->taken);
     fv_wisdom_free(w);
     if (status == FOVEA_OK)
         remark(path, out->skipped);
@@ -93,12 +93,12 @@ static fovea_status take_file(fv_wisdom *to, const char *path, bool foreign, fov
 
 /* ---- the process's ---- */
 
-/* What cannot be read is as if it were not there. */
+/* A file that cannot be read counts as missing; the log says why. */
 static fovea_status try_file(const char *path, bool foreign)
 {
     fovea_wisdom_info info;
     if (fv_os_look(path) != FV_OS_NOTHING &&
-        take_file(fv_wisdom_process(), path, foreign, &info) != FOVEA_OK)
+        load_file(fv_wisdom_process(), path, foreign, &info) != FOVEA_OK)
         fv_log("wisdom: %s", fovea_error());
     return FOVEA_OK;
 }
@@ -152,7 +152,7 @@ fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
 {
     fovea_wisdom_info info;
     FV_TRY(FV_ABI_CHECK(out, FOVEA_WISDOM_INFO_INIT));
-    FV_TRY(take_file(fv_wisdom_global(), path, false, &info));
+    FV_TRY(load_file(fv_wisdom_global(), path, false, &info));
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
@@ -161,7 +161,7 @@ fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
 {
     fv_wisdom *w = NULL;
     FV_TRY(parse(&w, text, size, &out->skipped));
-    const fovea_status status = take(fv_wisdom_global(), w, false, &out->taken);
+    const fovea_status status = merge_known(fv_wisdom_global(), w, false, &out->taken);
     fv_wisdom_free(w);
     if (status == FOVEA_OK)
         remark(name, out->skipped);
@@ -217,7 +217,7 @@ static fovea_status write_store(const char *path, fv_wisdom *w)
     return status;
 }
 
-/* The default file's folder may be ours to make. */
+/* Makes the folder of the default file, where there is none. */
 static fovea_status make_folder(const char *path)
 {
     char *folder;

@@ -9,7 +9,7 @@
 
 /* ---- devices ---- */
 
-/* Adds a field; what separates fields does not belong into one. */
+/* Adds a field; separators in its text are replaced. */
 static void add_field(char out[FV_WISDOM_DEVICE], const char *text)
 {
     size_t at = strlen(out);
@@ -32,7 +32,7 @@ void fv_wisdom_device_key(char out[FV_WISDOM_DEVICE], const char *backend,
     add_field(out, info->driver);
 }
 
-/* Characters of the first two fields. */
+/* Length of the first two fields, backend and features. */
 static size_t family(const char *key)
 {
     const size_t backend = strcspn(key, "|");
@@ -47,7 +47,7 @@ bool fv_wisdom_same_family(const char *a, const char *b)
 
 /* ---- problems ---- */
 
-/* A representative of the numbers near `n`: 2^(k/2). A single row is a case of its own. */
+/* Rounds n to a bucket 2^(k/2), moved by `away` buckets. A single row is a bucket of its own. */
 static uint32_t bucket(uint32_t n, int away)
 {
     if (n <= 1)

@@ -20,7 +20,7 @@
 #define LINE_MOST 1023
 #define FACTS_MOST 16384
 #define COLUMNS 7
-#define DIGITS 15 /* of a number */
+#define DIGITS 15 /* decimal digits of a number at most */
 #define NUMBER_MOST UINT64_C(999999999999999)
 
 static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip"};
@@ -142,8 +142,8 @@ struct writer {
     size_t passed;
 };
 
-static void add(struct writer *w, const char *format, ...) FV_PRINTF(2, 3);
-static void add(struct writer *w, const char *format, ...)
+static void append(struct writer *w, const char *format, ...) FV_PRINTF(2, 3);
+static void append(struct writer *w, const char *format, ...)
 {
     const size_t left = w->used < w->room ? w->room - w->used : 0;
     va_list args;
@@ -168,9 +168,10 @@ static fovea_status add_fact(void *ctx, const fv_fact *f)
         return FOVEA_OK;
     }
     const double nanoseconds = f->seconds * 1e9;
-    add(w, "%s\t%s\t%s\t%s\t%s\t%.0f\t%" PRIu64 "\n", kinds[f->kind], f->device, f->subject,
-        f->choice, rigors[f->rigor],
-        nanoseconds >= 0 && nanoseconds < (double)NUMBER_MOST ? nanoseconds : 0, number(f->date));
+    append(w, "%s\t%s\t%s\t%s\t%s\t%.0f\t%" PRIu64 "\n", kinds[f->kind], f->device, f->subject,
+           f->choice, rigors[f->rigor],
+           nanoseconds >= 0 && nanoseconds < (double)NUMBER_MOST ? nanoseconds : 0,
+           number(f->date));
     return FOVEA_OK;
 }
 
@@ -191,7 +192,7 @@ static int by_date(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A text has no more facts than are read again: the oldest are left out. */
+/* Leaves out the oldest facts, where a text would have more than readers accept. */
 static fovea_status pass_over(struct writer *w, fv_wisdom *from)
 {
     void *memory;
@@ -218,7 +219,7 @@ fovea_status fv_wisdom_format(fv_wisdom *w, bool own, char *out, size_t room, si
 {
     struct writer writer = {.out = out, .room = out ? room : 0, .own = own};
     FV_TRY(pass_over(&writer, w));
-    add(&writer, HEADER "\n");
+    append(&writer, HEADER "\n");
     fv_wisdom_each(w, add_fact, &writer);
     *size = writer.used;
     if (out && writer.used >= room)
