@@ -1,8 +1,8 @@
 /* model.h: an immutable model: configuration, weights by role, and the packed copies that its plans
  * share (packed.h).
  *
- * A family's reader (src/models/) turns names and shapes of a checkpoint into roles; its emitter
- * turns roles into steps. Nothing else knows an architecture.
+ * A family's reader turns names and shapes of a checkpoint into roles, its emitter turns roles into
+ * steps; both are files of src/models, and nothing else knows an architecture.
  */
 #ifndef FOVEA_SRC_MODEL_H
 #define FOVEA_SRC_MODEL_H
@@ -32,11 +32,11 @@ typedef struct fv_segmentation {
     uint32_t stage; /* that it reads */
 } fv_segmentation;
 
-/* What a trainer asks about weights. */
+/* Sets of weights that a trainer asks for. */
 enum fv_purpose {
     FV_MAKES_ATTENTION, /* queries, keys, values, gates and learned vectors of every block */
-    FV_IS_POSITION,     /* rows that are added to tokens, or stand for some: they do not decay */
-    FV_IS_HEAD,         /* of the picture's classes */
+    FV_IS_POSITION,     /* rows that are added to tokens or are tokens: without weight decay */
+    FV_IS_HEAD,         /* the classification head */
 };
 typedef void fv_weight_visit(void *ctx, const fv_weight *w);
 
@@ -44,7 +44,7 @@ typedef struct fv_family {
     const char *name;
     const char *types;     /* the model_type that it owns, for messages: "vit, deit, ..." */
     const char *attention; /* of a model whose config.json names none */
-    const void *form;      /* of a family that shares its code: what is its own */
+    const void *form;      /* what is the family's own, where families share code */
     bool (*owns)(const char *model_type); /* NULL: `types` is its only one */
     /* Fills model->info (with the family's preprocessing), model->roles and model->outputs. */
     fovea_status (*read)(fovea_model *m, const struct fv_source *source,
@@ -54,9 +54,9 @@ typedef struct fv_family {
     fovea_status (*grid)(const fovea_model *m, struct fv_builder *b);
     /* Writes the steps for a picture of b->grid patches. */
     fovea_status (*emit)(const fovea_model *m, struct fv_builder *b);
-    /* For training, alone: what block `i`'s attention, as `attention`, sees of normalised tokens;
-     * and its output projection, without layer scale. NULL: models of this family are not trained.
-     */
+    /* For training, as steps by themselves: the result of block `i`'s attention, of the kind
+     * `attention`, for normalised tokens; and its output projection, without layer scale. NULL:
+     * models of this family cannot be trained. */
     struct fv_view (*attend)(const fovea_model *m, struct fv_builder *b, uint32_t i,
                              const struct fv_attention_name *attention, struct fv_view normed);
     struct fv_view (*project)(const fovea_model *m, struct fv_builder *b, uint32_t i,
@@ -72,16 +72,16 @@ typedef struct fv_family {
     fovea_status (*make_synthetic)(json_t **config, struct fv_source *source, const char *name);
 } fv_family;
 
-/* What a model is to have that its checkpoint has not, to be trained; the readers that know how put
- * it into the checkpoint. */
+/* Tensors to add to a checkpoint before training (gates, learned vectors, heads); the readers that
+ * know their shapes add them. */
 typedef struct fv_additions {
-    const char *attention; /* whose gates and learned vectors; or NULL */
-    uint32_t classes;      /* of the picture: a head for so many, unless it has one; or 0 */
-    uint32_t segments;     /* of every patch */
-    uint64_t seed;         /* of the heads' values */
+    const char *attention; /* its gates and learned vectors are added; or NULL */
+    uint32_t classes;      /* of a classification head, unless there is one; 0: none */
+    uint32_t segments;     /* classes of a segmentation head; 0: none */
+    uint64_t seed;         /* of the heads' random values */
 } fv_additions;
 
-/* A new head's values lie between this and its negative: evenly, with a deviation of 0.02. */
+/* A new head's values are uniform in [-this, this]: a standard deviation of 0.02. */
 #define FV_NEW_HEAD 0.034641016f
 
 struct fovea_model {
@@ -94,14 +94,14 @@ struct fovea_model {
     struct fv_source *beside;      /* segmentation.safetensors, or NULL */
     json_t *config;                /* config.json */
     const fv_additions *additions; /* while it is read; or NULL */
-    bool new_head;                 /* one of them was made */
+    bool new_head;                 /* a head was added */
     fv_segmentation segmentation;
     void *roles;                    /* the family's */
     char *attention;                /* of info */
     char **outputs;                 /* NULL at the end; the main output first */
     char **labels;                  /* NULL at the end; or NULL */
     struct fv_packed *packed;       /* list of packed weights; under `lock` */
-    struct fv_model_floats *floats; /* numbers that the reader worked out */
+    struct fv_model_floats *floats; /* tensors that the reader computed */
 };
 
 /* A (rows, cols) tensor of the model's own, zeroed, for what a reader folds at load: biases with a

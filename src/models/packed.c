@@ -9,7 +9,8 @@
 #include "models/model.h"
 #include "platform/os/os.h"
 
-/* Bytes of float rows that are packed at a time. */
+/* Bytes of float rows that are packed at a time. Not measured: it bounds the memory beside the
+ * packed weight. */
 #define SLAB (1u << 20)
 
 static bool packs(const fv_kernel *kernel)
@@ -17,7 +18,7 @@ static bool packs(const fv_kernel *kernel)
     return kernel && kernel->hooks->pack;
 }
 
-/* Whether rows of values and of gates are packed in pairs. */
+/* True if rows of values and of gates are packed in pairs. */
 static bool paired(const fv_kernel *kernel, const fv_problem *problem)
 {
     return packs(kernel) && (problem->epi & FV_EPI_SWIGLU);
@@ -50,7 +51,7 @@ static void read_slab(const fv_weight *w, bool pairs, uint32_t n0, uint32_t n, f
 /* Whether n numbers can be rounded to `type`. */
 static fovea_status check_range(const fv_weight *w, enum fv_type type, const float *data, size_t n)
 {
-    const float limit = 65520; /* what is nearer to it than to 65504 becomes infinite */
+    const float limit = 65520; /* from here on values round to infinity instead of 65504 */
     for (size_t i = 0; type == FV_F16 && i < n; i++)
         if (fabsf(data[i]) >= limit && isfinite(data[i]))
             return fv_fail(FOVEA_ENOTSUP,
@@ -138,7 +139,7 @@ static void release_sources(const fv_weight *w)
     }
 }
 
-static void drop(fv_packed *p)
+static void free_packed(fv_packed *p)
 {
     if (p->device && p->mem.handle)
         p->device->backend->release(p->device->device, &p->mem);
@@ -180,7 +181,7 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
     if (status == FOVEA_OK && device)
         status = to_device(p);
     if (status != FOVEA_OK) {
-        drop(p);
+        free_packed(p);
         return status;
     }
     if (!device)
@@ -235,5 +236,5 @@ void fv_packed_unref(fovea_model *m, fv_packed *p)
     }
     pthread_mutex_unlock(&m->lock);
     if (last)
-        drop(p);
+        free_packed(p);
 }

@@ -17,7 +17,7 @@ struct fv_packed {
     fv_knobs knobs;
     uint32_t refs;
     fovea_device *device; /* whose memory `mem` is in, counted; NULL: host memory, at `data` */
-    bool locked;          /* host memory that is kept in main memory */
+    bool locked;          /* host memory that is locked in main memory */
     fv_mem mem;
     uint64_t size;
     void *data;

@@ -168,7 +168,7 @@ static fovea_status check_grid(const fovea_model *m, fv_builder *b)
 
 /* ---- windows ---- */
 
-/* Which token lies where when windows follow one another. */
+/* The order of tokens when windows are stored one after the other. */
 struct order {
     uint32_t window, shift;
     uint32_t *token;  /* of row r */
@@ -182,7 +182,8 @@ struct orders {
     uint32_t count;
 };
 
-/* Of three stripes: untouched windows, and the last ones on both sides of the wrap. */
+/* Which of three stripes: windows inside, and the two parts of the last one that the shift wraps.
+ */
 static uint32_t stripe(uint32_t at, uint32_t size, const struct order *o)
 {
     return at < size - o->window ? 0 : at < size - o->shift ? 1 : 2;

@@ -88,7 +88,8 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
     return d.out;
 }
 
-/* What keys and values are made of: the normalised tokens, or those of the coarser grid. */
+/* The rows that keys and values are projected from: the normalised tokens, or the coarser grid's.
+ */
 static fv_view key_rows(const fv_pola_context *c, uint32_t *keys)
 {
     const fv_pola_block *w = c->w;

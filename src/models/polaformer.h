@@ -86,21 +86,20 @@ void fv_pola_cut(fv_weight *w, fv_weight *b, const fv_pola_fused *f, uint32_t fr
 /* w and b of `blocks` times width rows, to be filled by fv_pola_cut. */
 void fv_pola_empty(fv_weight *w, fv_weight *b, uint32_t blocks, uint32_t width, bool biased);
 
-/* Names block j of stage i in r->block, and finds out its kind from the tensor that only one of
- * them has. */
+/* Sets r->block to the prefix of block j of stage i, and finds its kind by the tensor that only one
+ * kind has. */
 fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const char *prefix,
                                 const char *linear, const char *softmax);
-/* What all blocks have but for the matrices before the attention; of a linear one with `keys`
- * positions. */
+/* Reads a block without the projections before its attention; `keys`: positions of a linear one. */
 fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
                                 uint64_t keys);
 
 /* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
-/* The head, m->info, and whether every tensor had its place. */
+/* Reads the head, fills m->info, and checks that every tensor had its place. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
-/* To the list of outputs, unless they are there: a name; a name with numbers from 1 to count. */
+/* Add to the list of outputs what it lacks: a name; a name with numbers from 1 to count. */
 fovea_status fv_pola_add_output(fovea_model *m, const char *name);
 fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count);
 void fv_pola_release(fovea_model *m);
@@ -146,7 +145,7 @@ void fv_pola_attend(fv_pola_context *c);
 void fv_pola_mlp(fv_pola_context *c);
 /* Copies rows to output `name`, with the number of the stage from 1, where it is wanted. */
 void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows);
-/* The stage as a feature, and what a segmentation head makes of it. */
+/* Emits the stage as a feature, and its segmentation logits, where they are wanted. */
 void fv_pola_offer_stage(const fv_pola_context *c);
 /* Mean of the tokens and the head. */
 void fv_pola_classify(const fv_pola_context *c, fv_view rows);

@@ -49,7 +49,7 @@ static fv_grid coarser(const fv_grid *g)
     return (fv_grid){half(g->width), half(g->height), g->stride * 2, 0};
 }
 
-static void enter(struct context *c, const fv_grid *grid)
+static void begin_grid(struct context *c, const fv_grid *grid)
 {
     c->grid = *grid;
     c->tokens = fv_grid_tokens(grid);
@@ -90,7 +90,7 @@ static void convolve(struct context *c, const char *label, const fv_weight *w,
                      const fv_weight *bias, uint32_t stride, uint32_t act)
 {
     const fv_grid from = c->grid, to = stride == 2 ? coarser(&from) : from;
-    enter(c, &to);
+    begin_grid(c, &to);
     fv_view out = fv_emit_rows(c->b, c->tokens, w->rows);
     const fv_conv conv = {.w = w,
                           .bias = bias,
@@ -112,7 +112,7 @@ static void stem(struct context *c)
     fv_builder *b = c->b;
     const fv_weight *w = c->p->stem_w, *bias = c->p->stem_b;
     const fv_grid first = {half(b->width), half(b->height), 2, 0};
-    enter(c, &first);
+    begin_grid(c, &first);
     fv_view patches = fv_emit_rows(b, c->tokens, w[0].cols);
     fv_emit_patches(b, &first, 3, 2, 1, patches);
     c->x = fv_emit_rows(b, c->tokens, w[0].rows);
@@ -126,8 +126,8 @@ static void stem(struct context *c)
 /* ---- blocks ---- */
 
 /* x = x + depthwise convolution of x: the filters have the residual in them. */
-static fv_view neighbours(const struct context *c, const char *label, fv_view in,
-                          const fv_weight *w, const fv_weight *bias)
+static fv_view residual_dwconv(const struct context *c, const char *label, fv_view in,
+                               const fv_weight *w, const fv_weight *bias)
 {
     fv_view out = fv_emit_rows(c->b, c->tokens, w->rows);
     const fv_dwconv conv = {.w = w,
@@ -164,11 +164,11 @@ fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate)
     return out;
 }
 
-/* Thirds and quarters of the fused projection. */
+/* Parts of the fused projection. */
 enum { Q = 1, K = 2, V = 4, GATE = 8 };
 
-static void take_fused(fv_weight *w, fv_weight *bias, const fv_pyramid_block *block, uint32_t width,
-                       uint32_t which)
+static void slice_fused(fv_weight *w, fv_weight *bias, const fv_pyramid_block *block,
+                        uint32_t width, uint32_t which)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 4; i++)
@@ -197,7 +197,7 @@ static fv_view project(const struct context *c, const char *label, const fv_pyra
                        fv_view in, uint32_t which)
 {
     fv_weight weight, bias;
-    take_fused(&weight, &bias, w, c->s->width, which);
+    slice_fused(&weight, &bias, w, c->s->width, which);
     fv_view out = fv_emit_rows(c->b, c->tokens, weight.rows);
     gemm(c, label, &weight, &bias, in, NONE, 0, out);
     return out;
@@ -264,7 +264,7 @@ static void mlp(struct context *c, const fv_pyramid_block *w, const char *label)
     fv_view h = fv_emit_rows(c->b, c->tokens, c->s->hidden);
     gemm(c, fv_pyramid_label(text, label, "fc1"), &w->fc1_w, &w->fc1_b, normed, NONE, FV_EPI_GELU,
          h);
-    h = neighbours(c, fv_pyramid_label(text, label, "mlp conv"), h, &w->dw_w, &w->dw_b);
+    h = residual_dwconv(c, fv_pyramid_label(text, label, "mlp conv"), h, &w->dw_w, &w->dw_b);
     fv_view out = fv_emit_rows(c->b, c->tokens, c->s->width);
     gemm(c, fv_pyramid_label(text, label, "fc2"), &w->fc2_w, &w->fc2_b, h, c->x, 0, out);
     c->x = out;
@@ -273,10 +273,11 @@ static void mlp(struct context *c, const fv_pyramid_block *w, const char *label)
 static void block(struct context *c, const fv_pyramid_block *w, const char *label)
 {
     char text[40];
-    c->x = neighbours(c, fv_pyramid_label(text, label, "cpe"), c->x, &w->cpe1_w, &w->cpe1_b);
+    c->x = residual_dwconv(c, fv_pyramid_label(text, label, "cpe"), c->x, &w->cpe1_w, &w->cpe1_b);
     attend(c, w, label);
     if (fv_weight_present(&w->cpe2_w))
-        c->x = neighbours(c, fv_pyramid_label(text, label, "cpe 2"), c->x, &w->cpe2_w, &w->cpe2_b);
+        c->x = residual_dwconv(c, fv_pyramid_label(text, label, "cpe 2"), c->x, &w->cpe2_w,
+                               &w->cpe2_b);
     mlp(c, w, label);
 }
 

@@ -1,5 +1,5 @@
 /* pyramid.h: MAViT and NaLaFormer: a convolutional stem, stages of blocks on ever coarser grids,
- * and what of it the two families do each in their own way.
+ * and what differs between the two families.
  */
 #ifndef FOVEA_SRC_MODELS_PYRAMID_H
 #define FOVEA_SRC_MODELS_PYRAMID_H
@@ -57,7 +57,7 @@ typedef struct fv_pyramid_spec {
     uint32_t projection;
 } fv_pyramid_spec;
 
-/* What a family has of its own: fv_family.form. */
+/* What is a family's own: fv_family.form. */
 typedef struct fv_pyramid_form {
     const char *type;                 /* model_type */
     uint32_t mech;                    /* of 'l' blocks */

@@ -171,7 +171,7 @@ static fovea_status read_stem(struct reader *r)
     return FOVEA_OK;
 }
 
-static fovea_status take_filters(struct reader *r, fv_weight *w, fv_weight *b, const char *prefix,
+static fovea_status read_filters(struct reader *r, fv_weight *w, fv_weight *b, const char *prefix,
                                  const char *stem, uint32_t channels, uint32_t size)
 {
     const uint64_t shape[4] = {channels, 1, size, size};
@@ -191,7 +191,7 @@ static fovea_status read_attention(struct reader *r, fv_pyramid_block *b, const 
     FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, prefix, "norm1.norm.", c));
     FV_TRY(fv_reader_tensor(&b->fused_w, &r->t, prefix, f->fused, "weight", 2, weight));
     FV_TRY(fv_reader_tensor(&b->fused_b, &r->t, prefix, f->fused, "bias", 1, bias));
-    FV_TRY(take_filters(r, &b->lepe_w, &b->lepe_b, prefix, "attn.lepe.", c, 5));
+    FV_TRY(read_filters(r, &b->lepe_w, &b->lepe_b, prefix, "attn.lepe.", c, 5));
     if (f->inner)
         FV_TRY(fv_reader_norm(&b->inner_w, &b->inner_b, &r->t, prefix, f->inner, c));
     return fv_fold(&b->proj_w, &b->proj_b, &r->t, prefix,
@@ -219,7 +219,7 @@ static fovea_status read_mlp(struct reader *r, fv_pyramid_block *b, const char *
                                           .size = 1});
 }
 
-/* The rotation is worked out anew; a stored one tells whether num_heads is right. */
+/* The rotation is computed again; a stored one shows whether num_heads is right. */
 static fovea_status check_angles(struct reader *r, const fv_pyramid_stage *s, const char *prefix)
 {
     static const char stem[] = "RoPE.", part[] = "angle";

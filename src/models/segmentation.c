@@ -39,7 +39,7 @@ struct batch_norm {
     const fv_tensor *mean, *var;
 };
 
-static fovea_status take_norm(struct batch_norm *out, fv_tensor_reader *t, const char *stem,
+static fovea_status read_norm(struct batch_norm *out, fv_tensor_reader *t, const char *stem,
                               uint32_t c)
 {
     FV_TRY(fv_reader_matrix(&out->weight, t, "", stem, "weight", 1, c));
@@ -79,7 +79,7 @@ static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *st
     const fv_tensor *w, *b;
     float *row, *bias, *scratch;
     struct batch_norm norm;
-    FV_TRY(take_norm(&norm, t, stem, c));
+    FV_TRY(read_norm(&norm, t, stem, c));
     FV_TRY(fv_model_floats(&row, &w, t->m, classes, c));
     FV_TRY(fv_model_floats(&bias, &b, t->m, 1, classes));
     FV_TRY(fv_mem_array((void **)&scratch, 2ull * c, sizeof *scratch, FV_MEM_MODEL,
@@ -142,8 +142,8 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
     return fv_reader_all_used(t, f->all); /* other layers would make it another head */
 }
 
-/* Unless there is one of as many classes that can be trained: linear, with no normalisation that is
- * folded into it. */
+/* Adds a head, unless there is one of as many classes that can be trained: linear, without a folded
+ * normalisation. */
 static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_t c)
 {
     const uint32_t classes = t->m->additions->segments;

@@ -1,4 +1,4 @@
-/* make_synthetic.c: the pieces of which synthetic checkpoints are made. */
+/* synthetic.c: tensors and layers of synthetic checkpoints. */
 #include "models/synthetic.h"
 
 #include <math.h>

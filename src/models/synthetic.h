@@ -1,10 +1,10 @@
-/* make_synthetic.h: the pieces of which synthetic checkpoints are made.
+/* synthetic.h: tensors and layers of synthetic checkpoints.
  *
  * Weights are spread so that activations stay near 1 through any depth: the inputs of a sum are
  * weighted by 1 / sqrt(their number), times `gain`.
  */
-#ifndef FOVEA_SRC_MODELS_IMITATE_H
-#define FOVEA_SRC_MODELS_IMITATE_H
+#ifndef FOVEA_SRC_MODELS_SYNTHETIC_H
+#define FOVEA_SRC_MODELS_SYNTHETIC_H
 
 #include "checkpoint/source.h"
 

@@ -1,4 +1,4 @@
-/* take.c: weights by name, checked. */
+/* tensor_reader.c: weights by name, checked. */
 #include "models/tensor_reader.h"
 
 #include <assert.h>
@@ -129,8 +129,9 @@ static bool same_shape(const fv_tensor *t, uint32_t rank, const uint64_t *shape)
     }
 }
 
-static fovea_status take(const fv_tensor **out, const fv_tensor_reader *t, const char *prefix,
-                         const char *stem, const char *part, uint32_t rank, const uint64_t *shape)
+static fovea_status find_checked(const fv_tensor **out, const fv_tensor_reader *t,
+                                 const char *prefix, const char *stem, const char *part,
+                                 uint32_t rank, const uint64_t *shape)
 {
     char name[FV_READER_NAME], found[FV_READER_NAME], expected[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
@@ -157,7 +158,7 @@ fovea_status fv_reader_tensor(const fv_tensor **out, fv_tensor_reader *t, const 
                               const char *stem, const char *part, uint32_t rank,
                               const uint64_t *shape)
 {
-    FV_TRY(take(out, t, prefix, stem, part, rank, shape));
+    FV_TRY(find_checked(out, t, prefix, stem, part, rank, shape));
     t->m->info.parameters += (*out)->elements;
     return FOVEA_OK;
 }
@@ -166,7 +167,7 @@ fovea_status fv_reader_buffer(const fv_tensor **out, fv_tensor_reader *t, const 
                               const char *stem, const char *part, uint32_t n)
 {
     const uint64_t shape[1] = {n};
-    return take(out, t, prefix, stem, part, 1, shape);
+    return find_checked(out, t, prefix, stem, part, 1, shape);
 }
 
 fovea_status fv_reader_part(fv_weight *w, fv_tensor_reader *t, const char *prefix, const char *stem,

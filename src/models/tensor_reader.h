@@ -1,11 +1,11 @@
-/* take.h: how a family's reader takes weights out of a checkpoint: by name, with shape and type
+/* tensor_reader.h: how a family reads weights from a checkpoint: by name, with shape and type
  * checked, and a message that names the file, the tensor and what was expected.
  *
  * A name is root + prefix + stem + part, such as "module." "encoder.layer.0." "norm1." "weight".
  * The root is what a training program wrapped its model in.
  */
-#ifndef FOVEA_SRC_TAKE_H
-#define FOVEA_SRC_TAKE_H
+#ifndef FOVEA_SRC_TENSOR_READER_H
+#define FOVEA_SRC_TENSOR_READER_H
 
 #include "checkpoint/source.h"
 #include "checkpoint/weight.h"
@@ -15,18 +15,18 @@
 #define FV_READER_NAME (192 + FV_READER_ROOT) /* bytes of a name, at most */
 
 typedef struct fv_tensor_reader {
-    fovea_model *m; /* its parameters are counted */
+    fovea_model *m; /* whose parameters are counted while they are read */
     const fv_source *source;
     const char *config; /* file, for messages */
     char root[FV_READER_ROOT];
 } fv_tensor_reader;
 
 /* Finds the root under which the checkpoint has this tensor: nothing, or wrappers such as "model.",
- * "module.", "state_dict." in any order, or "model_ema.", which is preferred. False, and the root
- * as it was: there is no such tensor. */
+ * "module.", "state_dict." in any order, or "model_ema.", which is preferred. False if there is no
+ * such tensor; the root is then left as it was. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
-/* EFORMAT: the tensor is missing. `what` it is in words, or its shape. */
+/* EFORMAT: the tensor is missing. `what`: its purpose in words, or its shape. */
 fovea_status fv_reader_missing(const fv_tensor_reader *t, const char *name, const char *what);
 
 /* The tensor of that name, or NULL; a NULL stem finds nothing. */
@@ -39,7 +39,7 @@ uint32_t fv_tensor_dimension(const fv_tensor *tensor, uint32_t i);
 fovea_status fv_reader_tensor(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t rank,
                               const uint64_t *shape);
-/* The same for n numbers that nobody trains, such as running means: they are no parameters. */
+/* The same for n numbers that are not trained, such as running means: not counted as parameters. */
 fovea_status fv_reader_buffer(const fv_tensor **out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t n);
 /* A whole tensor of at.rows x at.cols becomes a part of *w. */
@@ -60,10 +60,10 @@ fovea_status fv_reader_norm(fv_weight *w, fv_weight *b, fv_tensor_reader *t, con
 fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
                            const char *part, uint32_t rank, const uint64_t *shape, float spread);
 
-/* Passes over tensors that no model needs: those whose name has `part` in its first word after
+/* Marks tensors that no model needs as read: those whose name has `part` in its first word after
  * `prefix`. */
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part);
-/* ENOTSUP when a floating tensor whose name begins with `prefix` was neither taken nor spared. */
+/* ENOTSUP when a floating tensor whose name begins with `prefix` was neither read nor ignored. */
 fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix);
 
 #endif

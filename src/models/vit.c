@@ -84,8 +84,8 @@ static void hidden(const struct context *c, uint32_t i)
         fv_emit_copy(c->b, text, c->x, out, c->tokens, c->v->width);
 }
 
-/* SLA's gates of q or k, whose rows are `made`; x: what they were projected from. Without weights
- * the logits are a product with 0: every head has the same share. */
+/* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
+ * weights the logits are a product with 0, so that all gates are equal. */
 static fv_view gates(const struct context *c, const char *label, const fv_weight *w, fv_view x,
                      fv_view made)
 {
@@ -103,9 +103,9 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
     return fv_emit_gates(b, label, logits, heads, c->tokens);
 }
 
-/* Keys and values of block i, from normalised tokens: fills `a`. */
-static void look_at(const struct context *c, const fv_attention_name *attention, uint32_t i,
-                    fv_view normed, fv_attention *a)
+/* Projects keys and values of block i from normalised tokens: fills `a`. */
+static void project_kv(const struct context *c, const fv_attention_name *attention, uint32_t i,
+                       fv_view normed, fv_attention *a)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
@@ -122,7 +122,7 @@ static void look_at(const struct context *c, const fv_attention_name *attention,
                         .queries = n,
                         .keys = n,
                         .flags = attention->gated ? FV_FLAG_GATED : 0,
-                        .alpha = 4,
+                        .alpha = 4, /* PolaFormer's default */
                         .k = kv,
                         .v = fv_view_cols(kv, width)};
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
@@ -138,9 +138,9 @@ static void look_at(const struct context *c, const fv_attention_name *attention,
     fv_emit_keys(b, name(text, "block %u keys", i), a);
 }
 
-/* What the queries of normalised tokens see of them. */
-static fv_view look(const struct context *c, const fv_attention_name *attention, uint32_t i,
-                    fv_view normed, fv_attention *a)
+/* Projects queries from normalised tokens and attends to the keys and values of `a`. */
+static fv_view attend(const struct context *c, const fv_attention_name *attention, uint32_t i,
+                      fv_view normed, fv_attention *a)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
@@ -156,7 +156,7 @@ static fv_view look(const struct context *c, const fv_attention_name *attention,
     return out;
 }
 
-static void attend(const struct context *c, uint32_t i)
+static void emit_attention(const struct context *c, uint32_t i)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
@@ -166,9 +166,9 @@ static void attend(const struct context *c, uint32_t i)
     fv_attention a;
     fv_view normed = fv_emit_rows(b, n, width), again = fv_emit_rows(b, n, width);
     norm(c, name(text, "block %u norm for k, v", i), c->x, &w->ln1_w, &w->ln1_b, normed, n);
-    look_at(c, attention, i, normed, &a);
+    project_kv(c, attention, i, normed, &a);
     norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
-    fv_view out = look(c, attention, i, again, &a);
+    fv_view out = attend(c, attention, i, again, &a);
     if (b->training && b->training->attended)
         b->training->attended(b->training->ctx, b, i, normed, out);
     fv_gemm g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
@@ -182,8 +182,8 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
 {
     const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
     fv_attention a;
-    look_at(&c, attention, i, normed, &a);
-    return look(&c, attention, i, normed, &a);
+    project_kv(&c, attention, i, normed, &a);
+    return attend(&c, attention, i, normed, &a);
 }
 
 static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
@@ -225,7 +225,7 @@ static void block(const struct context *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
     char text[40];
-    attend(c, i);
+    emit_attention(c, i);
     struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w,    &w->fc1_b, &w->fc2_w,
                     &w->fc2_b, &w->ls2,   c->v->hidden, c->v->epi};
     mlp(c, &m, name(text, "block %u", i), c->x, c->tokens);

@@ -1,4 +1,4 @@
-/* vit.h: the ViT families: who they are, and the parts of their fv_family. */
+/* vit.h: the ViT families: their kinds, roles, readers and emitters. */
 #ifndef FOVEA_SRC_MODELS_VIT_H
 #define FOVEA_SRC_MODELS_VIT_H
 
@@ -93,7 +93,7 @@ enum fv_vit_kind {
 typedef struct fv_vit_names {
     enum fv_vit_origin { FV_VIT_HF, FV_VIT_DINO, FV_VIT_TIMM, FV_VIT_OPENAI } origin;
     uint32_t kinds;       /* bits of enum fv_vit_kind that are named so */
-    const char *marks[3]; /* one of these tells the scheme from later ones; none: nothing has to */
+    const char *marks[3]; /* tensors, one of which must be there; none: the scheme always fits */
     const char *patch, *cls, *dist, *reg, *pos, *pre, *post;
     const char *block; /* with the number of the block */
     const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
@@ -108,7 +108,7 @@ extern const fv_vit_names fv_vit_schemes[];
 /* What may stand before all names, ends with NULL. */
 extern const char *const fv_vit_prefixes[];
 
-/* Names of timm that are no ViT as read here, by what they begin with and contain. */
+/* Names of timm models that are not read as a ViT, by what they begin with and contain. */
 typedef struct fv_vit_unlike {
     const char *begin, *part, *what;
 } fv_vit_unlike;

@@ -1,4 +1,4 @@
-/* vit_blocks.c: the blocks of a ViT: attention with what it has learned beside, MLP. */
+/* vit_blocks.c: reads the blocks of a ViT: attention, its gates and learned vectors, MLP. */
 #include "graph/attention.h"
 #include "models/vit_reader.h"
 #include "ops/mech_traits.h"
@@ -64,7 +64,7 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
     return FOVEA_OK;
 }
 
-/* What the student's attention learns beside: it begins at zero, where it does nothing. */
+/* Adds the gates and learned vectors of the student's attention, as zeros, which change nothing. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
     const uint64_t c = r->v->width, gates[2] = {c, r->v->heads};
@@ -92,7 +92,7 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     return status;
 }
 
-/* As many as the feature map of the checkpoint's own attention has. */
+/* Reads as many vectors as the feature map of the checkpoint's own attention has. */
 static fovea_status read_vectors(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_tensor *t = fv_reader_find(&r->t, r->block, VECTORS, "");

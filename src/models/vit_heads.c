@@ -1,4 +1,4 @@
-/* vit_heads.c: what follows a ViT's blocks: norm, pooling, heads. */
+/* vit_heads.c: reads what follows a ViT's blocks: norm, pooling, heads. */
 #include <string.h>
 
 #include "models/vit_reader.h"
@@ -60,7 +60,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
-/* Two heads of which the mean is wanted: their halves side by side, their biases added. */
+/* A pair of heads whose logits are averaged, as one: half of each side by side, biases added. */
 static fovea_status read_head_pair(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;

@@ -57,7 +57,7 @@ static bool find_kind(enum fv_vit_kind *out, const char *type)
     return false;
 }
 
-/* What no tensor tells: such a model would be taken for another. */
+/* Refuses models that differ from a ViT in what no tensor shows. */
 static fovea_status refuse_unlike(const fv_vit_reader *r)
 {
     for (const fv_vit_unlike *u = fv_vit_unlikes; u->begin; u++)

@@ -14,7 +14,7 @@
 #define FV_VIT_SLA_Q "attn.sla_q."
 #define FV_VIT_SLA_K "attn.sla_k."
 
-/* What a kind is where neither config.json nor the checkpoint tells. */
+/* Defaults of a kind, where neither config.json nor the checkpoint says. */
 typedef struct fv_vit_kind_info {
     const char *name;
     float eps; /* of transformers' configuration class */
@@ -34,7 +34,7 @@ typedef struct fv_vit_reader {
     const char *prefix;
     fv_vit *v;
     char block[96]; /* prefix of the block being read */
-    uint32_t chunk; /* DINOv2 keeps its blocks in chunks: the one of the last block */
+    uint32_t chunk; /* DINOv2's files keep blocks in chunks: that of the block before */
     bool bias, scaled, gated;
     enum {
         FV_VIT_SLA_TOLD_BY_SHAPE,
@@ -66,9 +66,9 @@ fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const
 fovea_status fv_vit_read_blocks(fv_vit_reader *r);
 
 /* vit_heads.c */
-/* The last norm, and what one row is made of all tokens by. */
+/* The last norm, and the pooling: how all tokens become one row. */
 fovea_status fv_vit_read_pool(fv_vit_reader *r);
-/* The classes' head, if there is one or it is wanted. */
+/* The classification head, if there is one or one is to be added. */
 fovea_status fv_vit_read_head(fv_vit_reader *r);
 /* image_embeds: a projection without bias, (out, C), or (C, out) in OpenAI's files. */
 fovea_status fv_vit_read_embeds(fv_vit_reader *r);

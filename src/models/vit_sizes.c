@@ -33,7 +33,8 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
     return FOVEA_OK;
 }
 
-/* Heads of checkpoints that do not tell: of 64 channels but for a few widths (timm, OpenCLIP). */
+/* Heads where a checkpoint does not say: 64 channels each, but for a few widths (timm, OpenCLIP).
+ */
 static uint32_t usual_heads(uint32_t width)
 {
     switch (width) {
@@ -55,7 +56,7 @@ static fovea_status read_heads(fv_vit_reader *r)
     if (r->n->origin != FV_VIT_HF)
         v->heads = usual_heads(v->width);
     else if (r->vision.object != r->config->object)
-        v->heads = 12; /* transformers leaves out what is as in its class */
+        v->heads = 12; /* transformers omits what equals the default of its class */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));
@@ -88,7 +89,7 @@ static fovea_status read_activation(fv_vit_reader *r)
     FV_TRY(fv_config_text(&name, &r->own, "activation"));
     r->v->epi = fv_vit_kinds[r->kind].act;
     if (!name && r->n->origin == FV_VIT_TIMM)
-        /* What timm's definitions say; its one other SigLIP is B/32. */
+        /* As timm's model definitions have it; its one other SigLIP is B/32. */
         name = strstr(r->type, "quickgelu")                             ? "quick_gelu"
                : r->kind == FV_VIT_SIGLIP && strstr(r->type, "patch32") ? "gelu_tanh"
                                                                         : "gelu";

@@ -84,8 +84,8 @@ struct maker {
     fovea_status status;
 };
 
-static void put(struct maker *m, const char *prefix, const char *stem, const char *part,
-                uint64_t rows, uint64_t cols, float mean, float spread)
+static void add_tensor(struct maker *m, const char *prefix, const char *stem, const char *part,
+                       uint64_t rows, uint64_t cols, float mean, float spread)
 {
     char name[128];
     if (m->status != FOVEA_OK || !stem)
@@ -98,13 +98,13 @@ static void put(struct maker *m, const char *prefix, const char *stem, const cha
 static void matrix(struct maker *m, const char *prefix, const char *stem, const char *part,
                    uint64_t rows, uint64_t cols, float gain)
 {
-    put(m, prefix, stem, part, rows, cols, 0, gain * sqrtf(3.0f / (float)cols));
+    add_tensor(m, prefix, stem, part, rows, cols, 0, gain * sqrtf(3.0f / (float)cols));
 }
 
 static void vector(struct maker *m, const char *prefix, const char *stem, const char *part,
                    uint64_t n)
 {
-    put(m, prefix, stem, part, 1, n, 0, 0.035f);
+    add_tensor(m, prefix, stem, part, 1, n, 0, 0.035f);
 }
 
 static void linear(struct maker *m, const char *prefix, const char *stem, uint64_t rows,
@@ -116,7 +116,7 @@ static void linear(struct maker *m, const char *prefix, const char *stem, uint64
 
 static void norm(struct maker *m, const char *prefix, const char *stem)
 {
-    put(m, prefix, stem, "weight", 1, m->s->width, 1, 0.1f);
+    add_tensor(m, prefix, stem, "weight", 1, m->s->width, 1, 0.1f);
     vector(m, prefix, stem, "bias", m->s->width);
 }
 
@@ -132,12 +132,12 @@ static void block(struct maker *m, uint32_t i)
     linear(m, prefix, n->k, s->width, s->width, 1);
     linear(m, prefix, n->v, s->width, s->width, 1);
     linear(m, prefix, n->proj, s->width, s->width, n->ls1 ? 1 : added);
-    put(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
+    add_tensor(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
     norm(m, prefix, n->ln2);
     linear(m, prefix, s->gated ? n->gated1 : n->fc1, s->gated ? 2 * s->hidden : s->hidden, s->width,
            1);
     linear(m, prefix, s->gated ? n->gated2 : n->fc2, s->width, s->hidden, n->ls2 ? 1 : added);
-    put(m, prefix, n->ls2, "", 1, s->width, added, added / 2);
+    add_tensor(m, prefix, n->ls2, "", 1, s->width, added, added / 2);
 }
 
 static void heads(struct maker *m)
@@ -185,8 +185,8 @@ static void tokens(struct maker *m)
         before++;
     }
     if (s->registers)
-        put(m, "", m->n->reg, "", s->registers, s->width, 0, 0.035f);
-    put(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
+        add_tensor(m, "", m->n->reg, "", s->registers, s->width, 0, 0.035f);
+    add_tensor(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
 }
 
 static json_t *describe(const struct spec *s)

@@ -1,10 +1,10 @@
-/* vit_tokens.c: how a ViT makes tokens of patches: embedding, the rows before them, positions. */
+/* vit_tokens.c: reads what makes tokens of patches: embedding, prefix rows, positions. */
 #include <string.h>
 
 #include "models/vit_reader.h"
 
 #define REGISTERS 4096
-#define SIDE 4096 /* of the position table, in patches */
+#define SIDE 4096 /* of the position table at most, in patches */
 
 /* Cuts the position table of `rows` rows into `*lead` rows of prefix tokens and a grid: that of the
  * picture size that config.json names, else a square. */

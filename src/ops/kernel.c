@@ -1,4 +1,4 @@
-/* kernel.c: the registry seen from the planner: what fits a problem, and at what cost. */
+/* kernel.c: what the planner asks of the registry: which kernels fit a problem, at what cost. */
 #include "ops/kernel.h"
 
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features)
@@ -15,7 +15,8 @@ fv_knobs fv_kernel_defaults(const fv_kernel *k)
     return knobs;
 }
 
-/* Rates that only have to be right relative to each other: a wider ISA is assumed faster. */
+/* For kernels without a cost model. The rates are in FLOP/s; they are assumed, not measured, and
+ * only order kernels: a wider ISA is taken for the faster one. */
 static double generic_cost(const fv_kernel *k, const fv_problem *p)
 {
     double rate = 2e9;
@@ -43,7 +44,7 @@ const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t fea
             continue;
         fv_knobs knobs = fv_kernel_defaults(&list[i]);
         double cost = fv_kernel_cost(&list[i], p, &knobs);
-        if (best && cost > best_cost) /* on a tie the later line: the higher level */
+        if (best && cost > best_cost) /* of equal ones the later line wins: the higher level */
             continue;
         if (!skips || !skips(ctx, &list[i], &knobs, p)) {
             best = &list[i];

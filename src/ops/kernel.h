@@ -17,8 +17,8 @@ typedef struct fv_knobs {
     uint32_t v[FV_KNOBS];
 } fv_knobs;
 
-/* A choice that the tuner has: knob i of a kernel takes value[0..count-1]; value[0] is the
- * default of the cost model. */
+/* A setting that the tuner searches: knob i of a kernel has one of value[0 .. count - 1]; value[0]
+ * is the default. */
 typedef struct fv_knob {
     const char *name; /* NULL ends the list */
     uint32_t value[6];
@@ -39,12 +39,12 @@ typedef struct fv_args {
 } fv_args;
 
 /* One piece of a step, for one worker. ROW operands already point at row0; the others (finished
- * tensors, weights, states) at their base. PARTIAL points at the group's own state. */
+ * tensors, weights, states) at their base. PARTIAL points at the group's own partial. */
 typedef struct fv_call {
     uint32_t row0, rows; /* row0 is the absolute row index */
     uint32_t col0, cols; /* columns or heads of this piece (op.h: enum fv_cols) */
-    uint32_t group;      /* which partial state */
-    /* REDUCE: partial states that the call serves, from `group` on; part g of them takes the rows
+    uint32_t group;      /* reduction group: which partial */
+    /* REDUCE: partials that the call adds to, from `group` on; number g of them takes the rows
      * [g * rows / groups, (g + 1) * rows / groups) of the call. 1 on the CPU. */
     uint32_t groups;
     uint32_t first; /* REDUCE: nonzero for the first call of a group, which must not read it */
@@ -56,7 +56,7 @@ typedef struct fv_call {
  */
 typedef void (*fv_cpu_fn)(const fv_args *a, const fv_call *c);
 
-/* ISA levels of the CPU, what an OpenCL device was seen to do, and what a CUDA device has; a
+/* ISA levels of the CPU, what a probe found an OpenCL device to do, and what a CUDA device has; a
  * kernel's needs are bits of these. FV_NEED_PORTABLE always holds. */
 enum fv_need {
     FV_NEED_PORTABLE = 0,
@@ -73,11 +73,13 @@ enum fv_need {
     FV_NEED_CL_CLBLAST = 1u << 13,  /* the library was found */
     FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
     FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
-    FV_NEED_CUDA_LARGE = 1u << 18,  /* 64 units or more, of which heads alone keep few busy */
+    FV_NEED_CUDA_LARGE =
+        1u << 18, /* 64 multiprocessors or more: one work-group a head is too few */
 };
 
-/* What the planner asks a kernel before it is bound. Each member may be NULL: applies to every
- * problem of its op; generic cost; no scratch; takes its weight as plain float rows; no choices. */
+/* What the planner asks a kernel before it is bound. Each member may be NULL: the kernel applies to
+ * every problem of its op; has the generic cost; needs no scratch; reads its weight as plain float
+ * rows; has no knobs. */
 typedef struct fv_kernel_hooks {
     bool (*applies)(const fv_problem *);
     double (*cost)(const fv_problem *, const fv_knobs *); /* seconds on one core, roughly */

@@ -1,4 +1,4 @@
-/* traits.c: what the core knows of the mechanism FV_MECHANISM, from its header. */
+/* mech_traits.c: what the core knows of the mechanism FV_MECHANISM, from its header. */
 #include "ops/mech_traits.h"
 #include "mech/mech.h"
 

@@ -8,7 +8,7 @@
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
     uint8_t blocks, streams, params, wants;
-    bool causal; /* causal attention may have its map */
+    bool causal; /* causal attention can use its map */
 } fv_mech_traits;
 
 #define FV_MECH(NAME, name, title, causal, tensor, learned)                                        \
@@ -32,7 +32,7 @@ extern const fv_mech_traits *const fv_mech_table[FV_MECH_COUNT];
  *   m      [blocks * d]      mean_j phi(k_j), never rotated
  *   w      [blocks * d]      CENTRED: mean_j phi(k_j), rotated with ROPE
  *   vmean  [dv]              CENTRED: mean_j v_j
- *   count  [1]               CENTRED: tokens so far; partial states only mean something with it
+ *   count  [1]               CENTRED: tokens so far: weights of partials that are merged
  *   shift  [d]               SHIFT: what was subtracted from k
  */
 typedef struct fv_lattn_state {
@@ -52,8 +52,8 @@ static inline fv_lattn_state fv_lattn_layout(uint32_t blocks, uint32_t wants, ui
     return l;
 }
 
-/* Whether the kernels of a mechanism can do it: features that may be negative have no denominator,
- * and a rotation would mix channels of different shifts. */
+/* True if the kernels of a mechanism support the problem. Features that may be negative have no
+ * denominator; a rotation would mix channels of different shifts. */
 static inline bool fv_lattn_applies(uint32_t streams, uint32_t wants, const fv_problem *p)
 {
     const bool normalised = !(p->flags & FV_FLAG_UNNORMALISED);

@@ -28,7 +28,7 @@ double fv_problem_flops(const fv_problem *p)
     return op->flops ? op->flops(p) : op->element_flops * p->dim[FV_DIM_ROWS] * p->dim[FV_ROW_C];
 }
 
-/* ---- what several ops have ---- */
+/* ---- shared terms, FLOPs and columns ---- */
 
 double fv_terms_few(const fv_problem *p)
 {

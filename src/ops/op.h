@@ -61,8 +61,8 @@ enum fv_flag {
     FV_FLAG_DECAY_CHANNEL = 1u << 8, /* SCAN: log decay per token, head and key channel (GLA) */
     FV_FLAG_DELTA = 1u << 9,         /* SCAN: delta rule with BETA */
     FV_FLAG_L2 = 1u << 10,           /* SCAN: features of q and k are L2-normalised */
-    FV_FLAG_RECURRENT = 1u << 11,    /* SCAN: token by token, nothing else */
-    FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: chunk by chunk, nothing else */
+    FV_FLAG_RECURRENT = 1u << 11,    /* SCAN: only kernels that go token by token */
+    FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: only kernels that go chunk by chunk */
     FV_FLAG_SILU = 1u << 13,         /* MUL: the second factor is silu of what is given */
     FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
     FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
@@ -74,8 +74,8 @@ enum fv_flag {
 
 #define FV_DIMS 8
 
-/* What is computed, and nothing about how: the key of registry and wisdom. Zero it before filling:
- * it is compared bytewise. */
+/* What is computed, not how: the key of registry and wisdom. Zero it before filling: it is compared
+ * bytewise. */
 typedef struct fv_problem {
     uint16_t op, mech;
     uint8_t in, weight, out, acc; /* enum fv_type of activations, weights, result, accumulator */
@@ -141,7 +141,7 @@ enum {
     FV_SCAN_BETA,
     FV_SCAN_GATE_Q,
     FV_SCAN_GATE_K,
-    FV_SCAN_STATE, /* read and written: the one operand beside the last that is */
+    FV_SCAN_STATE, /* read and written; the only output besides the last operand */
     FV_SCAN_OUT
 };
 enum { FV_CONVERT_IN, FV_CONVERT_OUT };
@@ -202,9 +202,9 @@ enum {
 enum fv_span {
     FV_SPAN_TOKEN = 1, /* to row i of the ROW operands, besides finished operands and weights */
     FV_SPAN_LOCAL,     /* to a window of rows of the token grid */
-    FV_SPAN_REDUCE,    /* rows are consumed and add to a PARTIAL state, one per group */
+    FV_SPAN_REDUCE,    /* rows are consumed and added to a PARTIAL, one per reduction group */
     FV_SPAN_ALL,       /* anything else; stands alone between two barriers */
-    FV_SPAN_SCAN,      /* as ALL, and rows come in order: a call has all of them, for some heads */
+    FV_SPAN_SCAN,      /* as ALL, with rows in order: a call has all rows of some heads */
 };
 
 /* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */
@@ -228,7 +228,7 @@ typedef struct fv_op_dim {
 
 /* How an operand that is a weight is stored. */
 enum fv_stored {
-    FV_STORED_NOT,    /* it is none */
+    FV_STORED_NOT,    /* it is no weight */
     FV_STORED_FLOATS, /* as float32 rows, whatever the type of the problem's weights */
     FV_STORED_NARROW, /* as rows of that type */
     FV_STORED_PACKED, /* in that type, as the kernel packs it */
@@ -242,7 +242,7 @@ enum fv_nature {
     FV_NATURE_FACTOR,   /* near 1 */
 };
 
-/* How large the sums over keys that an op works with may become: what headroom.c measures. */
+/* How large the sums over keys that an op works with may become: verify/headroom.c measures it. */
 enum fv_headroom {
     FV_HEADROOM_NONE,
     FV_HEADROOM_STATE,   /* it writes a state, a mean over the keys */
@@ -253,13 +253,13 @@ enum fv_headroom {
 typedef struct fv_op_operand {
     const char *name; /* as in the contract; NULL: the op does not have it */
     /* Columns of a row: dim[width], 1 for width 0, times the number of heads if `heads`; or what
-     * `columns` works out. With none of these as many as there are. */
+     * `columns` returns. With none of these any number. */
     uint8_t width;
     bool heads;
     uint32_t (*columns)(const fv_problem *);
     uint8_t stored;   /* enum fv_stored */
     uint8_t nature;   /* enum fv_nature */
-    uint8_t state_of; /* enum fv_op: the reduction whose states these are, merged or not */
+    uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
     bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
 } fv_op_operand;
 
@@ -273,20 +273,20 @@ typedef struct fv_op_descriptor {
     uint8_t out;  /* operand that is written: the last one */
     fv_op_dim dim[FV_DIMS];
     fv_op_operand operand[FV_OPERANDS];
-    /* FLOPs by the usual counts, a multiply-add is two: so many for each of rows * dim[1] elements,
-     * or what `flops` works out. */
+    /* FLOPs, a multiply-add is two: so many for each of rows * dim[1] elements, or what `flops`
+     * returns. */
     double element_flops;
     double (*flops)(const fv_problem *);
     /* Terms of the longest chain of sums that an output element comes from. */
     double (*terms)(const fv_problem *);
-    uint8_t groups;     /* dim[] that counts partial states, by how a sweep is cut; 0: none */
-    uint8_t state;      /* operand beside `out` that is written, after it was read; 0: none */
-    uint8_t merge;      /* REDUCE: enum fv_op, of the same dim[] unless joint: adds up the groups */
+    uint8_t groups; /* dim[] that counts partials, which follow from how a sweep is cut; 0: none */
+    uint8_t state;  /* operand beside `out` that is written, after it was read; 0: none */
+    uint8_t merge;  /* REDUCE: enum fv_op, of the same dim[] unless joint: merges the partials */
     uint8_t headroom;   /* enum fv_headroom */
-    uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as sweep.c says */
-    bool costly;        /* too much for rows to be computed twice, at both sides of a band's end */
-    bool grows;         /* in place the values grow, or fade, from run to run */
-    bool joint;         /* what it reads has to fit together: no cases of random operands */
+    uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as plan/schedule.c says */
+    bool costly;        /* too slow for the halo rows of a row tile to be computed twice */
+    bool grows;         /* in place: repeated runs make the values grow or fade */
+    bool joint;         /* its operands depend on each other: random ones make no valid case */
 } fv_op;
 
 #define FV_OP(NAME, name) extern const fv_op fv_op_##name;
@@ -299,17 +299,17 @@ extern const fv_op *const fv_op_table[FV_OP_COUNT];
 /* Columns of a row of operand `o`, UINT32_MAX: as many as there are. */
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);
 
-/* What several ops have as `terms`. */
-double fv_terms_few(const fv_problem *p); /* of an element by itself */
+/* Shared values of `terms`. */
+double fv_terms_few(const fv_problem *p); /* an element by itself */
 double fv_terms_rows(const fv_problem *p), fv_terms_row(const fv_problem *p);
 double fv_terms_tokens(const fv_problem *p), fv_terms_groups(const fv_problem *p);
 double fv_terms_product(const fv_problem *p), fv_terms_softmax(const fv_problem *p);
-/* As `flops`. */
+/* Shared values of `flops`. */
 double fv_flops_product(const fv_problem *p), fv_flops_softmax(const fv_problem *p);
-/* As `columns`: of pixels, what goes into an activation, a number for each row. */
+/* Shared values of `columns`: pixels, the input of an activation, one number per row. */
 uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_problem *p),
     fv_columns_one(const fv_problem *p);
-/* Of a partial state of attention pooling. */
+/* Columns of a partial of attention pooling. */
 uint32_t fv_columns_map(const fv_problem *p);
 
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with

@@ -7,11 +7,11 @@
 #include "base/mem.h"
 #include "ops/yuv.h"
 
-/* No side of a picture, before or after its resize, may be longer. */
+/* Longest side of a picture in pixels, before and after its resize. */
 #define SIDE_MAX (1u << 20)
 #define TABLE_MAX (1u << 26) /* weights of one axis: only much padding around little takes more */
 #define FIXED_BITS 22
-#define VALUE_MOST 1e6 /* as of files */
+#define VALUE_MOST 1e6 /* the limit of preprocessor files too */
 #define PI 3.14159265358979323846
 
 /* ---- filters of the antialiased resize; each is zero from its support on ---- */
@@ -76,7 +76,7 @@ static const struct filter filters[] = {
     [FOVEA_FILTER_BOX] = {box, 0.5},           [FOVEA_FILTER_HAMMING] = {hamming, 1.0},
 };
 
-/* Taps that a position can have. */
+/* Taps of a position at most. */
 static uint32_t window_taps(const struct filter *f, uint32_t in, uint32_t out)
 {
     double scale = fmax((double)in / out, 1.0);
@@ -255,7 +255,8 @@ void fv_resize_span(fv_resize_table *t)
     t->used = high - t->first;
 }
 
-/* Rows that the vertical pass reads; its starts then count from the first of them. */
+/* Limits the horizontal pass to the rows that the vertical pass reads, whose starts then count from
+ * the first of them. */
 static void trim_rows(fv_picture *out)
 {
     out->in_row0 = out->y.first;
@@ -343,9 +344,8 @@ void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p)
 
 /* ---- luma and chroma ---- */
 
-/* Of a matrix with kr and kb; `y` and `c`: steps from black to white, and of chroma from end to
- * end.
- */
+/* Factors of a matrix with kr and kb; `y`, `c`: code values from black to white, and of chroma from
+ * end to end. */
 #define FACTOR(x) ((int32_t)((x) * (1 << FV_YUV_BITS) + 0.5))
 #define YUV(kr, kb, black, y, c)                                                                   \
     {                                                                                              \

@@ -11,12 +11,12 @@
 typedef struct fv_resize_table {
     uint32_t size;        /* output positions */
     uint32_t taps;        /* weights per position, at most */
-    uint32_t first, used; /* the inputs that any of them reads: from which on, how many */
+    uint32_t first, used; /* input positions [first, first + used) are read */
     uint32_t *start, *count;
     int32_t *weight;
 } fv_resize_table;
 
-/* Sets `first` and `used` by the other fields. */
+/* Sets `first` and `used` from the other fields. */
 void fv_resize_span(fv_resize_table *t);
 
 /* PATCH: pixel value v of channel c becomes v * scale[c] + shift[c]. */

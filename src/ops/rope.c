@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stddef.h>
 
-static void put(float *cos_row, float *sin_row, uint32_t pair, float c, float s)
+static void store_pair(float *cos_row, float *sin_row, uint32_t pair, float c, float s)
 {
     cos_row[2 * pair] = cos_row[2 * pair + 1] = c;
     sin_row[2 * pair] = sin_row[2 * pair + 1] = s;
@@ -22,8 +22,8 @@ void fv_rope_positions(float *cosines, float *sines, uint32_t positions, uint32_
     for (uint32_t j = 0; j < pairs; j++) {
         const double theta = fv_rope_angle(j, d);
         for (size_t i = 0; i < positions; i++)
-            put(cosines + i * (d / 2), sines + i * (d / 2), j, (float)cos((double)i * theta),
-                (float)sin((double)i * theta));
+            store_pair(cosines + i * (d / 2), sines + i * (d / 2), j, (float)cos((double)i * theta),
+                       (float)sin((double)i * theta));
     }
 }
 
@@ -36,11 +36,11 @@ void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height,
             const float c = (float)cos(i * theta), s = (float)sin(i * theta);
             for (size_t column = 0; column < width && i < height; column++) {
                 const size_t token = (size_t)i * width + column;
-                put(cosines + token * d, sines + token * d, j, c, s);
+                store_pair(cosines + token * d, sines + token * d, j, c, s);
             }
             for (size_t row = 0; row < height && i < width; row++) {
                 const size_t token = row * width + i;
-                put(cosines + token * d, sines + token * d, pairs + j, c, s);
+                store_pair(cosines + token * d, sines + token * d, pairs + j, c, s);
             }
         }
     }

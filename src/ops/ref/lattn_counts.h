@@ -7,7 +7,7 @@
 
 typedef struct fv_lattn_counts {
     double heads, rows, blocks, d, dv;
-    double powers, centred; /* what features in pairs take, and centred values */
+    double powers, centred; /* FLOPs more: of features in pairs, of centred values */
 } fv_lattn_counts;
 
 static inline fv_lattn_counts fv_lattn_count(const fv_problem *p)

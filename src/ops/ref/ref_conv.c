@@ -1,4 +1,4 @@
-/* ref_conv.c: convolution over a grid of tokens: GEMM over windows that are never written down.
+/* ref_conv.c: CONV: convolution over a grid of tokens: implicit GEMM, windows are not materialised.
  *
  *   dim    rows (output pixels), N, K = size * size * C, size, stride, pad, C
  *   A      WHOLE: u[0] x u[1] pixels of C channels, row by row, no prefix

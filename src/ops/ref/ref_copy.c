@@ -1,4 +1,4 @@
-/* ref_copy.c: rows copied.
+/* ref_copy.c: COPY: rows copied.
  *
  *   dim  rows, C
  *   IN   ROW        OUT  ROW; not IN

@@ -15,9 +15,9 @@
  *            y = 1 | t t t t t t |          sum over (i, j) of
  *              ..                               w[c][i][j] in[y + i - size/2][x + j - size/2][c])
  *
- * A cross-correlation, as torch computes it. Rows may be any of the grids' tokens: a band of them
- * needs IN only size/2 grid rows above and below. A row's result does not depend on how rows are
- * split into calls.
+ * A cross-correlation, as torch computes it. Rows may be any of the grids' tokens: a row tile of
+ * them needs IN with a halo of size/2 grid rows above and below. A row's result does not depend on
+ * how rows are split into calls.
  */
 #include "ops/ref/ref_kernels.h"
 

@@ -1,5 +1,5 @@
-/* ref_features.h: feature maps as functions, for kernels that are not composed with a mechanism: a
- * scan maps a chunk of rows at a time, where one indirect call is nothing. */
+/* ref_features.h: feature maps as functions, for kernels that are not compiled per mechanism: a
+ * scan maps a chunk of rows at a time, so that one indirect call costs nothing. */
 #ifndef FOVEA_SRC_OPS_REF_FEATURES_H
 #define FOVEA_SRC_OPS_REF_FEATURES_H
 

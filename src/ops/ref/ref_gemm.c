@@ -1,4 +1,4 @@
-/* ref_gemm.c: rows times a packed weight, with what follows it in a network done on the way out.
+/* ref_gemm.c: GEMM: rows times a packed weight, with a fused epilogue.
  *
  *   dim    rows, N, K
  *   A      ROW, K wide                    W    packed by the kernel's own hook; here (N, K)
@@ -14,7 +14,7 @@
  *
  *   x = sum_k A[i][k] W[n][k];  x += BIAS[n];  x = act(x);  x *= SCALE[n];  x += RES[i][n]
  *
- * each term only where prob.epi asks for it; operands it does not ask for are not looked at. SWIGLU
+ * each term only where prob.epi asks for it; operands it does not ask for are not read. SWIGLU
  * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 takes the
  * place of the activation.
  *
@@ -25,11 +25,11 @@
  *   A may be rounded to float16, each row after a scaling by a power of two, and products may be
  *   summed in float16 over at most 4 steps of k; those sums are float32.
  *
- * Nothing overflows by it. With d the largest |A| of the row it adds to the error of the sum over k
+ * That overflows nowhere. With d the largest |A| of the row it adds to the error of the sum over k
  *
  *   2^-9 sum_k |A[i][k] W[n][k]| + 2^-22 d sum_k (1 + |W[n][k]|)
  *
- * where the second term is what is too small for float16.
+ * where the second term is what float16 underflows.
  *
  * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
  * of the columns are at column 0. Pointers need the alignment of float only. A result depends on
@@ -113,7 +113,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
                          src[side * slab + i]);
 }
 
-/* Of one type of weights; CONV's reference packs as GEMM's. */
+/* Kernel and hooks of one type of weights; CONV's reference packs as GEMM's. */
 #define OF_TYPE(TYPE, type)                                                                        \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \

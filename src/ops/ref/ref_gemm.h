@@ -1,4 +1,4 @@
-/* ref_gemm.h: what the definitions of GEMM and CONV share: the epilogue, and weights as rows. */
+/* ref_gemm.h: what the references of GEMM and CONV share: the activations of the epilogue. */
 #ifndef FOVEA_SRC_REF_GEMM_H
 #define FOVEA_SRC_REF_GEMM_H
 

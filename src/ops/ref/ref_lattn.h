@@ -1,5 +1,5 @@
-/* ref_lattn.h: what the definitions of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY have in common:
- * the features of a row and the union of two states. */
+/* ref_lattn.h: what the references of LATTN_REDUCE, LATTN_MERGE and LATTN_APPLY share: the features
+ * of a row and the merging of two states. */
 #ifndef FOVEA_SRC_REF_REF_LATTN_H
 #define FOVEA_SRC_REF_REF_LATTN_H
 
@@ -84,7 +84,7 @@ static inline void ref_rotate(float *f, const ref_row *s)
         ref_turn_pairs(f + b * s->d, f + b * s->d, &s->turn, s->d);
 }
 
-/* The state `s` of one head takes the tokens of `p` in. CENTRED, with n and n' tokens and v' the
+/* Merges the state `p` of one head into `s`. CENTRED, with n and n' tokens and v' the
  * mean of the values in p:
  *
  *   S += S' + u^T (v' - v),  u = (n w' - n' w) / (n + n');   v += n' / (n + n') (v' - v) */

@@ -14,9 +14,9 @@
  *   FV_FLAG_UNNORMALISED:                                     out_i = o, for uncentred values
  *
  * The formulas of o and z with several blocks and streams, and of norm, are in mech/mech.h. eps is
- * FLT_MIN at least: a row without any weight gives 0. Stream 1 takes the second half of the value
- * channels. FV_WANT_SHIFT: q + shift - max instead of q, max over the row's channels, and eps by
- * e^-max: numerator and denominator change by the same factor.
+ * FLT_MIN at least: a row whose weights are all 0 gives 0. Stream 1 takes the second half of the
+ * value channels. FV_WANT_SHIFT: q + shift - max instead of q, max over the row's channels, and eps
+ * by e^-max: numerator and denominator change by the same factor.
  *
  * A row's result does not depend on how rows and heads are split into calls.
  */

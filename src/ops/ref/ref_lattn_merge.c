@@ -1,4 +1,4 @@
-/* ref_lattn_merge.c: LATTN_MERGE: the partial states of all groups become one state.
+/* ref_lattn_merge.c: LATTN_MERGE: merges the partials of all reduction groups into one state.
  *
  *   dim      1, d, dv, keys, groups; heads; mech
  *   PARTIAL  groups consecutive states, each as LATTN_REDUCE leaves it

@@ -6,10 +6,9 @@
  *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
  *            them, each block on its own. FV_FLAG_ROPE
  *   GATE     ROW, heads wide, factors of the features. FV_FLAG_GATED
- *   PARTIAL  the group's own state: of every head what fv_lattn_layout (mech_traits.h) says
- *   f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys
- *   f[1]     the mechanism's constant
- *   col0, cols  heads
+ *   PARTIAL  the reduction group's own partial: of every head what fv_lattn_layout (mech_traits.h)
+ * says f[0]     1 / keys: the state is a mean, so that its size does not depend on the keys f[1]
+ * the mechanism's constant col0, cols  heads
  *
  *   m += f0 sum_j phi(k_j);   S += f0 sum_j R phi(k_j)^T v_j       over the call's rows j
  *
@@ -81,7 +80,8 @@ static layout lay_out(const fv_problem *p)
     return l;
 }
 
-/* The mean of the values, and the maximum of the keys, where the mechanism wants them. */
+/* A first pass over the rows: mean of the values, maximum of the keys, where the mechanism needs
+ * them. */
 static void look_ahead(float *state, const layout *l, const fv_args *a, const fv_call *c,
                        uint32_t head)
 {

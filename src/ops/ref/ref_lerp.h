@@ -10,8 +10,8 @@ typedef struct fv_lerp_source {
     float part;
 } fv_lerp_source;
 
-/* Of row i of `rows` from `from` rows, in integers: with many rows a float has too few digits for
- * the coordinate. Twice the rows times the rows that they come from must not exceed 2^63. */
+/* Of row i of `rows` from `from` rows, in integers: with many rows a float is too imprecise for
+ * the coordinate. 2 * rows * from must not exceed 2^63. */
 static inline fv_lerp_source fv_lerp_at(uint32_t i, uint32_t rows, uint32_t from)
 {
     const uint64_t at = (2 * (uint64_t)i + 1) * from, unit = 2 * (uint64_t)rows;

@@ -1,4 +1,4 @@
-/* ref_map_merge.c: the groups' pooling statistics become the pooled row.
+/* ref_map_merge.c: MAP_MERGE: merges the partials of attention pooling into the pooled row.
  *
  *   dim      1, d, unused, keys, groups; heads
  *   PARTIAL  groups x heads x (2 + d), packed, as ref_map_reduce.c leaves them

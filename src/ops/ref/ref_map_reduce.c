@@ -1,9 +1,10 @@
-/* ref_map_reduce.c: attention pooling: one learned query over all rows, with online statistics.
+/* ref_map_reduce.c: MAP_REDUCE: attention pooling: one learned query over all rows, with online
+ * statistics.
  *
  *   dim      rows (= keys), d, unused, keys, groups; heads
  *   Q        heads * d floats, one row
  *   K, V     ROW: head h at column h * d
- *   PARTIAL  of the call's group, per head 2 + d floats: m, l, acc[d]
+ *   PARTIAL  of the call's reduction group, per head 2 + d floats: m, l, acc[d]
  *   f[0]     scale
  *
  *   s_j = f0 q.k_j;   m = max_j s_j;   l = sum_j exp(s_j - m);   acc = sum_j exp(s_j - m) v_j

@@ -1,4 +1,4 @@
-/* ref_mean_merge.c: the groups' partial means become the mean.
+/* ref_mean_merge.c: MEAN_MERGE: adds up the partials of all reduction groups.
  *
  *   dim      1, C, groups
  *   PARTIAL  groups x C, packed

@@ -1,4 +1,4 @@
-/* ref_mean_reduce.c: the mean of the patch rows, one partial mean per group.
+/* ref_mean_reduce.c: MEAN_REDUCE: the mean of the patch rows, one partial per reduction group.
  *
  *   dim      rows (of the whole step, prefix included), C, groups
  *   IN       ROW

@@ -1,15 +1,15 @@
-/* ref_patch.c: pixels to normalised patch rows.
+/* ref_patch.c: PATCH: pixels to normalised patch rows.
  *
  *   dim    rows (tokens, prefix included), 3 * P * P, P (pixels of a patch's side), stride (pixels
- *          from patch to patch), pad (pixels at the left and above), width and height of the
- * picture IN     at its base. u8 pixels, ld in bytes: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or
- * one channel that stands for all three (FV_FLAG_GRAY), or luma and chroma (FV_FLAG_NV12,
+ *          from patch to patch), pad (pixels at the left and above), picture width, picture height
+ *   IN     at its base. u8 pixels, ld in bytes: R,G,B interleaved, or B,G,R (FV_FLAG_BGR), or
+ *          one channel that stands for all three (FV_FLAG_GRAY), or luma and chroma (FV_FLAG_NV12,
  *          FV_FLAG_YUYV), which become R, G, B bytes as yuv.h says. FV_FLAG_PLANAR: three float
  *          planes R, G, B, normalised already, ld in floats
  *   CHROMA NV12: u8, at its base, ld in bytes; else absent
  *   OUT    ROW, float: [channel][py][px], channels in R,G,B order
- *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12 and YUYV:
- * fovea_yuv table  const fv_patch_table; not read when PLANAR
+ *   u      prefix, patches per grid row, PLANAR: floats from plane to plane, NV12, YUYV: fovea_yuv
+ *   table  const fv_patch_table; not read when PLANAR
  *
  * Token i < prefix: a row of zeros. Token i >= prefix: patch i - prefix of the grid, row by row,
  * grid row y and column x,

@@ -1,4 +1,4 @@
-/* ref_posemb.c: prefix rows, and the position table resized to the grid on the fly.
+/* ref_posemb.c: POSEMB: prefix rows, and the position table resized to the grid on the fly.
  *
  *   dim     rows (tokens, prefix included), C
  *   IN      ROW: embedded patches

@@ -1,4 +1,4 @@
-/* ref_resize_x.c: horizontal pass of the picture resize.
+/* ref_resize_x.c: RESIZE_X: horizontal pass of the picture resize.
  *
  *   dim    rows (of the whole pass), width (output pixels per row), channels, pixels per row of IN
  *   IN     u8, at its base: interleaved rows of the frame, ld bytes apart; or luma and chroma

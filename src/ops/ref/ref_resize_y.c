@@ -1,4 +1,4 @@
-/* ref_resize_y.c: vertical pass of the picture resize.
+/* ref_resize_y.c: RESIZE_Y: vertical pass of the picture resize.
  *
  *   dim    rows (output rows), width (pixels per row), channels
  *   IN     u8, at its base: rows of the horizontal pass, ld bytes apart

@@ -8,8 +8,8 @@
  *             channels   0 .. d/2 - 1                   d/2 .. d - 1
  *             angles     row token / width of a table   row token % width of the same
  *
- *   out[2j] = x[2j] cos[2j] - x[2j + 1] sin[2j];   out[2j + 1] = x[2j + 1] cos[2j + 1] + x[2j]
- * sin[2j + 1]
+ *   out[2j]     = x[2j] cos[2j] - x[2j + 1] sin[2j]
+ *   out[2j + 1] = x[2j + 1] cos[2j + 1] + x[2j] sin[2j + 1]
  *
  * There are no prefix tokens.
  */

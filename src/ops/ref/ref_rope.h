@@ -1,4 +1,4 @@
-/* ref_rope.h: the rotation of one token by tables, which ROPE and linear attention have in common.
+/* ref_rope.h: the rotation of one token by tables, which ROPE and linear attention share.
  *
  * With the width of the grid the tables are (positions, d/2): channels below d/2 take the row of
  * the token's grid row, the others that of its grid column; d is then a multiple of 4. Without (0)
@@ -36,7 +36,7 @@ static inline void ref_turn_pairs(float *out, const float *in, const ref_turn *t
     }
 }
 
-/* The transpose of that: gradients of `out` become those of `in`. */
+/* The transpose: turns gradients of `out` into those of `in`. */
 static inline void ref_turn_pairs_back(float *out, const float *in, const ref_turn *t, uint32_t d)
 {
     for (uint32_t i = 0; i + 1 < d; i += 2) {

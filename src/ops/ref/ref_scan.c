@@ -44,7 +44,8 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
-/* Chunks of 64 tokens, upper triangles included; a step at a time, what the state takes. */
+/* Counted as chunks of 64 tokens with whole score matrices: half of each is multiplied in vain. A
+ * recurrent scan counts what updating and reading the state costs. */
 static double flops(const fv_problem *p)
 {
     const double w = (double)width_of(p), dv = p->dim[FV_ATTN_DV], rows = p->dim[FV_DIM_ROWS];
@@ -123,7 +124,7 @@ static double decay(const fv_args *a, const fv_call *c, size_t r, size_t head, s
     return a->prob.flags & FV_FLAG_DECAY ? exp(scalar(a, c, FV_SCAN_DECAY, r, head)) : 1.;
 }
 
-/* u in place of v: what the state lacks of v. */
+/* u in place of v: the error of what the state returns for k. */
 static void correct(float *u, const float *k, const float *state, size_t width, size_t dv,
                     float beta)
 {

@@ -1,4 +1,4 @@
-/* ref_take.c: consecutive rows picked from a finished tensor.
+/* ref_take.c: TAKE: consecutive rows of a finished tensor.
  *
  *   dim   rows (taken), C
  *   IN    at its base    OUT  ROW; not IN

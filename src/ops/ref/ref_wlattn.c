@@ -10,7 +10,7 @@
  *   col0, cols  heads
  *
  * Window w consists of rows w T .. w T + T - 1. Its queries get what LATTN_APPLY makes of the state
- * that LATTN_REDUCE makes of its keys, in one call with f[0] = 1 / T: that is its definition.
+ * that LATTN_REDUCE makes of its keys, in one call with f[0] = 1 / T: these two are its reference.
  *
  * A row's result does not depend on how windows and heads are split into calls.
  */

@@ -13,8 +13,8 @@
  *
  *   out[m][k] (+)= sum_t dout[t][m] in[t][k]
  *
- * Sums of at most 1024 tokens are added up, so that many tokens cost no digits. A result does not
- * depend on how rows and columns are cut into calls. The gradient of the rows that went into a
+ * Sums of at most 1024 tokens are added up, so that many tokens cost no precision. A result does
+ * not depend on how rows and columns are cut into calls. The gradient of the rows that went into a
  * product is a product too, GEMM with the weight transposed.
  */
 #include "ops/ref/ref_kernels.h"
@@ -35,7 +35,7 @@ const fv_op fv_op_gemm_grad_w = {
                 [FV_GRAD_W_OUT] = {"OUT", FV_GEMM_N}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
-    .most_rows = 384, /* every unit reads all tokens */
+    .most_rows = 384, /* every unit reads all tokens: fewer rows read them more often */
 };
 
 void fv_k_gemm_grad_w_f32_ref(const fv_args *a, const fv_call *c)

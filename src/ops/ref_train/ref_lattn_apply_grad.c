@@ -15,9 +15,9 @@
  *   dphi = R^T (S do + dw w') + dz m
  *   dq = dphi through the features and their statistics
  *
- * o is not computed again: g norm dout.o = dout.FORWARD - g mean dout.vmean. A query without any
- * weight (z < FLT_MIN) has no gradient: neither its features nor those of the keys change. A row's
- * result does not depend on how rows and heads are split into calls.
+ * o is not computed again: g norm dout.o = dout.FORWARD - g mean dout.vmean. A query whose weights
+ * are all 0 (z < FLT_MIN) has no gradient: neither its features nor those of the keys change. A
+ * row's result does not depend on how rows and heads are split into calls.
  */
 #ifndef FV_MECHANISM
 #include "ops/ref/lattn_counts.h"
@@ -92,7 +92,8 @@ static bool applies(const fv_problem *p)
     return fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
 }
 
-/* Of all that share these hooks: features, and a state twice, or the gradients of features. */
+/* For all kernels that share these hooks: features, and two states, or the gradients of features.
+ */
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];

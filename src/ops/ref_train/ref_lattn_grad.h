@@ -1,6 +1,6 @@
-/* ref_lattn_grad.h: what the definitions of the gradients of linear attention have in common: how a
- * gradient gets through normalisation, rotation and the features of a row. Included before anything
- * that includes mech/mech.h. */
+/* ref_lattn_grad.h: what the references of the gradients of linear attention share: how a gradient
+ * passes through normalisation, rotation and the features of a row. Included before anything that
+ * includes mech/mech.h. */
 #ifndef FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 #define FOVEA_SRC_ADAPT_REF_LATTN_GRAD_H
 
@@ -8,7 +8,7 @@
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref/ref_lattn.h"
 
-/* Heads [*from, *to) whose features' gradients the gradient of head h of a row wants. */
+/* Heads [*from, *to) whose features' gradients the gradient of head h of a row needs. */
 static inline void ref_grad_heads(const ref_row *s, uint32_t h, uint32_t *from, uint32_t *to)
 {
     *from = FV_STAT_WIDE ? 0 : h;
@@ -73,7 +73,7 @@ static inline ref_turn ref_turn_of(const fv_args *a, const fv_call *c, int cos, 
 
 /* ---- queries ---- */
 
-/* A query's row of one head, and what its result and the gradient of it come to:
+/* A query's row of one head, and the factors of its gradients:
  *
  *   do_c = scale[s] dout_c of stream s;   dvmean += mean dout;   dz, dw */
 typedef struct ref_query {

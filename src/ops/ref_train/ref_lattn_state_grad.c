@@ -5,7 +5,7 @@
  *   Q, STATE, PARAM, COS, SIN, GATE, f, u, flags  as LATTN_APPLY has them
  *   FORWARD  ROW, heads * dv wide: what LATTN_APPLY has written
  *   DOUT     ROW, heads * dv wide: the gradient of it
- *   PARTIAL  the group's own part, laid out like the state; MEAN_MERGE adds the parts of all groups
+ *   PARTIAL  the group's own partial, laid out like the state; MEAN_MERGE adds those of all groups
  *   col0, cols  heads
  *
  * With do, dz, dw and mean of LATTN_APPLY_GRAD, over the call's rows i:
@@ -15,7 +15,7 @@
  *   dw += f0 sum_i dw_i R phi(q_i)
  *   dvmean += sum_i g mean_i dout_i
  *
- * `count` and `shift` have no gradient; it is 0. With c->first the part is stored, not added to,
+ * `count` and `shift` have no gradient; it is 0. With c->first the partial is stored, not added to,
  * and not read. Float32, rows in blocks that are summed on their own; the order of additions
  * depends on the rows of a call only.
  */
@@ -57,7 +57,7 @@ const fv_op fv_op_lattn_state_grad = {
 /* Rows that are summed on their own. */
 enum { BLOCK = 64 };
 
-/* One query's part. */
+/* Adds what one query contributes. */
 static void add_query(float *sum, const fv_args *a, const ref_query *q, const fv_lattn_state *l,
                       const float *f, const float *turned)
 {

@@ -1,4 +1,4 @@
-/* ref_loss.h: what the definitions of the cross-entropies share. */
+/* ref_loss.h: what the references of the cross-entropies share. */
 #ifndef FOVEA_SRC_ADAPT_REF_LOSS_H
 #define FOVEA_SRC_ADAPT_REF_LOSS_H
 

@@ -45,7 +45,7 @@ void fv_k_map_grad_f32_ref(const fv_args *a, const fv_call *c)
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
         const float *q = (const float *)c->p[FV_MAP_GRAD_Q] + h * d;
         const float *dout = (const float *)c->p[FV_MAP_GRAD_DOUT] + h * d;
-        ref_map_weigh(p, ds, a, c, c->rows, h);
+        ref_map_weights(p, ds, a, c, c->rows, h);
         for (size_t r = 0; r < c->rows; r++) {
             float *dk = (float *)c->p[FV_MAP_GRAD_OUT] + r * a->ld[FV_MAP_GRAD_OUT] + h * d;
             float *dv = dk + heads * d;

@@ -1,5 +1,5 @@
 /* ref_map_grad.h: the weights of attention pooling and their gradients, which MAP_GRAD and
- * MAP_GRAD_Q have in common. */
+ * MAP_GRAD_Q share. */
 #ifndef FOVEA_SRC_ADAPT_REF_MAP_GRAD_H
 #define FOVEA_SRC_ADAPT_REF_MAP_GRAD_H
 
@@ -24,8 +24,8 @@ static inline const float *ref_map_row(const fv_args *a, const fv_call *c, int o
 }
 
 /* Scores of one head, then p and ds. */
-static inline void ref_map_weigh(float *p, float *ds, const fv_args *a, const fv_call *c,
-                                 size_t rows, size_t h)
+static inline void ref_map_weights(float *p, float *ds, const fv_args *a, const fv_call *c,
+                                   size_t rows, size_t h)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], at = h * d;
     const float *q = (const float *)c->p[FV_MAP_GRAD_Q] + at;
@@ -49,7 +49,7 @@ static inline void ref_map_weigh(float *p, float *ds, const fv_args *a, const fv
     }
 }
 
-/* Both, for all rows. */
+/* p and ds of all rows, in bytes. */
 static inline size_t ref_map_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;

@@ -34,7 +34,7 @@ void fv_k_map_grad_q_f32_ref(const fv_args *a, const fv_call *c)
     float *p = c->scratch, *ds = p + keys;
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
         float *dq = (float *)c->p[FV_MAP_GRAD_OUT] + h * d;
-        ref_map_weigh(p, ds, a, c, keys, h);
+        ref_map_weights(p, ds, a, c, keys, h);
         for (size_t i = 0; i < d; i++) {
             float sum = 0.f;
             for (size_t r0 = 0; r0 < keys; r0 += REF_MAP_BLOCK) {

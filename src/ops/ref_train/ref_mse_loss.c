@@ -5,7 +5,7 @@
  *
  *   out = sum_c (a[c] - b[c])^2
  *
- * What the mean is over is for whoever adds the rows up.
+ * Whoever adds the rows up divides by what the mean is over.
  */
 #include "ops/ref/ref_kernels.h"
 

@@ -1,5 +1,5 @@
-/* ref_segment_loss.c: SEGMENT_LOSS: cross-entropy of logits of a grid, stretched to a mask's
- * pixels.
+/* ref_segment_loss.c: SEGMENT_LOSS: cross-entropy of the logits of a grid, interpolated to the
+ * pixels of a mask.
  *
  *   dim     tokens (of the grid, no prefix), classes (at most 255), tokens per grid row,
  *           the mask's width, its height

@@ -49,7 +49,7 @@ const fv_op fv_op_softmax_grad = {
     .joint = true,
 };
 
-/* Queries whose sums for a key are added up before they are added to the others'. */
+/* Queries of one sum for a key; sums of blocks are added up, which bounds the rounding error. */
 enum { BLOCK = 64 };
 
 /* One head; ld as in fv_args. */
@@ -81,7 +81,7 @@ static float score(const head *h, size_t i, size_t j)
            dot(h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d);
 }
 
-/* The largest score of a query, and the sum of the others' exponentials less it. */
+/* The largest score of a query, and the sum of the exponentials of the scores less it. */
 static void statistics(const head *h, size_t i, float *max, float *sum)
 {
     *max = -INFINITY;

@@ -8,7 +8,7 @@
  *
  *   out[c] (+)= sum_t a[t][c] b[t][c]
  *
- * Sums of at most 256 tokens are added up, so that many tokens cost no digits. A column's result
+ * Sums of at most 256 tokens are added up, so that many tokens cost no precision. A column's result
  * does not depend on the others of its call.
  */
 #include "ops/ref/ref_kernels.h"
