@@ -1,7 +1,8 @@
 /* gemm_dot.h: tiles of weights in bfloat16, by the 2 x 2 products over 4 steps of k of FEAT_BF16.
  *
- * An activation is the sum of two bfloat16, which are off by 2^-17 of it at most; sums are float32.
- * Where K is long, float32 rounds as much in the sum. Panels have the 4 steps of a group together:
+ * An activation is split into the sum of two bfloat16, with a relative error of 2^-17 at most; sums
+ * are float32, whose rounding is as large where K is long (LEAST_K). Panels keep the 4 steps of a
+ * group together:
  *
  *   weight                                    activations, of take_rows()
  *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 of what is left)

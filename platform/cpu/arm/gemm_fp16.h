@@ -1,8 +1,8 @@
 /* gemm_fp16.h: tiles of weights in float16, multiplied in float16 (FEAT_FP16).
  *
  * The products of a group of 4 steps of k are summed in float16, the groups in float32. Longer sums
- * in float16 would be faster, by a third with 8 steps, but models are then off by more than the
- * rest of this library allows with such weights. So that no sum overflows whatever the weight, a
+ * in float16 would be faster, by a third with 8 steps, but the error of models then exceeds what
+ * the library allows for such weights. So that no sum overflows whatever the weight, a
  * row of activations is scaled by a power of two to below 1/4: 4 * 65504 / 4 is the largest
  * float16. take_rows() leaves
  *
@@ -15,8 +15,8 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
 }
 
-/* The exponent bits of the power of two that a row is to be multiplied with whose largest value is
- * `top`. Of a row that is not finite, and near that, it is the least that there is. */
+/* Exponent bits of the power of two by which a row is scaled whose largest value is `top`; the
+ * smallest power for rows that are infinite, NaN or close to overflow. */
 FV_FN uint32_t exponent_of_scale(float top)
 {
     const uint32_t exponent = fv_bits_of_float(top) >> 23 & 255;
@@ -48,8 +48,8 @@ static void take_rows(float *panel, size_t groups, uint32_t m)
     memcpy(panel, back, m * sizeof *back);
 }
 
-/* Adds lane `lane` of x, which has to be among the first 16 registers for that, times row. Written
- * with an intrinsic GCC copies the lane to all of a register first. */
+/* sum + x[lane] * row; x must be in one of the first 16 registers. Assembly, because GCC turns the
+ * intrinsic into a broadcast of the lane and a multiply-add. */
 FV_FN float16x8_t fma_lane(float16x8_t x, int lane, float16x8_t row, float16x8_t sum)
 {
     switch (lane) {

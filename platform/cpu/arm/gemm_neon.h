@@ -5,8 +5,8 @@
  *   v6, v7       four columns of the weight each, loaded a row's length before they are needed
  *   v8 .. v31    sums: four vectors of each row
  *
- * The last group of steps loads itself once more in place of what would follow, so that nothing
- * beyond an operand is read.
+ * The last group of steps loads itself once more instead of the next, so that nothing beyond an
+ * operand is read.
  */
 
 #define FMA(sum, w, row, k) "fmla " sum ".4s, v" w ".4s, " row ".s[" #k "]\n"
@@ -67,7 +67,7 @@
           "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31")
 /* clang-format on */
 
-/* Of the panels of a block of rows all but the smallest have five rows or six. */
+/* Panels have five or six rows, but in blocks of few rows. */
 static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {

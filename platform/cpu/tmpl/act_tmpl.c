@@ -2,7 +2,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 
-/* Columns of a row that a vector at column i has. */
+/* Lanes of the vector at column i that are in the row. */
 #define LANES(i, n) fv_lanes((n) - (i))
 
 FV_FN void act_rows(const fv_args *a, const fv_call *c, uint32_t act)
@@ -45,7 +45,7 @@ FV_FN void grad_rows(const fv_args *a, const fv_call *c, uint32_t act)
     }
 }
 
-/* One function for each activation, so that what it is is known in the loops. */
+/* One instance per activation, so that it is a constant inside the loops. */
 #define OF_ACT(ROWS)                                                                               \
     switch (a->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU)) {                                          \
         ACT(ROWS, FV_EPI_GELU)                                                                     \

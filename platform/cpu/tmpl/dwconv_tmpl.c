@@ -5,14 +5,14 @@
  *                                      |\ / \ / \ / \ /|         loaded once, and used by the up
  *                                out     x  x+1  x+2 ..          to 3 outputs that see it
  *
- * Channels are taken in strips whose weights, one vector after another for each tap, fit the first
- * level of the cache. An output's taps are summed in the order of the filter, whoever computes it.
+ * Channels are taken in strips whose weights, one vector after another for each tap, fit L1. An
+ * output's taps are summed in the order of the filter, whichever call computes it.
  */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/vec.h"
 
 enum { STRIP = 128 }; /* channels, a multiple of every FV_W */
-enum { TOKENS = 6 };  /* outputs in registers, besides a kernel row's weights */
+enum { TOKENS = 6 };  /* outputs in registers, beside the weights of a filter row */
 
 /* One row of a grid; pointers are at the strip's first channel. */
 struct conv {
@@ -92,7 +92,7 @@ FV_FN void grid_row(const struct conv *c, int x, int end, int size, int channels
     }
 }
 
-/* The strip's weights, and behind them its bias. */
+/* Packs the strip's weights, followed by its bias. */
 static void pack(float *dst, const fv_args *a, const fv_call *c, size_t first, int channels)
 {
     const float *w = c->p[FV_DWCONV_W], *bias = c->p[FV_DWCONV_BIAS];

@@ -5,7 +5,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 
-/* The vector at i of n values; what lies beyond them is far below any of them. */
+/* The vector at i of n values; lanes beyond them are so small that their exponential is 0. */
 FV_FN fv_v logits(const float *x, size_t i, int lanes)
 {
     const fv_v low = fv_set(FLT_MAX);

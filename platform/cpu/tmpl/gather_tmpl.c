@@ -3,7 +3,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/fetch.h"
 
-enum { AHEAD = 8 }; /* rows that are asked for before they are copied */
+enum { AHEAD = 8 }; /* rows that are prefetched before they are copied */
 
 FV_FN void copy_row(float *out, const float *x, size_t n)
 {

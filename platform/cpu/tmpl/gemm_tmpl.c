@@ -7,8 +7,8 @@
 #include "platform/cpu/vec/row.h"
 
 /* Rows and vectors of a tile: the accumulators, a row of the weight and a broadcast activation fill
- * the registers. KC: a block of k that suits the caches of such machines. RATE: FLOP/s, for the
- * order of the kernels by cost.
+ * the registers. KC: the default block of k, for the caches of such machines; a knob of the
+ * tuner. RATE: assumed FLOP/s of a core, which only order the kernels by cost.
  *
  * TILES: the file of an ISA that does better than the tiles below, or multiplies by instructions
  * that the vocabulary has no names for; it defines tile(), and what else its kits have. */

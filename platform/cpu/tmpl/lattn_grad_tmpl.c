@@ -3,8 +3,8 @@
  *
  * As in lattn_tmpl.c a block of rows is mapped to features, in cache, and products go through the
  * register tile: of dout, each row times its factor, with the state transposed, of the features
- * with dout, of the values with the state's gradient. What comes out is gone through once more,
- * with the features' derivatives. */
+ * with dout, of the values with the state's gradient. A last pass over the results applies the
+ * derivatives of the features. */
 #define FV_DERIVE
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
@@ -21,7 +21,7 @@
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
-enum { BLOCK = 128 }; /* rows whose features, values and gradients stay in the second-level cache */
+enum { BLOCK = 128 }; /* rows whose features, values and gradients stay in L2 */
 
 /* Widths: dp is d, and streamp are the value channels of a stream, rounded up; the values of stream
  * s lie packed from column s * streamp on. Then the parts of a call's scratch. */
@@ -177,7 +177,7 @@ FV_FN void turn_back(float *df, const float *scratch, const layout *l, const pie
     }
 }
 
-/* What the derivatives see of channels [i, i + n) of row r. */
+/* Feature gradients of channels [i, i + n) of row r. */
 FV_FN void gradients_at(fv_v g[FV_BLOCKS], const float *df, const layout *l, size_t r, size_t i)
 {
     FV_UNROLL
@@ -185,7 +185,7 @@ FV_FN void gradients_at(fv_v g[FV_BLOCKS], const float *df, const layout *l, siz
         g[b] = fv_load(df + r * l->width + b * l->dp + i);
 }
 
-/* Adds a head's part of the sums of a block, which begin as 0. */
+/* Adds one head's terms to the sums of a block, which begin as 0. */
 FV_FN void add_sums(float sum[2][BLOCK], const float *df, const layout *l, const source *s,
                     int query, size_t rows)
 {
@@ -245,7 +245,7 @@ static piece rows_at(const fv_args *a, const fv_call *c, const layout *l, const 
     return s;
 }
 
-/* The statistics of the block at row `at`, where they are of all heads. */
+/* Statistics of the block at row `at`, for mechanisms that take them over all heads. */
 static void wide_statistics(const fv_args *a, const fv_call *c, const layout *l, int x, int query,
                             size_t at, fv_v alpha)
 {
@@ -312,8 +312,8 @@ FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, c
 
 /* ---- queries ---- */
 
-/* A block of queries of a head: what z, w, the results and their gradients come to. The scratch has
- * the vectors of the state. */
+/* Factors and gradients of a block of queries of one head, from z, w, the results and dout. The
+ * scratch has the vectors of the state. */
 static void weigh(weights *t, const fv_args *a, const layout *l, const piece *s,
                   const float *scratch, const float *state, const float *out, const float *dout)
 {
@@ -363,7 +363,7 @@ static void weigh(weights *t, const fv_args *a, const layout *l, const piece *s,
             eps = fv_max(least, fv_mul(eps, fv_exp(fv_neg(fv_load_n(s->x.stat + r, n)))));
         FV_UNROLL
         for (int k = 0; k < FV_STREAMS; k++) {
-            /* Without any weight, below the least number, nothing is handed on. */
+            /* Weights that are all 0 (z < FLT_MIN) have no gradient. */
             const fv_v x = fv_load_n(z[k] + r, n);
             fv_v scale = fv_mul(gate, fv_norm(x, eps)), by = fv_load_n(given[k] + r, n);
             fv_v dz = fv_mul(fv_norm_slope(x, eps), by);
@@ -449,7 +449,8 @@ void KERNEL(fv_k_lattn_apply_grad_f32)(const fv_args *a, const fv_call *c)
     float *scratch = c->scratch;
     const rotation turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
     finish_params(scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
-    /* Where all heads act on each other, blocks are the outer loop, and states are packed again. */
+    /* Where statistics join all heads, blocks are the outer loop, and states are packed per block.
+     */
     const size_t step = FV_STAT_WIDE ? BLOCK : c->rows;
     for (size_t begin = 0; begin < c->rows; begin += step) {
         float sum[2][BLOCK] = {{0.f}};
@@ -533,7 +534,7 @@ static void sum_rows(float *y, const float *x, size_t ld, const float *by, size_
     }
 }
 
-/* Block by block, each added to what the blocks before it came to. */
+/* Block by block; each is summed by itself and added to the partial. */
 static void state_head(float *part, const fv_args *a, const fv_call *c, const layout *l,
                        const rotation *turn, size_t h)
 {
@@ -580,8 +581,8 @@ void KERNEL(fv_k_lattn_state_grad_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- keys ---- */
 
-/* Of a head: the gradient of S, as it is and transposed, of m and w, all times f[0]; and what every
- * row of values gets, dvmean - w dS. */
+/* Packs of one head the gradients of S (also transposed), m and w, all times f[0]; and the row
+ * dvmean - w dS that every row of values gets. */
 static void pack_keys(const fv_args *a, const fv_call *c, const layout *l, size_t h, bool values)
 {
     float *scratch = c->scratch, *row = scratch + l->row;

@@ -1,5 +1,5 @@
 /* lattn_rows.h: rows of q or k of linear attention over the vector vocabulary, with the features
- * and statistics of one mechanism: what the templates of LATTN and of its gradients have in common.
+ * and statistics of one mechanism: what the templates of LATTN and of its gradients share.
  * mech/mech.h comes before it. */
 #ifndef FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
 #define FOVEA_PLATFORM_TMPL_LATTN_ROWS_H
@@ -27,7 +27,7 @@ typedef struct source {
     size_t statld;
 } source;
 
-/* What the mechanism gets to see beside channels [i, i + FV_W) of row r. */
+/* Parameters, statistics and shift of channels [i, i + FV_W) of row r. */
 FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
 {
     fv_row row;

@@ -23,7 +23,7 @@
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
 enum {
-    BLOCK = 192,               /* rows whose features and values stay in the first cache levels */
+    BLOCK = 192,               /* rows whose features and values stay in L1 and L2 */
     SUMS = !CENTRED && !SHIFT, /* states are sums, and a block is added to one as it is */
     /* Vectors of a key that are mapped together: a row is on a page of its own, and is visited
      * once, as long as the sums of its features stay in registers. */
@@ -72,8 +72,8 @@ static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin
     return rotation_join((float *)c->scratch + l->turn, &t, c->rows, l->d);
 }
 
-/* What is read after rows [r, r + n) of a call's heads at x: further rows of the head, the next
- * head's, and after the last head those of the next call. */
+/* The rows to prefetch while rows [r, r + n) are computed: the head's next rows, else the next
+ * head's, else those of the next call. */
 FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
                          size_t r, size_t n)
 {
@@ -104,7 +104,7 @@ FV_FN void take_wide(float *scratch, const layout *l, int query, const float *x,
 
 /* ---- states ---- */
 
-/* The state `s` takes the tokens of the state `p` in.
+/* Merges the state `p` into `s`.
  *
  * CENTRED: with `n` and `np` tokens, S about the mean of both is S + S' + u^T (vmean' - vmean),
  * u = (n w' - np w) / (n + np): all differences are taken before anything is multiplied. */
@@ -196,8 +196,8 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
     fv_store_n(y, add ? fv_add(fv_load_n(y, n), x) : x, n);
 }
 
-/* Packs values less their mean, as far as float32 can tell it; `rest` is the mean of what is left,
- * which S gets rid of by itself. */
+/* Packs values minus their mean in float32; `rest` is the mean of what rounding leaves, with which
+ * S is corrected. */
 static void centre_values(float *right, float *rest, float *state, const layout *l, const float *v,
                           size_t ldv, size_t rows)
 {
@@ -239,7 +239,7 @@ static void centre_values(float *right, float *rest, float *state, const layout 
 
 /* Features of `vectors` vectors of channels from i on, the last of n channels, of a block of keys;
  * and their means in the state: m before the rotation, w after it. With the first channels values
- * are packed, unless they wait for their mean: their memory is waited for while phi is computed. */
+ * are packed, unless their mean is needed first: their loads overlap with phi. */
 FV_FN void map_channels(float *features, float *right, float *state, const layout *l, const keys *s,
                         size_t rows, size_t i, int vectors, int n, bool turned, bool gated)
 {
@@ -459,7 +459,7 @@ static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v factor)
         fv_store(y + i, fv_mul(factor, fv_load_n(x + i, i < n ? fv_lanes(n - i) : 0)));
 }
 
-/* The state of a head, times `scale`, as the products want it. */
+/* Packs the state of a head, times `scale`, for the products. */
 static void pack_state(float *scratch, const layout *l, const float *state, float scale)
 {
     const fv_v factor = fv_set(scale);
@@ -547,7 +547,8 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
     memset(features, 0, (fv_tile_round(rows, FV_TILE_M) - rows) * l->width * sizeof *features);
 }
 
-/* What normalisation and gates make of z and w, many rows at a time. */
+/* Turns z and w into the factors of the output, with normalisation and gates, FV_W rows at a time.
+ */
 static void weigh(weights *t, const queries *s, size_t rows)
 {
     const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
@@ -672,7 +673,7 @@ void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
 
 /* ---- windows ---- */
 
-/* One head after the other, so that its state stays in the first cache level. */
+/* One head after the other, so that its state stays in L1. */
 void KERNEL(fv_k_wlattn_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t window = a->prob.dim[FV_ATTN_KEYS];

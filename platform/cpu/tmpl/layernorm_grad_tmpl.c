@@ -6,7 +6,7 @@
 
 enum {
     BLOCK = 256, /* tokens of one sum */
-    RUN = 16     /* tokens whose statistics are kept */
+    RUN = 16     /* tokens whose statistics are kept at a time */
 };
 
 typedef struct stats {

@@ -34,7 +34,7 @@ void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
     }
 }
 
-/* Whether the row's loss counts. */
+/* True if the row has a loss: weight not 0, class in range. */
 static bool counts(const float *label, size_t classes)
 {
     return label[1] != 0.f && label[0] >= 0.f && label[0] < (float)classes;

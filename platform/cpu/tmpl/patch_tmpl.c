@@ -27,7 +27,8 @@ FV_FN void bytes(float *out, const uint8_t *in, size_t ld, size_t side, size_t h
     }
 }
 
-/* A patch that lies in the picture; the windows of a stem apart, for loops of known length. */
+/* A patch that lies inside the picture. The windows of a stem have a branch of their own, so that
+ * loops have a constant length. */
 static void whole_bytes(float *out, const uint8_t *in, size_t ld, size_t side, uint32_t flags,
                         const fv_patch_table *t)
 {
@@ -45,7 +46,7 @@ static void planes(float *out, const float *in, size_t ld, size_t plane, size_t 
             memcpy(out + (c * side + y) * side, in + c * plane + y * ld, width * sizeof *out);
 }
 
-/* Of the `side` pixels from `at`, counted from `pad` before the picture, those inside it. */
+/* The part inside the picture of the `side` pixels from `at`, counted from `pad` before it. */
 static void clip(size_t *begin, size_t *count, size_t at, size_t side, size_t pad, size_t size)
 {
     const size_t end = at + side < pad + size ? at + side : pad + size;

@@ -1,4 +1,4 @@
-/* pool_tmpl.c: MEAN_REDUCE and MAP_REDUCE: what is pooled over all tokens. */
+/* pool_tmpl.c: MEAN_REDUCE and MAP_REDUCE: pooling over all tokens. */
 #include <math.h>
 
 #include "platform/cpu/cpu_kernels.h"
@@ -73,7 +73,7 @@ FV_FN void weigh(float *acc, float factor, const float *p, const float *v, size_
     }
 }
 
-/* Up to ROWS rows of one head, into its m, l, acc. */
+/* Adds up to ROWS rows of one head to its m, l, acc. */
 static void pool_rows(float *state, const float *q, const float *k, size_t ldk, const float *v,
                       size_t ldv, size_t rows, size_t d, float scale)
 {

@@ -5,7 +5,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/row.h"
 
-enum { BLOCK = 4 }; /* vectors of channels that stay in registers while the taps go by */
+enum { BLOCK = 4 }; /* vectors of channels that stay in registers over all taps */
 
 /* The taps of one token. */
 struct taps {

@@ -1,9 +1,9 @@
-/* probe_tmpl.c: what one thread can do at best, in arithmetic and in reading. */
+/* probe_tmpl.c: one thread's peak in arithmetic and in reading memory. */
 #include "platform/cpu/probe.h"
 
 #include "platform/cpu/vec/vec.h"
 
-/* Independent sums: enough to hide the latency of one another, few enough for the registers. */
+/* Independent sums: enough to hide the latency of a multiply-add, few enough for the registers. */
 enum { CHAINS = 12 };
 
 /* Runs `rounds` times CHAINS fused multiply-adds and returns the FLOPs that were done. */

@@ -1,11 +1,11 @@
 /* resize_tmpl.c: RESIZE_X and RESIZE_Y: plain loops, which the compiler turns into the instructions
- * of its ISA level. A row of luma and chroma becomes bytes of its own first, of which every one is
- * read several times. */
+ * of its ISA level. A row of luma and chroma is converted to R, G, B bytes first, because each is
+ * read by several taps. */
 #include "ops/preprocess.h"
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/yuv_line.h"
 
-enum { RUN = 256 }; /* bytes whose sums are kept at a time, so that the taps walk along rows */
+enum { RUN = 256 }; /* bytes whose sums are kept at a time, so that each tap reads along a row */
 
 FV_FN uint8_t clip8(int32_t v)
 {

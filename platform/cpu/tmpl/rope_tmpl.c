@@ -2,10 +2,10 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/tmpl/rotation.h"
 
-enum { JOINED = 32 }; /* rows whose angles are joined at a time */
+enum { JOINED = 32 }; /* rows whose angles are joined at a time (rotation_join) */
 
 /* All heads of one row. A last vector that is not full overlaps the one before it, if there is one:
- * the next head's load would wait for a store of some lanes. */
+ * a store of some lanes would stall the next head's load. */
 FV_FN void rotate_row(float *out, const float *in, const angles *a, size_t split, size_t width,
                       size_t d)
 {

@@ -1,5 +1,5 @@
-/* rotation.h: the rotation of channel pairs by tables, which ROPE and linear attention have in
- * common: tables of tokens or of the positions of a grid, as src/ops/ref/ref_rope.c describes them.
+/* rotation.h: the rotation of channel pairs by tables, which ROPE and linear attention
+ * share: tables of tokens or of the positions of a grid, as src/ops/ref/ref_rope.c describes them.
  */
 #ifndef FOVEA_PLATFORM_TMPL_ROTATION_H
 #define FOVEA_PLATFORM_TMPL_ROTATION_H

@@ -19,7 +19,7 @@
 enum {
     LONGEST = 128, /* tokens of a chunk */
     LONGEST_BY_CHANNEL = 16,
-    VISIT = 64, /* tokens of one head before the next head's turn */
+    VISIT = 64, /* tokens of one head before the next head is visited */
 };
 
 typedef struct layout {
@@ -95,7 +95,7 @@ static void fade_scores(float *a, const layout *l, const float *part, size_t n)
     }
 }
 
-/* Scalar decays, or none: A, B, Q, K. The keys stay as they are: solve wants them so. */
+/* Scalar decays, or none: A, B, Q, K. Keys are left unscaled, because solve() reads them. */
 static void scalar_decays(float *m, const layout *l, const fv_problem *p, size_t n)
 {
     const scan_rows *w = &l->rows;
@@ -285,8 +285,8 @@ typedef struct place {
     size_t head, row;
 } place;
 
-/* Asks for n rows of an operand that are read later: the rows of a head lie so far apart that no
- * processor guesses them. Inlined, or GCC finds that a call has no effect. */
+/* Prefetches n rows of an operand: the rows of a head lie too far apart for hardware prefetchers.
+ * Inlined, because GCC drops a call that it sees no effect of. */
 FV_FN void fetch(const fv_args *a, const fv_call *c, int operand, place at, size_t n,
                  enum fv_type type, size_t width)
 {
@@ -378,7 +378,8 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, rows < longest(p) ? rows : longest(p)).floats * sizeof(float);
 }
 
-/* What does not depend on the rows is the way of the state into the scratch and back. */
+/* The term without rows is the copy of the state into the scratch and back. The rates only order
+ * the two forms of SCAN. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
@@ -387,7 +388,7 @@ static double cost(const fv_problem *p, const fv_knobs *k)
     return p->heads * (scan_work(p) / (FV_W * 3e8) + 1e-7 + row * p->dim[FV_DIM_ROWS]);
 }
 
-/* The shorter, the less is multiplied in vain; a vector should still be full. */
+/* Shorter chunks waste fewer products above the diagonal; a vector should still be full. */
 static const fv_knob knobs[] = {{"chunk", {FV_W > 8 ? 32 : 16, FV_W > 8 ? 16 : 32, 64, 128}, 4},
                                 {0}};
 

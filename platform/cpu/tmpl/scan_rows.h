@@ -1,5 +1,5 @@
-/* scan_rows.h: what both forms of SCAN make of a head's rows before anything is summed: features,
- * their norms, scale, gates and decays, packed. */
+/* scan_rows.h: how both forms of SCAN prepare a head's rows: features, their norms, scale, gates
+ * and decays, packed. */
 #ifndef FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
 #define FOVEA_PLATFORM_TMPL_SCAN_ROWS_H
 
@@ -47,7 +47,7 @@ FV_FN scan_rows scan_lay_out(const fv_problem *p, size_t rows)
     return l;
 }
 
-/* Multiply-adds of one token with the state, by which both forms' costs go. */
+/* Multiply-adds of one token with the state, which both forms' costs are proportional to. */
 FV_FN double scan_work(const fv_problem *p)
 {
     const double width = (double)p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
@@ -108,8 +108,8 @@ static void scan_scale(float *x, size_t n, int unit, float factor)
         fv_store(x + i, fv_mul(fv_load(x + i), fv_set(factor)));
 }
 
-/* e^a and what it lacks of 1, each to full precision: the larger of the two says little of the
- * smaller, and a factor near 1 whose rounding is the same at every token would drift. */
+/* e^a and 1 - e^a, each to full precision: neither can be computed well from the other when it is
+ * the larger, and a factor near 1 that rounds the same way at every token would drift. */
 FV_FN void scan_decay(float *part, float *lost, fv_v log)
 {
     fv_store(part, fv_exp(log));

@@ -6,7 +6,7 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/math.h"
 
-/* Of a call; what it points to lies in the scratch. */
+/* State of a call; its arrays lie in the scratch. */
 typedef struct lines {
     const fv_args *a;
     const fv_call *c;
@@ -93,7 +93,7 @@ static void blend_line(const lines *l, fv_between between)
               between.part, l->classes);
 }
 
-/* Classes of the pixels of a line; `classes` or more: it does not count. */
+/* Classes of the pixels of a line; `classes` or more: the pixel is ignored. */
 static const uint8_t *classes_of(const lines *l, uint32_t y)
 {
     return (const uint8_t *)l->c->p[FV_SEGMENT_MASK] + (size_t)y * l->a->ld[FV_SEGMENT_MASK];

@@ -86,7 +86,7 @@ FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, si
     }
 }
 
-/* Maximum and sum of the block's queries take n more keys in. */
+/* Updates maximum and sum of the block's queries with n more keys. */
 FV_FN void count(float *max, float *sum, const float *s, size_t n)
 {
     for (size_t i = 0; i < QUERIES; i += FV_W) {
@@ -190,7 +190,7 @@ static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j
     return whole;
 }
 
-/* What belongs to the queries: their packed forms, maxima, sums and dout.out. */
+/* Prepares the queries: packs them, and computes maxima, sums and dout.out. */
 static void prepare(float *scratch, const layout *l, const head *h)
 {
     float *max = scratch + l->max, *sum = scratch + l->inverse;

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { PANEL = 256 }; /* queries whose Qt and Ot stay in the second-level cache */
+enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
 /* Sizes of a problem and the parts of its scratch. */
 typedef struct layout {
@@ -66,8 +66,8 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
     }
 }
 
-/* Keys and values of the tile after this one, on their way into the second-level cache: their rows
- * lie so far apart that nothing else sees them coming. */
+/* Keys and values of the next tile, which are prefetched into L2: their rows lie too far apart for
+ * hardware prefetchers. */
 typedef struct ahead {
     const float *k, *v;
     size_t ld_k, ld_v, d, dv;
@@ -109,7 +109,7 @@ FV_FN void score(float *s, const float *keys, const float *qt, size_t d, size_t 
     }
 }
 
-/* Scores become weights; `fade` is the factor of everything that was summed before. */
+/* Turns scores into weights; `fade` rescales everything that was summed before. */
 FV_FN void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
     fv_v top[FV_TILE_N], add[FV_TILE_N];
@@ -184,7 +184,7 @@ static void write_out(float *out, size_t ld, const layout *l, const float *ot, c
     }
 }
 
-/* The tile at key `from`, for a panel of `queries` rows that meets the one before. */
+/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
 static ahead ahead_of(const fv_args *a, const layout *l, const float *k, const float *v,
                       size_t from, size_t seen, size_t queries)
 {
@@ -231,7 +231,7 @@ static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t fi
         for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
             const size_t last = causal ? row0 + r : SIZE_MAX;
             if (causal && j >= last + FV_TILE_COLS)
-                continue; /* with all keys masked nothing would change */
+                continue; /* all keys are masked */
             if (rows - r > FV_W)
                 meet(l, scratch, r, j, n, last, FV_TILE_N, &next);
             else

@@ -4,7 +4,7 @@
 
 enum {
     BLOCK = 256, /* tokens of one sum */
-    WIDE = 4     /* vectors of columns at a time: a line or more of each row */
+    WIDE = 4     /* vectors of columns at a time: a cache line or more of each row */
 };
 
 /* `vecs` vectors of columns, the last of them with `lanes` lanes. */

@@ -48,8 +48,8 @@ typedef struct window {
     const float *next_q, *next_k, *next_v; /* what is read after it */
 } window;
 
-/* Regions as numbers that floats can tell apart: in the order in which they come. False when all
- * are the same. `seen` has room for n of them. */
+/* Ranks of regions, in order of appearance, which floats represent exactly. False when all regions
+ * are the same. `seen` has room for n. */
 static bool rank_regions(float *rank, uint32_t *seen, const uint32_t *region, size_t n)
 {
     size_t count = 0;
@@ -100,7 +100,7 @@ static void score(float *scratch, const layout *l, const window *w)
     }
 }
 
-/* Scores become weights, and part = 1 / their sum. */
+/* Turns scores into weights; part = 1 / their sum. */
 FV_FN void weigh(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
 {
     const float *rank = scratch + l->rank;

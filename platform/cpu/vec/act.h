@@ -36,7 +36,7 @@ FV_FN fv_v fv_gated_slope(fv_v x, float s)
     return fv_mul(gate, fv_fma(fv_mul(x, fv_set(s)), fv_sub(one, gate), one));
 }
 
-/* Beyond |x| = 12 every derivative has reached its limit, where the squares below would overflow.
+/* Clamped at |x| = 12: every derivative has reached its limit there, and squares cannot overflow.
  */
 FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
 {

@@ -194,7 +194,7 @@ FV_FN fv_v fv_of_bf16(fv_h h)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* With integers: the processor's own conversion takes subnormal values for zero. */
+/* In integers, because the conversion instruction flushes subnormal values to zero. */
 FV_FN fv_h fv_to_bf16(fv_v x)
 {
     const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);

@@ -191,7 +191,7 @@ FV_FN fv_v fv_of_bf16(fv_h h)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* With integers: the processor's own conversion takes subnormal values for zero. */
+/* In integers, because the conversion instruction flushes subnormal values to zero. */
 FV_FN fv_h fv_to_bf16(fv_v x)
 {
     const __m512i bits = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);

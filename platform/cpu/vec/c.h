@@ -131,7 +131,7 @@ FV_FN fv_v fv_round(fv_v x)
     return (x + 12582912.f) - 12582912.f;
 }
 
-/* Wraps around, as the other ISAs do, where the result is no number and will be replaced. */
+/* Wraps around on overflow, as on the other ISAs; the caller replaces such results. */
 FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
 {
     return (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23));

@@ -1,6 +1,7 @@
-/* fetch.h: memory that is asked for early, into the second-level cache. Rows of one head are far
- * apart, each on a page of its own, and windows are rows in any order: no prefetcher knows them. An
- * address need not be valid. */
+/* fetch.h: software prefetch into L2. Rows of one head lie far apart, each on a page of its own,
+ * and windows are rows in any order: no hardware prefetcher predicts them. An address need not be
+ * valid.
+ */
 #ifndef FOVEA_PLATFORM_VEC_FETCH_H
 #define FOVEA_PLATFORM_VEC_FETCH_H
 

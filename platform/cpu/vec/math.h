@@ -163,8 +163,8 @@ FV_FN fv_v fv_log(fv_v x)
     return fv_fma(e, fv_set(0.693359375f), fv_add(r, p));
 }
 
-/* x^p for x >= 0 and p >= 1, for normal x also for p >= 0. log2(x) is kept in parts: its integer
- * part, large as it may be, costs no digits. */
+/* x^p for x >= 0 and p >= 1, for normal x also for p >= 0. log2(x) is kept in parts, so
+ * that a large integer part costs no precision. */
 FV_FN fv_v fv_pow(fv_v x, fv_v p)
 {
     fv_v e, r = fv_sub(fv_frexp(x, &e), fv_set(1.f));

@@ -1,5 +1,5 @@
-/* tile.h: the register tile: a sum of outer products, which softmax and linear attention consist
- * of.
+/* tile.h: the register tile: a sum of outer products, of which softmax and linear attention are
+ * made.
  *
  * FV_TILE_M broadcast values times FV_TILE_N vectors; enough sums to hide the latency of the
  * multiply-add, few enough to stay in registers. */
@@ -25,7 +25,7 @@ FV_FN size_t fv_tile_round(size_t n, size_t to)
 }
 
 /* Copies n rows of `width` to packed rows of `widthp`, zeros beyond: whole tiles can
- * be read, and rows that lie a power of two apart do not drive each other out of the cache. */
+ * be read, and rows at a power-of-two distance do not evict each other from the cache. */
 FV_FN void fv_tile_pack(float *dst, size_t widthp, const float *src, size_t ld, size_t n,
                         size_t width)
 {
@@ -57,7 +57,7 @@ FV_FN void fv_tile_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_four 
     }
 }
 
-/* The steps that can be made with fours of `a`, which needs ak or am to be 1; returns how many. */
+/* Makes the steps of k that fours of `a` serve (ak or am is 1); returns how many it made. */
 FV_FN size_t fv_tile_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const float *a, size_t am,
                                size_t ak, const float *b, size_t ldb, size_t depth)
 {

@@ -5,8 +5,8 @@
  * levels above NEON have its vocabulary; they are for kernels that bring instructions of their own.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
- *   FV_LDEXP_ANY           ldexp takes any x and n, its result becomes 0 or infinite as it should
- *   set(s) load(p) store(p,x)                 p needs the alignment of float only
+ *   FV_LDEXP_ANY           ldexp takes any x and n; its result underflows to 0, overflows to
+ * infinity set(s) load(p) store(p,x)                 p needs the alignment of float only
  *   load_n(p,n) store_n(p,x,n) first_n(x,n)   the first n lanes, 0 <= n <= FV_W: memory beyond them
  *                                             is not touched, lanes beyond them are read as zero
  *   blend_n(x,y,n)     the first n lanes of x, the others of y
@@ -18,15 +18,16 @@
  *   ldexp(x,n)         x 2^n for an integer n; without FV_LDEXP_ANY x and the result are
  *                      normal, or x NaN
  *   frexp(x,&e)        x = m 2^e, returns m in [sqrt(1/2), sqrt(2)); x positive and normal, for 0
- *                      m = 1 and e = -127; infinities and NaN give what they give
+ *                      m = 1 and e = -127; for infinities and NaN undefined
  *   turn(x)            every pair of lanes (a, b) becomes (-b, a)
  *   hsum(x) hmax(x)    over the lanes, in an order that depends on FV_W only
  *   hsum_rows(p)       lane i: the sum of p[i FV_W] .. p[i FV_W + FV_W - 1], in an order that does
  *                      not depend on i
- *   load_four(p)       fv_four: the four floats at p, which a multiply-add takes one by one;
- * FV_FOURS is 1 where they lie in a register for that, else they stay in memory fma_four(x,i,b,c)
- * fma(set(x[i]), b, c) load_h(p,n) store_h(p,h,n)                fv_h: FV_W values of 16 bits, the
- * first n in memory of_f16(h) to_f16(x) of_bf16(h) to_bf16(x) what they mean; see row.h
+ *   load_four(p)       fv_four: the four floats at p, which a multiply-add takes one by one. With
+ *                      FV_FOURS 1 they lie in a register for that, else they stay in memory
+ *   fma_four(x,i,b,c)  fma(set(x[i]), b, c)
+ *   load_h(p,n) store_h(p,h,n)    fv_h: FV_W values of 16 bits, the first n of them in memory
+ *   of_f16(h) to_f16(x) of_bf16(h) to_bf16(x)   between fv_h and floats; see row.h
  */
 #ifndef FOVEA_PLATFORM_VEC_VEC_H
 #define FOVEA_PLATFORM_VEC_VEC_H
@@ -79,7 +80,7 @@ FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
 }
 #endif
 
-/* The lanes that the vector at the first of `left` values has of them. */
+/* Lanes that the next vector fills when `left` values remain. */
 FV_FN int fv_lanes(size_t left)
 {
     return left < FV_W ? (int)left : FV_W;
