@@ -165,7 +165,7 @@ static void describe(const fv_device *d, fovea_device_info *out)
 static const char *remark(void)
 {
 #ifdef FV_NO_PORTABLE
-    return "cpu: definitions and the vector levels of this architecture";
+    return "cpu: references and the vector levels of this architecture";
 #else
     return "cpu: portable C and the vector levels of this architecture";
 #endif

@@ -1,4 +1,4 @@
-/* os_cores.c: processors, their speed and the share of their time, as Linux tells it in files.
+/* os_cores.c: processors, their speed and the share of their time, as files of Linux describe them.
  *
  *     /sys/devices/system/cpu/online           which are on
  *     .../cpuN/cpu_capacity                    the kernel's own scale, where cores differ

@@ -112,7 +112,7 @@ static inline bool fv_step_narrow(const fv_step *s, uint32_t o)
     return fv_op_table[s->prob.op]->operand[o].stored >= FV_STORED_NARROW;
 }
 
-/* Numbers that an emitter works out itself, used as a weight. Lives as long as the plan. */
+/* Numbers that an emitter computes, used as a weight. Lives as long as the plan. */
 typedef struct fv_constant {
     struct fv_constant *next;
     fv_tensor tensor;

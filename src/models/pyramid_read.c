@@ -111,7 +111,7 @@ static fovea_status read_flags(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Stages with layer scale; of a config.json that does not tell, those that have its tensors. */
+/* Stages with layer scale; where config.json does not say, those that have its tensors. */
 static fovea_status read_scaled(struct reader *r)
 {
     const json_t *list = NULL;

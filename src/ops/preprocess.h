@@ -58,8 +58,8 @@ void fv_picture_free(fv_picture *p);
 
 /* EINVAL for a struct of another version. */
 fovea_status fv_preprocess_check(const fovea_preprocess *p);
-/* `p` with `usual` in the place of zeros that mean the default. EINVAL for what is no number to
- * normalise by. */
+/* `p` with `usual` in the place of zeros that mean the default. EINVAL for numbers that
+ * cannot normalise. */
 fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess *p,
                                   const fovea_preprocess *usual);
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);

@@ -33,7 +33,7 @@ typedef struct fv_yuv_frame {
     uint32_t down;
 } fv_yuv_frame;
 
-/* Of the operands of a PATCH or RESIZE_X step with these flags. */
+/* The frame of a PATCH or RESIZE_X step with these flags and operands. */
 static inline fv_yuv_frame fv_yuv_frame_of(uint32_t flags, const void *in, size_t in_ld,
                                            const void *chroma, size_t chroma_ld)
 {

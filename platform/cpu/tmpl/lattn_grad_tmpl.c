@@ -93,7 +93,7 @@ static void block_statistics(float *stat, const layout *l, source s, int query, 
     s.stat = stat;
     s.statld = BLOCK;
     if (!(SHIFT && !s.shift))
-        take_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d, alpha);
+        row_statistics(stat, &s, query, rows, FV_STAT_WIDE ? l->heads : 1, l->d, alpha);
 }
 
 /* Features of a block, without gates; `turned` gets them rotated, where they are. */
@@ -314,8 +314,9 @@ FV_FN void dot_streams(float sum[FV_STREAMS], const layout *l, const float *x, c
 
 /* Factors and gradients of a block of queries of one head, from z, w, the results and dout. The
  * scratch has the vectors of the state. */
-static void weigh(weights *t, const fv_args *a, const layout *l, const piece *s,
-                  const float *scratch, const float *state, const float *out, const float *dout)
+static void query_factors(weights *t, const fv_args *a, const layout *l, const piece *s,
+                          const float *scratch, const float *state, const float *out,
+                          const float *dout)
 {
     const bool plain = a->prob.flags & FV_FLAG_UNNORMALISED;
     const float *f = scratch + l->features,
@@ -401,7 +402,7 @@ static void pack_dout(float *out, const weights *t, const layout *l, const float
 }
 
 /* Features, factors and packed dout of a block of queries. */
-static void look_at_queries(const fv_args *a, const fv_call *c, const layout *l, const piece *s,
+static void prepare_queries(const fv_args *a, const fv_call *c, const layout *l, const piece *s,
                             weights *t, const float *state, size_t h, size_t at)
 {
     float *scratch = c->scratch;
@@ -411,7 +412,7 @@ static void look_at_queries(const fv_args *a, const fv_call *c, const layout *l,
     if (!FV_STAT_WIDE)
         block_statistics(scratch + l->stat, l, s->x, 1, s->count, fv_set(a->f[2]));
     map_rows(scratch, l, s, 1);
-    weigh(t, a, l, s, scratch, state, out, dout);
+    query_factors(t, a, l, s, scratch, state, out, dout);
     pack_dout(scratch + l->values, t, l, dout, ldg, s->count);
 }
 
@@ -434,7 +435,7 @@ static void query_features(float *df, const fv_args *a, const fv_call *c, const 
                            const piece *s, const float *state, size_t h, size_t at)
 {
     weights t;
-    look_at_queries(a, c, l, s, &t, state, h, at);
+    prepare_queries(a, c, l, s, &t, state, h, at);
     multiply_rows(df, (const float *)c->scratch + l->values,
                   (const float *)c->scratch + l->transposed, l, s->count);
     turn_back(df, c->scratch, l, s, &t);
@@ -551,7 +552,7 @@ static void state_head(float *part, const fv_args *a, const fv_call *c, const la
         const float *turned = s.turn.cos ? scratch + l->turned : f;
         wide_statistics(a, c, l, FV_APPLY_Q, 1, at, fv_set(a->f[2]));
         pack_vectors(scratch, l, state, a->f[0]);
-        look_at_queries(a, c, l, &s, &t, state, h, at);
+        prepare_queries(a, c, l, &s, &t, state, h, at);
         multiply_state(part, turned, scratch + l->values, l, s.count, a->f[0], add);
         for (size_t b = 0; b < FV_BLOCKS; b++) {
             for (size_t k = 0; k < FV_STREAMS; k++)

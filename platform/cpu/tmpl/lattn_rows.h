@@ -54,8 +54,8 @@ FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, si
 }
 
 /* Statistics of `rows` rows over the channels of `heads` heads, from where s begins. */
-FV_FN void take_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
-                           size_t d, fv_v alpha)
+FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, size_t heads,
+                          size_t d, fv_v alpha)
 {
 #if FV_STATS
     const int count = query ? FV_STATS : FV_STATS_KEY;

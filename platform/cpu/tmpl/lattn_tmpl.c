@@ -92,14 +92,14 @@ static size_t block_rows(size_t rows)
 }
 
 /* Statistics over all heads are the same for each: they are taken before the first. */
-FV_FN void take_wide(float *scratch, const layout *l, int query, const float *x, size_t ld,
-                     size_t rows, fv_v alpha)
+FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, const float *x,
+                                   size_t ld, size_t rows, fv_v alpha)
 {
     float *stat = scratch + l->stat[query];
     const source s = {
         .x = x, .ld = ld, .param = scratch + l->param, .dp = l->dp, .stat = stat, .statld = rows};
     if (FV_STAT_WIDE)
-        take_statistics(stat, &s, query, rows, l->heads, l->d, alpha);
+        row_statistics(stat, &s, query, rows, l->heads, l->d, alpha);
 }
 
 /* ---- states ---- */
@@ -108,7 +108,7 @@ FV_FN void take_wide(float *scratch, const layout *l, int query, const float *x,
  *
  * CENTRED: with `n` and `np` tokens, S about the mean of both is S + S' + u^T (vmean' - vmean),
  * u = (n w' - np w) / (n + np): all differences are taken before anything is multiplied. */
-static void fold(float *s, const float *p, const layout *l)
+static void merge_state(float *s, const float *p, const layout *l)
 {
     const fv_lattn_state *at = &l->state;
     float rate = 0.f, rate_p = 0.f;
@@ -173,7 +173,7 @@ void KERNEL(fv_k_lattn_merge_f32)(const fv_args *a, const fv_call *c)
         float *state = (float *)c->p[FV_MERGE_STATE] + h * l.state.floats;
         memcpy(state, partial, l.state.floats * sizeof *state);
         for (size_t g = 1; g < a->prob.dim[FV_ATTN_GROUPS]; g++)
-            fold(state, partial + g * l.heads * l.state.floats, &l);
+            merge_state(state, partial + g * l.heads * l.state.floats, &l);
     }
 }
 
@@ -303,8 +303,8 @@ FV_FN void map_keys(float *features, float *right, float *state, const layout *l
 }
 
 /* The running maximum of every channel. */
-static void take_shift(float *shift, float *state, const layout *l, const source *k, size_t rows,
-                       bool shifted)
+static void update_shift(float *shift, float *state, const layout *l, const source *k, size_t rows,
+                         bool shifted)
 {
     for (size_t i = 0; i < l->dp; i += FV_W) {
         const int n = i < l->d ? fv_lanes(l->d - i) : 0;
@@ -359,13 +359,13 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
     if (CENTRED)
         centre_values(right, scratch + l->vmean, state, l, s->v, s->ldv, rows);
     if (SHIFT) {
-        take_shift(scratch + l->shift, state, l, &s->k, rows, s->shifted);
+        update_shift(scratch + l->shift, state, l, &s->k, rows, s->shifted);
         block.k.shift = scratch + l->shift;
     }
     if (!FV_STAT_WIDE) {
         block.k.stat = stat;
         block.k.statld = BLOCK;
-        take_statistics(stat, &block.k, 0, rows, 1, l->d, fv_set(0.f));
+        row_statistics(stat, &block.k, 0, rows, 1, l->d, fv_set(0.f));
     }
     if (s->turn.cos && s->gate)
         map_keys(features, right, state, l, &block, rows, true, true);
@@ -408,7 +408,7 @@ static void reduce_head(float *state, const fv_args *a, const fv_call *c, const 
         s.next_v = after(c, v, s.ldv, l->dv, h, r, n);
         reduce_block(to, scratch, l, &s, n);
         if (!fresh && !SUMS)
-            fold(state, to, l);
+            merge_state(state, to, l);
         s.k.x += n * s.k.ld;
         s.k.stat += FV_STAT_WIDE ? n : 0;
         s.v += n * s.ldv;
@@ -426,7 +426,8 @@ void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
     if (a->prob.flags & FV_FLAG_ROPE)
         turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
     finish_params((float *)c->scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
-    take_wide(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->ld[FV_REDUCE_K], c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->ld[FV_REDUCE_K], c->rows,
+                            alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         reduce_head((float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -549,7 +550,7 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
 
 /* Turns z and w into the factors of the output, with normalisation and gates, FV_W rows at a time.
  */
-static void weigh(weights *t, const queries *s, size_t rows)
+static void output_factors(weights *t, const queries *s, size_t rows)
 {
     const fv_v least = fv_set(FLT_MIN); /* 0 / least is 0 */
     for (size_t r = 0; r < rows; r += FV_W) {
@@ -605,13 +606,13 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
         block.q.stat = t.stat[0];
         block.q.statld = BLOCK;
         if (!(SHIFT && s->plain))
-            take_statistics(t.stat[0], &block.q, 1, rows, 1, l->d, fv_set(0.f));
+            row_statistics(t.stat[0], &block.q, 1, rows, 1, l->d, fv_set(0.f));
     }
     if (s->turn.cos)
         map_queries(scratch, &t, l, &block, rows, true);
     else
         map_queries(scratch, &t, l, &block, rows, false);
-    weigh(&t, s, rows);
+    output_factors(&t, s, rows);
     for (size_t i = 0; i < rows; i += FV_TILE_M) {
         for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
@@ -666,7 +667,7 @@ void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
     if (a->prob.flags & FV_FLAG_ROPE)
         turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
     finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
-    take_wide(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->ld[FV_APPLY_Q], c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->ld[FV_APPLY_Q], c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         apply_head((const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -686,8 +687,10 @@ void KERNEL(fv_k_wlattn_f32)(const fv_args *a, const fv_call *c)
     for (size_t row = 0; row < c->rows; row += window) {
         const fv_call to_state = fv_wlattn_reduce(a, c, row, state, scratch);
         const fv_call from_state = fv_wlattn_apply(a, c, row, state, scratch);
-        take_wide(scratch, &l, 0, to_state.p[FV_REDUCE_K], a->ld[FV_WINDOW_K], window, alpha);
-        take_wide(scratch, &l, 1, from_state.p[FV_APPLY_Q], a->ld[FV_WINDOW_Q], window, alpha);
+        statistics_of_all_heads(scratch, &l, 0, to_state.p[FV_REDUCE_K], a->ld[FV_WINDOW_K], window,
+                                alpha);
+        statistics_of_all_heads(scratch, &l, 1, from_state.p[FV_APPLY_Q], a->ld[FV_WINDOW_Q],
+                                window, alpha);
         for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
             reduce_head(state, &args.reduce, &to_state, &l, &none, h);
             apply_head(state, &args.apply, &from_state, &l, &none, h);
@@ -706,7 +709,7 @@ FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_
     for (size_t r0 = 0; r0 < rows; r0 += BLOCK, s.x += BLOCK * ldx) {
         const size_t block = rows - r0 < BLOCK ? rows - r0 : BLOCK;
         if (!SHIFT)
-            take_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
+            row_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
         for (size_t r = 0; r < block; r++) {
             for (size_t i = 0; i < d; i += FV_W) {
                 const int n = fv_lanes(d - i);

@@ -61,8 +61,8 @@ FV_FN float dot(const float *a, const float *b, size_t n)
 }
 
 /* acc = factor acc + sum over rows of p[r] v[r]. */
-FV_FN void weigh(float *acc, float factor, const float *p, const float *v, size_t ld, size_t rows,
-                 size_t d)
+FV_FN void accumulate(float *acc, float factor, const float *p, const float *v, size_t ld,
+                      size_t rows, size_t d)
 {
     for (size_t i = 0; i < d; i += FV_W) {
         const int lanes = d - i < FV_W ? (int)(d - i) : FV_W;
@@ -93,7 +93,7 @@ static void pool_rows(float *state, const float *q, const float *k, size_t ldk, 
     const float factor = expf(state[0] - top);
     state[0] = top;
     state[1] = factor * state[1] + fv_hsum(sum);
-    weigh(state + 2, factor, p, v, ldv, rows, d);
+    accumulate(state + 2, factor, p, v, ldv, rows, d);
 }
 
 void FV_NAME(fv_k_map_reduce_f32)(const fv_args *a, const fv_call *c)

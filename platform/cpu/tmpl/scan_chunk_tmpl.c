@@ -258,7 +258,7 @@ static void read_out(const fv_args *a, const fv_call *c, const float *m, const l
 }
 
 /* S = (decays of the chunk) S + K^T V, the chunk summed before it meets the sum of all others. */
-static void advance(float *m, const layout *l, size_t n)
+static void update_state(float *m, const layout *l, size_t n)
 {
     const scan_rows *w = &l->rows;
     for (size_t j = 0; j < w->dvp; j += FV_TILE_COLS) {
@@ -322,10 +322,10 @@ static void chunk(const fv_args *a, const fv_call *c, const layout *l, place at,
     fetch(a, c, FV_SCAN_V, next, n, a->prob.in, w->dv);
     if (a->prob.flags & FV_FLAG_DECAY_CHANNEL)
         fetch(a, c, FV_SCAN_DECAY, next, n, FV_F32, w->d);
-    advance(m, l, n);
+    update_state(m, l, n);
 }
 
-static void take_state(const fv_args *a, const fv_call *c, const layout *l, size_t head)
+static void load_state(const fv_args *a, const fv_call *c, const layout *l, size_t head)
 {
     const scan_rows *w = &l->rows;
     float *m = c->scratch;
@@ -334,7 +334,7 @@ static void take_state(const fv_args *a, const fv_call *c, const layout *l, size
         fv_tile_pack(m + l->z, w->widthp, scan_divisor(a, c, w, head), w->width, 1, w->width);
 }
 
-static void give_state(const fv_args *a, const fv_call *c, const layout *l, size_t head)
+static void store_state(const fv_args *a, const fv_call *c, const layout *l, size_t head)
 {
     const scan_rows *w = &l->rows;
     const float *m = c->scratch;
@@ -356,13 +356,13 @@ void FV_NAME(fv_k_scan_f32_chunk)(const fv_args *a, const fv_call *c)
     for (size_t row = 0; row < c->rows; row += visit) {
         const size_t end = c->rows - row < visit ? c->rows : row + visit;
         for (size_t head = c->col0; head < heads; head++) {
-            take_state(a, c, &l, head);
+            load_state(a, c, &l, head);
             for (size_t at = row; at < end; at += l.chunk) {
                 const place next =
                     head + 1 < heads ? (place){head + 1, at} : (place){c->col0, at + visit};
                 chunk(a, c, &l, (place){head, at}, next, end - at < l.chunk ? end - at : l.chunk);
             }
-            give_state(a, c, &l, head);
+            store_state(a, c, &l, head);
         }
     }
 }

@@ -143,7 +143,7 @@ FV_FN fv_v sum_exponentials(const lines *l, fv_v max, bool keep)
 
 /* ---- SEGMENT_LOSS ---- */
 
-static void lose_line(const lines *l, uint32_t y)
+static void line_loss(const lines *l, uint32_t y)
 {
     const uint8_t *class = classes_of(l, y);
     for (uint32_t x = 0; x < l->width;) {
@@ -174,7 +174,7 @@ void FV_NAME(fv_k_segment_loss_f32)(const fv_args *a, const fv_call *c)
             out[u * a->ld[FV_SEGMENT_OUT]] = 0.f;
         for (uint32_t y = fv_segment_start(v, l.down, l.height); y < bottom; y++) {
             blend_line(&l, fv_segment_between(y, l.down, l.height));
-            lose_line(&l, y);
+            line_loss(&l, y);
             for (uint32_t u = 0, x = 0; u < l.across; u++) {
                 const uint32_t right = fv_segment_start(u + 1, l.across, l.width);
                 float sum = 0.f;
@@ -189,7 +189,7 @@ void FV_NAME(fv_k_segment_loss_f32)(const fv_args *a, const fv_call *c)
 /* ---- SEGMENT_GRAD ---- */
 
 /* Adds the gradients of n pixels from x on to those for the tokens around them. */
-FV_FN void slope_pixels(const lines *l, const uint8_t *class, uint32_t x, int n, float weight)
+FV_FN void pixel_grad(const lines *l, const uint8_t *class, uint32_t x, int n, float weight)
 {
     const fv_v max = blend_pixels(l, x, n), sum = sum_exponentials(l, max, true);
     float factor[FV_W] = {0};
@@ -212,7 +212,7 @@ FV_FN void slope_pixels(const lines *l, const uint8_t *class, uint32_t x, int n,
 
 /* Adds the sums of vectors, one a class, to the gradient of token u of the line, and clears them.
  */
-static void settle(const lines *l, uint32_t u, float *vectors)
+static void reduce_terms(const lines *l, uint32_t u, float *vectors)
 {
     float *to = l->slopes + u * l->classes;
     for (size_t i = 0; i < l->classes; i += FV_W) {
@@ -224,7 +224,7 @@ static void settle(const lines *l, uint32_t u, float *vectors)
 }
 
 /* The gradient of a line's logits. */
-static void slope_line(const lines *l, uint32_t y, float weight)
+static void line_grad(const lines *l, uint32_t y, float weight)
 {
     const uint8_t *class = classes_of(l, y);
     clear(l->slopes, l->across * l->classes);
@@ -233,11 +233,11 @@ static void slope_line(const lines *l, uint32_t y, float weight)
     for (uint32_t x = 0; x < l->width;) {
         const uint32_t u = l->first[x];
         const int n = pixels_from(l, x);
-        slope_pixels(l, class, x, n, weight);
+        pixel_grad(l, class, x, n, weight);
         x += (uint32_t)n;
         if (x == l->width || l->first[x] != u) {
-            settle(l, u, l->before);
-            settle(l, next_token(l, u), l->after);
+            reduce_terms(l, u, l->before);
+            reduce_terms(l, next_token(l, u), l->after);
         }
     }
 }
@@ -276,7 +276,7 @@ void FV_NAME(fv_k_segment_grad_f32)(const fv_args *a, const fv_call *c)
     for (uint32_t y = top; y < bottom; y++) {
         const fv_between between = fv_segment_between(y, l.down, l.height);
         blend_line(&l, between);
-        slope_line(&l, y, weight);
+        line_grad(&l, y, weight);
         add_line(&l, between.first, 1.f - between.part);
         add_line(&l, between.second, between.part);
     }

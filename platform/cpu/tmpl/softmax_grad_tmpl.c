@@ -87,7 +87,7 @@ FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, si
 }
 
 /* Updates maximum and sum of the block's queries with n more keys. */
-FV_FN void count(float *max, float *sum, const float *s, size_t n)
+FV_FN void update_statistics(float *max, float *sum, const float *s, size_t n)
 {
     for (size_t i = 0; i < QUERIES; i += FV_W) {
         const fv_v was = fv_load(max + i);
@@ -102,8 +102,8 @@ FV_FN void count(float *max, float *sum, const float *s, size_t n)
 }
 
 /* Scores become p, and dp becomes ds; keys from n on have neither. */
-FV_FN void weigh(float *p, float *ds, const float *max, const float *inverse, const float *delta,
-                 size_t n, size_t whole, float scale)
+FV_FN void score_gradients(float *p, float *ds, const float *max, const float *inverse,
+                           const float *delta, size_t n, size_t whole, float scale)
 {
     const fv_v factor = fv_set(scale), zero = fv_set(0.f);
     for (size_t i = 0; i < QUERIES; i += FV_W) {
@@ -122,7 +122,7 @@ FV_FN void weigh(float *p, float *ds, const float *max, const float *inverse, co
 }
 
 /* sum[j] += sum over the block's queries of w[j][i] x[i]. */
-FV_FN void gather_keys(float *sum, size_t widthp, const float *w, const float *x, size_t n)
+FV_FN void add_to_keys(float *sum, size_t widthp, const float *w, const float *x, size_t n)
 {
     for (size_t c = 0; c < widthp; c += FV_TILE_COLS) {
         for (size_t j = 0; j < n; j += FV_TILE_M) {
@@ -141,7 +141,7 @@ FV_FN void gather_keys(float *sum, size_t widthp, const float *w, const float *x
 }
 
 /* dq[i] += sum over the tile's n keys of w[j][i] k[j]; `first`: stored. */
-FV_FN void gather_queries(const layout *l, const head *h, const float *w, const float *k, size_t r0,
+FV_FN void add_to_queries(const layout *l, const head *h, const float *w, const float *k, size_t r0,
                           size_t n, bool first)
 {
     const size_t ld = h->ld[FV_SOFTMAX_GRAD_OUT];
@@ -217,7 +217,7 @@ static void prepare(float *scratch, const layout *l, const head *h)
         for (size_t r = 0; r < l->rows; r += QUERIES) {
             scores(scratch + l->p, scratch + l->keys, l->dp, scratch + l->qt + r * l->d, l->d,
                    whole);
-            count(max + r, sum + r, scratch + l->p, n);
+            update_statistics(max + r, sum + r, scratch + l->p, n);
         }
     }
     for (size_t r = 0; r < l->rows; r += FV_W)
@@ -234,11 +234,11 @@ static void differentiate(float *scratch, const layout *l, const head *h)
         for (size_t r = 0; r < l->rows; r += QUERIES) {
             scores(p, scratch + l->keys, l->dp, scratch + l->qt + r * l->d, l->d, whole);
             scores(ds, scratch + l->values, l->dvp, scratch + l->gt + r * l->dv, l->dv, whole);
-            weigh(p, ds, scratch + l->max + r, scratch + l->inverse + r, scratch + l->delta + r, n,
-                  whole, h->scale);
-            gather_keys(scratch + l->dv_at, l->dvp, p, scratch + l->g + r * l->dvp, whole);
-            gather_keys(scratch + l->dk, l->dp, ds, scratch + l->q + r * l->dp, whole);
-            gather_queries(l, h, ds, scratch + l->keys, r, n, j == 0);
+            score_gradients(p, ds, scratch + l->max + r, scratch + l->inverse + r,
+                            scratch + l->delta + r, n, whole, h->scale);
+            add_to_keys(scratch + l->dv_at, l->dvp, p, scratch + l->g + r * l->dvp, whole);
+            add_to_keys(scratch + l->dk, l->dp, ds, scratch + l->q + r * l->dp, whole);
+            add_to_queries(l, h, ds, scratch + l->keys, r, n, j == 0);
         }
         const size_t ld = h->ld[FV_SOFTMAX_GRAD_OUT];
         write_rows(h->dk + j * ld, ld, scratch + l->dk, l->dp, n, l->d);

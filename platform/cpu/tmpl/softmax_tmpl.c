@@ -110,7 +110,7 @@ FV_FN void score(float *s, const float *keys, const float *qt, size_t d, size_t 
 }
 
 /* Turns scores into weights; `fade` rescales everything that was summed before. */
-FV_FN void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
+FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t n, int vecs)
 {
     fv_v top[FV_TILE_N], add[FV_TILE_N];
     FV_UNROLL
@@ -141,8 +141,8 @@ FV_FN void weigh(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, size_t 
 }
 
 /* Ot = fade Ot + Vt P */
-FV_FN void gather(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t dvp, const float *p,
-                  size_t n, int vecs)
+FV_FN void accumulate_values(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t dvp,
+                             const float *p, size_t n, int vecs)
 {
     for (size_t i0 = 0; i0 < dvp; i0 += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
@@ -161,16 +161,16 @@ FV_FN void gather(float *ot, fv_v fade[FV_TILE_N], const float *values, size_t d
 /* The block of queries at row r of a panel and the packed tile of n keys from key0 on; of a block
  * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
  * more. */
-FV_FN void meet(const layout *l, float *scratch, size_t r, size_t key0, size_t n, size_t last,
-                int vecs, ahead *next)
+FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
+                       size_t last, int vecs, ahead *next)
 {
     float *s = scratch + l->scores;
     fv_v fade[FV_TILE_N];
     score(s, scratch + l->keys, scratch + l->qt + r * l->d, l->d, n, vecs, next);
     if (last != SIZE_MAX)
         mask_future(s, n, key0, last);
-    weigh(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);
-    gather(scratch + l->ot + r * l->dvp, fade, scratch + l->values, l->dvp, s, n, vecs);
+    exponentiate(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);
+    accumulate_values(scratch + l->ot + r * l->dvp, fade, scratch + l->values, l->dvp, s, n, vecs);
 }
 
 static void write_out(float *out, size_t ld, const layout *l, const float *ot, const float *sum,
@@ -201,8 +201,8 @@ static ahead ahead_of(const fv_args *a, const layout *l, const float *k, const f
 }
 
 /* Queries [first, first + rows) of a call and one head against all keys that they see. */
-static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t first, size_t rows,
-                  size_t head)
+static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
+                         size_t rows, size_t head)
 {
     const float *q = (const float *)c->p[FV_SOFTMAX_Q] + first * a->ld[FV_SOFTMAX_Q] + head * l->d;
     const float *k = (const float *)c->p[FV_SOFTMAX_K] + head * l->d;
@@ -233,9 +233,9 @@ static void panel(const fv_args *a, const fv_call *c, const layout *l, size_t fi
             if (causal && j >= last + FV_TILE_COLS)
                 continue; /* all keys are masked */
             if (rows - r > FV_W)
-                meet(l, scratch, r, j, n, last, FV_TILE_N, &next);
+                attend_tile(l, scratch, r, j, n, last, FV_TILE_N, &next);
             else
-                meet(l, scratch, r, j, n, last, 1, &next);
+                attend_tile(l, scratch, r, j, n, last, 1, &next);
         }
     }
     write_out(out, a->ld[FV_SOFTMAX_OUT], l, ot, sum, rows);
@@ -247,7 +247,7 @@ void FV_NAME(fv_k_softmax_f32)(const fv_args *a, const fv_call *c)
     for (size_t first = 0; first < c->rows; first += PANEL) {
         size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
         for (size_t head = c->col0; head < (size_t)c->col0 + c->cols; head++)
-            panel(a, c, &l, first, rows, head);
+            attend_panel(a, c, &l, first, rows, head);
     }
 }
 

@@ -101,7 +101,7 @@ static void score(float *scratch, const layout *l, const window *w)
 }
 
 /* Turns scores into weights; part = 1 / their sum. */
-FV_FN void weigh(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
+FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
 {
     const float *rank = scratch + l->rank;
     for (size_t r = 0; r < l->keys; r++) {
@@ -160,13 +160,13 @@ static void attend(float *scratch, const layout *l, const window *w, float scale
     pack(scratch, l, w, scale);
     score(scratch, l, w);
     if (w->bias && w->mixed)
-        weigh(scratch, l, w, true, true);
+        exponentiate(scratch, l, w, true, true);
     else if (w->bias)
-        weigh(scratch, l, w, true, false);
+        exponentiate(scratch, l, w, true, false);
     else if (w->mixed)
-        weigh(scratch, l, w, false, true);
+        exponentiate(scratch, l, w, false, true);
     else
-        weigh(scratch, l, w, false, false);
+        exponentiate(scratch, l, w, false, false);
     write_out(scratch, l, w);
 }
 

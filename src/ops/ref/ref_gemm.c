@@ -22,7 +22,7 @@
  * value is what counts. Everything else, the sums too, is float32; but with float16 weights and
  * prob.acc F16
  *
- *   A may be rounded to float16, each row after a scaling by a power of two, and products may be
+ *   A may be rounded to float16, each row scaled by a power of two before, and products may be
  *   summed in float16 over at most 4 steps of k; those sums are float32.
  *
  * That overflows nowhere. With d the largest |A| of the row it adds to the error of the sum over k

@@ -44,7 +44,7 @@ static size_t width_of(const fv_problem *p)
     return (size_t)fv_mech_table[p->mech]->blocks * p->dim[FV_ATTN_D];
 }
 
-/* Counted as chunks of 64 tokens with whole score matrices: half of each is multiplied in vain. A
+/* Counted as chunks of 64 tokens with whole score matrices: half of each product is wasted. A
  * recurrent scan counts what updating and reading the state costs. */
 static double flops(const fv_problem *p)
 {

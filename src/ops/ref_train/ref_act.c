@@ -1,4 +1,4 @@
-/* ref_act.c: ACT: an activation by itself, where training needs what goes into it.
+/* ref_act.c: ACT: an activation as a step of its own, where training needs its input.
  *
  *   dim    rows, C
  *   IN     ROW, C wide, with SWIGLU 2C    OUT  ROW, C wide; may be IN without SWIGLU

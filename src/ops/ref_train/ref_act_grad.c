@@ -1,4 +1,4 @@
-/* ref_act_grad.c: ACT_GRAD: the gradient of what goes into an activation.
+/* ref_act_grad.c: ACT_GRAD: the gradient of an activation's input.
  *
  *   dim    rows, C
  *   IN     ROW: what went into it; C wide, with SWIGLU 2C

@@ -1,4 +1,4 @@
-/* ref_gates_grad.c: GATES_GRAD: the gradient of the logits of which GATES has made gates.
+/* ref_gates_grad.c: GATES_GRAD: the gradient of the logits that GATES read.
  *
  *   dim    rows, heads
  *   GATES  ROW, heads wide: what GATES has written

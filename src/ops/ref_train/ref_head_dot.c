@@ -5,8 +5,8 @@
  *
  *   out_ih = a_ih.b_ih
  *
- * Of what LATTN_APPLY has written and of the gradient of it: each of the queries' gates times its
- * gradient, as GATES_GRAD wants it, because the gate is a factor of the output.
+ * With A the output of LATTN_APPLY and B its gradient, OUT is each of the queries' gates times its
+ * gradient, as GATES_GRAD reads it, because the gate is a factor of the output.
  */
 #include "ops/ref/ref_kernels.h"
 

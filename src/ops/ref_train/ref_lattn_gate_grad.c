@@ -1,7 +1,7 @@
 /* ref_lattn_gate_grad.c: LATTN_GATE_GRAD: the gradients of the keys' gates of linear attention.
  *
  *   All operands but OUT, dim, f, u, flags  as LATTN_REDUCE_GRAD has them; FV_FLAG_GATED
- *   OUT  ROW, heads wide: each gate times its gradient, as GATES_GRAD wants it
+ *   OUT  ROW, heads wide: each gate times its gradient, as GATES_GRAD reads it
  *   col0, cols  heads
  *
  *   out_jh = g phi(k_j).dphi_j      with g and dphi of LATTN_REDUCE_GRAD

@@ -1,4 +1,4 @@
-/* ref_layernorm_grad.c: LAYERNORM_GRAD: the gradient of the rows that were normalised.
+/* ref_layernorm_grad.c: LAYERNORM_GRAD: the gradient of LAYERNORM's rows.
  *
  *   dim     rows, C
  *   IN      ROW, C wide: what was normalised    WEIGHT  C floats

@@ -2,7 +2,7 @@
  *
  *   dim    rows, C
  *   A, B   ROW, C wide        OUT  ROW, C wide; may be A or B
- *   f[0]   2 times what the loss is multiplied with
+ *   f[0]   2 times the factor of the loss
  *
  *   out[c] = f0 (a[c] - b[c])
  */

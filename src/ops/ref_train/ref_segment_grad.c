@@ -5,7 +5,7 @@
  *
  *   out[t][c] = weight sum over pixels p of  b_p(t) (softmax(z_p)[c] - (c == class of p))
  *
- * with b_p(t) what the logits of token t are multiplied with at pixel p.
+ * with b_p(t) the bilinear weight of the logits of token t at pixel p.
  */
 #include "ops/ref/ref_kernels.h"
 #include "ops/ref_train/ref_loss.h"

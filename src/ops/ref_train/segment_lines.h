@@ -14,7 +14,7 @@ typedef struct fv_between {
     float part;
 } fv_between;
 
-/* Of pixel i of `pixels`, between `cells` cells. */
+/* The place of pixel i of `pixels` between `cells` cells. */
 static inline fv_between fv_segment_between(uint32_t i, uint32_t cells, uint32_t pixels)
 {
     const double at = (i + 0.5) * cells / pixels - 0.5, inside = at > 0 ? at : 0;
