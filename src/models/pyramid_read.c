@@ -316,7 +316,7 @@ static fovea_status list_outputs(fovea_model *m)
     return FOVEA_OK;
 }
 
-static void describe(fovea_model *m)
+static void fill_info(fovea_model *m)
 {
     const fv_pyramid *p = m->roles;
     const fv_pyramid_stage *last = &p->stage[p->stages - 1];
@@ -353,7 +353,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
     /* A weight without a role would silently make it another model; other heads do not. */
     fv_reader_ignore(&r.t, "", "head");
     FV_TRY(fv_reader_all_used(&r.t, ""));
-    describe(m);
+    fill_info(m);
     return list_outputs(m);
 }
 

@@ -139,7 +139,7 @@ static json_t *flags(const fv_pyramid_spec *s)
     return list;
 }
 
-static json_t *describe(const struct maker *m)
+static json_t *make_config(const struct maker *m)
 {
     const fv_pyramid_spec *s = m->spec;
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f], s:i, s:i}", "model_type",
@@ -164,7 +164,7 @@ fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
     batchnorm(&m, "", "norm.", spec->projection);
     linear(&m, "", "head.", CLASSES, spec->projection);
     FV_TRY(m.m.status);
-    json_t *json = describe(&m);
+    json_t *json = make_config(&m);
     if (!json)
         return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", spec->name);
     *config = json;

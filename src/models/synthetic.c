@@ -16,8 +16,8 @@ void fv_imitate_tensor(fv_imitation *m, const char *prefix, const char *stem, ui
     m->status = fv_source_add(m->source, name, rank, shape, mean, spread);
 }
 
-static void add(fv_imitation *m, const char *prefix, const char *stem, const char *part,
-                uint32_t rank, const uint64_t *shape, float mean, float spread)
+static void add_part(fv_imitation *m, const char *prefix, const char *stem, const char *part,
+                     uint32_t rank, const uint64_t *shape, float mean, float spread)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%s", stem, part);
@@ -30,7 +30,7 @@ void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
     const uint64_t whole[4] = {shape[0], shape[1], shape[2], shape[2]};
     const float inputs = (float)(whole[1] * whole[2] * whole[3]);
     /* An even spread has a deviation of spread / sqrt(3). */
-    add(m, prefix, stem, "weight", shape[2] > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
+    add_part(m, prefix, stem, "weight", shape[2] > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
 }
 
 void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
@@ -38,12 +38,12 @@ void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
 {
     const uint64_t rows = shape[0];
     fv_imitate_matrix(m, prefix, stem, shape, gain);
-    add(m, prefix, stem, "bias", 1, &rows, 0, SMALL);
+    add_part(m, prefix, stem, "bias", 1, &rows, 0, SMALL);
 }
 
 void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint32_t width)
 {
     const uint64_t n = width;
-    add(m, prefix, stem, "weight", 1, &n, 1, 0.1f);
-    add(m, prefix, stem, "bias", 1, &n, 0, SMALL);
+    add_part(m, prefix, stem, "weight", 1, &n, 1, 0.1f);
+    add_part(m, prefix, stem, "bias", 1, &n, 0, SMALL);
 }

@@ -119,7 +119,7 @@ static fovea_status list_outputs(fovea_model *m)
     return FOVEA_OK;
 }
 
-static fovea_status describe(fv_vit_reader *r)
+static fovea_status fill_info(fv_vit_reader *r)
 {
     const fv_vit *v = r->v;
     fovea_model_info *info = &r->t.m->info;
@@ -167,7 +167,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_vit_read_pool(&r));
     FV_TRY(fv_vit_read_head(&r));
     FV_TRY(fv_vit_read_embeds(&r));
-    FV_TRY(describe(&r));
+    FV_TRY(fill_info(&r));
     FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
     return list_outputs(m);
 }

@@ -189,7 +189,7 @@ static void tokens(struct maker *m)
     add_tensor(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
 }
 
-static json_t *describe(const struct spec *s)
+static json_t *make_config(const struct spec *s)
 {
     static const char *const model_types[] = {
         [FV_VIT_PLAIN] = "vit",
@@ -227,7 +227,7 @@ fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const cha
         block(&m, i);
     heads(&m);
     FV_TRY(m.status);
-    json_t *json = describe(s);
+    json_t *json = make_config(s);
     if (!json)
         return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", name);
     *config = json;

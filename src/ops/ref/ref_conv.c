@@ -58,7 +58,7 @@ static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, ui
     return sum;
 }
 
-static void run(const fv_args *a, const fv_call *c)
+static void conv(const fv_args *a, const fv_call *c)
 {
     const float *bias = a->prob.epi & FV_EPI_BIAS ? c->p[FV_GEMM_BIAS] : NULL;
     for (size_t r = 0; r < c->rows; r++) {
@@ -74,7 +74,7 @@ static void run(const fv_args *a, const fv_call *c)
 #define OF_TYPE(type)                                                                              \
     void fv_k_conv_##type##_ref(const fv_args *a, const fv_call *c)                                \
     {                                                                                              \
-        run(a, c);                                                                                 \
+        conv(a, c);                                                                                \
     }
 OF_TYPE(f32)
 OF_TYPE(f16)

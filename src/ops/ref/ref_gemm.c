@@ -68,7 +68,7 @@ static double product(const fv_args *a, const fv_call *c, const float *in, uint3
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
-static void run(const fv_args *a, const fv_call *c)
+static void gemm(const fv_args *a, const fv_call *c)
 {
     const uint32_t epi = a->prob.epi, width = a->prob.dim[FV_GEMM_N];
     const float *scale = c->p[FV_GEMM_SCALE], *res = c->p[FV_GEMM_RES];
@@ -128,7 +128,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     };                                                                                             \
     void fv_k_gemm_##type##_ref(const fv_args *a, const fv_call *c)                                \
     {                                                                                              \
-        run(a, c);                                                                                 \
+        gemm(a, c);                                                                                \
     }
 OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)

@@ -35,7 +35,7 @@ const fv_op fv_op_posemb = {
 };
 
 /* out += w * row of the table */
-static void add(const fv_args *a, const fv_call *c, float *out, float w, size_t row)
+static void add_table_row(const fv_args *a, const fv_call *c, float *out, float w, size_t row)
 {
     const uint32_t width = a->prob.dim[FV_ROW_C];
     for (uint32_t i = 0; i < width; i++)
@@ -57,7 +57,7 @@ void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
         if (token < prefix)
             continue;
         if (!t) {
-            add(a, c, out, 1.f, token - prefix);
+            add_table_row(a, c, out, 1.f, token - prefix);
             continue;
         }
         const size_t y = (token - prefix) / grid, x = (token - prefix) % grid;
@@ -67,7 +67,7 @@ void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
                 const float w = t->weight_y[iy] * t->weight_x[ix];
                 if (w == 0.f)
                     continue;
-                add(a, c, out, w, (size_t)t->index_y[iy] * a->u[2] + t->index_x[ix]);
+                add_table_row(a, c, out, w, (size_t)t->index_y[iy] * a->u[2] + t->index_x[ix]);
             }
     }
 }

@@ -69,7 +69,7 @@ static float dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-static void add(float *y, const float *x, size_t n, float factor)
+static void axpy(float *y, const float *x, size_t n, float factor)
 {
     for (size_t i = 0; i < n; i++)
         y[i] += factor * x[i];
@@ -116,16 +116,16 @@ static void block(const head *h, size_t i0, size_t n, float *own)
             const float p = expf(score(h, i, j) - max[r]) / sum[r];
             const float dp = dot(dout, h->v + j * h->ld[FV_SOFTMAX_GRAD_V], h->width_v);
             const float ds = h->scale * p * (dp - whole[r]);
-            add(h->dq + i * ld, h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d, ds);
-            add(dk, h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->d, ds);
-            add(dv, dout, h->width_v, p);
+            axpy(h->dq + i * ld, h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d, ds);
+            axpy(dk, h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->d, ds);
+            axpy(dv, dout, h->width_v, p);
         }
         if (i0 == 0) {
             memset(h->dk + j * ld, 0, h->d * sizeof(float));
             memset(h->dv + j * ld, 0, h->width_v * sizeof(float));
         }
-        add(h->dk + j * ld, dk, h->d, 1.f);
-        add(h->dv + j * ld, dv, h->width_v, 1.f);
+        axpy(h->dk + j * ld, dk, h->d, 1.f);
+        axpy(h->dv + j * ld, dv, h->width_v, 1.f);
     }
 }
 
