@@ -81,7 +81,7 @@ enum fv_cl_end fv_cl_poll(cl_event e, double timeout, double expect, const _Atom
 fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect);
 /* The same, bounded by what `bytes` may take; then the device counts as hung. Releases the event.
  */
-fovea_status fv_cl_settle(fv_device *d, cl_event e, uint64_t bytes);
+fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes);
 /* The same for the last command of `queue`, which is flushed. */
 fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes);
 /* Maps the first `size` bytes of a buffer; *out stays as it was on failure. */

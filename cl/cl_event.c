@@ -58,7 +58,7 @@ fovea_status fv_cl_await(fv_device *d, cl_event e, double timeout, double expect
     }
 }
 
-fovea_status fv_cl_settle(fv_device *d, cl_event e, uint64_t bytes)
+fovea_status fv_cl_finish_event(fv_device *d, cl_event e, uint64_t bytes)
 {
     const double bound = 10 + (double)bytes / 20e6;
     fovea_status status = fv_cl_await(d, e, bound, 0);
@@ -73,7 +73,7 @@ fovea_status fv_cl_settle(fv_device *d, cl_event e, uint64_t bytes)
 fovea_status fv_cl_finish(fv_device *d, cl_command_queue queue, cl_event e, uint64_t bytes)
 {
     const cl_int error = fv_cl.clFlush(queue);
-    FV_TRY(fv_cl_settle(d, e, bytes));
+    FV_TRY(fv_cl_finish_event(d, e, bytes));
     return error == CL_SUCCESS ? FOVEA_OK : fv_cl_lose(d, error, "clFlush", NULL);
 }
 

@@ -75,7 +75,7 @@ static fovea_status await_mapping(struct cl_queue *q, uint32_t f, uint32_t slot)
     struct transfer *t = &q->frame[f].transfer[slot];
     const cl_event event = t->moved;
     t->moved = NULL;
-    return event ? fv_cl_settle(q->base.device, event, fv_gpu_slot_bytes(&q->base.slot[slot]))
+    return event ? fv_cl_finish_event(q->base.device, event, fv_gpu_slot_bytes(&q->base.slot[slot]))
                  : FOVEA_OK;
 }
 
@@ -454,7 +454,7 @@ static double complete_frame(fv_queue *base, uint32_t number)
     struct cl_queue *q = cl_queue_of(base);
     struct cl_frame *f = &q->frame[number];
     const double seconds = device_seconds(q, f);
-    fv_cl_trace_settle(&q->trace, base->device, f->begun);
+    fv_cl_trace_finish(&q->trace, base->device, f->begun);
     drop_events(q, f);
     map_inputs(q, number); /* what goes wrong shows when the next frame is handed over */
     return seconds;

@@ -59,7 +59,7 @@ static bool span_times(const struct fv_cl_span *span, cl_ulong *begin, cl_ulong 
     return !span->since || (fv_cl_event_times(span->since, &asked, begin) && *end >= *begin);
 }
 
-void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event begun)
+void fv_cl_trace_finish(fv_cl_trace *t, const fv_device *d, cl_event begun)
 {
     cl_ulong asked, start = 0, begin = 0, end = 0;
     if (!t->to || !fv_cl_event_times(begun, &asked, &start))

@@ -18,7 +18,7 @@ fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to);
 void fv_cl_trace_note(fv_cl_trace *t, const fv_device *d, const fv_launch *l, uint32_t row,
                       uint32_t rows, cl_event since, cl_event done);
 /* Fills in the times of a frame that is done, which began when `begun` ended. */
-void fv_cl_trace_settle(fv_cl_trace *t, const fv_device *d, cl_event begun);
+void fv_cl_trace_finish(fv_cl_trace *t, const fv_device *d, cl_event begun);
 /* Forgets what was noted. */
 void fv_cl_trace_drop(fv_cl_trace *t, const fv_device *d);
 

@@ -285,7 +285,7 @@ static double complete_frame(fv_queue *base, uint32_t number)
     const struct cuda_frame *f = &q->frame[number];
     float ms;
     if (q->trace.to)
-        fv_cuda_trace_settle(&q->trace, f->begun);
+        fv_cuda_trace_finish(&q->trace, f->begun);
     return fv_cuda.cuEventElapsedTime(&ms, f->begun, f->last) == CUDA_SUCCESS && ms >= 1e-3f
                ? ms * 1e-3
                : 0;

@@ -54,7 +54,7 @@ fovea_status fv_cuda_trace_end(fv_cuda_trace *t, fv_device *d, CUstream stream)
     return t->open ? record_event(&t->open->end, d, stream) : FOVEA_OK;
 }
 
-void fv_cuda_trace_settle(fv_cuda_trace *t, CUevent begun)
+void fv_cuda_trace_finish(fv_cuda_trace *t, CUevent begun)
 {
     const size_t noted = t->to->used < t->to->room ? t->to->used : t->to->room;
     for (size_t i = 0; i < noted; i++) {

@@ -19,6 +19,6 @@ fovea_status fv_cuda_trace_begin(fv_cuda_trace *t, fv_device *d, CUstream stream
                                  const fv_launch *l, uint32_t row, uint32_t rows);
 fovea_status fv_cuda_trace_end(fv_cuda_trace *t, fv_device *d, CUstream stream);
 /* Fills in the times of a frame that is done, which began with `begun`. */
-void fv_cuda_trace_settle(fv_cuda_trace *t, CUevent begun);
+void fv_cuda_trace_finish(fv_cuda_trace *t, CUevent begun);
 
 #endif

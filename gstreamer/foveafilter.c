@@ -299,7 +299,7 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 
 /* ---- frames ---- */
 
-static void tell(FoveaFilter *self, GstBuffer *buffer)
+static void attach_results(FoveaFilter *self, GstBuffer *buffer)
 {
     const double seconds = fovea_plan_seconds(self->plan);
     GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, NAME);
@@ -351,7 +351,7 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
     gst_video_frame_unmap(&video); /* which held the buffer: nothing can be attached before */
     foveafilter_results_written(&self->results);
     if (flow == GST_FLOW_OK)
-        tell(self, buffer);
+        attach_results(self, buffer);
     foveafilter_results_end(&self->results);
     return flow;
 }

@@ -84,7 +84,7 @@ void foveafilter_results_end(Results *r)
 /* ---- telling ---- */
 
 /* Puts a structure into `to` by itself, under the name, and moves it into the list. */
-static void tell(GstStructure *to, const char *name, GValue *list, GstStructure *s)
+static void add_structure(GstStructure *to, const char *name, GValue *list, GstStructure *s)
 {
     GValue value = G_VALUE_INIT;
     gst_structure_set(to, name, GST_TYPE_STRUCTURE, s, NULL);
@@ -127,9 +127,10 @@ static void tell_labels(const Results *r, const Result *one, GstStructure *to, G
         const char *name = fovea_model_label(r->model, taken[k]);
         const double score = exp((double)logit[taken[k]] - logit[taken[0]]) / sum;
         g_snprintf(field, sizeof field, "label-%u", k);
-        tell(to, field, list,
-             gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label", G_TYPE_STRING,
-                               name ? name : "", "score", G_TYPE_DOUBLE, score, NULL));
+        add_structure(to, field, list,
+                      gst_structure_new("label", "class", G_TYPE_UINT, taken[k], "label",
+                                        G_TYPE_STRING, name ? name : "", "score", G_TYPE_DOUBLE,
+                                        score, NULL));
     }
     gst_buffer_unmap(one->buffer, &map);
 }
@@ -151,7 +152,7 @@ void foveafilter_results_describe(const Results *r, GstStructure *to, gboolean l
             tell_labels(r, one, to, &labels);
         if (logits || !one->labels)
             gst_structure_set(s, "values", GST_TYPE_BUFFER, one->buffer, NULL);
-        tell(to, info->name, &outputs, s);
+        add_structure(to, info->name, &outputs, s);
     }
     gst_structure_take_value(to, "labels", &labels);
     gst_structure_take_value(to, "outputs", &outputs);

@@ -6,7 +6,7 @@
 
 /* ---- positions ---- */
 
-static uint32_t *put(uint32_t *out, const void *from, size_t count)
+static uint32_t *append_words(uint32_t *out, const void *from, size_t count)
 {
     memcpy(out, from, count * sizeof *out);
     return out + count;
@@ -21,10 +21,10 @@ static uint64_t posemb_table(const fv_launch *l, uint32_t *out)
     if (out) {
         *out++ = t->taps_x;
         *out++ = t->taps_y;
-        out = put(out, t->index_x, in_x);
-        out = put(out, t->weight_x, in_x);
-        out = put(out, t->index_y, in_y);
-        put(out, t->weight_y, in_y);
+        out = append_words(out, t->index_x, in_x);
+        out = append_words(out, t->weight_x, in_x);
+        out = append_words(out, t->index_y, in_y);
+        append_words(out, t->weight_y, in_y);
     }
     return (2 + 2 * in_x + 2 * in_y) * sizeof *out;
 }

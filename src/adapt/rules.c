@@ -165,7 +165,7 @@ static void copy(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, s->use[FV_COPY_IN].view, gradient_of_output(t, s));
 }
 
-static void take(fv_tape *t, const fv_step *s)
+static void take_rows(fv_tape *t, const fv_step *s)
 {
     fv_view res, out;
     const fv_view dout = gradient_of_output(t, s);
@@ -234,7 +234,7 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_ADD] = add,
     [FV_OP_LAYERNORM] = layernorm,
     [FV_OP_COPY] = copy,
-    [FV_OP_TAKE] = take,
+    [FV_OP_TAKE] = take_rows,
     [FV_OP_MEAN_REDUCE] = mean_reduce,
     [FV_OP_MEAN_MERGE] = mean_merge,
     [FV_OP_POSEMB] = posemb,

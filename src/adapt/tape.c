@@ -198,7 +198,7 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
     fv_step *c = fv_emit_step(t->b, FV_OP_ADD, s->prob.dim[FV_DIM_ROWS], s->label);
     if (!c)
         return;
-    c->segment = s->segment;
+    c->checkpoint_segment = s->checkpoint_segment;
     c->prob.dim[FV_ROW_C] = s->prob.dim[FV_GEMM_N];
     fv_use_value(c, FV_ADD_IN, in, FV_KIND_ROW);
     if (s->prob.epi & FV_EPI_SCALE)
@@ -210,7 +210,7 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
 
 /* A product whose gradient looks at what is inside of it: product, activation, scale and residual
  * are steps of their own. */
-static void take_apart(fv_tape *t, const fv_step *s)
+static void split_product(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_GEMM_N];
     const uint32_t act = s->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU);
@@ -233,7 +233,7 @@ static void take_apart(fv_tape *t, const fv_step *s)
         c = fv_emit_step(t->b, FV_OP_ACT, rows, s->label);
         if (!c)
             return;
-        c->segment = s->segment;
+        c->checkpoint_segment = s->checkpoint_segment;
         c->prob.epi = act;
         c->prob.dim[FV_ROW_C] = n;
         fv_use_value(c, FV_ACT_IN, inner, FV_KIND_ROW);
@@ -243,17 +243,18 @@ static void take_apart(fv_tape *t, const fv_step *s)
         add_step(t, s, middle, out);
 }
 
-static void segment_again(fv_tape *t, uint32_t segment)
+static void recompute_segment(fv_tape *t, uint32_t segment)
 {
     const uint32_t first = t->b->steps;
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
         const fv_step *s = &t->step[i];
-        if (s->segment != segment || (s->prob.op == FV_OP_LAYERNORM && same_norm(t, s, first)))
+        if (s->checkpoint_segment != segment ||
+            (s->prob.op == FV_OP_LAYERNORM && same_norm(t, s, first)))
             continue;
         const bool inside = s->prob.epi & (FV_EPI_ACT | FV_EPI_SWIGLU | FV_EPI_SCALE) &&
                             fv_tape_needs(t, s->use[s->out].view);
         if (s->prob.op == FV_OP_GEMM && inside)
-            take_apart(t, s);
+            split_product(t, s);
         else
             copy(t, s, true);
     }
@@ -262,11 +263,11 @@ static void segment_again(fv_tape *t, uint32_t segment)
 void fv_tape_forward(fv_tape *t, uint32_t segment)
 {
     if (segment >= t->keep_from) {
-        segment_again(t, segment);
+        recompute_segment(t, segment);
         return;
     }
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++)
-        if (t->step[i].segment == segment)
+        if (t->step[i].checkpoint_segment == segment)
             copy(t, &t->step[i], false);
 }
 
@@ -352,7 +353,7 @@ static bool find_segment(const fv_tape *t, uint32_t segment, uint32_t *first, ui
 {
     *first = *end = 0;
     for (uint32_t i = t->b->steps; i-- > 0;)
-        if (t->b->step[i].segment == segment) {
+        if (t->b->step[i].checkpoint_segment == segment) {
             *end = *end ? *end : i + 1;
             *first = i;
         }
@@ -364,23 +365,23 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
     uint32_t first = t->b->steps, end;
     bool any = false;
     for (uint32_t i = 0; i < t->steps; i++)
-        any |=
-            t->step[i].segment == segment && fv_tape_needs(t, t->step[i].use[t->step[i].out].view);
+        any |= t->step[i].checkpoint_segment == segment &&
+               fv_tape_needs(t, t->step[i].use[t->step[i].out].view);
     if (!any || t->b->status != FOVEA_OK)
         return;
-    t->b->segment = FV_TAPE_GRADIENTS;
+    t->b->checkpoint_segment = FV_TAPE_GRADIENTS;
     if (segment < t->keep_from) {
-        segment_again(t, segment);
+        recompute_segment(t, segment);
         end = t->b->steps;
         for (uint32_t i = first; i < end; i++)
-            t->b->step[i].segment = FV_TAPE_AGAIN;
+            t->b->step[i].checkpoint_segment = FV_TAPE_AGAIN;
     } else if (!find_segment(t, segment, &first, &end)) {
         return;
     }
     /* What later segments have found goes to what stands for it here. */
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
         const fv_view out = t->step[i].use[t->step[i].out].view;
-        if (t->step[i].segment != segment || t->value[out.id].twin < 0)
+        if (t->step[i].checkpoint_segment != segment || t->value[out.id].twin < 0)
             continue;
         fv_tape_value *from = &t->value[out.id], *to = &t->value[from->twin];
         if (from->grad.id >= 0 && to->grad.id < 0) {

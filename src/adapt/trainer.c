@@ -138,7 +138,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->trained_parameters = t->masters.floats;
     for (uint32_t k = 0; k < t->plan->b.steps; k++) {
         const fv_step *s = &t->plan->b.step[k];
-        if (s->segment == FV_TAPE_AGAIN && !s->dead)
+        if (s->checkpoint_segment == FV_TAPE_AGAIN && !s->dead)
             i->recomputed += s->flops;
     }
     i->flops = p->flops + (t->guide ? t->guide->info.flops : 0);
@@ -278,7 +278,7 @@ static fovea_status set_target(fovea_trainer *t, const fovea_target *target, siz
     return FOVEA_OK;
 }
 
-static fovea_status give(fovea_trainer *t, fv_id id, const void *data, uint64_t stride)
+static fovea_status upload(fovea_trainer *t, fv_id id, const void *data, uint64_t stride)
 {
     const fovea_plan *p = t->plan;
     if (id < 0)
@@ -288,7 +288,7 @@ static fovea_status give(fovea_trainer *t, fv_id id, const void *data, uint64_t 
                                       stride ? stride : fv_value_stride(v));
 }
 
-static fovea_status take(fovea_trainer *t, fv_id id, float *data)
+static fovea_status download(fovea_trainer *t, fv_id id, float *data)
 {
     const fovea_plan *p = t->plan;
     return p->device->backend->download(p->queue, p->b.value[id].slot, data, 0);
@@ -306,14 +306,14 @@ static fovea_status run(fovea_trainer *t, const fovea_frame *frame, const fovea_
         FV_TRY(fovea_run(t->guide, frame, &out, 1));
     }
     FV_TRY(fv_frame_bind(p, frame));
-    FV_TRY(give(t, t->features_in, t->features, 0));
-    FV_TRY(give(t, t->labels_in, t->label, 0));
-    FV_TRY(give(t, t->mask_in, target ? target->mask : NULL, stride));
-    FV_TRY(give(t, t->weight_in, &t->pixel_weight, 0));
+    FV_TRY(upload(t, t->features_in, t->features, 0));
+    FV_TRY(upload(t, t->labels_in, t->label, 0));
+    FV_TRY(upload(t, t->mask_in, target ? target->mask : NULL, stride));
+    FV_TRY(upload(t, t->weight_in, &t->pixel_weight, 0));
     for (uint32_t i = 0; i < t->sinks; i++)
-        FV_TRY(take(t, t->sink[i].value, t->sink[i].rows));
+        FV_TRY(download(t, t->sink[i].value, t->sink[i].rows));
     for (uint32_t i = 0; i < t->losses; i++)
-        FV_TRY(take(t, t->loss[i].value, t->loss[i].row));
+        FV_TRY(download(t, t->loss[i].value, t->loss[i].row));
     FV_TRY(be->submit(p->queue, p->run, p->sweeps, UINT32_MAX, &fence));
     return be->wait(p->queue, fence, -1, &p->seconds);
 }

@@ -58,7 +58,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
 {
     fv_builder *b = tape->b;
     const uint32_t rows = b->value[x.id].rows, cols = b->value[x.id].cols;
-    b->segment = FV_TAPE_GRADIENTS;
+    b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view out = fv_tape_rows(tape, rows, cols);
     loss_step(b, FV_OP_MSE_LOSS, rows, cols, x, target, loss_rows(t, b, rows, factor));
     fv_step *s = loss_step(b, FV_OP_MSE_GRAD, rows, cols, x, target, out);
@@ -72,7 +72,7 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 {
     fv_builder *b = tape->b;
     const uint32_t classes = b->value[logits.id].cols;
-    b->segment = FV_TAPE_GRADIENTS;
+    b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view labels = fv_emit_input(b, "labels", 1, 2, FV_F32);
     const fv_view out = fv_tape_rows(tape, 1, classes);
     t->labels_in = labels.id;
@@ -87,7 +87,7 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     fv_builder *b = tape->b;
     const uint32_t tokens = b->value[logits.id].rows, classes = b->value[logits.id].cols;
     const uint32_t width = t->info.mask_width, height = t->info.mask_height;
-    b->segment = FV_TAPE_GRADIENTS;
+    b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view mask = fv_emit_input(b, "mask", height, width, FV_U8);
     const fv_view weight = fv_emit_input(b, "weight", 1, 1, FV_F32);
     const fv_view out = fv_tape_rows(tape, tokens, classes);
@@ -146,7 +146,7 @@ static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, fv_id y
 
 /* What is known of a block's two attentions while the model is emitted. */
 struct pair {
-    uint32_t segment;
+    uint32_t checkpoint_segment;
     fv_view student, softmax;
 };
 
@@ -162,10 +162,10 @@ static void attended(void *ctx, fv_builder *b, uint32_t block, fv_view normed, f
     const fovea_model *teacher = all->t->teacher, *student = all->t->model;
     struct pair *p = &all->pair[block];
     p->softmax = teacher->family->project(teacher, b, block, seen);
-    p->segment = ++b->segment;
+    p->checkpoint_segment = ++b->checkpoint_segment;
     seen = student->family->attend(student, b, block, &all->attention[block], normed);
     p->student = student->family->project(student, b, block, seen);
-    b->segment++;
+    b->checkpoint_segment++;
 }
 
 static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const struct pair *pair,
@@ -175,7 +175,7 @@ static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const 
     tape->keep_from = 0;
     for (uint32_t i = 0; i < segments && tape->b->status == FOVEA_OK; i++) {
         fv_tape_forward(tape, i);
-        if (next == blocks || pair[next].segment != i || tape->b->status != FOVEA_OK)
+        if (next == blocks || pair[next].checkpoint_segment != i || tape->b->status != FOVEA_OK)
             continue;
         const fv_view x = fv_tape_now(tape, pair[next].student);
         const fv_view y = fv_tape_now(tape, pair[next].softmax);
@@ -191,7 +191,7 @@ static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const 
 static fovea_status take_tape(fovea_trainer *t, fv_tape *tape, const struct pairs *pairs)
 {
     fv_builder *b = &t->plan->b;
-    const uint32_t segments = b->segment + 1;
+    const uint32_t segments = b->checkpoint_segment + 1;
     const fv_id y = b->wanted[0].value;
     b->value[y].kind = FV_VALUE_ROWS;
     b->n_wanted = 0;

@@ -136,7 +136,7 @@ struct writer {
     fovea_status status;
 };
 
-static void put(struct writer *w, const void *data, uint64_t size)
+static void write_block(struct writer *w, const void *data, uint64_t size)
 {
     if (w->status != FOVEA_OK)
         return;
@@ -150,12 +150,12 @@ static fovea_status write_state(const fovea_trainer *t, const char *path, const 
     const uint64_t begin[2] = {MAGIC, size};
     struct writer w = {.sum = 1};
     FV_TRY(fv_os_replace_begin(&w.file, path, false));
-    put(&w, begin, sizeof begin);
-    put(&w, text, size);
+    write_block(&w, begin, sizeof begin);
+    write_block(&w, text, size);
     for (uint32_t i = 0; i < blocks(t); i++)
-        put(&w, block(t, i), t->masters.room * sizeof(float));
+        write_block(&w, block(t, i), t->masters.room * sizeof(float));
     const uint64_t sum = w.sum;
-    put(&w, &sum, sizeof sum);
+    write_block(&w, &sum, sizeof sum);
     if (w.status != FOVEA_OK) {
         fv_os_replace_cancel(w.file);
         return w.status;

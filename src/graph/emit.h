@@ -80,8 +80,8 @@ typedef struct fv_step {
     float f[4];
     uint32_t u[4];
     const void *table;
-    uint32_t align;   /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
-    uint32_t segment; /* training: checkpoint segment that it belongs to */
+    uint32_t align; /* calls begin and end at multiples of it, the last row aside; 0: anywhere */
+    uint32_t checkpoint_segment; /* training: checkpoint segment that it belongs to */
     /* the planner's: */
     bool dead;
     const fv_kernel *kernel;
@@ -169,7 +169,7 @@ typedef struct fv_builder {
     uint64_t table_bytes;
     fv_constant *constants;
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
-    uint32_t segment;            /* checkpoint segment of the next steps: each block begins one */
+    uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     fovea_status status;         /* first failure; the emit functions do nothing after it */
 } fv_builder;
 

@@ -375,11 +375,11 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     embed(&c);
     hidden(&c, 0);
     for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
-        b->segment++;
+        b->checkpoint_segment++;
         block(&c, i);
         hidden(&c, i + 1);
     }
-    b->segment++;
+    b->checkpoint_segment++;
 
     bool normed = !v->post_on_pooled && fv_weight_present(&v->post_w);
     fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);

@@ -1,4 +1,4 @@
-/* account.c: what a plan takes, before anything is allocated. */
+/* account.c: the bytes that a plan needs, counted before anything is allocated. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -14,8 +14,9 @@ static bool same_packed(const fv_step *s, uint32_t o, const fv_step *t, uint32_t
            fv_weight_same(&s->use[o].weight, &t->use[k].weight);
 }
 
-/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are near,
- * the norm before K and V and the one before Q; but for training, which goes back. */
+/* Whether an earlier step of the plan uses the same packed weight. Steps that share one are close
+ * together (the norms before K and V and before Q), except in training, whose gradients use the
+ * weights of the forward steps. */
 static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
 {
     uint32_t from = step > 16 && !b->training ? step - 16 : 0;
@@ -27,7 +28,8 @@ static bool counted_before(const fv_builder *b, uint32_t step, uint32_t o)
     return false;
 }
 
-/* What a device with a memory of its own keeps of the caller's, for every frame in flight. */
+/* Bytes of the copies of the caller's inputs and outputs on a device with its own memory, for every
+ * frame in flight. */
 static uint64_t external(const fovea_plan *p)
 {
     uint64_t bytes = 0;

@@ -8,7 +8,7 @@
 #include "models/model.h"
 #include "plan/plan.h"
 
-/* Buckets to ask for, the problem's own first. */
+/* Size buckets to look up (half an octave of tokens each), the problem's own first. */
 static const int buckets[] = {0, -1, 1};
 #define BUCKETS ((int)(sizeof buckets / sizeof *buckets))
 
@@ -41,7 +41,7 @@ bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *kno
     return fv_wisdom_skips(a->wisdom, a->device, subject, choice);
 }
 
-/* Asks for attempt `i`: this device's buckets, then the family's. */
+/* Look-up number `i`: the buckets of this device, then those of its device family. */
 static bool ask(const fv_advice *a, const char *subject, int i, fv_answer *out)
 {
     if (i < BUCKETS)
@@ -72,7 +72,7 @@ const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int c
 
 /* ---- sweeps ---- */
 
-/* FNV-1a. A sweep has too many problems to be named by all of them. */
+/* FNV-1a. The key of a sweep has a hash of its problems: the list is too long for a name. */
 static uint64_t hash(uint64_t h, const char *text)
 {
     do

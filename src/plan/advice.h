@@ -3,7 +3,8 @@
  *
  * What was found for this device and a problem of this size is "wisdom"; what was found for half an
  * octave more or fewer tokens, or for a step on a device of the same backend and features, is a
- * "prior". How sweeps run depends on the number of threads: another device says nothing about it.
+ * "prior". How sweeps run depends on the number of threads, so facts of other devices are not used
+ * for it.
  */
 #ifndef FOVEA_SRC_ADVICE_H
 #define FOVEA_SRC_ADVICE_H
@@ -13,16 +14,16 @@
 
 struct fv_plan_sweep;
 
-/* Whom a plan asks, and about which device. */
+/* The store that a plan reads, and the device whose facts it looks up. */
 typedef struct fv_advice {
-    fv_wisdom *wisdom; /* NULL: nobody */
+    fv_wisdom *wisdom; /* NULL: wisdom is not used */
     char device[FV_WISDOM_DEVICE];
 } fv_advice;
 
 void fv_advice_begin(fv_advice *a, fv_wisdom *wisdom, const fovea_device *device, uint32_t threads);
 
-/* The kernel that a problem should have, of those in `list` that fit it; NULL: no advice. *source
- * says how good the advice is. */
+/* The kernel that wisdom names for a problem, if it is in `list` and fits; NULL: wisdom has none.
+ * *source gets "wisdom" or "prior". */
 const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int count,
                                 uint32_t features, const fv_problem *p, fv_knobs *knobs,
                                 const char **source);
@@ -30,7 +31,7 @@ const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int c
 bool fv_advice_skips(const fv_advice *a, const fv_kernel *k, const fv_knobs *knobs,
                      const fv_problem *p);
 
-/* How a sweep should run; NULL: no advice, else how good it is. */
+/* How a sweep should run. Returns "wisdom" or "prior"; NULL: wisdom has no fact about it. */
 const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struct fv_plan_sweep *w,
                             bool *streamed, uint32_t *chunk);
 

@@ -1,8 +1,9 @@
-/* arena.c: where every value lies.
+/* arena.c: places every value in memory.
  *
- * Values of a region that are alive at the same time get disjoint ranges of it, the others share.
- * Largest first, each into the lowest gap that fits. A region is one buffer; on a device that
- * limits the size of buffers it is cut into banks of that size, and a value lies in one of them.
+ * Values whose lifetimes overlap get disjoint ranges of their region; others share memory. The
+ * largest is placed first, each into the lowest gap that fits. A region is one buffer; on a device
+ * that limits the size of buffers it is cut into banks of that size, and a value lies in one of
+ * them.
  *
  *     RESIDUAL  what crosses a sweep: the residual stream; K and V of softmax attention
  *     STATES    partial and merged states
@@ -58,7 +59,8 @@ static void admit(const fovea_plan *p, struct tenant *t, fv_value *v)
         t->region = FV_REGION_CHUNKS;
     }
     if (t->region != LOCAL && t->region != FV_REGION_CHUNKS) {
-        /* Workers are at different steps of a streamed sweep at the same time. */
+        /* Workers run different steps of a streamed sweep at the same time, so its values live for
+         * the whole sweep. */
         const fv_plan_sweep *end = &p->sweep[v->last_sweep];
         t->first = w->first;
         t->last = end->first + end->count - 1;
@@ -85,8 +87,8 @@ static bool meet(const struct tenant *a, const struct tenant *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The lowest offset at which tenant n does not touch tenants 0..n-1 that it meets, nor lies in two
- * banks. */
+/* The lowest offset at which tenant n overlaps none of the tenants 0..n-1 that are alive at the
+ * same time, and does not cross a bank boundary. */
 static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
 {
     uint64_t offset = 0;
@@ -105,7 +107,8 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
     return offset;
 }
 
-/* The values that need a place; of those for which no bank is large enough, the largest. */
+/* Lists the values that need a place, and records in p->oversize the largest that no bank can hold.
+ */
 static uint32_t gather(fovea_plan *p, struct tenant *tenant, uint64_t bank)
 {
     uint32_t n = 0;
@@ -129,7 +132,7 @@ static uint32_t gather(fovea_plan *p, struct tenant *tenant, uint64_t bank)
     return n;
 }
 
-/* The regions' buffers, and in which of them each value is. */
+/* Creates the list of the regions' buffers, and assigns each value to one. */
 static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint32_t tenants,
                                uint64_t bank)
 {
@@ -165,7 +168,7 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
 
 static fovea_status place(fovea_plan *p, struct tenant *tenant)
 {
-    /* No sum of offset and size may leave 64 bits. */
+    /* Sums of offset and size must not overflow 64 bits. */
     const uint64_t most = UINT64_MAX / 4;
     const uint64_t bank = (p->limits.largest < most ? p->limits.largest : most) / ALIGN * ALIGN;
     p->oversize = FV_NO_VALUE;

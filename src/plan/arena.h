@@ -1,4 +1,4 @@
-/* arena.h: where every value lies in memory. */
+/* arena.h: regions and banks of device memory, and the place of every value in them. */
 #ifndef FOVEA_SRC_PLAN_ARENA_H
 #define FOVEA_SRC_PLAN_ARENA_H
 
@@ -11,8 +11,7 @@ enum fv_region {
     FV_REGION_KEPT,
     FV_REGION_CHUNKS,
     FV_REGION_STAGING,
-    /* of a throughput device, where there is one worker and its block is a region as the others
-       are: */
+    /* only on throughput devices, which have one worker: its block is a region like the others */
     FV_REGION_LOCAL,
     FV_REGION_SCRATCH,
     FV_REGIONS
@@ -24,8 +23,8 @@ typedef struct fv_bank {
     uint64_t size;
 } fv_bank;
 
-/* Offsets for all values and the bytes of every region, unless p->oversize comes to be
- * set. */
+/* Sets the offsets of all values and the size of every region; if a value is larger than any buffer
+ * of the device, sets p->oversize instead. */
 fovea_status fv_arena_place(fovea_plan *p);
 
 #endif

@@ -1,4 +1,4 @@
-/* bind.c: every step as the backend runs it, and the plan's queue. */
+/* bind.c: the backend freezes every step; opens the plan's queue. */
 #include <string.h>
 
 #include "base/mem.h"

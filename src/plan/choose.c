@@ -7,8 +7,8 @@ static bool skips(const void *advice, const fv_kernel *k, const fv_knobs *knobs,
     return fv_advice_skips(advice, k, knobs, p);
 }
 
-/* What wisdom says, else the kernel of lowest cost; one that took a program down only where there
- * is no other. */
+/* The kernel that wisdom names, else the one of lowest cost. A kernel that crashed a program while
+ * it was tuned is chosen only if no other fits. */
 static const fv_kernel *choose_kernel(const fovea_plan *p, fv_step *s, const fv_kernel *list,
                                       int count, uint32_t features)
 {

@@ -17,7 +17,8 @@ static bool reads_rows(const fv_builder *b, uint32_t i, fv_id id)
     return false;
 }
 
-/* Bytes per row of the values that are there at `cut` and are read row by row in [cut, end]. */
+/* Bytes per row of the values that were written before `cut` and are read row by row in [cut, end].
+ */
 static uint64_t crossing(const fv_builder *b, uint32_t cut, uint32_t end)
 {
     uint64_t bytes = 0;

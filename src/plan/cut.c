@@ -1,5 +1,5 @@
-/* cut.c: the list of steps, cut into sweeps: a sweep ends where a step needs as finished what
- * the sweep writes. */
+/* cut.c: cuts the list of steps into sweeps: a sweep ends before a step that needs all rows of a
+ * value that the sweep writes. */
 #include <assert.h>
 
 #include "base/mem.h"
@@ -7,13 +7,14 @@
 #include "plan/halo.h"
 #include "plan/plan.h"
 
-/* Whether a step stands between two barriers, in a sweep of its own. */
+/* True if the step needs a sweep of its own, with a barrier before and after it. */
 static bool alone(const fv_step *s)
 {
     return fv_step_span(s) == FV_SPAN_ALL || fv_step_span(s) == FV_SPAN_SCAN;
 }
 
-/* Makes a sweep of the steps [first, end), or of fewer; returns where it ends. */
+/* Makes a sweep of the steps [first, end), or of fewer if row tiles with halo need a cut; returns
+ * its end. */
 static uint32_t close_sweep(fovea_plan *p, uint32_t first, uint32_t end)
 {
     end = fv_halo_assign(&p->b, first, end);
@@ -60,7 +61,7 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
         return true;
     if (last_write < 0)
         return false;
-    /* Before a step that reads as finished something that the sweep writes. */
+    /* Cut before a step that needs all rows of something that the sweep writes. */
     *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i, i);
     return true;
 }
@@ -101,7 +102,7 @@ fovea_status fv_sweep_cut(fovea_plan *p)
         if (must_cut(b, first, i, &cut)) {
             first = close_sweep(p, first, cut);
             if (first < i)
-                i = first - 1; /* look again at what moved into the new sweep */
+                i = first - 1; /* check again the steps that moved into the new sweep */
         }
     }
     while (first < b->steps)

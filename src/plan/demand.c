@@ -1,4 +1,4 @@
-/* demand.c: which rows of what are needed. */
+/* demand.c: which rows of every value are needed; steps whose output nothing reads are dropped. */
 #include "base/num.h"
 #include "plan/sweep.h"
 
@@ -6,7 +6,8 @@ void fv_sweep_demand(fv_builder *b)
 {
     for (uint32_t i = 0; i < b->values; i++)
         b->value[i].need = b->value[i].kind == FV_VALUE_OUTPUT ? b->value[i].rows : 0;
-    /* need[] below is what steps further down read; a value's own need is its maximum over time. */
+    /* need[] holds the rows that later steps read; the need of a value is the maximum over all its
+     * readers. */
     for (uint32_t i = b->steps; i-- > 0;) {
         fv_step *s = &b->step[i];
         fv_value *out = &b->value[s->use[s->out].view.id];
@@ -16,7 +17,7 @@ void fv_sweep_demand(fv_builder *b)
             continue;
         }
         if (fv_step_span(s) == FV_SPAN_TOKEN || fv_step_span(s) == FV_SPAN_LOCAL) {
-            if (s->align) /* whole windows, whatever is read of them */
+            if (s->align) /* windows are computed whole, even if a part is read */
                 out->need = fv_min_u32(rows, fv_round_up(out->need, s->align));
             rows = s->prob.dim[FV_DIM_ROWS] = fv_min_u32(rows, out->need);
         }

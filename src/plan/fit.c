@@ -3,12 +3,14 @@
 #include "models/packed.h"
 #include "plan/plan.h"
 
-/* Tokens per chunk that the cost model starts from, then smaller ones for a memory limit. The first
- * is the block of rows for which GEMM reads its weights once. */
+/* Tokens per chunk: the first is the default, the block of rows for which GEMM reads its weights
+ * once (12 row tiles of 14); the smaller ones, whole tiles too, are tried under a memory limit,
+ * where they trade speed for memory. */
 static const uint32_t chunk_sizes[] = {168, 126, 84, 42, 14, 1};
 #define CHUNK_SIZES (sizeof chunk_sizes / sizeof *chunk_sizes)
 
-/* Super-chunks of throughput devices, for a limit; and where to begin when streaming is asked for.
+/* Tokens per super-chunk on throughput devices, largest first: tried under a memory limit, or when
+ * the caller asks for streaming. Powers of two; they trade launches for memory.
  */
 static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 512, 256, 64};
 #define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
@@ -30,8 +32,9 @@ static fovea_status account_memory(fovea_plan *p, const fv_plan_request *r, uint
     return FOVEA_OK;
 }
 
-/* Bytes that the device has for all but the weights. What the host's memory cannot hold may still
- * be asked about: an allocation might succeed all the same, and touching it would end the process.
+/* Bytes that the device has for everything but the weights. On the host, physical memory is the
+ * limit for plans that will run: an overcommitted allocation would succeed, and the process would
+ * be killed when it touches the memory. A dry plan may be larger.
  */
 static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
 {
@@ -48,10 +51,10 @@ static bool within(const fovea_plan *p, const fv_plan_request *r)
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
-/* Workers that share a frame on most edge devices, and the smallest chunk that so many are given
- * before fewer are thought of: below 14 rows, those of a tile, everything is slow. */
+/* Numbers of workers of common edge devices, with the smallest chunk that is tried for so many
+ * before fewer workers are assumed. Below 14 rows, one row tile of GEMM, kernels are slow. */
 static const struct {
-    uint32_t workers, least;
+    uint32_t workers, min_chunk;
 } sharers[] = {{8, 42}, {4, 14}, {2, 14}, {1, 1}};
 #define SHARERS (sizeof sharers / sizeof *sharers)
 
@@ -69,8 +72,8 @@ static fovea_status fit_chunk(fovea_plan *p, const fv_plan_request *r, const uin
     return FOVEA_OK;
 }
 
-/* All rows of a step at once, unless a limit or the caller wants less. */
-static fovea_status fit_wide(fovea_plan *p, const fv_plan_request *r)
+/* All rows of a step at once, unless a memory limit or the caller asks for less. */
+static fovea_status fit_throughput(fovea_plan *p, const fv_plan_request *r)
 {
     const bool asked = r->schedule == FOVEA_SCHEDULE_STREAMED || r->chunk;
     if (r->schedule == FOVEA_SCHEDULE_STEPWISE || !asked) {
@@ -91,7 +94,7 @@ static double mib(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-/* The step that writes a value, or the first one that reads it. */
+/* Label of the step that writes a value, else of the first that reads it. */
 static const char *label_of(const fovea_plan *p, fv_id id)
 {
     const fv_value *v = &p->b.value[id];
@@ -120,7 +123,8 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
                    mib(limited ? r->memory_limit : memory), fewer);
 }
 
-/* Weights are a buffer each, whatever the rows are. */
+/* Every packed weight is one buffer: a weight beyond the device's buffer limit cannot be helped by
+ * smaller chunks. */
 static fovea_status check_weights(const fovea_plan *p)
 {
     for (uint32_t i = 0; i < p->b.steps; i++) {
@@ -140,9 +144,9 @@ static fovea_status check_weights(const fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* Sums over tokens follow the chunks of the sweeps that reduce. So that they are the same with any
- * number of threads and in both schedules, these chunks are chosen for streaming and for as many
- * workers as the limits have room for, whoever runs the plan. */
+/* Sums over tokens are rounded in the order of the chunks of the reducing sweeps. To give the same
+ * bits with any number of threads and in both schedules, these chunks are chosen as if the sweep
+ * were streamed over as many workers as the limits allow, independent of the actual threads. */
 static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_t *chunk)
 {
     fv_plan_request streamed = *r;
@@ -151,7 +155,8 @@ static fovea_status fit_reduced(fovea_plan *p, const fv_plan_request *r, uint32_
     streamed.schedule = FOVEA_SCHEDULE_STREAMED;
     streamed.source = "cost";
     for (size_t k = 0; k < SHARERS && !fits; k++)
-        for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].least && !fits; i++) {
+        for (size_t i = 0; i < CHUNK_SIZES && chunk_sizes[i] >= sharers[k].min_chunk && !fits;
+             i++) {
             p->info.threads = sharers[k].workers;
             FV_TRY(account_memory(p, &streamed, *chunk = chunk_sizes[i]));
             fits = within(p, r);
@@ -170,16 +175,16 @@ fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *asked)
         FV_TRY(account_memory(p, r, p->limits.throughput ? 0 : chunk_sizes[0]));
         if (within(p, r))
             return check_weights(p);
-        own.source = "cost"; /* what wisdom wants does not fit */
+        own.source = "cost"; /* the plan that wisdom asks for does not fit */
     } else if (!own.source) {
         own.source = "forced";
     }
     if (p->limits.throughput)
-        FV_TRY(fit_wide(p, r));
+        FV_TRY(fit_throughput(p, r));
     else
         FV_TRY(fit_chunk(p, r, chunk_sizes, CHUNK_SIZES));
     if (!within(p, r) && !p->limits.throughput && r->schedule == FOVEA_SCHEDULE_AUTO) {
-        fv_plan_request all = *r; /* what would be faster step by step needs the most memory */
+        fv_plan_request all = *r; /* stepwise needs the most memory */
         all.schedule = FOVEA_SCHEDULE_STREAMED;
         FV_TRY(fit_chunk(p, &all, chunk_sizes, CHUNK_SIZES));
     }

@@ -116,7 +116,7 @@ static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_
     return s;
 }
 
-/* From the caller's frame to a picture of the size that is run. */
+/* The steps from the caller's frame to a picture of the plan's size. */
 static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_builder *b = &p->b;
@@ -237,8 +237,8 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
     fovea_plan *p;
     FV_TRY(fv_frame_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
-    /* A model is immutable to its user; its count and its list of packed weights are under its
-     * lock. */
+    /* The public model is const; its reference count and its list of packed weights change under
+     * its lock. */
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
     p->b.training = training;

@@ -4,13 +4,14 @@
 
 #include "plan/plan.h"
 
-/* *own gets the defaults and what the caller's options say; *rule belongs to it. */
+/* *own gets the caller's options with the defaults filled in; own->preprocess points to *rule. */
 fovea_status fv_plan_options(fovea_plan_options *own, fovea_preprocess *rule,
                              const fovea_plan_options *options);
-/* fovea_plan_create, asking `wisdom`. */
+/* A plan of a model that looks its choices up in `wisdom`: fovea_plan_create without tuning and
+ * fallback. */
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom);
-/* Its steps alone, for fv_plan_finish. */
+/* Emits the plan's steps only; fv_plan_finish does the rest. */
 fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_device *device,
                            const fovea_plan_options *options, fv_wisdom *wisdom,
                            const fv_training *training);

@@ -1,22 +1,25 @@
-/* band.c: LOCAL steps inside a sweep: which steps run ahead of the others, and the rings between.
+/* halo.c: row tiles with a halo: how far each step runs ahead in a sweep that has LOCAL steps, and
+ * the ring buffers between them.
  *
- * A LOCAL step that reads what its own sweep writes sees rows that the sweep's chunk has not come
- * to. Chunks are then bands of whole grid rows, and a step that is read so runs some grid rows
- * ahead of the band, as many as its readers' own rows ahead and their radius:
+ * A LOCAL step reads rows beyond its chunk. Where its own sweep writes them, chunks are row tiles
+ * (whole grid rows), and the step that writes them runs some grid rows ahead of the tile: the rows
+ * that its reader runs ahead plus the reader's radius.
  *
- *                     run's first row  v         band at work  v
+ *                     run's first row  v         current tile  v
  *     ahead 0                          |## ## ## ## ## ## ## ##|
  *     ahead 1, read with radius 1    o |## ## ## ## ## ## ## ##|#
  *     ahead 3, read with radius 2  ooo |## ## ## ## ## ## ## ##|###
  *
- * What lies between two steps is a ring of grid rows that goes with the band. Only a run's first
- * and last rows are computed twice (o), by the runs on both sides. What leaves the sweep is
- * written by steps that are not ahead.
+ * Values between two steps are ring buffers of grid rows that move with the tile. A unit of work
+ * (run) computes the halo (o) at its borders a second time: the units on both sides compute it.
+ * Values that leave the sweep are written by steps that do not run ahead.
  */
 #include "plan/halo.h"
 
-/* A chain of steps that runs further ahead is cut: both ends of each run would repeat it. */
-#define FARTHEST 16
+/* Grid rows that a step may run ahead: beyond, the sweep is cut, because every unit of work
+ * computes its halo again. Not measured: it trades repeated work against a pass through memory; the
+ * models' chains (depthwise convolutions of radius 1 to 3) stay below. */
+#define MAX_AHEAD 16
 
 static uint32_t grid_rows(const fv_step *s)
 {
@@ -76,8 +79,8 @@ static uint32_t radius(const fv_step *s, uint32_t operand)
     return s->prob.dim[FV_DWCONV_SIZE] / 2;
 }
 
-/* Grid rows that step i must be ahead of the later step t, on account of a value that one of them
- * writes; negative: none is. */
+/* Grid rows that step i must run ahead of the later step t because of a value that i writes and t
+ * reads, or t overwrites; negative: the steps do not depend on each other. */
 static int64_t lead(const fv_builder *b, uint32_t i, uint32_t t)
 {
     const fv_step *x = &b->step[i], *y = &b->step[t];
@@ -140,7 +143,7 @@ static uint32_t cut_for(const fv_builder *b, uint32_t first, uint32_t end, uint3
     const uint32_t writer = overwritten(b, first, end, i);
     if (writer)
         return fv_sweep_best_cut(b, i, writer, end - 1);
-    if (fv_halo_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= FARTHEST &&
+    if (fv_halo_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= MAX_AHEAD &&
         !fv_op_table[s->prob.op]->costly)
         return end;
     return fv_sweep_best_cut(b, i, cause(b, i, end), end - 1);
@@ -168,7 +171,7 @@ uint32_t fv_halo_assign(fv_builder *b, uint32_t first, uint32_t end)
 
 void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w)
 {
-    const uint32_t band = w->chunk / w->width, height = w->rows / w->width;
+    const uint32_t tile_height = w->chunk / w->width, height = w->rows / w->width;
     for (uint32_t k = 0; k < b->values; k++) {
         fv_value *v = &b->value[k];
         int64_t front = 0, back = INT64_MAX;
@@ -188,11 +191,13 @@ void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w)
                     front = s->ahead;
             }
         }
-        /* Whole bands, so that the step that writes it never meets the ring's end; or that a
-         * reduction does not: how its rows are split shows in the sum. */
-        const uint32_t bands = (uint32_t)((band + front - back + band - 1) / band);
-        const uint32_t all = (height + band - 1) / band;
-        v->ring = band * (bands < all ? bands : all);
+        /* The ring holds whole tiles, so that no call of the writer wraps around its end. For a
+         * reduction no call of the reader may wrap, because the split of its rows changes the
+         * rounding of the sum. */
+        const uint32_t tiles =
+            (uint32_t)((tile_height + front - back + tile_height - 1) / tile_height);
+        const uint32_t all = (height + tile_height - 1) / tile_height;
+        v->ring = tile_height * (tiles < all ? tiles : all);
         v->shift = reduced ? 0 : (uint32_t)(v->ring - front % v->ring) % v->ring;
         v->lasting = front > back;
     }

@@ -4,18 +4,18 @@
 
 #include "plan/sweep.h"
 
-/* Of step i in a sweep that begins with `first`: the width of the grid, where it is LOCAL and reads
- * around in what the sweep writes, else 0; what its rows must be multiples of. */
+/* For step i of a sweep that begins with `first`: the grid's width if the step is LOCAL and reads
+ * neighbours that the sweep writes (its chunks must then be multiples of it), else 0. */
 uint32_t fv_halo_width(const fv_builder *b, uint32_t first, uint32_t i);
 uint32_t fv_halo_unit(const fv_builder *b, uint32_t first, uint32_t i);
-/* Whether its chunks can be those of the steps before. */
+/* Whether step i can use the same chunks as the steps before it. */
 bool fv_halo_fits(const fv_builder *b, uint32_t first, uint32_t i);
-/* Whether a value is seen by the steps [first, end) alone. */
+/* Whether only the steps [first, end) use a value. */
 bool fv_halo_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id);
 /* Sets how far ahead each step of [first, end) runs; returns where the sweep must end, at most
  * `end`, for that to be possible. */
 uint32_t fv_halo_assign(fv_builder *b, uint32_t first, uint32_t end);
-/* The rings of a sweep of bands. */
+/* Sizes the ring buffers of a sweep of row tiles. */
 void fv_halo_rings(fv_builder *b, const fv_plan_sweep *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* info.c: what a plan says of itself. */
+/* info.c: what fovea_plan_query, fovea_plan_step and fovea_plan_output report. */
 #include "base/abi.h"
 #include "base/mem.h"
 #include "ops/mech_traits.h"
@@ -26,7 +26,7 @@ fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out)
     return FV_ABI_WRITE(out, plan->info, FOVEA_PLAN_INFO_INIT);
 }
 
-/* What is computed. */
+/* Op, sizes, types and activation of a problem. */
 static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
@@ -48,7 +48,7 @@ static void describe_problem(fovea_step_info *out, const fv_problem *p)
     }
 }
 
-/* Every operand once, whatever the caches do. */
+/* Bytes of a step: every operand counted once, as if nothing stayed in caches. */
 static double step_bytes(const fovea_plan *p, const fv_step *s)
 {
     const double rows = s->prob.dim[FV_DIM_ROWS];

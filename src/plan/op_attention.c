@@ -1,4 +1,4 @@
-/* op_attention.c: one attention as steps: its inputs, the gates, the attention, what follows it. */
+/* op_attention.c: one attention as steps: inputs, gates, attention, then norm and output gate. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static fv_weight constant(fv_builder *b, uint32_t rows, uint32_t cols, const flo
     return w;
 }
 
-/* In the order that fovea.h gives them. */
+/* Declares the inputs, in the order that fovea.h documents. */
 static void inputs(struct op *op)
 {
     const enum fv_attention_kind kind = op->name->kind;
@@ -67,8 +67,8 @@ static fv_weight gate_weight(const struct op *op, const float *values)
     return w;
 }
 
-/* The gates of q or k: `given` themselves or their logits, or made of x or of `rows`, the floats of
- * q or k. */
+/* The gates of q or k: from the input `given` (gates or their logits), or computed from x, or from
+ * `floats`, the float32 rows of q or k. */
 static fv_view gates(const struct op *op, const char *label, fv_view given, fv_view floats,
                      const float *weight, uint32_t rows)
 {
@@ -89,13 +89,13 @@ static fv_view gates(const struct op *op, const char *label, fv_view given, fv_v
     return fv_emit_gates(b, label, given, op->heads, rows);
 }
 
-/* Whether gates are made of q and k, which must then be floats. */
+/* Whether gates are computed from q and k, which must then be converted to float32. */
 static bool gates_of_q(const struct op *op)
 {
     return op->name->gated && op->o->gates >= FOVEA_GATES_Q_DENSE;
 }
 
-/* ---- what follows ---- */
+/* ---- norm and output gate ---- */
 
 static void convolve(const struct op *op, fv_view v, fv_view y)
 {
@@ -119,7 +119,8 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
     fv_emit_dwconv(op->b, "convolution of v", &c);
 }
 
-/* Normalisation and the factor, in place in the floats `y`; then to the output, if y is not it. */
+/* Normalisation and output gate, in place on the float32 rows `y`; then the copy to the output,
+ * unless y is the output. */
 static void finish(const struct op *op, fv_view y, fv_view out)
 {
     const fovea_attention_options *o = op->o;
@@ -172,7 +173,7 @@ static void rotation(const struct op *op, fv_attention *a)
     memcpy(sines, o->rope_sin, (size_t)op->rows * op->d * sizeof *sines);
 }
 
-/* Attention alone, of rows as they are stored. */
+/* Attention alone, on the rows as they are stored, without a conversion to float32. */
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
     const fovea_attention_options *o = op->o;
@@ -253,7 +254,7 @@ static uint32_t scan_flags(const struct op *op)
     return flags;
 }
 
-/* Log decays of the heads, for all tokens alike; by default RetNet's. */
+/* Log decay of each head, constant over the tokens; default: RetNet's. */
 static fv_weight retention_decay(const struct op *op)
 {
     float *decay;

@@ -1,4 +1,4 @@
-/* op_check.c: whether the options of an attention fit together. */
+/* op_check.c: checks that the options of an attention are consistent. */
 #include <math.h>
 
 #include "graph/emit.h"
@@ -71,8 +71,9 @@ static fovea_status check_causal(const fovea_attention_options *o, const fv_atte
     if ((unsigned)o->form > FOVEA_FORM_CHUNK)
         return fv_fail(FOVEA_EINVAL, "form %d is unknown", (int)o->form);
     if (o->rope_cos || o->rope_sin || o->rope_width || o->rope_height)
-        return fv_fail(FOVEA_EINVAL, "rotated features are for bidirectional attention; leave the "
-                                     "rope out");
+        return fv_fail(FOVEA_EINVAL,
+                       "RoPE is for bidirectional attention; leave rope_cos, rope_sin and "
+                       "the grid out");
     if (o->local_size)
         return fv_fail(FOVEA_EINVAL, "the convolution of v is for bidirectional attention; set "
                                      "local_size to 0");
@@ -92,23 +93,25 @@ static fovea_status check_rope(const fovea_attention_options *o, const fv_attent
     if (!tables && !grid)
         return FOVEA_OK;
     if (name->mech == FV_MECH_ANY)
-        return fv_fail(FOVEA_ENOTSUP, "softmax attention with a rope; rotate q and k yourself");
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "RoPE is not supported with softmax attention; rotate q and k before the call");
     if ((t->wants & FV_WANT_SHIFT) && o->normalise)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%s with a rope: its features are shifted, which rotation does not allow; "
+                       "RoPE with %s: its features are shifted, which rotation does not allow; "
                        "set `normalise` to 0 or use linear:elu1",
                        t->title);
     if (o->keys && o->keys != o->rows)
-        return fv_fail(FOVEA_EINVAL, "a rope for %u queries and %u keys; it needs as many of both",
+        return fv_fail(FOVEA_EINVAL, "RoPE with %u queries and %u keys; give as many of both",
                        o->rows, o->keys);
     if (tables && (!o->rope_cos || !o->rope_sin || grid))
-        return fv_fail(FOVEA_EINVAL, "a rope needs rope_cos and rope_sin, or a grid");
+        return fv_fail(FOVEA_EINVAL, "RoPE needs rope_cos and rope_sin, or a grid");
     if (grid && (uint64_t)o->rope_width * o->rope_height != o->rows)
-        return fv_fail(FOVEA_EINVAL, "a rope on a grid of %u x %u for %u tokens", o->rope_width,
+        return fv_fail(FOVEA_EINVAL, "RoPE on a grid of %u x %u for %u tokens", o->rope_width,
                        o->rope_height, o->rows);
     if (o->head_dim % (grid ? 4 : 2))
-        return fv_fail(FOVEA_EINVAL, "a rope for head dim %u; it must be a multiple of %d",
-                       o->head_dim, grid ? 4 : 2);
+        return fv_fail(FOVEA_EINVAL, "RoPE needs a head dim that is a multiple of %d, got %u",
+                       grid ? 4 : 2, o->head_dim);
     return FOVEA_OK;
 }
 
@@ -118,10 +121,10 @@ static fovea_status check_local(const fovea_attention_options *o)
         return o->local_weight ? fv_fail(FOVEA_EINVAL, "local_weight without local_size; set it")
                                : FOVEA_OK;
     if (o->local_size % 2 == 0 || o->local_size > FV_DWCONV_LARGEST)
-        return fv_fail(FOVEA_ENOTSUP, "a convolution of size %u; odd ones of 1 to %u are supported",
+        return fv_fail(FOVEA_ENOTSUP, "local_size %u; odd sizes of 1 to %u are supported",
                        o->local_size, FV_DWCONV_LARGEST);
     if (!o->local_weight)
-        return fv_fail(FOVEA_EINVAL, "a convolution of v without local_weight; give it");
+        return fv_fail(FOVEA_EINVAL, "local_size without local_weight; give both");
     if ((uint64_t)o->grid_width * o->grid_height != o->rows)
         return fv_fail(FOVEA_EINVAL,
                        "a convolution of v on a grid of %u x %u for %u tokens; set grid_width and "
@@ -129,7 +132,7 @@ static fovea_status check_local(const fovea_attention_options *o)
                        o->grid_width, o->grid_height, o->rows);
     if (o->keys && o->keys != o->rows)
         return fv_fail(FOVEA_EINVAL,
-                       "a convolution of v with %u queries and %u keys; it needs as many of both",
+                       "the convolution of v with %u queries and %u keys; give as many of both",
                        o->rows, o->keys);
     return FOVEA_OK;
 }
@@ -152,13 +155,18 @@ static fovea_status check_gates(const fovea_attention_options *o, const fv_atten
     if ((unsigned)o->gates > FOVEA_GATES_Q_BLOCKDIAG)
         return fv_fail(FOVEA_EINVAL, "gates %d are unknown", (int)o->gates);
     if (!name->gated) {
+        char text[64];
         if (weights || o->gates != FOVEA_GATES_READY)
-            return fv_fail(FOVEA_EINVAL, "gates for an attention without; name it sla-...");
+            return fv_fail(
+                FOVEA_EINVAL,
+                "gates given, but attention \"%s\" has none; use a gated one, such as sla-linear",
+                fv_attention_text(name, text));
         return FOVEA_OK;
     }
     if (made ? !o->gate_q || !o->gate_k : weights)
-        return fv_fail(FOVEA_EINVAL, made ? "gates from x or q need gate_q and gate_k"
-                                          : "gates that come as inputs have no gate_q and gate_k");
+        return fv_fail(FOVEA_EINVAL,
+                       made ? "gates from x or q need gate_q and gate_k"
+                            : "gates given as inputs need no gate_q and gate_k; leave them NULL");
     if (o->gates != FOVEA_GATES_X_DENSE)
         return FOVEA_OK;
     if (o->gate_width == 0 || o->gate_width > 1u << 20)

@@ -1,4 +1,4 @@
-/* op_plan.c: plans of one operation, for callers who want one attention or one GEMM. */
+/* op_plan.c: plans of one operation: an attention or a GEMM. */
 #include <string.h>
 
 #include "base/abi.h"
@@ -6,7 +6,7 @@
 #include "models/model.h"
 #include "plan/op_plan.h"
 
-/* Rows at most: row numbers and strides stay inside 32 bits. */
+/* Maximum rows: row numbers and strides must fit in 32 bits. */
 #define MAX_ROWS (1u << 28)
 #define LONG 4096 /* tokens */
 
@@ -81,8 +81,8 @@ static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options 
     fv_attention_name name;
     FV_TRY(fv_attention_parse(&name, o->attention ? o->attention : "softmax"));
     FV_TRY(fv_op_check(o, &name));
-    /* Long linear attention keeps to chunks, however many workers there are: its memory then does
-     * not grow with the tokens. */
+    /* Linear attention over many tokens is streamed even with one worker: its memory then does not
+     * grow with the tokens. */
     if (!p->limits.throughput && name.mech != FV_MECH_ANY && (o->rows >= LONG || o->keys >= LONG) &&
         r->schedule == FOVEA_SCHEDULE_AUTO) {
         r->schedule = FOVEA_SCHEDULE_STREAMED;

@@ -15,16 +15,17 @@ typedef struct fv_op_options {
     fovea_rigor rigor;
     double tune_seconds;
 } fv_op_options;
-/* Complete options as such; they must outlive them. */
+/* Wraps options whose struct_size is current; they must outlive the result. */
 fv_op_options fv_op_of_attention(const fovea_attention_options *attention);
 fv_op_options fv_op_of_gemm(const fovea_gemm_options *gemm);
 
-/* The plan of one operation, asking `wisdom`, with the state of another plan. */
+/* The plan of one operation, whose choices are looked up in `wisdom`. `kept`: the state's memory of
+ * another plan to share; NULL: its own. */
 fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_options *options,
                         const fv_mem *kept, fv_wisdom *wisdom);
 /* Name of the activation of an epilogue, as fovea_gemm_options has it; NULL without one. */
 const char *fv_op_activation(uint32_t epi);
-/* op_check.c: whether the options of an attention fit together. */
+/* op_check.c: EINVAL or ENOTSUP for options of an attention that are not consistent. */
 fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name);
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,

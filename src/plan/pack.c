@@ -1,4 +1,4 @@
-/* pack.c: memory for what a plan keeps, and its packed weights. */
+/* pack.c: allocates the plan's regions, and packs the weights that no other plan has packed. */
 #include "base/mem.h"
 #include "models/packed.h"
 #include "plan/plan.h"

@@ -1,4 +1,4 @@
-/* plan.c: from a list of steps to something that runs. */
+/* plan.c: creates an empty plan; runs the phases from a list of steps to a bound plan. */
 #include "plan/plan.h"
 
 #include "base/mem.h"
@@ -22,7 +22,7 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
     return fv_plan_bind(p);
 }
 
-/* The kernels of throughput devices count the elements of a buffer in 32 bits. */
+/* GPU kernels index the elements of a buffer with 32 bits: the limit on a buffer's elements. */
 #define COUNTED ((uint64_t)UINT32_MAX)
 
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)

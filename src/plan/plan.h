@@ -8,19 +8,19 @@
 
 /* Frame number `ticket` is at ticket % FV_FLIGHTS. */
 typedef struct fv_flight {
-    fv_fence fence;      /* once the fallback plan has taken over: its ticket */
+    fv_fence fence;      /* of the backend; after a fallback: the fallback plan's ticket */
     fovea_status status; /* once it is done */
-    /* With a fallback plan, what was handed over, and when: */
+    /* With a fallback plan, the arguments of fovea_submit, and when it was called: */
     fovea_frame frame;
     double since;
 } fv_flight;
-#define FV_FLIGHTS 4 /* more than any device takes at once */
+#define FV_FLIGHTS 4 /* more frames than any device has in flight (2) */
 
-/* What takes over when the device is lost. */
+/* The plan that takes over when the device is lost. */
 typedef struct fv_fallback {
-    fovea_plan *plan;   /* NULL: nothing does */
+    fovea_plan *plan;   /* NULL: no fallback */
     fovea_output *outs; /* of the frames in flight, one after the other */
-    double patience;    /* seconds for a frame */
+    double patience;    /* seconds before the device counts as hung for a frame */
     double completed;   /* when the last frame was done */
     bool used;
 } fv_fallback;
@@ -33,9 +33,9 @@ struct fovea_plan {
     fv_builder b;
     fv_plan_sweep *sweep;
     uint32_t sweeps;
-    fv_bank *bank; /* those of region r: first_bank[r] to first_bank[r + 1] */
+    fv_bank *bank; /* banks of region r: first_bank[r] to first_bank[r + 1] */
     uint32_t first_bank[FV_REGIONS + 1];
-    bool shares_kept; /* region KEPT, always one buffer, is another plan's */
+    bool shares_kept; /* region KEPT (always one buffer) belongs to another plan */
     uint64_t region_size[FV_REGIONS];
     fv_id oversize; /* a value that is larger than any buffer of the device; or none */
     uint64_t oversize_bytes;
@@ -55,7 +55,8 @@ struct fovea_plan {
     double seconds; /* of the device, for the last one */
     fv_trace trace; /* event NULL: off */
     bool dry;
-    bool staged; /* a device that hangs must not find the caller's memory gone */
+    bool staged; /* use own staging buffers: a hung device must not touch caller memory that was
+                    freed */
     fv_fallback fallback;
 };
 
@@ -64,9 +65,9 @@ typedef struct fv_plan_request {
     uint32_t chunk;
     uint64_t memory_limit;
     bool dry;
-    uint32_t reduced;   /* the chunk of sweeps that reduce; 0: as that of all others */
-    const fv_mem *kept; /* the memory of a plan with the same state, to be used too; or NULL */
-    const char *source; /* who says how sweeps run; NULL: wisdom is asked, then the rules */
+    uint32_t reduced;   /* the chunk of sweeps that reduce; 0: the same as of the others */
+    const fv_mem *kept; /* state memory of another plan, to be shared; or NULL */
+    const char *source; /* origin of schedule and chunk; NULL: wisdom, then the cost rules */
 } fv_plan_request;
 
 /* The buffer of the state that outlives frames. */
@@ -75,9 +76,9 @@ static inline fv_mem *fv_plan_kept(const fovea_plan *p)
     return &p->bank[p->first_bank[FV_REGION_KEPT]].mem;
 }
 
-/* Everything after emitting. On failure the caller keeps ownership of `p`. */
+/* All phases after emitting. On failure the caller keeps ownership of `p`. */
 fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r);
-/* `wisdom`: whom it asks; NULL: nobody. */
+/* An empty plan. `wisdom`: the store for its choices; NULL: none. */
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom);
 /* The plan without its fallback, which fovea_plan_free frees first. */
 void fv_plan_free(fovea_plan *p);
@@ -96,7 +97,7 @@ fovea_status fv_plan_pack(fovea_plan *p);
 fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept);
 /* info.c: texts of the problems. */
 fovea_status fv_plan_describe_steps(fovea_plan *p);
-/* bind.c: freezes every step, opens the queue. */
+/* bind.c: the backend freezes every step; opens the queue. */
 fovea_status fv_plan_bind(fovea_plan *p);
 
 #endif

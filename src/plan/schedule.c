@@ -8,30 +8,34 @@
 #include "plan/halo.h"
 #include "plan/plan.h"
 
-/* Groups of a reduction: enough for the cores of an edge device to share it, few enough that the
- * partial states stay small. A function of the problem alone, so that results do not depend on the
+/* Reduction groups: enough for the cores of an edge device, few enough that the partial states stay
+ * small. Not measured. It must depend on the problem alone, so that results do not depend on the
  * number of threads. */
-#define GROUPS 16
+#define REDUCTION_GROUPS 16
 
-/* Throughput devices: rows of a partial state at least, so that all states together are no larger
- * than the rows. fv_limits.parts says how many there are at most. */
-#define PART_ROWS 128
+/* Throughput devices: minimum rows per partial state, about the head dims and more, so that all
+ * partial states together are no larger than the rows. fv_limits.parts is the maximum of partial
+ * states. */
+#define PARTIAL_ROWS_MIN 128
 
-/* And at most, where parts are computed at once: sums of that many rows lose little by rounding. */
-#define PART_ROWS_MOST 1024
+/* Maximum rows per partial state where the device computes several at once: longer sums in float32
+ * lose more to rounding. It trades that against states to merge. */
+#define PARTIAL_ROWS_MAX 1024
 
-/* Rows of a unit of a stepwise sweep: at most what GEMM reads its weights once for, at least what
- * keeps its tiles full. */
-#define ROWS_MOST 168
-#define ROWS_LEAST 84
+/* Rows of a tile in a stepwise sweep. The maximum is the block for which GEMM reads its weights
+ * once (12 row tiles of 14); half of it still fills the row tiles, so fewer rows are not split. */
+#define ROWS_MAX 168
+#define ROWS_MIN 84
 
-/* Share of the workers' time that a streamed sweep must use. */
+/* Minimum utilisation of the workers for which a sweep is streamed; lower where a value inside the
+ * sweep has LARGE bytes, beyond the caches of edge devices, because stepwise would move it through
+ * main memory at each step. Not measured one by one: the tuner compares both schedules. */
 #define BALANCE 0.85
 #define BALANCE_LARGE 0.5
 #define LARGE (32u << 20)
 
-/* Bands: units of a sweep per thread at most, and what having more of them may cost: they even out
- * what disturbs a worker. */
+/* Row tiles: maximum units of work per thread, and the utilisation that more units may cost:
+ * smaller units absorb jitter when a worker is preempted. Not measured. */
 #define ROUNDS 4
 #define EVENNESS 0.02
 
@@ -49,30 +53,30 @@ void fv_sweep_tile(fv_step *s, uint32_t threads)
         s->cols = s->prob.heads;
         break;
     }
-    const uint32_t own = fv_op_table[s->prob.op]->most_rows, most = own ? own : ROWS_MOST;
+    const uint32_t own = fv_op_table[s->prob.op]->most_rows, most = own ? own : ROWS_MAX;
     uint32_t row_tiles = threads * fv_ceil_div(rows, threads * most);
     if (fv_step_span(s) == FV_SPAN_SCAN)
         row_tiles = 1;
-    else if (rows / row_tiles < ROWS_LEAST)
-        row_tiles = rows < ROWS_LEAST ? 1 : rows / ROWS_LEAST;
+    else if (rows / row_tiles < ROWS_MIN)
+        row_tiles = rows < ROWS_MIN ? 1 : rows / ROWS_MIN;
     uint32_t col_tiles = row_tiles < threads ? fv_ceil_div(threads, row_tiles) : 1;
     s->tile_rows = fv_round_up(fv_ceil_div(rows, row_tiles), s->align ? s->align : 1);
     s->tile_cols = fv_min_u32(s->cols, fv_round_up(fv_ceil_div(s->cols, col_tiles), align));
 }
 
-/* Share of the threads' time that is well spent when the sweep's groups go to `runs` units: the
- * `repeated` grid rows at an end of a unit that is not the grid's are not, nor is waiting for the
- * last one. */
-static double well_spent(const fv_plan_sweep *w, uint32_t threads, uint32_t runs, double repeated)
+/* Utilisation of the threads, 0 to 1, when the sweep's groups are split into `runs` units: halo
+ * rows recomputed at unit borders (`halo` grid rows each) and idle time at the end count as wasted.
+ */
+static double utilisation(const fv_plan_sweep *w, uint32_t threads, uint32_t runs, double halo)
 {
     const double lines = w->width ? (double)w->rows / w->width : w->groups;
     const double longest =
-        lines * fv_ceil_div(w->groups, runs) / w->groups + repeated * fv_min_u32(runs - 1, 2);
+        lines * fv_ceil_div(w->groups, runs) / w->groups + halo * fv_min_u32(runs - 1, 2);
     return lines / (threads * fv_ceil_div(runs, threads) * longest);
 }
 
-/* Grid rows of the whole sweep that a unit computes at an end beside its own. */
-static double repeated_rows(const fovea_plan *p, const fv_plan_sweep *w)
+/* Grid rows of the whole sweep, weighted by flops, that a unit computes again at one border. */
+static double halo_rows(const fovea_plan *p, const fv_plan_sweep *w)
 {
     double all = 0, ahead = 0;
     for (uint32_t k = w->first; w->width && k < w->first + w->count; k++) {
@@ -84,28 +88,28 @@ static double repeated_rows(const fovea_plan *p, const fv_plan_sweep *w)
     return all > 0 ? ahead / all : 0;
 }
 
-/* Units of the sweep, were it streamed. Groups are the problem's; how many of them a worker takes
- * in one go is not seen in the result. Returns well_spent. */
-static double deal(const fovea_plan *p, fv_plan_sweep *w)
+/* Splits the sweep into units of work for streaming; returns their utilisation. Reduction groups
+ * depend on the problem only; how many of them form a unit does not change the result. */
+static double split_units(const fovea_plan *p, fv_plan_sweep *w)
 {
     const uint32_t threads = p->info.threads;
     w->runs = w->groups;
     if (!w->width)
-        return well_spent(w, threads, w->runs, 0);
-    const double repeated = repeated_rows(p, w);
+        return utilisation(w, threads, w->runs, 0);
+    const double halo = halo_rows(p, w);
     double best = 0;
     for (uint32_t rounds = 1; rounds <= ROUNDS; rounds++) {
         const uint32_t runs = fv_min_u32(rounds * threads, w->groups);
-        const double share = well_spent(w, threads, runs, repeated);
+        const double share = utilisation(w, threads, runs, halo);
         if (share < best * (1 - EVENNESS))
             continue;
         best = share > best ? share : best;
         w->runs = runs;
     }
-    return well_spent(w, threads, w->runs, repeated);
+    return utilisation(w, threads, w->runs, halo);
 }
 
-/* Bytes of the largest value that lives inside a sweep, all of its rows. */
+/* Bytes of the largest value that lives inside a sweep, with all rows. */
 static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
 {
     uint64_t most = 0;
@@ -120,14 +124,15 @@ static uint64_t largest_inside(const fovea_plan *p, const fv_plan_sweep *w)
     return most;
 }
 
-/* Chunks of equal size, where the caller has not chosen: the last one should not be a sliver. */
-static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t threads)
+/* Chunks of equal size unless the caller has chosen one, so that the last is not much smaller. */
+static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t threads)
 {
     const uint32_t unit = w->width ? w->width : w->align, units = fv_ceil_div(w->rows, unit);
     uint32_t each = chosen ? fv_ceil_div(wanted, unit) : wanted / unit;
     each = fv_min_u32(each ? each : 1, units);
     uint32_t count = fv_ceil_div(units, each);
-    /* As many for every thread; where the result depends on their size, for two and four. */
+    /* A multiple of the threads; where the size changes the rounding of a sum an even number, from
+     * 8 on a multiple of four, whatever the threads are. */
     if (w->reduces && !chosen && count > 1)
         count = fv_round_up(count, count < 8 ? 2 : 4);
     else if (!w->reduces && count >= 4 * threads)
@@ -136,11 +141,11 @@ static void cut_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_t 
         each = fv_ceil_div(units, count);
     w->chunk = each * unit;
     w->chunks = fv_ceil_div(units, each);
-    w->groups = w->reduces ? fv_min_u32(w->chunks, GROUPS) : w->chunks;
+    w->groups = w->reduces ? fv_min_u32(w->chunks, REDUCTION_GROUPS) : w->chunks;
     w->parts = 1;
 }
 
-/* Heads of the reduction of a sweep. */
+/* Heads of the first reduction of a sweep, else 1. */
 static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
 {
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
@@ -151,37 +156,39 @@ static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
     return 1;
 }
 
-/* Partial states of `rows` rows. Where it is known how many a device computes at once, no more than
- * that, or so many times that: the last ones would have it for themselves, and each is written,
- * read and merged. */
-static uint32_t parts_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
+/* Number of partial states for `rows` rows. Where the device reports how many it computes at once,
+ * a multiple of that: an incomplete last round would leave most of the device idle, and each state
+ * is written, read and merged. */
+static uint32_t partials_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
 {
-    const uint32_t most = fv_min_u32(fv_ceil_div(rows, PART_ROWS), p->limits.parts);
+    const uint32_t most = fv_min_u32(fv_ceil_div(rows, PARTIAL_ROWS_MIN), p->limits.parts);
     const uint32_t round = p->limits.at_once / reduced_heads(p, w);
     if (round == 0 || round >= most)
         return most;
-    return fv_min_u32(most / round, fv_ceil_div(fv_ceil_div(rows, PART_ROWS_MOST), round)) * round;
+    return fv_min_u32(most / round, fv_ceil_div(fv_ceil_div(rows, PARTIAL_ROWS_MAX), round)) *
+           round;
 }
 
-/* One call has all rows, or a super-chunk of them where that is asked for, and deals them itself to
- * as many partial states as keep a device busy. */
-static void cut_wide(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
-                     uint32_t chunk)
+/* Throughput devices: one call has all rows, or a super-chunk where streaming is asked for; the
+ * kernel splits the rows into as many partial states as keep the device busy. */
+static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_plan_request *r,
+                                uint32_t chunk)
 {
     w->streamed = r->schedule == FOVEA_SCHEDULE_STREAMED && !w->alone && w->rows > 1;
     w->chunk = w->rows;
     if (w->streamed)
-        cut_chunks(w, chunk, r->chunk, 1);
+        equal_chunks(w, chunk, r->chunk, 1);
     w->chunks = fv_ceil_div(w->rows, w->chunk);
     w->groups = w->runs = 1;
-    w->parts = w->reduces ? parts_of(p, w, w->chunk) : 1;
+    w->parts = w->reduces ? partials_of(p, w, w->chunk) : 1;
 }
 
-/* Streaming pays where steps share a sweep and few workers idle in its last round; with large
- * values inside, whose rows would go through memory at each step, even where more do. */
+/* Streaming pays where several steps share a sweep and few workers idle at its end. With LARGE
+ * values inside, which stepwise would move through main memory at each step, it pays with more idle
+ * workers too. */
 static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedule)
 {
-    const double share = deal(p, w);
+    const double share = split_units(p, w);
     if (w->alone || w->rows == 1 || schedule == FOVEA_SCHEDULE_STEPWISE)
         return false;
     if (schedule == FOVEA_SCHEDULE_STREAMED)
@@ -190,9 +197,10 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
-/* How wisdom wants the sweep to run, if it may be asked: in *r and *chunk. Says who decides. */
-static const char *settle(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
-                          uint32_t *chunk)
+/* Puts schedule and chunk that wisdom names for the sweep into *r and *chunk, unless the request
+ * has decided them. Returns who decided. */
+static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
+                              uint32_t *chunk)
 {
     bool streamed;
     uint32_t advised;
@@ -216,12 +224,12 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
         fv_plan_sweep *w = &p->sweep[i];
         fv_plan_request r = *request;
         uint32_t chunk = w->reduces && r.reduced ? r.reduced : usual;
-        w->source = settle(p, w, &r, &chunk);
+        w->source = ask_wisdom(p, w, &r, &chunk);
         w->target = chunk;
         if (p->limits.throughput) {
-            cut_wide(p, w, &r, chunk);
+            schedule_throughput(p, w, &r, chunk);
         } else {
-            cut_chunks(w, chunk, r.chunk, p->info.threads);
+            equal_chunks(w, chunk, r.chunk, p->info.threads);
             w->streamed = stream(p, w, r.schedule);
         }
         if (w->streamed && w->width)

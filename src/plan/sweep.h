@@ -1,4 +1,4 @@
-/* sweep.h: which rows of what are needed, where the list of steps is cut, how each sweep runs. */
+/* sweep.h: which rows are needed, where the list of steps is cut, how each sweep runs. */
 #ifndef FOVEA_SRC_PLAN_SWEEP_H
 #define FOVEA_SRC_PLAN_SWEEP_H
 
@@ -12,31 +12,32 @@ typedef struct fv_plan_sweep {
     uint32_t chunk, chunks, groups;
     uint32_t parts; /* partial states that one call of a REDUCE step serves */
     uint32_t runs;  /* streamed: units of work, each of consecutive groups */
-    uint32_t width; /* chunks are bands: tokens in a row of the grid; else 0 */
-    uint32_t reach; /* the most that a step runs ahead */
+    uint32_t width; /* chunks are row tiles with halo: tokens in a grid row; else 0 */
+    uint32_t reach; /* grid rows: the most that a step runs ahead */
     uint32_t align; /* chunks are multiples of it */
     bool streamed;
     bool reduces;
     bool alone;         /* one step that is never streamed */
-    uint32_t target;    /* the chunk that was aimed at */
+    uint32_t target;    /* the chunk asked for, before equal_chunks */
     const char *source; /* who chose schedule and chunk */
 } fv_plan_sweep;
 
-/* Which rows of what are needed; marks steps that nothing needs. */
+/* Finds the rows of every value that are needed; marks steps whose output is not. */
 void fv_sweep_demand(fv_builder *b);
 /* Cuts the live steps into sweeps. */
 fovea_status fv_sweep_cut(fovea_plan *p);
 /* Chunk, groups and schedule of each sweep; sizes of partial states. */
 void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk);
 
-/* Splits a step of a stepwise sweep over the workers: rows first, because a kernel prepares its
- * rows once per call; columns where there are too few rows, or where rows come in order. */
+/* Splits a step of a stepwise sweep over the workers: by rows first, because a kernel prepares its
+ * rows once per call; by columns where there are too few rows, or where rows depend on earlier
+ * rows. */
 void fv_sweep_tile(fv_step *s, uint32_t threads);
 
-/* The place after step `after`, at most `at`, where a sweep may be cut with the fewest bytes
- * crossing, as far as step `to` reads them. */
+/* Where to cut after step `after` and not beyond `at`: the place where the values that steps up to
+ * `to` read have the fewest bytes. */
 uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uint32_t to);
-/* Whether an operand is read as a whole, not row by row as it is written. */
+/* Whether an operand must be complete before it is read, instead of row by row as it is written. */
 bool fv_reads_finished(const fv_use *u);
 
 #endif

@@ -1,4 +1,4 @@
-/* device_best.c: how long a plan takes on a device, and which one suits it, as far as wisdom knows.
+/* device_best.c: the seconds of a plan on each device, and the fastest device, from wisdom.
  */
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "plan/frame_plan.h"
 #include "plan/plan.h"
 
-/* The seconds of a frame on a device; infinite where nobody knows. */
+/* The seconds of a frame on a device; infinite if wisdom has none. */
 static double seconds_on(const char *device, const char *subject)
 {
     fv_answer answer;
@@ -39,8 +39,8 @@ static fovea_status look_for_faster(void *ctx, const fv_fact *f)
     return FOVEA_OK;
 }
 
-/* The id of a device that is faster than the CPU; false: there is none. Drivers are only asked
- * where wisdom speaks of one. */
+/* The id of a device that is faster than the CPU; false: there is none. Drivers are opened only if
+ * wisdom has a fact about one of their devices. */
 static bool find_faster(char id[32], const char *subject, double below)
 {
     fovea_device_info other = FOVEA_DEVICE_INFO_INIT;
@@ -64,7 +64,7 @@ static bool find_faster(char id[32], const char *subject, double below)
     return better;
 }
 
-/* Whether another device than `cpu` is to be taken. */
+/* Whether another device is faster than `cpu`. */
 static bool choose(char id[32], const fovea_model *model, fovea_device *cpu,
                    const fovea_plan_options *plan)
 {
@@ -72,8 +72,7 @@ static bool choose(char id[32], const fovea_model *model, fovea_device *cpu,
     fovea_plan_options options = *plan;
     fovea_plan *p;
     options.dry = 1;
-    options.activations =
-        FOVEA_DTYPE_F32; /* what the CPU has; not a part of what a plan is called */
+    options.activations = FOVEA_DTYPE_F32; /* the CPU's; the key of a plan does not contain it */
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
         fv_frame_plan(&p, model, cpu, &options, NULL) != FOVEA_OK)
         return false;

@@ -1,7 +1,7 @@
 /* fallback.c: the plan on the CPU that takes over when a plan's device is lost.
  *
- * It is made with the plan, so that taking over allocates nothing. Frames in flight are handed to
- * it in their order: the caller keeps pixels and outputs until they were waited for.
+ * It is made with the plan, so that taking over allocates nothing. Frames in flight are submitted
+ * to it again in their order: the caller keeps pixels and outputs valid until fovea_wait returns.
  */
 #include <string.h>
 
@@ -11,12 +11,13 @@
 #include "platform/os/os_machine.h"
 #include "run/fallback.h"
 
-#define PATIENCE 10.0 /* seconds for a frame, unless the caller says how many */
+#define PATIENCE                                                                                   \
+    10.0 /* default of lost_seconds: generous, because a false alarm costs the device */
 
 static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_options *options)
 {
     fovea_plan_options own = *options;
-    fovea_device *device = NULL; /* opened for this plan, which holds it */
+    fovea_device *device = NULL; /* opened here; the fallback plan keeps a reference */
     void *memory;
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;

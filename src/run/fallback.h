@@ -4,12 +4,13 @@
 
 #include "plan/plan.h"
 
-/* The fallback plan that the options ask for. */
+/* Creates the fallback plan that the options ask for, if any. */
 fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options);
 void fv_fallback_free(fv_fallback *s);
-/* Of a frame that was handed over; then the seconds that the device has left for it. */
+/* Records a submitted frame. */
 void fv_fallback_note(fovea_plan *p, fovea_ticket ticket, const fovea_frame *frame,
                       const fovea_output *outs);
+/* Seconds before the device counts as hung for this frame. */
 double fv_fallback_patience(const fovea_plan *p, fovea_ticket ticket);
 /* The device was lost: gives all frames in flight to the fallback plan, to be waited for there. */
 fovea_status fv_fallback_take_over(fovea_plan *p);

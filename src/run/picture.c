@@ -1,5 +1,5 @@
-/* picture.c: the caller's preprocessing: changed for another size; one picture resized and cropped
- * as a plan does it, for showing. */
+/* picture.c: fovea_preprocess_resize and fovea_preprocess_apply: a preprocessing rule for another
+ * size; one picture resized and cropped as a plan does it, to be shown. */
 #include <string.h>
 
 #include "base/abi.h"

@@ -1,5 +1,5 @@
-/* plan_create.c: a plan as callers get it: what they ask to be tuned is tuned first, and what is to
- * take over from a lost device is made with it. */
+/* plan_create.c: fovea_plan_create: tunes what the options ask for, plans, then makes the fallback
+ * plan. */
 #include "base/abi.h"
 #include "models/model.h"
 #include "plan/frame_plan.h"

@@ -1,4 +1,5 @@
-/* run.c: frames: everything was decided in the plan, so this only binds memory and hands over. */
+/* run.c: runs frames: everything was decided in the plan, so this binds the caller's memory,
+ * submits and waits. */
 #include "run/run.h"
 #include "plan/plan.h"
 #include "platform/os/os_machine.h"
@@ -20,7 +21,7 @@ static fovea_status ready(const fovea_plan *p, bool frames)
     const uint64_t flying = p->ticket - p->completed, most = p->trace.event ? 1 : p->limits.frames;
     if (flying >= most)
         return fv_fail(FOVEA_EINVAL,
-                       "%u frame%s in flight, which is as many as the plan takes; wait for the "
+                       "%u frame%s in flight, the most that the plan takes; wait for the "
                        "first",
                        (unsigned)most, most > 1 ? "s are" : " is");
     return FOVEA_OK;
@@ -103,8 +104,8 @@ fovea_status fovea_submit(fovea_plan *p, const fovea_frame *frame, const fovea_o
     return FOVEA_OK;
 }
 
-/* Frames land in order: those before `ticket` have by now. One that failed says so to who waits for
- * it later. */
+/* Frames complete in order, so those before `ticket` are complete. A failed frame keeps its status
+ * for the fovea_wait that asks for it. */
 static void complete_frame(fovea_plan *p, fovea_ticket ticket, fovea_status last)
 {
     double passed_over;
@@ -156,7 +157,7 @@ fovea_status fovea_run(fovea_plan *p, const fovea_frame *frame, const fovea_outp
     return fovea_wait(p, ticket, -1);
 }
 
-/* ---- what a frame took ---- */
+/* ---- times of a frame ---- */
 
 double fovea_plan_seconds(const fovea_plan *p)
 {

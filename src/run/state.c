@@ -8,7 +8,7 @@
 
 struct fovea_state {
     fovea_plan *feed, *step; /* feed owns the state's memory */
-    uint32_t rows;           /* of feed, at most */
+    uint32_t rows;           /* maximum per call of feed */
 };
 
 static fv_mem *memory(const fovea_state *s)

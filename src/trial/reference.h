@@ -5,8 +5,8 @@
  * wrong a kernel may be. So the bound is that of a backward error: a right result is the exact one
  * of inputs that are off by as much as float32 may round in a sum as long as the op's.
  */
-#ifndef FOVEA_SRC_DEFINITION_H
-#define FOVEA_SRC_DEFINITION_H
+#ifndef FOVEA_SRC_REFERENCE_H
+#define FOVEA_SRC_REFERENCE_H
 
 #include "device/backend.h"
 

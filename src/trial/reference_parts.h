@@ -1,7 +1,7 @@
 /* definition_parts.h: a definition, for those files that make it what it is: definition.c works it
  * out, definition_samples.c says of what, definition_judge.c compares with it. */
-#ifndef FOVEA_SRC_DEFINITION_PARTS_H
-#define FOVEA_SRC_DEFINITION_PARTS_H
+#ifndef FOVEA_SRC_REFERENCE_PARTS_H
+#define FOVEA_SRC_REFERENCE_PARTS_H
 
 #include "trial/reference.h"
 

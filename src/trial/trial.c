@@ -116,8 +116,8 @@ static fovea_status fill_zones(fv_trial *r)
         if (!r->of[o] || o == out)
             continue;
         const fv_given g = fv_trial_given(r, o, r->of[o]->image);
-        FV_TRY(fv_rehearse_fill(&r->args, o, g.type, r->of[o]->rows, fv_trial_columns(r, o),
-                                r->of[o]->value->ld, (void *)(uintptr_t)g.data));
+        FV_TRY(fv_trial_fill(&r->args, o, g.type, r->of[o]->rows, fv_trial_columns(r, o),
+                             r->of[o]->value->ld, (void *)(uintptr_t)g.data));
     }
     const fv_zone *z = r->of[out];
     const uint64_t stride = fv_value_stride(z->value), size = fv_type_size(z->value->type);
@@ -155,7 +155,7 @@ fovea_status fv_zone_reset(const fv_trial *r, fv_zone *z)
 static void describe_weight(fv_trial *r, uint32_t o)
 {
     const fv_weight *w = &r->step.use[o].weight;
-    r->tensor[o] = fv_rehearse_weight(&r->step.prob, o, w->rows, w->cols);
+    r->tensor[o] = fv_trial_weight(&r->step.prob, o, w->rows, w->cols);
     r->weight[o] = fv_weight_of(&r->tensor[o], w->rows, w->cols);
     r->weight[o].type = w->type;
     r->operand[o].type = (uint8_t)(fv_step_narrow(&r->step, o) ? r->step.prob.weight : FV_F32);

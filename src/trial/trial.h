@@ -5,8 +5,8 @@
  * kernel with one set of knobs, bound to them. The takes of a rehearsal share what they read, so
  * that they may be run in turns.
  */
-#ifndef FOVEA_SRC_REHEARSE_H
-#define FOVEA_SRC_REHEARSE_H
+#ifndef FOVEA_SRC_TRIAL_H
+#define FOVEA_SRC_TRIAL_H
 
 #include "graph/emit.h"
 #include "trial/reference.h"

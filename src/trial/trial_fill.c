@@ -20,7 +20,7 @@ static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, 
     return t;
 }
 
-fv_tensor fv_rehearse_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
+fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
     if (operand->stored == FV_STORED_PACKED) /* sums near 1, where activations bend */
@@ -94,8 +94,8 @@ static void fill_row(enum fv_nature n, const fv_tensor *t, uint64_t first, uint3
     }
 }
 
-fovea_status fv_rehearse_fill(const fv_args *a, uint32_t o, enum fv_type type, uint64_t rows,
-                              uint32_t cols, uint32_t ld, void *out)
+fovea_status fv_trial_fill(const fv_args *a, uint32_t o, enum fv_type type, uint64_t rows,
+                           uint32_t cols, uint32_t ld, void *out)
 {
     const fv_op_operand *operand = &fv_op_table[a->prob.op]->operand[o];
     const fv_tensor t = tensor(0.f, 1.f, 16 + o, (uint32_t)rows, cols);

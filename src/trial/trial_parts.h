@@ -1,8 +1,8 @@
 /* rehearse_parts.h: a rehearsal and its takes, for those files that make them what they are:
  * rehearse.c has the operands, rehearse_take.c binds kernels to them and runs them,
  * rehearse_verify.c looks at what they wrote. */
-#ifndef FOVEA_SRC_REHEARSE_PARTS_H
-#define FOVEA_SRC_REHEARSE_PARTS_H
+#ifndef FOVEA_SRC_TRIAL_PARTS_H
+#define FOVEA_SRC_TRIAL_PARTS_H
 
 #include "models/packed.h"
 #include "trial/trial.h"

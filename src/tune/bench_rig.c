@@ -1,4 +1,4 @@
-/* stage.c: a plan with inputs and outputs of its own. */
+/* bench_rig.c: a plan with its own inputs and outputs. */
 #include "tune/bench_rig.h"
 
 #include "base/half.h"
@@ -104,7 +104,7 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
-    if (be->prepare) /* a part of a frame is to be as fast as in one */
+    if (be->prepare) /* so that a part of a frame runs as fast as in a whole frame */
         FV_TRY(be->prepare(p->queue, p->run + first, count, UINT32_MAX));
     return run(s, p->run + first, count, seconds);
 }

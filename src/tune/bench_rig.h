@@ -1,18 +1,20 @@
-/* stage.h: a plan with inputs and outputs of its own, so that parts of it can be run alone. */
-#ifndef FOVEA_SRC_STAGE_H
-#define FOVEA_SRC_STAGE_H
+/* bench_rig.h: a plan with its own inputs and outputs, so that single sweeps and steps of it can be
+ * timed. */
+#ifndef FOVEA_SRC_BENCH_RIG_H
+#define FOVEA_SRC_BENCH_RIG_H
 
 #include "plan/plan.h"
 
 typedef struct fv_bench_rig {
     fovea_plan *plan;
-    void **external; /* by value of the plan; NULL: it is none of the caller's */
+    void **external; /* memory per value of the plan; NULL: neither input nor output */
 } fv_bench_rig;
 
-/* Takes the plan over, also on failure, gives it random inputs and runs it once. */
+/* Takes ownership of the plan, also on failure; fills its inputs with random values and runs it
+ * once. */
 fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan);
 void fv_bench_rig_close(fv_bench_rig *s); /* a zeroed one is fine */
-/* Sweeps [first, first + count), on whatever the ones before have left. */
+/* Runs sweeps [first, first + count) on the values that earlier runs have left. */
 fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, double *seconds);
 /* Step `step` of a sweep that is not streamed, alone. */
 fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step);

@@ -1,5 +1,6 @@
-/* contest.c: interleaved timing. Every round runs all contestants, in turns of order, so that what
- * slows the machine down slows all of them; a round during which the clock changed does not count.
+/* contest.c: interleaved timing. Every round runs all contestants, in alternating order, so that a
+ * slower machine slows all of them; a round during which the clock frequency changed is not
+ * counted.
  */
 #include "tune/contest.h"
 
@@ -8,10 +9,10 @@
 #include "platform/os/os_machine.h"
 
 #define FIRST_ROUNDS 3
-#define FAR_BEHIND 1.25      /* times the fastest */
+#define FAR_BEHIND 1.25      /* times the fastest: beyond, not run again */
 #define SHORTEST 5e-4        /* seconds that a measurement takes at least, by repetition */
-#define LONGEST 5e-3         /* that repetition may make it take, waiting included */
-#define CLOCK_TOLERANCE 0.05 /* of a fixed piece of work before and after a round */
+#define LONGEST 5e-3         /* maximum seconds to reach by repetition, waiting included */
+#define CLOCK_TOLERANCE 0.05 /* relative change of the time of a fixed piece of work */
 #define MOST_REPEATS 1000
 #define SPINS 100000
 
@@ -134,14 +135,14 @@ static void award(const struct state *s, uint32_t rounds, fv_score *score)
     }
 }
 
-fovea_status fv_contest_hold(const fv_contest *c, fv_score *score)
+fovea_status fv_contest_run(const fv_contest *c, fv_score *score)
 {
     struct state s = {.c = c};
     const double begin = fv_machine_seconds();
-    const uint32_t least = c->least ? c->least : FIRST_ROUNDS;
+    const uint32_t min_rounds = c->min_rounds ? c->min_rounds : FIRST_ROUNDS;
     uint32_t round = 0, discarded = 0;
     FV_TRY(warm_up(&s));
-    for (bool late = false; round < c->rounds && !(late && round >= least);) {
+    for (bool late = false; round < c->rounds && !(late && round >= min_rounds);) {
         const double before = spin();
         FV_TRY(hold_round(&s, round));
         const bool same_clock = !changed(before, spin());

@@ -12,9 +12,9 @@
 
 /* Contestant 0 is the one that the others must beat. */
 typedef struct fv_contest {
-    uint32_t contestants, rounds; /* rounds: those that count, at most */
-    uint32_t least;               /* and at least; 0: three */
-    double budget;                /* seconds after which no more than those are asked for */
+    uint32_t contestants, rounds; /* rounds: maximum that are counted */
+    uint32_t min_rounds;          /* 0: 3 */
+    double budget;                /* seconds after which no more than min_rounds are run */
     /* One run. A failure ends the contest and is its result. */
     fovea_status (*run)(void *ctx, uint32_t who, double *seconds);
     void *ctx;
@@ -26,14 +26,15 @@ typedef struct fv_score {
     double ahead;   /* share of the rounds in which it was faster than contestant 0 */
 } fv_score;
 
-/* Whether it takes at most `ratio` times as long, and not by chance. */
+/* Whether it takes at most `ratio` times as long, in at least 80 % of the rounds, so that it is not
+ * ahead by chance. */
 static inline bool fv_score_beats(const fv_score *s, double ratio)
 {
     return s->ratio <= ratio && s->ahead >= 0.8;
 }
 
-/* Fills a score for each contestant. Those that are far behind after three rounds do not run
- * again. */
-fovea_status fv_contest_hold(const fv_contest *c, fv_score *score);
+/* Runs the contest and fills a score for each contestant. Those far behind after three rounds do
+ * not run again. */
+fovea_status fv_contest_run(const fv_contest *c, fv_score *score);
 
 #endif

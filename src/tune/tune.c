@@ -1,4 +1,5 @@
-/* tune.c: the tuner: its stages one after the other, what they share, and what plans ask of it. */
+/* tune.c: the tuner: runs its stages, has the functions that they share, and tunes what the options
+ * of a plan ask for. */
 #include "tune/tune.h"
 
 #include "tune/tuner.h"
@@ -14,7 +15,7 @@
 
 #define SEARCH 0.8 /* share of the time limit; the rest is for the whole plan */
 
-/* ---- what the stages share ---- */
+/* ---- shared by the stages ---- */
 
 bool fv_tuner_goes_on(fv_tuner *t)
 {
@@ -48,7 +49,8 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
                  .choice = choice,
                  .seconds = seconds,
                  .date = (uint64_t)time(NULL)};
-    /* What takes the place of a more rigorous fact must also do so in a file that has that. */
+    /* A fact that replaces a more rigorous one keeps that rigor, so that it also replaces it in a
+     * file that has it. */
     if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
         old.rigor > t->rigor)
         f.rigor = (uint8_t)old.rigor;
@@ -109,7 +111,7 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
 
 /* ---- all of it ---- */
 
-/* One that was left in the middle of a contest is no failure. */
+/* A stage that was stopped in the middle of a contest has not failed. */
 static fovea_status stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
 {
     const fovea_status status = fv_tuner_goes_on(t) ? run(t) : FOVEA_OK;
@@ -124,7 +126,8 @@ static fovea_status tune_stages(fv_tuner *t)
     t->progress.done = FV_TUNE_STEPS;
     FV_TRY(stage(t, fv_tune_sweeps));
     t->progress.done = FV_TUNE_STEPS + FV_TUNE_SWEEPS;
-    /* What was found in time must prove itself all the same. */
+    /* If only the deadline stopped the search, the facts found so far are still compared as a whole
+     * plan. */
     t->stopped &= !t->late;
     t->deadline = 0;
     FV_TRY(stage(t, fv_tune_whole));
@@ -159,7 +162,7 @@ static fovea_status tune(fv_tuner *t)
     return status;
 }
 
-/* All but the rigor is given. */
+/* Runs the tuner, of which everything but the rigor is set. */
 static fovea_status run(fovea_tune_report *out, fv_tuner *t)
 {
     FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));
@@ -231,8 +234,7 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
             return FOVEA_OK;
         }
     if (name && *name)
-        fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; estimate is taken",
-               name);
+        fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; using estimate", name);
     return FOVEA_OK;
 }
 

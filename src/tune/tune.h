@@ -1,11 +1,11 @@
-/* tune.h: what a plan's options ask to be tuned before it is made. */
+/* tune.h: tuning before a plan is made. */
 #ifndef FOVEA_SRC_TUNE_H
 #define FOVEA_SRC_TUNE_H
 
 #include "plan/op_plan.h"
 
-/* The rigor that is meant; EINVAL for one that is unknown. What a plan's options ask to be
- * tuned before it is made: of `plan` or `op`, the other is NULL. */
+/* fv_tune_rigor resolves FOVEA_RIGOR_DEFAULT; EINVAL for an unknown rigor. fv_tune_for tunes if
+ * the options ask for it: those of a model's `plan` or of an operation `op`; the other is NULL. */
 fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked);
 fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
                          const fovea_plan_options *plan, const fv_op_options *op);

@@ -1,10 +1,10 @@
-/* tune_candidates.c: what may do a step: kernels and their knobs. */
+/* tune_candidates.c: the candidates for a step: kernels with their knobs. */
 #include <string.h>
 
 #include "tune/tuner.h"
 
-/* Kernels that the cost model gives many times the least cost are not tried, unless that is next
- * to nothing. */
+/* Kernels whose modelled cost is this many times the lowest are not measured, unless it is below
+ * CHEAP. It trades tuning time against errors of the cost model. */
 #define MEASURE_COST 4.0
 #define EXHAUSTIVE_COST 16.0
 #define CHEAP 2e-3 /* seconds */
@@ -36,7 +36,7 @@ void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step 
 {
     const bool all = t->rigor == FOVEA_RIGOR_EXHAUSTIVE;
     const double factor = all ? EXHAUSTIVE_COST : MEASURE_COST;
-    const double least = fv_kernel_cost(s->kernel, &s->prob, &s->knobs);
+    const double lowest = fv_kernel_cost(s->kernel, &s->prob, &s->knobs);
     int count;
     uint32_t features;
     const fv_kernel *list = t->device->backend->kernels(t->device->device, &count, &features);
@@ -48,12 +48,12 @@ void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step 
         fv_advice_step(&t->known, list, count, features, &s->prob, &knobs, &source);
     if (prior)
         add(out, prior, &knobs);
-    for (int i = count - 1; i >= 0; i--) { /* higher levels stand behind */
+    for (int i = count - 1; i >= 0; i--) { /* higher ISA levels are later in the list */
         knobs = fv_kernel_defaults(&list[i]);
         if (!fv_kernel_fits(&list[i], &s->prob, features))
             continue;
         const double cost = fv_kernel_cost(&list[i], &s->prob, &knobs);
-        if (cost > factor * least && cost > CHEAP)
+        if (cost > factor * lowest && cost > CHEAP)
             continue;
         if (all)
             add_all(out, &list[i], knobs, 0);

@@ -1,5 +1,5 @@
-/* tune_journal.c: the candidate under test, on the disk, so that one that takes the program or the
- * driver down is not tried again.
+/* tune_journal.c: records the candidate under test on disk, so that one that crashes the program or
+ * the driver is not tried again.
  *
  * The journal is a wisdom text of `skip` facts: the candidate under test, and those of earlier
  * runs that never came back.
@@ -50,7 +50,7 @@ fovea_status fv_journal_open(fv_tuner *t)
     FV_TRY(fv_os_lock_file(&t->journal, path));
     if (t->journal)
         return recover(t);
-    fv_log("tuning: another tuner keeps the journal %s; this one goes without", path);
+    fv_log("tuning: another tuner holds the journal %s; this one continues without", path);
     return FOVEA_OK;
 }
 
@@ -62,7 +62,7 @@ void fv_journal_close(fv_tuner *t)
 
 struct suspicion {
     const fv_kernel *kernel;
-    uint32_t runs; /* that it ended */
+    uint32_t runs; /* that it crashed */
 };
 
 static fovea_status count_ended(void *ctx, const fv_fact *fact)

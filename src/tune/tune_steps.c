@@ -6,25 +6,26 @@
 #include "tune/tuner.h"
 
 #define ROUNDS 9
-#define BUDGET 3.0   /* seconds of a contest */
-#define LONGEST 0.05 /* seconds of a run, by the cost model: of a longer step some rows are run */
-#define ROWS_LEAST 1024
+#define BUDGET 3.0 /* seconds of a contest */
+#define LONGEST                                                                                    \
+    0.05 /* seconds of a run, by the cost model: a longer step is timed on some of its rows */
+#define ROWS_MIN 1024
 
-/* A step with the takes that are right. */
-typedef struct auditions {
+/* A step with the trial kernels that passed verification. */
+typedef struct step_trials {
     fv_tuner *t;
-    fv_trial *rehearsal;
+    fv_trial *trial;
     const fv_step *step;
     char subject[FV_WISDOM_SUBJECT];
     fv_candidate candidate[FV_CONTESTANTS];
-    fv_trial_kernel *take[FV_CONTESTANTS];
+    fv_trial_kernel *kernel[FV_CONTESTANTS];
     uint32_t count;
-    bool sound; /* the estimate's choice is among them, as the first */
-} auditions;
+    bool has_estimate; /* the estimate's choice passed, and is the first */
+} step_trials;
 
 /* ---- one candidate ---- */
 
-static bool is_there(const auditions *a, const fv_candidate *c)
+static bool is_there(const step_trials *a, const fv_candidate *c)
 {
     for (uint32_t i = 0; i < a->count; i++)
         if (a->candidate[i].kernel == c->kernel &&
@@ -33,31 +34,31 @@ static bool is_there(const auditions *a, const fv_candidate *c)
     return false;
 }
 
-/* Compares it with the definition; adds it where it is right. */
-static fovea_status verify(auditions *a, const fv_candidate *c, const char *choice)
+/* Compares the candidate with the reference; adds it if it is right. */
+static fovea_status verify(step_trials *a, const fv_candidate *c, const char *choice)
 {
-    fv_trial_kernel *take;
+    fv_trial_kernel *kernel;
     fv_verdict verdict = {0};
-    fovea_status status = fv_trial_kernel_open(&take, a->rehearsal, c->kernel, &c->knobs);
+    fovea_status status = fv_trial_kernel_open(&kernel, a->trial, c->kernel, &c->knobs);
     if (status == FOVEA_ENOTSUP || status == FOVEA_EINVAL) {
         a->t->report.refused++;
         return FOVEA_OK;
     }
     FV_TRY(status);
-    status = fv_trial_kernel_verify(take, &verdict);
+    status = fv_trial_kernel_verify(kernel, &verdict);
     if (status == FOVEA_OK && verdict.ok) {
         a->candidate[a->count] = *c;
-        a->take[a->count++] = take;
+        a->kernel[a->count++] = kernel;
         return FOVEA_OK;
     }
-    fv_trial_kernel_close(take);
+    fv_trial_kernel_close(kernel);
     FV_TRY(status);
     a->t->report.wrong++;
     fv_log("tuning: %s is wrong for %s: %s", choice, a->subject, verdict.text);
     return fv_tuner_skip(a->t, a->subject, choice);
 }
 
-static fovea_status admit(auditions *a, const fv_candidate *c)
+static fovea_status add_candidate(step_trials *a, const fv_candidate *c)
 {
     char choice[FV_WISDOM_CHOICE];
     if (a->count == FV_CONTESTANTS || is_there(a, c) || !fv_tuner_goes_on(a->t) ||
@@ -73,98 +74,98 @@ static fovea_status admit(auditions *a, const fv_candidate *c)
     return status;
 }
 
-static fovea_status admit_all(auditions *a, const fv_candidates *list)
+static fovea_status add_candidates(step_trials *a, const fv_candidates *list)
 {
     for (uint32_t i = 0; i < list->count; i++)
-        FV_TRY(admit(a, &list->list[i]));
+        FV_TRY(add_candidate(a, &list->list[i]));
     return FOVEA_OK;
 }
 
 /* ---- the contest ---- */
 
-/* Some of the takes, by their numbers. */
-typedef struct race {
-    auditions *a;
+/* Some of the trial kernels, by their numbers. */
+typedef struct finalists {
+    step_trials *a;
     uint32_t number[FV_CONTESTANTS];
-} race;
+} finalists;
 
 static fovea_status run(void *ctx, uint32_t who, double *seconds)
 {
-    const race *r = ctx;
+    const finalists *r = ctx;
     if (!fv_tuner_goes_on(r->a->t))
         return FOVEA_ETIMEOUT;
-    return fv_trial_kernel_run(r->a->take[r->number[who]], seconds);
+    return fv_trial_kernel_run(r->a->kernel[r->number[who]], seconds);
 }
 
-static fovea_status hold_race(race *r, uint32_t count, fv_score *score)
+static fovea_status time_trials(finalists *r, uint32_t count, fv_score *score)
 {
     const fv_contest contest = {
         .contestants = count, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = r};
-    return fv_contest_hold(&contest, score);
+    return fv_contest_run(&contest, score);
 }
 
-/* The fastest, where it beats the estimate's choice by enough, and does so again: among many that
- * are alike one is always ahead by chance. */
-static fovea_status hold(auditions *a, uint32_t *winner, double *seconds)
+/* The fastest kernel, if it beats the estimate's choice by FV_TUNE_BETTER in two contests: among
+ * many equal ones, one is always ahead by chance. Else the estimate's choice. */
+static fovea_status run_contest(step_trials *a, uint32_t *winner, double *seconds)
 {
-    race r = {.a = a};
+    finalists r = {.a = a};
     fv_score score[FV_CONTESTANTS];
     uint32_t best = 0;
     for (uint32_t i = 0; i < a->count; i++)
         r.number[i] = i;
-    FV_TRY(hold_race(&r, a->count, score));
+    FV_TRY(time_trials(&r, a->count, score));
     for (uint32_t i = 1; i < a->count; i++)
         if (score[i].ratio < score[best].ratio)
             best = i;
-    if (a->sound && fv_score_beats(&score[best], FV_TUNE_BETTER)) {
+    if (a->has_estimate && fv_score_beats(&score[best], FV_TUNE_BETTER)) {
         fv_score again[2];
         r.number[1] = best;
-        FV_TRY(hold_race(&r, 2, again));
+        FV_TRY(time_trials(&r, 2, again));
         score[best] = again[1];
     }
-    if (a->sound && !fv_score_beats(&score[best], FV_TUNE_BETTER))
+    if (a->has_estimate && !fv_score_beats(&score[best], FV_TUNE_BETTER))
         best = 0;
     *winner = best;
     *seconds = score[best].seconds;
     return FOVEA_OK;
 }
 
-/* Leaves the estimate's choice and `winner`, which is then the last. */
-static void dismiss(auditions *a, uint32_t winner)
+/* Closes all but the estimate's choice and `winner`, which is then the last. */
+static void keep_two(step_trials *a, uint32_t winner)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < a->count; i++) {
-        if ((i == 0 && a->sound) || i == winner) {
+        if ((i == 0 && a->has_estimate) || i == winner) {
             a->candidate[n] = a->candidate[i];
-            a->take[n++] = a->take[i];
+            a->kernel[n++] = a->kernel[i];
         } else {
-            fv_trial_kernel_close(a->take[i]);
+            fv_trial_kernel_close(a->kernel[i]);
         }
     }
     a->count = n;
 }
 
-static fovea_status choose(auditions *a)
+static fovea_status choose(step_trials *a)
 {
     fv_candidates list;
     uint32_t winner;
     double seconds;
     fv_candidates_kernels(&list, a->t, a->step);
-    FV_TRY(admit(a, &list.list[0]));
-    a->sound = a->count == 1;
-    FV_TRY(admit_all(a, &list));
-    if (a->count == 0) /* nothing that is right, or stopped */
+    FV_TRY(add_candidate(a, &list.list[0]));
+    a->has_estimate = a->count == 1;
+    FV_TRY(add_candidates(a, &list));
+    if (a->count == 0) /* none is right, or the tuner was stopped */
         return FOVEA_OK;
-    FV_TRY(hold(a, &winner, &seconds));
+    FV_TRY(run_contest(a, &winner, &seconds));
     if (a->t->rigor != FOVEA_RIGOR_EXHAUSTIVE) {
         const fv_candidate best = a->candidate[winner];
-        dismiss(a, winner);
+        keep_two(a, winner);
         winner = a->count - 1;
         const uint32_t before = a->count;
         fv_candidates_around(&list, &best);
-        FV_TRY(admit_all(a, &list));
+        FV_TRY(add_candidates(a, &list));
         if (a->count > before)
-            FV_TRY(hold(a, &winner, &seconds));
+            FV_TRY(run_contest(a, &winner, &seconds));
     }
     char choice[FV_WISDOM_CHOICE];
     fv_wisdom_kernel_text(choice, a->candidate[winner].kernel, &a->candidate[winner].knobs);
@@ -178,25 +179,26 @@ static uint32_t rows_to_run(const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS];
     const double share = s->seconds > LONGEST ? LONGEST / s->seconds : 1;
     const uint32_t some = (uint32_t)(rows * share);
-    return some < ROWS_LEAST ? ROWS_LEAST : some;
+    return some < ROWS_MIN ? ROWS_MIN : some;
 }
 
 static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s,
                               const char *subject)
 {
     const fv_plan_sweep *w = &p->sweep[s->sweep];
-    auditions a = {.t = t, .step = s};
+    step_trials a = {.t = t, .step = s};
     strcpy(a.subject, subject);
     t->progress.what = s->label;
-    fovea_status status = fv_trial_open(&a.rehearsal, t->device, &p->b, s, rows_to_run(s),
-                                        w->streamed ? w->chunk : 0);
+    fovea_status status =
+        fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s), w->streamed ? w->chunk : 0);
     if (status == FOVEA_OK)
         status = choose(&a);
     for (uint32_t i = 0; i < a.count; i++)
-        fv_trial_kernel_close(a.take[i]);
-    fv_trial_close(a.rehearsal);
-    if (status == FOVEA_ENOMEM) { /* the plan may fit all the same */
-        fv_log("tuning: %s is left as it is: %s", s->label, fovea_error());
+        fv_trial_kernel_close(a.kernel[i]);
+    fv_trial_close(a.trial);
+    if (status ==
+        FOVEA_ENOMEM) { /* the step's plan may fit nevertheless: only the trial needs more memory */
+        fv_log("tuning: %s is not tuned: %s", s->label, fovea_error());
         t->report.refused++;
         return FOVEA_OK;
     }
@@ -205,7 +207,7 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
 
 typedef char subject_text[FV_WISDOM_SUBJECT];
 
-/* The first step of each problem, and what the problem is called. */
+/* The first step of each distinct problem, and the subject of its facts. */
 static uint32_t distinct(const fovea_plan *p, uint32_t *step, subject_text *subject)
 {
     uint32_t n = 0;

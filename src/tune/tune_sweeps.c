@@ -1,7 +1,7 @@
 /* tune_sweeps.c: schedule and chunk for every distinct sweep of a plan.
  *
- * Two plans are alive at once: the champion, in which every sweep runs as is best so far, and a
- * challenger, in which all run in another way. Single sweeps of them are run in turns.
+ * Two plans exist at once: the champion, in which every sweep runs in the best way so far, and a
+ * challenger, in which all run in another way. Their sweeps are timed one by one, in turns.
  */
 #include <string.h>
 
@@ -13,8 +13,8 @@
 #define ROUNDS 7
 #define BUDGET 6.0 /* seconds of a contest */
 
-/* What a challenger may need beside its weights: a fast plan that no longer fits a small device is
- * no use there. */
+/* Bytes that a challenger may need beside its weights, times the champion's: a fast plan that no
+ * longer fits a small device is of no use there. */
 #define MEMORY_FACTOR 2
 #define MEMORY_MORE (64ull << 20)
 
@@ -23,61 +23,61 @@ typedef struct way {
     uint32_t chunk;
 } way;
 
-/* Of CPUs; the first of them without EXHAUSTIVE. */
+/* On CPUs; without EXHAUSTIVE only the first MEASURE_WAYS. */
 static const way ways[] = {{false, 168}, {true, 168}, {true, 84},  {true, 336},
                            {true, 42},   {true, 126}, {true, 252}, {true, 504}};
-/* Of devices that want many rows. */
-static const way wide_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
+/* On throughput devices. */
+static const way throughput_ways[] = {{false, 0}, {true, 4096}, {true, 16384}, {true, 1024}};
 #define MEASURE_WAYS 4
 
-/* Sweeps that run alike, by their steps. */
+/* Sweeps with the same steps and sizes, which run alike. */
 typedef struct part {
     char subject[FV_WISDOM_SUBJECT];
-    uint32_t sweep; /* the first of them */
+    uint32_t sweep; /* the first of these sweeps */
     double seconds; /* of the champion; 0: not measured */
-    bool won;       /* a challenger, that ran `how` */
+    bool won;       /* a challenger was faster, running `how` */
     way how;
 } part;
 
-typedef struct tournament {
+typedef struct sweep_contest {
     fv_tuner *t;
     part *part;
     uint32_t parts;
-    fv_wisdom *best; /* what is known, and what the champions are */
+    fv_wisdom *best; /* the known facts, with the winners so far */
     fv_bench_rig champion, challenger;
     uint64_t most;  /* bytes that a challenger may need */
-    uint32_t sweep; /* that is being run */
-} tournament;
+    uint32_t sweep; /* under test */
+} sweep_contest;
 
 /* ---- one contest ---- */
 
 static fovea_status run(void *ctx, uint32_t who, double *seconds)
 {
-    tournament *c = ctx;
+    sweep_contest *c = ctx;
     if (!fv_tuner_goes_on(c->t))
         return FOVEA_ETIMEOUT;
     return fv_bench_rig_run(who ? &c->challenger : &c->champion, c->sweep, 1, seconds);
 }
 
-/* Reductions in pieces of another size must be as exact as the definition demands. */
-static fovea_status exact(tournament *c, const fv_plan_sweep *w, bool *out)
+/* Whether the sweep's reductions stay within the reference's bound with chunks of this size. */
+static fovea_status exact(sweep_contest *c, const fv_plan_sweep *w, bool *out)
 {
     const fovea_plan *p = c->challenger.plan;
     *out = true;
     for (uint32_t k = w->first; k < w->first + w->count && *out; k++) {
         const fv_step *s = &p->b.step[k];
-        fv_trial *rehearsal;
-        fv_trial_kernel *take;
+        fv_trial *trial;
+        fv_trial_kernel *kernel;
         fv_verdict verdict = {0};
         if (s->dead || fv_step_span(s) != FV_SPAN_REDUCE)
             continue;
-        FV_TRY(fv_trial_open(&rehearsal, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
-        fovea_status status = fv_trial_kernel_open(&take, rehearsal, s->kernel, &s->knobs);
+        FV_TRY(fv_trial_open(&trial, c->t->device, &p->b, s, 0, w->streamed ? w->chunk : 0));
+        fovea_status status = fv_trial_kernel_open(&kernel, trial, s->kernel, &s->knobs);
         if (status == FOVEA_OK) {
-            status = fv_trial_kernel_verify(take, &verdict);
-            fv_trial_kernel_close(take);
+            status = fv_trial_kernel_verify(kernel, &verdict);
+            fv_trial_kernel_close(kernel);
         }
-        fv_trial_close(rehearsal);
+        fv_trial_close(trial);
         FV_TRY(status);
         *out = verdict.ok;
     }
@@ -103,7 +103,7 @@ static bool same_run(const fv_plan_sweep *a, const fv_plan_sweep *b)
            a->runs == b->runs && a->parts == b->parts;
 }
 
-static fovea_status compete(tournament *c, part *of, const way *how, bool *changed)
+static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, bool *changed)
 {
     const fv_plan_sweep *challenger = &c->challenger.plan->sweep[of->sweep];
     const fv_contest contest = {
@@ -114,7 +114,7 @@ static fovea_status compete(tournament *c, part *of, const way *how, bool *chang
         return FOVEA_OK;
     c->t->report.candidates++;
     c->sweep = of->sweep;
-    FV_TRY(fv_contest_hold(&contest, score));
+    FV_TRY(fv_contest_run(&contest, score));
     of->seconds = score[0].seconds;
     if (!fv_score_beats(&score[1], FV_TUNE_BETTER))
         return FOVEA_OK;
@@ -137,9 +137,9 @@ static uint64_t activations(const fovea_plan *p)
     return i->residual + i->states + i->chunks + i->scratch + i->staging;
 }
 
-/* A plan in which every part runs `how`, but for those that ended a run so; *fits: there is one,
- * and it is not much larger. */
-static fovea_status challenge(tournament *c, const way *how, bool *fits)
+/* Makes a plan in which every sweep runs `how`, except those that crashed an earlier run that way.
+ * *fits: it fits the device, and needs at most MEMORY_FACTOR times the champion's memory. */
+static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
 {
     fv_wisdom *w;
     fovea_plan *p;
@@ -166,7 +166,7 @@ static fovea_status challenge(tournament *c, const way *how, bool *fits)
     return FOVEA_OK;
 }
 
-static fovea_status crown(tournament *c)
+static fovea_status crown(sweep_contest *c)
 {
     fovea_plan *p;
     fv_bench_rig_close(&c->champion);
@@ -174,7 +174,7 @@ static fovea_status crown(tournament *c)
     return fv_bench_rig_open(&c->champion, p);
 }
 
-static fovea_status try_way(tournament *c, const way *how)
+static fovea_status try_way(sweep_contest *c, const way *how)
 {
     bool fits, changed = false;
     char choice[FV_WISDOM_CHOICE];
@@ -182,7 +182,7 @@ static fovea_status try_way(tournament *c, const way *how)
     FV_TRY(fv_journal_begin(c->t, choice, c->part->subject, sizeof *c->part, c->parts));
     fovea_status status = challenge(c, how, &fits);
     for (uint32_t i = 0; fits && i < c->parts && status == FOVEA_OK; i++)
-        status = compete(c, &c->part[i], how, &changed);
+        status = challenge_sweep(c, &c->part[i], how, &changed);
     fv_bench_rig_close(&c->challenger);
     FV_TRY(fv_journal_end(c->t));
     FV_TRY(status);
@@ -191,8 +191,8 @@ static fovea_status try_way(tournament *c, const way *how)
 
 /* ---- the stage ---- */
 
-/* Sweeps that can run in more ways than one and are not known yet. */
-static fovea_status find_parts(tournament *c)
+/* Lists the distinct sweeps that can run in more than one way and that wisdom does not know. */
+static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
     void *memory;
@@ -218,8 +218,9 @@ static fovea_status find_parts(tournament *c)
     return FOVEA_OK;
 }
 
-/* Winners; and where all was tried, the rules' choices that nothing has beaten. */
-static fovea_status remember(tournament *c)
+/* Remembers the winners; and if every way was tried, also the cost rules' choices that nothing
+ * beat. */
+static fovea_status remember(sweep_contest *c)
 {
     for (uint32_t i = 0; i < c->parts; i++) {
         const part *p = &c->part[i];
@@ -237,7 +238,7 @@ static fovea_status remember(tournament *c)
     return FOVEA_OK;
 }
 
-static fovea_status try_all(tournament *c, const way *list, uint32_t count)
+static fovea_status try_all(sweep_contest *c, const way *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count && fv_tuner_goes_on(c->t); i++) {
         FV_TRY(try_way(c, &list[i]));
@@ -246,12 +247,12 @@ static fovea_status try_all(tournament *c, const way *list, uint32_t count)
     return FOVEA_OK;
 }
 
-static fovea_status hold(tournament *c)
+static fovea_status run_contest(sweep_contest *c)
 {
     const bool wide = c->champion.plan->limits.throughput;
-    const way *list = wide ? wide_ways : ways;
+    const way *list = wide ? throughput_ways : ways;
     uint32_t count =
-        (uint32_t)(wide ? sizeof wide_ways / sizeof *list : sizeof ways / sizeof *list);
+        (uint32_t)(wide ? sizeof throughput_ways / sizeof *list : sizeof ways / sizeof *list);
     FV_TRY(find_parts(c));
     if (c->parts == 0)
         return FOVEA_OK;
@@ -267,14 +268,14 @@ static fovea_status hold(tournament *c)
 
 fovea_status fv_tune_sweeps(fv_tuner *t)
 {
-    tournament c = {.t = t};
+    sweep_contest c = {.t = t};
     fovea_status status;
     if (!fv_tuner_schedules(t))
         return FOVEA_OK;
     FV_TRY(fv_tuner_copy(&c.best, t->known.wisdom));
     status = crown(&c);
     if (status == FOVEA_OK)
-        status = hold(&c);
+        status = run_contest(&c);
     fv_bench_rig_close(&c.champion);
     fv_mem_free(c.part);
     fv_wisdom_free(c.best);

@@ -1,5 +1,5 @@
-/* tune_whole.c: the tuned plan against the one that was never tuned: what is remembered must not be
- * slower. */
+/* tune_whole.c: compares the tuned plan with the estimate's: if it is not faster, the estimate's
+ * choices are remembered instead. */
 #include <string.h>
 
 #include "platform/os/os_machine.h"
@@ -8,11 +8,11 @@
 
 #define ROUNDS 9
 #define BUDGET 20.0 /* seconds of the contest */
-#define BETTER 0.99 /* time over the estimate's at most */
+#define BETTER 0.99 /* maximum time relative to the estimate's plan */
 
 typedef struct pair {
     fv_tuner *t;
-    fv_bench_rig stage[2]; /* the estimate's, the tuned one */
+    fv_bench_rig rig[2]; /* the estimate's, the tuned one */
 } pair;
 
 static fovea_status run(void *ctx, uint32_t who, double *seconds)
@@ -20,7 +20,7 @@ static fovea_status run(void *ctx, uint32_t who, double *seconds)
     pair *c = ctx;
     if (!fv_tuner_goes_on(c->t))
         return FOVEA_ETIMEOUT;
-    return fv_bench_rig_run(&c->stage[who], 0, c->stage[who].plan->sweeps, seconds);
+    return fv_bench_rig_run(&c->rig[who], 0, c->rig[who].plan->sweeps, seconds);
 }
 
 static bool same_choices(const fovea_plan *a, const fovea_plan *b)
@@ -36,7 +36,7 @@ static bool same_choices(const fovea_plan *a, const fovea_plan *b)
     return true;
 }
 
-/* One choice of the estimate, where it is not what is remembered already. */
+/* Remembers one choice, unless wisdom has it already. */
 static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                              const char *choice)
 {
@@ -47,7 +47,7 @@ static fovea_status remember(fv_tuner *t, enum fv_fact_kind kind, const char *su
     return fv_tuner_remember(t, kind, subject, choice, 0);
 }
 
-/* Every choice of `p`, as if tuning had found it. */
+/* Remembers every choice of `p`. */
 static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
 {
     char subject[FV_WISDOM_SUBJECT], choice[FV_WISDOM_CHOICE];
@@ -70,22 +70,22 @@ static fovea_status remember_choices(fv_tuner *t, const fovea_plan *p)
     return FOVEA_OK;
 }
 
-/* `subject`: of the fact about the whole; "": there is none. */
+/* `subject`: of the fact about the whole plan; "": none is recorded. */
 static fovea_status compare(pair *c, const char *subject)
 {
     fv_tuner *t = c->t;
-    const fovea_plan *estimate = c->stage[0].plan;
+    const fovea_plan *estimate = c->rig[0].plan;
     fv_contest contest = {
         .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
     if (t->end > 0) {
         const double left = t->end - fv_machine_seconds();
-        contest.least = 1;
+        contest.min_rounds = 1;
         contest.budget = left < BUDGET ? left : BUDGET;
     }
     fv_score score[2];
-    FV_TRY(fv_contest_hold(&contest, score));
+    FV_TRY(fv_contest_run(&contest, score));
     if (!fv_score_beats(&score[1], BETTER)) {
-        if (!same_choices(estimate, c->stage[1].plan))
+        if (!same_choices(estimate, c->rig[1].plan))
             FV_TRY(remember_choices(t, estimate));
         score[1] = score[0];
     }
@@ -101,20 +101,21 @@ fovea_status fv_tune_whole(fv_tuner *t)
     char subject[FV_WISDOM_SUBJECT] = "";
     fovea_plan *p;
     fovea_status status = FOVEA_OK;
-    const bool named = t->model && fv_tuner_schedules(t); /* there is a fact about the whole */
+    const bool named =
+        t->model && fv_tuner_schedules(t); /* a fact about the whole plan is recorded */
     if (!t->changed && (t->late || !named))
         return FOVEA_OK;
     t->progress.what = "the whole plan";
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
         status = fv_tuner_plan(&p, t, store[i], false);
         if (status == FOVEA_OK)
-            status = fv_bench_rig_open(&c.stage[i], p);
+            status = fv_bench_rig_open(&c.rig[i], p);
     }
     if (status == FOVEA_OK && named)
-        fv_advice_plan_key(subject, t->model, &c.stage[1].plan->b);
+        fv_advice_plan_key(subject, t->model, &c.rig[1].plan->b);
     if (status == FOVEA_OK && (t->changed || !fv_tuner_has(t, FV_FACT_PLAN, subject)))
         status = compare(&c, subject);
-    fv_bench_rig_close(&c.stage[0]);
-    fv_bench_rig_close(&c.stage[1]);
+    fv_bench_rig_close(&c.rig[0]);
+    fv_bench_rig_close(&c.rig[1]);
     return status;
 }

@@ -1,8 +1,8 @@
 /* tuner.h: the tuner: what its stages share.
  *
  * Three stages, each on top of the one before: a kernel for every distinct step, schedule and chunk
- * for every distinct sweep, the whole plan against the estimate's. What a stage finds goes into the
- * process's wisdom at once, so that it is there whenever the tuner is stopped.
+ * for every distinct sweep, the whole plan against the estimate's. Each stage adds what it finds to
+ * the process's wisdom at once, so that nothing is lost when the tuner is stopped.
  */
 #ifndef FOVEA_SRC_TUNE_TUNER_H
 #define FOVEA_SRC_TUNE_TUNER_H
@@ -11,7 +11,8 @@
 #include "platform/os/os.h"
 #include "tune/contest.h"
 
-/* How much faster a challenger must be: time over the champion's at most. */
+/* Maximum time of a challenger relative to the champion's. It trades small gains against choices
+ * that differ by noise. */
 #define FV_TUNE_BETTER 0.97
 
 typedef struct fv_tuner {
@@ -22,9 +23,9 @@ typedef struct fv_tuner {
     const fovea_tune_options *options;
     fovea_rigor rigor;
     fv_advice known;     /* the process's wisdom about the device */
-    fv_advice estimate;  /* what the estimate knows: which candidates to skip, no more */
-    fv_os_lock *journal; /* held, so that no other tuner writes to it; NULL: none is kept */
-    fv_wisdom *crashed;  /* those of the journal */
+    fv_advice estimate;  /* a store with the candidates to skip only: what the estimate may know */
+    fv_os_lock *journal; /* locked, so that no other tuner writes to it; NULL: no journal */
+    fv_wisdom *crashed;  /* candidates of the journal that crashed */
     double deadline;     /* of the first two stages; 0: none */
     double end;          /* of all; 0: none */
     fovea_tune_progress progress;
@@ -36,24 +37,24 @@ typedef struct fv_tuner {
 
 /* ---- tune.c ---- */
 
-/* What the stages are of the whole, in percent. */
+/* Progress: share of each stage, in percent. */
 #define FV_TUNE_STEPS 60
 #define FV_TUNE_SWEEPS 30
 #define FV_TUNE_WHOLE 10
 
-/* Reports progress; false once the tuner is to stop. */
+/* Reports progress; false once the tuner must stop. */
 bool fv_tuner_goes_on(fv_tuner *t);
-/* The plan as `wisdom` makes it. */
+/* The plan with the choices of `wisdom`. */
 fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, bool dry);
 fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                                const char *choice, double seconds);
-/* What must not be chosen again: it is wrong. */
+/* Records a wrong choice, which must not be chosen again. */
 fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice);
-/* Whether this was found with the rigor that is asked for. */
+/* Whether wisdom has the fact with the rigor that is asked for. */
 bool fv_tuner_has(const fv_tuner *t, enum fv_fact_kind kind, const char *subject);
 
-/* Whether the planner is free to choose schedules and chunks: what the caller asks for, or a limit
- * makes of them, says nothing about other plans. */
+/* Whether the planner is free to choose schedules and chunks. If the caller or a memory limit sets
+ * them, timings would say nothing about other plans. */
 bool fv_tuner_schedules(const fv_tuner *t);
 /* A copy of a store. */
 fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from);
@@ -76,22 +77,23 @@ typedef struct fv_candidates {
     uint32_t count;
 } fv_candidates;
 
-/* Kernels that may do step `s`, the estimate's first; with EXHAUSTIVE all their knobs. */
+/* Kernels that fit step `s`, the estimate's choice first; with EXHAUSTIVE all values of their
+ * knobs. */
 void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step *s);
 /* `from` with one knob at a time changed. */
 void fv_candidates_around(fv_candidates *out, const fv_candidate *from);
 
 /* ---- tune_journal.c ---- */
 
-/* Takes the journal that the options name, unless another tuner has it, who may be trying what
- * stands there. What an earlier run was trying when it ended is to be skipped. */
+/* Opens and locks the journal that the options name, unless another tuner holds it. The candidate
+ * that an earlier run was trying when it crashed will be skipped. */
 fovea_status fv_journal_open(fv_tuner *t);
 void fv_journal_close(fv_tuner *t);
-/* Whether a kernel has ended more than one run: then it is not tried on anything else either. One
- * run may have been ended by something else. */
+/* Whether a kernel has crashed more than one run: then it is not tried on other problems either. A
+ * single crash may have another cause. */
 bool fv_journal_distrusts(const fv_tuner *t, const fv_kernel *k);
-/* Notes on the disk what is about to be tried, a choice for `count` subjects at once, texts that
- * are `stride` bytes apart; and that it went well. */
+/* fv_journal_begin writes to disk what is about to be tried: a choice for `count` subjects, texts
+ * that are `stride` bytes apart. fv_journal_end records that it went well. */
 fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subject, size_t stride,
                               uint32_t count);
 fovea_status fv_journal_end(fv_tuner *t);

@@ -52,12 +52,12 @@ static void fail(result *r, const fv_step *s, const char *text)
 }
 
 /* A kernel that the device refuses has failed; a device that is gone ends it all. */
-static fovea_status take(result *r, fv_trial *rehearsal, const fv_step *s, const fv_knobs *knobs)
+static fovea_status try_kernel(result *r, fv_trial *trial, const fv_step *s, const fv_knobs *knobs)
 {
     fv_trial_kernel *t;
     fv_verdict v = {.ok = false};
     r->check.cases++;
-    fovea_status status = fv_trial_kernel_open(&t, rehearsal, r->kernel, knobs);
+    fovea_status status = fv_trial_kernel_open(&t, trial, r->kernel, knobs);
     if (status == FOVEA_OK) {
         status = fv_trial_kernel_verify(t, &v);
         fv_trial_kernel_close(t);
@@ -81,10 +81,10 @@ static bool wanted(const verification *v, const fv_step *s)
     return false;
 }
 
-static fovea_status rehearse(verification *v, const fv_builder *b, const fv_step *s, uint32_t chunk)
+static fovea_status try_step(verification *v, const fv_builder *b, const fv_step *s, uint32_t chunk)
 {
-    fv_trial *rehearsal;
-    fovea_status status = fv_trial_open(&rehearsal, v->device, b, s, 0, chunk);
+    fv_trial *trial;
+    fovea_status status = fv_trial_open(&trial, v->device, b, s, 0, chunk);
     if (status != FOVEA_OK)
         return status;
     for (int i = 0; i < v->count && status == FOVEA_OK; i++) {
@@ -95,9 +95,9 @@ static fovea_status rehearse(verification *v, const fv_builder *b, const fv_step
         const bool first = r->check.cases == 0; /* of its cases */
         for (uint32_t k = 0; status == FOVEA_OK && next_knobs(&knobs, r->kernel, k); k++)
             if (k == 0 || first)
-                status = take(r, rehearsal, s, &knobs);
+                status = try_kernel(r, trial, s, &knobs);
     }
-    fv_trial_close(rehearsal);
+    fv_trial_close(trial);
     return status;
 }
 
@@ -110,15 +110,15 @@ static fovea_status try_op(verification *v, enum fv_op op)
             const fv_step *s = &b->step[i];
             if (s->prob.op != op || !wanted(v, s))
                 continue;
-            FV_TRY(rehearse(v, b, s, 0));
+            FV_TRY(try_step(v, b, s, 0));
             if (s->prob.dim[FV_DIM_ROWS] > CHUNK)
-                FV_TRY(rehearse(v, b, s, CHUNK));
+                FV_TRY(try_step(v, b, s, CHUNK));
         }
     return FOVEA_OK;
 }
 
 /* Tells what came of an op's kernels; false: that is enough. */
-static bool tell(verification *v, enum fv_op op, fovea_kernel_check_fn *fn, void *payload)
+static bool report_op(verification *v, enum fv_op op, fovea_kernel_check_fn *fn, void *payload)
 {
     for (int i = 0; i < v->count; i++) {
         result *r = &v->result[i];
@@ -136,7 +136,7 @@ static fovea_status try_all(verification *v, fovea_kernel_check_fn *fn, void *pa
 {
     for (int op = FV_OP_NONE + 1; op < FV_OP_COUNT; op++) {
         FV_TRY(try_op(v, (enum fv_op)op));
-        if (!tell(v, (enum fv_op)op, fn, payload))
+        if (!report_op(v, (enum fv_op)op, fn, payload))
             break;
     }
     return FOVEA_OK;

@@ -48,7 +48,7 @@ static void contests(void **state)
     runners r = {.seconds = {1.0, 0.9, 1.0, 3.0}};
     const fv_contest c = {.contestants = 4, .rounds = 9, .budget = 60, .run = run, .ctx = &r};
     fv_score score[4];
-    succeed(fv_contest_hold(&c, score));
+    succeed(fv_contest_run(&c, score));
     assert_true(fabs(score[0].ratio - 1) < 1e-9);
     assert_true(fabs(score[1].ratio - 0.9) < 0.05);
     assert_true(fabs(score[2].ratio - 1) < 0.05);
@@ -58,7 +58,7 @@ static void contests(void **state)
     assert_true(r.runs[0] >= 10 && r.runs[3] < r.runs[0]); /* the slow one went home */
 
     r = (runners){.seconds = {1, 1, 1, 1}, .fail_at = 7};
-    assert_int_equal(fv_contest_hold(&c, score), FOVEA_EDEVICE);
+    assert_int_equal(fv_contest_run(&c, score), FOVEA_EDEVICE);
 }
 
 /* ---- a small model ---- */
