@@ -1,4 +1,4 @@
-/* adamw.c: rates, and what a step does to the weights. */
+/* adamw.c: learning rates and the AdamW update. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ double fv_trainer_rate(const fovea_trainer_options *o, uint64_t step)
     return end + (lr - end) * (1 + cos(acos(-1) * done)) / 2;
 }
 
-/* fn(master, arg) for every tensor that is trained. */
+/* Calls fn(master, arg) for every trained tensor. */
 struct each {
     fovea_trainer *t;
     void (*fn)(const fovea_trainer *t, fv_master *m, const void *arg);
@@ -57,7 +57,7 @@ void fv_trainer_clear(fovea_trainer *t)
     for_each(t, clear, NULL);
 }
 
-/* Several sums hide the additions' latency. */
+/* Sum of squares; several partial sums hide the latency of additions. */
 static void measure(const fovea_trainer *t, fv_master *m, const void *arg)
 {
     enum { SUMS = 8 };
@@ -86,8 +86,8 @@ double fv_trainer_norm(fovea_trainer *t, float share)
 }
 
 struct update {
-    float beta1, beta2, eps; /* eps times the root of the second correction */
-    float rate;              /* with both corrections */
+    float beta1, beta2, eps; /* eps is multiplied by the root of the second bias correction */
+    float rate;              /* with both bias corrections */
     float keep;              /* 1 - rate * decay */
     float factor;            /* of the gradient */
 };

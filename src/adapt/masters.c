@@ -1,4 +1,4 @@
-/* masters.c: float32 copies of the tensors that are trained. */
+/* masters.c: master weights: float32 copies of the trained tensors. */
 #include "adapt/masters.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "checkpoint/source.h"
 #include "platform/os/os.h"
 
-/* Floats of a tensor begin at multiples of it: whole cache lines. */
+/* In floats: every tensor begins at a cache line. */
 #define ALIGN 16
 
 static void list(fv_masters *m, const fv_source *s)
@@ -105,7 +105,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
         x->average = averages ? m->block[4] + at : NULL;
         at += room(t);
         fv_tensor_read(t, 0, t->elements, x->weight);
-        if (t->mapped) /* the file's own numbers are not looked at again */
+        if (t->mapped) /* the mapped weights of the file are not read again */
             fv_os_release_pages(t->data, t->elements * fv_file_types[t->dtype].bytes);
         if (averages)
             memcpy(x->average, x->weight, (size_t)t->elements * sizeof(float));

@@ -1,4 +1,4 @@
-/* repack.c: packed weights follow the numbers they were packed from. */
+/* repack.c: packs weights again after an update of their master weights. */
 #include "adapt/trainer.h"
 #include "models/packed.h"
 
@@ -20,7 +20,7 @@ static bool changes(const fovea_trainer *t, const fv_weight *w)
     return false;
 }
 
-/* The most that one of the trained weights wants, in whole lines. */
+/* Bytes of staging memory for the largest trained weight, in whole cache lines. */
 static uint64_t staging_of(const fovea_trainer *t)
 {
     const fv_builder *b = &t->plan->b;
@@ -72,7 +72,7 @@ static void repack(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
     const fovea_trainer *t = arg;
     const fv_follower *f = &t->follower[unit];
     (void)phase;
-    /* Rows of floats fit into what they were packed to. */
+    /* Cannot fail: float32 rows fit the packed type. */
     (void)fv_packed_again(f->packed, f->kernel, f->problem,
                           (float *)(void *)(t->staging + slot * t->staging_bytes));
 }

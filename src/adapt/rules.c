@@ -220,7 +220,7 @@ static void posemb(fv_tape *t, const fv_step *s)
         fv_tape_pass(t, in, dout);
         return;
     }
-    /* What was in the prefix rows was thrown away. */
+    /* The forward step overwrites the prefix rows, so their input has zero gradient. */
     const fv_view grid = fv_tape_rows(t, rows - first, n), out = fv_tape_rows(t, rows, n);
     const uint32_t u[2] = {first, rows - first};
     fv_emit_take(t->b, label, dout, first, grid, rows - first, n);

@@ -3,7 +3,7 @@
 
 static const fv_view none = {FV_NO_VALUE, 0};
 
-/* A step for the heads of `s`, with its sizes and numbers. */
+/* A step with the heads, sizes and scalars of `s`. */
 static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
 {
     char label[40];
@@ -27,14 +27,14 @@ static void use_rows(fv_step *g, uint32_t o, fv_view v)
     fv_use_value(g, o, v, FV_KIND_ROW);
 }
 
-/* Gradients of k and v, side by side in `dkv`; they are side by side in one value too. */
+/* Passes on the gradients of k and v, which are neighbouring columns of `dkv`; k and v must be
+ * neighbouring columns of one value. */
 static void pass_keys(fv_tape *t, const fv_step *s, fv_view k, fv_view v, uint32_t columns,
                       fv_view dkv)
 {
     if (k.id != v.id || k.col != 0 || v.col != columns)
-        t->b->status =
-            fv_fail(FOVEA_ENOTSUP,
-                    "%s: keys and values that are not made together have no gradient", s->label);
+        t->b->status = fv_fail(
+            FOVEA_ENOTSUP, "%s: keys and values from separate products have no gradient", s->label);
     else
         fv_tape_pass(t, k, dkv);
 }
@@ -60,7 +60,7 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
 
 /* ---- linear attention ---- */
 
-/* Gradient of the learned vectors, from rows and their gradient. */
+/* Gradient of the learned vectors of a feature map, from its input rows and their gradient. */
 static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_view x, fv_view dx,
                     float alpha)
 {
@@ -85,7 +85,8 @@ static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_vie
     fv_use_value(g, FV_PARAM_GRAD_OUT, out, FV_KIND_ROW);
 }
 
-/* What LATTN_APPLY read, what it wrote, and the gradient of that. */
+/* Operands of the gradient: what LATTN_APPLY read, what it wrote, and the gradient of its output.
+ */
 static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
 {
     for (uint32_t o = FV_APPLY_Q; o < FV_APPLY_OUT; o++)
@@ -94,7 +95,7 @@ static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
     use_rows(g, FV_QUERY_GRAD_DOUT, dout);
 }
 
-/* The gradient of the state that the queries read. */
+/* The gradient of the merged state that the queries read. */
 static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
 {
     char label[40];
@@ -145,7 +146,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
 }
 
-/* The gradient of a merged state serves all of its parts. */
+/* The gradient of a merged state is the gradient of each of its partial states. */
 void fv_rule_merge(fv_tape *t, const fv_step *s)
 {
     const fv_view partial = s->use[FV_MERGE_PARTIAL].view, state = s->use[FV_MERGE_STATE].view;
@@ -187,7 +188,7 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, gate, dot);
 }
 
-/* From each gate times its gradient. */
+/* Gradients of the gate weights, from each gate times its gradient. */
 void fv_rule_gates(fv_tape *t, const fv_step *s)
 {
     char label[40];

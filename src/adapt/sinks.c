@@ -1,10 +1,10 @@
-/* sinks.c: gradients of weights that are put together of tensors in other ways than row after row
- * go back to the tensors: the transpose of fv_weight_read. */
+/* sinks.c: scatters gradients to the tensors of a weight whose rows are not simply the tensors'
+ * rows: the transpose of fv_weight_read. */
 #include "adapt/trainer.h"
 
 #include <string.h>
 
-/* Column of the weight that is column c of a row of the tensor. */
+/* The weight's column that holds column c of a row of the tensor. */
 static uint32_t column_of(const fv_weight_part *p, uint32_t c)
 {
     return p->taps > 1 ? c % p->taps * (p->cols / p->taps) + c / p->taps : c;

@@ -1,4 +1,4 @@
-/* tape.c: forward steps again, their gradients behind them, and where those of weights go. */
+/* tape.c: emits forward steps again, their gradients, and the sinks for gradients of weights. */
 #include "adapt/tape.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ static bool grow(fv_tape *t, void **array, uint32_t used, uint32_t *room, uint32
     return true;
 }
 
-/* What is known of each of the builder's values; false after a failure. */
+/* Grows value[] to the builder's number of values; false after a failure. */
 static bool keep_up(fv_tape *t)
 {
     void *array = t->value;
@@ -69,7 +69,8 @@ static uint32_t width(const fv_builder *b, const fv_step *s)
     return own < all ? own : all;
 }
 
-/* Every value is written by one step, or column by column by several. */
+/* Gives every write its own value: a value is written by one step, or by several in different
+ * columns. */
 static void write_once(fv_tape *t, fv_step *s)
 {
     fv_builder *b = t->b;
@@ -89,7 +90,7 @@ static void write_once(fv_tape *t, fv_step *s)
     t->value[out->id].written = true;
 }
 
-/* Whether the gradient of what it writes leads to a trained weight. */
+/* Finds whether the gradient of the step's output is needed for a trained weight. */
 static void find_need(fv_tape *t, const fv_step *s)
 {
     bool needs = false;
@@ -131,7 +132,7 @@ fv_id fv_tape_last(const fv_tape *t, fv_id id)
     return t->value[id].current;
 }
 
-/* ---- steps again ---- */
+/* ---- recomputed steps ---- */
 
 fv_view fv_tape_now(const fv_tape *t, fv_view v)
 {
@@ -145,7 +146,8 @@ bool fv_tape_needs(const fv_tape *t, fv_view v)
     return v.id >= 0 && t->value[v.id].needs;
 }
 
-/* What a step of the forward list writes is now called `twin`. */
+/* Makes a new value for the output of a forward step that is emitted again, and records it as twin.
+ */
 static fv_view make_twin(fv_tape *t, fv_view out)
 {
     if (t->value[out.id].twin < 0) {
@@ -173,8 +175,8 @@ static fv_step *copy(fv_tape *t, const fv_step *s, bool again)
     return c;
 }
 
-/* A norm of the same rows that was computed before in this segment: the one for keys and values
- * serves the queries too. */
+/* True if the same norm of the same rows was emitted before in this segment: the norm for keys and
+ * values is used for the queries too. */
 static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
 {
     const fv_view in = fv_tape_now(t, s->use[FV_LN_IN].view);
@@ -192,7 +194,7 @@ static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
     return false;
 }
 
-/* Scale and residual of a product by themselves. */
+/* Emits scale and residual of a product as a step of their own. */
 static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
 {
     fv_step *c = fv_emit_step(t->b, FV_OP_ADD, s->prob.dim[FV_DIM_ROWS], s->label);
@@ -208,8 +210,8 @@ static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
     fv_use_value(c, FV_ADD_OUT, out, FV_KIND_ROW);
 }
 
-/* A product whose gradient looks at what is inside of it: product, activation, scale and residual
- * are steps of their own. */
+/* Splits a product whose gradient needs intermediate results: product, activation, scale and
+ * residual become separate steps. */
 static void split_product(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_GEMM_N];
@@ -297,8 +299,8 @@ void fv_tape_add(fv_tape *t, fv_view v, uint32_t cols, fv_view *res, fv_view *ou
     if (fresh.id < 0)
         return;
     if (!whole(t, v, cols)) {
-        /* The other columns are what they were; those of a value that is read in parts are there,
-         * because the last reader in the list reads all of them. */
+        /* The other columns keep their gradients. They exist for a value that is read column by
+         * column, because the last reader in the list reads all columns. */
         assert(res->id >= 0);
         fv_emit_copy(t->b, "gradient", fv_tape_gradient(t, (fv_view){v.id, 0}), fresh, value.rows,
                      value.cols);
@@ -335,7 +337,7 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
 static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
 {
     for (uint32_t i = end; i-- > first && t->b->status == FOVEA_OK;) {
-        const fv_step s = t->b->step[i]; /* the array moves as steps are added */
+        const fv_step s = t->b->step[i]; /* a copy: the array is reallocated as steps are added */
         const fv_view out = s.use[s.out].view;
         if (!fv_tape_needs(t, out) || fv_tape_gradient(t, out).id < 0)
             continue;
@@ -348,7 +350,7 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
     }
 }
 
-/* Steps of a segment that was computed once are where they are. */
+/* Finds the steps of a segment that is not recomputed. */
 static bool find_segment(const fv_tape *t, uint32_t segment, uint32_t *first, uint32_t *end)
 {
     *first = *end = 0;
@@ -378,7 +380,7 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
     } else if (!find_segment(t, segment, &first, &end)) {
         return;
     }
-    /* What later segments have found goes to what stands for it here. */
+    /* Gradients that later segments have found are passed to the recomputed values. */
     for (uint32_t i = 0; i < t->steps && t->b->status == FOVEA_OK; i++) {
         const fv_view out = t->step[i].use[t->step[i].out].view;
         if (t->step[i].checkpoint_segment != segment || t->value[out.id].twin < 0)
@@ -416,7 +418,8 @@ static fv_master *trained(const fv_tape *t, const fv_weight_part *p)
     return m && m->wanted ? m : NULL;
 }
 
-/* Whether the trained parts lie in their tensors as they do in the weight. */
+/* Whether the weight's trained tensors have the weight's own layout, so that gradients need no
+ * scatter. */
 static bool direct(const fv_tape *t, const fv_weight *w)
 {
     for (uint32_t i = 0; i < w->parts; i++) {

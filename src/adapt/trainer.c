@@ -1,4 +1,4 @@
-/* trainer.c: a trainer's life, its pictures and its steps. */
+/* trainer.c: creating and freeing a trainer; adding pictures; steps. */
 #include "adapt/trainer.h"
 
 #include <math.h>
@@ -13,11 +13,12 @@
 
 #define IGNORED 255
 
-/* Bytes that a process needs beside what the library allocates, and of each of its threads: what of
- * their stacks is used, and what the C library's heap loses. More than was ever seen. */
+/* Upper bounds of the bytes that a process and each of its threads need beside the library's
+ * allocations: the used part of the stacks, and fragmentation of the C library's heap. Chosen above
+ * all values seen in tests. */
 enum { PROCESS = 1 << 20, THREAD = 1 << 18 };
 
-/* ---- life ---- */
+/* ---- create and free ---- */
 
 static fovea_status choose_attention(fovea_trainer *t, const char *asked)
 {
@@ -27,7 +28,7 @@ static fovea_status choose_attention(fovea_trainer *t, const char *asked)
     return fv_mem_text(&t->attention, asked ? asked : own, FV_MEM_MODEL);
 }
 
-/* The model, with what the student and the task have beside. */
+/* Loads the model, with the tensors that the student and the task add. */
 static fovea_status load_student(fovea_trainer *t, const char *model, const char *attention)
 {
     const bool task = t->o.stage == FOVEA_STAGE_TASK;
@@ -62,7 +63,7 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     return FOVEA_OK;
 }
 
-/* What the task's outputs are. */
+/* Determines the task's classes and outputs. */
 static fovea_status choose_task(fovea_trainer *t)
 {
     const fovea_model_info *m = &t->model->info;
@@ -411,7 +412,7 @@ fovea_status fovea_trainer_step(fovea_trainer *t, fovea_trainer_report *report)
     return status;
 }
 
-/* ---- numbers ---- */
+/* ---- tensors ---- */
 
 int fovea_trainer_tensor(const fovea_trainer *t, size_t index, fovea_numbers which,
                          fovea_tensor *out)

@@ -1,4 +1,4 @@
-/* trainer_options.c: what a trainer may be asked for, and which tensors it means. */
+/* trainer_options.c: checks a trainer's options, and chooses the tensors that they mean. */
 #include <math.h>
 #include <string.h>
 

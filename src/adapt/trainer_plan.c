@@ -1,7 +1,7 @@
-/* trainer_plan.c: the plans of a trainer: what is run for a picture.
+/* trainer_plan.c: the plans that a trainer runs for a picture.
  *
- *     ATTENTION  the softmax model, block by block; behind each block's attention the student's,
- *                its loss, and at once its gradients: nothing crosses blocks
+ *     ATTENTION  the softmax model, block by block; after each block's attention the student's, its
+ *                loss, and its gradients at once: no gradient crosses blocks
  *     FEATURES   a plan of the teacher; then forward, loss, gradients of the student
  *     TASK       forward, loss, gradients
  */
@@ -11,11 +11,11 @@
 #include "adapt/trainer.h"
 #include "plan/frame_plan.h"
 
-/* The last two segments, a block and what follows it, are never computed again: nothing else would
- * be in memory while they are. */
+/* The last two segments (the last block, and what follows it) are never recomputed: their gradients
+ * come first, so keeping them needs no more memory than recomputing. */
 #define ALWAYS_KEPT 2
 
-/* Bytes of lists, tables and losses. */
+/* Bytes reserved for lists, tables and losses. */
 #define SMALL_THINGS (256u << 10)
 
 static fovea_plan_options frame_options(const fovea_trainer *t, const char *attention,
@@ -67,7 +67,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
     fv_tape_pass(tape, x, out);
 }
 
-/* Of the logits of the picture. */
+/* Cross-entropy of the picture's logits. */
 static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 {
     fv_builder *b = tape->b;
@@ -81,7 +81,7 @@ static void class_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     fv_tape_pass(tape, logits, out);
 }
 
-/* Of the logits of the grid, at the pixels of a mask. */
+/* Cross-entropy of the patches' logits, enlarged to the pixels of a mask. */
 static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 {
     fv_builder *b = tape->b;
@@ -144,7 +144,7 @@ static void run_tape(fovea_trainer *t, fv_tape *tape, uint32_t segments, fv_id y
 
 /* ---- block by block ---- */
 
-/* What is known of a block's two attentions while the model is emitted. */
+/* A block's two attentions, recorded while the model is emitted. */
 struct pair {
     uint32_t checkpoint_segment;
     fv_view student, softmax;
@@ -222,7 +222,7 @@ static fovea_status emit_with(fovea_trainer *t, struct pairs *pairs)
     return status;
 }
 
-/* What an earlier attempt has left. */
+/* Frees the plan of an earlier attempt. */
 static void discard(fovea_trainer *t)
 {
     fovea_plan_free(t->plan);
@@ -294,7 +294,7 @@ static fovea_status plan_teacher(fovea_trainer *t)
 
 /* ---- memory ---- */
 
-/* Floats that gradients are gathered in. */
+/* Floats of the gathered gradients, which are scattered later. */
 static uint64_t gathered_floats(const fovea_trainer *t)
 {
     uint64_t all = 0;
@@ -306,7 +306,7 @@ static uint64_t gathered_floats(const fovea_trainer *t)
     return all;
 }
 
-/* Memory that plans write to: what is gathered, rows of losses. */
+/* Allocates what the plan writes: gathered gradients and rows of losses. */
 static fovea_status take_rows(fovea_trainer *t)
 {
     void *memory;
@@ -330,7 +330,8 @@ static fovea_status take_rows(fovea_trainer *t)
     return FOVEA_OK;
 }
 
-/* Bytes of everything but the student's activations, as it is after `emit` and what is to come. */
+/* Bytes of everything but the student's activations: allocated already, and still to be allocated.
+ */
 static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
 {
     fovea_memory now = FOVEA_MEMORY_INIT;
@@ -340,7 +341,7 @@ static uint64_t fixed_bytes(const fovea_trainer *t, uint64_t before)
            t->plan->info.weights + fv_trainer_follow_bytes(t) + SMALL_THINGS;
 }
 
-/* Whether the plan with `kept` blocks more that are computed once fits; it is not made. */
+/* Whether a plan that keeps `kept` more blocks fits the limit, by a dry plan. */
 static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, bool *fits)
 {
     const fv_plan_request r = {.schedule = FOVEA_SCHEDULE_AUTO, .dry = true};
@@ -353,7 +354,7 @@ static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, b
     return FOVEA_OK;
 }
 
-/* As many as the limit has room for. */
+/* Keeps as many blocks as fit the memory limit. */
 static fovea_status choose_kept(fovea_trainer *t, uint64_t before)
 {
     const uint32_t depth = t->model->info.depth;

@@ -1,4 +1,4 @@
-/* trainer_save.c: what was trained, as a model: tensors, config.json, preprocessor_config.json. */
+/* trainer_save.c: writes the trained model: tensors, config.json, preprocessor_config.json. */
 #include "adapt/trainer.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ enum { PART = 1024 }; /* elements converted at a time */
 
 struct file {
     fovea_tensor *tensor;
-    void **own; /* numbers that were converted */
+    void **own; /* converted tensors, to be freed */
     uint32_t count;
 };
 
@@ -47,7 +47,7 @@ static fovea_status narrow(const char *name, void *to, uint64_t at, const float 
     return FOVEA_OK;
 }
 
-/* The numbers of a tensor of floating type as `type`: where they are of it already, themselves. */
+/* A floating-point tensor as `type`; without a copy if it has that type. */
 static fovea_status convert(struct file *f, const fv_master *m, const float *trained,
                             enum fv_type type)
 {
@@ -111,7 +111,8 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
 {
     static const char *const metadata[1][2] = {{"format", "pt"}};
     struct file f = {0};
-    FV_TRY(fv_source_unchanged(t->model->source)); /* of what was not trained */
+    FV_TRY(
+        fv_source_unchanged(t->model->source)); /* tensors that were not trained are read from it */
     fovea_status status = collect(&f, t, type, average);
     if (status == FOVEA_OK)
         status = fovea_tensors_write(path, f.tensor, f.count, metadata, 1);
@@ -182,7 +183,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
     return status;
 }
 
-/* ---- what lay beside ---- */
+/* ---- other files of the model ---- */
 
 /* The folder of the model's files, or NULL for a synthetic one. */
 static fovea_status folder_of(char **out, const char *model)
@@ -220,7 +221,7 @@ static fovea_status copy_processor(const char *from, const char *to)
     return status;
 }
 
-/* `what` of `folder` written by one of the three. */
+/* Writes file `what` of `folder` by one of the three functions above. */
 static fovea_status write_part(const fovea_trainer *t, const char *folder, const char *what,
                                enum fv_type type, bool average)
 {

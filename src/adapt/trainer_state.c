@@ -1,9 +1,9 @@
 /* trainer_state.c: a trainer between two steps, as a file.
  *
- *     | magic | bytes of JSON | JSON, filled up to 8 | weights, moments, averages | checksum |
+ *     | magic | bytes of JSON | JSON, padded to 8 | weights, moments, averages | checksum |
  *
- * in the machine's order of bytes, which the magic number shows. The JSON has the step, the
- * caller's note, and everything that the result depends on, by name.
+ * in the machine's byte order, which the magic number shows. The JSON has the step, the caller's
+ * note, and by name everything that the result depends on.
  */
 #include "adapt/trainer.h"
 
@@ -18,7 +18,7 @@
 #define MAGIC UINT64_C(0x3165746174736166)
 #define HEADER_LIMIT (1u << 20)
 #define NOTE_LIMIT 65535
-#define SAMPLE 64 /* numbers of a frozen tensor that stand for it */
+#define SAMPLE 64 /* values of a frozen tensor that are hashed for it */
 
 /* ---- checksums ---- */
 
@@ -61,7 +61,8 @@ static uint64_t sample(uint64_t h, const fv_tensor *t)
     return h;
 }
 
-/* Names, shapes and what becomes of them; numbers of those that stay as they are. */
+/* Hash of all tensors: name, shape, whether trained and decaying; and sampled values of those that
+ * are not trained. */
 static uint64_t of_model(const fovea_trainer *t)
 {
     uint64_t h = 1;
@@ -97,7 +98,7 @@ static json_t *hex(uint64_t h)
     return json_string(text);
 }
 
-/* Steps in all matter only where the rate ends with them. */
+/* The number of steps matters only for schedules that depend on it. */
 static json_t *fingerprint(const fovea_trainer *t)
 {
     const fovea_trainer_options *o = &t->o;
@@ -122,7 +123,9 @@ static json_t *fingerprint(const fovea_trainer *t)
 
 static uint32_t blocks(const fovea_trainer *t)
 {
-    return t->masters.block[4] ? 4 : 3; /* all but gradients */
+    return t->masters.block[4]
+               ? 4
+               : 3; /* weights, two moments, averages: gradients are zero between steps */
 }
 
 static float *block(const fovea_trainer *t, uint32_t i)
@@ -163,7 +166,7 @@ static fovea_status write_state(const fovea_trainer *t, const char *path, const 
     return fv_os_replace_end(w.file);
 }
 
-/* The JSON, with blanks up to a multiple of 8. */
+/* The JSON, padded with blanks to a multiple of 8 bytes. */
 static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer *t,
                                 const char *note)
 {
@@ -231,7 +234,7 @@ static fovea_status check_frame(struct reader *r)
     return FOVEA_OK;
 }
 
-/* Both as JSON text, for the message. */
+/* Fails with a message that has both values as JSON. */
 static fovea_status differ(const struct reader *r, const char *key, const json_t *theirs,
                            const json_t *ours)
 {

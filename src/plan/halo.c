@@ -17,8 +17,8 @@
 #include "plan/halo.h"
 
 /* Grid rows that a step may run ahead: beyond, the sweep is cut, because every unit of work
- * computes its halo again. Not measured: it trades repeated work against a pass through memory; the
- * models' chains (depthwise convolutions of radius 1 to 3) stay below. */
+ * computes its halo again. It trades repeated work against one more pass through memory; not
+ * measured. */
 #define MAX_AHEAD 16
 
 static uint32_t grid_rows(const fv_step *s)

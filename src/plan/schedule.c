@@ -13,9 +13,8 @@
  * number of threads. */
 #define REDUCTION_GROUPS 16
 
-/* Throughput devices: minimum rows per partial state, about the head dims and more, so that all
- * partial states together are no larger than the rows. fv_limits.parts is the maximum of partial
- * states. */
+/* Throughput devices: minimum rows per partial state: for head dims up to 128, all partial states
+ * together are then no larger than the rows. fv_limits.parts is the maximum of partial states. */
 #define PARTIAL_ROWS_MIN 128
 
 /* Maximum rows per partial state where the device computes several at once: longer sums in float32

@@ -1,10 +1,10 @@
-/* random.h: numbers that look random, the same everywhere. */
+/* random.h: pseudo-random numbers, the same on every machine. */
 #ifndef FOVEA_SRC_RANDOM_H
 #define FOVEA_SRC_RANDOM_H
 
 #include <stdint.h>
 
-/* The next one; *state is whatever it begins with. (splitmix64) */
+/* The next number (splitmix64); *state begins with any seed. */
 static inline uint64_t fv_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

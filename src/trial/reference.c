@@ -1,4 +1,5 @@
-/* definition.c: a step's output by the definitions of src/ref, and how wrong a kernel may be. */
+/* reference.c: a step's output by the reference kernels of src/ops/ref, and the error that a kernel
+ * may have. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -8,12 +9,12 @@
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
-#define RUN 64   /* rows of a reduction's calls: the carry takes one rounding for each */
-#define TRIALS 2 /* times that the inputs are moved */
+#define RUN 64   /* rows per call of a reduction: the carried sum is rounded once per call */
+#define TRIALS 2 /* runs with perturbed inputs */
 
-/* ---- what defines a problem ---- */
+/* ---- the reference kernel ---- */
 
-/* The same problem in float32, in any form. */
+/* The same problem with all operands in float32. */
 static fv_problem plain(const fv_problem *p)
 {
     fv_problem floats = *p;
@@ -64,7 +65,7 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 {
     *in = (fv_input){.count = g->count, .kind = g->kind, .type = g->type == FV_U8 ? FV_U8 : FV_F32};
     FV_TRY(fv_mem_array(&in->data, g->count, fv_type_size(in->type), FV_MEM_PLAN,
-                        "a definition's input"));
+                        "a reference's input"));
     if (g->type == FV_U8 || g->type == FV_F32)
         memcpy(in->data, g->data, g->count * fv_type_size(g->type));
     else
@@ -73,8 +74,8 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
     return FOVEA_OK;
 }
 
-/* How far off an input may be: what float32 rounds in a sum of that length, which grows like a
- * random walk; float16 where products may be summed in it, a few at a time. */
+/* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
+ * which grows with the square root; of float16 where a kernel may sum a few products in it. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
@@ -82,13 +83,13 @@ static double off(const fv_problem *p)
     return (4 + 2 * sqrt(fv_op_table[p->op]->terms(p))) * FLT_EPSILON;
 }
 
-/* Operand that the step changes besides its output; 0: none. */
+/* The operand that the step updates besides its output; 0: none. */
 static uint32_t state_of(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->state;
 }
 
-/* Not those of the state, which the definition changes: it begins as it is. */
+/* Perturbs the inputs, except the state, which the reference updates from its initial values. */
 static void move_inputs(fv_reference *d, uint64_t *random)
 {
     const float factor[2] = {(float)(1 - off(&d->args.prob)), (float)(1 + off(&d->args.prob))};
@@ -105,14 +106,14 @@ static void move_inputs(fv_reference *d, uint64_t *random)
     }
 }
 
-/* ---- the definition at work ---- */
+/* ---- running the reference ---- */
 
 static uint32_t output_size(const fv_reference *d)
 {
     return d->in[d->output].type == FV_U8 ? 1 : sizeof(float);
 }
 
-/* One call; `out`: of the sample's first row. */
+/* One call of the reference; `out`: the sample's first row. */
 static void call(fv_reference *d, const fv_kernel *k, const fv_args *args, const fv_sample *s,
                  bool first, void *out)
 {
@@ -158,7 +159,7 @@ static void reduce(fv_reference *d, const fv_sample *s, float *out)
     fv_reference_merge(d, d->partial, 1, s, out);
 }
 
-/* All samples, one after the other, and the state. */
+/* Computes all samples, one after the other, and the state. */
 static void evaluate(fv_reference *d, void *out)
 {
     char *to = out;
@@ -174,7 +175,7 @@ static void evaluate(fv_reference *d, void *out)
         memcpy(to, d->in[state_of(d)].data, d->state_values * sizeof(float));
 }
 
-/* Runs the definition, and on inputs that are off. */
+/* Runs the reference on the inputs, then on perturbed ones. */
 static fovea_status try(fv_reference *d)
 {
     void *kept = NULL;
@@ -201,10 +202,10 @@ static fovea_status try(fv_reference *d)
 
 static fovea_status allocate(void **out, uint64_t size)
 {
-    return fv_mem_alloc(out, size, FV_MEM_PLAN, "a step's definition");
+    return fv_mem_alloc(out, size, FV_MEM_PLAN, "a step's reference");
 }
 
-/* Room for what the output should be. */
+/* Allocates the expected output. */
 static fovea_status prepare_outputs(fv_reference *d, const fv_given *output)
 {
     const uint64_t all = d->values + d->state_values;
@@ -243,7 +244,7 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
     return prepare_outputs(d, &given[d->output]);
 }
 
-/* What is not needed to judge. */
+/* Frees what judging does not need. */
 static void drop_inputs(fv_reference *d)
 {
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -262,7 +263,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     if (!k) {
         char text[128];
         fv_problem_format(text, sizeof text, &args->prob);
-        return fv_fail(FOVEA_ENOTSUP, "%s: its definition does not fit it", text);
+        return fv_fail(FOVEA_ENOTSUP, "%s: the reference does not support this problem", text);
     }
     FV_TRY(allocate(&memory, sizeof(fv_reference)));
     fv_reference *d = memory;

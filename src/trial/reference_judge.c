@@ -1,4 +1,4 @@
-/* definition_judge.c: how wrong a step's output may be, and how wrong it is. */
+/* reference_judge.c: the error that a step's output may have, and the error that it has. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,10 +7,12 @@
 #include "base/mem.h"
 #include "trial/reference_parts.h"
 
-#define SAFETY 8 /* errors beyond what the trials moved */
-#define NEAR 8   /* columns on both sides that an element's bound is smoothed over */
+#define SAFETY                                                                                     \
+    8 /* bound over the change that perturbed inputs cause: two runs see only a part of the worst  \
+         case. It trades missed errors against false alarms */
+#define NEAR 8 /* columns on both sides over which an element's bound is averaged */
 
-/* What has been seen so far. */
+/* Sums of the comparison so far. */
 typedef struct tally {
     double error, size; /* sums of squares */
     fv_verdict *out;
@@ -26,7 +28,7 @@ static double around(const float *x, uint64_t i, uint64_t n)
     return sqrt(sum / (double)(to - from));
 }
 
-/* What storing x takes from it, at most. */
+/* Maximum rounding error of storing x. */
 static double rounding(enum fv_type type, double x)
 {
     switch (type) {
@@ -39,7 +41,7 @@ static double rounding(enum fv_type type, double x)
     }
 }
 
-/* Of element i of the samples, which is in a row of n that begins with `first`. */
+/* Allowed error of element i of the samples, in a row of n elements that begins at `first`. */
 static double allowed(const fv_reference *d, uint64_t i, uint64_t first, uint64_t n,
                       enum fv_type stored)
 {
@@ -57,7 +59,7 @@ static void compare(tally *t, double got, double want, double bound, const char 
 {
     fv_verdict *v = t->out;
     v->checked++;
-    if (!isfinite(want)) /* anything may be right where the definition overflows */
+    if (!isfinite(want)) /* any value is accepted where the reference overflows */
         return;
     const double error = fabs(got - want);
     const bool right = error <= bound;
@@ -75,11 +77,11 @@ static void compare(tally *t, double got, double want, double bound, const char 
         return;
     v->ok = false;
     snprintf(v->text, sizeof v->text,
-             "%s %llu, column %llu is %.7g, its definition %.7g, allowed error %.2g", what,
+             "%s %llu, column %llu is %.7g, its reference %.7g, allowed error %.2g", what,
              (unsigned long long)row, (unsigned long long)col, got, want, bound);
 }
 
-/* A sample, whose values begin at `at`. */
+/* Compares a sample, whose values begin at `at`. */
 static void judge_sample(const fv_reference *d, const fv_sample *s, uint64_t at,
                          const fv_given *seen, tally *t)
 {
@@ -97,7 +99,7 @@ static void judge_sample(const fv_reference *d, const fv_sample *s, uint64_t at,
         }
 }
 
-/* The state, of the heads that were sampled: that of others does not move. */
+/* Compares the state of the heads that were sampled: the reference does not update the others. */
 static void judge_state(const fv_reference *d, const fv_given *seen, tally *t)
 {
     for (uint64_t i = 0; i < d->state_values; i++) {

@@ -1,18 +1,18 @@
-/* definition_parts.h: a definition, for those files that make it what it is: definition.c works it
- * out, definition_samples.c says of what, definition_judge.c compares with it. */
+/* reference_parts.h: struct fv_reference, private to its three files: reference.c computes the
+ * expected output, reference_samples.c chooses which part, reference_judge.c compares. */
 #ifndef FOVEA_SRC_REFERENCE_PARTS_H
 #define FOVEA_SRC_REFERENCE_PARTS_H
 
 #include "trial/reference.h"
 
-#define FV_SAMPLES 64 /* rows that are compared of a large output */
+#define FV_SAMPLES 64 /* rows of a large output that are compared */
 
 /* Rows [row0, row0 + rows) of columns or heads [col0, col0 + cols). */
 typedef struct fv_sample {
     uint32_t row0, rows, col0, cols;
 } fv_sample;
 
-/* An input as the definition reads it: float32, pixels aside. */
+/* An input as the reference reads it: float32, except pixels. */
 typedef struct fv_input {
     void *data;
     uint64_t count;
@@ -23,24 +23,25 @@ struct fv_reference {
     fv_args args; /* all types float32; the output's rows are packed */
     const fv_kernel *kernel, *merge;
     uint32_t output, align;
-    uint32_t ld;             /* of the output as the step writes it */
-    uint32_t columns, units; /* of a row of the output; what col0 and cols of a call count */
+    uint32_t ld; /* row stride of the output as the step writes it */
+    uint32_t columns,
+        units; /* columns of an output row; units that col0 and cols of a call count */
     fv_input in[FV_OPERANDS];
     fv_sample sample[FV_SAMPLES];
     uint32_t samples;
-    uint64_t values; /* of all samples, whole rows; behind them those of the state */
+    uint64_t values; /* values of all samples, as whole rows, followed by those of the state */
     uint64_t state_values;
-    uint8_t *bytes; /* what they should be, where the output is pixels; */
-    float *want;    /* else this, */
-    float *moved;   /* by how much it moves: root of the mean square of the trials */
+    uint8_t *bytes; /* expected pixels, where the output is pixels; */
+    float *want;    /* else the expected values */
+    float *moved;   /* their change by perturbed inputs: root mean square over the runs */
     float *trial;
     void *scratch;
-    float *partial; /* of a reduction: one group's */
+    float *partial; /* of a reduction: the state of one group */
 };
 
-/* What is compared of the output. */
+/* Chooses the rows and columns that are compared. */
 void fv_reference_sample(fv_reference *d);
-/* The partial states of `groups` groups as a row of the output. */
+/* Merges the partial states of `groups` groups to a row of the output. */
 void fv_reference_merge(const fv_reference *d, float *partial, uint32_t groups, const fv_sample *s,
                         float *out);
 

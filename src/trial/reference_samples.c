@@ -1,20 +1,20 @@
-/* definition_samples.c: what is compared of a step's output: all of it, or where that takes too
- * long a sample. */
+/* reference_samples.c: chooses what is compared of a step's output: all of it, or a sample where
+ * that takes too long. */
 #include "base/num.h"
 #include "trial/random.h"
 #include "trial/reference_parts.h"
 
-#define LEAST 4        /* samples, where each takes very long */
-#define WHOLE 0x1p24   /* operations up to which all is compared */
-#define SAMPLED 0x1p26 /* operations of a sample, roughly */
+#define LEAST 4        /* minimum number of samples, where each takes very long */
+#define WHOLE 0x1p24   /* operations up to which the whole output is compared */
+#define SAMPLED 0x1p26 /* operations of all samples together, roughly */
 
-/* Units are taken in steps of so many. */
+/* Units (columns or heads) are sampled in multiples of this. */
 static uint32_t unit_step(const fv_reference *d)
 {
     return fv_op_table[d->args.prob.op]->cols == FV_COLS_COLUMN ? FV_COL_ALIGN : 1;
 }
 
-/* So many of the units that they take `share` of the time of all. */
+/* Number of units that take `share` of the time of all units. */
 static uint32_t some_units(const fv_reference *d, double share)
 {
     const uint32_t step = unit_step(d);
@@ -24,7 +24,8 @@ static uint32_t some_units(const fv_reference *d, double share)
     return fv_min_u32(d->units, n > step ? n : step);
 }
 
-/* `cols` units from place number `place` on; what is left at the end is not left out. */
+/* `cols` units from step number `place` on; a remainder at the end that is smaller than a step is
+ * included. */
 static void set_units(const fv_reference *d, fv_sample *s, uint32_t place, uint32_t cols)
 {
     const uint32_t step = unit_step(d);

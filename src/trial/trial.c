@@ -1,4 +1,4 @@
-/* rehearse.c: the operands of one step alone on a device, between guard zones. */
+/* trial.c: a single-step trial: the operands of one step on a device, between guard zones. */
 #include <string.h>
 
 #include "base/mem.h"
@@ -21,7 +21,7 @@ static bool reduces(const fv_step *s)
 
 /* ---- the problem ---- */
 
-/* At most `rows` rows, in tiles that are as many as before. */
+/* Limits the step to `rows` rows, split into as many tiles as before. */
 static void shorten(fv_step *s, uint32_t rows)
 {
     const uint32_t all = s->prob.dim[FV_DIM_ROWS], align = s->align ? s->align : 1;
@@ -41,7 +41,7 @@ static uint32_t *groups_of(fv_problem *p)
     return &p->dim[fv_op_table[p->op]->groups];
 }
 
-/* The sweep that the step is alone in; of a reduction with its groups or parts. */
+/* The sweep that holds only this step; a reduction keeps its reduction groups or partial states. */
 static void schedule(fv_trial *r, uint32_t chunk)
 {
     fv_step *s = &r->step;
@@ -134,7 +134,7 @@ static fovea_status place_zones(fv_trial *r)
     for (uint32_t i = 0; i < r->zones; i++) {
         fv_zone *z = &r->zone[i];
         z->size = fv_size_add(fv_zone_extent(z), 2 * FV_ZONE_GUARD);
-        FV_TRY(fv_mem_alloc(&memory, z->size, FV_MEM_PLAN, "an operand that is rehearsed"));
+        FV_TRY(fv_mem_alloc(&memory, z->size, FV_MEM_PLAN, "an operand of a trial"));
         z->image = memory;
         fv_zone_poison(z->image, z->size);
     }
@@ -203,7 +203,7 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
                            const fv_step *s, uint32_t rows, uint32_t chunk)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial), FV_MEM_PLAN, "a rehearsal"));
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial), FV_MEM_PLAN, "a trial"));
     fv_trial *r = memory;
     r->device = fv_device_ref(device);
     r->step = *s;

@@ -1,4 +1,4 @@
-/* rehearse_fill.c: the random values that a step is rehearsed on. */
+/* trial_fill.c: the random operands of a trial. */
 #include "trial/trial_fill.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "ops/mech_traits.h"
 #include "trial/reference.h"
 
-enum { STATE_ROWS = 16 }; /* keys that a state is made of */
+enum { STATE_ROWS = 16 }; /* random keys from which a state is computed */
 
 static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, uint32_t cols)
 {
@@ -23,7 +23,8 @@ static fv_tensor tensor(float mean, float spread, uint64_t seed, uint32_t rows, 
 fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32_t cols)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
-    if (operand->stored == FV_STORED_PACKED) /* sums near 1, where activations bend */
+    if (operand->stored == FV_STORED_PACKED) /* products then have magnitude about 1, where
+                                                activations are not linear */
         return tensor(0.f, sqrtf(3.f / (float)cols), o, rows, cols);
     if (operand->nature == FV_NATURE_FACTOR)
         return tensor(1.f, 0.2f, o, rows, cols);
@@ -34,7 +35,8 @@ fv_tensor fv_trial_weight(const fv_problem *p, uint32_t o, uint32_t rows, uint32
 
 /* ---- states ---- */
 
-/* What the definition makes of some random rows, wide enough for any operand of a reduction. */
+/* A state, computed by the reference from random rows that are wide enough for any operand of the
+ * reduction. */
 static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t seed, float *out)
 {
     fv_args r = {.prob = a->prob, .f = {1.f / STATE_ROWS, a->f[2]}};
@@ -46,7 +48,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     r.prob.dim[FV_DIM_ROWS] = STATE_ROWS;
     const fv_kernel *k = fv_reference_kernel(&r.prob);
     if (!k)
-        return fv_fail(FOVEA_ENOTSUP, "%s: no definition of its state",
+        return fv_fail(FOVEA_ENOTSUP, "%s: there is no reference for its state",
                        fv_op_table[a->prob.op]->name);
     const uint64_t rows = (uint64_t)width * STATE_ROWS;
     const uint64_t scratch =
@@ -60,7 +62,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .groups = 1, .first = 1};
     c.scratch = values + 3 * rows;
     const uint32_t last = fv_op_table[reduction]->out;
-    for (uint32_t o = 0; o < last && o < 3; o++) { /* a vector of parameters needs no more */
+    for (uint32_t o = 0; o < last && o < 3; o++) { /* a parameter vector is one row */
         c.p[o] = values + o * rows;
         r.ld[o] = width;
     }

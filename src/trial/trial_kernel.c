@@ -1,11 +1,13 @@
-/* rehearse_take.c: kernels bound to the operands of a rehearsal, and run. */
+/* trial_kernel.c: binds kernels to the operands of a trial, and runs them. */
 #include <string.h>
 
 #include "base/mem.h"
 #include "platform/os/os_machine.h"
 #include "trial/trial_parts.h"
 
-#define TIMEOUT 300.0 /* seconds that a run may take */
+#define TIMEOUT                                                                                    \
+    300.0 /* seconds after which a run counts as hung: more than any sound kernel takes on a       \
+             simulator */
 
 static fovea_status bind_weights(fv_trial_kernel *t, fv_launch *l)
 {
@@ -54,7 +56,7 @@ fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_k
                                   const fv_knobs *knobs)
 {
     void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial_kernel), FV_MEM_PLAN, "a rehearsal"));
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial_kernel), FV_MEM_PLAN, "a trial kernel"));
     fv_trial_kernel *t = memory;
     t->r = r;
     const fovea_status status = bind(t, k, knobs);

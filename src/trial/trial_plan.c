@@ -1,5 +1,4 @@
-/* rehearse_plan.c: steps of a plan alone, for the user: what rehearse.h does, with the plan's
- * choices.
+/* trial_plan.c: fovea_trial: the public single-step trials, with the plan's choices.
  */
 #include <string.h>
 
@@ -61,7 +60,7 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     const fv_kernel *k = kernel ? find_kernel(plan->device, s, kernel) : s->kernel;
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trial), FV_MEM_PLAN, "a step alone"));
+    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trial), FV_MEM_PLAN, "a trial"));
     fovea_trial *r = memory;
     *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
     const fovea_status status = fill(r, plan);

@@ -1,4 +1,4 @@
-/* rehearse_verify.c: whether a kernel wrote what it should, and nothing else. */
+/* trial_verify.c: checks that a kernel wrote its output, and nothing else. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static fovea_status define(fv_trial *r)
     return status;
 }
 
-/* Everything as it was before the first run. */
+/* Restores all operands to their contents before the first run. */
 static fovea_status begin(fv_trial_kernel *t)
 {
     fv_trial *r = t->r;
@@ -46,7 +46,7 @@ static fovea_status begin(fv_trial_kernel *t)
     return status;
 }
 
-/* Makes what the step may write in `seen` as it was before. */
+/* Overwrites in `seen` what the step may write with its earlier contents. */
 static void take_back(const fv_trial *r, uint32_t o, uint8_t *seen)
 {
     const fv_zone *z = r->of[o];
@@ -67,11 +67,11 @@ static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *ou
         at++;
     out->ok = false;
     snprintf(out->text, sizeof out->text,
-             "byte %lld of %llu of an operand changed, which is not the kernel's to write",
+             "byte %lld of %llu of an operand changed, which the kernel must not write",
              (long long)at - FV_ZONE_GUARD, (unsigned long long)fv_zone_extent(z));
 }
 
-/* What the zones hold now, in an allocation each. */
+/* Copies the zones' current contents, each to its own allocation. */
 static fovea_status look(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
 {
     const fv_backend *be = r->device->backend;

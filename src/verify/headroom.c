@@ -1,4 +1,4 @@
-/* headroom.c: how large the numbers of a step are. */
+/* headroom.c: the largest magnitudes of a step's values. */
 #include "verify/headroom.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "ops/mech_traits.h"
 
-enum { QUERIES = 64 }; /* whose divisors are looked at */
+enum { QUERIES = 64 }; /* whose divisors are computed */
 
 double fv_headroom_rows(const fv_given *g, uint64_t rows, uint64_t cols, uint64_t ld,
                         uint64_t *lost)
@@ -43,7 +43,8 @@ double fv_headroom_state(const fv_problem *p, const float *state)
     return largest;
 }
 
-/* A divisor is what the sum of products is when every value is 1: then each column of S is m. */
+/* A divisor equals the attention's sum of products if every value is 1: then each column of S is m.
+ */
 static void ones(const fv_problem *p, const float *state, float *out)
 {
     const fv_lattn_state l = layout(p);
@@ -66,7 +67,8 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     const uint32_t dv = a.prob.heads * a.prob.dim[FV_ATTN_DV];
     const uint64_t floats = a.prob.heads * layout(&a.prob).floats;
     *out = 0;
-    /* Without the divisor features are not shifted, while the state is. */
+    /* Unnormalised attention has no divisor, and its features are not shifted while the state is.
+     */
     if (args->prob.flags & FV_FLAG_UNNORMALISED ||
         fv_mech_table[a.prob.mech]->wants & FV_WANT_SHIFT)
         return FOVEA_OK;

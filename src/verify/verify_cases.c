@@ -1,4 +1,4 @@
-/* verify_cases.c: steps of every op and mechanism, of odd sizes: what plans are made of, without a
+/* verify_cases.c: steps of every op and mechanism, with odd sizes, as plans contain them, without a
  * model. */
 #include "verify/verify_cases.h"
 
@@ -23,7 +23,7 @@ static const fv_view none = {FV_NO_VALUE, 0};
 static const fv_grid grid = {GRID_WIDTH, GRID_HEIGHT, PATCH, 0};
 static const fv_grid prefixed = {GRID_WIDTH, GRID_HEIGHT, PATCH, PREFIX};
 
-/* A weight of which only the size is known: a rehearsal has values of its own. */
+/* A weight with a size but no values: a trial generates them. */
 static fv_weight weight(uint32_t rows, uint32_t cols)
 {
     return (fv_weight){.rows = rows, .cols = cols};
@@ -83,7 +83,8 @@ static void pixels(fv_cases *c)
         if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
             resize(c, FV_OP_RESIZE_X, b->height, c->picture.in_rows);
         const bool over = i % 4 == 1;
-        const uint32_t side = over ? PATCH + 3 : PATCH; /* which overlap, and reach outside */
+        const uint32_t side =
+            over ? PATCH + 3 : PATCH; /* overlapping patches that reach beyond the picture */
         fv_emit_patches(b, &prefixed, side, PATCH, over ? 2 : 0,
                         fv_emit_rows(b, fv_grid_tokens(&prefixed), 3 * side * side));
     }
@@ -284,7 +285,7 @@ static void softmax(fv_builder *b)
     attend(b, &a, q);
 }
 
-/* Linear attention of every mechanism: as it is; rotated and gated where it can be. */
+/* Linear attention of every mechanism: plain, and with RoPE and gates where supported. */
 static void linear(fv_builder *b)
 {
     for (uint32_t mech = FV_MECH_ANY + 1; mech < FV_MECH_COUNT; mech++) {
@@ -300,7 +301,7 @@ static void linear(fv_builder *b)
         a.gate_q = fv_emit_rows(b, TOKENS, a.heads);
         a.gate_k = fv_emit_rows(b, TOKENS, a.heads);
         attend(b, &a, q);
-        if (b->row_type != FV_F32) /* which changes how rows are read, not what is done with them */
+        if (b->row_type != FV_F32) /* float16 changes how rows are read, not what is computed */
             continue;
         a = attention(b, mech, 2, 18, 37, &q);
         attend(b, &a, q);

@@ -1,4 +1,4 @@
-/* verify_kernels.c: every kernel of a device on the cases that it fits. */
+/* verify_kernels.c: runs every kernel of a device on the cases that it fits. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +8,9 @@
 #include "trial/trial.h"
 #include "verify/verify_cases.h"
 
-enum { CHUNK = 40 }; /* rows of a call, where a step is streamed */
+enum { CHUNK = 40 }; /* rows of a call, when a step is streamed */
 
-/* One kernel so far. */
+/* Results of one kernel so far. */
 typedef struct result {
     const fv_kernel *kernel;
     bool asked;
@@ -51,7 +51,8 @@ static void fail(result *r, const fv_step *s, const char *text)
     snprintf(r->text, sizeof r->text, "%s", text);
 }
 
-/* A kernel that the device refuses has failed; a device that is gone ends it all. */
+/* Runs one kernel on one case. A kernel that the device rejects has failed; a lost device ends the
+ * verification. */
 static fovea_status try_kernel(result *r, fv_trial *trial, const fv_step *s, const fv_knobs *knobs)
 {
     fv_trial_kernel *t;
@@ -72,7 +73,7 @@ static fovea_status try_kernel(result *r, fv_trial *trial, const fv_step *s, con
     return FOVEA_OK;
 }
 
-/* Whether any kernel that was asked for fits. */
+/* Whether any requested kernel fits the step. */
 static bool wanted(const verification *v, const fv_step *s)
 {
     for (int i = 0; i < v->count; i++)
@@ -92,7 +93,7 @@ static fovea_status try_step(verification *v, const fv_builder *b, const fv_step
         fv_knobs knobs;
         if (!r->asked || !fv_kernel_fits(r->kernel, &s->prob, v->features))
             continue;
-        const bool first = r->check.cases == 0; /* of its cases */
+        const bool first = r->check.cases == 0; /* the kernel's first case */
         for (uint32_t k = 0; status == FOVEA_OK && next_knobs(&knobs, r->kernel, k); k++)
             if (k == 0 || first)
                 status = try_kernel(r, trial, s, &knobs);
@@ -101,7 +102,7 @@ static fovea_status try_step(verification *v, const fv_builder *b, const fv_step
     return status;
 }
 
-/* All cases of an op, as a whole and streamed. */
+/* Runs all cases of an op, in one call and streamed. */
 static fovea_status try_op(verification *v, enum fv_op op)
 {
     for (int types = 0; types < 2; types++)
@@ -117,7 +118,7 @@ static fovea_status try_op(verification *v, enum fv_op op)
     return FOVEA_OK;
 }
 
-/* Tells what came of an op's kernels; false: that is enough. */
+/* Reports the results of an op's kernels to the caller; false: the caller ends the verification. */
 static bool report_op(verification *v, enum fv_op op, fovea_kernel_check_fn *fn, void *payload)
 {
     for (int i = 0; i < v->count; i++) {

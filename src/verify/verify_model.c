@@ -1,5 +1,5 @@
-/* verify_model.c: a model's steps one after the other on one frame, each against its definition on
- * what it read, and against the same step of a plan on the CPU. */
+/* verify_model.c: runs a model's steps one by one on a frame, and compares each with the reference
+ * on what it read, and with the same step of a plan on the CPU. */
 #include <math.h>
 #include <string.h>
 
@@ -12,15 +12,15 @@
 #include "tune/bench_rig.h"
 #include "verify/headroom.h"
 
-/* A plan whose values can be looked at between steps. */
+/* A plan whose values can be read between steps. */
 typedef struct tour {
-    fv_bench_rig stage;
-    void **mirror; /* host copies of the banks, where the host cannot see them */
+    fv_bench_rig rig;
+    void **mirror; /* host copies of the banks, where the host cannot read device memory */
 } tour;
 
-/* One step of a plan: where it is, and what it was bound from. */
+/* A step of a plan and its position. */
 typedef struct stop {
-    uint32_t sweep, at; /* at: in its sweep */
+    uint32_t sweep, at; /* at: index in its sweep */
     const fv_step *step;
     const fv_launch *launch;
     const char *problem;
@@ -40,11 +40,11 @@ static bool reduces(const stop *s)
 
 static void tour_close(tour *t)
 {
-    const uint32_t banks = t->stage.plan ? t->stage.plan->first_bank[FV_REGIONS] : 0;
+    const uint32_t banks = t->rig.plan ? t->rig.plan->first_bank[FV_REGIONS] : 0;
     for (uint32_t i = 0; t->mirror && i < banks; i++)
         fv_mem_free(t->mirror[i]);
     fv_mem_free(t->mirror);
-    fv_bench_rig_close(&t->stage);
+    fv_bench_rig_close(&t->rig);
 }
 
 static fovea_status check_stepwise(const fovea_plan *p)
@@ -59,11 +59,11 @@ static fovea_status check_stepwise(const fovea_plan *p)
 
 static fovea_status bring_frame(const tour *t, const fovea_frame *frame)
 {
-    const fovea_plan *p = t->stage.plan;
+    const fovea_plan *p = t->rig.plan;
     for (uint32_t i = 0; i < p->frame_planes; i++) {
         const fv_value *v = &p->b.value[i];
         const uint64_t row = fv_value_stride(v);
-        char *to = t->stage.external[i];
+        char *to = t->rig.external[i];
         uint64_t stride;
         FV_TRY(fv_frame_plane(p, frame, i, &stride));
         for (uint32_t y = 0; y < v->rows; y++)
@@ -82,7 +82,7 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
     stepwise.chunk = 0;
     stepwise.dry = 0;
     FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
-    FV_TRY(fv_bench_rig_open(&t->stage, plan));
+    FV_TRY(fv_bench_rig_open(&t->rig, plan));
     FV_TRY(check_stepwise(plan));
     FV_TRY(fv_mem_array(&memory, plan->first_bank[FV_REGIONS], sizeof *t->mirror, FV_MEM_PLAN,
                         "copies of values"));
@@ -111,7 +111,7 @@ static bool next_stop(const fovea_plan *p, stop *s)
 
 static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
 {
-    const fovea_plan *p = t->stage.plan;
+    const fovea_plan *p = t->rig.plan;
     uint32_t i = 0;
     if (m->host) {
         *out = m->host;
@@ -125,14 +125,14 @@ static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
     return p->device->backend->read(p->device->device, m, t->mirror[i], p->bank[i].size);
 }
 
-/* The value of an operand, as it is now. */
+/* The current value of an operand. */
 static fovea_status look(const tour *t, const stop *s, uint32_t o, fv_given *out)
 {
-    const fovea_plan *p = t->stage.plan;
+    const fovea_plan *p = t->rig.plan;
     const fv_operand *op = &s->launch->operand[o];
     const fv_view view = s->step->use[o].view;
     const fv_value *v = &p->b.value[view.id];
-    const void *base = t->stage.external[view.id];
+    const void *base = t->rig.external[view.id];
     if (op->ref.space == FV_SPACE_BUFFER)
         FV_TRY(refresh(t, op->ref.mem, &base));
     *out = (fv_given){.data = (const char *)base + op->ref.offset,
@@ -146,7 +146,7 @@ static fovea_status look(const tour *t, const stop *s, uint32_t o, fv_given *out
 static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, void **owned,
                                    fv_given *out)
 {
-    const fovea_plan *p = t->stage.plan;
+    const fovea_plan *p = t->rig.plan;
     const fv_use *u = &s->step->use[o];
     const uint64_t count = (uint64_t)u->weight.rows * u->weight.cols;
     *out = (fv_given){.count = count, .kind = FV_KIND_WEIGHT, .type = s->launch->operand[o].type};
@@ -165,7 +165,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, voi
 
 /* ---- one step ---- */
 
-/* What the step is to make of what it reads, before it runs; and its divisors. */
+/* Computes the reference from the step's inputs before it runs, and its divisors. */
 static fovea_status define(const tour *t, const stop *s, fv_reference **out,
                            fovea_step_check *check)
 {
@@ -187,15 +187,15 @@ static fovea_status define(const tour *t, const stop *s, fv_reference **out,
     return status;
 }
 
-/* Once, or on a device with a copy of its outputs for every frame in flight so often that all have
- * it. */
+/* Runs the step once; on a device that has a copy of its outputs per frame in flight, once per
+ * copy. */
 static fovea_status run(tour *t, const stop *s)
 {
-    const fovea_plan *p = t->stage.plan;
+    const fovea_plan *p = t->rig.plan;
     const fv_id out = s->step->use[s->step->out].view.id;
     const bool outside = p->b.value[out].kind == FV_VALUE_OUTPUT;
     for (uint32_t i = 0; i < (outside && p->limits.throughput ? p->limits.frames : 1); i++)
-        FV_TRY(fv_bench_rig_step(&t->stage, s->sweep, s->at));
+        FV_TRY(fv_bench_rig_step(&t->rig, s->sweep, s->at));
     return FOVEA_OK;
 }
 
@@ -247,13 +247,13 @@ static void compare(const stop *s, const fv_given *a, const stop *r, const fv_gi
     check->cosine = aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
 }
 
-/* Partial states that it writes, if any. */
+/* Number of partial states that the step writes, or 0. */
 static uint32_t groups(const tour *t, const stop *s)
 {
-    return t->stage.plan->b.value[s->step->use[s->step->out].view.id].rows;
+    return t->rig.plan->b.value[s->step->use[s->step->out].view.id].rows;
 }
 
-/* `r`: the same step of the plan beside it. */
+/* `r`: the same step of the CPU's plan `beside`. */
 static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
@@ -284,14 +284,14 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
 static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *payload)
 {
     stop s = {.step = NULL}, r = {.step = NULL};
-    for (size_t i = 0; next_stop(t->stage.plan, &s); i++) {
+    for (size_t i = 0; next_stop(t->rig.plan, &s); i++) {
         fovea_step_check check = {.struct_size = sizeof check,
                                   .step = i,
                                   .label = s.step->label,
                                   .problem = s.problem,
                                   .kernel = s.step->kernel->name};
         fv_verdict verdict;
-        if (!next_stop(beside->stage.plan, &r) || r.step->prob.op != s.step->prob.op)
+        if (!next_stop(beside->rig.plan, &r) || r.step->prob.op != s.step->prob.op)
             return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
         FV_TRY(check_step(t, &s, beside, &r, &check, &verdict));
         if (fn(&check, payload))
@@ -300,7 +300,7 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
     return FOVEA_OK;
 }
 
-/* Another CPU than the one that is verified has portable kernels. */
+/* Opens the CPU for the comparison; if a CPU is verified, with the portable kernels. */
 static fovea_status open_reference(fovea_device **out, const fovea_device *device)
 {
     fovea_device_options options = FOVEA_DEVICE_OPTIONS_INIT;

@@ -1,4 +1,4 @@
-/* verify_training.c: steps of training, of odd sizes: dense gradients and losses. */
+/* verify_training.c: steps of training, with odd sizes: dense gradients and losses. */
 #include <string.h>
 
 #include "verify/verify_cases.h"
@@ -14,7 +14,7 @@ enum {
     MASK_HEIGHT = 57,
 };
 
-/* One step; its operands follow. */
+/* Emits one step; the caller adds its operands. */
 static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, uint32_t third)
 {
     fv_step *s = fv_emit_step(b, op, rows, "training");
@@ -102,7 +102,7 @@ static void norms(fv_builder *b)
     rows_of(b, s, FV_LN_GRAD_W_OUT, FV_KIND_ROW, 2, WIDTH);
 }
 
-/* Of every step that adds a table to a grid. */
+/* The gradient of every step that adds a position table to a grid. */
 static void positions(fv_builder *b)
 {
     const uint32_t steps = b->steps;

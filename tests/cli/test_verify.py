@@ -44,7 +44,7 @@ def wrong_kernel(fovea, planted):
     expect("the planted kernel alone is wrong",
            [k["kernel"] for k in wrong] == ["gemm_f32_planted_wrong"])
     expect("in all cases, with a reason", wrong[0]["failed"] == wrong[0]["cases"] > 0 and
-           "its definition" in wrong[0]["text"])
+           "its reference" in wrong[0]["text"])
 
 
 def models(fovea, planted):
