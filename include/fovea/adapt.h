@@ -36,10 +36,10 @@
  *     }
  *     fovea_trainer_save(trainer, "dinov2-base-linear", FOVEA_DTYPE_F32, 0);
  *
- * Everything is float32. The activations of a block are computed again when its gradients are,
- * so that memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all
- * bytes. Results do not depend on the number of threads. After fovea_trainer_create nothing is
- * allocated until weights or states are written. CPU only.
+ * Everything is float32. The activations of a block are recomputed for its gradients, so that
+ * memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all bytes.
+ * Results do not depend on the number of threads. After fovea_trainer_create nothing is allocated
+ * until weights or states are written. CPU only.
  */
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
@@ -92,18 +92,19 @@ typedef struct fovea_trainer_options {
     size_t struct_size;
     fovea_stage stage;
     struct {
-        fovea_format format;    /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
-        uint32_t width, height; /* of every picture; what is no whole patch at right and bottom is
-                                   ignored. Positions are interpolated as when the model runs */
+        fovea_format format; /* FOVEA_FORMAT_RGB8, BGR8, GRAY8 or PLANES_F32 */
+        uint32_t width,
+            height; /* of every picture; pixels at right and bottom that fill no whole patch are
+                       ignored. Positions are interpolated as when the model runs */
     } frame;
     const char *attention; /* of the student, as in fovea_plan_options, blocks included; NULL: the
                               model's own, or "linear:elu1" where that is softmax and the stage is
                               the first or second */
     fovea_trainable trainable;
-    /* Names of tensors, NULL at the end; NULL lists: the rules. `train` takes the place of
+    /* Names of tensors, NULL at the end; a NULL list: the default rule. `train` replaces
      * `trainable`. `decay`: those with weight decay; the rule leaves out tensors of one dimension
      * (biases, norms, layer scales) and the class, register, distillation and position rows. EINVAL
-     * for a name that the model has not or that the loss does not depend on. */
+     * for a name that the model does not have or that the loss does not depend on. */
     const char *const *train;
     const char *const *decay;
     /* AdamW: m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
@@ -113,24 +114,25 @@ typedef struct fovea_trainer_options {
     fovea_lr_schedule schedule;
     uint32_t warm_up;     /* steps */
     uint32_t steps;       /* in all, for LINEAR and COSINE */
-    float backbone_ratio; /* FOVEA_STAGE_TASK: of the rate, for all tensors but the head's */
+    float backbone_ratio; /* FOVEA_STAGE_TASK: factor of the rate for all tensors but the head's */
     float beta1, beta2, eps, weight_decay;
     float clip;   /* the gradient is scaled down to this global norm; 0: never */
     float ema;    /* averages of the weights: a = ema a + (1 - ema) w after every step; 0: none */
     float lambda; /* FOVEA_STAGE_FEATURES */
     /* FOVEA_STAGE_TASK: */
     fovea_task task;
-    uint32_t classes; /* 0: of the model's head, which must be there; else a new head is made where
-                         there is none or another number: even values of deviation 0.02 from
-                         `seed`, bias 0. CLASSES: as heads of the family are. SEGMENTATION:
-                         segmentation_head.{weight,bias} on last_hidden_state */
+    uint32_t
+        classes; /* 0: as many as the model's head has, which must exist. Otherwise, if the model
+                    has no head or one with another number, a new head is made: uniform values of
+                    standard deviation 0.02 from `seed`, bias 0. CLASSES: as heads of the family
+                    are. SEGMENTATION: segmentation_head.{weight,bias} on last_hidden_state */
     const char *const *labels;        /* names of the classes for config.json, or NULL */
     uint32_t mask_width, mask_height; /* SEGMENTATION; 0: those of the frame */
     uint64_t seed;
-    uint64_t memory_limit; /* bytes in all; ENOMEM when even that is too little. 0: none, every
-                              block is computed again. Where a limit leaves room the last blocks
-                              keep what they computed, which shows in the last digits */
-    fovea_sum_fn *sum;     /* of several processes; NULL: this one is alone */
+    uint64_t memory_limit; /* bytes in all; ENOMEM if it is too small. 0: no limit, and every block
+                              is recomputed. With a limit, the last blocks keep their activations as
+                              far as it leaves room, which may change the last digits of results */
+    fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
     void *sum_payload;
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
@@ -157,19 +159,21 @@ typedef struct fovea_trainer_info {
     uint32_t tensors, trained;                 /* of the model; those that are trained */
     uint64_t parameters, trained_parameters;
     uint64_t step;         /* steps done */
-    double flops;          /* of a picture: teacher, student, gradients, what is computed again */
-    double recomputed;     /* the part of `flops` for what is computed again */
-    uint32_t kept;         /* blocks that are not computed again */
+    double flops;          /* of a picture: teacher, student, gradients, recomputation */
+    double recomputed;     /* the part of `flops` that is recomputation */
+    uint32_t kept;         /* blocks that are not recomputed */
     const char *attention; /* of the student; belongs to the trainer */
     /* Bytes, promised before anything runs: */
-    uint64_t weights;     /* the numbers that are trained, and all others of the model */
-    uint64_t gradients;   /* and the buffers that they are summed in */
+    uint64_t weights;     /* trained values, and all others of the model */
+    uint64_t gradients;   /* gradients, and the buffers in which they are summed */
     uint64_t moments;     /* of AdamW */
     uint64_t averages;    /* of the weights */
-    uint64_t packed;      /* weights as kernels read them, the teacher's too */
+    uint64_t packed;      /* weights in the kernels' layout, the teacher's too */
     uint64_t activations; /* of student and teacher, states, scratch of all threads */
-    uint64_t total;       /* of these and all the trainer's own: what fovea_memory counts */
-    uint64_t process;     /* beside it, at most: stacks of the threads, the C library's heap */
+    uint64_t
+        total; /* sum of these and of the trainer's own lists: what fovea_memory_query counts */
+    uint64_t
+        process; /* upper bound of what comes in addition: thread stacks, the C library's heap */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
@@ -183,7 +187,7 @@ typedef struct fovea_target {
 
 /* Runs a picture and adds its loss and gradients to those of the next step.
  * `target` may be NULL in the first two stages. A loss over pixels is the mean over those that are
- * not ignored. EINVAL for a label past the classes, then nothing was added. */
+ * not ignored. EINVAL for a label beyond the classes; then nothing is added. */
 FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
                                          const fovea_target *target);
 /* Discards the losses and gradients added since the last step. */
@@ -202,7 +206,7 @@ typedef struct fovea_trainer_report {
 } fovea_trainer_report;
 #define FOVEA_TRAINER_REPORT_INIT FOVEA_INIT(fovea_trainer_report, )
 
-/* Takes the mean of what was added, over all processes, and changes the weights. EINVAL when
+/* Updates the weights with the mean gradient over all added pictures of all processes. EINVAL when
  * nothing was added, and when loss or gradient are not finite (the weights then stay as they are,
  * and what was added is discarded); EIO when `sum` fails. `report` may be NULL. */
 FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_report *report);
@@ -226,10 +230,11 @@ FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, f
 FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
                                           fovea_dtype dtype, int average);
 
-/* The trainer between two steps: weights, moments, averages, number of the step. Written beside,
- * made durable, then renamed: at any moment there is one whole state at `path`. A trainer made with
- * the same model and options that reads it goes on with the same bits. `note`: text of the
- * caller's (his own options, say) to be kept with it, at most 65535 bytes; NULL: none. */
+/* The trainer between two steps: weights, moments, averages, number of the step. Written to a
+ * temporary file, synchronised to disk, then renamed: at any moment `path` holds a complete state.
+ * A trainer made with the same model and options that reads it continues with bit-identical
+ * results. `note`: text of the caller (its own options, for example) that is stored with it, at
+ * most 65535 bytes; NULL: none. */
 FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
                                                  const char *note);
 /* EIO, EFORMAT for a damaged file, EINVAL for one of another model, stage or of options that change

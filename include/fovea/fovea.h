@@ -152,8 +152,8 @@ typedef struct fovea_device_info {
  * Thread-safe, as are the two lists below. */
 FOVEA_API int fovea_device_list(size_t index, fovea_device_info *out);
 
-/* What backend `index` has to say, from 0: its driver, or why it found no device. One line; NULL
- * past the end. Static text. */
+/* A remark on backend `index`, from 0: its driver, or why it found no device. One line; NULL past
+ * the end. Static text. */
 FOVEA_API const char *fovea_backend_remark(size_t index);
 
 typedef struct fovea_kernel_info {
@@ -186,14 +186,14 @@ typedef struct fovea_device_options {
     fovea_parallel_for *parallel_for; /* instead of the pool; needs `threads` */
     void *parallel_ctx;
     /* The fields above are the CPU's, those below of devices that compile their kernels. */
-    double max_dispatch_seconds; /* longest piece of work given to the device at once, about: it
-                               may have a screen to draw. 0: 0.02; no limit on processors (also
-                               through OpenCL) and on CUDA cards without a display */
+    double max_dispatch_seconds; /* approximate limit of one dispatch, because the device may also
+                               draw the screen. 0: 0.02; no limit on processors (also through
+                               OpenCL) and on CUDA cards without a display */
     const char *cache;           /* directory of compiled kernels, made private to the user; NULL:
                                     FOVEA_CACHE of the environment, else fovea/kernels in
                                     $XDG_CACHE_HOME or ~/.cache; "": none */
-    /* Of the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that the
-     * system sets this process, and how to raise it. */
+    /* For the CPU again, for frames that have a deadline. ENOMEM and ENOTSUP name the limit that
+     * the system sets this process, and how to raise it. */
     int lock_memory;         /* keeps activations, packed weights and the workers' stacks in main
                                 memory; a program that swaps must lock its own code and stacks */
     uint32_t priority;       /* of the workers, real time (SCHED_FIFO), 1 to 99; 0: as the calling
@@ -204,7 +204,7 @@ typedef struct fovea_device_options {
 #define FOVEA_DEVICE_OPTIONS_INIT FOVEA_INIT(fovea_device_options, )
 
 /* Opens a device by id ("cpu", "cl:0", "cl:Mali", "cuda:0") or "auto". `options` may be NULL.
- * ENODEV when there is none of that id, EINVAL for options that contradict the machine.
+ * ENODEV if there is no device of that id, EINVAL for options that this machine cannot provide.
  * Thread-safe, as are the next three. */
 FOVEA_API fovea_status fovea_device_open(fovea_device **out, const char *id,
                                          const fovea_device_options *options);
@@ -224,8 +224,8 @@ typedef struct fovea_rates {
 } fovea_rates;
 #define FOVEA_RATES_INIT FOVEA_INIT(fovea_rates, )
 
-/* Measures them, in a fraction of a second. One thread at a time, while no plan of the device runs:
- * it would take its share. ENOMEM, EDEVICE. */
+/* Measures them, in a fraction of a second. One thread at a time, and while no plan of the device
+ * runs: that would lower the rates. ENOMEM, EDEVICE. */
 FOVEA_API fovea_status fovea_device_rates(fovea_device *device, fovea_rates *out);
 
 /* Compiled kernels in memory, for a program that keeps them itself instead of in a directory: those
@@ -381,7 +381,7 @@ FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const u
                                               uint32_t out_width, uint32_t out_height);
 
 /* ---------------------------------------------------------------------------------------------
- * Wisdom: what was found to be fastest, kept as text
+ * Wisdom: the fastest choices found so far, kept as text
  *
  * One self-contained fact a line, so that texts of several devices and models may be put together:
  * which kernel with which settings suits a step, how a sweep runs, how long a frame takes. Plans
@@ -463,7 +463,7 @@ typedef enum fovea_schedule {
 
 typedef enum fovea_dtype { FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16 } fovea_dtype;
 
-/* What becomes of frames when their device fails, as drivers of small GPUs do. */
+/* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
 typedef enum fovea_lost {
     FOVEA_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
     FOVEA_LOST_CPU,  /* the frame is run again on the CPU, and so are all after it */
@@ -512,8 +512,8 @@ typedef struct fovea_plan_options {
      * summed at a time: errors are up to 6e-3 of the largest output of the models that were
      * measured. */
     fovea_dtype activations;
-    /* With more than an estimate, what wisdom does not know with this rigor is tuned first, as
-     * fovea_tune does it; not for a dry plan. Nothing is saved. */
+    /* Above FOVEA_RIGOR_ESTIMATE, steps and sweeps that wisdom does not know with this rigor are
+     * tuned first, as by fovea_tune; not for a dry plan. Nothing is saved. */
     fovea_rigor rigor;
     double tune_seconds; /* time limit of that; 0: none */
     /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
@@ -528,8 +528,8 @@ typedef struct fovea_plan_options {
 #define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
 
 /* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
- * EINVAL: a size under one patch, an unknown output; ENOTSUP: an attention that is not there, an op
- * that the device lacks; ENOMEM. Thread-safe. */
+ * EINVAL: a size under one patch, an unknown output; ENOTSUP: an unknown attention, an op that the
+ * device lacks; ENOMEM. Thread-safe. */
 FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
                                          fovea_device *device, const fovea_plan_options *options);
 FOVEA_API void fovea_plan_free(fovea_plan *plan);
@@ -559,8 +559,8 @@ typedef struct fovea_plan_info {
 
 /* Known before anything runs, as are steps and outputs. Thread-safe, as are the next three. */
 FOVEA_API fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
-/* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom does not
- * know. */
+/* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom has no
+ * such fact. */
 FOVEA_API double fovea_plan_measured(const fovea_plan *plan);
 
 typedef struct fovea_step_info {
@@ -579,8 +579,8 @@ typedef struct fovea_step_info {
     uint32_t m, n, k;
     uint32_t heads, head_dim, value_dim; /* of attention, else 0 */
     double flops;                        /* a multiply-add is two */
-    double bytes;                        /* read and written at the least: every operand once */
-    double seconds;                      /* the cost model's estimate */
+    double bytes;   /* lower bound of bytes read and written: every operand once */
+    double seconds; /* the cost model's estimate */
     const char *kernel;
     const char *source; /* where the choice came from: "wisdom", "prior" (wisdom about another size
                            or a device like this), "cost" */
@@ -631,13 +631,12 @@ typedef uint64_t fovea_ticket;
 FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
                                  const fovea_output *outs, size_t n_outs);
 
-/* Hands a frame over; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
+/* Submits a frame; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
  * the CPU the work is done inside fovea_wait, by the caller and the pool; other devices compute
- * while the next frame is brought. EINVAL when as many frames are in flight as the plan takes,
- * which is two. */
+ * while the next frame is uploaded. EINVAL if two frames are in flight already. */
 FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
                                     const fovea_output *outs, size_t n_outs, fovea_ticket *out);
-/* Waits for the frame, which is done after those before it; timeout in seconds, negative: without
+/* Waits for the frame; frames complete in order; timeout in seconds, negative: without
  * bound. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
 FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
 
@@ -646,7 +645,8 @@ FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double 
 FOVEA_API int fovea_plan_lost(const fovea_plan *plan);
 
 /* Seconds that the device took for the frame or operation that was waited for last: by its own
- * clock where it has one, without the time that the frame stood behind others. 0 before the first.
+ * clock where it has one, without the time that the frame waited for earlier frames. 0 before the
+ * first.
  */
 FOVEA_API double fovea_plan_seconds(const fovea_plan *plan);
 
