@@ -28,7 +28,7 @@ static void name_of(int index, char *out, size_t size)
     fv_cl_device_text(&places[index], CL_DEVICE_NAME, out, size);
 }
 
-/* What of the driver is held; a hung one may still use all of it. */
+/* Releases the driver's objects, unless the device is hung and may still use them. */
 static void stop(fv_device *d)
 {
     fv_gpu_store_empty(&d->store);
@@ -72,7 +72,7 @@ static fovea_status start(fv_device *d)
     return FOVEA_OK;
 }
 
-/* A probe may take a bad driver's context down: then a new one is made, and nothing tried in it. */
+/* A probe may crash the context of a faulty driver: then a new context is made, without probing. */
 static fovea_status start_and_probe(fv_device *d)
 {
     FV_TRY(start(d));

@@ -68,8 +68,8 @@ static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
 
 /* ---- cutting ---- */
 
-/* Rows of a dispatch, so that it takes as long as it may, about. Settled here: what is cut in which
- * way shows in the last bits of sums. */
+/* Rows of a dispatch that takes about as long as the limit allows. Decided once, at bind: the cut
+ * changes the last bits of sums. */
 static uint32_t piece_rows(const fv_cl_bound *b, fv_device *d)
 {
     const fv_launch *l = &b->step.base.l;

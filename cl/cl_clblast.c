@@ -1,6 +1,6 @@
-/* cl_clblast.c: products by CLBlast, with our epilogue behind them.
+/* cl_clblast.c: products by CLBlast, followed by the epilogue kernel of gpu_finish.h.
  *
- * A call leaves its sums in the step's scratch, and `finish` of gemm.cl takes them from there:
+ * A call leaves its sums in the step's scratch, where `finish` of gemm.cl reads them:
  *
  *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
  */

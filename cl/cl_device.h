@@ -36,9 +36,9 @@ struct fv_device {
     fv_cl_limits limits;
     uint32_t features; /* enum fv_need */
     char quirks[256];
-    double dispatch; /* seconds that a dispatch takes at most, about; 0: it is never cut */
-    /* A call failed: every later one is refused. Hung: the driver did not come back either, and
-     * what it may still use is left to it. */
+    double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
+    /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
+     * and objects that it may still use are not released. */
     _Atomic bool lost, hung;
     fv_gpu_store store;
     pthread_mutex_t lock;
@@ -110,9 +110,9 @@ fovea_status fv_cl_identify(char **out, const fv_cl_place *p);
 void fv_cl_probe(fv_device *d);
 
 /* cl_rates.c */
-/* What the device gets done, measured when first asked. */
+/* Approximate rates of the device, measured on the first call. */
 fv_gpu_rates fv_cl_measure(fv_device *d);
-/* The same at its best, measured now. */
+/* Peak rates, measured now. */
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */

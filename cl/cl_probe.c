@@ -1,5 +1,5 @@
-/* cl_probe.c: what a device can do, seen by doing it: names and version numbers are not asked, and
- * an extension that computes something else than it says is not there.
+/* cl_probe.c: finds what a device can do by running small kernels: names and version numbers are
+ * not trusted, and an extension with wrong results counts as absent.
  */
 #include <stdio.h>
 #include <string.h>

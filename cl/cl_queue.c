@@ -1,9 +1,9 @@
 /* cl_queue.c: what OpenCL does for the frames of gpu_queue.h, on queues of its own for uploads,
  * computing and downloads.
  *
- * Where host and device share their memory, inputs are written in place while the frame is handed
- * over, and outputs are read in place when it is waited for; nothing is downloaded then. An input
- * stays mapped from the end of one frame to the next, so that handing over waits for nothing.
+ * Where host and device share their memory, inputs are written in place by fovea_submit and outputs
+ * read in place by fovea_wait, without a download. An input stays mapped from the end of one frame
+ * to the next, so that submitting does not wait.
  */
 #include <stdatomic.h>
 
@@ -29,7 +29,7 @@ struct cl_queue {
     struct cl_frame frame[FV_GPU_FRAMES];
     cl_event *wait; /* room for one per slot */
     bool timed;     /* events have timestamps */
-    bool unsure;    /* whether all that was handed over has come to its end */
+    bool unsure;    /* true if some submitted work may still be running */
     fv_cl_trace trace;
 };
 
@@ -296,7 +296,7 @@ static bool has_staging(const fv_queue *q)
     return false;
 }
 
-/* Queues whose memory the device may come back to. */
+/* Abandoned queues, whose memory the device may still access. */
 static _Atomic(struct cl_queue *) given_up;
 
 static bool close_queue(fv_queue *base)

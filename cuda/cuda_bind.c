@@ -83,7 +83,7 @@ static fovea_status find_kernel(fv_cuda_bound *b, fv_device *d)
         if (limit >= s->group || s->group == 1)
             return allow_dynamic(b, d, s->group);
         if (s->base.l.kernel->needs & FV_NEED_CUDA_MMA)
-            break; /* its tiles are dealt to so many warps */
+            break; /* its tiles are laid out for that many warps */
     }
     return fv_gpu_no_group(s);
 }
@@ -145,8 +145,8 @@ static void set_arguments(fv_cuda_bound *b)
 
 /* ---- bind ---- */
 
-/* Rows of a dispatch, so that it takes as long as it may, about. Settled here: what is cut in which
- * way shows in the last bits of sums. */
+/* Rows of a dispatch that takes about as long as the limit allows. Decided once, at bind: the cut
+ * changes the last bits of sums. */
 static uint32_t piece_rows(const fv_cuda_bound *b, fv_device *d)
 {
     if (!b->step.align || b->step.base.l.args.prob.dim[FV_DIM_ROWS] == 0 || d->dispatch <= 0)

@@ -1,10 +1,10 @@
-/* cuda_cublaslt.c: products by cuBLASLt, with our epilogue behind them.
+/* cuda_cublaslt.c: products by cuBLASLt, followed by the epilogue kernel of gpu_finish.h.
  *
- * A call leaves its sums in the step's scratch, and `finish` of gemm.cl takes them from there:
+ * A call leaves its sums in the step's scratch, where `finish` of gemm.cl reads them:
  *
  *   scratch   | what cuBLASLt needs for itself | sums, rows x N (SWIGLU: 2N) |
  *
- * It has its matrices column by column: ours are then their transposes, and the product is
+ * cuBLASLt's matrices are column-major, so it sees ours transposed, and the product is
  * sums' = weight A', of which the weight is the one to be transposed.
  */
 #include "cuda/cuda_cublaslt.h"
@@ -149,7 +149,7 @@ static fovea_status choose(struct product *p, const fv_launch *l,
     TRY(l->kernel->name, cublasLtMatmulAlgoGetHeuristic,
         (p->handle, p->desc, p->weight, p->rows, p->sums, p->sums, preference, 1, &result, &count));
     if (count < 1 || result.state != CUBLAS_STATUS_SUCCESS)
-        return fv_fail(FOVEA_ENOTSUP, "%s: cuBLASLt knows no way", l->kernel->name);
+        return fv_fail(FOVEA_ENOTSUP, "%s: cuBLASLt has no algorithm for it", l->kernel->name);
     p->algo = result.algo;
     return FOVEA_OK;
 }

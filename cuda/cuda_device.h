@@ -33,9 +33,10 @@ struct fv_device {
     fv_cuda_limits limits;
     uint32_t features; /* enum fv_need */
     char target[32];   /* what NVRTC compiles for: "sm_87", "compute_90"; "" where it cannot */
-    double dispatch;   /* seconds that a dispatch takes at most, about; 0: it is never cut */
-    /* A call failed: every later one is refused. Hung: the driver did not come back either, and
-     * what it may still use is left to it. Broken: with the process's context. */
+    double dispatch;   /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
+    /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
+     * and objects that it may still use are not released. broken: the process's context is unusable
+     * too. */
     _Atomic bool lost, hung, broken;
     fv_gpu_store store;
     pthread_mutex_t lock;
@@ -125,9 +126,10 @@ fovea_status fv_cuda_alloc(CUdeviceptr *out, uint64_t size, const char *what);
 fovea_status fv_cuda_write(fv_device *d, CUdeviceptr to, const void *src, uint64_t size);
 
 /* cuda_rates.c */
-/* What the device gets done, measured when first asked; at the least where it cannot be. */
+/* Approximate rates of the device, measured on the first call; a lower bound where they cannot be
+ * measured. */
 fv_gpu_rates fv_cuda_measure(fv_device *d);
-/* The same at its best, measured now. */
+/* Peak rates, measured now. */
 fovea_status fv_cuda_rates_best(fv_device *d, fovea_rates *out);
 
 /* cuda_queue.c */

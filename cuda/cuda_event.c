@@ -12,9 +12,9 @@ fovea_status fv_cuda_ready(const fv_device *d)
     return d->lost ? fv_fail(FOVEA_EDEVICE, "%s", d->broken ? broken_text : lost_text) : FOVEA_OK;
 }
 
-/* What the calling thread had before it came in. While another part of the process (PyTorch, say)
- * captures a graph of its own, driver calls of ours would be refused and spoil it, were they not
- * said to have nothing to do with it. */
+/* The calling thread's state before fv_cuda_enter. While another library in the process (PyTorch,
+ * for example) captures a graph, our driver calls would fail and invalidate its capture; the
+ * capture mode of the thread is changed to allow them. */
 static _Thread_local struct {
     CUstreamCaptureMode mode;
     bool known;

@@ -41,7 +41,7 @@ fovea_status fv_cuda_graph_begin(CUstream stream)
     return FOVEA_OK;
 }
 
-/* The free one, else that which was not used for longest. */
+/* A free slot, else the least recently used. */
 static struct fv_cuda_graph *make_room(fv_cuda_graphs *g)
 {
     struct fv_cuda_graph *oldest = g->graph;

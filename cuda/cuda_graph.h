@@ -4,8 +4,8 @@
 
 #include "cuda/cuda_device.h"
 
-/* Those of one frame in flight: its buffers are in them. The tuner runs many different ones; then
- * that which was not used for longest goes. */
+/* Graphs of one frame in flight, whose buffers they contain. A plan needs one; the tuner runs many,
+ * and then the least recently used is dropped. */
 enum { FV_CUDA_GRAPHS = 4 };
 typedef struct fv_cuda_graphs {
     struct fv_cuda_graph {
@@ -15,7 +15,7 @@ typedef struct fv_cuda_graphs {
     uint64_t uses;
 } fv_cuda_graphs;
 
-/* Tells one frame's work from another's; `rows`: at most. */
+/* Key of the work of a frame; `rows`: the maximum. */
 uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows);
 /* The graph of that key, or NULL. */
 CUgraphExec fv_cuda_graph_find(fv_cuda_graphs *g, uint64_t key);

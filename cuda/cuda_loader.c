@@ -223,8 +223,8 @@ static void *open_numbered(const char *name, int number, const char *eleven)
     return open_anywhere(text);
 }
 
-/* That of the driver's own version, else the newest of the older ones, else what there is: what is
- * newer than the driver may make code that it does not take. */
+/* The library of the driver's own version, else the newest older one, else any: a newer one may
+ * generate code that the driver rejects. */
 static void *open_version(const char *name, const char *eleven)
 {
     const int own = version / 1000;

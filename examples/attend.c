@@ -25,7 +25,7 @@ static double elu1(double x)
     return x > 0 ? x + 1 : exp(x);
 }
 
-/* Row `row` of one head by definition: a weight for every key, O(tokens) for one row. */
+/* Row `row` of one head by the formula: a weight for every key, O(tokens) for one row. */
 static void attend(const float *q, const float *k, const float *v, size_t tokens, size_t row,
                    size_t head, double *out)
 {

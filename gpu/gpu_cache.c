@@ -12,7 +12,7 @@
 #define ENTRY_MOST (64ull << 20)
 #define FOLDER_MOST (256ull << 20)
 
-/* Another layout of entries gets another last letter. */
+/* A new layout of entries gets a new last character. */
 static const char magic[8] = "FOVEACL1";
 
 struct header {
@@ -35,8 +35,8 @@ struct fv_gpu_cache {
     fv_gpu_cache_counts counts;
 };
 
-/* FNV-1a: no single byte can change without changing it. Against accidents, not against people:
- * those are kept out of the folder. */
+/* FNV-1a: a change of a single byte always changes it. It guards against accidents, not attackers:
+ * the folder's permissions keep those out. */
 static uint64_t hash(uint64_t h, const void *data, uint64_t size)
 {
     const unsigned char *p = data;
@@ -60,7 +60,7 @@ fovea_status fv_gpu_key_make(fv_gpu_key *out, const char *const *part, uint32_t 
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < count; i++)
-        size += strlen(part[i]) + 1; /* its end parts it from the next */
+        size += strlen(part[i]) + 1; /* the terminating 0 separates texts */
     void *memory;
     FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a program's key"));
     char *p = memory;
@@ -97,7 +97,7 @@ void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64
     memcpy(p + sizeof h + k->size, data, (size_t)size);
 }
 
-/* The bytes of the entry that `data` begins with; 0 where it is none. */
+/* Bytes of the entry at the start of `data`; 0 if it is not a sound entry. */
 static uint64_t entry_check(const char *data, uint64_t size, struct header *h)
 {
     if (size < sizeof *h)
@@ -294,7 +294,7 @@ void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name
     struct header h;
     char *entry = imported(c, k, &h);
     if (entry)
-        entry[sizeof h] = (char)~entry[sizeof h]; /* no key is like that now */
+        entry[sizeof h] = (char)~entry[sizeof h]; /* no key matches it now */
     doubt(c, name, "the driver does not take it");
 }
 

@@ -24,10 +24,10 @@
 typedef struct fv_gpu_cache fv_gpu_cache;
 
 /* Opens the cache in `folder`, which is made where there is none; NULL: fovea/kernels/ in
- * $XDG_CACHE_HOME or ~/.cache; "": nothing is kept on disk. A folder that cannot be used is
- * remarked on, once. */
+ * $XDG_CACHE_HOME or ~/.cache; "": nothing is kept on disk. A folder that cannot be used is logged,
+ * once. */
 fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder);
-void fv_gpu_cache_close(fv_gpu_cache *c); /* NULL is fine; remarks on what it was good for */
+void fv_gpu_cache_close(fv_gpu_cache *c); /* NULL is fine; logs hit and miss counts */
 
 typedef struct fv_gpu_key {
     char *text;
@@ -42,15 +42,15 @@ typedef struct fv_gpu_binary {
     uint64_t size;
     void *owner; /* what fv_gpu_binary_free frees, or NULL */
 } fv_gpu_binary;
-/* The binary for a key; false where there is none to be trusted. `name` is for remarks. */
+/* The binary for a key; false if there is none that can be trusted. `name` is for the log. */
 bool fv_gpu_cache_find(fv_gpu_cache *c, const fv_gpu_key *k, const char *name, fv_gpu_binary *out);
 void fv_gpu_binary_free(fv_gpu_binary *b);
-/* The driver took what was found. */
+/* The driver has accepted the binary that was found. */
 void fv_gpu_cache_hit(fv_gpu_cache *c, const char *name);
-/* The driver refused it: it is not offered again. */
+/* The driver has rejected it: fv_gpu_cache_find does not return it again. */
 void fv_gpu_cache_refused(fv_gpu_cache *c, const fv_gpu_key *k, const char *name);
-/* Keeps a binary that was compiled just now. EIO is of the first one that could not be written;
- * those after it are passed over. */
+/* Stores a binary that was just compiled. EIO for the first that cannot be written; later ones are
+ * skipped. */
 fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name,
                                 const void *data, uint64_t size);
 /* A program was compiled. */
@@ -61,17 +61,17 @@ typedef struct fv_gpu_cache_counts {
 } fv_gpu_cache_counts;
 fv_gpu_cache_counts fv_gpu_cache_count(const fv_gpu_cache *c);
 
-/* An entry in memory: its bytes, and the writing of it. */
+/* Size of an entry in memory, and writing it. */
 uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size);
 void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64_t size);
-/* Copies entries that another cache gave, to be found by fv_gpu_cache_find. EFORMAT when any of
- * them is damaged: then none is taken. */
+/* Copies entries that another cache has exported, so that fv_gpu_cache_find finds them. EFORMAT if
+ * any is damaged: then none is copied. */
 fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t size);
 
 /* The bytes of the entry that `data` begins with, 0 where it is damaged; *key and *binary point
  * into it. */
 uint64_t fv_gpu_entry_read(const void *data, uint64_t size, fv_gpu_key *key, fv_gpu_binary *binary);
-/* Whether a file of a cache's folder is called like an entry, or like one that is being written. */
+/* Whether a file name is that of an entry, or of one that is being written. */
 bool fv_gpu_entry_name(const char *name);
 /* The folder that fv_gpu_cache_open would use; to be freed. Nothing is made. EIO. */
 fovea_status fv_gpu_cache_folder(char **out, const char *folder);

@@ -1,5 +1,5 @@
-/* gpu_cache_folder.c: the public functions on the folder of compiled kernels as a whole: listed,
- * emptied, packed. One that is not there is empty. */
+/* gpu_cache_folder.c: the public functions on the folder of compiled kernels as a whole: list,
+ * clear, pack, unpack. A folder that does not exist counts as empty. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ fovea_status fovea_cache_folder(char *out, size_t room)
     return fits ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "the cache's path does not fit %zu bytes", room);
 }
 
-/* Calls `visit` with every file that is called like an entry. */
+/* Calls `visit` with every file whose name is that of an entry. */
 static fovea_status each_entry(const char *folder,
                                fovea_status (*visit)(void *ctx, const char *path), void *ctx)
 {
@@ -194,7 +194,7 @@ fovea_status fovea_cache_pack(const char *folder, void *data, size_t room, size_
     return FOVEA_OK;
 }
 
-/* Unlike a device, which does without, who wants kernels kept is told why they cannot be. */
+/* A device works without a cache folder; a caller who unpacks into one gets an error. */
 static fovea_status check_folder(const char *folder)
 {
     char *path;

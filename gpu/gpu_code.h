@@ -1,6 +1,6 @@
-/* gpu_code.h: what a GPU's backend has to know of a kernel beside its registry line: which program
- * it is in, how it is specialised, and over which work-groups a call runs. OpenCL's and CUDA's are
- * the same, and this knows neither.
+/* gpu_code.h: what a GPU backend must know of a kernel beside its registry line: its program, its
+ * specialisation, and the work-groups of a call. It is the same for OpenCL and CUDA, and depends on
+ * neither.
  *
  * The kernels' side of this contract is prelude.cl (on CUDA cuda_prelude.h, which gives the same):
  * operands, the arguments that follow them, and the macros that the backend defines.
@@ -10,7 +10,7 @@
 
 #include "device/backend.h"
 
-/* Build options, put together a line at a time. */
+/* Build options, appended one by one. */
 typedef struct fv_gpu_text {
     char text[1536];
     size_t length;
@@ -19,11 +19,11 @@ typedef struct fv_gpu_text {
 /* Adds " -D<name>=<value>". */
 void fv_gpu_define(fv_gpu_text *t, const char *name, uint32_t value);
 
-/* One dispatch: `rows` rows of a call that deals them to `groups` partial states. */
+/* One dispatch: `rows` rows of a call that splits them into `groups` partial states. */
 typedef struct fv_gpu_piece {
     uint32_t rows, groups;
     uint32_t group; /* work-items of a work-group */
-    uint32_t units; /* of the device; 0: not told */
+    uint32_t units; /* compute units of the device; 0: unknown */
 } fv_gpu_piece;
 
 /* What fv_gpu_code.before gets of a call. Handles are of the backend's kind: an OpenCL queue and
@@ -33,9 +33,9 @@ typedef struct fv_gpu_before {
     void *queue;
     void **event; /* of the last command, to be set; NULL: not wanted */
     uint64_t buffer[FV_OPERANDS], scratch;
-    uint32_t at[FV_OPERANDS], ld[FV_OPERANDS]; /* as the kernels have them */
+    uint32_t at[FV_OPERANDS], ld[FV_OPERANDS]; /* offsets and strides, as the kernels' arguments */
     uint32_t rows;
-    void **own; /* what `prepare` keeps for the step, which `forget` frees */
+    void **own; /* data of the step, made by `prepare` and freed by `forget` */
 } fv_gpu_before;
 
 enum { FV_GPU_PASSES = 2 };
@@ -52,10 +52,10 @@ typedef struct fv_gpu_pass {
 typedef struct fv_gpu_code {
     const char *program; /* the file <program>.cl, or one of CUDA's with its ending: "gemm.cu" */
     const char *entry;   /* its kernel function */
-    /* Work-items of a work-group that it likes: a power of two. On devices that allow fewer it is
+    /* Preferred work-items per work-group: a power of two. On devices that allow fewer it is
      * halved until the compiled kernel may run; with 1 it needs no local memory and no barrier. */
     uint32_t group;
-    /* Bytes of local memory with work-groups of `group`; NULL: none. */
+    /* Bytes of local memory for work-groups of `group` work-items; NULL: none. */
     uint32_t (*local)(const fv_launch *l, uint32_t group);
     /* CUDA: bytes of it that are not declared in the kernel but asked for with every call, which
      * may be more than the 48 KB that can be declared (`local` NULL); NULL: none. */
@@ -65,9 +65,9 @@ typedef struct fv_gpu_code {
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
-    /* CUDA, of ops but REDUCE: segments that a dispatch deals its rows to, which kernels find in
-     * `groups`; NULL: 1. Where there are several, `ahead` runs first, one pass after the other, and
-     * leaves something in the step's scratch, which all of them find in place of a table. */
+    /* CUDA, for ops other than REDUCE: segments into which a dispatch splits its rows, passed to
+     * kernels as `groups`; NULL: 1. With several segments, the passes `ahead` run first, in order,
+     * and leave results in the step's scratch, which all of them get in place of a table. */
     uint32_t (*segments)(const fv_launch *l, const fv_gpu_piece *p);
     fv_gpu_pass ahead[FV_GPU_PASSES];
     /* A dispatch that would take too long is cut into calls of fewer rows, multiples of this;
@@ -92,7 +92,7 @@ static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)
     return (size_t)((n + group - 1) / group);
 }
 
-/* Work-groups for work-items that fv_spread() of prelude.cl deals rows of `runs` runs to. */
+/* Work-groups for work-items to which fv_spread() of prelude.cl assigns rows of `runs` runs. */
 static inline void fv_gpu_spread(size_t count[3], uint64_t rows, uint32_t runs, uint32_t group)
 {
     uint32_t across = 1;

@@ -1,6 +1,6 @@
-/* gpu_finish.h: our part of products by a library (CLBlast, cuBLASLt): it leaves the sums in the
- * step's scratch, and `finish` of gemm.cl takes them from there, so that the residual may be the
- * output itself, and the output may have any type. */
+/* gpu_finish.h: the epilogue after products by a library (CLBlast, cuBLASLt): the library leaves
+ * the sums in the step's scratch, and kernel `finish` of gemm.cl reads them there. So the residual
+ * may be the output itself, and the output may have any type. */
 #ifndef FOVEA_GPU_GPU_FINISH_H
 #define FOVEA_GPU_GPU_FINISH_H
 

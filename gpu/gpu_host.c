@@ -85,8 +85,9 @@ void fv_gpu_add_quirk(char *list, size_t size, const char *quirk)
     snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
 }
 
-/* A part is a work-group of every head: a few of them for each unit. More than PARTS_MOST would
- * take longer to merge than they save. */
+/* A partial state needs one work-group per head, so a few per compute unit. Beyond PARTS_MOST,
+ * merging would cost more than the parallelism saves. Both bounds are estimates, not measured per
+ * device. */
 enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
 
 uint32_t fv_gpu_parts(uint32_t units)
@@ -139,7 +140,8 @@ fovea_status fv_gpu_no_group(const fv_gpu_step *s)
                    s->base.l.kernel->name);
 }
 
-/* A kernel does at least this part of what the device does at its best. */
+/* Assumed minimum share of the device's peak that a kernel reaches: it bounds the time of a
+ * dispatch from above. Lower: more dispatches; higher: some may exceed the limit. */
 #define WORST 0.25
 
 /* Bytes of a row that come from or go to memory. */
@@ -157,7 +159,7 @@ uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align)
     return rows < align ? align : rows / align * align;
 }
 
-/* Of a device whose rates are not known: hardly one is slower. */
+/* Flop/s assumed for a device whose rates are not known: few are slower. */
 #define SLOW_FLOPS 4e9
 #define SLOW_BYTES 1e9
 
@@ -240,15 +242,15 @@ void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t f
         memcpy(to + i * to_stride, from + i * from_stride, (size_t)row);
 }
 
-/* A sleep of this thread; nobody wakes it. */
+/* Sleeps this thread; nothing wakes it early. */
 static void sleep_for(double seconds)
 {
     static _Atomic uint32_t never;
     fv_machine_sleep(&never, 0, seconds);
 }
 
-/* Most of the expected time in one sleep, then short ones that grow: a frame of seconds may be
- * noticed later than one of a millisecond. */
+/* Sleeps most of the expected time at once, then in short sleeps that grow with the time passed, so
+ * that the delay stays a small share of the frame's time. */
 static double next_pause(double passed, double expect, double last)
 {
     const double most = 200e-6 + passed / 100, grown = last * 1.5;

@@ -12,22 +12,23 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group);
 
 /* ---- devices ---- */
 
-/* The device of `count` that `which` means: a number, or a part of what `name` says; -1: none. */
+/* Index of the device that `which` names: a number below `count`, or a part of the text that `name`
+ * gives; -1: none. */
 int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out, size_t size));
 /* Adds to a list of quirks; what does not fit is left out. */
 void fv_gpu_add_quirk(char *list, size_t size, const char *quirk);
-/* Partial states of a reduction, for a device of that many units. */
+/* Maximum partial states of a reduction, for a device with so many compute units. */
 uint32_t fv_gpu_parts(uint32_t units);
 
-/* What a device gets done, roughly, at its best. */
+/* Approximate peak rates of a device. */
 typedef struct fv_gpu_rates {
     double flops, bytes; /* per second; 0: not known */
-    bool tried;          /* to measure it */
+    bool tried;          /* measuring was tried */
 } fv_gpu_rates;
 
 /* ---- steps ---- */
 
-/* A step that is bound; what either backend binds begins with it. */
+/* A bound step: the first member of each backend's own. */
 typedef struct fv_gpu_step {
     fv_bound base;
     const fv_gpu_code *code;
@@ -39,13 +40,13 @@ typedef struct fv_gpu_step {
 
 /* Fills in all but `group`, `piece` and `units`. ENOTSUP where an operand is too large. */
 fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
-/* Work-items of a group for it, `below` at most: halved until the device, whose groups have `most`,
- * and its `local` bytes of local memory allow it; 0: none is left to try. */
+/* Work-items per work-group, at most `below`: halved until it is within the device's maximum `most`
+ * and its `local` bytes of local memory; 0: no size is left to try. */
 uint32_t fv_gpu_group(const fv_gpu_step *s, uint32_t below, uint32_t most, uint64_t local);
-fovea_status fv_gpu_no_group(const fv_gpu_step *s); /* ENOTSUP, when none would do */
-/* Rows of a dispatch that takes `seconds` about; 0: all of them. */
+fovea_status fv_gpu_no_group(const fv_gpu_step *s); /* ENOTSUP: no size fits */
+/* Rows of a dispatch that takes about `seconds`; 0: all rows. */
 uint32_t fv_gpu_step_rows(const fv_gpu_step *s, double seconds, const fv_gpu_rates *rates);
-/* At least one multiple of `align`. */
+/* `rows` rounded down to a multiple of `align`, at least one multiple. */
 uint32_t fv_gpu_whole_rows(uint32_t rows, uint32_t align);
 /* Rows of each dispatch but the last, which a call of `rows` is cut into. */
 uint32_t fv_gpu_step_cut(const fv_gpu_step *s, uint32_t rows);
@@ -66,8 +67,9 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
 /* Copies rows of `row` bytes. */
 void fv_gpu_copy_rows(char *to, uint64_t to_stride, const char *from, uint64_t from_stride,
                       uint64_t row, uint32_t rows);
-/* Sleeps until it is worth looking again at what began `passed` seconds ago and is expected to take
- * `expect`; not past `timeout` (negative: any). *pause: of the last sleep, 0 at first. */
+/* Sleeps between two polls of work that began `passed` s ago and is expected to take `expect` s;
+ * not longer than `timeout` s (negative: no limit). *pause: in/out, length of the previous sleep in
+ * s; start with 0. */
 void fv_gpu_nap(double passed, double expect, double timeout, double *pause);
 /* Seconds until a deadline on fv_machine_seconds(); negative stays so: there is none. */
 double fv_gpu_left(double deadline);

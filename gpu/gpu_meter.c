@@ -1,9 +1,9 @@
-/* gpu_meter.c: how fast a device computes and moves data: roughly, to cut dispatches by; and at its
- * best, to be shown.
+/* gpu_meter.c: measures the rates of a device: approximate ones, by which dispatches are cut, and
+ * peak rates, which are reported.
  */
 #include "gpu/gpu_meter.h"
 
-/* How much is done for one answer. */
+/* How much work one measurement does. */
 struct effort {
     double seconds; /* of a run, about */
     uint64_t bytes; /* of a buffer at most */
@@ -19,7 +19,7 @@ static const struct effort best_of_cpu = {30e-3, UINT64_C(256) << 20, 7, 16, 2.0
 
 enum {
     DOUBLINGS = 20,
-    FEW_TURNS = 1 << 10, /* of a device that leaves loops early */
+    FEW_TURNS = 1 << 10, /* for a device that ends long loops early */
     TRIES = 3,
 };
 
@@ -30,7 +30,7 @@ static size_t items_of(const fv_gpu_meter *m, size_t group)
     return group * 16 * (m->units ? m->units : 1);
 }
 
-/* Twice as much work until it takes long enough. Some drivers compile when a kernel runs for the
+/* Doubles the work until it takes long enough. Some drivers compile when a kernel runs for the
  * first time. */
 static fovea_status measure_compute(const fv_gpu_meter *m, void *k, uint64_t out,
                                     const struct effort *effort, double *rate)
@@ -113,14 +113,14 @@ static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struc
     fovea_status status = make_probes(&p, m, effort);
     if (status == FOVEA_OK)
         status = measure_compute(m, p.compute, p.to, effort, &r.flops);
-    if (status == FOVEA_OK && p.fetch) /* so that there is something to read */
+    if (status == FOVEA_OK && p.fetch) /* initialises what fetch reads */
         status = measure_move(m, p.move, p.to, p.from, p.bytes, effort, &r.copy);
     if (status == FOVEA_OK)
         status = measure_move(m, p.move, p.from, p.to, p.bytes, effort, &r.copy);
     if (status == FOVEA_OK && p.fetch)
         status = measure_move(m, p.fetch, p.from, p.to, p.bytes, effort, &r.read);
     free_probes(&p, m);
-    r.copy *= 2; /* there and back */
+    r.copy *= 2; /* bytes read and written */
     *out = r;
     return status;
 }
@@ -130,8 +130,8 @@ fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out)
     return measure(out, m, m->vectors ? &best_of_cpu : &best);
 }
 
-/* Down to a power of 4: what is cut by it changes the order of sums, and should not change with
- * every measurement. */
+/* Rounds down to a power of 4: the cut of dispatches changes the order of sums, so it must not vary
+ * with every measurement. */
 static double coarse(double rate)
 {
     double power = rate > 0 ? 1e6 : 0;
@@ -147,7 +147,7 @@ fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthr
     pthread_mutex_unlock(lock);
     fovea_rates now = {0};
     if (!done && measure(&now, m, &rough) != FOVEA_OK) {
-        fv_log("how fast the device is is not known: %s", fovea_error());
+        fv_log("the rates of the device could not be measured: %s", fovea_error());
         now = (fovea_rates){0};
     }
     pthread_mutex_lock(lock);

@@ -1,4 +1,4 @@
-/* gpu_meter.h: how fast a device computes and moves data, by the kernels of probe.cl. */
+/* gpu_meter.h: measures a device's compute and memory rates with the kernels of probe.cl. */
 #ifndef FOVEA_GPU_GPU_METER_H
 #define FOVEA_GPU_GPU_METER_H
 
@@ -6,13 +6,13 @@
 
 #include "gpu/gpu_host.h"
 
-/* What a backend gives for it. */
+/* What a backend provides for measuring. */
 typedef struct fv_gpu_meter {
     fv_device *device;
     uint32_t units;
     uint64_t memory, largest;
-    bool vectors;   /* a processor, whose vectors are those of a work-item */
-    bool few_turns; /* a work-item that loops for long is ended */
+    bool vectors;   /* a CPU: a work-item uses vector types */
+    bool few_turns; /* the device ends work-items that loop for long */
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
     void (*drop)(fv_device *d, void *kernel);
@@ -24,10 +24,10 @@ typedef struct fv_gpu_meter {
                         uint32_t number, size_t items, size_t group, double *seconds);
 } fv_gpu_meter;
 
-/* At its best, measured now. */
+/* Peak rates, measured now. */
 fovea_status fv_gpu_meter_best(const fv_gpu_meter *m, fovea_rates *out);
-/* Roughly, to cut dispatches by: measured where it was not tried yet, into *known (under `lock`);
- * what cannot be measured is 0. */
+/* Approximate rates, by which dispatches are cut: measured on the first call and kept in *known
+ * (under `lock`); a rate that cannot be measured is 0. */
 fv_gpu_rates fv_gpu_meter_known(const fv_gpu_meter *m, fv_gpu_rates *known, pthread_mutex_t *lock);
 
 #endif

@@ -20,7 +20,7 @@ static fovea_status open_frames(fv_queue *q, const fv_slot *slot)
     void *memory;
     FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->slot, FV_MEM_PLAN, "the queue"));
     q->slot = memory;
-    if (q->slots) /* a step that is rehearsed has none */
+    if (q->slots) /* the queue of a trial has none */
         memcpy(q->slot, slot, q->slots * sizeof *slot);
     for (int i = 0; i < FV_GPU_FRAMES; i++) {
         FV_TRY(fv_mem_array(&memory, q->slots, sizeof(fv_gpu_external), FV_MEM_PLAN, "the queue"));

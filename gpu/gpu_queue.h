@@ -1,8 +1,8 @@
 /* gpu_queue.h: frames on a GPU, over a table of what its interface does: the caller's memory to the
  * device, the calls of all sweeps, the results back.
  *
- * Two frames may be in flight. What is computed with is there once, so frames are computed one
- * after the other; but inputs and outputs are there twice, and are moved beside the computing:
+ * Two frames may be in flight. Activations exist once, so frames are computed one after the other;
+ * inputs and outputs exist twice, so transfers overlap the computation:
  *
  *     upload    input n+1
  *     compute   frame n ............
@@ -20,7 +20,8 @@ typedef struct fv_gpu_external {
     char *host; /* the caller's */
     uint64_t stride;
     uint64_t buffer; /* the device's handle */
-    /* NULL, or memory of the host's without gaps that the device moves the matrix by, or uses. */
+    /* Packed host memory through which the device transfers the matrix, or which it uses directly;
+     * or NULL. */
     char *staging;
 } fv_gpu_external;
 
@@ -37,8 +38,8 @@ typedef struct fv_gpu_interface {
     fovea_status (*ready)(const fv_device *d);
     /* Makes its queues and all frames' buffers. */
     fovea_status (*open)(fv_queue *q);
-    /* Frees what `open` has made, also in part. No frame is in flight. False when the device may
-     * still use memory of ours: then the queue's is kept. */
+    /* Frees what `open` has made, also in part. No frame is in flight. False if the device may
+     * still access the queue's memory, which is then not freed. */
     bool (*close)(fv_queue *q);
     /* Enqueues the copy of an input's first `rows` rows, from staging memory where there is. */
     fovea_status (*upload)(fv_queue *q, uint32_t slot, uint32_t rows);
@@ -56,13 +57,14 @@ typedef struct fv_gpu_interface {
     fovea_status (*await)(fv_queue *q, uint32_t f, double deadline, double expect);
     /* Of a frame that is done: its seconds on the device, 0 where the driver does not say. */
     double (*complete)(fv_queue *q, uint32_t f);
-    /* Waits until nothing of the frame is under way, so that the caller's memory and ours may go;
-     * what does not come back is given up with all that it may use. `whole`: all of the frame was
+    /* Waits until nothing of the frame is running, so that its memory may be freed; work that does
+     * not finish is abandoned with all memory that it may access. `whole`: all of the frame was
      * enqueued. */
     void (*stop)(fv_queue *q, uint32_t f, bool whole);
 } fv_gpu_interface;
 
-#define FV_GPU_PATIENCE 2.0 /* seconds that `stop` waits */
+#define FV_GPU_PATIENCE                                                                            \
+    2.0 /* seconds that `stop` waits: a dispatch takes far less, a hung driver forever */
 
 struct fv_queue {
     const fv_gpu_interface *interface;

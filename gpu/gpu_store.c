@@ -38,7 +38,7 @@ static fovea_status key_of(const fv_gpu_store *s, const fv_gpu_program *p, fv_gp
     return fv_gpu_key_make(out, part, 2 + s->compiler->texts(p, part + 2));
 }
 
-/* What a remark calls it. */
+/* The program's name in the log. */
 static const char *label(const fv_gpu_store *s, const fv_gpu_program *p, char out[96])
 {
     snprintf(out, 96, "%s (%.60s)", p->name, s->compiler->shown(p));
@@ -59,7 +59,7 @@ static fovea_status compile(fv_gpu_store *s, fv_gpu_program *p)
 
 /* ---- binaries ---- */
 
-/* Whatever is wrong with what is found, the program is compiled then. */
+/* Takes the program from the cache; if that fails for any reason, it will be compiled. */
 static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
 {
     fv_gpu_key key;
@@ -68,7 +68,7 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
     if (key_of(s, p, &key) != FOVEA_OK)
         return;
     label(s, p, what);
-    /* One from memory that is refused is not offered again, but one on disk may be. */
+    /* A rejected binary from memory is not returned again, but another on disk may be. */
     for (bool again = true; again && fv_gpu_cache_find(s->cache, &key, what, &binary);) {
         p->built = s->compiler->load(s->device, p, &binary);
         again = !p->built && !binary.owner;

@@ -28,7 +28,7 @@ typedef struct fv_gpu_program {
 typedef struct fv_gpu_compiler {
     /* The texts that a program is made of; returns how many. */
     uint32_t (*texts)(const fv_gpu_program *p, const char *text[FV_GPU_TEXTS]);
-    /* Where in the options those begin that tell one program from another. */
+    /* The part of the options that distinguishes programs of the same name. */
     const char *(*shown)(const fv_gpu_program *p);
     fovea_status (*compile)(fv_device *d, const fv_gpu_program *p, void **built);
     /* A program of a binary; NULL where the driver refuses it. */
@@ -49,8 +49,8 @@ typedef struct fv_gpu_store {
     fv_gpu_program *programs; /* under `lock` */
 } fv_gpu_store;
 
-/* Takes over `identity`, also when it fails. `folder`: as fv_gpu_cache_open, where FOVEA_CACHE of
- * the environment comes in. */
+/* Takes ownership of `identity`, also on failure. `folder`: as fv_gpu_cache_open; NULL also looks
+ * at FOVEA_CACHE. */
 fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compiler *compiler,
                                char *identity, const char *folder);
 /* Releases the programs; the store can be used on. */
@@ -67,7 +67,7 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
 fovea_status fv_gpu_store_export(fv_gpu_store *s, void *out, size_t room, size_t *size);
 fovea_status fv_gpu_store_import(fv_gpu_store *s, const void *data, size_t size);
 
-/* Lines of a compiler's log put behind one another. */
+/* Joins the lines of a compiler's log to one. */
 void fv_gpu_one_line(char *log);
 
 #endif

@@ -1,4 +1,4 @@
-/* gpu_elementwise.c: host side of elementwise.cl. */
+/* gpu_elementwise.c: launch code of elementwise.cl. */
 #include "gpu/gpu_code.h"
 
 static void elementwise_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])

@@ -1,5 +1,5 @@
-/* gpu_gemm.c: host side of gemm.cl: the packed weight, the tiles of its kernels, and which of them
- * suits a problem. CONV's are the same. */
+/* gpu_gemm.c: launch code of gemm.cl, for GEMM and CONV: the packed weight, the tiles, and the cost
+ * of each kernel. */
 #include "base/half.h"
 #include "base/num.h"
 #include "gpu/gpu_code.h"
@@ -75,7 +75,8 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
 }
 
-/* Kernels whose work-groups are `width` packed columns wide and keep all of k to a work-item. */
+/* Kernels whose work-groups are `width` packed columns wide, where each work-item sums over all of
+ * k. */
 #define OF_TILES(name, KIND, width, items)                                                         \
     static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
@@ -170,22 +171,22 @@ static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {
 static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
 static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
-/* Rates that are right relative to each other at most: devices differ by a factor of a thousand.
- * Tall products, in FLOP/s. */
+/* Cost in s at assumed rates in flop/s: only the ratios between kernels matter, because devices
+ * differ by a factor of a thousand. */
 static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return fv_problem_flops(p) / 100e9;
 }
 
-/* Where the device has both, staged floats are taken before halves. */
+/* The staged kernel in float32 is preferred to float16 where the device supports both. */
 static double cost_half(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     return fv_problem_flops(p) / 180e9;
 }
 
-/* Work-groups have 64 x 64 results: with few of them most of a large device would be idle. */
+/* A work-group computes 64 x 64 results: with few work-groups most of a large device is idle. */
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

@@ -1,4 +1,4 @@
-/* gpu_grid.c: host side of posemb.cl and dwconv.cl. */
+/* gpu_grid.c: launch code of posemb.cl and dwconv.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -56,7 +56,7 @@ static void dwconv_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "SIZE", l->args.prob.dim[FV_DWCONV_SIZE]);
 }
 
-/* Rows of a grid that some of the tokens of a call may be in. */
+/* Maximum number of grid rows that the tokens of a call touch. */
 static uint64_t lines(const fv_launch *l, const fv_gpu_piece *p)
 {
     const uint64_t width = l->args.u[0];

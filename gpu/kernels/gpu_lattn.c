@@ -1,4 +1,4 @@
-/* gpu_lattn.c: host side of lattn.cl and gates.cl. */
+/* gpu_lattn.c: launch code of lattn.cl and gates.cl. */
 #include "base/num.h"
 #include "gpu/gpu_code.h"
 #include "ops/mech_traits.h"
@@ -27,7 +27,7 @@ typedef struct tile {
     uint32_t gi, gj, tm, tn;
 } tile;
 
-/* Sums of a work-item for n numbers over `items` of them: 8 at most, and few for nobody. */
+/* Sums per work-item for n sums over `items` work-items: at most 8, and evenly spread. */
 static uint32_t share(uint32_t n, uint32_t items)
 {
     return fv_ceil_div(n, fv_ceil_div(n, 8 * items) * items);
@@ -57,7 +57,7 @@ static uint32_t learned(const fv_problem *p)
     return n < LEARNED ? n : LEARNED;
 }
 
-/* Upper bound: what depends on more than the tile is small. */
+/* Upper bound in bytes: terms that do not depend on the tile are small. */
 static uint32_t reduce_local(const fv_launch *l, uint32_t group)
 {
     const fv_problem *p = &l->args.prob;
@@ -92,7 +92,7 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_ROWS", REDUCE_ROWS);
 }
 
-/* Parts, heads, and tiles of the state where they do not need one another. */
+/* Work-groups over partial states, heads, and tiles of the state where these are independent. */
 static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
@@ -150,7 +150,7 @@ static tile apply_tile(const fv_problem *p, uint32_t group)
     return t;
 }
 
-/* Many rows of few features, or few of many. */
+/* Features per slab: tiles with many rows take few, tiles with few rows many. */
 static uint32_t apply_slab(const tile *t)
 {
     return t->gi * t->tm > 64 ? SLAB / 2 : SLAB;
@@ -200,7 +200,7 @@ const fv_kernel_hooks fv_h_gpu_lattn = {.applies = lattn_applies};
 
 /* ---- WLATTN ---- */
 
-/* Rows and value columns that a work-group has in its memory; `floats` is what it all takes. */
+/* Rows and value columns that a work-group keeps in local memory; `floats`: their size. */
 typedef struct window {
     uint32_t rows, cols, floats;
 } window;
@@ -309,7 +309,7 @@ const fv_gpu_code fv_gpu_lattn_apply_cpu = {.program = "lattn_cpu",
                                             .shape = apply_cpu_shape,
                                             .align = CPU_ROWS};
 
-/* A work-item has its rows' features on its stack. */
+/* The features of a work-item's rows must fit on its stack. */
 static bool lattn_cpu_applies(const fv_problem *p)
 {
     return lattn_applies(p) && p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256 &&

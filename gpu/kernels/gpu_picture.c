@@ -1,4 +1,4 @@
-/* gpu_picture.c: host side of resize.cl and patch.cl. */
+/* gpu_picture.c: launch code of resize.cl and patch.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"

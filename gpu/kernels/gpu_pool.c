@@ -1,4 +1,4 @@
-/* gpu_pool.c: host side of pool.cl. */
+/* gpu_pool.c: launch code of pool.cl. */
 #include "gpu/gpu_code.h"
 
 static uint32_t columns(const fv_launch *l, uint32_t group)

@@ -1,4 +1,4 @@
-/* gpu_rows.c: host side of rows.cl and layernorm.cl. */
+/* gpu_rows.c: launch code of rows.cl and layernorm.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"

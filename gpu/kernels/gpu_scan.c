@@ -1,8 +1,8 @@
-/* gpu_scan.c: host side of scan.cl and scan_cpu.cl. */
+/* gpu_scan.c: launch code of scan.cl and scan_cpu.cl. */
 #include "gpu/gpu_code.h"
 #include "ops/mech_traits.h"
 
-enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of what belongs to a token */ };
+enum { GROUP = 128, TEAM = 32, TOKEN = 9 /* floats of per-token scalars */ };
 
 /* How a step is laid out: the numbers that scan.cl is compiled with, and what follows from them. */
 typedef struct layout {
@@ -15,8 +15,8 @@ static uint32_t width_of(const fv_problem *p)
     return p->dim[FV_ATTN_D] * fv_mech_table[p->mech]->blocks;
 }
 
-/* A column of the state is shared by so many work-items that each can hold its part, and so many
- * tokens are taken as local memory has room for. */
+/* Splits a column of the state over as many work-items as needed for each to hold its part in
+ * registers, and stages as many tokens as fit into local memory. */
 static layout lay_out(const fv_launch *l, uint32_t group)
 {
     const uint32_t width = width_of(&l->args.prob);
@@ -71,7 +71,7 @@ static uint32_t local_chunk(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : floats * (uint32_t)sizeof(float);
 }
 
-/* The slices of a head that has a divisor come one after the other. */
+/* The slices of a head with a divisor are computed in order. */
 static void scan_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     const fv_problem *problem = &l->args.prob;
@@ -122,14 +122,13 @@ static bool takes_steps(const fv_problem *p)
     return !(p->flags & FV_FLAG_CHUNKWISE);
 }
 
-/* A work-item of scan_cpu.cl has the state on its stack. */
+/* scan_cpu.cl keeps the state on the stack of a work-item. */
 static bool takes_narrow(const fv_problem *p)
 {
     return takes_steps(p) && (uint64_t)width_of(p) * p->dim[FV_ATTN_DV] <= 1 << 16;
 }
 
-/* Products of keys with a decay per channel between them, as the delta rule would want them, are
- * not there. */
+/* The chunk kernels do not support a decay per channel in the delta rule's products of keys. */
 static bool takes_chunks(const fv_problem *p)
 {
     return !(p->flags & FV_FLAG_RECURRENT) &&
@@ -153,7 +152,7 @@ static double cpu_cost(const fv_problem *p, const fv_knobs *k)
     return 1e-6 + work(p) * 2e-11;
 }
 
-/* One token is no chunk. */
+/* A single token is not computed as a chunk. */
 static double chunk_cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;

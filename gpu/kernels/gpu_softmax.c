@@ -1,4 +1,4 @@
-/* gpu_softmax.c: host side of softmax.cl and softmax_cpu.cl. */
+/* gpu_softmax.c: launch code of softmax.cl and softmax_cpu.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -48,7 +48,7 @@ static uint32_t local_staged(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : local_plain(l, group) + (block(group) + KEYS) * PITCH * QUAD;
 }
 
-/* Work-groups of `queries` queries each; none has queries of two windows. */
+/* Work-groups of `queries` queries each, all of one window. */
 static void softmax_cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS];
@@ -121,7 +121,7 @@ const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
                                          .table = regions,
                                          .align = FV_GPU_WINDOWS};
 
-/* The private arrays of softmax_cpu.cl are a stack. */
+/* The private arrays of softmax_cpu.cl must fit on the stack. */
 static bool is_narrow(const fv_problem *p)
 {
     return p->dim[FV_ATTN_D] <= 256 && p->dim[FV_ATTN_DV] <= 256;

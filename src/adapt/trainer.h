@@ -1,10 +1,12 @@
 /* trainer.h: a trainer: its plans, master weights and sums, and the functions of its files.
  *
  *     trainer.c         create and free, pictures, steps
- *     trainer_options.c checks options; chooses the tensors that are trained, decay, belong to the
- * head trainer_plan.c    student, teacher and losses as plans adamw.c           rates and the
- * update repack.c          packs weights again after an update trainer_save.c    models,
- * trainer_state.c: states
+ *     trainer_options.c checks options; which tensors are trained, decay, belong to the head
+ *     trainer_plan.c    student, teacher and losses as plans
+ *     adamw.c           learning rates and the update
+ *     repack.c          packs weights again after an update
+ *     trainer_save.c    models
+ *     trainer_state.c   states
  */
 #ifndef FOVEA_SRC_ADAPT_TRAINER_H
 #define FOVEA_SRC_ADAPT_TRAINER_H
