@@ -36,7 +36,7 @@ static bool found;
 /* ---- the library ---- */
 
 /* The functions it calls are the program's, if that has an OpenCL library loaded for all, else
- * those of the library that it was linked with. To any but ours our buffers mean nothing. */
+ * those of the library that it was linked with. Any other library would not know our buffers. */
 static bool same_opencl(void *library)
 {
     void *const program = dlopen(NULL, RTLD_NOW);
@@ -86,7 +86,7 @@ static fovea_status failed(int code, const fv_launch *l)
 
 /* ---- one product ---- */
 
-enum { PADDED = 128 }; /* what it rounds sizes up to at most */
+enum { PADDED = 128 }; /* maximum tile to which CLBlast pads sizes */
 
 static size_t round_up(size_t n)
 {
@@ -98,7 +98,7 @@ static cl_mem buffer_of(uint64_t handle)
     return (cl_mem)(uintptr_t)handle;
 }
 
-/* Floats that it needs for itself: both factors and the product, padded. */
+/* Floats of scratch that CLBlast needs: both factors and the product, padded. */
 static size_t own_room(const fv_problem *p, uint32_t rows)
 {
     const size_t m = round_up(rows), n = round_up(fv_gpu_sums_width(p)),
@@ -106,7 +106,7 @@ static size_t own_room(const fv_problem *p, uint32_t rows)
     return m * k + n * k + m * n;
 }
 
-/* Once per context it compiles; here, and not in a frame. */
+/* CLBlast compiles at its first call in a context: done here, not in a frame. */
 static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
     const fv_problem *p = &l->args.prob;
@@ -170,8 +170,8 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
     return (own_room(p, rows) + rows * fv_gpu_sums_width(p)) * sizeof(float);
 }
 
-/* Slower than our own kernels where local memory is main memory, and faster than them (see
- * gpu_gemm.c) on the others, when there is enough to do: it moves every operand twice. */
+/* Cost in s, comparable with gpu_gemm.c's: slower than our own kernels where local memory is main
+ * memory; elsewhere faster for large products only, because it moves every operand twice. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

@@ -45,7 +45,7 @@ static cl_mem buffer_of(const fv_queue *q, uint32_t f, uint32_t slot)
 
 /* ---- the caller's memory ---- */
 
-/* Maps an input that nothing uses for the next frame to come. */
+/* Maps an input that no command uses, for the next frame. */
 static fovea_status map_input(struct cl_queue *q, uint32_t f, uint32_t slot)
 {
     struct transfer *t = &q->frame[f].transfer[slot];
@@ -274,7 +274,7 @@ static void stop_frame(fv_queue *base, uint32_t number, bool whole)
     drop_events(q, f);
 }
 
-/* What a frame that is not in flight has of the device's. */
+/* Releases the device objects of a frame that is not in flight. */
 static void release_frame(struct cl_queue *q, uint32_t number)
 {
     const fv_device *d = q->base.device;
@@ -351,8 +351,8 @@ static fovea_status set_operands(const struct cl_queue *q, const fv_cl_bound *b,
     return FOVEA_OK;
 }
 
-/* Another library's part of a dispatch. Of its commands only the last one's event is known: in a
- * traced frame a marker tells where they begin. */
+/* Another library's commands of a dispatch. Only the event of the last is known, so in a traced
+ * frame a marker is put before them. */
 static fovea_status run_before(struct cl_queue *q, const fv_cl_bound *b, fv_gpu_before *before,
                                uint32_t row0)
 {

@@ -15,9 +15,10 @@
 
 enum {
     OWN = 8 << 20
-}; /* bytes that it has for itself, a multiple of what anything is aligned to */
+}; /* cuBLASLt's own bytes of scratch, a multiple of every alignment; more would allow more
+      algorithms */
 
-/* A step's product as it has it. */
+/* A step's product in cuBLASLt's terms. */
 struct product {
     cublasLtHandle_t handle; /* the device's */
     cublasLtMatmulDesc_t desc;
@@ -180,7 +181,7 @@ static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 
 /* ---- one product ---- */
 
-/* Calls may have fewer rows than was planned, of which nothing else depends on. */
+/* Sets the rows of a call, which may be fewer than planned; nothing else depends on them. */
 static fovea_status set_rows(const struct product *p, const fv_launch *l, const fv_gpu_before *c)
 {
     const uint64_t rows = c->rows;
@@ -239,8 +240,8 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
     return OWN + rows * fv_gpu_sums_width(p) * sizeof(float);
 }
 
-/* Beside those of cuda_gemm.c: about as fast, but the sums are written and read once more, by a
- * second kernel. */
+/* Cost in s, comparable with cuda_gemm.c's: the product is about as fast, but a second kernel reads
+ * and writes the sums once more. */
 static double cost(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;

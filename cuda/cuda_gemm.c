@@ -1,5 +1,5 @@
-/* cuda_gemm.c: host side of gemm.cu: the packed weight, its tiles, and what a product costs. CONV's
- * is the same. */
+/* cuda_gemm.c: launch code of gemm.cu, for GEMM and CONV: the packed weight, the tiles, and the
+ * cost. */
 #include "base/half.h"
 #include "base/num.h"
 #include "cuda/cuda_kernels.h"
@@ -50,7 +50,8 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }
 }
 
-/* Parts of a number of A: sums that may be rounded to float16 do with one. */
+/* Terms into which a value of A is split for tensor cores: one where sums may be rounded to
+ * float16. */
 static uint32_t parts_of_a(const fv_problem *p, enum fv_type a)
 {
     return p->acc == FV_F16 ? 1 : fv_cuda_parts_of(a);
@@ -64,7 +65,7 @@ struct tile {
     uint32_t rows, cols;
 };
 
-/* The largest that leave enough work-groups to keep a device busy. */
+/* The largest tiles that leave enough work-groups to keep a device busy. */
 static struct tile tile_by_size(const fv_problem *p)
 {
     static const struct tile tiles[] = {{128, 128}, {128, 64}, {64, 64}, {32, 64}};
@@ -142,7 +143,8 @@ const fv_gpu_code fv_cuda_gemm = {.program = "gemm.cu",
 static const fv_knob knobs[] = {
     {"rows", {0, 128, 64, 32}, 4}, {"cols", {0, 128, 64}, 3}, {NULL, {0}, 0}};
 
-/* Beside those of gpu_gemm.c: rows of at least a small tile, and tiles enough to go round. */
+/* Cost in s, comparable with gpu_gemm.c's: rows count as whole tiles of 32, and fewer than `enough`
+ * tiles leave units idle. */
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;

@@ -1,4 +1,4 @@
-/* cuda_lattn.c: host side of lattn.cu. */
+/* cuda_lattn.c: launch code of lattn.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 #include "ops/mech_traits.h"
@@ -69,7 +69,8 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_REDUCE_V, dim[FV_ATTN_DV]));
 }
 
-/* Heads of the same rows next to each other: their parts of a row are neighbours in memory. */
+/* Heads of the same rows are neighbouring work-groups, because their columns of a row are
+ * neighbours in memory. */
 static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     const fv_problem *p = &l->args.prob;
@@ -94,9 +95,9 @@ static uint32_t apply_rows(const fv_problem *p)
     return WARPS * 16 * (traits(p)->blocks * runs <= 2 ? 2 : 1);
 }
 
-/* Each work-group prepares the state for itself, and has as many rows as come to it when all of
- * them run at the same time, three on each unit: one round of them, or four where a round has few
- * of a head and would leave units without any. */
+/* Work-groups of APPLY. Each prepares the state for itself, so there are only as many as run at the
+ * same time, three per unit: one round, or four where a round would have so few per head that units
+ * stay idle. */
 static size_t apply_groups(const fv_problem *p, const fv_gpu_piece *piece)
 {
     const size_t blocks = fv_gpu_groups(piece->rows, apply_rows(p));

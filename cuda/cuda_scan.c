@@ -1,4 +1,4 @@
-/* cuda_scan.c: host side of scan.cu. */
+/* cuda_scan.c: launch code of scan.cu. */
 #include "cuda/cuda_kernels.h"
 #include "ops/mech_traits.h"
 

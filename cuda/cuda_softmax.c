@@ -1,4 +1,4 @@
-/* cuda_softmax.c: host side of softmax.cu. */
+/* cuda_softmax.c: launch code of softmax.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 

@@ -81,9 +81,9 @@ void foveafilter_results_end(Results *r)
         gst_clear_buffer(&r->result[i].buffer);
 }
 
-/* ---- telling ---- */
+/* ---- results as structures ---- */
 
-/* Puts a structure into `to` by itself, under the name, and moves it into the list. */
+/* Adds structure `s` to `to` under `name`, and moves it into the list. */
 static void add_structure(GstStructure *to, const char *name, GValue *list, GstStructure *s)
 {
     GValue value = G_VALUE_INIT;
@@ -93,7 +93,7 @@ static void add_structure(GstStructure *to, const char *name, GValue *list, GstS
     gst_value_list_append_and_take_value(list, &value);
 }
 
-/* The best class after those of which `taken` says so. */
+/* The class with the largest logit that is not in `taken`. */
 static guint best(const float *logit, guint n, const guint *taken, guint used)
 {
     guint at = n;
