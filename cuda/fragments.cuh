@@ -95,7 +95,7 @@ template <class A> struct fv_same<A, A> {
 #define FV_MOVE(C, N) (N * sizeof(C) < 16 ? (int)(N * sizeof(C)) : 16)
 
 /* N numbers; zeros past the end. WIDE: rows begin at multiples of 16 bytes. */
-template <int N, bool WIDE, class C> inline void fv_trial_kernel(float *x, const C *p, int left)
+template <int N, bool WIDE, class C> inline void fv_load_row(float *x, const C *p, int left)
 {
     const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
     if (WIDE && left >= N) {
@@ -137,7 +137,7 @@ template <class D, bool WIDE, class C> inline fv_words fv_fetch(const C *from, i
         if (left >= n)
             return *(const fv_words *)from;
     float x[n];
-    fv_trial_kernel<n, WIDE>(x, from, left);
+    fv_load_row<n, WIDE>(x, from, left);
     return fv_bytes_of<D, 16>(x);
 }
 

@@ -187,7 +187,7 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 #define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 #define OUTS (FV_PAIRS ? 4 : 8) /* columns that eight packed ones become */
 #define EACH_OUT(i) _Pragma("unroll") for (int i = 0; i < OUTS; i++)
-#define FV_TAKE(o, x, p, n) fv_trial_kernel<OUTS, FV_WIDE##o>(x, (p) + (n), (int)dim.s1 - (int)(n))
+#define FV_TAKE(o, x, p, n) fv_load_row<OUTS, FV_WIDE##o>(x, (p) + (n), (int)dim.s1 - (int)(n))
 
 /* Row r of the call, columns from n on. x: their sums; gate: the other factor's, of SWIGLU. */
 #define FV_FINISH(x, gate, r, n)                                                                   \
@@ -199,8 +199,7 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
                 x[i_] += some_[i_];                                                                \
         }                                                                                          \
         if (FV_PAIRS && FV_EPI & FV_EPI_BIAS) {                                                    \
-            fv_trial_kernel<OUTS, false>(some_, FV_AT(2, 0) + dim.s1 + (n),                        \
-                                         (int)dim.s1 - (int)(n));                                  \
+            fv_load_row<OUTS, false>(some_, FV_AT(2, 0) + dim.s1 + (n), (int)dim.s1 - (int)(n));   \
             EACH_OUT(i_)                                                                           \
                 gate[i_] += some_[i_];                                                             \
         }                                                                                          \

@@ -362,7 +362,7 @@ inline void add_centred(part_sums &s, features &y, const place &p, const uchar *
     }
     cut_rows(y, p, row);
     EACH(i, 4)
-        s.staged[i] += row_sum(y.x[i]);
+        s.apart[i] += row_sum(y.x[i]);
     EACH(k, 4 / SHARING) {
         const uint r = SHARING > 1 ? k * SHARING + p.across : k;
         float x[8];
@@ -456,7 +456,7 @@ inline void add_warps(float *result, warp_sums &w, const part_sums &s, const pla
     }
     EACH(i, 4) {
         const float own[3] = {quad_sum(s.m[i]), quad_sum(TURNED ? s.turned[i] : s.m[i]),
-                              quad_sum(s.staged[i])};
+                              quad_sum(s.apart[i])};
         EACH(k, 3)
             if (p.t == 0)
                 w.of_warp[k][p.warp][4 * p.g + i] = own[k];
