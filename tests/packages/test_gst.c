@@ -98,7 +98,7 @@ static const GstStructure *item(const GstStructure *s, const char *list, guint i
     const GValue *all = gst_structure_get_value(s, list), *alone = gst_structure_get_value(s, name);
     assert_non_null(all);
     assert_true(i < gst_value_list_get_size(all));
-    assert_true(alone && GST_VALUE_HOLDS_STRUCTURE(alone));
+    assert_true(gst_structure_has_field_typed(s, name, GST_TYPE_STRUCTURE));
     const GstStructure *out = gst_value_get_structure(gst_value_list_get_value(all, i));
     assert_true(gst_structure_is_equal(gst_value_get_structure(alone), out));
     return out;
