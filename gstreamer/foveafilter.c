@@ -14,6 +14,8 @@
 #define NAME "foveafilter"
 #define CAPS GST_VIDEO_CAPS_MAKE("{ RGB, BGR, GRAY8, NV12, YUY2 }")
 #define TOP 5
+#define SETTING                                                                                    \
+    ((GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY))
 
 GST_DEBUG_CATEGORY_STATIC(category);
 #define GST_CAT_DEFAULT category
@@ -52,22 +54,30 @@ enum {
 
 /* ---- properties ---- */
 
+/* What the texts among them are called, and where they are kept. */
+static const struct {
+    const char *name, *nick, *about, *standard;
+    glong at;
+} texts[] = {
+    [PROP_MODEL] = {"model", "Model", "Checkpoint, its directory, or synthetic:NAME", NULL,
+                    G_STRUCT_OFFSET(FoveaFilter, model_path)},
+    [PROP_DEVICE] = {"device", "Device", "As `fovea info` lists them: cpu, cl:0, cuda:0", "cpu",
+                     G_STRUCT_OFFSET(FoveaFilter, device_id)},
+    [PROP_ATTENTION] = {"attention", "Attention",
+                        "In place of the model's own: linear, softmax, ...", NULL,
+                        G_STRUCT_OFFSET(FoveaFilter, attention)},
+    [PROP_OUTPUT] = {"output", "Output",
+                     "Names of outputs, with commas between them; none: the model's main one", NULL,
+                     G_STRUCT_OFFSET(FoveaFilter, output)},
+    [PROP_SIZE] = {"size", "Size",
+                   "What the model sees: WxH or N; frame: frames as they come; none: as the "
+                   "model's own preprocessing says",
+                   NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
+};
+
 static char **text_of(FoveaFilter *self, guint id)
 {
-    switch (id) {
-    case PROP_MODEL:
-        return &self->model_path;
-    case PROP_DEVICE:
-        return &self->device_id;
-    case PROP_ATTENTION:
-        return &self->attention;
-    case PROP_OUTPUT:
-        return &self->output;
-    case PROP_SIZE:
-        return &self->size;
-    default:
-        return NULL;
-    }
+    return id < G_N_ELEMENTS(texts) ? (char **)G_STRUCT_MEMBER_P(self, texts[id].at) : NULL;
 }
 
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)
@@ -358,24 +368,11 @@ static GstFlowReturn transform_ip(GstBaseTransform *base, GstBuffer *buffer)
 
 /* ---- the element ---- */
 
-static void add_text(GObjectClass *class, guint id, const char *name, const char *nick,
-                     const char *about, const char *standard)
-{
-    g_object_class_install_property(
-        class, id,
-        g_param_spec_string(
-            name, nick, about, standard,
-            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY)));
-}
-
 static void add_number(GObjectClass *class, guint id, const char *name, const char *nick,
                        const char *about, guint most, guint standard)
 {
     g_object_class_install_property(
-        class, id,
-        g_param_spec_uint(
-            name, nick, about, 0, most, standard,
-            (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY)));
+        class, id, g_param_spec_uint(name, nick, about, 0, most, standard, SETTING));
 }
 
 static void fovea_filter_class_init(FoveaFilterClass *class)
@@ -391,18 +388,11 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
     base->stop = stop;
     base->set_caps = set_caps;
     base->transform_ip = transform_ip;
-    add_text(object, PROP_MODEL, "model", "Model", "Checkpoint, its directory, or synthetic:NAME",
-             NULL);
-    add_text(object, PROP_DEVICE, "device", "Device",
-             "As `fovea info` lists them: cpu, cl:0, cuda:0", "cpu");
-    add_text(object, PROP_ATTENTION, "attention", "Attention",
-             "In place of the model's own: linear, softmax, ...", NULL);
-    add_text(object, PROP_OUTPUT, "output", "Output",
-             "Names of outputs, with commas between them; none: the model's main one", NULL);
-    add_text(object, PROP_SIZE, "size", "Size",
-             "What the model sees: WxH or N; frame: frames as they come; none: as the model's own "
-             "preprocessing says",
-             NULL);
+    for (guint id = PROP_MODEL; id < G_N_ELEMENTS(texts); id++)
+        g_object_class_install_property(object, id,
+                                        g_param_spec_string(texts[id].name, texts[id].nick,
+                                                            texts[id].about, texts[id].standard,
+                                                            SETTING));
     add_number(object, PROP_THREADS, "threads", "Threads",
                "Workers, the streaming thread included; 0: one per performance core", 1024, 0);
     add_number(object, PROP_TOP, "top-k", "Labels", "How many of the best labels are told", 100,
