@@ -70,65 +70,64 @@ class _Sized(C.Structure):
         return {name: _text(getattr(self, name)) for name, _ in self._fields_[1:]}
 
 
+def _each(kind, names):
+    return [(name, kind) for name in names.split()]
+
+
+_SIZE = _each(C.c_size_t, "struct_size")
+_EFFORT = _each(C.c_int, "rigor") + _each(C.c_double, "tune_seconds")
+_MEMORY = (_each(C.c_int, "schedule") + _each(C.c_uint32, "chunk") +
+           _each(C.c_uint64, "memory_limit"))
+
+
 class DeviceInfo(_Sized):
     _c_name_ = "fovea_device_info"
-    _fields_ = [("struct_size", C.c_size_t), ("id", C.c_char * 32), ("name", C.c_char * 128),
-                ("features", C.c_char * 64),
-                ("units", C.c_uint32), ("clusters", C.c_uint32), ("big", C.c_uint32),
-                ("memory", C.c_uint64), ("max_buffer", C.c_uint64), ("driver", C.c_char * 128),
-                ("local_memory", C.c_uint64), ("group_limit", C.c_uint32),
-                ("quirks", C.c_char * 256)]
+    _fields_ = [*_SIZE, ("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
+                *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
+                ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
+                ("group_limit", C.c_uint32), ("quirks", C.c_char * 256)]
 
 
 class DeviceOptions(_Sized):
     _c_name_ = "fovea_device_options"
-    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_uint32), ("isa", C.c_char_p),
-                ("cores", C.c_char_p), ("parallel_for", C.c_void_p), ("parallel_ctx", C.c_void_p),
-                ("max_dispatch_seconds", C.c_double), ("cache", C.c_char_p),
-                ("lock_memory", C.c_int), ("priority", C.c_uint32), ("thread_name", C.c_char_p)]
+    _fields_ = [*_SIZE, ("threads", C.c_uint32), *_each(C.c_char_p, "isa cores"),
+                *_each(C.c_void_p, "parallel_for parallel_ctx"), ("max_dispatch_seconds", C.c_double),
+                ("cache", C.c_char_p), ("lock_memory", C.c_int), ("priority", C.c_uint32),
+                ("thread_name", C.c_char_p)]
 
 
 class Preprocess(_Sized):
     _c_name_ = "fovea_preprocess"
-    _fields_ = [("struct_size", C.c_size_t), ("resize", C.c_int), ("filter", C.c_int),
-                ("short_edge", C.c_uint32), ("resize_width", C.c_uint32),
-                ("resize_height", C.c_uint32), ("crop_width", C.c_uint32),
-                ("crop_height", C.c_uint32), ("rescale", C.c_float), ("mean", C.c_float * 3),
-                ("std", C.c_float * 3)]
+    _fields_ = [*_SIZE, *_each(C.c_int, "resize filter"),
+                *_each(C.c_uint32, "short_edge resize_width resize_height crop_width crop_height"),
+                ("rescale", C.c_float), *_each(C.c_float * 3, "mean std")]
 
 
 class ModelInfo(_Sized):
     _c_name_ = "fovea_model_info"
-    _fields_ = [("struct_size", C.c_size_t), ("type", C.c_char * 32), ("attention", C.c_char_p), ("width", C.c_uint32),
-                ("depth", C.c_uint32), ("heads", C.c_uint32), ("patch", C.c_uint32),
-                ("prefix", C.c_uint32), ("native_width", C.c_uint32),
-                ("native_height", C.c_uint32), ("classes", C.c_uint32),
-                ("segments", C.c_uint32),
-                ("parameters", C.c_uint64), ("mapped_bytes", C.c_uint64)]
+    _fields_ = [*_SIZE, ("type", C.c_char * 32), ("attention", C.c_char_p),
+                *_each(C.c_uint32, "width depth heads patch prefix native_width native_height classes "
+                                   "segments"),
+                *_each(C.c_uint64, "parameters mapped_bytes")]
 
 
 class FrameShape(C.Structure):
-    _fields_ = [("format", C.c_int), ("width", C.c_uint32), ("height", C.c_uint32)]
+    _fields_ = [("format", C.c_int), *_each(C.c_uint32, "width height")]
 
 
 class PlanOptions(_Sized):
     _c_name_ = "fovea_plan_options"
-    _fields_ = [("struct_size", C.c_size_t), ("frame", FrameShape),
-                ("preprocess", C.POINTER(Preprocess)), ("attention", C.c_char_p),
-                ("outputs", C.POINTER(C.c_char_p)), ("n_outputs", C.c_size_t),
-                ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
-                ("dry", C.c_int), ("weights", C.c_int), ("activations", C.c_int),
-                ("rigor", C.c_int), ("tune_seconds", C.c_double),
-                ("on_device_lost", C.c_int), ("fallback", C.c_void_p), ("lost_seconds", C.c_double),
-                ("yuv", C.c_int)]
+    _fields_ = [*_SIZE, ("frame", FrameShape), ("preprocess", C.POINTER(Preprocess)),
+                ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
+                ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
+                *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
+                ("lost_seconds", C.c_double), ("yuv", C.c_int)]
 
 
 class OutputInfo(_Sized):
     _c_name_ = "fovea_output_info"
-    _fields_ = [("struct_size", C.c_size_t), ("name", C.c_char_p), ("rows", C.c_uint32),
-                ("columns", C.c_uint32),
-                ("prefix", C.c_uint32), ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
-                ("stride", C.c_uint32)]
+    _fields_ = [*_SIZE, ("name", C.c_char_p),
+                *_each(C.c_uint32, "rows columns prefix grid_width grid_height stride")]
 
 
 class Frame(C.Structure):
@@ -148,30 +147,24 @@ class Matrix(C.Structure):
 
 class AttentionOptions(_Sized):
     _c_name_ = "fovea_attention_options"
-    _fields_ = [("struct_size", C.c_size_t), ("attention", C.c_char_p), ("rows", C.c_uint32),
-                ("keys", C.c_uint32), ("heads", C.c_uint32), ("head_dim", C.c_uint32),
-                ("value_dim", C.c_uint32), ("scale", C.c_double), ("eps", C.c_double),
-                ("normalise", C.c_int), ("causal", C.c_int), ("storage", C.c_int),
-                ("out_storage", C.c_int), ("form", C.c_int), ("l2norm", C.c_int),
-                ("alpha", C.c_double), ("power", _Float), ("channel_scale", _Float),
-                ("log_decay", _Float), ("rope_cos", _Float), ("rope_sin", _Float),
-                ("rope_width", C.c_uint32), ("rope_height", C.c_uint32), ("gates", C.c_int),
-                ("gate_q", _Float), ("gate_k", _Float), ("gate_width", C.c_uint32),
-                ("grid_width", C.c_uint32), ("grid_height", C.c_uint32),
-                ("local_size", C.c_uint32), ("local_shared", C.c_int), ("local_weight", _Float),
-                ("local_bias", _Float), ("norm_weight", _Float), ("norm_bias", _Float),
-                ("norm_eps", C.c_double), ("out_gate", C.c_int), ("schedule", C.c_int),
-                ("chunk", C.c_uint32), ("memory_limit", C.c_uint64), ("rigor", C.c_int),
-                ("tune_seconds", C.c_double)]
+    _fields_ = [*_SIZE, ("attention", C.c_char_p),
+                *_each(C.c_uint32, "rows keys heads head_dim value_dim"),
+                *_each(C.c_double, "scale eps"),
+                *_each(C.c_int, "normalise causal storage out_storage form l2norm"),
+                ("alpha", C.c_double),
+                *_each(_Float, "power channel_scale log_decay rope_cos rope_sin"),
+                *_each(C.c_uint32, "rope_width rope_height"), ("gates", C.c_int),
+                *_each(_Float, "gate_q gate_k"),
+                *_each(C.c_uint32, "gate_width grid_width grid_height local_size"),
+                ("local_shared", C.c_int),
+                *_each(_Float, "local_weight local_bias norm_weight norm_bias"),
+                ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT]
 
 
 class GemmOptions(_Sized):
     _c_name_ = "fovea_gemm_options"
-    _fields_ = [("struct_size", C.c_size_t), ("rows", C.c_uint32), ("in", C.c_uint32),
-                ("out", C.c_uint32), ("storage", C.c_int), ("out_storage", C.c_int),
-                ("weight", _Float), ("bias", _Float), ("activation", C.c_char_p),
-                ("schedule", C.c_int), ("chunk", C.c_uint32), ("memory_limit", C.c_uint64),
-                ("rigor", C.c_int), ("tune_seconds", C.c_double)]
+    _fields_ = [*_SIZE, *_each(C.c_uint32, "rows in out"), *_each(C.c_int, "storage out_storage"),
+                *_each(_Float, "weight bias"), ("activation", C.c_char_p), *_MEMORY, *_EFFORT]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
