@@ -49,20 +49,6 @@ static double run_loop(struct loop *l)
     return seconds() - begin;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* That all threads had so far: what other programs take away does not count. */
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static double spread(const char *name, double *t, int n)
 {
     qsort(t, (size_t)n, sizeof *t, ascending);

@@ -1,4 +1,4 @@
-/* stopwatch.h: time, and the end of a benchmark that cannot go on. */
+/* stopwatch.h: times and their order, and the end of a benchmark that cannot go on. */
 #ifndef FOVEA_BENCH_STOPWATCH_H
 #define FOVEA_BENCH_STOPWATCH_H
 
@@ -6,11 +6,29 @@
 #include <stdlib.h>
 #include <time.h>
 
-static inline double seconds(void)
+static inline double seconds_of(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static inline double seconds(void)
+{
+    return seconds_of(CLOCK_MONOTONIC);
+}
+
+/* That all threads had so far: what other programs take away does not count. */
+static inline double processor_seconds(void)
+{
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* For qsort. */
+static inline int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 static inline void fail(const char *text)

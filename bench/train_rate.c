@@ -84,20 +84,6 @@ static uint64_t bytes_at_peak(void)
     return (uint64_t)(most - files) << 10;
 }
 
-/* That all threads had so far: what other programs take away does not count. */
-static double processor_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 struct work {
     fovea_trainer *trainer;
     fovea_frame frame;

@@ -72,12 +72,6 @@ static double mean_iou(const struct table *t)
     return sum / classes;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void score(const fovea_model *model, fovea_device *device, const char *attention,
                   const char *path)
 {
