@@ -163,9 +163,7 @@ int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const adapt_pi
     else if (from->width != p->width || from->height != p->height)
         return cli_fail(CLI_INPUT, "%s: is %ux%u, not %ux%u; --crop centre or random fits it", name,
                         from->width, from->height, p->width, p->height);
-    int code = resize(rgb, p, from, &w);
-    if (code)
-        return code;
+    CLI_TRY(resize(rgb, p, from, &w));
     if (from->mask)
         resize_mask(mask, p, from, &w);
     if (turned < p->flip) {

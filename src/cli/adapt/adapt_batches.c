@@ -52,12 +52,10 @@ int adapt_batches_open(adapt_batches *b, const char *path)
     fovea_tensor t;
     memset(b, 0, sizeof *b);
     b->path = path;
-    int code = cli_check(fovea_tensors_open(&b->file, path));
-    while (!code && find(&t, b, "input", b->n))
-        code = check(b, b->n++);
-    if (!code && b->n == 0)
-        code = cli_fail(CLI_INPUT, "%s: holds no tensor \"input.0\"", path);
-    return code;
+    CLI_TRY(cli_check(fovea_tensors_open(&b->file, path)));
+    while (find(&t, b, "input", b->n))
+        CLI_TRY(check(b, b->n++));
+    return b->n ? CLI_OK : cli_fail(CLI_INPUT, "%s: holds no tensor \"input.0\"", path);
 }
 
 void adapt_batches_close(adapt_batches *b)
@@ -75,19 +73,19 @@ static int feed_one(const adapt_batches *b, fovea_trainer *trainer, uint64_t k, 
     fovea_target target = {0};
     float label = 0;
     find(&input, b, "input", k);
-    int code = cli_check(fovea_tensors_read(&input, i * 3 * plane, 3 * plane, pixels));
-    if (!code && b->labelled) {
+    CLI_TRY(cli_check(fovea_tensors_read(&input, i * 3 * plane, 3 * plane, pixels)));
+    if (b->labelled) {
         find(&labels, b, "labels", k);
-        code = cli_check(fovea_tensors_read(&labels, i, 1, &label));
+        CLI_TRY(cli_check(fovea_tensors_read(&labels, i, 1, &label)));
     }
-    if (!code && !(label >= 0 && label < ADAPT_CLASSES))
-        code = wrong(b, "labels", (size_t)k, "of classes, from 0 on");
+    if (!(label >= 0 && label < ADAPT_CLASSES))
+        return wrong(b, "labels", (size_t)k, "of classes, from 0 on");
     target.label = (uint32_t)label;
     if (b->masked) {
         find(&masks, b, "masks", k);
         target.mask = (const uint8_t *)masks.data + i * plane;
     }
-    return code ? code : cli_check(fovea_trainer_add(trainer, &frame, &target));
+    return cli_check(fovea_trainer_add(trainer, &frame, &target));
 }
 
 int adapt_batches_feed(const adapt_batches *b, fovea_trainer *trainer, uint64_t batch,

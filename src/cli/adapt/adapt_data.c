@@ -15,13 +15,6 @@ static int select_any(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* Names in the order of their bytes, whatever the locale; *out to be freed, each of them too. */
-static int names_of(struct dirent ***out, const char *folder)
-{
-    int n = scandir(folder, out, select_any, alphasort);
-    return n;
-}
-
 static void names_free(struct dirent **names, int n)
 {
     for (int i = 0; i < n; i++)
@@ -61,14 +54,7 @@ static char *mask_of(const char *folder, const char *name, bool parallel)
 
 static void add_file(adapt_data *d, char *path, char *mask, uint32_t label)
 {
-    if ((d->n & (d->n - 1)) == 0) { /* the room is a power of two */
-        const size_t room = d->n ? 2 * d->n : 1;
-        adapt_file *more = cli_alloc(room, sizeof *more);
-        if (d->n)
-            memcpy(more, d->file, d->n * sizeof *more);
-        free(d->file);
-        d->file = more;
-    }
+    d->file = cli_grow(d->file, d->n, sizeof *d->file);
     d->file[d->n++] = (adapt_file){path, mask, label};
     d->masks += mask != NULL;
 }
@@ -77,7 +63,7 @@ static void add_file(adapt_data *d, char *path, char *mask, uint32_t label)
 static int add_folder(adapt_data *d, const char *folder, uint32_t label)
 {
     struct dirent **names;
-    const int n = names_of(&names, folder);
+    const int n = scandir(folder, &names, select_any, alphasort); /* in the order of their bytes */
     if (n < 0)
         return cli_fail(CLI_INPUT, "%s: cannot be read", folder);
     const bool parallel = cli_ends_with(folder, "/images");
@@ -93,11 +79,7 @@ static int add_folder(adapt_data *d, const char *folder, uint32_t label)
 
 static void add_class(adapt_data *d, const char *name)
 {
-    char **more = cli_alloc(d->classes + 2, sizeof *more);
-    if (d->classes)
-        memcpy(more, d->class_name, d->classes * sizeof *more);
-    free(d->class_name);
-    d->class_name = more;
+    d->class_name = cli_grow(d->class_name, d->classes, sizeof *d->class_name);
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
@@ -105,7 +87,7 @@ static void add_class(adapt_data *d, const char *name)
 static int add_classes(adapt_data *d, const char *folder)
 {
     struct dirent **names;
-    const int n = names_of(&names, folder);
+    const int n = scandir(folder, &names, select_any, alphasort);
     int code = n < 0 ? cli_fail(CLI_INPUT, "%s: cannot be read", folder) : CLI_OK;
     for (int i = 0; i < n && !code; i++) {
         char *path = cli_text("%s/%s", folder, names[i]->d_name);
@@ -161,9 +143,7 @@ static int wrong_tensor(const char *path, const char *name, const char *wanted)
 
 static int open_packed(adapt_data *d, const char *path)
 {
-    int code = cli_check(fovea_tensors_open(&d->packed, path));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_tensors_open(&d->packed, path)));
     const fovea_tensor *t = &d->images;
     if (!fovea_tensors_find(d->packed, "images", &d->images))
         return cli_fail(CLI_INPUT, "%s: holds no tensor \"images\"", path);
@@ -183,7 +163,7 @@ static int open_packed(adapt_data *d, const char *path)
         return wrong_tensor(path, "labels", "one class a picture (n)");
     float *label = cli_alloc(d->n, sizeof *label);
     d->label = cli_alloc(d->n, sizeof *d->label);
-    code = cli_check(fovea_tensors_read(&d->packed_labels, 0, d->n, label));
+    int code = cli_check(fovea_tensors_read(&d->packed_labels, 0, d->n, label));
     for (size_t i = 0; i < d->n && !code; i++) {
         if (!(label[i] >= 0 && label[i] < ADAPT_CLASSES))
             code = cli_fail(CLI_INPUT, "%s: label %zu is %g, not a class", path, i, label[i]);
@@ -228,32 +208,27 @@ void adapt_data_close(adapt_data *d)
 static int read_file(adapt_picture *out, const adapt_file *f, bool masked)
 {
     cli_image mask;
-    int code = cli_image_read(&out->own, f->path);
-    if (code)
-        return code;
+    CLI_TRY(cli_image_read(&out->own, f->path));
     out->rgb = out->own.rgb;
     out->width = out->own.width;
     out->height = out->own.height;
     out->label = f->label;
     if (!masked)
         return CLI_OK;
-    code = cli_indices_read(&mask, f->mask);
-    if (code)
-        return code;
+    CLI_TRY(cli_indices_read(&mask, f->mask));
     out->own_mask = mask.rgb;
     out->mask = out->own_mask;
     if (mask.width != out->width || mask.height != out->height)
-        code = cli_fail(CLI_INPUT, "%s: is %ux%u, its picture %ux%u", f->mask, mask.width,
+        return cli_fail(CLI_INPUT, "%s: is %ux%u, its picture %ux%u", f->mask, mask.width,
                         mask.height, out->width, out->height);
-    return code;
+    return CLI_OK;
 }
 
 int adapt_data_read(adapt_picture *out, const adapt_data *d, size_t i)
 {
     memset(out, 0, sizeof *out);
-    int code = CLI_OK;
     if (d->file) {
-        code = read_file(out, &d->file[i], d->masks > 0);
+        const int code = read_file(out, &d->file[i], d->masks > 0);
         if (code)
             adapt_picture_free(out);
         return code;

@@ -37,15 +37,7 @@ static bool make_durable(FILE *file)
 
 static void note(adapt_log *log, double loss, double lr)
 {
-    if (log->points == log->room) {
-        const size_t room = log->room ? 2 * log->room : 256;
-        adapt_point *more = cli_alloc(room, sizeof *more);
-        if (log->points)
-            memcpy(more, log->point, log->points * sizeof *more);
-        free(log->point);
-        log->point = more;
-        log->room = room;
-    }
+    log->point = cli_grow(log->point, log->points, sizeof *log->point);
     log->point[log->points++] = (adapt_point){loss, lr};
 }
 

@@ -17,18 +17,13 @@ static bool exists(const char *folder, const char *name)
 /* Whether the model, a folder or a file in one, is in `folder`, by whatever name. */
 static bool is_in(const char *model, const char *folder)
 {
-    struct stat own, other;
-    if (!model || stat(model, &own) || stat(folder, &other))
+    struct stat st;
+    if (!model || stat(model, &st))
         return false;
-    if (!S_ISDIR(own.st_mode)) {
-        const char *slash = strrchr(model, '/');
-        char *beside = slash ? cli_text("%.*s/", (int)(slash - model), model) : cli_text(".");
-        const bool gone = stat(beside, &own) != 0;
-        free(beside);
-        if (gone)
-            return false;
-    }
-    return own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    char *own = S_ISDIR(st.st_mode) ? cli_text("%s", model) : cli_folder(model);
+    const bool in = cli_same_file(own, folder);
+    free(own);
+    return in;
 }
 
 /* Whether the folder has a log that a training began. */

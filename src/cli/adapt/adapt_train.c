@@ -46,10 +46,8 @@ static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mas
 {
     adapt_picture picture;
     size_t i = adapt_pick(r->policy.seed, r->data.n, sample);
-    int code = read_some(&picture, r, &i);
-    if (code)
-        return code;
-    code = adapt_cut(rgb, mask, &r->policy, &picture, sample, name_of(r, i));
+    CLI_TRY(read_some(&picture, r, &i));
+    int code = adapt_cut(rgb, mask, &r->policy, &picture, sample, name_of(r, i));
     const fovea_frame frame = {.pixels = {rgb}};
     const fovea_target target = {.label = picture.label, .mask = picture.mask ? mask : NULL};
     if (!code && fovea_trainer_add(r->trainer, &frame, &target))
@@ -179,16 +177,15 @@ static void remove_left_overs(const adapt_run *r)
 
 static int restore(adapt_run *r)
 {
-    int code = read_state(r);
-    if (!code && r->resume && is_first(r))
+    CLI_TRY(read_state(r));
+    if (r->resume && is_first(r))
         remove_left_overs(r);
     double sum = (double)r->info.step;
-    if (!code)
-        code = cli_processes_add(&r->processes, &sum);
-    if (!code && sum != (double)r->info.step * r->processes.count)
-        code = cli_fail(CLI_INPUT, "%s: not every process finds the same; all need one folder",
+    CLI_TRY(cli_processes_add(&r->processes, &sum));
+    if (sum != (double)r->info.step * r->processes.count)
+        return cli_fail(CLI_INPUT, "%s: not every process finds the same; all need one folder",
                         r->output);
-    return code;
+    return CLI_OK;
 }
 
 /* ---- the steps ---- */
@@ -215,9 +212,7 @@ static int ask_to_stop(adapt_run *r)
 static int step(adapt_run *r, double begin)
 {
     fovea_trainer_report report = FOVEA_TRAINER_REPORT_INIT;
-    int code = cli_check(fovea_trainer_step(r->trainer, &report));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_trainer_step(r->trainer, &report)));
     const double spent = cli_seconds() - begin;
     r->info.step = report.step;
     r->pictures += report.pictures;
@@ -340,32 +335,27 @@ static int make_folder(const char *path)
 static int finish(adapt_run *r)
 {
     adapt_log_sync(&r->log);
-    const int code =
-        cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0));
-    if (!code)
-        report(r);
-    return code;
+    CLI_TRY(cli_check(
+        fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0)));
+    report(r);
+    return CLI_OK;
 }
 
 int adapt_train(adapt_run *r)
 {
-    int code =
-        cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options));
-    if (code)
-        return code;
+    CLI_TRY(
+        cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options)));
     r->info.struct_size = sizeof r->info;
     fovea_trainer_query(r->trainer, &r->info);
-    if ((code = restore(r)))
-        return code;
+    CLI_TRY(restore(r));
     if (is_first(r)) {
         promise(r);
-        if ((code = make_folder(r->output)) ||
-            (code = adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step)))
-            return code;
+        CLI_TRY(make_folder(r->output));
+        CLI_TRY(adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step));
     }
     interrupt_catch("step");
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
-    code = run_steps(r);
+    int code = run_steps(r);
     if (!code && r->stopped) {
         if (is_first(r))
             fprintf(stderr, "fovea: interrupted after step %llu%s\n",

@@ -19,7 +19,7 @@ typedef struct adapt_log {
     const char *path, *plot;
     FILE *file;         /* NULL: it failed */
     adapt_point *point; /* of every step so far */
-    size_t points, room;
+    size_t points;
     int code; /* exit code of what failed first, the log or its plot */
 } adapt_log;
 

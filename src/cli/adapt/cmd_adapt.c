@@ -40,17 +40,15 @@ static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
 
 static int settle_stage(adapt_run *r, const adapt_texts *t)
 {
-    const fovea_trainer_options none = FOVEA_TRAINER_OPTIONS_INIT;
     uint32_t stage = 0;
-    r->options = none;
+    r->options = (fovea_trainer_options)FOVEA_TRAINER_OPTIONS_INIT;
     if (!t->stage)
         return cli_fail(CLI_USAGE, "adapt needs --stage 1, 2 or 3; fovea adapt --help");
     if (t->hyper)
         return adapt_hyper_read(&r->hyper, &r->options, t->hyper, t->stage);
-    const int code = cli_number(&stage, "stage", t->stage, 1, 3);
-    if (!code)
-        set_defaults(&r->options, (fovea_stage)stage);
-    return code;
+    CLI_TRY(cli_number(&stage, "stage", t->stage, 1, 3));
+    set_defaults(&r->options, (fovea_stage)stage);
+    return CLI_OK;
 }
 
 static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
@@ -58,22 +56,21 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
     static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
     static const char *const trainable[] = {"all", "qkv", "head", NULL};
     static const fovea_trainable kinds[] = {FOVEA_TRAIN_ALL, FOVEA_TRAIN_QKV, FOVEA_TRAIN_HEAD};
-    int schedule = (int)o->schedule, kind = -1, code;
+    int schedule = (int)o->schedule, kind = -1;
     double seed = 0;
-    if ((code = cli_choose(&schedule, "lr-schedule", t->lr_schedule, schedules)) ||
-        (code = cli_choose(&kind, "trainable", t->trainable, trainable)) ||
-        (code = take(&o->lr, "lr", t->lr, 0, 1e6)) ||
-        (code = take(&o->lr_end, "lr-end", t->lr_end, 0, 1e6)) ||
-        (code = cli_number(&o->warm_up, "warmup", t->warmup, 0, INT32_MAX)) ||
-        (code = take(&o->lambda, "lambda", t->lambda, 0, 1e9)) ||
-        (code = take(&o->backbone_ratio, "backbone-ratio", t->ratio, 0, 1e6)) ||
-        (code = take(&o->weight_decay, "weight-decay", t->decay, 0, 1e3)) ||
-        (code = take(&o->beta1, "beta1", t->beta1, 0, 0.999999)) ||
-        (code = take(&o->beta2, "beta2", t->beta2, 0, 0.999999)) ||
-        (code = take(&o->clip, "clip", t->clip, 0, 1e9)) ||
-        (code = take(&o->ema, "ema", t->ema, 0, 0.999999)) ||
-        (code = cli_real(&seed, "seed", t->seed, 0, 0x1p53)))
-        return code;
+    CLI_TRY(cli_choose(&schedule, "lr-schedule", t->lr_schedule, schedules));
+    CLI_TRY(cli_choose(&kind, "trainable", t->trainable, trainable));
+    CLI_TRY(take(&o->lr, "lr", t->lr, 0, 1e6));
+    CLI_TRY(take(&o->lr_end, "lr-end", t->lr_end, 0, 1e6));
+    CLI_TRY(cli_number(&o->warm_up, "warmup", t->warmup, 0, INT32_MAX));
+    CLI_TRY(take(&o->lambda, "lambda", t->lambda, 0, 1e9));
+    CLI_TRY(take(&o->backbone_ratio, "backbone-ratio", t->ratio, 0, 1e6));
+    CLI_TRY(take(&o->weight_decay, "weight-decay", t->decay, 0, 1e3));
+    CLI_TRY(take(&o->beta1, "beta1", t->beta1, 0, 0.999999));
+    CLI_TRY(take(&o->beta2, "beta2", t->beta2, 0, 0.999999));
+    CLI_TRY(take(&o->clip, "clip", t->clip, 0, 1e9));
+    CLI_TRY(take(&o->ema, "ema", t->ema, 0, 0.999999));
+    CLI_TRY(cli_real(&seed, "seed", t->seed, 0, 0x1p53));
     o->schedule = (fovea_lr_schedule)schedule;
     o->seed = (uint64_t)seed;
     if (kind >= 0) {
@@ -114,18 +111,14 @@ static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model *
                          const fovea_model_info *info)
 {
     adapt_policy *p = &r->policy;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    fovea_model_preprocess(model, &rule);
-    if (r->settings.width)
-        fovea_preprocess_resize(&rule, r->settings.width, r->settings.height);
+    const fovea_preprocess rule = cli_preprocess(&r->settings, model);
     cli_picture_size(&p->width, &p->height, &rule, info);
     p->filter = rule.filter;
     p->seed = r->options.seed;
     p->jitter = r->options.stage == FOVEA_STAGE_TASK ? 0 : 0.2;
-    int code = settle_crop(p, t->crop);
-    if (!code)
-        code = cli_real(&p->flip, "flip", t->flip, 0, 1);
-    return code ? code : cli_real(&p->jitter, "jitter", t->jitter, 0, 1);
+    CLI_TRY(settle_crop(p, t->crop));
+    CLI_TRY(cli_real(&p->flip, "flip", t->flip, 0, 1));
+    return cli_real(&p->jitter, "jitter", t->jitter, 0, 1);
 }
 
 /* ---- the task ---- */
@@ -163,10 +156,9 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     fovea_trainer_options *o = &r->options;
     const bool masked = r->data.masks || r->batches.masked;
     const bool labelled = r->data.classes || r->batches.labelled;
-    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES, code;
-    if ((code = cli_choose(&task, "task", t->task, tasks)) ||
-        (code = cli_number(&o->classes, "classes", t->classes, 1, ADAPT_CLASSES)))
-        return code;
+    int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES;
+    CLI_TRY(cli_choose(&task, "task", t->task, tasks));
+    CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, ADAPT_CLASSES));
     o->task = (fovea_task)task;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
@@ -207,16 +199,13 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
 {
     if (!t->data == !t->tensors)
         return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
-    int code =
-        t->data ? adapt_data_open(&r->data, t->data) : adapt_batches_open(&r->batches, t->tensors);
-    if (code)
-        return code;
+    CLI_TRY(t->data ? adapt_data_open(&r->data, t->data)
+                    : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
-    if ((code = cli_load_model(&model, r->model)))
-        return code;
+    CLI_TRY(cli_load_model(&model, r->model));
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
-    code = check_model(r, &info);
+    int code = check_model(r, &info);
     if (!code)
         code = settle_policy(r, t, model, &info);
     if (r->batches.file) {
@@ -236,7 +225,6 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
 {
     double epochs = 1;
     uint32_t steps = r->hyper.steps;
-    int code;
     r->batch = 16;
     if (r->batches.file) {
         if (t->batch || t->epochs)
@@ -248,12 +236,11 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
                             t->tensors, r->batches.size, r->processes.count);
         steps = steps ? steps : (uint32_t)r->batches.n;
     }
-    if ((code = cli_number(&r->batch, "batch", t->batch, 1, 1u << 20)) ||
-        (code = cli_number(&steps, "steps", t->steps, 1, INT32_MAX)) ||
-        (code = cli_real(&epochs, "epochs", t->epochs, 1e-9, 1e6)) ||
-        (code = cli_number(&r->every, "every", t->every, 1, INT32_MAX)) ||
-        (code = cli_number(&r->patience, "patience", t->patience, 1, INT32_MAX)))
-        return code;
+    CLI_TRY(cli_number(&r->batch, "batch", t->batch, 1, 1u << 20));
+    CLI_TRY(cli_number(&steps, "steps", t->steps, 1, INT32_MAX));
+    CLI_TRY(cli_real(&epochs, "epochs", t->epochs, 1e-9, 1e6));
+    CLI_TRY(cli_number(&r->every, "every", t->every, 1, INT32_MAX));
+    CLI_TRY(cli_number(&r->patience, "patience", t->patience, 1, INT32_MAX));
     const double taken = (double)r->batch * r->processes.count;
     if (t->batch && r->data.n && taken > (double)r->data.n && r->processes.rank == 0)
         fprintf(stderr, "fovea: --batch %s: a step takes each of the %zu pictures %.3g times\n",
@@ -288,17 +275,17 @@ static char *note_of(const adapt_run *r)
 
 static int settle(adapt_run *r, const adapt_texts *t)
 {
-    int code;
     if (!r->output)
         return cli_fail(CLI_USAGE, "adapt needs -o OUT, the folder of the result");
-    if (r->processes.rank == 0 && (code = adapt_output_check(r)))
-        return code;
+    if (r->processes.rank == 0)
+        CLI_TRY(adapt_output_check(r));
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
-    if ((code = cli_settle(&r->settings, &r->common)) || (code = settle_stage(r, t)) ||
-        (code = settle_optimizer(&r->options, t)) || (code = settle_data(r, t)) ||
-        (code = settle_length(r, t)))
-        return code;
+    CLI_TRY(cli_settle(&r->settings, &r->common));
+    CLI_TRY(settle_stage(r, t));
+    CLI_TRY(settle_optimizer(&r->options, t));
+    CLI_TRY(settle_data(r, t));
+    CLI_TRY(settle_length(r, t));
     if (r->settings.attention)
         r->options.attention = r->settings.attention;
     r->options.memory_limit = r->settings.memory_limit;
@@ -350,51 +337,43 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
     adapt_texts t = {NULL};
     const cli_option own[] = {
         {"stage", 0, "N", "1: attention by attention, 2: features, 3: a task; a name with --hyper",
-         CLI_TEXT, &t.stage},
-        {"data", 0, "PATH", "pictures, with classes or masks, see below", CLI_TEXT, &t.data},
-        {"tensors", 0, "FILE", "ready batches instead: input.K, labels.K, masks.K", CLI_TEXT,
-         &t.tensors},
-        {"output", 'o', "OUT", "folder of the model, log.jsonl, loss.svg, checkpoint", CLI_TEXT,
-         &r->output},
-        {"steps", 0, "N", "of the optimiser", CLI_TEXT, &t.steps},
-        {"epochs", 0, "X", "the same in passes over the data, 1", CLI_TEXT, &t.epochs},
-        {"batch", 0, "N", "pictures of a step and process, 16", CLI_TEXT, &t.batch},
-        {"lr", 0, "X", "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3", CLI_TEXT, &t.lr},
+         &t.stage},
+        {"data", 0, "PATH", "pictures, with classes or masks, see below", &t.data},
+        {"tensors", 0, "FILE", "ready batches instead: input.K, labels.K, masks.K", &t.tensors},
+        {"output", 'o', "OUT", "folder of the model, log.jsonl, loss.svg, checkpoint", &r->output},
+        {"steps", 0, "N", "of the optimiser", &t.steps},
+        {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
+        {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},
+        {"lr", 0, "X", "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3", &t.lr},
         {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
-         CLI_TEXT, &t.lr_schedule},
-        {"lr-end", 0, "X", "rate of the last step, 0", CLI_TEXT, &t.lr_end},
-        {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", CLI_TEXT, &t.warmup},
-        {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", CLI_TEXT, &t.ratio},
-        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", CLI_TEXT,
-         &t.trainable},
-        {"teacher", 0, "MODEL", "stage 2: whose features, MODEL with softmax", CLI_TEXT,
-         &r->teacher},
-        {"lambda", 0, "X", "stage 2: factor of the loss, 1", CLI_TEXT, &t.lambda},
-        {"weight-decay", 0, "X", "of AdamW, 0.05", CLI_TEXT, &t.decay},
-        {"beta1", 0, "X", "of AdamW, 0.9", CLI_TEXT, &t.beta1},
-        {"beta2", 0, "X", "of AdamW, 0.999", CLI_TEXT, &t.beta2},
-        {"clip", 0, "X", "largest norm of the gradient; 0: any", CLI_TEXT, &t.clip},
-        {"ema", 0, "X", "the result is a running mean of the weights, say 0.999", CLI_TEXT, &t.ema},
+         &t.lr_schedule},
+        {"lr-end", 0, "X", "rate of the last step, 0", &t.lr_end},
+        {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
+        {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
+        {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable},
+        {"teacher", 0, "MODEL", "stage 2: whose features, MODEL with softmax", &r->teacher},
+        {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},
+        {"weight-decay", 0, "X", "of AdamW, 0.05", &t.decay},
+        {"beta1", 0, "X", "of AdamW, 0.9", &t.beta1},
+        {"beta2", 0, "X", "of AdamW, 0.999", &t.beta2},
+        {"clip", 0, "X", "largest norm of the gradient; 0: any", &t.clip},
+        {"ema", 0, "X", "the result is a running mean of the weights, say 0.999", &t.ema},
         {"crop", 0, "HOW", "random[:A..B], sides of A to B of the most (0.5..1); centre; none",
-         CLI_TEXT, &t.crop},
-        {"flip", 0, "P", "how often left and right change places, 0", CLI_TEXT, &t.flip},
-        {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", CLI_TEXT,
-         &t.jitter},
-        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks)", CLI_TEXT,
-         &t.task},
-        {"classes", 0, "N", "stage 3: of the head, where the data do not tell", CLI_TEXT,
-         &t.classes},
-        {"seed", 0, "N", "of the order, the crops, new heads, 0", CLI_TEXT, &t.seed},
-        {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", CLI_TEXT,
-         &t.every},
-        {"resume", 0, NULL, "go on from OUT's checkpoint, if there is one", CLI_FLAG, &r->resume},
+         &t.crop},
+        {"flip", 0, "P", "how often left and right change places, 0", &t.flip},
+        {"jitter", 0, "X", "of brightness, contrast, saturation: 0.2, stage 3: 0", &t.jitter},
+        {"task", 0, "NAME", "stage 3: classes, segmentation (where there are masks)", &t.task},
+        {"classes", 0, "N", "stage 3: of the head, where the data do not tell", &t.classes},
+        {"seed", 0, "N", "of the order, the crops, new heads, 0", &t.seed},
+        {"every", 0, "N", "steps between checkpoints; every 5 minutes if not given", &t.every},
+        {"resume", 0, NULL, "go on from OUT's checkpoint, if there is one", &r->resume},
         {"patience", 0, "N", "stop when the mean loss of N steps is not below that of the N before",
-         CLI_TEXT, &t.patience},
-        {"save-grad", 0, NULL, "the first step's gradients, to OUT/grad.safetensors", CLI_FLAG,
+         &t.patience},
+        {"save-grad", 0, NULL, "the first step's gradients, to OUT/grad.safetensors",
          &r->save_grad},
-        {"log", 0, "FILE", "instead of OUT/log.jsonl", CLI_TEXT, &t.log},
-        {"hyper", 0, "FILE", "settings of stage NAME from a .json", CLI_TEXT, &t.hyper},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+        {"log", 0, "FILE", "instead of OUT/log.jsonl", &t.log},
+        {"hyper", 0, "FILE", "settings of stage NAME from a .json", &t.hyper},
+        {NULL},
     };
     r->common.half = "f32, f16, bf16: of the model that is written";
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);

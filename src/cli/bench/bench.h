@@ -30,6 +30,12 @@ enum bench_what {
 #define BENCH_ANY ((1u << BENCH_WHATS) - 1) /* of masks, a bit each */
 extern const char *const bench_what_names[BENCH_WHATS + 1];
 
+/* A step of a model, and a kernel of its operation, which may not fit it. */
+typedef struct bench_kernel_pick {
+    size_t step;
+    const char *kernel;
+} bench_kernel_pick;
+
 /* What was asked for, as written; NULL: the default. */
 typedef struct bench_request {
     cli_common common;
@@ -39,7 +45,8 @@ typedef struct bench_request {
     const char *shapes, *activation;
     const char *tokens, *heads, *dim, *value_dim, *mlp, *form, *op, *of;
     bool causal;
-    fovea_model *model; /* of MODEL */
+    fovea_model *model;            /* of MODEL */
+    const bench_kernel_pick *pick; /* of one case of BENCH_KERNEL */
 } bench_request;
 
 /* ---- devices ---- */
@@ -53,7 +60,7 @@ typedef struct bench_limits {
 /* A device with its options; cases share it. */
 typedef struct bench_device {
     char *key;
-    char where[64]; /* "2 threads", "cl:0" */
+    char id[32]; /* "cl:0" */
     bool cpu;
     fovea_device *device;
     double open_seconds;
@@ -76,19 +83,23 @@ typedef struct bench_verify {
     char text[240]; /* what is wrong, where there is more to say than by how much */
 } bench_verify;
 
+enum { BENCH_DEVICES = 64, BENCH_INPUTS = 8 };
+
 typedef struct bench_case {
     /* set by bench_gemm and its like */
     char *title;
     json_t *params;
     bench_device *on;
     void *state;
-    int (*run)(void *state, double *seconds);     /* once; by the device's clock */
-    int (*check)(void *state, bench_verify *out); /* what the last run left */
-    void (*release)(void *state);
+    int (*run)(struct bench_case *c, double *seconds);     /* once; by the device's clock */
+    int (*check)(struct bench_case *c, bench_verify *out); /* what the last run left */
+    void (*release)(struct bench_case *c);                 /* the state, the operands */
+    fovea_plan *plan;
+    fovea_matrix input[BENCH_INPUTS], out; /* of bench_run_op */
+    size_t inputs;
     bool device_time;    /* time the device's own clock, not all of `run` */
     double flops, bytes; /* of the roofline's lower bound */
     /* set by bench_plan_begin and bench_plan_end */
-    fovea_plan *plan; /* the state's */
     fovea_plan_info info;
     double plan_seconds;
     uint64_t before; /* bytes of process memory */
@@ -98,7 +109,7 @@ typedef struct bench_case {
     uint32_t inner;    /* runs per sample */
     double *sample;    /* seconds per run */
     double *device;    /* device seconds per run */
-    size_t samples, room;
+    size_t samples;
     bool stable;
     machine_history machine;
     uint64_t allocations; /* of the library during all timed runs of all cases */
@@ -106,7 +117,7 @@ typedef struct bench_case {
     json_t *pace, *profile; /* bench_pace.c, bench_profile.c; or NULL */
 } bench_case;
 
-enum { BENCH_CASES = 256, BENCH_DEVICES = 64 };
+enum { BENCH_CASES = 256 };
 
 typedef struct bench_set {
     bench_device device[BENCH_DEVICES];
@@ -133,29 +144,26 @@ int bench_axes_check(const bench_request *r);
 int bench_cases_add(bench_set *set, const bench_request *r, const bench_options *o);
 void bench_cases_free(bench_set *set);
 
-/* Called before and after the plan is made: they measure its seconds and the growth of memory.
+void bench_case_free(bench_case *c);
+
+/* Called before and after c->plan is made: they measure its seconds and the growth of memory.
  * The case's own buffers and a model's weights must exist before. */
 void bench_plan_begin(bench_case *c);
-void bench_plan_end(bench_case *c, fovea_plan *plan);
+void bench_plan_end(bench_case *c);
+/* `run` of cases that are an operation. */
+int bench_run_op(bench_case *c, double *seconds);
 
-/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case;
- * every text of `r` is one value. */
-int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
-int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
-                    const bench_request *r);
-int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
-int bench_model(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r);
-/* A step of a model, and a kernel of its operation, which may not fit it. */
-typedef struct bench_kernel_pick {
-    size_t step;
-    const char *kernel;
-} bench_kernel_pick;
+/* bench_gemm.c, bench_attention.c, bench_block.c, bench_model.c, bench_kernel.c: make one case on
+ * out->on; every text of `r` is one value. Free it also after a failure. */
+int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r);
+int bench_attention(bench_case *out, const cli_settings *s, const bench_request *r);
+int bench_block(bench_case *out, const cli_settings *s, const bench_request *r);
+int bench_model(bench_case *out, const cli_settings *s, const bench_request *r);
 /* All picks of the request, `room` at most. */
 int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli_settings *s,
                        const bench_device *on, const bench_request *r);
-/* Where the kernel does not fit: CLI_UNSUPPORTED, without a message. */
-int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r,
-                 const bench_kernel_pick *pick);
+/* Where the kernel of r->pick does not fit: CLI_UNSUPPORTED, without a message. */
+int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *r);
 /* FLOP/s of large matrix products; *best is raised to it. */
 int bench_gemm_rate(double *best, fovea_device *device);
 
@@ -166,9 +174,8 @@ typedef struct bench_model_run {
     const char *output; /* NULL: its main one */
     bool owned;         /* the model goes with the case */
 } bench_model_run;
-/* Makes the case without title and parameters. An owned model is freed also on failure. */
-int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
-                     const bench_model_run *run);
+/* Makes the case without title and parameters. */
+int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_run *run);
 
 /* bench_reference.c: the problem of a plan, so that another plan can compute it again. */
 typedef struct bench_subject {
@@ -226,7 +233,7 @@ json_t *bench_describe(const bench_case *c);
 /* "ok", or why the numbers are not to be trusted. */
 const char *bench_status(const bench_case *c);
 
-/* Values in [-1, 1) that look random, the same on every machine. */
-void bench_fill(float *out, size_t n, uint64_t seed);
+/* Values in [-1, 1) that look random, the same on every machine. To be freed. */
+float *bench_floats(size_t n, uint64_t seed);
 
 #endif

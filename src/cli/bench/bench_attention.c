@@ -7,7 +7,6 @@
 #include "cli/bench/bench.h"
 
 enum { CHUNK = 64, SUB_CHUNK = 16 }; /* assumed for FLOP counts, whatever the library chose */
-enum { INPUTS = 8 };
 
 enum attention_kind {
     ATTENTION_SOFTMAX,
@@ -46,9 +45,6 @@ struct run {
     attention a;
     char *name; /* of the attention */
     fovea_attention_options options;
-    fovea_plan *plan;
-    fovea_matrix input[INPUTS], out;
-    size_t inputs;
     bench_reference reference;
 };
 
@@ -97,8 +93,7 @@ static operands *shared; /* those in use */
 
 static void *typed(size_t n, fovea_dtype type, uint64_t seed)
 {
-    float *x = cli_alloc(n, sizeof *x);
-    bench_fill(x, n, seed);
+    float *x = bench_floats(n, seed);
     if (type == FOVEA_DTYPE_F32)
         return x;
     uint16_t *h = cli_alloc(n, sizeof *h);
@@ -110,8 +105,7 @@ static void *typed(size_t n, fovea_dtype type, uint64_t seed)
 /* Values in [middle - reach, middle + reach). */
 static float *floats(size_t n, uint64_t seed, float middle, float reach)
 {
-    float *x = cli_alloc(n, sizeof *x);
-    bench_fill(x, n, seed);
+    float *x = bench_floats(n, seed);
     for (size_t i = 0; i < n; i++)
         x[i] = middle + reach * x[i];
     return x;
@@ -214,14 +208,6 @@ static void count(bench_case *out, const attention *a)
 
 /* ---- the case ---- */
 
-static int run(void *state, double *seconds)
-{
-    struct run *r = state;
-    const int code = cli_check(fovea_op_run(r->plan, r->input, r->inputs, r->out));
-    *seconds = fovea_plan_seconds(r->plan);
-    return code;
-}
-
 /* Error that may be, of the largest value. */
 static double allowed(const operands *o)
 {
@@ -231,22 +217,21 @@ static double allowed(const operands *o)
 
 /* Of what the run before this left in the output, which then becomes NaN: should the next case that
  * shares it not write all of it, that shows. */
-static int check(void *state, bench_verify *out)
+static int check(bench_case *c, bench_verify *out)
 {
-    struct run *r = state;
+    struct run *r = c->state;
     const operands *o = r->a.data;
-    const bench_subject what = {.op = &r->options, .input = r->input, .inputs = r->inputs};
+    const bench_subject what = {.op = &r->options, .input = c->input, .inputs = c->inputs};
     const size_t n = (size_t)o->rows * o->heads * o->dv;
     const int code =
-        bench_verify_output(&r->reference, r->plan, &what, o->out, o->type, n, allowed(o), out);
+        bench_verify_output(&r->reference, c->plan, &what, o->out, o->type, n, allowed(o), out);
     memset(o->out, 0xff, (size_t)o->rows * o->heads * out_size(o));
     return code;
 }
 
-static void release(void *state)
+static void release(bench_case *c)
 {
-    struct run *r = state;
-    fovea_plan_free(r->plan);
+    struct run *r = c->state;
     free(r->reference.value);
     free(r->name);
     if (r->a.data)
@@ -254,9 +239,10 @@ static void release(void *state)
     free(r);
 }
 
-static int bind_inputs(struct run *r)
+static int bind_inputs(bench_case *c)
 {
-    const operands *o = r->a.data;
+    const attention *a = &((const struct run *)c->state)->a;
+    const operands *o = a->data;
     const struct {
         const char *name;
         void *data;
@@ -264,31 +250,31 @@ static int bind_inputs(struct run *r)
         {"q", o->q},
         {"k", o->k},
         {"v", o->v},
-        {"log_decay", r->a.kind == ATTENTION_GLA ? o->decay_channel : o->decay},
+        {"log_decay", a->kind == ATTENTION_GLA ? o->decay_channel : o->decay},
         {"beta", o->beta},
         {"gate_q", o->gate_q},
         {"gate_k", o->gate_k},
     };
     const char *name;
-    for (r->inputs = 0; (name = fovea_op_input(r->plan, r->inputs)); r->inputs++) {
+    for (c->inputs = 0; (name = fovea_op_input(c->plan, c->inputs)); c->inputs++) {
         void *data = NULL;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             if (strcmp(known[i].name, name) == 0)
                 data = known[i].data;
-        if (!data || r->inputs == INPUTS)
+        if (!data || c->inputs == BENCH_INPUTS)
             return cli_fail(CLI_UNSUPPORTED, "bench attention has no input \"%s\"", name);
-        r->input[r->inputs] = (fovea_matrix){data, 0};
+        c->input[c->inputs] = (fovea_matrix){data, 0};
     }
-    r->out = (fovea_matrix){o->out, 0};
+    c->out = (fovea_matrix){o->out, 0};
     return CLI_OK;
 }
 
-static int make_plan(struct run *r, const cli_settings *s, fovea_device *device, fovea_form form)
+static int make_plan(bench_case *c, const cli_settings *s, fovea_form form)
 {
-    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
+    struct run *r = c->state;
     const attention *a = &r->a;
     fovea_attention_options *o = &r->options;
-    *o = none;
+    *o = (fovea_attention_options)FOVEA_ATTENTION_OPTIONS_INIT;
     o->schedule = s->schedule;
     o->chunk = s->chunk;
     o->memory_limit = s->memory_limit;
@@ -305,8 +291,8 @@ static int make_plan(struct run *r, const cli_settings *s, fovea_device *device,
     o->form = form;
     o->l2norm = a->l2norm;
     o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
-    int code = cli_check(fovea_attention_plan_create(&r->plan, device, o));
-    return code ? code : bind_inputs(r);
+    CLI_TRY(cli_check(fovea_attention_plan_create(&c->plan, c->on->device, o)));
+    return bind_inputs(c);
 }
 
 /* What the mechanisms are used with, unless they are given something else. */
@@ -320,35 +306,30 @@ static void set_options(attention *a, uint32_t d, uint32_t rows, bool causal)
     a->eps = a->kind == ATTENTION_MALA_PAPER ? 0 : 1e-6;
 }
 
-int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
-                    const bench_request *o)
+int bench_attention(bench_case *out, const cli_settings *s, const bench_request *o)
 {
     static const char *const forms[] = {"auto", "recurrent", "chunk", NULL};
     operands shape = {.rows = 4096, .heads = 12, .d = 64, .type = s->dtype};
-    int form = 0, code;
-    if ((code = cli_number(&shape.rows, "tokens", o->tokens, 1, 1u << 24)) ||
-        (code = cli_number(&shape.heads, "heads", o->heads, 1, 4096)) ||
-        (code = cli_number(&shape.d, "dim", o->dim, 1, 4096)))
-        return code;
+    int form = 0;
+    CLI_TRY(cli_number(&shape.rows, "tokens", o->tokens, 1, 1u << 24));
+    CLI_TRY(cli_number(&shape.heads, "heads", o->heads, 1, 4096));
+    CLI_TRY(cli_number(&shape.d, "dim", o->dim, 1, 4096));
     shape.dv = shape.d;
-    if ((code = cli_number(&shape.dv, "value-dim", o->value_dim, 1, 4096)) ||
-        (code = cli_choose(&form, "form", o->form, forms)))
-        return code;
+    CLI_TRY(cli_number(&shape.dv, "value-dim", o->value_dim, 1, 4096));
+    CLI_TRY(cli_choose(&form, "form", o->form, forms));
     struct run *r = cli_alloc(1, sizeof *r);
     attention *a = &r->a;
-    if ((code = parse(a, s->attention))) {
-        release(r);
-        return code;
-    }
+    out->state = r;
+    out->run = bench_run_op;
+    out->check = check;
+    out->release = release;
+    CLI_TRY(parse(a, s->attention));
     set_options(a, shape.d, shape.rows, o->causal);
     a->data = use_operands(a, &shape);
     r->name = cli_text("%s", s->attention);
     bench_plan_begin(out);
-    if ((code = make_plan(r, s, on->device, (fovea_form)form))) {
-        release(r);
-        return code;
-    }
-    bench_plan_end(out, r->plan);
+    CLI_TRY(make_plan(out, s, (fovea_form)form));
+    bench_plan_end(out);
     char values[16] = "";
     if (shape.dv != shape.d)
         snprintf(values, sizeof values, "x%u", shape.dv);
@@ -362,10 +343,6 @@ int bench_attention(bench_case *out, const cli_settings *s, bench_device *on,
                   s->attention, "tokens", (int)shape.rows, "heads", (int)shape.heads, "dim",
                   (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
                   "causal", a->causal, "form", forms[form]);
-    out->state = r;
-    out->run = run;
-    out->check = check;
-    out->release = release;
     count(out, a);
     return CLI_OK;
 }

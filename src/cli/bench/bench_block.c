@@ -14,7 +14,6 @@ struct block {
 /* What is not asked for is the model's, if one is given, else a ViT-B's. */
 static int parse_block(struct block *out, const bench_request *r)
 {
-    int code;
     *out = (struct block){.tokens = 4096, .dim = 768, .heads = 12, .mlp = 4};
     if (r->model) {
         fovea_model_info info = FOVEA_MODEL_INFO_INIT;
@@ -22,11 +21,10 @@ static int parse_block(struct block *out, const bench_request *r)
         out->dim = info.width;
         out->heads = info.heads;
     }
-    if ((code = cli_number(&out->tokens, "tokens", r->tokens, 1, TOKENS_MOST)) ||
-        (code = cli_number(&out->dim, "dim", r->dim, 1, 16384)) ||
-        (code = cli_number(&out->heads, "heads", r->heads, 1, 1024)) ||
-        (code = cli_number(&out->mlp, "mlp", r->mlp, 1, 16)))
-        return code;
+    CLI_TRY(cli_number(&out->tokens, "tokens", r->tokens, 1, TOKENS_MOST));
+    CLI_TRY(cli_number(&out->dim, "dim", r->dim, 1, 16384));
+    CLI_TRY(cli_number(&out->heads, "heads", r->heads, 1, 1024));
+    CLI_TRY(cli_number(&out->mlp, "mlp", r->mlp, 1, 16));
     return CLI_OK;
 }
 
@@ -40,23 +38,19 @@ static uint32_t grid_height(uint32_t tokens)
     return best;
 }
 
-int bench_block(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r)
+int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
 {
     struct block b;
     cli_settings sized = *s;
     bench_model_run what = {.output = "hidden1", .owned = true};
-    int code = parse_block(&b, r);
-    if (code)
-        return code;
+    CLI_TRY(parse_block(&b, r));
     sized.height = PATCH * grid_height(b.tokens);
     sized.width = PATCH * (b.tokens / grid_height(b.tokens));
     char name[64];
     snprintf(name, sizeof name, "synthetic:block-%ux%ux%u", b.dim, b.heads, b.mlp);
-    if ((code = cli_load_model(&what.model, name)))
-        return code;
+    CLI_TRY(cli_load_model(&what.model, name));
     what.name = name;
-    if ((code = bench_model_case(out, &sized, on, &what)))
-        return code;
+    CLI_TRY(bench_model_case(out, &sized, &what));
     const char *attention = s->attention ? s->attention : "softmax";
     out->title = cli_text("block %ux%u %s%s%s N=%u", b.heads, b.dim / b.heads, attention,
                           s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "", b.tokens);

@@ -31,7 +31,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     }
     bench_device *d = &set->device[set->devices];
     const double begin = cli_seconds();
-    int code = cli_open_device(&d->device, s);
+    const int code = cli_open_device(&d->device, s);
     if (code) {
         free(key);
         return code;
@@ -41,54 +41,15 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
     set->devices++;
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(d->device, &info);
+    memcpy(d->id, info.id, sizeof d->id);
     d->cpu = strcmp(info.id, "cpu") == 0;
-    if (d->cpu)
-        snprintf(d->where, sizeof d->where, "%u threads", fovea_device_threads(d->device));
-    else
-        snprintf(d->where, sizeof d->where, "%s", info.id);
     *out = d;
     return bench_limits_raise(d);
 }
 
-/* Ids of all devices that there are, between commas. */
-static char *all_devices(void)
-{
-    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
-    char *text = NULL;
-    for (size_t i = 0; i < BENCH_DEVICES && fovea_device_list(i, &found); i++) {
-        char *longer = cli_text("%s%s%s", text ? text : "", text ? "," : "", found.id);
-        free(text);
-        text = longer;
-    }
-    return text;
-}
-
 /* ---- the product ---- */
 
-/* Slowest first. */
-enum axis {
-    SIZE,
-    TOKENS,
-    ATTENTION,
-    HEADS,
-    DIM,
-    VALUE_DIM,
-    MLP,
-    DTYPE,
-    FORM,
-    THREADS,
-    SCHEDULE,
-    CHUNK,
-    MEMORY_LIMIT,
-    MAX_DISPATCH,
-    RIGOR,
-    ISA,
-    WISDOM,
-    DEVICE,
-    SHAPE,
-    ACTIVATION,
-    AXES
-};
+enum { AXES = 20 };
 
 struct axis_text {
     const char *option;
@@ -96,31 +57,32 @@ struct axis_text {
     unsigned whats;    /* kinds of cases that have it, a bit each; 0: all */
 };
 
+/* Slowest first. */
 static void axes_of(struct axis_text out[AXES], bench_request *r)
 {
     const unsigned gemm = 1u << BENCH_GEMM, attention = 1u << BENCH_ATTENTION,
                    block = 1u << BENCH_BLOCK, models = BENCH_ANY & ~(gemm | attention | block);
     const struct axis_text axes[AXES] = {
-        [SIZE] = {"size", &r->common.size, models},
-        [TOKENS] = {"tokens", &r->tokens, attention | block},
-        [ATTENTION] = {"attention", &r->common.attention, BENCH_ANY & ~gemm},
-        [HEADS] = {"heads", &r->heads, attention | block},
-        [DIM] = {"dim", &r->dim, attention | block},
-        [VALUE_DIM] = {"value-dim", &r->value_dim, attention},
-        [MLP] = {"mlp", &r->mlp, block},
-        [DTYPE] = {"dtype", &r->common.dtype},
-        [FORM] = {"form", &r->form, attention},
-        [THREADS] = {"threads", &r->common.threads},
-        [SCHEDULE] = {"schedule", &r->common.schedule},
-        [CHUNK] = {"chunk", &r->common.chunk},
-        [MEMORY_LIMIT] = {"memory-limit", &r->common.memory_limit},
-        [MAX_DISPATCH] = {"max-dispatch-ms", &r->common.max_dispatch},
-        [RIGOR] = {"rigor", &r->common.rigor},
-        [ISA] = {"isa", &r->common.isa},
-        [WISDOM] = {"wisdom", &r->common.wisdom},
-        [DEVICE] = {"device", &r->common.device},
-        [SHAPE] = {"shape", &r->shapes, gemm},
-        [ACTIVATION] = {"activation", &r->activation, gemm},
+        {"size", &r->common.size, models},
+        {"tokens", &r->tokens, attention | block},
+        {"attention", &r->common.attention, BENCH_ANY & ~gemm},
+        {"heads", &r->heads, attention | block},
+        {"dim", &r->dim, attention | block},
+        {"value-dim", &r->value_dim, attention},
+        {"mlp", &r->mlp, block},
+        {"dtype", &r->common.dtype},
+        {"form", &r->form, attention},
+        {"threads", &r->common.threads},
+        {"schedule", &r->common.schedule},
+        {"chunk", &r->common.chunk},
+        {"memory-limit", &r->common.memory_limit},
+        {"max-dispatch-ms", &r->common.max_dispatch},
+        {"rigor", &r->common.rigor},
+        {"isa", &r->common.isa},
+        {"wisdom", &r->common.wisdom},
+        {"device", &r->common.device},
+        {"shape", &r->shapes, gemm},
+        {"activation", &r->activation, gemm},
     };
     memcpy(out, axes, sizeof axes);
 }
@@ -142,35 +104,24 @@ int bench_axes_check(const bench_request *r)
 {
     bench_request copy = *r;
     struct axis_text axis[AXES];
-    int code = CLI_OK;
     axes_of(axis, &copy);
-    for (int i = 0; i < AXES && !code; i++)
+    for (int i = 0; i < AXES; i++)
         if (axis[i].whats && *axis[i].text)
-            code = bench_belongs(axis[i].option, axis[i].whats, r->what);
-    return code;
+            CLI_TRY(bench_belongs(axis[i].option, axis[i].whats, r->what));
+    return CLI_OK;
 }
 
-/* `pick`: of kernels. */
-static int make_case(bench_case *c, const cli_settings *s, bench_device *on, const bench_request *r,
-                     const bench_kernel_pick *pick)
-{
-    switch (r->what) {
-    case BENCH_GEMM:
-        return bench_gemm(c, s, on, r);
-    case BENCH_ATTENTION:
-        return bench_attention(c, s, on, r);
-    case BENCH_BLOCK:
-        return bench_block(c, s, on, r);
-    case BENCH_KERNEL:
-        return bench_kernel(c, s, on, r, pick);
-    default:
-        return bench_model(c, s, on, r);
-    }
-}
+static int (*const make_case[BENCH_WHATS])(bench_case *, const cli_settings *,
+                                           const bench_request *) = {
+    [BENCH_GEMM] = bench_gemm,   [BENCH_ATTENTION] = bench_attention, [BENCH_BLOCK] = bench_block,
+    [BENCH_MODEL] = bench_model, [BENCH_KERNEL] = bench_kernel,       [BENCH_FLOORS] = bench_model,
+};
 
-static void free_case(bench_case *c)
+void bench_case_free(bench_case *c)
 {
-    c->release(c->state);
+    if (c->release)
+        c->release(c);
+    fovea_plan_free(c->plan);
     json_decref(c->params);
     json_decref(c->pace);
     json_decref(c->profile);
@@ -185,7 +136,7 @@ static void add_params(bench_case *c, const cli_settings *s, const bench_request
     if (c->on->cpu)
         json_object_set_new(c->params, "threads", json_integer(c->info.threads));
     else
-        json_object_set_new(c->params, "device", json_string(c->on->where));
+        json_object_set_new(c->params, "device", json_string(c->on->id));
     json_object_set_new(c->params, "schedule",
                         json_string(r->common.schedule ? r->common.schedule : "auto"));
     json_object_set_new(c->params, "chunk", json_integer(s->chunk));
@@ -202,20 +153,21 @@ static void add_params(bench_case *c, const cli_settings *s, const bench_request
 }
 
 static int add_case(bench_set *set, const bench_request *r, const bench_options *o,
-                    const cli_settings *s, bench_device *on, const bench_kernel_pick *pick)
+                    const cli_settings *s, bench_device *on)
 {
     if (set->cases == BENCH_CASES)
         return cli_fail(CLI_USAGE, "more than %d cases at once; shorten the lists", BENCH_CASES);
     bench_case *c = &set->list[set->cases];
     memset(c, 0, sizeof *c);
     c->on = on;
-    int code = make_case(c, s, on, r, pick);
-    if (code)
-        return code;
-    add_params(c, s, r);
-    code = bench_first(c, o);
-    if (code == CLI_UNSUPPORTED || code == CLI_DEVICE || code == CLI_INPUT)
-        free_case(c);
+    int code = make_case[r->what](c, s, r);
+    const bool made = !code;
+    if (made) {
+        add_params(c, s, r);
+        code = bench_first(c, o);
+    }
+    if (!made || code == CLI_UNSUPPORTED || code == CLI_DEVICE || code == CLI_INPUT)
+        bench_case_free(c);
     else
         set->cases++;
     return code;
@@ -227,11 +179,13 @@ static int add_kernels(bench_set *set, const bench_request *r, const bench_optio
 {
     enum { PICKS = 4096 };
     bench_kernel_pick *pick = cli_alloc(PICKS, sizeof *pick);
+    bench_request one = *r;
     const size_t before = set->cases;
     size_t n = 0;
     int code = bench_kernel_picks(pick, PICKS, &n, s, on, r);
     for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
-        code = add_case(set, r, o, s, on, &pick[i]);
+        one.pick = &pick[i];
+        code = add_case(set, &one, o, s, on);
         code = code == CLI_UNSUPPORTED ? CLI_OK : code;
     }
     free(pick);
@@ -248,11 +202,9 @@ static int add_cases(bench_set *set, const bench_request *r, const bench_options
 {
     cli_settings s;
     bench_device *on = NULL;
-    int code = cli_settle(&s, &r->common);
-    if (code || (code = open_device(&on, set, &s)))
-        return code;
-    return r->what == BENCH_KERNEL ? add_kernels(set, r, o, &s, on)
-                                   : add_case(set, r, o, &s, on, NULL);
+    CLI_TRY(cli_settle(&s, &r->common));
+    CLI_TRY(open_device(&on, set, &s));
+    return r->what == BENCH_KERNEL ? add_kernels(set, r, o, &s, on) : add_case(set, r, o, &s, on);
 }
 
 /* Counts through the lists like an odometer. With all devices, those that do not support a case are
@@ -290,33 +242,25 @@ int bench_cases_add(bench_set *set, const bench_request *r, const bench_options 
     char **list[AXES] = {NULL};
     size_t n[AXES] = {0};
     const bool lenient = r->common.device && strcmp(r->common.device, "all") == 0;
-    char *devices = lenient ? all_devices() : NULL;
     int code = CLI_OK;
-    if (devices)
-        all.common.device = devices;
     if (r->what == BENCH_GEMM && !r->shapes)
         all.shapes = SHAPES;
     if (r->what == BENCH_ATTENTION && !r->common.attention)
         all.common.attention = "softmax,linear";
     axes_of(axis, &all);
-    for (int i = 0; i < AXES && !code; i++) {
+    for (int i = 0; i < AXES && !code; i++)
         code = cli_list(&list[i], &n[i], axis[i].option, *axis[i].text);
-        if (!code && n[i] == 0)
-            code = cli_fail(CLI_UNSUPPORTED, "--%s %s: no value is in this range", axis[i].option,
-                            *axis[i].text);
-    }
     if (!code)
         code = add_combinations(set, &all, o, list, n, lenient);
     for (int i = 0; i < AXES; i++)
         cli_list_free(list[i]);
-    free(devices);
     return code;
 }
 
 void bench_cases_free(bench_set *set)
 {
     for (size_t i = 0; i < set->cases; i++)
-        free_case(&set->list[i]);
+        bench_case_free(&set->list[i]);
     for (size_t i = 0; i < set->devices; i++) {
         fovea_device_close(set->device[i].device);
         free(set->device[i].key);

@@ -12,48 +12,21 @@ enum { HEADS_MOST = 1 << 14 }; /* softmax over windows: each window is a head */
 
 /* ---- softmax attention alone ---- */
 
-struct softmax {
-    fovea_plan *plan;
-    float *q, *k, *v, *out;
-};
-
-static int run_softmax(void *state, double *seconds)
+static int check_softmax(bench_case *c, bench_verify *out)
 {
-    struct softmax *s = state;
-    const fovea_matrix in[] = {{s->q, 0}, {s->k, 0}, {s->v, 0}};
-    const int code = cli_check(fovea_op_run(s->plan, in, 3, (fovea_matrix){s->out, 0}));
-    *seconds = fovea_plan_seconds(s->plan);
-    return code;
+    return bench_verify_steps(c->plan, out);
 }
 
-static int check_softmax(void *state, bench_verify *out)
+static void release_softmax(bench_case *c)
 {
-    const struct softmax *s = state;
-    return bench_verify_steps(s->plan, out);
-}
-
-static void release_softmax(void *state)
-{
-    struct softmax *s = state;
-    fovea_plan_free(s->plan);
-    free(s->q);
-    free(s->k);
-    free(s->v);
-    free(s->out);
-    free(s);
-}
-
-static float *filled(size_t n, uint64_t seed)
-{
-    float *x = cli_alloc(n, sizeof *x);
-    bench_fill(x, n, seed);
-    return x;
+    for (size_t i = 0; i < c->inputs; i++)
+        free(c->input[i].data);
+    free(c->out.data);
 }
 
 static int make_softmax(bench_case *out, const fovea_step_info *step)
 {
-    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
-    fovea_attention_options o = none;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = "softmax";
     o.rows = step->m;
     o.keys = step->k;
@@ -61,23 +34,18 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
     o.head_dim = step->head_dim;
     o.value_dim = step->value_dim;
     o.scale = 1 / sqrt(step->head_dim);
-    struct softmax *s = cli_alloc(1, sizeof *s);
-    const size_t heads = step->heads;
-    s->q = filled(heads * step->m * step->head_dim, 1);
-    s->k = filled(heads * step->k * step->head_dim, 2);
-    s->v = filled(heads * step->k * step->value_dim, 3);
-    s->out = cli_alloc(heads * step->m * step->value_dim, sizeof *s->out);
-    bench_plan_begin(out);
-    int code = cli_check(fovea_attention_plan_create(&s->plan, out->on->device, &o));
-    if (code) {
-        release_softmax(s);
-        return code;
-    }
-    bench_plan_end(out, s->plan);
-    out->state = s;
-    out->run = run_softmax;
+    const size_t queries = (size_t)step->heads * step->m, keys = (size_t)step->heads * step->k;
+    out->input[0].data = bench_floats(queries * step->head_dim, 1);
+    out->input[1].data = bench_floats(keys * step->head_dim, 2);
+    out->input[2].data = bench_floats(keys * step->value_dim, 3);
+    out->inputs = 3;
+    out->out.data = cli_alloc(queries * step->value_dim, sizeof(float));
+    out->run = bench_run_op;
     out->check = check_softmax;
     out->release = release_softmax;
+    bench_plan_begin(out);
+    CLI_TRY(cli_check(fovea_attention_plan_create(&out->plan, out->on->device, &o)));
+    bench_plan_end(out);
     return CLI_OK;
 }
 
@@ -93,7 +61,7 @@ static int add_product(bench_case *c, const fovea_step_info *s)
     char *shape = cli_text("%ux%ux%u", s->m, pairs ? 2 * s->n : s->n, s->k);
     request.shapes = shape;
     request.activation = s->activation && !pairs ? s->activation : "none";
-    int code = bench_gemm(c, &none, c->on, &request);
+    int code = bench_gemm(c, &none, &request);
     free(shape);
     return code;
 }
@@ -127,8 +95,10 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
         return CLI_OK;
     c->on = list[0].on;
     int code = product ? add_product(c, s) : add_softmax(c, s, &k->times);
-    if (code)
+    if (code) {
+        bench_case_free(c);
         return code;
+    }
     if (!c->title)
         c->title = cli_text("%s", k->problem);
     k->alone = (*n)++;
@@ -152,13 +122,12 @@ int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room
 {
     const fovea_plan *plan = list[0].plan;
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
-    int code = CLI_OK;
     out->kind = cli_alloc(list[0].info.steps, sizeof *out->kind);
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         kind_of(out, &step)->count++;
-    for (size_t i = 0; i < out->kinds && !code; i++)
-        code = add_alone(&out->kind[i], list, n, room);
-    return code;
+    for (size_t i = 0; i < out->kinds; i++)
+        CLI_TRY(add_alone(&out->kind[i], list, n, room));
+    return CLI_OK;
 }
 
 void bench_floors_free(bench_floors *f)

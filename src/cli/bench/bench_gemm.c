@@ -13,20 +13,10 @@ enum { SAMPLED_ROWS = 64 };
 #define RATE_SECONDS 30e-3 /* enough for the rate of a product */
 
 struct gemm {
-    fovea_plan *plan;
     uint32_t m, n, k;
     const struct activation *activation;
     float *a, *weight, *bias, *out;
 };
-
-static int run(void *state, double *seconds)
-{
-    struct gemm *g = state;
-    const fovea_matrix in = {g->a, 0}, out = {g->out, 0};
-    const int code = cli_check(fovea_op_run(g->plan, &in, 1, out));
-    *seconds = fovea_plan_seconds(g->plan);
-    return code;
-}
 
 static double gelu(double x)
 {
@@ -71,9 +61,9 @@ static const struct activation *find_activation(const char *name)
 
 /* Compares with a reference in double: every row of a small product, else rows spread over all. The
  * bound is relative to the largest sum and grows with the length of the sums. */
-static int check(void *state, bench_verify *out)
+static int check(bench_case *c, bench_verify *out)
 {
-    const struct gemm *g = state;
+    const struct gemm *g = c->state;
     const bool whole = (double)g->m * g->n * g->k <= WHOLE_RESULT || g->m <= SAMPLED_ROWS;
     const uint32_t rows = whole ? g->m : SAMPLED_ROWS;
     double worst = 0, top = 0;
@@ -96,10 +86,9 @@ static int check(void *state, bench_verify *out)
     return CLI_OK;
 }
 
-static void release(void *state)
+static void release(bench_case *c)
 {
-    struct gemm *g = state;
-    fovea_plan_free(g->plan);
+    struct gemm *g = c->state;
     free(g->a);
     free(g->weight);
     free(g->bias);
@@ -107,10 +96,10 @@ static void release(void *state)
     free(g);
 }
 
-static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
+static int plan(bench_case *c, const cli_settings *s, fovea_device *device)
 {
-    const fovea_gemm_options none = FOVEA_GEMM_OPTIONS_INIT;
-    fovea_gemm_options o = none;
+    const struct gemm *g = c->state;
+    fovea_gemm_options o = FOVEA_GEMM_OPTIONS_INIT;
     o.schedule = s->schedule;
     o.chunk = s->chunk;
     o.memory_limit = s->memory_limit;
@@ -120,28 +109,36 @@ static int plan(struct gemm *g, const cli_settings *s, fovea_device *device)
     o.weight = g->weight;
     o.bias = g->bias;
     o.activation = g->activation->value ? g->activation->name : NULL;
-    return cli_check(fovea_gemm_plan_create(&g->plan, device, &o));
+    return cli_check(fovea_gemm_plan_create(&c->plan, device, &o));
 }
 
-static struct gemm *make(uint32_t m, uint32_t n, uint32_t k, const struct activation *activation)
+/* All but the plan. */
+static void make(bench_case *c, uint32_t m, uint32_t n, uint32_t k,
+                 const struct activation *activation)
 {
     struct gemm *g = cli_alloc(1, sizeof *g);
-    g->m = m;
-    g->n = n;
-    g->k = k;
-    g->activation = activation;
-    g->a = cli_alloc((size_t)m * k, sizeof *g->a);
-    g->weight = cli_alloc((size_t)n * k, sizeof *g->weight);
-    g->bias = cli_alloc(n, sizeof *g->bias);
-    g->out = cli_alloc((size_t)m * n, sizeof *g->out);
-    bench_fill(g->a, (size_t)m * k, 1);
-    bench_fill(g->weight, (size_t)n * k, 2);
-    bench_fill(g->bias, n, 3);
-    memset(g->out, 0xff, (size_t)m * n * sizeof *g->out); /* NaN: what is not written shows */
-    return g;
+    const size_t out = (size_t)m * n;
+    *g = (struct gemm){.m = m,
+                       .n = n,
+                       .k = k,
+                       .activation = activation,
+                       .a = bench_floats((size_t)m * k, 1),
+                       .weight = bench_floats((size_t)n * k, 2),
+                       .bias = bench_floats(n, 3),
+                       .out = cli_alloc(out, sizeof *g->out)};
+    memset(g->out, 0xff, out * sizeof *g->out); /* NaN: what is not written shows */
+    c->state = g;
+    c->run = bench_run_op;
+    c->check = check;
+    c->release = release;
+    c->input[0] = (fovea_matrix){g->a, 0};
+    c->inputs = 1;
+    c->out = (fovea_matrix){g->out, 0};
+    c->flops = 2.0 * (double)m * (double)n * (double)k;
+    c->bytes = 4.0 * ((double)m * (double)k + (double)n * (double)k + (double)m * (double)n);
 }
 
-int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const bench_request *r)
+int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
 {
     const char *shape = r->shapes, *activation = r->activation;
     unsigned long long m = 0, n = 0, k = 0;
@@ -152,23 +149,13 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const b
     const struct activation *act = find_activation(activation ? activation : "none");
     if (!act)
         return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
-    struct gemm *g = make((uint32_t)m, (uint32_t)n, (uint32_t)k, act);
+    make(out, (uint32_t)m, (uint32_t)n, (uint32_t)k, act);
     bench_plan_begin(out);
-    int code = plan(g, s, on->device);
-    if (code) {
-        release(g);
-        return code;
-    }
-    bench_plan_end(out, g->plan);
+    CLI_TRY(plan(out, s, out->on->device));
+    bench_plan_end(out);
     out->title = cli_text("gemm %s%s%s", shape, act->value ? " " : "", act->value ? act->name : "");
     out->params = json_pack("{s:s, s:i, s:i, s:i, s:s}", "what", "gemm", "M", (int)m, "N", (int)n,
                             "K", (int)k, "activation", act->name);
-    out->state = g;
-    out->run = run;
-    out->check = check;
-    out->release = release;
-    out->flops = 2.0 * (double)m * (double)n * (double)k;
-    out->bytes = 4.0 * ((double)m * (double)k + (double)n * (double)k + (double)m * (double)n);
     return CLI_OK;
 }
 
@@ -176,17 +163,18 @@ int bench_gemm(bench_case *out, const cli_settings *s, bench_device *on, const b
 static int product_rate(double *rate, fovea_device *device, uint32_t m, double *shortest)
 {
     const cli_settings none = {0};
-    struct gemm *g = make(m, 3072, 768, &activations[0]);
-    int code = plan(g, &none, device);
+    bench_case c = {.inputs = 0};
+    make(&c, m, 3072, 768, &activations[0]);
+    int code = plan(&c, &none, device);
     *shortest = INFINITY;
     for (int i = 0; i < 4 && !code; i++) {
         double seconds;
-        code = run(g, &seconds);
+        code = bench_run_op(&c, &seconds);
         *shortest = fmin(*shortest, seconds);
     }
     if (!code)
-        *rate = fmax(*rate, 2.0 * g->m * g->n * g->k / *shortest);
-    release(g);
+        *rate = fmax(*rate, c.flops / *shortest);
+    bench_case_free(&c);
     return code;
 }
 

@@ -7,24 +7,15 @@
 
 #include "cli/bench/bench.h"
 
-struct kernel_run {
-    fovea_plan *plan; /* dry */
-    fovea_trial *trial;
-};
-
-static int run(void *state, double *seconds)
+static int run(bench_case *c, double *seconds)
 {
-    const struct kernel_run *r = state;
-    return cli_check(fovea_trial_run(r->trial, seconds));
+    return cli_check(fovea_trial_run(c->state, seconds));
 }
 
-static int check(void *state, bench_verify *out)
+static int check(bench_case *c, bench_verify *out)
 {
-    struct kernel_run *r = state;
     fovea_kernel_check found = FOVEA_KERNEL_CHECK_INIT;
-    const int code = cli_check(fovea_trial_verify(r->trial, &found));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_trial_verify(c->state, &found)));
     *out = (bench_verify){.reference = "reference of the operation",
                           .max_abs = found.max_abs,
                           .rel = found.rel,
@@ -34,51 +25,34 @@ static int check(void *state, bench_verify *out)
     return CLI_OK;
 }
 
-static void release(void *state)
+static void release(bench_case *c)
 {
-    struct kernel_run *r = state;
-    fovea_trial_close(r->trial);
-    fovea_plan_free(r->plan);
-    free(r);
+    fovea_trial_close(c->state);
 }
 
+/* A dry one. */
 static int make_plan(fovea_plan **out, const cli_settings *s, const bench_device *on,
                      const bench_request *r)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
-    fovea_model_describe(r->model, &info);
-    fovea_model_preprocess(r->model, &rule);
-    cli_plan_options(&options, s, on->device);
+    cli_plan_options(&options, s, on->device, r->model);
     options.dry = 1;
-    options.frame.width = s->width;
-    options.frame.height = s->height;
-    if (!s->width)
-        cli_picture_size(&options.frame.width, &options.frame.height, &rule, &info);
     return cli_check(fovea_plan_create(out, r->model, on->device, &options));
 }
 
-int bench_kernel(bench_case *out, const cli_settings *s, bench_device *on,
-                 const bench_request *request, const bench_kernel_pick *pick)
+int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *request)
 {
-    struct kernel_run *r = cli_alloc(1, sizeof *r);
+    const bench_kernel_pick *pick = request->pick;
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
-    fovea_status status;
+    fovea_trial *trial;
     bench_plan_begin(out);
-    int code = make_plan(&r->plan, s, on, request);
-    if (!code) {
-        status = fovea_trial_open(&r->trial, r->plan, pick->step, pick->kernel);
-        code = status == FOVEA_ENOTSUP ? CLI_UNSUPPORTED : cli_check(status);
-    }
-    if (code) {
-        release(r);
-        return code;
-    }
-    bench_plan_end(out, r->plan);
-    fovea_plan_step(r->plan, pick->step, &step);
-    out->on = on;
-    out->state = r;
+    CLI_TRY(make_plan(&out->plan, s, out->on, request));
+    const fovea_status status = fovea_trial_open(&trial, out->plan, pick->step, pick->kernel);
+    if (status)
+        return status == FOVEA_ENOTSUP ? CLI_UNSUPPORTED : cli_check(status);
+    bench_plan_end(out);
+    fovea_plan_step(out->plan, pick->step, &step);
+    out->state = trial;
     out->run = run;
     out->check = check;
     out->release = release;
@@ -114,9 +88,7 @@ int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli
     fovea_plan *plan;
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
     fovea_kernel_info k = FOVEA_KERNEL_INFO_INIT;
-    int code = make_plan(&plan, s, on, r);
-    if (code)
-        return code;
+    CLI_TRY(make_plan(&plan, s, on, r));
     *n = 0;
     for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
         for (size_t j = 0; !repeated(plan, i, &step) && fovea_kernel_list(j, &k); j++)

@@ -6,9 +6,7 @@
 int bench_limits_raise(bench_device *d)
 {
     fovea_rates now = FOVEA_RATES_INIT, *best = &d->limits.rates;
-    const int code = cli_check(fovea_device_rates(d->device, &now));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_device_rates(d->device, &now)));
     best->flops = fmax(best->flops, now.flops);
     best->read = fmax(best->read, now.read);
     best->copy = fmax(best->copy, now.copy);

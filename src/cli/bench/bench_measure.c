@@ -76,7 +76,7 @@ static int time_once(bench_case *c, struct times *out)
     int code = CLI_OK;
     double begin = cli_seconds(), sum = 0, last = 0;
     for (uint32_t i = 0; i < c->inner && !code; i++) {
-        code = c->run(c->state, &last);
+        code = c->run(c, &last);
         sum += last;
     }
     const double clock = cli_seconds() - begin;
@@ -84,35 +84,24 @@ static int time_once(bench_case *c, struct times *out)
     return code;
 }
 
-static void *grown(void *p, size_t count, size_t size)
-{
-    void *q = realloc(p, count * size);
-    if (!q)
-        exit(cli_fail(CLI_UNSUPPORTED, "out of memory"));
-    return q;
-}
-
 static void add_sample(bench_case *c, const struct times *t)
 {
-    if (c->samples == c->room) {
-        c->room = c->room ? 2 * c->room : 64;
-        c->sample = grown(c->sample, c->room, sizeof *c->sample);
-        c->device = grown(c->device, c->room, sizeof *c->device);
-    }
+    c->sample = cli_grow(c->sample, c->samples, sizeof *c->sample);
+    c->device = cli_grow(c->device, c->samples, sizeof *c->device);
     c->sample[c->samples] = t->counted;
     c->device[c->samples++] = t->device;
 }
 
 static int verify(bench_case *c)
 {
-    int code = c->check(c->state, &c->verify);
-    if (!code && !c->verify.ok && *c->verify.text)
-        code = cli_fail(CLI_WRONG, "%s: failed its verification: %s", c->title, c->verify.text);
-    else if (!code && !c->verify.ok)
-        code = cli_fail(CLI_WRONG,
-                        "%s: failed its verification against %s: off by %.3g of the largest value",
-                        c->title, c->verify.reference, c->verify.rel);
-    return code;
+    CLI_TRY(c->check(c, &c->verify));
+    if (c->verify.ok)
+        return CLI_OK;
+    if (*c->verify.text)
+        return cli_fail(CLI_WRONG, "%s: failed its verification: %s", c->title, c->verify.text);
+    return cli_fail(CLI_WRONG,
+                    "%s: failed its verification against %s: off by %.3g of the largest value",
+                    c->title, c->verify.reference, c->verify.rel);
 }
 
 void bench_plan_begin(bench_case *c)
@@ -121,21 +110,25 @@ void bench_plan_begin(bench_case *c)
     c->plan_seconds = -cli_seconds();
 }
 
-void bench_plan_end(bench_case *c, fovea_plan *plan)
+void bench_plan_end(bench_case *c)
 {
     c->plan_seconds += cli_seconds();
-    c->plan = plan;
     c->info.struct_size = sizeof c->info;
-    fovea_plan_query(plan, &c->info);
+    fovea_plan_query(c->plan, &c->info);
+}
+
+int bench_run_op(bench_case *c, double *seconds)
+{
+    const int code = cli_check(fovea_op_run(c->plan, c->input, c->inputs, c->out));
+    *seconds = fovea_plan_seconds(c->plan);
+    return code;
 }
 
 int bench_first(bench_case *c, const bench_options *o)
 {
     struct times first;
     c->inner = 1;
-    int code = time_once(c, &first);
-    if (code)
-        return code;
+    CLI_TRY(time_once(c, &first));
     c->first_seconds = first.counted;
     const uint64_t peak = machine_memory_peak();
     c->resident = peak > c->before ? peak - c->before : 0;
@@ -157,9 +150,7 @@ int bench_sample(bench_case *c, const bench_options *o)
 {
     struct times t;
     machine_watch(&c->machine);
-    int code = time_once(c, &t);
-    if (code)
-        return code;
+    CLI_TRY(time_once(c, &t));
     add_sample(c, &t);
     return o->check == BENCH_CHECK_EVERY ? verify(c) : CLI_OK;
 }

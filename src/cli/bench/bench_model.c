@@ -8,7 +8,6 @@ struct model_run {
     bench_model_run what;
     fovea_plan_options options;
     fovea_plan *anchor; /* holds the weights that plans share */
-    fovea_plan *plan;
     fovea_frame frame;
     uint8_t *pixels;
     float *out;
@@ -16,12 +15,12 @@ struct model_run {
     bench_reference reference;
 };
 
-static int run(void *state, double *seconds)
+static int run(bench_case *c, double *seconds)
 {
-    struct model_run *r = state;
+    const struct model_run *r = c->state;
     const fovea_output out = {r->out, r->n * sizeof *r->out};
-    const int code = cli_check(fovea_run(r->plan, &r->frame, &out, 1));
-    *seconds = fovea_plan_seconds(r->plan);
+    const int code = cli_check(fovea_run(c->plan, &r->frame, &out, 1));
+    *seconds = fovea_plan_seconds(c->plan);
     return code;
 }
 
@@ -32,18 +31,17 @@ static double allowed(const fovea_plan_options *o)
     return by_activations[o->activations];
 }
 
-static int check(void *state, bench_verify *out)
+static int check(bench_case *c, bench_verify *out)
 {
-    struct model_run *r = state;
+    struct model_run *r = c->state;
     const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = &r->frame};
-    return bench_verify_output(&r->reference, r->plan, &what, r->out, FOVEA_DTYPE_F32, r->n,
+    return bench_verify_output(&r->reference, c->plan, &what, r->out, FOVEA_DTYPE_F32, r->n,
                                allowed(&r->options), out);
 }
 
-static void release(void *state)
+static void release(bench_case *c)
 {
-    struct model_run *r = state;
-    fovea_plan_free(r->plan);
+    struct model_run *r = c->state;
     fovea_plan_free(r->anchor);
     if (r->what.owned)
         fovea_model_free(r->what.model);
@@ -94,66 +92,47 @@ static int make_plan(bench_case *out, struct model_run *r)
 {
     fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     bench_plan_begin(out);
-    const int code =
-        cli_check(fovea_plan_create(&r->plan, r->what.model, out->on->device, &r->options));
-    if (code)
-        return code;
-    bench_plan_end(out, r->plan);
-    fovea_plan_output(r->plan, 0, &first);
+    CLI_TRY(cli_check(fovea_plan_create(&out->plan, r->what.model, out->on->device, &r->options)));
+    bench_plan_end(out);
+    fovea_plan_output(out->plan, 0, &first);
     r->n = (size_t)first.rows * first.columns;
     r->out = cli_alloc(r->n, sizeof *r->out);
     return CLI_OK;
 }
 
-int bench_model_case(bench_case *out, const cli_settings *s, bench_device *on,
-                     const bench_model_run *what)
+int bench_model_case(bench_case *out, const cli_settings *s, const bench_model_run *what)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
-    fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     struct model_run *r = cli_alloc(1, sizeof *r);
     fovea_plan_options *options = &r->options;
     r->what = *what;
     fovea_model_describe(what->model, &info);
-    fovea_model_preprocess(what->model, &rule);
-    cli_plan_options(options, s, on->device);
-    options->frame.width = s->width;
-    options->frame.height = s->height;
-    if (!s->width)
-        cli_picture_size(&options->frame.width, &options->frame.height, &rule, &info);
+    cli_plan_options(options, s, out->on->device, what->model);
     if (what->output) {
         options->outputs = &r->what.output;
         options->n_outputs = 1;
     }
     make_frame(r);
-    out->on = on;
-    int code = hold_weights(r, on->device, &info);
-    if (!code)
-        code = make_plan(out, r);
-    if (code) {
-        release(r);
-        return code;
-    }
     out->state = r;
     out->run = run;
     out->check = check;
     out->release = release;
+    CLI_TRY(hold_weights(r, out->on->device, &info));
+    CLI_TRY(make_plan(out, r));
     out->flops = out->info.flops;
     out->bytes = least_bytes(&info, &out->info, s->dtype);
     return CLI_OK;
 }
 
-int bench_model(bench_case *out, const cli_settings *s, bench_device *on,
-                const bench_request *request)
+int bench_model(bench_case *out, const cli_settings *s, const bench_request *request)
 {
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_output_info first = FOVEA_OUTPUT_INFO_INIT;
     fovea_model_describe(request->model, &info);
     const bench_model_run what = {.model = request->model, .name = request->name};
-    const int code = bench_model_case(out, s, on, &what);
-    if (code)
-        return code;
+    CLI_TRY(bench_model_case(out, s, &what));
     const fovea_plan_options *o = &((const struct model_run *)out->state)->options;
-    const char *attention = s->attention ? s->attention : info.attention;
+    const char *attention = cli_attention(s, &info);
     fovea_plan_output(out->plan, 0, &first);
     out->title = cli_text("%s %ux%u %s%s%s", what.name, o->frame.width, o->frame.height, attention,
                           s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "");

@@ -50,13 +50,8 @@ static void write_results(FILE *to, int format, const json_t *results)
 int bench_output_write(const bench_output *o, const json_t *results)
 {
     cli_output file = {.file = stdout};
-    int code = o->path ? cli_output_begin(&file, o->path) : CLI_OK;
-    if (code)
-        return code;
+    CLI_TRY(o->path ? cli_output_begin(&file, o->path) : CLI_OK);
     write_results(file.file, o->format, results);
-    if (o->path)
-        code = cli_output_end(&file, NULL);
-    if (code)
-        return code;
+    CLI_TRY(o->path ? cli_output_end(&file, NULL) : CLI_OK);
     return o->plot ? bench_plot(o->plot, results) : CLI_OK;
 }

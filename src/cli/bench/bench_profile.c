@@ -71,20 +71,17 @@ static int trace(struct profile *p)
 {
     fovea_trace_event probe;
     double seconds;
-    int code = cli_check(fovea_plan_trace(p->c->plan, &probe, 1));
-    if (!code)
-        code = p->c->run(p->c->state, &seconds);
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, &probe, 1)));
+    CLI_TRY(p->c->run(p->c, &seconds));
     p->room = fovea_plan_traced(p->c->plan);
     p->room = p->room < CALLS ? p->room : CALLS;
     p->event = cli_alloc(p->room, sizeof *p->event);
-    code = cli_check(fovea_plan_trace(p->c->plan, p->event, p->room));
-    for (int i = 0; i < FRAMES && !code; i++) {
-        code = p->c->run(p->c->state, &p->frame[i]);
+    CLI_TRY(cli_check(fovea_plan_trace(p->c->plan, p->event, p->room)));
+    for (int i = 0; i < FRAMES; i++) {
+        CLI_TRY(p->c->run(p->c, &p->frame[i]));
         add_frame(p);
     }
-    return code;
+    return CLI_OK;
 }
 
 /* ---- telling ---- */

@@ -55,13 +55,11 @@ static bool affordable(const fovea_plan *plan, const bench_subject *what, size_t
 static int compute(float *value, fovea_device *device, const bench_subject *what, size_t n)
 {
     fovea_plan *plan;
-    int code = make_plan(&plan, device, what, false);
-    if (code)
-        return code;
+    CLI_TRY(make_plan(&plan, device, what, false));
     const fovea_output to = {value, n * sizeof *value};
-    code = cli_check(what->model
-                         ? fovea_run(plan, what->frame, &to, 1)
-                         : fovea_op_run(plan, what->input, what->inputs, (fovea_matrix){value, 0}));
+    int code = cli_check(
+        what->model ? fovea_run(plan, what->frame, &to, 1)
+                    : fovea_op_run(plan, what->input, what->inputs, (fovea_matrix){value, 0}));
     fovea_plan_free(plan);
     return code;
 }
@@ -73,10 +71,8 @@ static int try_way(bench_reference *r, const bench_subject *what, size_t way, si
     fovea_device *device;
     fovea_plan *plan;
     options.isa = ways[way].isa;
-    int code = cli_check(fovea_device_open(&device, "cpu", &options));
-    if (code)
-        return code;
-    code = make_plan(&plan, device, what, true);
+    CLI_TRY(cli_check(fovea_device_open(&device, "cpu", &options)));
+    int code = make_plan(&plan, device, what, true);
     const bool go = !code && affordable(plan, what, way);
     if (!code)
         fovea_plan_free(plan);
@@ -107,10 +103,8 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
 {
     fovea_trial *r;
     fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
-    int code = cli_check(fovea_trial_open(&r, plan, index, NULL));
-    if (code)
-        return code;
-    code = cli_check(fovea_trial_verify(r, &check));
+    CLI_TRY(cli_check(fovea_trial_open(&r, plan, index, NULL)));
+    int code = cli_check(fovea_trial_verify(r, &check));
     out->ok = !code && check.failed == 0;
     if (!code) {
         out->max_abs = fmax(out->max_abs, check.max_abs);
@@ -126,12 +120,11 @@ static int verify_step(const fovea_plan *plan, size_t index, const fovea_step_in
 int bench_verify_steps(const fovea_plan *plan, bench_verify *out)
 {
     fovea_step_info step = FOVEA_STEP_INFO_INIT;
-    int code = CLI_OK;
     *out = (bench_verify){.reference = of_steps, .ok = true};
-    for (size_t i = 0; !code && out->ok && fovea_plan_step(plan, i, &step); i++)
+    for (size_t i = 0; out->ok && fovea_plan_step(plan, i, &step); i++)
         if (!repeated(plan, i, &step))
-            code = verify_step(plan, i, &step, out);
-    return code;
+            CLI_TRY(verify_step(plan, i, &step, out));
+    return CLI_OK;
 }
 
 /* ---- the output ---- */
@@ -170,8 +163,7 @@ int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_
             return code;
         r->text = of_steps;
         for (size_t way = 0; way < sizeof ways / sizeof *ways && !r->value; way++)
-            if ((code = try_way(r, what, way, n)))
-                return code;
+            CLI_TRY(try_way(r, what, way, n));
     }
     if (r->value)
         compare(r, got, type, n, allowed, out);

@@ -74,12 +74,10 @@ static int report(const struct bench *b, json_t *results)
 {
     const int known = b->baseline ? bench_baseline_add(results, b->earlier, b->baseline) : CLI_OK;
     bench_crossovers_add(results);
-    int code = bench_output_write(&b->output, results);
-    if (!code)
-        code = known;
-    if (!code && b->baseline)
-        code = bench_baseline_judge(results, b->allowed);
-    return code ? code : judge(b, results);
+    CLI_TRY(bench_output_write(&b->output, results));
+    CLI_TRY(known);
+    CLI_TRY(b->baseline ? bench_baseline_judge(results, b->allowed) : CLI_OK);
+    return judge(b, results);
 }
 
 /* What was finished before an interrupt is a result like any other. */
@@ -124,7 +122,6 @@ static int read_options(struct bench *b)
     static const char *const formats[] = {"text", "md", "csv", "json", "jsonl", NULL};
     static const char *const checks[] = {"first", "every", "off", NULL};
     double minutes = 0;
-    int code;
     b->options.warmup = 1;
     b->options.time = 10;
     b->allowed = 5;
@@ -134,15 +131,14 @@ static int read_options(struct bench *b)
     if (b->fail_above && !b->baseline)
         return cli_fail(CLI_USAGE, "--fail-above %s: --baseline names what to compare with",
                         b->fail_above);
-    if ((code = cli_number(&b->options.runs, "runs", b->runs, 1, 1000000)) ||
-        (code = cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000)) ||
-        (code = cli_real(&b->options.time, "time", b->time, 0.01, 86400)) ||
-        (code = cli_real(&b->options.rate, "rate", b->rate, 0.001, 1e5)) ||
-        (code = cli_real(&minutes, "sustain", b->sustain, 0.001, 1e5)) ||
-        (code = cli_real(&b->allowed, "fail-above", b->fail_above, 0, 1e6)) ||
-        (code = cli_choose(&b->options.check, "verify", b->check, checks)) ||
-        (code = cli_choose(&b->output.format, "format", b->format, formats)))
-        return code;
+    CLI_TRY(cli_number(&b->options.runs, "runs", b->runs, 1, 1000000));
+    CLI_TRY(cli_number(&b->options.warmup, "warmup", b->warmup, 0, 1000000));
+    CLI_TRY(cli_real(&b->options.time, "time", b->time, 0.01, 86400));
+    CLI_TRY(cli_real(&b->options.rate, "rate", b->rate, 0.001, 1e5));
+    CLI_TRY(cli_real(&minutes, "sustain", b->sustain, 0.001, 1e5));
+    CLI_TRY(cli_real(&b->allowed, "fail-above", b->fail_above, 0, 1e6));
+    CLI_TRY(cli_choose(&b->options.check, "verify", b->check, checks));
+    CLI_TRY(cli_choose(&b->output.format, "format", b->format, formats));
     b->options.sustain = 60 * minutes;
     return CLI_OK;
 }
@@ -150,12 +146,10 @@ static int read_options(struct bench *b)
 /* What would fail when all has been measured fails now. */
 static int check_files(struct bench *b)
 {
-    int code;
-    if (b->baseline && (code = bench_results_read(&b->earlier, b->baseline)))
-        return code;
-    if ((code = bench_output_check("-O", b->output.path)) ||
-        (code = bench_output_check("--plot", b->output.plot)))
-        return code;
+    if (b->baseline)
+        CLI_TRY(bench_results_read(&b->earlier, b->baseline));
+    CLI_TRY(bench_output_check("-O", b->output.path));
+    CLI_TRY(bench_output_check("--plot", b->output.plot));
     return bench_output_check("--trace", b->trace);
 }
 
@@ -208,11 +202,11 @@ static int check_options(const struct bench *b)
         {"rate", b->rate != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
         {"sustain", b->sustain != NULL, BENCH_ANY & ~(1u << BENCH_FLOORS)},
     };
-    int code = bench_axes_check(r);
-    for (size_t i = 0; i < sizeof options / sizeof *options && !code; i++)
+    CLI_TRY(bench_axes_check(r));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (options[i].given)
-            code = bench_belongs(options[i].option, options[i].whats, r->what);
-    return code;
+            CLI_TRY(bench_belongs(options[i].option, options[i].whats, r->what));
+    return CLI_OK;
 }
 
 /* Refuses what `bench floors` cannot bound. */
@@ -243,30 +237,24 @@ static int measure(struct bench *b)
 
 static int run(struct bench *b, const char *what, const char *name)
 {
-    json_t *results = NULL;
-    int code = choose_what(&b->request, what, name);
-    if (!code)
-        code = check_options(b);
-    if (code || (code = check_files(b)))
-        return code;
+    CLI_TRY(choose_what(&b->request, what, name));
+    CLI_TRY(check_options(b));
+    CLI_TRY(check_files(b));
     interrupt_catch("run");
     const bool floors = b->request.what == BENCH_FLOORS;
     if (b->request.what == BENCH_GEMM)
         b->request.common.half = NULL;
-    if ((code = bench_cases_add(&b->set, &b->request, &b->options)))
-        return code;
+    CLI_TRY(bench_cases_add(&b->set, &b->request, &b->options));
     if (floors && !interrupt_code()) {
         b->options.sample = FLOOR_SAMPLE;
-        if ((code = check_floors(b)) ||
-            (code = bench_floors_add(&b->floors, b->set.list, &b->set.cases, BENCH_CASES)))
-            return code;
+        CLI_TRY(check_floors(b));
+        CLI_TRY(bench_floors_add(&b->floors, b->set.list, &b->set.cases, BENCH_CASES));
     }
-    if ((code = measure(b)))
-        return code;
-    if (!interrupt_code() && (code = profile(b)))
-        return code;
-    results = describe_all(b);
-    code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
+    CLI_TRY(measure(b));
+    if (!interrupt_code())
+        CLI_TRY(profile(b));
+    json_t *results = describe_all(b);
+    const int code = interrupt_code() ? report_interrupted(b, results) : report(b, results);
     json_decref(results);
     return code;
 }
@@ -274,12 +262,10 @@ static int run(struct bench *b, const char *what, const char *name)
 /* Results of an earlier run in place of measuring. */
 static int show_from(struct bench *b)
 {
-    json_t *results = NULL;
-    int code = check_files(b);
-    if (!code)
-        code = bench_results_read(&results, b->from);
-    if (!code)
-        code = report(b, results);
+    json_t *results;
+    CLI_TRY(check_files(b));
+    CLI_TRY(bench_results_read(&results, b->from));
+    const int code = report(b, results);
     json_decref(results);
     return code;
 }
@@ -302,41 +288,37 @@ int cli_bench(const cli_command *self, int argc, char **argv)
     struct bench *b = cli_alloc(1, sizeof *b);
     bench_request *r = &b->request;
     const cli_option own[] = {
-        {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", CLI_TEXT,
-         &r->shapes},
+        {"shape", 0, "MxNxK,...", "gemm: those of a ViT-B on 1036x1036 pixels", &r->shapes},
         {"activation", 0, "NAME,...", "gemm: none, gelu, gelu_tanh, gelu_quick, silu, relu, tanh",
-         CLI_TEXT, &r->activation},
+         &r->activation},
         {"tokens", 0, "N,...", "attention, block: 4096; ranges as 256..65536*2 or 100..500+100",
-         CLI_TEXT, &r->tokens},
-        {"heads", 0, "N,...", "attention, block: 12", CLI_TEXT, &r->heads},
-        {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", CLI_TEXT,
-         &r->dim},
-        {"value-dim", 0, "N,...", "attention: channels of a head's values", CLI_TEXT,
-         &r->value_dim},
-        {"mlp", 0, "N,...", "block: how much wider its MLP is, 4", CLI_TEXT, &r->mlp},
-        {"op", 0, "NAME", "kernel: those of an operation: gemm, softmax, ...", CLI_TEXT, &r->op},
-        {"model", 0, "MODEL", "kernel: whose steps, " KERNEL_MODEL, CLI_TEXT, &r->of},
-        {"causal", 0, NULL, "attention: query i sees the keys up to i", CLI_FLAG, &r->causal},
-        {"form", 0, "NAME,...", "attention, causal: auto, recurrent, chunk", CLI_TEXT, &r->form},
-        {"runs", 0, "N", "rounds; else until the medians are stable", CLI_TEXT, &b->runs},
-        {"time", 0, "S", "seconds per case at most, 10", CLI_TEXT, &b->time},
-        {"warmup", 0, "N", "runs after the first that are not timed, 1", CLI_TEXT, &b->warmup},
-        {"verify", 0, "WHEN", "first (default), every run, or off", CLI_TEXT, &b->check},
-        {"rate", 0, "FPS", "paced like a camera: deadlines missed, jitter", CLI_TEXT, &b->rate},
-        {"sustain", 0, "MIN", "minutes of each case, as a series", CLI_TEXT, &b->sustain},
-        {"per-layer", 0, NULL, "time of every step and sweep", CLI_FLAG, &b->per_layer},
-        {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", CLI_TEXT, &b->trace},
-        {"format", 'o', "NAME", "text, md, csv, json, jsonl", CLI_TEXT, &b->format},
-        {"output", 'O', "FILE", "results go there", CLI_TEXT, &b->output.path},
-        {"note", 0, "TEXT", "kept with the results", CLI_TEXT, &b->note},
-        {"plot", 0, "FILE", "time and memory as a picture, .svg, drawn by gnuplot", CLI_TEXT,
+         &r->tokens},
+        {"heads", 0, "N,...", "attention, block: 12", &r->heads},
+        {"dim", 0, "N,...", "attention: channels of a head, 64; block: of a token, 768", &r->dim},
+        {"value-dim", 0, "N,...", "attention: channels of a head's values", &r->value_dim},
+        {"mlp", 0, "N,...", "block: how much wider its MLP is, 4", &r->mlp},
+        {"op", 0, "NAME", "kernel: those of an operation: gemm, softmax, ...", &r->op},
+        {"model", 0, "MODEL", "kernel: whose steps, " KERNEL_MODEL, &r->of},
+        {"causal", 0, NULL, "attention: query i sees the keys up to i", &r->causal},
+        {"form", 0, "NAME,...", "attention, causal: auto, recurrent, chunk", &r->form},
+        {"runs", 0, "N", "rounds; else until the medians are stable", &b->runs},
+        {"time", 0, "S", "seconds per case at most, 10", &b->time},
+        {"warmup", 0, "N", "runs after the first that are not timed, 1", &b->warmup},
+        {"verify", 0, "WHEN", "first (default), every run, or off", &b->check},
+        {"rate", 0, "FPS", "paced like a camera: deadlines missed, jitter", &b->rate},
+        {"sustain", 0, "MIN", "minutes of each case, as a series", &b->sustain},
+        {"per-layer", 0, NULL, "time of every step and sweep", &b->per_layer},
+        {"trace", 0, "FILE", "calls of one frame, for Chrome's trace viewer", &b->trace},
+        {"format", 'o', "NAME", "text, md, csv, json, jsonl", &b->format},
+        {"output", 'O', "FILE", "results go there", &b->output.path},
+        {"note", 0, "TEXT", "kept with the results", &b->note},
+        {"plot", 0, "FILE", "time and memory as a picture, .svg, drawn by gnuplot",
          &b->output.plot},
         {"from", 0, "FILE", "show results of an earlier -o json or jsonl, measure nothing",
-         CLI_TEXT, &b->from},
-        {"baseline", 0, "FILE", "earlier results to compare with", CLI_TEXT, &b->baseline},
-        {"fail-above", 0, "PCT", "percent that may be lost against it, 5", CLI_TEXT,
-         &b->fail_above},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+         &b->from},
+        {"baseline", 0, "FILE", "earlier results to compare with", &b->baseline},
+        {"fail-above", 0, "PCT", "percent that may be lost against it, 5", &b->fail_above},
+        {NULL},
     };
     r->common.half = "f32, f16, bf16: of a model's weights; of q, k and v";
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);

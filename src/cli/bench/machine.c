@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <time.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+#include "cli/common/cli.h"
 
 #define SLOWER 1.1      /* a spin that takes so much longer shows a lower clock */
 #define LOOK_EVERY 0.05 /* seconds, at first */
@@ -93,23 +94,16 @@ uint64_t machine_memory_peak(void)
 
 /* ---- clocks and heat ---- */
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Dependent multiplications: their time depends on the clock alone. */
 static double spin_once(void)
 {
-    const double begin = now();
+    const double begin = cli_seconds();
     uint64_t x = 1;
     for (int i = 0; i < 1 << 15; i++)
         x = x * 6364136223846793005u + 1442695040888963407u;
     volatile uint64_t used = x;
     (void)used;
-    return now() - begin;
+    return cli_seconds() - begin;
 }
 
 static double spin(void)
@@ -156,12 +150,12 @@ void machine_watch(machine_history *h)
 {
     if (h->looks == 0)
         h->every = LOOK_EVERY;
-    else if (now() - h->last < h->every)
+    else if (cli_seconds() - h->last < h->every)
         return;
     if (h->looks == MACHINE_LOOKS)
         thin_out(h);
     machine_look(&h->look[h->looks++]);
-    h->last = now();
+    h->last = cli_seconds();
 }
 
 static double least_spin(const machine_state *look, uint32_t n)

@@ -71,18 +71,24 @@ int cli_fail(int code, const char *format, ...) CLI_PRINTF(2, 3);
 /* Writes the library's message; returns the exit code of its status, 0 for FOVEA_OK. */
 int cli_check(fovea_status status);
 
+/* Returns from the caller when `call` fails. */
+#define CLI_TRY(call)                                                                              \
+    do {                                                                                           \
+        const int code_ = (call);                                                                  \
+        if (code_)                                                                                 \
+            return code_;                                                                          \
+    } while (0)
+
 /* ---- options ---- */
 
-enum cli_kind { CLI_FLAG, CLI_TEXT };
-
-/* One option of a command. `target`: bool * of a FLAG, const char ** of a TEXT. */
+/* One option of a command. */
 typedef struct cli_option {
     const char *name;     /* NULL ends a list */
     char letter;          /* 0: none */
-    const char *argument; /* NULL for flags */
+    const char *argument; /* NULL: a flag */
     const char *help;
-    enum cli_kind kind;
-    void *target;
+    void *target;   /* const char ** of what has an argument, bool * of a flag */
+    unsigned takes; /* of a shared option: who accepts it, enum cli_takes */
 } cli_option;
 
 /* The options that all commands share, as written; NULL: not given. */
@@ -127,8 +133,8 @@ int cli_real(double *out, const char *option, const char *text, double low, doub
 int cli_choose(int *out, const char *option, const char *text, const char *const *names);
 /* "518", "1920x1080". */
 int cli_size(uint32_t *width, uint32_t *height, const char *text);
-/* Splits a list at its commas and expands ranges A..B*F and A..B+S; *out ends with NULL, free it
- * with cli_list_free. NULL gives a list of one NULL, with *n 1. */
+/* Splits a list at its commas and expands ranges A..B*F and A..B+S, of option "device" also "all";
+ * *out ends with NULL, free it with cli_list_free. NULL gives a list of one NULL, with *n 1. */
 int cli_list(char ***out, size_t *n, const char *option, const char *text);
 void cli_list_free(char **list);
 
@@ -137,6 +143,8 @@ const char *cli_likely(const char *text, const char *const *names);
 
 /* Zeroed memory, aligned to a cache line; exits the program when memory runs out. */
 void *cli_alloc(size_t count, size_t size);
+/* An array with room for one more element than the `n` that it has; NULL has none. Exits alike. */
+void *cli_grow(void *array, size_t n, size_t size);
 char *cli_text(const char *format, ...) CLI_PRINTF(1, 2);
 
 /* ---- a model on a device ---- */
@@ -155,13 +163,19 @@ int cli_open_device(fovea_device **out, const cli_settings *s);
 int cli_load_model(fovea_model **out, const char *path);
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
+/* The attention that a model runs with. */
+const char *cli_attention(const cli_settings *s, const fovea_model_info *info);
 /* The model's preprocessing, at --size if that was given. */
-fovea_preprocess cli_preprocess(const cli_session *s);
+fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model);
+/* The model's own text of output `name`; NULL: it has none of that name. */
+const char *cli_output_name(const fovea_model *model, const char *name);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-/* --dtype sets the type of weights, and on devices other than the CPU of activations too. */
-void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device);
+/* --dtype sets the type of weights, and on devices other than the CPU of activations too. Frames
+ * have the size that the model sees; of no model: none. */
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,
+                      const fovea_model *model);
 
 /* ---- files that are written ---- */
 
@@ -178,8 +192,9 @@ int cli_output_begin(cli_output *out, const char *path);
 /* Renames the file to its path. With a `problem` (NULL: none), or if writing failed, the old file
  * stays. */
 int cli_output_end(cli_output *o, const char *problem);
-/* What follows the last slash. */
+/* What follows the last slash; what it is in, to be freed. */
 const char *cli_file_name(const char *path);
+char *cli_folder(const char *path);
 /* True if both paths exist and name one file. */
 bool cli_same_file(const char *a, const char *b);
 
@@ -205,6 +220,8 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
 void cli_image_free(cli_image *image);
 
 bool cli_ends_with(const char *text, const char *end);
+/* float32 values to be written; shape: `rank` sizes. */
+fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape);
 int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank);
 
 /* Token features as a picture: the first three principal components of `rows` x `columns` values on

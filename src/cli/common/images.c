@@ -185,9 +185,7 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, bool in
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* begin() judges the size */
     png_read_info(png, info);
     uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
-    int code = begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE);
-    if (code)
-        return code;
+    CLI_TRY(begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE));
     png_convert(png, info, indices);
     const uint64_t row = width * (indices ? 1 : 3);
     if (png_get_rowbytes(png, info) != row)
@@ -256,9 +254,7 @@ static int write_png(const char *path, const void *pixels, uint32_t width, uint3
     png.format = palette ? PNG_FORMAT_RGB_COLORMAP : PNG_FORMAT_RGB;
     png.colormap_entries = colours;
     cli_output o;
-    int code = cli_output_begin(&o, path);
-    if (code)
-        return code;
+    CLI_TRY(cli_output_begin(&o, path));
     const bool written = png_image_write_to_stdio(&png, o.file, 0, pixels, 0, palette);
     return cli_output_end(&o, written ? NULL : png.message);
 }
@@ -330,9 +326,7 @@ static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indi
     uint64_t width = pnm_number(b), height = pnm_number(b), top = pnm_number(b);
     if (top != 255)
         return bad(path, "is a PPM or PGM whose largest value is not 255");
-    int code = begin(out, path, b, width, height, 1);
-    if (code)
-        return code;
+    CLI_TRY(begin(out, path, b, width, height, 1));
     size_t pixels = (size_t)(width * height);
     b->at++; /* one white space */
     if (b->at > b->size || b->size - b->at < pixels * channels)
@@ -406,7 +400,16 @@ void cli_image_free(cli_image *image)
     memset(image, 0, sizeof *image);
 }
 
-/* ---- numpy ---- */
+/* ---- arrays ---- */
+
+fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape)
+{
+    fovea_tensor t = {.name = name, .dtype = "F32", .rank = rank, .elements = 1, .data = data};
+    for (uint32_t i = 0; i < rank; i++)
+        t.elements *= t.shape[i] = shape[i];
+    t.size = (size_t)t.elements * sizeof *data;
+    return t;
+}
 
 int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank)
 {
@@ -424,9 +427,7 @@ int cli_npy_write(const char *path, const float *data, const uint64_t *shape, ui
     text[n++] = '\n';
     uint8_t head[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)n, (uint8_t)(n >> 8)};
     cli_output o;
-    int code = cli_output_begin(&o, path);
-    if (code)
-        return code;
+    CLI_TRY(cli_output_begin(&o, path));
     fwrite(head, 1, 10, o.file);
     fwrite(text, 1, n, o.file);
     fwrite(data, sizeof *data, elements, o.file);

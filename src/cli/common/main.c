@@ -45,24 +45,27 @@ static void tell(const char *text)
     free(line);
 }
 
-void cli_tell(const char *format, ...)
+static void tell_formatted(const char *format, va_list args)
 {
     char text[4096];
+    vsnprintf(text, sizeof text, format, args);
+    tell(text);
+}
+
+void cli_tell(const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tell_formatted(format, args);
     va_end(args);
-    tell(text);
 }
 
 int cli_fail(int code, const char *format, ...)
 {
-    char text[4096];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    tell_formatted(format, args);
     va_end(args);
-    tell(text);
     return code;
 }
 

@@ -27,6 +27,17 @@ void *cli_alloc(size_t count, size_t size)
     return p;
 }
 
+void *cli_grow(void *array, size_t n, size_t size)
+{
+    const size_t room = n ? 2 * n : 1;
+    if (n & (n - 1)) /* the room is a power of two */
+        return array;
+    void *more = realloc(array, room * size);
+    if (!more)
+        exit(cli_fail(CLI_UNSUPPORTED, "out of memory (%zu x %zu bytes)", room, size));
+    return more;
+}
+
 char *cli_text(const char *format, ...)
 {
     va_list args, again;
@@ -43,90 +54,61 @@ char *cli_text(const char *format, ...)
 
 /* ---- parsing ---- */
 
-/* The shared options, of all commands; *takes says which of them each belongs to. */
-static size_t shared(cli_option *all, unsigned *takes, cli_common *c)
+/* The shared options of all commands. */
+static size_t shared(cli_option *all, cli_common *c)
 {
-    const struct {
-        unsigned takes;
-        cli_option option;
-    } common[] = {
-        {CLI_TAKES_DEVICE,
-         {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", CLI_TEXT, &c->device}},
-        {CLI_TAKES_ISA,
-         {"isa", 0, "LEVEL",
-          "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use", CLI_TEXT,
-          &c->isa}},
-        {CLI_TAKES_DEVICE, {"threads", 0, "N", "workers", CLI_TEXT, &c->threads}},
-        {CLI_TAKES_DEVICE,
-         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", CLI_TEXT, &c->cores}},
-        {CLI_TAKES_PLAN,
-         {"attention", 0, "NAME[:MAP]",
-          "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
-          "blocks 0 to 3 and C from 8 on",
-          CLI_TEXT, &c->attention}},
-        {CLI_TAKES_PLAN, {"dtype", 0, "TYPE", c->half ? c->half : "f32", CLI_TEXT, &c->dtype}},
-        {CLI_TAKES_PLAN,
-         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out", CLI_TEXT,
-          &c->memory_limit}},
-        {CLI_TAKES_DEVICE,
-         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", CLI_TEXT,
-          &c->max_dispatch}},
-        {CLI_TAKES_WISDOM,
-         {"wisdom", 0, "FILE",
-          "what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none", CLI_TEXT,
-          &c->wisdom}},
-        {CLI_TAKES_PLAN,
-         {"rigor", 0, "LEVEL",
-          "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
-          CLI_TEXT, &c->rigor}},
-        {CLI_TAKES_PLAN,
-         {"schedule", 0, "NAME",
-          "auto; streamed: some tokens at a time go through many steps, which saves memory; "
-          "stepwise: all tokens go through one step after the other",
-          CLI_TEXT, &c->schedule}},
-        {CLI_TAKES_PLAN,
-         {"chunk", 0, "N", "tokens at a time of the streamed schedule", CLI_TEXT, &c->chunk}},
-        {CLI_TAKES_SIZE,
-         {"size", 0, "WxH",
-          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
-          "rule of the model's preprocessing",
-          CLI_TEXT, &c->size}},
-        {CLI_TAKES_PICTURES,
-         {"no-exif", 0, NULL,
-          "pictures as they are stored, not turned upright by their EXIF orientation", CLI_FLAG,
-          &c->no_exif}},
-        {CLI_TAKES_STRICT,
-         {"strict", 0, NULL,
-          "an unstable measurement is a failure; a broken picture ends the command at once",
-          CLI_FLAG, &c->strict}},
-        {CLI_TAKES_JSON,
-         {"json", 0, NULL, "results as JSON, one object a line", CLI_FLAG, &c->json}},
+    const cli_option common[] = {
+        {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", &c->device, CLI_TAKES_DEVICE},
+        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use",
+         &c->isa, CLI_TAKES_ISA},
+        {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
+        {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
+         CLI_TAKES_DEVICE},
+        {"attention", 0, "NAME[:MAP]",
+         "instead of the model's own, see fovea info --attentions; A+B@0-3+C@8-: A, but B in "
+         "blocks 0 to 3 and C from 8 on",
+         &c->attention, CLI_TAKES_PLAN},
+        {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN},
+        {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
+         &c->memory_limit, CLI_TAKES_PLAN},
+        {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", &c->max_dispatch,
+         CLI_TAKES_DEVICE},
+        {"wisdom", 0, "FILE",
+         "what fovea tune has found to be fastest, instead of FOVEA_WISDOM; or none", &c->wisdom,
+         CLI_TAKES_WISDOM},
+        {"rigor", 0, "LEVEL",
+         "estimate; measure, exhaustive: first measure what suits where wisdom does not know",
+         &c->rigor, CLI_TAKES_PLAN},
+        {"schedule", 0, "NAME",
+         "auto; streamed: some tokens at a time go through many steps, which saves memory; "
+         "stepwise: all tokens go through one step after the other",
+         &c->schedule, CLI_TAKES_PLAN},
+        {"chunk", 0, "N", "tokens at a time of the streamed schedule", &c->chunk, CLI_TAKES_PLAN},
+        {"size", 0, "WxH",
+         "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
+         "rule of the model's preprocessing",
+         &c->size, CLI_TAKES_SIZE},
+        {"no-exif", 0, NULL,
+         "pictures as they are stored, not turned upright by their EXIF orientation", &c->no_exif,
+         CLI_TAKES_PICTURES},
+        {"strict", 0, NULL,
+         "an unstable measurement is a failure; a broken picture ends the command at once",
+         &c->strict, CLI_TAKES_STRICT},
+        {"json", 0, NULL, "results as JSON, one object a line", &c->json, CLI_TAKES_JSON},
     };
-    const size_t n = sizeof common / sizeof *common;
-    for (size_t i = 0; i < n; i++) {
-        all[i] = common[i].option;
-        takes[i] = common[i].takes;
-    }
-    return n;
-}
-
-static bool among(const cli_option *all, size_t n, const char *name)
-{
-    while (n > 0 && strcmp(all[n - 1].name, name) != 0)
-        n--;
-    return n > 0;
+    memcpy(all, common, sizeof common);
+    return sizeof common / sizeof *common;
 }
 
 static size_t gather(cli_option *all, const cli_command *self, cli_common *c, const cli_option *own)
 {
     cli_option common[OPTIONS_MAX];
-    unsigned takes[OPTIONS_MAX];
+    const size_t most = shared(common, c);
     size_t n = 0;
-    for (const cli_option *o = own; o && o->name; o++)
-        all[n++] = *o;
-    const size_t most = shared(common, takes, c);
+    for (; own && own->name; own++)
+        all[n++] = *own;
     for (size_t i = 0; i < most; i++)
-        if (self->takes & takes[i])
+        if (self->takes & common[i].takes)
             all[n++] = common[i];
     return n;
 }
@@ -169,17 +151,18 @@ static void help(const cli_command *self, const cli_option *all, size_t n)
 static int unknown(const cli_command *self, const cli_option *all, size_t n, const char *given)
 {
     cli_option common[OPTIONS_MAX];
-    unsigned takes[OPTIONS_MAX];
     cli_common none = {0};
+    const size_t most = shared(common, &none);
     const char *names[OPTIONS_MAX + 1] = {NULL};
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(given + strspn(given, "-"), "="),
              given + strspn(given, "-"));
     for (size_t i = 0; i < n; i++)
         names[i] = all[i].name;
-    if (among(common, shared(common, takes, &none), name))
-        return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
-                        self->name, name, self->name);
+    for (size_t i = 0; i < most; i++)
+        if (strcmp(common[i].name, name) == 0)
+            return cli_fail(CLI_USAGE, "fovea %s takes no --%s; fovea %s --help lists its options",
+                            self->name, name, self->name);
     const char *likely = cli_likely(name, names);
     return cli_fail(CLI_USAGE, "unknown option %s; %s%s%sfovea %s --help lists them", given,
                     likely ? "did you mean --" : "", likely ? likely : "", likely ? "? " : "",
@@ -194,10 +177,10 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
     char letters[OPTIONS_MAX + 8] = ":h";
     size_t n = gather(all, self, common, own), end = 2;
     for (size_t i = 0; i < n; i++) {
-        table[i] = (struct option){all[i].name, all[i].kind == CLI_TEXT, NULL, 256 + (int)i};
+        table[i] = (struct option){all[i].name, all[i].argument != NULL, NULL, 256 + (int)i};
         if (all[i].letter) {
             letters[end++] = all[i].letter;
-            if (all[i].kind == CLI_TEXT)
+            if (all[i].argument)
                 letters[end++] = ':';
         }
     }
@@ -209,7 +192,7 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
     for (int c; (c = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
         const cli_option *o = NULL;
         for (size_t i = 0; i < n; i++)
-            if (c == 256 + (int)i || (all[i].letter && c == all[i].letter))
+            if (c == 256 + (int)i || c == all[i].letter) /* it is never 0 */
                 o = &all[i];
         if (c == 'h' && !o) {
             help(self, all, n);
@@ -220,10 +203,10 @@ int cli_parse(int *first, const cli_command *self, cli_common *common, const cli
             return cli_fail(CLI_USAGE, "%s needs a value", argv[optind - 1]);
         if (!o)
             return unknown(self, all, n, argv[optind - 1]);
-        if (o->kind == CLI_FLAG)
-            *(bool *)o->target = true;
-        else
+        if (o->argument)
             *(const char **)o->target = optarg;
+        else
+            *(bool *)o->target = true;
     }
     *first = optind;
     return CLI_OK;
@@ -285,12 +268,11 @@ int cli_number(uint32_t *out, const char *option, const char *text, uint32_t low
     double v = 0;
     if (!text)
         return CLI_OK;
-    int code = cli_real(&v, option, text, low, high);
-    if (!code && v != floor(v))
+    CLI_TRY(cli_real(&v, option, text, low, high));
+    if (v != floor(v))
         return cli_fail(CLI_USAGE, "--%s %s: wanted a whole number", option, text);
-    if (!code)
-        *out = (uint32_t)v;
-    return code;
+    *out = (uint32_t)v;
+    return CLI_OK;
 }
 
 int cli_size(uint32_t *width, uint32_t *height, const char *text)
@@ -356,25 +338,23 @@ int cli_settle(cli_settings *out, const cli_common *c)
 {
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
     static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
-    const fovea_device_options none = FOVEA_DEVICE_OPTIONS_INIT;
-    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE, code;
+    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE;
     uint32_t limit = 0;
     double dispatch = 0;
     memset(out, 0, sizeof *out);
     out->device = c->device ? c->device : "auto";
-    out->device_options = none;
+    out->device_options = (fovea_device_options)FOVEA_DEVICE_OPTIONS_INIT;
     out->device_options.isa = c->isa;
     out->device_options.cores = c->cores;
     out->attention = c->attention;
-    if ((code = cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096)) ||
-        (code = cli_choose(&schedule, "schedule", c->schedule, schedules)) ||
-        (code = cli_choose(&type, "dtype", c->dtype, dtypes)) ||
-        (code = cli_choose(&rigor, "rigor", c->rigor, rigors)) ||
-        (code = cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24)) ||
-        (code = cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX)) ||
-        (code = cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6)) ||
-        (code = cli_size(&out->width, &out->height, c->size)))
-        return code;
+    CLI_TRY(cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096));
+    CLI_TRY(cli_choose(&schedule, "schedule", c->schedule, schedules));
+    CLI_TRY(cli_choose(&type, "dtype", c->dtype, dtypes));
+    CLI_TRY(cli_choose(&rigor, "rigor", c->rigor, rigors));
+    CLI_TRY(cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24));
+    CLI_TRY(cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX));
+    CLI_TRY(cli_real(&dispatch, "max-dispatch-ms", c->max_dispatch, 0.01, 1e6));
+    CLI_TRY(cli_size(&out->width, &out->height, c->size));
     out->device_options.max_dispatch_seconds = dispatch / 1e3;
     out->schedule = (fovea_schedule)schedule;
     out->memory_limit = (uint64_t)limit << 20;
@@ -446,9 +426,13 @@ static int add_item(char **list, size_t *n, const char *option, const char *text
 int cli_list(char ***out, size_t *n, const char *option, const char *text)
 {
     char **list = cli_alloc(LIST_MOST + 1, sizeof *list);
+    fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
+    const bool all = text && strcmp(option, "device") == 0 && strcmp(text, "all") == 0;
     int code = CLI_OK;
     *n = text ? 0 : 1;
-    for (const char *p = text; p && !code;) {
+    for (; all && *n < LIST_MOST && fovea_device_list(*n, &device); ++*n)
+        list[*n] = cli_text("%s", device.id);
+    for (const char *p = all ? NULL : text; p && !code;) {
         const size_t length = strcspn(p, ",");
         code = add_item(list, n, option, p, length);
         p = p[length] ? p + length + 1 : NULL;
@@ -480,33 +464,43 @@ int cli_load_model(fovea_model **out, const char *path)
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
 }
 
+/* Frames have the size that the model sees. */
+static void set_frame(fovea_plan_options *out, const cli_settings *s, const fovea_model *model)
+{
+    const fovea_preprocess p = cli_preprocess(s, model);
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_model_describe(model, &info);
+    cli_picture_size(&out->frame.width, &out->frame.height, &p, &info);
+}
+
 /* The fastest for the model at --size. */
 static int open_best(cli_session *s)
 {
-    const fovea_preprocess p = cli_preprocess(s);
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.attention = s->settings.attention;
     options.weights = s->settings.dtype;
-    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s->info);
+    set_frame(&options, &s->settings, s->model);
     return check_device(
         fovea_device_open_best(&s->device, s->model, &options, &s->settings.device_options));
 }
 
+static int open_session(cli_session *out, const cli_common *common, const char *model)
+{
+    CLI_TRY(cli_settle(&out->settings, common));
+    const bool best = model && strcmp(out->settings.device, "auto") == 0;
+    if (!best)
+        CLI_TRY(cli_open_device(&out->device, &out->settings));
+    if (!model)
+        return CLI_OK;
+    CLI_TRY(cli_load_model(&out->model, model));
+    CLI_TRY(cli_check(fovea_model_describe(out->model, &out->info)));
+    return best ? open_best(out) : CLI_OK;
+}
+
 int cli_open(cli_session *out, const cli_common *common, const char *model)
 {
-    memset(out, 0, sizeof *out);
-    int code = cli_settle(&out->settings, common);
-    const bool best = model && strcmp(out->settings.device, "auto") == 0;
-    out->info.struct_size = sizeof out->info;
-    if (!code && !best)
-        code = cli_open_device(&out->device, &out->settings);
-    if (!code && model) {
-        code = cli_load_model(&out->model, model);
-        if (!code)
-            code = cli_check(fovea_model_describe(out->model, &out->info));
-    }
-    if (!code && best)
-        code = open_best(out);
+    *out = (cli_session){.info = FOVEA_MODEL_INFO_INIT};
+    const int code = open_session(out, common, model);
     if (code)
         cli_close(out);
     return code;
@@ -532,12 +526,26 @@ void cli_close(cli_session *s)
     memset(s, 0, sizeof *s);
 }
 
-fovea_preprocess cli_preprocess(const cli_session *s)
+const char *cli_output_name(const fovea_model *model, const char *name)
+{
+    const char *own;
+    for (size_t i = 0; (own = fovea_model_output(model, i)); i++)
+        if (strcmp(own, name) == 0)
+            break;
+    return own;
+}
+
+const char *cli_attention(const cli_settings *s, const fovea_model_info *info)
+{
+    return s->attention ? s->attention : info->attention;
+}
+
+fovea_preprocess cli_preprocess(const cli_settings *s, const fovea_model *model)
 {
     fovea_preprocess p = FOVEA_PREPROCESS_INIT;
-    fovea_model_preprocess(s->model, &p);
-    if (s->settings.width)
-        fovea_preprocess_resize(&p, s->settings.width, s->settings.height);
+    fovea_model_preprocess(model, &p);
+    if (s->width)
+        fovea_preprocess_resize(&p, s->width, s->height);
     return p;
 }
 
@@ -558,12 +566,12 @@ void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess 
         *height = p->crop_height;
 }
 
-void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device)
+void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,
+                      const fovea_model *model)
 {
-    const fovea_plan_options none = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(device, &info);
-    *out = none;
+    *out = (fovea_plan_options)FOVEA_PLAN_OPTIONS_INIT;
     out->attention = s->attention;
     out->schedule = s->schedule;
     out->chunk = s->chunk;
@@ -572,4 +580,6 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
     out->weights = s->dtype;
     if (strcmp(info.id, "cpu") != 0)
         out->activations = s->dtype;
+    if (model)
+        set_frame(out, s, model);
 }

@@ -24,6 +24,11 @@ const char *cli_file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+char *cli_folder(const char *path)
+{
+    return cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
+}
+
 /* NAME.NUMBER.tmp in the folder of `path`, a name that nobody can foresee. */
 static char *beside(const char *path)
 {
@@ -40,7 +45,7 @@ static int open_nameless(const char *path)
 {
     int fd = -1;
 #ifdef O_TMPFILE
-    char *folder = cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
+    char *folder = cli_folder(path);
     if (access("/proc/self/fd", X_OK) == 0) /* where it is given its name */
         fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     free(folder);

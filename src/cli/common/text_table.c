@@ -8,12 +8,7 @@
 
 static void add(text_table *t, char *text)
 {
-    if (t->cells == t->room) {
-        t->room = t->room ? 2 * t->room : 64;
-        t->cell = realloc(t->cell, t->room * sizeof *t->cell);
-        if (!t->cell)
-            exit(cli_fail(CLI_UNSUPPORTED, "out of memory"));
-    }
+    t->cell = cli_grow(t->cell, t->cells, sizeof *t->cell);
     t->cell[t->cells++] = text;
 }
 

@@ -11,7 +11,7 @@ enum { TABLE_COLUMNS = 16 };
 
 typedef struct text_table {
     char **cell; /* row by row, the heads first */
-    size_t columns, cells, room;
+    size_t columns, cells;
 } text_table;
 
 /* Heads of the columns, NULL at the end. Texts in a column whose head begins with '<' stand at its

@@ -47,20 +47,11 @@ int attention_query_parse(attention_query *out, const char *text, const char *bl
         return cli_fail(CLI_USAGE, "--attention-map %s: wanted X,Y,OUT.png in one word", text);
     *out = (attention_query){.x = x, .y = y, .path = text + end, .block = -1};
     double number = -1;
-    int code = cli_real(&number, "attention-block", block, -4096, 4096);
-    if (!code && number != floor(number))
-        code = cli_fail(CLI_USAGE, "--attention-block %s: wanted a whole number", block);
+    CLI_TRY(cli_real(&number, "attention-block", block, -4096, 4096));
+    if (number != floor(number))
+        return cli_fail(CLI_USAGE, "--attention-block %s: wanted a whole number", block);
     out->block = (int)number;
-    return code;
-}
-
-static const char *output_named(const fovea_model *model, const char *name)
-{
-    const char *own;
-    for (size_t i = 0; (own = fovea_model_output(model, i)); i++)
-        if (strcmp(own, name) == 0)
-            return own;
-    return NULL;
+    return CLI_OK;
 }
 
 bool attention_output(const char *name)
@@ -105,10 +96,9 @@ int attention_query_choose(attention_query *q, const cli_session *s)
         if (cli_ends_with(name, ".q") && at++ == wanted)
             q->q = name;
     char *key = cli_text("%.*sk", (int)strlen(q->q) - 1, q->q);
-    q->k = output_named(s->model, key);
+    q->k = cli_output_name(s->model, key);
     free(key);
-    own_attention(q, s->settings.attention ? s->settings.attention : s->info.attention,
-                  (unsigned)wanted);
+    own_attention(q, cli_attention(&s->settings, &s->info), (unsigned)wanted);
     q->heads = s->info.heads;
     q->device = s->device;
     return CLI_OK;
@@ -144,8 +134,7 @@ static void collect(double *weight, const struct scan *s, uint32_t first)
 
 static int plan_row(struct scan *s, const attention_map *m, const char *name)
 {
-    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
-    fovea_attention_options o = none;
+    fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
     o.attention = name;
     o.rows = 1;
     o.keys = s->keys;
@@ -161,9 +150,8 @@ static int weigh(double *weight, const attention_map *m, const char *name, const
                  const float *k, cli_progress *bar)
 {
     struct scan s = {.heads = m->query->heads, .keys = m->info.rows};
-    int code = plan_row(&s, m, name);
-    if (code)
-        return code;
+    int code = CLI_OK;
+    CLI_TRY(plan_row(&s, m, name));
     s.values = cli_alloc((size_t)s.keys * s.heads, 2 * KEYS * sizeof *s.values);
     s.out = cli_alloc(s.heads, 2 * KEYS * sizeof *s.out);
     const fovea_matrix in[] = {

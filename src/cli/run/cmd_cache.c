@@ -55,9 +55,7 @@ static int show_wisdom(json_t **out, bool *sound)
 {
     char path[4096];
     fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
-    const int code = cli_check(fovea_wisdom_path(path, sizeof path));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_wisdom_path(path, sizeof path)));
     FILE *f = *path ? fopen(path, "rb") : NULL;
     const char *problem = "";
     if (f) {
@@ -85,15 +83,11 @@ static int list(bool json, bool verify)
     bool sound;
     json_t *wisdom = NULL;
     contents c = {.list = json ? json_array() : NULL, .quiet = verify};
-    int code = cli_check(fovea_cache_folder(folder, sizeof folder));
-    if (!code)
-        code = show_wisdom(json ? &wisdom : NULL, &sound);
-    if (!code && !json)
+    CLI_TRY(cli_check(fovea_cache_folder(folder, sizeof folder)));
+    CLI_TRY(show_wisdom(json ? &wisdom : NULL, &sound));
+    if (!json)
         printf("kernels  %s\n", *folder ? folder : "-");
-    if (!code)
-        code = cli_check(fovea_cache_list(NULL, show_entry, &c));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_cache_list(NULL, show_entry, &c)));
     if (json)
         cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I}", "schema", "fovea.cache/1",
                                  "wisdom", wisdom, "folder", cli_json_text(folder), "kernels",
@@ -144,37 +138,24 @@ static int clear(void)
 
 /* ---- export, import ---- */
 
-static int write_file(const char *path, const char *head, const char *wisdom, size_t wisdom_size,
-                      const void *kernels, size_t kernels_size)
-{
-    cli_output o;
-    int code = cli_output_begin(&o, path);
-    if (code)
-        return code;
-    fputs(head, o.file);
-    fwrite(wisdom, 1, wisdom_size, o.file);
-    fwrite(kernels, 1, kernels_size, o.file);
-    return cli_output_end(&o, NULL);
-}
-
 static int save(const char *path)
 {
     size_t wisdom_size = 0, kernels_size = 0;
-    char head[64];
-    int code = cli_check(fovea_wisdom_export(NULL, 0, &wisdom_size));
-    if (!code)
-        code = cli_check(fovea_cache_pack(NULL, NULL, 0, &kernels_size));
-    if (code)
-        return code;
+    cli_output o;
+    CLI_TRY(cli_check(fovea_wisdom_export(NULL, 0, &wisdom_size)));
+    CLI_TRY(cli_check(fovea_cache_pack(NULL, NULL, 0, &kernels_size)));
     char *wisdom = cli_alloc(wisdom_size + 1, 1);
     void *kernels = cli_alloc(kernels_size + 1, 1);
-    code = cli_check(fovea_wisdom_export(wisdom, wisdom_size + 1, &wisdom_size));
+    int code = cli_check(fovea_wisdom_export(wisdom, wisdom_size + 1, &wisdom_size));
     if (!code)
         code = cli_check(fovea_cache_pack(NULL, kernels, kernels_size, &kernels_size));
     const size_t text = strlen(wisdom);
-    snprintf(head, sizeof head, MAGIC "%zu\n", text);
-    if (!code)
-        code = write_file(path, head, wisdom, text, kernels, kernels_size);
+    if (!code && !(code = cli_output_begin(&o, path))) {
+        fprintf(o.file, MAGIC "%zu\n", text);
+        fwrite(wisdom, 1, text, o.file);
+        fwrite(kernels, 1, kernels_size, o.file);
+        code = cli_output_end(&o, NULL);
+    }
     if (!code)
         printf("%s: %zu bytes of wisdom, %zu of compiled kernels\n", path, text, kernels_size);
     free(wisdom);
@@ -192,15 +173,13 @@ static int take(const char *path, const char *data, size_t size)
     const char *wisdom = end + 1, *kernels = wisdom + text;
     fovea_wisdom_info info = FOVEA_WISDOM_INFO_INIT;
     size_t added = 0;
-    int code =
-        cli_check(fovea_cache_unpack(NULL, kernels, size - (size_t)(kernels - data), &added));
-    if (!code && text)
-        code = cli_check(fovea_wisdom_import(wisdom, text, &info));
-    if (!code && info.taken)
-        code = cli_check(fovea_wisdom_save(NULL));
-    if (!code)
-        printf("%zu facts, %zu compiled kernels taken\n", info.taken, added);
-    return code;
+    CLI_TRY(cli_check(fovea_cache_unpack(NULL, kernels, size - (size_t)(kernels - data), &added)));
+    if (text)
+        CLI_TRY(cli_check(fovea_wisdom_import(wisdom, text, &info)));
+    if (info.taken)
+        CLI_TRY(cli_check(fovea_wisdom_save(NULL)));
+    printf("%zu facts, %zu compiled kernels taken\n", info.taken, added);
+    return CLI_OK;
 }
 
 static int load(const char *path)

@@ -16,10 +16,9 @@ static int find_devices(struct devices *out, const cli_common *common)
 {
     cli_settings settings;
     fovea_device *cpu;
-    int code = cli_settle(&settings, common);
+    CLI_TRY(cli_settle(&settings, common));
     settings.device = "cpu";
-    if (code || (code = cli_open_device(&cpu, &settings)))
-        return code;
+    CLI_TRY(cli_open_device(&cpu, &settings));
     for (out->n = 0; out->n < DEVICES; out->n++) {
         fovea_device_info *info = &out->list[out->n];
         info->struct_size = sizeof *info;
@@ -128,20 +127,18 @@ int cli_info(const cli_command *self, int argc, char **argv)
     bool kernels = false, models = false, attentions = false;
     struct devices devices;
     const cli_option own[] = {
-        {"kernels", 0, NULL, "list the kernels, and which of them this machine can run", CLI_FLAG,
-         &kernels},
-        {"models", 0, NULL, "list the names that synthetic: takes", CLI_FLAG, &models},
+        {"kernels", 0, NULL, "list the kernels, and which of them this machine can run", &kernels},
+        {"models", 0, NULL, "list the names that synthetic: takes", &models},
         {"attentions", 0, NULL, "list the names that --attention takes, and how they combine",
-         CLI_FLAG, &attentions},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+         &attentions},
+        {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);
     if (code || !first)
         return code;
     if (first < argc)
         return cli_fail(CLI_USAGE, "info takes no argument \"%s\"", argv[first]);
-    if ((code = find_devices(&devices, &common)))
-        return code;
+    CLI_TRY(find_devices(&devices, &common));
     if (common.json) {
         cli_print_json(describe(&devices, kernels, models, attentions));
         return CLI_OK;

@@ -14,10 +14,9 @@ struct result {
 /* All inputs that the library names, `name_of` giving the names. */
 static int read_inputs(op_case *c, const char *(*name_of)(const void *, size_t), const void *of)
 {
-    int code = CLI_OK;
-    for (const char *name; !code && (name = name_of(of, c->n_inputs)) != NULL;)
-        code = op_case_input(c, name);
-    return code ? code : op_case_complete(c);
+    for (const char *name; (name = name_of(of, c->n_inputs)) != NULL;)
+        CLI_TRY(op_case_input(c, name));
+    return op_case_complete(c);
 }
 
 static const char *plan_input(const void *plan, size_t index)
@@ -42,10 +41,8 @@ static int run_plan(struct result *r, op_case *c, fovea_device *device)
 {
     fovea_matrix in[OP_INPUTS], out;
     fovea_plan *plan;
-    int code = cli_check(fovea_attention_plan_create(&plan, device, &c->options));
-    if (code)
-        return code;
-    code = read_inputs(c, plan_input, plan);
+    CLI_TRY(cli_check(fovea_attention_plan_create(&plan, device, &c->options)));
+    int code = read_inputs(c, plan_input, plan);
     for (uint32_t b = 0; b < r->out.batch && !code; b++) {
         batch_of(in, &out, c, &r->out, b);
         code = cli_check(fovea_op_run(plan, in, c->n_inputs, out));
@@ -58,11 +55,9 @@ static int run_state(struct result *r, op_case *c, fovea_device *device)
 {
     fovea_matrix in[OP_INPUTS], out;
     fovea_state *state;
-    int code = cli_check(fovea_state_create(&state, device, &c->options));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_state_create(&state, device, &c->options)));
     r->floats = fovea_state_size(state);
-    code = op_case_state(&r->state, c, r->floats);
+    int code = op_case_state(&r->state, c, r->floats);
     if (!code)
         code = read_inputs(c, state_input, state);
     for (uint32_t b = 0; b < r->out.batch && !code; b++) {
@@ -104,19 +99,6 @@ static int pick_rows(op_rows *out, op_case *c)
     return code;
 }
 
-static fovea_tensor floats(const char *name, const void *data, uint64_t a, uint64_t b, uint64_t c,
-                           uint64_t d)
-{
-    fovea_tensor t = {.name = name, .dtype = "F32", .rank = d ? 4 : 3, .data = data};
-    t.shape[0] = a;
-    t.shape[1] = b;
-    t.shape[2] = c;
-    t.shape[3] = d;
-    t.elements = a * b * c * (d ? d : 1);
-    t.size = (size_t)t.elements * sizeof(float);
-    return t;
-}
-
 /* The states of all batches cut into S and Z. */
 static void cut_state(float *s, float *z, const struct result *r, const op_case *c)
 {
@@ -136,22 +118,26 @@ static int save(const struct result *r, const op_case *c, const char *path)
     const char *const metadata[][2] = {{"attention", c->options.attention}};
     fovea_tensor t[3], rows;
     const char *name = fovea_tensors_find(c->file, "rows", &rows) ? "out_rows" : "out";
-    char *data = cli_alloc((size_t)o->batch * o->rows, op_row_size(o));
+    const uint64_t tokens[] = {o->batch, o->rows, (uint64_t)o->heads * o->dim};
+    const uint64_t heads[] = {o->batch, o->heads, o->rows, o->dim};
+    const uint64_t state[] = {o->batch, o->heads, c->features, o->dim};
+    const uint64_t divisor[] = {o->batch, 1, o->heads, c->features};
+    float *data = cli_alloc((size_t)o->batch * o->rows, op_row_size(o));
     float *s = cli_alloc(o->batch, r->floats * sizeof *s);
     float *z = cli_alloc(o->batch, r->floats * sizeof *z);
     size_t n = 0;
     if (c->tokens_first) {
-        t[n++] = floats(name, o->data, o->batch, o->rows, (uint64_t)o->heads * o->dim, 0);
+        t[n++] = cli_tensor(name, (const float *)(const void *)o->data, 3, tokens);
     } else {
-        op_from_rows(data, o);
-        t[n++] = floats(name, data, o->batch, o->heads, o->rows, o->dim);
+        op_from_rows((char *)data, o);
+        t[n++] = cli_tensor(name, data, 4, heads);
     }
     if (c->features) {
         cut_state(s, z, r, c);
-        t[n++] = floats("state_out", s, o->batch, o->heads, c->features, o->dim);
+        t[n++] = cli_tensor("state_out", s, 4, state);
     }
     if (c->divided)
-        t[n++] = floats("z_out", z, o->batch, 1, o->heads, c->features);
+        t[n++] = cli_tensor("z_out", z, 4, divisor);
     int code = cli_check(fovea_tensors_write(path, t, n, metadata, 1));
     free(data);
     free(s);
@@ -166,9 +152,9 @@ int cli_op(const cli_command *self, int argc, char **argv)
     cli_session s;
     const char *output = NULL, *form_name = NULL;
     const cli_option own[] = {
-        {"output", 'o', "FILE", "where the result goes", CLI_TEXT, &output},
-        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", CLI_TEXT, &form_name},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+        {"output", 'o', "FILE", "where the result goes", &output},
+        {"form", 0, "NAME", "auto, recurrent, chunk: of causal operations", &form_name},
+        {NULL},
     };
     int first, form = 0, code = cli_parse(&first, self, &common, own, argc, argv);
     if (code || !first || (code = cli_choose(&form, "form", form_name, forms)))
@@ -177,10 +163,8 @@ int cli_op(const cli_command *self, int argc, char **argv)
         return cli_fail(CLI_USAGE, "op takes one CASE.safetensors and -o OUT.safetensors");
     if (cli_same_file(argv[first], output))
         return cli_fail(CLI_USAGE, "-o %s is the case itself; name another file", output);
-    if ((code = cli_output_check(output)))
-        return code;
-    if ((code = cli_open(&s, &common, NULL)))
-        return code;
+    CLI_TRY(cli_output_check(output));
+    CLI_TRY(cli_open(&s, &common, NULL));
     op_case c = {0};
     struct result r = {0};
     cli_progress bar;

@@ -18,58 +18,60 @@ static uint64_t activations(const fovea_plan_info *p)
 
 /* ---- steps ---- */
 
-/* The part of a step's label that names its block, up to its number: "stage 1 block " of "stage 1
- * block 0 fc1"; 0: it is in none. *rest is what follows the number. */
-static size_t block_of(const char *label, const char **rest)
+/* A step's label in three parts: "stage 1 block ", "0", " fc1". */
+struct label {
+    const char *text, *rest;
+    int block, number; /* characters of the first two; 0: it is in no block, and all is the rest */
+};
+
+static struct label parts_of(const fovea_step_info *step)
 {
     static const char word[] = "block ";
-    const char *at = strstr(label, word);
-    *rest = label;
-    if (!at)
-        return 0;
-    at += sizeof word - 1;
-    *rest = at + strspn(at, "0123456789");
-    return *rest > at ? (size_t)(at - label) : 0;
+    struct label l = {.text = step->label, .rest = step->label};
+    const char *at = strstr(l.text, word);
+    const size_t digits = at ? strspn(at + sizeof word - 1, "0123456789") : 0;
+    if (digits) {
+        l.block = (int)(at - l.text) + (int)sizeof word - 1;
+        l.number = (int)digits;
+        l.rest = l.text + l.block + l.number;
+    }
+    return l;
 }
 
 /* Whether two steps differ in the number of their block at most. */
 static bool alike(const fovea_step_info *a, const fovea_step_info *b)
 {
-    const char *rest_a, *rest_b;
-    const size_t n = block_of(a->label, &rest_a);
-    return n == block_of(b->label, &rest_b) && strncmp(a->label, b->label, n) == 0 &&
-           strcmp(rest_a, rest_b) == 0 && strcmp(a->problem, b->problem) == 0 &&
+    const struct label x = parts_of(a), y = parts_of(b);
+    return x.block == y.block && strncmp(x.text, y.text, (size_t)x.block) == 0 &&
+           strcmp(x.rest, y.rest) == 0 && strcmp(a->problem, b->problem) == 0 &&
            strcmp(a->kernel, b->kernel) == 0 && strcmp(a->source, b->source) == 0;
 }
 
 /* Steps from `at` on that belong to the same block, or to none. */
 static size_t block_length(const fovea_step_info *step, size_t at, size_t n)
 {
-    const char *rest, *other;
+    const struct label first = parts_of(&step[at]);
     size_t end = at + 1;
-    const size_t name = block_of(step[at].label, &rest), whole = (size_t)(rest - step[at].label);
-    while (name && end < n && block_of(step[end].label, &other) == name &&
-           (size_t)(other - step[end].label) == whole &&
-           strncmp(step[end].label, step[at].label, whole) == 0)
-        end++;
+    for (; first.block && end < n; end++) {
+        const struct label l = parts_of(&step[end]);
+        if (l.block != first.block || l.number != first.number ||
+            strncmp(l.text, first.text, (size_t)(l.block + l.number)) != 0)
+            break;
+    }
     return end - at;
 }
 
 /* How many equal blocks of `length` steps stand from `at` on. */
 static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t length)
 {
-    const char *rest;
-    size_t times = 1;
-    while (block_of(step[at].label, &rest)) {
-        const size_t next = at + times * length;
-        if (next >= n || block_length(step, next, n) != length)
-            break;
+    size_t end = at + length;
+    while (parts_of(&step[at]).block && end < n && block_length(step, end, n) == length) {
         for (size_t i = 0; i < length; i++)
-            if (!alike(&step[at + i], &step[next + i]))
-                return times;
-        times++;
+            if (!alike(&step[at + i], &step[end + i]))
+                return (end - at) / length;
+        end += length;
     }
-    return times;
+    return (end - at) / length;
 }
 
 /* Equal blocks once. */
@@ -79,16 +81,13 @@ static void show_blocks(const fovea_step_info *step, size_t n)
     for (size_t at = 0; at < n;) {
         const size_t length = block_length(step, at, n), times = repeats(step, at, n, length);
         for (size_t i = at; i < at + length; i++) {
-            const char *rest, *last;
-            const size_t name = block_of(step[i].label, &rest);
+            const struct label first = parts_of(&step[i]);
+            const struct label last = parts_of(&step[i + (times - 1) * length]);
             char label[128], count[24] = "";
             snprintf(label, sizeof label, "%s", step[i].label);
             if (times > 1) {
-                block_of(step[i + (times - 1) * length].label, &last);
-                snprintf(label, sizeof label, "%.*s-%.*s%s", (int)(rest - step[i].label),
-                         step[i].label,
-                         (int)(last - step[i + (times - 1) * length].label - (ptrdiff_t)name),
-                         step[i + (times - 1) * length].label + name, rest);
+                snprintf(label, sizeof label, "%.*s-%.*s%s", first.block + first.number, first.text,
+                         last.number, last.text + last.block, first.rest);
                 snprintf(count, sizeof count, "x %zu", times);
             }
             printf("%-36s %5s  %-32s %-7s %8.3f %9.3f\n", label, count, step[i].kernel,
@@ -144,7 +143,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     const double measured = fovea_plan_measured(plan);
     fovea_device_describe(s->device, &device);
     printf("model    %s, attention %s, weights%s %s\n", model,
-           s->settings.attention ? s->settings.attention : s->info.attention,
+           cli_attention(&s->settings, &s->info),
            options->activations == FOVEA_DTYPE_F32 ? "" : " and activations",
            cli_dtype_name(s->settings.dtype));
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
@@ -189,12 +188,11 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                              "bytes", step.bytes));
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
-    json_t *params =
-        json_pack("{s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model),
-                  "attention", s->settings.attention ? s->settings.attention : s->info.attention,
-                  "dtype", cli_dtype_name(s->settings.dtype), "width", (int)p->width, "height",
-                  (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
-                  (int)p->grid_height, "tokens", (int)p->tokens);
+    json_t *params = json_pack(
+        "{s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model), "attention",
+        cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype), "width",
+        (int)p->width, "height", (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
+        (int)p->grid_height, "tokens", (int)p->tokens);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
                      "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
@@ -212,20 +210,16 @@ int cli_plan(const cli_command *self, int argc, char **argv)
     fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
     bool steps = false;
     const cli_option own[] = {
-        {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", CLI_FLAG,
-         &steps},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+        {"steps", 0, NULL, "every step with its sweep and problem, not equal blocks once", &steps},
+        {NULL},
     };
     int first, code = cli_parse(&first, self, &common, own, argc, argv);
     if (code || !first)
         return code;
     if (first + 1 != argc)
         return cli_fail(CLI_USAGE, "plan takes one MODEL; fovea plan --help");
-    if ((code = cli_open(&s, &common, argv[first])))
-        return code;
-    const fovea_preprocess p = cli_preprocess(&s);
-    cli_plan_options(&options, &s.settings, s.device);
-    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s.info);
+    CLI_TRY(cli_open(&s, &common, argv[first]));
+    cli_plan_options(&options, &s.settings, s.device, s.model);
     options.dry = 1;
     cli_progress bar;
     cli_progress_begin(&bar, "plan");

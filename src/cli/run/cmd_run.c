@@ -38,7 +38,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;
     const char **names = cli_alloc(r->n, sizeof *names);
-    cli_plan_options(&options, &r->s.settings, r->s.device);
+    cli_plan_options(&options, &r->s.settings, r->s.device, NULL);
     for (size_t i = 0; i < r->n; i++)
         names[i] = r->series[i].name;
     options.frame.format = format;
@@ -96,11 +96,9 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
 {
     const run_series *q = run_find(r, r->query.q), *k = run_find(r, r->query.k);
     attention_map_free(&r->map);
-    int code = attention_map_make(&r->map, &r->query, &q->info, q->frame, k->frame);
-    if (code)
-        return code;
+    CLI_TRY(attention_map_make(&r->map, &r->query, &q->info, q->frame, k->frame));
     cli_image picture;
-    code = run_seen(&picture, r, frame);
+    int code = run_seen(&picture, r, frame);
     char *name = run_picture_name(r, r->query.path, path);
     if (!code)
         code = attention_map_draw(&r->map, &picture, name);
@@ -150,9 +148,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
 {
     fovea_tensors *file;
     fovea_tensor t;
-    int code = cli_check(fovea_tensors_open(&file, path));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_tensors_open(&file, path)));
     if (!fovea_tensors_find(file, "input", &t) || t.rank != 4 || t.shape[1] != 3 ||
         t.shape[2] > 65536 || t.shape[3] > 65536 || t.elements == 0) {
         fovea_tensors_close(file);
@@ -161,7 +157,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
     const size_t plane = (size_t)height * width;
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
-    code = plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
+    int code = plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
     r->batch = t.shape[0];
     for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
         const fovea_frame frame = {
@@ -244,52 +240,48 @@ static void release(run_state *r)
     free(r);
 }
 
+/* All before the first frame; `argv` has what is not an option. */
+static int prepare(run_state *r, int argc, char **argv)
+{
+    if (argc < 2)
+        return cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
+    CLI_TRY(check_names(r));
+    CLI_TRY(attention_query_parse(&r->query, r->map_text, r->map_block));
+    CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));
+    for (int i = 1; i < argc; i++)
+        CLI_TRY(run_gather(r, argv[i]));
+    CLI_TRY(run_check_outputs(r, argv[0], argv + 1, argc - 1));
+    CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
+    r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
+    return run_choose(r);
+}
+
 int cli_run(const cli_command *self, int argc, char **argv)
 {
     run_state *r = cli_alloc(1, sizeof *r);
     const cli_option own[] = {
-        {"output", 'o', "FILE", "all outputs of the model, as .safetensors", CLI_TEXT, &r->output},
-        {"hidden", 0, NULL, "intermediate features too, into the file of -o", CLI_FLAG, &r->hidden},
+        {"output", 'o', "FILE", "all outputs of the model, as .safetensors", &r->output},
+        {"hidden", 0, NULL, "intermediate features too, into the file of -o", &r->hidden},
         {"features", 0, "FILE",
-         "patch features (B, rows, columns, C): .npy, or .safetensors with every stage", CLI_TEXT,
+         "patch features (B, rows, columns, C): .npy, or .safetensors with every stage",
          &r->features},
-        {"pca", 0, "FILE", "patch features as a picture, .png", CLI_TEXT, &r->pca},
+        {"pca", 0, "FILE", "patch features as a picture, .png", &r->pca},
         {"labels", 0, "FILE", "classes of a segmentation head as a picture of indices, .png",
-         CLI_TEXT, &r->labels},
-        {"overlay", 0, "FILE", "the same over the picture, .png", CLI_TEXT, &r->overlay},
+         &r->labels},
+        {"overlay", 0, "FILE", "the same over the picture, .png", &r->overlay},
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
-         CLI_TEXT, &r->map_text},
-        {"attention-block", 0, "I", "in block I; -1, the last, if not given", CLI_TEXT,
-         &r->map_block},
-        {"top", 0, "K", "labels to show, 5", CLI_TEXT, &r->top_text},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+         &r->map_text},
+        {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
+        {"top", 0, "K", "labels to show, 5", &r->top_text},
+        {NULL},
     };
     r->common.half = CLI_HALF;
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    bool go = !code && first;
     r->top = 5;
     r->written = json_array();
-    if (go && first + 2 > argc)
-        code = cli_fail(CLI_USAGE, "run takes a MODEL and at least one INPUT; fovea run --help");
-    if (go && !code)
-        code = check_names(r);
-    if (go && !code)
-        code = attention_query_parse(&r->query, r->map_text, r->map_block);
-    if (go && !code)
-        code = cli_number(&r->top, "top", r->top_text, 0, 1u << 20);
-    for (int i = first + 1; go && !code && i < argc; i++)
-        code = run_gather(r, argv[i]);
-    if (go && !code)
-        code = run_check_outputs(r, argv[first], argv + first + 1, argc - first - 1);
-    if (go && !code)
-        code = cli_open(&r->s, &r->common, argv[first]);
-    if (go && !code) {
-        r->preprocess = cli_preprocess(&r->s);
-        code = run_choose(r);
-        if (!code)
-            code = run_all(r);
-    }
+    if (!code && first && !(code = prepare(r, argc - first, argv + first)))
+        code = run_all(r);
     release(r);
     free(joined);
     return code;

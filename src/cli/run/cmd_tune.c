@@ -1,12 +1,10 @@
 /* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, and saves them as wisdom. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
-
-enum { DEVICES = 64 };
+#include "cli/common/interrupt.h"
 
 /* Without a MODEL: what covers the shapes that ViTs and grids of several stages have. */
 static const struct {
@@ -26,16 +24,8 @@ typedef struct tuning {
     cli_progress progress;
     size_t saved; /* facts of this case that are in the file */
     double end;   /* of the time that there is; 0: no limit */
-    size_t cases, found;
+    size_t found;
 } tuning;
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 static int save(const tuning *t)
 {
@@ -52,7 +42,7 @@ static int show(const fovea_tune_progress *p, void *payload)
         if (save(t))
             return 1;
     }
-    return interrupted;
+    return interrupt_code() != 0;
 }
 
 /* ---- one model, size and attention on a device ---- */
@@ -98,19 +88,15 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     common.attention = attention;
     common.size = size;
     common.rigor = "estimate"; /* plans are not to tune by themselves */
-    int code = cli_open(&s, &common, model);
-    if (code)
-        return code;
-    const fovea_preprocess p = cli_preprocess(&s);
-    cli_plan_options(&plan, &s.settings, s.device);
-    cli_picture_size(&plan.frame.width, &plan.frame.height, &p, &s.info);
+    CLI_TRY(cli_open(&s, &common, model));
+    cli_plan_options(&plan, &s.settings, s.device, s.model);
     t->saved = 0;
     if (t->end > 0) {
         const double left = t->end - cli_seconds();
         t->options.seconds = left > 1e-3 ? left : 1e-3;
     }
     cli_progress_begin(&t->progress, model);
-    code = cli_check(fovea_tune(&result, s.model, s.device, &plan, &t->options));
+    int code = cli_check(fovea_tune(&result, s.model, s.device, &plan, &t->options));
     cli_progress_end(&t->progress);
     if (!code) {
         cli_progress_hide();
@@ -119,7 +105,6 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
     }
     const int saved = save(t); /* what was found before a failure, too */
     cli_close(&s);
-    t->cases++;
     return code ? code : saved;
 }
 
@@ -127,7 +112,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
 
 static bool out_of_time(const tuning *t)
 {
-    return interrupted || (t->end > 0 && cli_seconds() >= t->end);
+    return interrupt_code() || (t->end > 0 && cli_seconds() >= t->end);
 }
 
 static int tune_product(tuning *t, const char *model, const char *attentions, const char *sizes,
@@ -147,26 +132,13 @@ static int tune_product(tuning *t, const char *model, const char *attentions, co
     return code;
 }
 
-/* The devices of --device: a list, or all there are. */
-static int list_devices(char ***out, size_t *n, const char *text)
-{
-    fovea_device_info found = FOVEA_DEVICE_INFO_INIT;
-    if (!text || strcmp(text, "all") != 0)
-        return cli_list(out, n, "device", text ? text : "cpu");
-    *out = cli_alloc(DEVICES + 1, sizeof **out);
-    for (*n = 0; *n < DEVICES && fovea_device_list(*n, &found); ++*n)
-        (*out)[*n] = cli_text("%s", found.id);
-    return CLI_OK;
-}
-
 static int tune_all(tuning *t, const char *model)
 {
     char **device;
     size_t devices;
     const cli_common *c = &t->common;
-    int code = list_devices(&device, &devices, c->device);
-    if (code)
-        return code;
+    int code = CLI_OK;
+    CLI_TRY(cli_list(&device, &devices, "device", c->device ? c->device : "cpu"));
     if (model)
         code = tune_product(t, model, c->attention, c->size, device, devices);
     for (size_t i = 0; !model && i < sizeof standard / sizeof *standard && !code; i++)
@@ -181,18 +153,15 @@ static int tune_all(tuning *t, const char *model)
 static int settle(tuning *t)
 {
     static const char *const rigors[] = {"measure", "exhaustive", NULL};
-    const fovea_tune_options none = FOVEA_TUNE_OPTIONS_INIT;
     static char usual[4000];
     double seconds = 0;
     int rigor = 0, code;
-    if ((code = cli_choose(&rigor, "rigor", t->common.rigor, rigors)) ||
-        (code = cli_real(&seconds, "time", t->seconds, 0.001, 1e9)) ||
-        (code = cli_wisdom(&t->common)))
-        return code;
+    CLI_TRY(cli_choose(&rigor, "rigor", t->common.rigor, rigors));
+    CLI_TRY(cli_real(&seconds, "time", t->seconds, 0.001, 1e9));
+    CLI_TRY(cli_wisdom(&t->common));
     t->file = t->out;
     if (!t->file) {
-        if ((code = cli_check(fovea_wisdom_path(usual, sizeof usual))))
-            return code;
+        CLI_TRY(cli_check(fovea_wisdom_path(usual, sizeof usual)));
         if (!*usual)
             return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
         t->file = usual;
@@ -200,7 +169,7 @@ static int settle(tuning *t)
     if ((code = save(t))) /* that it cannot be written is better known before than after */
         return code;
     snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
-    t->options = none;
+    t->options = (fovea_tune_options)FOVEA_TUNE_OPTIONS_INIT;
     t->options.rigor = rigor ? FOVEA_RIGOR_EXHAUSTIVE : FOVEA_RIGOR_MEASURE;
     t->options.journal = t->journal;
     t->options.progress = show;
@@ -213,10 +182,9 @@ int cli_tune(const cli_command *self, int argc, char **argv)
 {
     tuning t = {.common = {.half = CLI_HALF, .new_wisdom = true}};
     const cli_option own[] = {
-        {"time", 0, "S", "seconds that it may take", CLI_TEXT, &t.seconds},
-        {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", CLI_TEXT,
-         &t.out},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+        {"time", 0, "S", "seconds that it may take", &t.seconds},
+        {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", &t.out},
+        {NULL},
     };
     int first, code = cli_parse(&first, self, &t.common, own, argc, argv);
     if (!code && !first)
@@ -225,18 +193,13 @@ int cli_tune(const cli_command *self, int argc, char **argv)
         return code;
     if (first + 1 < argc)
         return cli_fail(CLI_USAGE, "tune takes one MODEL, or none; fovea tune --help");
-    if ((code = settle(&t)))
-        return code;
-    const struct sigaction ask = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &ask, NULL);
-    sigaction(SIGTERM, &ask, NULL);
+    CLI_TRY(settle(&t));
+    interrupt_catch(NULL);
     code = tune_all(&t, argv[first]);
-    if (code)
-        return code;
-    if (t.found)
-        cli_tell("%s%zu fact%s added to %s", interrupted ? "interrupted; " : "", t.found,
-                 t.found > 1 ? "s" : "", t.file);
-    else
-        cli_tell("%s%s knows all of this already", interrupted ? "interrupted; " : "", t.file);
-    return CLI_OK;
+    const char *how = interrupt_code() ? "interrupted; " : "";
+    if (!code && t.found)
+        cli_tell("%s%zu fact%s added to %s", how, t.found, t.found > 1 ? "s" : "", t.file);
+    else if (!code)
+        cli_tell("%s%s knows all of this already", how, t.file);
+    return code;
 }

@@ -6,11 +6,9 @@ int cli_verify(const cli_command *self, int argc, char **argv)
     cli_common common = {.half = CLI_HALF};
     const char *kernel = NULL, *image = NULL;
     const cli_option own[] = {
-        {"kernel", 0, "TEXT", "without a model: only kernels whose names contain it", CLI_TEXT,
-         &kernel},
-        {"image", 0, "FILE", "the model's picture, instead of one that is made up", CLI_TEXT,
-         &image},
-        {NULL, 0, NULL, NULL, CLI_FLAG, NULL},
+        {"kernel", 0, "TEXT", "without a model: only kernels whose names contain it", &kernel},
+        {"image", 0, "FILE", "the model's picture, instead of one that is made up", &image},
+        {NULL},
     };
     cli_session s;
     int first, code = cli_parse(&first, self, &common, own, argc, argv);
@@ -22,8 +20,7 @@ int cli_verify(const cli_command *self, int argc, char **argv)
     if (model ? kernel : image)
         return cli_fail(CLI_USAGE, "%s",
                         model ? "--kernel is not for a model's steps" : "--image needs a MODEL");
-    if ((code = cli_open(&s, &common, model)))
-        return code;
+    CLI_TRY(cli_open(&s, &common, model));
     code = model ? verify_model(&s, model, image, common.json)
                  : verify_kernels(s.device, kernel, common.json);
     cli_close(&s);

@@ -30,12 +30,12 @@ static int real(double *out, const op_case *c, const char *key, double otherwise
 static int whole(uint32_t *out, const op_case *c, const char *key, uint32_t otherwise)
 {
     double value;
-    int code = real(&value, c, key, otherwise);
-    if (!code && !(value >= 0 && value <= 1u << 24 && value == (uint32_t)value))
+    CLI_TRY(real(&value, c, key, otherwise));
+    if (!(value >= 0 && value <= 1u << 24 && value == (uint32_t)value))
         return cli_fail(CLI_INPUT, "%s: \"%s\" is %g; wanted a whole number to 2^24", c->path, key,
                         value);
-    *out = code ? 0 : (uint32_t)value;
-    return code;
+    *out = (uint32_t)value;
+    return CLI_OK;
 }
 
 static void use(op_case *c, const char *name)
@@ -72,16 +72,13 @@ int op_case_complete(const op_case *c)
 
 static int open_files(op_case *c)
 {
-    int code = cli_check(fovea_tensors_open(&c->file, c->path));
-    if (code)
-        return code;
+    CLI_TRY(cli_check(fovea_tensors_open(&c->file, c->path)));
     c->inputs = c->file;
     const char *name = text(c, "inputs_file", NULL);
     if (!name)
         return CLI_OK;
-    const char *slash = strrchr(c->path, '/');
-    char *beside = cli_text("%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, name);
-    code = cli_check(fovea_tensors_open(&c->inputs, beside));
+    char *beside = cli_text("%.*s%s", (int)(cli_file_name(c->path) - c->path), c->path, name);
+    int code = cli_check(fovea_tensors_open(&c->inputs, beside));
     free(beside);
     if (code)
         c->inputs = c->file;
@@ -147,11 +144,9 @@ static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
         op_to_rows(r, t->data);
         return CLI_OK;
     }
-    int code = read_floats(&floats, t);
-    if (code)
-        return code;
+    CLI_TRY(read_floats(&floats, t));
     char *data = cli_alloc((size_t)t->elements, r->elem);
-    code = cli_check(fovea_floats_encode(data, type, floats, (size_t)t->elements));
+    int code = cli_check(fovea_floats_encode(data, type, floats, (size_t)t->elements));
     op_to_rows(r, data);
     free(data);
     free(floats);
@@ -187,11 +182,8 @@ static int read_core(op_case *c, const cli_settings *settings)
     static const char *const names[] = {"q", "k", "v"};
     const op_rows *q = &c->input[0], *k = &c->input[1], *v = &c->input[2];
     fovea_tensor t[3];
-    int code = CLI_OK;
-    for (int i = 0; i < 3 && !code; i++)
-        code = find_core(&t[i], &c->input[i], c, names[i]);
-    if (code)
-        return code;
+    for (int i = 0; i < 3; i++)
+        CLI_TRY(find_core(&t[i], &c->input[i], c, names[i]));
     if (k->batch != q->batch || v->batch != q->batch || k->heads != q->heads ||
         v->heads != q->heads || k->dim != q->dim || v->rows != k->rows)
         return cli_fail(CLI_INPUT, "%s: the shapes of q, k and v do not fit together", c->path);
@@ -199,14 +191,14 @@ static int read_core(op_case *c, const cli_settings *settings)
     for (int i = 1; i < 3; i++)
         type = storage_of(t[i].dtype) == type ? type : FOVEA_DTYPE_F32;
     c->options.storage = settings->dtype_given ? settings->dtype : type;
-    for (; c->n_inputs < 3 && !code; c->n_inputs++)
-        code = read_rows(&c->input[c->n_inputs], &t[c->n_inputs], c->options.storage);
+    for (; c->n_inputs < 3; c->n_inputs++)
+        CLI_TRY(read_rows(&c->input[c->n_inputs], &t[c->n_inputs], c->options.storage));
     c->options.rows = q->rows;
     c->options.keys = k->rows;
     c->options.heads = q->heads;
     c->options.head_dim = q->dim;
     c->options.value_dim = v->dim;
-    return code;
+    return CLI_OK;
 }
 
 /* ---- the other inputs ---- */
@@ -272,22 +264,21 @@ int op_case_state(float **out, op_case *c, size_t floats)
     c->features = (uint32_t)(floats / o->heads / (o->value_dim + c->divided));
     const size_t z = (size_t)o->heads * c->features, s = z * o->value_dim;
     fovea_tensor t;
-    int code = CLI_OK;
     *out = cli_alloc(batch, floats * sizeof(float));
     if (op_case_find(c, "state_in", &t)) {
         if (t.rank != 4 || t.shape[0] != batch || t.shape[1] != o->heads ||
             t.shape[2] != c->features || t.shape[3] != o->value_dim)
             return wrong_shape(c, "state_in", "(B, H, d', dv)");
-        for (size_t b = 0; b < batch && !code; b++)
-            code = cli_check(fovea_tensors_read(&t, b * s, s, *out + b * floats));
+        for (size_t b = 0; b < batch; b++)
+            CLI_TRY(cli_check(fovea_tensors_read(&t, b * s, s, *out + b * floats)));
     }
-    if (!code && c->divided && op_case_find(c, "z_in", &t)) {
+    if (c->divided && op_case_find(c, "z_in", &t)) {
         if (t.elements != batch * z || t.shape[0] != batch || t.rank != 4 || t.shape[2] != o->heads)
             return wrong_shape(c, "z_in", "(B, 1, H, d')");
-        for (size_t b = 0; b < batch && !code; b++)
-            code = cli_check(fovea_tensors_read(&t, b * z, z, *out + b * floats + s));
+        for (size_t b = 0; b < batch; b++)
+            CLI_TRY(cli_check(fovea_tensors_read(&t, b * z, z, *out + b * floats + s)));
     }
-    return code;
+    return CLI_OK;
 }
 
 /* ---- options ---- */
@@ -308,9 +299,7 @@ static int constant(const float **out, op_case *c, const char *name, uint64_t ro
     if (t.elements != rows * (cols ? cols : 1) || (cols && (t.rank != 2 || t.shape[0] != rows)))
         return wrong_shape(c, name, "what the sizes of q and v ask for");
     float *data;
-    int code = read_floats(&data, &t);
-    if (code)
-        return code;
+    CLI_TRY(read_floats(&data, &t));
     *out = keep(c, data);
     return CLI_OK;
 }
@@ -341,9 +330,7 @@ static int check_built_in(const op_case *c)
     } built_in[] = {{"lambda", 3}, {"tau", 0.5}, {"k_power", 3}};
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++) {
         double value;
-        int code = real(&value, c, built_in[i].key, built_in[i].value);
-        if (code)
-            return code;
+        CLI_TRY(real(&value, c, built_in[i].key, built_in[i].value));
         if (value != built_in[i].value)
             return cli_fail(CLI_UNSUPPORTED, "%s: \"%s\" %g is not supported, only %g is", c->path,
                             built_in[i].key, value, built_in[i].value);
@@ -359,15 +346,15 @@ static int read_numbers(op_case *c)
     fovea_attention_options *o = &c->options;
     uint32_t causal, normalise, l2norm;
     const bool gated = strncmp(o->attention, "sla-", 4) == 0;
-    int code;
-    if ((code = whole(&causal, c, "causal", 0)) ||
-        (code = whole(&normalise, c, "normalize", !gated)) ||
-        (code = whole(&l2norm, c, "l2norm", 0)) || (code = real(&o->eps, c, "eps", 0)) ||
-        (code = real(&o->scale, c, "scale", 1)) || (code = real(&o->alpha, c, "alpha", 0)) ||
-        (code = real(&o->norm_eps, c, "ln_eps", 0)) ||
-        (code = whole(&o->grid_width, c, "grid_w", 0)) ||
-        (code = whole(&o->grid_height, c, "grid_h", 0)))
-        return code;
+    CLI_TRY(whole(&causal, c, "causal", 0));
+    CLI_TRY(whole(&normalise, c, "normalize", !gated));
+    CLI_TRY(whole(&l2norm, c, "l2norm", 0));
+    CLI_TRY(real(&o->eps, c, "eps", 0));
+    CLI_TRY(real(&o->scale, c, "scale", 1));
+    CLI_TRY(real(&o->alpha, c, "alpha", 0));
+    CLI_TRY(real(&o->norm_eps, c, "ln_eps", 0));
+    CLI_TRY(whole(&o->grid_width, c, "grid_w", 0));
+    CLI_TRY(whole(&o->grid_height, c, "grid_h", 0));
     o->causal = causal != 0;
     o->normalise = normalise != 0;
     o->l2norm = l2norm != 0;
@@ -379,22 +366,22 @@ static int read_constants(op_case *c)
 {
     fovea_attention_options *o = &c->options;
     uint32_t rope;
-    int code = whole(&rope, c, "rope", 0);
-    if (!code && is(c, "pola") &&
-        !(code = constant(&o->power, c, "power", o->heads, o->head_dim, false)))
-        code = constant(&o->channel_scale, c, "scale", o->heads, o->head_dim, false);
-    if (!code && is(c, "retention"))
-        code = constant(&o->log_decay, c, "log_decay", o->heads, 0, false);
-    if (!code && !o->causal && !is(c, "softmax")) {
-        code = constant(&o->rope_cos, c, "cos", o->rows, o->head_dim, false);
-        if (!code)
-            code = constant(&o->rope_sin, c, "sin", o->rows, o->head_dim, false);
+    CLI_TRY(whole(&rope, c, "rope", 0));
+    if (is(c, "pola")) {
+        CLI_TRY(constant(&o->power, c, "power", o->heads, o->head_dim, false));
+        CLI_TRY(constant(&o->channel_scale, c, "scale", o->heads, o->head_dim, false));
+    }
+    if (is(c, "retention"))
+        CLI_TRY(constant(&o->log_decay, c, "log_decay", o->heads, 0, false));
+    if (!o->causal && !is(c, "softmax")) {
+        CLI_TRY(constant(&o->rope_cos, c, "cos", o->rows, o->head_dim, false));
+        CLI_TRY(constant(&o->rope_sin, c, "sin", o->rows, o->head_dim, false));
     }
     if (rope && !o->rope_cos && !o->rope_sin) {
         o->rope_width = o->grid_width;
         o->rope_height = o->grid_height;
     }
-    return code;
+    return CLI_OK;
 }
 
 /* Gates that are not ready are made of x; the files have their weights as (in, H). */
@@ -411,9 +398,7 @@ static int read_gates(op_case *c)
     o->gate_width = (uint32_t)t.shape[2];
     for (int i = 0; i < 2; i++) {
         const float *in = NULL;
-        int code = constant(&in, c, names[i], o->gate_width, o->heads, true);
-        if (code)
-            return code;
+        CLI_TRY(constant(&in, c, names[i], o->gate_width, o->heads, true));
         float *turned = cli_alloc((size_t)o->gate_width * o->heads, sizeof *turned);
         for (size_t k = 0; k < o->gate_width; k++)
             for (size_t h = 0; h < o->heads; h++)
@@ -435,17 +420,15 @@ static int read_local(op_case *c, const char *part, bool shared)
     uint32_t size;
     if (!fovea_tensors_find(c->file, weights[which], &t))
         return missing(c, weights[which]);
-    int code =
-        whole(&size, c, "kernel_size", t.rank == 4 && t.shape[3] < 64 ? (uint32_t)t.shape[3] : 0);
-    if (code)
-        return code;
+    CLI_TRY(
+        whole(&size, c, "kernel_size", t.rank == 4 && t.shape[3] < 64 ? (uint32_t)t.shape[3] : 0));
     if (t.rank != 4 || t.shape[0] != filters || t.shape[1] != 1 || t.shape[2] != size ||
         t.shape[3] != size)
         return wrong_shape(c, weights[which], "(channels, 1, size, size)");
     o->local_size = size;
     o->local_shared = shared;
-    code = constant(&o->local_weight, c, weights[which], t.elements, 0, true);
-    return code ? code : constant(&o->local_bias, c, biases[which], filters, 0, false);
+    CLI_TRY(constant(&o->local_weight, c, weights[which], t.elements, 0, true));
+    return constant(&o->local_bias, c, biases[which], filters, 0, false);
 }
 
 /* "core", then what follows it, between plus signs, each once. */
@@ -454,45 +437,45 @@ static int read_parts(op_case *c)
     fovea_attention_options *o = &c->options;
     const char *parts = text(c, "part", "core"), *layout = text(c, "out_layout", "BHND");
     const uint32_t wide = o->heads * o->value_dim;
-    int code = CLI_OK;
-    for (const char *p = parts; *p && !code; p += strcspn(p, "+"), p += *p == '+') {
+    for (const char *p = parts; *p; p += strcspn(p, "+"), p += *p == '+') {
         char part[16];
         snprintf(part, sizeof part, "%.*s", (int)strcspn(p, "+"), p);
         const bool local = strcmp(part, "dwc") == 0 || strcmp(part, "lepe") == 0;
         const bool norm = strcmp(part, "ln") == 0;
         if ((local && o->local_weight) || (norm && o->norm_weight)) {
-            code =
-                cli_fail(CLI_INPUT, "%s: part \"%s\" is one too many of its kind", c->path, part);
+            return cli_fail(CLI_INPUT, "%s: part \"%s\" is one too many of its kind", c->path,
+                            part);
         } else if (strcmp(part, "core") == 0) {
             continue;
         } else if (local) {
-            code = read_local(c, part, *part == 'd');
+            CLI_TRY(read_local(c, part, *part == 'd'));
         } else if (norm) {
-            code = constant(&o->norm_weight, c, "ln.weight", wide, 0, true);
-            if (!code)
-                code = constant(&o->norm_bias, c, "ln.bias", wide, 0, false);
+            CLI_TRY(constant(&o->norm_weight, c, "ln.weight", wide, 0, true));
+            CLI_TRY(constant(&o->norm_bias, c, "ln.bias", wide, 0, false));
         } else if (strcmp(part, "g") == 0) {
             o->out_gate = is(c, "nala") ? FOVEA_OUT_GATE_SILU : FOVEA_OUT_GATE_LINEAR;
         } else {
-            code = cli_fail(CLI_UNSUPPORTED, "%s: part \"%s\" is not supported", c->path, part);
+            return cli_fail(CLI_UNSUPPORTED, "%s: part \"%s\" is not supported", c->path, part);
         }
     }
     c->tokens_first = strncmp(layout, "BNC", 3) == 0;
-    if (!code && !c->tokens_first && strcmp(layout, "BHND") != 0)
-        code = cli_fail(CLI_UNSUPPORTED, "%s: out_layout %.40s is not supported", c->path, layout);
-    return code;
+    if (!c->tokens_first && strcmp(layout, "BHND") != 0)
+        return cli_fail(CLI_UNSUPPORTED, "%s: out_layout %.40s is not supported", c->path, layout);
+    return CLI_OK;
 }
 
 int op_case_open(op_case *c, const char *path, const cli_settings *settings, fovea_form form)
 {
-    const fovea_attention_options none = FOVEA_ATTENTION_OPTIONS_INIT;
-    int code;
     c->path = path;
-    c->options = none;
-    if ((code = open_files(c)) || (code = read_attention(c, settings)) ||
-        (code = check_built_in(c)) || (code = read_numbers(c)) || (code = read_core(c, settings)) ||
-        (code = read_constants(c)) || (code = read_gates(c)) || (code = read_parts(c)))
-        return code;
+    c->options = (fovea_attention_options)FOVEA_ATTENTION_OPTIONS_INIT;
+    CLI_TRY(open_files(c));
+    CLI_TRY(read_attention(c, settings));
+    CLI_TRY(check_built_in(c));
+    CLI_TRY(read_numbers(c));
+    CLI_TRY(read_core(c, settings));
+    CLI_TRY(read_constants(c));
+    CLI_TRY(read_gates(c));
+    CLI_TRY(read_parts(c));
     c->options.form = form;
     c->options.schedule = settings->schedule;
     c->options.rigor = settings->rigor;

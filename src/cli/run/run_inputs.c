@@ -10,13 +10,7 @@
 
 static void add_path(run_state *r, char *path)
 {
-    if ((r->paths & (r->paths - 1)) == 0) { /* the room is a power of two */
-        char **more = cli_alloc(r->paths ? 2 * r->paths : 1, sizeof *more);
-        if (r->paths)
-            memcpy(more, r->path, r->paths * sizeof *more);
-        free(r->path);
-        r->path = more;
-    }
+    r->path = cli_grow(r->path, r->paths, sizeof *r->path);
     r->path[r->paths++] = path;
 }
 

@@ -7,11 +7,6 @@
 
 #include "cli/run/runner.h"
 
-static char *folder_of(const char *path)
-{
-    return cli_text("%.*s.", (int)(cli_file_name(path) - path), path);
-}
-
 /* ---- pictures ---- */
 
 char *run_picture_name(const run_state *r, const char *name, const char *input)
@@ -24,106 +19,54 @@ char *run_picture_name(const run_state *r, const char *name, const char *input)
     return r->paths > 1 ? cli_text("%.*s-%.*s.png", head, name, end, stem) : cli_text("%s", name);
 }
 
-/* ---- what is read ---- */
+/* ---- what is read and written ---- */
 
-struct read_file {
-    dev_t device;
-    ino_t number;
-    const char *path;
+struct files {
+    json_t *read;    /* {which file: its path} */
+    json_t *written; /* {path from the root on: the option or the input that it is of} */
 };
 
-struct read_files {
-    struct read_file *file;
-    size_t n;
-};
-
-static int by_number(const void *a, const void *b)
-{
-    const struct read_file *x = a, *y = b;
-    if (x->device != y->device)
-        return x->device < y->device ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
-static void add_read(struct read_files *f, const char *path)
+/* Which file a path leads to, whatever its name. NULL: none. To be freed. */
+static char *identity(const char *path)
 {
     struct stat st;
-    if (stat(path, &st) == 0)
-        f->file[f->n++] = (struct read_file){st.st_dev, st.st_ino, path};
+    return stat(path, &st) == 0
+               ? cli_text("%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino)
+               : NULL;
 }
 
-/* The pictures, and what of a model is in one file or usually called so. */
-static struct read_files all_read(const run_state *r, const char *model, char *const inside[])
+static void add_read(struct files *f, const char *path)
 {
-    struct read_files f = {cli_alloc(r->paths + 8, sizeof *f.file), 0};
-    for (size_t i = 0; i < r->paths; i++)
-        add_read(&f, r->path[i]);
-    add_read(&f, model);
-    for (; *inside; inside++)
-        add_read(&f, *inside);
-    qsort(f.file, f.n, sizeof *f.file, by_number);
-    return f;
+    char *file = identity(path);
+    if (file)
+        json_object_set_new(f->read, file, json_string_nocheck(path));
+    free(file);
 }
 
-static const char *is_read(const struct read_files *f, const char *path)
+static int check_read(const struct files *f, const char *path, const char *option)
 {
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return NULL;
-    const struct read_file wanted = {st.st_dev, st.st_ino, NULL}, *found;
-    found = bsearch(&wanted, f->file, f->n, sizeof wanted, by_number);
-    return found ? found->path : NULL;
-}
-
-/* ---- what is written ---- */
-
-struct output {
-    char *name;         /* from the root on */
-    const char *origin; /* the option or the input that it is of */
-};
-
-struct outputs {
-    struct output *file;
-    size_t n, room;
-};
-
-static void add_output(struct outputs *o, char *name, const char *origin)
-{
-    if (o->n == o->room) {
-        struct output *more = cli_alloc(o->room = o->room ? 2 * o->room : 64, sizeof *more);
-        if (o->n)
-            memcpy(more, o->file, o->n * sizeof *more);
-        free(o->file);
-        o->file = more;
-    }
-    o->file[o->n++] = (struct output){name, origin};
-}
-
-static int by_name(const void *a, const void *b)
-{
-    const struct output *x = a, *y = b;
-    return strcmp(x->name, y->name);
-}
-
-static int check_output(const struct read_files *read, const char *path, const char *option)
-{
-    const char *input = is_read(read, path);
+    char *file = identity(path);
+    const json_t *input = file ? json_object_get(f->read, file) : NULL;
+    free(file);
     return input ? cli_fail(CLI_USAGE, "--%s would overwrite %s, which is read; name another file",
-                            option, input)
+                            option, json_string_value(input))
                  : CLI_OK;
 }
 
-static int one_file(struct outputs *o, const struct read_files *read, const char *option,
-                    const char *path)
+/* `name` is in `folder`, which is from the root on. */
+static int add_written(struct files *f, const char *folder, const char *name, const char *origin)
 {
-    char *folder = folder_of(path), *whole = realpath(folder, NULL);
-    int code = check_output(read, path, option);
-    if (!code)
-        code = cli_output_check(path);
-    if (!code)
-        add_output(o, cli_text("%s/%s", whole, cli_file_name(path)), option);
-    free(whole);
-    free(folder);
+    char *path = cli_text("%s/%s", folder, cli_file_name(name));
+    const json_t *other = json_object_get(f->written, path);
+    int code = CLI_OK;
+    if (other)
+        code = cli_fail(CLI_USAGE,
+                        "%s and %s would share the output %s; run them one after the other, or "
+                        "give them other names",
+                        json_string_value(other), origin, path);
+    else
+        json_object_set_new_nocheck(f->written, path, json_string_nocheck(origin));
+    free(path);
     return code;
 }
 
@@ -141,91 +84,83 @@ static uint64_t pictures_in(const char *path)
     return n;
 }
 
-/* A picture per input. */
-static int many_files(struct outputs *o, const struct read_files *read, run_state *r,
-                      const char *option, const char *path, const uint64_t *pictures)
+static int one_file(struct files *f, const char *option, const char *path, const char *folder)
 {
-    char *folder = folder_of(path), *whole = realpath(folder, NULL);
+    int code = check_read(f, path, option);
+    if (!code)
+        code = cli_output_check(path);
+    return code ? code : add_written(f, folder, path, option);
+}
+
+/* A picture per input. */
+static int many_files(struct files *f, run_state *r, const char *option, const char *path,
+                      const char *folder)
+{
     size_t longest = 0;
     int code = CLI_OK;
     for (size_t i = 0; i < r->paths && !code; i++) {
-        r->batch = pictures[i];
+        r->batch = pictures_in(r->path[i]);
         for (r->item = 0; r->item < r->batch && !code; r->item++) {
             char *name = run_picture_name(r, path, r->path[i]);
-            code = check_output(read, name, option);
+            code = check_read(f, name, option);
             if (!code && strlen(name) > longest) {
                 longest = strlen(name);
                 code = cli_output_check(name);
             }
             if (!code)
-                add_output(o, cli_text("%s/%s", whole, cli_file_name(name)), r->path[i]);
+                code = add_written(f, folder, name, r->path[i]);
             free(name);
         }
     }
-    free(whole);
-    free(folder);
     return code;
-}
-
-static int check_shared(struct outputs *o)
-{
-    if (o->n)
-        qsort(o->file, o->n, sizeof *o->file, by_name);
-    for (size_t i = 1; i < o->n; i++)
-        if (strcmp(o->file[i - 1].name, o->file[i].name) == 0)
-            return cli_fail(CLI_USAGE,
-                            "%s and %s would share the output %s; run them one after the other, "
-                            "or give them other names",
-                            o->file[i - 1].origin, o->file[i].origin, o->file[i].name);
-    return CLI_OK;
 }
 
 /* Pictures that are written into a folder of inputs would be inputs the next time. */
-static int check_folders(const char *option, const char *path, char *const *input, int inputs)
+static int check_folders(const char *option, const char *path, const char *folder,
+                         char *const *input, int inputs)
 {
-    char *folder = folder_of(path);
-    int code = CLI_OK;
-    for (int i = 0; i < inputs && !code; i++)
+    for (int i = 0; i < inputs; i++)
         if (cli_same_file(folder, input[i]))
-            code = cli_fail(CLI_USAGE,
+            return cli_fail(CLI_USAGE,
                             "--%s %s lies among the pictures of %s, and would be one of them the "
                             "next time; name another folder",
                             option, path, input[i]);
-    free(folder);
-    return code;
+    return CLI_OK;
 }
 
 int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs)
 {
     const struct {
         const char *option, *path;
-    } single[] = {{"output", r->output}, {"features", r->features}},
-      each[] = {{"pca", r->pca},
-                {"labels", r->labels},
-                {"overlay", r->overlay},
-                {"attention-map", r->query.path}};
+        bool each; /* of the inputs has one */
+    } outputs[] = {{"output", r->output, false},  {"features", r->features, false},
+                   {"pca", r->pca, true},         {"labels", r->labels, true},
+                   {"overlay", r->overlay, true}, {"attention-map", r->query.path, true}};
+    /* What of a model is in one file or usually called so. */
     char *inside[] = {cli_text("%s/model.safetensors", model),
-                      cli_text("%s/segmentation.safetensors", model), NULL};
-    struct read_files read = all_read(r, model, inside);
-    struct outputs o = {NULL, 0, 0};
-    uint64_t *pictures = cli_alloc(r->paths, sizeof *pictures);
+                      cli_text("%s/segmentation.safetensors", model)};
+    struct files f = {json_object(), json_object()};
     int code = CLI_OK;
     for (size_t i = 0; i < r->paths; i++)
-        pictures[i] = pictures_in(r->path[i]);
-    for (size_t i = 0; i < 2 && !code; i++)
-        if (single[i].path)
-            code = one_file(&o, &read, single[i].option, single[i].path);
-    for (size_t i = 0; i < 4 && !code; i++)
-        if (each[i].path && !(code = check_folders(each[i].option, each[i].path, input, inputs)))
-            code = many_files(&o, &read, r, each[i].option, each[i].path, pictures);
-    if (!code)
-        code = check_shared(&o);
-    for (size_t i = 0; i < o.n; i++)
-        free(o.file[i].name);
-    free(o.file);
-    free(pictures);
-    free(read.file);
-    free(inside[0]);
-    free(inside[1]);
+        add_read(&f, r->path[i]);
+    add_read(&f, model);
+    for (size_t i = 0; i < 2; i++) {
+        add_read(&f, inside[i]);
+        free(inside[i]);
+    }
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !code; i++) {
+        const char *option = outputs[i].option, *path = outputs[i].path;
+        if (!path)
+            continue;
+        char *folder = cli_folder(path), *whole = realpath(folder, NULL);
+        if (!outputs[i].each)
+            code = one_file(&f, option, path, whole);
+        else if (!(code = check_folders(option, path, folder, input, inputs)))
+            code = many_files(&f, r, option, path, whole);
+        free(whole);
+        free(folder);
+    }
+    json_decref(f.read);
+    json_decref(f.written);
     return code;
 }

@@ -36,20 +36,10 @@ run_series *run_find(const run_state *r, const char *name)
     return NULL;
 }
 
-/* The model's own text of output `name`; NULL: it has none of that name. */
-static const char *own_name(const run_state *r, const char *name)
-{
-    const char *own;
-    for (size_t i = 0; (own = fovea_model_output(r->s.model, i)); i++)
-        if (strcmp(own, name) == 0)
-            break;
-    return own;
-}
-
 /* The series of output `name`, made now if it has to be; NULL: the model has no such output. */
 static run_series *want(run_state *r, const char *name)
 {
-    const char *own = own_name(r, name);
+    const char *own = cli_output_name(r->s.model, name);
     run_series *s = run_find(r, name);
     if (s || !own)
         return s;
@@ -77,7 +67,7 @@ static int want_dense(run_state *r)
     char name[24];
     uint32_t stages = 0;
     r->dense = want(r, "last_hidden_state");
-    while (!r->dense && own_name(r, stage_name(name, stages + 1)))
+    while (!r->dense && cli_output_name(r->s.model, stage_name(name, stages + 1)))
         stages++;
     for (uint32_t i = r->features ? 1 : stages; stages && i <= stages; i++) {
         r->dense = want(r, stage_name(name, i));
@@ -106,12 +96,10 @@ static int want_segments(run_state *r)
 
 static int want_attention(run_state *r)
 {
-    int code = attention_query_choose(&r->query, &r->s);
-    if (!code) {
-        want(r, r->query.q);
-        want(r, r->query.k);
-    }
-    return code;
+    CLI_TRY(attention_query_choose(&r->query, &r->s));
+    want(r, r->query.q);
+    want(r, r->query.k);
+    return CLI_OK;
 }
 
 /* What a person wants to see of a model where nothing is to be written: embeddings, classes of
@@ -145,10 +133,9 @@ int run_choose(run_state *r)
             save(r, name);
     if (!run_writes(r) && !r->common.json)
         want_to_show(r);
-    int code = r->labels || r->overlay ? want_segments(r) : CLI_OK;
-    if (!code && (r->features || r->pca))
-        code = want_dense(r);
-    return !code && r->query.path ? want_attention(r) : code;
+    CLI_TRY(r->labels || r->overlay ? want_segments(r) : CLI_OK);
+    CLI_TRY(r->features || r->pca ? want_dense(r) : CLI_OK);
+    return r->query.path ? want_attention(r) : CLI_OK;
 }
 
 const float *run_patches(const run_series *s)
@@ -157,21 +144,6 @@ const float *run_patches(const run_series *s)
 }
 
 /* ---- tensors ---- */
-
-static fovea_tensor tensor_of(const char *name, const float *data, uint32_t rank,
-                              const uint64_t *shape)
-{
-    fovea_tensor t = {0};
-    t.name = name;
-    t.dtype = "F32";
-    t.rank = rank;
-    t.elements = 1;
-    for (uint32_t i = 0; i < rank; i++)
-        t.elements *= t.shape[i] = shape[i];
-    t.data = data;
-    t.size = (size_t)t.elements * sizeof *data;
-    return t;
-}
 
 /* Each of `frames` matrices (rows, columns) turned into (columns, rows). */
 static void transpose(float *data, size_t frames, size_t rows, size_t columns)
@@ -201,9 +173,10 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
                                 i->grid_width ? i->grid_width : 1};
     if (!result_name(s->name) && channels_first(r)) {
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
-        return tensor_of(name, s->all, 4, planes);
+        return cli_tensor(name, s->all, 4, planes);
     }
-    return i->grid_width ? tensor_of(name, s->all, 3, tokens) : tensor_of(name, s->all, 2, vector);
+    return i->grid_width ? cli_tensor(name, s->all, 3, tokens)
+                         : cli_tensor(name, s->all, 2, vector);
 }
 
 int run_save_outputs(const run_state *r)
@@ -244,7 +217,7 @@ static fovea_tensor grids(const run_state *r, const run_series *s, const char *n
     for (size_t f = 0; f < r->frames; f++)
         memcpy(data + f * patches, s->all + f * (prefix + patches) + prefix,
                patches * sizeof *data);
-    return tensor_of(name, data, 4, shape);
+    return cli_tensor(name, data, 4, shape);
 }
 
 int run_save_features(const run_state *r)

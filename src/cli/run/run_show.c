@@ -150,9 +150,8 @@ static void tell(const run_state *r, const char *name, double seconds)
     }
     cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s, %.*f %s%s", name, r->width, r->height,
              r->info.width, r->info.height, r->info.tokens,
-             r->s.settings.attention ? r->s.settings.attention : r->s.info.attention,
-             seconds < 0.01 || seconds >= 1, seconds < 1 ? seconds * 1e3 : seconds,
-             seconds < 1 ? "ms" : "s", files);
+             cli_attention(&r->s.settings, &r->s.info), seconds < 0.01 || seconds >= 1,
+             seconds < 1 ? seconds * 1e3 : seconds, seconds < 1 ? "ms" : "s", files);
     free(files);
 }
 

@@ -156,9 +156,8 @@ static void print_json(const report *r, const cli_session *s, const char *name,
 {
     json_t *params =
         json_pack("{s:o, s:s, s:s, s:i, s:i}", "model", cli_json_text(name), "attention",
-                  s->settings.attention ? s->settings.attention : s->info.attention, "dtype",
-                  cli_dtype_name(s->settings.dtype), "width", (int)o->frame.width, "height",
-                  (int)o->frame.height);
+                  cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype),
+                  "width", (int)o->frame.width, "height", (int)o->frame.height);
     cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:{s:o, s:o, s:o}}", "schema",
                              "fovea.verify/1", "build", cli_build(), "env",
                              cli_environment(s->device), "params", params, "steps", r->list,
@@ -169,12 +168,11 @@ static void print_json(const report *r, const cli_session *s, const char *name,
 
 int verify_model(const cli_session *s, const char *name, const char *image, bool json)
 {
-    const fovea_preprocess p = cli_preprocess(s);
+    const fovea_preprocess p = cli_preprocess(&s->settings, s->model);
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     cli_image picture = {0, 0, NULL};
-    cli_plan_options(&options, &s->settings, s->device);
-    cli_picture_size(&options.frame.width, &options.frame.height, &p, &s->info);
+    cli_plan_options(&options, &s->settings, s->device, s->model);
     if (image) {
         const int code = cli_image_read(&picture, image);
         if (code)
@@ -190,11 +188,11 @@ int verify_model(const cli_session *s, const char *name, const char *image, bool
     if (!json)
         printf("model    %s, attention %s, %ux%u, %s, on %s\n\n"
                "%79s %27s %9s %29s\n%4s %-26s %-28s %8s %9s %8s %8s %9s %9s %9s %9s %9s\n",
-               name, s->settings.attention ? s->settings.attention : s->info.attention,
-               options.frame.width, options.frame.height, cli_dtype_name(s->settings.dtype),
-               device.id, "against its reference", "carried, against the CPU", "",
-               "float16 headroom", "step", "what", "kernel", "rel", "of bound", "max", "rel",
-               "cosine", "largest", "output", "mean", "sum");
+               name, cli_attention(&s->settings, &s->info), options.frame.width,
+               options.frame.height, cli_dtype_name(s->settings.dtype), device.id,
+               "against its reference", "carried, against the CPU", "", "float16 headroom", "step",
+               "what", "kernel", "rel", "of bound", "max", "rel", "cosine", "largest", "output",
+               "mean", "sum");
     const fovea_frame frame = {.pixels = {picture.rgb}};
     cli_progress bar;
     cli_progress_begin(&bar, "verify");
