@@ -28,6 +28,11 @@ def command(exe, *args):
     return [json.loads(line) for line in text.splitlines()], usage.ru_maxrss * 1024
 
 
+def activations(plan):
+    """Bytes beside the weights that it promises."""
+    return sum(plan["bytes"][k] for k in ("residual", "states", "chunks", "scratch", "staging"))
+
+
 def measure(exe, size, attention, picture):
     common = [MODEL, "--size", str(size), "--attention", attention]
     plan = command(exe, "plan", *common)[0][0]
@@ -35,11 +40,10 @@ def measure(exe, size, attention, picture):
     runs, resident = command(exe, "run", *common, *[SCENE] * frames)
     if picture: # on its own, so that the numbers above are those of the model
         command(exe, "run", *common, SCENE, "--pca", picture)
-    told = plan["bytes"]
     return {
         "tokens": plan["params"]["tokens"],
         "ms": sorted(run["ms"] for run in runs)[frames // 2],
-        "activations": sum(told[k] for k in ("residual", "states", "chunks", "scratch", "staging")),
+        "activations": activations(plan),
         "resident": resident,
     }
 
@@ -82,11 +86,9 @@ def main(exe, folder):
             tokens = 1 + (size // 14) ** 2
             expected = extrapolate(before, tokens) / 1e3 if before and not linear else 0
             if time.time() - begin + expected > BUDGET:
-                plan = command(exe, "plan", MODEL, "--size", str(size), "--attention",
-                               attention)[0][0]["bytes"]
+                plan = command(exe, "plan", MODEL, "--size", str(size), "--attention", attention)[0][0]
                 m = {"tokens": tokens, "ms": expected * 1e3, "guess": True,
-                     "activations": sum(plan[k] for k in ("residual", "states", "chunks", "scratch",
-                                                          "staging"))}
+                     "activations": activations(plan)}
             else:
                 m = measure(exe, size, attention, picture)
             if not linear:

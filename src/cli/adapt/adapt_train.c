@@ -276,16 +276,14 @@ static void promise(const adapt_run *r)
                  {"moments", i->moments}, {"averages", i->averages},
                  {"packed", i->packed},   {"activations", i->activations},
                  {"process", i->process}};
-    char bytes[32];
     fprintf(stderr,
             "fovea: stage %d, %s, %u tokens, %u of %u tensors, %.3g GFLOP a picture\n"
             "fovea: memory %s:",
             (int)r->options.stage, i->attention, i->tokens, i->trained, i->tensors, i->flops * 1e-9,
-            cli_bytes(bytes, sizeof bytes, i->total + i->process));
+            cli_bytes(i->total + i->process).text);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (kinds[k].bytes)
-            fprintf(stderr, " %s %s,", kinds[k].what,
-                    cli_bytes(bytes, sizeof bytes, kinds[k].bytes));
+            fprintf(stderr, " %s %s,", kinds[k].what, cli_bytes(kinds[k].bytes).text);
     fprintf(stderr, " batches of %u%s\n", r->batch * (uint32_t)r->processes.count,
             r->info.step ? ", going on from a checkpoint" : "");
 }

@@ -301,6 +301,14 @@ static int settle(adapt_run *r, const adapt_texts *t)
     return cli_open_device(&r->device, &r->settings);
 }
 
+static int train(adapt_run *r, const adapt_texts *t, const char *model)
+{
+    r->model = model;
+    CLI_TRY(cli_processes_begin(&r->processes));
+    CLI_TRY(settle(r, t));
+    return adapt_train(r);
+}
+
 static void release(adapt_run *r)
 {
     fovea_trainer_free(r->trainer);
@@ -377,21 +385,13 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
     };
     r->common.half = "f32, f16, bf16: of the model that is written";
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
-    const bool go = !code && first;
     if (!code && !first)
         fputs(forms, stdout);
-    if (go && first + 1 != argc)
+    else if (!code && first + 1 != argc)
         code = cli_fail(CLI_USAGE, "adapt takes one MODEL; fovea adapt --help");
-    cli_processes processes = {0, 1, NULL, NULL};
-    if (go && !code) {
-        r->model = argv[first];
-        code = cli_processes_begin(&r->processes);
-        processes = r->processes;
-    }
-    if (go && !code)
-        code = settle(r, &t);
-    if (go && !code)
-        code = adapt_train(r);
+    else if (!code)
+        code = train(r, &t, argv[first]);
+    cli_processes processes = r->processes;
     release(r);
     /* An interrupt ends all of them after the same step: none is to take the others down. */
     cli_processes_end(&processes, code < 128 ? code : CLI_OK);

@@ -70,9 +70,10 @@ typedef struct bench_device {
 /* bench_limits.c: measures a device's limits and raises them to what it finds. Done again during
  * the measurement: a disturbance at its start must not lower the peaks. */
 int bench_limits_raise(bench_device *d);
-/* Peak FLOP/s and peak bytes/s of the device, as measured. */
-double bench_limits_compute(const bench_limits *l);
+/* Peak bytes/s of the device, as measured. */
 double bench_limits_memory(const bench_limits *l);
+/* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
+double bench_limits_bound(const bench_limits *l, double flops, double bytes);
 
 /* ---- cases ---- */
 

@@ -41,12 +41,11 @@ int bench_baseline_judge(const json_t *results, double percent)
     int code = CLI_OK;
     bench_foreach(results, i, r) {
         const double change = bench_inner(r, "baseline", "change_percent");
-        char is[32], was[32];
         if (fabs(change) <= percent)
             continue;
         fprintf(stderr, "fovea: %s: %s ms, the baseline has %s ms: %.1f %% %s\n",
-                bench_word(r, "title"), bench_ms(is, sizeof is, bench_number(r, "p50_ms")),
-                bench_ms(was, sizeof was, bench_inner(r, "baseline", "p50_ms")), fabs(change),
+                bench_word(r, "title"), bench_ms(bench_number(r, "p50_ms")).text,
+                bench_ms(bench_inner(r, "baseline", "p50_ms")).text, fabs(change),
                 change > 0 ? "slower" : "faster");
         code = change > 0 ? CLI_SLOWER : code;
     }

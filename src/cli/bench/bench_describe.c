@@ -1,23 +1,15 @@
 /* bench_describe.c: a case that was measured as a result: one JSON object. */
-#include <math.h>
-
 #include "cli/bench/bench.h"
 
 #define NOISY 1.5 /* p95 over p50 */
 
-/* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
-static double lower_bound(const bench_case *c)
-{
-    const bench_limits *l = &c->on->limits;
-    return fmax(c->flops / bench_limits_compute(l), c->bytes / bench_limits_memory(l));
-}
-
 static json_t *roofline(const bench_case *c, double p50)
 {
     const bench_limits *l = &c->on->limits;
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", lower_bound(c) / p50,
-                     "floor_ms", lower_bound(c) * 1e3, "flops", c->flops, "bytes", c->bytes,
-                     "fma_gflops", l->rates.flops * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
+    const double bound = bench_limits_bound(l, c->flops, c->bytes);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", bound / p50,
+                     "floor_ms", bound * 1e3, "flops", c->flops, "bytes", c->bytes, "fma_gflops",
+                     l->rates.flops * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
                      l->rates.read * 1e-9, "copy_gbs", l->rates.copy * 1e-9);
 }
 

@@ -13,12 +13,12 @@ int bench_limits_raise(bench_device *d)
     return bench_gemm_rate(&d->limits.gemm, d->device);
 }
 
-double bench_limits_compute(const bench_limits *l)
-{
-    return fmax(l->rates.flops, l->gemm);
-}
-
 double bench_limits_memory(const bench_limits *l)
 {
     return fmax(l->rates.read, l->rates.copy);
+}
+
+double bench_limits_bound(const bench_limits *l, double flops, double bytes)
+{
+    return fmax(flops / fmax(l->rates.flops, l->gemm), bytes / bench_limits_memory(l));
 }

@@ -137,13 +137,13 @@ static double promised(const json_t *r)
 static void write_title(FILE *to, const json_t *result)
 {
     const json_t *env = json_object_get(result, "env"), *p = params(result);
-    char where[64], *what;
+    char *what;
     if (bench_is_model(result))
         what = cli_text("%s", bench_word(p, "model"));
     else
         what = cli_text("%s, %.0f heads", bench_word(p, "what"), bench_number(p, "heads"));
     char *all = cli_text("%s: %s, %s, %s", what, bench_word(env, "name"), bench_word(env, "isa"),
-                         bench_where(where, sizeof where, result));
+                         bench_where(result).text);
     fputs("set multiplot layout 1,2 title ", to);
     write_string(to, all);
     fputc('\n', to);

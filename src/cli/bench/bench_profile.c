@@ -98,9 +98,7 @@ static json_t *describe_layers(const struct profile *p, double whole)
     for (size_t i = 0; i < p->layers; i++) {
         const struct layer *l = &p->layer[i];
         const double seconds = l->busy / FRAMES / workers(p);
-        const double compute = l->info.flops / bench_limits_compute(limits);
-        const double move = l->info.bytes / bench_limits_memory(limits);
-        const double bound = compute > move ? compute : move;
+        const double bound = bench_limits_bound(limits, l->info.flops, l->info.bytes);
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "label",
                             l->info.label, "problem", l->info.problem, "kernel", l->info.kernel,

@@ -31,11 +31,12 @@ bool bench_is_model(const json_t *result)
     return strcmp(bench_word(json_object_get(result, "params"), "what"), "model") == 0;
 }
 
-const char *bench_ms(char *buf, size_t size, double ms)
+cli_word bench_ms(double ms)
 {
     const int digits = ms > 0 && ms < 0.1 ? 2 - (int)floor(log10(ms)) : 3;
-    snprintf(buf, size, "%.*f", digits, ms);
-    return buf;
+    cli_word out;
+    snprintf(out.text, sizeof out.text, "%.*f", digits, ms);
+    return out;
 }
 
 double bench_promised(const json_t *result)
@@ -45,15 +46,16 @@ double bench_promised(const json_t *result)
 }
 
 /* A device other than the CPU is shown by its id instead of the number of threads. */
-const char *bench_where(char *buf, size_t size, const json_t *result)
+cli_word bench_where(const json_t *result)
 {
     const json_t *params = json_object_get(result, "params");
     const int threads = (int)bench_number(params, "threads");
+    cli_word out;
     if (threads)
-        snprintf(buf, size, "%d thread%s", threads, threads == 1 ? "" : "s");
+        snprintf(out.text, sizeof out.text, "%d thread%s", threads, threads == 1 ? "" : "s");
     else
-        snprintf(buf, size, "%s", bench_word(params, "device"));
-    return buf;
+        snprintf(out.text, sizeof out.text, "%s", bench_word(params, "device"));
+    return out;
 }
 
 double bench_extent(const json_t *result)

@@ -26,11 +26,11 @@ double bench_number(const json_t *object, const char *key);
 /* A member of a member. */
 double bench_inner(const json_t *object, const char *member, const char *key);
 /* Milliseconds with three significant digits or more. */
-const char *bench_ms(char *buf, size_t size, double ms);
+cli_word bench_ms(double ms);
 /* Bytes that the plan promised, of a model without its weights. */
 double bench_promised(const json_t *result);
 /* "2 threads", "cl:0" */
-const char *bench_where(char *buf, size_t size, const json_t *result);
+cli_word bench_where(const json_t *result);
 /* Pixels of a model's picture, tokens of anything else. */
 double bench_extent(const json_t *result);
 

@@ -52,9 +52,8 @@ static bool any_compared(const json_t *results)
 static void put_baseline(text_table *t, const json_t *result)
 {
     const json_t *baseline = json_object_get(result, "baseline");
-    char text[32];
     if (baseline) {
-        table_put(t, "%s", bench_ms(text, sizeof text, bench_number(baseline, "p50_ms")));
+        table_put(t, "%s", bench_ms(bench_number(baseline, "p50_ms")).text);
         table_put(t, "%+.1f%%", bench_number(baseline, "change_percent"));
     } else {
         table_put(t, "-");
@@ -79,13 +78,12 @@ static void show_times(const struct output *o, const json_t *results)
     bench_foreach(results, i, r) {
         const json_t *params = json_object_get(r, "params"), *verify = json_object_get(r, "verify");
         const double p50 = bench_number(r, "p50_ms");
-        char text[64];
         first = first > 0 ? first : p50;
         table_put(&t, "%s", bench_word(r, "title"));
-        table_put(&t, "%s", bench_where(text, sizeof text, r));
+        table_put(&t, "%s", bench_where(r).text);
         table_put(&t, "%s", bench_word(params, "schedule"));
         for (size_t k = 0; k < sizeof times / sizeof *times; k++)
-            table_put(&t, "%s", bench_ms(text, sizeof text, bench_number(r, times[k])));
+            table_put(&t, "%s", bench_ms(bench_number(r, times[k])).text);
         table_put(&t, "%.1f", bench_number(r, "ci_percent"));
         table_put(&t, "%zu", json_array_size(json_object_get(r, "samples_ns")));
         table_put(&t, "%.2f", p50 / first);
@@ -111,7 +109,6 @@ static void show_costs(const struct output *o, const json_t *results)
     text_table t;
     size_t i;
     json_t *r;
-    char text[32];
     table_begin(&t, heads);
     bench_foreach(results, i, r) {
         table_put(&t, "%s", bench_word(r, "title"));
@@ -119,11 +116,9 @@ static void show_costs(const struct output *o, const json_t *results)
         table_put(&t, "%.2f", bench_number(r, "plan_ms"));
         table_put(&t, "%.3f", bench_number(r, "first_ms"));
         table_put(&t, "%.3f", bench_number(r, "device_p50_ms"));
-        table_put(&t, "%s", cli_bytes(text, sizeof text, (uint64_t)bench_promised(r)));
-        table_put(&t, "%s",
-                  cli_bytes(text, sizeof text, (uint64_t)bench_inner(r, "peak_bytes", "resident")));
-        table_put(&t, "%s",
-                  cli_bytes(text, sizeof text, (uint64_t)bench_inner(r, "peak_bytes", "weights")));
+        table_put(&t, "%s", cli_bytes((uint64_t)bench_promised(r)).text);
+        table_put(&t, "%s", cli_bytes((uint64_t)bench_inner(r, "peak_bytes", "resident")).text);
+        table_put(&t, "%s", cli_bytes((uint64_t)bench_inner(r, "peak_bytes", "weights")).text);
         table_put(&t, "%.0f", bench_number(r, "allocations"));
     }
     table_end(&t, o->to, o->markdown);
@@ -249,9 +244,8 @@ static void show_crossover(const struct output *o, const json_t *c)
 {
     const json_t *params = json_object_get(c, "params");
     const char *unit = bench_word(c, "unit"), *verdict = bench_word(c, "verdict");
-    char where[64];
     fprintf(o->to, "%s%s on %s", o->markdown ? "* " : "", bench_word(c, "attention"),
-            bench_where(where, sizeof where, c));
+            bench_where(c).text);
     if (*bench_word(params, "model"))
         fprintf(o->to, ", %s", bench_word(params, "model"));
     else if (json_object_get(params, "heads"))

@@ -268,7 +268,10 @@ json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
 /* One object, one line. */
 void cli_print_json(json_t *object);
-/* "1.4 MiB" */
-const char *cli_bytes(char *buf, size_t size, uint64_t bytes);
+/* A short text by value, for one expression. */
+typedef struct cli_word {
+    char text[64];
+} cli_word;
+cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
 
 #endif

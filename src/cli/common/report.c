@@ -86,13 +86,14 @@ void cli_print_json(json_t *object)
     json_decref(object);
 }
 
-const char *cli_bytes(char *buf, size_t size, uint64_t bytes)
+cli_word cli_bytes(uint64_t bytes)
 {
+    cli_word out;
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double v = (double)bytes;
     size_t i = 0;
     for (; v >= 1024 && i + 1 < sizeof unit / sizeof *unit; i++)
         v /= 1024;
-    snprintf(buf, size, i && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
-    return buf;
+    snprintf(out.text, sizeof out.text, i && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[i]);
+    return out;
 }

@@ -26,7 +26,6 @@ typedef struct contents {
 static int show_entry(const fovea_cache_entry *e, void *payload)
 {
     contents *c = payload;
-    char size[32];
     c->entries++;
     c->bytes += e->size;
     c->unsound += *e->problem != 0;
@@ -36,8 +35,8 @@ static int show_entry(const fovea_cache_entry *e, void *payload)
                                         "device", e->device, "program", e->program, "size",
                                         (json_int_t)e->size, "problem", e->problem));
     else if (!c->quiet || *e->problem)
-        printf("  %-24s %10s  %-18s %s%s\n", cli_file_name(e->file),
-               cli_bytes(size, sizeof size, e->size), e->program, e->device, e->problem);
+        printf("  %-24s %10s  %-18s %s%s\n", cli_file_name(e->file), cli_bytes(e->size).text,
+               e->program, e->device, e->problem);
     return 0;
 }
 
@@ -79,7 +78,7 @@ static int show_wisdom(json_t **out, bool *sound)
 
 static int list(bool json, bool verify)
 {
-    char folder[4096], bytes[32];
+    char folder[4096];
     bool sound;
     json_t *wisdom = NULL;
     contents c = {.list = json ? json_array() : NULL, .quiet = verify};
@@ -95,7 +94,7 @@ static int list(bool json, bool verify)
                                  (json_int_t)c.unsound, "bytes", (json_int_t)c.bytes));
     else
         printf("  %zu compiled, %zu of them unsound, %s\n", c.entries, c.unsound,
-               cli_bytes(bytes, sizeof bytes, c.bytes));
+               cli_bytes(c.bytes).text);
     if (verify && (c.unsound || !sound))
         return cli_fail(CLI_WRONG, "%zu compiled kernels are unsound%s; they count as absent",
                         c.unsound, sound ? "" : ", wisdom is rejected");

@@ -33,7 +33,6 @@ static int find_devices(struct devices *out, const cli_common *common)
 
 static void show_devices(const struct devices *all)
 {
-    char memory[32];
     for (size_t i = 0; i < all->n; i++) {
         const fovea_device_info *d = &all->list[i];
         const bool cpu = strcmp(d->id, "cpu") == 0;
@@ -41,14 +40,14 @@ static void show_devices(const struct devices *all)
                d->units, cpu ? "processors" : "compute units");
         if (d->clusters > 1)
             printf(" in %u clusters, %u big", d->clusters, d->big);
-        printf(", %s", cli_bytes(memory, sizeof memory, d->memory));
+        printf(", %s", cli_bytes(d->memory).text);
         if (d->max_buffer)
-            printf(", buffers up to %s", cli_bytes(memory, sizeof memory, d->max_buffer));
+            printf(", buffers up to %s", cli_bytes(d->max_buffer).text);
         if (d->group_limit)
             printf(", work-groups up to %u", d->group_limit);
         if (!cpu)
             printf(", %s of local memory",
-                   d->local_memory ? cli_bytes(memory, sizeof memory, d->local_memory) : "nothing");
+                   d->local_memory ? cli_bytes(d->local_memory).text : "nothing");
         putchar('\n');
         if (*d->driver)
             printf("         driver %s\n", d->driver);

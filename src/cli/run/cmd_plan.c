@@ -112,7 +112,7 @@ static void show_steps(const fovea_step_info *step, size_t n)
 
 static void show_memory(const fovea_plan_info *p, const fovea_device_info *device)
 {
-    char text[32], limit[64] = "";
+    char limit[96] = "";
     const struct {
         const char *name;
         uint64_t bytes;
@@ -129,11 +129,10 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
     };
     if (device->max_buffer)
         snprintf(limit, sizeof limit, "the device's limit is %s",
-                 cli_bytes(text, sizeof text, device->max_buffer));
+                 cli_bytes(device->max_buffer).text);
     putchar('\n');
     for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
-        printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(text, sizeof text, kind[i].bytes),
-               kind[i].what);
+        printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,

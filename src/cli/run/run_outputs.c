@@ -55,22 +55,22 @@ static void save(run_state *r, const char *name)
         s->saved = r->output != NULL;
 }
 
-static const char *stage_name(char buf[24], uint32_t i)
+static cli_word stage_name(uint32_t i)
 {
-    snprintf(buf, 24, "stage%u", i);
-    return buf;
+    cli_word name;
+    snprintf(name.text, sizeof name.text, "stage%u", i);
+    return name;
 }
 
 /* The last hidden state or the last stage; for --features every stage. */
 static int want_dense(run_state *r)
 {
-    char name[24];
     uint32_t stages = 0;
     r->dense = want(r, "last_hidden_state");
-    while (!r->dense && cli_output_name(r->s.model, stage_name(name, stages + 1)))
+    while (!r->dense && cli_output_name(r->s.model, stage_name(stages + 1).text))
         stages++;
     for (uint32_t i = r->features ? 1 : stages; stages && i <= stages; i++) {
-        r->dense = want(r, stage_name(name, i));
+        r->dense = want(r, stage_name(i).text);
         r->dense->feature = r->features != NULL;
     }
     if (!r->dense)
@@ -222,21 +222,13 @@ static fovea_tensor grids(const run_state *r, const run_series *s, const char *n
 
 int run_save_features(const run_state *r)
 {
-    fovea_tensor last = grids(r, r->dense, "features");
-    int code;
-    if (cli_ends_with(r->features, ".npy")) {
-        code = cli_npy_write(r->features, last.data, last.shape, 4);
-        if (!code)
-            run_tell_written(r, r->features, &last, 1);
-        free((void *)(uintptr_t)last.data);
-        return code;
-    }
+    const bool npy = cli_ends_with(r->features, ".npy"); /* which has room for one */
     fovea_tensor *tensor = cli_alloc(r->n + 1, sizeof *tensor);
     const char *(*metadata)[2] = cli_alloc(r->n + 3, sizeof *metadata);
     char **text = cli_alloc(2 * (r->n + 1), sizeof *text);
     size_t n = 0;
-    tensor[n++] = last;
-    for (size_t i = 0; i < r->n; i++)
+    tensor[n++] = grids(r, r->dense, "features");
+    for (size_t i = 0; i < r->n && !npy; i++)
         if (r->series[i].feature && strncmp(r->series[i].name, "stage", 5) == 0)
             tensor[n++] = grids(r, &r->series[i], r->series[i].name);
     metadata[0][0] = "producer";
@@ -248,8 +240,9 @@ int run_save_features(const run_state *r)
         metadata[2 + i][0] = text[2 * i] = cli_text("%s.stride", tensor[i].name);
         metadata[2 + i][1] = text[2 * i + 1] = cli_text("%u", s->info.stride);
     }
-    code = cli_check(
-        fovea_tensors_write(r->features, tensor, n, (const char *const(*)[2])metadata, n + 2));
+    const int code = npy ? cli_npy_write(r->features, tensor->data, tensor->shape, 4)
+                         : cli_check(fovea_tensors_write(r->features, tensor, n,
+                                                         (const char *const(*)[2])metadata, n + 2));
     if (!code)
         run_tell_written(r, r->features, tensor, n);
     for (size_t i = 0; i < n; i++) {

@@ -39,19 +39,19 @@ static double headroom(double size)
     return size > 0 ? FLOAT16_MOST / size : INFINITY;
 }
 
-static const char *headroom_text(char *buf, size_t size, double of)
+static cli_word headroom_text(double of)
 {
+    cli_word out;
     if (of <= 0)
-        return "-";
+        return (cli_word){"-"};
     if (of > FLOAT16_MOST)
-        return "OVERFLOW";
-    snprintf(buf, size, headroom(of) < 100 ? "%.1fx" : "%.0fx", headroom(of));
-    return buf;
+        return (cli_word){"OVERFLOW"};
+    snprintf(out.text, sizeof out.text, headroom(of) < 100 ? "%.1fx" : "%.0fx", headroom(of));
+    return out;
 }
 
 static void show(const fovea_step_check *c)
 {
-    char out[32], mean[32], sum[32];
     const double as_mean = larger(c->state_mean, c->divisor_mean);
     const double as_sum = larger(c->state_sum, c->divisor_sum);
     printf("%4zu %-26.26s %-28.28s %8.1e %7.1f %%", c->step, c->label, c->kernel, c->rel,
@@ -60,9 +60,8 @@ static void show(const fovea_step_check *c)
         printf(" %8.1e %8.1e %9.7f", c->carried_max, c->carried_rel, c->cosine);
     else
         printf(" %8s %8s %9s", "-", "-", "-");
-    printf(" %9.3g %9s %9s %9s  %s\n", c->largest, headroom_text(out, sizeof out, c->largest),
-           headroom_text(mean, sizeof mean, as_mean), headroom_text(sum, sizeof sum, as_sum),
-           c->right ? "ok" : "WRONG");
+    printf(" %9.3g %9s %9s %9s  %s\n", c->largest, headroom_text(c->largest).text,
+           headroom_text(as_mean).text, headroom_text(as_sum).text, c->right ? "ok" : "WRONG");
     if (c->lost)
         printf("     %llu values are infinite or NaN\n", (unsigned long long)c->lost);
     if (!c->right)
@@ -130,10 +129,9 @@ static void make_up(cli_image *out, uint32_t width, uint32_t height)
 
 static void show_top(const char *what, const struct top *t)
 {
-    char text[32];
     if (t->size > 0)
-        printf("%-44s %9.3g, headroom %s (%s)\n", what, t->size,
-               headroom_text(text, sizeof text, t->size), t->label);
+        printf("%-44s %9.3g, headroom %s (%s)\n", what, t->size, headroom_text(t->size).text,
+               t->label);
 }
 
 static json_t *describe_top(const struct top *t)
