@@ -67,9 +67,7 @@ typedef struct bench_device {
     bench_limits limits;
 } bench_device;
 
-/* bench_limits.c: measures a device's limits and raises them to what it finds. Done again during
- * the measurement: a disturbance at its start must not lower the peaks. */
-int bench_limits_raise(bench_device *d);
+/* bench_limits.c */
 /* Peak bytes/s of the device, as measured. */
 double bench_limits_memory(const bench_limits *l);
 /* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
@@ -205,6 +203,11 @@ int bench_verify_output(bench_reference *r, const fovea_plan *plan, const bench_
                         bench_verify *out);
 
 /* ---- measurement ---- */
+
+/* Measures the limits of all devices of the cases, and raises them to what it finds. Done again
+ * during the measurement: a disturbance at its start must not lower the peaks. *spent: seconds that
+ * this took so far, added to. */
+int bench_limits_raise(const bench_case *list, size_t n, double *spent);
 
 /* bench_measure.c: runs a new case for the first time, which touches all memory of its plan, and
  * verifies it. */

@@ -157,22 +157,6 @@ int bench_sample(bench_case *c, const bench_options *o)
 
 /* ---- all of them ---- */
 
-/* The limits of all devices again. *spent: seconds that this took, so far. */
-static int raise_limits(const bench_case *list, size_t n, double *spent)
-{
-    const double begin = cli_seconds();
-    int code = CLI_OK;
-    for (size_t i = 0; i < n && !code; i++) {
-        bool seen = false;
-        for (size_t k = 0; k < i; k++)
-            seen = seen || list[k].on == list[i].on;
-        if (!seen)
-            code = bench_limits_raise(list[i].on);
-    }
-    *spent += cli_seconds() - begin;
-    return code;
-}
-
 static bool all_stable(bench_case *list, size_t n, const bench_options *o, uint32_t round,
                        double spent)
 {
@@ -192,15 +176,16 @@ int bench_measure(bench_case *list, size_t n, const bench_options *o)
     int code = CLI_OK;
     double limits = 0;
     uint64_t allocations = 0;
+    CLI_TRY(bench_limits_raise(list, n, &limits));
     cli_progress_begin(&bar, "bench");
     for (size_t i = 0; i < n && !code && !interrupt_code(); i++)
         code = bench_warm_up(&list[i], o);
-    const double begin = cli_seconds(), most = o->time * (double)n;
+    const double begin = cli_seconds() - limits, most = o->time * (double)n;
     for (uint32_t round = 0; !code; round++) {
         const double spent = cli_seconds() - begin - limits;
         if (all_stable(list, n, o, round, spent) || interrupt_code())
             break;
-        if (limits < LIMITS_SHARE * spent && (code = raise_limits(list, n, &limits)))
+        if (limits < LIMITS_SHARE * spent && (code = bench_limits_raise(list, n, &limits)))
             break;
         fovea_memory_query(&before);
         for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {

@@ -185,6 +185,8 @@ int bench_pace(bench_case *list, size_t n, const bench_options *o)
 {
     cli_progress bar;
     int code = CLI_OK;
+    double limits = 0;
+    CLI_TRY(bench_limits_raise(list, n, &limits));
     cli_progress_begin(&bar, "bench");
     for (size_t i = 0; i < n && !code && !interrupt_code(); i++) {
         bench_case *c = &list[i];
