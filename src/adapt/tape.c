@@ -17,30 +17,19 @@ const char *fv_tape_label(char buf[40], const fv_step *s, const char *what)
 
 /* ---- arrays ---- */
 
-static bool grow(fv_tape *t, void **array, uint32_t used, uint32_t *room, uint32_t need,
+static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *room, uint32_t need,
                  uint64_t size)
 {
-    if (t->b->status != FOVEA_OK || need <= *room)
-        return t->b->status == FOVEA_OK;
-    void *bigger;
-    const uint32_t want = need < 128 ? 256 : 2 * need;
-    t->b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the gradients' steps");
-    if (t->b->status != FOVEA_OK)
-        return false;
-    if (used)
-        memcpy(bigger, *array, (size_t)(used * size));
-    fv_mem_free(*array);
-    *array = bigger;
-    *room = want;
-    return true;
+    if (t->b->status == FOVEA_OK && need > *room)
+        t->b->status = fv_mem_grow(array, used, room, need < 128 ? 256 : 2 * need, size,
+                                   FV_MEM_PLAN, "the gradients' steps");
+    return t->b->status == FOVEA_OK;
 }
 
 /* Grows value[] to the builder's number of values; false after a failure. */
 static bool keep_up(fv_tape *t)
 {
-    void *array = t->value;
-    const bool ok = grow(t, &array, t->values, &t->value_room, t->b->values, sizeof *t->value);
-    t->value = array;
+    const bool ok = grow(t, &t->value, t->values, &t->value_room, t->b->values, sizeof *t->value);
     for (; ok && t->values < t->b->values; t->values++)
         t->value[t->values] = (fv_tape_value){
             .grad = none, .current = (fv_id)t->values, .twin = FV_NO_VALUE, .state = FV_NO_VALUE};
@@ -398,10 +387,7 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
 
 static fv_sink *new_sink(fv_tape *t, uint32_t rows, uint32_t cols)
 {
-    void *array = t->sink;
-    const bool ok = grow(t, &array, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink);
-    t->sink = array;
-    if (!ok)
+    if (!grow(t, &t->sink, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink))
         return NULL;
     const fv_view v = new_value(t, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     fv_sink *s = &t->sink[t->sinks];

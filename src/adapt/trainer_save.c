@@ -94,13 +94,10 @@ static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, b
 
 static fovea_status collect(struct file *f, const fovea_trainer *t, enum fv_type type, bool average)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, t->masters.count, sizeof *f->tensor, FV_MEM_MODEL,
+    FV_TRY(fv_mem_array(&f->tensor, t->masters.count, sizeof *f->tensor, FV_MEM_MODEL,
                         "the tensors to be written"));
-    f->tensor = memory;
-    FV_TRY(fv_mem_array(&memory, t->masters.count, sizeof *f->own, FV_MEM_MODEL,
+    FV_TRY(fv_mem_array(&f->own, t->masters.count, sizeof *f->own, FV_MEM_MODEL,
                         "the tensors to be written"));
-    f->own = memory;
     for (uint32_t i = 0; i < t->masters.count; i++)
         FV_TRY(add(f, &t->masters.master[i], type, average));
     return FOVEA_OK;
@@ -138,7 +135,7 @@ static fovea_status write_json(const char *path, const json_t *json)
 {
     const size_t flags = JSON_INDENT(2), size = json_dumpb(json, NULL, 0, flags);
     char *text;
-    FV_TRY(fv_mem_alloc((void **)&text, size + 1, FV_MEM_MODEL, "config.json"));
+    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_MODEL, "config.json"));
     json_dumpb(json, text, size, flags);
     text[size] = '\n';
     const fovea_status status = write_file(path, text, size + 1);

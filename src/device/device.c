@@ -97,9 +97,8 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     }
     if (!backend)
         return no_device(id, NULL);
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_device), FV_MEM_DEVICE, "the device"));
-    fovea_device *d = memory;
+    fovea_device *d;
+    FV_TRY(fv_mem_alloc(&d, sizeof(fovea_device), FV_MEM_DEVICE, "the device"));
     d->backend = backend;
     const char *which = strchr(id, ':');
     fovea_status status = backend->open(&d->device, which ? which + 1 : "", &o);

@@ -6,23 +6,12 @@
 
 #include "base/mem.h"
 
-static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uint64_t size)
+static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
 {
-    if (b->status != FOVEA_OK)
-        return false;
-    if (used < *have)
-        return true;
-    void *bigger;
-    uint32_t want = *have ? 2 * *have : 64;
-    b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the plan's steps");
-    if (b->status != FOVEA_OK)
-        return false;
-    if (used)
-        memcpy(bigger, *array, (size_t)(used * size));
-    fv_mem_free(*array);
-    *array = bigger;
-    *have = want;
-    return true;
+    if (b->status == FOVEA_OK && used == *have)
+        b->status = fv_mem_grow(array, used, have, used ? 2 * used : 64, size, FV_MEM_PLAN,
+                                "the plan's steps");
+    return b->status == FOVEA_OK;
 }
 
 /* Rows a multiple of a page apart compete for the same few cache lines. */
@@ -37,10 +26,7 @@ static void lay_rows(fv_value *v)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    void *array = b->value;
-    bool ok = room(b, &array, b->values, &b->value_room, sizeof *b->value);
-    b->value = array;
-    if (!ok)
+    if (!room(b, &b->value, b->values, &b->value_room, sizeof *b->value))
         return (fv_view){FV_NO_VALUE, 0};
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
@@ -115,23 +101,20 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data)
 {
     fv_weight none = {0};
-    void *memory = NULL, *numbers = NULL;
+    fv_constant *c = NULL;
     *data = NULL;
-    if (b->status != FOVEA_OK)
-        return none;
-    b->status = fv_mem_alloc(&memory, sizeof(fv_constant), FV_MEM_PLAN, "a constant");
+    if (b->status == FOVEA_OK)
+        b->status = fv_mem_alloc(&c, sizeof *c, FV_MEM_PLAN, "a constant");
     if (b->status == FOVEA_OK)
         b->status =
-            fv_mem_array(&numbers, (uint64_t)rows * cols, sizeof(float), FV_MEM_PLAN, "a constant");
+            fv_mem_array(data, (uint64_t)rows * cols, sizeof **data, FV_MEM_PLAN, "a constant");
     if (b->status != FOVEA_OK) {
-        fv_mem_free(memory);
+        fv_mem_free(c);
         return none;
     }
-    fv_constant *c = memory;
-    c->tensor = fv_tensor_of_floats(numbers, rows, cols);
+    c->tensor = fv_tensor_of_floats(*data, rows, cols);
     c->next = b->constants;
     b->constants = c;
-    *data = numbers;
     return fv_weight_of(&c->tensor, rows, cols);
 }
 

@@ -9,12 +9,11 @@
 
 static fv_plan_table *new_table(fv_builder *b)
 {
-    void *memory;
+    fv_plan_table *t;
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_alloc(&memory, sizeof(fv_plan_table), FV_MEM_PLAN, "a table");
+        b->status = fv_mem_alloc(&t, sizeof *t, FV_MEM_PLAN, "a table");
     if (b->status != FOVEA_OK)
         return NULL;
-    fv_plan_table *t = memory;
     t->next = b->tables;
     b->tables = t;
     return t;

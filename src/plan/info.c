@@ -7,9 +7,8 @@
 
 fovea_status fv_plan_describe_steps(fovea_plan *p)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->b.steps, sizeof *p->problem_text, FV_MEM_PLAN, "the plan"));
-    p->problem_text = memory;
+    FV_TRY(fv_mem_array(&p->problem_text, p->b.steps, sizeof *p->problem_text, FV_MEM_PLAN,
+                        "the plan"));
     for (uint32_t i = 0; i < p->b.steps; i++) {
         char text[160];
         if (p->b.step[i].dead)

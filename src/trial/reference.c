@@ -259,14 +259,13 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
                                const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align)
 {
     const fv_kernel *k = fv_reference_kernel(&args->prob);
-    void *memory;
+    fv_reference *d;
     if (!k) {
         char text[128];
         fv_problem_format(text, sizeof text, &args->prob);
         return fv_fail(FOVEA_ENOTSUP, "%s: the reference does not support this problem", text);
     }
-    FV_TRY(allocate(&memory, sizeof(fv_reference)));
-    fv_reference *d = memory;
+    FV_TRY(allocate(&d, sizeof *d));
     d->args = *args;
     d->args.prob = plain(&args->prob);
     d->args.window = d->args.shift = 0;

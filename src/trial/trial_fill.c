@@ -53,10 +53,9 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     const uint64_t rows = (uint64_t)width * STATE_ROWS;
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&r.prob, &r.knobs, STATE_ROWS) : 0;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, fv_size_add(3 * rows * sizeof(float), scratch), FV_MEM_PLAN,
+    float *values;
+    FV_TRY(fv_mem_alloc(&values, fv_size_add(3 * rows * sizeof(float), scratch), FV_MEM_PLAN,
                         "a random state"));
-    float *values = memory;
     const fv_tensor t = tensor(0.f, 1.f, seed, 3, (uint32_t)rows);
     fv_tensor_read(&t, 0, 3 * rows, values);
     fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .groups = 1, .first = 1};
@@ -68,7 +67,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     }
     c.p[last] = out;
     k->code.cpu(&r, &c);
-    fv_mem_free(memory);
+    fv_mem_free(values);
     return FOVEA_OK;
 }
 

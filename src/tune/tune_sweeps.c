@@ -195,9 +195,7 @@ static fovea_status try_way(sweep_contest *c, const way *how)
 static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->sweeps, sizeof *c->part, FV_MEM_PLAN, "sweeps to tune"));
-    c->part = memory;
+    FV_TRY(fv_mem_array(&c->part, p->sweeps, sizeof *c->part, FV_MEM_PLAN, "sweeps to tune"));
     for (uint32_t i = 0; i < p->sweeps; i++) {
         part *next = &c->part[c->parts];
         if (p->sweep[i].alone || p->sweep[i].rows == 1)

@@ -147,10 +147,8 @@ static fovea_status begin(verification *v, const char *name)
 {
     const fv_backend *be = v->device->backend;
     const fv_kernel *list = be->kernels(v->device->device, &v->count, &v->features);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)v->count, sizeof *v->result, FV_MEM_PLAN,
+    FV_TRY(fv_mem_array(&v->result, (uint64_t)v->count, sizeof *v->result, FV_MEM_PLAN,
                         "the kernels' results"));
-    v->result = memory;
     for (int i = 0; i < v->count; i++) {
         const fv_kernel *k = &list[i];
         v->result[i].kernel = k;
