@@ -44,8 +44,6 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
                           fv_view target, fv_view out)
 {
     fv_step *s = fv_emit_step(b, op, rows, "loss");
-    if (!s)
-        return NULL;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MSE_A, x, FV_KIND_ROW);
     fv_use_value(s, FV_MSE_B, target, FV_KIND_ROW);
@@ -62,8 +60,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
     const fv_view out = fv_tape_rows(tape, rows, cols);
     loss_step(b, FV_OP_MSE_LOSS, rows, cols, x, target, loss_rows(t, b, rows, factor));
     fv_step *s = loss_step(b, FV_OP_MSE_GRAD, rows, cols, x, target, out);
-    if (s)
-        s->f[0] = (float)(2 * factor);
+    s->f[0] = (float)(2 * factor);
     fv_tape_pass(tape, x, out);
 }
 
@@ -96,7 +93,7 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     for (int i = 0; i < 2; i++) {
         fv_step *s = fv_emit_step(b, i ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, "loss");
         const fv_view to = i ? out : loss_rows(t, b, tokens, 1);
-        if (!s || b->status != FOVEA_OK)
+        if (b->status != FOVEA_OK)
             return;
         s->prob.dim[FV_ROW_C] = classes;
         s->prob.dim[FV_SEGMENT_GRID] = b->grid.width;

@@ -64,7 +64,7 @@ fovea_status fv_source_index(fv_source *s)
 fovea_status fv_source_path(char **out, const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
-    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "file name"));
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "file name"));
     snprintf(*out, size, "%s/%s", folder, name);
     return FOVEA_OK;
 }

@@ -129,7 +129,7 @@ fovea_status fv_attention_join(char **out, const char *const *name, uint32_t blo
         }
         size += strlen(name[i]) + sizeof "+@000000-000000";
     }
-    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "attentions of the blocks"));
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "attentions of the blocks"));
     at = (size_t)snprintf(*out, size, "%s", name[base]);
     for (uint32_t i = 0, end; i < blocks; i = end) {
         for (end = i + 1; end < blocks && strcmp(name[i], name[end]) == 0;)

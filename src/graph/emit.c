@@ -184,12 +184,8 @@ void fv_emit_release(fv_builder *b)
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
-    void *array = b->step;
-    bool ok = room(b, &array, b->steps, &b->step_room, sizeof *b->step);
-    b->step = array;
-    if (!ok)
-        return NULL;
-    fv_step *s = &b->step[b->steps++];
+    const bool ok = room(b, &b->step, b->steps, &b->step_room, sizeof *b->step);
+    fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s", label);
     s->prob.op = (uint16_t)op;
@@ -204,6 +200,8 @@ fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *l
 
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind)
 {
+    if (v.id < 0)
+        return;
     s->use[operand].view = v;
     s->use[operand].kind = (uint8_t)kind;
 }
@@ -220,8 +218,6 @@ void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_we
                        const fv_weight *bias, float eps, fv_view out, uint32_t rows)
 {
     fv_step *s = fv_emit_step(b, FV_OP_LAYERNORM, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = w->cols;
     s->f[0] = eps;
     fv_use_value(s, FV_LN_IN, in, FV_KIND_ROW);
@@ -239,8 +235,6 @@ void fv_use_types(fv_step *s, const fv_builder *b)
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
 {
     fv_step *s = fv_emit_step(b, FV_OP_GEMM, g->rows, label);
-    if (!s)
-        return;
     bool gated = g->act & FV_EPI_SWIGLU;
     s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
     s->prob.dim[FV_GEMM_K] = g->w->cols;
@@ -270,8 +264,6 @@ void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uin
                   uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_COPY, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
@@ -281,8 +273,6 @@ void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv
                   uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_TAKE, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->u[0] = row;
     fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
@@ -293,8 +283,6 @@ void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type 
                      enum fv_type to, uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_CONVERT, rows, label);
-    if (!s)
-        return;
     s->prob.in = (uint8_t)from;
     s->prob.out = (uint8_t)to;
     s->prob.dim[FV_ROW_C] = cols;
@@ -306,8 +294,6 @@ void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bo
                  fv_view out, uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_MUL, rows, label);
-    if (!s)
-        return;
     s->prob.flags = silu ? FV_FLAG_SILU : 0;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MUL_A, a, FV_KIND_ROW);

@@ -245,28 +245,13 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     fv_view kv = fv_emit_rows(b, n, 2 * width);
     g = linear(&v->map.kv_w, &v->map.kv_b, y, kv, n);
     fv_emit_gemm(b, "pool k, v", &g);
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), FV_F32);
-    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, n, "pool attention");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = n;
-    s->f[0] = (float)(1 / sqrt(d));
-    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
-    fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_V, fv_view_cols(kv, width), FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
-
-    fv_view seen = fv_emit_rows(b, 1, width);
-    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "pool merge");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = n;
-    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, seen, FV_KIND_ROW);
+    const fv_attention a = {.heads = heads,
+                            .d = d,
+                            .keys = n,
+                            .scale = 1 / sqrt(d),
+                            .k = kv,
+                            .v = fv_view_cols(kv, width)};
+    fv_view seen = fv_emit_pool(b, "pool attention", "pool merge", &a, q);
 
     g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
     fv_emit_gemm(b, "pool projection", &g);

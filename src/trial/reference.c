@@ -200,7 +200,7 @@ static fovea_status try(fv_reference *d)
     return FOVEA_OK;
 }
 
-static fovea_status allocate(void **out, uint64_t size)
+static fovea_status allocate(void *out, uint64_t size)
 {
     return fv_mem_alloc(out, size, FV_MEM_PLAN, "a step's reference");
 }
@@ -210,12 +210,12 @@ static fovea_status prepare_outputs(fv_reference *d, const fv_given *output)
 {
     const uint64_t all = d->values + d->state_values;
     if (output->type == FV_U8)
-        return allocate((void **)&d->bytes, all);
-    FV_TRY(allocate((void **)&d->want, fv_size_mul(all, sizeof(float))));
-    FV_TRY(allocate((void **)&d->moved, fv_size_mul(all, sizeof(float))));
-    FV_TRY(allocate((void **)&d->trial, fv_size_mul(all, sizeof(float))));
+        return allocate(&d->bytes, all);
+    FV_TRY(allocate(&d->want, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate(&d->moved, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate(&d->trial, fv_size_mul(all, sizeof(float))));
     if (d->merge)
-        FV_TRY(allocate((void **)&d->partial, fv_size_mul(output->count, sizeof(float))));
+        FV_TRY(allocate(&d->partial, fv_size_mul(output->count, sizeof(float))));
     return FOVEA_OK;
 }
 

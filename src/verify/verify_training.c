@@ -18,8 +18,6 @@ enum {
 static fv_step *step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, uint32_t third)
 {
     fv_step *s = fv_emit_step(b, op, rows, "training");
-    if (!s)
-        return NULL;
     s->prob.dim[FV_ROW_C] = cols;
     s->prob.dim[FV_GRAD_TOKENS] = third;
     return s;
@@ -44,14 +42,10 @@ static void activations(fv_builder *b)
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         const uint32_t wide = acts[i] & FV_EPI_SWIGLU ? 2 * HIDDEN : HIDDEN;
         fv_step *s = step(b, FV_OP_ACT, TOKENS, HIDDEN, 0);
-        if (!s)
-            return;
         s->prob.epi = acts[i];
         rows_of(b, s, FV_ACT_IN, FV_KIND_ROW, TOKENS, wide);
         rows_of(b, s, FV_ACT_OUT, FV_KIND_ROW, TOKENS, HIDDEN);
         s = step(b, FV_OP_ACT_GRAD, TOKENS, HIDDEN, 0);
-        if (!s)
-            return;
         s->prob.epi = acts[i];
         rows_of(b, s, FV_ACT_GRAD_IN, FV_KIND_ROW, TOKENS, wide);
         rows_of(b, s, FV_ACT_GRAD_DOUT, FV_KIND_ROW, TOKENS, HIDDEN);
@@ -62,21 +56,15 @@ static void activations(fv_builder *b)
 static void weights(fv_builder *b)
 {
     fv_step *s = step(b, FV_OP_ADD, TOKENS, WIDTH, 0);
-    if (!s)
-        return;
     rows_of(b, s, FV_ADD_IN, FV_KIND_ROW, TOKENS, WIDTH);
     vector(s, FV_ADD_SCALE, WIDTH);
     rows_of(b, s, FV_ADD_RES, FV_KIND_ROW, TOKENS, WIDTH);
     rows_of(b, s, FV_ADD_OUT, FV_KIND_ROW, TOKENS, WIDTH);
     s = step(b, FV_OP_SUM_ROWS, 1, HIDDEN, TOKENS);
-    if (!s)
-        return;
     rows_of(b, s, FV_SUM_A, FV_KIND_WHOLE, TOKENS, HIDDEN);
     rows_of(b, s, FV_SUM_B, FV_KIND_WHOLE, TOKENS, HIDDEN);
     rows_of(b, s, FV_SUM_OUT, FV_KIND_ROW, 1, HIDDEN);
     s = step(b, FV_OP_GEMM_GRAD_W, WIDTH, HIDDEN, TOKENS);
-    if (!s)
-        return;
     rows_of(b, s, FV_GRAD_W_DOUT, FV_KIND_WHOLE, TOKENS, WIDTH);
     rows_of(b, s, FV_GRAD_W_IN, FV_KIND_WHOLE, TOKENS, HIDDEN);
     rows_of(b, s, FV_GRAD_W_OUT, FV_KIND_ROW, WIDTH, HIDDEN);
@@ -85,8 +73,6 @@ static void weights(fv_builder *b)
 static void norms(fv_builder *b)
 {
     fv_step *s = step(b, FV_OP_LAYERNORM_GRAD, TOKENS, WIDTH, 0);
-    if (!s)
-        return;
     s->f[0] = 1e-6f;
     rows_of(b, s, FV_LN_GRAD_IN, FV_KIND_ROW, TOKENS, WIDTH);
     vector(s, FV_LN_GRAD_WEIGHT, WIDTH);
@@ -94,8 +80,6 @@ static void norms(fv_builder *b)
     rows_of(b, s, FV_LN_GRAD_RES, FV_KIND_ROW, TOKENS, WIDTH);
     rows_of(b, s, FV_LN_GRAD_OUT, FV_KIND_ROW, TOKENS, WIDTH);
     s = step(b, FV_OP_LAYERNORM_GRAD_W, 2, WIDTH, TOKENS);
-    if (!s)
-        return;
     s->f[0] = 1e-6f;
     rows_of(b, s, FV_LN_GRAD_W_IN, FV_KIND_WHOLE, TOKENS, WIDTH);
     rows_of(b, s, FV_LN_GRAD_W_DOUT, FV_KIND_WHOLE, TOKENS, WIDTH);
@@ -114,8 +98,6 @@ static void positions(fv_builder *b)
         const uint32_t tokens = of.prob.dim[FV_DIM_ROWS], n = of.prob.dim[FV_ROW_C];
         const uint32_t rows = of.u[0] + table->rows;
         fv_step *s = step(b, FV_OP_POSEMB_GRAD, rows, n, tokens);
-        if (!s)
-            return;
         memcpy(s->u, of.u, sizeof s->u);
         s->table = of.table;
         rows_of(b, s, FV_POSEMB_GRAD_DOUT, FV_KIND_WHOLE, tokens, n);
@@ -127,8 +109,6 @@ static void rows(fv_builder *b)
 {
     for (int mean = 0; mean < 2; mean++) {
         fv_step *s = step(b, mean ? FV_OP_MEAN_GRAD : FV_OP_TAKE_GRAD, TOKENS, WIDTH, 0);
-        if (!s)
-            return;
         s->u[0] = PREFIX;
         s->u[1] = 1;
         s->f[0] = 1.f / (TOKENS - PREFIX);
@@ -143,21 +123,15 @@ static void losses(fv_builder *b)
     for (int grad = 0; grad < 2; grad++) {
         const uint32_t tokens = TOKENS - PREFIX;
         fv_step *s = step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, TOKENS, WIDTH, 0);
-        if (!s)
-            return;
         s->f[0] = 0.25f;
         rows_of(b, s, FV_MSE_A, FV_KIND_ROW, TOKENS, WIDTH);
         rows_of(b, s, FV_MSE_B, FV_KIND_ROW, TOKENS, WIDTH);
         rows_of(b, s, FV_MSE_OUT, FV_KIND_ROW, TOKENS, grad ? WIDTH : 1);
         s = step(b, grad ? FV_OP_CROSS_ENTROPY_GRAD : FV_OP_CROSS_ENTROPY_LOSS, TOKENS, CLASSES, 0);
-        if (!s)
-            return;
         rows_of(b, s, FV_ENTROPY_LOGITS, FV_KIND_ROW, TOKENS, CLASSES);
         rows_of(b, s, FV_ENTROPY_LABELS, FV_KIND_ROW, TOKENS, 2);
         rows_of(b, s, FV_ENTROPY_OUT, FV_KIND_ROW, TOKENS, grad ? CLASSES : 1);
         s = step(b, grad ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, CLASSES, GRID_WIDTH);
-        if (!s)
-            return;
         s->prob.dim[FV_SEGMENT_WIDTH] = MASK_WIDTH;
         s->prob.dim[FV_SEGMENT_HEIGHT] = MASK_HEIGHT;
         s->align = GRID_WIDTH;
