@@ -325,8 +325,8 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
         if (rule)
             rule(t, &s);
         else
-            t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label,
-                                   fv_op_table[s.prob.op]->name);
+            t->b->status =
+                fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label, fv_op_names[s.prob.op]);
     }
 }
 

@@ -179,7 +179,7 @@ int fovea_kernel_list(size_t index, fovea_kernel_info *out)
         }
         const fv_kernel *k = &list[index];
         const fovea_kernel_info info = {.name = k->name,
-                                        .op = fv_op_table[k->op]->name,
+                                        .op = fv_op_names[k->op],
                                         .mechanism = fv_mech_table[k->mech]->name,
                                         .isa = fv_backends[i]->level(k->needs),
                                         .usable = (k->needs & ~features) == 0};

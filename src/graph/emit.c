@@ -189,7 +189,7 @@ fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *l
     memset(s, 0, sizeof *s);
     snprintf(s->label, sizeof s->label, "%s", label);
     s->prob.op = (uint16_t)op;
-    s->out = fv_op_table[op]->out;
+    s->out = fv_op_out(fv_op_table[op]);
     s->checkpoint_segment = b->checkpoint_segment;
     s->prob.in = s->prob.weight = s->prob.out = s->prob.acc = FV_F32;
     s->prob.dim[FV_DIM_ROWS] = rows;

@@ -30,7 +30,7 @@ static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
     const bool product = op->flops == fv_flops_product;
-    out->op = op->name;
+    out->op = fv_op_names[p->op];
     out->mechanism = fv_mech_table[p->mech]->name;
     out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
     out->dtype = fv_dtype_of(p->in);

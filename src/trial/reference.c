@@ -49,7 +49,7 @@ uint32_t fv_reference_columns(const fv_problem *p)
     fv_problem written = *p;
     if (fv_op_table[p->op]->merge)
         written.op = fv_op_table[p->op]->merge;
-    return fv_problem_columns(&written, fv_op_table[written.op]->out);
+    return fv_problem_columns(&written, fv_op_out(fv_op_table[written.op]));
 }
 
 static const fv_kernel *merge_of(const fv_problem *p)
@@ -80,7 +80,7 @@ static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
-    return (4 + 2 * sqrt(fv_op_table[p->op]->terms(p))) * FLT_EPSILON;
+    return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
 /* The operand that the step updates besides its output; 0: none. */

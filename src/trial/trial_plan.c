@@ -88,7 +88,7 @@ fovea_status fovea_trial_verify(fovea_trial *r, fovea_kernel_check *out)
     FV_TRY(FV_ABI_CHECK(out, FOVEA_KERNEL_CHECK_INIT));
     FV_TRY(fv_trial_kernel_verify(r->take, v));
     const fovea_kernel_check check = {.kernel = r->kernel->name,
-                                      .op = fv_op_table[r->kernel->op]->name,
+                                      .op = fv_op_names[r->kernel->op],
                                       .mechanism = fv_mech_table[r->kernel->mech]->name,
                                       .isa = r->device->backend->level(r->kernel->needs),
                                       .cases = 1,

@@ -156,7 +156,7 @@ static fovea_status begin(verification *v, const char *name)
                              !fv_op_table[k->op]->joint;
         v->result[i].check = (fovea_kernel_check){.struct_size = sizeof(fovea_kernel_check),
                                                   .kernel = k->name,
-                                                  .op = fv_op_table[k->op]->name,
+                                                  .op = fv_op_names[k->op],
                                                   .mechanism = fv_mech_table[k->mech]->name,
                                                   .isa = be->level(k->needs)};
     }
