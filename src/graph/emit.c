@@ -187,7 +187,7 @@ fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *l
     const bool ok = room(b, &b->step, b->steps, &b->step_room, sizeof *b->step);
     fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
-    snprintf(s->label, sizeof s->label, "%s", label);
+    snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);
     s->prob.op = (uint16_t)op;
     s->out = fv_op_out(fv_op_table[op]);
     s->checkpoint_segment = b->checkpoint_segment;
@@ -260,13 +260,30 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
 }
 
-void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
-                  uint32_t cols)
+static fv_step *copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
+                     uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_COPY, rows, label);
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
+    return s;
+}
+
+void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
+                  uint32_t cols)
+{
+    copy(b, label, in, out, rows, cols);
+}
+
+void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
+                   const fv_grid *grid)
+{
+    const fv_view out = fv_emit_output(b, name, rows, cols, grid, false);
+    if (out.id < 0)
+        return;
+    fv_step *s = copy(b, name, in, out, rows, cols);
+    snprintf(s->label, sizeof s->label, "%s", name); /* an output's name has its block */
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,

@@ -170,6 +170,7 @@ typedef struct fv_builder {
     fv_constant *constants;
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
+    char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
     fovea_status status;         /* first failure; the emit functions do nothing after it */
     fv_step nowhere;             /* what is filled in then: a step of no list */
 } fv_builder;
@@ -194,6 +195,9 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
  * its own when `always`, else none. `grid` describes token rows; NULL: rows are no tokens. */
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
+/* Copies rows to output `name`, if it was asked for. */
+void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
+                   const fv_grid *grid);
 bool fv_emit_wants(const fv_builder *b, const char *name);
 
 /* Operations: matrices that the caller passes with each frame. Inputs are counted in the order they

@@ -71,9 +71,10 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     const uint64_t floats = fv_size_mul(a->heads, layout(a).floats);
     if (floats > FV_STATE_MOST) {
         b->status = fv_fail(FOVEA_ENOTSUP,
-                            "%s: %u heads of %u channels have states of %llu values, at most 2^30 "
-                            "are supported; use more heads, or softmax attention",
-                            label, a->heads, a->d, (unsigned long long)floats);
+                            "%s%s%s: %u heads of %u channels have states of %llu values, at most "
+                            "2^30 are supported; use more heads, or softmax attention",
+                            b->scope, *b->scope ? " " : "", label, a->heads, a->d,
+                            (unsigned long long)floats);
         return;
     }
     const uint32_t size = (uint32_t)floats;

@@ -261,8 +261,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         fv_pola_offer(&c, "embed", c.x);
         add_positions(&c);
         for (uint32_t j = 0; j < c.s->depth; j++) {
-            c.w = &c.s->block[j];
-            c.block = j;
+            fv_pola_enter_block(&c, j);
             fv_pola_attend(&c);
             fv_pola_mlp(&c);
         }
