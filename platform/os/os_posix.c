@@ -213,6 +213,17 @@ void fv_os_replace_cancel(fv_os_replace *r)
     fv_mem_free(r);
 }
 
+fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size)
+{
+    fv_os_replace *file;
+    FV_TRY(fv_os_replace_begin(&file, path, only_ours));
+    const fovea_status status = fv_os_replace_write(file, data, size);
+    if (status == FOVEA_OK)
+        return fv_os_replace_end(file);
+    fv_os_replace_cancel(file);
+    return status;
+}
+
 fovea_status fv_os_lock_folder(int *out, const char *path)
 {
     enum { TRIES = 400 };

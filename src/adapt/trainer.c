@@ -110,14 +110,6 @@ static uint64_t packed_bytes(const fovea_model *m)
     return sum;
 }
 
-static uint64_t activations(const fovea_plan *p)
-{
-    if (!p)
-        return 0;
-    const fovea_plan_info *i = &p->info;
-    return i->residual + i->states + i->chunks + i->scratch + i->staging;
-}
-
 static void describe(fovea_trainer *t, uint64_t before)
 {
     fovea_trainer_info *i = &t->info;
@@ -146,7 +138,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->moments = 2 * i->weights;
     i->averages = t->o.ema > 0 ? i->weights : 0;
     i->packed = packed_bytes(t->model) + packed_bytes(t->teacher);
-    i->activations = activations(t->plan) + activations(t->guide);
+    i->activations = fv_plan_activations(p) + (t->guide ? fv_plan_activations(&t->guide->info) : 0);
     fovea_memory now = FOVEA_MEMORY_INIT;
     fovea_memory_query(&now);
     i->total = now.current - before;

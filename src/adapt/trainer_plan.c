@@ -337,8 +337,7 @@ static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, b
     t->info.kept = kept;
     FV_TRY(emit(t));
     FV_TRY(fv_plan_finish(t->plan, &r));
-    const fovea_plan_info *i = &t->plan->info;
-    const uint64_t rows = i->residual + i->states + i->chunks + i->scratch + i->staging;
+    const uint64_t rows = fv_plan_activations(&t->plan->info);
     *fits = fixed_bytes(t, before) + rows <= t->o.memory_limit;
     return FOVEA_OK;
 }
