@@ -41,16 +41,9 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
                        "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu "
                        "or tanh",
                        o->activation);
-    float *w, *bias = NULL;
-    fv_weight weight = fv_emit_constant(b, o->out, o->in, &w), bias_weight = {0};
-    if (w)
-        memcpy(w, o->weight, (size_t)o->out * o->in * sizeof *w);
-    if (o->bias)
-        bias_weight = fv_emit_constant(b, 1, o->out, &bias);
-    if (bias)
-        memcpy(bias, o->bias, o->out * sizeof *bias);
-    fv_gemm g = {
-        .w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
+    const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
+    const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
+    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
