@@ -144,7 +144,7 @@ static fovea_status open_device(fv_device **out, const char *which,
         .lock = options->lock_memory != 0,
     };
     fv_device *d;
-    FV_TRY(fv_mem_alloc(&d, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->features = features;
     d->lock = pool.lock;
     fovea_status status = fv_pool_create(&d->pool, &pool);
@@ -229,7 +229,7 @@ static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     (void)d;
     fv_bound *b;
-    FV_TRY(fv_mem_alloc(&b, sizeof(fv_bound), FV_MEM_PLAN, "a step"));
+    FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
     b->l = *l;
     *out = b;
     return FOVEA_OK;
@@ -261,11 +261,10 @@ static fovea_status queue_arrays(fv_queue *q)
                             fv_size_mul(fv_pool_threads(q->device->pool), q->block),
                             "the workers' chunks"));
     for (int i = 0; i < FRAMES; i++) {
-        FV_TRY(fv_mem_array(&q->frame[i].external, q->slots, sizeof *q->external, FV_MEM_PLAN,
-                            "the queue"));
+        FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     }
-    FV_TRY(fv_mem_array(&q->units, q->phase_room, sizeof *q->units, FV_MEM_PLAN, "the queue"));
-    FV_TRY(fv_mem_array(&q->phase, q->phase_room, sizeof *q->phase, FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_ARRAY(&q->phase, q->phase_room, FV_MEM_PLAN, "the queue"));
     return FOVEA_OK;
 }
 
@@ -274,7 +273,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
 {
     (void)slot; /* no memory of the caller is used after a frame */
     fv_queue *q;
-    FV_TRY(fv_mem_alloc(&q, sizeof(fv_queue), FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_NEW(&q, FV_MEM_PLAN, "the queue"));
     q->device = d;
     q->block = local;
     q->slots = slots;

@@ -50,7 +50,7 @@ fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void
     else if ((uint64_t)st.st_size > SIZE_MAX)
         status = fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
     else
-        status = fv_mem_alloc(&m, sizeof *m, FV_MEM_MODEL, "file mapping");
+        status = FV_MEM_NEW(&m, FV_MEM_MODEL, "file mapping");
     if (status == FOVEA_OK && st.st_size > 0) {
         m->size = (size_t)st.st_size;
         m->device = st.st_dev;
@@ -135,7 +135,7 @@ static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
 fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours)
 {
     fv_os_replace *r;
-    FV_TRY(fv_mem_alloc(&r, sizeof *r, FV_MEM_MODEL, "file to write"));
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_MODEL, "file to write"));
     r->fd = -1;
     size_t length = strlen(path);
     fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);

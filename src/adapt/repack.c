@@ -47,8 +47,8 @@ uint64_t fv_trainer_follow_bytes(const fovea_trainer *t)
 fovea_status fv_trainer_follow(fovea_trainer *t)
 {
     const fv_builder *b = &t->plan->b;
-    FV_TRY(fv_mem_array(&t->follower, (uint64_t)b->steps * FV_OPERANDS, sizeof *t->follower,
-                        FV_MEM_PLAN, "the trainer's list of weights"));
+    FV_TRY(FV_MEM_ARRAY(&t->follower, (uint64_t)b->steps * FV_OPERANDS, FV_MEM_PLAN,
+                        "the trainer's list of weights"));
     for (uint32_t i = 0; i < b->steps; i++) {
         const fv_step *s = &b->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {

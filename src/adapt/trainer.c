@@ -93,7 +93,7 @@ static fovea_status copy_labels(fovea_trainer *t, const char *const *label)
     const uint32_t classes = t->info.classes;
     if (!label || !classes)
         return FOVEA_OK;
-    FV_TRY(fv_mem_array(&t->labels, classes + 1ull, sizeof *t->labels, FV_MEM_MODEL, "labels"));
+    FV_TRY(FV_MEM_ARRAY(&t->labels, classes + 1ull, FV_MEM_MODEL, "labels"));
     for (uint32_t i = 0; i < classes; i++) {
         if (!label[i])
             return fv_fail(FOVEA_EINVAL, "%u labels for %u classes", i, classes);
@@ -158,8 +158,7 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
     FV_TRY(fv_masters_list(&t->masters, t->model));
     FV_TRY(fv_trainer_choose(t, o));
     FV_TRY(fv_trainer_plan(t, before));
-    FV_TRY(
-        fv_mem_array(&t->sum, 2 * (t->losses + 1ull), sizeof(double), FV_MEM_PLAN, "the losses"));
+    FV_TRY(FV_MEM_ARRAY(&t->sum, 2 * (t->losses + 1ull), FV_MEM_PLAN, "the losses"));
     t->mean = t->sum + t->losses + 1;
     describe(t, before);
     return FOVEA_OK;
@@ -177,7 +176,7 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     FV_TRY(FV_ABI_READ(o, options, FOVEA_TRAINER_OPTIONS_INIT));
     FV_TRY(fv_trainer_check(&o, device));
     fovea_trainer *t;
-    FV_TRY(fv_mem_alloc(&t, sizeof(fovea_trainer), FV_MEM_PLAN, "the trainer"));
+    FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "the trainer"));
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
     const fovea_status status = build(t, model, teacher, &o, before.current);

@@ -244,7 +244,7 @@ static fovea_status emit(fovea_trainer *t)
     const uint32_t depth = t->model->info.depth;
     struct pairs pairs = {.t = t};
     discard(t);
-    FV_TRY(fv_mem_array(&t->loss, depth, sizeof *t->loss, FV_MEM_PLAN, "the losses"));
+    FV_TRY(FV_MEM_ARRAY(&t->loss, depth, FV_MEM_PLAN, "the losses"));
     if (t->o.stage != FOVEA_STAGE_ATTENTION)
         return emit_with(t, NULL);
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
@@ -255,7 +255,7 @@ static fovea_status emit(fovea_trainer *t)
                          "and every block has softmax; name another, such as linear:elu1",
                          t->attention);
     if (status == FOVEA_OK)
-        status = fv_mem_array(&pairs.pair, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
+        status = FV_MEM_ARRAY(&pairs.pair, depth, FV_MEM_PLAN, "the losses");
     if (status == FOVEA_OK)
         status = emit_with(t, &pairs);
     fv_mem_free(pairs.pair);
@@ -278,7 +278,7 @@ static fovea_status plan_teacher(fovea_trainer *t)
     FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
     fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(t->guide, 0, &out);
-    FV_TRY(fv_mem_array(&t->features, (uint64_t)out.rows * out.columns, sizeof(float), FV_MEM_ARENA,
+    FV_TRY(FV_MEM_ARRAY(&t->features, (uint64_t)out.rows * out.columns, FV_MEM_ARENA,
                         "the teacher's features"));
     return FOVEA_OK;
 }
@@ -301,8 +301,7 @@ static uint64_t gathered_floats(const fovea_trainer *t)
 static fovea_status take_rows(fovea_trainer *t)
 {
     t->n_gathered = gathered_floats(t);
-    FV_TRY(fv_mem_array(&t->gathered, t->n_gathered, sizeof(float), FV_MEM_ARENA,
-                        "gradients of weights"));
+    FV_TRY(FV_MEM_ARRAY(&t->gathered, t->n_gathered, FV_MEM_ARENA, "gradients of weights"));
     float *at = t->gathered;
     for (uint32_t i = 0; i < t->sinks; i++) {
         const fv_value *v = &t->plan->b.value[t->sink[i].value];
@@ -313,8 +312,7 @@ static fovea_status take_rows(fovea_trainer *t)
             at += (uint64_t)v->rows * v->cols;
     }
     for (uint32_t i = 0; i < t->losses; i++) {
-        FV_TRY(fv_mem_array(&t->loss[i].row, t->loss[i].rows, sizeof(float), FV_MEM_ARENA,
-                            "the losses"));
+        FV_TRY(FV_MEM_ARRAY(&t->loss[i].row, t->loss[i].rows, FV_MEM_ARENA, "the losses"));
     }
     return FOVEA_OK;
 }

@@ -94,10 +94,8 @@ static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, b
 
 static fovea_status collect(struct file *f, const fovea_trainer *t, enum fv_type type, bool average)
 {
-    FV_TRY(fv_mem_array(&f->tensor, t->masters.count, sizeof *f->tensor, FV_MEM_MODEL,
-                        "the tensors to be written"));
-    FV_TRY(fv_mem_array(&f->own, t->masters.count, sizeof *f->own, FV_MEM_MODEL,
-                        "the tensors to be written"));
+    FV_TRY(FV_MEM_ARRAY(&f->tensor, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
+    FV_TRY(FV_MEM_ARRAY(&f->own, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
     for (uint32_t i = 0; i < t->masters.count; i++)
         FV_TRY(add(f, &t->masters.master[i], type, average));
     return FOVEA_OK;

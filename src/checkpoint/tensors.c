@@ -110,7 +110,7 @@ struct fovea_tensors {
 fovea_status fovea_tensors_open(fovea_tensors **out, const char *path)
 {
     fovea_tensors *file;
-    FV_TRY(fv_mem_alloc(&file, sizeof *file, FV_MEM_MODEL, "tensor file"));
+    FV_TRY(FV_MEM_NEW(&file, FV_MEM_MODEL, "tensor file"));
     fovea_status status = fv_safetensors_open(&file->file, path);
     if (status != FOVEA_OK) {
         fovea_tensors_close(file);

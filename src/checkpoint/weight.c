@@ -125,7 +125,7 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type)
 {
     const uint64_t count = fv_size_mul(w->rows, w->cols);
-    FV_TRY(fv_mem_array(out, count, sizeof **out, FV_MEM_PLAN, "a weight's rows"));
+    FV_TRY(FV_MEM_ARRAY(out, count, FV_MEM_PLAN, "a weight's rows"));
     float *x = *out;
     fv_weight_read(w, 0, w->rows, x);
     for (uint64_t i = 0; type != FV_F32 && i < count; i++) {

@@ -98,7 +98,7 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     if (!backend)
         return no_device(id, NULL);
     fovea_device *d;
-    FV_TRY(fv_mem_alloc(&d, sizeof(fovea_device), FV_MEM_DEVICE, "the device"));
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->backend = backend;
     const char *which = strchr(id, ':');
     fovea_status status = backend->open(&d->device, which ? which + 1 : "", &o);

@@ -85,7 +85,7 @@ fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint
 {
     assert(blocks > 0);
     fv_attention_name *name;
-    FV_TRY(fv_mem_array(&name, blocks, sizeof *name, FV_MEM_PLAN, "attentions of the blocks"));
+    FV_TRY(FV_MEM_ARRAY(&name, blocks, FV_MEM_PLAN, "attentions of the blocks"));
     for (const char *p = text, *end;; p = end + 1) {
         end = piece_end(p);
         const fovea_status status = set(name, p, (size_t)(end - p), p == text, blocks);

@@ -104,10 +104,9 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     fv_constant *c = NULL;
     *data = NULL;
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_alloc(&c, sizeof *c, FV_MEM_PLAN, "a constant");
+        b->status = FV_MEM_NEW(&c, FV_MEM_PLAN, "a constant");
     if (b->status == FOVEA_OK)
-        b->status =
-            fv_mem_array(data, (uint64_t)rows * cols, sizeof **data, FV_MEM_PLAN, "a constant");
+        b->status = FV_MEM_ARRAY(data, (uint64_t)rows * cols, FV_MEM_PLAN, "a constant");
     if (b->status != FOVEA_OK) {
         fv_mem_free(c);
         return none;

@@ -11,7 +11,7 @@ static fv_plan_table *new_table(fv_builder *b)
 {
     fv_plan_table *t;
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_alloc(&t, sizeof *t, FV_MEM_PLAN, "a table");
+        b->status = FV_MEM_NEW(&t, FV_MEM_PLAN, "a table");
     if (b->status != FOVEA_OK)
         return NULL;
     t->next = b->tables;

@@ -133,7 +133,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         fv_pola_stage *s = &p->stage[i];
         if (i > 0)
             FV_TRY(read_merging(r, i));
-        FV_TRY(fv_mem_array(&s->block, s->depth, sizeof *s->block, FV_MEM_MODEL, "blocks"));
+        FV_TRY(FV_MEM_ARRAY(&s->block, s->depth, FV_MEM_MODEL, "blocks"));
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, window));
     }
@@ -230,8 +230,8 @@ static fv_weight expand_bias(const fv_pola_context *c)
     const fv_weight out = fv_emit_constant(b, heads * t, t, &bias);
     if (!bias)
         return out;
-    b->status = fv_mem_array(&table, (uint64_t)apart * apart * heads, sizeof *table, FV_MEM_PLAN,
-                             "relative positions");
+    b->status =
+        FV_MEM_ARRAY(&table, (uint64_t)apart * apart * heads, FV_MEM_PLAN, "relative positions");
     if (b->status != FOVEA_OK)
         return out;
     fv_weight_read(&c->w->positions, 0, apart * apart, table);

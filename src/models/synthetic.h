@@ -6,6 +6,8 @@
 #ifndef FOVEA_SRC_MODELS_SYNTHETIC_H
 #define FOVEA_SRC_MODELS_SYNTHETIC_H
 
+#include <jansson.h>
+
 #include "checkpoint/source.h"
 
 typedef struct fv_imitation {

@@ -146,8 +146,7 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
     for (int r = 0; r < FV_REGIONS; r++)
         first[r + 1] = first[r] + count[r];
     fv_bank *made;
-    FV_TRY(
-        fv_mem_array(&made, first[FV_REGIONS], sizeof *made, FV_MEM_PLAN, "the plan's memory map"));
+    FV_TRY(FV_MEM_ARRAY(&made, first[FV_REGIONS], FV_MEM_PLAN, "the plan's memory map"));
     fv_mem_free(p->bank);
     p->bank = made;
     memcpy(p->first_bank, first, sizeof first);
@@ -196,8 +195,7 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
 fovea_status fv_arena_place(fovea_plan *p)
 {
     struct tenant *tenant;
-    FV_TRY(
-        fv_mem_array(&tenant, p->b.values, sizeof *tenant, FV_MEM_PLAN, "the plan's memory map"));
+    FV_TRY(FV_MEM_ARRAY(&tenant, p->b.values, FV_MEM_PLAN, "the plan's memory map"));
     const fovea_status status = place(p, tenant);
     fv_mem_free(tenant);
     return status;

@@ -47,7 +47,7 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
         names = &first;
         n = 1;
     }
-    FV_TRY(fv_mem_array(&p->b.wanted, n, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    FV_TRY(FV_MEM_ARRAY(&p->b.wanted, n, FV_MEM_PLAN, "the plan's outputs"));
     for (size_t i = 0; i < n; i++) {
         const char *known = NULL;
         for (size_t k = 0; (known = fovea_model_output(p->model, k)) != NULL; k++)

@@ -7,8 +7,7 @@
 
 fovea_status fv_plan_describe_steps(fovea_plan *p)
 {
-    FV_TRY(fv_mem_array(&p->problem_text, p->b.steps, sizeof *p->problem_text, FV_MEM_PLAN,
-                        "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->problem_text, p->b.steps, FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.steps; i++) {
         char text[160];
         if (p->b.step[i].dead)

@@ -90,7 +90,7 @@ static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *k
     fv_plan_request r = {
         .schedule = o->schedule, .chunk = o->chunk, .memory_limit = o->memory_limit, .kept = kept};
     FV_TRY(fv_model_blank(&p->model));
-    FV_TRY(fv_mem_alloc(&p->b.wanted, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
+    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
     FV_TRY(o->gemm ? emit_gemm(&p->b, o->gemm) : emit_attention(p, o->attention, &r));

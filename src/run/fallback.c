@@ -28,8 +28,8 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
         &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
     FV_TRY(status);
-    FV_TRY(fv_mem_array(&s->outs, FV_FLIGHTS * (uint64_t)p->b.n_wanted, sizeof *s->outs,
-                        FV_MEM_PLAN, "the plan's outputs"));
+    FV_TRY(FV_MEM_ARRAY(&s->outs, FV_FLIGHTS * (uint64_t)p->b.n_wanted, FV_MEM_PLAN,
+                        "the plan's outputs"));
     s->patience = options->lost_seconds > 0 ? options->lost_seconds : PATIENCE;
     return FOVEA_OK;
 }

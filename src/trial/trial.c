@@ -201,7 +201,7 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
                            const fv_step *s, uint32_t rows, uint32_t chunk)
 {
     fv_trial *r;
-    FV_TRY(fv_mem_alloc(&r, sizeof(fv_trial), FV_MEM_PLAN, "a trial"));
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     r->device = fv_device_ref(device);
     r->step = *s;
     device->backend->limits(device->device, &r->limits);

@@ -56,7 +56,7 @@ fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_k
                                   const fv_knobs *knobs)
 {
     fv_trial_kernel *t;
-    FV_TRY(fv_mem_alloc(&t, sizeof(fv_trial_kernel), FV_MEM_PLAN, "a trial kernel"));
+    FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "a trial kernel"));
     t->r = r;
     const fovea_status status = bind(t, k, knobs);
     if (status != FOVEA_OK) {

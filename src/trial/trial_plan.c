@@ -60,7 +60,7 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
     fovea_trial *r;
-    FV_TRY(fv_mem_alloc(&r, sizeof(fovea_trial), FV_MEM_PLAN, "a trial"));
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
     const fovea_status status = fill(r, plan);
     if (status != FOVEA_OK) {

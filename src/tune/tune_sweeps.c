@@ -189,7 +189,7 @@ static fovea_status try_way(sweep_contest *c, const way *how)
 static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
-    FV_TRY(fv_mem_array(&c->part, p->sweeps, sizeof *c->part, FV_MEM_PLAN, "sweeps to tune"));
+    FV_TRY(FV_MEM_ARRAY(&c->part, p->sweeps, FV_MEM_PLAN, "sweeps to tune"));
     for (uint32_t i = 0; i < p->sweeps; i++) {
         part *next = &c->part[c->parts];
         if (p->sweep[i].alone || p->sweep[i].rows == 1)

@@ -84,8 +84,8 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&a.prob, &none, rows) / sizeof(float) + 1 : 0;
     float *state;
-    FV_TRY(fv_mem_array(&state, floats + (uint64_t)rows * (d + dv) + scratch, sizeof(float),
-                        FV_MEM_PLAN, "divisors"));
+    FV_TRY(FV_MEM_ARRAY(&state, floats + (uint64_t)rows * (d + dv) + scratch, FV_MEM_PLAN,
+                        "divisors"));
     float *q = state + floats, *z = q + (uint64_t)rows * d;
     ones(&a.prob, given[FV_APPLY_STATE].data, state);
     const uint64_t step = args->prob.dim[FV_DIM_ROWS] / rows;

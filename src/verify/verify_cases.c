@@ -437,7 +437,7 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits)
 {
     fv_cases *c;
-    FV_TRY(fv_mem_alloc(&c, sizeof(fv_cases), FV_MEM_PLAN, "the cases to be verified"));
+    FV_TRY(FV_MEM_NEW(&c, FV_MEM_PLAN, "the cases to be verified"));
     const fovea_status status = fill(c, row_type, limits);
     if (status != FOVEA_OK) {
         fv_cases_close(c);

@@ -147,8 +147,7 @@ static fovea_status begin(verification *v, const char *name)
 {
     const fv_backend *be = v->device->backend;
     const fv_kernel *list = be->kernels(v->device->device, &v->count, &v->features);
-    FV_TRY(fv_mem_array(&v->result, (uint64_t)v->count, sizeof *v->result, FV_MEM_PLAN,
-                        "the kernels' results"));
+    FV_TRY(FV_MEM_ARRAY(&v->result, (uint64_t)v->count, FV_MEM_PLAN, "the kernels' results"));
     for (int i = 0; i < v->count; i++) {
         const fv_kernel *k = &list[i];
         v->result[i].kernel = k;

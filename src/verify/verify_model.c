@@ -83,8 +83,7 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
     FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
     FV_TRY(fv_bench_rig_open(&t->rig, plan));
     FV_TRY(check_stepwise(plan));
-    FV_TRY(fv_mem_array(&t->mirror, plan->first_bank[FV_REGIONS], sizeof *t->mirror, FV_MEM_PLAN,
-                        "copies of values"));
+    FV_TRY(FV_MEM_ARRAY(&t->mirror, plan->first_bank[FV_REGIONS], FV_MEM_PLAN, "copies of values"));
     return bring_frame(t, frame);
 }
 

@@ -21,7 +21,7 @@ fv_wisdom *fv_wisdom_process(void)
 fovea_status fv_wisdom_create(fv_wisdom **out)
 {
     fv_wisdom *w;
-    FV_TRY(fv_mem_alloc(&w, sizeof(fv_wisdom), FV_MEM_WISDOM, "wisdom"));
+    FV_TRY(FV_MEM_NEW(&w, FV_MEM_WISDOM, "wisdom"));
     if (pthread_mutex_init(&w->lock, NULL) != 0) {
         fv_mem_free(w);
         return fv_fail(FOVEA_ENOMEM, "wisdom: no memory for a lock");
@@ -138,7 +138,7 @@ static fovea_status grow(fv_wisdom *w)
     const size_t room = w->room ? 2 * w->room : 64;
     if (w->count < w->room)
         return FOVEA_OK;
-    FV_TRY(fv_mem_array(&more, room, sizeof *more, FV_MEM_WISDOM, "wisdom"));
+    FV_TRY(FV_MEM_ARRAY(&more, room, FV_MEM_WISDOM, "wisdom"));
     if (w->count)
         memcpy(more, w->fact, w->count * sizeof *w->fact);
     fv_mem_free(w->fact);
@@ -206,7 +206,7 @@ static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
     if (from->count == 0)
         return FOVEA_OK;
     fv_fact *all;
-    FV_TRY(fv_mem_array(&all, room, sizeof *to->fact, FV_MEM_WISDOM, "wisdom"));
+    FV_TRY(FV_MEM_ARRAY(&all, room, FV_MEM_WISDOM, "wisdom"));
     size_t n = 0, a = 0, b = 0, left = 0;
     while (a < to->count || b < from->count) {
         const int order = a == to->count     ? 1

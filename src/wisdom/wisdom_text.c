@@ -199,7 +199,7 @@ static fovea_status pass_over(struct writer *w, fv_wisdom *from)
     if (w->facts <= FACTS_MOST)
         return FOVEA_OK;
     const size_t facts = w->facts, more = facts - FACTS_MOST;
-    FV_TRY(fv_mem_array(&w->date, facts, sizeof *w->date, FV_MEM_WISDOM, "the dates of wisdom"));
+    FV_TRY(FV_MEM_ARRAY(&w->date, facts, FV_MEM_WISDOM, "the dates of wisdom"));
     w->facts = 0;
     fv_wisdom_each(from, count_fact, w);
     qsort(w->date, facts, sizeof *w->date, by_date);
