@@ -143,9 +143,8 @@ static fovea_status open_device(fv_device **out, const char *which,
         .priority = options->priority,
         .lock = options->lock_memory != 0,
     };
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
-    fv_device *d = memory;
+    fv_device *d;
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->features = features;
     d->lock = pool.lock;
     fovea_status status = fv_pool_create(&d->pool, &pool);
@@ -182,8 +181,7 @@ static void limits(const fv_device *d, fv_limits *out)
 }
 
 /* Memory that every frame uses. */
-static fovea_status alloc_for_frames(void **out, const fv_device *d, uint64_t size,
-                                     const char *what)
+static fovea_status alloc_for_frames(void *out, const fv_device *d, uint64_t size, const char *what)
 {
     if (d->lock)
         return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
@@ -230,9 +228,8 @@ static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     (void)d;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_bound), FV_MEM_PLAN, "a step"));
-    fv_bound *b = memory;
+    fv_bound *b;
+    FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
     b->l = *l;
     *out = b;
     return FOVEA_OK;
@@ -260,19 +257,14 @@ static void queue_close(fv_queue *q)
 
 static fovea_status queue_arrays(fv_queue *q)
 {
-    void *memory;
-    FV_TRY(alloc_for_frames(&memory, q->device,
+    FV_TRY(alloc_for_frames(&q->blocks, q->device,
                             fv_size_mul(fv_pool_threads(q->device->pool), q->block),
                             "the workers' chunks"));
-    q->blocks = memory;
     for (int i = 0; i < FRAMES; i++) {
-        FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->external, FV_MEM_PLAN, "the queue"));
-        q->frame[i].external = memory;
+        FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     }
-    FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->units, FV_MEM_PLAN, "the queue"));
-    q->units = memory;
-    FV_TRY(fv_mem_array(&memory, q->phase_room, sizeof *q->phase, FV_MEM_PLAN, "the queue"));
-    q->phase = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
+    FV_TRY(FV_MEM_ARRAY(&q->phase, q->phase_room, FV_MEM_PLAN, "the queue"));
     return FOVEA_OK;
 }
 
@@ -280,9 +272,8 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
                                uint32_t phases, fv_queue **out)
 {
     (void)slot; /* no memory of the caller is used after a frame */
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_queue), FV_MEM_PLAN, "the queue"));
-    fv_queue *q = memory;
+    fv_queue *q;
+    FV_TRY(FV_MEM_NEW(&q, FV_MEM_PLAN, "the queue"));
     q->device = d;
     q->block = local;
     q->slots = slots;

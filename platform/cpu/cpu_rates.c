@@ -100,19 +100,17 @@ fovea_status fv_cpu_rates(fv_pool *pool, uint32_t features, fovea_rates *out)
 {
     const uint64_t share = fv_machine_memory() / SHARE, piece = PIECE * sizeof(float);
     struct probe p = {.pool = pool, .level = levels};
-    void *memory;
     p.half = (uint32_t)((share < MEMORY ? share : MEMORY) / piece / 2) + 1;
     while (p.level->needs & ~features)
         p.level++;
-    FV_TRY(
-        fv_mem_array(&memory, 2 * (uint64_t)p.half, piece, FV_MEM_DEVICE, "measuring the memory"));
-    p.memory = memory;
+    FV_TRY(fv_mem_array(&p.memory, 2 * (uint64_t)p.half, piece, FV_MEM_DEVICE,
+                        "measuring the memory"));
     seconds_of(&p, touch, 2 * p.half);
     const uint32_t units = fv_pool_threads(pool) * FMA_PIECES;
     const double bytes = 2.0 * p.half * (double)piece, flops = units * p.level->fma(FMA_ROUNDS);
     *out = (fovea_rates){.read = bytes / best(&p, read_piece, 2 * p.half),
                          .copy = bytes / best(&p, copy_piece, p.half),
                          .flops = flops / best(&p, compute, units)};
-    fv_mem_free(memory);
+    fv_mem_free(p.memory);
     return FOVEA_OK;
 }

@@ -32,6 +32,8 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool onl
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
 fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
 void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
+/* All of it in one call. */
+fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size);
 
 /* Locks the folder that `path` lies in against others that ask for the same, in this process or
  * another. After 2 s, or without lock support, proceeds unlocked (advisory lock). ENOMEM. */

@@ -50,7 +50,7 @@ fovea_status fv_os_map(const char *path, const void **data, uint64_t *size, void
     else if ((uint64_t)st.st_size > SIZE_MAX)
         status = fv_fail(FOVEA_EIO, "%s: too large for this machine's address space", path);
     else
-        status = fv_mem_alloc((void **)&m, sizeof *m, FV_MEM_MODEL, "file mapping");
+        status = FV_MEM_NEW(&m, FV_MEM_MODEL, "file mapping");
     if (status == FOVEA_OK && st.st_size > 0) {
         m->size = (size_t)st.st_size;
         m->device = st.st_dev;
@@ -135,12 +135,12 @@ static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
 fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours)
 {
     fv_os_replace *r;
-    FV_TRY(fv_mem_alloc((void **)&r, sizeof *r, FV_MEM_MODEL, "file to write"));
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_MODEL, "file to write"));
     r->fd = -1;
     size_t length = strlen(path);
     fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);
     if (status == FOVEA_OK)
-        status = fv_mem_alloc((void **)&r->temporary, length + 40, FV_MEM_MODEL, "file name");
+        status = fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name");
     if (status == FOVEA_OK)
         status = create_beside(r, length + 40, only_ours ? 0600 : 0666);
     if (status != FOVEA_OK) {
@@ -213,6 +213,17 @@ void fv_os_replace_cancel(fv_os_replace *r)
     fv_mem_free(r);
 }
 
+fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size)
+{
+    fv_os_replace *file;
+    FV_TRY(fv_os_replace_begin(&file, path, only_ours));
+    const fovea_status status = fv_os_replace_write(file, data, size);
+    if (status == FOVEA_OK)
+        return fv_os_replace_end(file);
+    fv_os_replace_cancel(file);
+    return status;
+}
+
 fovea_status fv_os_lock_folder(int *out, const char *path)
 {
     enum { TRIES = 400 };
@@ -259,9 +270,8 @@ fovea_status fv_os_lock_file(fv_os_lock **out, const char *path)
 {
     const size_t room = strlen(path) + sizeof ".lock";
     int locked;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_os_lock) + room, FV_MEM_MODEL, "a lock"));
-    fv_os_lock *l = memory;
+    fv_os_lock *l;
+    FV_TRY(fv_mem_alloc(&l, sizeof(fv_os_lock) + room, FV_MEM_MODEL, "a lock"));
     snprintf(l->path, room, "%s.lock", path);
     do
         locked = try_lock(l);

@@ -24,9 +24,7 @@ fovea_status fv_masters_list(fv_masters *m, const fovea_model *model)
 {
     const uint64_t count =
         (uint64_t)model->source->count + (model->beside ? model->beside->count : 0);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, count, sizeof *m->master, FV_MEM_MODEL, "the trainer's tensors"));
-    m->master = memory;
+    FV_TRY(FV_MEM_ARRAY(&m->master, count, FV_MEM_MODEL, "the trainer's tensors"));
     list(m, model->source);
     list(m, model->beside);
     return FOVEA_OK;
@@ -89,9 +87,7 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
             m->floats += m->master[i].tensor->elements;
     m->room = all;
     for (int i = 0; i < 4 + averages; i++) {
-        void *memory;
-        FV_TRY(fv_mem_array(&memory, all, sizeof(float), FV_MEM_MODEL, "the trained weights"));
-        m->block[i] = memory;
+        FV_TRY(FV_MEM_ARRAY(&m->block[i], all, FV_MEM_MODEL, "the trained weights"));
     }
     for (uint32_t i = 0; i < m->count; i++) {
         fv_master *x = &m->master[i];

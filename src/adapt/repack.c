@@ -47,10 +47,8 @@ uint64_t fv_trainer_follow_bytes(const fovea_trainer *t)
 fovea_status fv_trainer_follow(fovea_trainer *t)
 {
     const fv_builder *b = &t->plan->b;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)b->steps * FV_OPERANDS, sizeof *t->follower, FV_MEM_PLAN,
+    FV_TRY(FV_MEM_ARRAY(&t->follower, (uint64_t)b->steps * FV_OPERANDS, FV_MEM_PLAN,
                         "the trainer's list of weights"));
-    t->follower = memory;
     for (uint32_t i = 0; i < b->steps; i++) {
         const fv_step *s = &b->step[i];
         for (uint32_t o = 0; !s->dead && o < FV_OPERANDS; o++) {
@@ -61,9 +59,8 @@ fovea_status fv_trainer_follow(fovea_trainer *t)
         }
     }
     t->staging_bytes = staging_of(t);
-    FV_TRY(fv_mem_array(&memory, t->staging_bytes, t->plan->limits.threads, FV_MEM_PLAN,
+    FV_TRY(fv_mem_array(&t->staging, t->staging_bytes, t->plan->limits.threads, FV_MEM_PLAN,
                         "rows to be packed"));
-    t->staging = memory;
     return FOVEA_OK;
 }
 

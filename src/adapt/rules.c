@@ -62,8 +62,6 @@ static void act(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const fv_view out = fv_tape_rows(t, rows, s->prob.epi & FV_EPI_SWIGLU ? 2 * n : n);
     fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(label, s, "gradient"));
-    if (!g)
-        return;
     g->prob.epi = s->prob.epi;
     g->prob.dim[FV_ROW_C] = n;
     fv_use_value(g, FV_ACT_GRAD_IN, in, FV_KIND_ROW);
@@ -90,8 +88,6 @@ static void add(fv_tape *t, const fv_step *s)
         return;
     const fv_view out = fv_tape_rows(t, rows, n);
     fv_step *g = fv_emit_step(t->b, FV_OP_ADD, rows, label);
-    if (!g)
-        return;
     g->prob.dim[FV_ROW_C] = n;
     fv_use_value(g, FV_ADD_IN, dout, FV_KIND_ROW);
     fv_use_weight(g, FV_ADD_SCALE, scale);
@@ -113,8 +109,6 @@ static void layernorm(fv_tape *t, const fv_step *s)
         const fv_weight absent = {.rows = 1, .cols = n};
         const fv_view out = fv_tape_gather(t, w, fv_weight_present(bias) ? bias : &absent);
         g = fv_emit_step(t->b, FV_OP_LAYERNORM_GRAD_W, 2, label);
-        if (!g)
-            return;
         g->prob.dim[FV_ROW_C] = n;
         g->prob.dim[FV_GRAD_TOKENS] = rows;
         g->prob.flags = FV_FLAG_ACCUMULATE;
@@ -128,15 +122,12 @@ static void layernorm(fv_tape *t, const fv_step *s)
     fv_view res, out;
     fv_tape_add(t, in, n, &res, &out);
     g = fv_emit_step(t->b, FV_OP_LAYERNORM_GRAD, rows, label);
-    if (!g)
-        return;
     g->prob.dim[FV_ROW_C] = n;
     g->f[0] = s->f[0];
     fv_use_value(g, FV_LN_GRAD_IN, in, FV_KIND_ROW);
     fv_use_weight(g, FV_LN_GRAD_WEIGHT, w);
     fv_use_value(g, FV_LN_GRAD_DOUT, dout, FV_KIND_ROW);
-    if (res.id >= 0)
-        fv_use_value(g, FV_LN_GRAD_RES, res, FV_KIND_ROW);
+    fv_use_value(g, FV_LN_GRAD_RES, res, FV_KIND_ROW);
     fv_use_value(g, FV_LN_GRAD_OUT, out, FV_KIND_ROW);
 }
 
@@ -148,15 +139,12 @@ static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout,
     char label[40];
     const fv_value v = t->b->value[out.id];
     fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(label, s, "gradient"));
-    if (!g)
-        return;
     g->prob.dim[FV_ROW_C] = s->prob.dim[FV_ROW_C];
     g->u[0] = u[0];
     g->u[1] = u[1];
     g->f[0] = factor;
     fv_use_value(g, FV_ROW_GRAD_DOUT, dout, FV_KIND_WHOLE);
-    if (res.id >= 0)
-        fv_use_value(g, FV_ROW_GRAD_RES, res, FV_KIND_ROW);
+    fv_use_value(g, FV_ROW_GRAD_RES, res, FV_KIND_ROW);
     fv_use_value(g, FV_ROW_GRAD_OUT, out, FV_KIND_ROW);
 }
 
@@ -202,8 +190,6 @@ static void posemb(fv_tape *t, const fv_step *s)
         const fv_weight absent = {.rows = first, .cols = n};
         const fv_view out = fv_tape_gather(t, fv_weight_present(prefix) ? prefix : &absent, table);
         fv_step *g = fv_emit_step(t->b, FV_OP_POSEMB_GRAD, first + table->rows, label);
-        if (!g)
-            return;
         g->prob.dim[FV_ROW_C] = n;
         g->prob.dim[FV_GRAD_TOKENS] = rows;
         g->prob.flags = FV_FLAG_ACCUMULATE;

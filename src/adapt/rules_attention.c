@@ -1,15 +1,11 @@
 /* rules_attention.c: gradients of attention: softmax, linear in its two halves, gates, pooling. */
 #include "adapt/tape.h"
 
-static const fv_view none = {FV_NO_VALUE, 0};
-
 /* A step with the heads, sizes and scalars of `s`. */
 static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
 {
     char label[40];
     fv_step *g = fv_emit_step(t->b, op, rows, fv_tape_label(label, s, "gradient"));
-    if (!g)
-        return NULL;
     g->prob.mech = s->prob.mech;
     g->prob.heads = s->prob.heads;
     g->prob.flags = s->prob.flags;
@@ -46,8 +42,6 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
     const uint32_t dv = s->prob.heads * s->prob.dim[FV_ATTN_DV];
     const fv_view all = fv_tape_rows(t, rows, 2 * d + dv);
     fv_step *g = like(t, s, FV_OP_SOFTMAX_GRAD, rows);
-    if (!g)
-        return;
     use_rows(g, FV_SOFTMAX_GRAD_Q, s->use[FV_SOFTMAX_Q].view);
     use_rows(g, FV_SOFTMAX_GRAD_K, s->use[FV_SOFTMAX_K].view);
     use_rows(g, FV_SOFTMAX_GRAD_V, s->use[FV_SOFTMAX_V].view);
@@ -70,8 +64,6 @@ static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_vie
     const fv_view out = fv_tape_gather(t, param, NULL);
     fv_step *g = fv_emit_step(t->b, FV_OP_LATTN_PARAM_GRAD, param->rows,
                               fv_tape_label(label, s, "gradient of vectors"));
-    if (!g)
-        return;
     g->prob.mech = s->prob.mech;
     g->prob.heads = s->prob.heads;
     g->prob.flags = FV_FLAG_ACCUMULATE;
@@ -103,13 +95,9 @@ static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
     const fv_view partial = fv_emit_value(t->b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     const fv_view out = fv_emit_value(t->b, FV_VALUE_STATE, 1, size, FV_F32);
     fv_step *g = like(t, s, FV_OP_LATTN_STATE_GRAD, s->prob.dim[FV_DIM_ROWS]);
-    if (!g)
-        return none;
     query_operands(g, s, dout);
     fv_use_value(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
     g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(label, s, "gradient of the state"));
-    if (!g)
-        return none;
     g->prob.dim[FV_ROW_C] = size;
     fv_use_value(g, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(g, FV_MERGE_STATE, out, FV_KIND_STATE);
@@ -125,8 +113,6 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     const uint32_t d = heads * s->prob.dim[FV_ATTN_D];
     const fv_view dq = fv_tape_rows(t, rows, d);
     fv_step *g = like(t, s, FV_OP_LATTN_APPLY_GRAD, rows);
-    if (!g)
-        return;
     query_operands(g, s, dout);
     fv_use_value(g, FV_QUERY_GRAD_OUT, dq, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_APPLY_PARAM].weight, q, dq, s->f[2]);
@@ -134,8 +120,6 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     if (fv_tape_needs(t, gate)) {
         const fv_view dot = fv_tape_rows(t, rows, heads);
         g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(label, s, "gradient of gates"));
-        if (!g)
-            return;
         g->prob.dim[FV_ROW_C] = heads;
         g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
         use_rows(g, FV_DOT_A, out);
@@ -171,8 +155,6 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
     const fv_view dkv = fv_tape_rows(t, rows, d + s->prob.heads * s->prob.dim[FV_ATTN_DV]);
     fv_step *g = like(t, s, FV_OP_LATTN_REDUCE_GRAD, rows);
-    if (!g)
-        return;
     key_operands(g, s, state, dstate);
     fv_use_value(g, FV_KEY_GRAD_OUT, dkv, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_REDUCE_PARAM].weight, k, dkv, s->f[1]);
@@ -181,8 +163,6 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
         return;
     const fv_view dot = fv_tape_rows(t, rows, s->prob.heads);
     g = like(t, s, FV_OP_LATTN_GATE_GRAD, rows);
-    if (!g)
-        return;
     key_operands(g, s, state, dstate);
     fv_use_value(g, FV_KEY_GRAD_OUT, dot, FV_KIND_ROW);
     fv_tape_pass(t, gate, dot);
@@ -195,8 +175,6 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];
     const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
     fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(label, s, "gradient"));
-    if (!g)
-        return;
     g->prob.dim[FV_ROW_C] = heads;
     use_rows(g, FV_GATES_GRAD_GATES, gates);
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
@@ -234,8 +212,6 @@ void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
     if (fv_tape_needs(t, q)) {
         const fv_view dq = fv_tape_rows(t, 1, d);
         g = like(t, s, FV_OP_MAP_GRAD_Q, 1);
-        if (!g)
-            return;
         pooled_operands(g, s, FV_KIND_WHOLE, forward, dout);
         fv_use_value(g, FV_MAP_GRAD_OUT, dq, FV_KIND_ROW);
         fv_tape_pass(t, q, dq);
@@ -244,8 +220,6 @@ void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
         return;
     const fv_view dkv = fv_tape_rows(t, rows, 2 * d);
     g = like(t, s, FV_OP_MAP_GRAD, rows);
-    if (!g)
-        return;
     pooled_operands(g, s, FV_KIND_ROW, forward, dout);
     fv_use_value(g, FV_MAP_GRAD_OUT, dkv, FV_KIND_ROW);
     pass_keys(t, s, k, v, d, dkv);

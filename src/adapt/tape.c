@@ -17,30 +17,19 @@ const char *fv_tape_label(char buf[40], const fv_step *s, const char *what)
 
 /* ---- arrays ---- */
 
-static bool grow(fv_tape *t, void **array, uint32_t used, uint32_t *room, uint32_t need,
+static bool grow(fv_tape *t, void *array, uint32_t used, uint32_t *room, uint32_t need,
                  uint64_t size)
 {
-    if (t->b->status != FOVEA_OK || need <= *room)
-        return t->b->status == FOVEA_OK;
-    void *bigger;
-    const uint32_t want = need < 128 ? 256 : 2 * need;
-    t->b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the gradients' steps");
-    if (t->b->status != FOVEA_OK)
-        return false;
-    if (used)
-        memcpy(bigger, *array, (size_t)(used * size));
-    fv_mem_free(*array);
-    *array = bigger;
-    *room = want;
-    return true;
+    if (t->b->status == FOVEA_OK && need > *room)
+        t->b->status = fv_mem_grow(array, used, room, need < 128 ? 256 : 2 * need, size,
+                                   FV_MEM_PLAN, "the gradients' steps");
+    return t->b->status == FOVEA_OK;
 }
 
 /* Grows value[] to the builder's number of values; false after a failure. */
 static bool keep_up(fv_tape *t)
 {
-    void *array = t->value;
-    const bool ok = grow(t, &array, t->values, &t->value_room, t->b->values, sizeof *t->value);
-    t->value = array;
+    const bool ok = grow(t, &t->value, t->values, &t->value_room, t->b->values, sizeof *t->value);
     for (; ok && t->values < t->b->values; t->values++)
         t->value[t->values] = (fv_tape_value){
             .grad = none, .current = (fv_id)t->values, .twin = FV_NO_VALUE, .state = FV_NO_VALUE};
@@ -161,18 +150,15 @@ static fv_view make_twin(fv_tape *t, fv_view out)
     return fv_tape_now(t, out);
 }
 
-static fv_step *copy(fv_tape *t, const fv_step *s, bool again)
+static void copy(fv_tape *t, const fv_step *s, bool again)
 {
     const fv_view out =
         again ? make_twin(t, s->use[s->out].view) : fv_tape_now(t, s->use[s->out].view);
     fv_step *c = fv_emit_step(t->b, s->prob.op, s->prob.dim[FV_DIM_ROWS], s->label);
-    if (!c)
-        return NULL;
     *c = *s;
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         c->use[o].view = fv_tape_now(t, s->use[o].view);
     c->use[c->out].view = out;
-    return c;
 }
 
 /* True if the same norm of the same rows was emitted before in this segment: the norm for keys and
@@ -198,8 +184,6 @@ static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
 static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
 {
     fv_step *c = fv_emit_step(t->b, FV_OP_ADD, s->prob.dim[FV_DIM_ROWS], s->label);
-    if (!c)
-        return;
     c->checkpoint_segment = s->checkpoint_segment;
     c->prob.dim[FV_ROW_C] = s->prob.dim[FV_GEMM_N];
     fv_use_value(c, FV_ADD_IN, in, FV_KIND_ROW);
@@ -222,7 +206,7 @@ static void split_product(fv_tape *t, const fv_step *s)
     const fv_view inner = fv_tape_rows(t, rows, wide);
     const fv_view middle = act && behind ? fv_tape_rows(t, rows, n) : act ? out : inner;
     fv_step *c = fv_emit_step(t->b, FV_OP_GEMM, rows, s->label);
-    if (!c)
+    if (t->b->status != FOVEA_OK)
         return;
     *c = *s;
     c->prob.epi = s->prob.epi & FV_EPI_BIAS;
@@ -233,8 +217,6 @@ static void split_product(fv_tape *t, const fv_step *s)
     t->value[inner.id].needs = t->value[middle.id].needs = true;
     if (act) {
         c = fv_emit_step(t->b, FV_OP_ACT, rows, s->label);
-        if (!c)
-            return;
         c->checkpoint_segment = s->checkpoint_segment;
         c->prob.epi = act;
         c->prob.dim[FV_ROW_C] = n;
@@ -326,8 +308,6 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
     fv_view res, out;
     fv_tape_add(t, v, value.cols, &res, &out);
     fv_step *s = fv_emit_step(t->b, FV_OP_ADD, value.rows, "sum of gradients");
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = value.cols;
     fv_use_value(s, FV_ADD_IN, rows, FV_KIND_ROW);
     fv_use_value(s, FV_ADD_RES, res, FV_KIND_ROW);
@@ -345,8 +325,8 @@ static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
         if (rule)
             rule(t, &s);
         else
-            t->b->status = fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label,
-                                   fv_op_table[s.prob.op]->name);
+            t->b->status =
+                fv_fail(FOVEA_ENOTSUP, "%s: %s has no gradient", s.label, fv_op_names[s.prob.op]);
     }
 }
 
@@ -398,10 +378,7 @@ void fv_tape_backward(fv_tape *t, uint32_t segment)
 
 static fv_sink *new_sink(fv_tape *t, uint32_t rows, uint32_t cols)
 {
-    void *array = t->sink;
-    const bool ok = grow(t, &array, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink);
-    t->sink = array;
-    if (!ok)
+    if (!grow(t, &t->sink, t->sinks, &t->sink_room, t->sinks + 1, sizeof *t->sink))
         return NULL;
     const fv_view v = new_value(t, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     fv_sink *s = &t->sink[t->sinks];
@@ -473,8 +450,6 @@ static void product(fv_tape *t, const char *label, fv_view dout, fv_view in, fv_
                     uint32_t m, uint32_t k, uint32_t tokens)
 {
     fv_step *s = fv_emit_step(t->b, FV_OP_GEMM_GRAD_W, m, label);
-    if (!s)
-        return;
     s->prob.dim[FV_GEMM_N] = k;
     s->prob.dim[FV_GEMM_K] = tokens;
     s->prob.flags = FV_FLAG_ACCUMULATE;
@@ -504,14 +479,11 @@ static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view ou
                  uint32_t tokens)
 {
     fv_step *s = fv_emit_step(t->b, FV_OP_SUM_ROWS, 1, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->prob.dim[FV_GRAD_TOKENS] = tokens;
     s->prob.flags = FV_FLAG_ACCUMULATE;
     fv_use_value(s, FV_SUM_A, a, FV_KIND_WHOLE);
-    if (b.id >= 0)
-        fv_use_value(s, FV_SUM_B, b, FV_KIND_WHOLE);
+    fv_use_value(s, FV_SUM_B, b, FV_KIND_WHOLE);
     fv_use_value(s, FV_SUM_OUT, out, FV_KIND_ROW);
 }
 

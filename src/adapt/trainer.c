@@ -91,11 +91,9 @@ static fovea_status choose_task(fovea_trainer *t)
 static fovea_status copy_labels(fovea_trainer *t, const char *const *label)
 {
     const uint32_t classes = t->info.classes;
-    void *memory;
     if (!label || !classes)
         return FOVEA_OK;
-    FV_TRY(fv_mem_array(&memory, classes + 1ull, sizeof *t->labels, FV_MEM_MODEL, "labels"));
-    t->labels = memory;
+    FV_TRY(FV_MEM_ARRAY(&t->labels, classes + 1ull, FV_MEM_MODEL, "labels"));
     for (uint32_t i = 0; i < classes; i++) {
         if (!label[i])
             return fv_fail(FOVEA_EINVAL, "%u labels for %u classes", i, classes);
@@ -110,14 +108,6 @@ static uint64_t packed_bytes(const fovea_model *m)
     for (const fv_packed *p = m ? m->packed : NULL; p; p = p->next)
         sum += p->size;
     return sum;
-}
-
-static uint64_t activations(const fovea_plan *p)
-{
-    if (!p)
-        return 0;
-    const fovea_plan_info *i = &p->info;
-    return i->residual + i->states + i->chunks + i->scratch + i->staging;
 }
 
 static void describe(fovea_trainer *t, uint64_t before)
@@ -148,7 +138,7 @@ static void describe(fovea_trainer *t, uint64_t before)
     i->moments = 2 * i->weights;
     i->averages = t->o.ema > 0 ? i->weights : 0;
     i->packed = packed_bytes(t->model) + packed_bytes(t->teacher);
-    i->activations = activations(t->plan) + activations(t->guide);
+    i->activations = fv_plan_activations(p) + (t->guide ? fv_plan_activations(&t->guide->info) : 0);
     fovea_memory now = FOVEA_MEMORY_INIT;
     fovea_memory_query(&now);
     i->total = now.current - before;
@@ -158,7 +148,6 @@ static void describe(fovea_trainer *t, uint64_t before)
 static fovea_status build(fovea_trainer *t, const char *model, const char *teacher,
                           const fovea_trainer_options *o, uint64_t before)
 {
-    void *memory;
     t->o = *o;
     t->o.attention = NULL;
     t->o.train = t->o.decay = t->o.labels = NULL;
@@ -169,9 +158,7 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
     FV_TRY(fv_masters_list(&t->masters, t->model));
     FV_TRY(fv_trainer_choose(t, o));
     FV_TRY(fv_trainer_plan(t, before));
-    FV_TRY(
-        fv_mem_array(&memory, 2 * (t->losses + 1ull), sizeof(double), FV_MEM_PLAN, "the losses"));
-    t->sum = memory;
+    FV_TRY(FV_MEM_ARRAY(&t->sum, 2 * (t->losses + 1ull), FV_MEM_PLAN, "the losses"));
     t->mean = t->sum + t->losses + 1;
     describe(t, before);
     return FOVEA_OK;
@@ -180,7 +167,6 @@ static fovea_status build(fovea_trainer *t, const char *model, const char *teach
 fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const char *teacher,
                                   fovea_device *device, const fovea_trainer_options *options)
 {
-    void *memory;
     fovea_memory before = FOVEA_MEMORY_INIT;
     fovea_trainer_options o = FOVEA_TRAINER_OPTIONS_INIT;
     fovea_memory_query(&before);
@@ -189,8 +175,8 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     FV_TRY(fv_require(options, "the trainer's options"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_TRAINER_OPTIONS_INIT));
     FV_TRY(fv_trainer_check(&o, device));
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trainer), FV_MEM_PLAN, "the trainer"));
-    fovea_trainer *t = memory;
+    fovea_trainer *t;
+    FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "the trainer"));
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
     const fovea_status status = build(t, model, teacher, &o, before.current);

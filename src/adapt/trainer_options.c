@@ -75,43 +75,29 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
 
 /* ---- which tensors ---- */
 
-static void for_masters(const fv_masters *all, const fv_weight *w, void (*mark)(fv_master *))
+/* The masters of the weights that have a purpose, and what follows for them. */
+struct marking {
+    const fv_masters *all;
+    enum fv_purpose purpose;
+};
+
+static void mark(void *ctx, const fv_weight *w)
 {
+    const struct marking *k = ctx;
     for (uint32_t i = 0; i < w->parts; i++) {
-        fv_master *m = fv_masters_of(all, w->part[i].tensor);
-        if (m)
-            mark(m);
+        fv_master *m = fv_masters_of(k->all, w->part[i].tensor);
+        if (!m)
+            continue;
+        m->wanted |= k->purpose == FV_MAKES_ATTENTION;
+        m->head |= k->purpose == FV_IS_HEAD;
+        m->decays &= k->purpose != FV_IS_POSITION;
     }
 }
 
-static void mark_wanted(fv_master *m)
+static void mark_all(const fovea_trainer *t, enum fv_purpose purpose)
 {
-    m->wanted = true;
-}
-
-static void mark_head(fv_master *m)
-{
-    m->head = true;
-}
-
-static void mark_no_decay(fv_master *m)
-{
-    m->decays = false;
-}
-
-static void want(void *masters, const fv_weight *w)
-{
-    for_masters(masters, w, mark_wanted);
-}
-
-static void is_head(void *masters, const fv_weight *w)
-{
-    for_masters(masters, w, mark_head);
-}
-
-static void keep_from_decay(void *masters, const fv_weight *w)
-{
-    for_masters(masters, w, mark_no_decay);
+    struct marking k = {&t->masters, purpose};
+    t->model->family->weights(t->model, purpose, mark, &k);
 }
 
 static bool floating(const fv_master *m)
@@ -141,7 +127,7 @@ static fovea_status choose_trained(fovea_trainer *t, const fovea_trainer_options
     if (o->train)
         return FOVEA_OK;
     if (t->trainable == FOVEA_TRAIN_QKV)
-        t->model->family->weights(t->model, FV_MAKES_ATTENTION, want, m);
+        mark_all(t, FV_MAKES_ATTENTION);
     for (uint32_t i = 0; i < m->count; i++) {
         x = &m->master[i];
         x->wanted |= t->trainable == FOVEA_TRAIN_ALL || x->head;
@@ -161,7 +147,7 @@ static fovea_status choose_decay(fovea_trainer *t, const fovea_trainer_options *
         return FOVEA_OK;
     for (uint32_t i = 0; i < t->masters.count; i++)
         t->masters.master[i].decays = t->masters.master[i].tensor->rank > 1;
-    t->model->family->weights(t->model, FV_IS_POSITION, keep_from_decay, &t->masters);
+    mark_all(t, FV_IS_POSITION);
     return FOVEA_OK;
 }
 
@@ -171,10 +157,11 @@ fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
                    : o->stage == FOVEA_STAGE_ATTENTION ? FOVEA_TRAIN_QKV
                                                        : FOVEA_TRAIN_ALL;
     if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
-        is_head(&t->masters, &t->model->segmentation.w);
-        is_head(&t->masters, &t->model->segmentation.b);
+        struct marking head = {&t->masters, FV_IS_HEAD};
+        mark(&head, &t->model->segmentation.w);
+        mark(&head, &t->model->segmentation.b);
     } else if (o->stage == FOVEA_STAGE_TASK) {
-        t->model->family->weights(t->model, FV_IS_HEAD, is_head, &t->masters);
+        mark_all(t, FV_IS_HEAD);
     }
     FV_TRY(choose_trained(t, o));
     return choose_decay(t, o);

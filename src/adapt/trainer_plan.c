@@ -44,8 +44,6 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
                           fv_view target, fv_view out)
 {
     fv_step *s = fv_emit_step(b, op, rows, "loss");
-    if (!s)
-        return NULL;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MSE_A, x, FV_KIND_ROW);
     fv_use_value(s, FV_MSE_B, target, FV_KIND_ROW);
@@ -62,8 +60,7 @@ static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target,
     const fv_view out = fv_tape_rows(tape, rows, cols);
     loss_step(b, FV_OP_MSE_LOSS, rows, cols, x, target, loss_rows(t, b, rows, factor));
     fv_step *s = loss_step(b, FV_OP_MSE_GRAD, rows, cols, x, target, out);
-    if (s)
-        s->f[0] = (float)(2 * factor);
+    s->f[0] = (float)(2 * factor);
     fv_tape_pass(tape, x, out);
 }
 
@@ -96,7 +93,7 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
     for (int i = 0; i < 2; i++) {
         fv_step *s = fv_emit_step(b, i ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, "loss");
         const fv_view to = i ? out : loss_rows(t, b, tokens, 1);
-        if (!s || b->status != FOVEA_OK)
+        if (b->status != FOVEA_OK)
             return;
         s->prob.dim[FV_ROW_C] = classes;
         s->prob.dim[FV_SEGMENT_GRID] = b->grid.width;
@@ -246,10 +243,8 @@ static fovea_status emit(fovea_trainer *t)
 {
     const uint32_t depth = t->model->info.depth;
     struct pairs pairs = {.t = t};
-    void *memory;
     discard(t);
-    FV_TRY(fv_mem_array(&memory, depth, sizeof *t->loss, FV_MEM_PLAN, "the losses"));
-    t->loss = memory;
+    FV_TRY(FV_MEM_ARRAY(&t->loss, depth, FV_MEM_PLAN, "the losses"));
     if (t->o.stage != FOVEA_STAGE_ATTENTION)
         return emit_with(t, NULL);
     FV_TRY(fv_attention_blocks(&pairs.attention, t->attention, depth));
@@ -260,11 +255,9 @@ static fovea_status emit(fovea_trainer *t)
                          "and every block has softmax; name another, such as linear:elu1",
                          t->attention);
     if (status == FOVEA_OK)
-        status = fv_mem_array(&memory, depth, sizeof *pairs.pair, FV_MEM_PLAN, "the losses");
-    if (status == FOVEA_OK) {
-        pairs.pair = memory;
+        status = FV_MEM_ARRAY(&pairs.pair, depth, FV_MEM_PLAN, "the losses");
+    if (status == FOVEA_OK)
         status = emit_with(t, &pairs);
-    }
     fv_mem_free(pairs.pair);
     fv_mem_free(pairs.attention);
     return status;
@@ -285,10 +278,8 @@ static fovea_status plan_teacher(fovea_trainer *t)
     FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
     fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(t->guide, 0, &out);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)out.rows * out.columns, sizeof(float), FV_MEM_ARENA,
+    FV_TRY(FV_MEM_ARRAY(&t->features, (uint64_t)out.rows * out.columns, FV_MEM_ARENA,
                         "the teacher's features"));
-    t->features = memory;
     return FOVEA_OK;
 }
 
@@ -309,11 +300,8 @@ static uint64_t gathered_floats(const fovea_trainer *t)
 /* Allocates what the plan writes: gathered gradients and rows of losses. */
 static fovea_status take_rows(fovea_trainer *t)
 {
-    void *memory;
     t->n_gathered = gathered_floats(t);
-    FV_TRY(
-        fv_mem_array(&memory, t->n_gathered, sizeof(float), FV_MEM_ARENA, "gradients of weights"));
-    t->gathered = memory;
+    FV_TRY(FV_MEM_ARRAY(&t->gathered, t->n_gathered, FV_MEM_ARENA, "gradients of weights"));
     float *at = t->gathered;
     for (uint32_t i = 0; i < t->sinks; i++) {
         const fv_value *v = &t->plan->b.value[t->sink[i].value];
@@ -324,8 +312,7 @@ static fovea_status take_rows(fovea_trainer *t)
             at += (uint64_t)v->rows * v->cols;
     }
     for (uint32_t i = 0; i < t->losses; i++) {
-        FV_TRY(fv_mem_array(&memory, t->loss[i].rows, sizeof(float), FV_MEM_ARENA, "the losses"));
-        t->loss[i].row = memory;
+        FV_TRY(FV_MEM_ARRAY(&t->loss[i].row, t->loss[i].rows, FV_MEM_ARENA, "the losses"));
     }
     return FOVEA_OK;
 }
@@ -348,8 +335,7 @@ static fovea_status try_kept(fovea_trainer *t, uint32_t kept, uint64_t before, b
     t->info.kept = kept;
     FV_TRY(emit(t));
     FV_TRY(fv_plan_finish(t->plan, &r));
-    const fovea_plan_info *i = &t->plan->info;
-    const uint64_t rows = i->residual + i->states + i->chunks + i->scratch + i->staging;
+    const uint64_t rows = fv_plan_activations(&t->plan->info);
     *fits = fixed_bytes(t, before) + rows <= t->o.memory_limit;
     return FOVEA_OK;
 }

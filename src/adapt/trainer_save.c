@@ -94,13 +94,8 @@ static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, b
 
 static fovea_status collect(struct file *f, const fovea_trainer *t, enum fv_type type, bool average)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, t->masters.count, sizeof *f->tensor, FV_MEM_MODEL,
-                        "the tensors to be written"));
-    f->tensor = memory;
-    FV_TRY(fv_mem_array(&memory, t->masters.count, sizeof *f->own, FV_MEM_MODEL,
-                        "the tensors to be written"));
-    f->own = memory;
+    FV_TRY(FV_MEM_ARRAY(&f->tensor, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
+    FV_TRY(FV_MEM_ARRAY(&f->own, t->masters.count, FV_MEM_MODEL, "the tensors to be written"));
     for (uint32_t i = 0; i < t->masters.count; i++)
         FV_TRY(add(f, &t->masters.master[i], type, average));
     return FOVEA_OK;
@@ -122,26 +117,14 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
 
 /* ---- config.json ---- */
 
-static fovea_status write_file(const char *path, const void *data, uint64_t size)
-{
-    fv_os_replace *file;
-    FV_TRY(fv_os_replace_begin(&file, path, false));
-    const fovea_status status = fv_os_replace_write(file, data, size);
-    if (status != FOVEA_OK) {
-        fv_os_replace_cancel(file);
-        return status;
-    }
-    return fv_os_replace_end(file);
-}
-
 static fovea_status write_json(const char *path, const json_t *json)
 {
     const size_t flags = JSON_INDENT(2), size = json_dumpb(json, NULL, 0, flags);
     char *text;
-    FV_TRY(fv_mem_alloc((void **)&text, size + 1, FV_MEM_MODEL, "config.json"));
+    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_MODEL, "config.json"));
     json_dumpb(json, text, size, flags);
     text[size] = '\n';
-    const fovea_status status = write_file(path, text, size + 1);
+    const fovea_status status = fv_os_replace_file(path, false, text, size + 1);
     fv_mem_free(text);
     return status;
 }
@@ -213,7 +196,7 @@ static fovea_status copy_processor(const char *from, const char *to)
     if (fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_read(path, PROCESSOR_LIMIT, &data, &size);
         if (status == FOVEA_OK) {
-            status = write_file(to, data, size);
+            status = fv_os_replace_file(to, false, data, size);
             fv_mem_free(data);
         }
     }

@@ -178,7 +178,7 @@ static fovea_status header_text(char **out, uint64_t *size, const fovea_trainer 
     const size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17);
     const size_t length = json_dumpb(json, NULL, 0, flags);
     *size = (length + 7) / 8 * 8;
-    fovea_status status = fv_mem_alloc((void **)out, *size, FV_MEM_MODEL, "the state's header");
+    fovea_status status = fv_mem_alloc(out, *size, FV_MEM_MODEL, "the state's header");
     if (status == FOVEA_OK) {
         memset(*out, ' ', (size_t)*size);
         json_dumpb(json, *out, length, flags);

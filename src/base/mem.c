@@ -57,7 +57,7 @@ static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
     return begin;
 }
 
-static fovea_status allocate(void **out, uint64_t size, enum fv_mem_tag tag, const char *what,
+static fovea_status allocate(void *out, uint64_t size, enum fv_mem_tag tag, const char *what,
                              bool locked)
 {
     bool big = size >= 2 * HUGE_PAGE;
@@ -91,33 +91,45 @@ static fovea_status allocate(void **out, uint64_t size, enum fv_mem_tag tag, con
     uint64_t top = atomic_load(&peak);
     while (now > top && !atomic_compare_exchange_weak(&peak, &top, now))
         ;
-    *out = p;
+    memcpy(out, &p, sizeof p);
     return FOVEA_OK;
 }
 
-fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+fovea_status fv_mem_alloc(void *out, uint64_t size, enum fv_mem_tag tag, const char *what)
 {
     return allocate(out, size, tag, what, false);
 }
 
-fovea_status fv_mem_alloc_locked(void **out, uint64_t size, enum fv_mem_tag tag, const char *what)
+fovea_status fv_mem_alloc_locked(void *out, uint64_t size, enum fv_mem_tag tag, const char *what)
 {
     return allocate(out, size, tag, what, true);
 }
 
-fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
+fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
                           const char *what)
 {
     return fv_mem_alloc(out, fv_size_mul(count, size), tag, what);
 }
 
+fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t room, uint64_t size,
+                         enum fv_mem_tag tag, const char *what)
+{
+    void *old, *more;
+    FV_TRY(fv_mem_array(&more, room, size, tag, what));
+    memcpy(&old, array, sizeof old);
+    if (used)
+        memcpy(more, old, (size_t)(used * size));
+    fv_mem_free(old);
+    memcpy(array, &more, sizeof more);
+    *have = room;
+    return FOVEA_OK;
+}
+
 fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag)
 {
-    void *copy;
-    size_t n = strlen(text) + 1;
-    FV_TRY(fv_mem_alloc(&copy, n, tag, "a name"));
-    memcpy(copy, text, n);
-    *out = copy;
+    const size_t n = strlen(text) + 1;
+    FV_TRY(fv_mem_alloc(out, n, tag, "a name"));
+    memcpy(*out, text, n);
     return FOVEA_OK;
 }
 

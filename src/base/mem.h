@@ -21,14 +21,22 @@ enum fv_mem_tag {
     FV_MEM_TAGS
 };
 
-/* 64-byte aligned, zeroed. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
-fovea_status fv_mem_alloc(void **out, uint64_t size, enum fv_mem_tag tag, const char *what);
+/* 64-byte aligned, zeroed. `out`: the address of a pointer to any kind of object, which is left as
+ * it was on failure. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
+fovea_status fv_mem_alloc(void *out, uint64_t size, enum fv_mem_tag tag, const char *what);
 /* The same on pages of its own, which stay in main memory until it is freed. ENOMEM as well where
  * that is not allowed, with the limit and the remedy. */
-fovea_status fv_mem_alloc_locked(void **out, uint64_t size, enum fv_mem_tag tag, const char *what);
+fovea_status fv_mem_alloc_locked(void *out, uint64_t size, enum fv_mem_tag tag, const char *what);
 /* count * size, checked. */
-fovea_status fv_mem_array(void **out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
+fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
                           const char *what);
+/* One object, and an array of them, for the pointer at `out`. */
+#define FV_MEM_NEW(out, tag, what) fv_mem_alloc(out, sizeof **(out), tag, what)
+#define FV_MEM_ARRAY(out, count, tag, what) fv_mem_array(out, count, sizeof **(out), tag, what)
+/* Moves the `used` elements of an array, at whose pointer `array` is, to one with room for `room`.
+ */
+fovea_status fv_mem_grow(void *array, uint64_t used, uint32_t *have, uint32_t room, uint64_t size,
+                         enum fv_mem_tag tag, const char *what);
 fovea_status fv_mem_text(char **out, const char *text, enum fv_mem_tag tag);
 void fv_mem_free(void *p); /* NULL is fine */
 

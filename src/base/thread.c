@@ -264,11 +264,8 @@ void fv_pool_run(fv_pool *pool, fv_job *job)
 
 static fovea_status pool_arrays(fv_pool *pool, const fv_pool_settings *s)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, s->threads, sizeof(struct worker), FV_MEM_DEVICE, "thread pool"));
-    pool->worker = memory;
-    FV_TRY(fv_mem_array(&memory, s->n_cpus, sizeof *s->cpus, FV_MEM_DEVICE, "thread pool"));
-    pool->cpus = memory;
+    FV_TRY(FV_MEM_ARRAY(&pool->worker, s->threads, FV_MEM_DEVICE, "thread pool"));
+    FV_TRY(FV_MEM_ARRAY(&pool->cpus, s->n_cpus, FV_MEM_DEVICE, "thread pool"));
     pool->n_cpus = s->cpus ? s->n_cpus : 0;
     if (pool->n_cpus)
         memcpy(pool->cpus, s->cpus, s->n_cpus * sizeof *s->cpus);
@@ -342,9 +339,8 @@ static fovea_status await_workers(fv_pool *pool)
 
 fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_pool), FV_MEM_DEVICE, "thread pool"));
-    fv_pool *pool = memory;
+    fv_pool *pool;
+    FV_TRY(FV_MEM_NEW(&pool, FV_MEM_DEVICE, "thread pool"));
     pool->threads = settings->threads;
     pool->process = fv_machine_process();
     pool->parallel_for = settings->parallel_for;

@@ -158,9 +158,8 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
     struct extent *at;
     const char *name;
     json_t *entry;
-    FV_TRY(fv_mem_array((void **)&f->tensor, entries, sizeof *f->tensor, FV_MEM_MODEL,
-                        "list of tensors"));
-    FV_TRY(fv_mem_array((void **)&at, entries, sizeof *at, FV_MEM_MODEL, "list of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&f->tensor, entries, FV_MEM_MODEL, "list of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&at, entries, FV_MEM_MODEL, "list of tensors"));
     fovea_status status = FOVEA_OK;
     json_object_foreach(f->header, name, entry) {
         if (entry == f->metadata)
@@ -217,7 +216,7 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
 static fovea_status new_file(fv_safetensors **out, const char *path)
 {
     fv_safetensors *f;
-    FV_TRY(fv_mem_alloc((void **)&f, sizeof *f, FV_MEM_MODEL, "safetensors file"));
+    FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "safetensors file"));
     fovea_status status = fv_mem_text(&f->path, path, FV_MEM_MODEL);
     if (status != FOVEA_OK) {
         fv_safetensors_close(f);

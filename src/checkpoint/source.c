@@ -45,10 +45,8 @@ fovea_status fv_source_index(fv_source *s)
     uint64_t count = s->made;
     for (uint32_t i = 0; i < s->files; i++)
         count += s->file[i]->count;
-    FV_TRY(fv_mem_array((void **)&s->by_name, count, sizeof *s->by_name, FV_MEM_MODEL,
-                        "index of tensors"));
-    FV_TRY(fv_mem_array((void **)&s->taken, count, sizeof *s->taken, FV_MEM_MODEL,
-                        "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->by_name, count, FV_MEM_MODEL, "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->taken, count, FV_MEM_MODEL, "index of tensors"));
     for (uint32_t i = 0; i < s->made; i++)
         s->by_name[s->count++] = &s->tensor[i];
     for (uint32_t i = 0; i < s->files; i++)
@@ -66,7 +64,7 @@ fovea_status fv_source_index(fv_source *s)
 fovea_status fv_source_path(char **out, const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
-    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "file name"));
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "file name"));
     snprintf(*out, size, "%s/%s", folder, name);
     return FOVEA_OK;
 }
@@ -74,11 +72,10 @@ fovea_status fv_source_path(char **out, const char *folder, const char *name)
 static fovea_status new_source(fv_source **out, const char *name, uint32_t files)
 {
     fv_source *s;
-    FV_TRY(fv_mem_alloc((void **)&s, sizeof *s, FV_MEM_MODEL, "checkpoint"));
+    FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
     if (status == FOVEA_OK && files)
-        status = fv_mem_array((void **)&s->file, files, sizeof(fv_safetensors *), FV_MEM_MODEL,
-                              "list of files");
+        status = FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files");
     if (status != FOVEA_OK) {
         fv_source_close(s);
         return status;
@@ -187,9 +184,7 @@ fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
     fv_source *s;
     FV_TRY(new_source(&s, name, 0));
     s->made_limit = limit;
-    return hand_over(out, s,
-                     fv_mem_array((void **)&s->tensor, limit, sizeof *s->tensor, FV_MEM_MODEL,
-                                  "list of tensors"));
+    return hand_over(out, s, FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
 }
 
 /* FNV-1a: a tensor's values depend on its name alone. */
@@ -253,7 +248,7 @@ static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
 {
     struct fv_put *p;
     char *text;
-    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "a new tensor"));
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_MODEL, "a new tensor"));
     p->next = s->put;
     s->put = p;
     FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));

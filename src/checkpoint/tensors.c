@@ -110,7 +110,7 @@ struct fovea_tensors {
 fovea_status fovea_tensors_open(fovea_tensors **out, const char *path)
 {
     fovea_tensors *file;
-    FV_TRY(fv_mem_alloc((void **)&file, sizeof *file, FV_MEM_MODEL, "tensor file"));
+    FV_TRY(FV_MEM_NEW(&file, FV_MEM_MODEL, "tensor file"));
     fovea_status status = fv_safetensors_open(&file->file, path);
     if (status != FOVEA_OK) {
         fovea_tensors_close(file);
@@ -237,7 +237,7 @@ static fovea_status write_header(fv_os_replace *file, const json_t *header)
     size_t length = json_dumpb(header, NULL, 0, JSON_COMPACT);
     size_t whole = (length + 7) / 8 * 8;
     char *text;
-    FV_TRY(fv_mem_alloc((void **)&text, 8 + whole, FV_MEM_MODEL, "safetensors header"));
+    FV_TRY(fv_mem_alloc(&text, 8 + whole, FV_MEM_MODEL, "safetensors header"));
     for (int i = 0; i < 8; i++)
         text[i] = (char)((uint64_t)whole >> 8 * i & 255);
     memset(text + 8, ' ', whole);

@@ -125,9 +125,8 @@ void fv_weight_read(const fv_weight *w, uint32_t r0, uint32_t n, float *out)
 fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type type)
 {
     const uint64_t count = fv_size_mul(w->rows, w->cols);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, count, sizeof(float), FV_MEM_PLAN, "a weight's rows"));
-    float *x = *out = memory;
+    FV_TRY(FV_MEM_ARRAY(out, count, FV_MEM_PLAN, "a weight's rows"));
+    float *x = *out;
     fv_weight_read(w, 0, w->rows, x);
     for (uint64_t i = 0; type != FV_F32 && i < count; i++) {
         fv_value_put(&x[i], type, 0, x[i]);

@@ -97,9 +97,8 @@ fovea_status fovea_device_open(fovea_device **out, const char *id,
     }
     if (!backend)
         return no_device(id, NULL);
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_device), FV_MEM_DEVICE, "the device"));
-    fovea_device *d = memory;
+    fovea_device *d;
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->backend = backend;
     const char *which = strchr(id, ':');
     fovea_status status = backend->open(&d->device, which ? which + 1 : "", &o);
@@ -180,7 +179,7 @@ int fovea_kernel_list(size_t index, fovea_kernel_info *out)
         }
         const fv_kernel *k = &list[index];
         const fovea_kernel_info info = {.name = k->name,
-                                        .op = fv_op_table[k->op]->name,
+                                        .op = fv_op_names[k->op],
                                         .mechanism = fv_mech_table[k->mech]->name,
                                         .isa = fv_backends[i]->level(k->needs),
                                         .usable = (k->needs & ~features) == 0};

@@ -84,19 +84,19 @@ static fovea_status set(fv_attention_name *out, const char *text, size_t size, b
 fovea_status fv_attention_blocks(fv_attention_name **out, const char *text, uint32_t blocks)
 {
     assert(blocks > 0);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, blocks, sizeof **out, FV_MEM_PLAN, "attentions of the blocks"));
+    fv_attention_name *name;
+    FV_TRY(FV_MEM_ARRAY(&name, blocks, FV_MEM_PLAN, "attentions of the blocks"));
     for (const char *p = text, *end;; p = end + 1) {
         end = piece_end(p);
-        const fovea_status status = set(memory, p, (size_t)(end - p), p == text, blocks);
+        const fovea_status status = set(name, p, (size_t)(end - p), p == text, blocks);
         if (status != FOVEA_OK) {
-            fv_mem_free(memory);
+            fv_mem_free(name);
             return status;
         }
         if (!*end)
             break;
     }
-    *out = memory;
+    *out = name;
     return FOVEA_OK;
 }
 
@@ -129,7 +129,7 @@ fovea_status fv_attention_join(char **out, const char *const *name, uint32_t blo
         }
         size += strlen(name[i]) + sizeof "+@000000-000000";
     }
-    FV_TRY(fv_mem_alloc((void **)out, size, FV_MEM_MODEL, "attentions of the blocks"));
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "attentions of the blocks"));
     at = (size_t)snprintf(*out, size, "%s", name[base]);
     for (uint32_t i = 0, end; i < blocks; i = end) {
         for (end = i + 1; end < blocks && strcmp(name[i], name[end]) == 0;)

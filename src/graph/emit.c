@@ -6,23 +6,12 @@
 
 #include "base/mem.h"
 
-static bool room(fv_builder *b, void **array, uint32_t used, uint32_t *have, uint64_t size)
+static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
 {
-    if (b->status != FOVEA_OK)
-        return false;
-    if (used < *have)
-        return true;
-    void *bigger;
-    uint32_t want = *have ? 2 * *have : 64;
-    b->status = fv_mem_array(&bigger, want, size, FV_MEM_PLAN, "the plan's steps");
-    if (b->status != FOVEA_OK)
-        return false;
-    if (used)
-        memcpy(bigger, *array, (size_t)(used * size));
-    fv_mem_free(*array);
-    *array = bigger;
-    *have = want;
-    return true;
+    if (b->status == FOVEA_OK && used == *have)
+        b->status = fv_mem_grow(array, used, have, used ? 2 * used : 64, size, FV_MEM_PLAN,
+                                "the plan's steps");
+    return b->status == FOVEA_OK;
 }
 
 /* Rows a multiple of a page apart compete for the same few cache lines. */
@@ -37,10 +26,7 @@ static void lay_rows(fv_value *v)
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
                       enum fv_type type)
 {
-    void *array = b->value;
-    bool ok = room(b, &array, b->values, &b->value_room, sizeof *b->value);
-    b->value = array;
-    if (!ok)
+    if (!room(b, &b->value, b->values, &b->value_room, sizeof *b->value))
         return (fv_view){FV_NO_VALUE, 0};
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
@@ -115,23 +101,19 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data)
 {
     fv_weight none = {0};
-    void *memory = NULL, *numbers = NULL;
+    fv_constant *c = NULL;
     *data = NULL;
-    if (b->status != FOVEA_OK)
-        return none;
-    b->status = fv_mem_alloc(&memory, sizeof(fv_constant), FV_MEM_PLAN, "a constant");
     if (b->status == FOVEA_OK)
-        b->status =
-            fv_mem_array(&numbers, (uint64_t)rows * cols, sizeof(float), FV_MEM_PLAN, "a constant");
+        b->status = FV_MEM_NEW(&c, FV_MEM_PLAN, "a constant");
+    if (b->status == FOVEA_OK)
+        b->status = FV_MEM_ARRAY(data, (uint64_t)rows * cols, FV_MEM_PLAN, "a constant");
     if (b->status != FOVEA_OK) {
-        fv_mem_free(memory);
+        fv_mem_free(c);
         return none;
     }
-    fv_constant *c = memory;
-    c->tensor = fv_tensor_of_floats(numbers, rows, cols);
+    c->tensor = fv_tensor_of_floats(*data, rows, cols);
     c->next = b->constants;
     b->constants = c;
-    *data = numbers;
     return fv_weight_of(&c->tensor, rows, cols);
 }
 
@@ -201,16 +183,12 @@ void fv_emit_release(fv_builder *b)
 
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label)
 {
-    void *array = b->step;
-    bool ok = room(b, &array, b->steps, &b->step_room, sizeof *b->step);
-    b->step = array;
-    if (!ok)
-        return NULL;
-    fv_step *s = &b->step[b->steps++];
+    const bool ok = room(b, &b->step, b->steps, &b->step_room, sizeof *b->step);
+    fv_step *s = ok ? &b->step[b->steps++] : &b->nowhere;
     memset(s, 0, sizeof *s);
-    snprintf(s->label, sizeof s->label, "%s", label);
+    snprintf(s->label, sizeof s->label, "%s%s%s", b->scope, *b->scope ? " " : "", label);
     s->prob.op = (uint16_t)op;
-    s->out = fv_op_table[op]->out;
+    s->out = fv_op_out(fv_op_table[op]);
     s->checkpoint_segment = b->checkpoint_segment;
     s->prob.in = s->prob.weight = s->prob.out = s->prob.acc = FV_F32;
     s->prob.dim[FV_DIM_ROWS] = rows;
@@ -221,6 +199,8 @@ fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *l
 
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind)
 {
+    if (v.id < 0)
+        return;
     s->use[operand].view = v;
     s->use[operand].kind = (uint8_t)kind;
 }
@@ -237,8 +217,6 @@ void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_we
                        const fv_weight *bias, float eps, fv_view out, uint32_t rows)
 {
     fv_step *s = fv_emit_step(b, FV_OP_LAYERNORM, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = w->cols;
     s->f[0] = eps;
     fv_use_value(s, FV_LN_IN, in, FV_KIND_ROW);
@@ -256,8 +234,6 @@ void fv_use_types(fv_step *s, const fv_builder *b)
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
 {
     fv_step *s = fv_emit_step(b, FV_OP_GEMM, g->rows, label);
-    if (!s)
-        return;
     bool gated = g->act & FV_EPI_SWIGLU;
     s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
     s->prob.dim[FV_GEMM_K] = g->w->cols;
@@ -283,23 +259,36 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
 }
 
-void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
-                  uint32_t cols)
+static fv_step *copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
+                     uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_COPY, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
+    return s;
+}
+
+void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
+                  uint32_t cols)
+{
+    copy(b, label, in, out, rows, cols);
+}
+
+void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
+                   const fv_grid *grid)
+{
+    const fv_view out = fv_emit_output(b, name, rows, cols, grid, false);
+    if (out.id < 0)
+        return;
+    fv_step *s = copy(b, name, in, out, rows, cols);
+    snprintf(s->label, sizeof s->label, "%s", name); /* an output's name has its block */
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
                   uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_TAKE, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->u[0] = row;
     fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
@@ -310,8 +299,6 @@ void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type 
                      enum fv_type to, uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_CONVERT, rows, label);
-    if (!s)
-        return;
     s->prob.in = (uint8_t)from;
     s->prob.out = (uint8_t)to;
     s->prob.dim[FV_ROW_C] = cols;
@@ -323,8 +310,6 @@ void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bo
                  fv_view out, uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_MUL, rows, label);
-    if (!s)
-        return;
     s->prob.flags = silu ? FV_FLAG_SILU : 0;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MUL_A, a, FV_KIND_ROW);

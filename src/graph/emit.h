@@ -170,7 +170,9 @@ typedef struct fv_builder {
     fv_constant *constants;
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
+    char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
     fovea_status status;         /* first failure; the emit functions do nothing after it */
+    fv_step nowhere;             /* what is filled in then: a step of no list */
 } fv_builder;
 
 /* What block i of the model computes. */
@@ -193,6 +195,9 @@ static inline fv_view fv_view_cols(fv_view v, uint32_t col)
  * its own when `always`, else none. `grid` describes token rows; NULL: rows are no tokens. */
 fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t cols,
                        const fv_grid *grid, bool always);
+/* Copies rows to output `name`, if it was asked for. */
+void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
+                   const fv_grid *grid);
 bool fv_emit_wants(const fv_builder *b, const char *name);
 
 /* Operations: matrices that the caller passes with each frame. Inputs are counted in the order they
@@ -219,8 +224,9 @@ void fv_emit_drop_constants(fv_builder *b);
 /* Frees steps, values and constants; packed weights must have been given back. */
 void fv_emit_release(fv_builder *b);
 
-/* A blank step; the caller fills operands, dims and scalars. NULL after a failure. */
+/* A blank step; the caller fills operands, dims and scalars. After a failure it is in no list. */
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label);
+/* A view of id FV_NO_VALUE leaves the operand absent. */
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
 /* The types of a product's weights and sums. */
@@ -268,6 +274,9 @@ typedef struct fv_attention {
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out);
+/* Attention pooling: one row of q reads all keys; of `a` what softmax needs. Gives its result. */
+fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
+                     fv_view q);
 /* G^Q or G^K of SLA: softmax over the heads of `logits`. */
 fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
                       uint32_t rows);
@@ -283,6 +292,10 @@ uint32_t *fv_emit_table(fv_builder *b, uint32_t count);
  * (`pad` pixels at the left and above); in the order of torch's convolution weights. */
 void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t stride,
                      uint32_t pad, fv_view out);
+
+/* A pass of the picture's resize, RESIZE_X or RESIZE_Y; `from`: pixels of a row of `in`. */
+void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture *p, fv_view in, uint32_t from,
+                    uint32_t channels, fv_view out);
 
 /* out = in + the position table, resized by `rule` to the grid; prefix rows become those of
  * `prefix` (may be absent). A table of one row per token is taken as it is with table_width 0. */

@@ -71,16 +71,15 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     const uint64_t floats = fv_size_mul(a->heads, layout(a).floats);
     if (floats > FV_STATE_MOST) {
         b->status = fv_fail(FOVEA_ENOTSUP,
-                            "%s: %u heads of %u channels have states of %llu values, at most 2^30 "
-                            "are supported; use more heads, or softmax attention",
-                            label, a->heads, a->d, (unsigned long long)floats);
+                            "%s%s%s: %u heads of %u channels have states of %llu values, at most "
+                            "2^30 are supported; use more heads, or softmax attention",
+                            b->scope, *b->scope ? " " : "", label, a->heads, a->d,
+                            (unsigned long long)floats);
         return;
     }
     const uint32_t size = (uint32_t)floats;
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
-    if (!s)
-        return;
     fill(s, a);
     s->f[0] = 1.0f / (float)a->keys;
     s->f[1] = (float)a->alpha;
@@ -96,8 +95,6 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 
     a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
     s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
-    if (!s)
-        return;
     fill(s, a);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
@@ -108,8 +105,6 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
 {
     bool softmax = a->mech == FV_MECH_ANY;
     fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
-    if (!s)
-        return;
     fill(s, a);
     s->f[0] = (float)a->scale;
     if (softmax) {
@@ -132,6 +127,26 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
 }
 
+fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
+                     fv_view q)
+{
+    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, a->heads * (2 + a->d), FV_F32);
+    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, a->keys, label);
+    fill(s, a);
+    s->f[0] = (float)a->scale;
+    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
+    fv_use_value(s, FV_MAP_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_V, a->v, FV_KIND_ROW);
+    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
+
+    fv_view out = fv_emit_rows(b, 1, a->heads * a->d);
+    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, merge);
+    fill(s, a);
+    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
+    fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
+    return out;
+}
+
 fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
                       uint32_t rows)
 {
@@ -148,8 +163,6 @@ fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view out)
 {
     fv_step *s = fv_emit_step(b, FV_OP_SCAN, a->rows, label);
-    if (!s)
-        return;
     s->prob.mech = (uint16_t)a->mech;
     s->prob.heads = (uint16_t)a->heads;
     s->prob.flags = a->flags;

@@ -9,12 +9,11 @@
 
 static fv_plan_table *new_table(fv_builder *b)
 {
-    void *memory;
+    fv_plan_table *t;
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_alloc(&memory, sizeof(fv_plan_table), FV_MEM_PLAN, "a table");
+        b->status = FV_MEM_NEW(&t, FV_MEM_PLAN, "a table");
     if (b->status != FOVEA_OK)
         return NULL;
-    fv_plan_table *t = memory;
     t->next = b->tables;
     b->tables = t;
     return t;
@@ -85,8 +84,6 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
                      uint32_t pad, fv_view out)
 {
     fv_step *s = fv_emit_step(b, FV_OP_PATCH, fv_grid_tokens(grid), "patches");
-    if (!s)
-        return;
     s->prob.in = b->frame_flags & FV_FLAG_PLANAR ? FV_F32 : FV_U8;
     s->prob.flags = b->frame_flags;
     s->prob.dim[FV_ROW_C] = 3 * size * size;
@@ -106,6 +103,28 @@ void fv_emit_patches(fv_builder *b, const fv_grid *grid, uint32_t size, uint32_t
     fv_use_value(s, FV_PATCH_OUT, out, FV_KIND_ROW);
 }
 
+void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture *p, fv_view in, uint32_t from,
+                    uint32_t channels, fv_view out)
+{
+    const bool across = op == FV_OP_RESIZE_X;
+    fv_step *s = fv_emit_step(b, op, across ? p->in_rows : p->height,
+                              across ? "resize rows" : "resize columns");
+    s->prob.in = s->prob.out = FV_U8;
+    s->prob.dim[FV_RESIZE_WIDTH] = p->width;
+    s->prob.dim[FV_RESIZE_CHANNELS] = channels;
+    s->table = across ? &p->x : &p->y;
+    fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
+    fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
+    if (!across)
+        return;
+    s->prob.flags = b->frame_flags & FV_FLAG_YUV;
+    s->prob.dim[FV_RESIZE_FROM] = from;
+    s->u[0] = p->in_row0;
+    s->u[3] = b->yuv;
+    if (b->frame_flags & FV_FLAG_NV12)
+        fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
+}
+
 void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
                     fv_view in, fv_view out)
 {
@@ -115,8 +134,6 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     const fv_posemb_table *taps = p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
     fv_weight table = resize ? resized_table(b, p, grid) : *p->table;
     fv_step *s = fv_emit_step(b, FV_OP_POSEMB, fv_grid_tokens(grid), label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = p->table->cols;
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
@@ -135,8 +152,6 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
 void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
 {
     fv_step *s = fv_emit_step(b, FV_OP_CONV, fv_grid_tokens(&c->to), label);
-    if (!s)
-        return;
     s->prob.dim[FV_GEMM_N] = c->w->rows;
     s->prob.dim[FV_GEMM_K] = c->w->cols;
     s->prob.dim[FV_CONV_SIZE] = c->size;
@@ -160,8 +175,6 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
 void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
 {
     fv_step *s = fv_emit_step(b, FV_OP_DWCONV, c->width * c->height * c->count, label);
-    if (!s)
-        return;
     s->prob.flags = c->w->rows < c->channels ? FV_FLAG_SHARED : 0;
     s->prob.dim[FV_ROW_C] = c->channels;
     s->prob.dim[FV_DWCONV_SIZE] = c->size;
@@ -171,10 +184,8 @@ void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
     fv_use_value(s, FV_DWCONV_IN, c->in, FV_KIND_LOCAL);
     fv_use_weight(s, FV_DWCONV_W, c->w);
     fv_use_weight(s, FV_DWCONV_BIAS, c->bias);
-    if (c->res.id >= 0)
-        fv_use_value(s, FV_DWCONV_RES, c->res, FV_KIND_ROW);
-    if (c->gate.id >= 0)
-        fv_use_value(s, FV_DWCONV_GATE, c->gate, FV_KIND_ROW);
+    fv_use_value(s, FV_DWCONV_RES, c->res, FV_KIND_ROW);
+    fv_use_value(s, FV_DWCONV_GATE, c->gate, FV_KIND_ROW);
     fv_use_value(s, FV_DWCONV_OUT, c->out, FV_KIND_ROW);
 }
 
@@ -184,14 +195,11 @@ void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t
                     uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_GATHER, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->prob.dim[FV_GATHER_PARTS] = parts;
     s->table = table;
     fv_use_value(s, FV_GATHER_IN, in, FV_KIND_WHOLE);
-    if (res.id >= 0)
-        fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
+    fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
     fv_use_value(s, FV_GATHER_OUT, out, FV_KIND_ROW);
 }
 
@@ -199,8 +207,6 @@ void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, f
                   uint32_t rows, uint32_t cols)
 {
     fv_step *s = fv_emit_step(b, FV_OP_LERP, rows, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->prob.dim[FV_LERP_ROWS] = from;
     fv_use_value(s, FV_LERP_IN, in, FV_KIND_WHOLE);
@@ -225,8 +231,6 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
                   fv_view out)
 {
     fv_step *s = fv_emit_step(b, FV_OP_ROPE, fv_grid_tokens(grid), label);
-    if (!s)
-        return;
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ROW_C] = heads * d;
     s->prob.dim[FV_ROPE_D] = d;
@@ -242,8 +246,6 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
 {
     const bool softmax = a->mech == FV_MECH_ANY;
     fv_step *s = fv_emit_step(b, softmax ? FV_OP_WSOFTMAX : FV_OP_WLATTN, a->queries, label);
-    if (!s)
-        return;
     s->align = window;
     s->prob.mech = (uint16_t)a->mech;
     s->prob.heads = (uint16_t)a->heads;
@@ -269,16 +271,12 @@ void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *g
 {
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, cols, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_MEAN_REDUCE, fv_grid_tokens(grid), label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     s->u[0] = grid->prefix;
     s->f[0] = 1.0f / (float)(grid->width * grid->height);
     fv_use_value(s, FV_MEAN_IN, in, FV_KIND_ROW);
     fv_use_value(s, FV_MEAN_PARTIAL, partial, FV_KIND_PARTIAL);
     s = fv_emit_step(b, FV_OP_MEAN_MERGE, 1, label);
-    if (!s)
-        return;
     s->prob.dim[FV_ROW_C] = cols;
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);

@@ -32,7 +32,7 @@ static const fv_family *const families[] = {
 static fovea_status new_model(fovea_model **out)
 {
     fovea_model *m;
-    FV_TRY(fv_mem_alloc((void **)&m, sizeof *m, FV_MEM_MODEL, "model"));
+    FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "model"));
     if (pthread_mutex_init(&m->lock, NULL) != 0) {
         fv_mem_free(m);
         return fv_fail(FOVEA_ENOMEM, "model: no memory for a lock");
@@ -72,7 +72,7 @@ fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m
                              uint32_t cols)
 {
     struct fv_model_floats *f;
-    FV_TRY(fv_mem_alloc((void **)&f, sizeof *f, FV_MEM_MODEL, "folded weights"));
+    FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "folded weights"));
     f->next = m->floats;
     m->floats = f;
     FV_TRY(fv_mem_array(&f->data, (uint64_t)rows * cols, sizeof(float), FV_MEM_MODEL,
@@ -182,7 +182,7 @@ static fovea_status read_labels(fovea_model *m, const fv_config *c)
     for (uint32_t i = 0; i < n; i++)
         if (!label_at(by_id, list, i))
             return FOVEA_OK;
-    FV_TRY(fv_mem_array((void **)&m->labels, n + 1ull, sizeof *m->labels, FV_MEM_MODEL, "labels"));
+    FV_TRY(FV_MEM_ARRAY(&m->labels, n + 1ull, FV_MEM_MODEL, "labels"));
     for (uint32_t i = 0; i < n; i++)
         FV_TRY(fv_mem_text(&m->labels[i], label_at(by_id, list, i), FV_MEM_MODEL));
     return FOVEA_OK;
@@ -203,7 +203,7 @@ static fovea_status join_attentions(fovea_model *m, const fv_config *own, const 
             return fv_config_fail(own, "attention", "a list of names, one per block");
         FV_TRY(fv_attention_parse(&known, text));
     }
-    FV_TRY(fv_mem_array((void **)&name, n, sizeof *name, FV_MEM_MODEL, "names of attentions"));
+    FV_TRY(FV_MEM_ARRAY(&name, n, FV_MEM_MODEL, "names of attentions"));
     for (uint32_t i = 0; i < n; i++)
         name[i] = json_string_value(json_array_get(list, i));
     const fovea_status status = fv_attention_join(&m->attention, name, n);

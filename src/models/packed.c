@@ -69,7 +69,7 @@ static fovea_status pack_plain(void *out, const fv_weight *w)
         return FOVEA_OK;
     }
     float *row;
-    FV_TRY(fv_mem_array((void **)&row, w->cols, sizeof *row, FV_MEM_PLAN, "a row to be packed"));
+    FV_TRY(FV_MEM_ARRAY(&row, w->cols, FV_MEM_PLAN, "a row to be packed"));
     fovea_status status = FOVEA_OK;
     for (uint32_t r = 0; r < w->rows && status == FOVEA_OK; r++) {
         fv_weight_read(w, r, 1, row);
@@ -164,7 +164,7 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
                          uint64_t size)
 {
     fv_packed *p;
-    FV_TRY(fv_mem_alloc((void **)&p, sizeof *p, FV_MEM_MODEL, "packed weight"));
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_MODEL, "packed weight"));
     p->weight = *w;
     p->format = format_of(w, kernel);
     p->pairs = paired(kernel, problem);

@@ -125,8 +125,7 @@ static fovea_status read_roles(fv_pola_reader *r)
     for (uint32_t i = 0; i < p->stages; i++) {
         fv_pola_stage *s = &p->stage[i];
         FV_TRY(read_embedding(r, i));
-        FV_TRY(
-            fv_mem_array((void **)&s->block, s->depth, sizeof *s->block, FV_MEM_MODEL, "blocks"));
+        FV_TRY(FV_MEM_ARRAY(&s->block, s->depth, FV_MEM_MODEL, "blocks"));
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, &by));
     }
@@ -262,8 +261,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         fv_pola_offer(&c, "embed", c.x);
         add_positions(&c);
         for (uint32_t j = 0; j < c.s->depth; j++) {
-            c.w = &c.s->block[j];
-            c.block = j;
+            fv_pola_enter_block(&c, j);
             fv_pola_attend(&c);
             fv_pola_mlp(&c);
         }

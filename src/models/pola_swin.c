@@ -133,8 +133,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         fv_pola_stage *s = &p->stage[i];
         if (i > 0)
             FV_TRY(read_merging(r, i));
-        FV_TRY(
-            fv_mem_array((void **)&s->block, s->depth, sizeof *s->block, FV_MEM_MODEL, "blocks"));
+        FV_TRY(FV_MEM_ARRAY(&s->block, s->depth, FV_MEM_MODEL, "blocks"));
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, window));
     }
@@ -231,8 +230,8 @@ static fv_weight expand_bias(const fv_pola_context *c)
     const fv_weight out = fv_emit_constant(b, heads * t, t, &bias);
     if (!bias)
         return out;
-    b->status = fv_mem_array((void **)&table, (uint64_t)apart * apart * heads, sizeof *table,
-                             FV_MEM_PLAN, "relative positions");
+    b->status =
+        FV_MEM_ARRAY(&table, (uint64_t)apart * apart * heads, FV_MEM_PLAN, "relative positions");
     if (b->status != FOVEA_OK)
         return out;
     fv_weight_read(&c->w->positions, 0, apart * apart, table);
@@ -253,7 +252,6 @@ static fv_view attend_windows(const fv_pola_context *c, const struct order *o, f
     fv_builder *b = c->b;
     const fv_pola_block *w = c->w;
     const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width, t = w->window * w->window;
-    char text[40];
     fv_view normed =
         fv_pola_norm(c, "norm for q, k, v", rows, &w->ln1_w, &w->ln1_b, c->p->block_eps, n);
     fv_view qkv = fv_pola_gemm(
@@ -268,12 +266,12 @@ static fv_view attend_windows(const fv_pola_context *c, const struct order *o, f
         const fv_grid windows = {t, n / t, 1, 0};
         const fv_posemb p = {
             .table = &w->positions, .table_width = t, .table_height = 1, .rule = FV_POS_BILINEAR};
-        fv_emit_posemb(b, fv_pola_label(text, c, "positions of k"), &p, &windows, a.k, a.k);
+        fv_emit_posemb(b, "positions of k", &p, &windows, a.k, a.k);
     } else {
         a.param = expand_bias(c);
     }
     fv_view out = fv_emit_rows(b, n, width);
-    fv_emit_window(b, fv_pola_label(text, c, "attention"), &a, qkv, t, o ? o->region : NULL, out);
+    fv_emit_window(b, "attention", &a, qkv, t, o ? o->region : NULL, out);
     if (!w->linear)
         return out;
     const fv_grid window = {w->window, w->window, c->grid.stride, 0};
@@ -289,14 +287,12 @@ static void attend(fv_pola_context *c, struct orders *known)
     /* Windows as wide as the grid are in order as they are. */
     const bool in_order = w->shift == 0 && w->window == c->grid.width;
     const struct order *o = in_order ? NULL : find_order(c, known);
-    char text[40];
     if (!in_order && !o)
         return;
     fv_view rows = c->x;
     if (o) {
         rows = fv_emit_rows(c->b, n, width);
-        fv_emit_gather(c->b, fv_pola_label(text, c, "into windows"), c->x, o->token, 1, none, rows,
-                       n, width);
+        fv_emit_gather(c->b, "into windows", c->x, o->token, 1, none, rows, n, width);
     }
     fv_view out = attend_windows(c, o, rows);
     fv_view projected = fv_pola_gemm(
@@ -305,22 +301,13 @@ static void attend(fv_pola_context *c, struct orders *known)
             .w = &w->proj_w, .bias = &w->proj_b, .in = out, .res = o ? none : c->x, .rows = n});
     if (o) {
         fv_view back = fv_emit_rows(c->b, n, width);
-        fv_emit_gather(c->b, fv_pola_label(text, c, "out of windows"), projected, o->row, 1, c->x,
-                       back, n, width);
+        fv_emit_gather(c->b, "out of windows", projected, o->row, 1, c->x, back, n, width);
         projected = back;
     }
     c->x = projected;
 }
 
 /* ---- computing ---- */
-
-static void offer(const fv_pola_context *c, const char *name)
-{
-    const uint32_t n = fv_grid_tokens(&c->grid);
-    fv_view out = fv_emit_output(c->b, name, n, c->s->width, &c->grid, false);
-    if (out.id >= 0)
-        fv_emit_copy(c->b, name, c->x, out, n, c->s->width);
-}
 
 static void embed(fv_pola_context *c)
 {
@@ -343,7 +330,7 @@ static void embed(fv_pola_context *c)
                           normed, n);
         c->x = normed;
     }
-    offer(c, "patch_embed");
+    fv_emit_offer(b, "patch_embed", c->x, n, s->width, &c->grid);
     if (fv_weight_present(&s->positions)) {
         const fv_posemb p = {.table = &s->positions};
         fv_view placed = fv_emit_rows(b, n, s->width);
@@ -385,8 +372,7 @@ static void stage(fv_pola_context *c)
 {
     struct orders known = {0};
     for (uint32_t j = 0; j < c->s->depth && c->b->status == FOVEA_OK; j++) {
-        c->w = &c->s->block[j];
-        c->block = j;
+        fv_pola_enter_block(c, j);
         if (c->w->linear && covers(c->s, c->w))
             fv_pola_attend(c);
         else

@@ -27,26 +27,24 @@ fovea_status fv_pola_check_attention(const fv_builder *b)
     return FOVEA_OK;
 }
 
-const char *fv_pola_label(char buf[40], const fv_pola_context *c, const char *what)
+void fv_pola_enter_block(fv_pola_context *c, uint32_t block)
 {
-    snprintf(buf, 40, "stage %u block %u %s", c->stage + 1, c->block, what);
-    return buf;
+    c->w = &c->s->block[block];
+    snprintf(c->b->scope, sizeof c->b->scope, "stage %u block %u", c->stage + 1, block);
 }
 
 fv_view fv_pola_gemm(const fv_pola_context *c, const char *what, fv_gemm g)
 {
-    char text[40];
     g.out = fv_emit_rows(c->b, g.rows, g.w->rows);
-    fv_emit_gemm(c->b, fv_pola_label(text, c, what), &g);
+    fv_emit_gemm(c->b, what, &g);
     return g.out;
 }
 
 fv_view fv_pola_norm(const fv_pola_context *c, const char *what, fv_view in, const fv_weight *w,
                      const fv_weight *bias, float eps, uint32_t rows)
 {
-    char text[40];
     fv_view out = fv_emit_rows(c->b, rows, w->cols);
-    fv_emit_layernorm(c->b, fv_pola_label(text, c, what), in, w, bias, eps, out, rows);
+    fv_emit_layernorm(c->b, what, in, w, bias, eps, out, rows);
     return out;
 }
 
@@ -83,8 +81,7 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
                          .count = count,
                          .channels = c->s->width,
                          .size = c->p->kernel};
-    char text[40];
-    fv_emit_dwconv(c->b, fv_pola_label(text, c, "convolution of v"), &d);
+    fv_emit_dwconv(c->b, "convolution of v", &d);
     return d.out;
 }
 
@@ -110,8 +107,7 @@ static fv_view key_rows(const fv_pola_context *c, uint32_t *keys)
                           .channels = c->s->width,
                           .size = r,
                           .stride = r};
-    char text[40];
-    fv_emit_conv(c->b, fv_pola_label(text, c, "reduction"), &conv);
+    fv_emit_conv(c->b, "reduction", &conv);
     return fv_pola_norm(c, "norm of the reduced", conv.out, &w->reduce_ln_w, &w->reduce_ln_b, 1e-5f,
                         *keys);
 }
@@ -122,7 +118,6 @@ void fv_pola_attend(fv_pola_context *c)
     const fv_pola_block *w = c->w;
     const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
     const fv_view none = {FV_NO_VALUE, 0};
-    char text[40];
     uint32_t keys;
     fv_view in = key_rows(c, &keys);
     fv_view kv = fv_pola_gemm(
@@ -133,21 +128,21 @@ void fv_pola_attend(fv_pola_context *c)
     if (w->linear) {
         const fv_grid rows = {keys, 1, 1, 0};
         const fv_posemb p = {.table = &w->positions};
-        fv_emit_posemb(b, fv_pola_label(text, c, "positions of k"), &p, &rows, kv, kv);
+        fv_emit_posemb(b, "positions of k", &p, &rows, kv, kv);
     }
-    fv_emit_keys(b, fv_pola_label(text, c, "keys"), &a);
+    fv_emit_keys(b, "keys", &a);
 
     fv_view again = fv_pola_norm(c, "norm for q", c->x, &w->ln1_w, &w->ln1_b, c->p->block_eps, n);
     fv_view q =
         fv_pola_gemm(c, w->linear ? "q, v, gate" : "q",
                      (fv_gemm){.w = &w->q_w, .bias = &w->q_b, .in = again, .res = none, .rows = n});
     fv_view out = fv_emit_rows(b, n, width);
-    fv_emit_queries(b, fv_pola_label(text, c, "attention"), &a, q, out);
+    fv_emit_queries(b, "attention", &a, q, out);
     if (w->linear) {
         fv_view v = fv_view_cols(q, width), gate = fv_view_cols(q, w->q_w.rows - width);
         if (w->reduction > 1) {
             v = fv_emit_rows(b, n, width);
-            fv_emit_lerp(b, fv_pola_label(text, c, "v at every token"), a.v, keys, v, n, width);
+            fv_emit_lerp(b, "v at every token", a.v, keys, v, n, width);
         }
         out = fv_pola_convolve(c, &c->grid, 1, out, v, gate);
     }
@@ -179,13 +174,12 @@ void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows)
     char text[24];
     const uint32_t n = fv_grid_tokens(&c->grid);
     snprintf(text, sizeof text, "%s%u", name, c->stage + 1);
-    fv_view out = fv_emit_output(c->b, text, n, c->s->width, &c->grid, false);
-    if (out.id >= 0)
-        fv_emit_copy(c->b, text, rows, out, n, c->s->width);
+    fv_emit_offer(c->b, text, rows, n, c->s->width, &c->grid);
 }
 
 void fv_pola_offer_stage(const fv_pola_context *c)
 {
+    c->b->scope[0] = 0; /* its blocks are done */
     fv_pola_offer(c, "stage", c->x);
     fv_segmentation_emit(c->m, c->b, c->stage, c->x, &c->grid);
 }

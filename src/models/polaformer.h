@@ -121,15 +121,15 @@ typedef struct fv_pola_context {
     const fv_pola *p;
     const fv_pola_stage *s;
     const fv_pola_block *w;
-    uint32_t stage, block; /* their numbers */
+    uint32_t stage; /* its number */
     fv_grid grid;
     fv_view x; /* the residual stream: another value after every addition */
 } fv_pola_context;
 
 /* ENOTSUP: an attention that the weights were not made for. */
 fovea_status fv_pola_check_attention(const fv_builder *b);
-/* The text of a step of the block. */
-const char *fv_pola_label(char buf[40], const fv_pola_context *c, const char *what);
+/* Goes on to a block of the stage: c->w, and the labels of its steps. */
+void fv_pola_enter_block(fv_pola_context *c, uint32_t block);
 /* A product into a value of its own. */
 fv_view fv_pola_gemm(const fv_pola_context *c, const char *what, fv_gemm g);
 fv_view fv_pola_norm(const fv_pola_context *c, const char *what, fv_view in, const fv_weight *w,

@@ -299,8 +299,7 @@ fovea_status fv_pola_add_output(fovea_model *m, const char *name)
     const fv_pola *p = m->roles;
     uint32_t n = 0;
     if (!m->outputs)
-        FV_TRY(fv_mem_array((void **)&m->outputs, 2ull * p->stages + 4, sizeof *m->outputs,
-                            FV_MEM_MODEL, "list of outputs"));
+        FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
     for (; m->outputs[n]; n++)
         if (strcmp(m->outputs[n], name) == 0)
             return FOVEA_OK;

@@ -67,21 +67,6 @@ static void head(struct maker *k)
     linear(k, "", "head.", CLASSES, k->width[STAGES - 1], 1);
 }
 
-static json_t *list(const uint32_t *n)
-{
-    return json_pack("[i, i, i, i]", (int)n[0], (int)n[1], (int)n[2], (int)n[3]);
-}
-
-static fovea_status finish(json_t **config, const struct maker *k, const char *name, json_t *made)
-{
-    if (k->m.status == FOVEA_OK && made) {
-        *config = made;
-        return FOVEA_OK;
-    }
-    json_decref(made);
-    return made ? k->m.status : fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", name);
-}
-
 /* ---- Pola-PVT ---- */
 
 static const struct {
@@ -133,12 +118,13 @@ fovea_status fv_pola_pvt_make_synthetic(json_t **config, fv_source *source, cons
     for (uint32_t i = 0; i < STAGES; i++)
         pvt_stage(&k, i);
     head(&k);
-    return finish(config, &k, name,
-                  json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}", "model_type",
-                            "pola_pvt", "img_size", (int)k.image, "patch_size", PATCH, "embed_dims",
-                            list(k.width), "depths", list(k.depth), "num_heads", list(k.heads),
-                            "mlp_ratios", list(k.mlp), "qkv_bias", 1, "la_sr_ratios", "1111",
-                            "attn_type", "LLLL"));
+    return fv_imitate_end(config, name, k.m.status,
+                          json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}",
+                                    "model_type", "pola_pvt", "img_size", (int)k.image,
+                                    "patch_size", PATCH, "embed_dims", fv_imitate_list(k.width),
+                                    "depths", fv_imitate_list(k.depth), "num_heads",
+                                    fv_imitate_list(k.heads), "mlp_ratios", fv_imitate_list(k.mlp),
+                                    "qkv_bias", 1, "la_sr_ratios", "1111", "attn_type", "LLLL"));
 }
 
 /* ---- Pola-Swin ---- */
@@ -198,10 +184,11 @@ fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, con
     for (uint32_t i = 0; i < STAGES; i++)
         swin_stage(&k, i);
     head(&k);
-    return finish(config, &k, name,
-                  json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}", "model_type",
-                            "pola_swin", "img_size", (int)k.image, "patch_size", PATCH, "embed_dim",
-                            (int)k.width[0], "depths", list(k.depth), "num_heads", list(k.heads),
-                            "window_size", (int)(k.image / PATCH), "mlp_ratio", 4, "qkv_bias", 1,
-                            "attn_type", "LLSS"));
+    return fv_imitate_end(config, name, k.m.status,
+                          json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}",
+                                    "model_type", "pola_swin", "img_size", (int)k.image,
+                                    "patch_size", PATCH, "embed_dim", (int)k.width[0], "depths",
+                                    fv_imitate_list(k.depth), "num_heads", fv_imitate_list(k.heads),
+                                    "window_size", (int)(k.image / PATCH), "mlp_ratio", 4,
+                                    "qkv_bias", 1, "attn_type", "LLSS"));
 }

@@ -33,12 +33,6 @@ struct context {
     fv_weight cos, sin; /* of the stage */
 };
 
-const char *fv_pyramid_label(char out[40], const char *label, const char *step)
-{
-    snprintf(out, 40, "%.20s %.18s", label, step);
-    return out;
-}
-
 static uint32_t half(uint32_t n)
 {
     return n / 2 + n % 2;
@@ -75,13 +69,13 @@ static fv_view norm(const struct context *c, const char *label, const fv_weight 
 static void feature(const struct context *c, const char *name, uint32_t cols, const fv_weight *w,
                     const fv_weight *bias)
 {
-    fv_view out = fv_emit_output(c->b, name, c->tokens, cols, &c->grid, false);
-    if (out.id < 0)
+    if (!w || !fv_weight_present(w)) {
+        fv_emit_offer(c->b, name, c->x, c->tokens, cols, &c->grid);
         return;
-    if (w && fv_weight_present(w))
+    }
+    fv_view out = fv_emit_output(c->b, name, c->tokens, cols, &c->grid, false);
+    if (out.id >= 0)
         fv_emit_layernorm(c->b, name, c->x, w, bias, EPS, out, c->tokens);
-    else
-        fv_emit_copy(c->b, name, c->x, out, c->tokens, cols);
 }
 
 /* ---- stem and downsampling ---- */
@@ -147,7 +141,6 @@ static fv_view residual_dwconv(const struct context *c, const char *label, fv_vi
 
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate)
 {
-    char text[40];
     fv_view out = fv_emit_rows(m->b, fv_grid_tokens(&m->grid), m->width);
     const fv_dwconv conv = {.w = &m->w->lepe_w,
                             .bias = &m->w->lepe_b,
@@ -160,7 +153,7 @@ fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate)
                             .count = 1,
                             .channels = m->width,
                             .size = 5};
-    fv_emit_dwconv(m->b, fv_pyramid_label(text, m->label, "lepe"), &conv);
+    fv_emit_dwconv(m->b, "lepe", &conv);
     return out;
 }
 
@@ -209,15 +202,14 @@ static void rotate(const struct context *c, const char *label, fv_view x)
     fv_emit_rope(c->b, label, x, &c->cos, &c->sin, &c->grid, heads, c->s->width / heads, x);
 }
 
-static void attend(struct context *c, const fv_pyramid_block *w, const char *label)
+static void attend(struct context *c, const fv_pyramid_block *w)
 {
     const fv_attention_name *attention = fv_block_attention(c->b, c->done);
     fv_builder *b = c->b;
     const uint32_t width = c->s->width, d = width / c->s->heads;
     const bool linear = w->linear && attention->kind != FV_ATTENTION_SOFTMAX;
-    char text[40];
-    fv_view normed = norm(c, fv_pyramid_label(text, label, "norm for k, v"), &w->ln1_w, &w->ln1_b);
-    fv_view kv = project(c, fv_pyramid_label(text, label, "k, v"), w, normed, K | V);
+    fv_view normed = norm(c, "norm for k, v", &w->ln1_w, &w->ln1_b);
+    fv_view kv = project(c, "k, v", w, normed, K | V);
     fv_attention a = {.mech = linear ? c->form->mech : FV_MECH_ANY,
                       .heads = c->s->heads,
                       .d = d,
@@ -233,52 +225,46 @@ static void attend(struct context *c, const fv_pyramid_block *w, const char *lab
         a.sin = c->sin;
         a.rope_width = c->grid.width;
     } else {
-        rotate(c, fv_pyramid_label(text, label, "rotate k"), kv);
+        rotate(c, "rotate k", kv);
     }
-    fv_emit_keys(b, fv_pyramid_label(text, label, "keys"), &a);
+    fv_emit_keys(b, "keys", &a);
 
-    normed = norm(c, fv_pyramid_label(text, label, "norm for q"), &w->ln1_w, &w->ln1_b);
-    fv_view q = project(c, fv_pyramid_label(text, label, linear ? "q, v, gate" : "q, gate"), w,
-                        normed, linear ? Q | V | GATE : Q | GATE);
+    normed = norm(c, "norm for q", &w->ln1_w, &w->ln1_b);
+    fv_view q =
+        project(c, linear ? "q, v, gate" : "q, gate", w, normed, linear ? Q | V | GATE : Q | GATE);
     if (!linear)
-        rotate(c, fv_pyramid_label(text, label, "rotate q"), q);
+        rotate(c, "rotate q", q);
     fv_pyramid_mix m = {.b = b,
                         .w = w,
-                        .label = label,
                         .grid = c->grid,
                         .width = width,
                         .attention = fv_emit_rows(b, c->tokens, width),
                         .v = linear ? fv_view_cols(q, width) : a.v,
                         .gate = fv_view_cols(q, linear ? 2 * width : width)};
-    fv_emit_queries(b, fv_pyramid_label(text, label, "attention"), &a, q, m.attention);
+    fv_emit_queries(b, "attention", &a, q, m.attention);
     fv_view mixed = c->form->mix(&m), out = fv_emit_rows(b, c->tokens, width);
-    gemm(c, fv_pyramid_label(text, label, "projection"), &w->proj_w, &w->proj_b, mixed, c->x, 0,
-         out);
+    gemm(c, "projection", &w->proj_w, &w->proj_b, mixed, c->x, 0, out);
     c->x = out;
 }
 
-static void mlp(struct context *c, const fv_pyramid_block *w, const char *label)
+static void mlp(struct context *c, const fv_pyramid_block *w)
 {
-    char text[40];
-    fv_view normed = norm(c, fv_pyramid_label(text, label, "mlp norm"), &w->ln2_w, &w->ln2_b);
+    fv_view normed = norm(c, "mlp norm", &w->ln2_w, &w->ln2_b);
     fv_view h = fv_emit_rows(c->b, c->tokens, c->s->hidden);
-    gemm(c, fv_pyramid_label(text, label, "fc1"), &w->fc1_w, &w->fc1_b, normed, NONE, FV_EPI_GELU,
-         h);
-    h = residual_dwconv(c, fv_pyramid_label(text, label, "mlp conv"), h, &w->dw_w, &w->dw_b);
+    gemm(c, "fc1", &w->fc1_w, &w->fc1_b, normed, NONE, FV_EPI_GELU, h);
+    h = residual_dwconv(c, "mlp conv", h, &w->dw_w, &w->dw_b);
     fv_view out = fv_emit_rows(c->b, c->tokens, c->s->width);
-    gemm(c, fv_pyramid_label(text, label, "fc2"), &w->fc2_w, &w->fc2_b, h, c->x, 0, out);
+    gemm(c, "fc2", &w->fc2_w, &w->fc2_b, h, c->x, 0, out);
     c->x = out;
 }
 
-static void block(struct context *c, const fv_pyramid_block *w, const char *label)
+static void block(struct context *c, const fv_pyramid_block *w)
 {
-    char text[40];
-    c->x = residual_dwconv(c, fv_pyramid_label(text, label, "cpe"), c->x, &w->cpe1_w, &w->cpe1_b);
-    attend(c, w, label);
+    c->x = residual_dwconv(c, "cpe", c->x, &w->cpe1_w, &w->cpe1_b);
+    attend(c, w);
     if (fv_weight_present(&w->cpe2_w))
-        c->x = residual_dwconv(c, fv_pyramid_label(text, label, "cpe 2"), c->x, &w->cpe2_w,
-                               &w->cpe2_b);
-    mlp(c, w, label);
+        c->x = residual_dwconv(c, "cpe 2", c->x, &w->cpe2_w, &w->cpe2_b);
+    mlp(c, w);
 }
 
 /* A segmentation head on the stage's feature. */
@@ -299,9 +285,10 @@ static void stage(struct context *c, uint32_t i)
     c->s = s;
     fv_emit_rope_tables(c->b, &c->grid, s->width / s->heads, &c->cos, &c->sin);
     for (uint32_t k = 0; k < s->depth && c->b->status == FOVEA_OK; k++, c->done++) {
-        snprintf(text, sizeof text, "stage %u block %u", i + 1, k);
-        block(c, &s->block[k], text);
+        snprintf(c->b->scope, sizeof c->b->scope, "stage %u block %u", i + 1, k);
+        block(c, &s->block[k]);
     }
+    c->b->scope[0] = 0;
     snprintf(text, sizeof text, "stage%u", i + 1);
     feature(c, text, s->width, &s->norm_w, &s->norm_b);
     segment(c, i);

@@ -42,7 +42,6 @@ typedef struct fv_pyramid {
 typedef struct fv_pyramid_mix {
     fv_builder *b;
     const fv_pyramid_block *w;
-    const char *label; /* of the block */
     fv_grid grid;
     uint32_t width;
     fv_view attention, v, gate;
@@ -76,8 +75,6 @@ void fv_pyramid_release(fovea_model *m);
 /* pyramid.c: steps from roles. */
 fovea_status fv_pyramid_grid(const fovea_model *m, fv_builder *b);
 fovea_status fv_pyramid_emit(const fovea_model *m, fv_builder *b);
-/* "label step", as a step's label; returns out. */
-const char *fv_pyramid_label(char out[40], const char *label, const char *step);
 /* The local position encoding of v, added to the attention and multiplied by `gate` (id
  * FV_NO_VALUE: not multiplied). */
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate);

@@ -50,8 +50,7 @@ static fovea_status read_widths(struct reader *r)
     uint32_t width[STAGES];
     FV_TRY(fv_config_count(&r->p->stages, r->config, key, STAGES));
     FV_TRY(fv_config_u32s(width, r->p->stages, r->config, key, 2, WIDTH));
-    FV_TRY(fv_mem_array((void **)&r->p->stage, r->p->stages, sizeof *r->p->stage, FV_MEM_MODEL,
-                        "stages"));
+    FV_TRY(FV_MEM_ARRAY(&r->p->stage, r->p->stages, FV_MEM_MODEL, "stages"));
     for (uint32_t i = 0; i < r->p->stages; i++)
         r->p->stage[i].width = width[i];
     return FOVEA_OK;
@@ -245,7 +244,7 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
 {
     fv_pyramid_stage *s = &r->p->stage[i];
     char prefix[40];
-    FV_TRY(fv_mem_array((void **)&s->block, s->depth, sizeof *s->block, FV_MEM_MODEL, "blocks"));
+    FV_TRY(FV_MEM_ARRAY(&s->block, s->depth, FV_MEM_MODEL, "blocks"));
     for (uint32_t k = 0; k < s->depth; k++) {
         fv_pyramid_block *b = &s->block[k];
         snprintf(prefix, sizeof prefix, "layers.%u.blocks.%u.", i, k);
@@ -298,8 +297,7 @@ static fovea_status list_outputs(fovea_model *m)
     uint32_t n = 0;
     char text[24], last[24];
     snprintf(last, sizeof last, "stage%u", p->stages);
-    FV_TRY(fv_mem_array((void **)&m->outputs, 2ull * p->stages + 4, sizeof *m->outputs,
-                        FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_mem_text(&m->outputs[n++], fv_weight_present(&p->head_w) ? "logits" : last,
                        FV_MEM_MODEL));
     FV_TRY(fv_mem_text(&m->outputs[n++], "patch_embed", FV_MEM_MODEL));

@@ -121,11 +121,6 @@ static void stem(struct maker *m)
 
 /* ---- config.json ---- */
 
-static json_t *numbers(const uint32_t *n)
-{
-    return json_pack("[i, i, i, i]", (int)n[0], (int)n[1], (int)n[2], (int)n[3]);
-}
-
 /* The early two stages are linear. */
 static json_t *flags(const fv_pyramid_spec *s)
 {
@@ -143,10 +138,10 @@ static json_t *make_config(const struct maker *m)
 {
     const fv_pyramid_spec *s = m->spec;
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f], s:i, s:i}", "model_type",
-                     m->form->type, "flagss", flags(s), "embed_dims", numbers(s->width), "depths",
-                     numbers(s->depth), "num_heads", numbers(s->heads), "mlp_ratios", s->ratio,
-                     s->ratio, s->ratio, s->ratio, "projection", (int)s->projection, "num_classes",
-                     CLASSES);
+                     m->form->type, "flagss", flags(s), "embed_dims", fv_imitate_list(s->width),
+                     "depths", fv_imitate_list(s->depth), "num_heads", fv_imitate_list(s->heads),
+                     "mlp_ratios", s->ratio, s->ratio, s->ratio, s->ratio, "projection",
+                     (int)s->projection, "num_classes", CLASSES);
 }
 
 fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
@@ -163,10 +158,5 @@ fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
     linear(&m, "", "proj.", spec->projection, spec->width[FV_PYRAMID_STAGES - 1]);
     batchnorm(&m, "", "norm.", spec->projection);
     linear(&m, "", "head.", CLASSES, spec->projection);
-    FV_TRY(m.m.status);
-    json_t *json = make_config(&m);
-    if (!json)
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", spec->name);
-    *config = json;
-    return FOVEA_OK;
+    return fv_imitate_end(config, spec->name, m.m.status, make_config(&m));
 }

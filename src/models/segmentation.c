@@ -54,7 +54,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
 {
     const uint32_t c = n->weight.cols;
     float *mean;
-    FV_TRY(fv_mem_array((void **)&mean, c, sizeof *mean, FV_MEM_MODEL, "batch normalisation"));
+    FV_TRY(FV_MEM_ARRAY(&mean, c, FV_MEM_MODEL, "batch normalisation"));
     fv_tensor_read(n->var, 0, c, shift);
     fv_weight_read(&n->weight, 0, 1, factor);
     fv_tensor_read(n->mean, 0, c, mean);
@@ -82,8 +82,7 @@ static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *st
     FV_TRY(read_norm(&norm, t, stem, c));
     FV_TRY(fv_model_floats(&row, &w, t->m, classes, c));
     FV_TRY(fv_model_floats(&bias, &b, t->m, 1, classes));
-    FV_TRY(fv_mem_array((void **)&scratch, 2ull * c, sizeof *scratch, FV_MEM_MODEL,
-                        "batch normalisation"));
+    FV_TRY(FV_MEM_ARRAY(&scratch, 2ull * c, FV_MEM_MODEL, "batch normalisation"));
     float *factor = scratch, *shift = scratch + c;
     const fovea_status status = affine(factor, shift, &norm, t);
     if (fv_weight_present(&s->b))

@@ -47,3 +47,18 @@ void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint
     add_part(m, prefix, stem, "weight", 1, &n, 1, 0.1f);
     add_part(m, prefix, stem, "bias", 1, &n, 0, SMALL);
 }
+
+json_t *fv_imitate_list(const uint32_t n[4])
+{
+    return json_pack("[i, i, i, i]", (int)n[0], (int)n[1], (int)n[2], (int)n[3]);
+}
+
+fovea_status fv_imitate_end(json_t **config, const char *name, fovea_status status, json_t *made)
+{
+    if (status == FOVEA_OK && made) {
+        *config = made;
+        return FOVEA_OK;
+    }
+    json_decref(made);
+    return made ? status : fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", name);
+}

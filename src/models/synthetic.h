@@ -6,6 +6,8 @@
 #ifndef FOVEA_SRC_MODELS_SYNTHETIC_H
 #define FOVEA_SRC_MODELS_SYNTHETIC_H
 
+#include <jansson.h>
+
 #include "checkpoint/source.h"
 
 typedef struct fv_imitation {
@@ -22,6 +24,10 @@ void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
 /* The same and stem + "bias". */
 void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
                        const uint32_t shape[3], float gain);
+/* Four numbers as a list. */
+json_t *fv_imitate_list(const uint32_t n[4]);
+/* The configuration of what was made, `made` NULL: memory was short. */
+fovea_status fv_imitate_end(json_t **config, const char *name, fovea_status status, json_t *made);
 /* stem + "weight" and stem + "bias" of a normalisation. */
 void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint32_t width);
 

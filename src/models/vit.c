@@ -78,10 +78,7 @@ static void embed(struct context *c)
 static void hidden(const struct context *c, uint32_t i)
 {
     char text[40];
-    fv_view out =
-        fv_emit_output(c->b, name(text, "hidden%u", i), c->tokens, c->v->width, &c->b->grid, false);
-    if (out.id >= 0)
-        fv_emit_copy(c->b, text, c->x, out, c->tokens, c->v->width);
+    fv_emit_offer(c->b, name(text, "hidden%u", i), c->x, c->tokens, c->v->width, &c->b->grid);
 }
 
 /* SLA's gates of q or k, whose rows are `made`; x: the rows that they were projected from. Without
@@ -113,7 +110,7 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     char text[40];
     fv_view kv = fv_emit_rows(b, n, 2 * width);
     fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
-    fv_emit_gemm(b, name(text, "block %u k, v", i), &g);
+    fv_emit_gemm(b, "k, v", &g);
     uint32_t d = width / c->v->heads;
     *a = (fv_attention){.mech = attention->mech,
                         .heads = c->v->heads,
@@ -130,12 +127,10 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     /* eps as the papers have it: added to means, for linear attention to sums of n. */
     const bool sums = attention->kind == FV_ATTENTION_LINEAR;
     fv_attention_scales(a, attention, sums ? 1 : 1 / sqrt(d), sums ? 1e-6 * n : 1e-6);
-    fv_view keys = fv_emit_output(b, name(text, "block%u.k", i), n, width, &b->grid, false);
-    if (keys.id >= 0)
-        fv_emit_copy(b, text, kv, keys, n, width);
+    fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
     if (attention->gated)
-        a->gate_k = gates(c, name(text, "block %u gates of k", i), &w->sla_k, normed, kv);
-    fv_emit_keys(b, name(text, "block %u keys", i), a);
+        a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
+    fv_emit_keys(b, "keys", a);
 }
 
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. */
@@ -149,11 +144,16 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
     fv_gemm g = linear(&w->q_w, &w->q_b, normed, q, n);
-    fv_emit_gemm(b, name(text, "block %u q", i), &g);
+    fv_emit_gemm(b, "q", &g);
     if (attention->gated)
-        a->gate_q = gates(c, name(text, "block %u gates of q", i), &w->sla_q, normed, q);
-    fv_emit_queries(b, name(text, "block %u attention", i), a, q, out);
+        a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
+    fv_emit_queries(b, "attention", a, q, out);
     return out;
+}
+
+static void enter_block(fv_builder *b, uint32_t i)
+{
+    snprintf(b->scope, sizeof b->scope, "block %u", i);
 }
 
 static void emit_attention(const struct context *c, uint32_t i)
@@ -162,19 +162,18 @@ static void emit_attention(const struct context *c, uint32_t i)
     const fv_vit_block *w = &c->v->block[i];
     const fv_attention_name *attention = fv_block_attention(b, i);
     uint32_t n = c->tokens, width = c->v->width;
-    char text[40];
     fv_attention a;
     fv_view normed = fv_emit_rows(b, n, width), again = fv_emit_rows(b, n, width);
-    norm(c, name(text, "block %u norm for k, v", i), c->x, &w->ln1_w, &w->ln1_b, normed, n);
+    norm(c, "norm for k, v", c->x, &w->ln1_w, &w->ln1_b, normed, n);
     project_kv(c, attention, i, normed, &a);
-    norm(c, name(text, "block %u norm for q", i), c->x, &w->ln1_w, &w->ln1_b, again, n);
+    norm(c, "norm for q", c->x, &w->ln1_w, &w->ln1_b, again, n);
     fv_view out = attend(c, attention, i, again, &a);
     if (b->training && b->training->attended)
         b->training->attended(b->training->ctx, b, i, normed, out);
     fv_gemm g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
-    fv_emit_gemm(b, name(text, "block %u projection", i), &g);
+    fv_emit_gemm(b, "projection", &g);
 }
 
 static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
@@ -182,6 +181,7 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
 {
     const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
     fv_attention a;
+    enter_block(b, i);
     project_kv(&c, attention, i, normed, &a);
     return attend(&c, attention, i, normed, &a);
 }
@@ -189,11 +189,11 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
 static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
 {
     const fv_vit *v = m->roles;
-    char text[40];
     const uint32_t rows = fv_grid_tokens(&b->grid);
+    enter_block(b, i);
     fv_view out = fv_emit_rows(b, rows, v->width);
     const fv_gemm g = linear(&v->block[i].proj_w, &v->block[i].proj_b, seen, out, rows);
-    fv_emit_gemm(b, name(text, "block %u output", i), &g);
+    fv_emit_gemm(b, "output", &g);
     return out;
 }
 
@@ -202,33 +202,29 @@ struct mlp {
     uint32_t hidden, act;
 };
 
-static void mlp(const struct context *c, const struct mlp *m, const char *label, fv_view x,
-                uint32_t rows)
+static void mlp(const struct context *c, const struct mlp *m, fv_view x, uint32_t rows)
 {
     fv_builder *b = c->b;
-    char text[40];
     fv_view normed = fv_emit_rows(b, rows, m->ln_w->cols), h = fv_emit_rows(b, rows, m->hidden);
-    snprintf(text, sizeof text, "%.24s mlp norm", label);
-    norm(c, text, x, m->ln_w, m->ln_b, normed, rows);
+    norm(c, "mlp norm", x, m->ln_w, m->ln_b, normed, rows);
     fv_gemm g = linear(m->fc1_w, m->fc1_b, normed, h, rows);
     g.act = m->act;
-    snprintf(text, sizeof text, "%.24s fc1", label);
-    fv_emit_gemm(b, text, &g);
+    fv_emit_gemm(b, "fc1", &g);
     g = linear(m->fc2_w, m->fc2_b, h, x, rows);
     g.scale = m->scale;
     g.res = x;
-    snprintf(text, sizeof text, "%.24s fc2", label);
-    fv_emit_gemm(b, text, &g);
+    fv_emit_gemm(b, "fc2", &g);
 }
 
 static void block(const struct context *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
-    char text[40];
+    enter_block(c->b, i);
     emit_attention(c, i);
     struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w,    &w->fc1_b, &w->fc2_w,
                     &w->fc2_b, &w->ls2,   c->v->hidden, c->v->epi};
-    mlp(c, &m, name(text, "block %u", i), c->x, c->tokens);
+    mlp(c, &m, c->x, c->tokens);
+    c->b->scope[0] = 0;
 }
 
 /* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */
@@ -237,42 +233,29 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
     uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
+    snprintf(b->scope, sizeof b->scope, "pool");
     fv_view q = fv_emit_rows(b, 1, width);
     fv_gemm g = linear(&v->map.q_w, &v->map.q_b, (fv_view){FV_NO_VALUE, 0}, q, 1);
     g.in_weight = &v->map.probe;
-    fv_emit_gemm(b, "pool query", &g);
+    fv_emit_gemm(b, "query", &g);
 
     fv_view kv = fv_emit_rows(b, n, 2 * width);
     g = linear(&v->map.kv_w, &v->map.kv_b, y, kv, n);
-    fv_emit_gemm(b, "pool k, v", &g);
-    fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), FV_F32);
-    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, n, "pool attention");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = n;
-    s->f[0] = (float)(1 / sqrt(d));
-    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
-    fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_V, fv_view_cols(kv, width), FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
-
-    fv_view seen = fv_emit_rows(b, 1, width);
-    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "pool merge");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = n;
-    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, seen, FV_KIND_ROW);
+    fv_emit_gemm(b, "k, v", &g);
+    const fv_attention a = {.heads = heads,
+                            .d = d,
+                            .keys = n,
+                            .scale = 1 / sqrt(d),
+                            .k = kv,
+                            .v = fv_view_cols(kv, width)};
+    fv_view seen = fv_emit_pool(b, "attention", "merge", &a, q);
 
     g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
-    fv_emit_gemm(b, "pool projection", &g);
+    fv_emit_gemm(b, "projection", &g);
     struct mlp m = {&v->map.ln_w,  &v->map.ln_b, &v->map.fc1_w, &v->map.fc1_b, &v->map.fc2_w,
                     &v->map.fc2_b, NULL,         v->map.hidden, v->map.epi};
-    mlp(c, &m, "pool", out, 1);
+    mlp(c, &m, out, 1);
+    b->scope[0] = 0;
 }
 
 /* Token `row` of the prefix, normalised, into one row `out`. Taken from the residual stream and

@@ -145,7 +145,7 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
 fovea_status fv_vit_read_blocks(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
-    FV_TRY(fv_mem_array((void **)&v->block, v->depth, sizeof *v->block, FV_MEM_MODEL, "blocks"));
+    FV_TRY(FV_MEM_ARRAY(&v->block, v->depth, FV_MEM_MODEL, "blocks"));
     r->chunk = 0;
     for (uint32_t i = 0; i < v->depth; i++) {
         if (!fv_vit_find_block(r, i))

@@ -10,53 +10,47 @@ const char *const fv_vit_prefixes[] = {
     "backbone.", "visual.", "visual.trunk.", NULL,
 };
 
+/* What the schemes of transformers' encoders, and of the original repositories, have in common. */
+#define HF_NAMES                                                                                   \
+    .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
+    .pos = "embeddings.position_embeddings", .post = "layernorm.", .block = "encoder.layer.%u.",   \
+    .q = "attention.attention.query.", .k = "attention.attention.key.",                            \
+    .v = "attention.attention.value.", .proj = "attention.output.dense.", .head = "classifier."
+#define ORIGINAL_NAMES                                                                             \
+    .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed", .post = "norm.",         \
+    .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .qkv = "attn.qkv.",                   \
+    .proj = "attn.proj.", .ls1 = "ls1.gamma", .ls2 = "ls2.gamma", .fc1 = "mlp.fc1.",               \
+    .fc2 = "mlp.fc2."
+
 const fv_vit_names fv_vit_schemes[] = {
     {
         /* transformers: DINOv2, with registers or without */
         .origin = FV_VIT_HF,
         .kinds = DINO_KINDS,
         .marks = {"encoder.layer.0.norm1.weight"},
-        .patch = "embeddings.patch_embeddings.projection.",
-        .cls = "embeddings.cls_token",
+        HF_NAMES,
         .reg = "embeddings.register_tokens",
-        .pos = "embeddings.position_embeddings",
-        .post = "layernorm.",
-        .block = "encoder.layer.%u.",
         .ln1 = "norm1.",
         .ln2 = "norm2.",
-        .q = "attention.attention.query.",
-        .k = "attention.attention.key.",
-        .v = "attention.attention.value.",
-        .proj = "attention.output.dense.",
         .ls1 = "layer_scale1.lambda1",
         .ls2 = "layer_scale2.lambda1",
         .fc1 = "mlp.fc1.",
         .fc2 = "mlp.fc2.",
         .gated1 = "mlp.weights_in.",
         .gated2 = "mlp.weights_out.",
-        .head = "classifier.",
     },
     {
         /* transformers: ViT, DeiT */
         .origin = FV_VIT_HF,
         .kinds = KIND(PLAIN) | KIND(DEIT),
         .marks = {"encoder.layer.0.layernorm_before.weight"},
-        .patch = "embeddings.patch_embeddings.projection.",
-        .cls = "embeddings.cls_token",
+        HF_NAMES,
         .dist = "embeddings.distillation_token",
-        .pos = "embeddings.position_embeddings",
-        .post = "layernorm.",
-        .block = "encoder.layer.%u.",
         .ln1 = "layernorm_before.",
         .ln2 = "layernorm_after.",
-        .q = "attention.attention.query.",
-        .k = "attention.attention.key.",
-        .v = "attention.attention.value.",
-        .proj = "attention.output.dense.",
         .fc1 = "intermediate.dense.",
         .fc2 = "output.dense.",
         .pooler = "pooler.dense.",
-        .head = "classifier.",
         .head_cls = "cls_classifier.",
         .head_dist = "distillation_classifier.",
     },
@@ -92,20 +86,8 @@ const fv_vit_names fv_vit_schemes[] = {
         .origin = FV_VIT_DINO,
         .kinds = DINO_KINDS,
         .marks = {"mask_token", "register_tokens", "blocks.0.mlp.w12.weight"},
-        .patch = "patch_embed.proj.",
-        .cls = "cls_token",
+        ORIGINAL_NAMES,
         .reg = "register_tokens",
-        .pos = "pos_embed",
-        .post = "norm.",
-        .block = "blocks.%u.",
-        .ln1 = "norm1.",
-        .ln2 = "norm2.",
-        .qkv = "attn.qkv.",
-        .proj = "attn.proj.",
-        .ls1 = "ls1.gamma",
-        .ls2 = "ls2.gamma",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
         .gated1 = "mlp.w12.",
         .gated2 = "mlp.w3.",
         .head = "linear_head.",
@@ -114,22 +96,10 @@ const fv_vit_names fv_vit_schemes[] = {
         /* timm, and the original DeiT */
         .origin = FV_VIT_TIMM,
         .kinds = ALL_KINDS,
-        .patch = "patch_embed.proj.",
-        .cls = "cls_token",
+        ORIGINAL_NAMES,
         .dist = "dist_token",
         .reg = "reg_token",
-        .pos = "pos_embed",
         .pre = "norm_pre.",
-        .post = "norm.",
-        .block = "blocks.%u.",
-        .ln1 = "norm1.",
-        .ln2 = "norm2.",
-        .qkv = "attn.qkv.",
-        .proj = "attn.proj.",
-        .ls1 = "ls1.gamma",
-        .ls2 = "ls2.gamma",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
         .probe = "attn_pool.latent",
         .map_q = "attn_pool.q.",
         .map_kv = "attn_pool.kv.",

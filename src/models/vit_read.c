@@ -97,8 +97,7 @@ static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
     uint32_t n = 0;
-    FV_TRY(fv_mem_array((void **)&m->outputs, 3 * v->depth + 6, sizeof *m->outputs, FV_MEM_MODEL,
-                        "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 6, FV_MEM_MODEL, "list of outputs"));
     if (v->head != FV_HEAD_NONE)
         FV_TRY(fv_mem_text(&m->outputs[n++], "logits", FV_MEM_MODEL));
     FV_TRY(fv_mem_text(&m->outputs[n++], "last_hidden_state", FV_MEM_MODEL));

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "checkpoint/source.h"
+#include "models/synthetic.h"
 #include "models/vit.h"
 
 #define CLASSES 1000
@@ -226,10 +226,5 @@ fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const cha
     for (uint32_t i = 0; i < s->depth; i++)
         block(&m, i);
     heads(&m);
-    FV_TRY(m.status);
-    json_t *json = make_config(s);
-    if (!json)
-        return fv_fail(FOVEA_ENOMEM, "%s: no memory for its configuration", name);
-    *config = json;
-    return FOVEA_OK;
+    return fv_imitate_end(config, name, m.status, make_config(s));
 }

@@ -12,6 +12,20 @@ const fv_op *const fv_op_table[FV_OP_COUNT] = {
 };
 #undef FV_OP
 
+#define FV_OP(NAME, name) [FV_OP_##NAME] = #name,
+const char *const fv_op_names[FV_OP_COUNT] = {
+#include "ops/ops.inc"
+};
+#undef FV_OP
+
+uint8_t fv_op_out(const fv_op *op)
+{
+    uint8_t last = FV_OPERANDS - 1;
+    while (!op->operand[last].name)
+        last--;
+    return last;
+}
+
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o)
 {
     const fv_op_operand *operand = &fv_op_table[p->op]->operand[o];
@@ -28,13 +42,13 @@ double fv_problem_flops(const fv_problem *p)
     return op->flops ? op->flops(p) : op->element_flops * p->dim[FV_DIM_ROWS] * p->dim[FV_ROW_C];
 }
 
-/* ---- shared terms, FLOPs and columns ---- */
-
-double fv_terms_few(const fv_problem *p)
+double fv_problem_terms(const fv_problem *p)
 {
-    (void)p;
-    return 4;
+    const fv_op *op = fv_op_table[p->op];
+    return op->terms ? op->terms(p) : 4;
 }
+
+/* ---- shared terms, FLOPs and columns ---- */
 
 double fv_terms_rows(const fv_problem *p)
 {
@@ -148,7 +162,7 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
     const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
     const bool half_sums = p->acc == FV_F16;
-    int n = snprintf(buf, size, "%s %s%s%s%s %u", fv_op_table[p->op]->name, type_names[p->in],
+    int n = snprintf(buf, size, "%s %s%s%s%s %u", fv_op_names[p->op], type_names[p->in],
                      half ? "/" : "", half ? type_names[p->weight] : "", half_sums ? "/f16" : "",
                      p->dim[0]);
     for (int i = 1; i < FV_DIMS && n > 0 && (size_t)n < size; i++)

@@ -200,18 +200,18 @@ enum {
 
 /* How far output row i reaches; decides where a sweep may be cut. */
 enum fv_span {
-    FV_SPAN_TOKEN = 1, /* to row i of the ROW operands, besides finished operands and weights */
-    FV_SPAN_LOCAL,     /* to a window of rows of the token grid */
-    FV_SPAN_REDUCE,    /* rows are consumed and added to a PARTIAL, one per reduction group */
-    FV_SPAN_ALL,       /* anything else; stands alone between two barriers */
-    FV_SPAN_SCAN,      /* as ALL, with rows in order: a call has all rows of some heads */
+    FV_SPAN_TOKEN,  /* to row i of the ROW operands, besides finished operands and weights */
+    FV_SPAN_LOCAL,  /* to a window of rows of the token grid */
+    FV_SPAN_REDUCE, /* rows are consumed and added to a PARTIAL, one per reduction group */
+    FV_SPAN_ALL,    /* anything else; stands alone between two barriers */
+    FV_SPAN_SCAN,   /* as ALL, with rows in order: a call has all rows of some heads */
 };
 
 /* What a call's [col0, col0 + cols) counts when a step is split in two dimensions. */
 enum fv_cols {
-    FV_COLS_WHOLE = 1, /* nothing: the step is split by rows only */
-    FV_COLS_COLUMN,    /* output columns (multiples of FV_COL_ALIGN, but for the last) */
-    FV_COLS_HEAD,      /* attention heads */
+    FV_COLS_WHOLE,  /* nothing: the step is split by rows only */
+    FV_COLS_COLUMN, /* output columns (multiples of FV_COL_ALIGN, but for the last) */
+    FV_COLS_HEAD,   /* attention heads */
 };
 
 /* What one of a problem's dim[] counts. */
@@ -242,6 +242,9 @@ enum fv_nature {
     FV_NATURE_FACTOR,   /* near 1 */
 };
 
+/* The sizes that all attention's ops have: .dim = {FV_ATTN_SIZES, ..}. */
+#define FV_ATTN_SIZES {"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_DV] = {"dv"}
+
 /* How large the sums over keys that an op works with may become: verify/headroom.c measures it. */
 enum fv_headroom {
     FV_HEADROOM_NONE,
@@ -267,17 +270,15 @@ typedef struct fv_op_operand {
  * beside the op's contract: src/ops/ref/ref_<name>.c, of what only training needs
  * src/ops/ref_train/ref_<name>.c. */
 typedef struct fv_op_descriptor {
-    const char *name;
     uint8_t span; /* enum fv_span */
     uint8_t cols; /* enum fv_cols */
-    uint8_t out;  /* operand that is written: the last one */
     fv_op_dim dim[FV_DIMS];
-    fv_op_operand operand[FV_OPERANDS];
+    fv_op_operand operand[FV_OPERANDS]; /* the last one is written */
     /* FLOPs, a multiply-add is two: so many for each of rows * dim[1] elements, or what `flops`
      * returns. */
     double element_flops;
     double (*flops)(const fv_problem *);
-    /* Terms of the longest chain of sums that an output element comes from. */
+    /* Terms of the longest chain of sums that an output element comes from; NULL: few. */
     double (*terms)(const fv_problem *);
     uint8_t groups; /* dim[] that counts partials, which follow from how a sweep is cut; 0: none */
     uint8_t state;  /* operand beside `out` that is written, after it was read; 0: none */
@@ -295,12 +296,15 @@ typedef struct fv_op_descriptor {
 
 /* By enum fv_op. NULL: FV_OP_NONE, and those of training in a build without it. */
 extern const fv_op *const fv_op_table[FV_OP_COUNT];
+extern const char *const fv_op_names[FV_OP_COUNT];
+
+/* The operand that is written. */
+uint8_t fv_op_out(const fv_op *op);
 
 /* Columns of a row of operand `o`, UINT32_MAX: as many as there are. */
 uint32_t fv_problem_columns(const fv_problem *p, uint32_t o);
 
 /* Shared values of `terms`. */
-double fv_terms_few(const fv_problem *p); /* an element by itself */
 double fv_terms_rows(const fv_problem *p), fv_terms_row(const fv_problem *p);
 double fv_terms_tokens(const fv_problem *p), fv_terms_groups(const fv_problem *p);
 double fv_terms_product(const fv_problem *p), fv_terms_softmax(const fv_problem *p);
@@ -317,5 +321,7 @@ uint32_t fv_columns_map(const fv_problem *p);
 void fv_problem_format(char *buf, size_t size, const fv_problem *p);
 /* Floating-point operations, a multiply-add is two. */
 double fv_problem_flops(const fv_problem *p);
+/* What fv_op.terms gives. */
+double fv_problem_terms(const fv_problem *p);
 
 #endif

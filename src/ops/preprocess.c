@@ -148,9 +148,8 @@ static void identity_taps(fv_resize_table *out, const struct axis *a)
 static fovea_status window_taps_fill(fv_resize_table *out, const struct axis *a,
                                      const struct filter *f)
 {
-    void *taps;
-    FV_TRY(fv_mem_array(&taps, out->taps, sizeof(double), FV_MEM_PLAN, "resize taps"));
-    double *weight = taps;
+    double *weight;
+    FV_TRY(FV_MEM_ARRAY(&weight, out->taps, FV_MEM_PLAN, "resize taps"));
     for (uint32_t i = 0; i < a->size; i++) {
         const int64_t o = i + a->offset;
         if (o < 0 || o >= a->whole)
@@ -159,7 +158,7 @@ static fovea_status window_taps_fill(fv_resize_table *out, const struct axis *a,
         for (uint32_t t = 0; t < out->count[i]; t++)
             out->weight[(size_t)i * out->taps + t] = fixed(weight[t]);
     }
-    fv_mem_free(taps);
+    fv_mem_free(weight);
     return FOVEA_OK;
 }
 
@@ -168,7 +167,6 @@ static fovea_status resize_table(fv_resize_table *out, const struct axis *a, fov
     const struct filter *f = &filters[filter];
     const bool same = a->in == a->whole;
     const bool sampled = same || filter == FOVEA_FILTER_NEAREST;
-    void *p;
     out->size = a->size;
     out->taps = sampled ? 1 : window_taps(f, a->in, a->whole);
     if (fv_size_mul(a->size, out->taps) > TABLE_MAX)
@@ -177,13 +175,10 @@ static fovea_status resize_table(fv_resize_table *out, const struct axis *a, fov
             "preprocess: %u pixels become %u, padded to %u, by a table of %.0f MiB; make "
             "the crop smaller or the resize larger",
             a->in, a->whole, a->size, (double)a->size * out->taps * 4 / (1 << 20));
-    FV_TRY(fv_mem_array(&p, a->size, sizeof *out->start, FV_MEM_PLAN, "resize starts"));
-    out->start = p;
-    FV_TRY(fv_mem_array(&p, a->size, sizeof *out->count, FV_MEM_PLAN, "resize counts"));
-    out->count = p;
-    FV_TRY(fv_mem_array(&p, fv_size_mul(a->size, out->taps), sizeof *out->weight, FV_MEM_PLAN,
-                        "resize weights"));
-    out->weight = p;
+    FV_TRY(FV_MEM_ARRAY(&out->start, a->size, FV_MEM_PLAN, "resize starts"));
+    FV_TRY(FV_MEM_ARRAY(&out->count, a->size, FV_MEM_PLAN, "resize counts"));
+    FV_TRY(
+        FV_MEM_ARRAY(&out->weight, fv_size_mul(a->size, out->taps), FV_MEM_PLAN, "resize weights"));
     if (!sampled)
         return window_taps_fill(out, a, f);
     if (same)
@@ -389,9 +384,8 @@ static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t i
 
 static fovea_status window_positions(const struct taps *out, uint32_t in, uint32_t n)
 {
-    void *p;
-    FV_TRY(fv_mem_array(&p, out->taps, sizeof(double), FV_MEM_PLAN, "position taps"));
-    double *weight = p;
+    double *weight;
+    FV_TRY(FV_MEM_ARRAY(&weight, out->taps, FV_MEM_PLAN, "position taps"));
     for (uint32_t o = 0; o < n; o++) {
         uint32_t start;
         const uint32_t count = window(weight, &start, &filters[FOVEA_FILTER_BICUBIC], in, n, o);
@@ -400,7 +394,7 @@ static fovea_status window_positions(const struct taps *out, uint32_t in, uint32
             out->weight[(size_t)o * out->taps + t] = (float)weight[t];
         }
     }
-    fv_mem_free(p);
+    fv_mem_free(weight);
     return FOVEA_OK;
 }
 
@@ -411,12 +405,9 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
             : rule == FV_POS_AA       ? window_taps(&filters[FOVEA_FILTER_BICUBIC], in, out)
             : rule == FV_POS_BILINEAR ? 2
                                       : 4;
-    void *p;
     const uint64_t entries = fv_size_mul(out, *taps);
-    FV_TRY(fv_mem_array(&p, entries, sizeof **index, FV_MEM_PLAN, "position indices"));
-    *index = p;
-    FV_TRY(fv_mem_array(&p, entries, sizeof **weight, FV_MEM_PLAN, "position weights"));
-    *weight = p;
+    FV_TRY(FV_MEM_ARRAY(index, entries, FV_MEM_PLAN, "position indices"));
+    FV_TRY(FV_MEM_ARRAY(weight, entries, FV_MEM_PLAN, "position weights"));
     const struct taps t = {*taps, *index, *weight};
     if (same) {
         for (uint32_t o = 0; o < out; o++) {

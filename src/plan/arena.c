@@ -145,11 +145,10 @@ static fovea_status make_banks(fovea_plan *p, const struct tenant *tenant, uint3
     count[FV_REGION_SCRATCH] = p->limits.throughput && p->scratch;
     for (int r = 0; r < FV_REGIONS; r++)
         first[r + 1] = first[r] + count[r];
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, first[FV_REGIONS], sizeof(fv_bank), FV_MEM_PLAN,
-                        "the plan's memory map"));
+    fv_bank *made;
+    FV_TRY(FV_MEM_ARRAY(&made, first[FV_REGIONS], FV_MEM_PLAN, "the plan's memory map"));
     fv_mem_free(p->bank);
-    p->bank = memory;
+    p->bank = made;
     memcpy(p->first_bank, first, sizeof first);
     for (uint32_t i = 0; i < tenants; i++) {
         const struct tenant *t = &tenant[i];
@@ -195,10 +194,9 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
 
 fovea_status fv_arena_place(fovea_plan *p)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->b.values, sizeof(struct tenant), FV_MEM_PLAN,
-                        "the plan's memory map"));
-    const fovea_status status = place(p, memory);
-    fv_mem_free(memory);
+    struct tenant *tenant;
+    FV_TRY(FV_MEM_ARRAY(&tenant, p->b.values, FV_MEM_PLAN, "the plan's memory map"));
+    const fovea_status status = place(p, tenant);
+    fv_mem_free(tenant);
     return status;
 }

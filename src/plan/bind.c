@@ -49,9 +49,8 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
 
 static fovea_status open_queue(fovea_plan *p)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->b.slots, sizeof(fv_slot), FV_MEM_PLAN, "the plan"));
-    fv_slot *slot = memory;
+    fv_slot *slot;
+    FV_TRY(FV_MEM_ARRAY(&slot, p->b.slots, FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
         if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
@@ -69,11 +68,8 @@ static fovea_status open_queue(fovea_plan *p)
 fovea_status fv_plan_bind(fovea_plan *p)
 {
     const fv_backend *be = p->device->backend;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->info.steps, sizeof *p->bound, FV_MEM_PLAN, "the plan"));
-    p->bound = memory;
-    FV_TRY(fv_mem_array(&memory, p->sweeps, sizeof *p->run, FV_MEM_PLAN, "the plan"));
-    p->run = memory;
+    FV_TRY(FV_MEM_ARRAY(&p->bound, p->info.steps, FV_MEM_PLAN, "the plan"));
+    FV_TRY(FV_MEM_ARRAY(&p->run, p->sweeps, FV_MEM_PLAN, "the plan"));
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->sweeps; i++) {
         const fv_plan_sweep *w = &p->sweep[i];

@@ -89,10 +89,7 @@ static void live(fv_builder *b)
 fovea_status fv_sweep_cut(fovea_plan *p)
 {
     const fv_builder *b = &p->b;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)b->steps + 1, sizeof *p->sweep, FV_MEM_PLAN,
-                        "the plan's sweeps"));
-    p->sweep = memory;
+    FV_TRY(FV_MEM_ARRAY(&p->sweep, (uint64_t)b->steps + 1, FV_MEM_PLAN, "the plan's sweeps"));
     live(&p->b);
     uint32_t first = 0;
     for (uint32_t i = 0; i < b->steps; i++) {

@@ -16,7 +16,7 @@ static const uint32_t super_chunks[] = {32768, 16384, 8192, 4096, 2048, 1024, 51
 #define SUPER_CHUNKS (sizeof super_chunks / sizeof *super_chunks)
 #define ASKED_CHUNK 4096
 
-static uint64_t activations(const fovea_plan_info *i)
+uint64_t fv_plan_activations(const fovea_plan_info *i)
 {
     uint64_t sum = fv_size_add(i->residual, i->states);
     sum = fv_size_add(sum, i->chunks);
@@ -46,7 +46,7 @@ static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
 
 static bool within(const fovea_plan *p, const fv_plan_request *r)
 {
-    const uint64_t bytes = activations(&p->info);
+    const uint64_t bytes = fv_plan_activations(&p->info);
     return p->oversize == FV_NO_VALUE && bytes <= device_memory(p, r) &&
            (!r->memory_limit || bytes <= r->memory_limit);
 }
@@ -106,7 +106,7 @@ static const char *label_of(const fovea_plan *p, fv_id id)
 
 static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
 {
-    const uint64_t bytes = activations(&p->info), memory = device_memory(p, r);
+    const uint64_t bytes = fv_plan_activations(&p->info), memory = device_memory(p, r);
     const bool limited = r->memory_limit && r->memory_limit < memory;
     const char *fewer = p->limits.throughput ? "activations of 16 bits" : "fewer threads";
     if (p->oversize != FV_NO_VALUE)

@@ -47,9 +47,7 @@ static fovea_status want(fovea_plan *p, const fovea_plan_options *o)
         names = &first;
         n = 1;
     }
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, n, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted = memory;
+    FV_TRY(FV_MEM_ARRAY(&p->b.wanted, n, FV_MEM_PLAN, "the plan's outputs"));
     for (size_t i = 0; i < n; i++) {
         const char *known = NULL;
         for (size_t k = 0; (known = fovea_model_output(p->model, k)) != NULL; k++)
@@ -101,21 +99,6 @@ static void emit_frame(fovea_plan *p, const fovea_plan_options *o)
     }
 }
 
-static fv_step *resize_step(fovea_plan *p, enum fv_op op, const char *label, fv_view in,
-                            fv_view out, uint32_t rows, uint32_t channels)
-{
-    fv_step *s = fv_emit_step(&p->b, op, rows, label);
-    if (!s)
-        return NULL;
-    s->prob.in = s->prob.out = FV_U8;
-    s->prob.dim[FV_RESIZE_WIDTH] = p->picture.width;
-    s->prob.dim[FV_RESIZE_CHANNELS] = channels;
-    s->table = op == FV_OP_RESIZE_X ? &p->picture.x : &p->picture.y;
-    fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
-    fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
-    return s;
-}
-
 /* The steps from the caller's frame to a picture of the plan's size. */
 static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
 {
@@ -127,17 +110,8 @@ static void emit_picture(fovea_plan *p, const fovea_plan_options *o)
     const uint32_t row = p->picture.width * channels;
     fv_view wide = fv_emit_value(b, FV_VALUE_ROWS, p->picture.in_rows, row, FV_U8);
     fv_view done = fv_emit_value(b, FV_VALUE_ROWS, p->picture.height, row, FV_U8);
-    fv_step *s =
-        resize_step(p, FV_OP_RESIZE_X, "resize rows", b->frame, wide, p->picture.in_rows, channels);
-    if (s) {
-        s->prob.flags = b->frame_flags & FV_FLAG_YUV;
-        s->prob.dim[FV_RESIZE_FROM] = o->frame.width;
-        s->u[0] = p->picture.in_row0;
-        s->u[3] = b->yuv;
-        if (b->frame_flags & FV_FLAG_NV12)
-            fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
-    }
-    resize_step(p, FV_OP_RESIZE_Y, "resize columns", wide, done, p->picture.height, channels);
+    fv_emit_resize(b, FV_OP_RESIZE_X, &p->picture, b->frame, o->frame.width, channels, wide);
+    fv_emit_resize(b, FV_OP_RESIZE_Y, &p->picture, wide, p->picture.width, channels, done);
     if (b->status != FOVEA_OK)
         return;
     b->value[wide.id].staging = b->value[done.id].staging = 1;

@@ -7,9 +7,7 @@
 
 fovea_status fv_plan_describe_steps(fovea_plan *p)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->b.steps, sizeof *p->problem_text, FV_MEM_PLAN, "the plan"));
-    p->problem_text = memory;
+    FV_TRY(FV_MEM_ARRAY(&p->problem_text, p->b.steps, FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.steps; i++) {
         char text[160];
         if (p->b.step[i].dead)
@@ -31,7 +29,7 @@ static void describe_problem(fovea_step_info *out, const fv_problem *p)
 {
     const fv_op *op = fv_op_table[p->op];
     const bool product = op->flops == fv_flops_product;
-    out->op = op->name;
+    out->op = fv_op_names[p->op];
     out->mechanism = fv_mech_table[p->mech]->name;
     out->activation = p->epi & FV_EPI_SWIGLU ? "swiglu" : fv_op_activation(p->epi);
     out->dtype = fv_dtype_of(p->in);

@@ -16,8 +16,7 @@ struct op {
     fv_view q, k, v, decay, beta, gate_q, gate_k, x, factor; /* inputs, those that apply */
 };
 
-/* Zeros where `values` is NULL. */
-static fv_weight constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values)
+fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values)
 {
     float *data;
     fv_weight w = fv_emit_constant(b, rows, cols, &data);
@@ -58,9 +57,9 @@ static fv_weight gate_weight(const struct op *op, const float *values)
     const uint32_t wide = op->heads * op->d;
     float *data;
     if (op->o->gates == FOVEA_GATES_X_DENSE)
-        return constant(op->b, op->heads, op->o->gate_width, values);
+        return fv_op_constant(op->b, op->heads, op->o->gate_width, values);
     if (op->o->gates == FOVEA_GATES_Q_DENSE)
-        return constant(op->b, op->heads, wide, values);
+        return fv_op_constant(op->b, op->heads, wide, values);
     fv_weight w = fv_emit_constant(op->b, op->heads, wide, &data);
     for (size_t h = 0; data && h < op->heads; h++)
         memcpy(data + h * wide + h * op->d, values + h * op->d, op->d * sizeof *data);
@@ -101,10 +100,11 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
 {
     const fovea_attention_options *o = op->o;
     const uint32_t wide = op->heads * op->dv, period = o->local_shared ? op->dv : wide;
-    const fv_weight w = constant(op->b, period, o->local_size * o->local_size, o->local_weight);
+    const fv_weight w =
+        fv_op_constant(op->b, period, o->local_size * o->local_size, o->local_weight);
     fv_weight bias = {0};
     if (o->local_bias)
-        bias = constant(op->b, 1, period, o->local_bias);
+        bias = fv_op_constant(op->b, 1, period, o->local_bias);
     const fv_dwconv c = {.w = &w,
                          .bias = &bias,
                          .in = v,
@@ -127,8 +127,8 @@ static void finish(const struct op *op, fv_view y, fv_view out)
     fv_builder *b = op->b;
     const uint32_t wide = op->heads * op->dv;
     if (o->norm_weight) {
-        const fv_weight w = constant(b, 1, wide, o->norm_weight);
-        const fv_weight bias = constant(b, 1, wide, o->norm_bias);
+        const fv_weight w = fv_op_constant(b, 1, wide, o->norm_weight);
+        const fv_weight bias = fv_op_constant(b, 1, wide, o->norm_bias);
         fv_emit_layernorm(b, "norm", y, &w, &bias, (float)(o->norm_eps ? o->norm_eps : 1e-5), y,
                           op->rows);
     }
@@ -161,16 +161,15 @@ static void rotation(const struct op *op, fv_attention *a)
     if (!o->rope_cos && !o->rope_width)
         return;
     a->flags |= FV_FLAG_ROPE;
-    a->cos = fv_emit_constant(op->b, op->rows, op->d, &cosines);
-    a->sin = fv_emit_constant(op->b, op->rows, op->d, &sines);
-    if (!cosines || !sines)
-        return;
-    if (!o->rope_cos) {
-        fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
+    if (o->rope_cos) {
+        a->cos = fv_op_constant(op->b, op->rows, op->d, o->rope_cos);
+        a->sin = fv_op_constant(op->b, op->rows, op->d, o->rope_sin);
         return;
     }
-    memcpy(cosines, o->rope_cos, (size_t)op->rows * op->d * sizeof *cosines);
-    memcpy(sines, o->rope_sin, (size_t)op->rows * op->d * sizeof *sines);
+    a->cos = fv_emit_constant(op->b, op->rows, op->d, &cosines);
+    a->sin = fv_emit_constant(op->b, op->rows, op->d, &sines);
+    if (cosines && sines)
+        fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
 }
 
 /* Attention alone, on the rows as they are stored, without a conversion to float32. */

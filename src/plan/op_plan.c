@@ -41,16 +41,9 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
                        "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu "
                        "or tanh",
                        o->activation);
-    float *w, *bias = NULL;
-    fv_weight weight = fv_emit_constant(b, o->out, o->in, &w), bias_weight = {0};
-    if (w)
-        memcpy(w, o->weight, (size_t)o->out * o->in * sizeof *w);
-    if (o->bias)
-        bias_weight = fv_emit_constant(b, 1, o->out, &bias);
-    if (bias)
-        memcpy(bias, o->bias, o->out * sizeof *bias);
-    fv_gemm g = {
-        .w = &weight, .bias = &bias_weight, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
+    const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
+    const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
+    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
@@ -94,12 +87,10 @@ static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options 
 
 static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *kept)
 {
-    void *memory;
     fv_plan_request r = {
         .schedule = o->schedule, .chunk = o->chunk, .memory_limit = o->memory_limit, .kept = kept};
     FV_TRY(fv_model_blank(&p->model));
-    FV_TRY(fv_mem_alloc(&memory, sizeof *p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
-    p->b.wanted = memory;
+    FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
     FV_TRY(o->gemm ? emit_gemm(&p->b, o->gemm) : emit_attention(p, o->attention, &r));

@@ -30,6 +30,8 @@ fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_na
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name);
+/* A (rows, cols) weight of these values; NULL: zeros. */
+fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values);
 /* Floats of a causal operation's state, 0 without one: S of every head, then Z. */
 uint64_t fv_op_state_floats(const fovea_plan *p);
 /* EINVAL for options that no operation could be planned with. */

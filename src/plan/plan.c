@@ -27,9 +27,8 @@ fovea_status fv_plan_finish(fovea_plan *p, const fv_plan_request *r)
 
 fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wisdom)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_plan), FV_MEM_PLAN, "the plan"));
-    fovea_plan *p = memory;
+    fovea_plan *p;
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "the plan"));
     p->device = fv_device_ref(device);
     p->b.weight_type = p->b.row_type = FV_F32;
     device->backend->limits(device->device, &p->limits);

@@ -92,6 +92,8 @@ void fv_plan_account(fovea_plan *p);
 /* fit.c: schedules, kernels and places that fit the device and the memory limit. ENOMEM names
  * what does not. */
 fovea_status fv_plan_fit(fovea_plan *p, const fv_plan_request *r);
+/* Bytes of everything but the weights. */
+uint64_t fv_plan_activations(const fovea_plan_info *i);
 /* pack.c: packed weights, shared with the model's other plans; memory for every region. */
 fovea_status fv_plan_pack(fovea_plan *p);
 fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept);

@@ -18,7 +18,6 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
 {
     fovea_plan_options own = *options;
     fovea_device *device = NULL; /* opened here; the fallback plan keeps a reference */
-    void *memory;
     own.schedule = FOVEA_SCHEDULE_AUTO;
     own.chunk = 0;
     own.activations = FOVEA_DTYPE_F32;
@@ -29,9 +28,8 @@ static fovea_status make(fv_fallback *s, const fovea_plan *p, const fovea_plan_o
         &s->plan, p->model, device ? device : options->fallback, &own, fv_wisdom_global());
     fovea_device_close(device);
     FV_TRY(status);
-    FV_TRY(fv_mem_array(&memory, FV_FLIGHTS * (uint64_t)p->b.n_wanted, sizeof *s->outs, FV_MEM_PLAN,
+    FV_TRY(FV_MEM_ARRAY(&s->outs, FV_FLIGHTS * (uint64_t)p->b.n_wanted, FV_MEM_PLAN,
                         "the plan's outputs"));
-    s->outs = memory;
     s->patience = options->lost_seconds > 0 ? options->lost_seconds : PATIENCE;
     return FOVEA_OK;
 }

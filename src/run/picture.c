@@ -22,7 +22,7 @@ static void pass(fv_cpu_fn kernel, uint8_t *out, const uint8_t *in, uint32_t in_
 static fovea_status resize(uint8_t *out, const fv_picture *p, const uint8_t *rgb, uint32_t width)
 {
     uint8_t *wide;
-    FV_TRY(fv_mem_array((void **)&wide, fv_size_mul(p->in_rows, p->width), 3, FV_MEM_PLAN,
+    FV_TRY(fv_mem_array(&wide, fv_size_mul(p->in_rows, p->width), 3, FV_MEM_PLAN,
                         "a resized picture"));
     pass(fv_k_resize_x_u8_ref, wide, rgb, width, &p->x, p->in_rows, p->width, p->in_row0);
     pass(fv_k_resize_y_u8_ref, out, wide, p->width, &p->y, p->height, p->width, 0);

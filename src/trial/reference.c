@@ -49,7 +49,7 @@ uint32_t fv_reference_columns(const fv_problem *p)
     fv_problem written = *p;
     if (fv_op_table[p->op]->merge)
         written.op = fv_op_table[p->op]->merge;
-    return fv_problem_columns(&written, fv_op_table[written.op]->out);
+    return fv_problem_columns(&written, fv_op_out(fv_op_table[written.op]));
 }
 
 static const fv_kernel *merge_of(const fv_problem *p)
@@ -80,7 +80,7 @@ static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
-    return (4 + 2 * sqrt(fv_op_table[p->op]->terms(p))) * FLT_EPSILON;
+    return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
 /* The operand that the step updates besides its output; 0: none. */
@@ -200,7 +200,7 @@ static fovea_status try(fv_reference *d)
     return FOVEA_OK;
 }
 
-static fovea_status allocate(void **out, uint64_t size)
+static fovea_status allocate(void *out, uint64_t size)
 {
     return fv_mem_alloc(out, size, FV_MEM_PLAN, "a step's reference");
 }
@@ -210,12 +210,12 @@ static fovea_status prepare_outputs(fv_reference *d, const fv_given *output)
 {
     const uint64_t all = d->values + d->state_values;
     if (output->type == FV_U8)
-        return allocate((void **)&d->bytes, all);
-    FV_TRY(allocate((void **)&d->want, fv_size_mul(all, sizeof(float))));
-    FV_TRY(allocate((void **)&d->moved, fv_size_mul(all, sizeof(float))));
-    FV_TRY(allocate((void **)&d->trial, fv_size_mul(all, sizeof(float))));
+        return allocate(&d->bytes, all);
+    FV_TRY(allocate(&d->want, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate(&d->moved, fv_size_mul(all, sizeof(float))));
+    FV_TRY(allocate(&d->trial, fv_size_mul(all, sizeof(float))));
     if (d->merge)
-        FV_TRY(allocate((void **)&d->partial, fv_size_mul(output->count, sizeof(float))));
+        FV_TRY(allocate(&d->partial, fv_size_mul(output->count, sizeof(float))));
     return FOVEA_OK;
 }
 
@@ -259,14 +259,13 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
                                const fv_given given[FV_OPERANDS], uint32_t output, uint32_t align)
 {
     const fv_kernel *k = fv_reference_kernel(&args->prob);
-    void *memory;
+    fv_reference *d;
     if (!k) {
         char text[128];
         fv_problem_format(text, sizeof text, &args->prob);
         return fv_fail(FOVEA_ENOTSUP, "%s: the reference does not support this problem", text);
     }
-    FV_TRY(allocate(&memory, sizeof(fv_reference)));
-    fv_reference *d = memory;
+    FV_TRY(allocate(&d, sizeof *d));
     d->args = *args;
     d->args.prob = plain(&args->prob);
     d->args.window = d->args.shift = 0;

@@ -49,8 +49,8 @@ static double allowed(const fv_reference *d, uint64_t i, uint64_t first, uint64_
     const float *moved = d->moved + first, *row = d->want + first;
     const double by = fmax((double)d->moved[i], around(moved, i - first, n));
     const double size = fmax(want, around(row, i - first, n));
-    const double error = SAFETY * by + 4 * FLT_EPSILON * size +
-                         fv_op_table[d->args.prob.op]->terms(&d->args.prob) * FLT_MIN;
+    const double error =
+        SAFETY * by + 4 * FLT_EPSILON * size + fv_problem_terms(&d->args.prob) * FLT_MIN;
     return error + rounding(stored, want + error);
 }
 

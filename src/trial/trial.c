@@ -130,12 +130,10 @@ static fovea_status fill_zones(fv_trial *r)
 static fovea_status place_zones(fv_trial *r)
 {
     const fv_backend *be = r->device->backend;
-    void *memory;
     for (uint32_t i = 0; i < r->zones; i++) {
         fv_zone *z = &r->zone[i];
         z->size = fv_size_add(fv_zone_extent(z), 2 * FV_ZONE_GUARD);
-        FV_TRY(fv_mem_alloc(&memory, z->size, FV_MEM_PLAN, "an operand of a trial"));
-        z->image = memory;
+        FV_TRY(fv_mem_alloc(&z->image, z->size, FV_MEM_PLAN, "an operand of a trial"));
         fv_zone_poison(z->image, z->size);
     }
     FV_TRY(fill_zones(r));
@@ -202,9 +200,8 @@ static fovea_status describe_operands(fv_trial *r, const fv_builder *b)
 fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builder *b,
                            const fv_step *s, uint32_t rows, uint32_t chunk)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial), FV_MEM_PLAN, "a trial"));
-    fv_trial *r = memory;
+    fv_trial *r;
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     r->device = fv_device_ref(device);
     r->step = *s;
     device->backend->limits(device->device, &r->limits);

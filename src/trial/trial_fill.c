@@ -49,26 +49,25 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
     const fv_kernel *k = fv_reference_kernel(&r.prob);
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: there is no reference for its state",
-                       fv_op_table[a->prob.op]->name);
+                       fv_op_names[a->prob.op]);
     const uint64_t rows = (uint64_t)width * STATE_ROWS;
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&r.prob, &r.knobs, STATE_ROWS) : 0;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, fv_size_add(3 * rows * sizeof(float), scratch), FV_MEM_PLAN,
+    float *values;
+    FV_TRY(fv_mem_alloc(&values, fv_size_add(3 * rows * sizeof(float), scratch), FV_MEM_PLAN,
                         "a random state"));
-    float *values = memory;
     const fv_tensor t = tensor(0.f, 1.f, seed, 3, (uint32_t)rows);
     fv_tensor_read(&t, 0, 3 * rows, values);
     fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .groups = 1, .first = 1};
     c.scratch = values + 3 * rows;
-    const uint32_t last = fv_op_table[reduction]->out;
+    const uint32_t last = fv_op_out(fv_op_table[reduction]);
     for (uint32_t o = 0; o < last && o < 3; o++) { /* a parameter vector is one row */
         c.p[o] = values + o * rows;
         r.ld[o] = width;
     }
     c.p[last] = out;
     k->code.cpu(&r, &c);
-    fv_mem_free(memory);
+    fv_mem_free(values);
     return FOVEA_OK;
 }
 

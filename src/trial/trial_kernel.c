@@ -55,9 +55,8 @@ static fovea_status bind(fv_trial_kernel *t, const fv_kernel *k, const fv_knobs 
 fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_kernel *k,
                                   const fv_knobs *knobs)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_trial_kernel), FV_MEM_PLAN, "a trial kernel"));
-    fv_trial_kernel *t = memory;
+    fv_trial_kernel *t;
+    FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "a trial kernel"));
     t->r = r;
     const fovea_status status = bind(t, k, knobs);
     if (status != FOVEA_OK) {

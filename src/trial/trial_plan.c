@@ -52,7 +52,6 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
                               const char *kernel)
 {
     const char *problem = "";
-    void *memory;
     const fv_step *s = find_step(plan, step, &problem);
     if (!s)
         return fv_fail(FOVEA_EINVAL, "step %zu: the plan has no more than %u", step,
@@ -60,8 +59,8 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     const fv_kernel *k = kernel ? find_kernel(plan->device, s, kernel) : s->kernel;
     if (!k)
         return fv_fail(FOVEA_ENOTSUP, "%s: no kernel of this name fits %s", kernel, problem);
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fovea_trial), FV_MEM_PLAN, "a trial"));
-    fovea_trial *r = memory;
+    fovea_trial *r;
+    FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
     const fovea_status status = fill(r, plan);
     if (status != FOVEA_OK) {
@@ -89,7 +88,7 @@ fovea_status fovea_trial_verify(fovea_trial *r, fovea_kernel_check *out)
     FV_TRY(FV_ABI_CHECK(out, FOVEA_KERNEL_CHECK_INIT));
     FV_TRY(fv_trial_kernel_verify(r->take, v));
     const fovea_kernel_check check = {.kernel = r->kernel->name,
-                                      .op = fv_op_table[r->kernel->op]->name,
+                                      .op = fv_op_names[r->kernel->op],
                                       .mechanism = fv_mech_table[r->kernel->mech]->name,
                                       .isa = r->device->backend->level(r->kernel->needs),
                                       .cases = 1,

@@ -76,10 +76,8 @@ static fovea_status look(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
 {
     const fv_backend *be = r->device->backend;
     for (uint32_t i = 0; i < r->zones; i++) {
-        void *memory;
-        FV_TRY(fv_mem_alloc(&memory, r->zone[i].size, FV_MEM_PLAN, "an operand's copy"));
-        seen[i] = memory;
-        FV_TRY(be->read(r->device->device, &r->zone[i].mem, memory, r->zone[i].size));
+        FV_TRY(fv_mem_alloc(&seen[i], r->zone[i].size, FV_MEM_PLAN, "an operand's copy"));
+        FV_TRY(be->read(r->device->device, &r->zone[i].mem, seen[i], r->zone[i].size));
     }
     return FOVEA_OK;
 }

@@ -27,10 +27,8 @@ static void fill(void *data, enum fv_type type, uint64_t n)
 
 static fovea_status provide(fv_bench_rig *s)
 {
-    void *memory;
     const fv_builder *b = &s->plan->b;
-    FV_TRY(fv_mem_array(&memory, b->values, sizeof *s->external, FV_MEM_PLAN, "a frame to tune"));
-    s->external = memory;
+    FV_TRY(FV_MEM_ARRAY(&s->external, b->values, FV_MEM_PLAN, "a frame to tune"));
     for (uint32_t i = 0; i < b->values; i++) {
         const fv_value *v = &b->value[i];
         if (!outside(v))

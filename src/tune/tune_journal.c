@@ -82,23 +82,7 @@ bool fv_journal_distrusts(const fv_tuner *t, const fv_kernel *k)
 
 static fovea_status write_journal(const char *path, fv_wisdom *w)
 {
-    size_t size;
-    void *text;
-    fv_os_replace *file;
-    FV_TRY(fv_wisdom_format(w, false, NULL, 0, &size));
-    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, "the tuner's journal"));
-    fovea_status status = fv_wisdom_format(w, false, text, size + 1, &size);
-    if (status == FOVEA_OK)
-        status = fv_os_replace_begin(&file, path, true);
-    if (status == FOVEA_OK) {
-        status = fv_os_replace_write(file, text, size);
-        if (status == FOVEA_OK)
-            status = fv_os_replace_end(file);
-        else
-            fv_os_replace_cancel(file);
-    }
-    fv_mem_free(text);
-    return status;
+    return fv_wisdom_write(path, w, false, true, "the tuner's journal");
 }
 
 fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subject, size_t stride,

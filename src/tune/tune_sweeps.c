@@ -131,12 +131,6 @@ static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, 
 
 /* ---- challengers ---- */
 
-static uint64_t activations(const fovea_plan *p)
-{
-    const fovea_plan_info *i = &p->info;
-    return i->residual + i->states + i->chunks + i->scratch + i->staging;
-}
-
 /* Makes a plan in which every sweep runs `how`, except those that crashed an earlier run that way.
  * *fits: it fits the device, and needs at most MEMORY_FACTOR times the champion's memory. */
 static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
@@ -151,7 +145,7 @@ static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
     if (status == FOVEA_OK)
         status = fv_tuner_plan(&p, c->t, w, true);
     if (status == FOVEA_OK) {
-        *fits = activations(p) <= c->most;
+        *fits = fv_plan_activations(&p->info) <= c->most;
         fv_plan_free(p);
         if (*fits)
             status = fv_tuner_plan(&p, c->t, w, false);
@@ -195,9 +189,7 @@ static fovea_status try_way(sweep_contest *c, const way *how)
 static fovea_status find_parts(sweep_contest *c)
 {
     const fovea_plan *p = c->champion.plan;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, p->sweeps, sizeof *c->part, FV_MEM_PLAN, "sweeps to tune"));
-    c->part = memory;
+    FV_TRY(FV_MEM_ARRAY(&c->part, p->sweeps, FV_MEM_PLAN, "sweeps to tune"));
     for (uint32_t i = 0; i < p->sweeps; i++) {
         part *next = &c->part[c->parts];
         if (p->sweep[i].alone || p->sweep[i].rows == 1)
@@ -259,7 +251,7 @@ static fovea_status run_contest(sweep_contest *c)
     if (c->t->rigor != FOVEA_RIGOR_EXHAUSTIVE && count > MEASURE_WAYS)
         count = MEASURE_WAYS;
     c->t->progress.what = "schedules and chunks";
-    c->most = MEMORY_FACTOR * activations(c->champion.plan) + MEMORY_MORE;
+    c->most = MEMORY_FACTOR * fv_plan_activations(&c->champion.plan->info) + MEMORY_MORE;
     const fovea_status status = try_all(c, list, count);
     if (status == FOVEA_OK || c->t->stopped)
         FV_TRY(remember(c));

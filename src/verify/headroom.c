@@ -83,10 +83,10 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     const fv_knobs none = {{0}};
     const uint64_t scratch =
         k->hooks->scratch ? k->hooks->scratch(&a.prob, &none, rows) / sizeof(float) + 1 : 0;
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, floats + (uint64_t)rows * (d + dv) + scratch, sizeof(float),
-                        FV_MEM_PLAN, "divisors"));
-    float *state = memory, *q = state + floats, *z = q + (uint64_t)rows * d;
+    float *state;
+    FV_TRY(FV_MEM_ARRAY(&state, floats + (uint64_t)rows * (d + dv) + scratch, FV_MEM_PLAN,
+                        "divisors"));
+    float *q = state + floats, *z = q + (uint64_t)rows * d;
     ones(&a.prob, given[FV_APPLY_STATE].data, state);
     const uint64_t step = args->prob.dim[FV_DIM_ROWS] / rows;
     for (uint64_t r = 0; r < rows; r++)
@@ -102,6 +102,6 @@ fovea_status fv_headroom_divisor(double *out, const fv_args *args,
     uint64_t lost;
     const fv_given divisors = {.data = z, .type = FV_F32};
     *out = fv_headroom_rows(&divisors, rows, dv, dv, &lost);
-    fv_mem_free(memory);
+    fv_mem_free(state);
     return FOVEA_OK;
 }

@@ -47,29 +47,10 @@ static void frame(fv_builder *b, uint32_t flags)
         b->chroma = fv_emit_value(b, FV_VALUE_INPUT, (b->height + 1) / 2, b->width, FV_U8);
 }
 
-static void resize(fv_cases *c, enum fv_op op, uint32_t from, uint32_t to)
+/* Rows of the resized picture. */
+static fv_view picture_rows(fv_cases *c, uint32_t rows)
 {
-    fv_builder *b = &c->b;
-    const fv_picture *p = &c->picture;
-    const bool across = op == FV_OP_RESIZE_X;
-    const uint32_t row = 3 * p->width;
-    const fv_view in = across ? b->frame : fv_emit_value(b, FV_VALUE_ROWS, from, row, FV_U8);
-    const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, to, row, FV_U8);
-    fv_step *s = fv_emit_step(b, op, to, across ? "resize rows" : "resize columns");
-    if (!s)
-        return;
-    s->prob.in = s->prob.out = FV_U8;
-    s->prob.flags = across ? b->frame_flags : 0;
-    s->prob.dim[FV_RESIZE_WIDTH] = p->width;
-    s->prob.dim[FV_RESIZE_CHANNELS] = 3;
-    s->prob.dim[FV_RESIZE_FROM] = across ? b->width : 0;
-    s->table = across ? &p->x : &p->y;
-    s->u[0] = across ? p->in_row0 : 0;
-    s->u[3] = b->yuv;
-    fv_use_value(s, FV_RESIZE_IN, in, FV_KIND_WHOLE);
-    if (across && b->frame_flags & FV_FLAG_NV12)
-        fv_use_value(s, FV_RESIZE_CHROMA, b->chroma, FV_KIND_WHOLE);
-    fv_use_value(s, FV_RESIZE_OUT, out, FV_KIND_ROW);
+    return fv_emit_value(&c->b, FV_VALUE_ROWS, rows, 3 * c->picture.width, FV_U8);
 }
 
 static void pixels(fv_cases *c)
@@ -77,11 +58,14 @@ static void pixels(fv_cases *c)
     static const uint32_t flags[] = {
         0, FV_FLAG_BGR, FV_FLAG_GRAY, FV_FLAG_PLANAR, FV_FLAG_NV12, FV_FLAG_YUYV};
     fv_builder *b = &c->b;
-    resize(c, FV_OP_RESIZE_Y, c->picture.in_rows, c->picture.height);
+    const fv_picture *p = &c->picture;
+    const fv_view in = picture_rows(c, p->in_rows);
+    fv_emit_resize(b, FV_OP_RESIZE_Y, p, in, p->width, 3, picture_rows(c, p->height));
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         frame(b, flags[i]);
         if (flags[i] == 0 || flags[i] & FV_FLAG_YUV)
-            resize(c, FV_OP_RESIZE_X, b->height, c->picture.in_rows);
+            fv_emit_resize(b, FV_OP_RESIZE_X, p, b->frame, b->width, 3,
+                           picture_rows(c, p->in_rows));
         const bool over = i % 4 == 1;
         const uint32_t side =
             over ? PATCH + 3 : PATCH; /* overlapping patches that reach beyond the picture */
@@ -329,28 +313,14 @@ static void windows(fv_builder *b)
 static void pooling(fv_builder *b)
 {
     const uint32_t heads = 3, d = WIDTH / 3;
-    const fv_view kv = fv_emit_rows(b, TOKENS, 2 * WIDTH), v = {kv.id, WIDTH};
-    const fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, heads * (2 + d), FV_F32);
-    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, TOKENS, "attention pooling");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = TOKENS;
-    s->f[0] = (float)(1 / sqrt(d));
-    const fv_view q = fv_emit_rows(b, 1, WIDTH);
-    fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
-    fv_use_value(s, FV_MAP_K, kv, FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_V, v, FV_KIND_ROW);
-    fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
-    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, "attention pooling");
-    if (!s)
-        return;
-    s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ATTN_D] = d;
-    s->prob.dim[FV_ATTN_KEYS] = TOKENS;
-    fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
-    fv_use_value(s, FV_MERGE_STATE, fv_emit_rows(b, 1, WIDTH), FV_KIND_ROW);
+    const fv_view kv = fv_emit_rows(b, TOKENS, 2 * WIDTH);
+    const fv_attention a = {.heads = heads,
+                            .d = d,
+                            .keys = TOKENS,
+                            .scale = 1 / sqrt(d),
+                            .k = kv,
+                            .v = fv_view_cols(kv, WIDTH)};
+    fv_emit_pool(b, "attention pooling", "attention pooling", &a, fv_emit_rows(b, 1, WIDTH));
 }
 
 static void scan(fv_builder *b, uint32_t mech, uint32_t flags, enum fv_type type)
@@ -466,9 +436,8 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
 
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cases), FV_MEM_PLAN, "the cases to be verified"));
-    fv_cases *c = memory;
+    fv_cases *c;
+    FV_TRY(FV_MEM_NEW(&c, FV_MEM_PLAN, "the cases to be verified"));
     const fovea_status status = fill(c, row_type, limits);
     if (status != FOVEA_OK) {
         fv_cases_close(c);

@@ -147,10 +147,7 @@ static fovea_status begin(verification *v, const char *name)
 {
     const fv_backend *be = v->device->backend;
     const fv_kernel *list = be->kernels(v->device->device, &v->count, &v->features);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, (uint64_t)v->count, sizeof *v->result, FV_MEM_PLAN,
-                        "the kernels' results"));
-    v->result = memory;
+    FV_TRY(FV_MEM_ARRAY(&v->result, (uint64_t)v->count, FV_MEM_PLAN, "the kernels' results"));
     for (int i = 0; i < v->count; i++) {
         const fv_kernel *k = &list[i];
         v->result[i].kernel = k;
@@ -158,7 +155,7 @@ static fovea_status begin(verification *v, const char *name)
                              !fv_op_table[k->op]->joint;
         v->result[i].check = (fovea_kernel_check){.struct_size = sizeof(fovea_kernel_check),
                                                   .kernel = k->name,
-                                                  .op = fv_op_table[k->op]->name,
+                                                  .op = fv_op_names[k->op],
                                                   .mechanism = fv_mech_table[k->mech]->name,
                                                   .isa = be->level(k->needs)};
     }

@@ -77,16 +77,13 @@ static fovea_status tour_open(tour *t, const fovea_model *model, fovea_device *d
 {
     fovea_plan_options stepwise = *options;
     fovea_plan *plan;
-    void *memory;
     stepwise.schedule = FOVEA_SCHEDULE_STEPWISE;
     stepwise.chunk = 0;
     stepwise.dry = 0;
     FV_TRY(fovea_plan_create(&plan, model, device, &stepwise));
     FV_TRY(fv_bench_rig_open(&t->rig, plan));
     FV_TRY(check_stepwise(plan));
-    FV_TRY(fv_mem_array(&memory, plan->first_bank[FV_REGIONS], sizeof *t->mirror, FV_MEM_PLAN,
-                        "copies of values"));
-    t->mirror = memory;
+    FV_TRY(FV_MEM_ARRAY(&t->mirror, plan->first_bank[FV_REGIONS], FV_MEM_PLAN, "copies of values"));
     return bring_frame(t, frame);
 }
 

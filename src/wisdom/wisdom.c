@@ -20,9 +20,8 @@ fv_wisdom *fv_wisdom_process(void)
 
 fovea_status fv_wisdom_create(fv_wisdom **out)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_wisdom), FV_MEM_WISDOM, "wisdom"));
-    fv_wisdom *w = memory;
+    fv_wisdom *w;
+    FV_TRY(FV_MEM_NEW(&w, FV_MEM_WISDOM, "wisdom"));
     if (pthread_mutex_init(&w->lock, NULL) != 0) {
         fv_mem_free(w);
         return fv_fail(FOVEA_ENOMEM, "wisdom: no memory for a lock");
@@ -122,9 +121,8 @@ static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
 {
     const size_t device = strlen(f->device) + 1, subject = strlen(f->subject) + 1;
     const size_t choice = strlen(f->choice) + 1;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, device + subject + choice, FV_MEM_WISDOM, "wisdom"));
-    char *text = memory;
+    char *text;
+    FV_TRY(fv_mem_alloc(&text, device + subject + choice, FV_MEM_WISDOM, "wisdom"));
     *out = *f;
     out->device = memcpy(text, f->device, device);
     out->subject = memcpy(text + device, f->subject, subject);
@@ -136,15 +134,15 @@ static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
 
 static fovea_status grow(fv_wisdom *w)
 {
-    void *memory;
+    fv_fact *more;
     const size_t room = w->room ? 2 * w->room : 64;
     if (w->count < w->room)
         return FOVEA_OK;
-    FV_TRY(fv_mem_array(&memory, room, sizeof *w->fact, FV_MEM_WISDOM, "wisdom"));
+    FV_TRY(FV_MEM_ARRAY(&more, room, FV_MEM_WISDOM, "wisdom"));
     if (w->count)
-        memcpy(memory, w->fact, w->count * sizeof *w->fact);
+        memcpy(more, w->fact, w->count * sizeof *w->fact);
     fv_mem_free(w->fact);
-    w->fact = memory;
+    w->fact = more;
     w->room = room;
     return FOVEA_OK;
 }
@@ -204,12 +202,11 @@ fovea_status fv_wisdom_offer(fv_wisdom *w, const fv_fact *fact)
 /* Merges two sorted stores; the facts that are not kept are in `from` afterwards. */
 static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
 {
-    void *memory;
     const uint64_t room = (uint64_t)to->count + from->count;
     if (from->count == 0)
         return FOVEA_OK;
-    FV_TRY(fv_mem_array(&memory, room, sizeof *to->fact, FV_MEM_WISDOM, "wisdom"));
-    fv_fact *all = memory;
+    fv_fact *all;
+    FV_TRY(FV_MEM_ARRAY(&all, room, FV_MEM_WISDOM, "wisdom"));
     size_t n = 0, a = 0, b = 0, left = 0;
     while (a < to->count || b < from->count) {
         const int order = a == to->count     ? 1

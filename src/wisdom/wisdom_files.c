@@ -193,26 +193,16 @@ static fovea_status offer(void *to, const fv_fact *fact)
     return fact->foreign ? FOVEA_OK : fv_wisdom_offer(to, fact);
 }
 
-static fovea_status write_text(const char *path, const char *text, size_t size)
-{
-    fv_os_replace *file;
-    FV_TRY(fv_os_replace_begin(&file, path, false));
-    const fovea_status status = fv_os_replace_write(file, text, size);
-    if (status == FOVEA_OK)
-        return fv_os_replace_end(file);
-    fv_os_replace_cancel(file);
-    return status;
-}
-
-static fovea_status write_store(const char *path, fv_wisdom *w)
+fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only_ours,
+                             const char *what)
 {
     size_t size;
     void *text;
-    FV_TRY(fv_wisdom_format(w, true, NULL, 0, &size));
-    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, "wisdom as text"));
-    fovea_status status = fv_wisdom_format(w, true, text, size + 1, &size);
+    FV_TRY(fv_wisdom_format(w, own, NULL, 0, &size));
+    FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, what));
+    fovea_status status = fv_wisdom_format(w, own, text, size + 1, &size);
     if (status == FOVEA_OK)
-        status = write_text(path, text, size);
+        status = fv_os_replace_file(path, only_ours, text, size);
     fv_mem_free(text);
     return status;
 }
@@ -244,7 +234,7 @@ static fovea_status merge_into(const char *path)
         FV_TRY(parse_file(&all, path, &unknown));
     fovea_status status = fv_wisdom_each(fv_wisdom_global(), offer, all);
     if (status == FOVEA_OK)
-        status = write_store(path, all);
+        status = fv_wisdom_write(path, all, true, false, "wisdom as text");
     fv_wisdom_free(all);
     return status;
 }

@@ -195,13 +195,11 @@ static int by_date(const void *a, const void *b)
 /* Leaves out the oldest facts, where a text would have more than readers accept. */
 static fovea_status pass_over(struct writer *w, fv_wisdom *from)
 {
-    void *memory;
     fv_wisdom_each(from, count_fact, w);
     if (w->facts <= FACTS_MOST)
         return FOVEA_OK;
     const size_t facts = w->facts, more = facts - FACTS_MOST;
-    FV_TRY(fv_mem_array(&memory, facts, sizeof *w->date, FV_MEM_WISDOM, "the dates of wisdom"));
-    w->date = memory;
+    FV_TRY(FV_MEM_ARRAY(&w->date, facts, FV_MEM_WISDOM, "the dates of wisdom"));
     w->facts = 0;
     fv_wisdom_each(from, count_fact, w);
     qsort(w->date, facts, sizeof *w->date, by_date);

@@ -427,7 +427,7 @@ int main(int argc, char **argv)
         check_gradients(&t);
     }
     for (enum fv_op number = 1; number < FV_OP_COUNT; number++) {
-        if (!fv_op_table[number] || (op_name && strcmp(op_name, fv_op_table[number]->name)))
+        if (!fv_op_table[number] || (op_name && strcmp(op_name, fv_op_names[number])))
             continue;
         if (bench) {
             bench_op(list, count, runner.features, number, filter);

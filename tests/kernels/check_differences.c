@@ -45,7 +45,7 @@ static void begin(pair *p, enum fv_op forward, enum fv_op grad, int of, int dout
     memset(p, 0, sizeof *p);
     p->forward.args.prob.op = (uint16_t)forward;
     p->grad.args.prob.op = (uint16_t)grad;
-    p->name = fv_op_table[grad]->name;
+    p->name = fv_op_names[grad];
     p->of = of;
     p->dout = dout;
     p->forward.in_place = p->grad.in_place = p->forward.state = p->grad.state = -1;

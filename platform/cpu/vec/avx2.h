@@ -10,30 +10,18 @@
 typedef __m256 fv_v;
 typedef __m128i fv_h;
 
-FV_FN __m256i fv_mask_n(int n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-FV_FN fv_v fv_set(float s)
-{
-    return _mm256_set1_ps(s);
-}
-
-FV_FN fv_v fv_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
+FV_WORD(__m256i, fv_mask_n, (int n),
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)))
+FV_WORD(fv_v, fv_set, (float s), _mm256_set1_ps(s))
+FV_WORD(fv_v, fv_load, (const float *p), _mm256_loadu_ps(p))
 
 FV_FN void fv_store(float *p, fv_v x)
 {
     _mm256_storeu_ps(p, x);
 }
 
-FV_FN fv_v fv_load_n(const float *p, int n)
-{
-    return n == FV_W ? fv_load(p) : _mm256_maskload_ps(p, fv_mask_n(n));
-}
+FV_WORD(fv_v, fv_load_n, (const float *p, int n),
+        n == FV_W ? fv_load(p) : _mm256_maskload_ps(p, fv_mask_n(n)))
 
 FV_FN void fv_store_n(float *p, fv_v x, int n)
 {
@@ -43,75 +31,22 @@ FV_FN void fv_store_n(float *p, fv_v x, int n)
         _mm256_maskstore_ps(p, fv_mask_n(n), x);
 }
 
-FV_FN fv_v fv_first_n(fv_v x, int n)
-{
-    return _mm256_and_ps(x, _mm256_castsi256_ps(fv_mask_n(n)));
-}
-
-FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
-{
-    return _mm256_blendv_ps(y, x, _mm256_castsi256_ps(fv_mask_n(n)));
-}
-
-FV_FN fv_v fv_add(fv_v a, fv_v b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-FV_FN fv_v fv_sub(fv_v a, fv_v b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-FV_FN fv_v fv_mul(fv_v a, fv_v b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-FV_FN fv_v fv_div(fv_v a, fv_v b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-FV_FN fv_v fv_sqrt(fv_v x)
-{
-    return _mm256_sqrt_ps(x);
-}
-
-FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-FV_FN fv_v fv_min(fv_v a, fv_v b)
-{
-    return _mm256_min_ps(a, b);
-}
-
-FV_FN fv_v fv_max(fv_v a, fv_v b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-FV_FN fv_v fv_abs(fv_v x)
-{
-    return _mm256_andnot_ps(_mm256_set1_ps(-0.f), x);
-}
-
-FV_FN fv_v fv_neg(fv_v x)
-{
-    return _mm256_xor_ps(x, _mm256_set1_ps(-0.f));
-}
-
-FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
-{
-    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
-}
-
-FV_FN fv_v fv_round(fv_v x)
-{
-    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+FV_WORD(fv_v, fv_first_n, (fv_v x, int n), _mm256_and_ps(x, _mm256_castsi256_ps(fv_mask_n(n))))
+FV_WORD(fv_v, fv_blend_n, (fv_v x, fv_v y, int n),
+        _mm256_blendv_ps(y, x, _mm256_castsi256_ps(fv_mask_n(n))))
+FV_WORD(fv_v, fv_add, (fv_v a, fv_v b), _mm256_add_ps(a, b))
+FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), _mm256_sub_ps(a, b))
+FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), _mm256_mul_ps(a, b))
+FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), _mm256_div_ps(a, b))
+FV_WORD(fv_v, fv_sqrt, (fv_v x), _mm256_sqrt_ps(x))
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), _mm256_fmadd_ps(a, b, c))
+FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), _mm256_min_ps(a, b))
+FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), _mm256_max_ps(a, b))
+FV_WORD(fv_v, fv_abs, (fv_v x), _mm256_andnot_ps(_mm256_set1_ps(-0.f), x))
+FV_WORD(fv_v, fv_neg, (fv_v x), _mm256_xor_ps(x, _mm256_set1_ps(-0.f)))
+FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y),
+        _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ)))
+FV_WORD(fv_v, fv_round, (fv_v x), _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 
 FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
 {
@@ -179,20 +114,11 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
         p[i] = lane[i];
 }
 
-FV_FN fv_v fv_of_f16(fv_h h)
-{
-    return _mm256_cvtph_ps(h);
-}
-
-FV_FN fv_h fv_to_f16(fv_v x)
-{
-    return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-FV_FN fv_v fv_of_bf16(fv_h h)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-}
+FV_WORD(fv_v, fv_of_f16, (fv_h h), _mm256_cvtph_ps(h))
+FV_WORD(fv_h, fv_to_f16, (fv_v x),
+        _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+FV_WORD(fv_v, fv_of_bf16, (fv_h h),
+        _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)))
 
 /* In integers, because the conversion instruction flushes subnormal values to zero. */
 FV_FN fv_h fv_to_bf16(fv_v x)

@@ -10,30 +10,16 @@
 typedef __m512 fv_v;
 typedef __m256i fv_h;
 
-FV_FN __mmask16 fv_mask_n(int n)
-{
-    return _cvtu32_mask16(_bzhi_u32(0xffffu, (unsigned)n));
-}
-
-FV_FN fv_v fv_set(float s)
-{
-    return _mm512_set1_ps(s);
-}
-
-FV_FN fv_v fv_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
+FV_WORD(__mmask16, fv_mask_n, (int n), _cvtu32_mask16(_bzhi_u32(0xffffu, (unsigned)n)))
+FV_WORD(fv_v, fv_set, (float s), _mm512_set1_ps(s))
+FV_WORD(fv_v, fv_load, (const float *p), _mm512_loadu_ps(p))
 
 FV_FN void fv_store(float *p, fv_v x)
 {
     _mm512_storeu_ps(p, x);
 }
 
-FV_FN fv_v fv_load_n(const float *p, int n)
-{
-    return _mm512_maskz_loadu_ps(fv_mask_n(n), p);
-}
+FV_WORD(fv_v, fv_load_n, (const float *p, int n), _mm512_maskz_loadu_ps(fv_mask_n(n), p))
 
 FV_FN void fv_store_n(float *p, fv_v x, int n)
 {
@@ -43,80 +29,23 @@ FV_FN void fv_store_n(float *p, fv_v x, int n)
         _mm512_mask_storeu_ps(p, fv_mask_n(n), x);
 }
 
-FV_FN fv_v fv_first_n(fv_v x, int n)
-{
-    return _mm512_maskz_mov_ps(fv_mask_n(n), x);
-}
-
-FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
-{
-    return _mm512_mask_mov_ps(y, fv_mask_n(n), x);
-}
-
-FV_FN fv_v fv_add(fv_v a, fv_v b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-FV_FN fv_v fv_sub(fv_v a, fv_v b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-FV_FN fv_v fv_mul(fv_v a, fv_v b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-FV_FN fv_v fv_div(fv_v a, fv_v b)
-{
-    return _mm512_div_ps(a, b);
-}
-
-FV_FN fv_v fv_sqrt(fv_v x)
-{
-    return _mm512_sqrt_ps(x);
-}
-
-FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-FV_FN fv_v fv_min(fv_v a, fv_v b)
-{
-    return _mm512_min_ps(a, b);
-}
-
-FV_FN fv_v fv_max(fv_v a, fv_v b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-FV_FN fv_v fv_abs(fv_v x)
-{
-    return _mm512_abs_ps(x);
-}
-
-FV_FN fv_v fv_neg(fv_v x)
-{
-    return _mm512_xor_ps(x, _mm512_set1_ps(-0.f));
-}
-
-FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
-{
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
-}
-
-FV_FN fv_v fv_round(fv_v x)
-{
-    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
-{
-    return _mm512_scalef_ps(x, n);
-}
+FV_WORD(fv_v, fv_first_n, (fv_v x, int n), _mm512_maskz_mov_ps(fv_mask_n(n), x))
+FV_WORD(fv_v, fv_blend_n, (fv_v x, fv_v y, int n), _mm512_mask_mov_ps(y, fv_mask_n(n), x))
+FV_WORD(fv_v, fv_add, (fv_v a, fv_v b), _mm512_add_ps(a, b))
+FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), _mm512_sub_ps(a, b))
+FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), _mm512_mul_ps(a, b))
+FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), _mm512_div_ps(a, b))
+FV_WORD(fv_v, fv_sqrt, (fv_v x), _mm512_sqrt_ps(x))
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), _mm512_fmadd_ps(a, b, c))
+FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), _mm512_min_ps(a, b))
+FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), _mm512_max_ps(a, b))
+FV_WORD(fv_v, fv_abs, (fv_v x), _mm512_abs_ps(x))
+FV_WORD(fv_v, fv_neg, (fv_v x), _mm512_xor_ps(x, _mm512_set1_ps(-0.f)))
+FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y),
+        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x))
+FV_WORD(fv_v, fv_round, (fv_v x),
+        _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+FV_WORD(fv_v, fv_ldexp, (fv_v x, fv_v n), _mm512_scalef_ps(x, n))
 
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
@@ -132,10 +61,7 @@ FV_FN fv_v fv_turn(fv_v x)
     return _mm512_xor_ps(_mm512_permute_ps(x, 0xb1), sign);
 }
 
-FV_FN float fv_hsum(fv_v x)
-{
-    return _mm512_reduce_add_ps(x);
-}
+FV_WORD(float, fv_hsum, (fv_v x), _mm512_reduce_add_ps(x))
 
 /* In every quarter of the register: the sums of that quarter of the four rows from p on. */
 FV_FN __m512 fv_hsum_4(const float *p)
@@ -158,15 +84,8 @@ FV_FN fv_v fv_hsum_rows(const float *p)
     return _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
 }
 
-FV_FN float fv_hmax(fv_v x)
-{
-    return _mm512_reduce_max_ps(x);
-}
-
-FV_FN fv_h fv_load_h(const uint16_t *p, int n)
-{
-    return _mm256_maskz_loadu_epi16(fv_mask_n(n), p);
-}
+FV_WORD(float, fv_hmax, (fv_v x), _mm512_reduce_max_ps(x))
+FV_WORD(fv_h, fv_load_h, (const uint16_t *p, int n), _mm256_maskz_loadu_epi16(fv_mask_n(n), p))
 
 FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
 {
@@ -176,20 +95,11 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
         _mm256_mask_storeu_epi16(p, fv_mask_n(n), h);
 }
 
-FV_FN fv_v fv_of_f16(fv_h h)
-{
-    return _mm512_cvtph_ps(h);
-}
-
-FV_FN fv_h fv_to_f16(fv_v x)
-{
-    return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-FV_FN fv_v fv_of_bf16(fv_h h)
-{
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
-}
+FV_WORD(fv_v, fv_of_f16, (fv_h h), _mm512_cvtph_ps(h))
+FV_WORD(fv_h, fv_to_f16, (fv_v x),
+        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
+FV_WORD(fv_v, fv_of_bf16, (fv_h h),
+        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)))
 
 /* In integers, because the conversion instruction flushes subnormal values to zero. */
 FV_FN fv_h fv_to_bf16(fv_v x)

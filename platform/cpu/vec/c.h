@@ -16,10 +16,7 @@ typedef int32_t fv_bits __attribute__((vector_size(16)));
 typedef uint32_t fv_ubits __attribute__((vector_size(16)));
 typedef uint16_t fv_h __attribute__((vector_size(8)));
 
-FV_FN fv_v fv_set(float s)
-{
-    return (fv_v){s, s, s, s};
-}
+FV_WORD(fv_v, fv_set, (float s), (fv_v){s, s, s, s})
 
 FV_FN fv_v fv_load(const float *p)
 {
@@ -54,88 +51,31 @@ FV_FN void fv_store_n(float *p, fv_v x, int n)
 }
 
 /* x where mask is all ones, y where it is zero. */
-FV_FN fv_v fv_blend(fv_bits mask, fv_v x, fv_v y)
-{
-    return (fv_v)((mask & (fv_bits)x) | (~mask & (fv_bits)y));
-}
-
-FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
-{
-    return fv_blend((fv_bits){0, 1, 2, 3} < (fv_bits){n, n, n, n}, x, y);
-}
-
-FV_FN fv_v fv_first_n(fv_v x, int n)
-{
-    return fv_blend_n(x, fv_set(0.f), n);
-}
-
-FV_FN fv_v fv_add(fv_v a, fv_v b)
-{
-    return a + b;
-}
-
-FV_FN fv_v fv_sub(fv_v a, fv_v b)
-{
-    return a - b;
-}
-
-FV_FN fv_v fv_mul(fv_v a, fv_v b)
-{
-    return a * b;
-}
-
-FV_FN fv_v fv_div(fv_v a, fv_v b)
-{
-    return a / b;
-}
-
-FV_FN fv_v fv_sqrt(fv_v x)
-{
-    return (fv_v){__builtin_sqrtf(x[0]), __builtin_sqrtf(x[1]), __builtin_sqrtf(x[2]),
-                  __builtin_sqrtf(x[3])};
-}
-
-FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
-{
-    return a * b + c;
-}
-
-FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
-{
-    return fv_blend((fv_bits)(a < b), x, y);
-}
-
-FV_FN fv_v fv_min(fv_v a, fv_v b)
-{
-    return fv_sel_lt(a, b, a, b);
-}
-
-FV_FN fv_v fv_max(fv_v a, fv_v b)
-{
-    return fv_sel_lt(b, a, a, b);
-}
-
-FV_FN fv_v fv_abs(fv_v x)
-{
-    return (fv_v)((fv_bits)x & INT32_MAX);
-}
-
-FV_FN fv_v fv_neg(fv_v x)
-{
-    return -x;
-}
+FV_WORD(fv_v, fv_blend, (fv_bits mask, fv_v x, fv_v y),
+        (fv_v)((mask & (fv_bits)x) | (~mask & (fv_bits)y)))
+FV_WORD(fv_v, fv_blend_n, (fv_v x, fv_v y, int n),
+        fv_blend((fv_bits){0, 1, 2, 3} < (fv_bits){n, n, n, n}, x, y))
+FV_WORD(fv_v, fv_first_n, (fv_v x, int n), fv_blend_n(x, fv_set(0.f), n))
+FV_WORD(fv_v, fv_add, (fv_v a, fv_v b), a + b)
+FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), a - b)
+FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), (a * b))
+FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), a / b)
+FV_WORD(fv_v, fv_sqrt, (fv_v x),
+        (fv_v){__builtin_sqrtf(x[0]), __builtin_sqrtf(x[1]), __builtin_sqrtf(x[2]),
+               __builtin_sqrtf(x[3])})
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), (a * b) + c)
+FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y), fv_blend((fv_bits)(a < b), x, y))
+FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), fv_sel_lt(a, b, a, b))
+FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), fv_sel_lt(b, a, a, b))
+FV_WORD(fv_v, fv_abs, (fv_v x), (fv_v)((fv_bits)x &INT32_MAX))
+FV_WORD(fv_v, fv_neg, (fv_v x), -x)
 
 /* Beyond 2^23 a float has no fraction left, so adding 1.5 2^23 rounds it away. */
-FV_FN fv_v fv_round(fv_v x)
-{
-    return (x + 12582912.f) - 12582912.f;
-}
+FV_WORD(fv_v, fv_round, (fv_v x), (x + 12582912.f) - 12582912.f)
 
 /* Wraps around on overflow, as on the other ISAs; the caller replaces such results. */
-FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
-{
-    return (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23));
-}
+FV_WORD(fv_v, fv_ldexp, (fv_v x, fv_v n),
+        (fv_v)((fv_ubits)x + ((fv_ubits) __builtin_convertvector(n, fv_bits) << 23)))
 
 FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
 {
@@ -144,15 +84,8 @@ FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
     return (fv_v)((fv_bits)x - (n << 23));
 }
 
-FV_FN fv_v fv_turn(fv_v x)
-{
-    return (fv_v){-x[1], x[0], -x[3], x[2]};
-}
-
-FV_FN float fv_hsum(fv_v x)
-{
-    return (x[0] + x[2]) + (x[1] + x[3]);
-}
+FV_WORD(fv_v, fv_turn, (fv_v x), (fv_v){-x[1], x[0], -x[3], x[2]})
+FV_WORD(float, fv_hsum, (fv_v x), (x[0] + x[2]) + (x[1] + x[3]))
 
 FV_FN fv_v fv_hsum_rows(const float *p)
 {
@@ -198,22 +131,14 @@ FV_FN fv_v fv_of_f16(fv_h x)
     return (fv_v)((fv_bits)y | (fv_bits)((fv_ubits)(h & 0x8000) << 16));
 }
 
-FV_FN fv_h fv_to_f16(fv_v x)
-{
-    return (fv_h){fv_f16_of_float(x[0]), fv_f16_of_float(x[1]), fv_f16_of_float(x[2]),
-                  fv_f16_of_float(x[3])};
-}
-
-FV_FN fv_v fv_of_bf16(fv_h x)
-{
-    return (fv_v){fv_float_of_bf16(x[0]), fv_float_of_bf16(x[1]), fv_float_of_bf16(x[2]),
-                  fv_float_of_bf16(x[3])};
-}
-
-FV_FN fv_h fv_to_bf16(fv_v x)
-{
-    return (fv_h){fv_bf16_of_float(x[0]), fv_bf16_of_float(x[1]), fv_bf16_of_float(x[2]),
-                  fv_bf16_of_float(x[3])};
-}
+FV_WORD(fv_h, fv_to_f16, (fv_v x),
+        (fv_h){fv_f16_of_float(x[0]), fv_f16_of_float(x[1]), fv_f16_of_float(x[2]),
+               fv_f16_of_float(x[3])})
+FV_WORD(fv_v, fv_of_bf16, (fv_h x),
+        (fv_v){fv_float_of_bf16(x[0]), fv_float_of_bf16(x[1]), fv_float_of_bf16(x[2]),
+               fv_float_of_bf16(x[3])})
+FV_WORD(fv_h, fv_to_bf16, (fv_v x),
+        (fv_h){fv_bf16_of_float(x[0]), fv_bf16_of_float(x[1]), fv_bf16_of_float(x[2]),
+               fv_bf16_of_float(x[3])})
 
 #endif

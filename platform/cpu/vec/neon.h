@@ -12,15 +12,8 @@ typedef float32x4_t fv_v;
 typedef float32x4_t fv_four;
 typedef uint16x4_t fv_h;
 
-FV_FN fv_v fv_set(float s)
-{
-    return vdupq_n_f32(s);
-}
-
-FV_FN fv_v fv_load(const float *p)
-{
-    return vld1q_f32(p);
-}
+FV_WORD(fv_v, fv_set, (float s), vdupq_n_f32(s))
+FV_WORD(fv_v, fv_load, (const float *p), vld1q_f32(p))
 
 FV_FN void fv_store(float *p, fv_v x)
 {
@@ -55,85 +48,24 @@ FV_FN uint32x4_t fv_mask_n(int n)
     return vcgtq_s32(vdupq_n_s32(n), vld1q_s32(lane));
 }
 
-FV_FN fv_v fv_first_n(fv_v x, int n)
-{
-    return vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), fv_mask_n(n)));
-}
-
-FV_FN fv_v fv_blend_n(fv_v x, fv_v y, int n)
-{
-    return vbslq_f32(fv_mask_n(n), x, y);
-}
-
-FV_FN fv_v fv_add(fv_v a, fv_v b)
-{
-    return vaddq_f32(a, b);
-}
-
-FV_FN fv_v fv_sub(fv_v a, fv_v b)
-{
-    return vsubq_f32(a, b);
-}
-
-FV_FN fv_v fv_mul(fv_v a, fv_v b)
-{
-    return vmulq_f32(a, b);
-}
-
-FV_FN fv_v fv_div(fv_v a, fv_v b)
-{
-    return vdivq_f32(a, b);
-}
-
-FV_FN fv_v fv_sqrt(fv_v x)
-{
-    return vsqrtq_f32(x);
-}
-
-FV_FN fv_v fv_fma(fv_v a, fv_v b, fv_v c)
-{
-    return vfmaq_f32(c, a, b);
-}
-
-FV_FN fv_four fv_load_four(const float *p)
-{
-    return vld1q_f32(p);
-}
-
-FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
-{
-    return vfmaq_n_f32(c, b, x[i]); /* by a lane, where i is known */
-}
-
-FV_FN fv_v fv_min(fv_v a, fv_v b)
-{
-    return vminq_f32(a, b);
-}
-
-FV_FN fv_v fv_max(fv_v a, fv_v b)
-{
-    return vmaxq_f32(a, b);
-}
-
-FV_FN fv_v fv_abs(fv_v x)
-{
-    return vabsq_f32(x);
-}
-
-FV_FN fv_v fv_neg(fv_v x)
-{
-    return vnegq_f32(x);
-}
-
-FV_FN fv_v fv_sel_lt(fv_v a, fv_v b, fv_v x, fv_v y)
-{
-    return vbslq_f32(vcltq_f32(a, b), x, y);
-}
-
-FV_FN fv_v fv_round(fv_v x)
-{
-    return vrndnq_f32(x);
-}
+FV_WORD(fv_v, fv_first_n, (fv_v x, int n),
+        vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), fv_mask_n(n))))
+FV_WORD(fv_v, fv_blend_n, (fv_v x, fv_v y, int n), vbslq_f32(fv_mask_n(n), x, y))
+FV_WORD(fv_v, fv_add, (fv_v a, fv_v b), vaddq_f32(a, b))
+FV_WORD(fv_v, fv_sub, (fv_v a, fv_v b), vsubq_f32(a, b))
+FV_WORD(fv_v, fv_mul, (fv_v a, fv_v b), vmulq_f32(a, b))
+FV_WORD(fv_v, fv_div, (fv_v a, fv_v b), vdivq_f32(a, b))
+FV_WORD(fv_v, fv_sqrt, (fv_v x), vsqrtq_f32(x))
+FV_WORD(fv_v, fv_fma, (fv_v a, fv_v b, fv_v c), vfmaq_f32(c, a, b))
+FV_WORD(fv_four, fv_load_four, (const float *p), vld1q_f32(p))
+FV_WORD(fv_v, fv_fma_four, (fv_four x, int i, fv_v b, fv_v c),
+        vfmaq_n_f32(c, b, x[i])) /* by a lane, where i is known */
+FV_WORD(fv_v, fv_min, (fv_v a, fv_v b), vminq_f32(a, b))
+FV_WORD(fv_v, fv_max, (fv_v a, fv_v b), vmaxq_f32(a, b))
+FV_WORD(fv_v, fv_abs, (fv_v x), vabsq_f32(x))
+FV_WORD(fv_v, fv_neg, (fv_v x), vnegq_f32(x))
+FV_WORD(fv_v, fv_sel_lt, (fv_v a, fv_v b, fv_v x, fv_v y), vbslq_f32(vcltq_f32(a, b), x, y))
+FV_WORD(fv_v, fv_round, (fv_v x), vrndnq_f32(x))
 
 FV_FN fv_v fv_ldexp(fv_v x, fv_v n)
 {
@@ -149,26 +81,12 @@ FV_FN fv_v fv_frexp(fv_v x, fv_v *e)
     return vreinterpretq_f32_s32(vsubq_s32(bits, vshlq_n_s32(n, 23)));
 }
 
-FV_FN fv_v fv_turn(fv_v x)
-{
-    return vtrn1q_f32(vrev64q_f32(vnegq_f32(x)), x);
-}
-
-FV_FN float fv_hsum(fv_v x)
-{
-    return vaddvq_f32(x);
-}
-
-FV_FN fv_v fv_hsum_rows(const float *p)
-{
-    return vpaddq_f32(vpaddq_f32(vld1q_f32(p), vld1q_f32(p + 4)),
-                      vpaddq_f32(vld1q_f32(p + 8), vld1q_f32(p + 12)));
-}
-
-FV_FN float fv_hmax(fv_v x)
-{
-    return vmaxvq_f32(x);
-}
+FV_WORD(fv_v, fv_turn, (fv_v x), vtrn1q_f32(vrev64q_f32(vnegq_f32(x)), x))
+FV_WORD(float, fv_hsum, (fv_v x), vaddvq_f32(x))
+FV_WORD(fv_v, fv_hsum_rows, (const float *p),
+        vpaddq_f32(vpaddq_f32(vld1q_f32(p), vld1q_f32(p + 4)),
+                   vpaddq_f32(vld1q_f32(p + 8), vld1q_f32(p + 12))))
+FV_WORD(float, fv_hmax, (fv_v x), vmaxvq_f32(x))
 
 FV_FN fv_h fv_load_h(const uint16_t *p, int n)
 {
@@ -192,20 +110,9 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
         p[i] = lane[i];
 }
 
-FV_FN fv_v fv_of_f16(fv_h h)
-{
-    return vcvt_f32_f16(vreinterpret_f16_u16(h));
-}
-
-FV_FN fv_h fv_to_f16(fv_v x)
-{
-    return vreinterpret_u16_f16(vcvt_f16_f32(x));
-}
-
-FV_FN fv_v fv_of_bf16(fv_h h)
-{
-    return vreinterpretq_f32_u32(vshll_n_u16(h, 16));
-}
+FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
+FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
+FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))
 
 FV_FN fv_h fv_to_bf16(fv_v x)
 {

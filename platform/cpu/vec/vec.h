@@ -35,6 +35,7 @@
 #include <stddef.h>
 
 #define FV_FN static inline __attribute__((always_inline, unused))
+#include "mech/word.h"
 
 /* Before a loop of few iterations over vectors that have to live in registers. */
 #ifdef __clang__

@@ -42,6 +42,24 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     return n.heads * n.rows * n.blocks * (2 * n.d * n.dv + 6 * n.d + 2 * n.powers + n.centred);
 }
 
+/* The operands that LATTN_REDUCE and the gradients of keys have, and those of LATTN_APPLY and the
+ * gradients of queries. */
+#define FV_LATTN_KEY_OPERANDS                                                                      \
+    [FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},                                               \
+    [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},                                              \
+    [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},           \
+    [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},                                         \
+    [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                         \
+    [FV_REDUCE_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
+#define FV_LATTN_QUERY_OPERANDS                                                                    \
+    [FV_APPLY_Q] = {"Q", FV_ATTN_D, .heads = true},                                                \
+    [FV_APPLY_STATE] = {"STATE", .columns = fv_lattn_state_columns,                                \
+                        .state_of = FV_OP_LATTN_REDUCE},                                           \
+    [FV_APPLY_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},            \
+    [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},                                          \
+    [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                          \
+    [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
+
 /* Of the state of all heads. */
 static inline uint32_t fv_lattn_state_columns(const fv_problem *p)
 {

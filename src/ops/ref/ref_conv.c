@@ -19,10 +19,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_conv = {
-    .name = "conv",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_COLUMN,
-    .out = FV_GEMM_OUT,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_GEMM_N] = {"N"},
             [FV_GEMM_K] = {"K"},

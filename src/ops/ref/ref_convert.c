@@ -12,14 +12,9 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_convert = {
-    .name = "convert",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_CONVERT_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_CONVERT_IN] = {"IN", FV_ROW_C}, [FV_CONVERT_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_convert_any_ref(const fv_args *a, const fv_call *c)

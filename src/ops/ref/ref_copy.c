@@ -10,14 +10,9 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_copy = {
-    .name = "copy",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_COPY_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_COPY_IN] = {"IN", FV_ROW_C}, [FV_COPY_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_copy_f32_ref(const fv_args *a, const fv_call *c)

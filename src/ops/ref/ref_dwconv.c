@@ -32,10 +32,7 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_dwconv = {
-    .name = "dwconv",
     .span = FV_SPAN_LOCAL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_DWCONV_OUT,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_ROW_C] = {"C"},
             [FV_DWCONV_SIZE] = {"size"},

@@ -13,10 +13,6 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gates = {
-    .name = "gates",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_GATES_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}},
     .operand = {[FV_GATES_IN] = {"IN", FV_ROW_C}, [FV_GATES_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 10,

@@ -26,16 +26,11 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_gather = {
-    .name = "gather",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_GATHER_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GATHER_PARTS] = {"parts"}},
     .operand = {[FV_GATHER_IN] = {"IN", FV_ROW_C},
                 [FV_GATHER_RES] = {"RES", .columns = columns},
                 [FV_GATHER_OUT] = {"OUT", .columns = columns}},
     .flops = flops,
-    .terms = fv_terms_few,
 };
 
 void fv_k_gather_f32_ref(const fv_args *a, const fv_call *c)

@@ -43,10 +43,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gemm = {
-    .name = "gemm",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_COLUMN,
-    .out = FV_GEMM_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_GEMM_N] = {"N"}, [FV_GEMM_K] = {"K"}},
     .operand = {[FV_GEMM_A] = {"A", FV_GEMM_K, .stored = FV_STORED_FLOATS},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "mech/mech.h"
+#include "ops/kernel.h"
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_rope.h"
 
@@ -20,6 +21,36 @@ typedef struct ref_row {
     float gate;
     ref_turn turn; /* cos NULL: no rotation */
 } ref_row;
+
+/* The factor of a row's gate. */
+static inline float ref_gate_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h)
+{
+    const float *gate = c->p[FV_REDUCE_GATE];
+    return a->prob.flags & FV_FLAG_GATED ? gate[r * a->ld[FV_REDUCE_GATE] + h] : 1.f;
+}
+
+/* Row r of the call, head h, without its gate. K and what belongs to it are the same operands of
+ * LATTN_REDUCE as Q and what belongs to it of LATTN_APPLY. */
+static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, uint32_t h,
+                                 float alpha, const float *shift)
+{
+    _Static_assert((int)FV_REDUCE_K == (int)FV_APPLY_Q &&
+                       (int)FV_REDUCE_PARAM == (int)FV_APPLY_PARAM &&
+                       (int)FV_REDUCE_GATE == (int)FV_APPLY_GATE,
+                   "they and what is between them have the same numbers");
+    ref_row row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
+                   .heads = a->prob.heads,
+                   .d = a->prob.dim[FV_ATTN_D],
+                   .head = h,
+                   .param = c->p[FV_REDUCE_PARAM],
+                   .alpha = alpha,
+                   .shift = shift,
+                   .gate = 1.f};
+    if (a->prob.flags & FV_FLAG_ROPE)
+        row.turn = ref_turn_at(c->p[FV_REDUCE_COS], a->ld[FV_REDUCE_COS], c->p[FV_REDUCE_SIN],
+                               a->ld[FV_REDUCE_SIN], c->row0 + r, a->u[0], row.d);
+    return row;
+}
 
 static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uint32_t i)
 {

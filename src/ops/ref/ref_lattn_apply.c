@@ -36,22 +36,9 @@ static double terms(const fv_problem *p)
 }
 
 const fv_op fv_op_lattn_apply = {
-    .name = "lattn_apply",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_HEAD,
-    .out = FV_APPLY_OUT,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
-    .operand = {[FV_APPLY_Q] = {"Q", FV_ATTN_D, .heads = true},
-                [FV_APPLY_STATE] = {"STATE", .columns = fv_lattn_state_columns,
-                                    .state_of = FV_OP_LATTN_REDUCE},
-                [FV_APPLY_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
-                [FV_APPLY_COS] = {"COS", .stored = FV_STORED_FLOATS},
-                [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
-                [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION},
-                [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {FV_LATTN_QUERY_OPERANDS, [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
     .flops = flops,
     .terms = terms,
     .headroom = FV_HEADROOM_DIVISOR,
@@ -98,30 +85,15 @@ static weights output_factors(const fv_args *a, const float *state, const fv_lat
 void FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(const fv_args *a, const fv_call *c)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const uint32_t flags = a->prob.flags;
     const fv_lattn_state l = fv_lattn_layout(FV_BLOCKS, FV_WANTS, d, dv);
-    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(a->prob.flags & FV_FLAG_UNNORMALISED);
     float *f = c->scratch, *turned = f + FV_BLOCKS * d;
     for (size_t r = 0; r < c->rows; r++) {
         for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
-            const size_t token = c->row0 + r;
             const float *state = (const float *)c->p[FV_APPLY_STATE] + h * l.floats;
             float *out = (float *)c->p[FV_APPLY_OUT] + r * a->ld[FV_APPLY_OUT] + h * dv;
-            float gate = 1.f;
-            ref_row row = {.x = (const float *)c->p[FV_APPLY_Q] + r * a->ld[FV_APPLY_Q],
-                           .heads = a->prob.heads,
-                           .d = d,
-                           .head = h,
-                           .param = c->p[FV_APPLY_PARAM],
-                           .alpha = a->f[2],
-                           .shift = shifted ? state + l.shift : NULL,
-                           .gate = 1.f};
-            if (flags & FV_FLAG_GATED)
-                gate = ((const float *)c->p[FV_APPLY_GATE])[r * a->ld[FV_APPLY_GATE] + h];
-            if (flags & FV_FLAG_ROPE) {
-                row.turn = ref_turn_at(c->p[FV_APPLY_COS], a->ld[FV_APPLY_COS], c->p[FV_APPLY_SIN],
-                                       a->ld[FV_APPLY_SIN], token, a->u[0], d);
-            }
+            const float gate = ref_gate_at(a, c, r, h);
+            const ref_row row = ref_row_at(a, c, r, h, a->f[2], shifted ? state + l.shift : NULL);
             ref_features(f, &row, 1);
             for (uint32_t i = 0; i < FV_BLOCKS * d; i++)
                 turned[i] = f[i];

@@ -18,15 +18,9 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_lattn_merge = {
-    .name = "lattn_merge",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_HEAD,
-    .out = FV_MERGE_STATE,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
-            [FV_ATTN_GROUPS] = {"groups"}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}, [FV_ATTN_GROUPS] = {"groups"}},
     .operand = {[FV_MERGE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
                                       .state_of = FV_OP_LATTN_REDUCE},
                 [FV_MERGE_STATE] = {"STATE", .columns = fv_lattn_state_columns,

@@ -34,23 +34,12 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_lattn_reduce = {
-    .name = "lattn_reduce",
     .span = FV_SPAN_REDUCE,
     .cols = FV_COLS_HEAD,
-    .out = FV_REDUCE_PARTIAL,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
-            [FV_ATTN_GROUPS] = {"groups"}},
-    .operand = {[FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},
-                [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},
-                [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION},
-                [FV_REDUCE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
-                                       .state_of = FV_OP_LATTN_REDUCE}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}, [FV_ATTN_GROUPS] = {"groups"}},
+    .operand = {FV_LATTN_KEY_OPERANDS, [FV_REDUCE_PARTIAL] = {"PARTIAL",
+                                                              .columns = fv_lattn_state_columns,
+                                                              .state_of = FV_OP_LATTN_REDUCE}},
     .flops = flops,
     .terms = fv_lattn_reduce_terms,
     .groups = FV_ATTN_GROUPS,
@@ -109,8 +98,7 @@ static void look_ahead(float *state, const layout *l, const fv_args *a, const fv
 void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob);
-    const uint32_t flags = a->prob.flags;
-    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(a->prob.flags & FV_FLAG_UNNORMALISED);
     float *sum = c->scratch, *f = sum + l.state.floats, *m = f + l.width;
     for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
         float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
@@ -118,23 +106,9 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
         memset(m, 0, l.width * sizeof *m);
         look_ahead(sum, &l, a, c, h);
         for (size_t r = 0; r < c->rows; r++) {
-            const size_t token = c->row0 + r;
             const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + h * l.dv;
-            ref_row row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
-                           .heads = a->prob.heads,
-                           .d = (uint32_t)l.d,
-                           .head = h,
-                           .param = c->p[FV_REDUCE_PARAM],
-                           .alpha = a->f[1],
-                           .shift = shifted ? sum + l.state.shift : NULL,
-                           .gate = 1.f};
-            if (flags & FV_FLAG_GATED)
-                row.gate = ((const float *)c->p[FV_REDUCE_GATE])[r * a->ld[FV_REDUCE_GATE] + h];
-            if (flags & FV_FLAG_ROPE) {
-                row.turn =
-                    ref_turn_at(c->p[FV_REDUCE_COS], a->ld[FV_REDUCE_COS], c->p[FV_REDUCE_SIN],
-                                a->ld[FV_REDUCE_SIN], token, a->u[0], (uint32_t)l.d);
-            }
+            ref_row row = ref_row_at(a, c, r, h, a->f[1], shifted ? sum + l.state.shift : NULL);
+            row.gate = ref_gate_at(a, c, r, h);
             ref_features(f, &row, 0);
             const bool block_ends = (r + 1) % BLOCK == 0 || r + 1 == c->rows;
             for (size_t i = 0; i < l.width; i++) {

@@ -12,14 +12,9 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_lerp = {
-    .name = "lerp",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_LERP_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_LERP_ROWS] = {"from", FV_DIM_TOKENS}},
     .operand = {[FV_LERP_IN] = {"IN", FV_ROW_C}, [FV_LERP_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 3,
-    .terms = fv_terms_few,
 };
 
 void fv_k_lerp_f32_ref(const fv_args *a, const fv_call *c)

@@ -11,10 +11,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_map_merge = {
-    .name = "map_merge",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MERGE_STATE,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_ATTN_D] = {"d"},
             [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},

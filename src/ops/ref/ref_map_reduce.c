@@ -22,10 +22,7 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_map_reduce = {
-    .name = "map_reduce",
     .span = FV_SPAN_REDUCE,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MAP_PARTIAL,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_ATTN_D] = {"d"},
             [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},

@@ -9,10 +9,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_merge = {
-    .name = "mean_merge",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MERGE_STATE,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_MEAN_GROUPS] = {"groups"}},
     .operand = {[FV_MERGE_PARTIAL] = {"PARTIAL", FV_ROW_C, .state_of = FV_OP_MEAN_REDUCE},
                 [FV_MERGE_STATE] = {"OUT", FV_ROW_C}},

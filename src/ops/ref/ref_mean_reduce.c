@@ -14,10 +14,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_reduce = {
-    .name = "mean_reduce",
     .span = FV_SPAN_REDUCE,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MEAN_PARTIAL,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_MEAN_GROUPS] = {"groups"}},
     .operand = {[FV_MEAN_IN] = {"IN", FV_ROW_C},
                 [FV_MEAN_PARTIAL] = {"PARTIAL", FV_ROW_C, .state_of = FV_OP_MEAN_REDUCE}},

@@ -11,16 +11,11 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mul = {
-    .name = "mul",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MUL_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_MUL_A] = {"A", FV_ROW_C},
                 [FV_MUL_B] = {"B", FV_ROW_C},
                 [FV_MUL_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
     .grows = true,
 };
 

@@ -23,10 +23,6 @@
 #include "ops/yuv.h"
 
 const fv_op fv_op_patch = {
-    .name = "patch",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_PATCH_OUT,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_ROW_C] = {"C"},
             [FV_PATCH_SIZE] = {"size"},
@@ -38,7 +34,6 @@ const fv_op fv_op_patch = {
                 [FV_PATCH_CHROMA] = {"CHROMA"},
                 [FV_PATCH_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 static uint8_t yuv_byte(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t ch)

@@ -21,17 +21,12 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_posemb = {
-    .name = "posemb",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_POSEMB_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_POSEMB_IN] = {"IN", FV_ROW_C},
                 [FV_POSEMB_PREFIX] = {"PREFIX", FV_ROW_C, .stored = FV_STORED_FLOATS},
                 [FV_POSEMB_TABLE] = {"TABLE", FV_ROW_C, .stored = FV_STORED_NARROW},
                 [FV_POSEMB_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 /* out += w * row of the table */

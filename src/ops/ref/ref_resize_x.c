@@ -22,10 +22,7 @@
 #include "ops/yuv.h"
 
 const fv_op fv_op_resize_x = {
-    .name = "resize_x",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_RESIZE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_RESIZE_WIDTH] = {"width", FV_DIM_TOKENS},
             [FV_RESIZE_CHANNELS] = {"channels"},
@@ -34,7 +31,6 @@ const fv_op fv_op_resize_x = {
                 [FV_RESIZE_CHROMA] = {"CHROMA"},
                 [FV_RESIZE_OUT] = {"OUT", .columns = fv_columns_pixels}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 static uint8_t clip8(int32_t v)

@@ -13,17 +13,13 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_resize_y = {
-    .name = "resize_y",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_RESIZE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS},
             [FV_RESIZE_WIDTH] = {"width", FV_DIM_TOKENS},
             [FV_RESIZE_CHANNELS] = {"channels"}},
     .operand = {[FV_RESIZE_IN] = {"IN", .columns = fv_columns_pixels},
                 [FV_RESIZE_OUT] = {"OUT", .columns = fv_columns_pixels}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_resize_y_u8_ref(const fv_args *a, const fv_call *c)

@@ -17,17 +17,12 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_rope = {
-    .name = "rope",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ROPE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_ROPE_D] = {"d"}},
     .operand = {[FV_ROPE_IN] = {"IN", FV_ROW_C},
                 [FV_ROPE_COS] = {"COS", .stored = FV_STORED_FLOATS},
                 [FV_ROPE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
                 [FV_ROPE_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 3,
-    .terms = fv_terms_few,
     .grows = true,
 };
 

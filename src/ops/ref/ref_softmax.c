@@ -20,14 +20,8 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_softmax = {
-    .name = "softmax",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_HEAD,
-    .out = FV_SOFTMAX_OUT,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
     .operand = {[FV_SOFTMAX_Q] = {"Q", FV_ATTN_D, .heads = true},
                 [FV_SOFTMAX_K] = {"K", FV_ATTN_D, .heads = true},
                 [FV_SOFTMAX_V] = {"V", FV_ATTN_DV, .heads = true},

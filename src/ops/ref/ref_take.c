@@ -11,14 +11,10 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_take = {
-    .name = "take",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_TAKE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_TAKE_IN] = {"IN", FV_ROW_C, .picked = true}, [FV_TAKE_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_take_f32_ref(const fv_args *a, const fv_call *c)

@@ -23,14 +23,8 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_wsoftmax = {
-    .name = "wsoftmax",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_HEAD,
-    .out = FV_WINDOW_OUT,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"T"}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"T"}},
     .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
                 [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
                 [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},

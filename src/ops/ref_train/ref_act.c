@@ -10,15 +10,10 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_act = {
-    .name = "act",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ACT_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand =
         {[FV_ACT_IN] = {"IN", .columns = fv_columns_swiglu}, [FV_ACT_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 20,
-    .terms = fv_terms_few,
 };
 
 void fv_k_act_f32_ref(const fv_args *a, const fv_call *c)

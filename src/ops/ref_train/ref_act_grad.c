@@ -15,16 +15,11 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_act_grad = {
-    .name = "act_grad",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ACT_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_ACT_GRAD_IN] = {"IN", .columns = fv_columns_swiglu},
                 [FV_ACT_GRAD_DOUT] = {"DOUT", FV_ROW_C},
                 [FV_ACT_GRAD_OUT] = {"OUT", .columns = fv_columns_swiglu}},
     .element_flops = 20,
-    .terms = fv_terms_few,
 };
 
 /* Of x sigmoid(s x). */

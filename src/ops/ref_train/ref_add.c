@@ -11,17 +11,12 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_add = {
-    .name = "add",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ADD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_ADD_IN] = {"IN", FV_ROW_C},
                 [FV_ADD_SCALE] = {"SCALE", FV_ROW_C, .stored = FV_STORED_FLOATS},
                 [FV_ADD_RES] = {"RES", FV_ROW_C},
                 [FV_ADD_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_add_f32_ref(const fv_args *a, const fv_call *c)

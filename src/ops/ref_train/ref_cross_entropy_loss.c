@@ -12,10 +12,6 @@
 #include "ops/ref_train/ref_loss.h"
 
 const fv_op fv_op_cross_entropy_loss = {
-    .name = "cross_entropy_loss",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ENTROPY_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}},
     .operand = {[FV_ENTROPY_LOGITS] = {"LOGITS", FV_ROW_C},
                 [FV_ENTROPY_LABELS] = {"LABELS"},

@@ -10,10 +10,6 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_gates_grad = {
-    .name = "gates_grad",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_GATES_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}},
     .operand = {[FV_GATES_GRAD_GATES] = {"GATES", FV_ROW_C},
                 [FV_GATES_GRAD_DOT] = {"DOT", FV_ROW_C},

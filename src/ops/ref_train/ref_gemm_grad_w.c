@@ -25,10 +25,8 @@ static uint32_t rows(const fv_problem *p)
 }
 
 const fv_op fv_op_gemm_grad_w = {
-    .name = "gemm_grad_w",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_COLUMN,
-    .out = FV_GRAD_W_OUT,
     .dim = {{"M", FV_DIM_TOKENS}, [FV_GEMM_N] = {"K"}, [FV_GEMM_K] = {"tokens"}},
     .operand = {[FV_GRAD_W_DOUT] = {"DOUT", .columns = rows},
                 [FV_GRAD_W_IN] = {"IN", FV_GEMM_N},

@@ -26,10 +26,6 @@ static double terms(const fv_problem *p)
 }
 
 const fv_op fv_op_head_dot = {
-    .name = "head_dot",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_DOT_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"heads"}, [FV_DOT_D] = {"d"}},
     .operand = {[FV_DOT_A] = {"A", .columns = columns},
                 [FV_DOT_B] = {"B", .columns = columns},

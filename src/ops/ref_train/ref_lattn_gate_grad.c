@@ -13,20 +13,9 @@
 #include "ops/ref/lattn_counts.h"
 
 const fv_op fv_op_lattn_gate_grad = {
-    .name = "lattn_gate_grad",
-    .span = FV_SPAN_TOKEN,
     .cols = FV_COLS_HEAD,
-    .out = FV_KEY_GRAD_OUT,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
-    .operand = {[FV_REDUCE_K] = {"K", FV_ATTN_D, .heads = true},
-                [FV_REDUCE_V] = {"V", FV_ATTN_DV, .heads = true},
-                [FV_REDUCE_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_COS] = {"COS", .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_SIN] = {"SIN", .stored = FV_STORED_FLOATS},
-                [FV_REDUCE_GATE] = {"GATE", .heads = true},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .operand = {FV_LATTN_KEY_OPERANDS,
                 [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,
                                        .state_of = FV_OP_LATTN_REDUCE},
                 [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns},

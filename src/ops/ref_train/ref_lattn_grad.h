@@ -63,14 +63,6 @@ static inline void ref_rotate_back(float *f, const ref_row *s)
         ref_turn_pairs_back(f + b * s->d, f + b * s->d, &s->turn, s->d);
 }
 
-static inline ref_turn ref_turn_of(const fv_args *a, const fv_call *c, int cos, int sin, size_t row)
-{
-    if (!(a->prob.flags & FV_FLAG_ROPE))
-        return (ref_turn){.split = 0};
-    return ref_turn_at(c->p[cos], a->ld[cos], c->p[sin], a->ld[sin], c->row0 + row, a->u[0],
-                       a->prob.dim[FV_ATTN_D]);
-}
-
 /* ---- queries ---- */
 
 /* A query's row of one head, and the factors of its gradients:
@@ -87,26 +79,18 @@ static inline ref_query ref_query_at(const fv_args *a, const fv_call *c, size_t 
                                      const fv_lattn_state *l, float *f, float *turned)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const uint32_t flags = a->prob.flags, width = FV_BLOCKS * d, slice = dv / FV_STREAMS;
-    const bool plain = flags & FV_FLAG_UNNORMALISED;
+    const uint32_t width = FV_BLOCKS * d, slice = dv / FV_STREAMS;
+    const bool plain = a->prob.flags & FV_FLAG_UNNORMALISED;
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !plain;
     const float *state = (const float *)c->p[FV_APPLY_STATE] + h * l->floats;
     const float *out = (const float *)c->p[FV_QUERY_GRAD_FORWARD] +
                        r * a->ld[FV_QUERY_GRAD_FORWARD] + (size_t)h * dv;
-    ref_query q = {.row = {.x = (const float *)c->p[FV_APPLY_Q] + r * a->ld[FV_APPLY_Q],
-                           .heads = a->prob.heads,
-                           .d = d,
-                           .head = h,
-                           .param = c->p[FV_APPLY_PARAM],
-                           .alpha = a->f[2],
-                           .shift = FV_WANTS & FV_WANT_SHIFT && !plain ? state + l->shift : NULL,
-                           .gate = 1.f,
-                           .turn = ref_turn_of(a, c, FV_APPLY_COS, FV_APPLY_SIN, r)},
+    ref_query q = {.row = ref_row_at(a, c, r, h, a->f[2], shifted ? state + l->shift : NULL),
                    .state = state,
                    .dout = (const float *)c->p[FV_QUERY_GRAD_DOUT] + r * a->ld[FV_QUERY_GRAD_DOUT] +
                            (size_t)h * dv};
-    float eps = fv_max(a->f[1], FLT_MIN), gate = 1.f, w = 0.f;
-    if (flags & FV_FLAG_GATED)
-        gate = ((const float *)c->p[FV_APPLY_GATE])[r * a->ld[FV_APPLY_GATE] + h];
+    const float gate = ref_gate_at(a, c, r, h);
+    float eps = fv_max(a->f[1], FLT_MIN), w = 0.f;
     ref_features(f, &q.row, 1);
     for (uint32_t i = 0; i < width; i++)
         turned[i] = f[i];
@@ -161,18 +145,10 @@ static inline ref_key ref_key_at(const fv_args *a, const fv_call *c, size_t r, u
                                  const fv_lattn_state *l, float *f, float *df)
 {
     const uint32_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const uint32_t flags = a->prob.flags, width = FV_BLOCKS * d;
-    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(flags & FV_FLAG_UNNORMALISED);
+    const uint32_t width = FV_BLOCKS * d;
+    const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(a->prob.flags & FV_FLAG_UNNORMALISED);
     const float *state = (const float *)c->p[FV_KEY_GRAD_STATE] + h * l->floats;
-    ref_key k = {.row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
-                         .heads = a->prob.heads,
-                         .d = d,
-                         .head = h,
-                         .param = c->p[FV_REDUCE_PARAM],
-                         .alpha = a->f[1],
-                         .shift = shifted ? state + l->shift : NULL,
-                         .gate = 1.f,
-                         .turn = ref_turn_of(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, r)},
+    ref_key k = {.row = ref_row_at(a, c, r, h, a->f[1], shifted ? state + l->shift : NULL),
                  .state = state,
                  .dstate = (const float *)c->p[FV_KEY_GRAD_DSTATE] + h * l->floats,
                  .v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + (size_t)h * dv};
@@ -186,9 +162,7 @@ static inline ref_key ref_key_at(const fv_args *a, const fv_call *c, size_t r, u
     ref_rotate_back(df, &k.row);
     for (uint32_t i = 0; i < width; i++)
         df[i] = a->f[0] * (df[i] + k.dstate[l->m + i]);
-    k.row.gate = flags & FV_FLAG_GATED
-                     ? ((const float *)c->p[FV_REDUCE_GATE])[r * a->ld[FV_REDUCE_GATE] + h]
-                     : 1.f;
+    k.row.gate = ref_gate_at(a, c, r, h);
     return k;
 }
 

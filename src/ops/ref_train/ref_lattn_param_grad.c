@@ -27,10 +27,8 @@ static double terms(const fv_problem *p)
 }
 
 const fv_op fv_op_lattn_param_grad = {
-    .name = "lattn_param_grad",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_COLUMN,
-    .out = FV_PARAM_GRAD_OUT,
     .dim = {{"vectors"},
             [FV_PARAM_GRAD_COLUMNS] = {"columns"},
             [FV_PARAM_GRAD_ROWS] = {"rows", FV_DIM_TOKENS},

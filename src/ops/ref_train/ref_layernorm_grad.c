@@ -17,10 +17,6 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_layernorm_grad = {
-    .name = "layernorm_grad",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_LN_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_LN_GRAD_IN] = {"IN", FV_ROW_C},
                 [FV_LN_GRAD_WEIGHT] = {"WEIGHT", FV_ROW_C, .stored = FV_STORED_FLOATS},

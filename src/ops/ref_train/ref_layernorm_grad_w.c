@@ -23,10 +23,8 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_layernorm_grad_w = {
-    .name = "layernorm_grad_w",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_COLUMN,
-    .out = FV_LN_GRAD_W_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
     .operand = {[FV_LN_GRAD_W_IN] = {"IN", FV_ROW_C},
                 [FV_LN_GRAD_W_DOUT] = {"DOUT", FV_ROW_C},

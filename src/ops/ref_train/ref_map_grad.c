@@ -22,10 +22,8 @@ static uint32_t columns(const fv_problem *p)
 }
 
 const fv_op fv_op_map_grad = {
-    .name = "map_grad",
     .span = FV_SPAN_SCAN,
     .cols = FV_COLS_HEAD,
-    .out = FV_MAP_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
     .operand = {[FV_MAP_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},
                 [FV_MAP_GRAD_K] = {"K", FV_ATTN_D, .heads = true},

@@ -12,10 +12,8 @@
 #include "ops/ref_train/ref_map_grad.h"
 
 const fv_op fv_op_map_grad_q = {
-    .name = "map_grad_q",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_HEAD,
-    .out = FV_MAP_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ATTN_D] = {"d"}, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
     .operand = {[FV_MAP_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},
                 [FV_MAP_GRAD_K] = {"K", FV_ATTN_D, .heads = true},

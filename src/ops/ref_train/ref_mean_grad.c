@@ -12,16 +12,11 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mean_grad = {
-    .name = "mean_grad",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_ROW_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_ROW_GRAD_DOUT] = {"DOUT", FV_ROW_C},
                 [FV_ROW_GRAD_RES] = {"RES", FV_ROW_C},
                 [FV_ROW_GRAD_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_mean_grad_f32_ref(const fv_args *a, const fv_call *c)

@@ -9,16 +9,11 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_grad = {
-    .name = "mse_grad",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MSE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_MSE_A] = {"A", FV_ROW_C},
                 [FV_MSE_B] = {"B", FV_ROW_C},
                 [FV_MSE_OUT] = {"OUT", FV_ROW_C}},
     .element_flops = 2,
-    .terms = fv_terms_few,
 };
 
 void fv_k_mse_grad_f32_ref(const fv_args *a, const fv_call *c)

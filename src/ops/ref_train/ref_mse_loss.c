@@ -10,10 +10,6 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_mse_loss = {
-    .name = "mse_loss",
-    .span = FV_SPAN_TOKEN,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_MSE_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
     .operand = {[FV_MSE_A] = {"A", FV_ROW_C},
                 [FV_MSE_B] = {"B", FV_ROW_C},

@@ -16,10 +16,7 @@
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_posemb_grad = {
-    .name = "posemb_grad",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_POSEMB_GRAD_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
     .operand =
         {[FV_POSEMB_GRAD_DOUT] = {"DOUT", FV_ROW_C}, [FV_POSEMB_GRAD_OUT] = {"OUT", FV_ROW_C}},

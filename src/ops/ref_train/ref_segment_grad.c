@@ -12,10 +12,7 @@
 #include "ops/ref_train/segment_lines.h"
 
 const fv_op fv_op_segment_grad = {
-    .name = "segment_grad",
     .span = FV_SPAN_ALL,
-    .cols = FV_COLS_WHOLE,
-    .out = FV_SEGMENT_OUT,
     .dim = {{"tokens", FV_DIM_TOKENS},
             [FV_ROW_C] = {"classes"},
             [FV_SEGMENT_GRID] = {"grid"},

@@ -30,14 +30,9 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_softmax_grad = {
-    .name = "softmax_grad",
     .span = FV_SPAN_SCAN,
     .cols = FV_COLS_HEAD,
-    .out = FV_SOFTMAX_GRAD_OUT,
-    .dim = {{"rows", FV_DIM_TOKENS},
-            [FV_ATTN_D] = {"d"},
-            [FV_ATTN_DV] = {"dv"},
-            [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_SAME}},
     .operand = {[FV_SOFTMAX_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},
                 [FV_SOFTMAX_GRAD_K] = {"K", FV_ATTN_D, .heads = true},
                 [FV_SOFTMAX_GRAD_V] = {"V", FV_ATTN_DV, .heads = true},

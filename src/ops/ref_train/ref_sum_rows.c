@@ -19,10 +19,8 @@ static double flops(const fv_problem *p)
 }
 
 const fv_op fv_op_sum_rows = {
-    .name = "sum_rows",
     .span = FV_SPAN_ALL,
     .cols = FV_COLS_COLUMN,
-    .out = FV_SUM_OUT,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}, [FV_GRAD_TOKENS] = {"tokens"}},
     .operand = {[FV_SUM_A] = {"A", FV_ROW_C},
                 [FV_SUM_B] = {"B", FV_ROW_C},
