@@ -26,7 +26,7 @@ static fv_weight constant(fv_builder *b, uint32_t rows, uint32_t cols, const flo
     return w;
 }
 
-/* Declares the inputs, in the order that fovea.h documents. */
+/* Declares the inputs, in the order that attention.h documents. */
 static void inputs(struct op *op)
 {
     const enum fv_attention_kind kind = op->name->kind;
