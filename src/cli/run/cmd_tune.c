@@ -1,10 +1,10 @@
 /* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, and saves them as wisdom. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
+#include "cli/common/interrupt.h"
 
 enum { DEVICES = 64 };
 
@@ -29,14 +29,6 @@ typedef struct tuning {
     size_t cases, found;
 } tuning;
 
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
 static int save(const tuning *t)
 {
     return cli_check(fovea_wisdom_save(t->out));
@@ -52,7 +44,7 @@ static int show(const fovea_tune_progress *p, void *payload)
         if (save(t))
             return 1;
     }
-    return interrupted;
+    return interrupt_code() != 0;
 }
 
 /* ---- one model, size and attention on a device ---- */
@@ -127,7 +119,7 @@ static int tune_case(tuning *t, const char *model, const char *device, const cha
 
 static bool out_of_time(const tuning *t)
 {
-    return interrupted || (t->end > 0 && cli_seconds() >= t->end);
+    return interrupt_code() || (t->end > 0 && cli_seconds() >= t->end);
 }
 
 static int tune_product(tuning *t, const char *model, const char *attentions, const char *sizes,
@@ -227,16 +219,14 @@ int cli_tune(const cli_command *self, int argc, char **argv)
         return cli_fail(CLI_USAGE, "tune takes one MODEL, or none; fovea tune --help");
     if ((code = settle(&t)))
         return code;
-    const struct sigaction ask = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &ask, NULL);
-    sigaction(SIGTERM, &ask, NULL);
+    interrupt_catch("measurement");
     code = tune_all(&t, argv[first]);
     if (code)
         return code;
-    if (t.found)
-        cli_tell("%s%zu fact%s added to %s", interrupted ? "interrupted; " : "", t.found,
-                 t.found > 1 ? "s" : "", t.file);
+    if (t.found || interrupt_code())
+        cli_tell("%s%zu fact%s added to %s", interrupt_code() ? "interrupted; " : "", t.found,
+                 t.found == 1 ? "" : "s", t.file);
     else
-        cli_tell("%s%s knows all of this already", interrupted ? "interrupted; " : "", t.file);
-    return CLI_OK;
+        cli_tell("%s knows all of this already", t.file);
+    return interrupt_code();
 }
