@@ -30,7 +30,7 @@ const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *
 }
 
 struct maker {
-    fv_imitation m;
+    fv_synthetic m;
     const fv_pyramid_form *form;
     const fv_pyramid_spec *spec;
     float added; /* deviation of what a branch adds */
@@ -39,13 +39,13 @@ struct maker {
 static void vector(struct maker *m, const char *prefix, const char *name, uint64_t n, float mean,
                    float spread)
 {
-    fv_imitate_tensor(&m->m, prefix, name, 1, &n, mean, spread);
+    fv_synthetic_tensor(&m->m, prefix, name, 1, &n, mean, spread);
 }
 
 static void convolution(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
                         uint32_t channels, uint32_t size, float gain)
 {
-    fv_imitate_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
+    fv_synthetic_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
 }
 
 static void linear(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
@@ -56,7 +56,7 @@ static void linear(struct maker *m, const char *prefix, const char *stem, uint32
 
 static void norm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
 {
-    fv_imitate_norm(&m->m, prefix, stem, n);
+    fv_synthetic_norm(&m->m, prefix, stem, n);
 }
 
 static void batchnorm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
