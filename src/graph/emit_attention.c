@@ -48,7 +48,7 @@ static fv_lattn_state layout(const fv_attention *a)
     return fv_lattn_layout(t->blocks, t->wants, a->d, a->dv);
 }
 
-static void fill(fv_step *s, const fv_attention *a)
+static void set_problem(fv_step *s, const fv_attention *a)
 {
     s->prob.mech = (uint16_t)a->mech;
     s->prob.heads = (uint16_t)a->heads;
@@ -81,7 +81,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
     if (!s)
         return;
-    fill(s, a);
+    set_problem(s, a);
     s->f[0] = 1.0f / (float)a->keys;
     s->f[1] = (float)a->alpha;
     fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
@@ -98,7 +98,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
     if (!s)
         return;
-    fill(s, a);
+    set_problem(s, a);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
 }
@@ -110,7 +110,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
     if (!s)
         return;
-    fill(s, a);
+    set_problem(s, a);
     s->f[0] = (float)a->scale;
     if (softmax) {
         fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
