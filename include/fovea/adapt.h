@@ -46,9 +46,7 @@
 
 #include <fovea/fovea.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_trainer fovea_trainer;
 
@@ -247,8 +245,6 @@ FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const c
 FOVEA_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
                                                 const char **note);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

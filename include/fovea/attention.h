@@ -68,9 +68,7 @@
 
 #include <fovea/plan.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 /* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
 typedef enum fovea_gates {
@@ -215,8 +213,6 @@ FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, si
 /* Replaces the state by a saved one. EINVAL as above. */
 FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

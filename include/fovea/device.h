@@ -6,9 +6,7 @@
 
 #include <fovea/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_device fovea_device;
 
@@ -162,8 +160,6 @@ FOVEA_API fovea_status fovea_cache_pack(const char *folder, void *data, size_t r
 FOVEA_API fovea_status fovea_cache_unpack(const char *folder, const void *data, size_t size,
                                           size_t *added);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -6,9 +6,7 @@
 
 #include <fovea/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 /* All functions of a model are thread-safe. */
 typedef struct fovea_model fovea_model;
@@ -123,8 +121,6 @@ FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const u
                                               uint32_t width, uint32_t height, uint8_t *out,
                                               uint32_t out_width, uint32_t out_height);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -9,9 +9,7 @@
 #include <fovea/tensors.h>
 #include <fovea/wisdom.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_plan fovea_plan;
 
@@ -248,8 +246,6 @@ FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *eve
 /* Calls of the last frame that was traced; those beyond `room` are counted, not recorded. */
 FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

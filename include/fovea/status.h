@@ -9,10 +9,6 @@
 
 #include <fovea/version.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #if defined(FOVEA_STATIC)
 #define FOVEA_API
 #elif defined(__GNUC__)
@@ -21,9 +17,11 @@ extern "C" {
 #define FOVEA_API
 #endif
 
-/* For the _INIT macros: the size, the fields that are set (FOVEA_SET), and zeros. C++ has
- * designated initialisers since 2020 only. */
+/* FOVEA_INIT is for the _INIT macros: the size, the fields that are set (FOVEA_SET), and zeros. C++
+ * has designated initialisers since 2020 only. */
 #ifdef __cplusplus
+#define FOVEA_BEGIN_DECLS extern "C" {
+#define FOVEA_END_DECLS }
 #define FOVEA_INIT(type, ...)                                                                      \
     [] {                                                                                           \
         type init_{};                                                                              \
@@ -33,12 +31,16 @@ extern "C" {
     }()
 #define FOVEA_SET(field, value) init_.field = value
 #else
+#define FOVEA_BEGIN_DECLS
+#define FOVEA_END_DECLS
 #define FOVEA_INIT(type, ...)                                                                      \
     {                                                                                              \
         .struct_size = sizeof(type), __VA_ARGS__                                                   \
     }
 #define FOVEA_SET(field, value) .field = value
 #endif
+
+FOVEA_BEGIN_DECLS
 
 typedef enum fovea_status {
     FOVEA_OK = 0,
@@ -79,8 +81,6 @@ typedef struct fovea_memory {
 /* Thread-safe. */
 FOVEA_API fovea_status fovea_memory_query(fovea_memory *out);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

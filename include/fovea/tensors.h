@@ -6,9 +6,7 @@
 
 #include <fovea/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef enum fovea_dtype { FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16 } fovea_dtype;
 
@@ -50,8 +48,6 @@ FOVEA_API fovea_status fovea_tensors_read(const fovea_tensor *tensor, uint64_t f
 FOVEA_API fovea_status fovea_tensors_write(const char *path, const fovea_tensor *tensors, size_t n,
                                            const char *const (*metadata)[2], size_t n_metadata);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -12,9 +12,7 @@
 
 #include <fovea/attention.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_tune_progress {
     size_t struct_size;
@@ -73,8 +71,6 @@ FOVEA_API fovea_status fovea_device_open_best(fovea_device **out, const fovea_mo
                                               const fovea_plan_options *plan,
                                               const fovea_device_options *options);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

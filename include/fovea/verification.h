@@ -6,9 +6,7 @@
 
 #include <fovea/plan.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 /* The result for one kernel. A case is a step that the kernel fits, run on random values; every
  * value of its settings is tried on one case. The allowed error follows from how far the
@@ -87,8 +85,6 @@ FOVEA_API fovea_status fovea_trial_verify(fovea_trial *trial, fovea_kernel_check
 /* Runs it once; *seconds gets the device's time if the device reports it, else wall time. */
 FOVEA_API fovea_status fovea_trial_run(fovea_trial *trial, double *seconds);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -17,9 +17,7 @@
 
 #include <fovea/status.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 /* How much a plan may measure. */
 typedef enum fovea_rigor {
@@ -55,8 +53,6 @@ FOVEA_API void fovea_wisdom_forget(void);
  * home directory; EINVAL when `room` bytes are too few. */
 FOVEA_API fovea_status fovea_wisdom_path(char *out, size_t room);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif
