@@ -155,7 +155,7 @@ static void limits(const fv_device *d, fv_limits *out)
     *out = (fv_limits){.threads = 1,
                        .borrows = !d->limits.unified,
                        .throughput = true,
-                       .parts = fv_gpu_parts(d->limits.units),
+                       .partials = fv_gpu_partials(d->limits.units),
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
                        .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};

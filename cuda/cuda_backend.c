@@ -97,7 +97,7 @@ static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
                        .throughput = true,
-                       .parts = fv_gpu_parts(d->limits.units),
+                       .partials = fv_gpu_partials(d->limits.units),
                        /* Work-groups of lattn.cu. */
                        .at_once = d->limits.arch >= 80 ? 3 * d->limits.units : 0,
                        .frames = FV_GPU_FRAMES,

@@ -141,8 +141,8 @@ static fovea_status limit(cublasLtMatmulPreference_t preference, const fv_launch
     return FOVEA_OK;
 }
 
-static fovea_status choose(struct product *p, const fv_launch *l,
-                           cublasLtMatmulPreference_t preference)
+static fovea_status choose_algorithm(struct product *p, const fv_launch *l,
+                                     cublasLtMatmulPreference_t preference)
 {
     cublasLtMatmulHeuristicResult_t result;
     int count = 0;
@@ -162,7 +162,7 @@ static fovea_status fill_product(struct product *p, const fv_launch *l, fv_devic
     FV_TRY(handle_of(d, &p->handle));
     FV_TRY(describe_product(p, l));
     TRY(l->kernel->name, cublasLtMatmulPreferenceCreate, (&preference));
-    const fovea_status status = choose(p, l, preference);
+    const fovea_status status = choose_algorithm(p, l, preference);
     fv_cuda_cublaslt()->cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }

@@ -14,7 +14,7 @@ uint64_t fv_cuda_graph_key(const fv_sweep *s, uint32_t count, uint32_t rows)
         most = s[i].rows > most ? s[i].rows : most;
     uint64_t h = mix(UINT64_C(0xcbf29ce484222325), rows < most ? rows : most);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].parts,
+        const uint32_t words[] = {s[i].steps, s[i].rows,  s[i].chunk, s[i].groups,  s[i].partials,
                                   s[i].runs,  s[i].width, s[i].reach, s[i].streamed};
         for (size_t k = 0; k < sizeof words / sizeof *words; k++)
             h = mix(h, words[k]);

@@ -48,7 +48,7 @@ void fv_cuda_device_name(int index, char *out, size_t size)
 
 uint32_t fv_cuda_features(const fv_cuda_limits *l)
 {
-    /* A board has no memory to spare for cuBLASLt. */
+    /* On a board cuBLASLt would take too much memory. */
     return (l->arch >= 80 ? FV_NEED_CUDA_MMA : 0) | (l->units >= 64 ? FV_NEED_CUDA_LARGE : 0) |
            (!l->integrated && fv_cuda_cublaslt() ? FV_NEED_CUDA_BLASLT : 0);
 }

@@ -85,14 +85,14 @@ void fv_gpu_add_quirk(char *list, size_t size, const char *quirk)
     snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
 }
 
-/* A partial state needs one work-group per head, so a few per compute unit. Beyond PARTS_MOST,
+/* A partial state needs one work-group per head, so a few per compute unit. Beyond PARTIALS_MAX,
  * merging would cost more than the parallelism saves. Both bounds are estimates, not measured per
  * device. */
-enum { PARTS_LEAST = 32, PARTS_MOST = 128 };
+enum { PARTIALS_MIN = 32, PARTIALS_MAX = 128 };
 
-uint32_t fv_gpu_parts(uint32_t units)
+uint32_t fv_gpu_partials(uint32_t units)
 {
-    return units < PARTS_LEAST ? PARTS_LEAST : units > PARTS_MOST ? PARTS_MOST : units;
+    return units < PARTIALS_MIN ? PARTIALS_MIN : units > PARTIALS_MAX ? PARTIALS_MAX : units;
 }
 
 /* ---- steps ---- */
@@ -206,7 +206,7 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
     *out = (fv_gpu_dispatch){.row0 = c->row0 + from,
                              .rows = rows,
                              .first = c->first && from == 0,
-                             .groups = c->groups ? c->groups : 1,
+                             .groups = c->partials ? c->partials : 1,
                              .count = {1, 1, 1},
                              .ahead = {{1, 1, 1}, {1, 1, 1}}};
     for (uint32_t o = 0; o < s->operands; o++) {

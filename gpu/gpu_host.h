@@ -18,7 +18,7 @@ int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out,
 /* Adds to a list of quirks; what does not fit is left out. */
 void fv_gpu_add_quirk(char *list, size_t size, const char *quirk);
 /* Maximum partial states of a reduction, for a device with so many compute units. */
-uint32_t fv_gpu_parts(uint32_t units);
+uint32_t fv_gpu_partials(uint32_t units);
 
 /* Approximate peak rates of a device. */
 typedef struct fv_gpu_rates {

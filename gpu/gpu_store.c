@@ -82,7 +82,7 @@ static void take_cached(fv_gpu_store *s, fv_gpu_program *p)
 }
 
 /* Drivers that compile a kernel when it is made (Mali) have it in the binary only then. */
-static void keep(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
+static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
 {
     const size_t room = sizeof p->kernels / sizeof *p->kernels;
     fv_gpu_key key;
@@ -210,7 +210,7 @@ static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, 
         status = s->compiler->kernel(s->device, p->built, entry, &kernel);
     }
     FV_TRY(status);
-    keep(s, p, entry);
+    keep_binary(s, p, entry);
     *out = kernel;
     return FOVEA_OK;
 }

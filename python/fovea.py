@@ -435,7 +435,7 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
     """Attention of (B, H, N, d) arrays, or of (N, H*d) rows with `heads`. Returns the output alike,
     float32 unless out_storage says "f16" or "bf16" (in uint16).
 
-    `attention` is a name of fovea.h: "softmax", "linear:elu1", "mala", "pola", "nala", "sla-...",
+    `attention` is a name of attention.h: "softmax", "linear:elu1", "mala", "pola", "nala", "sla-...",
     and with causal=True "retention", "gla", "delta-rule", "gated-delta-rule". `options` are the
     fields of fovea_attention_options (scale, eps, normalise, form, l2norm, alpha, power, channel_scale,
     local_weight, norm_weight, ...), enums by name, and

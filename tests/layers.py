@@ -1,4 +1,4 @@
-"""layers.py: which folder may include which, held against every #include "..." of the tree, and
+"""layers.py: which folder may include which, held against every #include of a file of the tree, and
 whether headers include each other in a circle. A folder may include what stands beside its name
 here, and what those may.
 """
@@ -33,7 +33,7 @@ MAY = {
 }
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-INCLUDE = re.compile(r'^\s*#\s*include "([^"]+)"', re.M)
+INCLUDE = re.compile(r'^\s*#\s*include (?:"|<(?=fovea/))([^">]+)[">]', re.M)
 
 
 def room(path):
@@ -58,7 +58,7 @@ def allowed(folder):
 
 def find(name, beside):
     """The file that an include means, from the root of the tree; None for a generated one."""
-    for folder in ("", "src", os.path.dirname(beside)):
+    for folder in ("", "src", "include", os.path.dirname(beside)):
         path = os.path.normpath(os.path.join(folder, name))
         if os.path.exists(os.path.join(ROOT, path)):
             return path
@@ -108,6 +108,7 @@ def main():
         if found:
             print("a circle: " + " -> ".join(found))
             wrong += 1
+            break
     print(f"{checked} includes of {len(edges)} files, {wrong} against the order")
     return 1 if wrong or checked < 500 else 0
 

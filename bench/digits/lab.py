@@ -190,7 +190,7 @@ def demo(lab):
         print("%-10s %6.1f %% %10.1f %10.1f" % (name, 100 * told["miou"], told["ms"],
                                                told["activation_bytes"] / 2**20), flush=True)
         subprocess.run([lab.exe("fovea"), "run", model, picture, "--size", str(DEMO), "--overlay",
-                        os.path.join(folder, name + ".png")], stdout=subprocess.DEVNULL, check=True)
+                        os.path.join(folder, name + ".png"), "--json"], stdout=subprocess.DEVNULL, check=True)
     print("\nClasses laid over the first: %s/softmax.png, %s/linear.png" % (folder, folder))
 
 

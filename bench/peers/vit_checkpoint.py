@@ -14,7 +14,7 @@ import numpy as np
 # name: width, blocks, heads. `tiny` is for trying things out.
 SIZES = {"dinov2-s": (384, 12, 6), "dinov2-b": (768, 12, 12), "dinov2-l": (1024, 24, 16), "tiny": (64, 2, 2)}
 PATCH, IMAGE = 14, 518
-EPS = 1e-6  # of linear attention, for each token in the sum; fovea.h
+EPS = 1e-6  # of linear attention, for each token in the sum; attention.h
 
 
 @dataclasses.dataclass

@@ -135,7 +135,7 @@ static bool takes_chunks(const fv_problem *p)
            !(p->flags & FV_FLAG_DELTA && p->flags & FV_FLAG_DECAY_CHANNEL);
 }
 
-static double work(const fv_problem *p)
+static double state_products(const fv_problem *p)
 {
     return (double)p->heads * p->dim[FV_DIM_ROWS] * width_of(p) * p->dim[FV_ATTN_DV];
 }
@@ -143,20 +143,20 @@ static double work(const fv_problem *p)
 static double step_cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
-    return 1e-6 + work(p) * 2e-10;
+    return 1e-6 + state_products(p) * 2e-10;
 }
 
 static double cpu_cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
-    return 1e-6 + work(p) * 2e-11;
+    return 1e-6 + state_products(p) * 2e-11;
 }
 
 /* A single token is not computed as a chunk. */
 static double chunk_cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
-    return 2e-6 + work(p) * (p->dim[FV_DIM_ROWS] < 4 ? 4e-10 : 1e-10);
+    return 2e-6 + state_products(p) * (p->dim[FV_DIM_ROWS] < 4 ? 4e-10 : 1e-10);
 }
 
 const fv_kernel_hooks fv_h_gpu_scan_step = {.applies = takes_steps, .cost = step_cost};

@@ -51,7 +51,7 @@ typedef uchar fv_cell_u8;
  * row0, rows  of the call: row0 is the absolute row
  * first   REDUCE: partial states are stored, not added to
  * groups  partial states of REDUCE, or segments, that the call's rows are dealt to
- * dim, u, f   as the op's definition has them
+ * dim, u, f   as the contract of the op has them (ref_<op>.c)
  * ring    LOCAL: (window, shift)
  */
 #define FV_CALL                                                                                    \

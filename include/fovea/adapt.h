@@ -1,5 +1,5 @@
 /* adapt.h: turns a checkpoint made for softmax attention into one with linear attention, and trains
- * heads on it. A part of fovea.h, whose rules hold here.
+ * heads on it. Not included by fovea.h, whose rules hold here.
  *
  * Three stages (ViT-AdaLA), each a trainer of its own:
  *
@@ -7,16 +7,16 @@
  *                            attention gives. The picture runs through the softmax model; block i's
  *                            new attention reads the same normalised tokens X_i, and
  *                                L = sum_i mean_{tokens, channels} (O_i - O'_i)^2
- *                            with O what the attention gives behind its output projection, before
- *                            any layer scale. Trained are W_Q, W_K, W_V and their biases.
+ *                            with O the attention's output after its projection, before any layer
+ *                            scale. W_Q, W_K, W_V and their biases are trained.
  *     FOVEA_STAGE_FEATURES   the whole linear model learns the features of the frozen softmax one:
  *                                L = lambda mean_{tokens, channels} (f - f')^2
  *                            with f = last_hidden_state, prefix tokens included.
  *     FOVEA_STAGE_TASK       a linear head and the model under it learn a task from labels:
  *                            cross-entropy of the picture's class, or of the class of every pixel.
  *
- * A trainer runs one picture at a time and adds its gradients up; a step then takes the mean over
- * the pictures that were added, and AdamW changes the weights:
+ * A trainer runs one picture at a time and accumulates its gradients; a step then takes the mean
+ * over the pictures that were added, and AdamW changes the weights:
  *
  *     fovea_trainer *trainer;
  *     fovea_trainer_options options = FOVEA_TRAINER_OPTIONS_INIT;
@@ -39,16 +39,14 @@
  * Everything is float32. The activations of a block are recomputed for its gradients, so that
  * memory grows with the tokens but hardly with the blocks; fovea_trainer_query gives all bytes.
  * Results do not depend on the number of threads. After fovea_trainer_create nothing is allocated
- * until weights or states are written. CPU only.
+ * until weights or states are written. It runs on the CPU only.
  */
 #ifndef FOVEA_ADAPT_H
 #define FOVEA_ADAPT_H
 
 #include <fovea/fovea.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_trainer fovea_trainer;
 
@@ -61,17 +59,19 @@ typedef enum fovea_stage {
 typedef enum fovea_trainable {
     FOVEA_TRAIN_DEFAULT, /* FOVEA_TRAIN_QKV in the first stage, else FOVEA_TRAIN_ALL */
     FOVEA_TRAIN_ALL,     /* every tensor that the loss depends on */
-    FOVEA_TRAIN_QKV,  /* what makes queries, keys and values, and what the attention learns beside
-                         (gates, vectors of a feature map); in FOVEA_STAGE_TASK the head too */
-    FOVEA_TRAIN_HEAD, /* FOVEA_STAGE_TASK: the head alone */
+    FOVEA_TRAIN_QKV,     /* the projections to queries, keys and values, and what the attention
+                            itself learns (gates, vectors of a feature map); in FOVEA_STAGE_TASK the
+                            head too */
+    FOVEA_TRAIN_HEAD,    /* FOVEA_STAGE_TASK: the head alone */
 } fovea_trainable;
 
-/* With t = 0 for the first step after the warm-up and T steps from there to the end:
+/* The learning rate of a step, with t = 0 for the first step after the warm-up, T steps from there
+ * to the end, and `end` for lr_end:
  *     constant   lr
  *     linear     end + (lr - end) (1 - t / T)
  *     cosine     end + (lr - end) (1 + cos(pi t / T)) / 2
- * During a warm-up of w steps it is lr (t + 1) / w, t = 0 for the very first; past the end it stays
- * at `end` (constant: at lr). */
+ * During a warm-up of w steps it is lr (t + 1) / w, t = 0 for the very first step; past the end it
+ * stays at `end` (constant: at lr). */
 typedef enum fovea_lr_schedule {
     FOVEA_LR_CONSTANT,
     FOVEA_LR_LINEAR,
@@ -80,8 +80,8 @@ typedef enum fovea_lr_schedule {
 
 typedef enum fovea_task {
     FOVEA_TASK_CLASSES,      /* logits of the picture against its label */
-    FOVEA_TASK_SEGMENTATION, /* logits of every patch, enlarged bilinearly to the mask (its corners
-                                are pixels' edges, not their centres), against its pixels */
+    FOVEA_TASK_SEGMENTATION, /* logits of every patch, enlarged bilinearly to the mask (corners at
+                                the edges of pixels: align_corners=False), against its pixels */
 } fovea_task;
 
 /* Sums n numbers over all processes, in place and with the same result in each: floats, or doubles
@@ -109,16 +109,17 @@ typedef struct fovea_trainer_options {
     const char *const *decay;
     /* AdamW: m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
      *        w -= lr (m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps) + weight_decay w) */
-    float lr;     /* must be given */
+    float lr;     /* learning rate; must be given */
     float lr_end; /* of LINEAR and COSINE */
     fovea_lr_schedule schedule;
-    uint32_t warm_up;     /* steps */
-    uint32_t steps;       /* in all, for LINEAR and COSINE */
-    float backbone_ratio; /* FOVEA_STAGE_TASK: factor of the rate for all tensors but the head's */
+    uint32_t warm_up; /* steps */
+    uint32_t steps;   /* in all, for LINEAR and COSINE */
+    float
+        backbone_ratio; /* FOVEA_STAGE_TASK: learning rate of all tensors but the head's, over lr */
     float beta1, beta2, eps, weight_decay;
-    float clip;   /* the gradient is scaled down to this global norm; 0: never */
+    float clip;   /* greatest global norm: a larger gradient is scaled down to it; 0: none */
     float ema;    /* averages of the weights: a = ema a + (1 - ema) w after every step; 0: none */
-    float lambda; /* FOVEA_STAGE_FEATURES */
+    float lambda; /* of FOVEA_STAGE_FEATURES, see above */
     /* FOVEA_STAGE_TASK: */
     fovea_task task;
     uint32_t
@@ -128,10 +129,11 @@ typedef struct fovea_trainer_options {
                     are. SEGMENTATION: segmentation_head.{weight,bias} on last_hidden_state */
     const char *const *labels;        /* names of the classes for config.json, or NULL */
     uint32_t mask_width, mask_height; /* SEGMENTATION; 0: those of the frame */
-    uint64_t seed;
+    uint64_t seed;                    /* of a new head */
     uint64_t memory_limit; /* bytes in all; ENOMEM if it is too small. 0: no limit, and every block
-                              is recomputed. With a limit, the last blocks keep their activations as
-                              far as it leaves room, which may change the last digits of results */
+                              is recomputed. With a limit, as many of the last blocks as it leaves
+                              room for keep their activations, which may change the last digits of
+                              results */
     fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
     void *sum_payload;
 } fovea_trainer_options;
@@ -141,11 +143,12 @@ typedef struct fovea_trainer_options {
                FOVEA_SET(eps, 1e-8f), FOVEA_SET(weight_decay, 0.05f), FOVEA_SET(lambda, 1))
 
 /* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
- * FOVEA_STAGE_FEATURES, of the same width, patches and prefix; NULL: `model` as it is now with
- * softmax attention (going on from an earlier stage, name the original). The files are read here
- * and not needed later but for fovea_trainer_save. ENOTSUP for families other than ViT, DeiT,
- * DINOv2, CLIP and SigLIP, and for devices other than the CPU. The device must outlive the trainer.
- * Thread-safe; all other functions of a trainer: one thread at a time per trainer. */
+ * FOVEA_STAGE_FEATURES, of the same width, patches and prefix; NULL: `model` itself with softmax
+ * attention (where `model` comes from an earlier stage, name the original). The files are read here
+ * and needed later by fovea_trainer_save alone. ENOTSUP for families other than ViT, DeiT,
+ * DINOv2, CLIP and SigLIP, and for devices other than the CPU. The trainer keeps the device, which
+ * may be closed before it. Thread-safe; all other functions of a trainer: one thread at a time per
+ * trainer. */
 FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,
                                             const char *teacher, fovea_device *device,
                                             const fovea_trainer_options *options);
@@ -159,7 +162,7 @@ typedef struct fovea_trainer_info {
     uint32_t tensors, trained;                 /* of the model; those that are trained */
     uint64_t parameters, trained_parameters;
     uint64_t step;         /* steps done */
-    double flops;          /* of a picture: teacher, student, gradients, recomputation */
+    double flops;          /* of one picture: teacher, student, gradients, recomputation */
     double recomputed;     /* the part of `flops` that is recomputation */
     uint32_t kept;         /* blocks that are not recomputed */
     const char *attention; /* of the student; belongs to the trainer */
@@ -170,10 +173,10 @@ typedef struct fovea_trainer_info {
     uint64_t averages;    /* of the weights */
     uint64_t packed;      /* weights in the kernels' layout, the teacher's too */
     uint64_t activations; /* of student and teacher, states, scratch of all threads */
-    uint64_t
-        total; /* sum of these and of the trainer's own lists: what fovea_memory_query counts */
-    uint64_t
-        process; /* upper bound of what comes in addition: thread stacks, the C library's heap */
+    uint64_t total;       /* sum of these and of the trainer's own lists: what fovea_memory_query
+                             counts */
+    uint64_t process;     /* upper bound of what comes in addition: thread stacks, the C library's
+                             heap */
 } fovea_trainer_info;
 #define FOVEA_TRAINER_INFO_INIT FOVEA_INIT(fovea_trainer_info, )
 FOVEA_API fovea_status fovea_trainer_query(const fovea_trainer *trainer, fovea_trainer_info *out);
@@ -185,9 +188,9 @@ typedef struct fovea_target {
     size_t stride;       /* bytes from row to row; 0: rows are packed */
 } fovea_target;
 
-/* Runs a picture and adds its loss and gradients to those of the next step.
- * `target` may be NULL in the first two stages. A loss over pixels is the mean over those that are
- * not ignored. EINVAL for a label beyond the classes; then nothing is added. */
+/* Runs a picture and adds its loss and gradients to those of the next step. `target` may be NULL in
+ * the first two stages. A loss over pixels is the mean over those that are not ignored. EINVAL for
+ * a label beyond the classes; then nothing is added. */
 FOVEA_API fovea_status fovea_trainer_add(fovea_trainer *trainer, const fovea_frame *frame,
                                          const fovea_target *target);
 /* Discards the losses and gradients added since the last step. */
@@ -213,8 +216,8 @@ FOVEA_API fovea_status fovea_trainer_step(fovea_trainer *trainer, fovea_trainer_
 
 typedef enum fovea_numbers {
     FOVEA_WEIGHT,
-    FOVEA_GRADIENT, /* after a step: the mean that it took, before clipping; else the sum so far */
-    FOVEA_AVERAGE,  /* with `ema`, else the weight */
+    FOVEA_GRADIENT, /* after a step: its mean gradient, before clipping; else the sum so far */
+    FOVEA_AVERAGE,  /* of the weight, with `ema`; else the weight */
 } fovea_numbers;
 /* Trained tensor `index`, from 0, in the order of the model's file: float32 data that belong to the
  * trainer and change with the next call. Returns 0 past the end. */
@@ -223,28 +226,25 @@ FOVEA_API int fovea_trainer_tensor(const fovea_trainer *trainer, size_t index, f
 
 /* Writes a model as fovea_model_load takes it: model.safetensors with every tensor of the original
  * (those of floating type as `dtype`, others as they are), config.json with all of its keys and
- * "fovea": {"attention"} (the model's own after FOVEA_STAGE_ATTENTION too: the student's), and
- * preprocessor_config.json where there is one. The folder is made; every file is replaced as a
- * whole. `average` nonzero: averages instead of the weights. EIO; ENOTSUP for a value that
- * FOVEA_DTYPE_F16 cannot hold. */
+ * "fovea": {"attention"} (the student's, after every stage), and preprocessor_config.json where
+ * there is one. The folder is made; every file is replaced as a whole. `average` nonzero: averages
+ * instead of the weights. EIO; ENOTSUP for a value that FOVEA_DTYPE_F16 cannot hold. */
 FOVEA_API fovea_status fovea_trainer_save(fovea_trainer *trainer, const char *folder,
                                           fovea_dtype dtype, int average);
 
-/* The trainer between two steps: weights, moments, averages, number of the step. Written to a
- * temporary file, synchronised to disk, then renamed: at any moment `path` holds a complete state.
- * A trainer made with the same model and options that reads it continues with bit-identical
- * results. `note`: text of the caller (its own options, for example) that is stored with it, at
- * most 65535 bytes; NULL: none. */
+/* Writes what a trainer is between two steps: weights, moments, averages, number of the step. The
+ * file is written under a temporary name, synchronised to disk, then renamed: at any moment `path`
+ * holds a complete state. A trainer made with the same model and options that reads it continues
+ * with bit-identical results. `note`: text of the caller (its own options, for example) that is
+ * stored with it, at most 65535 bytes; NULL: none. EIO. */
 FOVEA_API fovea_status fovea_trainer_write_state(fovea_trainer *trainer, const char *path,
                                                  const char *note);
-/* EIO, EFORMAT for a damaged file, EINVAL for one of another model, stage or of options that change
- * the result, which the message names; the trainer is then as before. `note` gets the text, which
- * belongs to the trainer, and may be NULL. */
+/* Reads such a state. *note gets its text, which belongs to the trainer; `note` may be NULL. EIO;
+ * EFORMAT for a damaged file; EINVAL for a state of another model, stage, or of options that change
+ * the result, which the message names. On failure the trainer is as before. */
 FOVEA_API fovea_status fovea_trainer_read_state(fovea_trainer *trainer, const char *path,
                                                 const char **note);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -10,17 +10,15 @@
 #ifndef FOVEA_TUNING_H
 #define FOVEA_TUNING_H
 
-#include <fovea/fovea.h>
+#include <fovea/attention.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 typedef struct fovea_tune_progress {
     size_t struct_size;
-    const char *what;   /* "block 0 fc1" */
+    const char *what;   /* the step, sweep or plan that is tuned: "block 0 fc1" */
     double done, total; /* amount of work, approximate */
-    size_t found;       /* facts found so far; they are in the store already and can be saved */
+    size_t found;       /* facts found so far; the store has them, so that they can be saved */
 } fovea_tune_progress;
 
 /* Called often, by the thread that tunes. A nonzero return stops tuning soon; facts found so far
@@ -59,7 +57,7 @@ typedef struct fovea_tune_report {
 FOVEA_API fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model,
                                   fovea_device *device, const fovea_plan_options *plan,
                                   const fovea_tune_options *options);
-/* The same for the plans of fovea_attention_plan_create and fovea_gemm_plan_create. */
+/* The same for the plans of fovea_attention_plan_create and fovea_gemm_plan_create. Thread-safe. */
 FOVEA_API fovea_status fovea_tune_attention(fovea_tune_report *out, fovea_device *device,
                                             const fovea_attention_options *attention,
                                             const fovea_tune_options *options);
@@ -73,8 +71,6 @@ FOVEA_API fovea_status fovea_device_open_best(fovea_device **out, const fovea_mo
                                               const fovea_plan_options *plan,
                                               const fovea_device_options *options);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -4,11 +4,9 @@
 #ifndef FOVEA_VERIFICATION_H
 #define FOVEA_VERIFICATION_H
 
-#include <fovea/fovea.h>
+#include <fovea/plan.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FOVEA_BEGIN_DECLS
 
 /* The result for one kernel. A case is a step that the kernel fits, run on random values; every
  * value of its settings is tried on one case. The allowed error follows from how far the
@@ -26,7 +24,7 @@ typedef struct fovea_kernel_check {
     const char *text;       /* what was wrong in it; "" */
 } fovea_kernel_check;
 #define FOVEA_KERNEL_CHECK_INIT FOVEA_INIT(fovea_kernel_check, )
-/* Nonzero ends the verification, which is then OK. */
+/* Gets each result. Nonzero ends the verification, which then returns FOVEA_OK. */
 typedef int fovea_kernel_check_fn(const fovea_kernel_check *check, void *payload);
 
 /* Verifies the kernels that the device can use and whose names contain `name` (NULL: all), one
@@ -41,7 +39,7 @@ typedef struct fovea_step_check {
     size_t step; /* as in fovea_plan_step */
     const char *label, *problem, *kernel;
     /* Its output (a sample if it is large) against the reference on what the step read: */
-    int right;
+    int right;        /* nonzero: within what is allowed */
     const char *text; /* what is wrong; "" */
     uint64_t values;
     double error, rel, max_abs; /* error: over what is allowed */
@@ -57,7 +55,7 @@ typedef struct fovea_step_check {
      * divisor of softmax attention is at most the number of keys. */
     double state_mean, state_sum, divisor_mean, divisor_sum;
 } fovea_step_check;
-/* Nonzero ends the verification, which is then OK. */
+/* Gets each result. Nonzero ends the verification, which then returns FOVEA_OK. */
 typedef int fovea_step_check_fn(const fovea_step_check *check, void *payload);
 
 /* Runs one frame on `device`, step by step, and on the CPU beside it with weights and activations
@@ -84,11 +82,9 @@ FOVEA_API void fovea_trial_close(fovea_trial *trial);
 /* Compares its output with the reference, as fovea_device_verify does; `out` has one case. Its
  * texts belong to the trial. */
 FOVEA_API fovea_status fovea_trial_verify(fovea_trial *trial, fovea_kernel_check *out);
-/* Runs it once; *seconds is device time if the device reports it, else wall time. */
+/* Runs it once; *seconds gets the device's time if the device reports it, else wall time. */
 FOVEA_API fovea_status fovea_trial_run(fovea_trial *trial, double *seconds);
 
-#ifdef __cplusplus
-}
-#endif
+FOVEA_END_DECLS
 
 #endif

@@ -43,7 +43,7 @@ ninja ${JOBS:+-j "$JOBS"} -C "$build" >&2
 # Judge times, of which an emulator's say nothing; need an OpenCL driver, and say nothing without.
 never='bench|floors|tuning|info|device_kernels|devices|oclgrind'
 # Take minutes each in an emulator.
-slow='causal|cli|local|mechanisms|pictures|polaformer|pyramid|pyramids|rehearse|verify|wide'
+slow='causal|cli|local|mechanisms|pictures|polaformer|pyramid|pyramids|throughput|trial|verify'
 fast='check|frames|golden|headers_c11|headers_cpp17|heads|model_load|op_files|symbols|weights'
 listed() {
     meson test -C "$build" --list "$@" 2>/dev/null | sed -n 's|.* / ||p'

@@ -281,8 +281,8 @@ static fovea_status download(fovea_trainer *t, fv_id id, float *data)
     return p->device->backend->download(p->queue, p->b.value[id].slot, data, 0);
 }
 
-static fovea_status run(fovea_trainer *t, const fovea_frame *frame, const fovea_target *target,
-                        size_t stride)
+static fovea_status run_picture(fovea_trainer *t, const fovea_frame *frame,
+                                const fovea_target *target, size_t stride)
 {
     fovea_plan *p = t->plan;
     const fv_backend *be = p->device->backend;
@@ -327,7 +327,7 @@ fovea_status fovea_trainer_add(fovea_trainer *t, const fovea_frame *frame,
     FV_TRY(set_target(t, target, &stride));
     if (t->pictures == 0)
         begin(t);
-    FV_TRY(run(t, frame, target, stride));
+    FV_TRY(run_picture(t, frame, target, stride));
     fv_trainer_scatter(t);
     for (uint32_t i = 0; i < t->losses; i++) {
         double sum = 0;

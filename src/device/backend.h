@@ -84,8 +84,8 @@ struct fv_bound {
 };
 
 /* A run of bound steps between two barriers (streamed), or with a barrier after each (stepwise).
- * Group g owns chunks [g*chunks/groups, (g+1)*chunks/groups); a unit of a streamed sweep owns
- * groups in the same way.
+ * Reduction group g owns chunks [g*chunks/groups, (g+1)*chunks/groups); a unit of a streamed sweep
+ * owns groups in the same way. A sweep that reduces nothing has as many groups as chunks.
  *
  * Row tiles: chunks are whole grid rows, and for the tile [y0, y1) a step computes its grid rows
  * [y0 + ahead, y1 + ahead), within the grid and within `ahead` rows of those that the unit owns. */
@@ -93,7 +93,7 @@ typedef struct fv_sweep {
     fv_bound *const *step;
     uint32_t steps;
     uint32_t rows, chunk, groups;
-    uint32_t parts;        /* fv_call.groups of its REDUCE steps */
+    uint32_t partials;     /* fv_call.partials of its REDUCE steps */
     uint32_t runs;         /* units of a streamed sweep */
     uint32_t width, reach; /* row tiles: tokens in a grid row, the largest `ahead`; else 0 */
     bool streamed;
@@ -130,12 +130,12 @@ typedef struct fv_limits {
     /* A device with a parallelism of its own: one thread, whose calls do best with many rows. A
      * step runs over all of them, or over super-chunks where memory is short. */
     bool throughput;
-    uint32_t parts; /* throughput device: partials of a reduction at most, enough to keep it busy */
-    uint32_t at_once; /* partials of all heads that it computes at the same time; 0: unknown */
-    uint32_t frames;  /* that may be in flight */
-    uint64_t largest; /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
-    uint32_t rows;    /* of a call at most: a call of more is cut, however short its time */
-    bool half_sums;   /* products with float16 weights may be summed in float16, see ref_gemm.c */
+    uint32_t partials; /* throughput device: most partials of a reduction, enough to keep it busy */
+    uint32_t at_once;  /* partials of all heads that it computes at the same time; 0: unknown */
+    uint32_t frames;   /* that may be in flight */
+    uint64_t largest;  /* bytes of a buffer at most; UINT64_MAX: no limit of its own */
+    uint32_t rows;     /* of a call at most: a call of more is cut, however short its time */
+    bool half_sums;    /* products with float16 weights may be summed in float16, see ref_gemm.c */
 } fv_limits;
 
 typedef struct fv_backend {

@@ -22,7 +22,7 @@ static void group_calls(const fv_sweep *s, uint32_t first, uint32_t count, uint3
                          .rows = fv_min_u32(all - row0, s->chunk),
                          .cols = s->step[k]->l.cols,
                          .group = group,
-                         .groups = s->parts,
+                         .partials = s->partials,
                          .first = chunk == begin};
             fn(ctx, s->step[k], 0, &c);
         }
@@ -71,7 +71,7 @@ static void row_tile_calls(const fv_sweep *s, uint32_t run, fv_sweep_calls_fn *f
                              .rows = n * s->width,
                              .cols = l->cols,
                              .group = group,
-                             .groups = s->parts,
+                             .partials = s->partials,
                              .first = first && line == y};
                 fn(ctx, s->step[k], s->width, &c);
             }

@@ -280,7 +280,7 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
 /* G^Q or G^K of SLA: softmax over the heads of `logits`. */
 fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t heads,
                       uint32_t rows);
-/* The scale and eps that a->mech wants, from those of the equations in fovea.h. */
+/* The scale and eps that a->mech wants, from those of the equations in attention.h. */
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps);
 
 /* ---- grids (emit_grid.c) ---- */

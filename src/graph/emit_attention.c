@@ -48,7 +48,7 @@ static fv_lattn_state layout(const fv_attention *a)
     return fv_lattn_layout(t->blocks, t->wants, a->d, a->dv);
 }
 
-static void fill(fv_step *s, const fv_attention *a)
+static void set_problem(fv_step *s, const fv_attention *a)
 {
     s->prob.mech = (uint16_t)a->mech;
     s->prob.heads = (uint16_t)a->heads;
@@ -80,7 +80,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     const uint32_t size = (uint32_t)floats;
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
-    fill(s, a);
+    set_problem(s, a);
     s->f[0] = 1.0f / (float)a->keys;
     s->f[1] = (float)a->alpha;
     fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
@@ -95,7 +95,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 
     a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
     s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
-    fill(s, a);
+    set_problem(s, a);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
 }
@@ -105,7 +105,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
 {
     bool softmax = a->mech == FV_MECH_ANY;
     fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
-    fill(s, a);
+    set_problem(s, a);
     s->f[0] = (float)a->scale;
     if (softmax) {
         fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
@@ -132,7 +132,7 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
 {
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, a->heads * (2 + a->d), FV_F32);
     fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, a->keys, label);
-    fill(s, a);
+    set_problem(s, a);
     s->f[0] = (float)a->scale;
     fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
     fv_use_value(s, FV_MAP_K, a->k, FV_KIND_ROW);
@@ -141,7 +141,7 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
 
     fv_view out = fv_emit_rows(b, 1, a->heads * a->d);
     s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, merge);
-    fill(s, a);
+    set_problem(s, a);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
     return out;

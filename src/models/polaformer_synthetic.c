@@ -14,7 +14,7 @@
 #define PATCH 4
 
 struct maker {
-    fv_imitation m;
+    fv_synthetic m;
     uint32_t image, mlp[STAGES];
     uint32_t width[STAGES], depth[STAGES], heads[STAGES];
     float added; /* gain of what is added to the residual stream, twice a block */
@@ -31,13 +31,13 @@ static void set_added(struct maker *k)
 static void linear(struct maker *k, const char *prefix, const char *stem, uint32_t rows,
                    uint32_t cols, float gain)
 {
-    fv_imitate_linear(&k->m, prefix, stem, (const uint32_t[]){rows, cols, 1}, gain);
+    fv_synthetic_linear(&k->m, prefix, stem, (const uint32_t[]){rows, cols, 1}, gain);
 }
 
 static void table(struct maker *k, const char *prefix, const char *stem, uint64_t rows,
                   uint64_t cols, float spread)
 {
-    fv_imitate_tensor(&k->m, prefix, stem, 3, (const uint64_t[]){1, rows, cols}, 0, spread);
+    fv_synthetic_tensor(&k->m, prefix, stem, 3, (const uint64_t[]){1, rows, cols}, 0, spread);
 }
 
 /* What a linear block has beside its matrices. */
@@ -47,23 +47,23 @@ static void learned(struct maker *k, const char *prefix, uint32_t i, uint64_t to
     table(k, prefix, "attn.scale", 1, k->width[i], 0.5f);
     table(k, prefix, "attn.power", k->heads[i], d, 0.5f);
     table(k, prefix, "attn.positional_encoding", tokens, k->width[i], 0.035f);
-    fv_imitate_linear(&k->m, prefix, "attn.dwc.", (const uint32_t[]){d, 1, KERNEL}, 1);
+    fv_synthetic_linear(&k->m, prefix, "attn.dwc.", (const uint32_t[]){d, 1, KERNEL}, 1);
 }
 
 /* What all blocks have around their attention. */
 static void around(struct maker *k, const char *prefix, uint32_t i)
 {
     const uint32_t c = k->width[i], hidden = k->mlp[i] * c;
-    fv_imitate_norm(&k->m, prefix, "norm1.", c);
+    fv_synthetic_norm(&k->m, prefix, "norm1.", c);
     linear(k, prefix, "attn.proj.", c, c, k->added);
-    fv_imitate_norm(&k->m, prefix, "norm2.", c);
+    fv_synthetic_norm(&k->m, prefix, "norm2.", c);
     linear(k, prefix, "mlp.fc1.", hidden, c, 1);
     linear(k, prefix, "mlp.fc2.", c, hidden, k->added);
 }
 
 static void head(struct maker *k)
 {
-    fv_imitate_norm(&k->m, "", "norm.", k->width[STAGES - 1]);
+    fv_synthetic_norm(&k->m, "", "norm.", k->width[STAGES - 1]);
     linear(k, "", "head.", CLASSES, k->width[STAGES - 1], 1);
 }
 
@@ -89,9 +89,9 @@ static void pvt_stage(struct maker *k, uint32_t i)
     const uint32_t c = k->width[i], side = k->image / (PATCH << i);
     char prefix[32];
     snprintf(prefix, sizeof prefix, "patch_embed%u.", i + 1);
-    fv_imitate_linear(&k->m, prefix, "proj.",
-                      (const uint32_t[]){c, i ? k->width[i - 1] : 3, i ? 2 : PATCH}, 1);
-    fv_imitate_norm(&k->m, prefix, "norm.", c);
+    fv_synthetic_linear(&k->m, prefix, "proj.",
+                        (const uint32_t[]){c, i ? k->width[i - 1] : 3, i ? 2 : PATCH}, 1);
+    fv_synthetic_norm(&k->m, prefix, "norm.", c);
     snprintf(prefix, sizeof prefix, "pos_embed%u", i + 1);
     table(k, prefix, "", (uint64_t)side * side, c, 0.035f);
     for (uint32_t j = 0; j < k->depth[i]; j++) {
@@ -118,13 +118,13 @@ fovea_status fv_pola_pvt_make_synthetic(json_t **config, fv_source *source, cons
     for (uint32_t i = 0; i < STAGES; i++)
         pvt_stage(&k, i);
     head(&k);
-    return fv_imitate_end(config, name, k.m.status,
-                          json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}",
-                                    "model_type", "pola_pvt", "img_size", (int)k.image,
-                                    "patch_size", PATCH, "embed_dims", fv_imitate_list(k.width),
-                                    "depths", fv_imitate_list(k.depth), "num_heads",
-                                    fv_imitate_list(k.heads), "mlp_ratios", fv_imitate_list(k.mlp),
-                                    "qkv_bias", 1, "la_sr_ratios", "1111", "attn_type", "LLLL"));
+    return fv_synthetic_end(
+        config, name, k.m.status,
+        json_pack("{s:s, s:i, s:i, s:o, s:o, s:o, s:o, s:b, s:s, s:s}", "model_type", "pola_pvt",
+                  "img_size", (int)k.image, "patch_size", PATCH, "embed_dims",
+                  fv_synthetic_list(k.width), "depths", fv_synthetic_list(k.depth), "num_heads",
+                  fv_synthetic_list(k.heads), "mlp_ratios", fv_synthetic_list(k.mlp), "qkv_bias", 1,
+                  "la_sr_ratios", "1111", "attn_type", "LLLL"));
 }
 
 /* ---- Pola-Swin ---- */
@@ -162,8 +162,8 @@ static void swin_stage(struct maker *k, uint32_t i)
     if (i + 1 == STAGES)
         return;
     snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i);
-    fv_imitate_norm(&k->m, prefix, "norm.", 4 * c);
-    fv_imitate_matrix(&k->m, prefix, "reduction.", (const uint32_t[]){2 * c, 4 * c, 1}, 1);
+    fv_synthetic_norm(&k->m, prefix, "norm.", 4 * c);
+    fv_synthetic_matrix(&k->m, prefix, "reduction.", (const uint32_t[]){2 * c, 4 * c, 1}, 1);
 }
 
 fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, const char *name)
@@ -179,16 +179,16 @@ fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, con
         k.depth[i] = i == 2 ? swin[s].deepest : 2;
     }
     set_added(&k);
-    fv_imitate_linear(&k.m, "patch_embed.", "proj.", (const uint32_t[]){k.width[0], 3, PATCH}, 1);
-    fv_imitate_norm(&k.m, "patch_embed.", "norm.", k.width[0]);
+    fv_synthetic_linear(&k.m, "patch_embed.", "proj.", (const uint32_t[]){k.width[0], 3, PATCH}, 1);
+    fv_synthetic_norm(&k.m, "patch_embed.", "norm.", k.width[0]);
     for (uint32_t i = 0; i < STAGES; i++)
         swin_stage(&k, i);
     head(&k);
-    return fv_imitate_end(config, name, k.m.status,
-                          json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}",
-                                    "model_type", "pola_swin", "img_size", (int)k.image,
-                                    "patch_size", PATCH, "embed_dim", (int)k.width[0], "depths",
-                                    fv_imitate_list(k.depth), "num_heads", fv_imitate_list(k.heads),
-                                    "window_size", (int)(k.image / PATCH), "mlp_ratio", 4,
-                                    "qkv_bias", 1, "attn_type", "LLSS"));
+    return fv_synthetic_end(
+        config, name, k.m.status,
+        json_pack("{s:s, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:b, s:s}", "model_type", "pola_swin",
+                  "img_size", (int)k.image, "patch_size", PATCH, "embed_dim", (int)k.width[0],
+                  "depths", fv_synthetic_list(k.depth), "num_heads", fv_synthetic_list(k.heads),
+                  "window_size", (int)(k.image / PATCH), "mlp_ratio", 4, "qkv_bias", 1, "attn_type",
+                  "LLSS"));
 }

@@ -30,7 +30,7 @@ const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *
 }
 
 struct maker {
-    fv_imitation m;
+    fv_synthetic m;
     const fv_pyramid_form *form;
     const fv_pyramid_spec *spec;
     float added; /* deviation of what a branch adds */
@@ -39,13 +39,13 @@ struct maker {
 static void vector(struct maker *m, const char *prefix, const char *name, uint64_t n, float mean,
                    float spread)
 {
-    fv_imitate_tensor(&m->m, prefix, name, 1, &n, mean, spread);
+    fv_synthetic_tensor(&m->m, prefix, name, 1, &n, mean, spread);
 }
 
 static void convolution(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
                         uint32_t channels, uint32_t size, float gain)
 {
-    fv_imitate_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
+    fv_synthetic_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
 }
 
 static void linear(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
@@ -56,7 +56,7 @@ static void linear(struct maker *m, const char *prefix, const char *stem, uint32
 
 static void norm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
 {
-    fv_imitate_norm(&m->m, prefix, stem, n);
+    fv_synthetic_norm(&m->m, prefix, stem, n);
 }
 
 static void batchnorm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
@@ -138,10 +138,10 @@ static json_t *make_config(const struct maker *m)
 {
     const fv_pyramid_spec *s = m->spec;
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:[f, f, f, f], s:i, s:i}", "model_type",
-                     m->form->type, "flagss", flags(s), "embed_dims", fv_imitate_list(s->width),
-                     "depths", fv_imitate_list(s->depth), "num_heads", fv_imitate_list(s->heads),
-                     "mlp_ratios", s->ratio, s->ratio, s->ratio, s->ratio, "projection",
-                     (int)s->projection, "num_classes", CLASSES);
+                     m->form->type, "flagss", flags(s), "embed_dims", fv_synthetic_list(s->width),
+                     "depths", fv_synthetic_list(s->depth), "num_heads",
+                     fv_synthetic_list(s->heads), "mlp_ratios", s->ratio, s->ratio, s->ratio,
+                     s->ratio, "projection", (int)s->projection, "num_classes", CLASSES);
 }
 
 fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
@@ -158,5 +158,5 @@ fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
     linear(&m, "", "proj.", spec->projection, spec->width[FV_PYRAMID_STAGES - 1]);
     batchnorm(&m, "", "norm.", spec->projection);
     linear(&m, "", "head.", CLASSES, spec->projection);
-    return fv_imitate_end(config, spec->name, m.m.status, make_config(&m));
+    return fv_synthetic_end(config, spec->name, m.m.status, make_config(&m));
 }

@@ -6,8 +6,8 @@
 
 #define SMALL 0.035f /* spread of biases */
 
-void fv_imitate_tensor(fv_imitation *m, const char *prefix, const char *stem, uint32_t rank,
-                       const uint64_t *shape, float mean, float spread)
+void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
+                         const uint64_t *shape, float mean, float spread)
 {
     char name[128];
     if (m->status != FOVEA_OK)
@@ -16,16 +16,16 @@ void fv_imitate_tensor(fv_imitation *m, const char *prefix, const char *stem, ui
     m->status = fv_source_add(m->source, name, rank, shape, mean, spread);
 }
 
-static void add_part(fv_imitation *m, const char *prefix, const char *stem, const char *part,
+static void add_part(fv_synthetic *m, const char *prefix, const char *stem, const char *part,
                      uint32_t rank, const uint64_t *shape, float mean, float spread)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%s", stem, part);
-    fv_imitate_tensor(m, prefix, name, rank, shape, mean, spread);
+    fv_synthetic_tensor(m, prefix, name, rank, shape, mean, spread);
 }
 
-void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
-                       const uint32_t shape[3], float gain)
+void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem,
+                         const uint32_t shape[3], float gain)
 {
     const uint64_t whole[4] = {shape[0], shape[1], shape[2], shape[2]};
     const float inputs = (float)(whole[1] * whole[2] * whole[3]);
@@ -33,27 +33,27 @@ void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
     add_part(m, prefix, stem, "weight", shape[2] > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
 }
 
-void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
-                       const uint32_t shape[3], float gain)
+void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem,
+                         const uint32_t shape[3], float gain)
 {
     const uint64_t rows = shape[0];
-    fv_imitate_matrix(m, prefix, stem, shape, gain);
+    fv_synthetic_matrix(m, prefix, stem, shape, gain);
     add_part(m, prefix, stem, "bias", 1, &rows, 0, SMALL);
 }
 
-void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint32_t width)
+void fv_synthetic_norm(fv_synthetic *m, const char *prefix, const char *stem, uint32_t width)
 {
     const uint64_t n = width;
     add_part(m, prefix, stem, "weight", 1, &n, 1, 0.1f);
     add_part(m, prefix, stem, "bias", 1, &n, 0, SMALL);
 }
 
-json_t *fv_imitate_list(const uint32_t n[4])
+json_t *fv_synthetic_list(const uint32_t n[4])
 {
     return json_pack("[i, i, i, i]", (int)n[0], (int)n[1], (int)n[2], (int)n[3]);
 }
 
-fovea_status fv_imitate_end(json_t **config, const char *name, fovea_status status, json_t *made)
+fovea_status fv_synthetic_end(json_t **config, const char *name, fovea_status status, json_t *made)
 {
     if (status == FOVEA_OK && made) {
         *config = made;

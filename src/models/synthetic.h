@@ -10,25 +10,25 @@
 
 #include "checkpoint/source.h"
 
-typedef struct fv_imitation {
+typedef struct fv_synthetic {
     fv_source *source;
     fovea_status status; /* first failure; the functions do nothing after it */
-} fv_imitation;
+} fv_synthetic;
 
 /* Names are prefix + stem + part. */
-void fv_imitate_tensor(fv_imitation *m, const char *prefix, const char *stem, uint32_t rank,
-                       const uint64_t *shape, float mean, float spread);
+void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
+                         const uint64_t *shape, float mean, float spread);
 /* stem + "weight" (rows, channels, size, size), or (rows, channels) of size 1. */
-void fv_imitate_matrix(fv_imitation *m, const char *prefix, const char *stem,
-                       const uint32_t shape[3], float gain);
+void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem,
+                         const uint32_t shape[3], float gain);
 /* The same and stem + "bias". */
-void fv_imitate_linear(fv_imitation *m, const char *prefix, const char *stem,
-                       const uint32_t shape[3], float gain);
+void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem,
+                         const uint32_t shape[3], float gain);
 /* Four numbers as a list. */
-json_t *fv_imitate_list(const uint32_t n[4]);
+json_t *fv_synthetic_list(const uint32_t n[4]);
 /* The configuration of what was made, `made` NULL: memory was short. */
-fovea_status fv_imitate_end(json_t **config, const char *name, fovea_status status, json_t *made);
+fovea_status fv_synthetic_end(json_t **config, const char *name, fovea_status status, json_t *made);
 /* stem + "weight" and stem + "bias" of a normalisation. */
-void fv_imitate_norm(fv_imitation *m, const char *prefix, const char *stem, uint32_t width);
+void fv_synthetic_norm(fv_synthetic *m, const char *prefix, const char *stem, uint32_t width);
 
 #endif

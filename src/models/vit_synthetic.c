@@ -226,5 +226,5 @@ fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const cha
     for (uint32_t i = 0; i < s->depth; i++)
         block(&m, i);
     heads(&m);
-    return fv_imitate_end(config, name, m.status, make_config(s));
+    return fv_synthetic_end(config, name, m.status, make_config(s));
 }

@@ -45,8 +45,8 @@ typedef struct fv_call {
     uint32_t col0, cols; /* columns or heads of this piece (op.h: enum fv_cols) */
     uint32_t group;      /* reduction group: which partial */
     /* REDUCE: partials that the call adds to, from `group` on; number g of them takes the rows
-     * [g * rows / groups, (g + 1) * rows / groups) of the call. 1 on the CPU. */
-    uint32_t groups;
+     * [g * rows / partials, (g + 1) * rows / partials) of the call. 1 on the CPU. */
+    uint32_t partials;
     uint32_t first; /* REDUCE: nonzero for the first call of a group, which must not read it */
     void *p[FV_OPERANDS];
     void *scratch; /* fv_kernel.scratch bytes, 64-byte aligned, contents arbitrary */

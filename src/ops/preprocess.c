@@ -232,8 +232,8 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
 static struct axis cropped(uint32_t in, uint32_t whole, uint32_t crop)
 {
     struct axis a = {in, whole, crop ? crop : whole, 0};
-    const int64_t spare = (int64_t)whole - a.size;
-    a.offset = spare >= 0 ? spare / 2 : -((1 - spare) / 2);
+    const int64_t excess = (int64_t)whole - a.size;
+    a.offset = excess >= 0 ? excess / 2 : -((1 - excess) / 2);
     return a;
 }
 
@@ -303,8 +303,8 @@ static bool between(float x, double low, double high)
     return (double)x >= low && (double)x <= high;
 }
 
-fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess *p,
-                                  const fovea_preprocess *usual)
+fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,
+                                    const fovea_preprocess *usual)
 {
     bool given = false;
     *out = *p;

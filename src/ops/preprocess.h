@@ -60,8 +60,8 @@ void fv_picture_free(fv_picture *p);
 fovea_status fv_preprocess_check(const fovea_preprocess *p);
 /* `p` with `usual` in the place of zeros that mean the default. EINVAL for numbers that
  * cannot normalise. */
-fovea_status fv_preprocess_settle(fovea_preprocess *out, const fovea_preprocess *p,
-                                  const fovea_preprocess *usual);
+fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,
+                                    const fovea_preprocess *usual);
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);
 
 /* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of

@@ -80,7 +80,7 @@ static int by_size(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-static bool meet(const struct tenant *a, const struct tenant *b)
+static bool alive_together(const struct tenant *a, const struct tenant *b)
 {
     if (a->region != b->region || (a->region == LOCAL && a->sweep != b->sweep))
         return false;
@@ -97,7 +97,7 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
         if (offset % bank > bank - t[n].size)
             offset += bank - offset % bank;
         for (uint32_t i = 0; i < n; i++) {
-            if (!meet(&t[i], &t[n]) || offset >= fv_size_add(t[i].offset, t[i].size) ||
+            if (!alive_together(&t[i], &t[n]) || offset >= fv_size_add(t[i].offset, t[i].size) ||
                 t[i].offset >= fv_size_add(offset, t[n].size))
                 continue;
             offset = t[i].offset + t[i].size;
@@ -109,7 +109,7 @@ static uint64_t lowest_gap(const struct tenant *t, uint32_t n, uint64_t bank)
 
 /* Lists the values that need a place, and records in p->oversize the largest that no bank can hold.
  */
-static uint32_t gather(fovea_plan *p, struct tenant *tenant, uint64_t bank)
+static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->b.values; i++) {
@@ -173,7 +173,7 @@ static fovea_status place(fovea_plan *p, struct tenant *tenant)
     p->oversize = FV_NO_VALUE;
     p->oversize_bytes = 0;
     memset(p->region_size, 0, sizeof p->region_size);
-    const uint32_t tenants = gather(p, tenant, bank);
+    const uint32_t tenants = list_tenants(p, tenant, bank);
     if (p->oversize != FV_NO_VALUE)
         return FOVEA_OK;
     qsort(tenant, tenants, sizeof *tenant, by_size);

@@ -78,7 +78,7 @@ fovea_status fv_plan_bind(fovea_plan *p)
                           .rows = w->rows,
                           .chunk = w->chunk,
                           .groups = w->groups,
-                          .parts = w->parts,
+                          .partials = w->partials,
                           .runs = w->runs,
                           .width = w->width,
                           .reach = w->reach,

@@ -162,7 +162,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     as_is.crop_width = as_is.crop_height = 0;
     const bool resized = o->preprocess && o->frame.format != FOVEA_FORMAT_PLANES_F32;
     fovea_preprocess pre;
-    FV_TRY(fv_preprocess_settle(&pre, resized ? o->preprocess : &as_is, &as_is));
+    FV_TRY(fv_preprocess_complete(&pre, resized ? o->preprocess : &as_is, &as_is));
 
     p->b.half_sums =
         !p->limits.throughput && p->limits.half_sums && o->activations == FOVEA_DTYPE_F16;

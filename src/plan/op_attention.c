@@ -25,7 +25,7 @@ fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const floa
     return w;
 }
 
-/* Declares the inputs, in the order that fovea.h documents. */
+/* Declares the inputs, in the order that attention.h documents. */
 static void inputs(struct op *op)
 {
     const enum fv_attention_kind kind = op->name->kind;

@@ -14,7 +14,8 @@
 #define REDUCTION_GROUPS 16
 
 /* Throughput devices: minimum rows per partial state: for head dims up to 128, all partial states
- * together are then no larger than the rows. fv_limits.parts is the maximum of partial states. */
+ * together are then no larger than the rows. fv_limits.partials is the maximum of partial states.
+ */
 #define PARTIAL_ROWS_MIN 128
 
 /* Maximum rows per partial state where the device computes several at once: longer sums in float32
@@ -141,7 +142,7 @@ static void equal_chunks(fv_plan_sweep *w, uint32_t wanted, bool chosen, uint32_
     w->chunk = each * unit;
     w->chunks = fv_ceil_div(units, each);
     w->groups = w->reduces ? fv_min_u32(w->chunks, REDUCTION_GROUPS) : w->chunks;
-    w->parts = 1;
+    w->partials = 1;
 }
 
 /* Heads of the first reduction of a sweep, else 1. */
@@ -160,7 +161,7 @@ static uint32_t reduced_heads(const fovea_plan *p, const fv_plan_sweep *w)
  * is written, read and merged. */
 static uint32_t partials_of(const fovea_plan *p, const fv_plan_sweep *w, uint32_t rows)
 {
-    const uint32_t most = fv_min_u32(fv_ceil_div(rows, PARTIAL_ROWS_MIN), p->limits.parts);
+    const uint32_t most = fv_min_u32(fv_ceil_div(rows, PARTIAL_ROWS_MIN), p->limits.partials);
     const uint32_t round = p->limits.at_once / reduced_heads(p, w);
     if (round == 0 || round >= most)
         return most;
@@ -179,7 +180,7 @@ static void schedule_throughput(const fovea_plan *p, fv_plan_sweep *w, const fv_
         equal_chunks(w, chunk, r->chunk, 1);
     w->chunks = fv_ceil_div(w->rows, w->chunk);
     w->groups = w->runs = 1;
-    w->parts = w->reduces ? partials_of(p, w, w->chunk) : 1;
+    w->partials = w->reduces ? partials_of(p, w, w->chunk) : 1;
 }
 
 /* Streaming pays where several steps share a sweep and few workers idle at its end. With LARGE
@@ -249,7 +250,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
                 if (v.id < 0 || p->b.value[v.id].kind != FV_VALUE_PARTIAL)
                     continue;
                 const fv_plan_sweep *writer = &p->sweep[p->b.value[v.id].first_sweep];
-                const uint32_t groups = writer->groups * writer->parts;
+                const uint32_t groups = writer->groups * writer->partials;
                 s->prob.dim[fv_op_table[s->prob.op]->groups] = groups;
                 p->b.value[v.id].rows = groups;
             }

@@ -9,12 +9,13 @@ typedef struct fv_plan_request fv_plan_request;
 typedef struct fv_plan_sweep {
     uint32_t first, count; /* steps */
     uint32_t rows;         /* rows that it computes */
-    uint32_t chunk, chunks, groups;
-    uint32_t parts; /* partial states that one call of a REDUCE step serves */
-    uint32_t runs;  /* streamed: units of work, each of consecutive groups */
-    uint32_t width; /* chunks are row tiles with halo: tokens in a grid row; else 0 */
-    uint32_t reach; /* grid rows: the most that a step runs ahead */
-    uint32_t align; /* chunks are multiples of it */
+    uint32_t chunk, chunks;
+    uint32_t groups;   /* reduction groups; of a sweep that reduces nothing as many as chunks */
+    uint32_t partials; /* that one call of a REDUCE step adds to */
+    uint32_t runs;     /* streamed: units of work, each of consecutive groups */
+    uint32_t width;    /* chunks are row tiles with halo: tokens in a grid row; else 0 */
+    uint32_t reach;    /* grid rows: the most that a step runs ahead */
+    uint32_t align;    /* chunks are multiples of it */
     bool streamed;
     bool reduces;
     bool alone;         /* one step that is never streamed */

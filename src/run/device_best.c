@@ -65,8 +65,8 @@ static bool find_faster(char id[32], const char *subject, double below)
 }
 
 /* Whether another device is faster than `cpu`. */
-static bool choose(char id[32], const fovea_model *model, fovea_device *cpu,
-                   const fovea_plan_options *plan)
+static bool is_another_faster(char id[32], const fovea_model *model, fovea_device *cpu,
+                              const fovea_plan_options *plan)
 {
     char subject[FV_WISDOM_SUBJECT];
     fovea_plan_options options = *plan;
@@ -93,7 +93,7 @@ fovea_status fovea_device_open_best(fovea_device **out, const fovea_model *model
     FV_TRY(fv_plan_options(&o, &rule, plan));
     FV_TRY(fovea_device_open(&cpu, "cpu", options));
     *out = cpu;
-    if (!choose(id, model, cpu, &o))
+    if (!is_another_faster(id, model, cpu, &o))
         return FOVEA_OK;
     if (fovea_device_open(&other, id, options) != FOVEA_OK) {
         fv_log("device %s would be faster, but: %s", id, fovea_error());

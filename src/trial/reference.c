@@ -121,7 +121,7 @@ static void call(fv_reference *d, const fv_kernel *k, const fv_args *args, const
                  .rows = s->rows,
                  .col0 = s->col0,
                  .cols = s->cols,
-                 .groups = 1,
+                 .partials = 1,
                  .first = first,
                  .scratch = d->scratch};
     for (uint32_t o = 0; o < FV_OPERANDS; o++) {
@@ -176,7 +176,7 @@ static void evaluate(fv_reference *d, void *out)
 }
 
 /* Runs the reference on the inputs, then on perturbed ones. */
-static fovea_status try(fv_reference *d)
+static fovea_status evaluate_perturbed(fv_reference *d)
 {
     void *kept = NULL;
     const uint64_t all = d->values + d->state_values;
@@ -275,7 +275,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
     if (status == FOVEA_OK)
-        status = try(d);
+        status = evaluate_perturbed(d);
     drop_inputs(d);
     if (status != FOVEA_OK) {
         fv_reference_close(d);

@@ -50,7 +50,7 @@ static void schedule(fv_trial *r, uint32_t chunk)
     const bool alone = span == FV_SPAN_ALL || span == FV_SPAN_SCAN;
     const uint32_t align = s->align ? s->align : 1;
     fv_sweep *w = &r->sweep;
-    *w = (fv_sweep){.steps = 1, .rows = rows, .parts = 1, .groups = 1, .runs = 1};
+    *w = (fv_sweep){.steps = 1, .rows = rows, .partials = 1, .groups = 1, .runs = 1};
     w->streamed = chunk && !alone && rows > 1;
     w->chunk = w->streamed  ? fv_min_u32(fv_ceil_div(chunk, align) * align, rows)
                : reduces(s) ? fv_min_u32(s->tile_rows, rows)
@@ -60,7 +60,7 @@ static void schedule(fv_trial *r, uint32_t chunk)
         s->tile_rows = rows;
         s->tile_cols = s->cols;
         if (reduces(s))
-            w->parts = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), rows);
+            w->partials = *groups_of(&s->prob) = fv_min_u32(*groups_of(&s->prob), rows);
         return;
     }
     const uint32_t chunks = fv_ceil_div(rows, w->chunk);

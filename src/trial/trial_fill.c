@@ -58,7 +58,7 @@ static fovea_status make_state(const fv_args *a, enum fv_op reduction, uint64_t 
                         "a random state"));
     const fv_tensor t = tensor(0.f, 1.f, seed, 3, (uint32_t)rows);
     fv_tensor_read(&t, 0, 3 * rows, values);
-    fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .groups = 1, .first = 1};
+    fv_call c = {.rows = STATE_ROWS, .cols = r.prob.heads, .partials = 1, .first = 1};
     c.scratch = values + 3 * rows;
     const uint32_t last = fv_op_out(fv_op_table[reduction]);
     for (uint32_t o = 0; o < last && o < 3; o++) { /* a parameter vector is one row */

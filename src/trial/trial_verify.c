@@ -72,7 +72,7 @@ static void compare_guards(const fv_zone *z, const uint8_t *seen, fv_verdict *ou
 }
 
 /* Copies the zones' current contents, each to its own allocation. */
-static fovea_status look(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
+static fovea_status read_zones(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
 {
     const fv_backend *be = r->device->backend;
     for (uint32_t i = 0; i < r->zones; i++) {
@@ -82,15 +82,16 @@ static fovea_status look(const fv_trial *r, uint8_t *seen[FV_OPERANDS])
     return FOVEA_OK;
 }
 
-static fovea_status judge(const fv_trial *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
+static fovea_status judge_outputs(const fv_trial *r, uint8_t *seen[FV_OPERANDS], fv_verdict *out)
 {
     const uint32_t state = fv_op_table[r->step.prob.op]->state;
     fv_given written[FV_OPERANDS] = {{0}};
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (o == r->step.out || (state && o == state))
             written[o] = fv_trial_given(r, o, seen[r->of[o] - r->zone]);
-    FV_TRY(fv_reference_judge(r->reference, &written[r->step.out], r->sweep.groups * r->sweep.parts,
-                              state ? &written[state] : NULL, out));
+    FV_TRY(fv_reference_judge(r->reference, &written[r->step.out],
+                              r->sweep.groups * r->sweep.partials, state ? &written[state] : NULL,
+                              out));
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         if (written[o].data)
             take_back(r, o, seen[r->of[o] - r->zone]);
@@ -108,9 +109,9 @@ fovea_status fv_trial_kernel_verify(fv_trial_kernel *t, fv_verdict *out)
         FV_TRY(define(r));
     FV_TRY(begin(t));
     FV_TRY(fv_trial_kernel_go(t, &seconds));
-    fovea_status status = look(r, seen);
+    fovea_status status = read_zones(r, seen);
     if (status == FOVEA_OK)
-        status = judge(r, seen, out);
+        status = judge_outputs(r, seen, out);
     for (uint32_t i = 0; i < r->zones; i++)
         fv_mem_free(seen[i]);
     return status;

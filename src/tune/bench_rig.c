@@ -13,7 +13,7 @@ static bool outside(const fv_value *v)
 }
 
 /* Bytes, or floats in [-1, 1). */
-static void fill(void *data, enum fv_type type, uint64_t n)
+static void fill_random(void *data, enum fv_type type, uint64_t n)
 {
     uint32_t x = 1;
     for (uint64_t i = 0; i < n; i++) {
@@ -35,7 +35,7 @@ static fovea_status provide(fv_bench_rig *s)
             continue;
         const uint64_t bytes = fv_size_mul(v->rows, fv_value_stride(v));
         FV_TRY(fv_mem_alloc(&s->external[i], bytes, FV_MEM_PLAN, "a frame to tune"));
-        fill(s->external[i], v->type, (uint64_t)v->rows * v->ld);
+        fill_random(s->external[i], v->type, (uint64_t)v->rows * v->ld);
     }
     return FOVEA_OK;
 }
@@ -83,8 +83,8 @@ static fovea_status bring(const fv_bench_rig *s)
     return be->write(p->device->device, fv_plan_kept(p), NULL, p->region_size[FV_REGION_KEPT]);
 }
 
-static fovea_status run(const fv_bench_rig *s, const fv_sweep *sweep, uint32_t count,
-                        double *seconds)
+static fovea_status run_sweeps(const fv_bench_rig *s, const fv_sweep *sweep, uint32_t count,
+                               double *seconds)
 {
     const fovea_plan *p = s->plan;
     const fv_backend *be = p->device->backend;
@@ -104,7 +104,7 @@ fovea_status fv_bench_rig_run(fv_bench_rig *s, uint32_t first, uint32_t count, d
     const fv_backend *be = p->device->backend;
     if (be->prepare) /* so that a part of a frame runs as fast as in a whole frame */
         FV_TRY(be->prepare(p->queue, p->run + first, count, UINT32_MAX));
-    return run(s, p->run + first, count, seconds);
+    return run_sweeps(s, p->run + first, count, seconds);
 }
 
 fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step)
@@ -113,5 +113,5 @@ fovea_status fv_bench_rig_step(fv_bench_rig *s, uint32_t sweep, uint32_t step)
     double seconds;
     one.step += step;
     one.steps = 1;
-    return run(s, &one, 1, &seconds);
+    return run_sweeps(s, &one, 1, &seconds);
 }

@@ -112,7 +112,7 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
 /* ---- all of it ---- */
 
 /* A stage that was stopped in the middle of a contest has not failed. */
-static fovea_status stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
+static fovea_status run_stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
 {
     const fovea_status status = fv_tuner_goes_on(t) ? run(t) : FOVEA_OK;
     return status == FOVEA_ETIMEOUT && t->stopped ? FOVEA_OK : status;
@@ -122,15 +122,15 @@ static fovea_status tune_stages(fv_tuner *t)
 {
     FV_TRY(fv_journal_open(t));
     FV_TRY(fv_wisdom_each(t->known.wisdom, copy_skip, t->estimate.wisdom));
-    FV_TRY(stage(t, fv_tune_steps));
+    FV_TRY(run_stage(t, fv_tune_steps));
     t->progress.done = FV_TUNE_STEPS;
-    FV_TRY(stage(t, fv_tune_sweeps));
+    FV_TRY(run_stage(t, fv_tune_sweeps));
     t->progress.done = FV_TUNE_STEPS + FV_TUNE_SWEEPS;
     /* If only the deadline stopped the search, the facts found so far are still compared as a whole
      * plan. */
     t->stopped &= !t->late;
     t->deadline = 0;
-    FV_TRY(stage(t, fv_tune_whole));
+    FV_TRY(run_stage(t, fv_tune_whole));
     t->progress.done = t->progress.total;
     fv_tuner_goes_on(t);
     return FOVEA_OK;
@@ -163,7 +163,7 @@ static fovea_status tune(fv_tuner *t)
 }
 
 /* Runs the tuner, of which everything but the rigor is set. */
-static fovea_status run(fovea_tune_report *out, fv_tuner *t)
+static fovea_status run_tuner(fovea_tune_report *out, fv_tuner *t)
 {
     FV_TRY(fv_tune_rigor(&t->rigor, t->options->rigor));
     if (t->rigor < FOVEA_RIGOR_MEASURE)
@@ -184,7 +184,7 @@ fovea_status fovea_tune(fovea_tune_report *out, const fovea_model *model, fovea_
     FV_TRY(FV_ABI_READ(o, options, FOVEA_TUNE_OPTIONS_INIT));
     FV_TRY(fv_plan_options(&of_plan, &rule, plan));
     fv_tuner t = {.device = device, .model = model, .plan = &of_plan, .options = &o};
-    return run(out, &t);
+    return run_tuner(out, &t);
 }
 
 static fovea_status tune_op(fovea_tune_report *out, fovea_device *device, const fv_op_options *op,
@@ -194,7 +194,7 @@ static fovea_status tune_op(fovea_tune_report *out, fovea_device *device, const 
     FV_TRY(FV_ABI_CHECK(out, FOVEA_TUNE_REPORT_INIT));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_TUNE_OPTIONS_INIT));
     fv_tuner t = {.device = device, .op = op, .options = &o};
-    return run(out, &t);
+    return run_tuner(out, &t);
 }
 
 fovea_status fovea_tune_attention(fovea_tune_report *out, fovea_device *device,
@@ -247,5 +247,5 @@ fovea_status fv_tune_for(const fovea_model *model, fovea_device *device,
     if (options.rigor == FOVEA_RIGOR_ESTIMATE || (plan && plan->dry))
         return FOVEA_OK;
     fv_tuner t = {.device = device, .model = model, .plan = plan, .op = op, .options = &options};
-    return run(NULL, &t);
+    return run_tuner(NULL, &t);
 }

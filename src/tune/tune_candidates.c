@@ -9,7 +9,7 @@
 #define EXHAUSTIVE_COST 16.0
 #define CHEAP 2e-3 /* seconds */
 
-static void add(fv_candidates *c, const fv_kernel *kernel, const fv_knobs *knobs)
+static void add_candidate(fv_candidates *c, const fv_kernel *kernel, const fv_knobs *knobs)
 {
     for (uint32_t i = 0; i < c->count; i++)
         if (c->list[i].kernel == kernel && memcmp(&c->list[i].knobs, knobs, sizeof *knobs) == 0)
@@ -23,7 +23,7 @@ static void add_all(fv_candidates *c, const fv_kernel *kernel, fv_knobs knobs, i
 {
     const fv_knob *knob = kernel->hooks->knobs;
     if (!knob || i == FV_KNOBS || !knob[i].name) {
-        add(c, kernel, &knobs);
+        add_candidate(c, kernel, &knobs);
         return;
     }
     for (uint32_t v = 0; v < knob[i].count; v++) {
@@ -43,11 +43,11 @@ void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step 
     fv_knobs knobs;
     const char *source;
     out->count = 0;
-    add(out, s->kernel, &s->knobs);
+    add_candidate(out, s->kernel, &s->knobs);
     const fv_kernel *prior =
         fv_advice_step(&t->known, list, count, features, &s->prob, &knobs, &source);
     if (prior)
-        add(out, prior, &knobs);
+        add_candidate(out, prior, &knobs);
     for (int i = count - 1; i >= 0; i--) { /* higher ISA levels are later in the list */
         knobs = fv_kernel_defaults(&list[i]);
         if (!fv_kernel_fits(&list[i], &s->prob, features))
@@ -58,7 +58,7 @@ void fv_candidates_kernels(fv_candidates *out, const fv_tuner *t, const fv_step 
         if (all)
             add_all(out, &list[i], knobs, 0);
         else
-            add(out, &list[i], &knobs);
+            add_candidate(out, &list[i], &knobs);
     }
 }
 
@@ -66,11 +66,11 @@ void fv_candidates_around(fv_candidates *out, const fv_candidate *from)
 {
     const fv_knob *knob = from->kernel->hooks->knobs;
     out->count = 0;
-    add(out, from->kernel, &from->knobs);
+    add_candidate(out, from->kernel, &from->knobs);
     for (int i = 0; knob && i < FV_KNOBS && knob[i].name; i++)
         for (uint32_t v = 0; v < knob[i].count; v++) {
             fv_knobs knobs = from->knobs;
             knobs.v[i] = knob[i].value[v];
-            add(out, from->kernel, &knobs);
+            add_candidate(out, from->kernel, &knobs);
         }
 }

@@ -89,7 +89,7 @@ typedef struct finalists {
     uint32_t number[FV_CONTESTANTS];
 } finalists;
 
-static fovea_status run(void *ctx, uint32_t who, double *seconds)
+static fovea_status run_kernel(void *ctx, uint32_t who, double *seconds)
 {
     const finalists *r = ctx;
     if (!fv_tuner_goes_on(r->a->t))
@@ -100,7 +100,7 @@ static fovea_status run(void *ctx, uint32_t who, double *seconds)
 static fovea_status time_trials(finalists *r, uint32_t count, fv_score *score)
 {
     const fv_contest contest = {
-        .contestants = count, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = r};
+        .contestants = count, .rounds = ROUNDS, .budget = BUDGET, .run = run_kernel, .ctx = r};
     return fv_contest_run(&contest, score);
 }
 
@@ -145,7 +145,7 @@ static void keep_two(step_trials *a, uint32_t winner)
     a->count = n;
 }
 
-static fovea_status choose(step_trials *a)
+static fovea_status choose_kernel(step_trials *a)
 {
     fv_candidates list;
     uint32_t winner;
@@ -192,7 +192,7 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     fovea_status status =
         fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s), w->streamed ? w->chunk : 0);
     if (status == FOVEA_OK)
-        status = choose(&a);
+        status = choose_kernel(&a);
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);
     fv_trial_close(a.trial);

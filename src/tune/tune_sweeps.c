@@ -51,7 +51,7 @@ typedef struct sweep_contest {
 
 /* ---- one contest ---- */
 
-static fovea_status run(void *ctx, uint32_t who, double *seconds)
+static fovea_status run_sweep(void *ctx, uint32_t who, double *seconds)
 {
     sweep_contest *c = ctx;
     if (!fv_tuner_goes_on(c->t))
@@ -100,14 +100,14 @@ static fovea_status put_way(fv_wisdom *w, const fv_tuner *t, const part *of, con
 static bool same_run(const fv_plan_sweep *a, const fv_plan_sweep *b)
 {
     return a->streamed == b->streamed && a->chunk == b->chunk && a->groups == b->groups &&
-           a->runs == b->runs && a->parts == b->parts;
+           a->runs == b->runs && a->partials == b->partials;
 }
 
 static fovea_status challenge_sweep(sweep_contest *c, part *of, const way *how, bool *changed)
 {
     const fv_plan_sweep *challenger = &c->challenger.plan->sweep[of->sweep];
     const fv_contest contest = {
-        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
+        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run_sweep, .ctx = c};
     fv_score score[2];
     bool right;
     if (same_run(&c->champion.plan->sweep[of->sweep], challenger))

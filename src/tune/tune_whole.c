@@ -15,7 +15,7 @@ typedef struct pair {
     fv_bench_rig rig[2]; /* the estimate's, the tuned one */
 } pair;
 
-static fovea_status run(void *ctx, uint32_t who, double *seconds)
+static fovea_status run_plan(void *ctx, uint32_t who, double *seconds)
 {
     pair *c = ctx;
     if (!fv_tuner_goes_on(c->t))
@@ -76,7 +76,7 @@ static fovea_status compare(pair *c, const char *subject)
     fv_tuner *t = c->t;
     const fovea_plan *estimate = c->rig[0].plan;
     fv_contest contest = {
-        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run, .ctx = c};
+        .contestants = 2, .rounds = ROUNDS, .budget = BUDGET, .run = run_plan, .ctx = c};
     if (t->end > 0) {
         const double left = t->end - fv_machine_seconds();
         contest.min_rounds = 1;

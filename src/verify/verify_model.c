@@ -123,7 +123,7 @@ static fovea_status refresh(const tour *t, const fv_mem *m, const void **out)
 }
 
 /* The current value of an operand. */
-static fovea_status look(const tour *t, const stop *s, uint32_t o, fv_given *out)
+static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_given *out)
 {
     const fovea_plan *p = t->rig.plan;
     const fv_operand *op = &s->launch->operand[o];
@@ -173,7 +173,7 @@ static fovea_status define(const tour *t, const stop *s, fv_reference **out,
         if (fv_weight_present(&s->step->use[o].weight))
             status = look_at_weight(t, s, o, &owned[o], &in[o]);
         else if (s->step->use[o].view.id >= 0)
-            status = look(t, s, o, &in[o]);
+            status = read_operand(t, s, o, &in[o]);
     }
     if (status == FOVEA_OK)
         status = fv_reference_open(out, &s->launch->args, in, s->step->out, s->step->align);
@@ -186,7 +186,7 @@ static fovea_status define(const tour *t, const stop *s, fv_reference **out,
 
 /* Runs the step once; on a device that has a copy of its outputs per frame in flight, once per
  * copy. */
-static fovea_status run(tour *t, const stop *s)
+static fovea_status run_step(tour *t, const stop *s)
 {
     const fovea_plan *p = t->rig.plan;
     const fv_id out = s->step->use[s->step->out].view.id;
@@ -257,16 +257,16 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
     fv_reference *d;
     fv_given out, reference;
     FV_TRY(define(t, s, &d, check));
-    fovea_status status = run(t, s);
+    fovea_status status = run_step(t, s);
     if (status == FOVEA_OK)
-        status = look(t, s, s->step->out, &out);
+        status = read_operand(t, s, s->step->out, &out);
     if (status == FOVEA_OK)
         status = fv_reference_judge(d, &out, groups(t, s), NULL, verdict);
     fv_reference_close(d);
     FV_TRY(status);
     measure(s, &out, check);
-    FV_TRY(run(beside, r));
-    FV_TRY(look(beside, r, r->step->out, &reference));
+    FV_TRY(run_step(beside, r));
+    FV_TRY(read_operand(beside, r, r->step->out, &reference));
     if (!reduces(s))
         compare(s, &out, r, &reference, check);
     check->right = verdict->ok;

@@ -62,7 +62,7 @@ def png(path):
     return width, height, len(set(rows))
 
 
-# ---- what a row is: one query q (d) and all keys k (N, d) of one head, as fovea.h has it ----
+# ---- what a row is: one query q (d) and all keys k (N, d) of one head, as attention.h has it ----
 
 def softmax(q, k):
     s = k @ q / math.sqrt(len(q))

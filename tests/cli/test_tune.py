@@ -100,8 +100,9 @@ def interrupted(exe, planted, folder):
         time.sleep(0.02)
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=60)
-    expect("exit %d: %s" % (run.returncode, err), run.returncode == 0)
-    expect("it does not say so: %s" % err, "interrupted" in err and "not finished" in out)
+    expect("exit %d: %s" % (run.returncode, err), run.returncode == 130)
+    expect("it does not say so: %s" % err, "finishing this measurement; once more: at once" in err and
+           "interrupted; " in err and "not finished" in out)
     expect("nothing was kept", len(p.lines()) > 2)
     expect("a journal is left", not os.path.exists(p.wisdom + ".journal"))
     sources = {s["source"] for s in p.json("plan", "synthetic:dinov2-s", "--size", "448", "--threads",

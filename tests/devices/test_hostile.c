@@ -6,8 +6,8 @@
  *
  * With less than it would like a plan gives the right result. Every call that fails, over opening,
  * planning and running, gives a status and a message, or the right result after all; nothing is
- * left over, and the next plan on the device opened again is right. With a spare plan frames go on
- * on the CPU. --all: every call there is fails once; else some of each function.
+ * left over, and the next plan on the device opened again is right. With a fallback plan frames go
+ * on on the CPU. --all: every call there is fails once; else some of each function.
  */
 #include <limits.h>
 #include <math.h>
@@ -448,7 +448,7 @@ static void no_end(const scene *what)
 
 /* ---- the CPU goes on ---- */
 
-/* A plan with a spare one, that has run before. */
+/* A plan with a fallback plan, that has run before. */
 static int begin_to_run(session *s, const scene *what, float *out[FRAMES], size_t *values)
 {
     for (int i = 0; i < FRAMES; i++)
@@ -577,8 +577,8 @@ static void go_on_after_a_hang(const scene *scene_of, const char *name, int unif
     note(!*detail, name, detail);
 }
 
-/* A spare device must be the CPU; the query tells what it takes. */
-static void spare_of_the_callers(const scene *what)
+/* A fallback device must be the CPU; the query tells what its plan takes. */
+static void fallback_of_the_callers(const scene *what)
 {
     session s;
     fovea_device *cpu = NULL;
@@ -596,7 +596,7 @@ static void spare_of_the_callers(const scene *what)
         options.fallback = s.device;
         note(fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_EINVAL &&
                  strstr(fovea_error(), "CPU"),
-             "a spare device that is lost with the first", "is taken");
+             "a fallback device that is lost with the first", "is taken");
         fovea_device_open(&cpu, "cpu", NULL);
         options.fallback = cpu;
         if (fovea_plan_create(&plan, s.model, s.device, &options) == FOVEA_OK)
@@ -606,7 +606,7 @@ static void spare_of_the_callers(const scene *what)
         plan = NULL;
         if (fovea_plan_create(&plan, s.model, cpu, &options) == FOVEA_OK)
             fovea_plan_query(plan, &info);
-        note(info.fallback == 0, "a plan on the CPU", "has a spare one");
+        note(info.fallback == 0, "a plan on the CPU", "has a fallback");
         fovea_plan_free(plan);
     }
     fovea_device_close(cpu);
@@ -666,7 +666,7 @@ int main(int argc, char **argv)
         fail_some(&scenes[1], 9);
         fail_some(&bare, 1);
     }
-    spare_of_the_callers(&scenes[0]);
+    fallback_of_the_callers(&scenes[0]);
     go_on_after_each(&scenes[0], "the CPU goes on, memory shared", 1, all ? 0 : 7);
     go_on_after_each(&scenes[1], "the CPU goes on, memory apart", 0, all ? 0 : 7);
     no_end(&scenes[0]);

@@ -185,7 +185,7 @@ static fv_sweep sweep_of(site *s, enum check_way way, check_random r)
                       .rows = rows,
                       .chunk = rows,
                       .groups = 1,
-                      .parts = 1,
+                      .partials = 1,
                       .runs = 1,
                       .streamed = way == CHECK_ROWS};
     if (way == CHECK_ROWS)
@@ -196,7 +196,7 @@ static fv_sweep sweep_of(site *s, enum check_way way, check_random r)
         sweep.chunk = s->on->rows;
     c->dealt = 0;
     if (s->on->throughput) {
-        sweep.parts = groups;
+        sweep.partials = groups;
         c->dealt = reduces(c) ? sweep.chunk : 0;
     } else if (groups > 1) {
         sweep.groups = sweep.runs = groups;

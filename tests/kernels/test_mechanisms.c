@@ -1,5 +1,5 @@
 /* test_mechanisms.c: every bidirectional attention as the public interface gives it against its
- * definition. With --long the sequences of 65536 tokens.
+ * formula in double precision (oracle.h). With --long the sequences of 65536 tokens.
  */
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* test_op.c: plans of one operation: causal softmax and GEMM against their definitions, the names
+/* test_op.c: plans of one operation: causal softmax and GEMM against plain loops, the names
  * of attentions, the inputs, the memory, and what cannot be asked for. Attentions themselves are in
  * test_mechanisms.c and test_causal.c.
  */

@@ -1,5 +1,5 @@
 /* test_preprocess.c: picture tables against Pillow bit by bit, position tables against closed
- * formulas, patches against their definition, and sizes that must not overflow. */
+ * formulas, patches against plain loops, and sizes that must not overflow. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

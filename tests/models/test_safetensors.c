@@ -218,7 +218,7 @@ static void reads_what_was_written(void **state)
     fovea_tensors_close(file);
 }
 
-/* All 65536 half floats against their definition. */
+/* All 65536 half floats against the formula of IEEE 754. */
 static void reads_every_half(void **state)
 {
     (void)state;

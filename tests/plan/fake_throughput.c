@@ -66,7 +66,7 @@ static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
                        .throughput = true,
-                       .parts = 32,
+                       .partials = 32,
                        .frames = 1,
                        .largest = d->options.largest ? d->options.largest : UINT64_MAX};
 }
@@ -251,7 +251,7 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
     const fv_queue *q = ctx;
     const fv_launch *l = &step->l;
     struct widened w[FV_OPERANDS] = {{0}};
-    const uint32_t parts = c->groups ? c->groups : 1;
+    const uint32_t parts = c->partials ? c->partials : 1;
     const fv_call all = *c;
     assert_true(c->rows > 0 && c->col0 == 0 && c->cols == l->cols);
     q->device->seen.parted += parts > 1;
@@ -269,7 +269,7 @@ static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)
         part.row0 = all.row0 + begin;
         part.rows = (uint32_t)((uint64_t)(g + 1) * all.rows / parts) - begin;
         part.group = all.group + g;
-        part.groups = 1;
+        part.partials = 1;
         for (uint32_t o = 0; o < FV_OPERANDS; o++) {
             const fv_operand *op = &l->operand[o];
             const size_t elem = w[o].copy ? sizeof(float) : fv_type_size(op->type);

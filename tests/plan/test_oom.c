@@ -265,12 +265,12 @@ static void states(void **state)
 }
 
 /* A step alone, and what a trace needs. */
-static fovea_status rehearse(const void *how)
+static fovea_status try_step(const void *how)
 {
     static fovea_trace_event events[16];
     fovea_device *device = NULL;
     fovea_plan *plan = NULL;
-    fovea_trial *rehearsal = NULL;
+    fovea_trial *trial = NULL;
     fovea_kernel_check check = FOVEA_KERNEL_CHECK_INIT;
     fovea_status status = fovea_device_open(&device, "cpu", NULL);
     if (status == FOVEA_OK)
@@ -278,11 +278,11 @@ static fovea_status rehearse(const void *how)
     if (status == FOVEA_OK)
         status = fovea_plan_trace(plan, events, 16);
     if (status == FOVEA_OK)
-        status = fovea_trial_open(&rehearsal, plan, 0, NULL);
+        status = fovea_trial_open(&trial, plan, 0, NULL);
     if (status == FOVEA_OK)
-        status = fovea_trial_verify(rehearsal, &check);
+        status = fovea_trial_verify(trial, &check);
     assert_true(status != FOVEA_OK || check.failed == 0);
-    fovea_trial_close(rehearsal);
+    fovea_trial_close(trial);
     fovea_plan_free(plan);
     fovea_device_close(device);
     return status;
@@ -292,7 +292,7 @@ static void a_step_alone(void **state)
 {
     (void)state;
     const fovea_gemm_options gemm = product();
-    fail_each(rehearse, &gemm);
+    fail_each(try_step, &gemm);
 }
 
 int main(void)

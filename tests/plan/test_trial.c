@@ -290,7 +290,7 @@ static void all_commands_are_timed(void **state)
 
 /* ---- no memory ---- */
 
-static fovea_status rehearse(const fv_cases *c, const fv_step *s)
+static fovea_status try_reference(const fv_cases *c, const fv_step *s)
 {
     const fv_kernel *k = fv_reference_kernel(&s->prob);
     const fv_knobs knobs = {{0}};
@@ -320,7 +320,7 @@ static void no_memory_is_no_leak(void **state)
         for (uint64_t n = 1; status == FOVEA_ENOMEM; n++) {
             fovea_memory_query(&before);
             fv_mem_fail_at(n);
-            status = rehearse(c, s);
+            status = try_reference(c, s);
             fv_mem_fail_at(0);
             fovea_memory_query(&after);
             assert_int_equal(after.current, before.current);

@@ -28,14 +28,14 @@ static bool are_strings(const json_t *list)
 }
 
 /* Member `key`, when it is there and a number. */
-static void take(float *out, const json_t *from, const char *key)
+static void read_number(float *out, const json_t *from, const char *key)
 {
     const json_t *v = json_object_get(from, key);
     if (json_is_number(v))
         *out = (float)json_number_value(v);
 }
 
-static bool take_count(uint32_t *out, const json_t *from, const char *key)
+static bool read_count(uint32_t *out, const json_t *from, const char *key)
 {
     const json_t *v = json_object_get(from, key);
     if (!v || json_is_null(v))
@@ -59,10 +59,10 @@ static int read_rate(fovea_trainer_options *o, const char *path, const json_t *l
     o->schedule = (fovea_lr_schedule)i;
     if (!json_is_number(json_object_get(lr, "base")))
         return wrong(path, "the stage has no \"lr\": {\"base\"}");
-    take(&o->lr, lr, "base");
-    take(&o->lr_end, lr, "end");
-    take(&o->backbone_ratio, lr, "backbone_ratio");
-    if (!take_count(&o->steps, lr, "total_steps") || !take_count(&o->warm_up, lr, "warmup_steps"))
+    read_number(&o->lr, lr, "base");
+    read_number(&o->lr_end, lr, "end");
+    read_number(&o->backbone_ratio, lr, "backbone_ratio");
+    if (!read_count(&o->steps, lr, "total_steps") || !read_count(&o->warm_up, lr, "warmup_steps"))
         return wrong(path, "\"total_steps\" or \"warmup_steps\" is no number of steps");
     return CLI_OK;
 }
@@ -74,9 +74,9 @@ static void read_optimizer(fovea_trainer_options *o, const json_t *from)
         o->beta1 = (float)json_number_value(json_array_get(betas, 0));
         o->beta2 = (float)json_number_value(json_array_get(betas, 1));
     }
-    take(&o->eps, from, "eps");
-    take(&o->weight_decay, from, "weight_decay");
-    take(&o->clip, from, "grad_clip");
+    read_number(&o->eps, from, "eps");
+    read_number(&o->weight_decay, from, "weight_decay");
+    read_number(&o->clip, from, "grad_clip");
 }
 
 static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path,
@@ -86,7 +86,7 @@ static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path
     const json_t *decay = json_object_get(entry, "decay");
     const json_t *attention = json_object_get(entry, "attention");
     uint32_t stage = 0;
-    if (!take_count(&stage, entry, "stage") || stage < 1 || stage > 3)
+    if (!read_count(&stage, entry, "stage") || stage < 1 || stage > 3)
         return wrong(path, "the stage's \"stage\" is not 1, 2 or 3");
     if (!are_strings(train) || !are_strings(decay))
         return wrong(path, "the stage's \"trainable\" and \"decay\" are not lists of tensors");
@@ -98,7 +98,7 @@ static int read_entry(adapt_hyper *h, fovea_trainer_options *o, const char *path
     h->decay = names(decay);
     o->train = h->train;
     o->decay = h->decay;
-    take(&o->lambda, entry, "lambda");
+    read_number(&o->lambda, entry, "lambda");
     return read_rate(o, path, json_object_get(entry, "lr"));
 }
 
@@ -114,8 +114,8 @@ int adapt_hyper_read(adapt_hyper *h, fovea_trainer_options *o, const char *path,
     uint32_t accumulation = 1;
     if (!json_is_object(entry))
         return cli_fail(CLI_INPUT, "%s: has no stage \"%s\"", path, name);
-    if (!take_count(&h->steps, h->root, "steps") ||
-        !take_count(&accumulation, optimizer, "accumulation") || accumulation != 1)
+    if (!read_count(&h->steps, h->root, "steps") ||
+        !read_count(&accumulation, optimizer, "accumulation") || accumulation != 1)
         return wrong(path, "\"steps\" is no number, or \"accumulation\" is not 1");
     read_optimizer(o, optimizer);
     return read_entry(h, o, path, entry);

@@ -74,7 +74,7 @@ static bool known(const json_t *r)
 }
 
 /* A value of the file: an array's elements, or an object; false: something else. */
-static bool take(json_t *list, json_t *value)
+static bool append_results(json_t *list, json_t *value)
 {
     size_t i;
     json_t *r;
@@ -100,7 +100,7 @@ int bench_results_read(json_t **out, const char *path)
     json_error_t error;
     bool good = true;
     while (good && (value = json_loadf(f, JSON_DISABLE_EOF_CHECK | JSON_REJECT_DUPLICATES, &error)))
-        good = take(list, value);
+        good = append_results(list, value);
     good = good && feof(f) && json_array_size(list) > 0;
     fclose(f);
     if (!good) {

@@ -46,7 +46,7 @@ static bool read_line(char *out, size_t size, const char *path, const char *key)
 }
 
 /* The largest, or the sum, of the numbers in all files that a pattern names; 0 without any. */
-static double gather(const char *pattern, bool sum)
+static double read_numbers(const char *pattern, bool sum)
 {
     char path[512], text[64];
     glob_t found;
@@ -119,7 +119,8 @@ static double spin(void)
 static double processor_mhz(void)
 {
     char text[64];
-    double most = gather("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", false) / 1e3;
+    double most =
+        read_numbers("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq", false) / 1e3;
     if (most == 0 && read_line(text, sizeof text, "/proc/cpuinfo", "cpu MHz"))
         most = strtod(text, NULL);
     return most;
@@ -129,9 +130,9 @@ void machine_look(machine_state *out)
 {
     *out = (machine_state){
         .clock_mhz = processor_mhz(),
-        .gpu_mhz = gather("/sys/class/devfreq/*/cur_freq", false) / 1e6,
-        .celsius = gather("/sys/class/thermal/thermal_zone*/temp", false) / 1e3,
-        .throttled = (uint64_t)gather(
+        .gpu_mhz = read_numbers("/sys/class/devfreq/*/cur_freq", false) / 1e6,
+        .celsius = read_numbers("/sys/class/thermal/thermal_zone*/temp", false) / 1e3,
+        .throttled = (uint64_t)read_numbers(
             "/sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/core_throttle_count", true),
         .spin = spin(),
     };

@@ -19,9 +19,8 @@ static void note(int number)
 void interrupt_catch(const char *unit)
 {
     const struct sigaction once = {.sa_handler = note, .sa_flags = (int)SA_RESETHAND};
-    if (unit)
-        snprintf(answer, sizeof answer, "%sfovea: finishing this %s; once more: at once\n",
-                 isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has written ^C */
+    snprintf(answer, sizeof answer, "%sfovea: finishing this %s; once more: at once\n",
+             isatty(STDERR_FILENO) ? "\n" : "", unit); /* the terminal has written ^C */
     sigaction(SIGINT, &once, NULL);
     sigaction(SIGTERM, &once, NULL);
 }

@@ -2,8 +2,8 @@
 #ifndef FOVEA_CLI_INTERRUPT_H
 #define FOVEA_CLI_INTERRUPT_H
 
-/* Records the first SIGINT or SIGTERM and prints "finishing this `unit`; once more: at once", of a
- * unit that is NULL nothing. The second one ends the program. */
+/* Records the first SIGINT or SIGTERM and prints "finishing this `unit`; once more: at once". The
+ * second one ends the program. */
 void interrupt_catch(const char *unit);
 /* 128 + the number of the recorded signal; 0: none. */
 int interrupt_code(void);

@@ -146,8 +146,8 @@ static int plan_row(struct scan *s, const attention_map *m, const char *name)
 }
 
 /* The weights that mechanism `name` gives all keys. */
-static int weigh(double *weight, const attention_map *m, const char *name, const float *q,
-                 const float *k, cli_progress *bar)
+static int attention_weights(double *weight, const attention_map *m, const char *name,
+                             const float *q, const float *k, cli_progress *bar)
 {
     struct scan s = {.heads = m->query->heads, .keys = m->info.rows};
     int code = CLI_OK;
@@ -190,7 +190,7 @@ static int add_row(attention_map *m, const char *name, bool own, const float *q,
 {
     const size_t n = m->info.rows;
     double *weight = cli_alloc(n, sizeof *weight);
-    int code = weigh(weight, m, name, q, k, bar);
+    int code = attention_weights(weight, m, name, q, k, bar);
     if (code) {
         free(weight);
         return code;

@@ -162,7 +162,7 @@ static int save(const char *path)
     return code;
 }
 
-static int take(const char *path, const char *data, size_t size)
+static int import_file(const char *path, const char *data, size_t size)
 {
     char *end;
     const bool ours = strncmp(data, MAGIC, sizeof MAGIC - 1) == 0;
@@ -197,8 +197,8 @@ static int load(const char *path)
     rewind(f);
     const bool read = fread(data, 1, (size_t)size, f) == (size_t)size;
     fclose(f);
-    const int code =
-        read ? take(path, data, (size_t)size) : cli_fail(CLI_INPUT, "%s: cannot be read", path);
+    const int code = read ? import_file(path, data, (size_t)size)
+                          : cli_fail(CLI_INPUT, "%s: cannot be read", path);
     free(data);
     return code;
 }

@@ -194,12 +194,12 @@ int cli_tune(const cli_command *self, int argc, char **argv)
     if (first + 1 < argc)
         return cli_fail(CLI_USAGE, "tune takes one MODEL, or none; fovea tune --help");
     CLI_TRY(settle(&t));
-    interrupt_catch(NULL);
-    code = tune_all(&t, argv[first]);
-    const char *how = interrupt_code() ? "interrupted; " : "";
-    if (!code && t.found)
-        cli_tell("%s%zu fact%s added to %s", how, t.found, t.found > 1 ? "s" : "", t.file);
-    else if (!code)
-        cli_tell("%s%s knows all of this already", how, t.file);
-    return code;
+    interrupt_catch("measurement");
+    CLI_TRY(tune_all(&t, argv[first]));
+    if (t.found || interrupt_code())
+        cli_tell("%s%zu fact%s added to %s", interrupt_code() ? "interrupted; " : "", t.found,
+                 t.found == 1 ? "" : "s", t.file);
+    else
+        cli_tell("%s knows all of this already", t.file);
+    return interrupt_code();
 }

@@ -1,0 +1,218 @@
+/* attention.h: attention, or a matrix product, as one operation that is planned like a model; the
+ * state of causal attention. A part of fovea.h, whose rules hold here.
+ *
+ * Rows of q and k have heads * d columns, of which head h owns [h d, (h+1) d); rows of v and of the
+ * output have heads * dv. Below phi is a feature map, mean_j the mean over the keys, s `scale`.
+ *
+ * Bidirectional (`causal` 0), `attention` =
+ *   softmax            out_i = sum_j softmax_j(s q_i.k_j) v_j
+ *   linear[:MAP]       w_ij = s phi(q_i).phi(k_j);   out_i = sum_j w_ij v_j / (sum_j w_ij + eps)
+ *                      MAP: elu1 (ELU + 1, the default), relu, exp, softplus, softmax (over the d
+ *                      channels), silu, identity; the last two only with `normalise` 0, which
+ *                      leaves the divisor out, and limits exp to e^88. (ViT-AdaLA: elu1)
+ *   mala[:MAP]         z_i = s phi(q_i).mean_j phi(k_j)
+ *                      out_i = (1 + 1/(z_i + eps)) s mean_j (R phi(q_i)).(R phi(k_j)) v_j
+ *                              - z_i mean_j v_j
+ *                      MAP: elu1 (default), relu, exp (limited to e^88); R: the rotation, or none
+ *                      (official code of MALA, arXiv 2507.00698)
+ *   mala-paper[:MAP]   the same with s = keys, eps = 0: equations 8 and 9 of the paper. (eps is the
+ *                      smallest float: a row whose features are all 0 gives no 0/0)
+ *   pola               q, k <- q, k / softplus(channel_scale);  p = 1 + alpha sigmoid(power)
+ *                      x+ = relu(x)^p, x- = relu(-x)^p, K = [k+, k-];  Q = [q+, q-] for the
+ *                      first half of each head's value channels, Q = [q-, q+] for the second
+ *                      out_i = Q_i mean_j K_j^T v_j / (Q_i.mean_j K_j + eps)
+ *                      (PolaFormer, arXiv 2501.15061); alpha 4, dv even
+ *   nala               n = |q_i|;  p = 3 (1/2 + tanh n);  Q = [relu(q/n)^p, relu(-q/n)^p]
+ *                      K = [relu(k)^3, relu(-k)^3];  R as for mala, for each half on its own
+ *                      out_i = R Q_i mean_j (R K_j)^T v_j / (Q_i.mean_j K_j + eps)
+ *                      (official code of NaLaFormer); a zero query gives 0, not 0/0
+ *   nala-paper         Q = |q/n|^p [cos f(q/n), sin f(q/n)];  f(x) = pi/4 tanh x
+ *                      K = |k|^3 [cos f(k/|k|), sin f(k/|k|)]; out_i as for nala
+ *                      (arXiv 2506.21137); a zero query gives 0
+ *   focused            y = (relu(x) + 1e-6) / softplus(channel_scale);  phi(x) = y^3 |y| / |y^3|,
+ *                      norms over the channels of all heads; out_i as for linear, eps to the mean
+ *                      (FLatten, arXiv 2308.00442)
+ *   sla-NAME           any of these but softmax with the gates of SLA (arXiv 2602.01744):
+ *                      phi(k_j) <- G^K_j phi(k_j);  out_i <- G^Q_i out_i
+ *
+ * `eps` is added to a sum for linear, to a mean for the others. `normalise` 0 is for linear, pola
+ * and nala. Mechanisms whose equations have no s ignore `scale`.
+ *
+ * Causal (`causal` 1; keys == rows): S (d' x dv) is the state, Z (d') its denominator; both are
+ * what a fovea_state keeps. `attention` = softmax            out_i = sum_{j<=i} ..; it has no state
+ *   linear[:MAP]       S_t = S_{t-1} + phi(k_t)^T v_t;  Z_t = Z_{t-1} + phi(k_t)
+ *                      out_t = s phi(q_t) S_t, with normalise over s phi(q_t).Z_t + eps
+ *   retention[:MAP]    S_t = e^{a_h} S_{t-1} + phi(k_t)^T v_t;  out_t = s phi(q_t) S_t
+ *                      a_h = log_decay[h], NULL: ln(1 - 2^(-5-h)) (RetNet)
+ *   gla[:MAP]          S_t = diag(e^{a_t}) S_{t-1} + phi(k_t)^T v_t;  out_t as for retention
+ *                      input a (rows x heads*d), at most 0 (GLA)
+ *   delta-rule[:MAP]   u_t = beta_t (v_t - phi(k_t) S_{t-1});  S_t = S_{t-1} + phi(k_t)^T u_t
+ *                      input beta (rows x heads) (DeltaNet)
+ *   gated-delta-rule[:MAP]  the same on e^{g_t} S_{t-1}; inputs g, beta (rows x heads)
+ *   sla-NAME           phi(q) by G^Q, phi(k) by G^K, for the delta rules v by G^K; with normalise
+ *                      out_t by G^Q
+ *
+ * `normalise` and `eps` are for linear only; the others have no divisor.
+ *
+ * MAP is one of linear's maps, or nala or nala-paper (d' = 2 d; not for gla). Without MAP linear
+ * has elu1, the others identity. `l2norm`: phi(q), phi(k) <- x / sqrt(|x|^2 + 1e-6), before scale
+ * and gates.
+ *
+ * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
+ * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
+ * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
+ * output has `out_storage`, all others are float32. Arithmetic is float32.
+ */
+#ifndef FOVEA_ATTENTION_H
+#define FOVEA_ATTENTION_H
+
+#include <fovea/plan.h>
+
+FOVEA_BEGIN_DECLS
+
+/* Where SLA's gates come from. The weights have no bias; W of G^Q is gate_q, of G^K gate_k. */
+typedef enum fovea_gates {
+    FOVEA_GATES_READY,       /* inputs are the gates */
+    FOVEA_GATES_LOGITS,      /* inputs are logits: gates = softmax over the heads */
+    FOVEA_GATES_X_DENSE,     /* logits = x W^T, W (heads, gate_width); keys == rows */
+    FOVEA_GATES_Q_DENSE,     /* logits = [q_1 .. q_H] W^T, W (heads, heads*d); of k for G^K */
+    FOVEA_GATES_Q_BLOCKDIAG, /* logit of head h = q_h.w_h, W (heads, d) */
+} fovea_gates;
+
+/* The last factor of the output; g is the input out_gate. */
+typedef enum fovea_out_gate {
+    FOVEA_OUT_GATE_PLAIN,  /* none */
+    FOVEA_OUT_GATE_LINEAR, /* g */
+    FOVEA_OUT_GATE_SILU    /* silu(g) */
+} fovea_out_gate;
+
+typedef enum fovea_form {
+    FOVEA_FORM_AUTO,
+    FOVEA_FORM_RECURRENT, /* token by token */
+    FOVEA_FORM_CHUNK,     /* matrix products over chunks of `chunk` tokens (0: chosen) */
+} fovea_form;
+
+typedef struct fovea_attention_options {
+    size_t struct_size;
+    const char *attention;               /* NULL: "softmax" */
+    uint32_t rows;                       /* queries */
+    uint32_t keys;                       /* 0: as many as queries */
+    uint32_t heads, head_dim, value_dim; /* d and dv; must be given */
+    double scale, eps;                   /* 1 and 1e-6 in FOVEA_ATTENTION_OPTIONS_INIT */
+    int normalise;                       /* 1 there */
+    int causal;
+    fovea_dtype storage, out_storage; /* of q, k, v; of the output */
+    fovea_form form;                  /* of a causal operation */
+    int l2norm;
+    double alpha;               /* of pola; 0: 4 */
+    const float *power;         /* pola (heads*d), as learned; NULL: zeros */
+    const float *channel_scale; /* pola, focused (heads*d), as learned; NULL: zeros */
+    const float *log_decay;     /* retention (heads) */
+    /* RoPE: rotates the features of bidirectional linear mechanisms (not of linear:exp with
+     * `normalise`), keys == rows, in pairs (2j, 2j+1): y[2j] = x[2j] cos - x[2j+1] sin,
+     * y[2j+1] = x[2j+1] cos + x[2j] sin. Tables cos and sin (rows x d), d even; or NULL and a grid
+     * of rope_width x rope_height tokens, d a multiple of 4: RoPE2D of MAViT, n = d/4 angles
+     * theta_j = 10000^(-j/(n-1)), the row times theta in the first half of the channels, the column
+     * times theta in the second. */
+    const float *rope_cos, *rope_sin;
+    uint32_t rope_width, rope_height;
+    fovea_gates gates;
+    const float *gate_q, *gate_k; /* W of G^Q and of G^K */
+    uint32_t gate_width;
+    /* After the attention, in this order: plus a depthwise convolution of v over the grid of tokens
+     * (bidirectional, keys == rows); layer normalisation over heads*dv; times g or silu(g). */
+    uint32_t grid_width, grid_height;
+    uint32_t local_size; /* odd, up to 31, zeros around the grid; 0: no convolution */
+    int local_shared;    /* nonzero: weight (dv, size, size), bias (dv), the same for all heads;
+                            0: (heads*dv, size, size), (heads*dv) */
+    const float *local_weight; /* cross-correlation */
+    const float *local_bias;   /* NULL: none */
+    const float *norm_weight;  /* (heads*dv); NULL: no normalisation */
+    const float *norm_bias;    /* (heads*dv); NULL: none */
+    double norm_eps;           /* 0: 1e-5 */
+    fovea_out_gate out_gate;
+    fovea_schedule schedule;
+    uint32_t chunk;        /* rows at a time; 0: chosen */
+    uint64_t memory_limit; /* this and the next as in fovea_plan_options; states are never tuned */
+    fovea_rigor rigor;
+    double tune_seconds;
+} fovea_attention_options;
+#define FOVEA_ATTENTION_OPTIONS_INIT                                                               \
+    FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \
+               FOVEA_SET(normalise, 1))
+
+/* Plans an attention. What the options point to is copied. The plan is queried and freed like any
+ * other, and runs by fovea_op_run. EINVAL for shapes that contradict each other, zero tokens, a
+ * mechanism that cannot do what is asked; ENOTSUP names an attention or a combination that is not
+ * supported; ENOMEM. Thread-safe. */
+FOVEA_API fovea_status fovea_attention_plan_create(fovea_plan **out, fovea_device *device,
+                                                   const fovea_attention_options *options);
+
+/* Input a (rows x in), output (rows x out) = act(a weight^T + bias). */
+typedef struct fovea_gemm_options {
+    size_t struct_size;
+    uint32_t rows, in, out;
+    fovea_dtype storage, out_storage; /* of a and of the output; arithmetic is float32 */
+    const float *weight;              /* (out, in), packed by the plan */
+    const float *bias;                /* (out) or NULL */
+    const char *activation; /* NULL, "gelu", "gelu_tanh", "gelu_quick", "silu", "relu", "tanh" */
+    fovea_schedule schedule;
+    uint32_t chunk;        /* rows at a time; 0: chosen */
+    uint64_t memory_limit; /* this and the next as in fovea_plan_options */
+    fovea_rigor rigor;
+    double tune_seconds;
+} fovea_gemm_options;
+#define FOVEA_GEMM_OPTIONS_INIT FOVEA_INIT(fovea_gemm_options, )
+
+/* Plans a matrix product, as fovea_attention_plan_create plans an attention. Thread-safe. */
+FOVEA_API fovea_status fovea_gemm_plan_create(fovea_plan **out, fovea_device *device,
+                                              const fovea_gemm_options *options);
+/* Name of input `index` of the operation ("q", "beta", ...), from 0; NULL past the end. Static
+ * text. Thread-safe. */
+FOVEA_API const char *fovea_op_input(const fovea_plan *plan, size_t index);
+
+typedef struct fovea_matrix {
+    void *data;    /* aligned as its elements */
+    size_t stride; /* elements from row to row; 0: packed */
+} fovea_matrix;
+/* Runs the operation on its inputs, in their order. A causal one begins with a zero state. EINVAL
+ * for another number of inputs, missing data, a stride under one row; EDEVICE. One thread at a time
+ * per plan. */
+FOVEA_API fovea_status fovea_op_run(fovea_plan *plan, const fovea_matrix *inputs, size_t n_inputs,
+                                    fovea_matrix output);
+
+/* ---------------------------------------------------------------------------------------------
+ * The state of a causal operation: one sequence, fed as it comes. One thread at a time per state.
+ */
+
+typedef struct fovea_state fovea_state;
+
+/* Makes a zero state and the plans that advance it, by up to options->rows tokens at a time.
+ * `options` as for fovea_attention_plan_create, causal, not softmax. Afterwards nothing is
+ * allocated. Thread-safe. */
+FOVEA_API fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
+                                          const fovea_attention_options *options);
+FOVEA_API void fovea_state_free(fovea_state *state);
+/* Name of input `index`, as fovea_op_input. */
+FOVEA_API const char *fovea_state_input(const fovea_state *state, size_t index);
+/* Advances by one token, in recurrent form: each input and the output are one row. */
+FOVEA_API fovea_status fovea_state_step(fovea_state *state, const fovea_matrix *inputs,
+                                        size_t n_inputs, fovea_matrix output);
+/* Advances by `rows` tokens, 1 to options->rows, in the form of the options. Any division of a
+ * sequence into calls gives the same results up to rounding. EINVAL leaves the state as it was. */
+FOVEA_API fovea_status fovea_state_feed(fovea_state *state, uint32_t rows,
+                                        const fovea_matrix *inputs, size_t n_inputs,
+                                        fovea_matrix output);
+/* Makes it zero again. After EDEVICE its contents are undefined. */
+FOVEA_API fovea_status fovea_state_reset(fovea_state *state);
+/* Number of floats of a saved state: S (heads, d', dv), then with `normalise` Z (heads, d'). d' is
+ * d, for the maps nala and nala-paper 2 d. Neither contains `scale`. */
+FOVEA_API size_t fovea_state_size(const fovea_state *state);
+/* Copies the state to `out`. EINVAL when `floats` is not fovea_state_size. */
+FOVEA_API fovea_status fovea_state_save(const fovea_state *state, float *out, size_t floats);
+/* Replaces the state by a saved one. EINVAL as above. */
+FOVEA_API fovea_status fovea_state_restore(fovea_state *state, const float *in, size_t floats);
+
+FOVEA_END_DECLS
+
+#endif

@@ -1,0 +1,126 @@
+/* model.h: models, and the preprocessing of their pictures. A part of fovea.h, whose rules hold
+ * here.
+ */
+#ifndef FOVEA_MODEL_H
+#define FOVEA_MODEL_H
+
+#include <fovea/status.h>
+
+FOVEA_BEGIN_DECLS
+
+/* All functions of a model are thread-safe. */
+typedef struct fovea_model fovea_model;
+
+/* Loads `path`: a Hugging Face directory (config.json and model.safetensors, or its shards with
+ * model.safetensors.index.json; preprocessor_config.json if present), a .safetensors file, or an
+ * index of several, with config.json beside it, or "synthetic:NAME" (random weights from a seed;
+ * fovea_model_synthetic lists the names). EIO, EFORMAT, ENOTSUP name file and tensor.
+ *
+ * Weights are mapped, and read when plans are made. As long as the model lives its files may be
+ * renamed, removed and replaced by others, but not written to: planning a model whose file was
+ * written to is EIO; if a file is truncated while it is being read, the system ends the process
+ * (SIGBUS). */
+FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
+/* Plans keep what they need: a model may be freed before them. */
+FOVEA_API void fovea_model_free(fovea_model *model);
+
+/* Names that "synthetic:" takes, index from 0; NULL past the end. Beside them it takes
+ * "block-WIDTHxHEADSxRATIO": a ViT of one block, on patches of 2 x 2 pixels, for benchmarks. */
+FOVEA_API const char *fovea_model_synthetic(size_t index);
+/* Names of attentions that models can be given, index from 0; NULL past the end. All but softmax
+ * can have "sla-" before them. */
+FOVEA_API const char *fovea_model_attention(size_t index);
+
+typedef enum fovea_resize {
+    FOVEA_RESIZE_NONE,  /* the frame has the plan's size already; remainders are cut */
+    FOVEA_RESIZE_SHORT, /* the shorter side becomes `short_edge` (0: as long as it takes to cover
+                           the crop), then centre crop */
+    FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any
+                         */
+} fovea_resize;
+
+typedef enum fovea_filter {
+    FOVEA_FILTER_BILINEAR,
+    FOVEA_FILTER_BICUBIC,
+    FOVEA_FILTER_LANCZOS,
+    FOVEA_FILTER_NEAREST,
+    FOVEA_FILTER_BOX,
+    FOVEA_FILTER_HAMMING,
+} fovea_filter;
+
+/* From picture to normalised pixels, as the Hugging Face image processors do it: Pillow's
+ * antialiased filters on 8-bit pixels, then (v * rescale - mean) / std per channel. Begin with a
+ * model's (fovea_model_preprocess), or with the _INIT macro. */
+typedef struct fovea_preprocess {
+    size_t struct_size;
+    fovea_resize resize;
+    fovea_filter filter;
+    uint32_t short_edge; /* pixels, as all sizes here */
+    uint32_t resize_width, resize_height;
+    uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
+    float rescale;                    /* 0: 1/255 */
+    float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
+} fovea_preprocess;
+#define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
+
+typedef struct fovea_model_info {
+    size_t struct_size;
+    char type[32];         /* config.json's model_type: "dinov2" */
+    const char *attention; /* what it was made for, as in fovea_plan_options: "softmax", or "fovea":
+                              {"attention"} of config.json; belongs to the model */
+    uint32_t width;        /* C */
+    uint32_t depth, heads;
+    uint32_t patch;  /* pixels */
+    uint32_t prefix; /* tokens before the patches: class, distillation, registers */
+    uint32_t native_width, native_height; /* pixels that its position table was made for */
+    uint32_t classes;                     /* rows of the head; 0: no head */
+    uint32_t segments;                    /* classes of the segmentation head; 0: no such head */
+    uint64_t parameters;
+    uint64_t mapped_bytes; /* of the checkpoint */
+} fovea_model_info;
+#define FOVEA_MODEL_INFO_INIT FOVEA_INIT(fovea_model_info, )
+
+FOVEA_API fovea_status fovea_model_describe(const fovea_model *model, fovea_model_info *out);
+/* The model's preprocessing: that of preprocessor_config.json, else the family's. */
+FOVEA_API fovea_status fovea_model_preprocess(const fovea_model *model, fovea_preprocess *out);
+/* Name of class i (id2label), of the segmentation head where there is no other head; or NULL.
+ * Belongs to the model. */
+FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
+/* Names of the outputs that a model can give, index from 0, the main one first; NULL past the end.
+ * They belong to the model. Outputs of token rows have a grid and a stride, see fovea_plan_output:
+ * dense features are the rows from `prefix` on, grid_height x grid_width of them, row by row.
+ *
+ *   logits              of the picture, if there is a head
+ *   ViT                 last_hidden_state, normalised; pooler_output; image_embeds;
+ *                       hidden0 (the embedding) ... hiddenL (after the last block);
+ *                       block0.q, block0.k, ...: the queries and keys that a block's attention
+ *                       compares, in rows of all its heads, one after the other
+ *   MAViT, NaLaFormer   patch_embed; stage1, ...; down1, ... between them;
+ *                       pooled: the input of the head
+ *   Pola-PVT            embed1, ...; stage1, ...
+ *   Pola-Swin           patch_embed; stage1, ...; down1, ... between them;
+ *                       norm: the last stage, normalised
+ *   segmentation        logits of every patch, if there is a linear head for it: tensors
+ *                       segmentation_head.{weight,bias} or mmsegmentation's
+ *                       decode_head.conv_seg with its batch normalisation, in the checkpoint or
+ *                       in segmentation.safetensors beside it. It reads last_hidden_state, or
+ *                       the last stage that is as wide as the head
+ */
+FOVEA_API const char *fovea_model_output(const fovea_model *model, size_t index);
+
+/* Changes a preprocessing so that its result has width x height pixels: same rule and filter; a
+ * SHORT rule covers width x height and crops its centre. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width,
+                                               uint32_t height);
+
+/* Resizes and crops an RGB8 picture as a plan with this preprocessing does before it normalises, so
+ * that the result can be shown beside outputs. out_width x out_height are those of fovea_plan_info;
+ * `out` gets packed rows. Runs in the calling thread and allocates. EINVAL when the result has
+ * another size. Thread-safe. */
+FOVEA_API fovea_status fovea_preprocess_apply(const fovea_preprocess *p, const uint8_t *rgb,
+                                              uint32_t width, uint32_t height, uint8_t *out,
+                                              uint32_t out_width, uint32_t out_height);
+
+FOVEA_END_DECLS
+
+#endif

@@ -1,0 +1,251 @@
+/* plan.h: plans a model for one device, frame size and attention, and runs frames. A part of
+ * fovea.h, whose rules hold here.
+ */
+#ifndef FOVEA_PLAN_H
+#define FOVEA_PLAN_H
+
+#include <fovea/device.h>
+#include <fovea/model.h>
+#include <fovea/tensors.h>
+#include <fovea/wisdom.h>
+
+FOVEA_BEGIN_DECLS
+
+typedef struct fovea_plan fovea_plan;
+
+typedef enum fovea_format {
+    FOVEA_FORMAT_RGB8, /* bytes R, G, B */
+    FOVEA_FORMAT_BGR8,
+    FOVEA_FORMAT_GRAY8,
+    FOVEA_FORMAT_PLANES_F32, /* float planes R, G, B, one after the other, packed, already
+                                normalised; never resized */
+    FOVEA_FORMAT_NV12,       /* bytes Y, and in a second plane U, V of every 2 x 2 pixels */
+    FOVEA_FORMAT_YUYV,       /* bytes Y, U, Y, V of every 2 pixels; also called YUY2 */
+} fovea_format;
+
+/* How luma and chroma become R, G, B: by which matrix, and whether black is 16 and white 235
+ * (limited range) or 0 and 255 (full range). Cameras give FOVEA_YUV_601 unless they say otherwise:
+ * YUYV of USB cameras, V4L2's default, most camera processors. Video of 720 lines and more is
+ * mostly BT.709; frames that were a JPEG are BT.601 in full range. */
+typedef enum fovea_yuv {
+    FOVEA_YUV_601, /* BT.601, limited range */
+    FOVEA_YUV_601_FULL,
+    FOVEA_YUV_709, /* BT.709, limited range */
+    FOVEA_YUV_709_FULL,
+} fovea_yuv;
+
+typedef enum fovea_schedule {
+    FOVEA_SCHEDULE_AUTO,
+    FOVEA_SCHEDULE_STREAMED, /* a chunk of tokens is carried through all steps of a sweep */
+    FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
+} fovea_schedule;
+
+/* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
+typedef enum fovea_lost {
+    FOVEA_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
+    FOVEA_LOST_CPU,  /* the frame is run again on the CPU, and so are all after it */
+} fovea_lost;
+
+/* `attention`: what replaces the model's own attention, one of the bidirectional names of
+ * attention.h. ViTs take every one of them, without rotation, table, convolution or gate; pola and
+ * focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
+ * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
+ * linear:silu and linear:identity have no divisor and are left out. Blocks, from 0, may differ:
+ *
+ *   linear:elu1+softmax@0-3+mala@11      softmax in the first four, MALA in the last of 12
+ *   softmax+linear@8-                    linear from block 8 on
+ *
+ * First a name for all blocks, then with '+' names for one block or a range; later ones win.
+ * "fovea": {"attention": ...} in config.json takes the same, or a list of one name per block. MAViT
+ * and NaLaFormer take their own attention and softmax, the PolaFormers only their own. */
+typedef struct fovea_plan_options {
+    size_t struct_size;
+    struct {
+        fovea_format format;
+        uint32_t width, height; /* pixels of the frames that will come */
+    } frame;
+    const fovea_preprocess *preprocess; /* NULL: frames come in the size to be run (remainders of
+                                           the patch are ignored at right and bottom), and are only
+                                           normalised, with the model's mean and std */
+    const char *attention;              /* NULL: the model's own; see above */
+    const char *const *outputs;         /* names; NULL: the model's main output */
+    size_t n_outputs;
+    fovea_schedule schedule;
+    uint32_t chunk;        /* tokens per chunk of streamed sweeps; 0: chosen. On devices other than
+                              the CPU it asks for streaming, which saves memory there, not time */
+    uint64_t memory_limit; /* bytes beside weights; 0: no limit. ENOMEM if even the smallest chunk
+                              needs more. Sums over tokens have chunks that do not depend on the
+                              number of threads, for the same bits: ENOMEM too if so many threads
+                              need more with them */
+    int dry;               /* nonzero: pack and allocate nothing; such a plan cannot run */
+    /* Storage of the weights of matrix products and convolutions and of the position table: 16 bits
+     * take half the memory. They are rounded to the nearest when they are packed, without loss
+     * where the checkpoint has the same type; activations and sums stay float32. The level
+     * "neon-dot" rounds activations to 17 bits where weights are FOVEA_DTYPE_BF16 and sums long.
+     * ENOTSUP from fovea_plan_create for FOVEA_DTYPE_F16 and a weight beyond 65504. */
+    fovea_dtype weights;
+    /* Storage of rows of activations, except the residual stream, states, inputs and outputs, which
+     * are float32, as sums are. ENOTSUP on the CPU, which keeps float32 rows; but at level
+     * "neon-fp16" FOVEA_DTYPE_F16 computes products with FOVEA_DTYPE_F16 weights in float16, four
+     * summed at a time: errors are up to 6e-3 of the largest output of the models that were
+     * measured. */
+    fovea_dtype activations;
+    /* Above FOVEA_RIGOR_ESTIMATE, steps and sweeps that wisdom does not know with this rigor are
+     * tuned first, as by fovea_tune; not for a dry plan. Nothing is saved. */
+    fovea_rigor rigor;
+    double tune_seconds; /* time limit of that; 0: none */
+    /* FOVEA_LOST_CPU: a second plan is made with this one, and takes over without an allocation. It
+     * keeps float32 activations; `memory_limit` holds for each. Ignored on the CPU. */
+    fovea_lost on_device_lost;
+    fovea_device *fallback; /* CPU device of the second plan; NULL: one with default options, opened
+                               and closed with the plan */
+    double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
+    fovea_yuv yuv;          /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
+                               read, with U and V of the nearest sample */
+} fovea_plan_options;
+#define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
+
+/* Plans `model` on `device`. Packs the weights that no other plan of the model has packed yet.
+ * EINVAL: a size under one patch, an unknown output; ENOTSUP: an unknown attention, an op that the
+ * device lacks; ENOMEM. Thread-safe. */
+FOVEA_API fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model,
+                                         fovea_device *device, const fovea_plan_options *options);
+FOVEA_API void fovea_plan_free(fovea_plan *plan);
+
+/* Known before anything runs, as are steps and outputs. */
+typedef struct fovea_plan_info {
+    size_t struct_size;
+    uint32_t width, height;                 /* pixels that reach the patches */
+    uint32_t ignored_right, ignored_bottom; /* remainder of the patch, in pixels */
+    uint32_t grid_width, grid_height;       /* of the first tokens; later stages have fewer */
+    uint32_t tokens;                        /* prefix + patches of that grid */
+    uint32_t sweeps, steps, dispatches;
+    uint32_t threads;
+    /* Peak bytes by kind. Activations are everything that depends on the number of tokens or
+     * workers; weights are shared by the plans of a model. */
+    uint64_t weights;
+    uint64_t residual; /* tensors that cross a sweep: the residual stream, K and V of softmax */
+    uint64_t states;   /* attention states and their partial sums */
+    uint64_t chunks;   /* what lives inside a sweep: one chunk per worker when streamed */
+    uint64_t scratch;  /* of the kernels, all workers together */
+    uint64_t staging;  /* resized picture, tables, and the plan itself */
+    uint64_t largest;  /* the largest single buffer */
+    double flops;      /* of one frame: a multiply-add counts as two */
+    double seconds;    /* of one frame, as the cost model estimates */
+    uint64_t fallback; /* all bytes, weights included, of the plan for a lost device */
+} fovea_plan_info;
+#define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
+
+/* Thread-safe. */
+FOVEA_API fovea_status fovea_plan_query(const fovea_plan *plan, fovea_plan_info *out);
+/* Seconds of a frame as tuning has measured them for such a plan on this device; 0: wisdom has no
+ * such fact. Thread-safe. */
+FOVEA_API double fovea_plan_measured(const fovea_plan *plan);
+
+typedef struct fovea_step_info {
+    size_t struct_size;
+    const char *label;      /* "block 3 fc1" */
+    const char *problem;    /* all of it as text: "gemm f32 5477x3072x768 bias+gelu" */
+    const char *op;         /* "gemm", "softmax", ...: as fovea_kernel_info has it */
+    const char *mechanism;  /* of attention, "elu1"; else "any" */
+    const char *activation; /* of "gemm" and "conv", as fovea_gemm_options has it, or "swiglu"; else
+                               NULL */
+    fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_DTYPE_F32 */
+    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32 */
+    /* m: rows. "gemm" and "conv": an (m x k) matrix times a (k x n) matrix; "swiglu" has n columns
+     * of values and n of gates. Attention: m queries, k keys (of one window in "wsoftmax"; 0 where
+     * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */
+    uint32_t m, n, k;
+    uint32_t heads, head_dim, value_dim; /* of attention, else 0 */
+    double flops;                        /* a multiply-add counts as two */
+    double bytes;   /* lower bound of bytes read and written: every operand once */
+    double seconds; /* the cost model's estimate */
+    const char *kernel;
+    const char *source; /* where the choice came from: "wisdom", "prior" (wisdom about another size
+                           or a device like this), "cost" */
+    uint32_t sweep;
+    fovea_schedule schedule;  /* of its sweep */
+    uint32_t chunk;           /* most rows of one call */
+    const char *sweep_source; /* where schedule and chunk came from: the same, or "forced" */
+} fovea_step_info;
+#define FOVEA_STEP_INFO_INIT FOVEA_INIT(fovea_step_info, )
+
+/* Step `index` of the plan, from 0; returns 0 past the end. The texts belong to the plan.
+ * Thread-safe. */
+FOVEA_API int fovea_plan_step(const fovea_plan *plan, size_t index, fovea_step_info *out);
+
+typedef struct fovea_output_info {
+    size_t struct_size;
+    const char *name;
+    uint32_t rows, columns;           /* float32, rows * columns * 4 bytes */
+    uint32_t prefix;                  /* leading rows that are no patches */
+    uint32_t grid_width, grid_height; /* of the patch rows; 0 when rows are no patches */
+    uint32_t stride;                  /* pixels from patch to patch */
+} fovea_output_info;
+#define FOVEA_OUTPUT_INFO_INIT FOVEA_INIT(fovea_output_info, )
+
+/* Output `index` in the order of the options, from 0; returns 0 past the end. The name belongs to
+ * the plan. Thread-safe. */
+FOVEA_API int fovea_plan_output(const fovea_plan *plan, size_t index, fovea_output_info *out);
+
+/* ---------------------------------------------------------------------------------------------
+ * Running: one thread at a time per plan; different plans run concurrently.
+ */
+
+typedef struct fovea_frame {
+    const void *pixels[3]; /* first byte of each plane; interleaved formats use pixels[0], and so do
+                              float planes, where the others may be NULL; NV12 has U and V in
+                              pixels[1], (height + 1) / 2 rows of them */
+    size_t stride[3];      /* bytes from row to row; 0: rows are packed. With an odd width the last
+                              pair of NV12 and YUYV is there as a whole */
+} fovea_frame;
+
+typedef struct fovea_output {
+    void *data;  /* caller's buffer, 4-byte aligned */
+    size_t size; /* bytes; at least what fovea_plan_output says */
+} fovea_output;
+
+typedef uint64_t fovea_ticket;
+
+/* Runs one frame; outs[i] is the plan's output i. Equals fovea_submit and an unbounded fovea_wait.
+ * EINVAL for a missing plane, a stride under one row, too small an output. */
+FOVEA_API fovea_status fovea_run(fovea_plan *plan, const fovea_frame *frame,
+                                 const fovea_output *outs, size_t n_outs);
+
+/* Submits a frame; pixels and outputs must stay valid until fovea_wait returned for `ticket`. On
+ * the CPU the work is done inside fovea_wait, by the caller and the pool; other devices compute
+ * while the next frame is uploaded. EINVAL if two frames are in flight already. */
+FOVEA_API fovea_status fovea_submit(fovea_plan *plan, const fovea_frame *frame,
+                                    const fovea_output *outs, size_t n_outs, fovea_ticket *out);
+/* Waits for the frame, `timeout` seconds at most; negative: without bound. Frames complete in
+ * order. ETIMEOUT leaves it in flight. OK for a frame that was waited for already. */
+FOVEA_API fovea_status fovea_wait(fovea_plan *plan, fovea_ticket ticket, double timeout);
+
+/* Nonzero: the plan's device was lost, and frames run on the CPU (FOVEA_LOST_CPU). To use the
+ * device again, the caller opens it and makes a new plan. */
+FOVEA_API int fovea_plan_lost(const fovea_plan *plan);
+
+/* Seconds that the device took for the frame or operation that was waited for last: by its own
+ * clock where it has one, without the time that the frame waited for earlier frames. 0 before the
+ * first. */
+FOVEA_API double fovea_plan_seconds(const fovea_plan *plan);
+
+/* One call of a kernel. */
+typedef struct fovea_trace_event {
+    uint32_t step;      /* as fovea_plan_step counts them */
+    uint32_t worker;    /* 0 on devices that have none */
+    uint32_t row, rows; /* the first row, and how many */
+    double begin, end;  /* seconds since the device began to compute the frame */
+} fovea_trace_event;
+
+/* From the next frame on, records the calls of each frame in `events`, of which there are `room`,
+ * in no particular order; they can be read once the frame was waited for. Frames are then run one
+ * at a time. NULL ends it. EINVAL with a frame in flight; ENOTSUP on a device that does not report
+ * times. This call may allocate, frames do not. */
+FOVEA_API fovea_status fovea_plan_trace(fovea_plan *plan, fovea_trace_event *events, size_t room);
+/* Calls of the last frame that was traced; those beyond `room` are counted, not recorded. */
+FOVEA_API size_t fovea_plan_traced(const fovea_plan *plan);
+
+FOVEA_END_DECLS
+
+#endif
