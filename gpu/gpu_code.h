@@ -60,7 +60,10 @@ typedef struct fv_gpu_code {
     /* CUDA: bytes of it that are not declared in the kernel but asked for with every call, which
      * may be more than the 48 KB that can be declared (`local` NULL); NULL: none. */
     uint32_t (*dynamic)(const fv_launch *l, uint32_t group);
-    /* Macros beside those that prelude.cl names; NULL: none. */
+    /* Macros beside those that prelude.cl names: those that are always the same, as compiler
+     * options
+     * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */
+    const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */

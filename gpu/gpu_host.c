@@ -54,6 +54,8 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
                       present);
     }
     const fv_gpu_code *code = l->kernel->code.gpu;
+    if (code->macros)
+        fv_gpu_append(t, "%s", code->macros);
     if (code->define)
         code->define(l, group, t);
 }

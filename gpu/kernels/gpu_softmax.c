@@ -19,18 +19,6 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
 }
 
-static void define_plain(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    softmax_define(l, group, out);
-    fv_gpu_define(out, "FV_STAGE", 0);
-}
-
-static void define_staged(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    softmax_define(l, group, out);
-    fv_gpu_define(out, "FV_STAGE", 1);
-}
-
 /* Queries of a work-group of softmax.cl. */
 static uint32_t block(uint32_t group)
 {
@@ -80,14 +68,15 @@ const fv_gpu_code fv_gpu_softmax = {.program = "softmax",
                                     .entry = "softmax",
                                     .group = 64,
                                     .local = local_plain,
-                                    .define = define_plain,
+                                    .define = softmax_define,
                                     .shape = softmax_shape,
                                     .align = 32};
 const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
                                           .entry = "softmax",
                                           .group = 128,
                                           .local = local_staged,
-                                          .define = define_staged,
+                                          .macros = " -DFV_STAGE=1",
+                                          .define = softmax_define,
                                           .shape = softmax_shape,
                                           .align = 32};
 const fv_gpu_code fv_gpu_softmax_cpu = {.program = "softmax_cpu",
@@ -101,7 +90,7 @@ const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
                                      .entry = "wsoftmax",
                                      .group = 64,
                                      .local = local_plain,
-                                     .define = define_plain,
+                                     .define = softmax_define,
                                      .shape = softmax_shape,
                                      .table = regions,
                                      .align = FV_GPU_WINDOWS};
@@ -109,7 +98,8 @@ const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .entry = "wsoftmax",
                                            .group = 128,
                                            .local = local_staged,
-                                           .define = define_staged,
+                                           .macros = " -DFV_STAGE=1",
+                                           .define = softmax_define,
                                            .shape = softmax_shape,
                                            .table = regions,
                                            .align = FV_GPU_WINDOWS};
