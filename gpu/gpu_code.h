@@ -95,6 +95,16 @@ static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)
     return (size_t)((n + group - 1) / group);
 }
 
+/* Shapes of more than one kernel's: by fv_spread() four of FV_ROW_C columns a work-item; a row a
+ * work-item; a head a work-group; a partial and a head a work-group. */
+void fv_gpu_shape_columns(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_rows(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_parts(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+
+/* The table of WSOFTMAX: its regions. */
+uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out);
+
 /* Work-groups for work-items to which fv_spread() of prelude.cl assigns rows of `runs` runs. */
 static inline void fv_gpu_spread(size_t count[3], uint64_t rows, uint32_t runs, uint32_t group)
 {

@@ -155,18 +155,16 @@ static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
 /* Cost in s at assumed rates in flop/s: only the ratios between kernels matter, because devices
  * differ by a factor of a thousand. */
-static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 100e9;
-}
-
-/* The staged kernel in float32 is preferred to float16 where the device supports both. */
-static double cost_half(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 180e9;
-}
+#define OF_RATE(name, flops)                                                                       \
+    static double cost_##name(const fv_problem *p, const fv_knobs *knobs)                          \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        return fv_problem_flops(p) / (flops);                                                      \
+    }
+OF_RATE(direct, 100e9)
+OF_RATE(half, 180e9) /* the staged kernel in float32 is preferred where the device supports both */
+OF_RATE(thin, 250e9)
+OF_RATE(cpu, 300e9)
 
 /* A work-group computes 64 x 64 results: with few work-groups most of a large device is idle. */
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
@@ -176,18 +174,6 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     const double across = (p->dim[FV_GEMM_N] * sides(p) + 63) / 64, enough = 24;
     const double idle = down * across < enough ? enough / (down * across) : 1;
     return fv_problem_flops(p) / 200e9 * idle;
-}
-
-static double cost_thin(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 250e9;
-}
-
-static double cost_cpu(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 300e9;
 }
 
 static bool suits_direct(const fv_problem *p)

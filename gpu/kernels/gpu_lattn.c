@@ -263,18 +263,6 @@ const fv_kernel_hooks fv_h_gpu_wlattn = {.applies = wlattn_applies};
 
 enum { CPU_ROWS = 64 }; /* of a work-item of APPLY, as lattn_cpu.cl has it */
 
-static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    define_problem(l, group, out);
-    fv_gpu_define(out, "FV_WIDTH", 16);
-}
-
-static void reduce_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
-{
-    count[0] = piece->groups;
-    count[1] = l->args.prob.heads;
-}
-
 static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     count[0] = fv_ceil_div(piece->rows, CPU_ROWS);
@@ -284,15 +272,15 @@ static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_
 const fv_gpu_code fv_gpu_lattn_reduce_cpu = {.program = "lattn_cpu",
                                              .entry = "lattn_reduce",
                                              .group = 1,
-                                             .macros = " -DFV_LATTN_REDUCE=1",
-                                             .define = define_vectors,
-                                             .shape = reduce_cpu_shape,
+                                             .macros = " -DFV_LATTN_REDUCE=1 -DFV_WIDTH=16",
+                                             .define = define_problem,
+                                             .shape = fv_gpu_shape_parts,
                                              .align = 64};
 const fv_gpu_code fv_gpu_lattn_apply_cpu = {.program = "lattn_cpu",
                                             .entry = "lattn_apply",
                                             .group = 1,
-                                            .macros = " -DFV_LATTN_APPLY=1",
-                                            .define = define_vectors,
+                                            .macros = " -DFV_LATTN_APPLY=1 -DFV_WIDTH=16",
+                                            .define = define_problem,
                                             .shape = apply_cpu_shape,
                                             .align = CPU_ROWS};
 
@@ -307,11 +295,5 @@ const fv_kernel_hooks fv_h_gpu_lattn_cpu = {.applies = lattn_cpu_applies};
 
 /* ---- GATES ---- */
 
-static void gates_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)l;
-    count[0] = fv_gpu_groups(p->rows, p->group);
-}
-
 const fv_gpu_code fv_gpu_gates = {
-    .program = "gates", .entry = "gates", .group = 64, .shape = gates_shape, .align = 64};
+    .program = "gates", .entry = "gates", .group = 64, .shape = fv_gpu_shape_rows, .align = 64};

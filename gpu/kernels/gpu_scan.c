@@ -94,17 +94,11 @@ static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDTH", 16);
 }
 
-static void shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)p;
-    count[0] = l->args.prob.heads;
-}
-
 const fv_gpu_code fv_gpu_scan_cpu = {.program = "scan_cpu",
                                      .entry = "scan",
                                      .group = 1,
                                      .define = define_vectors,
-                                     .shape = shape_heads,
+                                     .shape = fv_gpu_shape_heads,
                                      .align = 8};
 
 static bool takes_steps(const fv_problem *p)

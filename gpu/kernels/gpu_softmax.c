@@ -56,7 +56,7 @@ static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]
     softmax_cover(l, p->rows, LANES, count);
 }
 
-static uint64_t regions(const fv_launch *l, uint32_t *out)
+uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out)
 {
     const uint64_t size = l->args.table ? l->rows * sizeof(uint32_t) : 0;
     if (out && size)
@@ -92,7 +92,7 @@ const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
                                      .local = local_plain,
                                      .define = softmax_define,
                                      .shape = softmax_shape,
-                                     .table = regions,
+                                     .table = fv_gpu_regions,
                                      .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .entry = "wsoftmax",
@@ -101,14 +101,14 @@ const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .macros = " -DFV_STAGE=1",
                                            .define = softmax_define,
                                            .shape = softmax_shape,
-                                           .table = regions,
+                                           .table = fv_gpu_regions,
                                            .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
                                          .entry = "wsoftmax",
                                          .group = 1,
                                          .define = softmax_define,
                                          .shape = shape_cpu,
-                                         .table = regions,
+                                         .table = fv_gpu_regions,
                                          .align = FV_GPU_WINDOWS};
 
 /* The private arrays of softmax_cpu.cl must fit on the stack. */
