@@ -117,9 +117,6 @@ fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */
 extern const fv_gpu_compiler fv_cl_compiler_cl;
-/* A kernel of program `name` alone, without what the kernels of ops begin with. */
-fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
-                                const char *options);
 fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size);
 fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size);
 /* A kernel object for the step with work-groups of `group`; *limit: the most that the compiled

@@ -59,9 +59,9 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
 {
     char options[64];
     cl_int error;
-    cl_kernel k;
+    void *k;
     snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard, which);
-    FV_TRY(fv_cl_plain_kernel(&k, d, "probe", "probe", options));
+    FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
     *n = fv_cl_probe_group(d, k, *n);
     cl_mem buffer =
         fv_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, &error);

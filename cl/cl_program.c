@@ -140,18 +140,6 @@ const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
                                            .kernel = make_kernel,
                                            .release = release_program};
 
-fovea_status fv_cl_plain_kernel(cl_kernel *out, fv_device *d, const char *name, const char *entry,
-                                const char *options)
-{
-    /* The options are copied, not written to. */
-    const fv_gpu_program like = {
-        .name = name, .plain = true, .options = (char *)(uintptr_t)options};
-    void *kernel;
-    FV_TRY(fv_gpu_store_kernel(&kernel, &d->store, &like, entry));
-    *out = kernel;
-    return FOVEA_OK;
-}
-
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
                                  uint32_t group)
 {

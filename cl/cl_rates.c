@@ -7,12 +7,9 @@
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
 {
     char options[80];
-    cl_kernel k;
     snprintf(options, sizeof options, "-cl-std=CL1.2 -w -DFV_PROBE=%d%s", which,
              vectors ? " -DFV_PROBE_CPU" : "");
-    FV_TRY(fv_cl_plain_kernel(&k, d, "probe", entry, options));
-    *out = k;
-    return FOVEA_OK;
+    return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }
 
 static void drop(fv_device *d, void *k)

@@ -7,6 +7,15 @@
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
 
+/* Returns what a call returns that needs the device's context current. */
+#define INSIDE(d, call)                                                                            \
+    do {                                                                                           \
+        FV_TRY(fv_cuda_enter(d));                                                                  \
+        const fovea_status status_ = call;                                                         \
+        fv_cuda_leave();                                                                           \
+        return status_;                                                                            \
+    } while (0)
+
 /* ---- found ---- */
 
 static size_t probe(size_t index, fovea_device_info *out)
@@ -130,10 +139,7 @@ static void release_memory(fv_device *d, fv_mem *m)
 
 static fovea_status write(fv_device *d, fv_mem *m, const void *src, uint64_t size)
 {
-    FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = fv_cuda_write(d, m->handle, src, size);
-    fv_cuda_leave();
-    return status;
+    INSIDE(d, fv_cuda_write(d, m->handle, src, size));
 }
 
 static fovea_status read_now(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
@@ -146,10 +152,7 @@ static fovea_status read_now(fv_device *d, const fv_mem *m, void *dst, uint64_t 
 
 static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size)
 {
-    FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = read_now(d, m, dst, size);
-    fv_cuda_leave();
-    return status;
+    INSIDE(d, read_now(d, m, dst, size));
 }
 
 /* ---- kernels ---- */
@@ -177,10 +180,7 @@ static const char *level(uint32_t needs)
 
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
-    FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = fv_cuda_bind(d, l, out);
-    fv_cuda_leave();
-    return status;
+    INSIDE(d, fv_cuda_bind(d, l, out));
 }
 
 static void unbind(fv_device *d, fv_bound *b)
@@ -197,10 +197,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
                                uint32_t phases, fv_queue **out)
 {
     (void)local, (void)phases;
-    FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = fv_gpu_queue_open(out, &fv_cuda_interface, d, slot, slots);
-    fv_cuda_leave();
-    return status;
+    INSIDE(d, fv_gpu_queue_open(out, &fv_cuda_interface, d, slot, slots));
 }
 
 static void queue_close(fv_queue *q)
@@ -215,19 +212,13 @@ static void queue_close(fv_queue *q)
 
 static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
 {
-    FV_TRY(fv_cuda_enter(q->device));
-    const fovea_status status = fv_cuda_prepare(q, s, count, rows);
-    fv_cuda_leave();
-    return status;
+    INSIDE(q->device, fv_cuda_prepare(q, s, count, rows));
 }
 
 static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows,
                            fv_fence *out)
 {
-    FV_TRY(fv_cuda_enter(q->device));
-    const fovea_status status = fv_gpu_submit(q, s, count, rows, out);
-    fv_cuda_leave();
-    return status;
+    INSIDE(q->device, fv_gpu_submit(q, s, count, rows, out));
 }
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
@@ -241,18 +232,12 @@ static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *second
 
 static fovea_status trace(fv_queue *q, fv_trace *t)
 {
-    FV_TRY(fv_cuda_enter(q->device));
-    const fovea_status status = fv_cuda_queue_trace(q, t);
-    fv_cuda_leave();
-    return status;
+    INSIDE(q->device, fv_cuda_queue_trace(q, t));
 }
 
 static fovea_status rates(fv_device *d, fovea_rates *out)
 {
-    FV_TRY(fv_cuda_enter(d));
-    const fovea_status status = fv_cuda_rates_best(d, out);
-    fv_cuda_leave();
-    return status;
+    INSIDE(d, fv_cuda_rates_best(d, out));
 }
 
 static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)

@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "cuda/cuda_kernels.h"
+#include "cuda/cuda_operands.h"
 #include "gpu/gpu_finish.h"
 
 enum {
@@ -110,24 +111,16 @@ static fovea_status describe_product(struct product *p, const fv_launch *l)
     return make_layout(&p->sums, name, CUDA_R_32F, n, p->planned, n);
 }
 
-/* Bytes, at most 16, that all rows `stride` bytes apart are aligned to. */
-static uint32_t alignment(uint64_t offset, uint64_t stride)
-{
-    uint32_t bytes = 16;
-    while ((offset | stride) % bytes)
-        bytes /= 2;
-    return bytes;
-}
-
 static fovea_status limit(cublasLtMatmulPreference_t preference, const fv_launch *l)
 {
     const char *name = l->kernel->name;
     const fv_problem *p = &l->args.prob;
     const uint64_t room = OWN, size = fv_type_size(p->weight);
     const fv_operand *a = &l->operand[FV_GEMM_A], *w = &l->operand[FV_GEMM_W];
-    const uint32_t of_weight = alignment(w->ref.offset, p->dim[FV_GEMM_K] * size);
-    const uint32_t of_rows = alignment(a->ref.offset, ld_of(l, l->args.ld[FV_GEMM_A]) * size);
-    const uint32_t of_sums = alignment(OWN, fv_gpu_sums_width(p) * sizeof(float));
+    const uint32_t of_weight = fv_cuda_row_alignment(w->ref.offset, p->dim[FV_GEMM_K] * size);
+    const uint32_t of_rows =
+        fv_cuda_row_alignment(a->ref.offset, ld_of(l, l->args.ld[FV_GEMM_A]) * size);
+    const uint32_t of_sums = fv_cuda_row_alignment(OWN, fv_gpu_sums_width(p) * sizeof(float));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,
         (preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room));
     TRY(name, cublasLtMatmulPreferenceSetAttribute,

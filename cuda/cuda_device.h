@@ -109,9 +109,6 @@ fovea_status fv_cuda_identify(char **out, const fv_device *d);
 extern const fv_gpu_compiler fv_cuda_compiler;
 /* What NVRTC can compile for that the device runs: "sm_87", "compute_80"; "": nothing. */
 void fv_cuda_target(const fv_cuda_limits *l, char *out, size_t size);
-/* A kernel of program `name` alone. */
-fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
-                                  const char *entry, const char *options);
 /* Kernel `entry` of a step, with work-groups of `group`; *limit: the most that the compiled kernel
  * allows. */
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,

@@ -22,15 +22,6 @@ static uint32_t slices(const fv_problem *p)
     return (uint32_t)fv_gpu_groups(p->dim[FV_ATTN_DV], COLUMNS);
 }
 
-static void define_problem(const fv_launch *l, const char *kernel, fv_gpu_text *out)
-{
-    const fv_problem *p = &l->args.prob;
-    fv_gpu_define(out, kernel, 1);
-    fv_gpu_define(out, "FV_D", p->dim[FV_ATTN_D]);
-    fv_gpu_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
-    fv_gpu_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
-}
-
 /* ---- REDUCE ---- */
 
 /* Bytes of a row in shared memory. */
@@ -61,8 +52,7 @@ static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const uint32_t *dim = l->args.prob.dim;
     uint32_t stages, tile = tile_of(l, &stages);
-    (void)group;
-    define_problem(l, "FV_LATTN_REDUCE", out);
+    fv_gpu_lattn_merge.define(l, group, out);
     fv_gpu_define(out, "FV_TILE", tile);
     fv_gpu_define(out, "FV_STAGES", stages);
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_REDUCE_K, dim[FV_ATTN_D]));
@@ -82,6 +72,7 @@ static void reduce_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t c
 const fv_gpu_code fv_cuda_lattn_reduce = {.program = "lattn.cu",
                                           .entry = "lattn_reduce",
                                           .group = GROUP,
+                                          .macros = " -DFV_LATTN_REDUCE=1",
                                           .define = reduce_define,
                                           .shape = reduce_shape,
                                           .align = 64};
@@ -110,8 +101,7 @@ static size_t apply_groups(const fv_problem *p, const fv_gpu_piece *piece)
 static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const uint32_t *dim = l->args.prob.dim;
-    (void)group;
-    define_problem(l, "FV_LATTN_APPLY", out);
+    fv_gpu_lattn_merge.define(l, group, out);
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_APPLY_Q, dim[FV_ATTN_D]));
     fv_gpu_define(out, "FV_WIDE6", fv_cuda_heads_are_wide(l, FV_APPLY_OUT, dim[FV_ATTN_DV]));
 }
@@ -126,6 +116,7 @@ static void apply_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
 const fv_gpu_code fv_cuda_lattn_apply = {.program = "lattn.cu",
                                          .entry = "lattn_apply",
                                          .group = GROUP,
+                                         .macros = " -DFV_LATTN_APPLY=1",
                                          .define = apply_define,
                                          .shape = apply_shape,
                                          .align = 128};

@@ -4,14 +4,20 @@
 
 #include "gpu/gpu_code.h"
 
-/* Of how many bytes, 16 at most, the beginnings of an operand's rows are multiples; buffers are of
- * more. */
+/* Bytes, at most 16, that all rows are aligned to which are `stride` bytes apart, the first
+ * `offset` bytes into a buffer. */
+static inline uint32_t fv_cuda_row_alignment(uint64_t offset, uint64_t stride)
+{
+    const uint64_t at = offset | stride | 16;
+    return (uint32_t)(at & (~at + 1));
+}
+
+/* The same of an operand's rows. */
 static inline uint32_t fv_cuda_alignment(const fv_launch *l, int operand)
 {
     const fv_operand *o = &l->operand[operand];
-    const uint64_t row = (uint64_t)l->args.ld[operand] * fv_type_size(o->type);
-    const uint64_t at = o->ref.offset | row | 16;
-    return (uint32_t)(at & (~at + 1));
+    return fv_cuda_row_alignment(o->ref.offset,
+                                 (uint64_t)l->args.ld[operand] * fv_type_size(o->type));
 }
 
 /* Whether all rows of an operand can be moved by 16 bytes. */

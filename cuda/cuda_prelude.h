@@ -18,7 +18,7 @@ typedef unsigned short ushort;
 typedef unsigned int uint;
 typedef unsigned long ulong;
 
-/* Of float16 there is only the storage. */
+/* float16 is a storage type only. */
 struct fv_half {
     ushort bits;
 };
@@ -29,7 +29,8 @@ struct fv_half {
 template <class T> struct fv_plain {
     typedef T type;
 };
-/* Not a parameter by which a template's argument is found: numbers become vectors there. */
+/* T, but not deduced from an argument of this type: a number may be passed where a vector is meant.
+ */
 #define FV_AS(...) typename fv_plain<__VA_ARGS__>::type
 
 template <class T, int N> struct fv_vec;
@@ -150,28 +151,16 @@ FV_VECTORS(int)
 FV_VECTORS(uint)
 FV_VECTORS(float)
 #undef FV_VECTORS
-#define uchar2 fv_uchar2
 #define uchar3 fv_uchar3
-#define uchar4 fv_uchar4
-#define uchar8 fv_uchar8
-#define uchar16 fv_uchar16
-#define ushort2 fv_ushort2
-#define ushort3 fv_ushort3
 #define ushort4 fv_ushort4
 #define ushort8 fv_ushort8
 #define ushort16 fv_ushort16
-#define int2 fv_int2
 #define int3 fv_int3
-#define int4 fv_int4
-#define int8 fv_int8
 #define int16 fv_int16
 #define uint2 fv_uint2
-#define uint3 fv_uint3
 #define uint4 fv_uint4
 #define uint8 fv_uint8
-#define uint16 fv_uint16
 #define float2 fv_float2
-#define float3 fv_float3
 #define float4 fv_float4
 #define float8 fv_float8
 #define float16 fv_float16
@@ -273,7 +262,7 @@ template <class T, int N> FV_DEVICE fv_vec<T, N / 2> fv_odd(fv_vec<T, N> a)
         else                                                                                       \
             return fv_vec<R, N>(name(a.lo), name(a.hi));                                           \
     }
-/* The second may be a number with a vector before it. */
+/* With a vector first the second argument may be a number. */
 #define FV_OF_VECTORS(name)                                                                        \
     template <class T, int N> FV_DEVICE fv_vec<T, N> name(fv_vec<T, N> a, FV_AS(fv_vec<T, N>) b)   \
     {                                                                                              \
@@ -308,8 +297,8 @@ FV_FUNCTION(fabs, fabsf)
 #define FV_LESS_OF(a, b) fv_less_of(a, b)
 #define FV_MORE_OF(a, b) fv_more_of(a, b)
 
-/* e^x of x <= 0: 3 ulp, denormal results are 0. What a product with log2 e loses comes back behind
- * the power of two. */
+/* e^x of x <= 0 to 3 ulp; denormal results become 0. The rounding error of x log2 e is corrected
+ * after the power of two. */
 FV_DEVICE float fv_exp_of_negative(float x)
 {
     const float y = fv_more_of(x, -150.f), power = y * 1.44269504f, root = fv_exp2_fast(power);
@@ -317,7 +306,7 @@ FV_DEVICE float fv_exp_of_negative(float x)
 }
 #define FV_EXP_NEG(x) fv_exp_of_negative(x)
 
-/* x^p of x >= 0: what is lost are a few units of the last place, and as many of ln x^p. */
+/* x^p of x >= 0: the relative error is a few ulp times 1 + |ln x^p|. */
 FV_DEVICE float fv_of_pow(float x, float p)
 {
     return fv_exp2_fast(p * fv_log2_fast(x));

@@ -327,18 +327,6 @@ const fv_gpu_compiler fv_cuda_compiler = {.texts = texts,
                                           .kernel = function_of,
                                           .release = release_module};
 
-fovea_status fv_cuda_plain_kernel(CUfunction *out, fv_device *d, const char *name,
-                                  const char *entry, const char *options)
-{
-    /* The options are copied, not written to. */
-    const fv_gpu_program like = {
-        .name = name, .plain = true, .options = (char *)(uintptr_t)options};
-    void *function;
-    FV_TRY(fv_gpu_store_kernel(&function, &d->store, &like, entry));
-    *out = function;
-    return FOVEA_OK;
-}
-
 fovea_status fv_cuda_step_kernel(CUfunction *out, uint32_t *limit, fv_device *d, const fv_launch *l,
                                  const char *entry, uint32_t group)
 {

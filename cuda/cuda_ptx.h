@@ -1,7 +1,7 @@
 /* cuda_ptx.h: every instruction of NVIDIA's that CUDA C++ has no word for, a function each, and the
  * intrinsics that work across a warp. All inline PTX of this library is here. The text comes first
- * in every CUDA program, before cuda_prelude.h; it needs nothing. Who compiles for another machine
- * defines FOVEA_CUDA_CUDA_PTX_H and gives these functions himself.
+ * in every CUDA program, before cuda_prelude.h; it includes nothing. A compiler for another
+ * machine defines FOVEA_CUDA_CUDA_PTX_H and provides these functions itself.
  *
  * Fragments are those of the PTX ISA. With lane = 4 g + t of a warp (g = lane / 4 in 0 .. 7,
  * t = lane % 4), and pairs of 16-bit numbers with the lower index in the lower half:
@@ -18,8 +18,7 @@
 
 #define FV_DEVICE __device__ __forceinline__
 
-/* Defined where the device has what follows below: tensor cores for these types, asynchronous
- * copies. */
+/* 1 where the device has tensor cores for float16, bfloat16 and tf32, and asynchronous copies. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define FV_HAVE_MMA 1
 #else
@@ -44,7 +43,7 @@ FV_DEVICE unsigned short fv_float_to_half(float x)
     return bits;
 }
 
-/* Two of them: `low` in the lower 16 bits. */
+/* Two numbers as float16, `low` in the lower 16 bits. */
 FV_DEVICE unsigned fv_half2_bits(float low, float high)
 {
 #if FV_HAVE_MMA
@@ -66,19 +65,19 @@ FV_DEVICE float fv_float_of(unsigned bits)
     return __uint_as_float(bits);
 }
 
-/* Zeros above the highest bit that is set; 32 of 0. */
+/* The number of zeros above the highest set bit; 32 for 0. */
 FV_DEVICE unsigned fv_leading_zeros(unsigned x)
 {
     return (unsigned)__clz((int)x);
 }
 
-/* Bits that are set. */
+/* The number of set bits. */
 FV_DEVICE unsigned fv_ones(unsigned x)
 {
     return (unsigned)__popc(x);
 }
 
-/* 2^x: 2 ulp, denormal results are 0. */
+/* 2^x to 2 ulp; denormal results become 0. */
 FV_DEVICE float fv_exp2_fast(float x)
 {
     float y;
@@ -86,7 +85,7 @@ FV_DEVICE float fv_exp2_fast(float x)
     return y;
 }
 
-/* log2 x: off by 2^-22, near 1 absolutely; of denormal numbers that of 0. */
+/* log2 x with a relative error of 2^-22, near x = 1 an absolute one; denormal x counts as 0. */
 FV_DEVICE float fv_log2_fast(float x)
 {
     float y;
@@ -128,7 +127,7 @@ FV_DEVICE unsigned fv_high_halves(unsigned low, unsigned high)
     return __byte_perm(low, high, 0x7632);
 }
 
-/* All bits of those halves whose highest bit is set. */
+/* Every half becomes 0xffff where its highest bit is set, else 0. */
 FV_DEVICE unsigned fv_negative_halves(unsigned x)
 {
     unsigned bits;
@@ -136,57 +135,33 @@ FV_DEVICE unsigned fv_negative_halves(unsigned x)
     return bits;
 }
 
-/* ---- a warp: every lane that is named has to call ---- */
+/* ---- a warp: all 32 lanes call ---- */
 
-/* This thread's lane. */
-FV_DEVICE unsigned fv_lane()
-{
-    unsigned lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane;
-}
-
-/* All 32 lanes have come here, and see what the others wrote before. */
+/* Waits for all lanes, and makes what they wrote to memory visible to each other. */
 FV_DEVICE void fv_warp_sync()
 {
     __syncwarp();
 }
 
-/* What lane (this one ^ mask) gave as x. All 32 lanes call. */
+/* The x of lane (this one ^ mask). */
 FV_DEVICE float fv_shfl_xor(float x, int mask)
 {
     return __shfl_xor_sync(0xffffffffu, x, mask);
 }
 
-FV_DEVICE unsigned fv_shfl_xor_bits(unsigned x, int mask)
-{
-    return __shfl_xor_sync(0xffffffffu, x, mask);
-}
-
-/* What lane `from` (0 .. 31) gave as x. All 32 lanes call. */
-FV_DEVICE float fv_shfl(float x, int from)
-{
-    return __shfl_sync(0xffffffffu, x, from);
-}
-
-FV_DEVICE unsigned fv_shfl_bits(unsigned x, int from)
-{
-    return __shfl_sync(0xffffffffu, x, from);
-}
-
-/* What lane (this one - delta) gave as x; of the first `delta` lanes their own x. */
+/* The x of lane (this one - delta); the first `delta` lanes get their own. */
 FV_DEVICE float fv_shfl_up(float x, unsigned delta)
 {
     return __shfl_up_sync(0xffffffffu, x, delta);
 }
 
-/* What lane (this one + delta) gave as x; of the last `delta` lanes their own x. */
+/* The x of lane (this one + delta); the last `delta` lanes get their own. */
 FV_DEVICE float fv_shfl_down(float x, unsigned delta)
 {
     return __shfl_down_sync(0xffffffffu, x, delta);
 }
 
-/* Bit i: whether lane i gave true. All 32 lanes call. */
+/* Bit i is set where lane i's x is true. */
 FV_DEVICE unsigned fv_ballot(bool x)
 {
     return __ballot_sync(0xffffffffu, x);
@@ -215,8 +190,8 @@ FV_DEVICE unsigned fv_tf32(float x)
 
 /* ---- asynchronous copies from global to shared memory ---- */
 
-/* 16 bytes; both addresses are multiples of 16. Past the first level of cache. Visible to this
- * thread after fv_cp_wait, to the others after a barrier behind it. */
+/* 16 bytes; both addresses are multiples of 16. Bypasses the L1 cache. Visible to this thread after
+ * fv_cp_wait, to the others after a barrier behind it. */
 FV_DEVICE void fv_cp_async16(void *shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -225,31 +200,20 @@ FV_DEVICE void fv_cp_async16(void *shared, const void *from)
                  : "memory");
 }
 
-/* The first `bytes` (0 .. 16) are read from `from`, the others of the 16 become 0. */
-FV_DEVICE void fv_cp_async16_part(void *shared, const void *from, unsigned bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     (unsigned)__cvta_generic_to_shared(shared)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-}
-
-/* The same of 4 and 8 bytes, addresses multiples of it; through the first level of cache. */
-FV_DEVICE void fv_cp_async4_part(void *shared, const void *from, unsigned bytes)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(
-                     (unsigned)__cvta_generic_to_shared(shared)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-}
-
-FV_DEVICE void fv_cp_async8_part(void *shared, const void *from, unsigned bytes)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(
-                     (unsigned)__cvta_generic_to_shared(shared)),
-                 "l"(from), "r"(bytes)
-                 : "memory");
-}
+/* 4, 8 or 16 bytes, to and from multiples of that: the first `bytes` are read from `from`, the
+ * others become 0. Copies of 16 bypass the L1 cache. */
+#define FV_CP_ASYNC(name, cache, size)                                                             \
+    FV_DEVICE void name(void *shared, const void *from, unsigned bytes)                            \
+    {                                                                                              \
+        asm volatile("cp.async." cache ".shared.global [%0], [%1], " size                          \
+                     ", %2;" ::"r"((unsigned)__cvta_generic_to_shared(shared)),                    \
+                     "l"(from), "r"(bytes)                                                         \
+                     : "memory");                                                                  \
+    }
+FV_CP_ASYNC(fv_cp_async4_part, "ca", "4")
+FV_CP_ASYNC(fv_cp_async8_part, "ca", "8")
+FV_CP_ASYNC(fv_cp_async16_part, "cg", "16")
+#undef FV_CP_ASYNC
 
 /* This thread's copies since the last commit become a group, which may be empty. */
 FV_DEVICE void fv_cp_commit()
@@ -257,7 +221,7 @@ FV_DEVICE void fv_cp_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most the LEFT newest of this thread's groups are under way. */
+/* Waits until at most the LEFT newest of this thread's groups are pending. */
 template <int LEFT> FV_DEVICE void fv_cp_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
@@ -265,17 +229,8 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
 
 /* ---- matrices of 8 x 8 numbers of 16 bits, from shared memory: all 32 lanes call ---- */
 
-/* Lane 8 i + j gives the address, a multiple of 16, of row j (8 numbers) of matrix i. r[i] gets the
- * numbers (g, 2t) and (g, 2t+1) of matrix i. */
-FV_DEVICE void fv_ldmatrix_x4(unsigned r[4], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"((unsigned)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
-/* The same, of the transposed matrices: r[i] gets (2t, g) and (2t+1, g) of matrix i. */
+/* Lane 8 i + j passes the address, a multiple of 16, of row j (8 numbers) of matrix i. r[i] gets
+ * the numbers (2t, g) and (2t+1, g) of matrix i. */
 FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -284,51 +239,22 @@ FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
                  : "memory");
 }
 
-/* Two matrices: lanes 0 .. 15 give the rows; what the others give must be an address, too. */
-FV_DEVICE void fv_ldmatrix_x2(unsigned r[2], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
-                 : "r"((unsigned)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
-FV_DEVICE void fv_ldmatrix_x2_trans(unsigned r[2], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
-                 : "r"((unsigned)__cvta_generic_to_shared(row))
-                 : "memory");
-}
-
 /* ---- d += a b on tensor cores: all 32 lanes call ---- */
 
-/* 16 x 8 += 16 x 16 times 16 x 8, of float16. */
-FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/* 16 x 8 += 16 x 16 times 16 x 8, of bfloat16. */
-FV_DEVICE void fv_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/* 16 x 8 += 16 x 8 times 8 x 8, of tf32: bits as fv_tf32 has them. */
-FV_DEVICE void fv_mma_tf32(float d[4], const unsigned a[4], const unsigned b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+#define FV_MMA(name, shape, type)                                                                  \
+    FV_DEVICE void name(float d[4], const unsigned a[4], const unsigned b[2])                      \
+    {                                                                                              \
+        asm volatile("mma.sync.aligned." shape ".row.col.f32." type "." type ".f32 "               \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"             \
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                              \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
+    }
+/* 16 x 8 += 16 x 16 times 16 x 8. */
+FV_MMA(fv_mma_f16, "m16n8k16", "f16")
+FV_MMA(fv_mma_bf16, "m16n8k16", "bf16")
+/* 16 x 8 += 16 x 8 times 8 x 8, of bits as fv_tf32 has them. */
+FV_MMA(fv_mma_tf32, "m16n8k8", "tf32")
+#undef FV_MMA
 
 #endif
 #endif

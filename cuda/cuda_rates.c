@@ -9,12 +9,9 @@ enum { GROUP = 128 };
 static fovea_status kernel(void **out, fv_device *d, const char *entry, int which, bool vectors)
 {
     char options[48];
-    CUfunction function;
     (void)vectors;
     snprintf(options, sizeof options, "-DFV_GROUP=%d -DFV_PROBE=%d", GROUP, which);
-    FV_TRY(fv_cuda_plain_kernel(&function, d, "probe", entry, options));
-    *out = function;
-    return FOVEA_OK;
+    return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }
 
 static void drop(fv_device *d, void *k)

@@ -62,24 +62,12 @@ static size_t scratch(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 
 /* ---- what runs ---- */
 
-static void define_head(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
     fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
     fv_gpu_define(out, "FV_HEADS", l->args.prob.heads);
-}
-
-static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    define_head(l, group, out);
-    fv_gpu_define(out, "FV_SEGMENTS", 0);
-}
-
-static void define_segments(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    define_head(l, group, out);
-    fv_gpu_define(out, "FV_SEGMENTS", 1);
 }
 
 /* The slices of a head that has a divisor come one after the other. */
@@ -119,7 +107,8 @@ const fv_gpu_code fv_cuda_scan_segments = {
     .program = "scan.cu",
     .entry = "scan",
     .group = GROUP,
-    .define = define_segments,
+    .macros = " -DFV_SEGMENTS=1",
+    .define = scan_define,
     .shape = scan_shape,
     .segments = segments,
     .ahead = {{"scan_segments", shape_segments}, {"scan_begins", shape_begins}},

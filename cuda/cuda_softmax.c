@@ -75,11 +75,6 @@ static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t coun
     count[1] = l->args.prob.heads;
 }
 
-static uint64_t regions(const fv_launch *l, uint32_t *out)
-{
-    return fv_gpu_wsoftmax.table(l, out);
-}
-
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
                                      .entry = "softmax",
                                      .group = 128,
@@ -91,7 +86,7 @@ const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
                                       .group = 128,
                                       .define = softmax_define,
                                       .shape = softmax_shape,
-                                      .table = regions,
+                                      .table = fv_gpu_regions,
                                       .align = FV_GPU_WINDOWS};
 
 /* Queries and their sums stay in registers. */

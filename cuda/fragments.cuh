@@ -1,7 +1,7 @@
 /* fragments.cuh: what programs for tensor cores share: numbers by 16 bytes, as they go through
  * shared memory, and floats as sums of what tensor cores multiply. */
 
-/* What one instruction moves: 4, 8 or 16 bytes. */
+/* Bytes that one instruction moves: 4, 8 or 16. */
 template <int BYTES> struct __align__(BYTES) fv_bytes
 {
     uint w[BYTES / 4];
@@ -44,7 +44,7 @@ template <class C> inline float fv_number(const uint *words, int i)
         return fv_narrow<C>::from((ushort)(words[i / 2] >> 16 * (i % 2)));
 }
 
-/* The words of so many numbers, rounded to the nearest. */
+/* BYTES of numbers as cells C, rounded to the nearest. */
 template <class C, int BYTES> inline fv_bytes<BYTES> fv_bytes_of(const float *x)
 {
     fv_bytes<BYTES> out;
@@ -113,7 +113,7 @@ template <int N, bool WIDE, class C> inline void fv_load_row(float *x, const C *
         x[i] = i < left ? fv_read(p + i) : 0.f;
 }
 
-/* Those of N numbers that have a place. */
+/* Stores the first `left` of N numbers. */
 template <int N, bool WIDE, class C> inline void fv_give(C *p, const float *x, int left)
 {
     const int bytes = FV_MOVE(C, N), n = bytes / (int)sizeof(C);
@@ -141,8 +141,8 @@ template <class D, bool WIDE, class C> inline fv_words fv_fetch(const C *from, i
     return fv_bytes_of<D, 16>(x);
 }
 
-/* The same to shared memory. Numbers that are stored so, in rows that begin at multiples of BYTES
- * (4, 8 or 16), are copied behind the program's back; the others go through registers. */
+/* The same to shared memory: asynchronously where the cells are D already and rows begin at
+ * multiples of BYTES (4, 8 or 16), else through registers. */
 template <class D, int BYTES, class C> inline void fv_copy_by(fv_words *to, const C *from, int left)
 {
     if constexpr (BYTES >= 4 && fv_same<C, D>::value) {
@@ -168,10 +168,24 @@ template <class D, bool WIDE, class C> inline void fv_copy(fv_words *to, const C
     fv_copy_by<D, WIDE ? 16 : 0>(to, from, left);
 }
 
+/* ---- over the four threads of a quad ---- */
+
+inline float fv_quad_sum(float x)
+{
+    x += fv_shfl_xor(x, 1);
+    return x + fv_shfl_xor(x, 2);
+}
+inline float fv_quad_max(float x)
+{
+    x = FV_MORE_OF(x, fv_shfl_xor(x, 1));
+    return FV_MORE_OF(x, fv_shfl_xor(x, 2));
+}
+
 /* ---- floats as sums ---- */
 
-/* x is high + low but for 2^-23 of it; each has the 11 digits that tensor cores see of a float.
- * What would be rounded to infinity, or is infinite, is all in `low`: infinities do not meet. */
+/* x = high + low with a relative error of 2^-23; each has the 11 bits of significand that tensor
+ * cores read of a float. Where `high` would be infinite it is 0 and `low` is x: no infinity is
+ * subtracted from another. */
 inline void fv_split(float x, uint &high, uint &low)
 {
     high = (fv_bits_of(x) + 0x1000u) & 0xffffe000u;
@@ -179,8 +193,8 @@ inline void fv_split(float x, uint &high, uint &low)
     low = fv_bits_of(x - fv_float_of(high)) & 0xffffe000u;
 }
 
-/* Four numbers of cells C in one part or two: in one, those of 16 bits stay what they are, and
- * others are rounded. */
+/* Four numbers of cells C in two parts, or in one: numbers of 16 bits are exact in one, floats are
+ * rounded. */
 struct fv_parts {
     uint high[4], low[4];
 };

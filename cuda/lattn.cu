@@ -13,8 +13,7 @@
  * and of a row of queries in APPLY.
  *
  *   FV_WIDE<n>  1 where a head's part of every row of operand n can be moved by 16 bytes
- *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are under
- * way
+ *   FV_TILE, FV_STAGES  REDUCE: rows that are copied at a time, and how many such tiles are pending
  */
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/lattn_common.cl"
@@ -49,8 +48,8 @@ inline void turn(float &x, float &y, const turning &by)
     y = y * by.cosine[1] + before * by.sine[1];
 }
 
-/* The power of two that makes numbers up to `most` less than 2^14 and the largest no less than
- * 2^13, and its inverse, as far as there are such. */
+/* The power of two that scales `most` to [2^13, 2^14), as far as a float can hold it and its
+ * inverse. */
 inline float fitting(float most, float &inverse)
 {
     const int exponent = clamp(267 - (int)(fv_bits_of(most) >> 23 & 255u), 1, 253);
@@ -72,24 +71,19 @@ inline void in_halves(float x, float y, uint &high, uint &low)
                         y - fv_half_to_float((ushort)(high >> 16)));
 }
 
-#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL
-#define OPERANDS_GIVEN                                                                             \
-    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, table,     \
-        row0, rows, first, groups, dim, u, f, ring
-
 /* ---- REDUCE ---- */
 
 #ifdef FV_LATTN_REDUCE
 
-/* A warp has the products of 32 features and 64 columns; so many warps are side by side, the others
- * take other rows. */
+/* A warp computes the products of 32 features and 64 columns. SPREAD warps share the rows, and
+ * split the features; DOWN such groups have different rows. */
 #define MINE (4 / FV_BLOCKS)   /* channels of a thread */
 #define CHANNELS_OF (8 * MINE) /* of a warp */
 #define ACROSS ((FV_D + CHANNELS_OF - 1) / CHANNELS_OF)
 #define SPREAD (ACROSS > 2 ? WARPS : ACROSS)
 #define DOWN (WARPS / SPREAD)
 #define STEPS (FV_TILE / 16)
-/* Of the warps that have the same rows each sums up the values of some, if it comes out even. */
+/* Warps with the same rows split the sums of values, where all have as many features. */
 #define SHARING (ACROSS == SPREAD ? SPREAD : 1)
 /* Slices whose fold into a state reads what other slices of it write come one after the other. */
 #define SERIAL CENTRED
@@ -130,8 +124,8 @@ template <int N, class C> inline void row_numbers(float *x, const uchar *row, ui
     }
 }
 
-/* Whether the features of a channel, of which one is 0, are kept as one number with its sign: that
- * of the first block less that of the second. */
+/* Whether a channel's two features, of which one is 0, are kept as one number: the first block's
+ * less the second's. */
 #define SIGNED (FV_POLARISED && HALVES && !TURNED && !GATED)
 #define KEPT (SIGNED ? 2 : 4) /* numbers of a thread and row */
 
@@ -144,7 +138,7 @@ typedef struct features {
 /* Of a thread: [m][n][i] is of feature 2 m + i / 2 and of its 16 columns number 8 (i % 2) + n. */
 typedef float sums[2][8][4];
 
-/* Products of a step with the values: x is of the features as they are to be multiplied. */
+/* Adds the products of a step's features, already scaled, with the values. */
 #define VALUES(row) (value_rows + (row)*VALUE_PITCH)
 inline void multiply_halves(sums &acc, const features &f, const uchar *value_rows, uint g, uint t)
 {
@@ -157,7 +151,7 @@ inline void multiply_halves(sums &acc, const features &f, const uchar *value_row
             const float *x = f.x[2 * m + i % 2] + i / 2 * 2;
             in_halves(x[0], x[1], high[m][i], low[m][i]);
         }
-    if (SIGNED) /* the second block's features, negative, are kept so in the sums */
+    if (SIGNED) /* sums of the second block stay negative */
         EACH(i, 4) {
             const uint second = fv_negative_halves(high[0][i]);
             high[1][i] = high[0][i] & second;
@@ -193,7 +187,7 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
             EACH(i, 2)
                 fv_split(v[i][n], b[i], rest[i]);
             EACH(m, 2) {
-                float sum[4] = {}; /* tensor cores cut sums off where others round */
+                float sum[4] = {}; /* tensor cores truncate sums */
                 if (sizeof(value) == 4)
                     fv_mma_tf32(sum, high[m], rest);
                 fv_mma_tf32(sum, low[m], b);
@@ -205,20 +199,9 @@ inline void multiply_floats(sums &acc, const features &f, const uchar *value_row
     }
 }
 
-/* Over the four threads of a quad; over the eight quads. */
-inline float quad_sum(float x)
-{
-    x += fv_shfl_xor(x, 1);
-    return x + fv_shfl_xor(x, 2);
-}
-inline float quad_max(float x)
-{
-    x = fv_max(x, fv_shfl_xor(x, 1));
-    return fv_max(x, fv_shfl_xor(x, 2));
-}
-
-/* Features in range of float16, the largest of a channel so far near its end: what was summed so
- * far follows when a scale changes. Of a feature less than 2^-38 of the largest is lost. */
+/* Scales features into the range of float16, so that the largest of a channel so far is near its
+ * upper end; sums so far are rescaled when a scale changes. The error of a feature is below 2^-38
+ * of the largest. */
 inline void fit(features &f, float scale[KEPT], sums &acc)
 {
     float most[KEPT];
@@ -231,7 +214,7 @@ inline void fit(features &f, float scale[KEPT], sums &acc)
     }
     if (fv_ballot(over))
         EACH(i, KEPT) {
-            const float all = quad_max(most[i]);
+            const float all = fv_quad_max(most[i]);
             if (all * scale[i] > 32768.f) {
                 float inverse;
                 const float now = fitting(all, inverse), fade = now * inverse_of(scale[i]);
@@ -249,20 +232,21 @@ inline void fit(features &f, float scale[KEPT], sums &acc)
             f.x[i][r] *= scale[i];
 }
 
-/* A thread's place: in the work-group, in a tile of tensor cores; the first row of its part and
- * their number; its warp's beside the others, in features and in rows; its first channel. */
+/* A thread's place: in the work-group, in a tile of tensor cores; its part's first row and number
+ * of rows; its warp's index along the features and along the rows; its first channel. */
 typedef struct place {
     uint me, warp, g, t, head, r0, n, across, down, c;
 } place;
 
-/* What a thread sums up of its rows: products, and what its features were multiplied with for them;
- * features, turned features, and those less their reference; values. */
+/* A thread's sums over its rows: products, with the scale of their features; features, rotated
+ * features, and those less a reference; values. */
 typedef struct part_sums {
     sums acc;
     float scale[KEPT], reference[4], m[4], turned[4], apart[4], v[8];
 } part_sums;
 
-/* The same of the warps, in shared memory: means of the values, and of features what is above. */
+/* Sums of each warp, in shared memory: of values, and of features as part_sums has them: m, turned,
+ * apart. */
 typedef struct warp_sums {
     float vmean[WARPS][COLUMNS], of_warp[3][WARPS][32];
 } warp_sums;
@@ -283,7 +267,7 @@ inline void copy_tile(OPERANDS, fv_words *room, const place &p, uint j0, uint ti
     }
 }
 
-/* Zeros for rows behind the part's, of a step that begins with row `row`. */
+/* Zeros the rows behind the part's last one, in a step that begins with row `row`. */
 inline void cut_rows(features &y, const place &p, uint row)
 {
     if (row + 16 > p.n)
@@ -350,7 +334,8 @@ inline float row_sum(const float x[4])
     return x[0] + x[1] + (x[2] + x[3]);
 }
 
-/* CENTRED: sums beside the products, whose features become those less their reference. */
+/* CENTRED: subtracts the reference from the features, and adds them and the values to their sums.
+ */
 inline void add_centred(part_sums &s, features &y, const place &p, const uchar *value_rows,
                         uint row)
 {
@@ -372,7 +357,7 @@ inline void add_centred(part_sums &s, features &y, const place &p, const uchar *
     }
 }
 
-/* A step's features `y` with its values. */
+/* Adds a step of features `y` and its values to all sums. */
 inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const uchar *value_rows,
                      uint row)
 {
@@ -394,7 +379,7 @@ inline void add_step(OPERANDS, part_sums &s, features &y, const place &p, const 
     }
 }
 
-/* All rows of the part, by tiles that go through `room`. */
+/* Adds all rows of the part, tile by tile through `room`. */
 inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
                      const float learned[2][MINE], uint j0)
 {
@@ -414,15 +399,15 @@ inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
         const uchar *value_rows = here + FV_TILE * KEY_PITCH;
         if (p.across >= ACROSS)
             continue;
-        /* The product with values less their mean is that of features less theirs. What is taken
-         * away from features beforehand, the mean of the first ones, leaves little to be made up
-         * for in the end. */
+        /* The product with values less their mean equals that of features less their mean. The mean
+         * of the first 16 rows is subtracted from the features at once, so that the correction at
+         * the end is small. */
         if (CENTRED && tile == 0) {
             features y;
             make_features(OPERANDS_GIVEN, y, p, learned, here, 0, 0);
             rotate(OPERANDS_GIVEN, y, p, 0);
             EACH(i, 4)
-                s.reference[i] = quad_sum(row_sum(y.x[i])) / (float)min(p.n, 16u);
+                s.reference[i] = fv_quad_sum(row_sum(y.x[i])) / (float)min(p.n, 16u);
         }
         for (uint step = p.down; step < STEPS; step += DOWN) {
             const uint row = tile * FV_TILE + step * 16;
@@ -435,7 +420,7 @@ inline void add_rows(OPERANDS, part_sums &s, fv_words *room, const place &p,
     }
 }
 
-/* Products of all warps to `result`, and the other sums to `w`. */
+/* Adds up the products of all warps in `result`, and leaves their other sums in `w`. */
 inline void add_warps(float *result, warp_sums &w, const part_sums &s, const place &p)
 {
     for (uint next = 0; next < DOWN; next++) {
@@ -455,20 +440,20 @@ inline void add_warps(float *result, warp_sums &w, const part_sums &s, const pla
         FV_BARRIER();
     }
     EACH(i, 4) {
-        const float own[3] = {quad_sum(s.m[i]), quad_sum(TURNED ? s.turned[i] : s.m[i]),
-                              quad_sum(s.apart[i])};
+        const float own[3] = {fv_quad_sum(s.m[i]), fv_quad_sum(TURNED ? s.turned[i] : s.m[i]),
+                              fv_quad_sum(s.apart[i])};
         EACH(k, 3)
             if (p.t == 0)
                 w.of_warp[k][p.warp][4 * p.g + i] = own[k];
     }
     EACH(i, 8) {
-        const float sum = quad_sum(s.v[i]);
+        const float sum = fv_quad_sum(s.v[i]);
         if (CENTRED && p.t == 0)
             w.vmean[p.warp][8 * p.g + i] = sum;
     }
 }
 
-/* Sum number `what` of a feature, over the warps that have other rows. */
+/* Sum number `what` of a feature, over the warps with different rows. */
 inline float feature_sum(const warp_sums &w, int what, uint feature)
 {
     const uint channel = feature % KEYS, owner = channel / CHANNELS_OF;
@@ -487,7 +472,8 @@ inline float value_mean(const warp_sums &w, uint j, uint n)
     return sum / (float)max(n, 1u);
 }
 
-/* The part's rows into its state; `last`: of the slices that are folded one after the other. */
+/* Writes the part's sums to its state, or adds them; `last`: of the slices that are folded in
+ * order. */
 inline void fold_into_state(OPERANDS, FV_CELL(6) *state, const float *result, const warp_sums &w,
                             const place &p, uint j0, bool last)
 {
@@ -594,8 +580,8 @@ kernel void __launch_bounds__(FV_GROUP, 3) lattn_reduce(OPERANDS)
 /* The column that is number n of tile i of 8. */
 #define COLUMN_OF(i, n) ((i) / 4 * 32 + (n) / 2 * 8 + (i) % 4 * 2 + (n) % 2)
 
-/* What a work-group keeps: the state, as products want it: high and low parts, four words for each
- * thread; what its channels were multiplied with to be in range, the inverse of it. */
+/* What a work-group keeps: the state as fragments of high and low parts, four words a thread; the
+ * scale of each of its channels and the inverse; z of every stream and w; means of values. */
 typedef struct kept_state {
     fv_words s[STEPS * 8 * 32];
     float grown[LISTED], back[LISTED], listed[SUMS][LISTED], vmean[COLUMNS], least[WARPS];
@@ -635,7 +621,7 @@ inline float state_entry(const FV_CELL(1) *state, float scale, uint k, uint j)
     return scale * FV_GET(1, state + (size_t)row * FV_DV + j);
 }
 
-/* Returns what all results are to be multiplied with. */
+/* Scales and splits the state into m.s. Returns the factor of all results. */
 inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, float scale)
 {
     float smallest = 0x1p126f, most_of[LISTED / WARPS];
@@ -658,7 +644,7 @@ inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, 
     if (p.lane == 0)
         m.least[p.warp] = smallest;
     FV_BARRIER();
-    /* What all channels have in common waits until the end: nothing gets too small before. */
+    /* The factor that all channels share is applied at the end: nothing underflows before. */
     EACH(i, WARPS)
         smallest = fmin(smallest, m.least[i]);
     for (uint k = p.me; k < LISTED; k += FV_GROUP)
@@ -678,13 +664,13 @@ inline float keep_state(kept_state &m, const place &p, const FV_CELL(1) *state, 
     return 1.f / smallest;
 }
 
-/* What a thread has of its rows: features of rows g + 8 i, numbers of runs one after the other, of
- * block after block; factors of each stream's results, and of the values' means. */
+/* A thread's features of rows g + 8 i, [block][run][8]; factors of each stream's results, and of
+ * the values' means. */
 typedef struct row_features {
     float y[2 * TILES][FV_BLOCKS * OWN], weight[2 * TILES][FV_STREAMS + 1];
 } row_features;
 
-/* Row number i of the thread's, which is `row`, from what was read of it. */
+/* Features and factors of the thread's i-th row, which is `row`, from `read`. */
 inline void make_row(OPERANDS, row_features &of, const kept_state &m, const place &p, int i,
                      uint row, const fv_words *read)
 {
@@ -720,13 +706,9 @@ inline void make_row(OPERANDS, row_features &of, const kept_state &m, const plac
         y[k] *= m.back[k / 4 * 16 + 4 * t + k % 4];
         most = fv_max(most, fabs(y[k]));
     }
-    EACH(w, SUMS) {
-        sum[w] += fv_shfl_xor(sum[w], 1);
-        sum[w] += fv_shfl_xor(sum[w], 2);
-    }
-    most = fv_max(most, fv_shfl_xor(most, 1));
-    most = fv_max(most, fv_shfl_xor(most, 2));
-    const float fits = fitting(most, inverse);
+    EACH(w, SUMS)
+        sum[w] = fv_quad_sum(sum[w]);
+    const float fits = fitting(fv_quad_max(most), inverse);
     EACH(k, FV_BLOCKS * OWN)
         y[k] *= fits;
     float gate = 1.f;
@@ -774,14 +756,14 @@ kernel void __launch_bounds__(FV_GROUP, 3) lattn_apply(OPERANDS)
     const float common = keep_state(m, p, state, f.s0);
     FV_BARRIER();
 
-    /* The blocks of rows are dealt to the work-groups: a warp takes some, one after the other. */
+    /* Blocks of rows are split evenly over the work-groups. */
     const uint each = 16 * TILES, blocks = (rows + WARPS * each - 1) / (WARPS * each);
     const uint turns = (blocks + get_num_groups(1) - 1) / get_num_groups(1);
     for (uint turn_of = 0; turn_of < turns; turn_of++) {
         const uint r = ((get_group_id(1) * turns + turn_of) * WARPS + p.warp) * each;
         if (r >= rows)
             break;
-        /* All that is read is under way before any of it is used. */
+        /* All loads are issued before any of them is used. */
         fv_words read[2 * TILES][OWN / PER];
         EACH(i, 2 * TILES) {
             const FV_CELL(0) *from = FV_AT(0, min(r + g + 8 * i, rows - 1)) + head * FV_D;

@@ -1,12 +1,11 @@
-/* row_statistics.cuh: statistics that a mechanism wants of a row, where a warp's lanes share it.
- * What a mechanism does not have must have been given names before: lattn_common.cl,
- * scan_common.cl. */
+/* row_statistics.cuh: a mechanism's statistics of a row that the lanes of a warp share.
+ * mech_common.cl comes before. */
 
-/* A loop that leaves no trace: what it counts are registers. */
+/* An unrolled loop: arrays that it indexes stay in registers. */
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-/* Statistics of a row that a warp's lanes share: x[i] is there where known(i), lanes `near` to
- * `far` bits away have the others. */
+/* Statistics of a row: this lane has x[i] where known(i); the lanes whose number differs in the
+ * bits `near` to `far` have the others. */
 template <int QUERY, int COUNT, int N, class Known>
 inline fv_row fv_statistics(const float *x, const Known &known, int near, int far, float alpha)
 {

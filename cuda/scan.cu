@@ -167,13 +167,6 @@ typedef struct token {
     float gate_q, gate_k, decay, beta;
 } token;
 
-#define OPERANDS                                                                                   \
-    FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7), FV_OUT(8),    \
-        FV_CALL
-#define OPERANDS_GIVEN                                                                             \
-    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, base7,     \
-        at7, base8, at8, table, row0, rows, first, groups, dim, u, f, ring
-
 /* What a work-group has in shared memory. */
 typedef struct chunk_memory {
     features q, k;
@@ -338,9 +331,8 @@ inline void make_unit(chunk_memory &m, const place &p)
     float square = 0.f;
     for (uint c = p.t; c < WIDTH; c += 4)
         square += of.x[token * PITCH + c] * of.x[token * PITCH + c];
-    square += fv_shfl_xor(square, 1);
-    square += fv_shfl_xor(square, 2);
-    const float scale = (p.warp < 2 ? m.scale_q : m.scale_k)[token] / sqrt(square + 1e-6f);
+    const float length = sqrt(fv_quad_sum(square) + 1e-6f);
+    const float scale = (p.warp < 2 ? m.scale_q : m.scale_k)[token] / length;
     for (uint c = 2 * p.t; c < WIDTH; c += 8) {
         const uint at = token * PITCH + c; /* and the next, which may be a zero */
         of.x[at] *= scale;

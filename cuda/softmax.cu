@@ -32,13 +32,13 @@
  * can be moved by 16 bytes.
  */
 #include "cuda/fragments.cuh"
+#include "gpu/kernels/softmax_common.cl"
 
 #define KEYS FV_KEYS
 #define NK (KEYS / 8) /* tiles of keys */
 #define DB ((FV_D + 31) / 32)
 #define VB ((FV_DV + 31) / 32) /* blocks of channels */
 #define MS (FV_QUERIES / 64)   /* of 16 queries, of a warp */
-#define LOG2_E 1.44269504f
 
 #define MATH_TF32 0
 #define MATH_F16 1
@@ -219,147 +219,112 @@ inline void fv_mix(fv_sums sum[MS], const fv_weights p[MS], const fv_words *v, u
 
 /* ---- attention ---- */
 
-/* Over the four threads of a row. */
-inline float fv_row_max(float x)
-{
-    x = fmax(x, fv_shfl_xor(x, 1));
-    return fmax(x, fv_shfl_xor(x, 2));
-}
-inline float fv_row_sum(float x)
-{
-    x += fv_shfl_xor(x, 1);
-    return x + fv_shfl_xor(x, 2);
-}
+#define CAUSAL ((FV_FLAGS & FV_FLAG_CAUSAL) != 0)
 
-/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves.
- */
-#define LEAST (MS == 1 && FV_MATH != MATH_TF32 && DB <= 2 && VB <= 2 ? 3 : 1)
-
-#if FV_WINDOW
-#define FV_TOUT FV_T4
-#define baseOUT base4
-#define atOUT at4
-kernel void __launch_bounds__(FV_GROUP, LEAST)
-    wsoftmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
-#else
-#define FV_TOUT FV_T3
-#define baseOUT base3
-#define atOUT at3
-kernel void __launch_bounds__(FV_GROUP, LEAST)
-    softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
-#endif
-{
-    FV_SHARED fv_words stage[2][KEYS * (DB * WORDS + VB * V_PITCH)];
-    const uint lane = get_local_id(0) % 32, head = get_group_id(1), keys = dim.s3;
-#if FV_WINDOW
-    const uint blocks = (keys + FV_QUERIES - 1) / FV_QUERIES;
-    const uint base = get_group_id(0) / blocks * keys, queries = keys;
-    const uint begin = get_group_id(0) % blocks * FV_QUERIES;
-#else
-    const uint base = 0, queries = rows, begin = get_group_id(0) * FV_QUERIES;
-#endif
-    /* This thread's queries are each eighth from here on. */
-    const uint mine = begin + get_local_id(0) / 32 * 16 * MS + lane / 4;
-    const uint last = min(begin + FV_QUERIES, queries) - 1;
-    const bool causal = (FV_FLAGS & FV_FLAG_CAUSAL) != 0;
-    const uint end = causal ? min(keys, row0 + last + 1) : keys;
-    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the
-     * largest product has the largest score. Those of windows are multiplied before, and get more
-     * added. */
-    const float scale = f.s0 * LOG2_E, by = FV_WINDOW ? 1.f : fmax(fabs(scale), FLT_MIN);
-
-    fv_queries q[MS];
-    EACH(m, 2 * MS)
-        EACH(b, DB)
-            EACH(i, 8 / PER) {
-                const uint c = 32 * b + lane % 4 * 8 + i * PER;
-                q[m / 2][b][m % 2][i] = fv_fetch<fv_factor, FV_WIDE0>(
-                    FV_AT(0, base + min(mine + 8 * m, queries - 1)) + head * FV_D + c,
-                    (int)(FV_D - c));
-                const uint sign = FV_WINDOW || scale >= 0.f ? 0u
-                                  : PER == 4                ? 0x80000000u
-                                                            : 0x80008000u;
-                EACH(w, 4)
-                    q[m / 2][b][m % 2][i].w[w] ^= sign;
-            }
-
-    const auto copy = [&](uint j0) {
-        fv_words *to = stage[j0 / KEYS % 2];
-        fv_stage<FV_D, WORDS, false, FV_WIDE1>(to, FV_AT(1, base + j0) + head * FV_D, at1.y,
-                                               end - j0);
-        fv_stage<FV_DV, V_PITCH, true, FV_WIDE2>(
-            to + KEYS * DB * WORDS, FV_AT(2, base + j0) + head * FV_DV, at2.y, end - j0);
-        fv_cp_commit();
-    };
-
-    float peak[2 * MS], sum[2 * MS] = {}; /* the largest score, times the scale, less SHIFT */
-    fv_sums o[MS][VB] = {};
-    EACH(r, 2 * MS)
-        peak[r] = -FLT_MAX;
-    copy(0);
-    for (uint j0 = 0; j0 < end; j0 += KEYS) {
-        fv_cp_wait<0>();
-        FV_BARRIER();
-        if (j0 + KEYS < end)
-            copy(j0 + KEYS);
-        const fv_words *k = stage[j0 / KEYS % 2];
-        fv_scores s[MS] = {};
-        fv_weights p[MS];
-        float fade[2 * MS];
-        fv_score(s, q, k, lane);
-        /* Number i of tile n of the queries m. */
+/* Calls for every score of a thread: number i of tile n of the queries m, and what it is of, where
+ * `mine` is the thread's first query. */
 #define EACH_SCORE(m, n, i)                                                                        \
     EACH(m, MS)                                                                                    \
         EACH(n, NK)                                                                                \
             EACH(i, 4)
 #define QUERY(m, i) (mine + 16 * (m) + (i) / 2 * 8)
 #define KEY(n, i) (j0 + 8 * (n) + lane % 4 * 2 + (i) % 2)
-#if FV_WINDOW
-        EACH_SCORE(m, n, i) {
-            s[m][n][i] *= scale;
-            const uint at = min(QUERY(m, i), keys - 1), j = min(KEY(n, i), keys - 1);
-            if (FV_HAS3)
-                s[m][n][i] += LOG2_E * fv_read(FV_AT(3, head * keys + at) + j);
-            if (FV_REGIONS && table[row0 + base + at] != table[row0 + base + j])
-                s[m][n][i] -= 100.f * LOG2_E;
-        }
-#endif
-        if (j0 + KEYS > end || (causal && j0 + KEYS > row0 + begin))
-            EACH_SCORE(m, n, i) {
-                if (KEY(n, i) >= end || (causal && KEY(n, i) > row0 + QUERY(m, i)))
-                    s[m][n][i] = -INFINITY;
+
+/* A thread's queries, each eighth from `mine` on. With `flip` their sign is changed. */
+inline void fv_read_queries(OPERANDS, fv_queries q[MS], span s, uint mine, bool flip)
+{
+    EACH(m, 2 * MS)
+        EACH(b, DB)
+            EACH(i, 8 / PER) {
+                const uint c = 32 * b + get_local_id(0) % 4 * 8 + i * PER;
+                q[m / 2][b][m % 2][i] = fv_fetch<fv_factor, FV_WIDE0>(
+                    FV_AT(0, s.base + min(mine + 8 * m, s.last)) + get_group_id(1) * FV_D + c,
+                    (int)(FV_D - c));
+                const uint sign = !flip ? 0u : PER == 4 ? 0x80000000u : 0x80008000u;
+                EACH(w, 4)
+                    q[m / 2][b][m % 2][i].w[w] ^= sign;
             }
+}
 
-        float top[2 * MS];
-        EACH(r, 2 * MS)
-            top[r] = -FLT_MAX;
-        EACH_SCORE(m, n, i)
-            top[2 * m + i / 2] = fmax(top[2 * m + i / 2], s[m][n][i]);
-        EACH(r, 2 * MS) {
-            fade[r] = peak[r];
-            peak[r] = fmax(peak[r], fv_row_max(top[r]) * by - SHIFT);
-            fade[r] = fv_exp2_fast(fade[r] - peak[r]);
-            sum[r] *= fade[r];
-        }
-        EACH_SCORE(m, n, i) {
-            s[m][n][i] = fv_exp2_fast(fma(s[m][n][i], by, -peak[2 * m + i / 2]));
-            sum[2 * m + i / 2] += s[m][n][i];
-        }
-        EACH(m, MS)
-            fv_set_weights(p[m], s[m]);
-        EACH(b, VB) {
-            fv_sums more[MS] = {};
-            fv_mix(more, p, k + KEYS * (DB * WORDS + b * V_PITCH), lane);
-            EACH(m, MS)
-                EACH(n, 4)
-                    EACH(i, 4)
-                        o[m][b][n][i] = fma(o[m][b][n][i], fade[2 * m + i / 2], more[m][n][i]);
-        }
+/* Starts to copy the keys and values from j0 on to their stage. */
+inline void fv_stage_tile(OPERANDS, fv_words *to, span s, uint j0)
+{
+    const uint head = get_group_id(1), left = s.end - j0;
+    fv_stage<FV_D, WORDS, false, FV_WIDE1>(to, FV_AT(1, s.base + j0) + head * FV_D, at1.y, left);
+    fv_stage<FV_DV, V_PITCH, true, FV_WIDE2>(to + KEYS * DB * WORDS,
+                                             FV_AT(2, s.base + j0) + head * FV_DV, at2.y, left);
+    fv_cp_commit();
+}
+
+/* S of Q K^T with the keys from j0 on: a window's bias and regions; -INFINITY where the query does
+ * not attend to the key. */
+inline void fv_add_bias(OPERANDS, fv_scores score[MS], span s, uint mine, uint j0, uint lane)
+{
+#if FV_WINDOW
+    const uint keys = dim.s3;
+    EACH_SCORE(m, n, i) {
+        score[m][n][i] *= f.s0 * LOG2_E;
+        const uint at = min(QUERY(m, i), keys - 1), j = min(KEY(n, i), keys - 1);
+        if (FV_HAS3)
+            score[m][n][i] += LOG2_E * fv_read(FV_AT(3, get_group_id(1) * keys + at) + j);
+        if (FV_REGIONS && table[row0 + s.base + at] != table[row0 + s.base + j])
+            score[m][n][i] -= 100.f * LOG2_E;
     }
+#endif
+    if (j0 + KEYS > s.end || (CAUSAL && j0 + KEYS > row0 + s.begin))
+        EACH_SCORE(m, n, i) {
+            if (KEY(n, i) >= s.end || (CAUSAL && KEY(n, i) > row0 + QUERY(m, i)))
+                score[m][n][i] = -INFINITY;
+        }
+}
 
+/* A thread's statistics of its 2 MS rows: the largest score, times the scale, less SHIFT; the sum
+ * of its own powers; 2^(m - m') of the last tile. */
+typedef struct fv_online {
+    float peak[2 * MS], sum[2 * MS], fade[2 * MS];
+} fv_online;
+
+/* m', l, and P in place of S, which is multiplied by `by` on the way. */
+inline void fv_weigh(fv_online &of, fv_scores score[MS], float by)
+{
+    float top[2 * MS];
+    EACH(r, 2 * MS)
+        top[r] = -FLT_MAX;
+    EACH_SCORE(m, n, i)
+        top[2 * m + i / 2] = fmax(top[2 * m + i / 2], score[m][n][i]);
     EACH(r, 2 * MS) {
-        const float part = 1.f / fv_row_sum(sum[r]);
-        if (mine + 8 * r > last)
+        of.fade[r] = of.peak[r];
+        of.peak[r] = fmax(of.peak[r], fv_quad_max(top[r]) * by - SHIFT);
+        of.fade[r] = fv_exp2_fast(of.fade[r] - of.peak[r]);
+        of.sum[r] *= of.fade[r];
+    }
+    EACH_SCORE(m, n, i) {
+        score[m][n][i] = fv_exp2_fast(fma(score[m][n][i], by, -of.peak[2 * m + i / 2]));
+        of.sum[2 * m + i / 2] += score[m][n][i];
+    }
+}
+
+/* O = fade O + P V. */
+inline void fv_add_values(fv_sums o[MS][VB], const fv_weights p[MS], const float fade[2 * MS],
+                          const fv_words *values, uint lane)
+{
+    EACH(b, VB) {
+        fv_sums more[MS] = {};
+        fv_mix(more, p, values + KEYS * b * V_PITCH, lane);
+        EACH(m, MS)
+            EACH(n, 4)
+                EACH(i, 4)
+                    o[m][b][n][i] = fma(o[m][b][n][i], fade[2 * m + i / 2], more[m][n][i]);
+    }
+}
+
+/* O / l of this thread's rows. */
+inline void fv_write_rows(OPERANDS, const fv_sums o[MS][VB], const float sum[2 * MS], span s,
+                          uint mine, uint lane)
+{
+    EACH(r, 2 * MS) {
+        const float part = 1.f / fv_quad_sum(sum[r]);
+        if (mine + 8 * r > s.last)
             continue;
         EACH(b, VB)
             EACH(i, 8 / RUN) {
@@ -367,8 +332,49 @@ kernel void __launch_bounds__(FV_GROUP, LEAST)
                 const uint c = 32 * b + FV_CHANNEL(i * RUN);
                 EACH(j, RUN)
                     x[j] = FV_SUM(o[r / 2][b], r % 2, i * RUN + j) * part;
-                fv_give<RUN, FV_WIDE_OUT>(FV_AT(OUT, base + mine + 8 * r) + head * FV_DV + c, x,
-                                          (int)(FV_DV - c));
+                fv_give<RUN, FV_WIDE_OUT>(FV_AT(OUT, s.base + mine + 8 * r) +
+                                              get_group_id(1) * FV_DV + c,
+                                          x, (int)(FV_DV - c));
             }
     }
+}
+
+/* Work-groups of a unit at least: three where their registers are nearly few enough by themselves.
+ */
+#define LEAST (MS == 1 && FV_MATH != MATH_TF32 && DB <= 2 && VB <= 2 ? 3 : 1)
+
+kernel void __launch_bounds__(FV_GROUP, LEAST) ATTENTION(OPERANDS)
+{
+    FV_SHARED fv_words stage[2][KEYS * (DB * WORDS + VB * V_PITCH)];
+    const span rows_of = SPAN(FV_QUERIES);
+    const uint lane = get_local_id(0) % 32;
+    const uint mine = rows_of.begin + get_local_id(0) / 32 * 16 * MS + lane / 4;
+    /* Scores are multiplied on the way to their powers; the sign is the queries', so that the
+     * largest product has the largest score. Those of windows are multiplied before, and get more
+     * added. */
+    const float scale = f.s0 * LOG2_E, by = FV_WINDOW ? 1.f : fmax(fabs(scale), FLT_MIN);
+    fv_queries q[MS];
+    fv_read_queries(OPERANDS_GIVEN, q, rows_of, mine, !FV_WINDOW && scale < 0.f);
+
+    fv_online of = {};
+    fv_sums o[MS][VB] = {};
+    EACH(r, 2 * MS)
+        of.peak[r] = -FLT_MAX;
+    fv_stage_tile(OPERANDS_GIVEN, stage[0], rows_of, 0);
+    for (uint j0 = 0; j0 < rows_of.end; j0 += KEYS) {
+        fv_cp_wait<0>();
+        FV_BARRIER();
+        if (j0 + KEYS < rows_of.end)
+            fv_stage_tile(OPERANDS_GIVEN, stage[(j0 + KEYS) / KEYS % 2], rows_of, j0 + KEYS);
+        const fv_words *keys = stage[j0 / KEYS % 2];
+        fv_scores score[MS] = {};
+        fv_weights p[MS];
+        fv_score(score, q, keys, lane);
+        fv_add_bias(OPERANDS_GIVEN, score, rows_of, mine, j0, lane);
+        fv_weigh(of, score, by);
+        EACH(m, MS)
+            fv_set_weights(p[m], score[m]);
+        fv_add_values(o, p, of.fade, keys + KEYS * DB * WORDS, lane);
+    }
+    fv_write_rows(OPERANDS_GIVEN, o, of.sum, rows_of, mine, lane);
 }

@@ -32,7 +32,9 @@ struct fv_gpu_cache {
     char *folder; /* NULL: nothing on disk */
     bool writable;
     struct import *imports;
-    fv_gpu_cache_counts counts;
+    struct {
+        uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
+    } counts;
 };
 
 /* FNV-1a: a change of a single byte always changes it. It guards against accidents, not attackers:
@@ -211,11 +213,6 @@ void fv_gpu_cache_close(fv_gpu_cache *c)
     }
     fv_mem_free(c->folder);
     fv_mem_free(c);
-}
-
-fv_gpu_cache_counts fv_gpu_cache_count(const fv_gpu_cache *c)
-{
-    return c->counts;
 }
 
 /* ---- finding ---- */

@@ -56,11 +56,6 @@ fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char
 /* A program was compiled. */
 void fv_gpu_cache_built(fv_gpu_cache *c, const char *name, double seconds);
 
-typedef struct fv_gpu_cache_counts {
-    uint32_t hits, built, refused; /* programs found; compiled; entries that were not trusted */
-} fv_gpu_cache_counts;
-fv_gpu_cache_counts fv_gpu_cache_count(const fv_gpu_cache *c);
-
 /* Size of an entry in memory, and writing it. */
 uint64_t fv_gpu_entry_size(const fv_gpu_key *k, uint64_t binary_size);
 void fv_gpu_entry_write(void *out, const fv_gpu_key *k, const void *data, uint64_t size);

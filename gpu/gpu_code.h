@@ -60,7 +60,10 @@ typedef struct fv_gpu_code {
     /* CUDA: bytes of it that are not declared in the kernel but asked for with every call, which
      * may be more than the 48 KB that can be declared (`local` NULL); NULL: none. */
     uint32_t (*dynamic)(const fv_launch *l, uint32_t group);
-    /* Macros beside those that prelude.cl names; NULL: none. */
+    /* Macros beside those that prelude.cl names: those that are always the same, as compiler
+     * options
+     * (" -DFV_STAGE=1"), and those that depend on the step; NULL: none. */
+    const char *macros;
     void (*define)(const fv_launch *l, uint32_t group, fv_gpu_text *out);
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
@@ -91,6 +94,16 @@ static inline size_t fv_gpu_groups(uint64_t n, uint32_t group)
 {
     return (size_t)((n + group - 1) / group);
 }
+
+/* Shapes of more than one kernel's: by fv_spread() four of FV_ROW_C columns a work-item; a row a
+ * work-item; a head a work-group; a partial and a head a work-group. */
+void fv_gpu_shape_columns(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_rows(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+void fv_gpu_shape_parts(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
+
+/* The table of WSOFTMAX: its regions. */
+uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out);
 
 /* Work-groups for work-items to which fv_spread() of prelude.cl assigns rows of `runs` runs. */
 static inline void fv_gpu_spread(size_t count[3], uint64_t rows, uint32_t runs, uint32_t group)

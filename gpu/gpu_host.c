@@ -54,8 +54,35 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
                       present);
     }
     const fv_gpu_code *code = l->kernel->code.gpu;
+    if (code->macros)
+        fv_gpu_append(t, "%s", code->macros);
     if (code->define)
         code->define(l, group, t);
+}
+
+/* ---- shapes ---- */
+
+void fv_gpu_shape_columns(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
+}
+
+void fv_gpu_shape_rows(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    (void)l;
+    count[0] = fv_gpu_groups(p->rows, p->group);
+}
+
+void fv_gpu_shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    (void)p;
+    count[0] = l->args.prob.heads;
+}
+
+void fv_gpu_shape_parts(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    count[0] = p->groups;
+    count[1] = l->args.prob.heads;
 }
 
 /* ---- devices ---- */

@@ -215,8 +215,8 @@ static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, 
     return FOVEA_OK;
 }
 
-fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_program *like,
-                                 const char *entry)
+static fovea_status kernel_of(void **out, fv_gpu_store *s, const fv_gpu_program *like,
+                              const char *entry)
 {
     fv_gpu_program *p = NULL;
     pthread_mutex_lock(&s->lock);
@@ -225,6 +225,15 @@ fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_progr
         status = kernel_from(out, s, p, entry);
     pthread_mutex_unlock(&s->lock);
     return status;
+}
+
+fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
+                                const char *options)
+{
+    /* The options are copied, not written to. */
+    const fv_gpu_program like = {
+        .name = name, .plain = true, .options = (char *)(uintptr_t)options};
+    return kernel_of(out, s, &like, entry);
 }
 
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
@@ -238,5 +247,5 @@ fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, 
                        l->kernel->name);
     const fv_gpu_program like = {
         .name = l->kernel->code.gpu->program, .mech = l->kernel->mech, .options = text.text};
-    return fv_gpu_store_kernel(out, s, &like, entry);
+    return kernel_of(out, s, &like, entry);
 }

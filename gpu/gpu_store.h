@@ -56,11 +56,12 @@ fovea_status fv_gpu_store_open(fv_gpu_store *s, fv_device *d, const fv_gpu_compi
 /* Releases the programs; the store can be used on. */
 void fv_gpu_store_empty(fv_gpu_store *s);
 void fv_gpu_store_close(fv_gpu_store *s); /* of an empty store; one that was never opened is fine */
-/* A kernel of the program that is like `like`, which is built where it is not yet; to be released
- * as the backend's kind of kernel is. Thread-safe. */
-fovea_status fv_gpu_store_kernel(void **out, fv_gpu_store *s, const fv_gpu_program *like,
-                                 const char *entry);
-/* The same for kernel `entry` of a step; `options` are those that come before the step's own. */
+/* Kernel `entry` of program `name` alone, without what the kernels of ops begin with. The program
+ * is built where it is not yet; the kernel is to be released as the backend's kind is. Thread-safe.
+ */
+fovea_status fv_gpu_store_plain(void **out, fv_gpu_store *s, const char *name, const char *entry,
+                                const char *options);
+/* The same of a step; `options` are those that come before the step's own. */
 fovea_status fv_gpu_store_step(void **out, fv_gpu_store *s, const fv_launch *l, const char *entry,
                                uint32_t group, const char *options);
 /* fovea_cache_export and fovea_cache_import. */

@@ -145,9 +145,41 @@ inline float fv_step(fv_source p, uint k)
 
 #define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 
-/* ---- direct ---- */
+/* ---- direct, half ---- */
 
-#if FV_DIRECT || (FV_TILE && FV_GROUP == 1)
+#if FV_DIRECT || FV_HALVES || (FV_TILE && FV_GROUP == 1)
+#if FV_HALVES
+#define FV_CHUNK 16 /* steps of k whose products are summed in float16 */
+#ifndef FV_H
+#define FV_H FV_CAT(half, FV_TN)
+#define FV_H_ZERO (FV_H)(0)
+#define FV_H_LOAD(p) FV_CAT(vload, FV_TN)(0, p)
+#define FV_H_MAD(p, w, sum) ((FV_H)(*(p)) * (w) + (sum))
+#define FV_H_WIDE(x) FV_CAT(convert_float, FV_TN)(x)
+#endif
+
+/* Adds the products of a run's `depth` steps with the weight, which is moved behind them. */
+static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
+                              global const FV_CELL(1) **weight, uint depth)
+{
+    global const FV_CELL(1) *w = *weight;
+    for (uint k0 = 0; k0 < depth; k0 += FV_CHUNK) {
+        const uint end = min(k0 + FV_CHUNK, depth);
+        FV_H sum[FV_TM];
+        FV_EACH(i)
+            sum[i] = FV_H_ZERO;
+        for (uint k = k0; k < end; k++, w += FV_PANEL) {
+            const FV_H w_ = FV_H_LOAD(w);
+            FV_EACH(i)
+                if (!FV_CONV || run[i])
+                    sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
+        }
+        FV_EACH(i)
+            acc[i] += FV_H_WIDE(sum[i]);
+    }
+    *weight = w;
+}
+#else
 #define FV_STEP(s)                                                                                 \
     do {                                                                                           \
         const FV_V w_ = FV_GETV(FV_TN, 1, w);                                                      \
@@ -155,6 +187,29 @@ inline float fv_step(fv_source p, uint k)
         FV_EACH(i)                                                                                 \
             acc[i] = FV_MAD((FV_V)(a[i].s), w_, acc[i]);                                           \
     } while (0)
+
+static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
+                              global const FV_CELL(1) **weight, uint depth)
+{
+    global const FV_CELL(1) *w = *weight;
+    float4 a[FV_TM];
+    uint k = 0;
+    for (; k + 4 <= depth; k += 4) {
+        FV_EACH(i)
+            a[i] = FV_A4(run[i], k);
+        FV_STEP(s0);
+        FV_STEP(s1);
+        FV_STEP(s2);
+        FV_STEP(s3);
+    }
+    for (; k < depth; k++) {
+        FV_EACH(i)
+            a[i] = (float4)(FV_A1(run[i], k));
+        FV_STEP(s0);
+    }
+    *weight = w;
+}
+#endif
 
 kernel void product(FV_ARGS)
 {
@@ -171,22 +226,7 @@ kernel void product(FV_ARGS)
     for (uint tap = 0; tap < FV_TAPS; tap++) {
         FV_EACH(i)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
-        uint k = 0;
-        for (; k + 4 <= FV_DEPTH; k += 4) {
-            float4 a[FV_TM];
-            FV_EACH(i)
-                a[i] = FV_A4(run[i], k);
-            FV_STEP(s0);
-            FV_STEP(s1);
-            FV_STEP(s2);
-            FV_STEP(s3);
-        }
-        for (; k < FV_DEPTH; k++) {
-            float4 a[FV_TM];
-            FV_EACH(i)
-                a[i] = (float4)(FV_A1(run[i], k));
-            FV_STEP(s0);
-        }
+        fv_add_run(acc, run, &w, FV_DEPTH);
     }
     FV_EACH(i)
         if (row + i < rows)
@@ -294,54 +334,6 @@ kernel void product(FV_ARGS)
 #endif
     FV_EACH(i)
         if (part == 0 && wanted && row + i < rows)
-            FV_FINISH_ROW(acc[i], row + i, col);
-}
-#endif
-
-/* ---- half ---- */
-
-#if FV_HALVES
-#define FV_CHUNK 16 /* steps of k whose products are summed in float16 */
-#ifndef FV_H
-#define FV_H FV_CAT(half, FV_TN)
-#define FV_H_ZERO (FV_H)(0)
-#define FV_H_LOAD(p) FV_CAT(vload, FV_TN)(0, p)
-#define FV_H_MAD(p, w, sum) ((FV_H)(*(p)) * (w) + (sum))
-#define FV_H_WIDE(x) FV_CAT(convert_float, FV_TN)(x)
-#endif
-
-kernel void product(FV_ARGS)
-{
-    const uint lane = get_local_id(0);
-    const uint row = (get_group_id(0) * (FV_GROUP / FV_LN) + lane / FV_LN) * FV_TM;
-    const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
-    if (row >= rows || col >= FV_COLS)
-        return;
-    FV_V acc[FV_TM];
-    fv_source run[FV_TM];
-    global const FV_CELL(1) *w = FV_COLUMN(col);
-    FV_EACH(i)
-        acc[i] = (FV_V)(0.f);
-    for (uint tap = 0; tap < FV_TAPS; tap++) {
-        FV_EACH(i)
-            run[i] = FV_RUN(min(row + i, rows - 1), tap);
-        for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_CHUNK) {
-            const uint end = min(k0 + FV_CHUNK, FV_DEPTH);
-            FV_H sum[FV_TM];
-            FV_EACH(i)
-                sum[i] = FV_H_ZERO;
-            for (uint k = k0; k < end; k++, w += FV_PANEL) {
-                const FV_H w_ = FV_H_LOAD(w);
-                FV_EACH(i)
-                    if (!FV_CONV || run[i])
-                        sum[i] = FV_H_MAD(run[i] + k, w_, sum[i]);
-            }
-            FV_EACH(i)
-                acc[i] += FV_H_WIDE(sum[i]);
-        }
-    }
-    FV_EACH(i)
-        if (row + i < rows)
             FV_FINISH_ROW(acc[i], row + i, col);
 }
 #endif

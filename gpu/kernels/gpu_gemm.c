@@ -75,9 +75,9 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
 }
 
-/* Kernels whose work-groups are `width` packed columns wide, where each work-item sums over all of
- * k. */
-#define OF_TILES(name, KIND, width, items)                                                         \
+/* Kernels whose work-groups have `items` work-items, are `height` rows high and at most `width`
+ * packed columns wide. */
+#define OF_TILES(name, KIND, width, items, height, rows_align)                                     \
     static void define_##name(const fv_launch *l, uint32_t group, fv_gpu_text *out)                \
     {                                                                                              \
         const struct tile t = tile_of(l, group, width);                                            \
@@ -86,7 +86,7 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     static void shape_##name(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])           \
     {                                                                                              \
         const struct tile t = tile_of(l, p->group, width);                                         \
-        cover_product(l, p->rows, t.down *t.rows, t.across *t.cols, count);                        \
+        cover_product(l, p->rows, height, t.across *t.cols, count);                                \
     }                                                                                              \
     const fv_gpu_code fv_gpu_gemm_##name = {.program = "gemm",                                     \
                                             .entry = "product",                                    \
@@ -94,7 +94,7 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
                                             .local = LOCAL_##name,                                 \
                                             .define = define_##name,                               \
                                             .shape = shape_##name,                                 \
-                                            .align = 64};
+                                            .align = rows_align};
 
 /* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
@@ -104,37 +104,19 @@ static uint32_t local_tile(const fv_launch *l, uint32_t group)
     return STEPS * (t.down * t.rows + 1 + t.across * t.cols) * (uint32_t)sizeof(float);
 }
 
-#define LOCAL_direct NULL
-#define LOCAL_half NULL
-#define LOCAL_tile local_tile
-OF_TILES(direct, "FV_DIRECT", PANEL, 64)
-OF_TILES(half, "FV_HALVES", PANEL, 64)
-OF_TILES(tile, "FV_TILE", 64, 128)
-
-static void define_thin(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    const struct tile t = tile_of(l, group, PANEL);
-    define_sizes("FV_THIN", l, &t, out);
-}
-
-static void shape_thin(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    const struct tile t = tile_of(l, p->group, PANEL);
-    cover_product(l, p->rows, t.rows, t.across * t.cols, count);
-}
-
 static uint32_t local_thin(const fv_launch *l, uint32_t group)
 {
     return group * l->args.knobs.v[KNOB_COLS] * (uint32_t)sizeof(float);
 }
 
-const fv_gpu_code fv_gpu_gemm_thin = {.program = "gemm",
-                                      .entry = "product",
-                                      .group = 128,
-                                      .local = local_thin,
-                                      .define = define_thin,
-                                      .shape = shape_thin,
-                                      .align = 1};
+#define LOCAL_direct NULL
+#define LOCAL_half NULL
+#define LOCAL_tile local_tile
+#define LOCAL_thin local_thin
+OF_TILES(direct, "FV_DIRECT", PANEL, 64, t.down *t.rows, 64)
+OF_TILES(half, "FV_HALVES", PANEL, 64, t.down *t.rows, 64)
+OF_TILES(tile, "FV_TILE", 64, 128, t.down *t.rows, 64)
+OF_TILES(thin, "FV_THIN", PANEL, 128, t.rows, 1)
 
 /* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
  * empty. */
@@ -173,18 +155,16 @@ static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
 /* Cost in s at assumed rates in flop/s: only the ratios between kernels matter, because devices
  * differ by a factor of a thousand. */
-static double cost_direct(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 100e9;
-}
-
-/* The staged kernel in float32 is preferred to float16 where the device supports both. */
-static double cost_half(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 180e9;
-}
+#define OF_RATE(name, flops)                                                                       \
+    static double cost_##name(const fv_problem *p, const fv_knobs *knobs)                          \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        return fv_problem_flops(p) / (flops);                                                      \
+    }
+OF_RATE(direct, 100e9)
+OF_RATE(half, 180e9) /* the staged kernel in float32 is preferred where the device supports both */
+OF_RATE(thin, 250e9)
+OF_RATE(cpu, 300e9)
 
 /* A work-group computes 64 x 64 results: with few work-groups most of a large device is idle. */
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
@@ -194,18 +174,6 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     const double across = (p->dim[FV_GEMM_N] * sides(p) + 63) / 64, enough = 24;
     const double idle = down * across < enough ? enough / (down * across) : 1;
     return fv_problem_flops(p) / 200e9 * idle;
-}
-
-static double cost_thin(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 250e9;
-}
-
-static double cost_cpu(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 300e9;
 }
 
 static bool suits_direct(const fv_problem *p)

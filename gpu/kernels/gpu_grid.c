@@ -35,16 +35,11 @@ static void posemb_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "TAPS", l->args.table != NULL);
 }
 
-static void posemb_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
-}
-
 const fv_gpu_code fv_gpu_posemb = {.program = "posemb",
                                    .entry = "posemb",
                                    .group = 64,
                                    .define = posemb_define,
-                                   .shape = posemb_shape,
+                                   .shape = fv_gpu_shape_columns,
                                    .align = 1,
                                    .table = posemb_table};
 

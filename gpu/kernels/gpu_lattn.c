@@ -67,10 +67,10 @@ static uint32_t reduce_local(const fv_launch *l, uint32_t group)
                 (traits(p)->wants & FV_WANT_SHIFT ? p->dim[FV_ATTN_D] : 1));
 }
 
-static void define_problem(const fv_launch *l, const char *kernel, fv_gpu_text *out)
+static void define_problem(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const fv_problem *p = &l->args.prob;
-    fv_gpu_define(out, kernel, 1);
+    (void)group;
     fv_gpu_define(out, "FV_D", p->dim[FV_ATTN_D]);
     fv_gpu_define(out, "FV_DV", p->dim[FV_ATTN_DV]);
     fv_gpu_define(out, "FV_HEADS", traits(p)->params ? p->heads : 1); /* of use for those alone */
@@ -87,7 +87,7 @@ static void define_tile(const tile *t, fv_gpu_text *out)
 static void reduce_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const tile t = reduce_tile(&l->args.prob, group);
-    define_problem(l, "FV_LATTN_REDUCE", out);
+    define_problem(l, group, out);
     define_tile(&t, out);
     fv_gpu_define(out, "FV_ROWS", REDUCE_ROWS);
 }
@@ -109,17 +109,12 @@ const fv_gpu_code fv_gpu_lattn_reduce = {.program = "lattn",
                                          .entry = "lattn_reduce",
                                          .group = 64,
                                          .local = reduce_local,
+                                         .macros = " -DFV_LATTN_REDUCE=1",
                                          .define = reduce_define,
                                          .shape = reduce_shape,
                                          .align = 64};
 
 /* ---- MERGE ---- */
-
-static void merge_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    (void)group;
-    define_problem(l, "FV_LATTN_MERGE", out);
-}
 
 static void merge_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
@@ -134,7 +129,8 @@ static void merge_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t co
 const fv_gpu_code fv_gpu_lattn_merge = {.program = "lattn",
                                         .entry = "lattn_merge",
                                         .group = 64,
-                                        .define = merge_define,
+                                        .macros = " -DFV_LATTN_MERGE=1",
+                                        .define = define_problem,
                                         .shape = merge_shape};
 
 /* ---- APPLY ---- */
@@ -169,7 +165,7 @@ static uint32_t apply_local(const fv_launch *l, uint32_t group)
 static void apply_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const tile t = apply_tile(&l->args.prob, group);
-    define_problem(l, "FV_LATTN_APPLY", out);
+    define_problem(l, group, out);
     define_tile(&t, out);
     fv_gpu_define(out, "FV_SLAB", apply_slab(&t));
 }
@@ -187,6 +183,7 @@ const fv_gpu_code fv_gpu_lattn_apply = {.program = "lattn",
                                         .entry = "lattn_apply",
                                         .group = 64,
                                         .local = apply_local,
+                                        .macros = " -DFV_LATTN_APPLY=1",
                                         .define = apply_define,
                                         .shape = apply_shape,
                                         .align = 128};
@@ -233,8 +230,7 @@ static uint32_t window_local(const fv_launch *l, uint32_t group)
 static void window_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     const window w = window_of(&l->args.prob);
-    (void)group;
-    define_problem(l, "FV_WLATTN", out);
+    define_problem(l, group, out);
     fv_gpu_define(out, "FV_ROWS", w.rows);
     fv_gpu_define(out, "FV_COLS", w.cols);
 }
@@ -251,6 +247,7 @@ const fv_gpu_code fv_gpu_wlattn = {.program = "lattn",
                                    .entry = "wlattn",
                                    .group = 64,
                                    .local = window_local,
+                                   .macros = " -DFV_WLATTN=1",
                                    .define = window_define,
                                    .shape = window_shape,
                                    .align = FV_GPU_WINDOWS};
@@ -266,30 +263,6 @@ const fv_kernel_hooks fv_h_gpu_wlattn = {.applies = wlattn_applies};
 
 enum { CPU_ROWS = 64 }; /* of a work-item of APPLY, as lattn_cpu.cl has it */
 
-static void define_vectors(const fv_launch *l, const char *kernel, fv_gpu_text *out)
-{
-    define_problem(l, kernel, out);
-    fv_gpu_define(out, "FV_WIDTH", 16);
-}
-
-static void reduce_cpu_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    (void)group;
-    define_vectors(l, "FV_LATTN_REDUCE", out);
-}
-
-static void reduce_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
-{
-    count[0] = piece->groups;
-    count[1] = l->args.prob.heads;
-}
-
-static void apply_cpu_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    (void)group;
-    define_vectors(l, "FV_LATTN_APPLY", out);
-}
-
 static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_t count[3])
 {
     count[0] = fv_ceil_div(piece->rows, CPU_ROWS);
@@ -299,13 +272,15 @@ static void apply_cpu_shape(const fv_launch *l, const fv_gpu_piece *piece, size_
 const fv_gpu_code fv_gpu_lattn_reduce_cpu = {.program = "lattn_cpu",
                                              .entry = "lattn_reduce",
                                              .group = 1,
-                                             .define = reduce_cpu_define,
-                                             .shape = reduce_cpu_shape,
+                                             .macros = " -DFV_LATTN_REDUCE=1 -DFV_WIDTH=16",
+                                             .define = define_problem,
+                                             .shape = fv_gpu_shape_parts,
                                              .align = 64};
 const fv_gpu_code fv_gpu_lattn_apply_cpu = {.program = "lattn_cpu",
                                             .entry = "lattn_apply",
                                             .group = 1,
-                                            .define = apply_cpu_define,
+                                            .macros = " -DFV_LATTN_APPLY=1 -DFV_WIDTH=16",
+                                            .define = define_problem,
                                             .shape = apply_cpu_shape,
                                             .align = CPU_ROWS};
 
@@ -320,11 +295,5 @@ const fv_kernel_hooks fv_h_gpu_lattn_cpu = {.applies = lattn_cpu_applies};
 
 /* ---- GATES ---- */
 
-static void gates_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)l;
-    count[0] = fv_gpu_groups(p->rows, p->group);
-}
-
 const fv_gpu_code fv_gpu_gates = {
-    .program = "gates", .entry = "gates", .group = 64, .shape = gates_shape, .align = 64};
+    .program = "gates", .entry = "gates", .group = 64, .shape = fv_gpu_shape_rows, .align = 64};

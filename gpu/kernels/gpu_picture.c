@@ -83,15 +83,10 @@ static void patch_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     yuv_define(l, out);
 }
 
-static void patch_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
-}
-
 const fv_gpu_code fv_gpu_patch = {.program = "patch",
                                   .entry = "patch",
                                   .group = 64,
                                   .define = patch_define,
-                                  .shape = patch_shape,
+                                  .shape = fv_gpu_shape_columns,
                                   .align = 1,
                                   .table = patch_table};

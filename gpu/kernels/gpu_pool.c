@@ -29,18 +29,6 @@ static uint32_t local_map(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : 2 * group * (uint32_t)sizeof(float);
 }
 
-static void shape_map_reduce(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    count[0] = p->groups;
-    count[1] = l->args.prob.heads;
-}
-
-static void shape_map_merge(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)p;
-    count[0] = l->args.prob.heads;
-}
-
 const fv_gpu_code fv_gpu_mean_reduce = {
     .program = "pool", .entry = "mean_reduce", .group = 64, .shape = shape_mean_reduce, .align = 1};
 const fv_gpu_code fv_gpu_mean_merge = {
@@ -50,10 +38,10 @@ const fv_gpu_code fv_gpu_map_reduce = {.program = "pool",
                                        .group = 64,
                                        .local = local_map,
                                        .define = define_map,
-                                       .shape = shape_map_reduce,
+                                       .shape = fv_gpu_shape_parts,
                                        .align = 1};
 const fv_gpu_code fv_gpu_map_merge = {.program = "pool",
                                       .entry = "map_merge",
                                       .group = 64,
                                       .define = define_map,
-                                      .shape = shape_map_merge};
+                                      .shape = fv_gpu_shape_heads};

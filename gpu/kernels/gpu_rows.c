@@ -3,35 +3,24 @@
 
 #include "gpu/gpu_code.h"
 
-static void values_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    fv_gpu_spread(count, p->rows, (l->args.prob.dim[FV_ROW_C] + 3) / 4, p->group);
-}
-
 const fv_gpu_code fv_gpu_take = {
-    .program = "rows", .entry = "take", .group = 64, .shape = values_shape, .align = 1};
+    .program = "rows", .entry = "take", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 const fv_gpu_code fv_gpu_convert = {
-    .program = "rows", .entry = "convert", .group = 64, .shape = values_shape, .align = 1};
-
-static void row_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)l;
-    count[0] = fv_gpu_groups(p->rows, p->group);
-}
+    .program = "rows", .entry = "convert", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 
 const fv_gpu_code fv_gpu_convert_row = {
-    .program = "rows", .entry = "convert_row", .group = 1, .shape = row_shape, .align = 1};
+    .program = "rows", .entry = "convert_row", .group = 1, .shape = fv_gpu_shape_rows, .align = 1};
 
 const fv_gpu_code fv_gpu_lerp = {
-    .program = "rows", .entry = "lerp", .group = 64, .shape = values_shape, .align = 1};
+    .program = "rows", .entry = "lerp", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 const fv_gpu_code fv_gpu_rope = {
-    .program = "rows", .entry = "rope", .group = 64, .shape = values_shape, .align = 1};
+    .program = "rows", .entry = "rope", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 
 /* ---- rows in another order ---- */
 
 static void gather_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    values_shape(l, p, count);
+    fv_gpu_shape_columns(l, p, count);
     count[2] = l->args.prob.dim[FV_GATHER_PARTS];
 }
 
@@ -70,5 +59,8 @@ const fv_gpu_code fv_gpu_layernorm = {.program = "layernorm",
                                       .local = norm_local,
                                       .shape = norm_shape,
                                       .align = 1};
-const fv_gpu_code fv_gpu_layernorm_row = {
-    .program = "layernorm", .entry = "layernorm_row", .group = 1, .shape = row_shape, .align = 1};
+const fv_gpu_code fv_gpu_layernorm_row = {.program = "layernorm",
+                                          .entry = "layernorm_row",
+                                          .group = 1,
+                                          .shape = fv_gpu_shape_rows,
+                                          .align = 1};

@@ -38,18 +38,6 @@ static void scan_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_DOWN", y.down);
 }
 
-static void define_step(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    scan_define(l, group, out);
-    fv_gpu_define(out, "FV_CHUNKED", 0);
-}
-
-static void define_chunk(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    scan_define(l, group, out);
-    fv_gpu_define(out, "FV_CHUNKED", 1);
-}
-
 static uint32_t shared_floats(const fv_launch *l, uint32_t group, const layout *y)
 {
     const uint32_t arrays = l->args.prob.flags & FV_FLAG_DECAY_CHANNEL ? 4 : 2;
@@ -85,14 +73,16 @@ const fv_gpu_code fv_gpu_scan_step = {.program = "scan",
                                       .entry = "scan",
                                       .group = GROUP,
                                       .local = local_step,
-                                      .define = define_step,
+                                      .macros = " -DFV_CHUNKED=0",
+                                      .define = scan_define,
                                       .shape = scan_shape,
                                       .align = 8};
 const fv_gpu_code fv_gpu_scan_chunk = {.program = "scan",
                                        .entry = "scan",
                                        .group = GROUP,
                                        .local = local_chunk,
-                                       .define = define_chunk,
+                                       .macros = " -DFV_CHUNKED=1",
+                                       .define = scan_define,
                                        .shape = scan_shape,
                                        .align = 8};
 
@@ -104,17 +94,11 @@ static void define_vectors(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDTH", 16);
 }
 
-static void shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
-{
-    (void)p;
-    count[0] = l->args.prob.heads;
-}
-
 const fv_gpu_code fv_gpu_scan_cpu = {.program = "scan_cpu",
                                      .entry = "scan",
                                      .group = 1,
                                      .define = define_vectors,
-                                     .shape = shape_heads,
+                                     .shape = fv_gpu_shape_heads,
                                      .align = 8};
 
 static bool takes_steps(const fv_problem *p)

@@ -19,18 +19,6 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
 }
 
-static void define_plain(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    softmax_define(l, group, out);
-    fv_gpu_define(out, "FV_STAGE", 0);
-}
-
-static void define_staged(const fv_launch *l, uint32_t group, fv_gpu_text *out)
-{
-    softmax_define(l, group, out);
-    fv_gpu_define(out, "FV_STAGE", 1);
-}
-
 /* Queries of a work-group of softmax.cl. */
 static uint32_t block(uint32_t group)
 {
@@ -68,7 +56,7 @@ static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]
     softmax_cover(l, p->rows, LANES, count);
 }
 
-static uint64_t regions(const fv_launch *l, uint32_t *out)
+uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out)
 {
     const uint64_t size = l->args.table ? l->rows * sizeof(uint32_t) : 0;
     if (out && size)
@@ -80,14 +68,15 @@ const fv_gpu_code fv_gpu_softmax = {.program = "softmax",
                                     .entry = "softmax",
                                     .group = 64,
                                     .local = local_plain,
-                                    .define = define_plain,
+                                    .define = softmax_define,
                                     .shape = softmax_shape,
                                     .align = 32};
 const fv_gpu_code fv_gpu_softmax_local = {.program = "softmax",
                                           .entry = "softmax",
                                           .group = 128,
                                           .local = local_staged,
-                                          .define = define_staged,
+                                          .macros = " -DFV_STAGE=1",
+                                          .define = softmax_define,
                                           .shape = softmax_shape,
                                           .align = 32};
 const fv_gpu_code fv_gpu_softmax_cpu = {.program = "softmax_cpu",
@@ -101,24 +90,25 @@ const fv_gpu_code fv_gpu_wsoftmax = {.program = "softmax",
                                      .entry = "wsoftmax",
                                      .group = 64,
                                      .local = local_plain,
-                                     .define = define_plain,
+                                     .define = softmax_define,
                                      .shape = softmax_shape,
-                                     .table = regions,
+                                     .table = fv_gpu_regions,
                                      .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_local = {.program = "softmax",
                                            .entry = "wsoftmax",
                                            .group = 128,
                                            .local = local_staged,
-                                           .define = define_staged,
+                                           .macros = " -DFV_STAGE=1",
+                                           .define = softmax_define,
                                            .shape = softmax_shape,
-                                           .table = regions,
+                                           .table = fv_gpu_regions,
                                            .align = FV_GPU_WINDOWS};
 const fv_gpu_code fv_gpu_wsoftmax_cpu = {.program = "softmax_cpu",
                                          .entry = "wsoftmax",
                                          .group = 1,
                                          .define = softmax_define,
                                          .shape = shape_cpu,
-                                         .table = regions,
+                                         .table = fv_gpu_regions,
                                          .align = FV_GPU_WINDOWS};
 
 /* The private arrays of softmax_cpu.cl must fit on the stack. */

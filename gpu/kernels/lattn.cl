@@ -10,15 +10,6 @@
  *   FV_SLAB   APPLY: features that are kept, of FV_GI * FV_TM rows
  *   FV_COLS   WLATTN: columns of the values that a group has
  */
-/* SHARED of a pointer, SHARED_ROOM of a variable. */
-#if FV_GROUP > 1
-#define SHARED local
-#define SHARED_ROOM FV_SHARED
-#else
-#define SHARED private
-#define SHARED_ROOM private
-#endif
-
 #include "gpu/kernels/lattn_common.cl"
 
 /* Learned vectors are kept finished when they are few. */
@@ -26,13 +17,18 @@
 
 #ifndef FV_LATTN_MERGE
 
-#ifdef FV_WLATTN
+#ifdef FV_WLATTN /* operands */
+#define KEY 1
+#define VALUE 2
 #define PARAM 3
 #else
+#define KEY 0
+#define VALUE 1
 #define PARAM 2
 #endif
 #define CELL(n) FV_CELL(n)
 #define GET(n, p) FV_GET(n, p)
+#define STREAM(j) ((j) / (FV_DV / FV_STREAMS)) /* of value column j */
 
 /* Learned vectors: as they are, from FIRST_CHANNEL on, and finished. */
 typedef struct learned {
@@ -120,26 +116,125 @@ FV_FN float2 turn(float2 x, global const CELL(3) *cosines, uint ldc, global cons
 #define TURN(pair, token, c) turn(pair, base3 + at3.x, at3.y, base4 + at4.x, at4.y, token, u.s0, c)
 #endif
 
-/* Features of channel c of the head in `out`, from its value x. */
-FV_FN void features(float out[FV_BLOCKS], int query, float x, const learned *l, uint head, uint c,
-                    float shift, SHARED const float *stat, uint stats, uint pitch)
+/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the head
+ * and `ld` apart, zeros in the rows up to ROWS; of `channels` channels from c0 on, in FV_BLOCKS
+ * blocks. The number of a row, block b and channel c goes to
+ * feat[row * row_step + (b * channels + c) * channel_step]. */
+#define DEFINE_FEATURES(name, X, COUNT, QUERY, ROWS)                                               \
+    FV_FN void name(SHARED float *feat, uint channels, uint row_step, uint channel_step,           \
+                    global const FV_CELL(X) *x, size_t ld, uint c0, uint n, const learned *l,      \
+                    SHARED const float *shift, SHARED const float *stat)                           \
+    {                                                                                              \
+        for (uint i = get_local_id(0); i < ROWS * channels; i += FV_GROUP) {                       \
+            const uint row = i / channels, at = i % channels, c = c0 + at;                         \
+            float out[FV_BLOCKS];                                                                  \
+            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+                out[b] = 0.f;                                                                      \
+            if (row < n && c < FV_D) {                                                             \
+                fv_row r = channel(l, FV_STAT_WIDE ? get_group_id(1) * FV_D + c : c,               \
+                                   SHIFTED ? shift[c] : 0.f);                                      \
+                for (int t = 0; t < COUNT; t++)                                                    \
+                    r.stat[t] = stat[t * ROWS + row];                                              \
+                fv_phi(out, QUERY, FV_GET(X, x + row * ld + c), r);                                \
+            }                                                                                      \
+            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
+                feat[row * row_step + (b * channels + at) * channel_step] = out[b];                \
+        }                                                                                          \
+    }
+
+#if !defined(FV_LATTN_APPLY)
+#if FV_STATS_KEY
+DEFINE_STATISTICS(key_statistics, KEY, FV_STATS_KEY, 0, FV_ROWS)
+#endif
+DEFINE_FEATURES(map_keys, KEY, FV_STATS_KEY, 0, FV_ROWS)
+
+/* Maxima of the head's channels over n keys; 0 without a normaliser, which would undo them. */
+FV_FN void key_shifts(SHARED float *shift, global const CELL(KEY) *k, size_t ld, uint n)
 {
-    fv_row r = channel(l, FV_STAT_WIDE ? head * FV_D + c : c, shift);
-    for (uint t = 0; t < stats; t++)
-        r.stat[t] = stat[t * pitch];
-    fv_phi(out, query, x, r);
+    for (uint c = get_local_id(0); SHIFT && c < FV_D; c += FV_GROUP) {
+        float top = SHIFTED ? -FLT_MAX : 0.f;
+        for (uint r = 0; SHIFTED && r < n; r++)
+            top = fv_max(top, GET(KEY, k + r * ld + c));
+        shift[c] = top;
+    }
 }
+
+/* CENTRED: means of the `width` columns of n rows of values, of which `present` columns exist. */
+FV_FN void value_means(SHARED float *vmean, uint width, global const CELL(VALUE) *v, size_t ld,
+                       uint n, uint present)
+{
+    const float share = 1.f / max(n, 1u);
+    /* Sums of sums: a chain of many equal terms would drift. */
+    for (uint j = get_local_id(0); CENTRED && j < width; j += FV_GROUP) {
+        float sum = 0.f;
+        for (uint r = 0; j < present && r < n;) {
+            float some = 0.f;
+            for (const uint end = min(r + 32, n); r < end; r++)
+                some += share * GET(VALUE, v + r * ld + j);
+            sum += some;
+        }
+        vmean[j] = sum;
+    }
+}
+
+/* Values of n rows less their means [FV_ROWS][width]: zeros in other rows, and in columns from
+ * `present` on. */
+FV_FN void tile_values(SHARED float *to, uint width, global const CELL(VALUE) *v, size_t ld, uint n,
+                       uint present, SHARED const float *vmean)
+{
+    for (uint i = get_local_id(0); i < FV_ROWS * width; i += FV_GROUP) {
+        const uint row = i / width, j = i % width;
+        float value = 0.f;
+        if (row < n && j < present) {
+            value = GET(VALUE, v + row * ld + j);
+            if (CENTRED)
+                value -= vmean[j];
+        }
+        to[i] = value;
+    }
+}
+#endif
+
+#if !defined(FV_LATTN_REDUCE)
+/* Factors of a query's results: per stream, then CENTRED of the values' means, `pitch` apart. From
+ * z of every stream, w, and the largest exponent of the row's features. */
+FV_FN void set_weights(SHARED float *weight, uint pitch, const float *z, float w, float top,
+                       float epsilon)
+{
+    float eps = fmax(epsilon, FLT_MIN);
+    if (SHIFTED && epsilon > 0.f)
+        eps = fmax(epsilon * exp(-top), FLT_MIN);
+    for (uint t = 0; t < FV_STREAMS; t++)
+        weight[t * pitch] = NORMALISED ? fv_norm(z[t], eps) : 1.f;
+    if (CENTRED)
+        weight[FV_STREAMS * pitch] = NORMALISED ? fv_norm_mean(z[0], w, eps) : w;
+}
+#endif
+
+#if !defined(FV_WLATTN)
+/* Adds to a work-item's tile of sums the products of FV_TM features, from `left` on, with FV_TN
+ * values, FV_GJ apart from `right` on. */
+FV_FN void add_products(float acc[FV_TM][FV_TN], SHARED const float *left,
+                        SHARED const float *right)
+{
+    float a[FV_TM], b[FV_TN];
+    for (uint i = 0; i < FV_TM; i += 4) {
+        const float4 x = *(SHARED const float4 *)(left + i);
+        a[i] = x.x, a[i + 1] = x.y, a[i + 2] = x.z, a[i + 3] = x.w;
+    }
+    for (uint j = 0; j < FV_TN; j++)
+        b[j] = right[j * FV_GJ];
+    for (uint i = 0; i < FV_TM; i++)
+        for (uint j = 0; j < FV_TN; j++)
+            acc[i][j] += a[i] * b[j];
+}
+#endif
 
 #endif
 
 /* ---- REDUCE ---- */
 
 #ifdef FV_LATTN_REDUCE
-
-#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL
-#define OPERANDS_GIVEN                                                                             \
-    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, table,     \
-        row0, rows, first, groups, dim, u, f, ring
 
 /* The tile of the state: features of so many channels, by so many value columns. */
 #define TILE_CHANNELS (FV_GI * FV_TM / FV_BLOCKS)
@@ -163,73 +258,22 @@ FV_FN float2 fades(float a, float b)
     return (float2)(exp(a - top), exp(b - top));
 }
 
-#if FV_STATS_KEY
-DEFINE_STATISTICS(statistics, 0, FV_STATS_KEY, 0, FV_ROWS)
-#endif
-
-/* Of the part's rows [r0, r1), columns from j0 on. */
-FV_FN void value_means(OPERANDS, SHARED float *vmean, uint j0, uint r0, uint r1)
-{
-    const uint me = get_local_id(0);
-    global const FV_CELL(1) *val = base1 + at1.x + get_group_id(1) * FV_DV;
-    /* Sums of sums: a chain of many equal terms would drift. */
-    for (uint j = me; CENTRED && j < TJ; j += FV_GROUP) {
-        const float share = 1.f / max(r1 - r0, 1u);
-        float sum = 0.f;
-        for (uint r = r0; j0 + j < FV_DV && r < r1;) {
-            float part_sum = 0.f;
-            for (const uint end = min(r + 32, r1); r < end; r++)
-                part_sum += share * FV_GET(1, val + r * (size_t)at1.y + j0 + j);
-            sum += part_sum;
-        }
-        vmean[j] = sum;
-    }
-}
-
-/* Values of n rows from r on, less their mean. */
-FV_FN void tile_values(OPERANDS, SHARED float *v, SHARED const float *vmean, uint j0, uint r,
-                       uint n)
-{
-    const uint me = get_local_id(0);
-    global const FV_CELL(1) *val = base1 + at1.x + get_group_id(1) * FV_DV;
-    for (uint x = me; x < FV_ROWS * TJ; x += FV_GROUP) {
-        const uint row = x / TJ, j = x % TJ;
-        float value = 0.f;
-        if (row < n && j0 + j < FV_DV) {
-            value = FV_GET(1, val + (r + row) * (size_t)at1.y + j0 + j);
-            if (CENTRED)
-                value -= vmean[j];
-        }
-        v[x] = value;
-    }
-}
-
-/* Features of n rows from r on, of channels from c0 on. */
-FV_FN void tile_features(OPERANDS, SHARED float *feat, const learned *l, SHARED const float *shift,
-                         SHARED const float *stat, uint c0, uint r, uint n)
-{
-    const uint me = get_local_id(0), head = get_group_id(1);
-    global const FV_CELL(0) *k = base0 + at0.x;
-    for (uint x = me; x < FV_ROWS * TILE_CHANNELS; x += FV_GROUP) {
-        const uint row = x / TILE_CHANNELS, c = x % TILE_CHANNELS;
-        float out[FV_BLOCKS];
-        for (uint b = 0; b < FV_BLOCKS; b++)
-            out[b] = 0.f;
-        if (row < n && c0 + c < FV_D) {
-            features(out, 0, FV_GET(0, k + (r + row) * (size_t)at0.y + head * FV_D + c0 + c), l,
-                     head, c0 + c, SHIFT ? shift[c0 + c] : 0.f, stat + row, FV_STATS_KEY, FV_ROWS);
 #if GATED
-            const float gate = FV_GET(5, FV_AT(5, r + row) + head);
-            for (uint b = 0; b < FV_BLOCKS; b++)
-                out[b] *= gate;
-#endif
-        }
+/* Features that map_keys left, of n rows from r on, times the rows' gates: each by the work-item
+ * that made it. */
+FV_FN void gate_features(OPERANDS, SHARED float *feat, uint r, uint n)
+{
+    for (uint i = get_local_id(0); i < n * TILE_CHANNELS; i += FV_GROUP) {
+        const uint row = i / TILE_CHANNELS, c = i % TILE_CHANNELS;
+        const float gate = FV_GET(5, FV_AT(5, r + row) + get_group_id(1));
         for (uint b = 0; b < FV_BLOCKS; b++)
-            feat[row * TI + b * TILE_CHANNELS + c] = out[b];
+            feat[row * TI + b * TILE_CHANNELS + c] *= gate;
     }
 }
+#endif
 
 #if TURNED
+/* Rotates the features of n rows from r on, of channels from c0 on. */
 FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 {
     const uint me = get_local_id(0);
@@ -246,7 +290,7 @@ FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r, uint n)
 }
 #endif
 
-/* To a work-item's sums of features, those of n rows. */
+/* Adds n rows of features [FV_ROWS][TI] to the sums of the work-item's. */
 FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
 {
     const uint me = get_local_id(0);
@@ -259,6 +303,7 @@ FV_FN void add_columns(float sums[OWN], SHARED const float *feat, uint n)
     }
 }
 
+/* Means of the tile's features, and what the state keeps beside them. */
 FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m[OWN],
                                SHARED const float *turned_mean, SHARED const float *shift, uint c0)
 {
@@ -285,7 +330,7 @@ FV_FN void write_feature_means(OPERANDS, global FV_CELL(6) *state, const float m
     }
 }
 
-/* `rate`: what the part's rows are of all. */
+/* Means of the tile's values; `rate`: the part's share of all rows. */
 FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const float *vmean,
                              float rate, uint j0)
 {
@@ -298,11 +343,45 @@ FV_FN void write_value_means(OPERANDS, global FV_CELL(6) *state, SHARED const fl
     }
 }
 
+/* The work-item's products into the state's channels from c0 and columns from j0 on. CENTRED: S is
+ * about two means as yet; about that of all tokens it is S + u^T (vmean' - vmean), with
+ * u = (n w' - n' w) / (n + n'), and `rate` is (n, n') / (n + n'). */
+FV_FN void fold_products(OPERANDS, float acc[FV_TM][FV_TN], global FV_CELL(6) *state,
+                         SHARED const float *shift, SHARED const float *turned_mean,
+                         SHARED const float *vmean, float2 rate, uint c0, uint j0)
+{
+    const uint gi = get_local_id(0) / FV_GJ, gj = get_local_id(0) % FV_GJ;
+    for (uint a = 0; a < FV_TM; a++) {
+        const uint i = gi * FV_TM + a, c = c0 + i % TILE_CHANNELS;
+        const uint row = i / TILE_CHANNELS * FV_D + c;
+        if (c >= FV_D)
+            continue;
+        float2 fade = (float2)(1.f);
+        float u_row = 0.f;
+        if (SHIFT && !first)
+            fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
+        if (CENTRED && !first)
+            u_row = rate.x * turned_mean[i] - rate.y * FV_GET(6, state + AT_W + row);
+        for (uint b = 0; b < FV_TN; b++) {
+            const uint j = b * FV_GJ + gj;
+            if (j0 + j >= FV_DV)
+                continue;
+            global FV_CELL(6) *s = state + row * FV_DV + j0 + j;
+            float x = f.s0 * acc[a][b];
+            if (!first)
+                x = fade.x * FV_GET(6, s) + fade.y * x;
+            if (CENTRED && !first)
+                x += u_row * (vmean[j] - FV_GET(6, state + AT_VMEAN + j0 + j));
+            FV_PUT(6, s, x);
+        }
+    }
+}
+
 /* A work-group has a tile of the state of a head of a part, or the tiles one after the other. */
 kernel void lattn_reduce(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * TI] __attribute__((aligned(16)));
-    SHARED_ROOM float v[FV_ROWS * TJ] __attribute__((aligned(16)));
+    SHARED_ROOM float val[FV_ROWS * TJ] __attribute__((aligned(16)));
     SHARED_ROOM float kept[SOME(KEPT * FV_PARAMS * CHANNELS)], stat[SOME(FV_STATS_KEY) * FV_ROWS];
     SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[TJ], turned_mean[TI];
     const uint me = get_local_id(0), gi = me / FV_GJ, gj = me % FV_GJ;
@@ -311,59 +390,43 @@ kernel void lattn_reduce(OPERANDS)
     if (r0 == r1 && !first)
         return;
     global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
-    global const FV_CELL(0) *k = base0 + at0.x;
+    global const FV_CELL(0) *k = base0 + at0.x + r0 * (size_t)at0.y;
     const learned l = {base2 + at2.x + FIRST_CHANNEL(head), kept, f.s1};
     /* CENTRED: the tokens that the state has, and what those and the part are of all. */
     const float before = CENTRED && !first ? FV_GET(6, state + AT_COUNT) : 0.f;
     const float2 rate = (float2)(before, r1 - r0) / fmax(before + (r1 - r0), 1.f);
     keep(kept, &l);
-    for (uint c = me; SHIFT && c < FV_D; c += FV_GROUP) {
-        float top = SHIFTED ? -FLT_MAX : 0.f;
-        for (uint r = r0; SHIFTED && r < r1; r++)
-            top = fv_max(top, FV_GET(0, k + r * (size_t)at0.y + head * FV_D + c));
-        shift[c] = top;
-    }
+    key_shifts(shift, k + head * FV_D, at0.y, r1 - r0);
     FV_BARRIER();
 
     for (uint t = SERIAL ? 0 : tile; t < (SERIAL ? TILES_I * TILES_J : tile + 1); t++) {
         const uint c0 = t / TILES_J * TILE_CHANNELS, j0 = t % TILES_J * TJ;
-        value_means(OPERANDS_GIVEN, vmean, j0, r0, r1);
+        global const FV_CELL(1) *v = base1 + at1.x + r0 * (size_t)at1.y + head * FV_DV + j0;
+        float acc[FV_TM][FV_TN] = {{0.f}}, m[OWN] = {0.f}, w[OWN] = {0.f};
+        value_means(vmean, TJ, v, at1.y, r1 - r0, FV_DV - j0);
         FV_BARRIER();
-
-        float acc[FV_TM][FV_TN], m[OWN], w[OWN];
-        for (uint a = 0; a < FV_TM; a++)
-            for (uint b = 0; b < FV_TN; b++)
-                acc[a][b] = 0.f;
-        for (uint q = 0; q < OWN; q++)
-            m[q] = w[q] = 0.f;
-        for (uint r = r0; r < r1; r += FV_ROWS) {
-            const uint n = min(r1 - r, (uint)FV_ROWS);
+        for (uint r = 0; r < r1 - r0; r += FV_ROWS) {
+            const uint n = min(r1 - r0 - r, (uint)FV_ROWS);
+            global const FV_CELL(0) *x = k + r * (size_t)at0.y;
 #if FV_STATS_KEY
-            statistics(stat, v, k + r * (size_t)at0.y + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+            key_statistics(stat, val, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
-            tile_values(OPERANDS_GIVEN, v, vmean, j0, r, n);
-            tile_features(OPERANDS_GIVEN, feat, &l, shift, stat, c0, r, n);
+            tile_values(val, TJ, v + r * (size_t)at1.y, at1.y, n, FV_DV - j0, vmean);
+            map_keys(feat, TILE_CHANNELS, TI, 1, x + head * FV_D, at0.y, c0, n, &l, shift, stat);
+#if GATED
+            gate_features(OPERANDS_GIVEN, feat, r0 + r, n);
+#endif
             FV_BARRIER();
             add_columns(m, feat, n);
 #if TURNED
             FV_BARRIER();
-            turn_features(OPERANDS_GIVEN, feat, c0, r, n);
+            turn_features(OPERANDS_GIVEN, feat, c0, r0 + r, n);
             FV_BARRIER();
             if (CENTRED)
                 add_columns(w, feat, n);
 #endif
-            for (uint row = 0; row < FV_ROWS; row++) {
-                float left[FV_TM], right[FV_TN];
-                for (uint a = 0; a < FV_TM; a += 4) {
-                    const float4 x = *(SHARED const float4 *)(feat + row * TI + gi * FV_TM + a);
-                    left[a] = x.x, left[a + 1] = x.y, left[a + 2] = x.z, left[a + 3] = x.w;
-                }
-                for (uint b = 0; b < FV_TN; b++)
-                    right[b] = v[row * TJ + b * FV_GJ + gj];
-                for (uint a = 0; a < FV_TM; a++)
-                    for (uint b = 0; b < FV_TN; b++)
-                        acc[a][b] += left[a] * right[b];
-            }
+            for (uint row = 0; row < FV_ROWS; row++)
+                add_products(acc, feat + row * TI + gi * FV_TM, val + row * TJ + gj);
             FV_BARRIER();
         }
 
@@ -371,30 +434,7 @@ kernel void lattn_reduce(OPERANDS)
             if (q * FV_GROUP + me < TI)
                 turned_mean[q * FV_GROUP + me] = f.s0 * (TURNED ? w[q] : m[q]);
         FV_BARRIER();
-        for (uint a = 0; a < FV_TM; a++) {
-            const uint i = gi * FV_TM + a, c = c0 + i % TILE_CHANNELS;
-            const uint row = i / TILE_CHANNELS * FV_D + c;
-            if (c >= FV_D)
-                continue;
-            float2 fade = (float2)(1.f);
-            float u = 0.f;
-            if (SHIFT && !first)
-                fade = fades(FV_GET(6, state + AT_SHIFT + c), shift[c]);
-            if (CENTRED && !first)
-                u = rate.x * turned_mean[i] - rate.y * FV_GET(6, state + AT_W + row);
-            for (uint b = 0; b < FV_TN; b++) {
-                const uint j = b * FV_GJ + gj;
-                if (j0 + j >= FV_DV)
-                    continue;
-                global FV_CELL(6) *s = state + row * FV_DV + j0 + j;
-                float x = f.s0 * acc[a][b];
-                if (!first)
-                    x = fade.x * FV_GET(6, s) + fade.y * x;
-                if (CENTRED && !first)
-                    x += u * (vmean[j] - FV_GET(6, state + AT_VMEAN + j0 + j));
-                FV_PUT(6, s, x);
-            }
-        }
+        fold_products(OPERANDS_GIVEN, acc, state, shift, turned_mean, vmean, rate, c0, j0);
         if (SERIAL)
             STATE_BARRIER();
 
@@ -438,7 +478,7 @@ kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
         for (uint g = 0; g < parts; g++)
             x = fmax(x, STATE(g, e));
     } else if (CENTRED && (e < AT_M || (e >= AT_VMEAN && e < AT_COUNT))) {
-        /* Part after part is taken in, as REDUCE does it: see fold. */
+        /* One partial after the other is added, as fold_products does it. */
         const uint j = e < AT_M ? e % FV_DV : e - AT_VMEAN;
         float count = 0.f, w = 0.f, vmean = 0.f, s = 0.f;
         for (uint g = 0; g < parts; g += AHEAD) {
@@ -480,15 +520,84 @@ kernel void lattn_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 #define SLAB_CHANNELS (FV_SLAB / FV_BLOCKS)
 #define SUMS (FV_STREAMS + CENTRED) /* z of every stream; w */
 #define OWN ((ROWS + FV_GROUP - 1) / FV_GROUP)
-#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
 
 #if FV_STATS
-DEFINE_STATISTICS(statistics, 0, FV_STATS_QUERY, 1, ROWS)
+DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, ROWS)
+#endif
+DEFINE_FEATURES(map_queries, 0, FV_STATS_QUERY, 1, ROWS)
+
+/* The slab of channels from c0 on of the state, times the scale: the values' columns from j0 on
+ * [FV_SLAB][TJ], and of every feature z of each stream, and w [FV_SLAB][SUMS]. Stream 1 has its
+ * blocks swapped. */
+FV_FN void read_slab(SHARED float *s, SHARED float *sums, global const FV_CELL(1) *state,
+                     float scale, uint c0, uint j0)
+{
+    for (uint x = get_local_id(0); x < FV_SLAB * TJ; x += FV_GROUP) {
+        const uint i = x / TJ, j = j0 + x % TJ, c = c0 + i % SLAB_CHANNELS;
+        const uint block = i / SLAB_CHANNELS ^ STREAM(j);
+        s[x] =
+            c < FV_D && j < FV_DV ? scale * FV_GET(1, state + (block * FV_D + c) * FV_DV + j) : 0.f;
+    }
+    for (uint x = get_local_id(0); x < FV_SLAB * SUMS; x += FV_GROUP) {
+        const uint i = x / SUMS, t = x % SUMS, c = c0 + i % SLAB_CHANNELS;
+        const uint block = i / SLAB_CHANNELS;
+        const uint at = t < FV_STREAMS ? AT_M + (block ^ t) * FV_D + c : AT_W + block * FV_D + c;
+        sums[x] = c < FV_D ? scale * FV_GET(1, state + at) : 0.f;
+    }
+}
+
+/* Adds to the sums `begin` to `end` of the work-item's rows what a slab's features add. */
+FV_FN void add_sums(float own[OWN][SUMS], SHARED const float *feat, SHARED const float *sums,
+                    uint begin, uint end)
+{
+    for (uint p = 0; p < OWN; p++) {
+        const uint row = p * FV_GROUP + get_local_id(0);
+        for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
+            for (uint t = begin; t < end; t++)
+                own[p][t] += feat[i * PITCH + row] * sums[i * SUMS + t];
+    }
+}
+
+#if TURNED
+/* Rotates the slab of features of n rows from r0 on, of channels from c0 on. */
+FV_FN void turn_features(OPERANDS, SHARED float *feat, uint c0, uint r0, uint n)
+{
+    for (uint x = get_local_id(0); x < FV_SLAB / 2 * ROWS; x += FV_GROUP) {
+        const uint row = x % ROWS, i = x / ROWS * 2, c = c0 + i % SLAB_CHANNELS;
+        if (row >= n || c >= FV_D)
+            continue;
+        SHARED float *to = feat + i * PITCH + row;
+        const float2 y = TURN((float2)(to[0], to[PITCH]), row0 + r0 + row, c);
+        to[0] = y.x;
+        to[PITCH] = y.y;
+    }
+}
 #endif
 
+/* The work-item's results, of n rows from r0 and columns from j0 on. */
+FV_FN void write_results(OPERANDS, float acc[FV_TM][FV_TN], SHARED const float *weight,
+                         global const FV_CELL(1) *state, uint r0, uint n, uint j0)
+{
+    const uint gi = get_local_id(0) / FV_GJ, gj = get_local_id(0) % FV_GJ, head = get_group_id(1);
+    for (uint a = 0; a < FV_TM; a++) {
+        const uint row = gi * FV_TM + a;
+        if (row >= n)
+            continue;
+        const float gate = GATED ? FV_GET(5, FV_AT(5, r0 + row) + head) : 1.f;
+        for (uint b = 0; b < FV_TN; b++) {
+            const uint j = j0 + b * FV_GJ + gj;
+            if (j >= FV_DV)
+                continue;
+            float o = acc[a][b] * weight[STREAM(j) * ROWS + row];
+            if (CENTRED)
+                o += weight[FV_STREAMS * ROWS + row] * FV_GET(1, state + AT_VMEAN + j);
+            FV_PUT(6, FV_AT(6, r0 + row) + head * FV_DV + j, gate * o);
+        }
+    }
+}
+
 /* A work-group has some rows of a head, and TJ of its value columns. */
-kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
-                        FV_CALL)
+kernel void lattn_apply(OPERANDS)
 {
     SHARED_ROOM float feat[FV_SLAB * PITCH] __attribute__((aligned(16)));
     SHARED_ROOM float s[FV_SLAB * TJ], sums[SUMS * FV_SLAB];
@@ -506,157 +615,106 @@ kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(
         shift[c] = -FV_GET(1, state + AT_SHIFT + c);
     FV_BARRIER();
 #if FV_STATS
-    statistics(stat, feat, q + FIRST_CHANNEL(head), at0.y, n, &l, shift);
+    query_statistics(stat, feat, q + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
 
-    float acc[FV_TM][FV_TN], own[OWN][SUMS];
-    for (uint a = 0; a < FV_TM; a++)
-        for (uint b = 0; b < FV_TN; b++)
-            acc[a][b] = 0.f;
-    for (uint p = 0; p < OWN; p++)
-        for (uint t = 0; t < SUMS; t++)
-            own[p][t] = 0.f;
+    float acc[FV_TM][FV_TN] = {{0.f}}, own[OWN][SUMS] = {{0.f}};
     for (uint c0 = 0; c0 < FV_D; c0 += SLAB_CHANNELS) {
-        for (uint x = me; x < ROWS * SLAB_CHANNELS; x += FV_GROUP) {
-            const uint row = x / SLAB_CHANNELS, c = x % SLAB_CHANNELS;
-            float out[FV_BLOCKS];
-            for (uint b = 0; b < FV_BLOCKS; b++)
-                out[b] = 0.f;
-            if (row < n && c0 + c < FV_D)
-                features(out, 1, FV_GET(0, q + row * (size_t)at0.y + head * FV_D + c0 + c), &l,
-                         head, c0 + c, SHIFTED ? shift[c0 + c] : 0.f, stat + row, FV_STATS_QUERY,
-                         ROWS);
-            for (uint b = 0; b < FV_BLOCKS; b++)
-                feat[(b * SLAB_CHANNELS + c) * PITCH + row] = out[b];
-        }
-        /* The state, times the scale; stream 1 has its blocks swapped. */
-        for (uint x = me; x < FV_SLAB * TJ; x += FV_GROUP) {
-            const uint i = x / TJ, j = j0 + x % TJ, c = c0 + i % SLAB_CHANNELS;
-            const uint block = i / SLAB_CHANNELS ^ STREAM(j);
-            s[x] = c < FV_D && j < FV_DV ? f.s0 * FV_GET(1, state + (block * FV_D + c) * FV_DV + j)
-                                         : 0.f;
-        }
-        for (uint x = me; x < FV_SLAB * SUMS; x += FV_GROUP) {
-            const uint i = x / SUMS, t = x % SUMS, c = c0 + i % SLAB_CHANNELS;
-            const uint block = i / SLAB_CHANNELS;
-            const uint at =
-                t < FV_STREAMS ? AT_M + (block ^ t) * FV_D + c : AT_W + block * FV_D + c;
-            sums[x] = c < FV_D ? f.s0 * FV_GET(1, state + at) : 0.f;
-        }
+        map_queries(feat, SLAB_CHANNELS, 1, PITCH, q + head * FV_D, at0.y, c0, n, &l, shift, stat);
+        read_slab(s, sums, state, f.s0, c0, j0);
         FV_BARRIER();
-        for (uint p = 0; p < OWN; p++) {
-            const uint row = p * FV_GROUP + me;
-            for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
-                for (uint t = 0; t < (TURNED ? FV_STREAMS : SUMS); t++)
-                    own[p][t] += feat[i * PITCH + row] * sums[i * SUMS + t];
-        }
+        add_sums(own, feat, sums, 0, TURNED ? FV_STREAMS : SUMS);
 #if TURNED
         FV_BARRIER();
-        for (uint x = me; x < FV_SLAB / 2 * ROWS; x += FV_GROUP) {
-            const uint row = x % ROWS, i = x / ROWS * 2, c = c0 + i % SLAB_CHANNELS;
-            if (row >= n || c >= FV_D)
-                continue;
-            SHARED float *to = feat + i * PITCH + row;
-            const float2 y = TURN((float2)(to[0], to[PITCH]), row0 + r0 + row, c);
-            to[0] = y.x;
-            to[PITCH] = y.y;
-        }
+        turn_features(OPERANDS_GIVEN, feat, c0, r0, n);
         FV_BARRIER();
-        for (uint p = 0; CENTRED && p < OWN; p++) {
-            const uint row = p * FV_GROUP + me;
-            for (uint i = 0; row < ROWS && i < FV_SLAB; i++)
-                own[p][SUMS - 1] += feat[i * PITCH + row] * sums[i * SUMS + SUMS - 1];
-        }
+        add_sums(own, feat, sums, FV_STREAMS, SUMS);
 #endif
-        for (uint i = 0; i < FV_SLAB; i++) {
-            float left[FV_TM], right[FV_TN];
-            for (uint a = 0; a < FV_TM; a += 4) {
-                const float4 x = *(SHARED const float4 *)(feat + i * PITCH + gi * FV_TM + a);
-                left[a] = x.x, left[a + 1] = x.y, left[a + 2] = x.z, left[a + 3] = x.w;
-            }
-            for (uint b = 0; b < FV_TN; b++)
-                right[b] = s[i * TJ + b * FV_GJ + gj];
-            for (uint a = 0; a < FV_TM; a++)
-                for (uint b = 0; b < FV_TN; b++)
-                    acc[a][b] += left[a] * right[b];
-        }
+        for (uint i = 0; i < FV_SLAB; i++)
+            add_products(acc, feat + i * PITCH + gi * FV_TM, s + i * TJ + gj);
         FV_BARRIER();
     }
 
     for (uint p = 0; p < OWN; p++) {
         const uint row = p * FV_GROUP + me;
-        if (row >= ROWS)
-            continue;
-        float eps = fmax(f.s1, FLT_MIN);
-        if (SHIFTED && f.s1 > 0.f)
-            eps = fmax(f.s1 * exp(-stat[row]), FLT_MIN);
-        const float w = own[p][SUMS - 1];
-        for (uint t = 0; t < FV_STREAMS; t++)
-            weight[t * ROWS + row] = NORMALISED ? fv_norm(own[p][t], eps) : 1.f;
-        if (CENTRED)
-            weight[FV_STREAMS * ROWS + row] = NORMALISED ? fv_norm_mean(own[p][0], w, eps) : w;
+        if (row < ROWS)
+            set_weights(weight + row, ROWS, own[p], own[p][SUMS - 1], SHIFTED ? stat[row] : 0.f,
+                        f.s1);
     }
     FV_BARRIER();
-    for (uint a = 0; a < FV_TM; a++) {
-        const uint row = gi * FV_TM + a;
-        if (row >= n)
-            continue;
-#if GATED
-        const float gate = FV_GET(5, FV_AT(5, r0 + row) + head);
-#else
-        const float gate = 1.f;
-#endif
-        for (uint b = 0; b < FV_TN; b++) {
-            const uint j = j0 + b * FV_GJ + gj;
-            if (j >= FV_DV)
-                continue;
-            float o = acc[a][b] * weight[STREAM(j) * ROWS + row];
-            if (CENTRED)
-                o += weight[FV_STREAMS * ROWS + row] * FV_GET(1, state + AT_VMEAN + j);
-            FV_PUT(6, FV_AT(6, r0 + row) + head * FV_DV + j, gate * o);
-        }
-    }
+    write_results(OPERANDS_GIVEN, acc, weight, state, r0, n, j0);
 }
 #endif
 
 /* ---- WLATTN ---- */
 
 #ifdef FV_WLATTN
-#define STREAM(j) ((j) / (FV_DV / FV_STREAMS))
 #define ROOM (FV_GROUP > FV_ROWS ? FV_GROUP : FV_ROWS)
 
-#if FV_STATS_KEY
-DEFINE_STATISTICS(key_statistics, 1, FV_STATS_KEY, 0, FV_ROWS)
-#endif
 #if FV_STATS
 DEFINE_STATISTICS(query_statistics, 0, FV_STATS_QUERY, 1, FV_ROWS)
 #endif
 
-/* Defines a function for all work-items: features of n rows of operand X, `x` the first of the
- * head, zeros in the rows up to FV_ROWS. */
-#define DEFINE_MAP(name, X, COUNT, QUERY)                                                          \
-    FV_FN void name(SHARED float *feat, global const FV_CELL(X) *x, size_t ld, uint n,             \
-                    const learned *l, uint head, SHARED const float *shift,                        \
-                    SHARED const float *stat)                                                      \
-    {                                                                                              \
-        for (uint i = get_local_id(0); i < FV_ROWS * FV_D; i += FV_GROUP) {                        \
-            const uint row = i / FV_D, c = i % FV_D;                                               \
-            float out[FV_BLOCKS];                                                                  \
-            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
-                out[b] = 0.f;                                                                      \
-            if (row < n)                                                                           \
-                features(out, QUERY, FV_GET(X, x + row * ld + c), l, head, c,                      \
-                         SHIFT ? shift[c] : 0.f, stat + row, COUNT, FV_ROWS);                      \
-            for (uint b = 0; b < FV_BLOCKS; b++)                                                   \
-                feat[row * WIDTH + b * FV_D + c] = out[b];                                         \
-        }                                                                                          \
+DEFINE_FEATURES(map_queries, 0, FV_STATS_QUERY, 1, FV_ROWS)
+
+/* Adds the features of some keys [FV_ROWS][WIDTH] to m, and their products with the values
+ * [FV_ROWS][FV_COLS] to s. */
+FV_FN void add_keys(SHARED float *m, SHARED float *s, SHARED const float *feat,
+                    SHARED const float *val)
+{
+    const uint me = get_local_id(0);
+    for (uint i = me; i < WIDTH; i += FV_GROUP) {
+        float sum = 0.f;
+        for (uint row = 0; row < FV_ROWS; row++)
+            sum += feat[row * WIDTH + i];
+        m[i] += sum;
     }
-DEFINE_MAP(map_keys, 1, FV_STATS_KEY, 0)
-DEFINE_MAP(map_queries, 0, FV_STATS_QUERY, 1)
+    for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP) {
+        float sum = 0.f;
+        for (uint row = 0; row < FV_ROWS; row++)
+            sum += feat[row * WIDTH + i / FV_COLS] * val[row * FV_COLS + i % FV_COLS];
+        s[i] += sum;
+    }
+}
+
+/* Factors of n rows' results; without a rotation w is z. */
+FV_FN void row_weights(SHARED float *weight, SHARED const float *feat, SHARED const float *m,
+                       SHARED const float *stat, uint n, float epsilon)
+{
+    for (uint row = get_local_id(0); row < n; row += FV_GROUP) {
+        float z[FV_STREAMS];
+        for (uint t = 0; t < FV_STREAMS; t++) {
+            z[t] = 0.f;
+            for (uint i = 0; i < WIDTH; i++)
+                z[t] += feat[row * WIDTH + i] * m[(i / FV_D ^ t) * FV_D + i % FV_D];
+        }
+        set_weights(weight + row, FV_ROWS, z, z[0], SHIFTED ? stat[row] : 0.f, epsilon);
+    }
+}
+
+/* Results of n rows from `from` on, of the columns from j0 on. */
+FV_FN void write_rows(OPERANDS, SHARED const float *feat, SHARED const float *s,
+                      SHARED const float *weight, SHARED const float *vmean, uint from, uint n,
+                      uint j0)
+{
+    for (uint i = get_local_id(0); i < FV_ROWS * FV_COLS; i += FV_GROUP) {
+        const uint row = i / FV_COLS, j = i % FV_COLS, stream = STREAM(j0 + j);
+        if (row >= n || j0 + j >= FV_DV)
+            continue;
+        float o = 0.f;
+        for (uint b = 0; b < FV_BLOCKS; b++)
+            for (uint c = 0; c < FV_D; c++)
+                o += feat[row * WIDTH + b * FV_D + c] * s[((b ^ stream) * FV_D + c) * FV_COLS + j];
+        o *= weight[stream * FV_ROWS + row];
+        if (CENTRED)
+            o += weight[FV_STREAMS * FV_ROWS + row] * vmean[j];
+        FV_PUT(4, FV_AT(4, from + row) + get_group_id(1) * FV_DV + j0 + j, o);
+    }
+}
 
 /* A work-group has a window of a head, and FV_COLS of its value columns: first their state, then
- * what the queries make of it. Without a rotation w is z. */
-kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
+ * the results of its queries. */
+kernel void wlattn(OPERANDS)
 {
     SHARED_ROOM float feat[FV_ROWS * WIDTH], val[FV_ROWS * FV_COLS], s[WIDTH * FV_COLS], m[WIDTH];
     SHARED_ROOM float shift[SHIFT ? FV_D : 1], vmean[FV_COLS];
@@ -670,23 +728,8 @@ kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
     const learned l = {base3 + at3.x + FIRST_CHANNEL(head), kept, f.s2};
     const float share = 1.f / keys;
     keep(kept, &l);
-    for (uint c = me; SHIFT && c < FV_D; c += FV_GROUP) {
-        float top = SHIFTED ? -FLT_MAX : 0.f;
-        for (uint r = 0; SHIFTED && r < keys; r++)
-            top = fv_max(top, FV_GET(1, k + r * (size_t)at1.y + head * FV_D + c));
-        shift[c] = top;
-    }
-    /* Sums of sums: a chain of many equal terms would drift. */
-    for (uint j = me; j < FV_COLS; j += FV_GROUP) {
-        float sum = 0.f;
-        for (uint r = 0; CENTRED && j0 + j < FV_DV && r < keys;) {
-            float some = 0.f;
-            for (const uint end = min(r + 32, keys); r < end; r++)
-                some += share * FV_GET(2, v + r * (size_t)at2.y + j);
-            sum += some;
-        }
-        vmean[j] = sum;
-    }
+    key_shifts(shift, k + head * FV_D, at1.y, keys);
+    value_means(vmean, FV_COLS, v, at2.y, keys, FV_DV - j0);
     for (uint i = me; i < WIDTH; i += FV_GROUP)
         m[i] = 0.f;
     for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP)
@@ -699,26 +742,10 @@ kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 #if FV_STATS_KEY
         key_statistics(stat, room, x + FIRST_CHANNEL(head), at1.y, n, &l, shift);
 #endif
-        map_keys(feat, x + head * FV_D, at1.y, n, &l, head, shift, stat);
-        for (uint i = me; i < FV_ROWS * FV_COLS; i += FV_GROUP) {
-            const uint row = i / FV_COLS, j = i % FV_COLS;
-            val[i] = row < n && j0 + j < FV_DV
-                         ? FV_GET(2, v + (r + row) * (size_t)at2.y + j) - vmean[j]
-                         : 0.f;
-        }
+        map_keys(feat, FV_D, WIDTH, 1, x + head * FV_D, at1.y, 0, n, &l, shift, stat);
+        tile_values(val, FV_COLS, v + r * (size_t)at2.y, at2.y, n, FV_DV - j0, vmean);
         FV_BARRIER();
-        for (uint i = me; i < WIDTH; i += FV_GROUP) {
-            float sum = 0.f;
-            for (uint row = 0; row < FV_ROWS; row++)
-                sum += feat[row * WIDTH + i];
-            m[i] += sum;
-        }
-        for (uint i = me; i < WIDTH * FV_COLS; i += FV_GROUP) {
-            float sum = 0.f;
-            for (uint row = 0; row < FV_ROWS; row++)
-                sum += feat[row * WIDTH + i / FV_COLS] * val[row * FV_COLS + i % FV_COLS];
-            s[i] += sum;
-        }
+        add_keys(m, s, feat, val);
         FV_BARRIER();
     }
     for (uint i = me; i < WIDTH; i += FV_GROUP)
@@ -735,37 +762,11 @@ kernel void wlattn(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
 #if FV_STATS
         query_statistics(stat, room, x + FIRST_CHANNEL(head), at0.y, n, &l, shift);
 #endif
-        map_queries(feat, x + head * FV_D, at0.y, n, &l, head, shift, stat);
+        map_queries(feat, FV_D, WIDTH, 1, x + head * FV_D, at0.y, 0, n, &l, shift, stat);
         FV_BARRIER();
-        for (uint row = me; row < n; row += FV_GROUP) {
-            float eps = fmax(f.s1, FLT_MIN), z[FV_STREAMS];
-            if (SHIFTED && f.s1 > 0.f)
-                eps = fmax(f.s1 * exp(-stat[row]), FLT_MIN);
-            for (uint t = 0; t < FV_STREAMS; t++) {
-                z[t] = 0.f;
-                for (uint i = 0; i < WIDTH; i++)
-                    z[t] += feat[row * WIDTH + i] * m[(i / FV_D ^ t) * FV_D + i % FV_D];
-                weight[t * FV_ROWS + row] = NORMALISED ? fv_norm(z[t], eps) : 1.f;
-            }
-            if (CENTRED)
-                weight[FV_STREAMS * FV_ROWS + row] =
-                    NORMALISED ? fv_norm_mean(z[0], z[0], eps) : z[0];
-        }
+        row_weights(weight, feat, m, stat, n, f.s1);
         FV_BARRIER();
-        for (uint i = me; i < FV_ROWS * FV_COLS; i += FV_GROUP) {
-            const uint row = i / FV_COLS, j = i % FV_COLS, stream = STREAM(j0 + j);
-            if (row >= n || j0 + j >= FV_DV)
-                continue;
-            float o = 0.f;
-            for (uint b = 0; b < FV_BLOCKS; b++)
-                for (uint c = 0; c < FV_D; c++)
-                    o += feat[row * WIDTH + b * FV_D + c] *
-                         s[((b ^ stream) * FV_D + c) * FV_COLS + j];
-            o *= weight[stream * FV_ROWS + row];
-            if (CENTRED)
-                o += weight[FV_STREAMS * FV_ROWS + row] * vmean[j];
-            FV_PUT(4, FV_AT(4, window + r + row) + head * FV_DV + j0 + j, o);
-        }
+        write_rows(OPERANDS_GIVEN, feat, s, weight, vmean, window + r, n, j0);
         FV_BARRIER();
     }
 }

@@ -5,15 +5,25 @@
  *   FV_HEADS     of the problem where the mechanism has learned vectors; without them one program
  *                serves any number of heads
  */
+#include "gpu/kernels/mech_common.cl"
+
 #if FV_STAT_WIDE && !FV_PARAMS
 #error "statistics of all heads need the number of heads"
 #endif
+#ifdef FV_WLATTN
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_CALL_GIVEN
+#else /* REDUCE, APPLY */
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_GIVEN(5), FV_GIVEN(6),     \
+        FV_CALL_GIVEN
+#endif
 #define CENTRED ((FV_WANTS & FV_WANT_CENTRED) != 0)
-#define NORMALISED (!(FV_FLAGS & FV_FLAG_UNNORMALISED))
 #define SHIFT ((FV_WANTS & FV_WANT_SHIFT) != 0)
 #define SHIFTED (SHIFT && NORMALISED)
 #define TURNED ((FV_FLAGS & FV_FLAG_ROPE) != 0)
-#define GATED ((FV_FLAGS & FV_FLAG_GATED) != 0)
 /* Statistics of a query; without its shift exp has none. */
 #define FV_STATS_QUERY (SHIFT && !SHIFTED ? 0 : FV_STATS)
 
@@ -31,21 +41,11 @@
 #define AT_SHIFT (AT_COUNT + CENTRED)
 #define FLOATS (AT_SHIFT + SHIFT * FV_D)
 
-/* What a mechanism does not have, so that no code has to ask. */
+/* In place of what a mechanism does not have. */
 #if !FV_PARAMS
 FV_FN fv_v fv_param(int i, fv_v raw, fv_v alpha)
 {
     return raw;
-}
-#endif
-#if !FV_STATS
-FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
-{
-    return x;
-}
-FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
-{
-    return r;
 }
 #endif
 #if !CENTRED

@@ -13,18 +13,7 @@ DEFINE_LOAD(load_x, 0)
 DEFINE_LOAD(load_1, 1)
 DEFINE_LOAD(load_param, 2)
 DEFINE_LOAD(load_6, 6)
-
-FV_FN void store_6(global FV_CELL(6) *p, float16 x, uint n)
-{
-    if (n >= 16) {
-        FV_PUT16(6, p, x);
-        return;
-    }
-    float part[16];
-    vstore16(x, 0, part);
-    for (uint i = 0; i < n; i++)
-        FV_PUT(6, p + i, part[i]);
-}
+DEFINE_STORE(store_6, 6)
 
 /* ---- rows ---- */
 
@@ -69,6 +58,17 @@ FV_FN fv_row statistics(global const FV_CELL(0) *x, int query, const float *kept
     return count ? fv_stats_done(query, done, alpha) : done;
 }
 
+/* Features of channels from c on of the head, zeros behind the last; x is the whole row. */
+FV_FN void features(float16 out[FV_BLOCKS], int query, global const FV_CELL(0) *x, fv_row of_row,
+                    const float *kept, const float *shift, uint c)
+{
+    const uint head = get_group_id(1);
+    fv_phi(out, query, load_x(x + head * FV_D + c, FV_D - c),
+           channels(of_row, kept, FV_STAT_WIDE ? head * FV_D + c : c, shift));
+    for (uint b = 0; b < FV_BLOCKS; b++)
+        out[b] = first_n(out[b], FV_D - c, 0.f);
+}
+
 #if TURNED
 /* Cosines of all channels of a token, then sines. */
 FV_FN void angles(float *to, global const FV_CELL(3) *cosines, uint ldc,
@@ -111,33 +111,16 @@ FV_FN float16 turn(float16 x, const float *angle, uint c)
 #ifdef FV_LATTN_REDUCE
 #define ROWS 32
 
-/* A work-item has the state of a head of a part. */
-kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
-                         FV_CALL)
+/* SHIFTED: maxima of the channels, over what the state has seen and n keys, go to `shift` and into
+ * the state; what it has is brought under them. */
+FV_FN void raise_shift(global FV_CELL(6) *state, float *shift, global const FV_CELL(0) *k, uint ld,
+                       uint n, uint first)
 {
-    float feat[ROWS * WIDTHP], val[ROWS * DVP], kept[KEPT_FLOATS], angle[2 * DP];
-    float m[WIDTHP], w[WIDTHP], shift[DP], vmean[DVP];
-    const uint part = get_group_id(0), head = get_group_id(1);
-    const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
-    global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
-    global const FV_CELL(0) *k = base0 + at0.x;
-    global const FV_CELL(1) *v = base1 + at1.x + head * FV_DV;
-    for (uint i = 0; first && i < AT_SHIFT; i++)
-        FV_PUT(6, state + i, 0.f);
-    for (uint i = AT_SHIFT; first && i < FLOATS; i++)
-        FV_PUT(6, state + i, SHIFTED ? -FLT_MAX : 0.f);
-    if (r0 == r1)
-        return;
-    keep(kept, base2 + at2.x + FIRST_CHANNEL(head), f.s1);
-    for (uint i = 0; i < 2 * DP; i++)
-        angle[i] = 0.f;
-
-    /* What is there goes under the larger shift. */
     for (uint c = 0; SHIFTED && c < FV_D; c += 16) {
         const float16 old = load_6(state + AT_SHIFT + c, FV_D - c);
         float16 top = old;
-        for (uint r = r0; r < r1; r++)
-            top = fv_max(top, load_x(k + r * (size_t)at0.y + head * FV_D + c, FV_D - c));
+        for (uint r = 0; r < n; r++)
+            top = fv_max(top, load_x(k + r * (size_t)ld + c, FV_D - c));
         vstore16(top, 0, shift + c);
         store_6(state + AT_SHIFT + c, top, FV_D - c);
         float fade[16];
@@ -150,98 +133,124 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
             }
         }
     }
+}
+
+/* CENTRED: means of n rows of values. */
+FV_FN void value_means(float *vmean, global const FV_CELL(1) *v, uint ld, uint n)
+{
+    const float share = 1.f / n;
     /* Sums of sums: a chain of many equal terms would drift. */
     for (uint j = 0; CENTRED && j < FV_DV; j += 16) {
-        const float factor = 1.f / (r1 - r0);
         float16 sum = 0.f;
-        for (uint r = r0; r < r1;) {
+        for (uint r = 0; r < n;) {
             float16 some = 0.f;
-            for (const uint end = min(r + 32, r1); r < end; r++)
-                some += factor * load_1(v + r * (size_t)at1.y + j, FV_DV - j);
+            for (const uint end = min(r + 32, n); r < end; r++)
+                some += share * load_1(v + r * (size_t)ld + j, FV_DV - j);
             sum += some;
         }
         vstore16(sum, 0, vmean + j);
     }
-    for (uint i = 0; i < WIDTHP; i++)
-        m[i] = w[i] = 0.f;
+}
 
-    for (uint r = r0; r < r1; r += ROWS) {
-        const uint n = min(r1 - r, (uint)ROWS);
-        for (uint row = 0; row < n; row++) {
-            global const FV_CELL(1) *from = v + (r + row) * (size_t)at1.y;
-            SOON(from + ROWS * (size_t)at1.y, FV_DV);
-            for (uint j = 0; j < FV_DV; j += 16) {
-                float16 x = load_1(from + j, FV_DV - j);
-                if (CENTRED)
-                    x -= vload16(0, vmean + j);
-                vstore16(x, 0, val + row * DVP + j);
-            }
+/* Values of n rows less their means [n][DVP]. */
+FV_FN void read_values(float *val, global const FV_CELL(1) *v, uint ld, const float *vmean, uint n)
+{
+    for (uint row = 0; row < n; row++, v += ld) {
+        SOON(v + ROWS * (size_t)ld, FV_DV);
+        for (uint j = 0; j < FV_DV; j += 16) {
+            float16 x = load_1(v + j, FV_DV - j);
+            if (CENTRED)
+                x -= vload16(0, vmean + j);
+            vstore16(x, 0, val + row * DVP + j);
         }
-        for (uint row = 0; row < n; row++) {
-            global const FV_CELL(0) *x = k + (r + row) * (size_t)at0.y;
-            SOON(x + ROWS * (size_t)at0.y + head * FV_D, FV_D);
-            const fv_row of_row = statistics(x + FIRST_CHANNEL(head), 0, kept, shift, f.s1);
-            for (uint c = 0; c < FV_D; c += 16) {
-                const uint lanes = FV_D - c;
-                float16 out[FV_BLOCKS];
-                fv_phi(out, 0, load_x(x + head * FV_D + c, lanes),
-                       channels(of_row, kept, FV_STAT_WIDE ? head * FV_D + c : c, shift));
-                for (uint b = 0; b < FV_BLOCKS; b++) {
-                    out[b] = first_n(out[b], lanes, 0.f);
-#if GATED
-                    out[b] *= FV_GET(5, FV_AT(5, r + row) + head);
-#endif
-                    vstore16(out[b], 0, feat + row * WIDTHP + b * DP + c);
-                }
-            }
-        }
-        for (uint i = 0; i < WIDTHP; i += 16) {
-            float16 sum = 0.f;
-            for (uint row = 0; row < n; row++)
-                sum += vload16(0, feat + row * WIDTHP + i);
-            vstore16(vload16(0, m + i) + sum, 0, m + i);
-        }
-        for (uint row = 0; TURNED && row < n; row++) {
-            ANGLES(angle, row0 + r + row);
-            for (uint i = 0; i < WIDTHP; i += 16) {
-                float *to = feat + row * WIDTHP + i;
-                const float16 y = turn(vload16(0, to), angle, i % DP);
-                vstore16(y, 0, to);
-                vstore16(vload16(0, w + i) + y, 0, w + i);
-            }
-        }
-        for (uint b = 0; b < FV_BLOCKS; b++)
-            for (uint c = 0; c < FV_D; c += TALL)
-                for (uint j = 0; j < FV_DV; j += 16) {
-                    float16 acc[TALL];
-                    FOR_TALL(i) acc[i] = 0.f;
-                    const float *left = feat + b * DP + c, *right = val + j;
-                    for (uint row = 0; row < n; row++, left += WIDTHP, right += DVP) {
-                        const float16 y = vload16(0, right);
-                        STEP(acc, left, 1, y);
-                    }
-                    FOR_TALL(i)
-                    {
-                        if (c + i >= FV_D)
-                            break;
-                        global FV_CELL(6) *s = state + (b * FV_D + c + i) * FV_DV + j;
-                        store_6(s, load_6(s, FV_DV - j) + f.s0 * acc[i], FV_DV - j);
-                    }
-                }
     }
+}
 
-    /* S is about two means as yet: about that of all tokens it is S + u^T (vmean' - vmean), with
-     * u = (n w' - n' w) / (n + n'). */
-    const float before = CENTRED ? FV_GET(6, state + AT_COUNT) : 0.f, total = before + (r1 - r0);
+/* Features of n keys from row r on [n][WIDTHP], and their sums, added to m. */
+FV_FN void map_keys(OPERANDS, float *feat, float *m, const float *kept, const float *shift, uint r,
+                    uint n)
+{
+    const uint head = get_group_id(1);
+    for (uint row = 0; row < n; row++) {
+        global const FV_CELL(0) *x = base0 + at0.x + (r + row) * (size_t)at0.y;
+        SOON(x + ROWS * (size_t)at0.y + head * FV_D, FV_D);
+        const fv_row of_row = statistics(x + FIRST_CHANNEL(head), 0, kept, shift, f.s1);
+        for (uint c = 0; c < FV_D; c += 16) {
+            float16 out[FV_BLOCKS];
+            features(out, 0, x, of_row, kept, shift, c);
+            for (uint b = 0; b < FV_BLOCKS; b++) {
+#if GATED
+                out[b] *= FV_GET(5, FV_AT(5, r + row) + head);
+#endif
+                vstore16(out[b], 0, feat + row * WIDTHP + b * DP + c);
+            }
+        }
+    }
+    for (uint i = 0; i < WIDTHP; i += 16) {
+        float16 sum = 0.f;
+        for (uint row = 0; row < n; row++)
+            sum += vload16(0, feat + row * WIDTHP + i);
+        vstore16(vload16(0, m + i) + sum, 0, m + i);
+    }
+}
+
+/* Rotates the features of n keys from row r on, and adds them to w. */
+FV_FN void turn_keys(OPERANDS, float *feat, float *w, uint r, uint n)
+{
+    float angle[2 * DP];
+    for (uint i = 0; i < 2 * DP; i++)
+        angle[i] = 0.f;
+    for (uint row = 0; TURNED && row < n; row++) {
+        ANGLES(angle, row0 + r + row);
+        for (uint i = 0; i < WIDTHP; i += 16) {
+            float *to = feat + row * WIDTHP + i;
+            const float16 y = turn(vload16(0, to), angle, i % DP);
+            vstore16(y, 0, to);
+            vstore16(vload16(0, w + i) + y, 0, w + i);
+        }
+    }
+}
+
+/* Adds to the state the products of n rows of features with values, times the scale. */
+FV_FN void add_products(global FV_CELL(6) *state, const float *feat, const float *val, float scale,
+                        uint n)
+{
+    for (uint b = 0; b < FV_BLOCKS; b++)
+        for (uint c = 0; c < FV_D; c += TALL)
+            for (uint j = 0; j < FV_DV; j += 16) {
+                float16 acc[TALL];
+                FOR_TALL(i) acc[i] = 0.f;
+                const float *left = feat + b * DP + c, *right = val + j;
+                for (uint row = 0; row < n; row++, left += WIDTHP, right += DVP) {
+                    const float16 y = vload16(0, right);
+                    STEP(acc, left, 1, y);
+                }
+                FOR_TALL(i)
+                {
+                    if (c + i >= FV_D)
+                        break;
+                    global FV_CELL(6) *s = state + (b * FV_D + c + i) * FV_DV + j;
+                    store_6(s, load_6(s, FV_DV - j) + scale * acc[i], FV_DV - j);
+                }
+            }
+}
+
+/* Sums of n rows' features, m, and rotated, w, into the state's means. CENTRED: S is about two
+ * means as yet; about that of all tokens it is S + u^T (vmean' - vmean), with u = (n w' - n' w) /
+ * (n + n'). */
+FV_FN void fold_means(global FV_CELL(6) *state, const float *m, const float *w, const float *vmean,
+                      float scale, uint n, uint first)
+{
+    const float before = CENTRED ? FV_GET(6, state + AT_COUNT) : 0.f, total = before + n;
     for (uint b = 0; b < FV_BLOCKS; b++)
         for (uint c = 0; c < FV_D; c++) {
             const uint to = b * FV_D + c;
-            const float mean = f.s0 * m[b * DP + c], turned = f.s0 * (TURNED ? w : m)[b * DP + c];
+            const float mean = scale * m[b * DP + c], turned = scale * (TURNED ? w : m)[b * DP + c];
             FV_PUT(6, state + AT_M + to, FV_GET(6, state + AT_M + to) + mean);
             if (!CENTRED)
                 continue;
             const float old = FV_GET(6, state + AT_W + to);
-            const float u = (before / total) * turned - (r1 - r0) / total * old;
+            const float u = (before / total) * turned - n / total * old;
             FV_PUT(6, state + AT_W + to, old + turned);
             for (uint j = 0; !first && j < FV_DV; j += 16) {
                 const float16 apart =
@@ -252,11 +261,41 @@ kernel void lattn_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN
         }
     for (uint j = 0; CENTRED && j < FV_DV; j++) {
         const float old = FV_GET(6, state + AT_VMEAN + j);
-        FV_PUT(6, state + AT_VMEAN + j,
-               first ? vmean[j] : old + (r1 - r0) / total * (vmean[j] - old));
+        FV_PUT(6, state + AT_VMEAN + j, first ? vmean[j] : old + n / total * (vmean[j] - old));
     }
     if (CENTRED)
         FV_PUT(6, state + AT_COUNT, total);
+}
+
+/* A work-item has the state of a head of a part. */
+kernel void lattn_reduce(OPERANDS)
+{
+    float feat[ROWS * WIDTHP], val[ROWS * DVP], kept[KEPT_FLOATS];
+    float m[WIDTHP], w[WIDTHP], shift[DP], vmean[DVP];
+    const uint part = get_group_id(0), head = get_group_id(1);
+    const uint r0 = (ulong)rows * part / groups, r1 = (ulong)rows * (part + 1) / groups;
+    global FV_CELL(6) *state = FV_AT(6, part) + head * FLOATS;
+    global const FV_CELL(0) *k = base0 + at0.x + r0 * (size_t)at0.y + head * FV_D;
+    global const FV_CELL(1) *v = base1 + at1.x + r0 * (size_t)at1.y + head * FV_DV;
+    for (uint i = 0; first && i < AT_SHIFT; i++)
+        FV_PUT(6, state + i, 0.f);
+    for (uint i = AT_SHIFT; first && i < FLOATS; i++)
+        FV_PUT(6, state + i, SHIFTED ? -FLT_MAX : 0.f);
+    if (r0 == r1)
+        return;
+    keep(kept, base2 + at2.x + FIRST_CHANNEL(head), f.s1);
+    raise_shift(state, shift, k, at0.y, r1 - r0, first);
+    value_means(vmean, v, at1.y, r1 - r0);
+    for (uint i = 0; i < WIDTHP; i++)
+        m[i] = w[i] = 0.f;
+    for (uint r = r0; r < r1; r += ROWS) {
+        const uint n = min(r1 - r, (uint)ROWS);
+        read_values(val, v + (r - r0) * (size_t)at1.y, at1.y, vmean, n);
+        map_keys(OPERANDS_GIVEN, feat, m, kept, shift, r, n);
+        turn_keys(OPERANDS_GIVEN, feat, w, r, n);
+        add_products(state, feat, val, f.s0, n);
+    }
+    fold_means(state, m, w, vmean, f.s0, r1 - r0, first);
 }
 #endif
 
@@ -277,9 +316,26 @@ FV_FN float16 state_at(global const FV_CELL(1) *state, uint b, uint c, uint j)
     return j >= STREAM_COLS ? y : first_n(x, STREAM_COLS - j, y);
 }
 
+/* What of the state all rows of a head need, times the scale: z of every stream, w, and the shift,
+ * negative. */
+FV_FN void read_state(float *z_of, float *w_of, float *shift, global const FV_CELL(1) *state,
+                      float scale)
+{
+    for (uint b = 0; b < FV_BLOCKS; b++)
+        for (uint c = 0; c < FV_D; c += 16) {
+            const uint to = b * DP + c, lanes = FV_D - c;
+            for (uint t = 0; t < FV_STREAMS; t++)
+                vstore16(scale * load_1(state + AT_M + (b ^ t) * FV_D + c, lanes), 0,
+                         z_of + t * WIDTHP + to);
+            if (CENTRED)
+                vstore16(scale * load_1(state + AT_W + b * FV_D + c, lanes), 0, w_of + to);
+            if (SHIFTED)
+                vstore16(-load_1(state + AT_SHIFT + c, lanes), 0, shift + c);
+        }
+}
+
 /* A work-item has some rows of a head. */
-kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_OUT(6),
-                        FV_CALL)
+kernel void lattn_apply(OPERANDS)
 {
     float feat[ROWS * WIDTHP], panel[WIDTH * 16], kept[KEPT_FLOATS], angle[2 * DP], shift[DP];
     float z_of[FV_STREAMS * WIDTHP], w_of[WIDTHP];
@@ -288,19 +344,9 @@ kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(
     const uint n = min(rows - r0, (uint)ROWS);
     global const FV_CELL(1) *state = base1 + at1.x + head * FLOATS;
     keep(kept, base2 + at2.x + FIRST_CHANNEL(head), f.s2);
+    read_state(z_of, w_of, shift, state, f.s0);
     for (uint i = 0; i < 2 * DP; i++)
         angle[i] = 0.f;
-    for (uint b = 0; b < FV_BLOCKS; b++)
-        for (uint c = 0; c < FV_D; c += 16) {
-            const uint to = b * DP + c, lanes = FV_D - c;
-            for (uint t = 0; t < FV_STREAMS; t++)
-                vstore16(f.s0 * load_1(state + AT_M + (b ^ t) * FV_D + c, lanes), 0,
-                         z_of + t * WIDTHP + to);
-            if (CENTRED)
-                vstore16(f.s0 * load_1(state + AT_W + b * FV_D + c, lanes), 0, w_of + to);
-            if (SHIFTED)
-                vstore16(-load_1(state + AT_SHIFT + c, lanes), 0, shift + c);
-        }
 
     for (uint row = 0; row < n; row++) {
         global const FV_CELL(0) *x = FV_AT(0, r0 + row);
@@ -311,12 +357,9 @@ kernel void lattn_apply(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(
             z[t] = 0.f;
         ANGLES(angle, row0 + r0 + row);
         for (uint c = 0; c < FV_D; c += 16) {
-            const uint lanes = FV_D - c;
             float16 out[FV_BLOCKS];
-            fv_phi(out, 1, load_x(x + head * FV_D + c, lanes),
-                   channels(of_row, kept, FV_STAT_WIDE ? head * FV_D + c : c, shift));
+            features(out, 1, x, of_row, kept, shift, c);
             for (uint b = 0; b < FV_BLOCKS; b++) {
-                out[b] = first_n(out[b], lanes, 0.f);
                 for (uint t = 0; t < FV_STREAMS; t++)
                     z[t] += out[b] * vload16(0, z_of + t * WIDTHP + b * DP + c);
                 out[b] = turn(out[b], angle, c);

@@ -4,11 +4,7 @@
 /* A work-group has a row; a work-item, every FV_GROUPth run of four columns. */
 kernel void layernorm(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
 {
-#if FV_GROUP > 1
-    FV_SHARED float room[FV_GROUP];
-#else
-    local float *room = 0;
-#endif
+    SHARED_ROOM float room[FV_GROUP];
     const uint columns = dim.s1, begin = 4 * get_local_id(0), step = 4 * FV_GROUP;
     global const FV_CELL(0) *in = FV_AT(0, get_group_id(0));
     global FV_CELL(3) *out = FV_AT(3, get_group_id(0));

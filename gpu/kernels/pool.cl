@@ -42,8 +42,7 @@ kernel void mean_merge(FV_IN(0), FV_OUT(1), FV_CALL)
 #ifdef FV_D
 #define CHANNELS ((FV_D + FV_GROUP - 1) / FV_GROUP) /* of a work-item */
 
-/* e^(m - top): how much of what was summed against maximum m is left. Against none it is nothing,
- * and where both are none, all of it. */
+/* e^(m - top), the factor of a sum with maximum m; 0 for m = -INFINITY, and 1 where both are. */
 inline float faded(float m, float top)
 {
     return m == top ? 1.f : exp(m - top);
@@ -55,12 +54,7 @@ kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     const uint2 range = part_rows(part, rows, groups);
     global const FV_CELL(0) *q = base0 + at0.x + head * FV_D;
     global FV_CELL(3) *state = FV_AT(3, part) + head * (2 + FV_D);
-#if FV_GROUP > 1
-    FV_SHARED float weights[FV_GROUP], room[FV_GROUP];
-#else
-    float weights[1];
-    local float *room = 0;
-#endif
+    SHARED_ROOM float weights[FV_GROUP], room[FV_GROUP];
     float top = -INFINITY, sum = 0.f, acc[CHANNELS];
     for (uint i = 0; i < CHANNELS; i++) {
         const uint c = me + i * FV_GROUP;
@@ -92,7 +86,7 @@ kernel void map_reduce(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
                 acc[i] += weights[j] * FV_GET(2, FV_AT(2, r0 + j) + head * FV_D + c);
         }
     }
-    /* Without rows a state stays as it is; everyone has read it. */
+    /* Without rows the state stays as it is. */
     if (range.x == range.y && !first)
         return;
     FV_BARRIER();

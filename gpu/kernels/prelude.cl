@@ -8,7 +8,7 @@
  *
  * The backend defines
  *   FV_T<n>    storage of operand n: f32, f16, bf16, u8
- *   FV_HAS<n>  1 where operand n is present, else 0: its buffer is then of no use
+ *   FV_HAS<n>  1 where operand n is present, else 0: its buffer may not be read
  *   FV_FLAGS, FV_EPI  of the problem
  *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
  *   FV_HALF    1 where the device was seen to have float16 arithmetic
@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/* CUDA's words for these come from cuda_prelude.h. */
+/* cuda_prelude.h defines these for CUDA. */
 #ifndef FV_VEC
 #define FV_VEC(type) (type) /* of a vector literal; embed.py writes it */
 #define FV_SHARED local     /* of a variable in local memory; pointers to it say `local` */
@@ -57,6 +57,10 @@ typedef uchar fv_cell_u8;
 #define FV_CALL                                                                                    \
     global const uint *table, const uint row0, const uint rows, const uint first,                  \
         const uint groups, const uint8 dim, const uint4 u, const float4 f, const uint2 ring
+
+/* The same as arguments of a function that takes them. */
+#define FV_GIVEN(n) base##n, at##n
+#define FV_CALL_GIVEN table, row0, rows, first, groups, dim, u, f, ring
 
 /* Row r of operand n: counted from row0 where the operand is a row operand, else from its begin. */
 #define FV_AT(n, r) (base##n + at##n.x + (size_t)(r)*at##n.y)
@@ -169,8 +173,8 @@ inline void fv_put16_f16(global half *p, float16 x)
         }                                                                                          \
     } while (0)
 
-/* Deals rows of `runs` runs each to the work-items, runs next to each other first: (row, run) of
- * this one, which may lie outside. fv_gpu_spread() makes the work-groups for it. */
+/* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbours: (row, run)
+ * of this one, which may lie outside. fv_gpu_spread() counts the work-groups. */
 inline uint2 fv_spread(uint runs)
 {
     const uint shift = min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
@@ -181,16 +185,22 @@ inline uint2 fv_spread(uint runs)
 
 /* ---- a work-group ---- */
 
+/* SHARED of a pointer, SHARED_ROOM of a variable in local memory; a work-group of one work-item has
+ * private memory in its place. */
 #if FV_GROUP > 1
+#define SHARED local
+#define SHARED_ROOM FV_SHARED
 #define FV_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #else
+#define SHARED private
+#define SHARED_ROOM private
 #define FV_BARRIER()
 #endif
 
 /* Defines a function that reduces a value over the work-group: every work-item calls it and gets
- * the result. `room`: local memory of FV_GROUP floats (FV_GROUP 1: not touched, may be 0). */
+ * the result. `room`: local memory of FV_GROUP floats. */
 #define FV_GROUP_REDUCTION(name, COMBINE)                                                          \
-    inline float name(float x, local float *room)                                                  \
+    inline float name(float x, SHARED float *room)                                                 \
     {                                                                                              \
         const uint me = get_local_id(0);                                                           \
         if (FV_GROUP == 1)                                                                         \

@@ -49,7 +49,7 @@ kernel void probe(global float *out)
 #endif
 
 #if FV_PROBE == FV_PROBE_LOCAL
-/* Turns the order of a work-group round, through memory that it shares. */
+/* Reverses the order of a work-group's numbers through local memory. */
 kernel void probe(global float *out)
 {
     local float room[64];
@@ -102,8 +102,8 @@ kernel void move(global const float4 *in, global float4 *out, const uint n)
 #endif
 
 #if FV_PROBE == FV_PROBE_BEST
-/* What suits a processor: long vectors, and every work-item reads on where it read before. What
- * suits others: short ones, and neighbours read beside one another. */
+/* On a CPU: long vectors, and each work-item reads a contiguous stretch. Elsewhere: short ones, and
+ * neighbouring work-items read neighbouring values. */
 #ifdef FV_PROBE_CPU
 typedef float16 values;
 #define SUM(v) (v.s0 + v.s5 + v.sa + v.sf)

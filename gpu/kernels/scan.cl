@@ -2,7 +2,7 @@
  * work-group has a head and a slice of the value channels: no column of the state depends on
  * another. Tokens are taken some at a time; their features, made by all work-items, lie in memory
  * of the group, by channels: [WIDTH][TOKENS]. The columns of the state lie in registers, ACROSS of
- * them, each in the hands of FV_DOWN work-items.
+ * them, each split over FV_DOWN work-items.
  *
  *   FV_CHUNKED  0: token by token. 1: the tokens as a chunk, of which only the last result becomes
  *               the state:
@@ -18,14 +18,6 @@
  * The slices of a head that has a divisor come one after the other, as all of them need its Z as it
  * was before. Nothing is multiplied with values of later tokens, not even by 0: they may be NaN.
  */
-/* SHARED of a pointer, SHARED_ROOM of a variable. */
-#if FV_GROUP > 1
-#define SHARED local
-#define SHARED_ROOM FV_SHARED
-#else
-#define SHARED private
-#define SHARED_ROOM private
-#endif
 #include "gpu/kernels/scan_common.cl"
 
 #define WIDTH (FV_BLOCKS * FV_D) /* features of a token */
@@ -63,8 +55,8 @@ FV_FN fv_row known(SHARED const float *stat)
     return r;
 }
 
-/* e^a x from e^a and what it lacks of 1, each to full precision: a large part is taken away from x,
- * a small one multiplied with it, so that a factor near 1 does not drift. */
+/* e^a x from e^a (`part`) and 1 - e^a (`lost`), each to full precision: x - lost x where e^a is
+ * near 1, so that the state does not drift. */
 FV_FN float faded(float x, float part, float lost)
 {
     return part < 0.5f ? part * x : x - lost * x;
@@ -95,13 +87,6 @@ typedef struct chunk_memory {
     float room[2 * FV_GROUP];
 #endif
 } chunk_memory;
-
-#define OPERANDS                                                                                   \
-    FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7), FV_OUT(8),    \
-        FV_CALL
-#define OPERANDS_GIVEN                                                                             \
-    base0, at0, base1, at1, base2, at2, base3, at3, base4, at4, base5, at5, base6, at6, base7,     \
-        at7, base8, at8, table, row0, rows, first, groups, dim, u, f, ring
 
 /* ---- features, of n tokens from `row` on ---- */
 
@@ -156,7 +141,7 @@ FV_FN void make_features(OPERANDS, SHARED chunk_memory *m, uint row, uint n)
     }
 }
 
-/* Rows of length 1, times their factors. */
+/* Scales rows to length 1, then by their factors. */
 FV_FN void make_unit(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
@@ -247,7 +232,7 @@ FV_FN void read_values(OPERANDS, SHARED chunk_memory *m, uint slice, uint row, u
     }
 }
 
-/* Since the chunk's begin and until its end. */
+/* Products of decays since the chunk's begin and until its end. */
 FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
 {
     const uint me = get_local_id(0);
@@ -283,7 +268,8 @@ FV_FN void chunk_decays(SHARED chunk_memory *m, uint n)
     }
 }
 
-/* A work-item's part of the products of all tokens' features with its column of the state. */
+/* outs [FV_TOKENS][FV_GROUP]: this work-item's part of all tokens' features times its column of the
+ * state. */
 FV_FN void against_state(SHARED float *outs, const float *s, SHARED const float *features)
 {
     const uint me = get_local_id(0), y = me / ACROSS;
@@ -344,7 +330,7 @@ FV_FN void renew_state(SHARED const chunk_memory *m, float *s, uint n)
     }
 }
 
-/* The tokens as a chunk; leaves in `outs` the parts of Q S. */
+/* Computes the tokens as a chunk; leaves the parts of Q S in `outs`. */
 FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slice, uint row, uint n)
 {
     token_products(m, n);
@@ -361,7 +347,7 @@ FV_FN void run_chunk(OPERANDS, SHARED chunk_memory *m, const float *s, uint slic
     against_state(m->outs, s, m->q);
 }
 #else
-/* The tokens one by one; leaves in `outs` the parts of their outputs. */
+/* Computes the tokens one by one; leaves the parts of their outputs in `outs`. */
 FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uint row, uint n)
 {
     const uint me = get_local_id(0), x = me % ACROSS, y = me / ACROSS;
@@ -403,7 +389,7 @@ FV_FN void run_steps(OPERANDS, SHARED chunk_memory *m, float *s, uint slice, uin
 }
 #endif
 
-/* Outputs of their parts, and of a chunk's products of tokens. */
+/* Adds up the parts of the outputs, and a chunk's A V. */
 FV_FN void write_outputs(OPERANDS, SHARED const chunk_memory *m, uint slice, uint row, uint n)
 {
     for (uint i = get_local_id(0); i < n * ACROSS; i += FV_GROUP) {

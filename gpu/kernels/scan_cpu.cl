@@ -15,6 +15,7 @@ DEFINE_LOAD(load_k, 1)
 DEFINE_LOAD(load_v, 2)
 DEFINE_LOAD(load_decay, 3)
 DEFINE_LOAD(load_state, 7)
+DEFINE_STORE(store_out, 8)
 
 /* Defines a function: the features of one row of operand X, one head, times a factor; zeros behind
  * each block. */
@@ -53,8 +54,8 @@ DEFINE_LOAD(load_state, 7)
 DEFINE_FEATURES(features_of_query, load_q, 0, STATS, 1)
 DEFINE_FEATURES(features_of_key, load_k, 1, FV_STATS_KEY, 0)
 
-/* What e^a makes of a number x: x + change x where `stays` is not 0, change x elsewhere. A factor
- * near 1 is kept as what it lacks of it, to full precision, and does not drift. */
+/* e^a x is stays x + change x, with `stays` 1 and `change` e^a - 1 where e^a is near 1, so that the
+ * state does not drift; else with 0 and e^a. */
 FV_FN void fade_of(float16 *change, float16 *stays, float16 a)
 {
     float16 p = 1.9875691500e-4f;
@@ -69,15 +70,92 @@ FV_FN void fade_of(float16 *change, float16 *stays, float16 a)
     *stays = part < 0.5f ? (float16)0.f : (float16)1.f;
 }
 
-/* For every feature, none of those that fill up a block. */
+/* Factors of e^a of every feature of row r, as fade_of has them. */
+FV_FN void read_decays(OPERANDS, float *change, float *stays, uint r)
+{
+    const uint head = get_group_id(0);
+    for (uint c = 0; FADING && c < FV_D; c += 16) {
+        float16 less, whole;
+        fade_of(&less, &whole,
+                BY_CHANNEL ? load_decay(FV_AT(3, r) + head * FV_D + c, FV_D - c)
+                           : (float16)FV_GET(3, FV_AT(3, r) + head));
+        for (uint b = 0; b < FV_BLOCKS; b++) {
+            vstore16(less, 0, change + b * DP + c);
+            vstore16(whole, 0, stays + b * DP + c);
+        }
+    }
+}
+
+/* Adds the key to Z, which decays before. Returns q Z. */
+FV_FN float add_key(float *z, const float *q, const float *k, const float *change,
+                    const float *stays)
+{
+    float16 sum = 0.f;
+    for (uint i = 0; FADING && i < WIDTHP; i++)
+        z[i] = (stays[i] != 0.f ? z[i] : 0.f) + change[i] * z[i];
+    for (uint i = 0; i < WIDTHP; i += 16) {
+        const float16 y = vload16(0, z + i) + vload16(0, k + i);
+        vstore16(y, 0, z + i);
+        sum += vload16(0, q + i) * y;
+    }
+    return sum_of(sum);
+}
+
+/* For every feature, without the padding of a block. */
 #define FOR_FEATURES(i)                                                                            \
     for (uint b_ = 0; b_ < FV_BLOCKS; b_++)                                                        \
         for (uint i = b_ * DP; i < b_ * DP + FV_D; i++)
 #define FOR_SIDE(t) _Pragma("unroll") for (uint t = 0; t < SIDE; t++)
 #define FADED(x, i) ((stays[i] != 0.f ? (x) : (float16)0.f) + change[i] * (x))
 
-kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_IN(6), FV_OUT(7),
-                 FV_OUT(8), FV_CALL)
+#if DELTA
+/* Decays SIDE vectors of the state's columns, and makes of the values u what the delta rule adds:
+ * beta (u - k S). */
+FV_FN void apply_delta(float16 u[SIDE], float *s, const float *k, const float *change,
+                       const float *stays, float beta)
+{
+    float16 held[SIDE];
+    FOR_SIDE(t) held[t] = 0.f;
+    FOR_FEATURES(i)
+    {
+        FOR_SIDE(t)
+        {
+            float *at = s + i * DVP + 16 * t;
+            float16 x = vload16(0, at);
+#if FADING
+            x = FADED(x, i);
+            vstore16(x, 0, at);
+#endif
+            held[t] += k[i] * x;
+        }
+    }
+    FOR_SIDE(t) u[t] = beta * (u[t] - held[t]);
+}
+#endif
+
+/* Adds k^T u to SIDE vectors of the state's columns, which decay before unless apply_delta has done
+ * that. Returns q S in `out`. */
+FV_FN void add_values(float16 out[SIDE], const float16 u[SIDE], float *s, const float *q,
+                      const float *k, const float *change, const float *stays)
+{
+    FOR_SIDE(t) out[t] = 0.f;
+    FOR_FEATURES(i)
+    {
+        FOR_SIDE(t)
+        {
+            float *at = s + i * DVP + 16 * t;
+            float16 x = vload16(0, at);
+#if FADING && !DELTA
+            x = FADED(x, i);
+#endif
+            x += k[i] * u[t];
+            vstore16(x, 0, at);
+            out[t] += q[i] * x;
+        }
+    }
+}
+
+kernel void scan(OPERANDS)
 {
     float q[WIDTHP], k[WIDTHP], s[WIDTHP * DVP], z[WIDTHP], change[WIDTHP], stays[WIDTHP];
     const uint head = get_group_id(0), heads = get_num_groups(0), features = FV_BLOCKS * FV_D;
@@ -102,84 +180,26 @@ kernel void scan(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_IN(5), FV_
         SOON(of_v + AHEAD * (size_t)at2.y, FV_DV);
         const float gate_q = GATED ? FV_GET(5, FV_AT(5, r) + head) : 1.f;
         const float gate_k = GATED ? FV_GET(6, FV_AT(6, r) + head) : 1.f;
-        const float beta = DELTA ? FV_GET(4, FV_AT(4, r) + head) : 1.f;
         features_of_query(q, of_q, NORMALISED ? f.s0 : f.s0 * gate_q);
         features_of_key(k, of_k, DELTA ? 1.f : gate_k);
-        for (uint c = 0; FADING && c < FV_D; c += 16) {
-            float16 less, whole;
-            fade_of(&less, &whole,
-                    BY_CHANNEL ? load_decay(FV_AT(3, r) + head * FV_D + c, FV_D - c)
-                               : (float16)FV_GET(3, FV_AT(3, r) + head));
-            for (uint b = 0; b < FV_BLOCKS; b++) {
-                vstore16(less, 0, change + b * DP + c);
-                vstore16(whole, 0, stays + b * DP + c);
-            }
-        }
-        float read = 1.f;
-        if (NORMALISED) {
-            float16 sum = 0.f;
-            for (uint i = 0; FADING && i < WIDTHP; i++)
-                z[i] = (stays[i] != 0.f ? z[i] : 0.f) + change[i] * z[i];
-            for (uint i = 0; i < WIDTHP; i += 16) {
-                const float16 y = vload16(0, z + i) + vload16(0, k + i);
-                vstore16(y, 0, z + i);
-                sum += vload16(0, q + i) * y;
-            }
-            read = gate_q / (sum_of(sum) + f.s1);
-        }
+        read_decays(OPERANDS_GIVEN, change, stays, r);
+        const float read = NORMALISED ? gate_q / (add_key(z, q, k, change, stays) + f.s1) : 1.f;
         for (uint j = 0; j < FV_DV; j += 16 * SIDE) {
             float16 u[SIDE], out[SIDE];
             FOR_SIDE(t)
             {
                 const uint c = j + 16 * t;
                 u[t] = (DELTA ? gate_k : 1.f) * (c < FV_DV ? load_v(of_v + c, FV_DV - c) : 0.f);
-                out[t] = 0.f;
             }
 #if DELTA
-            FOR_FEATURES(i)
-            {
-                FOR_SIDE(t)
-                {
-                    float *at = s + i * DVP + j + 16 * t;
-                    float16 x = vload16(0, at);
-#if FADING
-                    x = FADED(x, i);
-                    vstore16(x, 0, at);
+            apply_delta(u, s + j, k, change, stays, FV_GET(4, FV_AT(4, r) + head));
 #endif
-                    out[t] += k[i] * x;
-                }
-            }
-            FOR_SIDE(t)
-            {
-                u[t] = beta * (u[t] - out[t]);
-                out[t] = 0.f;
-            }
-#endif
-            FOR_FEATURES(i)
-            {
-                FOR_SIDE(t)
-                {
-                    float *at = s + i * DVP + j + 16 * t;
-                    float16 x = vload16(0, at);
-#if FADING && !DELTA
-                    x = FADED(x, i);
-#endif
-                    x += k[i] * u[t];
-                    vstore16(x, 0, at);
-                    out[t] += q[i] * x;
-                }
-            }
+            add_values(out, u, s + j, q, k, change, stays);
             FOR_SIDE(t)
             {
                 const uint c = j + 16 * t;
-                float part[16];
-                if (c + 16 <= FV_DV) {
-                    FV_PUT16(8, FV_AT(8, r) + head * FV_DV + c, read * out[t]);
-                    continue;
-                }
-                vstore16(read * out[t], 0, part);
-                for (uint n = c; n < FV_DV; n++)
-                    FV_PUT(8, FV_AT(8, r) + head * FV_DV + n, part[n - c]);
+                if (c < FV_DV)
+                    store_out(FV_AT(8, r) + head * FV_DV + c, read * out[t], FV_DV - c);
             }
         }
     }

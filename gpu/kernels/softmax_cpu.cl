@@ -10,22 +10,13 @@
  *
  * FV_D, FV_DV, FV_REGIONS as softmax.cl has them.
  */
+#include "gpu/kernels/softmax_common.cl"
+
 #define LANES 32
 #define KEYS 48
-#define LOG2_E 1.44269504f
-
-#if FV_WINDOW
-#define FV_TOUT FV_T4
-#define baseOUT base4
-#define atOUT at4
-#else
-#define FV_TOUT FV_T3
-#define baseOUT base3
-#define atOUT at3
-#endif
 
 /* 2^x for x <= 0; 0 where that is no normal number. */
-inline float16 power(float16 x)
+static inline float16 power(float16 x)
 {
     const float16 n = rint(max(x, (float16)-126.f)), t = max(x, (float16)-126.f) - n;
     float16 p = 1.5403530e-4f;
@@ -44,111 +35,122 @@ inline float16 power(float16 x)
     acc[0] += (a).s0 * b0, acc[1] += (a).s0 * b1, acc[2] += (a).s1 * b0, acc[3] += (a).s1 * b1,    \
         acc[4] += (a).s2 * b0, acc[5] += (a).s2 * b1, acc[6] += (a).s3 * b0, acc[7] += (a).s3 * b1
 
-#if FV_WINDOW
-kernel void wsoftmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL)
-#else
-kernel void softmax(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
-#endif
+/* Qt of queries `begin` to `last`, the last one again in the lanes behind it. */
+static inline void turn_queries(OPERANDS, float qt[FV_D * LANES], span s)
 {
-    const uint head = get_group_id(1), keys = dim.s3;
-#if FV_WINDOW
-    const uint blocks = (keys + LANES - 1) / LANES;
-    const uint base = get_group_id(0) / blocks * keys, queries = keys;
-    const uint begin = get_group_id(0) % blocks * LANES;
-#else
-    const uint base = 0, queries = rows, begin = get_group_id(0) * LANES;
-#endif
-    const uint count = min((uint)LANES, queries - begin);
-    const uint end = FV_FLAGS & FV_FLAG_CAUSAL ? min(keys, row0 + begin + count) : keys;
     const float scale = f.s0 * LOG2_E;
-    float qt[FV_D * LANES];
-    float16 ot[2 * FV_DV], s[2 * KEYS], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
-
     for (uint r = 0; r < LANES; r++) {
-        global const FV_CELL(0) *q = FV_AT(0, base + begin + min(r, count - 1)) + head * FV_D;
+        global const FV_CELL(0) *q =
+            FV_AT(0, s.base + min(s.begin + r, s.last)) + get_group_id(1) * FV_D;
         for (uint i = 0; i < FV_D; i++)
             qt[i * LANES + r] = FV_GET(0, q + i) * scale;
     }
+}
+
+/* Of the n keys from row k0 on K Qt: [n, rounded up to 4][LANES]. */
+static inline void multiply_keys(OPERANDS, float16 scores[2 * KEYS], const float qt[FV_D * LANES],
+                                 uint k0, uint n)
+{
+    for (uint j = 0; j < n; j += 4) {
+        global const FV_CELL(1) *k[4];
+        float16 acc[8];
+        for (uint t = 0; t < 4; t++)
+            k[t] = FV_AT(1, k0 + min(j + t, n - 1)) + get_group_id(1) * FV_D;
+        for (uint i = 0; i < 8; i++)
+            acc[i] = 0.f;
+        for (uint i = 0; i < FV_D; i++) {
+            const float16 b0 = vload16(0, qt + i * LANES), b1 = vload16(1, qt + i * LANES);
+            const float4 a = (float4)(FV_GET(1, k[0] + i), FV_GET(1, k[1] + i), FV_GET(1, k[2] + i),
+                                      FV_GET(1, k[3] + i));
+            ROW(acc, a, b0, b1);
+        }
+        for (uint i = 0; i < 8; i++)
+            scores[2 * j + i] = acc[i];
+    }
+}
+
+/* S of K Qt of the n keys from j0 on: a window's bias and regions; -INFINITY where the query does
+ * not attend to the key. */
+static inline void add_bias(OPERANDS, float *scores, span s, uint j0, uint n)
+{
+#if FV_WINDOW
+    for (uint r = 0; s.begin + r <= s.last; r++) {
+        for (uint j = 0; j < n; j++) {
+#if FV_HAS3
+            scores[j * LANES + r] +=
+                LOG2_E * FV_GET(3, FV_AT(3, get_group_id(1) * dim.s3 + s.begin + r) + j0 + j);
+#endif
+#if FV_REGIONS
+            global const uint *region = table + row0 + s.base;
+            if (region[s.begin + r] != region[j0 + j])
+                scores[j * LANES + r] -= 100.f * LOG2_E;
+#endif
+        }
+    }
+#else
+    for (uint j = 0; FV_FLAGS & FV_FLAG_CAUSAL && j < n; j++)
+        for (uint r = 0; r < LANES && row0 + s.begin + r < j0 + j; r++)
+            scores[j * LANES + r] = -INFINITY;
+#endif
+}
+
+/* m' in place of m in `top`, l in `sum`, P in place of S; 2^(m - m') to `fade`. Of 16 queries:
+ * every second vector of the n keys' scores. */
+static inline void weigh(float16 *scores, float16 *top, float16 *sum, float16 *fade, uint n)
+{
+    float16 high = *top, add = 0.f;
+    for (uint j = 0; j < n; j++)
+        high = max(high, scores[2 * j]);
+    for (uint j = 0; j < n; j++)
+        add += scores[2 * j] = power(scores[2 * j] - high);
+    *fade = power(*top - high);
+    *top = high;
+    *sum = *sum * *fade + add;
+}
+
+/* Ot = fade Ot + Vt P, of the n keys from row v0 on. */
+static inline void add_values(OPERANDS, float16 ot[2 * FV_DV], const float16 weights[2 * KEYS],
+                              const float16 fade[2], uint v0, uint n)
+{
+    for (uint i = 0; i < FV_DV; i += 4) {
+        float16 acc[8];
+        for (uint t = 0; t < 8; t++)
+            acc[t] = 0.f;
+        global const FV_CELL(2) *v = FV_AT(2, v0) + get_group_id(1) * FV_DV + i;
+        for (uint j = 0; j < n; j++, v += at2.y) {
+            const float4 a = FV_GET_RUN(2, v, (int)FV_DV - (int)i, 0.f);
+            const float16 b0 = weights[2 * j], b1 = weights[2 * j + 1];
+            ROW(acc, a, b0, b1);
+        }
+        for (uint t = 0; t < 8 && 2 * i + t < 2 * FV_DV; t++)
+            ot[2 * i + t] = ot[2 * i + t] * fade[t % 2] + acc[t];
+    }
+}
+
+kernel void ATTENTION(OPERANDS)
+{
+    const span s = SPAN(LANES);
+    float qt[FV_D * LANES], part[LANES];
+    float16 ot[2 * FV_DV], scores[2 * KEYS], top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.f, 0.f};
+    turn_queries(OPERANDS_GIVEN, qt, s);
     for (uint i = 0; i < 2 * FV_DV; i++)
         ot[i] = 0.f;
 
-    for (uint j0 = 0; j0 < end; j0 += KEYS) {
-        const uint n = min(end - j0, (uint)KEYS);
-        for (uint j = 0; j < n; j += 4) {
-            global const FV_CELL(1) *k0 = FV_AT(1, base + j0 + j) + head * FV_D;
-            global const FV_CELL(1) *k1 = FV_AT(1, base + j0 + min(j + 1, n - 1)) + head * FV_D;
-            global const FV_CELL(1) *k2 = FV_AT(1, base + j0 + min(j + 2, n - 1)) + head * FV_D;
-            global const FV_CELL(1) *k3 = FV_AT(1, base + j0 + min(j + 3, n - 1)) + head * FV_D;
-            float16 acc[8];
-            for (uint i = 0; i < 8; i++)
-                acc[i] = 0.f;
-            for (uint i = 0; i < FV_D; i++) {
-                const float16 b0 = vload16(0, qt + i * LANES), b1 = vload16(1, qt + i * LANES);
-                const float4 a = (float4)(FV_GET(1, k0 + i), FV_GET(1, k1 + i), FV_GET(1, k2 + i),
-                                          FV_GET(1, k3 + i));
-                ROW(acc, a, b0, b1);
-            }
-            for (uint i = 0; i < 8; i++)
-                s[2 * j + i] = acc[i];
-        }
-#if FV_WINDOW
-        float *raw = (float *)s;
-        for (uint r = 0; r < count; r++) {
-            for (uint j = 0; j < n; j++) {
-#if FV_HAS3
-                raw[j * LANES + r] +=
-                    LOG2_E * FV_GET(3, FV_AT(3, head * keys + begin + r) + j0 + j);
-#endif
-#if FV_REGIONS
-                global const uint *region = table + row0 + base;
-                if (region[begin + r] != region[j0 + j])
-                    raw[j * LANES + r] -= 100.f * LOG2_E;
-#endif
-            }
-        }
-#else
-        if (FV_FLAGS & FV_FLAG_CAUSAL) {
-            float *raw = (float *)s;
-            for (uint j = 0; j < n; j++)
-                for (uint r = 0; r < LANES && row0 + begin + r < j0 + j; r++)
-                    raw[j * LANES + r] = -INFINITY;
-        }
-#endif
+    for (uint j0 = 0; j0 < s.end; j0 += KEYS) {
+        const uint n = min(s.end - j0, (uint)KEYS);
         float16 fade[2];
-        for (uint v = 0; v < 2; v++) {
-            float16 high = top[v], add = 0.f;
-            for (uint j = 0; j < n; j++)
-                high = max(high, s[2 * j + v]);
-            for (uint j = 0; j < n; j++)
-                add += s[2 * j + v] = power(s[2 * j + v] - high);
-            fade[v] = power(top[v] - high);
-            top[v] = high;
-            sum[v] = sum[v] * fade[v] + add;
-        }
-        for (uint i = 0; i < FV_DV; i += 4) {
-            float16 acc[8];
-            for (uint t = 0; t < 8; t++)
-                acc[t] = 0.f;
-            global const FV_CELL(2) *v = FV_AT(2, base + j0) + head * FV_DV + i;
-            for (uint j = 0; j < n; j++, v += at2.y) {
-                const float4 a =
-                    i + 4 <= FV_DV ? FV_GET4(2, v)
-                                   : (float4)(FV_GET(2, v), i + 1 < FV_DV ? FV_GET(2, v + 1) : 0.f,
-                                              i + 2 < FV_DV ? FV_GET(2, v + 2) : 0.f, 0.f);
-                const float16 b0 = s[2 * j], b1 = s[2 * j + 1];
-                ROW(acc, a, b0, b1);
-            }
-            for (uint t = 0; t < 8 && 2 * i + t < 2 * FV_DV; t++)
-                ot[2 * i + t] = ot[2 * i + t] * fade[t % 2] + acc[t];
-        }
+        multiply_keys(OPERANDS_GIVEN, scores, qt, s.base + j0, n);
+        add_bias(OPERANDS_GIVEN, (float *)scores, s, j0, n);
+        for (uint v = 0; v < 2; v++)
+            weigh(scores + v, top + v, sum + v, fade + v, n);
+        add_values(OPERANDS_GIVEN, ot, scores, fade, s.base + j0, n);
     }
 
     const float *done = (const float *)ot;
-    float part[LANES];
     vstore16(1.f / sum[0], 0, part);
     vstore16(1.f / sum[1], 1, part);
-    for (uint r = 0; r < count; r++)
+    for (uint r = 0; s.begin + r <= s.last; r++)
         for (uint i = 0; i < FV_DV; i++)
-            FV_PUT(OUT, FV_AT(OUT, base + begin + r) + head * FV_DV + i,
+            FV_PUT(OUT, FV_AT(OUT, s.base + s.begin + r) + get_group_id(1) * FV_DV + i,
                    done[i * LANES + r] * part[r]);
 }

@@ -21,6 +21,20 @@ FV_FN float16 first_n(float16 x, uint n, float16 rest)
         return vload16(0, part);                                                                   \
     }
 
+/* The first n numbers of x to operand X at p. */
+#define DEFINE_STORE(name, X)                                                                      \
+    FV_FN void name(global FV_CELL(X) *p, float16 x, uint n)                                       \
+    {                                                                                              \
+        if (n >= 16) {                                                                             \
+            FV_PUT16(X, p, x);                                                                     \
+            return;                                                                                \
+        }                                                                                          \
+        float part[16];                                                                            \
+        vstore16(x, 0, part);                                                                      \
+        for (uint i = 0; i < n; i++)                                                               \
+            FV_PUT(X, p + i, part[i]);                                                             \
+    }
+
 FV_FN float sum_of(float16 x)
 {
     const float8 a = x.lo + x.hi;
@@ -35,8 +49,8 @@ FV_FN float max_of(float16 x)
     return fmax(fmax(b.x, b.y), fmax(b.z, b.w));
 }
 
-/* The numbers [p, p + n) are wanted soon. A head's part of a row is too short for the processor to
- * see where the next row will be. */
+/* Prefetches [p, p + n). A head's part of a row is too short for the processor to predict the next
+ * row. */
 #if defined(__x86_64__) || defined(__aarch64__) /* a simulator of OpenCL does not know it */
 #define SOON(p, n)                                                                                 \
     for (uint i_ = 0; i_ < (n); i_ += 64 / sizeof *(p))                                            \

@@ -71,10 +71,6 @@ FV_DEVICE unsigned fv_negative_halves(unsigned x)
 
 /* ---- a warp ---- */
 
-FV_DEVICE unsigned fv_lane()
-{
-    return emulated_lane();
-}
 FV_DEVICE void fv_warp_sync()
 {
     __syncwarp();
@@ -82,18 +78,6 @@ FV_DEVICE void fv_warp_sync()
 FV_DEVICE float fv_shfl_xor(float x, int mask)
 {
     return __shfl_xor_sync(~0u, x, mask);
-}
-FV_DEVICE unsigned fv_shfl_xor_bits(unsigned x, int mask)
-{
-    return __shfl_xor_sync(~0u, x, mask);
-}
-FV_DEVICE float fv_shfl(float x, int from)
-{
-    return __shfl_sync(~0u, x, from);
-}
-FV_DEVICE unsigned fv_shfl_bits(unsigned x, int from)
-{
-    return __shfl_sync(~0u, x, from);
 }
 FV_DEVICE float fv_shfl_up(float x, unsigned delta)
 {
@@ -156,21 +140,9 @@ template <int LEFT> FV_DEVICE void fv_cp_wait()
 
 /* ---- matrices ---- */
 
-FV_DEVICE void fv_ldmatrix_x4(unsigned r[4], const void *row)
-{
-    emulated.calls->load_matrices(r, 4, row, 0);
-}
 FV_DEVICE void fv_ldmatrix_x4_trans(unsigned r[4], const void *row)
 {
     emulated.calls->load_matrices(r, 4, row, 1);
-}
-FV_DEVICE void fv_ldmatrix_x2(unsigned r[2], const void *row)
-{
-    emulated.calls->load_matrices(r, 2, row, 0);
-}
-FV_DEVICE void fv_ldmatrix_x2_trans(unsigned r[2], const void *row)
-{
-    emulated.calls->load_matrices(r, 2, row, 1);
 }
 FV_DEVICE void fv_mma_f16(float d[4], const unsigned a[4], const unsigned b[2])
 {

@@ -1,0 +1,15 @@
+/* mech_common.cl: what the kernels of LATTN and of SCAN share: the flags that both have, and
+ * functions in place of those that a mechanism does not have, so that no code has to ask. */
+#define GATED ((FV_FLAGS & FV_FLAG_GATED) != 0)
+#define NORMALISED (!(FV_FLAGS & FV_FLAG_UNNORMALISED))
+
+#if !FV_STATS
+FV_FN fv_v fv_stat(int i, int query, fv_v x, fv_row r)
+{
+    return x;
+}
+FV_FN fv_row fv_stats_done(int query, fv_row r, fv_v alpha)
+{
+    return r;
+}
+#endif

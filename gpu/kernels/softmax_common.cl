@@ -1,0 +1,40 @@
+/* softmax_common.cl: what the kernels of SOFTMAX and, with FV_WINDOW, WSOFTMAX share: their
+ * operands, and which rows a work-group has. */
+#define LOG2_E 1.44269504f
+
+#if FV_WINDOW
+#define FV_TOUT FV_T4
+#define baseOUT base4
+#define atOUT at4
+#define ATTENTION wsoftmax
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_CALL_GIVEN
+#else
+#define FV_TOUT FV_T3
+#define baseOUT base3
+#define atOUT at3
+#define ATTENTION softmax
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL
+#define OPERANDS_GIVEN FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_CALL_GIVEN
+#endif
+
+/* Rows of a work-group, counted from row `base`: that of its window, or 0. */
+typedef struct span {
+    uint base;
+    uint begin, last; /* its queries */
+    uint end;         /* its keys are those before */
+} span;
+
+/* The rows of this work-group, where each has `size` queries. */
+#define SPAN(size) span_of(size, rows, row0, dim.s3)
+static inline span span_of(uint size, uint rows, uint row0, uint keys)
+{
+    const uint queries = FV_WINDOW ? keys : rows, blocks = (queries + size - 1) / size;
+    span s;
+    s.base = FV_WINDOW ? get_group_id(0) / blocks * keys : 0;
+    s.begin = (FV_WINDOW ? get_group_id(0) % blocks : get_group_id(0)) * size;
+    s.last = min(s.begin + size, queries) - 1;
+    s.end = FV_FLAGS & FV_FLAG_CAUSAL ? min(keys, row0 + s.last + 1) : keys;
+    return s;
+}
