@@ -1,6 +1,6 @@
 /* test_throughput.c: plans for throughput devices: whole models, in one piece, in super-chunks, in
  * buffers of limited size and with rows of 16 bits, compute what the CPU computes. One model in
- * four where buffers have any size, all of them with --all.
+ * seven, all of them with --all.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static const struct subject {
     {"synthetic:pola-swin-t", NULL, 224, 224},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
-static int stride = 4; /* of the subjects that are tried */
+static int stride = 7; /* of the subjects that are tried */
 
 static void succeed(fovea_status status)
 {
@@ -218,7 +218,7 @@ static void in_small_buffers(void **state)
 {
     (void)state;
     uint32_t more = 0;
-    for (int i = 0; i < SUBJECTS; i++) {
+    for (int i = 5 % stride; i < SUBJECTS; i += stride) { /* the one of many tokens too */
         struct trial t;
         fovea_plan_info whole = FOVEA_PLAN_INFO_INIT, info = FOVEA_PLAN_INFO_INIT;
         fake_options fake = {0};
@@ -245,7 +245,7 @@ static void in_small_buffers(void **state)
         }
         end(&t);
     }
-    assert_true(more > 2);
+    assert_true(more > 0);
 }
 
 /* The limit is kept, by streaming where all rows at once would pass it, or the plan fails. */
