@@ -9,6 +9,7 @@ Standard library only.
 Everything is made in BUILD/digits, where an interrupted run goes on; delete it to begin anew. THREADS
 sets the threads.
 """
+import gzip
 import json
 import os
 import shutil
@@ -60,12 +61,9 @@ class Lab:
 
     def draw(self, split, first, count, size, out):
         """Scenes into `out`, a .safetensors or a folder."""
-        rows = subprocess.Popen(["gzip", "-dc", os.path.join(HERE, "digits.csv.gz")], stdout=subprocess.PIPE)
-        subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
-                       stdin=rows.stdout, check=True)
-        rows.stdout.close()
-        if rows.wait():
-            raise SystemExit("digits.csv.gz cannot be read")
+        with gzip.open(os.path.join(HERE, "digits.csv.gz")) as rows:
+            subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
+                           input=rows.read(), check=True)
 
     def scenes(self, split, count, size):
         out = self.path("%s-%dx%d.safetensors" % (split, count, size))

@@ -344,9 +344,8 @@ static int read_picture(cli_image *out, const char *path, bool indices)
     struct bytes b;
     int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
-    int code = read_file(&b, path);
-    if (code)
-        return code;
+    int code = CLI_OK;
+    CLI_TRY(read_file(&b, path));
     if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
         code = read_jpeg(out, path, &b);
         orientation = orientation_of_jpeg(b.data, b.size);
