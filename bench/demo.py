@@ -18,34 +18,25 @@ BUDGET = 240  # seconds; a softmax run that would not fit is extrapolated
 
 def command(exe, *args):
     """Lines of JSON that the program prints, and the largest resident size it had, in bytes."""
-    p = subprocess.Popen([exe, *args, "--json"], stdout=subprocess.PIPE, text=True)
-    text = p.stdout.read()
-    p.stdout.close()
-    _, status, usage = os.wait4(p.pid, 0)
-    p.returncode = os.waitstatus_to_exitcode(status)
+    with subprocess.Popen([exe, *args, "--json"], stdout=subprocess.PIPE, text=True) as p:
+        text = p.stdout.read()
+        _, status, usage = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
     if p.returncode:
         raise SystemExit("%s: exit %d" % (" ".join([exe, *args]), p.returncode))
     return [json.loads(line) for line in text.splitlines()], usage.ru_maxrss * 1024
 
 
-def activations(plan):
-    """Bytes beside the weights that it promises."""
-    return sum(plan["bytes"][k] for k in ("residual", "states", "chunks", "scratch", "staging"))
+def plan(exe, model):
+    """Tokens, and bytes beside the weights that it promises."""
+    told = command(exe, "plan", *model)[0][0]
+    return {"tokens": told["params"]["tokens"],
+            "activations": sum(told["bytes"][k] for k in ("residual", "states", "chunks", "scratch", "staging"))}
 
 
-def measure(exe, size, attention, picture):
-    common = [MODEL, "--size", str(size), "--attention", attention]
-    plan = command(exe, "plan", *common)[0][0]
-    frames = 5 if size <= 518 else 1
-    runs, resident = command(exe, "run", *common, *[SCENE] * frames)
-    if picture: # on its own, so that the numbers above are those of the model
-        command(exe, "run", *common, SCENE, "--pca", picture)
-    return {
-        "tokens": plan["params"]["tokens"],
-        "ms": sorted(run["ms"] for run in runs)[frames // 2],
-        "activations": activations(plan),
-        "resident": resident,
-    }
+def run(exe, model, frames):
+    runs, resident = command(exe, "run", *model, *[SCENE] * frames)
+    return {"ms": sorted(one["ms"] for one in runs)[frames // 2], "resident": resident}
 
 
 def extrapolate(smaller, tokens):
@@ -53,47 +44,40 @@ def extrapolate(smaller, tokens):
     return smaller["ms"] * (tokens / smaller["tokens"]) ** 1.8
 
 
-def row(size, attention, m, base):
-    ms = "%s%.1f" % ("~" if m.get("guess") else "", m["ms"])
-    ratio = "%.2fx" % (base["ms"] / m["ms"])
-    memory = "%.1f" % (m["activations"] / 2**20) if m.get("activations") else "-"
-    resident = "%.0f" % (m["resident"] / 2**20) if m.get("resident") else "-"
-    saved = "%.2fx" % (base["activations"] / m["activations"])
-    print("%5d %7d  %-12s %11s %8s %12s %8s %9s" % (size, m["tokens"], attention, ms, ratio, memory,
-                                                   saved, resident), flush=True)
+def show(size, attention, m, base):
+    guessed = "resident" not in m
+    print("%5d %7d  %-12s %11s %7.2fx %12.1f %7.2fx %9s"
+          % (size, m["tokens"], attention, "%s%.1f" % ("~" if guessed else "", m["ms"]), base["ms"] / m["ms"],
+             m["activations"] / 2**20, base["activations"] / m["activations"],
+             "-" if guessed else "%.0f" % (m["resident"] / 2**20)), flush=True)
 
 
 def main(exe, folder):
     os.makedirs(folder, exist_ok=True)
     exe = os.path.abspath(exe)
-    info, _ = command(exe, "info")
     begin = time.time()
-    devices = info[0].get("devices", info) if info else []
-    for d in devices:
-        if isinstance(d, dict) and "name" in d:
-            print("%s %s, %s" % (d.get("id", ""), d["name"], d.get("features", "")))
+    for d in command(exe, "info")[0][0]["devices"]:
+        print("%s %s, %s" % (d["id"], d["name"], d["features"]))
     print("\n%s on %s; speed and memory against softmax at the same size\n"
           % (MODEL, os.path.basename(SCENE)))
     print("%5s %7s  %-12s %11s %8s %12s %8s %9s" % ("pixel", "tokens", "attention", "ms", "speed",
                                                    "plan MiB", "memory", "RSS MiB"))
     before = None
     for size in SIZES:
-        base = None
         for attention in ATTENTIONS:
-            name = attention.split(":")[0]
-            linear = name == "linear"
-            picture = os.path.join(folder, "features-%d.png" % size) if linear else None
-            tokens = 1 + (size // 14) ** 2
-            expected = extrapolate(before, tokens) / 1e3 if before and not linear else 0
-            if time.time() - begin + expected > BUDGET:
-                plan = command(exe, "plan", MODEL, "--size", str(size), "--attention", attention)[0][0]
-                m = {"tokens": tokens, "ms": expected * 1e3, "guess": True,
-                     "activations": activations(plan)}
+            softmax = attention == "softmax"
+            model = [MODEL, "--size", str(size), "--attention", attention]
+            m = plan(exe, model)
+            expected = extrapolate(before, m["tokens"]) if before and softmax else 0
+            if expected and time.time() - begin + expected / 1e3 > BUDGET:
+                m["ms"] = expected
             else:
-                m = measure(exe, size, attention, picture)
-            if not linear:
-                base = before = m
-            row(size, name, m, base)
+                m.update(run(exe, model, 5 if size <= 518 else 1))
+                if not softmax: # on its own, so that the numbers above are those of the model
+                    command(exe, "run", *model, SCENE, "--pca", os.path.join(folder, "features-%d.png" % size))
+            if softmax:
+                before = m
+            show(size, attention.split(":")[0], m, before)
     print("\nFeatures of the linear model as pictures: %s/features-*.png (three principal "
           "components as red, green, blue)" % folder)
     print("weights are random, so the pictures show structure, not meaning; %.0f s in all"

@@ -9,10 +9,6 @@
 # BUILD names the build directory.
 set -eu
 cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-
-sh platform/setup-debian.sh build >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" src/cli/fovea bench/scenes bench/score >&2
+build=$(sh bench/build.sh build src/cli/fovea bench/scenes bench/score)
 python3 bench/demo.py "$build/src/cli/fovea" "$build/demo"
 exec python3 bench/digits/lab.py "$build" demo

@@ -8,11 +8,7 @@
 # BUILD names the build directory.
 set -eu
 cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-
-sh platform/setup-debian.sh build >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" src/cli/fovea >&2
+build=$(sh bench/build.sh build src/cli/fovea)
 if [ $# -ge 2 ]; then
     model=$1
     size=$2

@@ -4,10 +4,7 @@
 # BUILD names the build directory.
 set -eu
 cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-sh platform/setup-debian.sh build blas >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" bench/gemm_blas >&2
+build=$(sh bench/build.sh "build blas" bench/gemm_blas)
 for threads in ${THREADS:-1 2}; do
     OPENBLAS_CORETYPE=Haswell "$build/bench/gemm_blas" avx2 "$threads" libopenblas.so.0
     if grep -q avx512f /proc/cpuinfo; then

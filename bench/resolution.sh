@@ -9,9 +9,5 @@
 # other sizes, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/.."
-build=${BUILD:-build}
-
-sh platform/setup-debian.sh build plot >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" src/cli/fovea >&2
+build=$(sh bench/build.sh "build plot" src/cli/fovea)
 exec python3 bench/resolution.py "$build/src/cli/fovea" "$build/resolution"

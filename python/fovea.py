@@ -393,11 +393,9 @@ def _matrices(names, c, arrays):
 
 def _names(get, handle):
     names = []
-    while True:
-        name = get(handle, len(names))
-        if name is None:
-            return names
+    while (name := get(handle, len(names))) is not None:
         names.append(name.decode())
+    return names
 
 
 def _check_options(c, arrays):

@@ -8,9 +8,5 @@
 # ablation.md there. BUILD names the build directory, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}
-
-sh platform/setup-debian.sh build >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" src/cli/fovea bench/scenes bench/newborn bench/score >&2
+build=$(sh bench/build.sh build src/cli/fovea bench/scenes bench/score)
 exec python3 bench/digits/lab.py "$build" ablation

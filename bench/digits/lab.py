@@ -9,12 +9,15 @@ Standard library only.
 Everything is made in BUILD/digits, where an interrupted run goes on; delete it to begin anew. THREADS
 sets the threads.
 """
+import gzip
 import json
 import os
 import shutil
 import statistics
 import subprocess
 import sys
+
+import newborn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTION = "linear:elu1"
@@ -58,12 +61,9 @@ class Lab:
 
     def draw(self, split, first, count, size, out):
         """Scenes into `out`, a .safetensors or a folder."""
-        rows = subprocess.Popen(["gzip", "-dc", os.path.join(HERE, "digits.csv.gz")], stdout=subprocess.PIPE)
-        subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
-                       stdin=rows.stdout, check=True)
-        rows.stdout.close()
-        if rows.wait():
-            raise SystemExit("digits.csv.gz cannot be read")
+        with gzip.open(os.path.join(HERE, "digits.csv.gz")) as rows:
+            subprocess.run([self.exe("scenes"), split, "0", str(first), str(count), str(size), out],
+                           input=rows.read(), check=True)
 
     def scenes(self, split, count, size):
         out = self.path("%s-%dx%d.safetensors" % (split, count, size))
@@ -88,7 +88,7 @@ class Lab:
 
     def teacher(self, seed):
         born = self.path("newborn-%d" % seed)
-        subprocess.run([self.exe("newborn"), str(seed), born], check=True)
+        newborn.write(seed, born)
         return self.adapt("teacher", self.adapt("coarse", born, seed, LEARN_COARSE), seed, LEARN_FINE)
 
     def both(self, teacher, seed):

@@ -1,12 +1,14 @@
-"""peer_process.py: the other end of peer_worker.py: starts it, gives it turns, keeps it still in between."""
-import dataclasses
-import json
+"""peer_process.py: one engine with one model in a process of its own, so that its memory is its own. On Linux."""
+import ctypes
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
+import time
 
-WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_worker.py")
+import peer_engines
+
+PR_SET_PDEATHSIG = 1
+SPAWN = multiprocessing.get_context("spawn")
 
 
 class Failed(Exception):
@@ -14,49 +16,92 @@ class Failed(Exception):
 
 
 class Process:
-    """One engine with one model. Between its turns it is stopped, so that no thread of it spins."""
+    """Between its turns it is stopped, so that no thread of it spins."""
 
     def __init__(self, job, pixels, folder):
         stem = os.path.join(folder, "%s-%s" % (job.peer, job.attention))
-        self.rows = stem + ".npy"
-        self._said = open(stem + ".log", "w+")
-        environment = dict(os.environ, OMP_NUM_THREADS=str(job.threads), MKL_NUM_THREADS=str(job.threads))
-        self._process = subprocess.Popen([sys.executable, WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=self._said, text=True, env=environment)
+        self.rows, self._log = stem + ".npy", stem + ".log"
+        open(self._log, "w").close()
+        self._turns, other = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=_work, args=(other, self._log, job, pixels, self.rows))
+        self._process.start()
+        other.close()
         try:
-            self.opened = self._ask(job=dataclasses.asdict(job), pixels=pixels, rows=self.rows)
-            self._signal(signal.SIGSTOP)
+            self.opened = self._answer()
+            os.kill(self._process.pid, signal.SIGSTOP)
         except Failed:
             self.close()
             raise
 
     def turn(self, runs, warm):
-        """Seconds of each run, and the memory so far."""
-        self._signal(signal.SIGCONT)
-        answer = self._ask(runs=runs, warm=warm)
-        self._signal(signal.SIGSTOP)
+        """Seconds of each run, and the memory so far; with `warm` a run goes before that is not timed."""
+        os.kill(self._process.pid, signal.SIGCONT)
+        self._turns.send((runs, warm))
+        answer = self._answer()
+        os.kill(self._process.pid, signal.SIGSTOP)
         return answer
 
     def close(self):
         self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._said.close()
+        self._process.join()
+        self._turns.close()
 
-    def _signal(self, number):
-        self._process.send_signal(number)
-
-    def _ask(self, **question):
+    def _answer(self):
         try:
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has said why
-        line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            self._said.seek(0)
-            words = self._said.read().strip().splitlines()
-            raise Failed(words[-1] if words else "exit status %d" % status)
-        return json.loads(line)
+            return self._turns.recv()
+        except EOFError:
+            self._process.join()
+            with open(self._log) as f:
+                words = f.read().strip().splitlines()
+            raise Failed(words[-1] if words else "exit status %d" % self._process.exitcode) from None
+
+
+# ---- in that process ----
+
+def _status(field):
+    """A line of /proc/self/status, in bytes."""
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith(field + ":"))
+
+
+def _forget_peak():
+    """Starts the peak of resident memory anew, where the kernel has a way to."""
+    try:
+        with open("/proc/self/clear_refs", "w") as f:
+            f.write("5")
+    except OSError:
+        pass
+
+
+def _timed(run, pixels):
+    begin = time.perf_counter()
+    run(pixels)
+    return time.perf_counter() - begin
+
+
+def _work(turns, log, job, pixels, rows):
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # stopped as it may be
+    said = open(log, "a")
+    for stream in (1, 2):
+        os.dup2(said.fileno(), stream)
+    os.environ.update(OMP_NUM_THREADS=str(job.threads), MKL_NUM_THREADS=str(job.threads))
+    import numpy as np
+    pixels = np.load(pixels)
+    load = peer_engines.peer(job.peer).prepare()
+
+    before = _status("VmRSS")
+    begin = time.perf_counter()
+    run = load(job)
+    opened = time.perf_counter() - begin
+    first = _timed(lambda p: np.save(rows, run(p)), pixels)
+    highest = _status("VmHWM")
+    _forget_peak()
+    turns.send({"open_s": opened, "first_s": first, "before": before})
+
+    while True:
+        runs, warm = turns.recv()
+        if warm:
+            run(pixels)
+        seconds = [_timed(run, pixels) for _ in range(runs)]
+        peak = _status("VmHWM")
+        turns.send({"seconds": seconds, "running": peak, "highest": max(highest, peak)})

@@ -112,7 +112,7 @@ def opened(job, picture, scratch):
 
 def rounds(running, count, weights):
     """Turns, all engines in each round, the order moved by one from round to round."""
-    for i in range(count):
+    for i in range(count if running else 0):
         shift = i % len(running)
         for case, process in running[shift:] + running[:shift]:
             last = case["seconds"][-1][-1] if case["seconds"] else case["first_s"]

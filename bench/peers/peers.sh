@@ -8,12 +8,8 @@
 # it: PACKAGES="numpy onnx onnxruntime openvino ncnn"). BUILD names the build directory.
 set -eu
 cd "$(dirname "$0")/../.."
-build=${BUILD:-build}
+build=$(sh bench/build.sh "build venv")
 venv=$build/peers/venv
-
-sh platform/setup-debian.sh build venv >&2
-[ -e "$build/build.ninja" ] || meson setup "$build" --buildtype release >&2
-ninja -C "$build" >&2
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >&2
 "$venv/bin/pip" install --quiet ${PACKAGES:-numpy onnx onnxruntime openvino ncnn torch} >&2
 FOVEA_LIBRARY=${FOVEA_LIBRARY:-$PWD/$build/src/libfovea.so} exec "$venv/bin/python" bench/peers/peers.py "$@"

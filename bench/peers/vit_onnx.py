@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """vit_onnx.py: a DINOv2 checkpoint as an ONNX graph for one picture size, with softmax or linear attention.
-
-    vit_onnx.py FOLDER --size 518 [--attention softmax|linear|fused]     writes FOLDER/ATTENTION-SIZE.onnx
 
 The file is small: weights are external data, the bytes of FOLDER/model.safetensors as they stand there.
 Input `pixels` (1, 3, size, size), normalised; output `last_hidden_state` (tokens, width). `softmax` is
@@ -9,7 +6,6 @@ written as PyTorch's exporter writes it, MatMul, Softmax, MatMul; `fused` uses O
 MultiHeadAttention in its place; `linear` is phi(q) (phi(k)^T v) / (phi(q) sum phi(k) + eps), phi = ELU + 1.
 Needs NumPy and onnx.
 """
-import argparse
 import os
 
 import numpy as np
@@ -18,7 +14,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 import vit_checkpoint
 
-ATTENTIONS = ("softmax", "linear", "fused")
 OPSET = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
 
 
@@ -132,16 +127,3 @@ def export(checkpoint, size, attention):
     path = os.path.join(checkpoint.folder, "%s-%d.onnx" % (attention, size))
     onnx.save_model(build(checkpoint, size, attention), path)
     return path
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", help="config.json and model.safetensors")
-    parser.add_argument("--size", type=int, required=True, help="pixels of a side")
-    parser.add_argument("--attention", choices=ATTENTIONS, default="softmax")
-    arguments = parser.parse_args()
-    print(export(vit_checkpoint.Checkpoint(arguments.folder), arguments.size, arguments.attention))
-
-
-if __name__ == "__main__":
-    main()

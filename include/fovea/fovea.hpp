@@ -34,6 +34,7 @@
 #include <initializer_list>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <fovea/fovea.h>
@@ -97,6 +98,13 @@ template <typename T> class [[nodiscard]] result
         status_ = create(&made.object, arguments...);
         value_ = T(made);
     }
+#if defined(__cpp_exceptions)
+    T take()
+    {
+        check(status_);
+        return std::move(value_);
+    }
+#endif
     T value_{typename T::owner{nullptr}};
     fovea_status status_;
 };
@@ -118,16 +126,6 @@ template <typename T, void (*Free)(T *)> class handle
     explicit handle(owner object) noexcept : object_(object.object)
     {
     }
-#if defined(__cpp_exceptions)
-    /* Calls create(&object, arguments...). */
-    template <typename Create, typename... Arguments>
-    static owner made(Create create, Arguments... arguments)
-    {
-        owner out{nullptr};
-        check(create(&out.object, arguments...));
-        return out;
-    }
-#endif
 
   private:
     struct freer {
@@ -150,7 +148,7 @@ class device : public handle<fovea_device, fovea_device_close>
     }
 #if defined(__cpp_exceptions)
     explicit device(const char *id = "auto", const fovea_device_options *options = nullptr)
-        : handle(made(fovea_device_open, id, options))
+        : device(open(id, options).take())
     {
     }
 #endif
@@ -176,7 +174,7 @@ class model : public handle<fovea_model, fovea_model_free>
         return result<model>(fovea_model_load, path);
     }
 #if defined(__cpp_exceptions)
-    explicit model(const char *path) : handle(made(fovea_model_load, path))
+    explicit model(const char *path) : model(load(path).take())
     {
     }
 #endif
@@ -214,8 +212,7 @@ class plan : public handle<fovea_plan, fovea_plan_free>
     }
 #if defined(__cpp_exceptions)
     plan(const model &model, device &device, const fovea_plan_options &options)
-        : handle(made(fovea_plan_create, static_cast<const fovea_model *>(model),
-                      static_cast<fovea_device *>(device), &options))
+        : plan(create(model, device, options).take())
     {
     }
 #endif
@@ -300,11 +297,11 @@ class operation : public handle<fovea_plan, fovea_plan_free>
     }
 #if defined(__cpp_exceptions)
     operation(device &device, const fovea_attention_options &options)
-        : handle(made(fovea_attention_plan_create, static_cast<fovea_device *>(device), &options))
+        : operation(create(device, options).take())
     {
     }
     operation(device &device, const fovea_gemm_options &options)
-        : handle(made(fovea_gemm_plan_create, static_cast<fovea_device *>(device), &options))
+        : operation(create(device, options).take())
     {
     }
     void run(matrices inputs, fovea_matrix output)
@@ -343,7 +340,7 @@ class state : public handle<fovea_state, fovea_state_free>
     }
 #if defined(__cpp_exceptions)
     state(device &device, const fovea_attention_options &options)
-        : handle(made(fovea_state_create, static_cast<fovea_device *>(device), &options))
+        : state(create(device, options).take())
     {
     }
     void step(matrices inputs, fovea_matrix output)

@@ -13,8 +13,8 @@ import unittest
 import numpy as np
 
 
-def peers(*args, fails=0):
-    environment = dict(os.environ, FOVEA_LIBRARY=LIBRARY, FOVEA_WISDOM="")
+def peers(*args, fails=0, library=None):
+    environment = dict(os.environ, FOVEA_LIBRARY=library or LIBRARY, FOVEA_WISDOM="")
     p = subprocess.run([sys.executable, os.path.join(BENCH, "peers.py"), *args], env=environment,
                        capture_output=True, text=True)
     assert p.returncode == fails, "exit %d: %s" % (p.returncode, p.stderr)
@@ -55,6 +55,14 @@ class Peers(unittest.TestCase):
             with open(measured, "w") as f:
                 json.dump(result, f)
             peers("--from", measured, fails=3)
+
+    def test_failure(self):
+        """An engine that does not open is named with its last words, also where it is the only one."""
+        with tempfile.TemporaryDirectory() as folder:
+            said = peers("--model", "tiny", "--size", "28", "--peers", "fovea", "--rounds", "1", "--folder", folder,
+                         fails=1, library=os.path.join(folder, "none.so"))
+        self.assertIn("fovea, softmax: ImportError", said)
+        self.assertNotIn("Traceback", said)
 
     def test_checkpoint(self):
         """What is written is read by Fovea and by bench/peers/vit_checkpoint.py; positions keep constants."""

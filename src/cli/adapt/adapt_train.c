@@ -312,13 +312,12 @@ static void report(const adapt_run *r)
         (json_int_t)r->info.averages, "packed", (json_int_t)r->info.packed, "activations",
         (json_int_t)r->info.activations, "peak", (json_int_t)memory.peak);
     json_t *root = json_pack(
-        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o}", "schema",
+        "{s:s, s:o, s:o, s:s, s:s, s:i, s:s, s:I, s:f, s:f, s:f, s:f, s:i, s:o, s:b}", "schema",
         "fovea.adapt/1", "build", cli_build(), "env", cli_environment(r->device), "model", r->model,
         "output", r->output, "stage", (int)r->options.stage, "attention", r->info.attention,
         "steps", (json_int_t)r->info.step, "first_loss", first, "loss", last, "pictures_per_second",
         pace, "gflops", pace * r->info.flops * 1e-9, "processes", r->processes.count,
-        "promised_bytes", bytes);
-    json_object_set_new(root, "flat", json_boolean(r->flat));
+        "promised_bytes", bytes, "flat", r->flat);
     cli_print_json(root);
 }
 

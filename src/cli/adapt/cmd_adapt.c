@@ -258,16 +258,13 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
 static char *note_of(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
-    json_t *root = json_pack("{s:I, s:I}", "pictures",
-                             (json_int_t)(r->batches.file ? r->batches.n : r->data.n), "batch",
-                             (json_int_t)r->batch * r->processes.count);
-    if (r->data.n) {
-        json_object_set_new(root, "crop",
-                            json_pack("[s, f, f]", crops[p->crop], p->least, p->most));
-        json_object_set_new(root, "flip", json_real(p->flip));
-        json_object_set_new(root, "jitter", json_real(p->jitter));
-        json_object_set_new(root, "seed", json_integer((json_int_t)p->seed));
-    }
+    const json_int_t batch = (json_int_t)r->batch * r->processes.count;
+    json_t *root =
+        r->batches.file
+            ? json_pack("{s:I, s:I}", "pictures", (json_int_t)r->batches.n, "batch", batch)
+            : json_pack("{s:I, s:I, s:[s, f, f], s:f, s:f, s:I}", "pictures", (json_int_t)r->data.n,
+                        "batch", batch, "crop", crops[p->crop], p->least, p->most, "flip", p->flip,
+                        "jitter", p->jitter, "seed", (json_int_t)p->seed);
     char *text = json_dumps(root, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
     json_decref(root);
     return text;

@@ -36,17 +36,12 @@ typedef struct operands {
 typedef struct attention {
     enum attention_kind kind;
     uint32_t features; /* per channel of a key */
-    bool gated, causal, normalise, l2norm;
-    double scale, eps;
+    bool gated;
     operands *data;
-} attention;
-
-struct run {
-    attention a;
-    char *name; /* of the attention */
+    char *name;
     fovea_attention_options options;
     bench_reference reference;
-};
+} attention;
 
 /* ---- names ---- */
 
@@ -74,9 +69,9 @@ static int parse(attention *a, const char *text)
         if (strlen(attentions[i].name) == length && !strncmp(attentions[i].name, name, length)) {
             a->kind = attentions[i].kind;
             a->features = strncmp(map, "nala", 4) == 0 ? 2 : attentions[i].features;
-            a->normalise = a->kind < ATTENTION_RETENTION &&
-                           !(a->kind == ATTENTION_LINEAR &&
-                             (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
+            a->options.normalise = a->kind < ATTENTION_RETENTION &&
+                                   !(a->kind == ATTENTION_LINEAR &&
+                                     (strcmp(map, "silu") == 0 || strcmp(map, "identity") == 0));
             return CLI_OK;
         }
     return cli_fail(CLI_UNSUPPORTED,
@@ -178,14 +173,14 @@ static void count(bench_case *out, const attention *a)
     const operands *o = a->data;
     const double n = o->rows, h = o->heads, d = o->d, dv = o->dv, hn = h * n;
     const double p = o->type == FOVEA_DTYPE_F32 ? 4 : 2,
-                 pairs = a->causal ? n * (n + 1) / 2 : n * n;
+                 pairs = a->options.causal ? n * (n + 1) / 2 : n * n;
     const double wide = a->features * d;
     out->bytes = p * hn * (2 * d + 2 * dv);
     if (a->kind == ATTENTION_SOFTMAX) {
         out->flops = h * pairs * (2 * (d + dv) + 6);
     } else if (a->kind >= ATTENTION_DELTA) {
         out->flops = hn * (CHUNK * (6 * wide + 4 * dv) + 6 * wide * dv + CHUNK * CHUNK / 3.);
-    } else if (a->causal) {
+    } else if (a->options.causal) {
         out->flops = hn * (2 * CHUNK * (wide + dv) + 4 * wide * dv);
         if (a->kind == ATTENTION_GLA) {
             out->flops += hn * SUB_CHUNK * 3 * d;
@@ -219,29 +214,29 @@ static double allowed(const operands *o)
  * shares it not write all of it, that shows. */
 static int check(bench_case *c, bench_verify *out)
 {
-    struct run *r = c->state;
-    const operands *o = r->a.data;
-    const bench_subject what = {.op = &r->options, .input = c->input, .inputs = c->inputs};
+    attention *a = c->state;
+    const operands *o = a->data;
+    const bench_subject what = {.op = &a->options, .input = c->input, .inputs = c->inputs};
     const size_t n = (size_t)o->rows * o->heads * o->dv;
     const int code =
-        bench_verify_output(&r->reference, c->plan, &what, o->out, o->type, n, allowed(o), out);
+        bench_verify_output(&a->reference, c->plan, &what, o->out, o->type, n, allowed(o), out);
     memset(o->out, 0xff, (size_t)o->rows * o->heads * out_size(o));
     return code;
 }
 
 static void release(bench_case *c)
 {
-    struct run *r = c->state;
-    free(r->reference.value);
-    free(r->name);
-    if (r->a.data)
-        leave_operands(r->a.data);
-    free(r);
+    attention *a = c->state;
+    free(a->reference.value);
+    free(a->name);
+    if (a->data)
+        leave_operands(a->data);
+    free(a);
 }
 
 static int bind_inputs(bench_case *c)
 {
-    const attention *a = &((const struct run *)c->state)->a;
+    const attention *a = c->state;
     const operands *o = a->data;
     const struct {
         const char *name;
@@ -269,41 +264,26 @@ static int bind_inputs(bench_case *c)
     return CLI_OK;
 }
 
-static int make_plan(bench_case *c, const cli_settings *s, fovea_form form)
-{
-    struct run *r = c->state;
-    const attention *a = &r->a;
-    fovea_attention_options *o = &r->options;
-    *o = (fovea_attention_options)FOVEA_ATTENTION_OPTIONS_INIT;
-    o->schedule = s->schedule;
-    o->chunk = s->chunk;
-    o->memory_limit = s->memory_limit;
-    o->rows = a->data->rows;
-    o->attention = r->name;
-    o->heads = a->data->heads;
-    o->head_dim = a->data->d;
-    o->value_dim = a->data->dv;
-    o->scale = a->scale;
-    o->eps = a->eps;
-    o->normalise = a->normalise;
-    o->causal = a->causal;
-    o->storage = o->out_storage = a->data->type;
-    o->form = form;
-    o->l2norm = a->l2norm;
-    o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
-    CLI_TRY(cli_check(fovea_attention_plan_create(&c->plan, c->on->device, o)));
-    return bind_inputs(c);
-}
-
-/* What the mechanisms are used with, unless they are given something else. */
-static void set_options(attention *a, uint32_t d, uint32_t rows, bool causal)
+/* The shape, and what the mechanisms are used with, unless they are given something else. */
+static void set_options(attention *a, const cli_settings *s, const operands *shape, bool causal)
 {
     const bool scaled =
         a->kind == ATTENTION_SOFTMAX || a->kind == ATTENTION_MALA || a->kind >= ATTENTION_RETENTION;
-    a->causal = causal || a->kind >= ATTENTION_RETENTION;
-    a->l2norm = a->kind >= ATTENTION_DELTA;
-    a->scale = scaled ? 1 / sqrt(d) : a->kind == ATTENTION_MALA_PAPER ? rows : 1;
-    a->eps = a->kind == ATTENTION_MALA_PAPER ? 0 : 1e-6;
+    fovea_attention_options *o = &a->options;
+    o->schedule = s->schedule;
+    o->chunk = s->chunk;
+    o->memory_limit = s->memory_limit;
+    o->attention = a->name;
+    o->rows = shape->rows;
+    o->heads = shape->heads;
+    o->head_dim = shape->d;
+    o->value_dim = shape->dv;
+    o->storage = o->out_storage = shape->type;
+    o->causal = causal || a->kind >= ATTENTION_RETENTION;
+    o->l2norm = a->kind >= ATTENTION_DELTA;
+    o->scale = scaled ? 1 / sqrt(shape->d) : a->kind == ATTENTION_MALA_PAPER ? shape->rows : 1;
+    o->eps = a->kind == ATTENTION_MALA_PAPER ? 0 : 1e-6;
+    o->gates = a->gated ? FOVEA_GATES_LOGITS : FOVEA_GATES_READY;
 }
 
 int bench_attention(bench_case *out, const cli_settings *s, const bench_request *o)
@@ -317,18 +297,20 @@ int bench_attention(bench_case *out, const cli_settings *s, const bench_request 
     shape.dv = shape.d;
     CLI_TRY(cli_number(&shape.dv, "value-dim", o->value_dim, 1, 4096));
     CLI_TRY(cli_choose(&form, "form", o->form, forms));
-    struct run *r = cli_alloc(1, sizeof *r);
-    attention *a = &r->a;
-    out->state = r;
+    attention *a = cli_alloc(1, sizeof *a);
+    a->options = (fovea_attention_options)FOVEA_ATTENTION_OPTIONS_INIT;
+    out->state = a;
     out->run = bench_run_op;
     out->check = check;
     out->release = release;
     CLI_TRY(parse(a, s->attention));
-    set_options(a, shape.d, shape.rows, o->causal);
+    a->name = cli_text("%s", s->attention);
+    set_options(a, s, &shape, o->causal);
+    a->options.form = (fovea_form)form;
     a->data = use_operands(a, &shape);
-    r->name = cli_text("%s", s->attention);
     bench_plan_begin(out);
-    CLI_TRY(make_plan(out, s, (fovea_form)form));
+    CLI_TRY(cli_check(fovea_attention_plan_create(&out->plan, out->on->device, &a->options)));
+    CLI_TRY(bind_inputs(out));
     bench_plan_end(out);
     char values[16] = "";
     if (shape.dv != shape.d)
@@ -342,7 +324,7 @@ int bench_attention(bench_case *out, const cli_settings *s, const bench_request 
         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:s, s:b, s:s}", "what", "attention", "attention",
                   s->attention, "tokens", (int)shape.rows, "heads", (int)shape.heads, "dim",
                   (int)shape.d, "value_dim", (int)shape.dv, "dtype", cli_dtype_name(shape.type),
-                  "causal", a->causal, "form", forms[form]);
+                  "causal", a->options.causal, "form", forms[form]);
     count(out, a);
     return CLI_OK;
 }

@@ -14,37 +14,37 @@ const char *const bench_what_names[BENCH_WHATS + 1] = {"gemm",   "attention", "b
 
 /* ---- devices ---- */
 
+static int make_device(bench_device *d, const cli_settings *s)
+{
+    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
+    const double begin = cli_seconds();
+    CLI_TRY(cli_open_device(&d->device, s));
+    d->open_seconds = cli_seconds() - begin;
+    fovea_device_describe(d->device, &info);
+    memcpy(d->id, info.id, sizeof d->id);
+    d->cpu = strcmp(info.id, "cpu") == 0;
+    return CLI_OK;
+}
+
 static int open_device(bench_device **out, bench_set *set, const cli_settings *s)
 {
     const fovea_device_options *o = &s->device_options;
     char *key = cli_text("%s|%s|%u|%s|%g", s->device, o->isa ? o->isa : "", o->threads,
                          o->cores ? o->cores : "", o->max_dispatch_seconds);
-    for (size_t i = 0; i < set->devices; i++)
-        if (strcmp(set->device[i].key, key) == 0) {
-            free(key);
-            *out = &set->device[i];
-            return CLI_OK;
-        }
-    if (set->devices == BENCH_DEVICES) {
+    size_t i = 0;
+    while (i < set->devices && strcmp(set->device[i].key, key) != 0)
+        i++;
+    *out = &set->device[i];
+    int code = CLI_OK;
+    if (i == BENCH_DEVICES)
+        code = cli_fail(CLI_USAGE, "more than %d devices and settings at once", BENCH_DEVICES);
+    else if (i == set->devices)
+        code = make_device(*out, s);
+    if (code || i < set->devices)
         free(key);
-        return cli_fail(CLI_USAGE, "more than %d devices and settings at once", BENCH_DEVICES);
-    }
-    bench_device *d = &set->device[set->devices];
-    const double begin = cli_seconds();
-    const int code = cli_open_device(&d->device, s);
-    if (code) {
-        free(key);
-        return code;
-    }
-    d->open_seconds = cli_seconds() - begin;
-    d->key = key;
-    set->devices++;
-    fovea_device_info info = FOVEA_DEVICE_INFO_INIT;
-    fovea_device_describe(d->device, &info);
-    memcpy(d->id, info.id, sizeof d->id);
-    d->cpu = strcmp(info.id, "cpu") == 0;
-    *out = d;
-    return CLI_OK;
+    else
+        set->device[set->devices++].key = key;
+    return code;
 }
 
 /* ---- the product ---- */

@@ -100,7 +100,7 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
         return code;
     }
     if (!c->title)
-        c->title = cli_text("%s", k->problem);
+        c->title = cli_text("%s", s->problem);
     k->alone = (*n)++;
     return bench_first(c, &none);
 }
@@ -108,13 +108,10 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
 static floor_kind *kind_of(bench_floors *f, const fovea_step_info *s)
 {
     for (size_t i = 0; i < f->kinds; i++)
-        if (strcmp(f->kind[i].problem, s->problem) == 0 && f->kind[i].bytes == s->bytes)
+        if (strcmp(f->kind[i].step.problem, s->problem) == 0 && f->kind[i].step.bytes == s->bytes)
             return &f->kind[i];
     floor_kind *k = &f->kind[f->kinds++];
-    *k = (floor_kind){.step = *s,
-                      .label = cli_text("%s", s->label),
-                      .problem = cli_text("%s", s->problem),
-                      .bytes = s->bytes};
+    k->step = *s;
     return k;
 }
 
@@ -132,10 +129,6 @@ int bench_floors_add(bench_floors *out, bench_case *list, size_t *n, size_t room
 
 void bench_floors_free(bench_floors *f)
 {
-    for (size_t i = 0; i < f->kinds; i++) {
-        free(f->kind[i].label);
-        free(f->kind[i].problem);
-    }
     free(f->kind);
 }
 
@@ -145,7 +138,7 @@ void bench_floors_free(bench_floors *f)
 static double bound_of(const floor_kind *k, const bench_case *list)
 {
     return k->alone ? k->times * bench_quantile(&list[k->alone], 0.5)
-                    : k->bytes / bench_limits_memory(&list[0].on->limits);
+                    : k->step.bytes / bench_limits_memory(&list[0].on->limits);
 }
 
 static double sum_of(const bench_floors *f, const bench_case *list)
@@ -163,9 +156,9 @@ json_t *bench_floors_describe(const bench_floors *f, const bench_case *list)
     for (size_t i = 0; i < f->kinds; i++) {
         const floor_kind *k = &f->kind[i];
         const double bound = bound_of(k, list);
-        json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:f, s:o, s:f}", "label", k->label,
-                                               "problem", k->problem, "count", (int)k->count,
-                                               "bytes", k->bytes, "alone_ms",
+        json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:f, s:o, s:f}", "label",
+                                               k->step.label, "problem", k->step.problem, "count",
+                                               (int)k->count, "bytes", k->step.bytes, "alone_ms",
                                                k->alone ? json_real(1e3 * bound) : json_null(),
                                                "floor_ms", 1e3 * bound));
     }

@@ -6,10 +6,8 @@
 
 /* Steps of one kind: the same problem with the same operands. */
 typedef struct floor_kind {
-    fovea_step_info step;  /* of the first step; its texts belong to the plan */
-    char *label, *problem; /* copies, which outlive the plan */
+    fovea_step_info step; /* of the first step; its texts belong to the plan, which list[0] holds */
     uint32_t count;
-    double bytes;
     size_t alone; /* index of the case that runs this work alone; 0: bounded by memory traffic */
     double times; /* runs of that case that make one step */
 } floor_kind;

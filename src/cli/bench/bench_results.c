@@ -77,17 +77,13 @@ static bool known(const json_t *r)
 static bool append_results(json_t *list, json_t *value)
 {
     size_t i;
-    json_t *r;
-    bool good = json_is_array(value) || json_is_object(value);
-    json_array_foreach(value, i, r) {
+    json_t *r, *all = json_is_array(value) ? value : json_pack("[o]", value);
+    bool good = true;
+    json_array_foreach(all, i, r) {
         good = good && known(r);
         json_array_append(list, r);
     }
-    if (json_is_object(value)) {
-        good = known(value);
-        json_array_append(list, value);
-    }
-    json_decref(value);
+    json_decref(all);
     return good;
 }
 

@@ -214,7 +214,7 @@ int cli_indices_read(cli_image *out, const char *path);
 void cli_images_as_stored(void);
 bool cli_is_picture(const char *name); /* by its ending */
 int cli_image_write_png(const char *path, const cli_image *image);
-/* One byte per pixel, an index into `colours` R, G, B triples. */
+/* One byte per pixel, an index into `colours` R, G, B triples; without a palette its R, G, B. */
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours);
 void cli_image_free(cli_image *image);

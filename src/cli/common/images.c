@@ -242,9 +242,8 @@ static int read_png(cli_image *out, const char *path, struct bytes *b, bool indi
     return code;
 }
 
-/* palette: NULL for RGB pixels. */
-static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
-                     const uint8_t *palette, uint32_t colours)
+int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
+                          const uint8_t *palette, uint32_t colours)
 {
     png_image png;
     memset(&png, 0, sizeof png);
@@ -255,7 +254,7 @@ static int write_png(const char *path, const void *pixels, uint32_t width, uint3
     png.colormap_entries = colours;
     cli_output o;
     CLI_TRY(cli_output_begin(&o, path));
-    const bool written = png_image_write_to_stdio(&png, o.file, 0, pixels, 0, palette);
+    const bool written = png_image_write_to_stdio(&png, o.file, 0, index, 0, palette);
     return cli_output_end(&o, written ? NULL : png.message);
 }
 
@@ -275,10 +274,10 @@ static int png_orientation(const struct bytes *b)
     return ORIENTATION_UPRIGHT;
 }
 
-static int write_png(const char *path, const void *pixels, uint32_t width, uint32_t height,
-                     const uint8_t *palette, uint32_t colours)
+int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
+                          const uint8_t *palette, uint32_t colours)
 {
-    (void)pixels;
+    (void)index;
     (void)width;
     (void)height;
     (void)palette;
@@ -290,13 +289,7 @@ static int write_png(const char *path, const void *pixels, uint32_t width, uint3
 
 int cli_image_write_png(const char *path, const cli_image *image)
 {
-    return write_png(path, image->rgb, image->width, image->height, NULL, 0);
-}
-
-int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
-                          const uint8_t *palette, uint32_t colours)
-{
-    return write_png(path, index, width, height, palette, colours);
+    return cli_indices_write_png(path, image->rgb, image->width, image->height, NULL, 0);
 }
 
 /* ---- PPM and PGM ---- */
@@ -351,9 +344,8 @@ static int read_picture(cli_image *out, const char *path, bool indices)
     struct bytes b;
     int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
-    int code = read_file(&b, path);
-    if (code)
-        return code;
+    int code = CLI_OK;
+    CLI_TRY(read_file(&b, path));
     if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
         code = read_jpeg(out, path, &b);
         orientation = orientation_of_jpeg(b.data, b.size);

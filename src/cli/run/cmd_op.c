@@ -11,22 +11,13 @@ struct result {
     size_t floats; /* of each */
 };
 
-/* All inputs that the library names, `name_of` giving the names. */
-static int read_inputs(op_case *c, const char *(*name_of)(const void *, size_t), const void *of)
+/* All inputs that the library names, of a plan or of a state. */
+static int read_inputs(op_case *c, const fovea_plan *plan, const fovea_state *state)
 {
-    for (const char *name; (name = name_of(of, c->n_inputs)) != NULL;)
+    for (const char *name; (name = plan ? fovea_op_input(plan, c->n_inputs)
+                                        : fovea_state_input(state, c->n_inputs)) != NULL;)
         CLI_TRY(op_case_input(c, name));
     return op_case_complete(c);
-}
-
-static const char *plan_input(const void *plan, size_t index)
-{
-    return fovea_op_input(plan, index);
-}
-
-static const char *state_input(const void *state, size_t index)
-{
-    return fovea_state_input(state, index);
 }
 
 static void batch_of(fovea_matrix *in, fovea_matrix *out, const op_case *c, const op_rows *to,
@@ -42,7 +33,7 @@ static int run_plan(struct result *r, op_case *c, fovea_device *device)
     fovea_matrix in[OP_INPUTS], out;
     fovea_plan *plan;
     CLI_TRY(cli_check(fovea_attention_plan_create(&plan, device, &c->options)));
-    int code = read_inputs(c, plan_input, plan);
+    int code = read_inputs(c, plan, NULL);
     for (uint32_t b = 0; b < r->out.batch && !code; b++) {
         batch_of(in, &out, c, &r->out, b);
         code = cli_check(fovea_op_run(plan, in, c->n_inputs, out));
@@ -59,7 +50,7 @@ static int run_state(struct result *r, op_case *c, fovea_device *device)
     r->floats = fovea_state_size(state);
     int code = op_case_state(&r->state, c, r->floats);
     if (!code)
-        code = read_inputs(c, state_input, state);
+        code = read_inputs(c, NULL, state);
     for (uint32_t b = 0; b < r->out.batch && !code; b++) {
         float *saved = r->state + b * r->floats;
         batch_of(in, &out, c, &r->out, b);

@@ -131,11 +131,10 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
 static int run_picture(run_state *r, const char *path)
 {
     cli_image image;
-    int code = cli_image_read(&image, path);
     r->batch = 1;
-    if (code)
-        return code;
-    if (!(code = plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height))) {
+    CLI_TRY(cli_image_read(&image, path));
+    int code = plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height);
+    if (!code) {
         const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
         code = run_frame(r, path, path, &frame);
     }

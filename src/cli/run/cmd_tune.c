@@ -155,7 +155,7 @@ static int settle(tuning *t)
     static const char *const rigors[] = {"measure", "exhaustive", NULL};
     static char usual[4000];
     double seconds = 0;
-    int rigor = 0, code;
+    int rigor = 0;
     CLI_TRY(cli_choose(&rigor, "rigor", t->common.rigor, rigors));
     CLI_TRY(cli_real(&seconds, "time", t->seconds, 0.001, 1e9));
     CLI_TRY(cli_wisdom(&t->common));
@@ -166,8 +166,7 @@ static int settle(tuning *t)
             return cli_fail(CLI_USAGE, "FOVEA_WISDOM is empty; name a file with -o");
         t->file = usual;
     }
-    if ((code = save(t))) /* that it cannot be written is better known before than after */
-        return code;
+    CLI_TRY(save(t)); /* that it cannot be written is better known before than after */
     snprintf(t->journal, sizeof t->journal, "%s.journal", t->file);
     t->options = (fovea_tune_options)FOVEA_TUNE_OPTIONS_INIT;
     t->options.rigor = rigor ? FOVEA_RIGOR_EXHAUSTIVE : FOVEA_RIGOR_MEASURE;

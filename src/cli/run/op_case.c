@@ -251,9 +251,8 @@ int op_case_input(op_case *c, const char *name)
             (t.rank == 4 && t.shape[3] != dim))
             return wrong_shape(c, own, dim > 1 ? "(B, H, N, d)" : "(B, H, N)");
     }
-    int code = read_rows(r, &t, FOVEA_DTYPE_F32);
     c->n_inputs++;
-    return code;
+    return read_rows(r, &t, FOVEA_DTYPE_F32);
 }
 
 int op_case_state(float **out, op_case *c, size_t floats)

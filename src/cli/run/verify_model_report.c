@@ -172,9 +172,7 @@ int verify_model(const cli_session *s, const char *name, const char *image, bool
     cli_image picture = {0, 0, NULL};
     cli_plan_options(&options, &s->settings, s->device, s->model);
     if (image) {
-        const int code = cli_image_read(&picture, image);
-        if (code)
-            return code;
+        CLI_TRY(cli_image_read(&picture, image));
         options.frame.width = picture.width;
         options.frame.height = picture.height;
         options.preprocess = &p;
