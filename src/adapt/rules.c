@@ -1,8 +1,6 @@
 /* rules.c: gradients of the dense operations of a vision transformer. */
 #include "adapt/tape.h"
 
-static const fv_view none = {FV_NO_VALUE, 0};
-
 static fv_view gradient_of_output(const fv_tape *t, const fv_step *s)
 {
     return fv_tape_gradient(t, s->use[s->out].view);
@@ -38,21 +36,21 @@ static void gemm(fv_tape *t, const fv_step *s)
     if (s->prob.epi & FV_EPI_RESIDUAL)
         fv_tape_pass(t, s->use[FV_GEMM_RES].view, dout);
     if (s->prob.epi & FV_EPI_BIAS)
-        fv_tape_sums(t, label, &s->use[FV_GEMM_BIAS].weight, dout, none, rows);
+        fv_tape_sums(t, label, &s->use[FV_GEMM_BIAS].weight, dout, FV_NO_VIEW, rows);
     const bool learned = a->view.id < 0;
     if (!learned)
         fv_tape_product(t, label, w, dout, a->view, rows);
     if (learned ? !fv_masters_want(t->masters, &a->weight) : !fv_tape_needs(t, a->view))
         return;
     const fv_weight back = transposed(w);
-    fv_gemm g = {.w = &back, .in = dout, .res = none, .rows = rows};
+    fv_gemm g = {.w = &back, .in = dout, .res = FV_NO_VIEW, .rows = rows};
     if (learned)
         g.out = fv_tape_rows(t, rows, k);
     else
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
     if (learned)
-        fv_tape_sums(t, label, &a->weight, g.out, none, rows);
+        fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);
 }
 
 static void act(fv_tape *t, const fv_step *s)
@@ -210,7 +208,7 @@ static void posemb(fv_tape *t, const fv_step *s)
     const fv_view grid = fv_tape_rows(t, rows - first, n), out = fv_tape_rows(t, rows, n);
     const uint32_t u[2] = {first, rows - first};
     fv_emit_take(t->b, label, dout, first, grid, rows - first, n);
-    rows_back(t, s, FV_OP_TAKE_GRAD, grid, none, out, u, 0);
+    rows_back(t, s, FV_OP_TAKE_GRAD, grid, FV_NO_VIEW, out, u, 0);
     fv_tape_pass(t, in, out);
 }
 

@@ -51,6 +51,7 @@ typedef struct fv_view {
     fv_id id;
     uint32_t col; /* first column */
 } fv_view;
+#define FV_NO_VIEW ((fv_view){FV_NO_VALUE, 0})
 
 typedef struct fv_use {
     fv_view view;

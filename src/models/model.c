@@ -453,7 +453,7 @@ const char *fovea_model_label(const fovea_model *model, uint32_t i)
 const char *fovea_model_output(const fovea_model *model, size_t index)
 {
     const uint32_t n = count_texts(model->outputs);
-    if (index == n && fv_weight_present(&model->segmentation.w))
+    if (index == n && fv_weight_present(&model->segmentation.head.w))
         return "segmentation";
     return index < n ? model->outputs[index] : NULL;
 }

@@ -28,7 +28,7 @@ struct fv_attention_name;
 
 /* models/segmentation.h: a linear head on the patches of a stage. */
 typedef struct fv_segmentation {
-    fv_weight w, b; /* (classes, width), b may be absent; w absent: there is none */
+    fv_layer head;  /* (classes, width); absent: there is none */
     uint32_t stage; /* that it reads */
 } fv_segmentation;
 

@@ -103,7 +103,7 @@ static fovea_status list_outputs(fovea_model *m)
     FV_TRY(fv_mem_text(&m->outputs[n++], "last_hidden_state", FV_MEM_MODEL));
     if (v->pool != FV_POOL_NONE)
         FV_TRY(fv_mem_text(&m->outputs[n++], "pooler_output", FV_MEM_MODEL));
-    if (fv_weight_present(&v->embeds_w))
+    if (fv_weight_present(&v->embeds.w))
         FV_TRY(fv_mem_text(&m->outputs[n++], "image_embeds", FV_MEM_MODEL));
     for (uint32_t i = 0; i <= v->depth; i++) {
         char text[24];
@@ -127,7 +127,7 @@ static fovea_status fill_info(fv_vit_reader *r)
     info->heads = v->heads;
     info->patch = v->patch;
     info->prefix = v->prefix;
-    info->classes = v->head_w.rows;
+    info->classes = v->classifier.w.rows;
     fovea_preprocess *p = &r->t.m->preprocess;
     *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
                               info->native_height);

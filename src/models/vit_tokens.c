@@ -158,19 +158,18 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     bool flat = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
                             flat ? linear : conv));
-    v->embed_w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
     bool biased = r->n->origin == FV_VIT_HF
                       ? r->kind != FV_VIT_CLIP
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
-        FV_TRY(fv_reader_matrix(&v->embed_b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
+        FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
     FV_TRY(read_prefix(r));
     FV_TRY(read_positions(r));
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
                    : r->kind == FV_VIT_CLIP;
-    return pre && r->n->pre
-               ? fv_reader_norm(&v->pre_w, &v->pre_b, &r->t, r->prefix, r->n->pre, r->v->width)
-               : FOVEA_OK;
+    return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
+                            : FOVEA_OK;
 }

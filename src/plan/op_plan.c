@@ -43,7 +43,7 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
                        o->activation);
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
-    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
+    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = FV_NO_VIEW};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
