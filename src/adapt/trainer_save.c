@@ -109,8 +109,7 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
     FV_TRY(
         fv_source_unchanged(t->model->source)); /* tensors that were not trained are read from it */
     fovea_status status = collect(&f, t, type, average);
-    if (status == FOVEA_OK)
-        status = fovea_tensors_write(path, f.tensor, f.count, metadata, 1);
+    FV_THEN(status, fovea_tensors_write(path, f.tensor, f.count, metadata, 1));
     release(&f);
     return status;
 }

@@ -351,8 +351,7 @@ fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
     if (status == FOVEA_OK && !pool->parallel_for)
         status = start_workers(pool, settings->priority);
     const fovea_status there = await_workers(pool);
-    if (status == FOVEA_OK)
-        status = there;
+    FV_THEN(status, there);
     if (status != FOVEA_OK) {
         fv_pool_free(pool);
         return status;

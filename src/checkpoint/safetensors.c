@@ -170,8 +170,7 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
             break;
         f->count++;
     }
-    if (status == FOVEA_OK)
-        status = check_layout(f, at, data_size);
+    FV_THEN(status, check_layout(f, at, data_size));
     fv_mem_free(at);
     return status;
 }
@@ -229,8 +228,7 @@ static fovea_status new_file(fv_safetensors **out, const char *path)
 static fovea_status finish(fv_safetensors **out, fv_safetensors *f, const void *data,
                            fovea_status status)
 {
-    if (status == FOVEA_OK)
-        status = read_header(f, data);
+    FV_THEN(status, read_header(f, data));
     if (status != FOVEA_OK) {
         fv_safetensors_close(f);
         return status;

@@ -107,8 +107,7 @@ fovea_status fv_source_open_file(fv_source **out, const char *path)
     fv_source *s;
     FV_TRY(new_source(&s, path, 1));
     fovea_status status = add_file(s, path);
-    if (status == FOVEA_OK)
-        status = fv_source_index(s);
+    FV_THEN(status, fv_source_index(s));
     return hand_over(out, s, status);
 }
 
@@ -156,10 +155,8 @@ static fovea_status open_map(fv_source **out, json_t *map, const char *folder, c
     json_t *shards = json_object();
     fv_source *s = NULL;
     fovea_status status = collect_shards(shards, map, path);
-    if (status == FOVEA_OK)
-        status = new_source(&s, path, (uint32_t)json_object_size(shards));
-    if (status == FOVEA_OK)
-        status = open_shards(s, map, shards, folder);
+    FV_THEN(status, new_source(&s, path, (uint32_t)json_object_size(shards)));
+    FV_THEN(status, open_shards(s, map, shards, folder));
     json_decref(shards);
     return hand_over(out, s, status);
 }
@@ -173,8 +170,7 @@ fovea_status fv_source_open_index(fv_source **out, const char *folder, const cha
     fovea_status status = fv_config_section(&map, &whole, "weight_map");
     if (status == FOVEA_OK && !map.object)
         status = fv_config_fail(&whole, "weight_map", "an object: tensor to file");
-    if (status == FOVEA_OK)
-        status = open_map(out, map.object, folder, path);
+    FV_THEN(status, open_map(out, map.object, folder, path));
     json_decref(json);
     return status;
 }

@@ -267,8 +267,7 @@ fovea_status fovea_tensors_write(const char *path, const fovea_tensor *tensors, 
 {
     json_t *header = json_object();
     fovea_status status = build_header(header, tensors, n, metadata, n_metadata);
-    if (status == FOVEA_OK)
-        status = write_file(path, header, tensors, n);
+    FV_THEN(status, write_file(path, header, tensors, n));
     json_decref(header);
     return status;
 }

@@ -359,12 +359,9 @@ static fovea_status load_files(fovea_model *m, const char *path)
                      ? fv_source_open_index(&m->source, folder, path)
                      : fv_source_open_file(&m->source, path);
     }
-    if (status == FOVEA_OK)
-        status = open_beside(m, folder, path);
-    if (status == FOVEA_OK)
-        status = load_config(m, folder);
-    if (status == FOVEA_OK)
-        status = load_processor(m, folder);
+    FV_THEN(status, open_beside(m, folder, path));
+    FV_THEN(status, load_config(m, folder));
+    FV_THEN(status, load_processor(m, folder));
     fv_mem_free(folder);
     return status;
 }
@@ -394,8 +391,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
     FV_TRY(family->make_synthetic(&json, m->source, name));
     fovea_status status = fv_source_index(m->source);
-    if (status == FOVEA_OK)
-        status = read_model(m, &(fv_config){path, "", json});
+    FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
     json_decref(json);
     return status;
 }

@@ -81,8 +81,7 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     fovea_status status = FOVEA_OK;
     if (name[i].gated && !fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight")) {
         status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0);
-        if (status == FOVEA_OK)
-            status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0);
+        FV_THEN(status, fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0));
         r->sla = FV_VIT_SLA_Q_DENSE;
         json_t *own = json_object_get(r->config->object, "fovea");
         if (!own) {

@@ -46,8 +46,7 @@ fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
     FV_TRY(fv_mem_alloc(&room, sizeof(fovea_state), FV_MEM_PLAN, "the state"));
     fovea_state *s = room;
     fovea_status status = create(s, device, &o);
-    if (status == FOVEA_OK)
-        status = fovea_state_reset(s);
+    FV_THEN(status, fovea_state_reset(s));
     if (status != FOVEA_OK) {
         fovea_state_free(s);
         return status;

@@ -208,8 +208,7 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
     shorten(&r->step, rows);
     schedule(r, chunk);
     fovea_status status = fv_model_blank(&r->model);
-    if (status == FOVEA_OK)
-        status = describe_operands(r, b);
+    FV_THEN(status, describe_operands(r, b));
     if (status != FOVEA_OK) {
         fv_trial_close(r);
         return status;

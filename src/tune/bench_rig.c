@@ -45,8 +45,7 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
     fv_bench_rig s = {.plan = plan};
     double seconds;
     fovea_status status = provide(&s);
-    if (status == FOVEA_OK)
-        status = fv_bench_rig_run(&s, 0, plan->sweeps, &seconds);
+    FV_THEN(status, fv_bench_rig_run(&s, 0, plan->sweeps, &seconds));
     if (status != FOVEA_OK) {
         fv_bench_rig_close(&s);
         return status;

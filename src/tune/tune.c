@@ -151,10 +151,8 @@ static fovea_status tune(fv_tuner *t)
     fovea_status status = fv_wisdom_create(&estimate);
     fv_advice_begin(&t->known, fv_wisdom_global(), t->device, limits.threads);
     fv_advice_begin(&t->estimate, estimate, t->device, limits.threads);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_create(&t->crashed);
-    if (status == FOVEA_OK)
-        status = tune_stages(t);
+    FV_THEN(status, fv_wisdom_create(&t->crashed));
+    FV_THEN(status, tune_stages(t));
     fv_journal_close(t);
     fv_wisdom_free(t->crashed);
     fv_wisdom_free(estimate);

@@ -103,8 +103,7 @@ fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subje
         trying.subject = subject + i * stride;
         status = fv_wisdom_put(w, &trying);
     }
-    if (status == FOVEA_OK)
-        status = write_journal(t->options->journal, w);
+    FV_THEN(status, write_journal(t->options->journal, w));
     fv_wisdom_free(w);
     return status;
 }

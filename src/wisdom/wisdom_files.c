@@ -66,8 +66,7 @@ static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, si
     FV_TRY(fv_wisdom_create(&s.to));
     fovea_status status = fv_wisdom_each(from, select_known, &s);
     *taken = fv_wisdom_count(s.to);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_merge(to, s.to, foreign);
+    FV_THEN(status, fv_wisdom_merge(to, s.to, foreign));
     fv_wisdom_free(s.to);
     return status;
 }
@@ -201,8 +200,7 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
     FV_TRY(fv_wisdom_format(w, own, NULL, 0, &size));
     FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, what));
     fovea_status status = fv_wisdom_format(w, own, text, size + 1, &size);
-    if (status == FOVEA_OK)
-        status = fv_os_replace_file(path, only_ours, text, size);
+    FV_THEN(status, fv_os_replace_file(path, only_ours, text, size));
     fv_mem_free(text);
     return status;
 }
@@ -233,8 +231,7 @@ static fovea_status merge_into(const char *path)
     else
         FV_TRY(parse_file(&all, path, &unknown));
     fovea_status status = fv_wisdom_each(fv_wisdom_global(), offer, all);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_write(path, all, true, false, "wisdom as text");
+    FV_THEN(status, fv_wisdom_write(path, all, true, false, "wisdom as text"));
     fv_wisdom_free(all);
     return status;
 }
