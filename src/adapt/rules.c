@@ -27,12 +27,11 @@ static fv_weight transposed(const fv_weight *w)
 
 static void gemm(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view dout = gradient_of_output(t, s);
     const fv_weight *w = &s->use[FV_GEMM_W].weight;
     const fv_use *a = &s->use[FV_GEMM_A];
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], k = s->prob.dim[FV_GEMM_K];
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (s->prob.epi & FV_EPI_RESIDUAL)
         fv_tape_pass(t, s->use[FV_GEMM_RES].view, dout);
     if (s->prob.epi & FV_EPI_BIAS)
@@ -55,11 +54,10 @@ static void gemm(fv_tape *t, const fv_step *s)
 
 static void act(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_ACT_IN].view, dout = gradient_of_output(t, s);
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const fv_view out = fv_tape_rows(t, rows, s->prob.epi & FV_EPI_SWIGLU ? 2 * n : n);
-    fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(t, s, "gradient"));
     g->prob.epi = s->prob.epi;
     g->prob.dim[FV_ROW_C] = n;
     fv_use_value(g, FV_ACT_GRAD_IN, in, FV_KIND_ROW);
@@ -70,7 +68,6 @@ static void act(fv_tape *t, const fv_step *s)
 
 static void add(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_ADD_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *scale = &s->use[FV_ADD_SCALE].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
@@ -80,7 +77,7 @@ static void add(fv_tape *t, const fv_step *s)
         fv_tape_pass(t, in, dout);
         return;
     }
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     fv_tape_sums(t, label, scale, dout, in, rows);
     if (!fv_tape_needs(t, in))
         return;
@@ -97,12 +94,11 @@ static void add(fv_tape *t, const fv_step *s)
 
 static void layernorm(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_LN_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *w = &s->use[FV_LN_WEIGHT].weight, *bias = &s->use[FV_LN_BIAS].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     fv_step *g;
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (fv_masters_want(t->masters, w) || fv_masters_want(t->masters, bias)) {
         const fv_weight absent = {.rows = 1, .cols = n};
         const fv_view out = fv_tape_gather(t, w, fv_weight_present(bias) ? bias : &absent);
@@ -134,9 +130,8 @@ static void layernorm(fv_tape *t, const fv_step *s)
 static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout, fv_view res,
                       fv_view out, const uint32_t u[2], float factor)
 {
-    char label[40];
     const fv_value v = t->b->value[out.id];
-    fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(t, s, "gradient"));
     g->prob.dim[FV_ROW_C] = s->prob.dim[FV_ROW_C];
     g->u[0] = u[0];
     g->u[1] = u[1];
@@ -178,12 +173,11 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
 
 static void posemb(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_POSEMB_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *table = &s->use[FV_POSEMB_TABLE].weight;
     const fv_weight *prefix = &s->use[FV_POSEMB_PREFIX].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C], first = s->u[0];
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (fv_masters_want(t->masters, table) || fv_masters_want(t->masters, prefix)) {
         const fv_weight absent = {.rows = first, .cols = n};
         const fv_view out = fv_tape_gather(t, fv_weight_present(prefix) ? prefix : &absent, table);

@@ -7,10 +7,10 @@
 
 #include "base/mem.h"
 
-const char *fv_tape_label(char buf[40], const fv_step *s, const char *what)
+const char *fv_tape_label(fv_tape *t, const fv_step *s, const char *what)
 {
-    snprintf(buf, 40, "%.*s, %s", (int)(37 - strlen(what)), s->label, what);
-    return buf;
+    snprintf(t->label, sizeof t->label, "%.*s, %s", (int)(37 - strlen(what)), s->label, what);
+    return t->label;
 }
 
 /* ---- arrays ---- */

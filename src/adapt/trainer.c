@@ -180,12 +180,11 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
     const fovea_status status = build(t, model, teacher, &o, before.current);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = t;
+    else
         fovea_trainer_free(t);
-        return status;
-    }
-    *out = t;
-    return FOVEA_OK;
+    return status;
 }
 
 void fovea_trainer_free(fovea_trainer *t)

@@ -217,24 +217,22 @@ static fovea_status new_file(fv_safetensors **out, const char *path)
     fv_safetensors *f;
     FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "safetensors file"));
     fovea_status status = fv_mem_text(&f->path, path, FV_MEM_MODEL);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = f;
+    else
         fv_safetensors_close(f);
-        return status;
-    }
-    *out = f;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status finish(fv_safetensors **out, fv_safetensors *f, const void *data,
                            fovea_status status)
 {
     FV_THEN(status, read_header(f, data));
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = f;
+    else
         fv_safetensors_close(f);
-        return status;
-    }
-    *out = f;
-    return FOVEA_OK;
+    return status;
 }
 
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path)

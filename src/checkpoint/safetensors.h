@@ -44,7 +44,7 @@ extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 /* enum fv_file_type of a name, or FV_FILE_TYPES. */
 enum fv_file_type fv_file_type_find(const char *name);
 
-typedef struct fv_safetensors {
+typedef struct fovea_tensors { /* as which callers see it */
     char *path;
     void *map; /* NULL when the bytes are the caller's */
     uint64_t size;

@@ -76,12 +76,11 @@ static fovea_status new_source(fv_source **out, const char *name, uint32_t files
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
     if (status == FOVEA_OK && files)
         status = FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files");
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = s;
+    else
         fv_source_close(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status add_file(fv_source *s, const char *path)
@@ -94,12 +93,11 @@ static fovea_status add_file(fv_source *s, const char *path)
 
 static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
 {
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = s;
+    else
         fv_source_close(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 fovea_status fv_source_open_file(fv_source **out, const char *path)

@@ -29,7 +29,7 @@ static const fv_family *const families[] = {
 
 /* ---- life ---- */
 
-static fovea_status new_model(fovea_model **out)
+fovea_status fv_model_blank(fovea_model **out)
 {
     fovea_model *m;
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "model"));
@@ -40,11 +40,6 @@ static fovea_status new_model(fovea_model **out)
     m->refs = 1;
     *out = m;
     return FOVEA_OK;
-}
-
-fovea_status fv_model_blank(fovea_model **out)
-{
-    return new_model(out);
 }
 
 static uint32_t count_texts(char *const *texts)
@@ -400,7 +395,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additio
 {
     fovea_model *m = NULL;
     FV_TRY(fv_require(path, "the model's path"));
-    FV_TRY(new_model(&m));
+    FV_TRY(fv_model_blank(&m));
     m->additions = additions;
     fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
                                                                            : load_files(m, path);

@@ -105,12 +105,11 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
     FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     fovea_status status = build(p, options, kept);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = p;
+    else
         fv_plan_free(p);
-        return status;
-    }
-    *out = p;
-    return FOVEA_OK;
+    return status;
 }
 
 #define COMMON(o)                                                                                  \

@@ -47,12 +47,11 @@ fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
     fovea_state *s = room;
     fovea_status status = create(s, device, &o);
     FV_THEN(status, fovea_state_reset(s));
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = s;
+    else
         fovea_state_free(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 void fovea_state_free(fovea_state *s)

@@ -46,12 +46,11 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
     double seconds;
     fovea_status status = provide(&s);
     FV_THEN(status, fv_bench_rig_run(&s, 0, plan->sweeps, &seconds));
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = s;
+    else
         fv_bench_rig_close(&s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_bench_rig_close(fv_bench_rig *s)

@@ -37,18 +37,24 @@ fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, boo
     return fv_frame_plan(out, t->model, t->device, &options, wisdom);
 }
 
+fv_fact fv_tuner_fact(const fv_tuner *t, enum fv_fact_kind kind, const char *subject,
+                      const char *choice)
+{
+    return (fv_fact){.kind = (uint8_t)kind,
+                     .rigor = (uint8_t)t->rigor,
+                     .known = true,
+                     .device = t->known.device,
+                     .subject = subject,
+                     .choice = choice,
+                     .date = (uint64_t)time(NULL)};
+}
+
 fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                                const char *choice, double seconds)
 {
     fv_answer old;
-    fv_fact f = {.kind = (uint8_t)kind,
-                 .rigor = (uint8_t)t->rigor,
-                 .known = true,
-                 .device = t->known.device,
-                 .subject = subject,
-                 .choice = choice,
-                 .seconds = seconds,
-                 .date = (uint64_t)time(NULL)};
+    fv_fact f = fv_tuner_fact(t, kind, subject, choice);
+    f.seconds = seconds;
     /* A fact that replaces a more rigorous one keeps that rigor, so that it also replaces it in a
      * file that has it. */
     if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
@@ -61,13 +67,7 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
 
 fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice)
 {
-    const fv_fact f = {.kind = FV_FACT_SKIP,
-                       .rigor = (uint8_t)t->rigor,
-                       .known = true,
-                       .device = t->known.device,
-                       .subject = subject,
-                       .choice = choice,
-                       .date = (uint64_t)time(NULL)};
+    const fv_fact f = fv_tuner_fact(t, FV_FACT_SKIP, subject, choice);
     FV_TRY(fv_wisdom_put(t->estimate.wisdom, &f));
     return fv_wisdom_put(t->known.wisdom, &f);
 }
@@ -101,12 +101,11 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
     fv_wisdom *w;
     FV_TRY(fv_wisdom_create(&w));
     const fovea_status status = fv_wisdom_each(from, copy, w);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = w;
+    else
         fv_wisdom_free(w);
-        return status;
-    }
-    *out = w;
-    return FOVEA_OK;
+    return status;
 }
 
 /* ---- all of it ---- */

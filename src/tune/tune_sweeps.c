@@ -88,12 +88,7 @@ static fovea_status put_way(fv_wisdom *w, const fv_tuner *t, const part *of, con
 {
     char choice[FV_WISDOM_CHOICE];
     fv_wisdom_sweep_text(choice, how->streamed, how->chunk);
-    const fv_fact f = {.kind = FV_FACT_SWEEP,
-                       .rigor = (uint8_t)t->rigor,
-                       .known = true,
-                       .device = t->known.device,
-                       .subject = of->subject,
-                       .choice = choice};
+    const fv_fact f = fv_tuner_fact(t, FV_FACT_SWEEP, of->subject, choice);
     return fv_wisdom_put(w, &f);
 }
 

@@ -438,12 +438,11 @@ fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limit
     fv_cases *c;
     FV_TRY(FV_MEM_NEW(&c, FV_MEM_PLAN, "the cases to be verified"));
     const fovea_status status = fill(c, row_type, limits);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = c;
+    else
         fv_cases_close(c);
-        return status;
-    }
-    *out = c;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_cases_close(fv_cases *c)

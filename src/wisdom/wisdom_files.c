@@ -22,12 +22,11 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
     fv_wisdom *w = NULL;
     FV_TRY(fv_wisdom_create(&w));
     const fovea_status status = fv_wisdom_parse(w, text, size, unknown);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = w;
+    else
         fv_wisdom_free(w);
-        return status;
-    }
-    *out = w;
-    return FOVEA_OK;
+    return status;
 }
 
 /* The message of a text names its file. */
