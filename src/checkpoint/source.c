@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "checkpoint/config.h"
+#include "platform/os/os.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096
@@ -66,6 +67,19 @@ fovea_status fv_source_path(char **out, const char *folder, const char *name)
     size_t size = strlen(folder) + strlen(name) + 2;
     FV_TRY(fv_mem_alloc(out, size, FV_MEM_MODEL, "file name"));
     snprintf(*out, size, "%s/%s", folder, name);
+    return FOVEA_OK;
+}
+
+fovea_status fv_source_folder(char **out, const char *path)
+{
+    FV_TRY(fv_mem_text(out, path, FV_MEM_MODEL));
+    char *slash = strrchr(*out, '/');
+    if (fv_os_look(path) == FV_OS_FOLDER)
+        return FOVEA_OK;
+    if (slash)
+        slash[slash == *out] = 0;
+    else
+        memcpy(*out, ".", 2);
     return FOVEA_OK;
 }
 
@@ -220,22 +234,12 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
 /* Grows the index and its marks by one entry. */
 static fovea_status widen(fv_source *s)
 {
-    void *names, *marks;
-    FV_TRY(fv_mem_array(&names, s->count + 1ull, sizeof *s->by_name, FV_MEM_MODEL,
-                        "index of tensors"));
-    const fovea_status status =
-        fv_mem_array(&marks, s->count + 1ull, sizeof *s->taken, FV_MEM_MODEL, "index of tensors");
-    if (status != FOVEA_OK) {
-        fv_mem_free(names);
-        return status;
-    }
-    memcpy(names, s->by_name, s->count * sizeof *s->by_name);
-    memcpy(marks, s->taken, s->count * sizeof *s->taken);
-    fv_mem_free(s->by_name);
-    fv_mem_free(s->taken);
-    s->by_name = names;
-    s->taken = marks;
-    return FOVEA_OK;
+    static const char what[] = "index of tensors";
+    uint32_t room;
+    FV_TRY(fv_mem_grow(&s->by_name, s->count, &room, s->count + 1, sizeof *s->by_name, FV_MEM_MODEL,
+                       what));
+    return fv_mem_grow(&s->taken, s->count, &room, s->count + 1, sizeof *s->taken, FV_MEM_MODEL,
+                       what);
 }
 
 static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)

@@ -236,42 +236,26 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     return read_labels(m, c);
 }
 
-static fovea_status read_processor(fovea_model *m, const char *path)
+static fovea_status read_processor(fovea_model *m, const fv_config *c)
 {
-    json_t *json;
-    FV_TRY(fv_config_load(&json, path, CONFIG_LIMIT));
-    const fv_config c = {path, "", json};
-    fovea_status status =
-        fv_processor_read(&m->preprocess, &c, m->info.native_width, m->info.native_height);
-    json_decref(json);
-    return status;
+    return fv_processor_read(&m->preprocess, c, m->info.native_width, m->info.native_height);
 }
 
-static fovea_status load_config(fovea_model *m, const char *folder)
+/* Calls `read` with the JSON of a file; without the file, if it is not `needed`, nothing. */
+static fovea_status load_json(fovea_model *m, const char *folder, const char *name, bool needed,
+                              fovea_status (*read)(fovea_model *, const fv_config *))
 {
     char *path;
-    json_t *json;
-    FV_TRY(fv_source_path(&path, folder, "config.json"));
-    fovea_status status;
-    if (fv_os_look(path) == FV_OS_NOTHING)
-        status = fv_fail(FOVEA_EIO, "%s: no such file; it must lie beside the weights", path);
-    else
-        status = fv_config_load(&json, path, CONFIG_LIMIT);
-    if (status == FOVEA_OK) {
-        status = read_model(m, &(fv_config){path, "", json});
-        json_decref(json);
-    }
-    fv_mem_free(path);
-    return status;
-}
-
-static fovea_status load_processor(fovea_model *m, const char *folder)
-{
-    char *path;
-    FV_TRY(fv_source_path(&path, folder, "preprocessor_config.json"));
+    json_t *json = NULL;
+    FV_TRY(fv_source_path(&path, folder, name));
     fovea_status status = FOVEA_OK;
     if (fv_os_look(path) != FV_OS_NOTHING)
-        status = read_processor(m, path);
+        status = fv_config_load(&json, path, CONFIG_LIMIT);
+    else if (needed)
+        status = fv_fail(FOVEA_EIO, "%s: no such file; it must lie beside the weights", path);
+    if (json)
+        status = read(m, &(fv_config){path, "", json});
+    json_decref(json);
     fv_mem_free(path);
     return status;
 }
@@ -320,16 +304,6 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
     return status;
 }
 
-/* Cuts a path down to its folder. */
-static void cut_name(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = 0;
-    else
-        memcpy(path, ".", 2);
-}
-
 static fovea_status load_files(fovea_model *m, const char *path)
 {
     char *folder;
@@ -344,19 +318,17 @@ static fovea_status load_files(fovea_model *m, const char *path)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
-    FV_TRY(fv_mem_text(&folder, path, FV_MEM_MODEL));
+    FV_TRY(fv_source_folder(&folder, path));
     fovea_status status;
-    if (kind == FV_OS_FOLDER) {
+    if (kind == FV_OS_FOLDER)
         status = open_folder(m, folder);
-    } else {
-        cut_name(folder);
+    else
         status = fv_ends_with(path, ".safetensors.index.json")
                      ? fv_source_open_index(&m->source, folder, path)
                      : fv_source_open_file(&m->source, path);
-    }
     FV_THEN(status, open_beside(m, folder, path));
-    FV_THEN(status, load_config(m, folder));
-    FV_THEN(status, load_processor(m, folder));
+    FV_THEN(status, load_json(m, folder, "config.json", true, read_model));
+    FV_THEN(status, load_json(m, folder, "preprocessor_config.json", false, read_processor));
     fv_mem_free(folder);
     return status;
 }

@@ -70,23 +70,25 @@ static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, si
     return status;
 }
 
-static void remark(const char *name, size_t unknown)
+/* Merges `from`, whose text is called `name`, and frees it. */
+static fovea_status take(fv_wisdom *to, fv_wisdom *from, const char *name, bool foreign,
+                         fovea_wisdom_info *out)
 {
-    if (unknown)
+    const size_t unknown = out->skipped;
+    const fovea_status status = merge_known(to, from, foreign, &out->taken);
+    fv_wisdom_free(from);
+    if (status == FOVEA_OK && unknown)
         fv_log("wisdom: %s: %zu line%s about kernels, revisions or settings that this version has "
                "not",
                name, unknown, unknown > 1 ? "s" : "");
+    return status;
 }
 
 static fovea_status load_file(fv_wisdom *to, const char *path, bool foreign, fovea_wisdom_info *out)
 {
-    fv_wisdom *w = NULL;
+    fv_wisdom *w;
     FV_TRY(parse_file(&w, path, &out->skipped));
-    const fovea_status status = merge_known(to, w, foreign, &out->taken);
-    fv_wisdom_free(w);
-    if (status == FOVEA_OK)
-        remark(path, out->skipped);
-    return status;
+    return take(to, w, path, foreign, out);
 }
 
 /* ---- the process's ---- */
@@ -157,13 +159,9 @@ fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
 fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
                             fovea_wisdom_info *out)
 {
-    fv_wisdom *w = NULL;
+    fv_wisdom *w;
     FV_TRY(parse(&w, text, size, &out->skipped));
-    const fovea_status status = merge_known(fv_wisdom_global(), w, false, &out->taken);
-    fv_wisdom_free(w);
-    if (status == FOVEA_OK)
-        remark(name, out->skipped);
-    return status;
+    return take(fv_wisdom_global(), w, name, false, out);
 }
 
 fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
