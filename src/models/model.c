@@ -1,6 +1,7 @@
 /* model.c: from files to an immutable model, and what can be asked about it. */
 #include "models/model.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,20 @@ static uint32_t count_texts(char *const *texts)
     while (texts && texts[n])
         n++;
     return n;
+}
+
+fovea_status fv_model_add_output(fovea_model *m, const char *format, ...)
+{
+    char name[32];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    const uint32_t n = count_texts(m->outputs);
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(m->outputs[i], name) == 0)
+            return FOVEA_OK;
+    return fv_mem_text(&m->outputs[n], name, FV_MEM_MODEL);
 }
 
 static void free_texts(char **texts)

@@ -141,11 +141,15 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     fv_pola_reader r;
     FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed1.proj."));
     FV_TRY(read_roles(&r));
-    char last[24];
-    snprintf(last, sizeof last, "stage%u", r.p->stages);
-    FV_TRY(fv_pola_add_output(m, r.p->head.w.rows ? "logits" : last));
-    FV_TRY(fv_pola_add_outputs(m, "embed", r.p->stages));
-    return fv_pola_add_outputs(m, "stage", r.p->stages);
+    if (r.p->head.w.rows)
+        FV_TRY(fv_model_add_output(m, "logits"));
+    else
+        FV_TRY(fv_model_add_output(m, "stage%u", r.p->stages));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "embed%u", i));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
+    return FOVEA_OK;
 }
 
 /* ---- grids ---- */

@@ -146,11 +146,13 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     fv_pola_reader r;
     FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed.proj."));
     FV_TRY(read_roles(&r));
-    FV_TRY(fv_pola_add_output(m, r.p->head.w.rows ? "logits" : "norm"));
-    FV_TRY(fv_pola_add_output(m, "patch_embed"));
-    FV_TRY(fv_pola_add_outputs(m, "stage", r.p->stages));
-    FV_TRY(fv_pola_add_outputs(m, "down", r.p->stages - 1));
-    return fv_pola_add_output(m, "norm");
+    FV_TRY(fv_model_add_output(m, r.p->head.w.rows ? "logits" : "norm"));
+    FV_TRY(fv_model_add_output(m, "patch_embed"));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
+    for (uint32_t i = 1; i < r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "down%u", i));
+    return fv_model_add_output(m, "norm");
 }
 
 static fovea_status check_grid(const fovea_model *m, fv_builder *b)

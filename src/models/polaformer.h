@@ -96,11 +96,9 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
 /* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
-/* Reads the head, fills m->info, and checks that every tensor had its place. */
+/* Reads the head, fills m->info, makes room for outputs, and checks that every tensor had its
+ * place. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
-/* Add to the list of outputs what it lacks: a name; a name with numbers from 1 to count. */
-fovea_status fv_pola_add_output(fovea_model *m, const char *name);
-fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count);
 void fv_pola_release(fovea_model *m);
 
 /* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */

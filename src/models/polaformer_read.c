@@ -288,32 +288,11 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
     info->classes = p->head.w.rows;
     r->t.m->preprocess =
         fv_processor_default(FV_PROCESSOR_SWIN, info->native_width, info->native_height);
+    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
     fv_reader_ignore(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
-}
-
-fovea_status fv_pola_add_output(fovea_model *m, const char *name)
-{
-    const fv_pola *p = m->roles;
-    uint32_t n = 0;
-    if (!m->outputs)
-        FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
-    for (; m->outputs[n]; n++)
-        if (strcmp(m->outputs[n], name) == 0)
-            return FOVEA_OK;
-    return fv_mem_text(&m->outputs[n], name, FV_MEM_MODEL);
-}
-
-fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count)
-{
-    for (uint32_t i = 1; i <= count; i++) {
-        char text[24];
-        snprintf(text, sizeof text, "%s%u", name, i);
-        FV_TRY(fv_pola_add_output(m, text));
-    }
-    return FOVEA_OK;
 }
 
 void fv_pola_release(fovea_model *m)

@@ -293,24 +293,18 @@ static fovea_status read_head(struct reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_pyramid *p = m->roles;
-    uint32_t n = 0;
-    char text[24], last[24];
-    snprintf(last, sizeof last, "stage%u", p->stages);
     FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
-    FV_TRY(fv_mem_text(&m->outputs[n++], fv_weight_present(&p->head.w) ? "logits" : last,
-                       FV_MEM_MODEL));
-    FV_TRY(fv_mem_text(&m->outputs[n++], "patch_embed", FV_MEM_MODEL));
+    if (fv_weight_present(&p->head.w))
+        FV_TRY(fv_model_add_output(m, "logits"));
+    else
+        FV_TRY(fv_model_add_output(m, "stage%u", p->stages));
+    FV_TRY(fv_model_add_output(m, "patch_embed"));
     for (uint32_t i = 1; i <= p->stages; i++) {
-        snprintf(text, sizeof text, "stage%u", i);
-        if (i < p->stages || fv_weight_present(&p->head.w))
-            FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
-        snprintf(text, sizeof text, "down%u", i);
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
         if (i < p->stages)
-            FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
+            FV_TRY(fv_model_add_output(m, "down%u", i));
     }
-    if (fv_weight_present(&p->proj.w))
-        FV_TRY(fv_mem_text(&m->outputs[n++], "pooled", FV_MEM_MODEL));
-    return FOVEA_OK;
+    return fv_weight_present(&p->proj.w) ? fv_model_add_output(m, "pooled") : FOVEA_OK;
 }
 
 static void fill_info(fovea_model *m)

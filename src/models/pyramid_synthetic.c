@@ -54,15 +54,10 @@ static void linear(struct maker *m, const char *prefix, const char *stem, uint32
     convolution(m, prefix, stem, rows, cols, 1, 1);
 }
 
-static void norm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
-{
-    fv_synthetic_norm(&m->m, prefix, stem, n);
-}
-
 static void batchnorm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
 {
     char name[64];
-    norm(m, prefix, stem, n);
+    fv_synthetic_norm(&m->m, prefix, stem, n);
     snprintf(name, sizeof name, "%srunning_mean", stem);
     vector(m, prefix, name, n, 0, 0.035f);
     snprintf(name, sizeof name, "%srunning_var", stem);
@@ -73,16 +68,16 @@ static void block(struct maker *m, const char *prefix, uint32_t c, uint32_t hidd
 {
     const fv_pyramid_form *f = m->form;
     convolution(m, prefix, f->cpe1, c, 1, 3, m->added);
-    norm(m, prefix, "norm1.norm.", c);
+    fv_synthetic_norm(&m->m, prefix, "norm1.norm.", c);
     linear(m, prefix, f->fused, 4 * c, c);
     convolution(m, prefix, "attn.lepe.", c, 1, 5, 1);
     if (f->inner)
-        norm(m, prefix, f->inner, c);
+        fv_synthetic_norm(&m->m, prefix, f->inner, c);
     linear(m, prefix, f->proj, c, c);
     vector(m, prefix, "gamma_1", c, m->added, m->added / 2);
     if (f->cpe2)
         convolution(m, prefix, f->cpe2, c, 1, 3, m->added);
-    norm(m, prefix, "norm2.norm.", c);
+    fv_synthetic_norm(&m->m, prefix, "norm2.norm.", c);
     linear(m, prefix, "ffn.fc1.", hidden, c);
     convolution(m, prefix, "ffn.dwconv.", hidden, 1, 3, 1);
     linear(m, prefix, "ffn.fc2.", c, hidden);
