@@ -83,6 +83,15 @@ fovea_status fv_source_folder(char **out, const char *path)
     return FOVEA_OK;
 }
 
+static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
+{
+    if (status == FOVEA_OK)
+        *out = s;
+    else
+        fv_source_close(s);
+    return status;
+}
+
 static fovea_status new_source(fv_source **out, const char *name, uint32_t files)
 {
     fv_source *s;
@@ -90,11 +99,7 @@ static fovea_status new_source(fv_source **out, const char *name, uint32_t files
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
     if (status == FOVEA_OK && files)
         status = FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files");
-    if (status == FOVEA_OK)
-        *out = s;
-    else
-        fv_source_close(s);
-    return status;
+    return hand_over(out, s, status);
 }
 
 static fovea_status add_file(fv_source *s, const char *path)
@@ -103,15 +108,6 @@ static fovea_status add_file(fv_source *s, const char *path)
     s->bytes += s->file[s->files]->size;
     s->files++;
     return FOVEA_OK;
-}
-
-static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
-{
-    if (status == FOVEA_OK)
-        *out = s;
-    else
-        fv_source_close(s);
-    return status;
 }
 
 fovea_status fv_source_open_file(fv_source **out, const char *path)

@@ -106,42 +106,35 @@ static void stem(struct context *c)
 
 /* ---- blocks ---- */
 
+/* (res + depthwise convolution of in) * gate. */
+static fv_view dwconv(fv_builder *b, const char *label, const fv_layer *l, const fv_grid *grid,
+                      fv_view in, fv_view res, fv_view gate, uint32_t size)
+{
+    const fv_dwconv conv = {.w = &l->w,
+                            .bias = &l->b,
+                            .in = in,
+                            .res = res,
+                            .gate = gate,
+                            .out = fv_emit_rows(b, fv_grid_tokens(grid), l->w.rows),
+                            .width = grid->width,
+                            .height = grid->height,
+                            .count = 1,
+                            .channels = l->w.rows,
+                            .size = size};
+    fv_emit_dwconv(b, label, &conv);
+    return conv.out;
+}
+
 /* x = x + depthwise convolution of x: the filters have the residual in them. */
 static fv_view residual_dwconv(const struct context *c, const char *label, fv_view in,
                                const fv_layer *l)
 {
-    fv_view out = fv_emit_rows(c->b, c->tokens, l->w.rows);
-    const fv_dwconv conv = {.w = &l->w,
-                            .bias = &l->b,
-                            .in = in,
-                            .res = FV_NO_VIEW,
-                            .gate = FV_NO_VIEW,
-                            .out = out,
-                            .width = c->grid.width,
-                            .height = c->grid.height,
-                            .count = 1,
-                            .channels = l->w.rows,
-                            .size = 3};
-    fv_emit_dwconv(c->b, label, &conv);
-    return out;
+    return dwconv(c->b, label, l, &c->grid, in, FV_NO_VIEW, FV_NO_VIEW, 3);
 }
 
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate)
 {
-    fv_view out = fv_emit_rows(m->b, fv_grid_tokens(&m->grid), m->width);
-    const fv_dwconv conv = {.w = &m->w->lepe.w,
-                            .bias = &m->w->lepe.b,
-                            .in = m->v,
-                            .res = m->attention,
-                            .gate = gate,
-                            .out = out,
-                            .width = m->grid.width,
-                            .height = m->grid.height,
-                            .count = 1,
-                            .channels = m->width,
-                            .size = 5};
-    fv_emit_dwconv(m->b, "lepe", &conv);
-    return out;
+    return dwconv(m->b, "lepe", &m->w->lepe, &m->grid, m->v, m->attention, gate, 5);
 }
 
 /* Parts of the fused projection. */

@@ -226,8 +226,7 @@ void fv_trial_close(fv_trial *r)
         fv_mem_free(r->zone[i].image);
     }
     fv_reference_close(r->reference);
-    if (r->model)
-        fv_model_unref(r->model);
+    fovea_model_free(r->model);
     fv_device_unref(r->device);
     fv_mem_free(r);
 }

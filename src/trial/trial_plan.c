@@ -74,10 +74,8 @@ void fovea_trial_close(fovea_trial *r)
 {
     if (!r)
         return;
-    if (r->take)
-        fv_trial_kernel_close(r->take);
-    if (r->operands)
-        fv_trial_close(r->operands);
+    fv_trial_kernel_close(r->take);
+    fv_trial_close(r->operands);
     fv_mem_free(r);
 }
 
