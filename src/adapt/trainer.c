@@ -406,16 +406,10 @@ int fovea_trainer_tensor(const fovea_trainer *t, size_t index, fovea_numbers whi
         const fv_master *m = &t->masters.master[i];
         if (!m->trained || index-- > 0)
             continue;
-        const float *data = which == FOVEA_GRADIENT                ? m->gradient
-                            : which == FOVEA_AVERAGE && m->average ? m->average
-                                                                   : m->weight;
-        *out = (fovea_tensor){.name = m->tensor->name,
-                              .dtype = "F32",
-                              .rank = m->tensor->rank,
-                              .elements = m->tensor->elements,
-                              .data = data,
-                              .size = (size_t)m->tensor->elements * sizeof(float)};
-        memcpy(out->shape, m->tensor->shape, sizeof out->shape);
+        *out = fv_tensor_shown(m->tensor);
+        out->data = which == FOVEA_GRADIENT                ? m->gradient
+                    : which == FOVEA_AVERAGE && m->average ? m->average
+                                                           : m->weight;
         return 1;
     }
     return 0;

@@ -75,18 +75,9 @@ static fovea_status convert(struct file *f, const fv_master *m, const float *tra
 
 static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, bool average)
 {
-    const fv_tensor *t = m->tensor;
-    const fv_file_type_info *kept = &fv_file_types[t->dtype];
-    fovea_tensor *out = &f->tensor[f->count];
-    *out = (fovea_tensor){.name = t->name,
-                          .dtype = kept->name,
-                          .rank = t->rank,
-                          .elements = t->elements,
-                          .data = t->data,
-                          .size = (size_t)(t->elements * kept->bytes)};
-    memcpy(out->shape, t->shape, sizeof out->shape);
+    f->tensor[f->count] = fv_tensor_shown(m->tensor);
     fovea_status status = FOVEA_OK;
-    if (kept->floating)
+    if (fv_file_types[m->tensor->dtype].floating)
         status = convert(f, m, average && m->average ? m->average : m->weight, type);
     f->count++;
     return status;

@@ -54,6 +54,9 @@ typedef struct fovea_tensors { /* as which callers see it */
     fv_tensor *tensor; /* in the order of the header */
 } fv_safetensors;
 
+/* A tensor as callers see it. */
+fovea_tensor fv_tensor_shown(const fv_tensor *t);
+
 /* EIO, EFORMAT, ENOMEM. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);
 /* The same from memory that stays the caller's and must outlive it; `path` is for messages. */

@@ -91,13 +91,10 @@ void fovea_tensors_close(fovea_tensors *file)
     fv_safetensors_close(file);
 }
 
-int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out)
+fovea_tensor fv_tensor_shown(const fv_tensor *t)
 {
-    if (index >= file->count)
-        return 0;
-    const fv_tensor *t = &file->tensor[index];
     const fv_file_type_info *type = &fv_file_types[t->dtype];
-    *out = (fovea_tensor){
+    fovea_tensor out = {
         .name = t->name,
         .dtype = type->name,
         .rank = t->rank,
@@ -105,7 +102,15 @@ int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out
         .data = t->data,
         .size = (size_t)(t->elements * type->bytes),
     };
-    memcpy(out->shape, t->shape, sizeof out->shape);
+    memcpy(out.shape, t->shape, sizeof out.shape);
+    return out;
+}
+
+int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out)
+{
+    if (index >= file->count)
+        return 0;
+    *out = fv_tensor_shown(&file->tensor[index]);
     return 1;
 }
 
