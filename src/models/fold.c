@@ -12,13 +12,6 @@ struct affine {
     const fv_tensor *shifts;
 };
 
-static fovea_status new_affine(struct affine *out, fv_tensor_reader *t, uint32_t rows)
-{
-    const fv_tensor *factors;
-    FV_TRY(fv_model_floats(&out->factor, &factors, t->m, 1, rows));
-    return fv_model_floats(&out->shift, &out->shifts, t->m, 1, rows);
-}
-
 static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, const fv_tensor *bias)
 {
@@ -67,8 +60,11 @@ fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const
     assert(!(f->norm && f->scale));
     FV_TRY(fv_reader_tensor(&weight, t, prefix, f->stem, "weight", 4, shape));
     FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
-    if (f->norm || f->scale)
-        FV_TRY(new_affine(&a, t, f->rows));
+    if (f->norm || f->scale) {
+        const fv_tensor *factors;
+        FV_TRY(fv_model_floats(&a.factor, &factors, t->m, 1, f->rows));
+        FV_TRY(fv_model_floats(&a.shift, &a.shifts, t->m, 1, f->rows));
+    }
     if (f->norm)
         FV_TRY(fold_norm(&a, t, prefix, f->norm, f->rows, bias));
     if (f->scale)

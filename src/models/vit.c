@@ -104,8 +104,7 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view kv = fv_emit_rows(b, n, 2 * width);
-    fv_layer_write(b, "k, v", &w->kv, normed, kv, n);
+    fv_view kv = fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
     uint32_t d = width / c->v->heads;
     *a = (fv_attention){.mech = attention->mech,
                         .heads = c->v->heads,
@@ -185,17 +184,15 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     const fv_vit *v = m->roles;
     const uint32_t rows = fv_grid_tokens(&b->grid);
     enter_block(b, i);
-    fv_view out = fv_emit_rows(b, rows, v->width);
-    fv_layer_write(b, "output", &v->block[i].proj, seen, out, rows);
-    return out;
+    return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
 static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1,
                 const fv_layer *fc2, const fv_weight *scale, fv_view x, uint32_t rows)
 {
     fv_builder *b = c->b;
-    fv_view normed = fv_emit_rows(b, rows, ln->w.cols), h = fv_emit_rows(b, rows, fc2->w.cols);
-    norm(c, "mlp norm", x, ln, normed, rows);
+    fv_view normed = fv_layer_norm(b, "mlp norm", ln, x, c->v->eps, rows);
+    fv_view h = fv_emit_rows(b, rows, fc2->w.cols);
     fv_gemm g = linear(fc1, normed, h, rows);
     g.act = c->v->epi;
     fv_emit_gemm(b, "fc1", &g);
@@ -226,8 +223,7 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     g.in_weight = &v->map.probe;
     fv_emit_gemm(b, "query", &g);
 
-    fv_view kv = fv_emit_rows(b, n, 2 * width);
-    fv_layer_write(b, "k, v", &v->map.kv, y, kv, n);
+    fv_view kv = fv_layer_product(b, "k, v", &v->map.kv, y, 0, n);
     const fv_attention a = {.heads = heads,
                             .d = d,
                             .keys = n,
@@ -290,11 +286,8 @@ static void segment(const struct context *c, const fovea_model *m, bool normed, 
         y = fv_emit_rows(b, rows, v->width);
         fv_emit_take(b, "patches of the result", c->x, prefix, y, rows, v->width);
     }
-    if (prefix && normed) {
-        fv_view x = y;
-        y = fv_emit_rows(b, rows, v->width);
-        norm(c, "final norm of patches", x, &v->post, y, rows);
-    }
+    if (prefix && normed)
+        y = fv_layer_norm(b, "final norm of patches", &v->post, y, v->eps, rows);
     fv_segmentation_emit(m, b, 0, y, &b->grid);
 }
 
