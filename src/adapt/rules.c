@@ -155,11 +155,6 @@ static void take_rows(fv_tape *t, const fv_step *s)
     rows_back(t, s, FV_OP_TAKE_GRAD, dout, res, out, u, 0);
 }
 
-static void mean_merge(fv_tape *t, const fv_step *s)
-{
-    fv_tape_pass(t, s->use[FV_MERGE_PARTIAL].view, gradient_of_output(t, s));
-}
-
 static void mean_reduce(fv_tape *t, const fv_step *s)
 {
     fv_view res, out;
@@ -214,7 +209,7 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_COPY] = copy,
     [FV_OP_TAKE] = take_rows,
     [FV_OP_MEAN_REDUCE] = mean_reduce,
-    [FV_OP_MEAN_MERGE] = mean_merge,
+    [FV_OP_MEAN_MERGE] = fv_rule_merge,
     [FV_OP_POSEMB] = posemb,
     [FV_OP_SOFTMAX] = fv_rule_softmax,
     [FV_OP_LATTN_APPLY] = fv_rule_apply,
@@ -222,5 +217,5 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_LATTN_REDUCE] = fv_rule_reduce,
     [FV_OP_GATES] = fv_rule_gates,
     [FV_OP_MAP_REDUCE] = fv_rule_map_reduce,
-    [FV_OP_MAP_MERGE] = fv_rule_map_merge,
+    [FV_OP_MAP_MERGE] = fv_rule_merge,
 };

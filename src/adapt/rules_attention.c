@@ -126,7 +126,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
 }
 
-/* The gradient of a merged state is the gradient of each of its partial states. */
+/* The gradient of what partial states are merged to is that of each of them. */
 void fv_rule_merge(fv_tape *t, const fv_step *s)
 {
     const fv_view partial = s->use[FV_MERGE_PARTIAL].view, state = s->use[FV_MERGE_STATE].view;
@@ -178,13 +178,6 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
 }
 
 /* ---- pooling ---- */
-
-void fv_rule_map_merge(fv_tape *t, const fv_step *s)
-{
-    const fv_view partial = s->use[FV_MERGE_PARTIAL].view, out = s->use[FV_MERGE_STATE].view;
-    t->value[partial.id].state = out.id;
-    fv_tape_pass(t, partial, fv_tape_gradient(t, out));
-}
 
 static void pooled_operands(fv_step *g, const fv_step *s, enum fv_kind rows, fv_view forward,
                             fv_view dout)

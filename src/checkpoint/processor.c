@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/num.h"
+
 #define SWIN_UNCROPPED 384 /* pixels from which on Swin's rule crops nothing */
 #define VALUE_LIMIT 1e6    /* of means and deviations */
 #define PIXELS 65536
@@ -182,13 +184,12 @@ static fovea_status read_interpolation(fovea_preprocess *out, const fv_config *c
     FV_TRY(fv_config_text(&name, c, "interpolation"));
     if (!name || strcmp(name, "random") == 0)
         return FOVEA_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0) {
-            out->filter = (fovea_filter)i;
-            return FOVEA_OK;
-        }
-    return fv_config_fail(c, "interpolation",
-                          "bilinear, bicubic, lanczos, nearest, box or hamming");
+    const int filter = fv_index_of(name, names, sizeof names / sizeof *names);
+    if (filter < 0)
+        return fv_config_fail(c, "interpolation",
+                              "bilinear, bicubic, lanczos, nearest, box or hamming");
+    out->filter = (fovea_filter)filter;
+    return FOVEA_OK;
 }
 
 fovea_status fv_processor_read_timm(fovea_preprocess *out, const fv_config *config)

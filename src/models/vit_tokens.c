@@ -1,6 +1,7 @@
 /* vit_tokens.c: reads what makes tokens of patches: embedding, prefix rows, positions. */
 #include <string.h>
 
+#include "base/num.h"
 #include "models/vit_reader.h"
 
 #define REGISTERS 4096
@@ -82,13 +83,13 @@ static fovea_status read_position_rule(fv_vit_reader *r)
                                         [FV_POS_BILINEAR] = "bilinear"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
-    for (int i = 0; name && i < 4; i++)
-        if (strcmp(names[i], name) == 0) {
-            r->v->pos_rule = (enum fv_pos_rule)i;
-            return FOVEA_OK;
-        }
-    if (name)
-        return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+    if (name) {
+        const int rule = fv_index_of(name, names, 4);
+        if (rule < 0)
+            return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+        r->v->pos_rule = (enum fv_pos_rule)rule;
+        return FOVEA_OK;
+    }
     bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:

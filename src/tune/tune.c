@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/abi.h"
+#include "base/num.h"
 #include "plan/frame_plan.h"
 #include "plan/op_plan.h"
 #include "platform/os/os_machine.h"
@@ -224,13 +225,9 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
     if (asked != FOVEA_RIGOR_DEFAULT)
         return FOVEA_OK;
     const char *name = getenv("FOVEA_RIGOR");
-    *out = FOVEA_RIGOR_ESTIMATE;
-    for (int i = 1; name && i <= FOVEA_RIGOR_EXHAUSTIVE; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (fovea_rigor)i;
-            return FOVEA_OK;
-        }
-    if (name && *name)
+    const int known = name ? fv_index_of(name, names, FOVEA_RIGOR_EXHAUSTIVE + 1) : -1;
+    *out = known > 0 ? (fovea_rigor)known : FOVEA_RIGOR_ESTIMATE;
+    if (name && *name && known < 0)
         fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; using estimate", name);
     return FOVEA_OK;
 }
