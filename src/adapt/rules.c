@@ -1,8 +1,6 @@
 /* rules.c: gradients of the dense operations of a vision transformer. */
 #include "adapt/tape.h"
 
-static const fv_view none = {FV_NO_VALUE, 0};
-
 static fv_view gradient_of_output(const fv_tape *t, const fv_step *s)
 {
     return fv_tape_gradient(t, s->use[s->out].view);
@@ -29,39 +27,37 @@ static fv_weight transposed(const fv_weight *w)
 
 static void gemm(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view dout = gradient_of_output(t, s);
     const fv_weight *w = &s->use[FV_GEMM_W].weight;
     const fv_use *a = &s->use[FV_GEMM_A];
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], k = s->prob.dim[FV_GEMM_K];
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (s->prob.epi & FV_EPI_RESIDUAL)
         fv_tape_pass(t, s->use[FV_GEMM_RES].view, dout);
     if (s->prob.epi & FV_EPI_BIAS)
-        fv_tape_sums(t, label, &s->use[FV_GEMM_BIAS].weight, dout, none, rows);
+        fv_tape_sums(t, label, &s->use[FV_GEMM_BIAS].weight, dout, FV_NO_VIEW, rows);
     const bool learned = a->view.id < 0;
     if (!learned)
         fv_tape_product(t, label, w, dout, a->view, rows);
     if (learned ? !fv_masters_want(t->masters, &a->weight) : !fv_tape_needs(t, a->view))
         return;
     const fv_weight back = transposed(w);
-    fv_gemm g = {.w = &back, .in = dout, .res = none, .rows = rows};
+    fv_gemm g = {.w = &back, .in = dout, .res = FV_NO_VIEW, .rows = rows};
     if (learned)
         g.out = fv_tape_rows(t, rows, k);
     else
         fv_tape_add(t, a->view, k, &g.res, &g.out);
     fv_emit_gemm(t->b, label, &g);
     if (learned)
-        fv_tape_sums(t, label, &a->weight, g.out, none, rows);
+        fv_tape_sums(t, label, &a->weight, g.out, FV_NO_VIEW, rows);
 }
 
 static void act(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_ACT_IN].view, dout = gradient_of_output(t, s);
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const fv_view out = fv_tape_rows(t, rows, s->prob.epi & FV_EPI_SWIGLU ? 2 * n : n);
-    fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(t, s, "gradient"));
     g->prob.epi = s->prob.epi;
     g->prob.dim[FV_ROW_C] = n;
     fv_use_value(g, FV_ACT_GRAD_IN, in, FV_KIND_ROW);
@@ -72,7 +68,6 @@ static void act(fv_tape *t, const fv_step *s)
 
 static void add(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_ADD_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *scale = &s->use[FV_ADD_SCALE].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
@@ -82,7 +77,7 @@ static void add(fv_tape *t, const fv_step *s)
         fv_tape_pass(t, in, dout);
         return;
     }
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     fv_tape_sums(t, label, scale, dout, in, rows);
     if (!fv_tape_needs(t, in))
         return;
@@ -99,12 +94,11 @@ static void add(fv_tape *t, const fv_step *s)
 
 static void layernorm(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_LN_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *w = &s->use[FV_LN_WEIGHT].weight, *bias = &s->use[FV_LN_BIAS].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     fv_step *g;
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (fv_masters_want(t->masters, w) || fv_masters_want(t->masters, bias)) {
         const fv_weight absent = {.rows = 1, .cols = n};
         const fv_view out = fv_tape_gather(t, w, fv_weight_present(bias) ? bias : &absent);
@@ -136,9 +130,8 @@ static void layernorm(fv_tape *t, const fv_step *s)
 static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout, fv_view res,
                       fv_view out, const uint32_t u[2], float factor)
 {
-    char label[40];
     const fv_value v = t->b->value[out.id];
-    fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(t, s, "gradient"));
     g->prob.dim[FV_ROW_C] = s->prob.dim[FV_ROW_C];
     g->u[0] = u[0];
     g->u[1] = u[1];
@@ -162,11 +155,6 @@ static void take_rows(fv_tape *t, const fv_step *s)
     rows_back(t, s, FV_OP_TAKE_GRAD, dout, res, out, u, 0);
 }
 
-static void mean_merge(fv_tape *t, const fv_step *s)
-{
-    fv_tape_pass(t, s->use[FV_MERGE_PARTIAL].view, gradient_of_output(t, s));
-}
-
 static void mean_reduce(fv_tape *t, const fv_step *s)
 {
     fv_view res, out;
@@ -180,12 +168,11 @@ static void mean_reduce(fv_tape *t, const fv_step *s)
 
 static void posemb(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view in = s->use[FV_POSEMB_IN].view, dout = gradient_of_output(t, s);
     const fv_weight *table = &s->use[FV_POSEMB_TABLE].weight;
     const fv_weight *prefix = &s->use[FV_POSEMB_PREFIX].weight;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C], first = s->u[0];
-    fv_tape_label(label, s, "gradient");
+    const char *label = fv_tape_label(t, s, "gradient");
     if (fv_masters_want(t->masters, table) || fv_masters_want(t->masters, prefix)) {
         const fv_weight absent = {.rows = first, .cols = n};
         const fv_view out = fv_tape_gather(t, fv_weight_present(prefix) ? prefix : &absent, table);
@@ -210,7 +197,7 @@ static void posemb(fv_tape *t, const fv_step *s)
     const fv_view grid = fv_tape_rows(t, rows - first, n), out = fv_tape_rows(t, rows, n);
     const uint32_t u[2] = {first, rows - first};
     fv_emit_take(t->b, label, dout, first, grid, rows - first, n);
-    rows_back(t, s, FV_OP_TAKE_GRAD, grid, none, out, u, 0);
+    rows_back(t, s, FV_OP_TAKE_GRAD, grid, FV_NO_VIEW, out, u, 0);
     fv_tape_pass(t, in, out);
 }
 
@@ -222,7 +209,7 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_COPY] = copy,
     [FV_OP_TAKE] = take_rows,
     [FV_OP_MEAN_REDUCE] = mean_reduce,
-    [FV_OP_MEAN_MERGE] = mean_merge,
+    [FV_OP_MEAN_MERGE] = fv_rule_merge,
     [FV_OP_POSEMB] = posemb,
     [FV_OP_SOFTMAX] = fv_rule_softmax,
     [FV_OP_LATTN_APPLY] = fv_rule_apply,
@@ -230,5 +217,5 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_LATTN_REDUCE] = fv_rule_reduce,
     [FV_OP_GATES] = fv_rule_gates,
     [FV_OP_MAP_REDUCE] = fv_rule_map_reduce,
-    [FV_OP_MAP_MERGE] = fv_rule_map_merge,
+    [FV_OP_MAP_MERGE] = fv_rule_merge,
 };

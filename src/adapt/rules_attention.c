@@ -4,8 +4,7 @@
 /* A step with the heads, sizes and scalars of `s`. */
 static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
 {
-    char label[40];
-    fv_step *g = fv_emit_step(t->b, op, rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, op, rows, fv_tape_label(t, s, "gradient"));
     g->prob.mech = s->prob.mech;
     g->prob.heads = s->prob.heads;
     g->prob.flags = s->prob.flags;
@@ -58,12 +57,11 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
 static void vectors(fv_tape *t, const fv_step *s, const fv_weight *param, fv_view x, fv_view dx,
                     float alpha)
 {
-    char label[40];
     if (!fv_weight_present(param) || !fv_masters_want(t->masters, param))
         return;
     const fv_view out = fv_tape_gather(t, param, NULL);
     fv_step *g = fv_emit_step(t->b, FV_OP_LATTN_PARAM_GRAD, param->rows,
-                              fv_tape_label(label, s, "gradient of vectors"));
+                              fv_tape_label(t, s, "gradient of vectors"));
     g->prob.mech = s->prob.mech;
     g->prob.heads = s->prob.heads;
     g->prob.flags = FV_FLAG_ACCUMULATE;
@@ -90,14 +88,13 @@ static void query_operands(fv_step *g, const fv_step *s, fv_view dout)
 /* The gradient of the merged state that the queries read. */
 static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
 {
-    char label[40];
     const uint32_t size = t->b->value[s->use[FV_APPLY_STATE].view.id].cols;
     const fv_view partial = fv_emit_value(t->b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     const fv_view out = fv_emit_value(t->b, FV_VALUE_STATE, 1, size, FV_F32);
     fv_step *g = like(t, s, FV_OP_LATTN_STATE_GRAD, s->prob.dim[FV_DIM_ROWS]);
     query_operands(g, s, dout);
     fv_use_value(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
-    g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(label, s, "gradient of the state"));
+    g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(t, s, "gradient of the state"));
     g->prob.dim[FV_ROW_C] = size;
     fv_use_value(g, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(g, FV_MERGE_STATE, out, FV_KIND_STATE);
@@ -106,7 +103,6 @@ static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
 
 void fv_rule_apply(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const fv_view q = s->use[FV_APPLY_Q].view, out = s->use[FV_APPLY_OUT].view;
     const fv_view dout = fv_tape_gradient(t, out), gate = s->use[FV_APPLY_GATE].view;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.heads;
@@ -119,7 +115,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, q, dq);
     if (fv_tape_needs(t, gate)) {
         const fv_view dot = fv_tape_rows(t, rows, heads);
-        g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(label, s, "gradient of gates"));
+        g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(t, s, "gradient of gates"));
         g->prob.dim[FV_ROW_C] = heads;
         g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
         use_rows(g, FV_DOT_A, out);
@@ -130,7 +126,7 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
 }
 
-/* The gradient of a merged state is the gradient of each of its partial states. */
+/* The gradient of what partial states are merged to is that of each of them. */
 void fv_rule_merge(fv_tape *t, const fv_step *s)
 {
     const fv_view partial = s->use[FV_MERGE_PARTIAL].view, state = s->use[FV_MERGE_STATE].view;
@@ -171,10 +167,9 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
 /* Gradients of the gate weights, from each gate times its gradient. */
 void fv_rule_gates(fv_tape *t, const fv_step *s)
 {
-    char label[40];
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];
     const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
-    fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(label, s, "gradient"));
+    fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(t, s, "gradient"));
     g->prob.dim[FV_ROW_C] = heads;
     use_rows(g, FV_GATES_GRAD_GATES, gates);
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
@@ -183,13 +178,6 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
 }
 
 /* ---- pooling ---- */
-
-void fv_rule_map_merge(fv_tape *t, const fv_step *s)
-{
-    const fv_view partial = s->use[FV_MERGE_PARTIAL].view, out = s->use[FV_MERGE_STATE].view;
-    t->value[partial.id].state = out.id;
-    fv_tape_pass(t, partial, fv_tape_gradient(t, out));
-}
 
 static void pooled_operands(fv_step *g, const fv_step *s, enum fv_kind rows, fv_view forward,
                             fv_view dout)

@@ -7,12 +7,10 @@
 
 #include "base/mem.h"
 
-static const fv_view none = {FV_NO_VALUE, 0};
-
-const char *fv_tape_label(char buf[40], const fv_step *s, const char *what)
+const char *fv_tape_label(fv_tape *t, const fv_step *s, const char *what)
 {
-    snprintf(buf, 40, "%.*s, %s", (int)(37 - strlen(what)), s->label, what);
-    return buf;
+    snprintf(t->label, sizeof t->label, "%.*s, %s", (int)(37 - strlen(what)), s->label, what);
+    return t->label;
 }
 
 /* ---- arrays ---- */
@@ -31,8 +29,10 @@ static bool keep_up(fv_tape *t)
 {
     const bool ok = grow(t, &t->value, t->values, &t->value_room, t->b->values, sizeof *t->value);
     for (; ok && t->values < t->b->values; t->values++)
-        t->value[t->values] = (fv_tape_value){
-            .grad = none, .current = (fv_id)t->values, .twin = FV_NO_VALUE, .state = FV_NO_VALUE};
+        t->value[t->values] = (fv_tape_value){.grad = FV_NO_VIEW,
+                                              .current = (fv_id)t->values,
+                                              .twin = FV_NO_VALUE,
+                                              .state = FV_NO_VALUE};
     return ok;
 }
 
@@ -40,7 +40,7 @@ static fv_view new_value(fv_tape *t, enum fv_value_kind kind, uint32_t rows, uin
                          enum fv_type type)
 {
     const fv_view v = fv_emit_value(t->b, kind, rows, cols, type);
-    return keep_up(t) ? v : none;
+    return keep_up(t) ? v : FV_NO_VIEW;
 }
 
 fv_view fv_tape_rows(fv_tape *t, uint32_t rows, uint32_t cols)
@@ -143,7 +143,7 @@ static fv_view make_twin(fv_tape *t, fv_view out)
         const fv_value v = t->b->value[out.id];
         const fv_view again = new_value(t, v.kind, v.rows, v.cols, v.type);
         if (again.id < 0)
-            return none;
+            return FV_NO_VIEW;
         t->value[again.id].needs = t->value[out.id].needs;
         t->value[out.id].twin = again.id;
     }
@@ -211,7 +211,7 @@ static void split_product(fv_tape *t, const fv_step *s)
     *c = *s;
     c->prob.epi = s->prob.epi & FV_EPI_BIAS;
     c->prob.dim[FV_GEMM_N] = wide;
-    c->use[FV_GEMM_SCALE] = c->use[FV_GEMM_RES] = (fv_use){.view = none};
+    c->use[FV_GEMM_SCALE] = c->use[FV_GEMM_RES] = (fv_use){.view = FV_NO_VIEW};
     c->use[FV_GEMM_A].view = fv_tape_now(t, s->use[FV_GEMM_A].view);
     c->use[FV_GEMM_OUT].view = inner;
     t->value[inner.id].needs = t->value[middle.id].needs = true;
@@ -260,7 +260,7 @@ void fv_tape_forward(fv_tape *t, uint32_t segment)
 fv_view fv_tape_gradient(const fv_tape *t, fv_view v)
 {
     if (v.id < 0 || t->value[v.id].grad.id < 0)
-        return none;
+        return FV_NO_VIEW;
     const fv_view g = t->value[v.id].grad;
     return (fv_view){g.id, g.col + v.col};
 }
@@ -415,7 +415,7 @@ static fv_view into_tensor(fv_tape *t, const fv_weight_part *p)
     fv_master *m = trained(t, p);
     fv_sink *s = new_sink(t, p->rows, p->cols);
     if (!s)
-        return none;
+        return FV_NO_VIEW;
     m->trained = true;
     s->direct = m;
     s->offset = p->offset;
@@ -440,7 +440,7 @@ fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *seco
     fv_sink *s = new_sink(t, first->rows + (second ? second->rows : 0),
                           first->rows ? first->cols : second->cols);
     if (!s)
-        return none;
+        return FV_NO_VIEW;
     add_part(t, s, first, 0);
     add_part(t, s, second, first->rows);
     return (fv_view){s->value, 0};

@@ -56,6 +56,7 @@ typedef struct fv_tape {
     uint32_t values, value_room;
     fv_sink *sink;
     uint32_t sinks, sink_room;
+    char label[40];     /* of fv_tape_label */
     uint32_t keep_from; /* segments from here on are not recomputed */
 } fv_tape;
 
@@ -97,14 +98,14 @@ void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, 
 /* An output for the gradients of one or two weights, the second's rows after the first's. */
 fv_view fv_tape_gather(fv_tape *t, const fv_weight *first, const fv_weight *second);
 
-/* "block 3 fc1, gradient" */
-const char *fv_tape_label(char buf[40], const fv_step *s, const char *what);
+/* "block 3 fc1, gradient", until the next call. */
+const char *fv_tape_label(fv_tape *t, const fv_step *s, const char *what);
 
 typedef void fv_tape_rule(fv_tape *t, const fv_step *s);
 extern fv_tape_rule *const fv_tape_rules[FV_OP_COUNT];
 
 /* rules_attention.c */
 fv_tape_rule fv_rule_softmax, fv_rule_apply, fv_rule_merge, fv_rule_reduce, fv_rule_gates,
-    fv_rule_map_reduce, fv_rule_map_merge;
+    fv_rule_map_reduce;
 
 #endif

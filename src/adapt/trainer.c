@@ -180,12 +180,11 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
     const fovea_status status = build(t, model, teacher, &o, before.current);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = t;
+    else
         fovea_trainer_free(t);
-        return status;
-    }
-    *out = t;
-    return FOVEA_OK;
+    return status;
 }
 
 void fovea_trainer_free(fovea_trainer *t)
@@ -407,16 +406,10 @@ int fovea_trainer_tensor(const fovea_trainer *t, size_t index, fovea_numbers whi
         const fv_master *m = &t->masters.master[i];
         if (!m->trained || index-- > 0)
             continue;
-        const float *data = which == FOVEA_GRADIENT                ? m->gradient
-                            : which == FOVEA_AVERAGE && m->average ? m->average
-                                                                   : m->weight;
-        *out = (fovea_tensor){.name = m->tensor->name,
-                              .dtype = "F32",
-                              .rank = m->tensor->rank,
-                              .elements = m->tensor->elements,
-                              .data = data,
-                              .size = (size_t)m->tensor->elements * sizeof(float)};
-        memcpy(out->shape, m->tensor->shape, sizeof out->shape);
+        *out = fv_tensor_shown(m->tensor);
+        out->data = which == FOVEA_GRADIENT                ? m->gradient
+                    : which == FOVEA_AVERAGE && m->average ? m->average
+                                                           : m->weight;
         return 1;
     }
     return 0;

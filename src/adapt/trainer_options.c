@@ -158,8 +158,8 @@ fovea_status fv_trainer_choose(fovea_trainer *t, const fovea_trainer_options *o)
                                                        : FOVEA_TRAIN_ALL;
     if (o->stage == FOVEA_STAGE_TASK && o->task == FOVEA_TASK_SEGMENTATION) {
         struct marking head = {&t->masters, FV_IS_HEAD};
-        mark(&head, &t->model->segmentation.w);
-        mark(&head, &t->model->segmentation.b);
+        mark(&head, &t->model->segmentation.head.w);
+        mark(&head, &t->model->segmentation.head.b);
     } else if (o->stage == FOVEA_STAGE_TASK) {
         mark_all(t, FV_IS_HEAD);
     }

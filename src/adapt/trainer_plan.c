@@ -254,10 +254,8 @@ static fovea_status emit(fovea_trainer *t)
                          "attention \"%s\": stage 1 teaches another attention what softmax gives, "
                          "and every block has softmax; name another, such as linear:elu1",
                          t->attention);
-    if (status == FOVEA_OK)
-        status = FV_MEM_ARRAY(&pairs.pair, depth, FV_MEM_PLAN, "the losses");
-    if (status == FOVEA_OK)
-        status = emit_with(t, &pairs);
+    FV_THEN(status, FV_MEM_ARRAY(&pairs.pair, depth, FV_MEM_PLAN, "the losses"));
+    FV_THEN(status, emit_with(t, &pairs));
     fv_mem_free(pairs.pair);
     fv_mem_free(pairs.attention);
     return status;

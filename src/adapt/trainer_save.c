@@ -75,18 +75,9 @@ static fovea_status convert(struct file *f, const fv_master *m, const float *tra
 
 static fovea_status add(struct file *f, const fv_master *m, enum fv_type type, bool average)
 {
-    const fv_tensor *t = m->tensor;
-    const fv_file_type_info *kept = &fv_file_types[t->dtype];
-    fovea_tensor *out = &f->tensor[f->count];
-    *out = (fovea_tensor){.name = t->name,
-                          .dtype = kept->name,
-                          .rank = t->rank,
-                          .elements = t->elements,
-                          .data = t->data,
-                          .size = (size_t)(t->elements * kept->bytes)};
-    memcpy(out->shape, t->shape, sizeof out->shape);
+    f->tensor[f->count] = fv_tensor_shown(m->tensor);
     fovea_status status = FOVEA_OK;
-    if (kept->floating)
+    if (fv_file_types[m->tensor->dtype].floating)
         status = convert(f, m, average && m->average ? m->average : m->weight, type);
     f->count++;
     return status;
@@ -109,8 +100,7 @@ static fovea_status write_tensors(const fovea_trainer *t, const char *path, enum
     FV_TRY(
         fv_source_unchanged(t->model->source)); /* tensors that were not trained are read from it */
     fovea_status status = collect(&f, t, type, average);
-    if (status == FOVEA_OK)
-        status = fovea_tensors_write(path, f.tensor, f.count, metadata, 1);
+    FV_THEN(status, fovea_tensors_write(path, f.tensor, f.count, metadata, 1));
     release(&f);
     return status;
 }
@@ -168,32 +158,17 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
 
 /* ---- other files of the model ---- */
 
-/* The folder of the model's files, or NULL for a synthetic one. */
-static fovea_status folder_of(char **out, const char *model)
+/* Of the model's files, if it has one; synthetic models have no files. */
+static fovea_status copy_processor(const char *model, const char *to)
 {
-    const enum fv_os_kind kind = fv_os_look(model);
-    *out = NULL;
-    if (kind == FV_OS_NOTHING)
-        return FOVEA_OK;
-    FV_TRY(fv_mem_text(out, model, FV_MEM_MODEL));
-    char *slash = strrchr(*out, '/');
-    if (kind == FV_OS_FOLDER)
-        return FOVEA_OK;
-    if (slash)
-        slash[slash == *out] = 0;
-    else
-        memcpy(*out, ".", 2);
-    return FOVEA_OK;
-}
-
-static fovea_status copy_processor(const char *from, const char *to)
-{
-    char *path;
+    char *folder, *path = NULL;
     void *data;
     uint64_t size;
-    FV_TRY(fv_source_path(&path, from, PROCESSOR));
-    fovea_status status = FOVEA_OK;
-    if (fv_os_look(path) != FV_OS_NOTHING) {
+    if (fv_os_look(model) == FV_OS_NOTHING)
+        return FOVEA_OK;
+    FV_TRY(fv_source_folder(&folder, model));
+    fovea_status status = fv_source_path(&path, folder, PROCESSOR);
+    if (status == FOVEA_OK && fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_read(path, PROCESSOR_LIMIT, &data, &size);
         if (status == FOVEA_OK) {
             status = fv_os_replace_file(to, false, data, size);
@@ -201,6 +176,7 @@ static fovea_status copy_processor(const char *from, const char *to)
         }
     }
     fv_mem_free(path);
+    fv_mem_free(folder);
     return status;
 }
 
@@ -208,19 +184,15 @@ static fovea_status copy_processor(const char *from, const char *to)
 static fovea_status write_part(const fovea_trainer *t, const char *folder, const char *what,
                                enum fv_type type, bool average)
 {
-    char *path, *from = NULL;
+    char *path;
     FV_TRY(fv_source_path(&path, folder, what));
     fovea_status status;
-    if (strcmp(what, PROCESSOR) == 0) {
-        status = folder_of(&from, t->path);
-        if (status == FOVEA_OK && from)
-            status = copy_processor(from, path);
-        fv_mem_free(from);
-    } else if (strcmp(what, "config.json") == 0) {
+    if (strcmp(what, PROCESSOR) == 0)
+        status = copy_processor(t->path, path);
+    else if (strcmp(what, "config.json") == 0)
         status = write_config(t, path);
-    } else {
+    else
         status = write_tensors(t, path, type, average);
-    }
     fv_mem_free(path);
     return status;
 }

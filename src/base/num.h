@@ -1,4 +1,4 @@
-/* num.h: small integer maths, and what texts begin and end with. */
+/* num.h: small integer maths; what texts begin and end with, and where a list has them. */
 #ifndef FOVEA_BASE_NUM_H
 #define FOVEA_BASE_NUM_H
 
@@ -31,6 +31,15 @@ static inline bool fv_ends_with(const char *text, const char *with)
 {
     const size_t n = strlen(text), k = strlen(with);
     return n >= k && strcmp(text + n - k, with) == 0;
+}
+
+/* Index of `text` among `names`, of which some may be NULL; -1: it is none. */
+static inline int fv_index_of(const char *text, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (names[i] && strcmp(text, names[i]) == 0)
+            return (int)i;
+    return -1;
 }
 
 #endif

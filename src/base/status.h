@@ -15,6 +15,14 @@
             return status_;                                                                        \
     } while (0)
 
+/* The next call where nothing has failed yet, of functions that have something to free at their
+ * end. */
+#define FV_THEN(status, call)                                                                      \
+    do {                                                                                           \
+        if ((status) == FOVEA_OK)                                                                  \
+            (status) = (call);                                                                     \
+    } while (0)
+
 #if defined(__GNUC__)
 #define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else

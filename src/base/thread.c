@@ -351,14 +351,12 @@ fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
     if (status == FOVEA_OK && !pool->parallel_for)
         status = start_workers(pool, settings->priority);
     const fovea_status there = await_workers(pool);
+    FV_THEN(status, there);
     if (status == FOVEA_OK)
-        status = there;
-    if (status != FOVEA_OK) {
+        *out = pool;
+    else
         fv_pool_free(pool);
-        return status;
-    }
-    *out = pool;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_pool_free(fv_pool *pool)

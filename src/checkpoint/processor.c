@@ -3,50 +3,33 @@
 
 #include <string.h>
 
-#define IMAGENET_MEAN                                                                              \
-    {                                                                                              \
-        0.485f, 0.456f, 0.406f                                                                     \
-    }
-#define IMAGENET_STD                                                                               \
-    {                                                                                              \
-        0.229f, 0.224f, 0.225f                                                                     \
-    }
-#define CLIP_MEAN                                                                                  \
-    {                                                                                              \
-        0.48145466f, 0.4578275f, 0.40821073f                                                       \
-    }
-#define CLIP_STD                                                                                   \
-    {                                                                                              \
-        0.26862954f, 0.26130258f, 0.27577711f                                                      \
-    }
-#define HALF                                                                                       \
-    {                                                                                              \
-        0.5f, 0.5f, 0.5f                                                                           \
-    }
+#include "base/num.h"
 
 #define SWIN_UNCROPPED 384 /* pixels from which on Swin's rule crops nothing */
 #define VALUE_LIMIT 1e6    /* of means and deviations */
 #define PIXELS 65536
+
+static const struct colours {
+    float mean[3], std[3];
+} imagenet = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}},
+  clip = {{0.48145466f, 0.4578275f, 0.40821073f}, {0.26862954f, 0.26130258f, 0.27577711f}},
+  half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
 
 /* Edges for a native size of 224; others are in proportion. */
 static const struct rule {
     fovea_resize resize;
     fovea_filter filter;
     uint32_t edge, crop;
-    float mean[3], std[3];
+    const struct colours *colours;
 } rules[] = {
-    [FV_PROCESSOR_VIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, HALF, HALF},
-    [FV_PROCESSOR_DEIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, HALF, HALF},
-    [FV_PROCESSOR_DINOV2] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
-                             IMAGENET_STD},
-    [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, CLIP_MEAN, CLIP_STD},
-    [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, HALF, HALF},
-    [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
-                            IMAGENET_STD},
-    [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, IMAGENET_MEAN,
-                           IMAGENET_STD},
-    [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, IMAGENET_MEAN,
-                           IMAGENET_STD},
+    [FV_PROCESSOR_VIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &half},
+    [FV_PROCESSOR_DEIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &half},
+    [FV_PROCESSOR_DINOV2] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
+    [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &clip},
+    [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
+    [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
+    [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
+    [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
 };
 
 /* Classes of transformers, by the beginning of their names. */
@@ -92,8 +75,8 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
         p.resize_height = h;
         p.crop_width = p.crop_height = 0;
     }
-    memcpy(p.mean, r->mean, sizeof p.mean);
-    memcpy(p.std, r->std, sizeof p.std);
+    memcpy(p.mean, r->colours->mean, sizeof p.mean);
+    memcpy(p.std, r->colours->std, sizeof p.std);
     return p;
 }
 
@@ -201,13 +184,12 @@ static fovea_status read_interpolation(fovea_preprocess *out, const fv_config *c
     FV_TRY(fv_config_text(&name, c, "interpolation"));
     if (!name || strcmp(name, "random") == 0)
         return FOVEA_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0) {
-            out->filter = (fovea_filter)i;
-            return FOVEA_OK;
-        }
-    return fv_config_fail(c, "interpolation",
-                          "bilinear, bicubic, lanczos, nearest, box or hamming");
+    const int filter = fv_index_of(name, names, sizeof names / sizeof *names);
+    if (filter < 0)
+        return fv_config_fail(c, "interpolation",
+                              "bilinear, bicubic, lanczos, nearest, box or hamming");
+    out->filter = (fovea_filter)filter;
+    return FOVEA_OK;
 }
 
 fovea_status fv_processor_read_timm(fovea_preprocess *out, const fv_config *config)

@@ -170,8 +170,7 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
             break;
         f->count++;
     }
-    if (status == FOVEA_OK)
-        status = check_layout(f, at, data_size);
+    FV_THEN(status, check_layout(f, at, data_size));
     fv_mem_free(at);
     return status;
 }
@@ -213,48 +212,33 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
     return read_entries(f, bytes + 8 + n, f->size - 8 - n);
 }
 
-static fovea_status new_file(fv_safetensors **out, const char *path)
+/* From `data`, or from the mapped file where it is NULL. */
+static fovea_status open_bytes(fv_safetensors **out, const char *path, const void *data,
+                               uint64_t size)
 {
     fv_safetensors *f;
     FV_TRY(FV_MEM_NEW(&f, FV_MEM_MODEL, "safetensors file"));
+    f->size = size;
     fovea_status status = fv_mem_text(&f->path, path, FV_MEM_MODEL);
-    if (status != FOVEA_OK) {
-        fv_safetensors_close(f);
-        return status;
-    }
-    *out = f;
-    return FOVEA_OK;
-}
-
-static fovea_status finish(fv_safetensors **out, fv_safetensors *f, const void *data,
-                           fovea_status status)
-{
+    if (!data)
+        FV_THEN(status, fv_os_map(path, &data, &f->size, &f->map));
+    FV_THEN(status, read_header(f, data));
     if (status == FOVEA_OK)
-        status = read_header(f, data);
-    if (status != FOVEA_OK) {
+        *out = f;
+    else
         fv_safetensors_close(f);
-        return status;
-    }
-    *out = f;
-    return FOVEA_OK;
+    return status;
 }
 
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path)
 {
-    fv_safetensors *f;
-    const void *data = NULL;
-    FV_TRY(new_file(&f, path));
-    fovea_status status = fv_os_map(path, &data, &f->size, &f->map);
-    return finish(out, f, data, status);
+    return open_bytes(out, path, NULL, 0);
 }
 
 fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const void *data,
                                   uint64_t size)
 {
-    fv_safetensors *f;
-    FV_TRY(new_file(&f, path));
-    f->size = size;
-    return finish(out, f, data, FOVEA_OK);
+    return open_bytes(out, path, data ? data : "", size);
 }
 
 fovea_status fv_safetensors_unchanged(const fv_safetensors *f)

@@ -44,7 +44,7 @@ extern const fv_file_type_info fv_file_types[FV_FILE_TYPES];
 /* enum fv_file_type of a name, or FV_FILE_TYPES. */
 enum fv_file_type fv_file_type_find(const char *name);
 
-typedef struct fv_safetensors {
+typedef struct fovea_tensors { /* as which callers see it */
     char *path;
     void *map; /* NULL when the bytes are the caller's */
     uint64_t size;
@@ -53,6 +53,9 @@ typedef struct fv_safetensors {
     uint32_t count;
     fv_tensor *tensor; /* in the order of the header */
 } fv_safetensors;
+
+/* A tensor as callers see it. */
+fovea_tensor fv_tensor_shown(const fv_tensor *t);
 
 /* EIO, EFORMAT, ENOMEM. */
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path);

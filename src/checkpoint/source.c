@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "checkpoint/config.h"
+#include "platform/os/os.h"
 
 #define INDEX_LIMIT 100000000
 #define SHARDS 4096
@@ -69,6 +70,28 @@ fovea_status fv_source_path(char **out, const char *folder, const char *name)
     return FOVEA_OK;
 }
 
+fovea_status fv_source_folder(char **out, const char *path)
+{
+    FV_TRY(fv_mem_text(out, path, FV_MEM_MODEL));
+    char *slash = strrchr(*out, '/');
+    if (fv_os_look(path) == FV_OS_FOLDER)
+        return FOVEA_OK;
+    if (slash)
+        slash[slash == *out] = 0;
+    else
+        memcpy(*out, ".", 2);
+    return FOVEA_OK;
+}
+
+static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
+{
+    if (status == FOVEA_OK)
+        *out = s;
+    else
+        fv_source_close(s);
+    return status;
+}
+
 static fovea_status new_source(fv_source **out, const char *name, uint32_t files)
 {
     fv_source *s;
@@ -76,12 +99,7 @@ static fovea_status new_source(fv_source **out, const char *name, uint32_t files
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
     if (status == FOVEA_OK && files)
         status = FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files");
-    if (status != FOVEA_OK) {
-        fv_source_close(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return hand_over(out, s, status);
 }
 
 static fovea_status add_file(fv_source *s, const char *path)
@@ -92,23 +110,12 @@ static fovea_status add_file(fv_source *s, const char *path)
     return FOVEA_OK;
 }
 
-static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
-{
-    if (status != FOVEA_OK) {
-        fv_source_close(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
-}
-
 fovea_status fv_source_open_file(fv_source **out, const char *path)
 {
     fv_source *s;
     FV_TRY(new_source(&s, path, 1));
     fovea_status status = add_file(s, path);
-    if (status == FOVEA_OK)
-        status = fv_source_index(s);
+    FV_THEN(status, fv_source_index(s));
     return hand_over(out, s, status);
 }
 
@@ -156,10 +163,8 @@ static fovea_status open_map(fv_source **out, json_t *map, const char *folder, c
     json_t *shards = json_object();
     fv_source *s = NULL;
     fovea_status status = collect_shards(shards, map, path);
-    if (status == FOVEA_OK)
-        status = new_source(&s, path, (uint32_t)json_object_size(shards));
-    if (status == FOVEA_OK)
-        status = open_shards(s, map, shards, folder);
+    FV_THEN(status, new_source(&s, path, (uint32_t)json_object_size(shards)));
+    FV_THEN(status, open_shards(s, map, shards, folder));
     json_decref(shards);
     return hand_over(out, s, status);
 }
@@ -173,8 +178,7 @@ fovea_status fv_source_open_index(fv_source **out, const char *folder, const cha
     fovea_status status = fv_config_section(&map, &whole, "weight_map");
     if (status == FOVEA_OK && !map.object)
         status = fv_config_fail(&whole, "weight_map", "an object: tensor to file");
-    if (status == FOVEA_OK)
-        status = open_map(out, map.object, folder, path);
+    FV_THEN(status, open_map(out, map.object, folder, path));
     json_decref(json);
     return status;
 }
@@ -226,22 +230,12 @@ fovea_status fv_source_add(fv_source *s, const char *name, uint32_t rank, const 
 /* Grows the index and its marks by one entry. */
 static fovea_status widen(fv_source *s)
 {
-    void *names, *marks;
-    FV_TRY(fv_mem_array(&names, s->count + 1ull, sizeof *s->by_name, FV_MEM_MODEL,
-                        "index of tensors"));
-    const fovea_status status =
-        fv_mem_array(&marks, s->count + 1ull, sizeof *s->taken, FV_MEM_MODEL, "index of tensors");
-    if (status != FOVEA_OK) {
-        fv_mem_free(names);
-        return status;
-    }
-    memcpy(names, s->by_name, s->count * sizeof *s->by_name);
-    memcpy(marks, s->taken, s->count * sizeof *s->taken);
-    fv_mem_free(s->by_name);
-    fv_mem_free(s->taken);
-    s->by_name = names;
-    s->taken = marks;
-    return FOVEA_OK;
+    static const char what[] = "index of tensors";
+    uint32_t room;
+    FV_TRY(fv_mem_grow(&s->by_name, s->count, &room, s->count + 1, sizeof *s->by_name, FV_MEM_MODEL,
+                       what));
+    return fv_mem_grow(&s->taken, s->count, &room, s->count + 1, sizeof *s->taken, FV_MEM_MODEL,
+                       what);
 }
 
 static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)

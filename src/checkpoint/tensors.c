@@ -26,15 +26,14 @@ static void generate(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
 }
 
 /* memcpy: data of a file have no alignment. */
-#define READ(type, convert)                                                                        \
-    do {                                                                                           \
-        const char *in_ = (const char *)t->data + first * sizeof(type);                            \
+#define READ(kind, type, convert)                                                                  \
+    case FV_FILE_##kind:                                                                           \
         for (uint64_t i_ = 0; i_ < n; i_++) {                                                      \
             type value_;                                                                           \
-            memcpy(&value_, in_ + i_ * sizeof(type), sizeof(type));                                \
+            memcpy(&value_, data + (first + i_) * sizeof(type), sizeof(type));                     \
             out[i_] = convert(value_);                                                             \
         }                                                                                          \
-    } while (0)
+        return
 
 void fv_tensor_read(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
 {
@@ -43,44 +42,23 @@ void fv_tensor_read(const fv_tensor *t, uint64_t first, uint64_t n, float *out)
         generate(t, first, n, out);
         return;
     }
+    const char *data = t->data;
     switch ((enum fv_file_type)t->dtype) {
     case FV_FILE_F32:
-        memcpy(out, (const char *)t->data + first * sizeof(float), (size_t)n * sizeof(float));
+        memcpy(out, data + first * sizeof(float), (size_t)n * sizeof(float));
         return;
-    case FV_FILE_F16:
-        READ(uint16_t, fv_float_of_f16);
-        return;
-    case FV_FILE_BF16:
-        READ(uint16_t, fv_float_of_bf16);
-        return;
-    case FV_FILE_F64:
-        READ(double, (float));
-        return;
-    case FV_FILE_I64:
-        READ(int64_t, (float));
-        return;
-    case FV_FILE_U64:
-        READ(uint64_t, (float));
-        return;
-    case FV_FILE_I32:
-        READ(int32_t, (float));
-        return;
-    case FV_FILE_U32:
-        READ(uint32_t, (float));
-        return;
-    case FV_FILE_I16:
-        READ(int16_t, (float));
-        return;
-    case FV_FILE_U16:
-        READ(uint16_t, (float));
-        return;
-    case FV_FILE_I8:
-        READ(int8_t, (float));
-        return;
-    case FV_FILE_U8:
-    case FV_FILE_BOOL:
-        READ(uint8_t, (float));
-        return;
+        READ(F16, uint16_t, fv_float_of_f16);
+        READ(BF16, uint16_t, fv_float_of_bf16);
+        READ(F64, double, (float));
+        READ(I64, int64_t, (float));
+        READ(U64, uint64_t, (float));
+        READ(I32, int32_t, (float));
+        READ(U32, uint32_t, (float));
+        READ(I16, int16_t, (float));
+        READ(U16, uint16_t, (float));
+        READ(I8, int8_t, (float));
+        READ(U8, uint8_t, (float));
+        READ(BOOL, uint8_t, (float));
     case FV_FILE_F8_E5M2:
     case FV_FILE_F8_E4M3:
     case FV_FILE_TYPES:
@@ -103,38 +81,20 @@ fv_tensor fv_tensor_of_floats(const float *data, uint32_t rows, uint32_t cols)
 
 /* ---- the public view ---- */
 
-struct fovea_tensors {
-    fv_safetensors *file;
-};
-
 fovea_status fovea_tensors_open(fovea_tensors **out, const char *path)
 {
-    fovea_tensors *file;
-    FV_TRY(FV_MEM_NEW(&file, FV_MEM_MODEL, "tensor file"));
-    fovea_status status = fv_safetensors_open(&file->file, path);
-    if (status != FOVEA_OK) {
-        fovea_tensors_close(file);
-        return status;
-    }
-    *out = file;
-    return FOVEA_OK;
+    return fv_safetensors_open(out, path);
 }
 
 void fovea_tensors_close(fovea_tensors *file)
 {
-    if (!file)
-        return;
-    fv_safetensors_close(file->file);
-    fv_mem_free(file);
+    fv_safetensors_close(file);
 }
 
-int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out)
+fovea_tensor fv_tensor_shown(const fv_tensor *t)
 {
-    if (index >= file->file->count)
-        return 0;
-    const fv_tensor *t = &file->file->tensor[index];
     const fv_file_type_info *type = &fv_file_types[t->dtype];
-    *out = (fovea_tensor){
+    fovea_tensor out = {
         .name = t->name,
         .dtype = type->name,
         .rank = t->rank,
@@ -142,21 +102,29 @@ int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out
         .data = t->data,
         .size = (size_t)(t->elements * type->bytes),
     };
-    memcpy(out->shape, t->shape, sizeof out->shape);
+    memcpy(out.shape, t->shape, sizeof out.shape);
+    return out;
+}
+
+int fovea_tensors_get(const fovea_tensors *file, size_t index, fovea_tensor *out)
+{
+    if (index >= file->count)
+        return 0;
+    *out = fv_tensor_shown(&file->tensor[index]);
     return 1;
 }
 
 int fovea_tensors_find(const fovea_tensors *file, const char *name, fovea_tensor *out)
 {
-    for (uint32_t i = 0; i < file->file->count; i++)
-        if (strcmp(file->file->tensor[i].name, name) == 0)
+    for (uint32_t i = 0; i < file->count; i++)
+        if (strcmp(file->tensor[i].name, name) == 0)
             return fovea_tensors_get(file, i, out);
     return 0;
 }
 
 const char *fovea_tensors_metadata(const fovea_tensors *file, const char *key)
 {
-    return json_string_value(json_object_get(file->file->metadata, key));
+    return json_string_value(json_object_get(file->metadata, key));
 }
 
 fovea_status fovea_tensors_read(const fovea_tensor *tensor, uint64_t first, uint64_t n, float *out)
@@ -267,8 +235,7 @@ fovea_status fovea_tensors_write(const char *path, const fovea_tensor *tensors, 
 {
     json_t *header = json_object();
     fovea_status status = build_header(header, tensors, n, metadata, n_metadata);
-    if (status == FOVEA_OK)
-        status = write_file(path, header, tensors, n);
+    FV_THEN(status, write_file(path, header, tensors, n));
     json_decref(header);
     return status;
 }

@@ -32,6 +32,11 @@ typedef struct fv_weight {
     fv_weight_part part[FV_WEIGHT_PARTS];
 } fv_weight;
 
+/* A matrix or a normalisation, and its bias, which may be absent. */
+typedef struct fv_layer {
+    fv_weight w, b;
+} fv_layer;
+
 /* The first rows * cols elements of `tensor`, row after row. */
 fv_weight fv_weight_of(const fv_tensor *tensor, uint32_t rows, uint32_t cols);
 /* Adds a part; strides of 0: contiguous rows; factor 0: unscaled. */

@@ -27,7 +27,7 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
                       enum fv_type type)
 {
     if (!room(b, &b->value, b->values, &b->value_room, sizeof *b->value))
-        return (fv_view){FV_NO_VALUE, 0};
+        return FV_NO_VIEW;
     fv_value *v = &b->value[b->values];
     memset(v, 0, sizeof *v);
     v->kind = (uint8_t)kind;
@@ -63,7 +63,7 @@ fv_view fv_emit_output(fv_builder *b, const char *name, uint32_t rows, uint32_t 
 {
     fv_wanted *w = wanted(b, name);
     if (!w)
-        return always ? fv_emit_rows(b, rows, cols) : (fv_view){FV_NO_VALUE, 0};
+        return always ? fv_emit_rows(b, rows, cols) : FV_NO_VIEW;
     fv_view v = fv_emit_value(b, FV_VALUE_OUTPUT, rows, cols, FV_F32);
     w->value = v.id;
     if (grid)

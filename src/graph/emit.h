@@ -41,6 +41,12 @@ typedef struct fv_value {
     fv_ref ref;
 } fv_value;
 
+/* Whether it is the caller's memory. */
+static inline bool fv_value_outside(const fv_value *v)
+{
+    return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
+}
+
 /* Bytes from row to row. */
 static inline uint64_t fv_value_stride(const fv_value *v)
 {
@@ -51,6 +57,7 @@ typedef struct fv_view {
     fv_id id;
     uint32_t col; /* first column */
 } fv_view;
+#define FV_NO_VIEW ((fv_view){FV_NO_VALUE, 0})
 
 typedef struct fv_use {
     fv_view view;

@@ -12,13 +12,6 @@ struct affine {
     const fv_tensor *shifts;
 };
 
-static fovea_status new_affine(struct affine *out, fv_tensor_reader *t, uint32_t rows)
-{
-    const fv_tensor *factors;
-    FV_TRY(fv_model_floats(&out->factor, &factors, t->m, 1, rows));
-    return fv_model_floats(&out->shift, &out->shifts, t->m, 1, rows);
-}
-
 static fovea_status fold_norm(struct affine *out, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, const fv_tensor *bias)
 {
@@ -58,33 +51,35 @@ static fovea_status fold_scale(struct affine *out, fv_tensor_reader *t, const ch
     return FOVEA_OK;
 }
 
-fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
-                     const fv_fold_layer *l)
+fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const fv_fold_layer *f)
 {
-    const uint32_t taps = l->size * l->size, cols = l->channels * taps;
-    const uint64_t shape[4] = {l->rows, l->channels, l->size, l->size}, length[1] = {l->rows};
+    const uint32_t taps = f->size * f->size, cols = f->channels * taps;
+    const uint64_t shape[4] = {f->rows, f->channels, f->size, f->size}, length[1] = {f->rows};
     const fv_tensor *weight, *bias;
     struct affine a = {0};
-    assert(!(l->norm && l->scale));
-    FV_TRY(fv_reader_tensor(&weight, t, prefix, l->stem, "weight", 4, shape));
-    FV_TRY(fv_reader_tensor(&bias, t, prefix, l->stem, "bias", 1, length));
-    if (l->norm || l->scale)
-        FV_TRY(new_affine(&a, t, l->rows));
-    if (l->norm)
-        FV_TRY(fold_norm(&a, t, prefix, l->norm, l->rows, bias));
-    if (l->scale)
-        FV_TRY(fold_scale(&a, t, prefix, l->scale, l->rows, bias));
-    *w = (fv_weight){.rows = l->rows, .cols = cols};
-    fv_weight_add(w, (fv_weight_part){.tensor = weight,
-                                      .rows = l->rows,
-                                      .cols = cols,
-                                      .taps = l->by_tap ? taps : 0,
-                                      .row_scale = a.factor});
-    *b = fv_weight_of(a.shifts ? a.shifts : bias, 1, l->rows);
+    assert(!(f->norm && f->scale));
+    FV_TRY(fv_reader_tensor(&weight, t, prefix, f->stem, "weight", 4, shape));
+    FV_TRY(fv_reader_tensor(&bias, t, prefix, f->stem, "bias", 1, length));
+    if (f->norm || f->scale) {
+        const fv_tensor *factors;
+        FV_TRY(fv_model_floats(&a.factor, &factors, t->m, 1, f->rows));
+        FV_TRY(fv_model_floats(&a.shift, &a.shifts, t->m, 1, f->rows));
+    }
+    if (f->norm)
+        FV_TRY(fold_norm(&a, t, prefix, f->norm, f->rows, bias));
+    if (f->scale)
+        FV_TRY(fold_scale(&a, t, prefix, f->scale, f->rows, bias));
+    l->w = (fv_weight){.rows = f->rows, .cols = cols};
+    fv_weight_add(&l->w, (fv_weight_part){.tensor = weight,
+                                          .rows = f->rows,
+                                          .cols = cols,
+                                          .taps = f->by_tap ? taps : 0,
+                                          .row_scale = a.factor});
+    l->b = fv_weight_of(a.shifts ? a.shifts : bias, 1, f->rows);
     return FOVEA_OK;
 }
 
-fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+fovea_status fv_fold_residual(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t channels, uint32_t size)
 {
     const uint32_t taps = size * size;
@@ -92,11 +87,11 @@ fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_tensor_reader *t, c
     const fv_tensor *filters, *folded;
     float *data;
     FV_TRY(fv_reader_tensor(&filters, t, prefix, stem, "weight", 4, shape));
-    FV_TRY(fv_reader_matrix(b, t, prefix, stem, "bias", 1, channels));
+    FV_TRY(fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, channels));
     FV_TRY(fv_model_floats(&data, &folded, t->m, channels, taps));
     fv_tensor_read(filters, 0, (uint64_t)channels * taps, data);
     for (uint32_t i = 0; i < channels; i++)
         data[(size_t)i * taps + taps / 2] += 1;
-    *w = fv_weight_of(folded, channels, taps);
+    l->w = fv_weight_of(folded, channels, taps);
     return FOVEA_OK;
 }

@@ -20,13 +20,12 @@ typedef struct fv_fold_layer {
                     kx) */
 } fv_fold_layer;
 
-/* Makes *w and *b of one layer that computes all of these. */
-fovea_status fv_fold(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
-                     const fv_fold_layer *layer);
+/* Makes one layer that computes all of these. */
+fovea_status fv_fold(fv_layer *l, fv_tensor_reader *t, const char *prefix, const fv_fold_layer *f);
 
-/* y = x + depthwise convolution of x as one convolution: 1 is added to the centre tap. *w
- * (channels, size * size), *b (channels). */
-fovea_status fv_fold_residual(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+/* y = x + depthwise convolution of x as one convolution: 1 is added to the centre tap.
+ * Its matrix is (channels, size * size). */
+fovea_status fv_fold_residual(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t channels, uint32_t size);
 
 #endif

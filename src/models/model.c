@@ -1,6 +1,7 @@
 /* model.c: from files to an immutable model, and what can be asked about it. */
 #include "models/model.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static const fv_family *const families[] = {
 
 /* ---- life ---- */
 
-static fovea_status new_model(fovea_model **out)
+fovea_status fv_model_blank(fovea_model **out)
 {
     fovea_model *m;
     FV_TRY(FV_MEM_NEW(&m, FV_MEM_MODEL, "model"));
@@ -42,17 +43,26 @@ static fovea_status new_model(fovea_model **out)
     return FOVEA_OK;
 }
 
-fovea_status fv_model_blank(fovea_model **out)
-{
-    return new_model(out);
-}
-
 static uint32_t count_texts(char *const *texts)
 {
     uint32_t n = 0;
     while (texts && texts[n])
         n++;
     return n;
+}
+
+fovea_status fv_model_add_output(fovea_model *m, const char *format, ...)
+{
+    char name[32];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    const uint32_t n = count_texts(m->outputs);
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(m->outputs[i], name) == 0)
+            return FOVEA_OK;
+    return fv_mem_text(&m->outputs[n], name, FV_MEM_MODEL);
 }
 
 static void free_texts(char **texts)
@@ -241,42 +251,26 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     return read_labels(m, c);
 }
 
-static fovea_status read_processor(fovea_model *m, const char *path)
+static fovea_status read_processor(fovea_model *m, const fv_config *c)
 {
-    json_t *json;
-    FV_TRY(fv_config_load(&json, path, CONFIG_LIMIT));
-    const fv_config c = {path, "", json};
-    fovea_status status =
-        fv_processor_read(&m->preprocess, &c, m->info.native_width, m->info.native_height);
-    json_decref(json);
-    return status;
+    return fv_processor_read(&m->preprocess, c, m->info.native_width, m->info.native_height);
 }
 
-static fovea_status load_config(fovea_model *m, const char *folder)
+/* Calls `read` with the JSON of a file; without the file, if it is not `needed`, nothing. */
+static fovea_status load_json(fovea_model *m, const char *folder, const char *name, bool needed,
+                              fovea_status (*read)(fovea_model *, const fv_config *))
 {
     char *path;
-    json_t *json;
-    FV_TRY(fv_source_path(&path, folder, "config.json"));
-    fovea_status status;
-    if (fv_os_look(path) == FV_OS_NOTHING)
-        status = fv_fail(FOVEA_EIO, "%s: no such file; it must lie beside the weights", path);
-    else
-        status = fv_config_load(&json, path, CONFIG_LIMIT);
-    if (status == FOVEA_OK) {
-        status = read_model(m, &(fv_config){path, "", json});
-        json_decref(json);
-    }
-    fv_mem_free(path);
-    return status;
-}
-
-static fovea_status load_processor(fovea_model *m, const char *folder)
-{
-    char *path;
-    FV_TRY(fv_source_path(&path, folder, "preprocessor_config.json"));
+    json_t *json = NULL;
+    FV_TRY(fv_source_path(&path, folder, name));
     fovea_status status = FOVEA_OK;
     if (fv_os_look(path) != FV_OS_NOTHING)
-        status = read_processor(m, path);
+        status = fv_config_load(&json, path, CONFIG_LIMIT);
+    else if (needed)
+        status = fv_fail(FOVEA_EIO, "%s: no such file; it must lie beside the weights", path);
+    if (json)
+        status = read(m, &(fv_config){path, "", json});
+    json_decref(json);
     fv_mem_free(path);
     return status;
 }
@@ -325,16 +319,6 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
     return status;
 }
 
-/* Cuts a path down to its folder. */
-static void cut_name(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash)
-        slash[slash == path] = 0;
-    else
-        memcpy(path, ".", 2);
-}
-
 static fovea_status load_files(fovea_model *m, const char *path)
 {
     char *folder;
@@ -349,22 +333,17 @@ static fovea_status load_files(fovea_model *m, const char *path)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: describes a model; name its folder, or the .safetensors beside it",
                        path);
-    FV_TRY(fv_mem_text(&folder, path, FV_MEM_MODEL));
+    FV_TRY(fv_source_folder(&folder, path));
     fovea_status status;
-    if (kind == FV_OS_FOLDER) {
+    if (kind == FV_OS_FOLDER)
         status = open_folder(m, folder);
-    } else {
-        cut_name(folder);
+    else
         status = fv_ends_with(path, ".safetensors.index.json")
                      ? fv_source_open_index(&m->source, folder, path)
                      : fv_source_open_file(&m->source, path);
-    }
-    if (status == FOVEA_OK)
-        status = open_beside(m, folder, path);
-    if (status == FOVEA_OK)
-        status = load_config(m, folder);
-    if (status == FOVEA_OK)
-        status = load_processor(m, folder);
+    FV_THEN(status, open_beside(m, folder, path));
+    FV_THEN(status, load_json(m, folder, "config.json", true, read_model));
+    FV_THEN(status, load_json(m, folder, "preprocessor_config.json", false, read_processor));
     fv_mem_free(folder);
     return status;
 }
@@ -394,8 +373,7 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     FV_TRY(fv_source_make(&m->source, path, SYNTHETIC_TENSORS));
     FV_TRY(family->make_synthetic(&json, m->source, name));
     fovea_status status = fv_source_index(m->source);
-    if (status == FOVEA_OK)
-        status = read_model(m, &(fv_config){path, "", json});
+    FV_THEN(status, read_model(m, &(fv_config){path, "", json}));
     json_decref(json);
     return status;
 }
@@ -404,7 +382,7 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additio
 {
     fovea_model *m = NULL;
     FV_TRY(fv_require(path, "the model's path"));
-    FV_TRY(new_model(&m));
+    FV_TRY(fv_model_blank(&m));
     m->additions = additions;
     fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
                                                                            : load_files(m, path);
@@ -453,7 +431,7 @@ const char *fovea_model_label(const fovea_model *model, uint32_t i)
 const char *fovea_model_output(const fovea_model *model, size_t index)
 {
     const uint32_t n = count_texts(model->outputs);
-    if (index == n && fv_weight_present(&model->segmentation.w))
+    if (index == n && fv_weight_present(&model->segmentation.head.w))
         return "segmentation";
     return index < n ? model->outputs[index] : NULL;
 }

@@ -28,7 +28,7 @@ struct fv_attention_name;
 
 /* models/segmentation.h: a linear head on the patches of a stage. */
 typedef struct fv_segmentation {
-    fv_weight w, b; /* (classes, width), b may be absent; w absent: there is none */
+    fv_layer head;  /* (classes, width); absent: there is none */
     uint32_t stage; /* that it reads */
 } fv_segmentation;
 
@@ -109,6 +109,9 @@ struct fovea_model {
 fovea_status fv_model_floats(float **data, const fv_tensor **out, fovea_model *m, uint32_t rows,
                              uint32_t cols);
 void fv_model_floats_free(fovea_model *m);
+
+/* Adds a name to m->outputs, which has room for it, unless it is there. */
+fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
 
 /* fovea_model_load, with what `additions` asks for; NULL: nothing. */
 fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions);

@@ -10,9 +10,9 @@
 static fv_view mix(const fv_pyramid_mix *m)
 {
     const uint32_t n = fv_grid_tokens(&m->grid);
-    fv_view sum = fv_pyramid_lepe(m, (fv_view){FV_NO_VALUE, 0});
+    fv_view sum = fv_pyramid_lepe(m, FV_NO_VIEW);
     fv_view normed = fv_emit_rows(m->b, n, m->width), out = fv_emit_rows(m->b, n, m->width);
-    fv_emit_layernorm(m->b, "inner norm", sum, &m->w->inner_w, &m->w->inner_b, INNER_EPS, normed,
+    fv_emit_layernorm(m->b, "inner norm", sum, &m->w->inner.w, &m->w->inner.b, INNER_EPS, normed,
                       n);
     fv_emit_mul(m->b, "gate", normed, m->gate, true, out, n, m->width);
     return out;

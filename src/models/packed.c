@@ -176,8 +176,7 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
     fovea_status status = locked
                               ? fv_mem_alloc_locked(&p->data, size, FV_MEM_WEIGHTS, "packed weight")
                               : fv_mem_alloc(&p->data, size, FV_MEM_WEIGHTS, "packed weight");
-    if (status == FOVEA_OK)
-        status = pack(p, kernel, problem);
+    FV_THEN(status, pack(p, kernel, problem));
     if (status == FOVEA_OK && device)
         status = to_device(p);
     if (status != FOVEA_OK) {

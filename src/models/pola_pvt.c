@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/layer.h"
 #include "models/model.h"
 #include "models/polaformer.h"
 
@@ -67,8 +68,8 @@ static fovea_status read_embedding(fv_pola_reader *r, uint32_t i)
     const uint32_t shape[3] = {s->width, from, side};
     char prefix[32];
     snprintf(prefix, sizeof prefix, "patch_embed%u.", i + 1);
-    FV_TRY(fv_pola_read_conv(&s->embed_w, &s->embed_b, r, prefix, "proj.", shape, i > 0));
-    FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", s->width));
+    FV_TRY(fv_pola_read_conv(&s->embed, r, prefix, "proj.", shape, i > 0));
+    FV_TRY(fv_reader_norm(&s->embed_ln, &r->t, prefix, "norm.", s->width));
     snprintf(prefix, sizeof prefix, "pos_embed%u", i + 1);
     return fv_reader_matrix(&s->positions, &r->t, "", prefix, "",
                             s->native_width * s->native_height, s->width);
@@ -93,20 +94,20 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
                        i + 1);
     FV_TRY(fv_pola_read_fused(&first, r, s, b->linear ? "attn.qg." : "attn.q.", b->linear ? 2 : 1));
     FV_TRY(fv_pola_read_fused(&kv, r, s, "attn.kv.", 2));
-    fv_pola_empty(&b->kv_w, &b->kv_b, 2, c, kv.b != NULL);
-    fv_pola_cut(&b->kv_w, &b->kv_b, &kv, 0, 0, 2);
+    fv_pola_empty(&b->kv, 2, c, kv.b != NULL);
+    fv_pola_cut(&b->kv, &kv, 0, 0, 2);
     const bool beside = b->linear && b->reduction == 1; /* v is computed beside q */
     const uint32_t rows = !b->linear ? 1 : beside ? 3 : 2;
-    fv_pola_empty(&b->q_w, &b->q_b, rows, c, first.b != NULL);
-    fv_pola_cut(&b->q_w, &b->q_b, &first, 0, 0, 1);
+    fv_pola_empty(&b->q, rows, c, first.b != NULL);
+    fv_pola_cut(&b->q, &first, 0, 0, 1);
     if (beside)
-        fv_pola_cut(&b->q_w, &b->q_b, &kv, 1, 1, 1);
+        fv_pola_cut(&b->q, &kv, 1, 1, 1);
     if (b->linear)
-        fv_pola_cut(&b->q_w, &b->q_b, &first, 1, rows - 1, 1);
+        fv_pola_cut(&b->q, &first, 1, rows - 1, 1);
     if (b->reduction > 1) {
         const uint32_t shape[3] = {c, c, b->reduction};
-        FV_TRY(fv_pola_read_conv(&b->reduce_w, &b->reduce_b, r, r->block, "attn.sr.", shape, true));
-        FV_TRY(fv_reader_norm(&b->reduce_ln_w, &b->reduce_ln_b, &r->t, r->block, "attn.norm.", c));
+        FV_TRY(fv_pola_read_conv(&b->reduce, r, r->block, "attn.sr.", shape, true));
+        FV_TRY(fv_reader_norm(&b->reduce_ln, &r->t, r->block, "attn.norm.", c));
     }
     return fv_pola_read_block(r, s, b, keys);
 }
@@ -131,8 +132,7 @@ static fovea_status read_roles(fv_pola_reader *r)
     }
     /* The constructor makes it, and nothing uses it. */
     if (fv_reader_find(&r->t, "", "norm.", "weight"))
-        FV_TRY(fv_reader_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.",
-                              p->stage[p->stages - 1].width));
+        FV_TRY(fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
 }
 
@@ -141,11 +141,15 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     fv_pola_reader r;
     FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed1.proj."));
     FV_TRY(read_roles(&r));
-    char last[24];
-    snprintf(last, sizeof last, "stage%u", r.p->stages);
-    FV_TRY(fv_pola_add_output(m, r.p->head_w.rows ? "logits" : last));
-    FV_TRY(fv_pola_add_outputs(m, "embed", r.p->stages));
-    return fv_pola_add_outputs(m, "stage", r.p->stages);
+    if (r.p->head.w.rows)
+        FV_TRY(fv_model_add_output(m, "logits"));
+    else
+        FV_TRY(fv_model_add_output(m, "stage%u", r.p->stages));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "embed%u", i));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
+    return FOVEA_OK;
 }
 
 /* ---- grids ---- */
@@ -205,21 +209,14 @@ static void embed(fv_pola_context *c)
     if (c->stage > 0)
         c->grid = next_grid(&from);
     const uint32_t n = fv_grid_tokens(&c->grid), patch = c->p->patch;
-    const fv_view made = fv_emit_rows(b, n, s->width);
-    fv_view normed = fv_emit_rows(b, n, s->width);
+    const fv_view made = fv_emit_rows(b, n, s->width), normed = fv_emit_rows(b, n, s->width);
     if (c->stage == 0) {
         fv_view patches = fv_emit_rows(b, n, 3 * patch * patch);
         fv_emit_patches(b, &c->grid, patch, patch, 0, patches);
-        const fv_gemm g = {.w = &s->embed_w,
-                           .bias = &s->embed_b,
-                           .in = patches,
-                           .res = {FV_NO_VALUE, 0},
-                           .out = made,
-                           .rows = n};
-        fv_emit_gemm(b, "embed", &g);
+        fv_layer_write(b, "embed", &s->embed, patches, made, n);
     } else {
-        const fv_conv conv = {.w = &s->embed_w,
-                              .bias = &s->embed_b,
+        const fv_conv conv = {.w = &s->embed.w,
+                              .bias = &s->embed.b,
                               .in = c->x,
                               .out = made,
                               .from = from,
@@ -229,7 +226,7 @@ static void embed(fv_pola_context *c)
                               .stride = 2};
         fv_emit_conv(b, "embed", &conv);
     }
-    fv_emit_layernorm(b, "norm of the embedding", made, &s->embed_ln_w, &s->embed_ln_b, 1e-5f,
+    fv_emit_layernorm(b, "norm of the embedding", made, &s->embed_ln.w, &s->embed_ln.b, 1e-5f,
                       normed, n);
     c->x = normed;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "models/layer.h"
 #include "models/polaformer.h"
 
 #define EPS 1e-5f
@@ -71,14 +72,14 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
     const uint32_t blocks = b->linear ? 4 : 3;
     FV_TRY(fv_pola_read_fused(&f, r, s, b->linear ? "attn.qkvg." : "attn.qkv.", blocks));
     if (b->linear && covers(s, b)) {
-        fv_pola_empty(&b->kv_w, &b->kv_b, 2, s->width, f.b != NULL);
-        fv_pola_cut(&b->kv_w, &b->kv_b, &f, 1, 0, 2);
-        fv_pola_empty(&b->q_w, &b->q_b, 3, s->width, f.b != NULL);
-        fv_pola_cut(&b->q_w, &b->q_b, &f, 0, 0, 1);
-        fv_pola_cut(&b->q_w, &b->q_b, &f, 2, 1, 2);
+        fv_pola_empty(&b->kv, 2, s->width, f.b != NULL);
+        fv_pola_cut(&b->kv, &f, 1, 0, 2);
+        fv_pola_empty(&b->q, 3, s->width, f.b != NULL);
+        fv_pola_cut(&b->q, &f, 0, 0, 1);
+        fv_pola_cut(&b->q, &f, 2, 1, 2);
     } else {
-        fv_pola_empty(&b->qkv_w, &b->qkv_b, blocks, s->width, f.b != NULL);
-        fv_pola_cut(&b->qkv_w, &b->qkv_b, &f, 0, 0, blocks);
+        fv_pola_empty(&b->qkv, blocks, s->width, f.b != NULL);
+        fv_pola_cut(&b->qkv, &f, 0, 0, blocks);
     }
     if (!b->linear) {
         const uint32_t apart = 2 * b->window - 1;
@@ -95,8 +96,8 @@ static fovea_status read_merging(fv_pola_reader *r, uint32_t i)
     fv_pola_stage *s = &r->p->stage[i];
     char prefix[32];
     snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i - 1);
-    FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, prefix, "norm.", 4 * s[-1].width));
-    return fv_reader_matrix(&s->embed_w, &r->t, prefix, "reduction.", "weight", s->width,
+    FV_TRY(fv_reader_norm(&s->embed_ln, &r->t, prefix, "norm.", 4 * s[-1].width));
+    return fv_reader_matrix(&s->embed.w, &r->t, prefix, "reduction.", "weight", s->width,
                             4 * s[-1].width);
 }
 
@@ -107,10 +108,9 @@ static fovea_status read_embedding(fv_pola_reader *r)
     bool normed = true, positions = false;
     FV_TRY(fv_config_bool(&normed, r->config, "patch_norm"));
     FV_TRY(fv_config_bool(&positions, r->config, "ape"));
-    FV_TRY(fv_pola_read_conv(&s->embed_w, &s->embed_b, r, "patch_embed.", "proj.", shape, false));
+    FV_TRY(fv_pola_read_conv(&s->embed, r, "patch_embed.", "proj.", shape, false));
     if (normed)
-        FV_TRY(fv_reader_norm(&s->embed_ln_w, &s->embed_ln_b, &r->t, "patch_embed.", "norm.",
-                              s->width));
+        FV_TRY(fv_reader_norm(&s->embed_ln, &r->t, "patch_embed.", "norm.", s->width));
     return positions ? fv_reader_matrix(&s->positions, &r->t, "", "absolute_pos_embed", "",
                                         s->native_width * s->native_height, s->width)
                      : FOVEA_OK;
@@ -137,8 +137,7 @@ static fovea_status read_roles(fv_pola_reader *r)
         for (uint32_t j = 0; j < s->depth; j++)
             FV_TRY(read_block(r, i, j, window));
     }
-    FV_TRY(
-        fv_reader_norm(&p->norm_w, &p->norm_b, &r->t, "", "norm.", p->stage[p->stages - 1].width));
+    FV_TRY(fv_reader_norm(&p->norm, &r->t, "", "norm.", p->stage[p->stages - 1].width));
     return fv_pola_finish(r);
 }
 
@@ -147,11 +146,13 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     fv_pola_reader r;
     FV_TRY(fv_pola_start(&r, m, source, config, "patch_embed.proj."));
     FV_TRY(read_roles(&r));
-    FV_TRY(fv_pola_add_output(m, r.p->head_w.rows ? "logits" : "norm"));
-    FV_TRY(fv_pola_add_output(m, "patch_embed"));
-    FV_TRY(fv_pola_add_outputs(m, "stage", r.p->stages));
-    FV_TRY(fv_pola_add_outputs(m, "down", r.p->stages - 1));
-    return fv_pola_add_output(m, "norm");
+    FV_TRY(fv_model_add_output(m, r.p->head.w.rows ? "logits" : "norm"));
+    FV_TRY(fv_model_add_output(m, "patch_embed"));
+    for (uint32_t i = 1; i <= r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
+    for (uint32_t i = 1; i < r.p->stages; i++)
+        FV_TRY(fv_model_add_output(m, "down%u", i));
+    return fv_model_add_output(m, "norm");
 }
 
 static fovea_status check_grid(const fovea_model *m, fv_builder *b)
@@ -252,12 +253,9 @@ static fv_view attend_windows(const fv_pola_context *c, const struct order *o, f
     fv_builder *b = c->b;
     const fv_pola_block *w = c->w;
     const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width, t = w->window * w->window;
-    fv_view normed =
-        fv_pola_norm(c, "norm for q, k, v", rows, &w->ln1_w, &w->ln1_b, c->p->block_eps, n);
-    fv_view qkv = fv_pola_gemm(
-        c, w->linear ? "q, k, v, gate" : "q, k, v",
-        (fv_gemm){
-            .w = &w->qkv_w, .bias = &w->qkv_b, .in = normed, .res = {FV_NO_VALUE, 0}, .rows = n});
+    fv_view normed = fv_layer_norm(b, "norm for q, k, v", &w->ln1, rows, c->p->block_eps, n);
+    fv_view qkv =
+        fv_layer_product(b, w->linear ? "q, k, v, gate" : "q, k, v", &w->qkv, normed, 0, n);
     fv_attention a = fv_pola_attention(c, n, t);
     a.k = fv_view_cols(qkv, width);
     a.v = fv_view_cols(qkv, 2 * width);
@@ -283,7 +281,6 @@ static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
     const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
-    const fv_view none = {FV_NO_VALUE, 0};
     /* Windows as wide as the grid are in order as they are. */
     const bool in_order = w->shift == 0 && w->window == c->grid.width;
     const struct order *o = in_order ? NULL : find_order(c, known);
@@ -292,13 +289,10 @@ static void attend(fv_pola_context *c, struct orders *known)
     fv_view rows = c->x;
     if (o) {
         rows = fv_emit_rows(c->b, n, width);
-        fv_emit_gather(c->b, "into windows", c->x, o->token, 1, none, rows, n, width);
+        fv_emit_gather(c->b, "into windows", c->x, o->token, 1, FV_NO_VIEW, rows, n, width);
     }
     fv_view out = attend_windows(c, o, rows);
-    fv_view projected = fv_pola_gemm(
-        c, "projection",
-        (fv_gemm){
-            .w = &w->proj_w, .bias = &w->proj_b, .in = out, .res = o ? none : c->x, .rows = n});
+    fv_view projected = fv_layer_add(c->b, "projection", &w->proj, out, o ? FV_NO_VIEW : c->x, n);
     if (o) {
         fv_view back = fv_emit_rows(c->b, n, width);
         fv_emit_gather(c->b, "out of windows", projected, o->row, 1, c->x, back, n, width);
@@ -316,20 +310,9 @@ static void embed(fv_pola_context *c)
     const uint32_t n = fv_grid_tokens(&c->grid), patch = c->p->patch;
     fv_view patches = fv_emit_rows(b, n, 3 * patch * patch);
     fv_emit_patches(b, &c->grid, patch, patch, 0, patches);
-    c->x = fv_emit_rows(b, n, s->width);
-    const fv_gemm g = {.w = &s->embed_w,
-                       .bias = &s->embed_b,
-                       .in = patches,
-                       .res = {FV_NO_VALUE, 0},
-                       .out = c->x,
-                       .rows = n};
-    fv_emit_gemm(b, "embed", &g);
-    if (fv_weight_present(&s->embed_ln_w)) {
-        fv_view normed = fv_emit_rows(b, n, s->width);
-        fv_emit_layernorm(b, "norm of the embedding", c->x, &s->embed_ln_w, &s->embed_ln_b, EPS,
-                          normed, n);
-        c->x = normed;
-    }
+    c->x = fv_layer_product(b, "embed", &s->embed, patches, 0, n);
+    if (fv_weight_present(&s->embed_ln.w))
+        c->x = fv_layer_norm(b, "norm of the embedding", &s->embed_ln, c->x, EPS, n);
     fv_emit_offer(b, "patch_embed", c->x, n, s->width, &c->grid);
     if (fv_weight_present(&s->positions)) {
         const fv_posemb p = {.table = &s->positions};
@@ -358,14 +341,10 @@ static void merge(fv_pola_context *c, const fv_pola_stage *next)
         table[4 * i + 2] = first + 1;
         table[4 * i + 3] = first + from.width + 1;
     }
-    fv_view fours = fv_emit_rows(b, n, 4 * width), normed = fv_emit_rows(b, n, 4 * width);
-    fv_emit_gather(b, "merging", c->x, table, 4, (fv_view){FV_NO_VALUE, 0}, fours, n, width);
-    fv_emit_layernorm(b, "norm of the merged", fours, &next->embed_ln_w, &next->embed_ln_b, EPS,
-                      normed, n);
-    c->x = fv_emit_rows(b, n, next->width);
-    const fv_gemm g = {
-        .w = &next->embed_w, .in = normed, .res = {FV_NO_VALUE, 0}, .out = c->x, .rows = n};
-    fv_emit_gemm(b, "merged", &g);
+    fv_view fours = fv_emit_rows(b, n, 4 * width);
+    fv_emit_gather(b, "merging", c->x, table, 4, FV_NO_VIEW, fours, n, width);
+    fv_view normed = fv_layer_norm(b, "norm of the merged", &next->embed_ln, fours, EPS, n);
+    c->x = fv_layer_product(b, "merged", &next->embed, normed, 0, n);
 }
 
 static void stage(fv_pola_context *c)
@@ -398,7 +377,7 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     }
     const uint32_t n = fv_grid_tokens(&c.grid);
     fv_view y = fv_emit_output(b, "norm", n, c.s->width, &c.grid, true);
-    fv_emit_layernorm(b, "final norm", c.x, &p->norm_w, &p->norm_b, EPS, y, n);
+    fv_emit_layernorm(b, "final norm", c.x, &p->norm.w, &p->norm.b, EPS, y, n);
     fv_pola_classify(&c, y);
     return b->status;
 }

@@ -15,17 +15,17 @@ typedef struct fv_pola_block {
     bool linear;            /* polarity-aware linear attention, else softmax */
     uint32_t reduction;     /* PVT: keys come from a grid this much coarser; 1: from the same */
     uint32_t window, shift; /* Swin: tokens per side */
-    fv_weight ln1_w, ln1_b;
-    fv_weight reduce_w, reduce_b, reduce_ln_w, reduce_ln_b; /* reduction > 1 */
+    fv_layer ln1;
+    fv_layer reduce, reduce_ln; /* reduction > 1 */
     /* Attention over the whole grid: K, V rows; Q rows and, if linear, V rows (not when reduced)
      * and gate rows. */
-    fv_weight kv_w, kv_b, q_w, q_b;
-    fv_weight qkv_w, qkv_b; /* in windows: Q, K, V and, if linear, gate rows */
-    fv_weight learned;      /* linear: (2, C): scale, power */
-    fv_weight positions;    /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
-    fv_weight dwc_w, dwc_b; /* linear: (head dimension, kernel^2) */
-    fv_weight proj_w, proj_b;
-    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
+    fv_layer kv, q;
+    fv_layer qkv;        /* in windows: Q, K, V and, if linear, gate rows */
+    fv_weight learned;   /* linear: (2, C): scale, power */
+    fv_weight positions; /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
+    fv_layer dwc;        /* linear: (head dimension, kernel^2) */
+    fv_layer proj;
+    fv_layer ln2, fc1, fc2;
 } fv_pola_block;
 
 typedef struct fv_pola_stage {
@@ -33,7 +33,7 @@ typedef struct fv_pola_stage {
     uint32_t native_width, native_height; /* tokens, for a picture of the native size */
     /* What makes the stage's tokens: a convolution, then a norm (may be absent); in later stages of
      * Swin a norm of four tokens side by side, then a matrix. */
-    fv_weight embed_w, embed_b, embed_ln_w, embed_ln_b;
+    fv_layer embed, embed_ln;
     fv_weight positions;  /* (native tokens, C); may be absent */
     fv_pola_block *block; /* depth of them */
 } fv_pola_stage;
@@ -43,8 +43,8 @@ typedef struct fv_pola {
     float alpha, block_eps;
     float qk_scale; /* of softmax blocks; 0: 1 / sqrt(head dimension) */
     fv_pola_stage stage[FV_POLA_STAGES];
-    fv_weight norm_w, norm_b; /* Swin: before the head */
-    fv_weight head_w, head_b; /* may be absent */
+    fv_layer norm; /* Swin: before the head */
+    fv_layer head; /* may be absent */
 } fv_pola;
 
 static inline uint32_t fv_pola_head_dim(const fv_pola_stage *s)
@@ -70,8 +70,8 @@ fovea_status fv_pola_read_widths(fv_pola_reader *r, const uint32_t *width, const
 
 /* Convolution stem + "weight" (rows, channels, size, size) and stem + "bias"; by_tap: its columns
  * become (ky, kx, channel). */
-fovea_status fv_pola_read_conv(fv_weight *w, fv_weight *b, fv_pola_reader *r, const char *prefix,
-                               const char *stem, const uint32_t shape[3], bool by_tap);
+fovea_status fv_pola_read_conv(fv_layer *l, fv_pola_reader *r, const char *prefix, const char *stem,
+                               const uint32_t shape[3], bool by_tap);
 
 /* A matrix of `blocks` times the stage's width rows, with its bias if there is one. */
 typedef struct fv_pola_fused {
@@ -81,10 +81,9 @@ typedef struct fv_pola_fused {
 fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_pola_stage *s,
                                 const char *stem, uint32_t blocks);
 /* `count` of its blocks, from `from` on, become those of w and b from `to` on. */
-void fv_pola_cut(fv_weight *w, fv_weight *b, const fv_pola_fused *f, uint32_t from, uint32_t to,
-                 uint32_t count);
+void fv_pola_cut(fv_layer *l, const fv_pola_fused *f, uint32_t from, uint32_t to, uint32_t count);
 /* w and b of `blocks` times width rows, to be filled by fv_pola_cut. */
-void fv_pola_empty(fv_weight *w, fv_weight *b, uint32_t blocks, uint32_t width, bool biased);
+void fv_pola_empty(fv_layer *l, uint32_t blocks, uint32_t width, bool biased);
 
 /* Sets r->block to the prefix of block j of stage i, and finds its kind by the tensor that only one
  * kind has. */
@@ -97,11 +96,9 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
 /* r for m, whose roles are made; `first` is the stem of a tensor that every such model has. */
 fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const struct fv_source *source,
                            const fv_config *config, const char *first);
-/* Reads the head, fills m->info, and checks that every tensor had its place. */
+/* Reads the head, fills m->info, makes room for outputs, and checks that every tensor had its
+ * place. */
 fovea_status fv_pola_finish(fv_pola_reader *r);
-/* Add to the list of outputs what it lacks: a name; a name with numbers from 1 to count. */
-fovea_status fv_pola_add_output(fovea_model *m, const char *name);
-fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count);
 void fv_pola_release(fovea_model *m);
 
 /* ---- synthetic checkpoints (polaformer_synthetic.c) ---- */
@@ -130,10 +127,6 @@ typedef struct fv_pola_context {
 fovea_status fv_pola_check_attention(const fv_builder *b);
 /* Goes on to a block of the stage: c->w, and the labels of its steps. */
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block);
-/* A product into a value of its own. */
-fv_view fv_pola_gemm(const fv_pola_context *c, const char *what, fv_gemm g);
-fv_view fv_pola_norm(const fv_pola_context *c, const char *what, fv_view in, const fv_weight *w,
-                     const fv_weight *bias, float eps, uint32_t rows);
 /* Attention of the block as its mechanism wants it, without k and v. */
 fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint32_t keys);
 /* (attention + depthwise convolution of v) * gate, over `count` grids. */

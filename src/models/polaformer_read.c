@@ -131,17 +131,18 @@ fovea_status fv_pola_read_widths(fv_pola_reader *r, const uint32_t *width, const
 
 /* ---- tensors ---- */
 
-fovea_status fv_pola_read_conv(fv_weight *w, fv_weight *b, fv_pola_reader *r, const char *prefix,
-                               const char *stem, const uint32_t shape[3], bool by_tap)
+fovea_status fv_pola_read_conv(fv_layer *l, fv_pola_reader *r, const char *prefix, const char *stem,
+                               const uint32_t shape[3], bool by_tap)
 {
     const uint32_t taps = shape[2] * shape[2], cols = shape[1] * taps;
     const uint64_t whole[4] = {shape[0], shape[1], shape[2], shape[2]};
     const fv_tensor *t;
     FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, "weight", 4, whole));
-    *w = (fv_weight){.rows = shape[0], .cols = cols};
-    fv_weight_add(w, (fv_weight_part){
-                         .tensor = t, .rows = shape[0], .cols = cols, .taps = by_tap ? taps : 0});
-    return fv_reader_matrix(b, &r->t, prefix, stem, "bias", 1, shape[0]);
+    l->w = (fv_weight){.rows = shape[0], .cols = cols};
+    fv_weight_add(
+        &l->w,
+        (fv_weight_part){.tensor = t, .rows = shape[0], .cols = cols, .taps = by_tap ? taps : 0});
+    return fv_reader_matrix(&l->b, &r->t, prefix, stem, "bias", 1, shape[0]);
 }
 
 fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_pola_stage *s,
@@ -155,27 +156,26 @@ fovea_status fv_pola_read_fused(fv_pola_fused *out, fv_pola_reader *r, const fv_
     return biased ? fv_reader_tensor(&out->b, &r->t, r->block, stem, "bias", 1, shape) : FOVEA_OK;
 }
 
-void fv_pola_empty(fv_weight *w, fv_weight *b, uint32_t blocks, uint32_t width, bool biased)
+void fv_pola_empty(fv_layer *l, uint32_t blocks, uint32_t width, bool biased)
 {
-    *w = (fv_weight){.rows = blocks * width, .cols = width};
-    *b = (fv_weight){.rows = biased ? 1 : 0, .cols = blocks * width};
+    l->w = (fv_weight){.rows = blocks * width, .cols = width};
+    l->b = (fv_weight){.rows = biased ? 1 : 0, .cols = blocks * width};
 }
 
-void fv_pola_cut(fv_weight *w, fv_weight *b, const fv_pola_fused *f, uint32_t from, uint32_t to,
-                 uint32_t count)
+void fv_pola_cut(fv_layer *l, const fv_pola_fused *f, uint32_t from, uint32_t to, uint32_t count)
 {
     const uint32_t c = f->width;
-    fv_weight_add(w, (fv_weight_part){.tensor = f->w,
-                                      .offset = (uint64_t)from * c * c,
-                                      .row0 = to * c,
-                                      .rows = count * c,
-                                      .cols = c});
+    fv_weight_add(&l->w, (fv_weight_part){.tensor = f->w,
+                                          .offset = (uint64_t)from * c * c,
+                                          .row0 = to * c,
+                                          .rows = count * c,
+                                          .cols = c});
     if (f->b)
-        fv_weight_add(b, (fv_weight_part){.tensor = f->b,
-                                          .offset = (uint64_t)from * c,
-                                          .rows = 1,
-                                          .col0 = to * c,
-                                          .cols = count * c});
+        fv_weight_add(&l->b, (fv_weight_part){.tensor = f->b,
+                                              .offset = (uint64_t)from * c,
+                                              .rows = 1,
+                                              .col0 = to * c,
+                                              .cols = count * c});
 }
 
 fovea_status fv_pola_find_block(fv_pola_reader *r, uint32_t i, uint32_t j, const char *prefix,
@@ -227,8 +227,8 @@ static fovea_status read_linear(fv_pola_reader *r, const fv_pola_stage *s, fv_po
     FV_TRY(fv_reader_matrix(&b->positions, &r->t, r->block, "attn.positional_encoding", "",
                             (uint32_t)keys, s->width));
     FV_TRY(fv_reader_tensor(&t, &r->t, r->block, "attn.dwc.", "weight", 3, filters));
-    b->dwc_w = fv_weight_of(t, d, k * k);
-    return fv_reader_matrix(&b->dwc_b, &r->t, r->block, "attn.dwc.", "bias", 1, d);
+    b->dwc.w = fv_weight_of(t, d, k * k);
+    return fv_reader_matrix(&b->dwc.b, &r->t, r->block, "attn.dwc.", "bias", 1, d);
 }
 
 fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_pola_block *b,
@@ -236,13 +236,13 @@ fovea_status fv_pola_read_block(fv_pola_reader *r, const fv_pola_stage *s, fv_po
 {
     const uint32_t c = s->width;
     const char *p = r->block;
-    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, p, "norm1.", c));
+    FV_TRY(fv_reader_norm(&b->ln1, &r->t, p, "norm1.", c));
     if (b->linear)
         FV_TRY(read_linear(r, s, b, keys));
-    FV_TRY(fv_reader_linear(&b->proj_w, &b->proj_b, &r->t, p, "attn.proj.", c, c));
-    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, p, "norm2.", c));
-    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, p, "mlp.fc1.", s->hidden, c));
-    return fv_reader_linear(&b->fc2_w, &b->fc2_b, &r->t, p, "mlp.fc2.", c, s->hidden);
+    FV_TRY(fv_reader_linear(&b->proj, &r->t, p, "attn.proj.", c, c));
+    FV_TRY(fv_reader_norm(&b->ln2, &r->t, p, "norm2.", c));
+    FV_TRY(fv_reader_linear(&b->fc1, &r->t, p, "mlp.fc1.", s->hidden, c));
+    return fv_reader_linear(&b->fc2, &r->t, p, "mlp.fc2.", c, s->hidden);
 }
 
 static fovea_status read_head(fv_pola_reader *r)
@@ -252,7 +252,7 @@ static fovea_status read_head(fv_pola_reader *r)
     uint32_t classes = fv_tensor_dimension(t, 0);
     if (t)
         FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
-    return classes ? fv_reader_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes,
+    return classes ? fv_reader_linear(&p->head, &r->t, "", "head.", classes,
                                       p->stage[p->stages - 1].width)
                    : FOVEA_OK;
 }
@@ -285,35 +285,14 @@ fovea_status fv_pola_finish(fv_pola_reader *r)
         width[i] = p->stage[i].width;
     }
     info->patch = p->patch;
-    info->classes = p->head_w.rows;
+    info->classes = p->head.w.rows;
     r->t.m->preprocess =
         fv_processor_default(FV_PROCESSOR_SWIN, info->native_width, info->native_height);
+    FV_TRY(FV_MEM_ARRAY(&r->t.m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
     FV_TRY(fv_segmentation_read(r->t.m, r->t.source, r->config->file, width, p->stages));
     /* A weight without a role would silently make it another model; other heads do not. */
     fv_reader_ignore(&r->t, "", "head");
     return fv_reader_all_used(&r->t, "");
-}
-
-fovea_status fv_pola_add_output(fovea_model *m, const char *name)
-{
-    const fv_pola *p = m->roles;
-    uint32_t n = 0;
-    if (!m->outputs)
-        FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
-    for (; m->outputs[n]; n++)
-        if (strcmp(m->outputs[n], name) == 0)
-            return FOVEA_OK;
-    return fv_mem_text(&m->outputs[n], name, FV_MEM_MODEL);
-}
-
-fovea_status fv_pola_add_outputs(fovea_model *m, const char *name, uint32_t count)
-{
-    for (uint32_t i = 1; i <= count; i++) {
-        char text[24];
-        snprintf(text, sizeof text, "%s%u", name, i);
-        FV_TRY(fv_pola_add_output(m, text));
-    }
-    return FOVEA_OK;
 }
 
 void fv_pola_release(fovea_model *m)

@@ -31,7 +31,7 @@ static void set_added(struct maker *k)
 static void linear(struct maker *k, const char *prefix, const char *stem, uint32_t rows,
                    uint32_t cols, float gain)
 {
-    fv_synthetic_linear(&k->m, prefix, stem, (const uint32_t[]){rows, cols, 1}, gain);
+    fv_synthetic_linear(&k->m, prefix, stem, rows, cols, 1, gain);
 }
 
 static void table(struct maker *k, const char *prefix, const char *stem, uint64_t rows,
@@ -47,7 +47,7 @@ static void learned(struct maker *k, const char *prefix, uint32_t i, uint64_t to
     table(k, prefix, "attn.scale", 1, k->width[i], 0.5f);
     table(k, prefix, "attn.power", k->heads[i], d, 0.5f);
     table(k, prefix, "attn.positional_encoding", tokens, k->width[i], 0.035f);
-    fv_synthetic_linear(&k->m, prefix, "attn.dwc.", (const uint32_t[]){d, 1, KERNEL}, 1);
+    fv_synthetic_linear(&k->m, prefix, "attn.dwc.", d, 1, KERNEL, 1);
 }
 
 /* What all blocks have around their attention. */
@@ -89,8 +89,7 @@ static void pvt_stage(struct maker *k, uint32_t i)
     const uint32_t c = k->width[i], side = k->image / (PATCH << i);
     char prefix[32];
     snprintf(prefix, sizeof prefix, "patch_embed%u.", i + 1);
-    fv_synthetic_linear(&k->m, prefix, "proj.",
-                        (const uint32_t[]){c, i ? k->width[i - 1] : 3, i ? 2 : PATCH}, 1);
+    fv_synthetic_linear(&k->m, prefix, "proj.", c, i ? k->width[i - 1] : 3, i ? 2 : PATCH, 1);
     fv_synthetic_norm(&k->m, prefix, "norm.", c);
     snprintf(prefix, sizeof prefix, "pos_embed%u", i + 1);
     table(k, prefix, "", (uint64_t)side * side, c, 0.035f);
@@ -163,7 +162,7 @@ static void swin_stage(struct maker *k, uint32_t i)
         return;
     snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i);
     fv_synthetic_norm(&k->m, prefix, "norm.", 4 * c);
-    fv_synthetic_matrix(&k->m, prefix, "reduction.", (const uint32_t[]){2 * c, 4 * c, 1}, 1);
+    fv_synthetic_matrix(&k->m, prefix, "reduction.", 2 * c, 4 * c, 1, 1);
 }
 
 fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, const char *name)
@@ -179,7 +178,7 @@ fovea_status fv_pola_swin_make_synthetic(json_t **config, fv_source *source, con
         k.depth[i] = i == 2 ? swin[s].deepest : 2;
     }
     set_added(&k);
-    fv_synthetic_linear(&k.m, "patch_embed.", "proj.", (const uint32_t[]){k.width[0], 3, PATCH}, 1);
+    fv_synthetic_linear(&k.m, "patch_embed.", "proj.", k.width[0], 3, PATCH, 1);
     fv_synthetic_norm(&k.m, "patch_embed.", "norm.", k.width[0]);
     for (uint32_t i = 0; i < STAGES; i++)
         swin_stage(&k, i);

@@ -15,10 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/layer.h"
 #include "models/segmentation.h"
 
 #define EPS 1e-6f
-#define NONE ((fv_view){FV_NO_VALUE, 0})
 
 struct context {
     fv_builder *b;
@@ -49,50 +49,38 @@ static void begin_grid(struct context *c, const fv_grid *grid)
     c->tokens = fv_grid_tokens(grid);
 }
 
-static void gemm(const struct context *c, const char *label, const fv_weight *w,
-                 const fv_weight *bias, fv_view in, fv_view res, uint32_t act, fv_view out)
+static fv_view norm(const struct context *c, const char *label, const fv_layer *l)
 {
-    const fv_gemm g = {
-        .w = w, .bias = bias, .in = in, .res = res, .out = out, .act = act, .rows = c->tokens};
-    fv_emit_gemm(c->b, label, &g);
-}
-
-static fv_view norm(const struct context *c, const char *label, const fv_weight *w,
-                    const fv_weight *bias)
-{
-    fv_view out = fv_emit_rows(c->b, c->tokens, c->s->width);
-    fv_emit_layernorm(c->b, label, c->x, w, bias, EPS, out, c->tokens);
-    return out;
+    return fv_layer_norm(c->b, label, l, c->x, EPS, c->tokens);
 }
 
 /* Offers x as a feature. */
-static void feature(const struct context *c, const char *name, uint32_t cols, const fv_weight *w,
-                    const fv_weight *bias)
+static void feature(const struct context *c, const char *name, uint32_t cols, const fv_layer *l)
 {
-    if (!w || !fv_weight_present(w)) {
+    if (!l || !fv_weight_present(&l->w)) {
         fv_emit_offer(c->b, name, c->x, c->tokens, cols, &c->grid);
         return;
     }
     fv_view out = fv_emit_output(c->b, name, c->tokens, cols, &c->grid, false);
     if (out.id >= 0)
-        fv_emit_layernorm(c->b, name, c->x, w, bias, EPS, out, c->tokens);
+        fv_emit_layernorm(c->b, name, c->x, &l->w, &l->b, EPS, out, c->tokens);
 }
 
 /* ---- stem and downsampling ---- */
 
-static void convolve(struct context *c, const char *label, const fv_weight *w,
-                     const fv_weight *bias, uint32_t stride, uint32_t act)
+static void convolve(struct context *c, const char *label, const fv_layer *l, uint32_t stride,
+                     uint32_t act)
 {
     const fv_grid from = c->grid, to = stride == 2 ? coarser(&from) : from;
     begin_grid(c, &to);
-    fv_view out = fv_emit_rows(c->b, c->tokens, w->rows);
-    const fv_conv conv = {.w = w,
-                          .bias = bias,
+    fv_view out = fv_emit_rows(c->b, c->tokens, l->w.rows);
+    const fv_conv conv = {.w = &l->w,
+                          .bias = &l->b,
                           .in = c->x,
                           .out = out,
                           .from = from,
                           .to = to,
-                          .channels = w->cols / 9,
+                          .channels = l->w.cols / 9,
                           .size = 3,
                           .stride = stride,
                           .pad = 1,
@@ -104,84 +92,75 @@ static void convolve(struct context *c, const char *label, const fv_weight *w,
 static void stem(struct context *c)
 {
     fv_builder *b = c->b;
-    const fv_weight *w = c->p->stem_w, *bias = c->p->stem_b;
+    const fv_layer *l = c->p->stem;
     const fv_grid first = {half(b->width), half(b->height), 2, 0};
     begin_grid(c, &first);
-    fv_view patches = fv_emit_rows(b, c->tokens, w[0].cols);
+    fv_view patches = fv_emit_rows(b, c->tokens, l->w.cols);
     fv_emit_patches(b, &first, 3, 2, 1, patches);
-    c->x = fv_emit_rows(b, c->tokens, w[0].rows);
-    gemm(c, "stem 1", &w[0], &bias[0], patches, NONE, FV_EPI_GELU, c->x);
-    convolve(c, "stem 2", &w[1], &bias[1], 1, FV_EPI_GELU);
-    convolve(c, "stem 3", &w[2], &bias[2], 1, FV_EPI_GELU);
-    convolve(c, "stem 4", &w[3], &bias[3], 2, 0);
-    feature(c, "patch_embed", w[3].rows, NULL, NULL);
+    c->x = fv_layer_product(b, "stem 1", &l[0], patches, FV_EPI_GELU, c->tokens);
+    convolve(c, "stem 2", &l[1], 1, FV_EPI_GELU);
+    convolve(c, "stem 3", &l[2], 1, FV_EPI_GELU);
+    convolve(c, "stem 4", &l[3], 2, 0);
+    feature(c, "patch_embed", l[3].w.rows, NULL);
 }
 
 /* ---- blocks ---- */
 
+/* (res + depthwise convolution of in) * gate. */
+static fv_view dwconv(fv_builder *b, const char *label, const fv_layer *l, const fv_grid *grid,
+                      fv_view in, fv_view res, fv_view gate, uint32_t size)
+{
+    const fv_dwconv conv = {.w = &l->w,
+                            .bias = &l->b,
+                            .in = in,
+                            .res = res,
+                            .gate = gate,
+                            .out = fv_emit_rows(b, fv_grid_tokens(grid), l->w.rows),
+                            .width = grid->width,
+                            .height = grid->height,
+                            .count = 1,
+                            .channels = l->w.rows,
+                            .size = size};
+    fv_emit_dwconv(b, label, &conv);
+    return conv.out;
+}
+
 /* x = x + depthwise convolution of x: the filters have the residual in them. */
 static fv_view residual_dwconv(const struct context *c, const char *label, fv_view in,
-                               const fv_weight *w, const fv_weight *bias)
+                               const fv_layer *l)
 {
-    fv_view out = fv_emit_rows(c->b, c->tokens, w->rows);
-    const fv_dwconv conv = {.w = w,
-                            .bias = bias,
-                            .in = in,
-                            .res = NONE,
-                            .gate = NONE,
-                            .out = out,
-                            .width = c->grid.width,
-                            .height = c->grid.height,
-                            .count = 1,
-                            .channels = w->rows,
-                            .size = 3};
-    fv_emit_dwconv(c->b, label, &conv);
-    return out;
+    return dwconv(c->b, label, l, &c->grid, in, FV_NO_VIEW, FV_NO_VIEW, 3);
 }
 
 fv_view fv_pyramid_lepe(const fv_pyramid_mix *m, fv_view gate)
 {
-    fv_view out = fv_emit_rows(m->b, fv_grid_tokens(&m->grid), m->width);
-    const fv_dwconv conv = {.w = &m->w->lepe_w,
-                            .bias = &m->w->lepe_b,
-                            .in = m->v,
-                            .res = m->attention,
-                            .gate = gate,
-                            .out = out,
-                            .width = m->grid.width,
-                            .height = m->grid.height,
-                            .count = 1,
-                            .channels = m->width,
-                            .size = 5};
-    fv_emit_dwconv(m->b, "lepe", &conv);
-    return out;
+    return dwconv(m->b, "lepe", &m->w->lepe, &m->grid, m->v, m->attention, gate, 5);
 }
 
 /* Parts of the fused projection. */
 enum { Q = 1, K = 2, V = 4, GATE = 8 };
 
-static void slice_fused(fv_weight *w, fv_weight *bias, const fv_pyramid_block *block,
-                        uint32_t width, uint32_t which)
+static void slice_fused(fv_layer *l, const fv_pyramid_block *block, uint32_t width, uint32_t which)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < 4; i++)
         n += which >> i & 1;
-    *w = (fv_weight){.rows = n * width, .cols = width};
-    *bias = (fv_weight){.rows = 1, .cols = n * width};
+    l->w = (fv_weight){.rows = n * width, .cols = width};
+    l->b = (fv_weight){.rows = 1, .cols = n * width};
     uint32_t at = 0;
     for (uint32_t i = 0; i < 4; i++) {
         if (!(which >> i & 1))
             continue;
-        fv_weight_add(w, (fv_weight_part){.tensor = block->fused_w,
-                                          .offset = (uint64_t)i * width * width,
-                                          .row0 = at,
-                                          .rows = width,
-                                          .cols = width});
-        fv_weight_add(bias, (fv_weight_part){.tensor = block->fused_b,
-                                             .offset = (uint64_t)i * width,
-                                             .rows = 1,
-                                             .col0 = at,
-                                             .cols = width});
+        fv_weight_add(&l->w, (fv_weight_part){.tensor = block->fused_w,
+                                              .offset = (uint64_t)i * width * width,
+                                              .row0 = at,
+                                              .rows = width,
+                                              .cols = width});
+        fv_weight_add(&l->b, (fv_weight_part){.tensor = block->fused_b,
+                                              .offset = (uint64_t)i * width,
+                                              .rows = 1,
+                                              .col0 = at,
+                                              .cols = width});
         at += width;
     }
 }
@@ -189,11 +168,9 @@ static void slice_fused(fv_weight *w, fv_weight *bias, const fv_pyramid_block *b
 static fv_view project(const struct context *c, const char *label, const fv_pyramid_block *w,
                        fv_view in, uint32_t which)
 {
-    fv_weight weight, bias;
-    slice_fused(&weight, &bias, w, c->s->width, which);
-    fv_view out = fv_emit_rows(c->b, c->tokens, weight.rows);
-    gemm(c, label, &weight, &bias, in, NONE, 0, out);
-    return out;
+    fv_layer l;
+    slice_fused(&l, w, c->s->width, which);
+    return fv_layer_product(c->b, label, &l, in, 0, c->tokens);
 }
 
 static void rotate(const struct context *c, const char *label, fv_view x)
@@ -208,7 +185,7 @@ static void attend(struct context *c, const fv_pyramid_block *w)
     fv_builder *b = c->b;
     const uint32_t width = c->s->width, d = width / c->s->heads;
     const bool linear = w->linear && attention->kind != FV_ATTENTION_SOFTMAX;
-    fv_view normed = norm(c, "norm for k, v", &w->ln1_w, &w->ln1_b);
+    fv_view normed = norm(c, "norm for k, v", &w->ln1);
     fv_view kv = project(c, "k, v", w, normed, K | V);
     fv_attention a = {.mech = linear ? c->form->mech : FV_MECH_ANY,
                       .heads = c->s->heads,
@@ -229,7 +206,7 @@ static void attend(struct context *c, const fv_pyramid_block *w)
     }
     fv_emit_keys(b, "keys", &a);
 
-    normed = norm(c, "norm for q", &w->ln1_w, &w->ln1_b);
+    normed = norm(c, "norm for q", &w->ln1);
     fv_view q =
         project(c, linear ? "q, v, gate" : "q, gate", w, normed, linear ? Q | V | GATE : Q | GATE);
     if (!linear)
@@ -242,28 +219,23 @@ static void attend(struct context *c, const fv_pyramid_block *w)
                         .v = linear ? fv_view_cols(q, width) : a.v,
                         .gate = fv_view_cols(q, linear ? 2 * width : width)};
     fv_emit_queries(b, "attention", &a, q, m.attention);
-    fv_view mixed = c->form->mix(&m), out = fv_emit_rows(b, c->tokens, width);
-    gemm(c, "projection", &w->proj_w, &w->proj_b, mixed, c->x, 0, out);
-    c->x = out;
+    c->x = fv_layer_add(b, "projection", &w->proj, c->form->mix(&m), c->x, c->tokens);
 }
 
 static void mlp(struct context *c, const fv_pyramid_block *w)
 {
-    fv_view normed = norm(c, "mlp norm", &w->ln2_w, &w->ln2_b);
-    fv_view h = fv_emit_rows(c->b, c->tokens, c->s->hidden);
-    gemm(c, "fc1", &w->fc1_w, &w->fc1_b, normed, NONE, FV_EPI_GELU, h);
-    h = residual_dwconv(c, "mlp conv", h, &w->dw_w, &w->dw_b);
-    fv_view out = fv_emit_rows(c->b, c->tokens, c->s->width);
-    gemm(c, "fc2", &w->fc2_w, &w->fc2_b, h, c->x, 0, out);
-    c->x = out;
+    fv_view normed = norm(c, "mlp norm", &w->ln2);
+    fv_view h = fv_layer_product(c->b, "fc1", &w->fc1, normed, FV_EPI_GELU, c->tokens);
+    h = residual_dwconv(c, "mlp conv", h, &w->dw);
+    c->x = fv_layer_add(c->b, "fc2", &w->fc2, h, c->x, c->tokens);
 }
 
 static void block(struct context *c, const fv_pyramid_block *w)
 {
-    c->x = residual_dwconv(c, "cpe", c->x, &w->cpe1_w, &w->cpe1_b);
+    c->x = residual_dwconv(c, "cpe", c->x, &w->cpe1);
     attend(c, w);
-    if (fv_weight_present(&w->cpe2_w))
-        c->x = residual_dwconv(c, "cpe 2", c->x, &w->cpe2_w, &w->cpe2_b);
+    if (fv_weight_present(&w->cpe2.w))
+        c->x = residual_dwconv(c, "cpe 2", c->x, &w->cpe2);
     mlp(c, w);
 }
 
@@ -273,8 +245,8 @@ static void segment(const struct context *c, uint32_t i)
     const fv_pyramid_stage *s = c->s;
     if (!fv_segmentation_wants(c->m, c->b, i))
         return;
-    const bool normed = fv_weight_present(&s->norm_w);
-    fv_view in = normed ? norm(c, "norm of the feature", &s->norm_w, &s->norm_b) : c->x;
+    const bool normed = fv_weight_present(&s->norm.w);
+    fv_view in = normed ? norm(c, "norm of the feature", &s->norm) : c->x;
     fv_segmentation_emit(c->m, c->b, i, in, &c->grid);
 }
 
@@ -290,13 +262,13 @@ static void stage(struct context *c, uint32_t i)
     }
     c->b->scope[0] = 0;
     snprintf(text, sizeof text, "stage%u", i + 1);
-    feature(c, text, s->width, &s->norm_w, &s->norm_b);
+    feature(c, text, s->width, &s->norm);
     segment(c, i);
-    if (!fv_weight_present(&s->down_w))
+    if (!fv_weight_present(&s->down.w))
         return;
     snprintf(text, sizeof text, "down%u", i + 1);
-    convolve(c, text, &s->down_w, &s->down_b, 2, 0);
-    feature(c, text, s->down_w.rows, NULL, NULL);
+    convolve(c, text, &s->down, 2, 0);
+    feature(c, text, s->down.w.rows, NULL);
 }
 
 /* ---- head ---- */
@@ -306,24 +278,18 @@ static void head(const struct context *c)
     fv_builder *b = c->b;
     const fv_pyramid *p = c->p;
     const bool wanted = fv_emit_wants(b, "logits");
-    if (!fv_weight_present(&p->proj_w))
+    if (!fv_weight_present(&p->proj.w))
         return;
-    const uint32_t width = p->proj_w.rows;
+    const uint32_t width = p->proj.w.rows;
     fv_view pooled = fv_emit_output(b, "pooled", 1, width, NULL, wanted);
     if (pooled.id < 0)
         return;
-    fv_view projected = fv_emit_rows(b, c->tokens, width);
-    gemm(c, "projection", &p->proj_w, &p->proj_b, c->x, NONE, FV_EPI_SILU, projected);
+    fv_view projected = fv_layer_product(b, "projection", &p->proj, c->x, FV_EPI_SILU, c->tokens);
     fv_emit_mean(b, "mean", projected, &c->grid, width, pooled);
     if (!wanted)
         return;
-    const fv_gemm g = {.w = &p->head_w,
-                       .bias = &p->head_b,
-                       .in = pooled,
-                       .res = NONE,
-                       .out = fv_emit_output(b, "logits", 1, p->head_w.rows, NULL, true),
-                       .rows = 1};
-    fv_emit_gemm(b, "head", &g);
+    fv_layer_write(b, "head", &p->head, pooled,
+                   fv_emit_output(b, "logits", 1, p->head.w.rows, NULL, true), 1);
 }
 
 /* ---- the model ---- */

@@ -11,31 +11,31 @@
 #define FV_PYRAMID_STEM 4 /* convolutions; their grid is a quarter of the picture */
 
 typedef struct fv_pyramid_block {
-    bool linear;              /* the family's mechanism, else softmax */
-    fv_weight cpe1_w, cpe1_b; /* position encoding, residual folded: (C, 9) */
-    fv_weight ln1_w, ln1_b;
+    bool linear;   /* the family's mechanism, else softmax */
+    fv_layer cpe1; /* position encoding, residual folded: (C, 9) */
+    fv_layer ln1;
     const fv_tensor *fused_w, *fused_b; /* (4C, C): q, k, v and gate */
-    fv_weight lepe_w, lepe_b;           /* (C, 25) */
-    fv_weight inner_w, inner_b;         /* LayerNorm before the gate, or absent */
-    fv_weight proj_w, proj_b;           /* LayerScale folded */
-    fv_weight cpe2_w, cpe2_b;           /* or absent */
-    fv_weight ln2_w, ln2_b;
-    fv_weight fc1_w, fc1_b, dw_w, dw_b, fc2_w, fc2_b; /* dw: residual folded; fc2: LayerScale */
+    fv_layer lepe;                      /* (C, 25) */
+    fv_layer inner;                     /* LayerNorm before the gate, or absent */
+    fv_layer proj;                      /* LayerScale folded */
+    fv_layer cpe2;                      /* or absent */
+    fv_layer ln2;
+    fv_layer fc1, dw, fc2; /* dw: residual folded; fc2: LayerScale */
 } fv_pyramid_block;
 
 typedef struct fv_pyramid_stage {
     uint32_t width, depth, heads, hidden;
-    fv_pyramid_block *block;  /* depth of them */
-    fv_weight norm_w, norm_b; /* of the stage's output when it is a feature; or absent */
-    fv_weight down_w, down_b; /* to the next stage, BatchNorm folded; absent in the last */
+    fv_pyramid_block *block; /* depth of them */
+    fv_layer norm;           /* of the stage's output when it is a feature; or absent */
+    fv_layer down;           /* to the next stage, BatchNorm folded; absent in the last */
 } fv_pyramid_stage;
 
 typedef struct fv_pyramid {
-    fv_weight stem_w[FV_PYRAMID_STEM], stem_b[FV_PYRAMID_STEM]; /* BatchNorm folded */
+    fv_layer stem[FV_PYRAMID_STEM]; /* BatchNorm folded */
     uint32_t stages;
     fv_pyramid_stage *stage;
-    fv_weight proj_w, proj_b; /* BatchNorm folded; absent in backbones */
-    fv_weight head_w, head_b; /* or absent */
+    fv_layer proj; /* BatchNorm folded; absent in backbones */
+    fv_layer head; /* or absent */
 } fv_pyramid;
 
 /* The part of a block between its attention and its projection. */

@@ -160,7 +160,7 @@ static fovea_status read_stem(struct reader *r)
     static const char *const norms[] = {"proj.1.", "proj.4.", "proj.7.", "proj.10."};
     const uint32_t width = r->p->stage[0].width;
     for (int i = 0; i < FV_PYRAMID_STEM; i++)
-        FV_TRY(fv_fold(&r->p->stem_w[i], &r->p->stem_b[i], &r->t, "patch_embed.",
+        FV_TRY(fv_fold(&r->p->stem[i], &r->t, "patch_embed.",
                        &(const fv_fold_layer){.stem = convs[i],
                                               .norm = norms[i],
                                               .rows = i < FV_PYRAMID_STEM - 1 ? width / 2 : width,
@@ -170,14 +170,14 @@ static fovea_status read_stem(struct reader *r)
     return FOVEA_OK;
 }
 
-static fovea_status read_filters(struct reader *r, fv_weight *w, fv_weight *b, const char *prefix,
+static fovea_status read_filters(struct reader *r, fv_layer *l, const char *prefix,
                                  const char *stem, uint32_t channels, uint32_t size)
 {
     const uint64_t shape[4] = {channels, 1, size, size};
     const fv_tensor *filters;
     FV_TRY(fv_reader_tensor(&filters, &r->t, prefix, stem, "weight", 4, shape));
-    *w = fv_weight_of(filters, channels, size * size);
-    return fv_reader_matrix(b, &r->t, prefix, stem, "bias", 1, channels);
+    l->w = fv_weight_of(filters, channels, size * size);
+    return fv_reader_matrix(&l->b, &r->t, prefix, stem, "bias", 1, channels);
 }
 
 static fovea_status read_attention(struct reader *r, fv_pyramid_block *b, const char *prefix,
@@ -186,14 +186,14 @@ static fovea_status read_attention(struct reader *r, fv_pyramid_block *b, const 
     const fv_pyramid_form *f = r->form;
     const uint32_t c = s->width;
     const uint64_t weight[2] = {4ull * c, c}, bias[1] = {4ull * c};
-    FV_TRY(fv_fold_residual(&b->cpe1_w, &b->cpe1_b, &r->t, prefix, f->cpe1, c, 3));
-    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, prefix, "norm1.norm.", c));
+    FV_TRY(fv_fold_residual(&b->cpe1, &r->t, prefix, f->cpe1, c, 3));
+    FV_TRY(fv_reader_norm(&b->ln1, &r->t, prefix, "norm1.norm.", c));
     FV_TRY(fv_reader_tensor(&b->fused_w, &r->t, prefix, f->fused, "weight", 2, weight));
     FV_TRY(fv_reader_tensor(&b->fused_b, &r->t, prefix, f->fused, "bias", 1, bias));
-    FV_TRY(read_filters(r, &b->lepe_w, &b->lepe_b, prefix, "attn.lepe.", c, 5));
+    FV_TRY(read_filters(r, &b->lepe, prefix, "attn.lepe.", c, 5));
     if (f->inner)
-        FV_TRY(fv_reader_norm(&b->inner_w, &b->inner_b, &r->t, prefix, f->inner, c));
-    return fv_fold(&b->proj_w, &b->proj_b, &r->t, prefix,
+        FV_TRY(fv_reader_norm(&b->inner, &r->t, prefix, f->inner, c));
+    return fv_fold(&b->proj, &r->t, prefix,
                    &(const fv_fold_layer){.stem = f->proj,
                                           .scale = scaled ? "gamma_1" : NULL,
                                           .rows = c,
@@ -206,11 +206,11 @@ static fovea_status read_mlp(struct reader *r, fv_pyramid_block *b, const char *
 {
     const uint32_t c = s->width;
     if (r->form->cpe2)
-        FV_TRY(fv_fold_residual(&b->cpe2_w, &b->cpe2_b, &r->t, prefix, r->form->cpe2, c, 3));
-    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, prefix, "norm2.norm.", c));
-    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, prefix, "ffn.fc1.", s->hidden, c));
-    FV_TRY(fv_fold_residual(&b->dw_w, &b->dw_b, &r->t, prefix, "ffn.dwconv.", s->hidden, 3));
-    return fv_fold(&b->fc2_w, &b->fc2_b, &r->t, prefix,
+        FV_TRY(fv_fold_residual(&b->cpe2, &r->t, prefix, r->form->cpe2, c, 3));
+    FV_TRY(fv_reader_norm(&b->ln2, &r->t, prefix, "norm2.norm.", c));
+    FV_TRY(fv_reader_linear(&b->fc1, &r->t, prefix, "ffn.fc1.", s->hidden, c));
+    FV_TRY(fv_fold_residual(&b->dw, &r->t, prefix, "ffn.dwconv.", s->hidden, 3));
+    return fv_fold(&b->fc2, &r->t, prefix,
                    &(const fv_fold_layer){.stem = "ffn.fc2.",
                                           .scale = scaled ? "gamma_2" : NULL,
                                           .rows = c,
@@ -255,7 +255,7 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
     snprintf(prefix, sizeof prefix, "layers.%u.", i);
     FV_TRY(check_angles(r, s, prefix));
     if (i + 1 < r->p->stages)
-        FV_TRY(fv_fold(&s->down_w, &s->down_b, &r->t, prefix,
+        FV_TRY(fv_fold(&s->down, &r->t, prefix,
                        &(const fv_fold_layer){.stem = "downsample.reduction.",
                                               .norm = "downsample.norm.",
                                               .rows = r->p->stage[i + 1].width,
@@ -264,7 +264,7 @@ static fovea_status read_stage(struct reader *r, uint32_t i)
                                               .by_tap = true}));
     snprintf(prefix, sizeof prefix, "extra_norms.%u.", i);
     return fv_reader_find(&r->t, prefix, "norm.", "weight")
-               ? fv_reader_norm(&s->norm_w, &s->norm_b, &r->t, prefix, "norm.", s->width)
+               ? fv_reader_norm(&s->norm, &r->t, prefix, "norm.", s->width)
                : FOVEA_OK;
 }
 
@@ -279,14 +279,13 @@ static fovea_status read_head(struct reader *r)
     FV_TRY(fv_config_u32(&classes, r->config, "num_classes", 0, CLASSES));
     if (!proj && !head)
         return FOVEA_OK;
-    FV_TRY(fv_fold(&p->proj_w, &p->proj_b, &r->t, "",
+    FV_TRY(fv_fold(&p->proj, &r->t, "",
                    &(const fv_fold_layer){.stem = "proj.",
                                           .norm = "norm.",
                                           .rows = width,
                                           .channels = p->stage[p->stages - 1].width,
                                           .size = 1}));
-    return classes ? fv_reader_linear(&p->head_w, &p->head_b, &r->t, "", "head.", classes, width)
-                   : FOVEA_OK;
+    return classes ? fv_reader_linear(&p->head, &r->t, "", "head.", classes, width) : FOVEA_OK;
 }
 
 /* ---- the model ---- */
@@ -294,24 +293,18 @@ static fovea_status read_head(struct reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_pyramid *p = m->roles;
-    uint32_t n = 0;
-    char text[24], last[24];
-    snprintf(last, sizeof last, "stage%u", p->stages);
     FV_TRY(FV_MEM_ARRAY(&m->outputs, 2ull * p->stages + 4, FV_MEM_MODEL, "list of outputs"));
-    FV_TRY(fv_mem_text(&m->outputs[n++], fv_weight_present(&p->head_w) ? "logits" : last,
-                       FV_MEM_MODEL));
-    FV_TRY(fv_mem_text(&m->outputs[n++], "patch_embed", FV_MEM_MODEL));
+    if (fv_weight_present(&p->head.w))
+        FV_TRY(fv_model_add_output(m, "logits"));
+    else
+        FV_TRY(fv_model_add_output(m, "stage%u", p->stages));
+    FV_TRY(fv_model_add_output(m, "patch_embed"));
     for (uint32_t i = 1; i <= p->stages; i++) {
-        snprintf(text, sizeof text, "stage%u", i);
-        if (i < p->stages || fv_weight_present(&p->head_w))
-            FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
-        snprintf(text, sizeof text, "down%u", i);
+        FV_TRY(fv_model_add_output(m, "stage%u", i));
         if (i < p->stages)
-            FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
+            FV_TRY(fv_model_add_output(m, "down%u", i));
     }
-    if (fv_weight_present(&p->proj_w))
-        FV_TRY(fv_mem_text(&m->outputs[n++], "pooled", FV_MEM_MODEL));
-    return FOVEA_OK;
+    return fv_weight_present(&p->proj.w) ? fv_model_add_output(m, "pooled") : FOVEA_OK;
 }
 
 static void fill_info(fovea_model *m)
@@ -324,7 +317,7 @@ static void fill_info(fovea_model *m)
     for (uint32_t i = 0; i < p->stages; i++)
         info->depth += p->stage[i].depth;
     info->patch = 4;
-    info->classes = p->head_w.rows;
+    info->classes = p->head.w.rows;
     m->preprocess =
         fv_processor_default(FV_PROCESSOR_MAVIT, info->native_width, info->native_height);
 }

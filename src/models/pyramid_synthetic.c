@@ -42,27 +42,16 @@ static void vector(struct maker *m, const char *prefix, const char *name, uint64
     fv_synthetic_tensor(&m->m, prefix, name, 1, &n, mean, spread);
 }
 
-static void convolution(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
-                        uint32_t channels, uint32_t size, float gain)
-{
-    fv_synthetic_linear(&m->m, prefix, stem, (const uint32_t[]){rows, channels, size}, gain);
-}
-
 static void linear(struct maker *m, const char *prefix, const char *stem, uint32_t rows,
                    uint32_t cols)
 {
-    convolution(m, prefix, stem, rows, cols, 1, 1);
-}
-
-static void norm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
-{
-    fv_synthetic_norm(&m->m, prefix, stem, n);
+    fv_synthetic_linear(&m->m, prefix, stem, rows, cols, 1, 1);
 }
 
 static void batchnorm(struct maker *m, const char *prefix, const char *stem, uint32_t n)
 {
     char name[64];
-    norm(m, prefix, stem, n);
+    fv_synthetic_norm(&m->m, prefix, stem, n);
     snprintf(name, sizeof name, "%srunning_mean", stem);
     vector(m, prefix, name, n, 0, 0.035f);
     snprintf(name, sizeof name, "%srunning_var", stem);
@@ -72,19 +61,19 @@ static void batchnorm(struct maker *m, const char *prefix, const char *stem, uin
 static void block(struct maker *m, const char *prefix, uint32_t c, uint32_t hidden)
 {
     const fv_pyramid_form *f = m->form;
-    convolution(m, prefix, f->cpe1, c, 1, 3, m->added);
-    norm(m, prefix, "norm1.norm.", c);
+    fv_synthetic_linear(&m->m, prefix, f->cpe1, c, 1, 3, m->added);
+    fv_synthetic_norm(&m->m, prefix, "norm1.norm.", c);
     linear(m, prefix, f->fused, 4 * c, c);
-    convolution(m, prefix, "attn.lepe.", c, 1, 5, 1);
+    fv_synthetic_linear(&m->m, prefix, "attn.lepe.", c, 1, 5, 1);
     if (f->inner)
-        norm(m, prefix, f->inner, c);
+        fv_synthetic_norm(&m->m, prefix, f->inner, c);
     linear(m, prefix, f->proj, c, c);
     vector(m, prefix, "gamma_1", c, m->added, m->added / 2);
     if (f->cpe2)
-        convolution(m, prefix, f->cpe2, c, 1, 3, m->added);
-    norm(m, prefix, "norm2.norm.", c);
+        fv_synthetic_linear(&m->m, prefix, f->cpe2, c, 1, 3, m->added);
+    fv_synthetic_norm(&m->m, prefix, "norm2.norm.", c);
     linear(m, prefix, "ffn.fc1.", hidden, c);
-    convolution(m, prefix, "ffn.dwconv.", hidden, 1, 3, 1);
+    fv_synthetic_linear(&m->m, prefix, "ffn.dwconv.", hidden, 1, 3, 1);
     linear(m, prefix, "ffn.fc2.", c, hidden);
     vector(m, prefix, "gamma_2", c, m->added, m->added / 2);
 }
@@ -101,7 +90,7 @@ static void stage(struct maker *m, uint32_t i)
     if (i + 1 == FV_PYRAMID_STAGES)
         return;
     snprintf(prefix, sizeof prefix, "layers.%u.downsample.", i);
-    convolution(m, prefix, "reduction.", s->width[i + 1], width, 3, 1);
+    fv_synthetic_linear(&m->m, prefix, "reduction.", s->width[i + 1], width, 3, 1);
     batchnorm(m, prefix, "norm.", s->width[i + 1]);
 }
 
@@ -113,7 +102,7 @@ static void stem(struct maker *m)
     for (uint32_t i = 0; i < FV_PYRAMID_STEM; i++) {
         const uint32_t rows = i + 1 < FV_PYRAMID_STEM ? width / 2 : width;
         snprintf(part, sizeof part, "%u.", 3 * i);
-        convolution(m, prefix, part, rows, i == 0 ? 3 : width / 2, 3, 1);
+        fv_synthetic_linear(&m->m, prefix, part, rows, i == 0 ? 3 : width / 2, 3, 1);
         snprintf(part, sizeof part, "%u.", 3 * i + 1);
         batchnorm(m, prefix, part, rows);
     }

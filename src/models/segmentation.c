@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "models/layer.h"
 #include "models/tensor_reader.h"
 
 #define CLASSES 65536
@@ -35,15 +36,14 @@ static const struct form *find_form(fv_tensor_reader *t)
 /* ---- batch normalisation ---- */
 
 struct batch_norm {
-    fv_weight weight, bias;
+    fv_layer affine;
     const fv_tensor *mean, *var;
 };
 
 static fovea_status read_norm(struct batch_norm *out, fv_tensor_reader *t, const char *stem,
                               uint32_t c)
 {
-    FV_TRY(fv_reader_matrix(&out->weight, t, "", stem, "weight", 1, c));
-    FV_TRY(fv_reader_matrix(&out->bias, t, "", stem, "bias", 1, c));
+    FV_TRY(fv_reader_norm(&out->affine, t, "", stem, c));
     FV_TRY(fv_reader_buffer(&out->mean, t, "", stem, "running_mean", c));
     return fv_reader_buffer(&out->var, t, "", stem, "running_var", c);
 }
@@ -52,11 +52,11 @@ static fovea_status read_norm(struct batch_norm *out, fv_tensor_reader *t, const
 static fovea_status affine(float *factor, float *shift, const struct batch_norm *n,
                            const fv_tensor_reader *t)
 {
-    const uint32_t c = n->weight.cols;
+    const uint32_t c = n->affine.w.cols;
     float *mean;
     FV_TRY(FV_MEM_ARRAY(&mean, c, FV_MEM_MODEL, "batch normalisation"));
     fv_tensor_read(n->var, 0, c, shift);
-    fv_weight_read(&n->weight, 0, 1, factor);
+    fv_weight_read(&n->affine.w, 0, 1, factor);
     fv_tensor_read(n->mean, 0, c, mean);
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < c && status == FOVEA_OK; i++) {
@@ -65,7 +65,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
                              t->source->name, n->var->name, (double)shift[i]);
         factor[i] = (float)(factor[i] / sqrt(shift[i] + BATCH_NORM_EPS));
     }
-    fv_weight_read(&n->bias, 0, 1, shift);
+    fv_weight_read(&n->affine.b, 0, 1, shift);
     for (uint32_t i = 0; i < c; i++)
         shift[i] -= mean[i] * factor[i];
     fv_mem_free(mean);
@@ -75,7 +75,7 @@ static fovea_status affine(float *factor, float *shift, const struct batch_norm 
 /* W (factor x + shift) + b as one linear layer, of numbers of the model's own. */
 static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *stem)
 {
-    const uint32_t classes = s->w.rows, c = s->w.cols;
+    const uint32_t classes = s->head.w.rows, c = s->head.w.cols;
     const fv_tensor *w, *b;
     float *row, *bias, *scratch;
     struct batch_norm norm;
@@ -85,11 +85,11 @@ static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *st
     FV_TRY(FV_MEM_ARRAY(&scratch, 2ull * c, FV_MEM_MODEL, "batch normalisation"));
     float *factor = scratch, *shift = scratch + c;
     const fovea_status status = affine(factor, shift, &norm, t);
-    if (fv_weight_present(&s->b))
-        fv_weight_read(&s->b, 0, 1, bias);
+    if (fv_weight_present(&s->head.b))
+        fv_weight_read(&s->head.b, 0, 1, bias);
     for (uint32_t k = 0; k < classes && status == FOVEA_OK; k++, row += c) {
         double sum = bias[k];
-        fv_weight_read(&s->w, k, 1, row);
+        fv_weight_read(&s->head.w, k, 1, row);
         for (uint32_t i = 0; i < c; i++) {
             sum += (double)row[i] * shift[i];
             row[i] *= factor[i];
@@ -97,8 +97,8 @@ static fovea_status fold(fv_segmentation *s, fv_tensor_reader *t, const char *st
         bias[k] = (float)sum;
     }
     fv_mem_free(scratch);
-    s->w = fv_weight_of(w, classes, c);
-    s->b = fv_weight_of(b, 1, classes);
+    s->head.w = fv_weight_of(w, classes, c);
+    s->head.b = fv_weight_of(b, 1, classes);
     return status;
 }
 
@@ -129,9 +129,9 @@ static fovea_status read_head(fv_tensor_reader *t, const struct form *f, const u
     if (classes == 0 || classes > CLASSES)
         return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" has %u classes; 1 to %u are accepted",
                        t->source->name, weight->name, classes, CLASSES);
-    FV_TRY(fv_reader_matrix(&s->w, t, "", f->linear, "weight", classes, widths[s->stage]));
+    FV_TRY(fv_reader_matrix(&s->head.w, t, "", f->linear, "weight", classes, widths[s->stage]));
     if (fv_reader_find(t, "", f->linear, "bias"))
-        FV_TRY(fv_reader_matrix(&s->b, t, "", f->linear, "bias", 1, classes));
+        FV_TRY(fv_reader_matrix(&s->head.b, t, "", f->linear, "bias", 1, classes));
     for (int i = 0; i < 2; i++)
         if (fv_reader_find(t, "", f->norms[i], "weight")) {
             FV_TRY(fold(s, t, f->norms[i]));
@@ -177,7 +177,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
 
 bool fv_segmentation_wants(const fovea_model *m, const fv_builder *b, uint32_t stage)
 {
-    return fv_weight_present(&m->segmentation.w) && m->segmentation.stage == stage &&
+    return fv_weight_present(&m->segmentation.head.w) && m->segmentation.stage == stage &&
            fv_emit_wants(b, output);
 }
 
@@ -189,13 +189,6 @@ void fv_segmentation_emit(const fovea_model *m, fv_builder *b, uint32_t stage, f
     const fv_segmentation *s = &m->segmentation;
     const fv_grid patches = {grid->width, grid->height, grid->stride, 0};
     const uint32_t rows = fv_grid_tokens(&patches);
-    const fv_gemm g = {
-        .w = &s->w,
-        .bias = &s->b,
-        .in = in,
-        .res = {FV_NO_VALUE, 0},
-        .out = fv_emit_output(b, output, rows, s->w.rows, &patches, false),
-        .rows = rows,
-    };
-    fv_emit_gemm(b, "segmentation head", &g);
+    fv_layer_write(b, "segmentation head", &s->head, in,
+                   fv_emit_output(b, output, rows, s->head.w.rows, &patches, false), rows);
 }

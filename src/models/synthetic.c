@@ -24,21 +24,21 @@ static void add_part(fv_synthetic *m, const char *prefix, const char *stem, cons
     fv_synthetic_tensor(m, prefix, name, rank, shape, mean, spread);
 }
 
-void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem,
-                         const uint32_t shape[3], float gain)
+void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
+                         uint32_t channels, uint32_t size, float gain)
 {
-    const uint64_t whole[4] = {shape[0], shape[1], shape[2], shape[2]};
+    const uint64_t whole[4] = {rows, channels, size, size};
     const float inputs = (float)(whole[1] * whole[2] * whole[3]);
     /* An even spread has a deviation of spread / sqrt(3). */
-    add_part(m, prefix, stem, "weight", shape[2] > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
+    add_part(m, prefix, stem, "weight", size > 1 ? 4 : 2, whole, 0, gain * sqrtf(3 / inputs));
 }
 
-void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem,
-                         const uint32_t shape[3], float gain)
+void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
+                         uint32_t channels, uint32_t size, float gain)
 {
-    const uint64_t rows = shape[0];
-    fv_synthetic_matrix(m, prefix, stem, shape, gain);
-    add_part(m, prefix, stem, "bias", 1, &rows, 0, SMALL);
+    const uint64_t n = rows;
+    fv_synthetic_matrix(m, prefix, stem, rows, channels, size, gain);
+    add_part(m, prefix, stem, "bias", 1, &n, 0, SMALL);
 }
 
 void fv_synthetic_norm(fv_synthetic *m, const char *prefix, const char *stem, uint32_t width)

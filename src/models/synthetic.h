@@ -19,11 +19,11 @@ typedef struct fv_synthetic {
 void fv_synthetic_tensor(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rank,
                          const uint64_t *shape, float mean, float spread);
 /* stem + "weight" (rows, channels, size, size), or (rows, channels) of size 1. */
-void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem,
-                         const uint32_t shape[3], float gain);
+void fv_synthetic_matrix(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
+                         uint32_t channels, uint32_t size, float gain);
 /* The same and stem + "bias". */
-void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem,
-                         const uint32_t shape[3], float gain);
+void fv_synthetic_linear(fv_synthetic *m, const char *prefix, const char *stem, uint32_t rows,
+                         uint32_t channels, uint32_t size, float gain);
 /* Four numbers as a list. */
 json_t *fv_synthetic_list(const uint32_t n[4]);
 /* The configuration of what was made, `made` NULL: memory was short. */

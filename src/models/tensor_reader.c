@@ -186,18 +186,18 @@ fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *pre
     return fv_reader_part(w, t, prefix, stem, part, (fv_weight_part){.rows = rows, .cols = cols});
 }
 
-fovea_status fv_reader_linear(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, uint32_t cols)
 {
-    FV_TRY(fv_reader_matrix(w, t, prefix, stem, "weight", rows, cols));
-    return fv_reader_matrix(b, t, prefix, stem, "bias", 1, rows);
+    FV_TRY(fv_reader_matrix(&l->w, t, prefix, stem, "weight", rows, cols));
+    return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, rows);
 }
 
-fovea_status fv_reader_norm(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
-                            const char *stem, uint32_t width)
+fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            uint32_t width)
 {
-    FV_TRY(fv_reader_matrix(w, t, prefix, stem, "weight", 1, width));
-    return fv_reader_matrix(b, t, prefix, stem, "bias", 1, width);
+    FV_TRY(fv_reader_matrix(&l->w, t, prefix, stem, "weight", 1, width));
+    return fv_reader_matrix(&l->b, t, prefix, stem, "bias", 1, width);
 }
 
 void fv_reader_ignore(fv_tensor_reader *t, const char *prefix, const char *part)

@@ -49,11 +49,11 @@ fovea_status fv_reader_part(fv_weight *w, fv_tensor_reader *t, const char *prefi
 fovea_status fv_reader_matrix(fv_weight *w, fv_tensor_reader *t, const char *prefix,
                               const char *stem, const char *part, uint32_t rows, uint32_t cols);
 /* stem + "weight" (rows, cols) and stem + "bias" (rows). */
-fovea_status fv_reader_linear(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
+fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *prefix,
                               const char *stem, uint32_t rows, uint32_t cols);
 /* stem + "weight" (width) and stem + "bias" (width). */
-fovea_status fv_reader_norm(fv_weight *w, fv_weight *b, fv_tensor_reader *t, const char *prefix,
-                            const char *stem, uint32_t width);
+fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
+                            uint32_t width);
 
 /* Puts a tensor of values spread evenly over -spread ... spread under that name, in place of any.
  */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "graph/emit.h"
+#include "models/layer.h"
 #include "models/segmentation.h"
 #include "ops/mech_traits.h"
 
@@ -30,17 +31,16 @@ static const char *name(char buf[40], const char *format, uint32_t i)
     return buf;
 }
 
-static fv_gemm linear(const fv_weight *w, const fv_weight *bias, fv_view in, fv_view out,
-                      uint32_t rows)
+static fv_gemm linear(const fv_layer *l, fv_view in, fv_view out, uint32_t rows)
 {
     return (fv_gemm){
-        .w = w, .bias = bias, .in = in, .res = {FV_NO_VALUE, 0}, .out = out, .rows = rows};
+        .w = &l->w, .bias = &l->b, .in = in, .res = FV_NO_VIEW, .out = out, .rows = rows};
 }
 
-static void norm(const struct context *c, const char *label, fv_view in, const fv_weight *w,
-                 const fv_weight *bias, fv_view out, uint32_t rows)
+static void norm(const struct context *c, const char *label, fv_view in, const fv_layer *l,
+                 fv_view out, uint32_t rows)
 {
-    fv_emit_layernorm(c->b, label, in, w, bias, c->v->eps, out, rows);
+    fv_emit_layernorm(c->b, label, in, &l->w, &l->b, c->v->eps, out, rows);
 }
 
 /* The class, distillation and register rows with their positions added. */
@@ -63,16 +63,14 @@ static void embed(struct context *c)
     fv_view patches = fv_emit_rows(b, c->tokens, row);
     fv_emit_patches(b, &b->grid, v->patch, v->patch, 0, patches);
 
-    c->x = fv_emit_rows(b, c->tokens, v->width);
-    fv_gemm g = linear(&v->embed_w, &v->embed_b, patches, c->x, c->tokens);
-    fv_emit_gemm(b, "embed", &g);
+    c->x = fv_layer_product(b, "embed", &v->embed, patches, 0, c->tokens);
 
     const fv_weight prefix = prefix_rows(v);
     const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
     fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
 
-    if (fv_weight_present(&v->pre_w))
-        norm(c, "pre-norm", c->x, &v->pre_w, &v->pre_b, c->x, c->tokens);
+    if (fv_weight_present(&v->pre.w))
+        norm(c, "pre-norm", c->x, &v->pre, c->x, c->tokens);
 }
 
 static void hidden(const struct context *c, uint32_t i)
@@ -91,12 +89,10 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
     const uint32_t heads = c->v->heads;
     const bool given = fv_weight_present(w);
     fv_view logits = fv_emit_rows(b, c->tokens, heads);
-    const fv_weight none = given ? (fv_weight){0} : fv_emit_constant(b, heads, 1, &zeros);
+    const fv_layer l = {.w = given ? *w : fv_emit_constant(b, heads, 1, &zeros)};
     if (b->status != FOVEA_OK)
         return logits;
-    fv_gemm g =
-        linear(given ? w : &none, NULL, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
-    fv_emit_gemm(b, label, &g);
+    fv_layer_write(b, label, &l, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
     return fv_emit_gates(b, label, logits, heads, c->tokens);
 }
 
@@ -108,9 +104,7 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     const fv_vit_block *w = &c->v->block[i];
     uint32_t n = c->tokens, width = c->v->width;
     char text[40];
-    fv_view kv = fv_emit_rows(b, n, 2 * width);
-    fv_gemm g = linear(&w->kv_w, &w->kv_b, normed, kv, n);
-    fv_emit_gemm(b, "k, v", &g);
+    fv_view kv = fv_layer_product(b, "k, v", &w->kv, normed, 0, n);
     uint32_t d = width / c->v->heads;
     *a = (fv_attention){.mech = attention->mech,
                         .heads = c->v->heads,
@@ -143,8 +137,7 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     char text[40];
     fv_view q = fv_emit_output(b, name(text, "block%u.q", i), n, width, &b->grid, true);
     fv_view out = fv_emit_rows(b, n, width);
-    fv_gemm g = linear(&w->q_w, &w->q_b, normed, q, n);
-    fv_emit_gemm(b, "q", &g);
+    fv_layer_write(b, "q", &w->q, normed, q, n);
     if (attention->gated)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     fv_emit_queries(b, "attention", a, q, out);
@@ -164,13 +157,13 @@ static void emit_attention(const struct context *c, uint32_t i)
     uint32_t n = c->tokens, width = c->v->width;
     fv_attention a;
     fv_view normed = fv_emit_rows(b, n, width), again = fv_emit_rows(b, n, width);
-    norm(c, "norm for k, v", c->x, &w->ln1_w, &w->ln1_b, normed, n);
+    norm(c, "norm for k, v", c->x, &w->ln1, normed, n);
     project_kv(c, attention, i, normed, &a);
-    norm(c, "norm for q", c->x, &w->ln1_w, &w->ln1_b, again, n);
+    norm(c, "norm for q", c->x, &w->ln1, again, n);
     fv_view out = attend(c, attention, i, again, &a);
     if (b->training && b->training->attended)
         b->training->attended(b->training->ctx, b, i, normed, out);
-    fv_gemm g = linear(&w->proj_w, &w->proj_b, out, c->x, n);
+    fv_gemm g = linear(&w->proj, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
     fv_emit_gemm(b, "projection", &g);
@@ -179,7 +172,7 @@ static void emit_attention(const struct context *c, uint32_t i)
 static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
                             const fv_attention_name *attention, fv_view normed)
 {
-    const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
+    const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), FV_NO_VIEW};
     fv_attention a;
     enter_block(b, i);
     project_kv(&c, attention, i, normed, &a);
@@ -191,27 +184,20 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     const fv_vit *v = m->roles;
     const uint32_t rows = fv_grid_tokens(&b->grid);
     enter_block(b, i);
-    fv_view out = fv_emit_rows(b, rows, v->width);
-    const fv_gemm g = linear(&v->block[i].proj_w, &v->block[i].proj_b, seen, out, rows);
-    fv_emit_gemm(b, "output", &g);
-    return out;
+    return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
-struct mlp {
-    const fv_weight *ln_w, *ln_b, *fc1_w, *fc1_b, *fc2_w, *fc2_b, *scale;
-    uint32_t hidden, act;
-};
-
-static void mlp(const struct context *c, const struct mlp *m, fv_view x, uint32_t rows)
+static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1,
+                const fv_layer *fc2, const fv_weight *scale, fv_view x, uint32_t rows)
 {
     fv_builder *b = c->b;
-    fv_view normed = fv_emit_rows(b, rows, m->ln_w->cols), h = fv_emit_rows(b, rows, m->hidden);
-    norm(c, "mlp norm", x, m->ln_w, m->ln_b, normed, rows);
-    fv_gemm g = linear(m->fc1_w, m->fc1_b, normed, h, rows);
-    g.act = m->act;
+    fv_view normed = fv_layer_norm(b, "mlp norm", ln, x, c->v->eps, rows);
+    fv_view h = fv_emit_rows(b, rows, fc2->w.cols);
+    fv_gemm g = linear(fc1, normed, h, rows);
+    g.act = c->v->epi;
     fv_emit_gemm(b, "fc1", &g);
-    g = linear(m->fc2_w, m->fc2_b, h, x, rows);
-    g.scale = m->scale;
+    g = linear(fc2, h, x, rows);
+    g.scale = scale;
     g.res = x;
     fv_emit_gemm(b, "fc2", &g);
 }
@@ -221,9 +207,7 @@ static void block(const struct context *c, uint32_t i)
     const fv_vit_block *w = &c->v->block[i];
     enter_block(c->b, i);
     emit_attention(c, i);
-    struct mlp m = {&w->ln2_w, &w->ln2_b, &w->fc1_w,    &w->fc1_b, &w->fc2_w,
-                    &w->fc2_b, &w->ls2,   c->v->hidden, c->v->epi};
-    mlp(c, &m, c->x, c->tokens);
+    mlp(c, &w->ln2, &w->fc1, &w->fc2, &w->ls2, c->x, c->tokens);
     c->b->scope[0] = 0;
 }
 
@@ -232,16 +216,14 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
-    uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
+    uint32_t n = c->tokens, width = v->width, heads = v->heads, d = width / heads;
     snprintf(b->scope, sizeof b->scope, "pool");
     fv_view q = fv_emit_rows(b, 1, width);
-    fv_gemm g = linear(&v->map.q_w, &v->map.q_b, (fv_view){FV_NO_VALUE, 0}, q, 1);
+    fv_gemm g = linear(&v->map.q, FV_NO_VIEW, q, 1);
     g.in_weight = &v->map.probe;
     fv_emit_gemm(b, "query", &g);
 
-    fv_view kv = fv_emit_rows(b, n, 2 * width);
-    g = linear(&v->map.kv_w, &v->map.kv_b, y, kv, n);
-    fv_emit_gemm(b, "k, v", &g);
+    fv_view kv = fv_layer_product(b, "k, v", &v->map.kv, y, 0, n);
     const fv_attention a = {.heads = heads,
                             .d = d,
                             .keys = n,
@@ -250,11 +232,8 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
                             .v = fv_view_cols(kv, width)};
     fv_view seen = fv_emit_pool(b, "attention", "merge", &a, q);
 
-    g = linear(&v->map.out_w, &v->map.out_b, seen, out, 1);
-    fv_emit_gemm(b, "projection", &g);
-    struct mlp m = {&v->map.ln_w,  &v->map.ln_b, &v->map.fc1_w, &v->map.fc1_b, &v->map.fc2_w,
-                    &v->map.fc2_b, NULL,         v->map.hidden, v->map.epi};
-    mlp(c, &m, out, 1);
+    fv_layer_write(b, "projection", &v->map.out, seen, out, 1);
+    mlp(c, &v->map.ln, &v->map.fc1, &v->map.fc2, NULL, out, 1);
     b->scope[0] = 0;
 }
 
@@ -263,11 +242,11 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
 static void prefix_token(const struct context *c, uint32_t row, fv_view out)
 {
     const fv_vit *v = c->v;
-    bool normed = fv_weight_present(&v->post_w);
+    bool normed = fv_weight_present(&v->post.w);
     fv_view x = normed ? fv_emit_rows(c->b, 1, v->width) : out;
     fv_emit_take(c->b, "prefix token", c->x, row, x, 1, v->width);
     if (normed)
-        norm(c, "final norm of the token", x, &v->post_w, &v->post_b, out, 1);
+        norm(c, "final norm of the token", x, &v->post, out, 1);
 }
 
 static void pool(const struct context *c, fv_view y, fv_view out)
@@ -284,7 +263,7 @@ static void pool(const struct context *c, fv_view y, fv_view out)
     case FV_POOL_CLS_TANH:
         row = fv_emit_rows(c->b, 1, v->width);
         prefix_token(c, 0, row);
-        g = linear(&v->pool_w, &v->pool_b, row, out, 1);
+        g = linear(&v->pooler, row, out, 1);
         g.act = FV_EPI_TANH;
         fv_emit_gemm(c->b, "pooler", &g);
         break;
@@ -307,11 +286,8 @@ static void segment(const struct context *c, const fovea_model *m, bool normed, 
         y = fv_emit_rows(b, rows, v->width);
         fv_emit_take(b, "patches of the result", c->x, prefix, y, rows, v->width);
     }
-    if (prefix && normed) {
-        fv_view x = y;
-        y = fv_emit_rows(b, rows, v->width);
-        norm(c, "final norm of patches", x, &v->post_w, &v->post_b, y, rows);
-    }
+    if (prefix && normed)
+        y = fv_layer_norm(b, "final norm of patches", &v->post, y, v->eps, rows);
     fv_segmentation_emit(m, b, 0, y, &b->grid);
 }
 
@@ -320,7 +296,7 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
     uint32_t width = v->width;
-    fv_view logits = fv_emit_output(b, "logits", 1, v->head_w.rows, NULL, false);
+    fv_view logits = fv_emit_output(b, "logits", 1, v->classifier.w.rows, NULL, false);
     if (logits.id < 0)
         return;
     fv_view in = pooled;
@@ -347,14 +323,13 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
         fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
         break;
     }
-    fv_gemm g = linear(&v->head_w, &v->head_b, in, logits, 1);
-    fv_emit_gemm(b, "head", &g);
+    fv_layer_write(b, "head", &v->classifier, in, logits, 1);
 }
 
 fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
-    struct context c = {b, v, fv_grid_tokens(&b->grid), {FV_NO_VALUE, 0}};
+    struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
     embed(&c);
     hidden(&c, 0);
     for (uint32_t i = 0; i < v->depth && b->status == FOVEA_OK; i++) {
@@ -364,10 +339,10 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     }
     b->checkpoint_segment++;
 
-    bool normed = !v->post_on_pooled && fv_weight_present(&v->post_w);
+    bool normed = !v->post_on_pooled && fv_weight_present(&v->post.w);
     fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, v->width, &b->grid, normed);
     if (normed)
-        norm(&c, "final norm", c.x, &v->post_w, &v->post_b, y, c.tokens);
+        norm(&c, "final norm", c.x, &v->post, y, c.tokens);
     else if (y.id >= 0)
         fv_emit_copy(b, "last hidden state", c.x, y, c.tokens, v->width);
     if (!normed)
@@ -379,9 +354,8 @@ fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
     if (pooled.id >= 0)
         pool(&c, y, pooled);
     if (embeds) {
-        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds_w.rows, NULL, false);
-        fv_gemm g = linear(&v->embeds_w, NULL, pooled, out, 1);
-        fv_emit_gemm(b, "projection to embeddings", &g);
+        fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds.w.rows, NULL, false);
+        fv_layer_write(b, "projection to embeddings", &v->embeds, pooled, out, 1);
     }
     head(&c, y, pooled);
     segment(&c, m, normed, y);
@@ -395,7 +369,7 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     const fv_weight *positions[] = {&v->prefix_rows, &v->prefix_add, &v->table};
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
-        const fv_weight *w[] = {&b->q_w,   &b->q_b,   &b->kv_w,   &b->kv_b,
+        const fv_weight *w[] = {&b->q.w,   &b->q.b,   &b->kv.w,   &b->kv.b,
                                 &b->sla_q, &b->sla_k, &b->vectors};
         for (size_t k = 0; k < sizeof w / sizeof *w; k++)
             visit(ctx, w[k]);
@@ -403,8 +377,8 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     for (size_t i = 0; purpose == FV_IS_POSITION && i < sizeof positions / sizeof *positions; i++)
         visit(ctx, positions[i]);
     if (purpose == FV_IS_HEAD) {
-        visit(ctx, &v->head_w);
-        visit(ctx, &v->head_b);
+        visit(ctx, &v->classifier.w);
+        visit(ctx, &v->classifier.b);
     }
 }
 

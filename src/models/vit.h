@@ -11,9 +11,10 @@
 /* ---- roles ---- */
 
 typedef struct fv_vit_block {
-    fv_weight ln1_w, ln1_b, q_w, q_b, kv_w, kv_b, proj_w, proj_b, ls1; /* kv: K rows, then V rows */
-    fv_weight ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b,
-        ls2;                /* SwiGLU: fc1 = value, then gate rows */
+    fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
+    fv_weight ls1;
+    fv_layer ln2, fc1, fc2; /* SwiGLU: fc1 = value, then gate rows */
+    fv_weight ls2;
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
 } fv_vit_block;
@@ -28,14 +29,14 @@ typedef struct fv_vit {
     uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
     float eps;
-    fv_weight embed_w, embed_b; /* (C, 3*P*P) */
-    fv_weight prefix_rows;      /* (prefix, C): class, distillation, registers */
-    fv_weight prefix_add;       /* (prefix, C): their position rows, to be added; may be absent */
-    fv_weight table;            /* (table_width*table_height, C) */
-    fv_weight pre_w, pre_b;     /* LayerNorm after the embedding (CLIP) */
-    fv_weight post_w, post_b;   /* final LayerNorm */
-    bool post_on_pooled;        /* the final LayerNorm acts on the pooled row only (CLIP): then
-                                   last_hidden_state is not normalised */
+    fv_layer embed;        /* (C, 3*P*P) */
+    fv_weight prefix_rows; /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add;  /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight table;       /* (table_width*table_height, C) */
+    fv_layer pre;          /* LayerNorm after the embedding (CLIP) */
+    fv_layer post;         /* final LayerNorm */
+    bool post_on_pooled;   /* the final LayerNorm acts on the pooled row only (CLIP): then
+                              last_hidden_state is not normalised */
     /* Pooling and heads; absent ones are not offered as outputs. */
     enum fv_vit_pool {
         FV_POOL_NONE,
@@ -43,7 +44,7 @@ typedef struct fv_vit {
         FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
         FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
     } pool;
-    fv_weight pool_w, pool_b;
+    fv_layer pooler;
     enum fv_vit_head {
         FV_HEAD_NONE,
         FV_HEAD_CLS,      /* head_w (classes, C) on the normalised class row */
@@ -53,11 +54,11 @@ typedef struct fv_vit {
                              (CLIPForImageClassification, SiglipForImageClassification) */
         FV_HEAD_POOL,     /* head_w (classes, C) on pooler_output */
     } head;
-    fv_weight head_w, head_b;
-    fv_weight embeds_w; /* image_embeds = embeds_w pooler_output (CLIP), no bias */
-    struct {            /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
-        uint32_t heads, hidden, epi;
-        fv_weight probe, q_w, q_b, kv_w, kv_b, out_w, out_b, ln_w, ln_b, fc1_w, fc1_b, fc2_w, fc2_b;
+    fv_layer classifier;
+    fv_layer embeds; /* image_embeds = embeds pooler_output (CLIP), no bias */
+    struct {         /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
+        fv_weight probe;
+        fv_layer q, kv, out, ln, fc1, fc2;
     } map;
     fv_vit_block *block; /* depth of them */
 } fv_vit;

@@ -6,20 +6,26 @@
 #define LEARNED 2
 #define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */
 
-fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
-                            const char *stem, bool bias)
+static fovea_status cut(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
+                        const char *stem, bool bias)
 {
     const uint32_t c = r->v->width, cols = bias ? 1 : c;
     const fv_tensor *t;
     const uint64_t shape[2] = {3ull * c, cols};
     FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, bias ? "bias" : "weight", 2, shape));
-    *q = (fv_weight){.rows = bias ? 1 : c, .cols = c};
+    *q = fv_weight_of(t, bias ? 1 : c, c);
     *kv = (fv_weight){.rows = bias ? 1 : 2 * c, .cols = bias ? 2 * c : c};
-    fv_weight_add(q, (fv_weight_part){.tensor = t, .rows = q->rows, .cols = q->cols});
     fv_weight_add(
         kv, (fv_weight_part){
                 .tensor = t, .offset = (uint64_t)c * cols, .rows = kv->rows, .cols = kv->cols});
     return FOVEA_OK;
+}
+
+fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_layer *q, fv_layer *kv, const char *prefix,
+                            const char *stem, bool bias)
+{
+    FV_TRY(cut(r, &q->w, &kv->w, prefix, stem, false));
+    return bias ? cut(r, &q->b, &kv->b, prefix, stem, true) : FOVEA_OK;
 }
 
 /* Separate k and v stacked. */
@@ -27,17 +33,17 @@ static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
-    b->kv_w = (fv_weight){.rows = 2 * c, .cols = c};
-    FV_TRY(fv_reader_part(&b->kv_w, &r->t, r->block, n->k, "weight",
+    b->kv.w = (fv_weight){.rows = 2 * c, .cols = c};
+    FV_TRY(fv_reader_part(&b->kv.w, &r->t, r->block, n->k, "weight",
                           (fv_weight_part){.rows = c, .cols = c}));
-    FV_TRY(fv_reader_part(&b->kv_w, &r->t, r->block, n->v, "weight",
+    FV_TRY(fv_reader_part(&b->kv.w, &r->t, r->block, n->v, "weight",
                           (fv_weight_part){.row0 = c, .rows = c, .cols = c}));
     if (!r->bias)
         return FOVEA_OK;
-    b->kv_b = (fv_weight){.rows = 1, .cols = 2 * c};
-    FV_TRY(fv_reader_part(&b->kv_b, &r->t, r->block, n->k, "bias",
+    b->kv.b = (fv_weight){.rows = 1, .cols = 2 * c};
+    FV_TRY(fv_reader_part(&b->kv.b, &r->t, r->block, n->k, "bias",
                           (fv_weight_part){.rows = 1, .cols = c}));
-    return fv_reader_part(&b->kv_b, &r->t, r->block, n->v, "bias",
+    return fv_reader_part(&b->kv.b, &r->t, r->block, n->v, "bias",
                           (fv_weight_part){.rows = 1, .col0 = c, .cols = c});
 }
 
@@ -75,8 +81,7 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     fovea_status status = FOVEA_OK;
     if (name[i].gated && !fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight")) {
         status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0);
-        if (status == FOVEA_OK)
-            status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0);
+        FV_THEN(status, fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0));
         r->sla = FV_VIT_SLA_Q_DENSE;
         json_t *own = json_object_get(r->config->object, "fovea");
         if (!own) {
@@ -107,18 +112,16 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
-    FV_TRY(fv_reader_norm(&b->ln1_w, &b->ln1_b, &r->t, r->block, n->ln1, r->v->width));
+    FV_TRY(fv_reader_norm(&b->ln1, &r->t, r->block, n->ln1, c));
     if (n->qkv) {
-        FV_TRY(fv_vit_cut_qkv(r, &b->q_w, &b->kv_w, r->block, n->qkv, false));
-        if (r->bias)
-            FV_TRY(fv_vit_cut_qkv(r, &b->q_b, &b->kv_b, r->block, n->qkv, true));
+        FV_TRY(fv_vit_cut_qkv(r, &b->q, &b->kv, r->block, n->qkv, r->bias));
     } else {
-        FV_TRY(fv_reader_matrix(&b->q_w, &r->t, r->block, n->q, "weight", c, c));
+        FV_TRY(fv_reader_matrix(&b->q.w, &r->t, r->block, n->q, "weight", c, c));
         if (r->bias)
-            FV_TRY(fv_reader_matrix(&b->q_b, &r->t, r->block, n->q, "bias", 1, c));
+            FV_TRY(fv_reader_matrix(&b->q.b, &r->t, r->block, n->q, "bias", 1, c));
         FV_TRY(join_kv(r, b));
     }
-    FV_TRY(fv_reader_linear(&b->proj_w, &b->proj_b, &r->t, r->block, n->proj, c, c));
+    FV_TRY(fv_reader_linear(&b->proj, &r->t, r->block, n->proj, c, c));
     if (fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
         fv_reader_find(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
         FV_TRY(read_sla(r, &b->sla_q, FV_VIT_SLA_Q));
@@ -133,11 +136,11 @@ static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
     const fv_vit_names *n = r->n;
     const fv_vit *v = r->v;
     uint32_t rows = v->epi == FV_EPI_SWIGLU ? 2 * v->hidden : v->hidden;
-    FV_TRY(fv_reader_norm(&b->ln2_w, &b->ln2_b, &r->t, r->block, n->ln2, r->v->width));
-    FV_TRY(fv_reader_linear(&b->fc1_w, &b->fc1_b, &r->t, r->block, r->gated ? n->gated1 : n->fc1,
-                            rows, v->width));
-    FV_TRY(fv_reader_linear(&b->fc2_w, &b->fc2_b, &r->t, r->block, r->gated ? n->gated2 : n->fc2,
-                            v->width, v->hidden));
+    FV_TRY(fv_reader_norm(&b->ln2, &r->t, r->block, n->ln2, r->v->width));
+    FV_TRY(
+        fv_reader_linear(&b->fc1, &r->t, r->block, r->gated ? n->gated1 : n->fc1, rows, v->width));
+    FV_TRY(fv_reader_linear(&b->fc2, &r->t, r->block, r->gated ? n->gated2 : n->fc2, v->width,
+                            v->hidden));
     return r->scaled ? fv_reader_matrix(&b->ls2, &r->t, r->block, n->ls2, "", 1, v->width)
                      : FOVEA_OK;
 }

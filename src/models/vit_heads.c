@@ -12,22 +12,19 @@ static fovea_status read_map(fv_vit_reader *r)
     const char *p = r->prefix;
     fv_vit *v = r->v;
     v->pool = FV_POOL_MAP;
-    v->map.heads = v->heads;
-    v->map.epi = v->epi;
-    v->map.hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
-    FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", v->map.hidden, FV_VIT_HIDDEN_MOST));
+    const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
+    FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", hidden, FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
     if (n->map_qkv) {
-        FV_TRY(fv_vit_cut_qkv(r, &v->map.q_w, &v->map.kv_w, p, n->map_qkv, false));
-        FV_TRY(fv_vit_cut_qkv(r, &v->map.q_b, &v->map.kv_b, p, n->map_qkv, true));
+        FV_TRY(fv_vit_cut_qkv(r, &v->map.q, &v->map.kv, p, n->map_qkv, true));
     } else {
-        FV_TRY(fv_reader_linear(&v->map.q_w, &v->map.q_b, &r->t, p, n->map_q, c, c));
-        FV_TRY(fv_reader_linear(&v->map.kv_w, &v->map.kv_b, &r->t, p, n->map_kv, 2 * c, c));
+        FV_TRY(fv_reader_linear(&v->map.q, &r->t, p, n->map_q, c, c));
+        FV_TRY(fv_reader_linear(&v->map.kv, &r->t, p, n->map_kv, 2 * c, c));
     }
-    FV_TRY(fv_reader_linear(&v->map.out_w, &v->map.out_b, &r->t, p, n->map_proj, c, c));
-    FV_TRY(fv_reader_norm(&v->map.ln_w, &v->map.ln_b, &r->t, p, n->map_ln, r->v->width));
-    FV_TRY(fv_reader_linear(&v->map.fc1_w, &v->map.fc1_b, &r->t, p, n->map_fc1, v->map.hidden, c));
-    return fv_reader_linear(&v->map.fc2_w, &v->map.fc2_b, &r->t, p, n->map_fc2, c, v->map.hidden);
+    FV_TRY(fv_reader_linear(&v->map.out, &r->t, p, n->map_proj, c, c));
+    FV_TRY(fv_reader_norm(&v->map.ln, &r->t, p, n->map_ln, r->v->width));
+    FV_TRY(fv_reader_linear(&v->map.fc1, &r->t, p, n->map_fc1, hidden, c));
+    return fv_reader_linear(&v->map.fc2, &r->t, p, n->map_fc2, c, hidden);
 }
 
 fovea_status fv_vit_read_pool(fv_vit_reader *r)
@@ -38,7 +35,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: \"fc_norm\", a norm after average pooling, is not supported",
                        r->t.source->name);
-    FV_TRY(fv_reader_norm(&v->post_w, &v->post_b, &r->t, r->prefix, n->post, r->v->width));
+    FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, r->v->width));
     v->post_on_pooled = r->kind == FV_VIT_CLIP && n->origin != FV_VIT_TIMM;
     if (fv_reader_find(&r->t, r->prefix, n->probe, "")) {
         if (n->origin == FV_VIT_TIMM && v->prefix)
@@ -52,8 +49,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     }
     if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
         v->pool = FV_POOL_CLS_TANH;
-        return fv_reader_linear(&v->pool_w, &v->pool_b, &r->t, r->prefix, n->pooler, v->width,
-                                v->width);
+        return fv_reader_linear(&v->pooler, &r->t, r->prefix, n->pooler, v->width, v->width);
     }
     bool tanh_only = n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT);
     v->pool = v->class_tokens && !tanh_only ? FV_POOL_CLS : FV_POOL_NONE;
@@ -70,16 +66,16 @@ static fovea_status read_head_pair(fv_vit_reader *r)
                        fv_tensor_dimension(fv_reader_find(&r->t, "", n->head_cls, "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
     v->head = FV_HEAD_CLS_DIST;
-    v->head_w = (fv_weight){.rows = classes, .cols = 2 * c};
-    v->head_b = (fv_weight){.rows = 1, .cols = classes};
-    FV_TRY(fv_reader_part(&v->head_w, &r->t, "", n->head_cls, "weight",
+    v->classifier.w = (fv_weight){.rows = classes, .cols = 2 * c};
+    v->classifier.b = (fv_weight){.rows = 1, .cols = classes};
+    FV_TRY(fv_reader_part(&v->classifier.w, &r->t, "", n->head_cls, "weight",
                           (fv_weight_part){.rows = classes, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_reader_part(&v->head_w, &r->t, "", n->head_dist, "weight",
+    FV_TRY(fv_reader_part(&v->classifier.w, &r->t, "", n->head_dist, "weight",
                           (fv_weight_part){.rows = classes, .col0 = c, .cols = c, .factor = 0.5f}));
-    FV_TRY(fv_reader_part(&v->head_b, &r->t, "", n->head_cls, "bias",
+    FV_TRY(fv_reader_part(&v->classifier.b, &r->t, "", n->head_cls, "bias",
                           (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f}));
     return fv_reader_part(
-        &v->head_b, &r->t, "", n->head_dist, "bias",
+        &v->classifier.b, &r->t, "", n->head_dist, "bias",
         (fv_weight_part){.rows = 1, .cols = classes, .factor = 0.5f, .sum = true});
 }
 
@@ -134,10 +130,10 @@ fovea_status fv_vit_read_head(fv_vit_reader *r)
     t = fv_reader_find(&r->t, "", n->head, "weight");
     const uint32_t classes = fv_tensor_dimension(t, 0);
     FV_TRY(fv_vit_check_size(r, "number of classes", classes, CLASSES));
-    FV_TRY(fv_reader_matrix(&v->head_w, &r->t, "", n->head, "weight", classes,
+    FV_TRY(fv_reader_matrix(&v->classifier.w, &r->t, "", n->head, "weight", classes,
                             v->head == FV_HEAD_CLS_MEAN ? 2 * v->width : v->width));
     return fv_reader_find(&r->t, "", n->head, "bias")
-               ? fv_reader_matrix(&v->head_b, &r->t, "", n->head, "bias", 1, classes)
+               ? fv_reader_matrix(&v->classifier.b, &r->t, "", n->head, "bias", 1, classes)
                : FOVEA_OK;
 }
 
@@ -148,7 +144,7 @@ fovea_status fv_vit_read_embeds(fv_vit_reader *r)
     if (t) {
         FV_TRY(fv_vit_check_size(r, "width of the projection", fv_tensor_dimension(t, 0),
                                  FV_VIT_WIDTH_MOST));
-        return fv_reader_matrix(&v->embeds_w, &r->t, "", r->n->embeds, "",
+        return fv_reader_matrix(&v->embeds.w, &r->t, "", r->n->embeds, "",
                                 fv_tensor_dimension(t, 0), v->width);
     }
     t = fv_reader_find(&r->t, r->prefix, r->n->embeds_transposed, "");
@@ -158,9 +154,9 @@ fovea_status fv_vit_read_embeds(fv_vit_reader *r)
     const uint64_t shape[2] = {v->width, out};
     FV_TRY(fv_vit_check_size(r, "width of the projection", out, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->embeds_transposed, "", 2, shape));
-    v->embeds_w = (fv_weight){.rows = out, .cols = v->width};
+    v->embeds.w = (fv_weight){.rows = out, .cols = v->width};
     fv_weight_add(
-        &v->embeds_w,
+        &v->embeds.w,
         (fv_weight_part){
             .tensor = t, .rows = out, .cols = v->width, .row_stride = 1, .col_stride = out});
     return FOVEA_OK;

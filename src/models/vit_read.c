@@ -96,25 +96,18 @@ static fovea_status find_scheme(fv_vit_reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
-    uint32_t n = 0;
     FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 6, FV_MEM_MODEL, "list of outputs"));
     if (v->head != FV_HEAD_NONE)
-        FV_TRY(fv_mem_text(&m->outputs[n++], "logits", FV_MEM_MODEL));
-    FV_TRY(fv_mem_text(&m->outputs[n++], "last_hidden_state", FV_MEM_MODEL));
+        FV_TRY(fv_model_add_output(m, "logits"));
+    FV_TRY(fv_model_add_output(m, "last_hidden_state"));
     if (v->pool != FV_POOL_NONE)
-        FV_TRY(fv_mem_text(&m->outputs[n++], "pooler_output", FV_MEM_MODEL));
-    if (fv_weight_present(&v->embeds_w))
-        FV_TRY(fv_mem_text(&m->outputs[n++], "image_embeds", FV_MEM_MODEL));
-    for (uint32_t i = 0; i <= v->depth; i++) {
-        char text[24];
-        snprintf(text, sizeof text, "hidden%u", i);
-        FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
-    }
-    for (uint32_t i = 0; i < 2 * v->depth; i++) {
-        char text[24];
-        snprintf(text, sizeof text, "block%u.%c", i / 2, i % 2 ? 'k' : 'q');
-        FV_TRY(fv_mem_text(&m->outputs[n++], text, FV_MEM_MODEL));
-    }
+        FV_TRY(fv_model_add_output(m, "pooler_output"));
+    if (fv_weight_present(&v->embeds.w))
+        FV_TRY(fv_model_add_output(m, "image_embeds"));
+    for (uint32_t i = 0; i <= v->depth; i++)
+        FV_TRY(fv_model_add_output(m, "hidden%u", i));
+    for (uint32_t i = 0; i < 2 * v->depth; i++)
+        FV_TRY(fv_model_add_output(m, "block%u.%c", i / 2, i % 2 ? 'k' : 'q'));
     return FOVEA_OK;
 }
 
@@ -127,7 +120,7 @@ static fovea_status fill_info(fv_vit_reader *r)
     info->heads = v->heads;
     info->patch = v->patch;
     info->prefix = v->prefix;
-    info->classes = v->head_w.rows;
+    info->classes = v->classifier.w.rows;
     fovea_preprocess *p = &r->t.m->preprocess;
     *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
                               info->native_height);

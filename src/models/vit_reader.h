@@ -61,7 +61,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r);
 
 /* vit_blocks.c */
 /* Rows q, k, v of one tensor, cut into q and the k and v that follow each other anyway. */
-fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
+fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_layer *q, fv_layer *kv, const char *prefix,
                             const char *stem, bool bias);
 fovea_status fv_vit_read_blocks(fv_vit_reader *r);
 

@@ -1,6 +1,7 @@
 /* vit_tokens.c: reads what makes tokens of patches: embedding, prefix rows, positions. */
 #include <string.h>
 
+#include "base/num.h"
 #include "models/vit_reader.h"
 
 #define REGISTERS 4096
@@ -82,13 +83,13 @@ static fovea_status read_position_rule(fv_vit_reader *r)
                                         [FV_POS_BILINEAR] = "bilinear"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
-    for (int i = 0; name && i < 4; i++)
-        if (strcmp(names[i], name) == 0) {
-            r->v->pos_rule = (enum fv_pos_rule)i;
-            return FOVEA_OK;
-        }
-    if (name)
-        return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+    if (name) {
+        const int rule = fv_index_of(name, names, 4);
+        if (rule < 0)
+            return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+        r->v->pos_rule = (enum fv_pos_rule)rule;
+        return FOVEA_OK;
+    }
     bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:
@@ -158,19 +159,18 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     bool flat = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight")->rank == 2;
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
                             flat ? linear : conv));
-    v->embed_w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
     bool biased = r->n->origin == FV_VIT_HF
                       ? r->kind != FV_VIT_CLIP
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
-        FV_TRY(fv_reader_matrix(&v->embed_b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
+        FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
     FV_TRY(read_prefix(r));
     FV_TRY(read_positions(r));
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
                    : r->kind == FV_VIT_CLIP;
-    return pre && r->n->pre
-               ? fv_reader_norm(&v->pre_w, &v->pre_b, &r->t, r->prefix, r->n->pre, r->v->width)
-               : FOVEA_OK;
+    return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
+                            : FOVEA_OK;
 }

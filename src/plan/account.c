@@ -35,7 +35,7 @@ static uint64_t external(const fovea_plan *p)
     uint64_t bytes = 0;
     for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
-        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+        if (fv_value_outside(v))
             bytes = fv_size_add(bytes, fv_size_mul(v->rows, fv_value_stride(v)));
     }
     return fv_size_mul(bytes, p->limits.frames);
@@ -81,8 +81,7 @@ void fv_plan_account(fovea_plan *p)
             info->largest = p->bank[i].size;
     for (uint32_t i = 0; p->limits.throughput && i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
-        const bool outside = v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
-        if (outside && v->rows * fv_value_stride(v) > info->largest)
+        if (fv_value_outside(v) && v->rows * fv_value_stride(v) > info->largest)
             info->largest = v->rows * fv_value_stride(v);
     }
     info->residual = p->region_size[FV_REGION_RESIDUAL];

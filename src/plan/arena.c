@@ -116,7 +116,7 @@ static uint32_t list_tenants(fovea_plan *p, struct tenant *tenant, uint64_t bank
         fv_value *v = &p->b.value[i];
         uint64_t bytes = 0;
         v->ref = (fv_ref){0};
-        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT) {
+        if (fv_value_outside(v)) {
             v->ref.space = FV_SPACE_EXTERNAL;
             v->ref.slot = v->slot;
             bytes = p->limits.throughput ? fv_size_mul(v->rows, fv_value_stride(v)) : 0;

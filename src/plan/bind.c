@@ -53,7 +53,7 @@ static fovea_status open_queue(fovea_plan *p)
     FV_TRY(FV_MEM_ARRAY(&slot, p->b.slots, FV_MEM_PLAN, "the plan"));
     for (uint32_t i = 0; i < p->b.values; i++) {
         const fv_value *v = &p->b.value[i];
-        if (v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT)
+        if (fv_value_outside(v))
             slot[v->slot] = (fv_slot){.row_bytes = fv_value_stride(v),
                                       .rows = v->rows,
                                       .output = v->kind == FV_VALUE_OUTPUT,

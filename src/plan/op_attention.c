@@ -79,7 +79,7 @@ static fv_view gates(const struct op *op, const char *label, fv_view given, fv_v
         given = fv_emit_rows(b, rows, op->heads);
         const fv_gemm g = {.w = &w,
                            .in = op->o->gates == FOVEA_GATES_X_DENSE ? op->x : floats,
-                           .res = {FV_NO_VALUE, 0},
+                           .res = FV_NO_VIEW,
                            .out = given,
                            .rows = rows};
         if (b->status == FOVEA_OK)
@@ -109,7 +109,7 @@ static void convolve(const struct op *op, fv_view v, fv_view y)
                          .bias = &bias,
                          .in = v,
                          .res = y,
-                         .gate = {FV_NO_VALUE, 0},
+                         .gate = FV_NO_VIEW,
                          .out = y,
                          .width = o->grid_width,
                          .height = o->grid_height,

@@ -43,7 +43,7 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
                        o->activation);
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
-    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = {FV_NO_VALUE, 0}};
+    fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = FV_NO_VIEW};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
     g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
@@ -105,12 +105,11 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
     FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
     fovea_status status = build(p, options, kept);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = p;
+    else
         fv_plan_free(p);
-        return status;
-    }
-    *out = p;
-    return FOVEA_OK;
+    return status;
 }
 
 #define COMMON(o)                                                                                  \

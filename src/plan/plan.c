@@ -57,8 +57,7 @@ void fv_plan_free(fovea_plan *p)
     fv_mem_free(p->bank);
     for (uint32_t i = 0; i < p->b.steps; i++) {
         for (uint32_t o = 0; o < FV_OPERANDS; o++)
-            if (p->b.step[i].use[o].packed)
-                fv_packed_unref(p->model, p->b.step[i].use[o].packed);
+            fv_packed_unref(p->model, p->b.step[i].use[o].packed);
         if (p->problem_text)
             fv_mem_free(p->problem_text[i]);
     }
@@ -68,8 +67,7 @@ void fv_plan_free(fovea_plan *p)
     fv_mem_free(p->run);
     fv_mem_free(p->sweep);
     fv_mem_free(p->problem_text);
-    if (p->model)
-        fv_model_unref(p->model);
+    fovea_model_free(p->model);
     fv_device_unref(p->device);
     fv_mem_free(p);
 }

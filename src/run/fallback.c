@@ -44,10 +44,8 @@ fovea_status fv_fallback_make(fovea_plan *p, const fovea_plan_options *options)
                        options->fallback->info.id);
     FV_TRY(make(&p->fallback, p, options));
     const fovea_plan_info *i = &p->fallback.plan->info;
-    const uint64_t parts[] = {i->weights, i->residual, i->states,
-                              i->chunks,  i->scratch,  i->staging};
-    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-        p->info.fallback = fv_size_add(p->info.fallback, parts[k]);
+    const uint64_t bytes = fv_size_add(i->weights, fv_plan_activations(i));
+    p->info.fallback = fv_size_add(p->info.fallback, bytes);
     return FOVEA_OK;
 }
 

@@ -22,12 +22,11 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     FV_TRY(fv_tune_for(model, device, &o, NULL));
     FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
     const fovea_status status = fv_fallback_make(p, &o);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = p;
+    else
         fovea_plan_free(p);
-        return status;
-    }
-    *out = p;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status create(fovea_plan **out, fovea_device *device, const fv_op_options *options)

@@ -39,21 +39,18 @@ fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
                                 const fovea_attention_options *options)
 {
     fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
-    void *room;
     FV_TRY(fv_require(device, "the device"));
     FV_TRY(fv_require(options, "the attention's options"));
     FV_TRY(FV_ABI_READ(o, options, FOVEA_ATTENTION_OPTIONS_INIT));
-    FV_TRY(fv_mem_alloc(&room, sizeof(fovea_state), FV_MEM_PLAN, "the state"));
-    fovea_state *s = room;
+    fovea_state *s;
+    FV_TRY(FV_MEM_NEW(&s, FV_MEM_PLAN, "the state"));
     fovea_status status = create(s, device, &o);
+    FV_THEN(status, fovea_state_reset(s));
     if (status == FOVEA_OK)
-        status = fovea_state_reset(s);
-    if (status != FOVEA_OK) {
+        *out = s;
+    else
         fovea_state_free(s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 void fovea_state_free(fovea_state *s)

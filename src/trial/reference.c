@@ -274,15 +274,13 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->output = output;
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
-    if (status == FOVEA_OK)
-        status = evaluate_perturbed(d);
+    FV_THEN(status, evaluate_perturbed(d));
     drop_inputs(d);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = d;
+    else
         fv_reference_close(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_reference_close(fv_reference *d)

@@ -208,14 +208,12 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
     shorten(&r->step, rows);
     schedule(r, chunk);
     fovea_status status = fv_model_blank(&r->model);
+    FV_THEN(status, describe_operands(r, b));
     if (status == FOVEA_OK)
-        status = describe_operands(r, b);
-    if (status != FOVEA_OK) {
+        *out = r;
+    else
         fv_trial_close(r);
-        return status;
-    }
-    *out = r;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_trial_close(fv_trial *r)
@@ -228,8 +226,7 @@ void fv_trial_close(fv_trial *r)
         fv_mem_free(r->zone[i].image);
     }
     fv_reference_close(r->reference);
-    if (r->model)
-        fv_model_unref(r->model);
+    fovea_model_free(r->model);
     fv_device_unref(r->device);
     fv_mem_free(r);
 }

@@ -63,22 +63,19 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
     const fovea_status status = fill(r, plan);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = r;
+    else
         fovea_trial_close(r);
-        return status;
-    }
-    *out = r;
-    return FOVEA_OK;
+    return status;
 }
 
 void fovea_trial_close(fovea_trial *r)
 {
     if (!r)
         return;
-    if (r->take)
-        fv_trial_kernel_close(r->take);
-    if (r->operands)
-        fv_trial_close(r->operands);
+    fv_trial_kernel_close(r->take);
+    fv_trial_close(r->operands);
     fv_mem_free(r);
 }
 

@@ -22,8 +22,7 @@ static fovea_status define(fv_trial *r)
                            .kind = FV_KIND_WEIGHT,
                            .type = FV_F32};
     }
-    if (status == FOVEA_OK)
-        status = fv_reference_open(&r->reference, &r->args, in, r->step.out, r->step.align);
+    FV_THEN(status, fv_reference_open(&r->reference, &r->args, in, r->step.out, r->step.align));
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         fv_mem_free(weight[o]);
     return status;
@@ -110,8 +109,7 @@ fovea_status fv_trial_kernel_verify(fv_trial_kernel *t, fv_verdict *out)
     FV_TRY(begin(t));
     FV_TRY(fv_trial_kernel_go(t, &seconds));
     fovea_status status = read_zones(r, seen);
-    if (status == FOVEA_OK)
-        status = judge_outputs(r, seen, out);
+    FV_THEN(status, judge_outputs(r, seen, out));
     for (uint32_t i = 0; i < r->zones; i++)
         fv_mem_free(seen[i]);
     return status;

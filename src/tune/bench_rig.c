@@ -7,11 +7,6 @@
 
 #define TIMEOUT 600.0 /* seconds that a frame may take */
 
-static bool outside(const fv_value *v)
-{
-    return v->kind == FV_VALUE_INPUT || v->kind == FV_VALUE_OUTPUT;
-}
-
 /* Bytes, or floats in [-1, 1). */
 static void fill_random(void *data, enum fv_type type, uint64_t n)
 {
@@ -31,7 +26,7 @@ static fovea_status provide(fv_bench_rig *s)
     FV_TRY(FV_MEM_ARRAY(&s->external, b->values, FV_MEM_PLAN, "a frame to tune"));
     for (uint32_t i = 0; i < b->values; i++) {
         const fv_value *v = &b->value[i];
-        if (!outside(v))
+        if (!fv_value_outside(v))
             continue;
         const uint64_t bytes = fv_size_mul(v->rows, fv_value_stride(v));
         FV_TRY(fv_mem_alloc(&s->external[i], bytes, FV_MEM_PLAN, "a frame to tune"));
@@ -45,14 +40,12 @@ fovea_status fv_bench_rig_open(fv_bench_rig *out, fovea_plan *plan)
     fv_bench_rig s = {.plan = plan};
     double seconds;
     fovea_status status = provide(&s);
+    FV_THEN(status, fv_bench_rig_run(&s, 0, plan->sweeps, &seconds));
     if (status == FOVEA_OK)
-        status = fv_bench_rig_run(&s, 0, plan->sweeps, &seconds);
-    if (status != FOVEA_OK) {
+        *out = s;
+    else
         fv_bench_rig_close(&s);
-        return status;
-    }
-    *out = s;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_bench_rig_close(fv_bench_rig *s)

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/abi.h"
+#include "base/num.h"
 #include "plan/frame_plan.h"
 #include "plan/op_plan.h"
 #include "platform/os/os_machine.h"
@@ -37,18 +38,24 @@ fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, boo
     return fv_frame_plan(out, t->model, t->device, &options, wisdom);
 }
 
+fv_fact fv_tuner_fact(const fv_tuner *t, enum fv_fact_kind kind, const char *subject,
+                      const char *choice)
+{
+    return (fv_fact){.kind = (uint8_t)kind,
+                     .rigor = (uint8_t)t->rigor,
+                     .known = true,
+                     .device = t->known.device,
+                     .subject = subject,
+                     .choice = choice,
+                     .date = (uint64_t)time(NULL)};
+}
+
 fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                                const char *choice, double seconds)
 {
     fv_answer old;
-    fv_fact f = {.kind = (uint8_t)kind,
-                 .rigor = (uint8_t)t->rigor,
-                 .known = true,
-                 .device = t->known.device,
-                 .subject = subject,
-                 .choice = choice,
-                 .seconds = seconds,
-                 .date = (uint64_t)time(NULL)};
+    fv_fact f = fv_tuner_fact(t, kind, subject, choice);
+    f.seconds = seconds;
     /* A fact that replaces a more rigorous one keeps that rigor, so that it also replaces it in a
      * file that has it. */
     if (fv_wisdom_find(t->known.wisdom, kind, t->known.device, subject, &old) &&
@@ -61,13 +68,7 @@ fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *
 
 fovea_status fv_tuner_skip(fv_tuner *t, const char *subject, const char *choice)
 {
-    const fv_fact f = {.kind = FV_FACT_SKIP,
-                       .rigor = (uint8_t)t->rigor,
-                       .known = true,
-                       .device = t->known.device,
-                       .subject = subject,
-                       .choice = choice,
-                       .date = (uint64_t)time(NULL)};
+    const fv_fact f = fv_tuner_fact(t, FV_FACT_SKIP, subject, choice);
     FV_TRY(fv_wisdom_put(t->estimate.wisdom, &f));
     return fv_wisdom_put(t->known.wisdom, &f);
 }
@@ -101,12 +102,11 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
     fv_wisdom *w;
     FV_TRY(fv_wisdom_create(&w));
     const fovea_status status = fv_wisdom_each(from, copy, w);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = w;
+    else
         fv_wisdom_free(w);
-        return status;
-    }
-    *out = w;
-    return FOVEA_OK;
+    return status;
 }
 
 /* ---- all of it ---- */
@@ -151,10 +151,8 @@ static fovea_status tune(fv_tuner *t)
     fovea_status status = fv_wisdom_create(&estimate);
     fv_advice_begin(&t->known, fv_wisdom_global(), t->device, limits.threads);
     fv_advice_begin(&t->estimate, estimate, t->device, limits.threads);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_create(&t->crashed);
-    if (status == FOVEA_OK)
-        status = tune_stages(t);
+    FV_THEN(status, fv_wisdom_create(&t->crashed));
+    FV_THEN(status, tune_stages(t));
     fv_journal_close(t);
     fv_wisdom_free(t->crashed);
     fv_wisdom_free(estimate);
@@ -227,13 +225,9 @@ fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
     if (asked != FOVEA_RIGOR_DEFAULT)
         return FOVEA_OK;
     const char *name = getenv("FOVEA_RIGOR");
-    *out = FOVEA_RIGOR_ESTIMATE;
-    for (int i = 1; name && i <= FOVEA_RIGOR_EXHAUSTIVE; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (fovea_rigor)i;
-            return FOVEA_OK;
-        }
-    if (name && *name)
+    const int known = name ? fv_index_of(name, names, FOVEA_RIGOR_EXHAUSTIVE + 1) : -1;
+    *out = known > 0 ? (fovea_rigor)known : FOVEA_RIGOR_ESTIMATE;
+    if (name && *name && known < 0)
         fv_log("FOVEA_RIGOR=%s is none of estimate, measure and exhaustive; using estimate", name);
     return FOVEA_OK;
 }

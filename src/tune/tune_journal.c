@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "tune/tuner.h"
@@ -88,12 +87,7 @@ static fovea_status write_journal(const char *path, fv_wisdom *w)
 fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subject, size_t stride,
                               uint32_t count)
 {
-    fv_fact trying = {.kind = FV_FACT_SKIP,
-                      .rigor = (uint8_t)t->rigor,
-                      .known = true,
-                      .device = t->known.device,
-                      .choice = choice,
-                      .date = (uint64_t)time(NULL)};
+    fv_fact trying = fv_tuner_fact(t, FV_FACT_SKIP, subject, choice);
     fv_wisdom *w;
     if (!t->journal)
         return FOVEA_OK;
@@ -103,8 +97,7 @@ fovea_status fv_journal_begin(fv_tuner *t, const char *choice, const char *subje
         trying.subject = subject + i * stride;
         status = fv_wisdom_put(w, &trying);
     }
-    if (status == FOVEA_OK)
-        status = write_journal(t->options->journal, w);
+    FV_THEN(status, write_journal(t->options->journal, w));
     fv_wisdom_free(w);
     return status;
 }

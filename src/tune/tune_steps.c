@@ -191,8 +191,7 @@ static fovea_status tune_step(fv_tuner *t, const fovea_plan *p, const fv_step *s
     t->progress.what = s->label;
     fovea_status status =
         fv_trial_open(&a.trial, t->device, &p->b, s, rows_to_run(s), w->streamed ? w->chunk : 0);
-    if (status == FOVEA_OK)
-        status = choose_kernel(&a);
+    FV_THEN(status, choose_kernel(&a));
     for (uint32_t i = 0; i < a.count; i++)
         fv_trial_kernel_close(a.kernel[i]);
     fv_trial_close(a.trial);
@@ -244,10 +243,9 @@ fovea_status fv_tune_steps(fv_tuner *t)
     FV_TRY(fv_tuner_plan(&p, t, t->estimate.wisdom, true));
     const uint64_t room = (uint64_t)p->b.steps + 1;
     fovea_status status = fv_mem_array(&step, room, sizeof(uint32_t), FV_MEM_PLAN, "steps to tune");
-    if (status == FOVEA_OK)
-        status = fv_mem_array(&subject, room, sizeof(subject_text), FV_MEM_PLAN, "steps to tune");
-    if (status == FOVEA_OK)
-        status = tune_all(t, p, step, subject, distinct(p, step, subject));
+    FV_THEN(status,
+            fv_mem_array(&subject, room, sizeof(subject_text), FV_MEM_PLAN, "steps to tune"));
+    FV_THEN(status, tune_all(t, p, step, subject, distinct(p, step, subject)));
     fv_mem_free(step);
     fv_mem_free(subject);
     fv_plan_free(p);

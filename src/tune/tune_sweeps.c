@@ -88,12 +88,7 @@ static fovea_status put_way(fv_wisdom *w, const fv_tuner *t, const part *of, con
 {
     char choice[FV_WISDOM_CHOICE];
     fv_wisdom_sweep_text(choice, how->streamed, how->chunk);
-    const fv_fact f = {.kind = FV_FACT_SWEEP,
-                       .rigor = (uint8_t)t->rigor,
-                       .known = true,
-                       .device = t->known.device,
-                       .subject = of->subject,
-                       .choice = choice};
+    const fv_fact f = fv_tuner_fact(t, FV_FACT_SWEEP, of->subject, choice);
     return fv_wisdom_put(w, &f);
 }
 
@@ -142,8 +137,7 @@ static fovea_status challenge(sweep_contest *c, const way *how, bool *fits)
     fovea_status status = FOVEA_OK;
     for (uint32_t i = 0; i < c->parts && status == FOVEA_OK; i++)
         status = put_way(w, c->t, &c->part[i], how);
-    if (status == FOVEA_OK)
-        status = fv_tuner_plan(&p, c->t, w, true);
+    FV_THEN(status, fv_tuner_plan(&p, c->t, w, true));
     if (status == FOVEA_OK) {
         *fits = fv_plan_activations(&p->info) <= c->most;
         fv_plan_free(p);
@@ -266,8 +260,7 @@ fovea_status fv_tune_sweeps(fv_tuner *t)
         return FOVEA_OK;
     FV_TRY(fv_tuner_copy(&c.best, t->known.wisdom));
     status = crown(&c);
-    if (status == FOVEA_OK)
-        status = run_contest(&c);
+    FV_THEN(status, run_contest(&c));
     fv_bench_rig_close(&c.champion);
     fv_mem_free(c.part);
     fv_wisdom_free(c.best);

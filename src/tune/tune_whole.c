@@ -108,8 +108,7 @@ fovea_status fv_tune_whole(fv_tuner *t)
     t->progress.what = "the whole plan";
     for (int i = 0; i < 2 && status == FOVEA_OK; i++) {
         status = fv_tuner_plan(&p, t, store[i], false);
-        if (status == FOVEA_OK)
-            status = fv_bench_rig_open(&c.rig[i], p);
+        FV_THEN(status, fv_bench_rig_open(&c.rig[i], p));
     }
     if (status == FOVEA_OK && named)
         fv_advice_plan_key(subject, t->model, &c.rig[1].plan->b);

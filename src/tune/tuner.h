@@ -46,6 +46,9 @@ typedef struct fv_tuner {
 bool fv_tuner_goes_on(fv_tuner *t);
 /* The plan with the choices of `wisdom`. */
 fovea_status fv_tuner_plan(fovea_plan **out, fv_tuner *t, fv_wisdom *wisdom, bool dry);
+/* A fact about this device, found now. */
+fv_fact fv_tuner_fact(const fv_tuner *t, enum fv_fact_kind kind, const char *subject,
+                      const char *choice);
 fovea_status fv_tuner_remember(fv_tuner *t, enum fv_fact_kind kind, const char *subject,
                                const char *choice, double seconds);
 /* Records a wrong choice, which must not be chosen again. */

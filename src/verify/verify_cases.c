@@ -19,7 +19,6 @@ enum {
     PATCH = 8, /* pixels */
 };
 
-static const fv_view none = {FV_NO_VALUE, 0};
 static const fv_grid grid = {GRID_WIDTH, GRID_HEIGHT, PATCH, 0};
 static const fv_grid prefixed = {GRID_WIDTH, GRID_HEIGHT, PATCH, PREFIX};
 
@@ -129,7 +128,7 @@ static void product(fv_builder *b, uint32_t n, uint32_t k, uint32_t act, bool mo
                        .bias = &bias,
                        .scale = more ? &scale : NULL,
                        .in = fv_emit_rows(b, count, k),
-                       .res = more ? out : none,
+                       .res = more ? out : FV_NO_VIEW,
                        .out = out,
                        .act = act,
                        .rows = count};
@@ -189,8 +188,8 @@ static void depthwise(fv_builder *b)
         const fv_dwconv c = {.w = &w,
                              .bias = i ? &bias : NULL,
                              .in = fv_emit_rows(b, TOKENS, WIDTH),
-                             .res = i ? y : none,
-                             .gate = i == 2 ? fv_emit_rows(b, TOKENS, WIDTH) : none,
+                             .res = i ? y : FV_NO_VIEW,
+                             .gate = i == 2 ? fv_emit_rows(b, TOKENS, WIDTH) : FV_NO_VIEW,
                              .out = y,
                              .width = GRID_WIDTH,
                              .height = GRID_HEIGHT,
@@ -210,7 +209,7 @@ static void other_order(fv_builder *b)
         for (uint32_t i = 0; table && i < count * parts; i++)
             table[i] = i * 7 % TOKENS;
         fv_emit_gather(b, "gather", x, table, parts,
-                       parts == 1 ? fv_emit_rows(b, count, WIDTH) : none,
+                       parts == 1 ? fv_emit_rows(b, count, WIDTH) : FV_NO_VIEW,
                        fv_emit_rows(b, count, parts * WIDTH), count, WIDTH);
     }
 }
@@ -439,12 +438,11 @@ fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limit
     fv_cases *c;
     FV_TRY(FV_MEM_NEW(&c, FV_MEM_PLAN, "the cases to be verified"));
     const fovea_status status = fill(c, row_type, limits);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = c;
+    else
         fv_cases_close(c);
-        return status;
-    }
-    *out = c;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_cases_close(fv_cases *c)

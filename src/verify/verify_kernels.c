@@ -170,13 +170,11 @@ fovea_status fovea_device_verify(fovea_device *device, const char *name, fovea_k
     fv_cases *cases[2] = {NULL};
     device->backend->limits(device->device, &limits);
     fovea_status status = begin(&v, name);
-    if (status == FOVEA_OK)
-        status = fv_cases_open(&cases[0], FV_F32, &limits);
+    FV_THEN(status, fv_cases_open(&cases[0], FV_F32, &limits));
     if (status == FOVEA_OK && limits.throughput)
         status = fv_cases_open(&cases[1], FV_F16, &limits);
     memcpy(v.cases, cases, sizeof cases);
-    if (status == FOVEA_OK)
-        status = try_all(&v, fn, payload);
+    FV_THEN(status, try_all(&v, fn, payload));
     fv_cases_close(cases[0]);
     fv_cases_close(cases[1]);
     fv_mem_free(v.result);

@@ -175,8 +175,7 @@ static fovea_status define(const tour *t, const stop *s, fv_reference **out,
         else if (s->step->use[o].view.id >= 0)
             status = read_operand(t, s, o, &in[o]);
     }
-    if (status == FOVEA_OK)
-        status = fv_reference_open(out, &s->launch->args, in, s->step->out, s->step->align);
+    FV_THEN(status, fv_reference_open(out, &s->launch->args, in, s->step->out, s->step->align));
     if (status == FOVEA_OK && op_of(s)->headroom == FV_HEADROOM_DIVISOR)
         status = fv_headroom_divisor(&check->divisor_mean, &s->launch->args, in);
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
@@ -258,10 +257,8 @@ static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop 
     fv_given out, reference;
     FV_TRY(define(t, s, &d, check));
     fovea_status status = run_step(t, s);
-    if (status == FOVEA_OK)
-        status = read_operand(t, s, s->step->out, &out);
-    if (status == FOVEA_OK)
-        status = fv_reference_judge(d, &out, groups(t, s), NULL, verdict);
+    FV_THEN(status, read_operand(t, s, s->step->out, &out));
+    FV_THEN(status, fv_reference_judge(d, &out, groups(t, s), NULL, verdict));
     fv_reference_close(d);
     FV_TRY(status);
     measure(s, &out, check);
@@ -319,10 +316,8 @@ fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
     plain.weights = plain.activations = FOVEA_DTYPE_F32;
     FV_TRY(open_reference(&cpu, device));
     fovea_status status = tour_open(&t, model, device, &o, frame);
-    if (status == FOVEA_OK)
-        status = tour_open(&beside, model, cpu, &plain, frame);
-    if (status == FOVEA_OK)
-        status = walk(&t, &beside, fn, payload);
+    FV_THEN(status, tour_open(&beside, model, cpu, &plain, frame));
+    FV_THEN(status, walk(&t, &beside, fn, payload));
     tour_close(&t);
     tour_close(&beside);
     fovea_device_close(cpu);

@@ -9,7 +9,8 @@
 struct fv_wisdom {
     pthread_mutex_t lock;
     fv_fact *fact; /* the texts of each are one block, which begins with `device` */
-    size_t count, room;
+    size_t count;
+    uint32_t room;
 };
 
 fv_wisdom *fv_wisdom_process(void)
@@ -134,17 +135,10 @@ static fovea_status copy_fact(fv_fact *out, const fv_fact *f)
 
 static fovea_status grow(fv_wisdom *w)
 {
-    fv_fact *more;
-    const size_t room = w->room ? 2 * w->room : 64;
     if (w->count < w->room)
         return FOVEA_OK;
-    FV_TRY(FV_MEM_ARRAY(&more, room, FV_MEM_WISDOM, "wisdom"));
-    if (w->count)
-        memcpy(more, w->fact, w->count * sizeof *w->fact);
-    fv_mem_free(w->fact);
-    w->fact = more;
-    w->room = room;
-    return FOVEA_OK;
+    return fv_mem_grow(&w->fact, w->count, &w->room, w->room ? 2 * w->room : 64, sizeof *w->fact,
+                       FV_MEM_WISDOM, "wisdom");
 }
 
 static fovea_status insert_fact(fv_wisdom *w, const fv_fact *f)
@@ -228,7 +222,7 @@ static fovea_status merge(fv_wisdom *to, fv_wisdom *from, bool fill)
     fv_mem_free(to->fact);
     to->fact = all;
     to->count = n;
-    to->room = (size_t)room;
+    to->room = (uint32_t)room;
     return FOVEA_OK;
 }
 

@@ -22,12 +22,11 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
     fv_wisdom *w = NULL;
     FV_TRY(fv_wisdom_create(&w));
     const fovea_status status = fv_wisdom_parse(w, text, size, unknown);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = w;
+    else
         fv_wisdom_free(w);
-        return status;
-    }
-    *out = w;
-    return FOVEA_OK;
+    return status;
 }
 
 /* The message of a text names its file. */
@@ -66,29 +65,30 @@ static fovea_status merge_known(fv_wisdom *to, fv_wisdom *from, bool foreign, si
     FV_TRY(fv_wisdom_create(&s.to));
     fovea_status status = fv_wisdom_each(from, select_known, &s);
     *taken = fv_wisdom_count(s.to);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_merge(to, s.to, foreign);
+    FV_THEN(status, fv_wisdom_merge(to, s.to, foreign));
     fv_wisdom_free(s.to);
     return status;
 }
 
-static void remark(const char *name, size_t unknown)
+/* Merges `from`, whose text is called `name`, and frees it. */
+static fovea_status take(fv_wisdom *to, fv_wisdom *from, const char *name, bool foreign,
+                         fovea_wisdom_info *out)
 {
-    if (unknown)
+    const size_t unknown = out->skipped;
+    const fovea_status status = merge_known(to, from, foreign, &out->taken);
+    fv_wisdom_free(from);
+    if (status == FOVEA_OK && unknown)
         fv_log("wisdom: %s: %zu line%s about kernels, revisions or settings that this version has "
                "not",
                name, unknown, unknown > 1 ? "s" : "");
+    return status;
 }
 
 static fovea_status load_file(fv_wisdom *to, const char *path, bool foreign, fovea_wisdom_info *out)
 {
-    fv_wisdom *w = NULL;
+    fv_wisdom *w;
     FV_TRY(parse_file(&w, path, &out->skipped));
-    const fovea_status status = merge_known(to, w, foreign, &out->taken);
-    fv_wisdom_free(w);
-    if (status == FOVEA_OK)
-        remark(path, out->skipped);
-    return status;
+    return take(to, w, path, foreign, out);
 }
 
 /* ---- the process's ---- */
@@ -159,13 +159,9 @@ fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
 fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
                             fovea_wisdom_info *out)
 {
-    fv_wisdom *w = NULL;
+    fv_wisdom *w;
     FV_TRY(parse(&w, text, size, &out->skipped));
-    const fovea_status status = merge_known(fv_wisdom_global(), w, false, &out->taken);
-    fv_wisdom_free(w);
-    if (status == FOVEA_OK)
-        remark(name, out->skipped);
-    return status;
+    return take(fv_wisdom_global(), w, name, false, out);
 }
 
 fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
@@ -201,8 +197,7 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
     FV_TRY(fv_wisdom_format(w, own, NULL, 0, &size));
     FV_TRY(fv_mem_alloc(&text, size + 1, FV_MEM_WISDOM, what));
     fovea_status status = fv_wisdom_format(w, own, text, size + 1, &size);
-    if (status == FOVEA_OK)
-        status = fv_os_replace_file(path, only_ours, text, size);
+    FV_THEN(status, fv_os_replace_file(path, only_ours, text, size));
     fv_mem_free(text);
     return status;
 }
@@ -233,8 +228,7 @@ static fovea_status merge_into(const char *path)
     else
         FV_TRY(parse_file(&all, path, &unknown));
     fovea_status status = fv_wisdom_each(fv_wisdom_global(), offer, all);
-    if (status == FOVEA_OK)
-        status = fv_wisdom_write(path, all, true, false, "wisdom as text");
+    FV_THEN(status, fv_wisdom_write(path, all, true, false, "wisdom as text"));
     fv_wisdom_free(all);
     return status;
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "wisdom/wisdom.h"
 
 #define HEADER "fovea wisdom 1"
@@ -47,15 +48,6 @@ static bool cut(char *line, char *column[COLUMNS])
     return true;
 }
 
-/* Index of `text` among `names`, -1: it is none. */
-static int index_of(const char *text, const char *const *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (names[i] && strcmp(text, names[i]) == 0)
-            return (int)i;
-    return -1;
-}
-
 /* Whole numbers only: how a fraction is written depends on the program's locale. */
 static bool read_number(uint64_t *out, const char *text)
 {
@@ -74,8 +66,8 @@ static const char *read_fact(fv_fact *out, char *line)
             return "a control character";
     if (!cut(line, column))
         return "wanted seven columns between tabs";
-    const int kind = index_of(column[0], kinds, FV_FACT_KINDS);
-    const int rigor = index_of(column[4], rigors, RIGORS);
+    const int kind = fv_index_of(column[0], kinds, FV_FACT_KINDS);
+    const int rigor = fv_index_of(column[4], rigors, RIGORS);
     if (kind < 0)
         return "wanted step, sweep, plan or skip in the first column";
     if (rigor < 0)

@@ -16,8 +16,8 @@
 static void read_weights(const fv_vit *v)
 {
     const fv_weight *const lists[2][2] = {
-        {&v->embed_w, &v->post_b + 1},
-        {&v->block[0].ln1_w, &v->block[0].ls2 + 1},
+        {&v->embed.w, &v->post.b + 1},
+        {&v->block[0].ln1.w, &v->block[0].ls2 + 1},
     };
     for (int i = 0; i < 2; i++)
         for (const fv_weight *w = lists[i][0]; w < lists[i][1]; w++) {

@@ -232,17 +232,17 @@ static inline void same_roles(const fovea_model *a, const fovea_model *b)
     assert_int_equal(x->hidden, y->hidden);
     assert_int_equal(x->prefix, y->prefix);
     assert_int_equal(x->table_width, y->table_width);
-    same_weights(&x->embed_w, &y->embed_w);
-    same_weights(&x->embed_b, &y->embed_b);
+    same_weights(&x->embed.w, &y->embed.w);
+    same_weights(&x->embed.b, &y->embed.b);
     same_weights(&x->prefix_rows, &y->prefix_rows);
     same_weights(&x->prefix_add, &y->prefix_add);
     same_weights(&x->table, &y->table);
-    same_weights(&x->pre_w, &y->pre_w);
-    same_weights(&x->post_w, &y->post_w);
-    same_weights(&x->post_b, &y->post_b);
-    same_weights(&x->embeds_w, &y->embeds_w);
+    same_weights(&x->pre.w, &y->pre.w);
+    same_weights(&x->post.w, &y->post.w);
+    same_weights(&x->post.b, &y->post.b);
+    same_weights(&x->embeds.w, &y->embeds.w);
     for (uint32_t i = 0; i < x->depth; i++) {
-        const fv_weight *p = &x->block[i].ln1_w, *q = &y->block[i].ln1_w;
+        const fv_weight *p = &x->block[i].ln1.w, *q = &y->block[i].ln1.w;
         for (size_t k = 0; k < sizeof x->block[i] / sizeof *p; k++)
             same_weights(p + k, q + k);
     }

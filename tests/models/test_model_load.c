@@ -311,7 +311,7 @@ static void synthetic_models_load(void **state)
             continue;
         }
         const fv_vit *v = m->roles;
-        const fv_weight *w = &v->block[v->depth - 1].fc1_w;
+        const fv_weight *w = &v->block[v->depth - 1].fc1.w;
         float rows[2][4608];
         double sum = 0, squares = 0;
         for (uint32_t r = 0; r < 64; r++) {

@@ -166,8 +166,8 @@ static void openai_names_mean_the_same(void **state)
               "\"image_size\":12,\"num_hidden_layers\":2,\"num_attention_heads\":1}}");
     fovea_model *by_openai = load_lines(openai, "{\"model_type\":\"clip\"}");
     fv_vit *v = by_openai->roles;
-    const fv_weight embeds = v->embeds_w;
-    v->embeds_w = (fv_weight){.rows = 0};
+    const fv_weight embeds = v->embeds.w;
+    v->embeds.w = (fv_weight){.rows = 0};
     same_roles(hf, by_openai);
     assert_true(v->post_on_pooled);
     assert_true(v->eps == 1e-5f);
@@ -209,12 +209,12 @@ static void two_heads_are_averaged(void **state)
     assert_string_equal(fovea_model_output(m, 0), "logits");
     assert_string_equal(fovea_model_label(m, 4), "e");
     assert_null(fovea_model_label(m, 5));
-    fv_weight_read(&v->head_w, 3, 1, row);
+    fv_weight_read(&v->classifier.w, 3, 1, row);
     for (uint32_t i = 0; i < C; i++) {
         assert_true(row[i] == 0.5f * value(HEAD_W, 3 * C + i));
         assert_true(row[C + i] == 0.5f * value(HEAD2_W, 3 * C + i));
     }
-    fv_weight_read(&v->head_b, 0, 1, row);
+    fv_weight_read(&v->classifier.b, 0, 1, row);
     for (uint32_t i = 0; i < CLASSES; i++)
         assert_true(row[i] == 0.5f * value(HEAD_B, i) + 0.5f * value(HEAD2_B, i));
     fv_weight_read(&v->prefix_add, 1, 1, row);

@@ -221,10 +221,10 @@ static void layers_are_folded(void **state)
     const float *beta = find(c, "layers.0.downsample.norm.bias")->data;
     const float *mu = find(c, "layers.0.downsample.norm.running_mean")->data;
     const float *var = find(c, "layers.0.downsample.norm.running_var")->data;
-    fv_weight_read(&p->stage[0].down_b, 0, 1, bias);
+    fv_weight_read(&p->stage[0].down.b, 0, 1, bias);
     for (uint32_t o = 0; o < 12; o++) {
         const double factor = g[o] / sqrt((double)var[o] + 1e-5);
-        fv_weight_read(&p->stage[0].down_w, o, 1, row);
+        fv_weight_read(&p->stage[0].down.w, o, 1, row);
         for (uint32_t i = 0; i < 72; i++) { /* (channel, tap) in the file, (tap, channel) here */
             const double want = w[o * 72 + i] * factor;
             assert_true(fabs(row[i % 9 * 8 + i / 9] - want) <= 2e-7 * fabs(want));
@@ -236,11 +236,11 @@ static void layers_are_folded(void **state)
     const fv_pyramid_block *block = &p->stage[1].block[1];
     const float *fc2 = find(c, "layers.1.blocks.1.ffn.fc2.weight")->data;
     const float *scale = find(c, "layers.1.blocks.1.gamma_2")->data;
-    fv_weight_read(&block->fc2_w, 7, 1, row);
+    fv_weight_read(&block->fc2.w, 7, 1, row);
     for (uint32_t i = 0; i < 18; i++)
         assert_true(row[i] == fc2[7 * 18 + i] * scale[7]);
     const float *dw = find(c, "layers.1.blocks.1.ffn.dwconv.weight")->data;
-    fv_weight_read(&block->dw_w, 5, 1, row);
+    fv_weight_read(&block->dw.w, 5, 1, row);
     for (uint32_t i = 0; i < 9; i++)
         assert_true(row[i] == dw[5 * 9 + i] + (i == 4 ? 1 : 0));
     fovea_model_free(m);
@@ -260,7 +260,7 @@ static void layers_are_folded(void **state)
 static float head_bias(const fovea_model *m)
 {
     float bias[CLASSES];
-    fv_weight_read(&((const fv_pyramid *)m->roles)->head_b, 0, 1, bias);
+    fv_weight_read(&((const fv_pyramid *)m->roles)->head.b, 0, 1, bias);
     return bias[0];
 }
 

@@ -43,7 +43,7 @@ static void packed_weights_are_shared(void **state)
     static const fv_kernel plain = {.name = "plain", .hooks = &plain_hooks};
     fovea_model *m = NULL;
     assert_int_equal(fovea_model_load(&m, "synthetic:dinov2-g"), FOVEA_OK);
-    const fv_weight *w = &((fv_vit *)m->roles)->block[3].fc1_w;
+    const fv_weight *w = &((fv_vit *)m->roles)->block[3].fc1.w;
     const fv_problem problem = {.epi = FV_EPI_SWIGLU, .dim = {1, w->rows / 2, w->cols}};
     const fv_knobs knobs = {{1, 2, 3, 4}}, others = {{0, 0, 0, 0}};
     fv_packed *a, *b, *c, *d, *e;
