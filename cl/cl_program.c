@@ -34,12 +34,11 @@ static const char *shown(const fv_gpu_program *p)
 static char *build_log(const fv_device *d, cl_program program)
 {
     size_t size = 0;
-    void *memory;
+    char *log;
     if (fv_cl.clGetProgramBuildInfo(program, d->place.device, CL_PROGRAM_BUILD_LOG, 0, NULL,
                                     &size) != CL_SUCCESS ||
-        size == 0 || fv_mem_alloc(&memory, size + 1, FV_MEM_DEVICE, "a log") != FOVEA_OK)
+        size == 0 || fv_mem_alloc(&log, size + 1, FV_MEM_DEVICE, "a log") != FOVEA_OK)
         return NULL;
-    char *log = memory;
     if (fv_cl.clGetProgramBuildInfo(program, d->place.device, CL_PROGRAM_BUILD_LOG, size, log,
                                     NULL) != CL_SUCCESS)
         *log = 0;
@@ -98,19 +97,18 @@ static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b)
 static void *binary(fv_device *d, void *built, size_t *size)
 {
     (void)d;
-    void *memory = NULL;
+    unsigned char *bytes;
     *size = 0;
     if (fv_cl.clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL) !=
             CL_SUCCESS ||
-        *size == 0 || fv_mem_alloc(&memory, *size, FV_MEM_DEVICE, "a program's binary") != FOVEA_OK)
+        *size == 0 || fv_mem_alloc(&bytes, *size, FV_MEM_DEVICE, "a program's binary") != FOVEA_OK)
         return NULL;
-    unsigned char *bytes = memory;
     if (fv_cl.clGetProgramInfo(built, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) !=
         CL_SUCCESS) {
-        fv_mem_free(memory);
+        fv_mem_free(bytes);
         return NULL;
     }
-    return memory;
+    return bytes;
 }
 
 /* ---- kernels ---- */

@@ -193,7 +193,6 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
     const fv_device *d = q->base.device;
     const uint64_t size = fv_gpu_slot_bytes(slot);
     const char *what = slot->output ? "an output" : "an input";
-    void *memory;
     cl_int error;
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
@@ -204,18 +203,14 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateBuffer", what);
     e->buffer = (uintptr_t)buffer;
-    if (slot->staged && !d->limits.unified) { /* commands may use it for as long as they like */
-        FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, what));
-        e->staging = memory;
-    }
+    if (slot->staged && !d->limits.unified) /* commands may use it for as long as they like */
+        FV_TRY(fv_mem_alloc(&e->staging, size, FV_MEM_PLAN, what));
     return FOVEA_OK;
 }
 
 static fovea_status make_frame(struct cl_queue *q, uint32_t f)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, q->base.slots, sizeof(struct transfer), FV_MEM_PLAN, "the queue"));
-    q->frame[f].transfer = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->frame[f].transfer, q->base.slots, FV_MEM_PLAN, "the queue"));
     for (uint32_t i = 0; i < q->base.slots; i++)
         FV_TRY(make_buffer(q, &q->base.frame[f].external[i], &q->base.slot[i]));
     FV_TRY(map_inputs(q, f));
@@ -227,9 +222,7 @@ static fovea_status make_frame(struct cl_queue *q, uint32_t f)
 static fovea_status open_queue(fv_queue *base)
 {
     struct cl_queue *q = cl_queue_of(base);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, base->slots, sizeof(cl_event), FV_MEM_PLAN, "the queue"));
-    q->wait = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->wait, base->slots, FV_MEM_PLAN, "the queue"));
     FV_TRY(make_queues(q));
     for (uint32_t f = 0; f < FV_GPU_FRAMES; f++)
         FV_TRY(make_frame(q, f));

@@ -162,13 +162,13 @@ static fovea_status fill_product(struct product *p, const fv_launch *l, fv_devic
 
 static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(struct product), FV_MEM_PLAN, "a product"));
-    const fovea_status status = fill_product(memory, l, c->device);
+    struct product *p;
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "a product"));
+    const fovea_status status = fill_product(p, l, c->device);
     if (status == FOVEA_OK)
-        *c->own = memory;
+        *c->own = p;
     else
-        forget(memory);
+        forget(p);
     return status;
 }
 

@@ -157,9 +157,8 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
 
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_gpu_program), FV_MEM_DEVICE, "a program"));
-    fv_gpu_program *p = memory;
+    fv_gpu_program *p;
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_DEVICE, "a program"));
     *p = *like;
     p->options = NULL;
     fovea_status status = fv_mem_text(&p->options, like->options, FV_MEM_DEVICE);

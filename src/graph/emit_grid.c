@@ -55,11 +55,10 @@ static fv_weight resized_table(fv_builder *b, const fv_posemb *p, const fv_grid 
 {
     const uint32_t cols = p->table->cols;
     fv_posemb_table t = {0};
-    float *sum;
-    void *row = NULL;
+    float *sum, *row = NULL;
     const fv_weight all = fv_emit_constant(b, grid->width * grid->height, cols, &sum);
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_array(&row, cols, sizeof(float), FV_MEM_PLAN, "a position");
+        b->status = FV_MEM_ARRAY(&row, cols, FV_MEM_PLAN, "a position");
     if (b->status == FOVEA_OK)
         b->status =
             fv_posemb_plan(&t, p->rule, p->table_width, p->table_height, grid->width, grid->height);
