@@ -172,12 +172,6 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 
 /* Cost in s, comparable with gpu_gemm.c's: slower than our own kernels where local memory is main
  * memory; elsewhere faster for large products only, because it moves every operand twice. */
-static double cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 80e9;
-}
-
 static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
@@ -185,7 +179,7 @@ static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 }
 
 const fv_kernel_hooks fv_h_cl_clblast = {.applies = applies,
-                                         .cost = cost,
+                                         .rate = 80e9,
                                          .scratch = scratch,
                                          .packed = fv_gpu_rows_packed,
                                          .pack = fv_gpu_rows_pack,

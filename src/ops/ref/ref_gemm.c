@@ -85,12 +85,6 @@ static void gemm(const fv_args *a, const fv_call *c)
     }
 }
 
-static double cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 1e9;
-}
-
 static size_t packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
@@ -118,7 +112,7 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }                                                                                              \
     const fv_kernel_hooks fv_h_gemm_##type##_ref = {                                               \
         .applies = applies_##type,                                                                 \
-        .cost = cost,                                                                              \
+        .rate = 1e9,                                                                               \
         .packed = packed,                                                                          \
         .pack = pack,                                                                              \
         .format = "rows_" #type,                                                                   \
