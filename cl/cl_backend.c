@@ -61,15 +61,8 @@ static fovea_status start(fv_device *d)
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateContext", NULL);
     d->context = context;
-    cl_command_queue queue = fv_cl.clCreateCommandQueue(context, d->place.device, 0, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateCommandQueue", NULL);
-    d->service = queue;
-    cl_mem nothing = fv_cl.clCreateBuffer(context, CL_MEM_READ_WRITE, 64, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", NULL);
-    d->nothing = nothing;
-    return FOVEA_OK;
+    FV_TRY(fv_cl_queue_make(&d->service, d, 0));
+    return fv_cl_buffer_make(&d->nothing, d, CL_MEM_READ_WRITE, 64, NULL, NULL);
 }
 
 /* A probe may crash the context of a faulty driver: then a new context is made, without probing. */
@@ -169,16 +162,14 @@ cl_mem_flags fv_cl_flags(const fv_device *d)
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    cl_int error;
+    cl_mem buffer;
     FV_TRY(fv_cl_ready(d));
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
                        "%s: %.1f MiB in one buffer, the device takes %.1f; use a smaller picture "
                        "or a memory limit",
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
-    cl_mem buffer = fv_cl.clCreateBuffer(d->context, fv_cl_flags(d), (size_t)size, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", what);
+    FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     *out = (fv_mem){.size = size, .handle = (uintptr_t)buffer};
     return FOVEA_OK;
 }

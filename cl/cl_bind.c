@@ -33,14 +33,10 @@ static fovea_status make_table(fv_cl_bound *b, fv_device *d)
     uint32_t *text;
     FV_TRY(fv_mem_alloc(&text, size, FV_MEM_PLAN, "a step's table"));
     b->step.code->table(l, text);
-    cl_int error;
-    cl_mem table = fv_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                        (size_t)size, text, &error);
+    const fovea_status status = fv_cl_buffer_make(
+        &b->table, d, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, text, "a step's table");
     fv_mem_free(text);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", "a step's table");
-    b->table = table;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)

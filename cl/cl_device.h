@@ -90,6 +90,11 @@ fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_m
 /* Ends that; *done: an event to wait for, NULL: waits here. */
 fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,
                          cl_event *done);
+/* *out stays as it was on failure; `data` and `what` may be NULL. */
+fovea_status fv_cl_queue_make(cl_command_queue *out, const fv_device *d,
+                              cl_command_queue_properties properties);
+fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags flags, uint64_t size,
+                               void *data, const char *what);
 void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine */
 
 /* cl_backend.c */
