@@ -94,9 +94,8 @@ static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b)
     return NULL;
 }
 
-static void *binary(fv_device *d, void *built, size_t *size)
+static void *binary(void *built, size_t *size)
 {
-    (void)d;
     unsigned char *bytes;
     *size = 0;
     if (fv_cl.clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL) !=
@@ -113,9 +112,8 @@ static void *binary(fv_device *d, void *built, size_t *size)
 
 /* ---- kernels ---- */
 
-static fovea_status make_kernel(fv_device *d, void *built, const char *entry, void **out)
+static fovea_status make_kernel(void *built, const char *entry, void **out)
 {
-    (void)d;
     cl_int error;
     cl_kernel kernel = fv_cl.clCreateKernel(built, entry, &error);
     if (error != CL_SUCCESS)

@@ -290,9 +290,8 @@ static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *bi
     return finish(b, d, p, &out) == FOVEA_OK ? out : NULL;
 }
 
-static void *binary_of(fv_device *d, void *built, size_t *size)
+static void *binary_of(void *built, size_t *size)
 {
-    (void)d;
     const struct built *b = built;
     void *memory;
     *size = b->size;
@@ -304,9 +303,8 @@ static void *binary_of(fv_device *d, void *built, size_t *size)
 
 /* ---- kernels ---- */
 
-static fovea_status function_of(fv_device *d, void *built, const char *entry, void **out)
+static fovea_status function_of(void *built, const char *entry, void **out)
 {
-    (void)d;
     const struct built *b = built;
     CUfunction function;
     FV_CUDA_TRY(entry, cuModuleGetFunction, (&function, b->module, entry));
