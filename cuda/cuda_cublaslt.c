@@ -13,6 +13,7 @@
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 #include "gpu/gpu_finish.h"
+#include "ops/ref/ref_gemm.h"
 
 enum {
     OWN = 8 << 20
@@ -252,8 +253,8 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
         .applies = applies_##type,                                                                 \
         .cost = cost,                                                                              \
         .scratch = scratch,                                                                        \
-        .packed = fv_gpu_rows_packed,                                                              \
-        .pack = fv_gpu_rows_pack,                                                                  \
+        .packed = fv_ref_rows_packed,                                                              \
+        .pack = fv_ref_rows_pack,                                                                  \
         .format = "cl_rows_" #type,                                                                \
     };
 OF_TYPE(FV_F32, f32)
