@@ -105,6 +105,7 @@ static fovea_status open_device(fv_device **out, const char *which,
                        fv_cl_remark());
     fv_device *d;
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
+    d->index = index;
     d->place = places[index];
     pthread_mutex_init(&d->lock, NULL);
     fovea_status status = set_up(d, options);
@@ -127,12 +128,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         {FV_NEED_CL_DOT, ", dot"},
         {FV_NEED_CL_CLBLAST, ", CLBlast"},
     };
-    const fv_cl_place *places;
-    const int n = fv_cl_devices(&places);
-    int index = 0;
-    while (index < n && places[index].device != d->place.device)
-        index++;
-    fv_cl_fill_info(out, index, &d->place);
+    fv_cl_fill_info(out, d->index, &d->place);
     if (*d->quirks)
         fv_gpu_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -230,6 +226,18 @@ static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size
 
 /* ---- kernels ---- */
 
+static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)
+{
+    *size = 0;
+    FV_TRY(fv_cl_ready(d));
+    return fv_gpu_store_export(&d->store, out, room, size);
+}
+
+static fovea_status cache_import(fv_device *d, const void *data, size_t size)
+{
+    return fv_gpu_store_import(&d->store, data, size);
+}
+
 static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
 {
     *features = d ? d->features : 0;
@@ -270,6 +278,6 @@ const fv_backend fv_backend_cl = {
     .wait = fv_gpu_wait,
     .trace = fv_cl_queue_trace,
     .rates = fv_cl_rates_best,
-    .cache_export = fv_cl_cache_out,
-    .cache_import = fv_cl_cache_in,
+    .cache_export = cache_export,
+    .cache_import = cache_import,
 };

@@ -153,15 +153,3 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
     *out = kernel;
     return FOVEA_OK;
 }
-
-fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size)
-{
-    *size = 0;
-    FV_TRY(fv_cl_ready(d));
-    return fv_gpu_store_export(&d->store, out, room, size);
-}
-
-fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size)
-{
-    return fv_gpu_store_import(&d->store, data, size);
-}
