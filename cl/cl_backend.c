@@ -61,15 +61,8 @@ static fovea_status start(fv_device *d)
     if (error != CL_SUCCESS)
         return fv_cl_fail(error, "clCreateContext", NULL);
     d->context = context;
-    cl_command_queue queue = fv_cl.clCreateCommandQueue(context, d->place.device, 0, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateCommandQueue", NULL);
-    d->service = queue;
-    cl_mem nothing = fv_cl.clCreateBuffer(context, CL_MEM_READ_WRITE, 64, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", NULL);
-    d->nothing = nothing;
-    return FOVEA_OK;
+    FV_TRY(fv_cl_queue_make(&d->service, d, 0));
+    return fv_cl_buffer_make(&d->nothing, d, CL_MEM_READ_WRITE, 64, NULL, NULL);
 }
 
 /* A probe may crash the context of a faulty driver: then a new context is made, without probing. */
@@ -110,9 +103,9 @@ static fovea_status open_device(fv_device **out, const char *which,
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cl:%s': there is none of that name (%s)", which,
                        fv_cl_remark());
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
-    fv_device *d = memory;
+    fv_device *d;
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
+    d->index = index;
     d->place = places[index];
     pthread_mutex_init(&d->lock, NULL);
     fovea_status status = set_up(d, options);
@@ -135,12 +128,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         {FV_NEED_CL_DOT, ", dot"},
         {FV_NEED_CL_CLBLAST, ", CLBlast"},
     };
-    const fv_cl_place *places;
-    const int n = fv_cl_devices(&places);
-    int index = 0;
-    while (index < n && places[index].device != d->place.device)
-        index++;
-    fv_cl_fill_info(out, index, &d->place);
+    fv_cl_fill_info(out, d->index, &d->place);
     if (*d->quirks)
         fv_gpu_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -170,16 +158,14 @@ cl_mem_flags fv_cl_flags(const fv_device *d)
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    cl_int error;
+    cl_mem buffer;
     FV_TRY(fv_cl_ready(d));
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
                        "%s: %.1f MiB in one buffer, the device takes %.1f; use a smaller picture "
                        "or a memory limit",
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
-    cl_mem buffer = fv_cl.clCreateBuffer(d->context, fv_cl_flags(d), (size_t)size, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", what);
+    FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     *out = (fv_mem){.size = size, .handle = (uintptr_t)buffer};
     return FOVEA_OK;
 }
@@ -240,6 +226,18 @@ static fovea_status read(fv_device *d, const fv_mem *m, void *dst, uint64_t size
 
 /* ---- kernels ---- */
 
+static fovea_status cache_export(fv_device *d, void *out, size_t room, size_t *size)
+{
+    *size = 0;
+    FV_TRY(fv_cl_ready(d));
+    return fv_gpu_store_export(&d->store, out, room, size);
+}
+
+static fovea_status cache_import(fv_device *d, const void *data, size_t size)
+{
+    return fv_gpu_store_import(&d->store, data, size);
+}
+
 static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
 {
     *features = d ? d->features : 0;
@@ -280,6 +278,6 @@ const fv_backend fv_backend_cl = {
     .wait = fv_gpu_wait,
     .trace = fv_cl_queue_trace,
     .rates = fv_cl_rates_best,
-    .cache_export = fv_cl_cache_out,
-    .cache_import = fv_cl_cache_in,
+    .cache_export = cache_export,
+    .cache_import = cache_import,
 };

@@ -30,17 +30,13 @@ static fovea_status make_table(fv_cl_bound *b, fv_device *d)
     if (!b->step.code->table || !l->args.table)
         return FOVEA_OK;
     const uint64_t size = b->step.code->table(l, NULL);
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, "a step's table"));
-    b->step.code->table(l, memory);
-    cl_int error;
-    cl_mem table = fv_cl.clCreateBuffer(d->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                        (size_t)size, memory, &error);
-    fv_mem_free(memory);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", "a step's table");
-    b->table = table;
-    return FOVEA_OK;
+    uint32_t *text;
+    FV_TRY(fv_mem_alloc(&text, size, FV_MEM_PLAN, "a step's table"));
+    b->step.code->table(l, text);
+    const fovea_status status = fv_cl_buffer_make(
+        &b->table, d, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, size, text, "a step's table");
+    fv_mem_free(text);
+    return status;
 }
 
 static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
@@ -112,10 +108,9 @@ static fovea_status fill_bound(fv_cl_bound *b, fv_device *d)
 
 fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
-    void *memory;
+    fv_cl_bound *b;
     FV_TRY(fv_cl_ready(d));
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cl_bound), FV_MEM_PLAN, "a step"));
-    fv_cl_bound *b = memory;
+    FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
     fovea_status status = fv_gpu_step_begin(&b->step, l);
     if (status == FOVEA_OK)
         status = fill_bound(b, d);

@@ -13,6 +13,7 @@
 #include "cl/cl_device.h"
 #include "cl/cl_kernels.h"
 #include "gpu/gpu_finish.h"
+#include "ops/ref/ref_gemm.h"
 
 /* Of its C interface, version 1.5. */
 enum { SUCCESS = 0, ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
@@ -172,12 +173,6 @@ static size_t scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 
 /* Cost in s, comparable with gpu_gemm.c's: slower than our own kernels where local memory is main
  * memory; elsewhere faster for large products only, because it moves every operand twice. */
-static double cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 80e9;
-}
-
 static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
@@ -185,14 +180,14 @@ static double cost_local(const fv_problem *p, const fv_knobs *knobs)
 }
 
 const fv_kernel_hooks fv_h_cl_clblast = {.applies = applies,
-                                         .cost = cost,
+                                         .rate = 80e9,
                                          .scratch = scratch,
-                                         .packed = fv_gpu_rows_packed,
-                                         .pack = fv_gpu_rows_pack,
+                                         .packed = fv_ref_rows_packed,
+                                         .pack = fv_ref_rows_pack,
                                          .format = "cl_rows_f32"};
 const fv_kernel_hooks fv_h_cl_clblast_local = {.applies = applies,
                                                .cost = cost_local,
                                                .scratch = scratch,
-                                               .packed = fv_gpu_rows_packed,
-                                               .pack = fv_gpu_rows_pack,
+                                               .packed = fv_ref_rows_packed,
+                                               .pack = fv_ref_rows_pack,
                                                .format = "cl_rows_f32"};

@@ -29,6 +29,7 @@ typedef struct fv_cl_limits {
 } fv_cl_limits;
 
 struct fv_device {
+    int index; /* in the order of fv_cl_devices */
     fv_cl_place place;
     cl_context context;
     cl_command_queue service; /* between frames */
@@ -90,6 +91,11 @@ fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_m
 /* Ends that; *done: an event to wait for, NULL: waits here. */
 fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,
                          cl_event *done);
+/* *out stays as it was on failure; `data` and `what` may be NULL. */
+fovea_status fv_cl_queue_make(cl_command_queue *out, const fv_device *d,
+                              cl_command_queue_properties properties);
+fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags flags, uint64_t size,
+                               void *data, const char *what);
 void fv_cl_buffer_free(const fv_device *d, cl_mem buffer); /* NULL is fine */
 
 /* cl_backend.c */
@@ -117,8 +123,6 @@ fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
 
 /* cl_program.c */
 extern const fv_gpu_compiler fv_cl_compiler_cl;
-fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size);
-fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size);
 /* A kernel object for the step with work-groups of `group`; *limit: the most that the compiled
  * kernel allows. */
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,

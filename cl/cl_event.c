@@ -1,4 +1,5 @@
-/* cl_event.c: waiting for a device without hanging with it, and giving it up. */
+/* cl_event.c: waiting for a device without hanging with it, and giving it up;
+ * queues and buffers. */
 #include <string.h>
 
 #include "cl/cl_device.h"
@@ -106,6 +107,29 @@ fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, vo
         return FOVEA_OK;
     }
     return fv_cl_finish(d, queue, event, 0);
+}
+
+fovea_status fv_cl_queue_make(cl_command_queue *out, const fv_device *d,
+                              cl_command_queue_properties properties)
+{
+    cl_int error;
+    const cl_command_queue q =
+        fv_cl.clCreateCommandQueue(d->context, d->place.device, properties, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateCommandQueue", NULL);
+    *out = q;
+    return FOVEA_OK;
+}
+
+fovea_status fv_cl_buffer_make(cl_mem *out, const fv_device *d, cl_mem_flags flags, uint64_t size,
+                               void *data, const char *what)
+{
+    cl_int error;
+    const cl_mem buffer = fv_cl.clCreateBuffer(d->context, flags, (size_t)size, data, &error);
+    if (error != CL_SUCCESS)
+        return fv_cl_fail(error, "clCreateBuffer", what);
+    *out = buffer;
+    return FOVEA_OK;
 }
 
 void fv_cl_buffer_free(const fv_device *d, cl_mem buffer)

@@ -170,9 +170,8 @@ fovea_status fv_cl_identify(char **out, const fv_cl_place *p)
         CL_DEVICE_EXTENSIONS};
     const size_t size = 4 * TEXT;
     size_t n = 0;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "the device's identity"));
-    char *text = memory;
+    char *text;
+    FV_TRY(fv_mem_alloc(&text, size, FV_MEM_DEVICE, "the device's identity"));
     for (size_t i = 0; i < sizeof of_platform / sizeof *of_platform; i++) {
         char line[512];
         platform_text(p, of_platform[i], line, sizeof line);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "gpu/gpu_host.h"
 
 fv_cl_api fv_cl;
 
@@ -46,16 +47,9 @@ static const char *resolve(void *library)
     return NULL;
 }
 
-/* A device's file that this user may not open, or NULL. */
-static const char *forbidden(void)
-{
-    static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/mali0", "/dev/kgsl-3d0",
-                                        "/dev/nvidiactl"};
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
-        if (access(nodes[i], F_OK) == 0 && access(nodes[i], R_OK | W_OK) != 0)
-            return nodes[i];
-    return NULL;
-}
+/* Files of devices. */
+static const char *const nodes[] = {"/dev/dri/renderD128", "/dev/mali0", "/dev/kgsl-3d0",
+                                    "/dev/nvidiactl", NULL};
 
 /* Platforms without devices, for the remark. */
 typedef struct missing {
@@ -100,7 +94,7 @@ static cl_uint list(missing *m, const char *library)
 
 static void explain(const char *library, cl_uint platforms, const missing *m)
 {
-    const char *node = count ? NULL : forbidden();
+    const char *node = count ? NULL : fv_gpu_forbidden(nodes);
     char access_text[128] = "";
     if (node)
         snprintf(access_text, sizeof access_text,

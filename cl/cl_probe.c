@@ -58,21 +58,18 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
                           size_t *n)
 {
     char options[64];
-    cl_int error;
+    cl_mem buffer = NULL;
     void *k;
     snprintf(options, sizeof options, "%s -w -DFV_PROBE=%d", standard, which);
     FV_TRY(fv_gpu_store_plain(&k, &d->store, "probe", "probe", options));
     *n = fv_cl_probe_group(d, k, *n);
-    cl_mem buffer =
-        fv_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, &error);
-    fovea_status status;
-    if (error != CL_SUCCESS)
-        status = fv_cl_fail(error, "clCreateBuffer", "a probe");
-    else
+    fovea_status status =
+        fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, "a probe");
+    if (status == FOVEA_OK)
         status = run_probe(d, k, buffer, *n, out);
     if (!d->hung)
         fv_cl.clReleaseKernel(k);
-    fv_cl_buffer_free(d, error == CL_SUCCESS ? buffer : NULL);
+    fv_cl_buffer_free(d, buffer);
     return status;
 }
 

@@ -34,12 +34,11 @@ static const char *shown(const fv_gpu_program *p)
 static char *build_log(const fv_device *d, cl_program program)
 {
     size_t size = 0;
-    void *memory;
+    char *log;
     if (fv_cl.clGetProgramBuildInfo(program, d->place.device, CL_PROGRAM_BUILD_LOG, 0, NULL,
                                     &size) != CL_SUCCESS ||
-        size == 0 || fv_mem_alloc(&memory, size + 1, FV_MEM_DEVICE, "a log") != FOVEA_OK)
+        size == 0 || fv_mem_alloc(&log, size + 1, FV_MEM_DEVICE, "a log") != FOVEA_OK)
         return NULL;
-    char *log = memory;
     if (fv_cl.clGetProgramBuildInfo(program, d->place.device, CL_PROGRAM_BUILD_LOG, size, log,
                                     NULL) != CL_SUCCESS)
         *log = 0;
@@ -95,29 +94,26 @@ static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b)
     return NULL;
 }
 
-static void *binary(fv_device *d, void *built, size_t *size)
+static void *binary(void *built, size_t *size)
 {
-    (void)d;
-    void *memory = NULL;
+    unsigned char *bytes;
     *size = 0;
     if (fv_cl.clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, sizeof *size, size, NULL) !=
             CL_SUCCESS ||
-        *size == 0 || fv_mem_alloc(&memory, *size, FV_MEM_DEVICE, "a program's binary") != FOVEA_OK)
+        *size == 0 || fv_mem_alloc(&bytes, *size, FV_MEM_DEVICE, "a program's binary") != FOVEA_OK)
         return NULL;
-    unsigned char *bytes = memory;
     if (fv_cl.clGetProgramInfo(built, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) !=
         CL_SUCCESS) {
-        fv_mem_free(memory);
+        fv_mem_free(bytes);
         return NULL;
     }
-    return memory;
+    return bytes;
 }
 
 /* ---- kernels ---- */
 
-static fovea_status make_kernel(fv_device *d, void *built, const char *entry, void **out)
+static fovea_status make_kernel(void *built, const char *entry, void **out)
 {
-    (void)d;
     cl_int error;
     cl_kernel kernel = fv_cl.clCreateKernel(built, entry, &error);
     if (error != CL_SUCCESS)
@@ -156,16 +152,4 @@ fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, co
     }
     *out = kernel;
     return FOVEA_OK;
-}
-
-fovea_status fv_cl_cache_out(fv_device *d, void *out, size_t room, size_t *size)
-{
-    *size = 0;
-    FV_TRY(fv_cl_ready(d));
-    return fv_gpu_store_export(&d->store, out, room, size);
-}
-
-fovea_status fv_cl_cache_in(fv_device *d, const void *data, size_t size)
-{
-    return fv_gpu_store_import(&d->store, data, size);
 }

@@ -160,30 +160,18 @@ static fovea_status submitted(fv_queue *base)
 
 /* ---- open ---- */
 
-static fovea_status make_queue(cl_command_queue *out, const fv_device *d,
-                               cl_command_queue_properties properties)
-{
-    cl_int error;
-    cl_command_queue q =
-        fv_cl.clCreateCommandQueue(d->context, d->place.device, properties, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateCommandQueue", NULL);
-    *out = q;
-    return FOVEA_OK;
-}
-
 /* Timestamps, and queues beside the first, are done without where the driver refuses them. */
 static fovea_status make_queues(struct cl_queue *q)
 {
     const fv_device *d = q->base.device;
-    q->timed = make_queue(&q->compute, d, CL_QUEUE_PROFILING_ENABLE) == FOVEA_OK;
+    q->timed = fv_cl_queue_make(&q->compute, d, CL_QUEUE_PROFILING_ENABLE) == FOVEA_OK;
     if (!q->timed)
-        FV_TRY(make_queue(&q->compute, d, 0));
-    if (make_queue(&q->up, d, 0) != FOVEA_OK)
+        FV_TRY(fv_cl_queue_make(&q->compute, d, 0));
+    if (fv_cl_queue_make(&q->up, d, 0) != FOVEA_OK)
         q->up = q->compute;
     if (d->limits.unified) /* frame n is read while frame n + 1 stands in `compute` */
         q->down = q->up;
-    else if (make_queue(&q->down, d, 0) != FOVEA_OK)
+    else if (fv_cl_queue_make(&q->down, d, 0) != FOVEA_OK)
         q->down = q->compute;
     return FOVEA_OK;
 }
@@ -193,29 +181,22 @@ static fovea_status make_buffer(struct cl_queue *q, fv_gpu_external *e, const fv
     const fv_device *d = q->base.device;
     const uint64_t size = fv_gpu_slot_bytes(slot);
     const char *what = slot->output ? "an output" : "an input";
-    void *memory;
-    cl_int error;
+    cl_mem buffer;
     if (size > d->limits.largest)
         return fv_fail(FOVEA_ENOMEM,
                        "%s of %.1f MiB; the device's buffers have %.1f at most: use a smaller "
                        "picture",
                        what, (double)size / (1 << 20), (double)d->limits.largest / (1 << 20));
-    cl_mem buffer = fv_cl.clCreateBuffer(d->context, fv_cl_flags(d), (size_t)size, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", what);
+    FV_TRY(fv_cl_buffer_make(&buffer, d, fv_cl_flags(d), size, NULL, what));
     e->buffer = (uintptr_t)buffer;
-    if (slot->staged && !d->limits.unified) { /* commands may use it for as long as they like */
-        FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, what));
-        e->staging = memory;
-    }
+    if (slot->staged && !d->limits.unified) /* commands may use it for as long as they like */
+        FV_TRY(fv_mem_alloc(&e->staging, size, FV_MEM_PLAN, what));
     return FOVEA_OK;
 }
 
 static fovea_status make_frame(struct cl_queue *q, uint32_t f)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, q->base.slots, sizeof(struct transfer), FV_MEM_PLAN, "the queue"));
-    q->frame[f].transfer = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->frame[f].transfer, q->base.slots, FV_MEM_PLAN, "the queue"));
     for (uint32_t i = 0; i < q->base.slots; i++)
         FV_TRY(make_buffer(q, &q->base.frame[f].external[i], &q->base.slot[i]));
     FV_TRY(map_inputs(q, f));
@@ -227,9 +208,7 @@ static fovea_status make_frame(struct cl_queue *q, uint32_t f)
 static fovea_status open_queue(fv_queue *base)
 {
     struct cl_queue *q = cl_queue_of(base);
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, base->slots, sizeof(cl_event), FV_MEM_PLAN, "the queue"));
-    q->wait = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->wait, base->slots, FV_MEM_PLAN, "the queue"));
     FV_TRY(make_queues(q));
     for (uint32_t f = 0; f < FV_GPU_FRAMES; f++)
         FV_TRY(make_frame(q, f));

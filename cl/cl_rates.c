@@ -20,11 +20,8 @@ static void drop(fv_device *d, void *k)
 
 static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
 {
-    cl_int error;
-    cl_mem buffer =
-        fv_cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &error);
-    if (error != CL_SUCCESS)
-        return fv_cl_fail(error, "clCreateBuffer", "measuring the memory");
+    cl_mem buffer;
+    FV_TRY(fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, bytes, NULL, "measuring the memory"));
     *out = (uintptr_t)buffer;
     return FOVEA_OK;
 }

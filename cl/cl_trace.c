@@ -16,11 +16,11 @@ bool fv_cl_event_times(cl_event e, cl_ulong *begin, cl_ulong *end)
 
 fovea_status fv_cl_trace_open(fv_cl_trace *t, fv_trace *to)
 {
-    void *memory = NULL;
+    struct fv_cl_span *span = NULL;
     if (to)
-        FV_TRY(fv_mem_array(&memory, to->room, sizeof *t->span, FV_MEM_PLAN, "the trace"));
+        FV_TRY(FV_MEM_ARRAY(&span, to->room, FV_MEM_PLAN, "the trace"));
     fv_mem_free(t->span);
-    *t = (fv_cl_trace){to, memory};
+    *t = (fv_cl_trace){to, span};
     return FOVEA_OK;
 }
 

@@ -83,9 +83,8 @@ static fovea_status open_device(fv_device **out, const char *which,
     if (index < 0)
         return fv_fail(FOVEA_ENODEV, "device 'cuda:%s': there is none of that name (%s)", which,
                        fv_cuda_remark());
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_device), FV_MEM_DEVICE, "the device"));
-    fv_device *d = memory;
+    fv_device *d;
+    FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->index = index;
     pthread_mutex_init(&d->lock, NULL);
     const fovea_status status = set_up(d, index, options);

@@ -94,12 +94,12 @@ static fovea_status make_table(fv_cuda_bound *b, fv_device *d)
     if (!b->step.code->table || !l->args.table)
         return FOVEA_OK;
     const uint64_t size = b->step.code->table(l, NULL);
-    void *memory;
+    uint32_t *text;
     FV_TRY(fv_cuda_alloc(&b->table, size, "a step's table"));
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_PLAN, "a step's table"));
-    b->step.code->table(l, memory);
-    const fovea_status status = fv_cuda_write(d, b->table, memory, size);
-    fv_mem_free(memory);
+    FV_TRY(fv_mem_alloc(&text, size, FV_MEM_PLAN, "a step's table"));
+    b->step.code->table(l, text);
+    const fovea_status status = fv_cuda_write(d, b->table, text, size);
+    fv_mem_free(text);
     return status;
 }
 
@@ -187,9 +187,8 @@ static fovea_status fill_bound(fv_cuda_bound *b, fv_device *d, const fv_launch *
 fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     static _Atomic uint64_t serial;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_cuda_bound), FV_MEM_PLAN, "a step"));
-    fv_cuda_bound *b = memory;
+    fv_cuda_bound *b;
+    FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
     b->serial = ++serial;
     const fovea_status status = fill_bound(b, d, l);
     if (status != FOVEA_OK) {

@@ -13,6 +13,7 @@
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 #include "gpu/gpu_finish.h"
+#include "ops/ref/ref_gemm.h"
 
 enum {
     OWN = 8 << 20
@@ -162,13 +163,13 @@ static fovea_status fill_product(struct product *p, const fv_launch *l, fv_devic
 
 static fovea_status prepare(const fv_launch *l, const fv_gpu_before *c)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(struct product), FV_MEM_PLAN, "a product"));
-    const fovea_status status = fill_product(memory, l, c->device);
+    struct product *p;
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_PLAN, "a product"));
+    const fovea_status status = fill_product(p, l, c->device);
     if (status == FOVEA_OK)
-        *c->own = memory;
+        *c->own = p;
     else
-        forget(memory);
+        forget(p);
     return status;
 }
 
@@ -252,8 +253,8 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
         .applies = applies_##type,                                                                 \
         .cost = cost,                                                                              \
         .scratch = scratch,                                                                        \
-        .packed = fv_gpu_rows_packed,                                                              \
-        .pack = fv_gpu_rows_pack,                                                                  \
+        .packed = fv_ref_rows_packed,                                                              \
+        .pack = fv_ref_rows_pack,                                                                  \
         .format = "cl_rows_" #type,                                                                \
     };
 OF_TYPE(FV_F32, f32)

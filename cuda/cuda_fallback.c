@@ -174,9 +174,8 @@ static void plain(stream *s)
 
 fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, e->size + 1, FV_MEM_DEVICE, "a program's PTX"));
-    stream s = {.in = e->packed, .left = e->packed_size, .out = memory, .size = e->size};
+    stream s = {.in = e->packed, .left = e->packed_size, .size = e->size};
+    FV_TRY(fv_mem_alloc(&s.out, e->size + 1, FV_MEM_DEVICE, "a program's PTX"));
     for (bool last = false; !last && !s.bad;) {
         last = bits(&s, 1);
         const uint32_t kind = bits(&s, 2);
@@ -188,11 +187,11 @@ fovea_status fv_cuda_ptx_text(char **out, const fv_cuda_ptx *e)
             block(&s, kind);
     }
     if (s.bad || s.at != s.size) {
-        fv_mem_free(memory);
+        fv_mem_free(s.out);
         return fv_fail(FOVEA_EFORMAT, "the library's PTX of %s is damaged; build it again",
                        e->program);
     }
     s.out[s.size] = 0;
-    *out = memory;
+    *out = (char *)s.out;
     return FOVEA_OK;
 }

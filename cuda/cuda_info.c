@@ -103,8 +103,7 @@ fovea_status fv_cuda_identify(char **out, const fv_device *d)
     int major = 0, minor = 0;
     void *code;
     const size_t size = 2048;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "the device's identity"));
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_DEVICE, "the device's identity"));
     if (fv_cuda.cuDeviceGetName(name, sizeof name, d->device) != CUDA_SUCCESS)
         name[0] = 0;
     name[sizeof name - 1] = 0;
@@ -115,8 +114,7 @@ fovea_status fv_cuda_identify(char **out, const fv_device *d)
         fv_os_library_of(code, compiler, sizeof compiler);
     }
     /* The name is the fourth line of every backend's. */
-    snprintf(memory, size, "CUDA\nNVIDIA\n%d\n%s\n%s of sm_%u\n%d.%d\n%s\n%s", fv_cuda_version(),
+    snprintf(*out, size, "CUDA\nNVIDIA\n%d\n%s\n%s of sm_%u\n%d.%d\n%s\n%s", fv_cuda_version(),
              name, d->target, d->limits.arch, major, minor, driver, compiler);
-    *out = memory;
     return FOVEA_OK;
 }

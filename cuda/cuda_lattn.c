@@ -127,12 +127,5 @@ static bool applies(const fv_problem *p)
            traits(p)->blocks * p->dim[FV_ATTN_D] <= WIDEST;
 }
 
-/* Seconds by the cost model: far below the generic cost of the OpenCL kernels, so that these
- * kernels are preferred wherever they fit. */
-static double cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 2e12;
-}
-
-const fv_kernel_hooks fv_h_cuda_lattn = {.applies = applies, .cost = cost};
+/* Far above the rate of the OpenCL kernels, so that these are preferred wherever they fit. */
+const fv_kernel_hooks fv_h_cuda_lattn = {.applies = applies, .rate = 2e12};

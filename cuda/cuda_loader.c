@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "gpu/gpu_host.h"
 
 fv_cuda_api fv_cuda;
 
@@ -141,20 +142,13 @@ static const char *driver_name(void)
     return chosen ? chosen : "libcuda.so.1";
 }
 
-/* A device's file that this user may not open, or NULL. */
-static const char *forbidden(void)
-{
-    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvmap",
-                                        "/dev/nvhost-gpu"};
-    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++)
-        if (access(nodes[i], F_OK) == 0 && access(nodes[i], R_OK | W_OK) != 0)
-            return nodes[i];
-    return NULL;
-}
+/* Files of devices. */
+static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvmap",
+                                    "/dev/nvhost-gpu", NULL};
 
 static void explain(const char *library, const char *lacks, CUresult error)
 {
-    const char *node = forbidden();
+    const char *node = fv_gpu_forbidden(nodes);
     if (lacks)
         snprintf(remark, sizeof remark, "cuda: %s lacks %s; a driver of CUDA 11 or later is needed",
                  library, lacks);

@@ -36,16 +36,14 @@ static fovea_status join(char **out, const fv_gpu_program *p)
     size_t size = 1;
     for (uint32_t i = 0; i < n; i++)
         size += strlen(text[i]);
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a program's text"));
-    char *at = memory;
+    FV_TRY(fv_mem_alloc(out, size, FV_MEM_DEVICE, "a program's text"));
+    char *at = *out;
     for (uint32_t i = 0; i < n; i++) {
         const size_t length = strlen(text[i]);
         memcpy(at, text[i], length);
         at += length;
     }
     *at = 0;
-    *out = memory;
     return FOVEA_OK;
 }
 
@@ -53,9 +51,7 @@ static fovea_status join(char **out, const fv_gpu_program *p)
 
 static fovea_status new_built(struct built **out, size_t size)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(struct built) + size, FV_MEM_DEVICE, "a program"));
-    *out = memory;
+    FV_TRY(fv_mem_alloc(out, sizeof(struct built) + size, FV_MEM_DEVICE, "a program"));
     (*out)->size = size;
     return FOVEA_OK;
 }
@@ -167,12 +163,11 @@ static fovea_status compile_failed(const fv_nvrtc_api *nvrtc, nvrtcProgram progr
                                    nvrtcResult error, const char *name)
 {
     size_t size = 0;
-    void *memory;
+    char *log;
     if (error == NVRTC_ERROR_OUT_OF_MEMORY ||
         nvrtc->nvrtcGetProgramLogSize(program, &size) != NVRTC_SUCCESS || size < 2 ||
-        fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a log") != FOVEA_OK)
+        fv_mem_alloc(&log, size, FV_MEM_DEVICE, "a log") != FOVEA_OK)
         return nvrtc_failed(error, "nvrtcCompileProgram", name);
-    char *log = memory;
     if (nvrtc->nvrtcGetProgramLog(program, log) != NVRTC_SUCCESS)
         *log = 0;
     fv_gpu_one_line(log);
@@ -295,9 +290,8 @@ static void *load(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *bi
     return finish(b, d, p, &out) == FOVEA_OK ? out : NULL;
 }
 
-static void *binary_of(fv_device *d, void *built, size_t *size)
+static void *binary_of(void *built, size_t *size)
 {
-    (void)d;
     const struct built *b = built;
     void *memory;
     *size = b->size;
@@ -309,9 +303,8 @@ static void *binary_of(fv_device *d, void *built, size_t *size)
 
 /* ---- kernels ---- */
 
-static fovea_status function_of(fv_device *d, void *built, const char *entry, void **out)
+static fovea_status function_of(void *built, const char *entry, void **out)
 {
-    (void)d;
     const struct built *b = built;
     CUfunction function;
     FV_CUDA_TRY(entry, cuModuleGetFunction, (&function, b->module, entry));

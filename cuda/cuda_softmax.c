@@ -5,11 +5,6 @@
 enum { WIDEST = 128 }; /* channels of a head */
 enum { KNOB_QUERIES, KNOB_KEYS };
 
-static bool is_window(const fv_launch *l)
-{
-    return l->args.prob.op == FV_OP_WSOFTMAX;
-}
-
 static enum fv_cuda_math math(const fv_launch *l)
 {
     const fv_operand *o = l->operand;
@@ -29,7 +24,7 @@ static uint32_t widest(const fv_launch *l)
 static uint32_t queries_of(const fv_launch *l)
 {
     const uint32_t knob = l->args.knobs.v[KNOB_QUERIES], *dim = l->args.prob.dim;
-    const uint32_t together = is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
+    const uint32_t together = fv_gpu_is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
     if (math(l) == FV_CUDA_TF32 || widest(l) > 64)
         return 64;
     return knob ? knob : together < 256 ? 64 : 128;
@@ -57,22 +52,19 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_0_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_Q].type));
     fv_gpu_define(out, "FV_1_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_K].type));
     fv_gpu_define(out, "FV_2_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_V].type));
-    fv_gpu_define(out, "FV_WINDOW", is_window(l));
-    fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
+    fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
     fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
     fv_gpu_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
-    fv_gpu_define(out, "FV_WIDE_OUT",
-                  fv_cuda_heads_are_wide(l, is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
+    fv_gpu_define(
+        out, "FV_WIDE_OUT",
+        fv_cuda_heads_are_wide(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
 }
 
-/* None has queries of two windows. */
 static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS], queries = queries_of(l);
-    count[0] = is_window(l) ? (size_t)(p->rows / window) * fv_gpu_groups(window, queries)
-                            : fv_gpu_groups(p->rows, queries);
-    count[1] = l->args.prob.heads;
+    fv_gpu_cover_queries(l, p->rows, queries_of(l), count);
 }
 
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",

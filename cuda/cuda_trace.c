@@ -18,11 +18,11 @@ static void free_spans(fv_cuda_trace *t, const fv_device *d)
 
 fovea_status fv_cuda_trace_open(fv_cuda_trace *t, const fv_device *d, fv_trace *to)
 {
-    void *memory = NULL;
+    struct fv_cuda_span *span = NULL;
     if (to)
-        FV_TRY(fv_mem_array(&memory, to->room, sizeof *t->span, FV_MEM_PLAN, "the trace"));
+        FV_TRY(FV_MEM_ARRAY(&span, to->room, FV_MEM_PLAN, "the trace"));
     free_spans(t, d);
-    *t = (fv_cuda_trace){.to = to, .span = memory};
+    *t = (fv_cuda_trace){.to = to, .span = span};
     return FOVEA_OK;
 }
 

@@ -63,9 +63,8 @@ fovea_status fv_gpu_key_make(fv_gpu_key *out, const char *const *part, uint32_t 
     uint64_t size = 0;
     for (uint32_t i = 0; i < count; i++)
         size += strlen(part[i]) + 1; /* the terminating 0 separates texts */
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, size, FV_MEM_DEVICE, "a program's key"));
-    char *p = memory;
+    char *p;
+    FV_TRY(fv_mem_alloc(&p, size, FV_MEM_DEVICE, "a program's key"));
     *out = (fv_gpu_key){p, size};
     for (uint32_t i = 0; i < count; i++) {
         const size_t n = strlen(part[i]) + 1;
@@ -148,9 +147,7 @@ bool fv_gpu_entry_name(const char *name)
 static fovea_status entry_path(const fv_gpu_cache *c, const fv_gpu_key *k, char **out)
 {
     const size_t room = strlen(c->folder) + NAME_DIGITS + sizeof "/.bin";
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, room, FV_MEM_DEVICE, "a file name"));
-    *out = memory;
+    FV_TRY(fv_mem_alloc(out, room, FV_MEM_DEVICE, "a file name"));
     snprintf(*out, room, "%s/%016" PRIx64 ".bin", c->folder, hash(hash_begin, k->text, k->size));
     return FOVEA_OK;
 }
@@ -165,9 +162,7 @@ static fovea_status default_folder(char **out)
     if (!base || base[0] != '/')
         return fv_fail(FOVEA_EIO, "neither XDG_CACHE_HOME nor HOME is set; name a folder");
     const size_t room = strlen(base) + strlen(below) + 1;
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, room, FV_MEM_DEVICE, "a file name"));
-    *out = memory;
+    FV_TRY(fv_mem_alloc(out, room, FV_MEM_DEVICE, "a file name"));
     snprintf(*out, room, "%s%s", base, below);
     return FOVEA_OK;
 }
@@ -185,9 +180,8 @@ static fovea_status choose_folder(fv_gpu_cache *c, const char *folder)
 
 fovea_status fv_gpu_cache_open(fv_gpu_cache **out, const char *folder)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_gpu_cache), FV_MEM_DEVICE, "the program cache"));
-    fv_gpu_cache *c = memory;
+    fv_gpu_cache *c;
+    FV_TRY(FV_MEM_NEW(&c, FV_MEM_DEVICE, "the program cache"));
     *out = c;
     if (folder && !*folder)
         return FOVEA_OK;
@@ -303,15 +297,7 @@ static fovea_status write_entry(const char *path, const fv_gpu_key *k, const voi
     void *entry;
     FV_TRY(fv_mem_alloc(&entry, fv_gpu_entry_size(k, size), FV_MEM_DEVICE, "a cache entry"));
     fv_gpu_entry_write(entry, k, data, size);
-    fv_os_replace *file;
-    fovea_status status = fv_os_replace_begin(&file, path, true);
-    if (status == FOVEA_OK) {
-        status = fv_os_replace_write(file, entry, fv_gpu_entry_size(k, size));
-        if (status == FOVEA_OK)
-            status = fv_os_replace_end(file);
-        else
-            fv_os_replace_cancel(file);
-    }
+    const fovea_status status = fv_os_replace_file(path, true, entry, fv_gpu_entry_size(k, size));
     fv_mem_free(entry);
     return status;
 }
@@ -365,10 +351,9 @@ fovea_status fv_gpu_cache_import(fv_gpu_cache *c, const void *data, uint64_t siz
                 FOVEA_EFORMAT,
                 "kernel binaries: entry at byte %" PRIu64 " is damaged; export them again", at);
     }
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, fv_size_add(sizeof(struct import), size), FV_MEM_DEVICE,
-                        "imported kernel binaries"));
-    struct import *i = memory;
+    struct import *i;
+    FV_TRY(
+        fv_mem_alloc(&i, fv_size_add(sizeof *i, size), FV_MEM_DEVICE, "imported kernel binaries"));
     memcpy(i->data, data, (size_t)size);
     i->size = size;
     i->next = c->imports;

@@ -101,19 +101,14 @@ static fovea_status list_file(void *ctx, const char *path)
     fovea_cache_entry e = {
         .struct_size = sizeof e, .file = path, .device = "", .program = "", .problem = ""};
     char device[128], program[64];
-    void *data;
-    uint64_t size;
+    void *data = NULL;
     fv_gpu_key key;
     fv_gpu_binary binary;
     if (l->ended || !fv_gpu_entry_name(name_of(path)))
         return FOVEA_OK;
-    if (fv_os_private_read(path, FILE_MOST, &data, &size) != FOVEA_OK) {
+    if (fv_os_private_read(path, FILE_MOST, &data, &e.size) != FOVEA_OK) {
         e.problem = fovea_error();
-        l->ended = l->fn(&e, l->payload) != 0;
-        return FOVEA_OK;
-    }
-    e.size = size;
-    if (fv_gpu_entry_read(data, size, &key, &binary) == size) {
+    } else if (fv_gpu_entry_read(data, e.size, &key, &binary) == e.size) {
         describe_entry(&key, device, program);
         e.device = device;
         e.program = program;

@@ -102,6 +102,12 @@ void fv_gpu_shape_rows(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
 void fv_gpu_shape_heads(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
 void fv_gpu_shape_parts(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
 
+/* Of softmax attention: work-groups of `queries` queries each, all of one window, times heads. */
+static inline bool fv_gpu_is_window(const fv_launch *l)
+{
+    return l->args.prob.op == FV_OP_WSOFTMAX;
+}
+void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3]);
 /* The table of WSOFTMAX: its regions. */
 uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out);
 

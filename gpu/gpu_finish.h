@@ -11,9 +11,5 @@ size_t fv_gpu_sums_width(const fv_problem *p);
 /* Of fv_gpu_code: */
 void fv_gpu_finish_define(const fv_launch *l, uint32_t group, fv_gpu_text *out);
 void fv_gpu_finish_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
-/* The weight as the library has it: rows of k numbers, those of the values before the gates'. */
-size_t fv_gpu_rows_packed(const fv_problem *p, const fv_knobs *knobs);
-void fv_gpu_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                      const fv_knobs *knobs);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/sweep_calls.h"
 #include "gpu/gpu_sources.h"
@@ -102,6 +103,13 @@ int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out,
             return i;
     }
     return -1;
+}
+
+const char *fv_gpu_forbidden(const char *const *nodes)
+{
+    while (*nodes && (access(*nodes, F_OK) != 0 || access(*nodes, R_OK | W_OK) == 0))
+        nodes++;
+    return *nodes;
 }
 
 void fv_gpu_add_quirk(char *list, size_t size, const char *quirk)

@@ -15,6 +15,8 @@ void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group);
 /* Index of the device that `which` names: a number below `count`, or a part of the text that `name`
  * gives; -1: none. */
 int fv_gpu_find(const char *which, int count, void (*name)(int index, char *out, size_t size));
+/* A device's file among `nodes`, which end with NULL, that this user may not open; NULL: none. */
+const char *fv_gpu_forbidden(const char *const *nodes);
 /* Adds to a list of quirks; what does not fit is left out. */
 void fv_gpu_add_quirk(char *list, size_t size, const char *quirk);
 /* Maximum partial states of a reduction, for a device with so many compute units. */

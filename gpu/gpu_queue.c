@@ -17,25 +17,20 @@ uint64_t fv_gpu_slot_bytes(const fv_slot *slot)
 
 static fovea_status open_frames(fv_queue *q, const fv_slot *slot)
 {
-    void *memory;
-    FV_TRY(fv_mem_array(&memory, q->slots, sizeof *q->slot, FV_MEM_PLAN, "the queue"));
-    q->slot = memory;
+    FV_TRY(FV_MEM_ARRAY(&q->slot, q->slots, FV_MEM_PLAN, "the queue"));
     if (q->slots) /* the queue of a trial has none */
         memcpy(q->slot, slot, q->slots * sizeof *slot);
-    for (int i = 0; i < FV_GPU_FRAMES; i++) {
-        FV_TRY(fv_mem_array(&memory, q->slots, sizeof(fv_gpu_external), FV_MEM_PLAN, "the queue"));
-        q->frame[i].external = memory;
-    }
+    for (int i = 0; i < FV_GPU_FRAMES; i++)
+        FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     return q->interface->open(q);
 }
 
 fovea_status fv_gpu_queue_open(fv_queue **out, const fv_gpu_interface *interface, fv_device *d,
                                const fv_slot *slot, uint32_t slots)
 {
-    void *memory;
+    fv_queue *q;
     FV_TRY(interface->ready(d));
-    FV_TRY(fv_mem_alloc(&memory, interface->size, FV_MEM_PLAN, "the queue"));
-    fv_queue *q = memory;
+    FV_TRY(fv_mem_alloc(&q, interface->size, FV_MEM_PLAN, "the queue"));
     q->interface = interface;
     q->device = d;
     q->slots = slots;

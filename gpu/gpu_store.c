@@ -93,7 +93,7 @@ static void keep_binary(fv_gpu_store *s, fv_gpu_program *p, const char *kernel)
     if (!p->compiled || i == room || p->kernels[i])
         return;
     p->kernels[i] = kernel;
-    void *binary = s->compiler->binary(s->device, p->built, &size);
+    void *binary = s->compiler->binary(p->built, &size);
     if (binary && key_of(s, p, &key) == FOVEA_OK) {
         fv_gpu_cache_store(s->cache, &key, label(s, p, what), binary, size);
         fv_gpu_key_free(&key);
@@ -106,7 +106,7 @@ static fovea_status export_one(const fv_gpu_store *s, const fv_gpu_program *p, c
 {
     fv_gpu_key key;
     size_t binary_size;
-    void *binary = s->compiler->binary(s->device, p->built, &binary_size);
+    void *binary = s->compiler->binary(p->built, &binary_size);
     if (!binary)
         return FOVEA_OK; /* it will be compiled again */
     fovea_status status = key_of(s, p, &key);
@@ -157,9 +157,8 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
 
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
-    void *memory;
-    FV_TRY(fv_mem_alloc(&memory, sizeof(fv_gpu_program), FV_MEM_DEVICE, "a program"));
-    fv_gpu_program *p = memory;
+    fv_gpu_program *p;
+    FV_TRY(FV_MEM_NEW(&p, FV_MEM_DEVICE, "a program"));
     *p = *like;
     p->options = NULL;
     fovea_status status = fv_mem_text(&p->options, like->options, FV_MEM_DEVICE);
@@ -203,11 +202,11 @@ void fv_gpu_store_empty(fv_gpu_store *s)
 static fovea_status kernel_from(void **out, fv_gpu_store *s, fv_gpu_program *p, const char *entry)
 {
     void *kernel, *const old = p->built;
-    fovea_status status = s->compiler->kernel(s->device, old, entry, &kernel);
+    fovea_status status = s->compiler->kernel(old, entry, &kernel);
     if (status == FOVEA_EDEVICE && !p->compiled) {
         FV_TRY(compile(s, p));
         p->refused = old;
-        status = s->compiler->kernel(s->device, p->built, entry, &kernel);
+        status = s->compiler->kernel(p->built, entry, &kernel);
     }
     FV_TRY(status);
     keep_binary(s, p, entry);

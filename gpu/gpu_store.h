@@ -34,9 +34,9 @@ typedef struct fv_gpu_compiler {
     /* A program of a binary; NULL where the driver refuses it. */
     void *(*load)(fv_device *d, const fv_gpu_program *p, const fv_gpu_binary *b);
     /* The binary of a built program, to be freed; NULL where the driver gives none. */
-    void *(*binary)(fv_device *d, void *built, size_t *size);
+    void *(*binary)(void *built, size_t *size);
     /* A kernel of it; ENOMEM where memory is short. */
-    fovea_status (*kernel)(fv_device *d, void *built, const char *entry, void **out);
+    fovea_status (*kernel)(void *built, const char *entry, void **out);
     void (*release)(fv_device *d, void *built);
 } fv_gpu_compiler;
 

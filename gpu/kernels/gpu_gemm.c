@@ -153,19 +153,6 @@ static const fv_knob knobs_tile[] = {{"rows", {8, 4}, 2}, {"cols", {4, 8}, 2}, {
 static const fv_knob knobs_thin[] = {{"rows", {4, 2}, 2}, {"cols", {4}, 1}, {NULL, {0}, 0}};
 static const fv_knob knobs_cpu[] = {{"rows", {8, 6, 12, 4}, 4}, {NULL, {0}, 0}};
 
-/* Cost in s at assumed rates in flop/s: only the ratios between kernels matter, because devices
- * differ by a factor of a thousand. */
-#define OF_RATE(name, flops)                                                                       \
-    static double cost_##name(const fv_problem *p, const fv_knobs *knobs)                          \
-    {                                                                                              \
-        (void)knobs;                                                                               \
-        return fv_problem_flops(p) / (flops);                                                      \
-    }
-OF_RATE(direct, 100e9)
-OF_RATE(half, 180e9) /* the staged kernel in float32 is preferred where the device supports both */
-OF_RATE(thin, 250e9)
-OF_RATE(cpu, 300e9)
-
 /* A work-group computes 64 x 64 results: with few work-groups most of a large device is idle. */
 static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
 {
@@ -176,45 +163,29 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
     return fv_problem_flops(p) / 200e9 * idle;
 }
 
-static bool suits_direct(const fv_problem *p)
-{
-    (void)p;
-    return true;
-}
-
-static bool suits_half(const fv_problem *p)
-{
-    return p->in == FV_F16;
-}
-
-static bool suits_thin(const fv_problem *p)
-{
-    return p->dim[FV_DIM_ROWS] <= 16;
-}
-
-#define suits_tile suits_direct
-#define suits_cpu suits_direct
-
-/* One type of weights; their layout is the same for all the kernels. */
-#define OF_TYPE(TYPE, type, name)                                                                  \
+/* One type of weights, whose layout is the same for all the kernels; problems that FITS; the cost,
+ * or the rate that it follows from: only the ratios between kernels matter, because devices differ
+ * by a factor of a thousand. */
+#define OF_TYPE(TYPE, type, name, FITS, costs)                                                     \
     static bool applies_##type##_##name(const fv_problem *p)                                       \
     {                                                                                              \
-        return p->weight == TYPE && suits_##name(p);                                               \
+        return p->weight == TYPE && (FITS);                                                        \
     }                                                                                              \
     const fv_kernel_hooks fv_h_gpu_gemm_##type##_##name = {                                        \
         .applies = applies_##type##_##name,                                                        \
-        .cost = cost_##name,                                                                       \
+        costs,                                                                                     \
         .packed = packed,                                                                          \
         .pack = pack,                                                                              \
         .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
     };
-#define OF_TYPES(name)                                                                             \
-    OF_TYPE(FV_F32, f32, name)                                                                     \
-    OF_TYPE(FV_F16, f16, name)                                                                     \
-    OF_TYPE(FV_BF16, bf16, name)
-OF_TYPES(direct)
-OF_TYPES(tile)
-OF_TYPES(thin)
-OF_TYPES(cpu)
-OF_TYPE(FV_F16, f16, half)
+#define OF_TYPES(name, FITS, costs)                                                                \
+    OF_TYPE(FV_F32, f32, name, FITS, costs)                                                        \
+    OF_TYPE(FV_F16, f16, name, FITS, costs)                                                        \
+    OF_TYPE(FV_BF16, bf16, name, FITS, costs)
+OF_TYPES(direct, true, .rate = 100e9)
+OF_TYPES(tile, true, .cost = cost_tile)
+OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)
+OF_TYPES(cpu, true, .rate = 300e9)
+/* The staged kernel in float32 is preferred where the device supports both. */
+OF_TYPE(FV_F16, f16, half, p->in == FV_F16, .rate = 180e9)

@@ -5,18 +5,13 @@
 
 enum { ACROSS = 16, KEYS = 32, SLICE = 64, PITCH = 5, LANES = 32, QUAD = 4 * sizeof(float) };
 
-static bool is_window(const fv_launch *l)
-{
-    return l->args.prob.op == FV_OP_WSOFTMAX;
-}
-
 static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
     fv_gpu_define(out, "FV_D", l->args.prob.dim[FV_ATTN_D]);
     fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
-    fv_gpu_define(out, "FV_WINDOW", is_window(l));
-    fv_gpu_define(out, "FV_REGIONS", is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
+    fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
 }
 
 /* Queries of a work-group of softmax.cl. */
@@ -36,24 +31,23 @@ static uint32_t local_staged(const fv_launch *l, uint32_t group)
     return group == 1 ? 0 : local_plain(l, group) + (block(group) + KEYS) * PITCH * QUAD;
 }
 
-/* Work-groups of `queries` queries each, all of one window. */
-static void softmax_cover(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
+void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
 {
     const uint32_t window = l->args.prob.dim[FV_ATTN_KEYS];
-    count[0] = is_window(l) ? (size_t)(rows / window) * fv_gpu_groups(window, queries)
-                            : fv_gpu_groups(rows, queries);
+    count[0] = fv_gpu_is_window(l) ? (size_t)(rows / window) * fv_gpu_groups(window, queries)
+                                   : fv_gpu_groups(rows, queries);
     count[1] = l->args.prob.heads;
 }
 
 static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    softmax_cover(l, p->rows, block(p->group), count);
+    fv_gpu_cover_queries(l, p->rows, block(p->group), count);
     count[2] = fv_gpu_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    softmax_cover(l, p->rows, LANES, count);
+    fv_gpu_cover_queries(l, p->rows, LANES, count);
 }
 
 uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out)

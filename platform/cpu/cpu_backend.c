@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/thread.h"
 #include "device/sweep_calls.h"
 #include "platform/cpu/cpu_kernels.h"
@@ -117,12 +118,6 @@ static fovea_status check_options(const fovea_device_options *o)
     return FOVEA_OK;
 }
 
-/* An explicit thread count is not capped by the cgroup quota. */
-static uint32_t default_threads(const fv_cores *cores, uint32_t chosen)
-{
-    return cores->most < chosen ? cores->most : chosen;
-}
-
 static fovea_status open_device(fv_device **out, const char *which,
                                 const fovea_device_options *options)
 {
@@ -134,7 +129,8 @@ static fovea_status open_device(fv_device **out, const char *which,
     fv_cores_find(&cores);
     FV_TRY(fv_cpu_cores(cpus, &n_cpus, &cores, options->cores));
     const fv_pool_settings pool = {
-        .threads = options->threads ? options->threads : default_threads(&cores, n_cpus),
+        /* Only the usual number is capped by the cgroup's quota. */
+        .threads = options->threads ? options->threads : fv_min_u32(cores.most, n_cpus),
         .cpus = cpus,
         .n_cpus = n_cpus,
         .parallel_for = options->parallel_for,
@@ -260,9 +256,8 @@ static fovea_status queue_arrays(fv_queue *q)
     FV_TRY(alloc_for_frames(&q->blocks, q->device,
                             fv_size_mul(fv_pool_threads(q->device->pool), q->block),
                             "the workers' chunks"));
-    for (int i = 0; i < FRAMES; i++) {
+    for (int i = 0; i < FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
-    }
     FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
     FV_TRY(FV_MEM_ARRAY(&q->phase, q->phase_room, FV_MEM_PLAN, "the queue"));
     return FOVEA_OK;

@@ -25,18 +25,12 @@ enum { GROUP_COLS = 256 };
 /* The size of the parts when `total` is cut into equal parts of at most `most`. */
 static uint32_t even_part(uint32_t total, uint32_t most)
 {
-    const uint32_t parts = (total + most - 1) / most;
-    return (total + parts - 1) / parts;
-}
-
-static uint32_t round_up4(uint32_t k)
-{
-    return (k + 3) / 4 * 4;
+    return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
 static uint32_t k_block(const fv_problem *p, const fv_knobs *knobs)
 {
-    return round_up4(even_part(p->dim[FV_GEMM_K], knobs->v[FV_GEMM_KC]));
+    return fv_round_up(even_part(p->dim[FV_GEMM_K], knobs->v[FV_GEMM_KC]), 4);
 }
 
 /* Output columns of one panel. */
@@ -89,7 +83,7 @@ static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size
             m = panel_rows(kit, r, rows);
             pack_panel(dst, src + r * ld + k0, ld, m, depth);
             take_rows(kit, dst, m, depth);
-            dst += (size_t)m * round_up4(depth);
+            dst += (size_t)m * fv_round_up(depth, 4);
         }
     }
 }
@@ -152,7 +146,7 @@ static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, co
             m = panel_rows(kit, r, rows);
             pack_windows(dst, a, in, pixel + r, m, k0, depth);
             take_rows(kit, dst, m, depth);
-            dst += (size_t)m * round_up4(depth);
+            dst += (size_t)m * fv_round_up(depth, 4);
         }
     }
 }
@@ -254,7 +248,7 @@ static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const uint32_t k4 = round_up4(p->dim[FV_GEMM_K]), kc = k_block(p, &a->knobs);
+    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], 4), kc = k_block(p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
@@ -283,7 +277,8 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs,
                        uint32_t rows)
 {
-    const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]), k4 = round_up4(p->dim[FV_GEMM_K]);
+    const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
+                   k4 = fv_round_up(p->dim[FV_GEMM_K], 4);
     const uint32_t kc = k_block(p, knobs);
     const size_t sums = kc < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
     return (wide_size(kit, kc) + (size_t)mc * k4 + sums) * sizeof(float);
@@ -293,7 +288,7 @@ size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
 {
     const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
     const uint64_t step = (uint64_t)panels * kit->nr * fv_type_size(kit->weight);
-    const uint64_t size = fv_size_mul(step, round_up4(p->dim[FV_GEMM_K]));
+    const uint64_t size = fv_size_mul(step, fv_round_up(p->dim[FV_GEMM_K], 4));
     return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
 }
 
@@ -309,7 +304,7 @@ void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t 
                   const fv_problem *p)
 {
     enum { LINE = 16 }; /* a cache line of each row at a time */
-    const uint32_t k = p->dim[FV_GEMM_K], k4 = round_up4(k), width = panel_cols(kit, p);
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
     for (uint32_t col = 0; col < n; col += width) {
         const size_t panel = (size_t)((n0 + col) / width) * k4;
         for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {

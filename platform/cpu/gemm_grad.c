@@ -22,15 +22,13 @@ enum {
 /* Tokens of a block: blocks differ by less than a group of 4. */
 static uint32_t block_of(uint32_t tokens)
 {
-    const uint32_t blocks = (tokens + BLOCK - 1) / BLOCK;
-    return fv_round_up((tokens + blocks - 1) / blocks, 4);
+    return fv_round_up(fv_ceil_div(tokens, fv_ceil_div(tokens, BLOCK)), 4);
 }
 
 /* Rows of each panel but the last. */
 static uint32_t panel_of(const fv_gemm_kit *kit, uint32_t rows)
 {
-    const uint32_t panels = (rows + kit->mr - 1) / kit->mr;
-    return (rows + panels - 1) / panels;
+    return fv_ceil_div(rows, fv_ceil_div(rows, kit->mr));
 }
 
 /* Four tokens of `rows` columns of DOUT, by panels of m that are `apart` floats apart. */

@@ -213,16 +213,30 @@ void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w)
     s->use[operand].weight = *w;
 }
 
+fv_step *fv_emit_row_step(fv_builder *b, enum fv_op op, const char *label, fv_view in,
+                          enum fv_kind kind, fv_view out, uint32_t rows, uint32_t cols)
+{
+    fv_step *s = fv_emit_step(b, op, rows, label);
+    s->prob.dim[FV_ROW_C] = cols;
+    fv_use_value(s, 0, in, kind);
+    fv_use_value(s, s->out, out, FV_KIND_ROW);
+    return s;
+}
+
 void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_weight *w,
                        const fv_weight *bias, float eps, fv_view out, uint32_t rows)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_LAYERNORM, rows, label);
-    s->prob.dim[FV_ROW_C] = w->cols;
+    fv_step *s = fv_emit_row_step(b, FV_OP_LAYERNORM, label, in, FV_KIND_ROW, out, rows, w->cols);
     s->f[0] = eps;
-    fv_use_value(s, FV_LN_IN, in, FV_KIND_ROW);
     fv_use_weight(s, FV_LN_WEIGHT, w);
     fv_use_weight(s, FV_LN_BIAS, bias);
-    fv_use_value(s, FV_LN_OUT, out, FV_KIND_ROW);
+}
+
+void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t epi)
+{
+    fv_use_weight(s, operand, w);
+    if (w && fv_weight_present(w))
+        s->prob.epi |= epi;
 }
 
 void fv_use_types(fv_step *s, const fv_builder *b)
@@ -244,14 +258,8 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     else
         fv_use_weight(s, FV_GEMM_A, g->in_weight);
     fv_use_weight(s, FV_GEMM_W, g->w);
-    if (g->bias && fv_weight_present(g->bias)) {
-        fv_use_weight(s, FV_GEMM_BIAS, g->bias);
-        s->prob.epi |= FV_EPI_BIAS;
-    }
-    if (g->scale && fv_weight_present(g->scale)) {
-        fv_use_weight(s, FV_GEMM_SCALE, g->scale);
-        s->prob.epi |= FV_EPI_SCALE;
-    }
+    fv_use_epilogue(s, FV_GEMM_BIAS, g->bias, FV_EPI_BIAS);
+    fv_use_epilogue(s, FV_GEMM_SCALE, g->scale, FV_EPI_SCALE);
     if (g->res.id >= 0) {
         fv_use_value(s, FV_GEMM_RES, g->res, FV_KIND_ROW);
         s->prob.epi |= FV_EPI_RESIDUAL;
@@ -259,20 +267,10 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     fv_use_value(s, FV_GEMM_OUT, g->out, FV_KIND_ROW);
 }
 
-static fv_step *copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
-                     uint32_t cols)
-{
-    fv_step *s = fv_emit_step(b, FV_OP_COPY, rows, label);
-    s->prob.dim[FV_ROW_C] = cols;
-    fv_use_value(s, FV_COPY_IN, in, FV_KIND_ROW);
-    fv_use_value(s, FV_COPY_OUT, out, FV_KIND_ROW);
-    return s;
-}
-
 void fv_emit_copy(fv_builder *b, const char *label, fv_view in, fv_view out, uint32_t rows,
                   uint32_t cols)
 {
-    copy(b, label, in, out, rows, cols);
+    fv_emit_row_step(b, FV_OP_COPY, label, in, FV_KIND_ROW, out, rows, cols);
 }
 
 void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, uint32_t cols,
@@ -281,38 +279,28 @@ void fv_emit_offer(fv_builder *b, const char *name, fv_view in, uint32_t rows, u
     const fv_view out = fv_emit_output(b, name, rows, cols, grid, false);
     if (out.id < 0)
         return;
-    fv_step *s = copy(b, name, in, out, rows, cols);
+    fv_step *s = fv_emit_row_step(b, FV_OP_COPY, name, in, FV_KIND_ROW, out, rows, cols);
     snprintf(s->label, sizeof s->label, "%s", name); /* an output's name has its block */
 }
 
 void fv_emit_take(fv_builder *b, const char *label, fv_view in, uint32_t row, fv_view out,
                   uint32_t rows, uint32_t cols)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_TAKE, rows, label);
-    s->prob.dim[FV_ROW_C] = cols;
-    s->u[0] = row;
-    fv_use_value(s, FV_TAKE_IN, in, FV_KIND_WHOLE);
-    fv_use_value(s, FV_TAKE_OUT, out, FV_KIND_ROW);
+    fv_emit_row_step(b, FV_OP_TAKE, label, in, FV_KIND_WHOLE, out, rows, cols)->u[0] = row;
 }
 
 void fv_emit_convert(fv_builder *b, const char *label, fv_view in, enum fv_type from, fv_view out,
                      enum fv_type to, uint32_t rows, uint32_t cols)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_CONVERT, rows, label);
+    fv_step *s = fv_emit_row_step(b, FV_OP_CONVERT, label, in, FV_KIND_ROW, out, rows, cols);
     s->prob.in = (uint8_t)from;
     s->prob.out = (uint8_t)to;
-    s->prob.dim[FV_ROW_C] = cols;
-    fv_use_value(s, FV_CONVERT_IN, in, FV_KIND_ROW);
-    fv_use_value(s, FV_CONVERT_OUT, out, FV_KIND_ROW);
 }
 
 void fv_emit_mul(fv_builder *b, const char *label, fv_view a, fv_view factor, bool silu,
                  fv_view out, uint32_t rows, uint32_t cols)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_MUL, rows, label);
+    fv_step *s = fv_emit_row_step(b, FV_OP_MUL, label, a, FV_KIND_ROW, out, rows, cols);
     s->prob.flags = silu ? FV_FLAG_SILU : 0;
-    s->prob.dim[FV_ROW_C] = cols;
-    fv_use_value(s, FV_MUL_A, a, FV_KIND_ROW);
     fv_use_value(s, FV_MUL_B, factor, FV_KIND_ROW);
-    fv_use_value(s, FV_MUL_OUT, out, FV_KIND_ROW);
 }

@@ -233,9 +233,15 @@ void fv_emit_release(fv_builder *b);
 
 /* A blank step; the caller fills operands, dims and scalars. After a failure it is in no list. */
 fv_step *fv_emit_step(fv_builder *b, enum fv_op op, uint32_t rows, const char *label);
+/* A step whose operand 0 is `in` and whose result are rows of `out`, both `cols` (FV_ROW_C) wide.
+ */
+fv_step *fv_emit_row_step(fv_builder *b, enum fv_op op, const char *label, fv_view in,
+                          enum fv_kind kind, fv_view out, uint32_t rows, uint32_t cols);
 /* A view of id FV_NO_VALUE leaves the operand absent. */
 void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
+/* A weight of a product's epilogue, FV_EPI_*, where it is present. */
+void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t epi);
 /* The types of a product's weights and sums. */
 void fv_use_types(fv_step *s, const fv_builder *b);
 

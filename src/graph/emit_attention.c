@@ -1,4 +1,4 @@
-/* emit_attention.c: attention as steps: keys and queries, or a scan. */
+/* emit_attention.c: attention as steps: keys and queries, windows, or a scan. */
 #include <float.h>
 
 #include "base/mem.h"
@@ -48,14 +48,20 @@ static fv_lattn_state layout(const fv_attention *a)
     return fv_lattn_layout(t->blocks, t->wants, a->d, a->dv);
 }
 
+static void set_sizes(fv_step *s, uint32_t mech, uint32_t heads, uint32_t flags, uint32_t d,
+                      uint32_t dv, uint32_t keys)
+{
+    s->prob.mech = (uint16_t)mech;
+    s->prob.heads = (uint16_t)heads;
+    s->prob.flags = flags;
+    s->prob.dim[FV_ATTN_D] = d;
+    s->prob.dim[FV_ATTN_DV] = dv;
+    s->prob.dim[FV_ATTN_KEYS] = keys;
+}
+
 static void set_problem(fv_step *s, const fv_attention *a)
 {
-    s->prob.mech = (uint16_t)a->mech;
-    s->prob.heads = (uint16_t)a->heads;
-    s->prob.flags = a->flags;
-    s->prob.dim[FV_ATTN_D] = a->d;
-    s->prob.dim[FV_ATTN_DV] = a->dv;
-    s->prob.dim[FV_ATTN_KEYS] = a->keys;
+    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, a->keys);
 }
 
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
@@ -127,6 +133,24 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
     fv_use_value(s, FV_APPLY_OUT, out, FV_KIND_ROW);
 }
 
+void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
+                    uint32_t window, const uint32_t *regions, fv_view out)
+{
+    const bool softmax = a->mech == FV_MECH_ANY;
+    fv_step *s = fv_emit_step(b, softmax ? FV_OP_WSOFTMAX : FV_OP_WLATTN, a->queries, label);
+    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, window);
+    s->align = window;
+    s->f[0] = (float)a->scale;
+    s->f[1] = (float)a->eps;
+    s->f[2] = (float)a->alpha;
+    s->table = regions;
+    fv_use_value(s, FV_WINDOW_Q, q, FV_KIND_ROW);
+    fv_use_value(s, FV_WINDOW_K, a->k, FV_KIND_ROW);
+    fv_use_value(s, FV_WINDOW_V, a->v, FV_KIND_ROW);
+    fv_use_weight(s, FV_WINDOW_PARAM, &a->param);
+    fv_use_value(s, FV_WINDOW_OUT, out, FV_KIND_ROW);
+}
+
 fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const fv_attention *a,
                      fv_view q)
 {
@@ -151,26 +175,16 @@ fv_view fv_emit_gates(fv_builder *b, const char *label, fv_view logits, uint32_t
                       uint32_t rows)
 {
     fv_view out = fv_emit_rows(b, rows, heads);
-    fv_step *s = fv_emit_step(b, FV_OP_GATES, rows, label);
-    if (!s)
-        return out;
-    s->prob.dim[FV_ROW_C] = heads;
-    fv_use_value(s, FV_GATES_IN, logits, FV_KIND_ROW);
-    fv_use_value(s, FV_GATES_OUT, out, FV_KIND_ROW);
+    fv_emit_row_step(b, FV_OP_GATES, label, logits, FV_KIND_ROW, out, rows, heads);
     return out;
 }
 
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *a, fv_view out)
 {
     fv_step *s = fv_emit_step(b, FV_OP_SCAN, a->rows, label);
-    s->prob.mech = (uint16_t)a->mech;
-    s->prob.heads = (uint16_t)a->heads;
-    s->prob.flags = a->flags;
+    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, a->rows);
     s->prob.in = (uint8_t)a->in;
     s->prob.out = (uint8_t)a->out;
-    s->prob.dim[FV_ATTN_D] = a->d;
-    s->prob.dim[FV_ATTN_DV] = a->dv;
-    s->prob.dim[FV_ATTN_KEYS] = a->rows;
     s->f[0] = (float)a->scale;
     s->f[1] = (float)a->eps;
     s->u[0] = a->chunk;

@@ -1,4 +1,4 @@
-/* emit_grid.c: steps that know the grid of tokens: patches, positions, convolutions, windows. */
+/* emit_grid.c: steps that know the grid of tokens: patches, positions, convolutions, rotations. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -55,11 +55,10 @@ static fv_weight resized_table(fv_builder *b, const fv_posemb *p, const fv_grid 
 {
     const uint32_t cols = p->table->cols;
     fv_posemb_table t = {0};
-    float *sum;
-    void *row = NULL;
+    float *sum, *row = NULL;
     const fv_weight all = fv_emit_constant(b, grid->width * grid->height, cols, &sum);
     if (b->status == FOVEA_OK)
-        b->status = fv_mem_array(&row, cols, sizeof(float), FV_MEM_PLAN, "a position");
+        b->status = FV_MEM_ARRAY(&row, cols, FV_MEM_PLAN, "a position");
     if (b->status == FOVEA_OK)
         b->status =
             fv_posemb_plan(&t, p->rule, p->table_width, p->table_height, grid->width, grid->height);
@@ -133,18 +132,16 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
                                             (uint64_t)p->table_width * p->table_height;
     const fv_posemb_table *taps = p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
     fv_weight table = resize ? resized_table(b, p, grid) : *p->table;
-    fv_step *s = fv_emit_step(b, FV_OP_POSEMB, fv_grid_tokens(grid), label);
-    s->prob.dim[FV_ROW_C] = p->table->cols;
+    fv_step *s = fv_emit_row_step(b, FV_OP_POSEMB, label, in, FV_KIND_ROW, out,
+                                  fv_grid_tokens(grid), p->table->cols);
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
     s->u[2] = taps ? p->table_width : 0;
     s->table = taps;
     s->prob.weight = (uint8_t)b->weight_type;
     table.type = (uint8_t)b->weight_type;
-    fv_use_value(s, FV_POSEMB_IN, in, FV_KIND_ROW);
     fv_use_weight(s, FV_POSEMB_PREFIX, p->prefix);
     fv_use_weight(s, FV_POSEMB_TABLE, &table);
-    fv_use_value(s, FV_POSEMB_OUT, out, FV_KIND_ROW);
 }
 
 /* ---- convolutions ---- */
@@ -165,28 +162,23 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
     s->u[2] = c->to.width;
     fv_use_value(s, FV_GEMM_A, c->in, FV_KIND_WHOLE);
     fv_use_weight(s, FV_GEMM_W, c->w);
-    if (c->bias && fv_weight_present(c->bias)) {
-        fv_use_weight(s, FV_GEMM_BIAS, c->bias);
-        s->prob.epi |= FV_EPI_BIAS;
-    }
+    fv_use_epilogue(s, FV_GEMM_BIAS, c->bias, FV_EPI_BIAS);
     fv_use_value(s, FV_GEMM_OUT, c->out, FV_KIND_ROW);
 }
 
 void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_DWCONV, c->width * c->height * c->count, label);
+    fv_step *s = fv_emit_row_step(b, FV_OP_DWCONV, label, c->in, FV_KIND_LOCAL, c->out,
+                                  c->width * c->height * c->count, c->channels);
     s->prob.flags = c->w->rows < c->channels ? FV_FLAG_SHARED : 0;
-    s->prob.dim[FV_ROW_C] = c->channels;
     s->prob.dim[FV_DWCONV_SIZE] = c->size;
     s->prob.dim[FV_DWCONV_HEIGHT] = c->height;
     s->u[0] = c->width;
     s->u[1] = c->w->rows;
-    fv_use_value(s, FV_DWCONV_IN, c->in, FV_KIND_LOCAL);
     fv_use_weight(s, FV_DWCONV_W, c->w);
     fv_use_weight(s, FV_DWCONV_BIAS, c->bias);
     fv_use_value(s, FV_DWCONV_RES, c->res, FV_KIND_ROW);
     fv_use_value(s, FV_DWCONV_GATE, c->gate, FV_KIND_ROW);
-    fv_use_value(s, FV_DWCONV_OUT, c->out, FV_KIND_ROW);
 }
 
 /* ---- rows in another order ---- */
@@ -194,26 +186,20 @@ void fv_emit_dwconv(fv_builder *b, const char *label, const fv_dwconv *c)
 void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t *table,
                     uint32_t parts, fv_view res, fv_view out, uint32_t rows, uint32_t cols)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_GATHER, rows, label);
-    s->prob.dim[FV_ROW_C] = cols;
+    fv_step *s = fv_emit_row_step(b, FV_OP_GATHER, label, in, FV_KIND_WHOLE, out, rows, cols);
     s->prob.dim[FV_GATHER_PARTS] = parts;
     s->table = table;
-    fv_use_value(s, FV_GATHER_IN, in, FV_KIND_WHOLE);
     fv_use_value(s, FV_GATHER_RES, res, FV_KIND_ROW);
-    fv_use_value(s, FV_GATHER_OUT, out, FV_KIND_ROW);
 }
 
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
                   uint32_t rows, uint32_t cols)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_LERP, rows, label);
-    s->prob.dim[FV_ROW_C] = cols;
+    fv_step *s = fv_emit_row_step(b, FV_OP_LERP, label, in, FV_KIND_WHOLE, out, rows, cols);
     s->prob.dim[FV_LERP_ROWS] = from;
-    fv_use_value(s, FV_LERP_IN, in, FV_KIND_WHOLE);
-    fv_use_value(s, FV_LERP_OUT, out, FV_KIND_ROW);
 }
 
-/* ---- attention ---- */
+/* ---- rotations ---- */
 
 void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weight *cos,
                          fv_weight *sin)
@@ -230,38 +216,13 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
                   const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
                   fv_view out)
 {
-    fv_step *s = fv_emit_step(b, FV_OP_ROPE, fv_grid_tokens(grid), label);
+    fv_step *s = fv_emit_row_step(b, FV_OP_ROPE, label, in, FV_KIND_ROW, out, fv_grid_tokens(grid),
+                                  heads * d);
     s->prob.heads = (uint16_t)heads;
-    s->prob.dim[FV_ROW_C] = heads * d;
     s->prob.dim[FV_ROPE_D] = d;
     s->u[0] = grid->width;
-    fv_use_value(s, FV_ROPE_IN, in, FV_KIND_ROW);
     fv_use_weight(s, FV_ROPE_COS, cos);
     fv_use_weight(s, FV_ROPE_SIN, sin);
-    fv_use_value(s, FV_ROPE_OUT, out, FV_KIND_ROW);
-}
-
-void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
-                    uint32_t window, const uint32_t *regions, fv_view out)
-{
-    const bool softmax = a->mech == FV_MECH_ANY;
-    fv_step *s = fv_emit_step(b, softmax ? FV_OP_WSOFTMAX : FV_OP_WLATTN, a->queries, label);
-    s->align = window;
-    s->prob.mech = (uint16_t)a->mech;
-    s->prob.heads = (uint16_t)a->heads;
-    s->prob.flags = a->flags;
-    s->prob.dim[FV_ATTN_D] = a->d;
-    s->prob.dim[FV_ATTN_DV] = a->dv;
-    s->prob.dim[FV_ATTN_KEYS] = window;
-    s->f[0] = (float)a->scale;
-    s->f[1] = (float)a->eps;
-    s->f[2] = (float)a->alpha;
-    s->table = regions;
-    fv_use_value(s, FV_WINDOW_Q, q, FV_KIND_ROW);
-    fv_use_value(s, FV_WINDOW_K, a->k, FV_KIND_ROW);
-    fv_use_value(s, FV_WINDOW_V, a->v, FV_KIND_ROW);
-    fv_use_weight(s, FV_WINDOW_PARAM, &a->param);
-    fv_use_value(s, FV_WINDOW_OUT, out, FV_KIND_ROW);
 }
 
 /* ---- the mean ---- */

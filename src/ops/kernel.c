@@ -15,23 +15,20 @@ fv_knobs fv_kernel_defaults(const fv_kernel *k)
     return knobs;
 }
 
-/* For kernels without a cost model. The rates are in FLOP/s; they are assumed, not measured, and
- * only order kernels: a wider ISA is taken for the faster one. */
-static double generic_cost(const fv_kernel *k, const fv_problem *p)
+/* In FLOP/s; assumed, not measured: it only orders kernels. A wider ISA is taken for the faster
+ * one. */
+static double rate_of(const fv_kernel *k)
 {
-    double rate = 2e9;
-    if (k->needs & FV_NEED_NEON)
-        rate = 8e9;
-    if (k->needs & FV_NEED_AVX2)
-        rate = 16e9;
-    if (k->needs & FV_NEED_AVX512)
-        rate = 24e9;
-    return fv_problem_flops(p) / rate;
+    return k->hooks->rate > 0          ? k->hooks->rate
+           : k->needs & FV_NEED_AVX512 ? 24e9
+           : k->needs & FV_NEED_AVX2   ? 16e9
+           : k->needs & FV_NEED_NEON   ? 8e9
+                                       : 2e9;
 }
 
 double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs)
 {
-    return k->hooks->cost ? k->hooks->cost(p, knobs) : generic_cost(k, p);
+    return k->hooks->cost ? k->hooks->cost(p, knobs) : fv_problem_flops(p) / rate_of(k);
 }
 
 const fv_kernel *fv_kernel_choose(const fv_kernel *list, int count, uint32_t features,

@@ -77,12 +77,13 @@ enum fv_need {
         1u << 18, /* 64 multiprocessors or more: one work-group a head is too few */
 };
 
-/* What the planner asks a kernel before it is bound. Each member may be NULL: the kernel applies to
- * every problem of its op; has the generic cost; needs no scratch; reads its weight as plain float
- * rows; has no knobs. */
+/* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel
+ * applies to every problem of its op; costs what its flop take at `rate`; has the rate of its
+ * instructions; needs no scratch; reads its weight as plain float rows; has no knobs. */
 typedef struct fv_kernel_hooks {
     bool (*applies)(const fv_problem *);
     double (*cost)(const fv_problem *, const fv_knobs *); /* seconds on one core, roughly */
+    double rate;                                          /* flop/s of one core, assumed */
     /* Bytes of scratch per worker, for calls of at most `rows` rows. */
     size_t (*scratch)(const fv_problem *, const fv_knobs *, uint32_t rows);
     size_t (*packed)(const fv_problem *, const fv_knobs *); /* bytes of the packed weight */
@@ -109,7 +110,7 @@ typedef struct fv_kernel {
 
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
 fv_knobs fv_kernel_defaults(const fv_kernel *k);
-/* Seconds on one core, roughly: the kernel's own model or the generic one. */
+/* Seconds on one core, roughly: by the kernel's own model, or by its rate. */
 double fv_kernel_cost(const fv_kernel *k, const fv_problem *p, const fv_knobs *knobs);
 
 /* Whether a kernel must not be taken for a problem. */

@@ -123,10 +123,12 @@ const char *fv_type_name(enum fv_type type)
     return type_names[type];
 }
 
-static const struct {
+struct bit_name {
     uint32_t bit;
     const char *name;
-} epi_names[] = {
+};
+
+static const struct bit_name epi_names[] = {
     {FV_EPI_BIAS, "bias"},           {FV_EPI_GELU, "gelu"},
     {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
     {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
@@ -134,10 +136,7 @@ static const struct {
     {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
 };
 
-static const struct {
-    uint32_t bit;
-    const char *name;
-} flag_names[] = {
+static const struct bit_name flag_names[] = {
     {FV_FLAG_CAUSAL, "causal"},
     {FV_FLAG_UNNORMALISED, "unnormalised"},
     {FV_FLAG_PLANAR, "planar"},
@@ -158,6 +157,19 @@ static const struct {
     {FV_FLAG_ACCUMULATE, "accumulate"},
 };
 
+/* The names of `bits` with a space ahead and '+' between; returns the text's new length. */
+static int add_names(char *buf, size_t size, int n, uint32_t bits, const struct bit_name *names,
+                     size_t count)
+{
+    char mark = ' ';
+    for (size_t i = 0; i < count && n > 0 && (size_t)n < size; i++)
+        if (bits & names[i].bit) {
+            n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, names[i].name);
+            mark = '+';
+        }
+    return n;
+}
+
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
     const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
@@ -170,18 +182,6 @@ void fv_problem_format(char *buf, size_t size, const fv_problem *p)
             n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);
     if (p->heads && n > 0 && (size_t)n < size)
         n += snprintf(buf + n, size - (size_t)n, " heads %u", p->heads);
-    char mark = ' ';
-    for (size_t i = 0; i < sizeof epi_names / sizeof *epi_names; i++) {
-        if (!(p->epi & epi_names[i].bit) || n <= 0 || (size_t)n >= size)
-            continue;
-        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, epi_names[i].name);
-        mark = '+';
-    }
-    mark = ' ';
-    for (size_t i = 0; i < sizeof flag_names / sizeof *flag_names; i++) {
-        if (!(p->flags & flag_names[i].bit) || n <= 0 || (size_t)n >= size)
-            continue;
-        n += snprintf(buf + n, size - (size_t)n, "%c%s", mark, flag_names[i].name);
-        mark = '+';
-    }
+    n = add_names(buf, size, n, p->epi, epi_names, sizeof epi_names / sizeof *epi_names);
+    add_names(buf, size, n, p->flags, flag_names, sizeof flag_names / sizeof *flag_names);
 }

@@ -133,18 +133,6 @@ static void nearest_taps(fv_resize_table *out, const struct axis *a)
     }
 }
 
-static void identity_taps(fv_resize_table *out, const struct axis *a)
-{
-    for (uint32_t i = 0; i < a->size; i++) {
-        const int64_t o = i + a->offset;
-        if (o < 0 || o >= a->whole)
-            continue;
-        out->start[i] = (uint32_t)o;
-        out->count[i] = 1;
-        out->weight[i] = 1 << FIXED_BITS;
-    }
-}
-
 static fovea_status window_taps_fill(fv_resize_table *out, const struct axis *a,
                                      const struct filter *f)
 {
@@ -165,8 +153,7 @@ static fovea_status window_taps_fill(fv_resize_table *out, const struct axis *a,
 static fovea_status resize_table(fv_resize_table *out, const struct axis *a, fovea_filter filter)
 {
     const struct filter *f = &filters[filter];
-    const bool same = a->in == a->whole;
-    const bool sampled = same || filter == FOVEA_FILTER_NEAREST;
+    const bool sampled = a->in == a->whole || filter == FOVEA_FILTER_NEAREST;
     out->size = a->size;
     out->taps = sampled ? 1 : window_taps(f, a->in, a->whole);
     if (fv_size_mul(a->size, out->taps) > TABLE_MAX)
@@ -181,10 +168,7 @@ static fovea_status resize_table(fv_resize_table *out, const struct axis *a, fov
         FV_MEM_ARRAY(&out->weight, fv_size_mul(a->size, out->taps), FV_MEM_PLAN, "resize weights"));
     if (!sampled)
         return window_taps_fill(out, a, f);
-    if (same)
-        identity_taps(out, a);
-    else
-        nearest_taps(out, a);
+    nearest_taps(out, a);
     return FOVEA_OK;
 }
 

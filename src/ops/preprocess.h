@@ -56,8 +56,6 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
                              uint32_t in_h);
 void fv_picture_free(fv_picture *p);
 
-/* EINVAL for a struct of another version. */
-fovea_status fv_preprocess_check(const fovea_preprocess *p);
 /* `p` with `usual` in the place of zeros that mean the default. EINVAL for numbers that
  * cannot normalise. */
 fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preprocess *p,

@@ -306,19 +306,13 @@ KIT(FV_F16, f16, true, widen_f16, narrow_f16, NULL)
 KIT(FV_BF16, bf16, true, widen_bf16, narrow_bf16, NULL)
 
 #ifdef FV_ADAPT
-static double grad_cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / RATE;
-}
-
 static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs;
     return fv_gemm_grad_scratch(&kit_f32, p, rows);
 }
 
-const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_f32) = {.cost = grad_cost, .scratch = grad_scratch};
+const fv_kernel_hooks FV_NAME(fv_h_gemm_grad_w_f32) = {.rate = RATE, .scratch = grad_scratch};
 
 void FV_NAME(NAME_VALUES(fv_k_gemm_grad_w, f32, TILE))(const fv_args *a, const fv_call *c)
 {

@@ -786,4 +786,4 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
 }
 
 const fv_kernel_hooks KERNEL(fv_h_lattn_grad_f32) = {
-    .applies = applies, .cost = cost, .scratch = scratch_bytes};
+    .applies = applies, .rate = RATE, .scratch = scratch_bytes};

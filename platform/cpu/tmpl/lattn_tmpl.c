@@ -742,7 +742,7 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
 }
 
 const fv_kernel_hooks KERNEL(fv_h_lattn_f32) = {
-    .applies = applies, .cost = cost, .scratch = scratch_bytes};
+    .applies = applies, .rate = RATE, .scratch = scratch_bytes};
 
 static bool applies_window(const fv_problem *p)
 {
@@ -757,4 +757,4 @@ static size_t scratch_window(const fv_problem *p, const fv_knobs *k, uint32_t ro
 }
 
 const fv_kernel_hooks KERNEL(fv_h_wlattn_f32) = {
-    .applies = applies_window, .cost = cost, .scratch = scratch_window};
+    .applies = applies_window, .rate = RATE, .scratch = scratch_window};

@@ -278,11 +278,5 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, rows).floats * sizeof(float);
 }
 
-static double cost(const fv_problem *p, const fv_knobs *k)
-{
-    (void)k;
-    return fv_problem_flops(p) / (FV_W * 6e9);
-}
-
 const fv_kernel_hooks FV_NAME(fv_h_softmax_grad_f32) = {
-    .applies = applies, .cost = cost, .scratch = scratch_bytes};
+    .applies = applies, .rate = FV_W * 6e9, .scratch = scratch_bytes};

@@ -256,13 +256,7 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t row
     return lay_out(p, k, rows).floats * sizeof(float);
 }
 
-static double cost(const fv_problem *p, const fv_knobs *k)
-{
-    (void)k;
-    return fv_problem_flops(p) / (FV_W * 6e9);
-}
-
 static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};
 
 const fv_kernel_hooks FV_NAME(fv_h_softmax_f32) = {
-    .cost = cost, .scratch = scratch_bytes, .knobs = knobs};
+    .rate = FV_W * 6e9, .scratch = scratch_bytes, .knobs = knobs};

@@ -85,21 +85,15 @@ static void gemm(const fv_args *a, const fv_call *c)
     }
 }
 
-static double cost(const fv_problem *p, const fv_knobs *knobs)
-{
-    (void)knobs;
-    return fv_problem_flops(p) / 1e9;
-}
-
-static size_t packed(const fv_problem *p, const fv_knobs *knobs)
+size_t fv_ref_rows_packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
     const size_t rows = (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
     return rows * p->dim[FV_GEMM_K] * fv_type_size(p->weight);
 }
 
-static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
-                 const fv_knobs *knobs)
+void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                      const fv_knobs *knobs)
 {
     (void)knobs;
     const size_t k = p->dim[FV_GEMM_K], slab = (size_t)n * k;
@@ -118,9 +112,9 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }                                                                                              \
     const fv_kernel_hooks fv_h_gemm_##type##_ref = {                                               \
         .applies = applies_##type,                                                                 \
-        .cost = cost,                                                                              \
-        .packed = packed,                                                                          \
-        .pack = pack,                                                                              \
+        .rate = 1e9,                                                                               \
+        .packed = fv_ref_rows_packed,                                                              \
+        .pack = fv_ref_rows_pack,                                                                  \
         .format = "rows_" #type,                                                                   \
     };                                                                                             \
     void fv_k_gemm_##type##_ref(const fv_args *a, const fv_call *c)                                \

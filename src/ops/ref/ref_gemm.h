@@ -1,10 +1,17 @@
-/* ref_gemm.h: what the references of GEMM and CONV share: the activations of the epilogue. */
+/* ref_gemm.h: what the references of GEMM and CONV share: the activations of the epilogue,
+ * and the weight as it is. */
 #ifndef FOVEA_SRC_REF_GEMM_H
 #define FOVEA_SRC_REF_GEMM_H
 
 #include <math.h>
 
 #include "ops/kernel.h"
+
+/* Hooks for a weight that is kept as it is: rows of K numbers, those of the values before the
+ * gates'. */
+size_t fv_ref_rows_packed(const fv_problem *p, const fv_knobs *knobs);
+void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                      const fv_knobs *knobs);
 
 static inline double fv_ref_silu(double x)
 {

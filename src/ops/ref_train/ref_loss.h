@@ -18,6 +18,14 @@ static inline double fv_ref_log_sum(const float *x, size_t n)
     return max + log(sum);
 }
 
+/* Of both SEGMENT ops. */
+#define FV_SEGMENT_SIZES                                                                           \
+    {"tokens", FV_DIM_TOKENS}, [FV_ROW_C] = {"classes"}, [FV_SEGMENT_GRID] = {"grid"},             \
+                               [FV_SEGMENT_WIDTH] = {"width"}, [FV_SEGMENT_HEIGHT] = {"height"}
+#define FV_SEGMENT_OPERANDS                                                                        \
+    [FV_SEGMENT_LOGITS] = {"LOGITS", FV_ROW_C}, [FV_SEGMENT_MASK] = {"MASK", FV_SEGMENT_WIDTH},    \
+    [FV_SEGMENT_WEIGHT] = {"WEIGHT"}
+
 static inline double fv_segment_flops(const fv_problem *p)
 {
     return 30. * p->dim[FV_SEGMENT_WIDTH] * p->dim[FV_SEGMENT_HEIGHT] * p->dim[FV_ROW_C];

@@ -13,15 +13,8 @@
 
 const fv_op fv_op_segment_grad = {
     .span = FV_SPAN_ALL,
-    .dim = {{"tokens", FV_DIM_TOKENS},
-            [FV_ROW_C] = {"classes"},
-            [FV_SEGMENT_GRID] = {"grid"},
-            [FV_SEGMENT_WIDTH] = {"width"},
-            [FV_SEGMENT_HEIGHT] = {"height"}},
-    .operand = {[FV_SEGMENT_LOGITS] = {"LOGITS", FV_ROW_C},
-                [FV_SEGMENT_MASK] = {"MASK", FV_SEGMENT_WIDTH},
-                [FV_SEGMENT_WEIGHT] = {"WEIGHT"},
-                [FV_SEGMENT_OUT] = {"OUT", FV_ROW_C}},
+    .dim = {FV_SEGMENT_SIZES},
+    .operand = {FV_SEGMENT_OPERANDS, [FV_SEGMENT_OUT] = {"OUT", FV_ROW_C}},
     .flops = fv_segment_flops,
     .terms = fv_segment_terms,
 };

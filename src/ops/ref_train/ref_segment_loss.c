@@ -22,15 +22,8 @@
 
 const fv_op fv_op_segment_loss = {
     .span = FV_SPAN_ALL,
-    .dim = {{"tokens", FV_DIM_TOKENS},
-            [FV_ROW_C] = {"classes"},
-            [FV_SEGMENT_GRID] = {"grid"},
-            [FV_SEGMENT_WIDTH] = {"width"},
-            [FV_SEGMENT_HEIGHT] = {"height"}},
-    .operand = {[FV_SEGMENT_LOGITS] = {"LOGITS", FV_ROW_C},
-                [FV_SEGMENT_MASK] = {"MASK", FV_SEGMENT_WIDTH},
-                [FV_SEGMENT_WEIGHT] = {"WEIGHT"},
-                [FV_SEGMENT_OUT] = {"OUT", .columns = fv_columns_one}},
+    .dim = {FV_SEGMENT_SIZES},
+    .operand = {FV_SEGMENT_OPERANDS, [FV_SEGMENT_OUT] = {"OUT", .columns = fv_columns_one}},
     .flops = fv_segment_flops,
     .terms = fv_segment_terms,
 };
