@@ -50,7 +50,7 @@
  *     closed once, when nobody uses it any more.
  *   - Processes: after fork() CPU devices, with their plans and models, go on in the child, on the
  *     calling thread alone, unless another thread was inside the library. Devices of OpenCL and
- * CUDA work only in the process that opened them, as their drivers do.
+ *     CUDA work only in the process that opened them, as their drivers do.
  *   - Units: seconds, bytes, pixels. Activations are float32, rows of channels: [token][channel],
  *     channels contiguous.
  *   - Structs that may grow begin with `struct_size`, their size as the caller was compiled:
