@@ -18,7 +18,7 @@ MODEL = "synthetic:vit-ti16"
 
 
 def run(exe, *arguments, plant="", code=0):
-    env = dict(os.environ, FOVEA_PLANT=plant, FOVEA_CACHE="")
+    env = dict(os.environ, FOVEA_PLANT=plant)
     p = subprocess.run([exe, "verify", *arguments], capture_output=True, text=True, env=env)
     expect("verify %s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code, p.stderr),
            p.returncode == code)
