@@ -143,13 +143,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->features = features;
     d->lock = pool.lock;
-    fovea_status status = fv_pool_create(&d->pool, &pool);
-    if (status != FOVEA_OK) {
-        close_device(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, d, close_device, fv_pool_create(&d->pool, &pool));
 }
 
 static void describe(const fv_device *d, fovea_device_info *out)
@@ -273,13 +267,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
     q->block = local;
     q->slots = slots;
     q->phase_room = phases;
-    fovea_status status = queue_arrays(q);
-    if (status != FOVEA_OK) {
-        queue_close(q);
-        return status;
-    }
-    *out = q;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, q, queue_close, queue_arrays(q));
 }
 
 static fovea_status place_external(fv_queue *q, uint32_t slot, char *p, uint64_t stride)

@@ -139,16 +139,9 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool onl
     r->fd = -1;
     size_t length = strlen(path);
     fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);
-    if (status == FOVEA_OK)
-        status = fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name");
-    if (status == FOVEA_OK)
-        status = create_beside(r, length + 40, only_ours ? 0600 : 0666);
-    if (status != FOVEA_OK) {
-        fv_os_replace_cancel(r);
-        return status;
-    }
-    *out = r;
-    return FOVEA_OK;
+    FV_THEN(status, fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name"));
+    FV_THEN(status, create_beside(r, length + 40, only_ours ? 0600 : 0666));
+    FV_RETURN_MADE(out, r, fv_os_replace_cancel, status);
 }
 
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size)
@@ -374,8 +367,7 @@ static fovea_status read_file(const char *path, uint64_t most, bool private, voi
         status = fv_fail(FOVEA_EIO, "%s: too large", path);
     else
         status = fv_mem_alloc(&data, (uint64_t)st.st_size, FV_MEM_DEVICE, "a file");
-    if (status == FOVEA_OK)
-        status = read_all(fd, path, data, (uint64_t)st.st_size);
+    FV_THEN(status, read_all(fd, path, data, (uint64_t)st.st_size));
     close(fd);
     if (status != FOVEA_OK) {
         fv_mem_free(data);

@@ -23,6 +23,17 @@
             (status) = (call);                                                                     \
     } while (0)
 
+/* Ends a function that makes something: gives it in *out, or releases it where `call` fails. */
+#define FV_RETURN_MADE(out, made, release, call)                                                   \
+    do {                                                                                           \
+        const fovea_status status_ = (call);                                                       \
+        if (status_ == FOVEA_OK)                                                                   \
+            *(out) = (made);                                                                       \
+        else                                                                                       \
+            release(made);                                                                         \
+        return status_;                                                                            \
+    } while (0)
+
 #if defined(__GNUC__)
 #define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else

@@ -216,12 +216,7 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
     p->b.training = training;
-    fovea_status status = emit(p, options);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, emit(p, options));
 }
 
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
@@ -234,10 +229,5 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
     }
     FV_TRY(fv_frame_emit(&p, model, device, o, wisdom, NULL));
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
-    const fovea_status status = fv_plan_finish(p, &r);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, fv_plan_finish(p, &r));
 }

@@ -104,12 +104,7 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
     fovea_plan *p;
     FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
-    fovea_status status = build(p, options, kept);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, build(p, options, kept));
 }
 
 #define COMMON(o)                                                                                  \

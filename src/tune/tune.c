@@ -101,12 +101,7 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
 {
     fv_wisdom *w;
     FV_TRY(fv_wisdom_create(&w));
-    const fovea_status status = fv_wisdom_each(from, copy, w);
-    if (status == FOVEA_OK)
-        *out = w;
-    else
-        fv_wisdom_free(w);
-    return status;
+    FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_each(from, copy, w));
 }
 
 /* ---- all of it ---- */

@@ -21,12 +21,7 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
 {
     fv_wisdom *w = NULL;
     FV_TRY(fv_wisdom_create(&w));
-    const fovea_status status = fv_wisdom_parse(w, text, size, unknown);
-    if (status == FOVEA_OK)
-        *out = w;
-    else
-        fv_wisdom_free(w);
-    return status;
+    FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_parse(w, text, size, unknown));
 }
 
 /* The message of a text names its file. */
