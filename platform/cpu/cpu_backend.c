@@ -16,13 +16,7 @@ const fv_kernel_hooks fv_h_none = {0};
 
 static const fv_kernel kernel_list[] = {
 #define FV_CPU_KERNEL(OP, MECH, kname, NEED, krev, khooks)                                         \
-    {.name = #kname,                                                                               \
-     .op = FV_OP_##OP,                                                                             \
-     .mech = FV_MECH_##MECH,                                                                       \
-     .rev = krev,                                                                                  \
-     .needs = FV_NEED_##NEED,                                                                      \
-     .hooks = &fv_h_##khooks,                                                                      \
-     .code.cpu = fv_k_##kname},
+    {FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks), .code.cpu = fv_k_##kname},
 #include "platform/cpu/cpu_kernels.inc"
 #undef FV_CPU_KERNEL
 };

@@ -115,12 +115,10 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     fv_tape_pass(t, q, dq);
     if (fv_tape_needs(t, gate)) {
         const fv_view dot = fv_tape_rows(t, rows, heads);
-        g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(t, s, "gradient of gates"));
-        g->prob.dim[FV_ROW_C] = heads;
+        g = fv_emit_row_step(t->b, FV_OP_HEAD_DOT, fv_tape_label(t, s, "gradient of gates"), out,
+                             FV_KIND_ROW, dot, rows, heads);
         g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
-        use_rows(g, FV_DOT_A, out);
         use_rows(g, FV_DOT_B, dout);
-        fv_use_value(g, FV_DOT_OUT, dot, FV_KIND_ROW);
         fv_tape_pass(t, gate, dot);
     }
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
@@ -169,11 +167,9 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];
     const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
-    fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(t, s, "gradient"));
-    g->prob.dim[FV_ROW_C] = heads;
-    use_rows(g, FV_GATES_GRAD_GATES, gates);
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_GATES_GRAD, fv_tape_label(t, s, "gradient"), gates,
+                                  FV_KIND_ROW, out, rows, heads);
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
-    fv_use_value(g, FV_GATES_GRAD_OUT, out, FV_KIND_ROW);
     fv_tape_pass(t, s->use[FV_GATES_IN].view, out);
 }
 

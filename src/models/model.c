@@ -384,15 +384,10 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additio
     FV_TRY(fv_require(path, "the model's path"));
     FV_TRY(fv_model_blank(&m));
     m->additions = additions;
-    fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
-                                                                           : load_files(m, path);
-    if (status != FOVEA_OK) {
-        free_model(m);
-        return status;
-    }
+    const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
+    const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path);
     m->additions = NULL;
-    *out = m;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, m, free_model, status);
 }
 
 fovea_status fovea_model_load(fovea_model **out, const char *path)
