@@ -164,17 +164,9 @@ static void limits(const fv_device *d, fv_limits *out)
                        .half_sums = d->features & FV_NEED_NEON_FP16};
 }
 
-/* Memory that every frame uses. */
-static fovea_status alloc_for_frames(void *out, const fv_device *d, uint64_t size, const char *what)
-{
-    if (d->lock)
-        return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
-    return fv_mem_alloc(out, size, FV_MEM_ARENA, what);
-}
-
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    FV_TRY(alloc_for_frames(&out->host, d, size, what));
+    FV_TRY(fv_mem_place(&out->host, size, FV_MEM_ARENA, what, d->lock));
     out->size = size;
     return FOVEA_OK;
 }
@@ -241,9 +233,8 @@ static void queue_close(fv_queue *q)
 
 static fovea_status queue_arrays(fv_queue *q)
 {
-    FV_TRY(alloc_for_frames(&q->blocks, q->device,
-                            fv_size_mul(fv_pool_threads(q->device->pool), q->block),
-                            "the workers' chunks"));
+    FV_TRY(fv_mem_place(&q->blocks, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
+                        FV_MEM_ARENA, "the workers' chunks", q->device->lock));
     for (int i = 0; i < FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
