@@ -29,19 +29,6 @@ void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double 
     }
 }
 
-fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *b)
-{
-    for (uint32_t i = 1; i < b->blocks; i++)
-        if (b->attention[i].kind != b->attention->kind ||
-            b->attention[i].mech != b->attention->mech ||
-            b->attention[i].gated != b->attention->gated)
-            return fv_fail(FOVEA_ENOTSUP,
-                           "different attentions in different blocks: this family has one for all; "
-                           "name one");
-    *out = b->attention;
-    return FOVEA_OK;
-}
-
 static fv_lattn_state layout(const fv_attention *a)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];

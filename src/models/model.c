@@ -125,19 +125,15 @@ void fv_model_ref(fovea_model *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-void fv_model_unref(fovea_model *m)
+void fovea_model_free(fovea_model *m)
 {
+    if (!m)
+        return;
     pthread_mutex_lock(&m->lock);
     bool last = --m->refs == 0;
     pthread_mutex_unlock(&m->lock);
     if (last)
         free_model(m);
-}
-
-void fovea_model_free(fovea_model *m)
-{
-    if (m)
-        fv_model_unref(m);
 }
 
 /* ---- loading ---- */

@@ -151,19 +151,13 @@ fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
-fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
-                            fovea_wisdom_info *out)
-{
-    fv_wisdom *w;
-    FV_TRY(parse(&w, text, size, &out->skipped));
-    return take(fv_wisdom_global(), w, name, false, out);
-}
-
 fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
 {
     fovea_wisdom_info info;
+    fv_wisdom *w;
     FV_TRY(FV_ABI_CHECK(out, FOVEA_WISDOM_INFO_INIT));
-    FV_TRY(fv_wisdom_take("the imported text", text, size, &info));
+    FV_TRY(parse(&w, text, size, &info.skipped));
+    FV_TRY(take(fv_wisdom_global(), w, "the imported text", false, &info));
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
