@@ -16,13 +16,7 @@ const fv_kernel_hooks fv_h_none = {0};
 
 static const fv_kernel kernel_list[] = {
 #define FV_CPU_KERNEL(OP, MECH, kname, NEED, krev, khooks)                                         \
-    {.name = #kname,                                                                               \
-     .op = FV_OP_##OP,                                                                             \
-     .mech = FV_MECH_##MECH,                                                                       \
-     .rev = krev,                                                                                  \
-     .needs = FV_NEED_##NEED,                                                                      \
-     .hooks = &fv_h_##khooks,                                                                      \
-     .code.cpu = fv_k_##kname},
+    {FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks), .code.cpu = fv_k_##kname},
 #include "platform/cpu/cpu_kernels.inc"
 #undef FV_CPU_KERNEL
 };
@@ -143,13 +137,7 @@ static fovea_status open_device(fv_device **out, const char *which,
     FV_TRY(FV_MEM_NEW(&d, FV_MEM_DEVICE, "the device"));
     d->features = features;
     d->lock = pool.lock;
-    fovea_status status = fv_pool_create(&d->pool, &pool);
-    if (status != FOVEA_OK) {
-        close_device(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, d, close_device, fv_pool_create(&d->pool, &pool));
 }
 
 static void describe(const fv_device *d, fovea_device_info *out)
@@ -176,17 +164,9 @@ static void limits(const fv_device *d, fv_limits *out)
                        .half_sums = d->features & FV_NEED_NEON_FP16};
 }
 
-/* Memory that every frame uses. */
-static fovea_status alloc_for_frames(void *out, const fv_device *d, uint64_t size, const char *what)
-{
-    if (d->lock)
-        return fv_mem_alloc_locked(out, size, FV_MEM_ARENA, what);
-    return fv_mem_alloc(out, size, FV_MEM_ARENA, what);
-}
-
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)
 {
-    FV_TRY(alloc_for_frames(&out->host, d, size, what));
+    FV_TRY(fv_mem_place(&out->host, size, FV_MEM_ARENA, what, d->lock));
     out->size = size;
     return FOVEA_OK;
 }
@@ -253,9 +233,8 @@ static void queue_close(fv_queue *q)
 
 static fovea_status queue_arrays(fv_queue *q)
 {
-    FV_TRY(alloc_for_frames(&q->blocks, q->device,
-                            fv_size_mul(fv_pool_threads(q->device->pool), q->block),
-                            "the workers' chunks"));
+    FV_TRY(fv_mem_place(&q->blocks, fv_size_mul(fv_pool_threads(q->device->pool), q->block),
+                        FV_MEM_ARENA, "the workers' chunks", q->device->lock));
     for (int i = 0; i < FRAMES; i++)
         FV_TRY(FV_MEM_ARRAY(&q->frame[i].external, q->slots, FV_MEM_PLAN, "the queue"));
     FV_TRY(FV_MEM_ARRAY(&q->units, q->phase_room, FV_MEM_PLAN, "the queue"));
@@ -273,13 +252,7 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
     q->block = local;
     q->slots = slots;
     q->phase_room = phases;
-    fovea_status status = queue_arrays(q);
-    if (status != FOVEA_OK) {
-        queue_close(q);
-        return status;
-    }
-    *out = q;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, q, queue_close, queue_arrays(q));
 }
 
 static fovea_status place_external(fv_queue *q, uint32_t slot, char *p, uint64_t stride)

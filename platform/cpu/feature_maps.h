@@ -13,7 +13,6 @@
 #undef FV_MECH
 
 /* By mechanism; NULL where one has none. */
-#define FV_FEATURES_TABLE(isa) fv_features_##isa
 extern fv_features_fn *const fv_features_c[FV_MECH_COUNT],
     *const fv_features_avx2[FV_MECH_COUNT], *const fv_features_avx512[FV_MECH_COUNT],
                                                 *const fv_features_neon[FV_MECH_COUNT];

@@ -30,8 +30,8 @@ void fv_os_release_pages(const void *data, uint64_t size);
 typedef struct fv_os_replace fv_os_replace;
 fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool only_ours);
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size);
-fovea_status fv_os_replace_end(fv_os_replace *r); /* releases r, also on failure */
-void fv_os_replace_cancel(fv_os_replace *r);      /* releases r; NULL is fine */
+/* Releases r. `written`: how writing went; the file is only replaced where all of it was. */
+fovea_status fv_os_replace_end(fv_os_replace *r, fovea_status written);
 /* All of it in one call. */
 fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size);
 

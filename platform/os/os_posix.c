@@ -112,6 +112,18 @@ static fovea_status fail_write(const fv_os_replace *r)
     return fv_fail(FOVEA_EIO, "%s: cannot write: %s", r->path, strerror(errno));
 }
 
+/* Releases r, whose target stays as it was unless the temporary file took its place. */
+static void cancel(fv_os_replace *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->temporary && r->temporary[0])
+        unlink(r->temporary);
+    fv_mem_free(r->temporary);
+    fv_mem_free(r->path);
+    fv_mem_free(r);
+}
+
 /* Opens a file of a name that nothing has yet, in the folder of the target. A long name is cut to
  * make room for what follows it. */
 static fovea_status create_beside(fv_os_replace *r, size_t size, mode_t mode)
@@ -139,16 +151,9 @@ fovea_status fv_os_replace_begin(fv_os_replace **out, const char *path, bool onl
     r->fd = -1;
     size_t length = strlen(path);
     fovea_status status = fv_mem_text(&r->path, path, FV_MEM_MODEL);
-    if (status == FOVEA_OK)
-        status = fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name");
-    if (status == FOVEA_OK)
-        status = create_beside(r, length + 40, only_ours ? 0600 : 0666);
-    if (status != FOVEA_OK) {
-        fv_os_replace_cancel(r);
-        return status;
-    }
-    *out = r;
-    return FOVEA_OK;
+    FV_THEN(status, fv_mem_alloc(&r->temporary, length + 40, FV_MEM_MODEL, "file name"));
+    FV_THEN(status, create_beside(r, length + 40, only_ours ? 0600 : 0666));
+    FV_RETURN_MADE(out, r, cancel, status);
 }
 
 fovea_status fv_os_replace_write(fv_os_replace *r, const void *data, uint64_t size)
@@ -187,41 +192,23 @@ static void sync_folder(const char *path, char *buffer)
     }
 }
 
-fovea_status fv_os_replace_end(fv_os_replace *r)
+fovea_status fv_os_replace_end(fv_os_replace *r, fovea_status written)
 {
-    if (fsync(r->fd) != 0 || rename(r->temporary, r->path) != 0) {
-        fovea_status status = fail_write(r);
-        fv_os_replace_cancel(r);
-        return status;
+    if (written == FOVEA_OK && (fsync(r->fd) != 0 || rename(r->temporary, r->path) != 0))
+        written = fail_write(r);
+    if (written == FOVEA_OK) {
+        sync_folder(r->path, r->temporary);
+        r->temporary[0] = 0;
     }
-    sync_folder(r->path, r->temporary);
-    r->temporary[0] = 0;
-    fv_os_replace_cancel(r);
-    return FOVEA_OK;
-}
-
-void fv_os_replace_cancel(fv_os_replace *r)
-{
-    if (!r)
-        return;
-    if (r->fd >= 0)
-        close(r->fd);
-    if (r->temporary && r->temporary[0])
-        unlink(r->temporary);
-    fv_mem_free(r->temporary);
-    fv_mem_free(r->path);
-    fv_mem_free(r);
+    cancel(r);
+    return written;
 }
 
 fovea_status fv_os_replace_file(const char *path, bool only_ours, const void *data, uint64_t size)
 {
     fv_os_replace *file;
     FV_TRY(fv_os_replace_begin(&file, path, only_ours));
-    const fovea_status status = fv_os_replace_write(file, data, size);
-    if (status == FOVEA_OK)
-        return fv_os_replace_end(file);
-    fv_os_replace_cancel(file);
-    return status;
+    return fv_os_replace_end(file, fv_os_replace_write(file, data, size));
 }
 
 fovea_status fv_os_lock_folder(int *out, const char *path)
@@ -374,8 +361,7 @@ static fovea_status read_file(const char *path, uint64_t most, bool private, voi
         status = fv_fail(FOVEA_EIO, "%s: too large", path);
     else
         status = fv_mem_alloc(&data, (uint64_t)st.st_size, FV_MEM_DEVICE, "a file");
-    if (status == FOVEA_OK)
-        status = read_all(fd, path, data, (uint64_t)st.st_size);
+    FV_THEN(status, read_all(fd, path, data, (uint64_t)st.st_size));
     close(fd);
     if (status != FOVEA_OK) {
         fv_mem_free(data);

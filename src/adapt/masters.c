@@ -86,9 +86,8 @@ fovea_status fv_masters_take(fv_masters *m, bool averages)
         if (m->master[i].trained)
             m->floats += m->master[i].tensor->elements;
     m->room = all;
-    for (int i = 0; i < 4 + averages; i++) {
+    for (int i = 0; i < 4 + averages; i++)
         FV_TRY(FV_MEM_ARRAY(&m->block[i], all, FV_MEM_MODEL, "the trained weights"));
-    }
     for (uint32_t i = 0; i < m->count; i++) {
         fv_master *x = &m->master[i];
         fv_tensor *t = x->tensor;

@@ -57,12 +57,10 @@ static void act(fv_tape *t, const fv_step *s)
     const fv_view in = s->use[FV_ACT_IN].view, dout = gradient_of_output(t, s);
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
     const fv_view out = fv_tape_rows(t, rows, s->prob.epi & FV_EPI_SWIGLU ? 2 * n : n);
-    fv_step *g = fv_emit_step(t->b, FV_OP_ACT_GRAD, rows, fv_tape_label(t, s, "gradient"));
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_ACT_GRAD, fv_tape_label(t, s, "gradient"), in,
+                                  FV_KIND_ROW, out, rows, n);
     g->prob.epi = s->prob.epi;
-    g->prob.dim[FV_ROW_C] = n;
-    fv_use_value(g, FV_ACT_GRAD_IN, in, FV_KIND_ROW);
     fv_use_value(g, FV_ACT_GRAD_DOUT, dout, FV_KIND_ROW);
-    fv_use_value(g, FV_ACT_GRAD_OUT, out, FV_KIND_ROW);
     fv_tape_pass(t, in, out);
 }
 
@@ -82,11 +80,8 @@ static void add(fv_tape *t, const fv_step *s)
     if (!fv_tape_needs(t, in))
         return;
     const fv_view out = fv_tape_rows(t, rows, n);
-    fv_step *g = fv_emit_step(t->b, FV_OP_ADD, rows, label);
-    g->prob.dim[FV_ROW_C] = n;
-    fv_use_value(g, FV_ADD_IN, dout, FV_KIND_ROW);
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_ADD, label, dout, FV_KIND_ROW, out, rows, n);
     fv_use_weight(g, FV_ADD_SCALE, scale);
-    fv_use_value(g, FV_ADD_OUT, out, FV_KIND_ROW);
     fv_tape_pass(t, in, out);
 }
 
@@ -102,27 +97,21 @@ static void layernorm(fv_tape *t, const fv_step *s)
     if (fv_masters_want(t->masters, w) || fv_masters_want(t->masters, bias)) {
         const fv_weight absent = {.rows = 1, .cols = n};
         const fv_view out = fv_tape_gather(t, w, fv_weight_present(bias) ? bias : &absent);
-        g = fv_emit_step(t->b, FV_OP_LAYERNORM_GRAD_W, 2, label);
-        g->prob.dim[FV_ROW_C] = n;
+        g = fv_emit_row_step(t->b, FV_OP_LAYERNORM_GRAD_W, label, in, FV_KIND_WHOLE, out, 2, n);
         g->prob.dim[FV_GRAD_TOKENS] = rows;
         g->prob.flags = FV_FLAG_ACCUMULATE;
         g->f[0] = s->f[0];
-        fv_use_value(g, FV_LN_GRAD_W_IN, in, FV_KIND_WHOLE);
         fv_use_value(g, FV_LN_GRAD_W_DOUT, dout, FV_KIND_WHOLE);
-        fv_use_value(g, FV_LN_GRAD_W_OUT, out, FV_KIND_ROW);
     }
     if (!fv_tape_needs(t, in))
         return;
     fv_view res, out;
     fv_tape_add(t, in, n, &res, &out);
-    g = fv_emit_step(t->b, FV_OP_LAYERNORM_GRAD, rows, label);
-    g->prob.dim[FV_ROW_C] = n;
+    g = fv_emit_row_step(t->b, FV_OP_LAYERNORM_GRAD, label, in, FV_KIND_ROW, out, rows, n);
     g->f[0] = s->f[0];
-    fv_use_value(g, FV_LN_GRAD_IN, in, FV_KIND_ROW);
     fv_use_weight(g, FV_LN_GRAD_WEIGHT, w);
     fv_use_value(g, FV_LN_GRAD_DOUT, dout, FV_KIND_ROW);
     fv_use_value(g, FV_LN_GRAD_RES, res, FV_KIND_ROW);
-    fv_use_value(g, FV_LN_GRAD_OUT, out, FV_KIND_ROW);
 }
 
 /* ---- rows ---- */
@@ -130,15 +119,12 @@ static void layernorm(fv_tape *t, const fv_step *s)
 static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout, fv_view res,
                       fv_view out, const uint32_t u[2], float factor)
 {
-    const fv_value v = t->b->value[out.id];
-    fv_step *g = fv_emit_step(t->b, op, v.rows, fv_tape_label(t, s, "gradient"));
-    g->prob.dim[FV_ROW_C] = s->prob.dim[FV_ROW_C];
+    fv_step *g = fv_emit_row_step(t->b, op, fv_tape_label(t, s, "gradient"), dout, FV_KIND_WHOLE,
+                                  out, t->b->value[out.id].rows, s->prob.dim[FV_ROW_C]);
     g->u[0] = u[0];
     g->u[1] = u[1];
     g->f[0] = factor;
-    fv_use_value(g, FV_ROW_GRAD_DOUT, dout, FV_KIND_WHOLE);
     fv_use_value(g, FV_ROW_GRAD_RES, res, FV_KIND_ROW);
-    fv_use_value(g, FV_ROW_GRAD_OUT, out, FV_KIND_ROW);
 }
 
 static void copy(fv_tape *t, const fv_step *s)
@@ -176,16 +162,14 @@ static void posemb(fv_tape *t, const fv_step *s)
     if (fv_masters_want(t->masters, table) || fv_masters_want(t->masters, prefix)) {
         const fv_weight absent = {.rows = first, .cols = n};
         const fv_view out = fv_tape_gather(t, fv_weight_present(prefix) ? prefix : &absent, table);
-        fv_step *g = fv_emit_step(t->b, FV_OP_POSEMB_GRAD, first + table->rows, label);
-        g->prob.dim[FV_ROW_C] = n;
+        fv_step *g = fv_emit_row_step(t->b, FV_OP_POSEMB_GRAD, label, dout, FV_KIND_WHOLE, out,
+                                      first + table->rows, n);
         g->prob.dim[FV_GRAD_TOKENS] = rows;
         g->prob.flags = FV_FLAG_ACCUMULATE;
         g->u[0] = first;
         g->u[1] = s->u[1];
         g->u[2] = s->u[2];
         g->table = s->table;
-        fv_use_value(g, FV_POSEMB_GRAD_DOUT, dout, FV_KIND_WHOLE);
-        fv_use_value(g, FV_POSEMB_GRAD_OUT, out, FV_KIND_ROW);
     }
     if (!fv_tape_needs(t, in))
         return;

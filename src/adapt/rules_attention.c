@@ -1,8 +1,9 @@
 /* rules_attention.c: gradients of attention: softmax, linear in its two halves, gates, pooling. */
 #include "adapt/tape.h"
 
-/* A step with the heads, sizes and scalars of `s`. */
-static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
+/* A step with the heads, sizes and scalars of `s`, whose result is `out`. */
+static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows, fv_view out,
+                     enum fv_kind kind)
 {
     fv_step *g = fv_emit_step(t->b, op, rows, fv_tape_label(t, s, "gradient"));
     g->prob.mech = s->prob.mech;
@@ -14,6 +15,7 @@ static fv_step *like(fv_tape *t, const fv_step *s, enum fv_op op, uint32_t rows)
         g->f[i] = s->f[i];
         g->u[i] = s->u[i];
     }
+    fv_use_value(g, g->out, out, kind);
     return g;
 }
 
@@ -40,13 +42,12 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
     const uint32_t dv = s->prob.heads * s->prob.dim[FV_ATTN_DV];
     const fv_view all = fv_tape_rows(t, rows, 2 * d + dv);
-    fv_step *g = like(t, s, FV_OP_SOFTMAX_GRAD, rows);
+    fv_step *g = like(t, s, FV_OP_SOFTMAX_GRAD, rows, all, FV_KIND_ROW);
     use_rows(g, FV_SOFTMAX_GRAD_Q, s->use[FV_SOFTMAX_Q].view);
     use_rows(g, FV_SOFTMAX_GRAD_K, s->use[FV_SOFTMAX_K].view);
     use_rows(g, FV_SOFTMAX_GRAD_V, s->use[FV_SOFTMAX_V].view);
     use_rows(g, FV_SOFTMAX_GRAD_FORWARD, out);
     use_rows(g, FV_SOFTMAX_GRAD_DOUT, dout);
-    fv_use_value(g, FV_SOFTMAX_GRAD_OUT, all, FV_KIND_ROW);
     fv_tape_pass(t, s->use[FV_SOFTMAX_Q].view, all);
     pass_keys(t, s, s->use[FV_SOFTMAX_K].view, s->use[FV_SOFTMAX_V].view, d, fv_view_cols(all, d));
 }
@@ -91,9 +92,9 @@ static fv_view state_gradient(fv_tape *t, const fv_step *s, fv_view dout)
     const uint32_t size = t->b->value[s->use[FV_APPLY_STATE].view.id].cols;
     const fv_view partial = fv_emit_value(t->b, FV_VALUE_PARTIAL, 1, size, FV_F32);
     const fv_view out = fv_emit_value(t->b, FV_VALUE_STATE, 1, size, FV_F32);
-    fv_step *g = like(t, s, FV_OP_LATTN_STATE_GRAD, s->prob.dim[FV_DIM_ROWS]);
+    fv_step *g =
+        like(t, s, FV_OP_LATTN_STATE_GRAD, s->prob.dim[FV_DIM_ROWS], partial, FV_KIND_PARTIAL);
     query_operands(g, s, dout);
-    fv_use_value(g, FV_QUERY_GRAD_OUT, partial, FV_KIND_PARTIAL);
     g = fv_emit_step(t->b, FV_OP_MEAN_MERGE, 1, fv_tape_label(t, s, "gradient of the state"));
     g->prob.dim[FV_ROW_C] = size;
     fv_use_value(g, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
@@ -108,19 +109,16 @@ void fv_rule_apply(fv_tape *t, const fv_step *s)
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.heads;
     const uint32_t d = heads * s->prob.dim[FV_ATTN_D];
     const fv_view dq = fv_tape_rows(t, rows, d);
-    fv_step *g = like(t, s, FV_OP_LATTN_APPLY_GRAD, rows);
+    fv_step *g = like(t, s, FV_OP_LATTN_APPLY_GRAD, rows, dq, FV_KIND_ROW);
     query_operands(g, s, dout);
-    fv_use_value(g, FV_QUERY_GRAD_OUT, dq, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_APPLY_PARAM].weight, q, dq, s->f[2]);
     fv_tape_pass(t, q, dq);
     if (fv_tape_needs(t, gate)) {
         const fv_view dot = fv_tape_rows(t, rows, heads);
-        g = fv_emit_step(t->b, FV_OP_HEAD_DOT, rows, fv_tape_label(t, s, "gradient of gates"));
-        g->prob.dim[FV_ROW_C] = heads;
+        g = fv_emit_row_step(t->b, FV_OP_HEAD_DOT, fv_tape_label(t, s, "gradient of gates"), out,
+                             FV_KIND_ROW, dot, rows, heads);
         g->prob.dim[FV_DOT_D] = s->prob.dim[FV_ATTN_DV];
-        use_rows(g, FV_DOT_A, out);
         use_rows(g, FV_DOT_B, dout);
-        fv_use_value(g, FV_DOT_OUT, dot, FV_KIND_ROW);
         fv_tape_pass(t, gate, dot);
     }
     fv_tape_pass(t, s->use[FV_APPLY_STATE].view, state_gradient(t, s, dout));
@@ -150,17 +148,15 @@ void fv_rule_reduce(fv_tape *t, const fv_step *s)
     const fv_view k = s->use[FV_REDUCE_K].view, v = s->use[FV_REDUCE_V].view;
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
     const fv_view dkv = fv_tape_rows(t, rows, d + s->prob.heads * s->prob.dim[FV_ATTN_DV]);
-    fv_step *g = like(t, s, FV_OP_LATTN_REDUCE_GRAD, rows);
+    fv_step *g = like(t, s, FV_OP_LATTN_REDUCE_GRAD, rows, dkv, FV_KIND_ROW);
     key_operands(g, s, state, dstate);
-    fv_use_value(g, FV_KEY_GRAD_OUT, dkv, FV_KIND_ROW);
     vectors(t, s, &s->use[FV_REDUCE_PARAM].weight, k, dkv, s->f[1]);
     pass_keys(t, s, k, v, d, dkv);
     if (!fv_tape_needs(t, gate))
         return;
     const fv_view dot = fv_tape_rows(t, rows, s->prob.heads);
-    g = like(t, s, FV_OP_LATTN_GATE_GRAD, rows);
+    g = like(t, s, FV_OP_LATTN_GATE_GRAD, rows, dot, FV_KIND_ROW);
     key_operands(g, s, state, dstate);
-    fv_use_value(g, FV_KEY_GRAD_OUT, dot, FV_KIND_ROW);
     fv_tape_pass(t, gate, dot);
 }
 
@@ -169,11 +165,9 @@ void fv_rule_gates(fv_tape *t, const fv_step *s)
 {
     const uint32_t rows = s->prob.dim[FV_DIM_ROWS], heads = s->prob.dim[FV_ROW_C];
     const fv_view gates = s->use[FV_GATES_OUT].view, out = fv_tape_rows(t, rows, heads);
-    fv_step *g = fv_emit_step(t->b, FV_OP_GATES_GRAD, rows, fv_tape_label(t, s, "gradient"));
-    g->prob.dim[FV_ROW_C] = heads;
-    use_rows(g, FV_GATES_GRAD_GATES, gates);
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_GATES_GRAD, fv_tape_label(t, s, "gradient"), gates,
+                                  FV_KIND_ROW, out, rows, heads);
     use_rows(g, FV_GATES_GRAD_DOT, fv_tape_gradient(t, gates));
-    fv_use_value(g, FV_GATES_GRAD_OUT, out, FV_KIND_ROW);
     fv_tape_pass(t, s->use[FV_GATES_IN].view, out);
 }
 
@@ -199,16 +193,14 @@ void fv_rule_map_reduce(fv_tape *t, const fv_step *s)
     fv_step *g;
     if (fv_tape_needs(t, q)) {
         const fv_view dq = fv_tape_rows(t, 1, d);
-        g = like(t, s, FV_OP_MAP_GRAD_Q, 1);
+        g = like(t, s, FV_OP_MAP_GRAD_Q, 1, dq, FV_KIND_ROW);
         pooled_operands(g, s, FV_KIND_WHOLE, forward, dout);
-        fv_use_value(g, FV_MAP_GRAD_OUT, dq, FV_KIND_ROW);
         fv_tape_pass(t, q, dq);
     }
     if (!fv_tape_needs(t, k))
         return;
     const fv_view dkv = fv_tape_rows(t, rows, 2 * d);
-    g = like(t, s, FV_OP_MAP_GRAD, rows);
+    g = like(t, s, FV_OP_MAP_GRAD, rows, dkv, FV_KIND_ROW);
     pooled_operands(g, s, FV_KIND_ROW, forward, dout);
-    fv_use_value(g, FV_MAP_GRAD_OUT, dkv, FV_KIND_ROW);
     pass_keys(t, s, k, v, d, dkv);
 }

@@ -183,15 +183,13 @@ static bool same_norm(fv_tape *t, const fv_step *s, uint32_t first)
 /* Emits scale and residual of a product as a step of their own. */
 static void add_step(fv_tape *t, const fv_step *s, fv_view in, fv_view out)
 {
-    fv_step *c = fv_emit_step(t->b, FV_OP_ADD, s->prob.dim[FV_DIM_ROWS], s->label);
+    fv_step *c = fv_emit_row_step(t->b, FV_OP_ADD, s->label, in, FV_KIND_ROW, out,
+                                  s->prob.dim[FV_DIM_ROWS], s->prob.dim[FV_GEMM_N]);
     c->checkpoint_segment = s->checkpoint_segment;
-    c->prob.dim[FV_ROW_C] = s->prob.dim[FV_GEMM_N];
-    fv_use_value(c, FV_ADD_IN, in, FV_KIND_ROW);
     if (s->prob.epi & FV_EPI_SCALE)
         fv_use_weight(c, FV_ADD_SCALE, &s->use[FV_GEMM_SCALE].weight);
     if (s->prob.epi & FV_EPI_RESIDUAL)
         fv_use_value(c, FV_ADD_RES, fv_tape_now(t, s->use[FV_GEMM_RES].view), FV_KIND_ROW);
-    fv_use_value(c, FV_ADD_OUT, out, FV_KIND_ROW);
 }
 
 /* Splits a product whose gradient needs intermediate results: product, activation, scale and
@@ -216,12 +214,9 @@ static void split_product(fv_tape *t, const fv_step *s)
     c->use[FV_GEMM_OUT].view = inner;
     t->value[inner.id].needs = t->value[middle.id].needs = true;
     if (act) {
-        c = fv_emit_step(t->b, FV_OP_ACT, rows, s->label);
+        c = fv_emit_row_step(t->b, FV_OP_ACT, s->label, inner, FV_KIND_ROW, middle, rows, n);
         c->checkpoint_segment = s->checkpoint_segment;
         c->prob.epi = act;
-        c->prob.dim[FV_ROW_C] = n;
-        fv_use_value(c, FV_ACT_IN, inner, FV_KIND_ROW);
-        fv_use_value(c, FV_ACT_OUT, middle, FV_KIND_ROW);
     }
     if (behind)
         add_step(t, s, middle, out);
@@ -307,11 +302,9 @@ void fv_tape_pass(fv_tape *t, fv_view v, fv_view rows)
     }
     fv_view res, out;
     fv_tape_add(t, v, value.cols, &res, &out);
-    fv_step *s = fv_emit_step(t->b, FV_OP_ADD, value.rows, "sum of gradients");
-    s->prob.dim[FV_ROW_C] = value.cols;
-    fv_use_value(s, FV_ADD_IN, rows, FV_KIND_ROW);
+    fv_step *s = fv_emit_row_step(t->b, FV_OP_ADD, "sum of gradients", rows, FV_KIND_ROW, out,
+                                  value.rows, value.cols);
     fv_use_value(s, FV_ADD_RES, res, FV_KIND_ROW);
-    fv_use_value(s, FV_ADD_OUT, out, FV_KIND_ROW);
 }
 
 static void run_rules(fv_tape *t, uint32_t first, uint32_t end)
@@ -478,13 +471,10 @@ void fv_tape_product(fv_tape *t, const char *label, const fv_weight *w, fv_view 
 static void sums(fv_tape *t, const char *label, fv_view a, fv_view b, fv_view out, uint32_t cols,
                  uint32_t tokens)
 {
-    fv_step *s = fv_emit_step(t->b, FV_OP_SUM_ROWS, 1, label);
-    s->prob.dim[FV_ROW_C] = cols;
+    fv_step *s = fv_emit_row_step(t->b, FV_OP_SUM_ROWS, label, a, FV_KIND_WHOLE, out, 1, cols);
     s->prob.dim[FV_GRAD_TOKENS] = tokens;
     s->prob.flags = FV_FLAG_ACCUMULATE;
-    fv_use_value(s, FV_SUM_A, a, FV_KIND_WHOLE);
     fv_use_value(s, FV_SUM_B, b, FV_KIND_WHOLE);
-    fv_use_value(s, FV_SUM_OUT, out, FV_KIND_ROW);
 }
 
 void fv_tape_sums(fv_tape *t, const char *label, const fv_weight *w, fv_view a, fv_view b,

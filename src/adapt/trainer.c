@@ -179,12 +179,7 @@ fovea_status fovea_trainer_create(fovea_trainer **out, const char *model, const 
     FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "the trainer"));
     t->device = device;
     t->features_in = t->labels_in = t->mask_in = t->weight_in = FV_NO_VALUE;
-    const fovea_status status = build(t, model, teacher, &o, before.current);
-    if (status == FOVEA_OK)
-        *out = t;
-    else
-        fovea_trainer_free(t);
-    return status;
+    FV_RETURN_MADE(out, t, fovea_trainer_free, build(t, model, teacher, &o, before.current));
 }
 
 void fovea_trainer_free(fovea_trainer *t)

@@ -15,8 +15,7 @@ static fovea_status check_rates(const fovea_trainer_options *o)
         return fv_fail(FOVEA_EINVAL, "lr %g; give a positive rate, such as 1e-4", (double)o->lr);
     if (!(o->lr_end >= 0 && isfinite(o->lr_end)))
         return fv_fail(FOVEA_EINVAL, "lr_end %g; give 0 or more", (double)o->lr_end);
-    if ((unsigned)o->schedule > FOVEA_LR_COSINE)
-        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_LR_COSINE));
     if (o->schedule != FOVEA_LR_CONSTANT && o->steps == 0)
         return fv_fail(FOVEA_EINVAL, "a schedule that ends needs `steps`");
     if (o->steps > MOST_STEPS || o->warm_up > MOST_STEPS)
@@ -56,8 +55,7 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
                        device->info.id);
     if (o->stage < FOVEA_STAGE_ATTENTION || o->stage > FOVEA_STAGE_TASK)
         return fv_fail(FOVEA_EINVAL, "stage %d; there are 1, 2 and 3", (int)o->stage);
-    if ((unsigned)o->trainable > FOVEA_TRAIN_HEAD)
-        return fv_fail(FOVEA_EINVAL, "trainable %d is unknown", (int)o->trainable);
+    FV_TRY(fv_known("trainable", (int)o->trainable, FOVEA_TRAIN_HEAD));
     if (o->trainable == FOVEA_TRAIN_HEAD && o->stage != FOVEA_STAGE_TASK)
         return fv_fail(FOVEA_EINVAL, "only the third stage has a head to train");
     if (o->trainable == FOVEA_TRAIN_ALL && o->stage == FOVEA_STAGE_ATTENTION)
@@ -67,8 +65,7 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
     if ((unsigned)o->frame.format > FOVEA_FORMAT_PLANES_F32)
         return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
                        (int)o->frame.format);
-    if ((unsigned)o->task > FOVEA_TASK_SEGMENTATION)
-        return fv_fail(FOVEA_EINVAL, "task %d is unknown", (int)o->task);
+    FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
     FV_TRY(check_rates(o));
     return check_moments(o);
 }

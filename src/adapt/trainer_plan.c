@@ -43,11 +43,8 @@ static fv_view loss_rows(fovea_trainer *t, fv_builder *b, uint32_t rows, double 
 static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t cols, fv_view x,
                           fv_view target, fv_view out)
 {
-    fv_step *s = fv_emit_step(b, op, rows, "loss");
-    s->prob.dim[FV_ROW_C] = cols;
-    fv_use_value(s, FV_MSE_A, x, FV_KIND_ROW);
+    fv_step *s = fv_emit_row_step(b, op, "loss", x, FV_KIND_ROW, out, rows, cols);
     fv_use_value(s, FV_MSE_B, target, FV_KIND_ROW);
-    fv_use_value(s, FV_MSE_OUT, out, FV_KIND_ROW);
     return s;
 }
 
@@ -309,9 +306,8 @@ static fovea_status take_rows(fovea_trainer *t)
         else
             at += (uint64_t)v->rows * v->cols;
     }
-    for (uint32_t i = 0; i < t->losses; i++) {
+    for (uint32_t i = 0; i < t->losses; i++)
         FV_TRY(FV_MEM_ARRAY(&t->loss[i].row, t->loss[i].rows, FV_MEM_ARENA, "the losses"));
-    }
     return FOVEA_OK;
 }
 

@@ -201,9 +201,7 @@ fovea_status fovea_trainer_save(fovea_trainer *t, const char *folder, fovea_dtyp
                                 int average)
 {
     static const char *const parts[] = {PROCESSOR, "config.json", "model.safetensors"};
-    if ((unsigned)dtype > FOVEA_DTYPE_BF16)
-        return fv_fail(FOVEA_EINVAL, "tensors of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
-                       (int)dtype);
+    FV_TRY(fv_dtype_known("tensors", dtype));
     FV_TRY(fv_os_folder(folder));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         FV_TRY(write_part(t, folder, parts[i], fv_type_of(dtype), average != 0));

@@ -159,11 +159,7 @@ static fovea_status write_state(const fovea_trainer *t, const char *path, const 
         write_block(&w, block(t, i), t->masters.room * sizeof(float));
     const uint64_t sum = w.sum;
     write_block(&w, &sum, sizeof sum);
-    if (w.status != FOVEA_OK) {
-        fv_os_replace_cancel(w.file);
-        return w.status;
-    }
-    return fv_os_replace_end(w.file);
+    return fv_os_replace_end(w.file, w.status);
 }
 
 /* The JSON, padded with blanks to a multiple of 8 bytes. */

@@ -25,6 +25,14 @@ fovea_status fv_abi_check(const void *caller, const char *init)
     return FOVEA_OK;
 }
 
+fovea_status fv_dtype_known(const char *what, fovea_dtype dtype)
+{
+    return (unsigned)dtype <= FOVEA_DTYPE_BF16
+               ? FOVEA_OK
+               : fv_fail(FOVEA_EINVAL, "%s of type %d; choose FOVEA_DTYPE_F32, F16 or BF16", what,
+                         (int)dtype);
+}
+
 fovea_status fv_abi_read(void *own, size_t size, const void *caller, const char *init)
 {
     FV_TRY(fv_abi_check(caller, init));

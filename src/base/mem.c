@@ -57,8 +57,8 @@ static char *pages_of(char *p, uint64_t *bytes, uint64_t size)
     return begin;
 }
 
-static fovea_status allocate(void *out, uint64_t size, enum fv_mem_tag tag, const char *what,
-                             bool locked)
+fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const char *what,
+                          bool locked)
 {
     bool big = size >= 2 * HUGE_PAGE;
     uint64_t lead = big ? HUGE_PAGE : HEADER;
@@ -97,12 +97,7 @@ static fovea_status allocate(void *out, uint64_t size, enum fv_mem_tag tag, cons
 
 fovea_status fv_mem_alloc(void *out, uint64_t size, enum fv_mem_tag tag, const char *what)
 {
-    return allocate(out, size, tag, what, false);
-}
-
-fovea_status fv_mem_alloc_locked(void *out, uint64_t size, enum fv_mem_tag tag, const char *what)
-{
-    return allocate(out, size, tag, what, true);
+    return fv_mem_place(out, size, tag, what, false);
 }
 
 fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_tag tag,

@@ -24,9 +24,10 @@ enum fv_mem_tag {
 /* 64-byte aligned, zeroed. `out`: the address of a pointer to any kind of object, which is left as
  * it was on failure. ENOMEM names `what` and the size. size 0 gives a valid pointer. */
 fovea_status fv_mem_alloc(void *out, uint64_t size, enum fv_mem_tag tag, const char *what);
-/* The same on pages of its own, which stay in main memory until it is freed. ENOMEM as well where
+/* `locked`: on pages of its own, which stay in main memory until it is freed. ENOMEM as well where
  * that is not allowed, with the limit and the remedy. */
-fovea_status fv_mem_alloc_locked(void *out, uint64_t size, enum fv_mem_tag tag, const char *what);
+fovea_status fv_mem_place(void *out, uint64_t size, enum fv_mem_tag tag, const char *what,
+                          bool locked);
 /* count * size, checked. */
 fovea_status fv_mem_array(void *out, uint64_t count, uint64_t size, enum fv_mem_tag tag,
                           const char *what);

@@ -28,6 +28,12 @@ fovea_status fv_require(const void *argument, const char *what)
     return argument ? FOVEA_OK : fv_fail(FOVEA_EINVAL, "%s: NULL where it must be given", what);
 }
 
+fovea_status fv_known(const char *what, int value, int last)
+{
+    return value >= 0 && value <= last ? FOVEA_OK
+                                       : fv_fail(FOVEA_EINVAL, "%s %d is unknown", what, value);
+}
+
 void fv_log(const char *format, ...)
 {
     if (!log_fn)

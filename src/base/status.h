@@ -23,6 +23,17 @@
             (status) = (call);                                                                     \
     } while (0)
 
+/* Ends a function that makes something: gives it in *out, or releases it where `call` fails. */
+#define FV_RETURN_MADE(out, made, release, call)                                                   \
+    do {                                                                                           \
+        const fovea_status status_ = (call);                                                       \
+        if (status_ == FOVEA_OK)                                                                   \
+            *(out) = (made);                                                                       \
+        else                                                                                       \
+            release(made);                                                                         \
+        return status_;                                                                            \
+    } while (0)
+
 #if defined(__GNUC__)
 #define FV_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
@@ -33,6 +44,8 @@
 fovea_status fv_fail(fovea_status status, const char *format, ...) FV_PRINTF(2, 3);
 /* EINVAL where an argument that must be given is NULL. */
 fovea_status fv_require(const void *argument, const char *what);
+/* EINVAL where the value of an enum is none of 0 to `last`. */
+fovea_status fv_known(const char *what, int value, int last);
 /* Hands a remark, which is no failure, to the caller's log. */
 void fv_log(const char *format, ...) FV_PRINTF(1, 2);
 

@@ -352,11 +352,7 @@ fovea_status fv_pool_create(fv_pool **out, const fv_pool_settings *settings)
         status = start_workers(pool, settings->priority);
     const fovea_status there = await_workers(pool);
     FV_THEN(status, there);
-    if (status == FOVEA_OK)
-        *out = pool;
-    else
-        fv_pool_free(pool);
-    return status;
+    FV_RETURN_MADE(out, pool, fv_pool_free, status);
 }
 
 void fv_pool_free(fv_pool *pool)

@@ -223,11 +223,7 @@ static fovea_status open_bytes(fv_safetensors **out, const char *path, const voi
     if (!data)
         FV_THEN(status, fv_os_map(path, &data, &f->size, &f->map));
     FV_THEN(status, read_header(f, data));
-    if (status == FOVEA_OK)
-        *out = f;
-    else
-        fv_safetensors_close(f);
-    return status;
+    FV_RETURN_MADE(out, f, fv_safetensors_close, status);
 }
 
 fovea_status fv_safetensors_open(fv_safetensors **out, const char *path)

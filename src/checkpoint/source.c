@@ -83,23 +83,14 @@ fovea_status fv_source_folder(char **out, const char *path)
     return FOVEA_OK;
 }
 
-static fovea_status hand_over(fv_source **out, fv_source *s, fovea_status status)
-{
-    if (status == FOVEA_OK)
-        *out = s;
-    else
-        fv_source_close(s);
-    return status;
-}
-
 static fovea_status new_source(fv_source **out, const char *name, uint32_t files)
 {
     fv_source *s;
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_MODEL, "checkpoint"));
     fovea_status status = fv_mem_text(&s->name, name, FV_MEM_MODEL);
-    if (status == FOVEA_OK && files)
-        status = FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files");
-    return hand_over(out, s, status);
+    if (files)
+        FV_THEN(status, FV_MEM_ARRAY(&s->file, files, FV_MEM_MODEL, "list of files"));
+    FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
 static fovea_status add_file(fv_source *s, const char *path)
@@ -116,7 +107,7 @@ fovea_status fv_source_open_file(fv_source **out, const char *path)
     FV_TRY(new_source(&s, path, 1));
     fovea_status status = add_file(s, path);
     FV_THEN(status, fv_source_index(s));
-    return hand_over(out, s, status);
+    FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
 /* The shards' names as the keys of an object, each once. They must be plain names: an index must
@@ -166,7 +157,7 @@ static fovea_status open_map(fv_source **out, json_t *map, const char *folder, c
     FV_THEN(status, new_source(&s, path, (uint32_t)json_object_size(shards)));
     FV_THEN(status, open_shards(s, map, shards, folder));
     json_decref(shards);
-    return hand_over(out, s, status);
+    FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
 fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path)
@@ -188,7 +179,8 @@ fovea_status fv_source_make(fv_source **out, const char *name, uint32_t limit)
     fv_source *s;
     FV_TRY(new_source(&s, name, 0));
     s->made_limit = limit;
-    return hand_over(out, s, FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
+    FV_RETURN_MADE(out, s, fv_source_close,
+                   FV_MEM_ARRAY(&s->tensor, limit, FV_MEM_MODEL, "list of tensors"));
 }
 
 /* FNV-1a: a tensor's values depend on its name alone. */

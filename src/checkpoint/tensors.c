@@ -223,11 +223,7 @@ static fovea_status write_file(const char *path, const json_t *header, const fov
     fovea_status status = write_header(file, header);
     for (size_t i = 0; i < n && status == FOVEA_OK; i++)
         status = fv_os_replace_write(file, tensors[i].data, tensors[i].size);
-    if (status != FOVEA_OK) {
-        fv_os_replace_cancel(file);
-        return status;
-    }
-    return fv_os_replace_end(file);
+    return fv_os_replace_end(file, status);
 }
 
 fovea_status fovea_tensors_write(const char *path, const fovea_tensor *tensors, size_t n,

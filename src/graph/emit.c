@@ -35,7 +35,7 @@ fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uin
     v->rows = rows;
     v->cols = cols;
     lay_rows(v);
-    if (kind == FV_VALUE_INPUT || kind == FV_VALUE_OUTPUT)
+    if (fv_value_outside(v))
         v->slot = b->slots++;
     return (fv_view){(fv_id)b->values++, 0};
 }
@@ -103,10 +103,8 @@ fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **
     fv_weight none = {0};
     fv_constant *c = NULL;
     *data = NULL;
-    if (b->status == FOVEA_OK)
-        b->status = FV_MEM_NEW(&c, FV_MEM_PLAN, "a constant");
-    if (b->status == FOVEA_OK)
-        b->status = FV_MEM_ARRAY(data, (uint64_t)rows * cols, FV_MEM_PLAN, "a constant");
+    FV_THEN(b->status, FV_MEM_NEW(&c, FV_MEM_PLAN, "a constant"));
+    FV_THEN(b->status, FV_MEM_ARRAY(data, (uint64_t)rows * cols, FV_MEM_PLAN, "a constant"));
     if (b->status != FOVEA_OK) {
         fv_mem_free(c);
         return none;

@@ -187,8 +187,6 @@ static inline const fv_attention_name *fv_block_attention(const fv_builder *b, u
 {
     return &b->attention[i];
 }
-/* The one attention of all blocks, for families that mix none. ENOTSUP. */
-fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *b);
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols);
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,

@@ -29,19 +29,6 @@ void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double 
     }
 }
 
-fovea_status fv_same_attention(const fv_attention_name **out, const fv_builder *b)
-{
-    for (uint32_t i = 1; i < b->blocks; i++)
-        if (b->attention[i].kind != b->attention->kind ||
-            b->attention[i].mech != b->attention->mech ||
-            b->attention[i].gated != b->attention->gated)
-            return fv_fail(FOVEA_ENOTSUP,
-                           "different attentions in different blocks: this family has one for all; "
-                           "name one");
-    *out = b->attention;
-    return FOVEA_OK;
-}
-
 static fv_lattn_state layout(const fv_attention *a)
 {
     const fv_mech_traits *t = fv_mech_table[a->mech];
@@ -59,9 +46,12 @@ static void set_sizes(fv_step *s, uint32_t mech, uint32_t heads, uint32_t flags,
     s->prob.dim[FV_ATTN_KEYS] = keys;
 }
 
-static void set_problem(fv_step *s, const fv_attention *a)
+static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_attention *a,
+                     uint32_t rows, uint32_t keys)
 {
-    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, a->keys);
+    fv_step *s = fv_emit_step(b, op, rows, label);
+    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, keys);
+    return s;
 }
 
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
@@ -85,8 +75,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     }
     const uint32_t size = (uint32_t)floats;
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, size, FV_F32);
-    fv_step *s = fv_emit_step(b, FV_OP_LATTN_REDUCE, a->keys, label);
-    set_problem(s, a);
+    fv_step *s = step(b, FV_OP_LATTN_REDUCE, label, a, a->keys, a->keys);
     s->f[0] = 1.0f / (float)a->keys;
     s->f[1] = (float)a->alpha;
     fv_use_value(s, FV_REDUCE_K, a->k, FV_KIND_ROW);
@@ -100,8 +89,7 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_use_value(s, FV_REDUCE_PARTIAL, partial, FV_KIND_PARTIAL);
 
     a->state = fv_emit_value(b, FV_VALUE_STATE, 1, size, FV_F32);
-    s = fv_emit_step(b, FV_OP_LATTN_MERGE, 1, label);
-    set_problem(s, a);
+    s = step(b, FV_OP_LATTN_MERGE, label, a, 1, a->keys);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
 }
@@ -109,9 +97,9 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out)
 {
-    bool softmax = a->mech == FV_MECH_ANY;
-    fv_step *s = fv_emit_step(b, softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY, a->queries, label);
-    set_problem(s, a);
+    const bool softmax = a->mech == FV_MECH_ANY;
+    const enum fv_op op = softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY;
+    fv_step *s = step(b, op, label, a, a->queries, a->keys);
     s->f[0] = (float)a->scale;
     if (softmax) {
         fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
@@ -136,9 +124,8 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
 void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                     uint32_t window, const uint32_t *regions, fv_view out)
 {
-    const bool softmax = a->mech == FV_MECH_ANY;
-    fv_step *s = fv_emit_step(b, softmax ? FV_OP_WSOFTMAX : FV_OP_WLATTN, a->queries, label);
-    set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, window);
+    const enum fv_op op = a->mech == FV_MECH_ANY ? FV_OP_WSOFTMAX : FV_OP_WLATTN;
+    fv_step *s = step(b, op, label, a, a->queries, window);
     s->align = window;
     s->f[0] = (float)a->scale;
     s->f[1] = (float)a->eps;
@@ -155,8 +142,7 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
                      fv_view q)
 {
     fv_view partial = fv_emit_value(b, FV_VALUE_PARTIAL, 1, a->heads * (2 + a->d), FV_F32);
-    fv_step *s = fv_emit_step(b, FV_OP_MAP_REDUCE, a->keys, label);
-    set_problem(s, a);
+    fv_step *s = step(b, FV_OP_MAP_REDUCE, label, a, a->keys, a->keys);
     s->f[0] = (float)a->scale;
     fv_use_value(s, FV_MAP_Q, q, FV_KIND_WHOLE);
     fv_use_value(s, FV_MAP_K, a->k, FV_KIND_ROW);
@@ -164,8 +150,7 @@ fv_view fv_emit_pool(fv_builder *b, const char *label, const char *merge, const 
     fv_use_value(s, FV_MAP_PARTIAL, partial, FV_KIND_PARTIAL);
 
     fv_view out = fv_emit_rows(b, 1, a->heads * a->d);
-    s = fv_emit_step(b, FV_OP_MAP_MERGE, 1, merge);
-    set_problem(s, a);
+    s = step(b, FV_OP_MAP_MERGE, merge, a, 1, a->keys);
     fv_use_value(s, FV_MERGE_PARTIAL, partial, FV_KIND_STATE);
     fv_use_value(s, FV_MERGE_STATE, out, FV_KIND_ROW);
     return out;

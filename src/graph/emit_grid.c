@@ -10,8 +10,7 @@
 static fv_plan_table *new_table(fv_builder *b)
 {
     fv_plan_table *t;
-    if (b->status == FOVEA_OK)
-        b->status = FV_MEM_NEW(&t, FV_MEM_PLAN, "a table");
+    FV_THEN(b->status, FV_MEM_NEW(&t, FV_MEM_PLAN, "a table"));
     if (b->status != FOVEA_OK)
         return NULL;
     t->next = b->tables;
@@ -57,11 +56,9 @@ static fv_weight resized_table(fv_builder *b, const fv_posemb *p, const fv_grid 
     fv_posemb_table t = {0};
     float *sum, *row = NULL;
     const fv_weight all = fv_emit_constant(b, grid->width * grid->height, cols, &sum);
-    if (b->status == FOVEA_OK)
-        b->status = FV_MEM_ARRAY(&row, cols, FV_MEM_PLAN, "a position");
-    if (b->status == FOVEA_OK)
-        b->status =
-            fv_posemb_plan(&t, p->rule, p->table_width, p->table_height, grid->width, grid->height);
+    FV_THEN(b->status, FV_MEM_ARRAY(&row, cols, FV_MEM_PLAN, "a position"));
+    FV_THEN(b->status, fv_posemb_plan(&t, p->rule, p->table_width, p->table_height, grid->width,
+                                      grid->height));
     for (uint32_t i = 0; b->status == FOVEA_OK && i < grid->width * grid->height; i++) {
         const uint32_t y = i / grid->width * t.taps_y, x = i % grid->width * t.taps_x;
         for (uint32_t ty = y; ty < y + t.taps_y; ty++)

@@ -125,19 +125,15 @@ void fv_model_ref(fovea_model *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-void fv_model_unref(fovea_model *m)
+void fovea_model_free(fovea_model *m)
 {
+    if (!m)
+        return;
     pthread_mutex_lock(&m->lock);
     bool last = --m->refs == 0;
     pthread_mutex_unlock(&m->lock);
     if (last)
         free_model(m);
-}
-
-void fovea_model_free(fovea_model *m)
-{
-    if (m)
-        fv_model_unref(m);
 }
 
 /* ---- loading ---- */
@@ -384,15 +380,10 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additio
     FV_TRY(fv_require(path, "the model's path"));
     FV_TRY(fv_model_blank(&m));
     m->additions = additions;
-    fovea_status status = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0 ? load_synthetic(m, path)
-                                                                           : load_files(m, path);
-    if (status != FOVEA_OK) {
-        free_model(m);
-        return status;
-    }
+    const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
+    const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path);
     m->additions = NULL;
-    *out = m;
-    return FOVEA_OK;
+    FV_RETURN_MADE(out, m, free_model, status);
 }
 
 fovea_status fovea_model_load(fovea_model **out, const char *path)

@@ -118,6 +118,5 @@ fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additio
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);
 void fv_model_ref(fovea_model *m);
-void fv_model_unref(fovea_model *m);
 
 #endif

@@ -173,9 +173,7 @@ static fovea_status make(fv_packed **out, fovea_device *device, bool locked, con
     p->size = size;
     p->device = device ? fv_device_ref(device) : NULL;
     p->locked = locked;
-    fovea_status status = locked
-                              ? fv_mem_alloc_locked(&p->data, size, FV_MEM_WEIGHTS, "packed weight")
-                              : fv_mem_alloc(&p->data, size, FV_MEM_WEIGHTS, "packed weight");
+    fovea_status status = fv_mem_place(&p->data, size, FV_MEM_WEIGHTS, "packed weight", locked);
     FV_THEN(status, pack(p, kernel, problem));
     if (status == FOVEA_OK && device)
         status = to_device(p);

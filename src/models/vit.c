@@ -326,7 +326,7 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
     fv_layer_write(b, "head", &v->classifier, in, logits, 1);
 }
 
-fovea_status fv_vit_emit(const fovea_model *m, fv_builder *b)
+static fovea_status emit(const fovea_model *m, fv_builder *b)
 {
     const fv_vit *v = m->roles;
     struct context c = {b, v, fv_grid_tokens(&b->grid), FV_NO_VIEW};
@@ -388,7 +388,7 @@ const fv_family fv_family_vit = {
     .attention = "softmax",
     .owns = fv_vit_owns,
     .read = fv_vit_read,
-    .emit = fv_vit_emit,
+    .emit = emit,
     .attend = attend_alone,
     .project = project_alone,
     .weights = visit_weights,

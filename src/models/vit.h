@@ -76,9 +76,6 @@ const char *fv_vit_synthetic(size_t index);
 bool fv_vit_has_synthetic(const char *name);
 fovea_status fv_vit_make_synthetic(json_t **config, struct fv_source *source, const char *name);
 
-/* vit.c: steps from roles. */
-fovea_status fv_vit_emit(const fovea_model *m, struct fv_builder *b);
-
 enum fv_vit_kind {
     FV_VIT_PLAIN,
     FV_VIT_DEIT,

@@ -108,6 +108,11 @@ typedef struct fv_kernel {
     } code;
 } fv_kernel;
 
+/* What a line of a table of kernels says on any device. */
+#define FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks)                                        \
+    .name = #kname, .op = FV_OP_##OP, .mech = FV_MECH_##MECH, .rev = krev,                         \
+    .needs = FV_NEED_##NEED, .hooks = &fv_h_##khooks
+
 bool fv_kernel_fits(const fv_kernel *k, const fv_problem *p, uint32_t features);
 fv_knobs fv_kernel_defaults(const fv_kernel *k);
 /* Seconds on one core, roughly: by the kernel's own model, or by its rate. */

@@ -17,21 +17,14 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
         o->frame.height > MAX_SIDE)
         return fv_fail(FOVEA_EINVAL, "frame of %u x %u pixels; sides must be 1 to %u",
                        o->frame.width, o->frame.height, MAX_SIDE);
-    if ((unsigned)o->frame.format > FOVEA_FORMAT_YUYV)
-        return fv_fail(FOVEA_EINVAL, "frame format %d is unknown", (int)o->frame.format);
+    FV_TRY(fv_known("frame format", (int)o->frame.format, FOVEA_FORMAT_YUYV));
     if ((unsigned)o->yuv > FOVEA_YUV_709_FULL)
         return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
                        (int)o->yuv);
-    if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
-        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
-    if ((unsigned)o->weights > FOVEA_DTYPE_BF16)
-        return fv_fail(FOVEA_EINVAL, "weights of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
-                       (int)o->weights);
-    if ((unsigned)o->activations > FOVEA_DTYPE_BF16)
-        return fv_fail(FOVEA_EINVAL, "activations of type %d; choose FOVEA_DTYPE_F32, F16 or BF16",
-                       (int)o->activations);
-    if ((unsigned)o->on_device_lost > FOVEA_LOST_CPU)
-        return fv_fail(FOVEA_EINVAL, "on_device_lost %d is unknown", (int)o->on_device_lost);
+    FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
+    FV_TRY(fv_dtype_known("weights", o->weights));
+    FV_TRY(fv_dtype_known("activations", o->activations));
+    FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_LOST_CPU));
     if (!(o->lost_seconds >= 0 && o->lost_seconds <= 1e6))
         return fv_fail(FOVEA_EINVAL, "a device lost after %g s; give 0 (10) to 1e6",
                        o->lost_seconds);
@@ -216,12 +209,7 @@ fovea_status fv_frame_emit(fovea_plan **out, const fovea_model *model, fovea_dev
     p->model = (fovea_model *)(uintptr_t)model;
     fv_model_ref(p->model);
     p->b.training = training;
-    fovea_status status = emit(p, options);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, emit(p, options));
 }
 
 fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_device *device,
@@ -234,10 +222,5 @@ fovea_status fv_frame_plan(fovea_plan **out, const fovea_model *model, fovea_dev
     }
     FV_TRY(fv_frame_emit(&p, model, device, o, wisdom, NULL));
     const fv_plan_request r = {o->schedule, o->chunk, o->memory_limit, o->dry};
-    const fovea_status status = fv_plan_finish(p, &r);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, fv_plan_finish(p, &r));
 }

@@ -68,8 +68,7 @@ static fovea_status check_causal(const fovea_attention_options *o, const fv_atte
                        "causal attention of %u queries and %u keys; give as many of "
                        "both, or 0 keys",
                        o->rows, o->keys);
-    if ((unsigned)o->form > FOVEA_FORM_CHUNK)
-        return fv_fail(FOVEA_EINVAL, "form %d is unknown", (int)o->form);
+    FV_TRY(fv_known("form", (int)o->form, FOVEA_FORM_CHUNK));
     if (o->rope_cos || o->rope_sin || o->rope_width || o->rope_height)
         return fv_fail(FOVEA_EINVAL,
                        "RoPE is for bidirectional attention; leave rope_cos, rope_sin and "
@@ -185,9 +184,7 @@ static fovea_status check_tail(const fovea_attention_options *o)
         return fv_fail(FOVEA_EINVAL, "norm_bias without norm_weight; give both");
     if (!isfinite(o->norm_eps) || o->norm_eps < 0)
         return fv_fail(FOVEA_EINVAL, "norm_eps %g; it must be at least 0", o->norm_eps);
-    if ((unsigned)o->out_gate > FOVEA_OUT_GATE_SILU)
-        return fv_fail(FOVEA_EINVAL, "out_gate %d is unknown", (int)o->out_gate);
-    return FOVEA_OK;
+    return fv_known("out_gate", (int)o->out_gate, FOVEA_OUT_GATE_SILU);
 }
 
 fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name)

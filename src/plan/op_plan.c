@@ -58,8 +58,7 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
 
 fovea_status fv_op_options_check(const fv_op_options *o)
 {
-    if ((unsigned)o->schedule > FOVEA_SCHEDULE_STEPWISE)
-        return fv_fail(FOVEA_EINVAL, "schedule %d is unknown", (int)o->schedule);
+    FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
     if ((unsigned)o->storage > FOVEA_DTYPE_BF16 || (unsigned)o->out_storage > FOVEA_DTYPE_BF16)
         return fv_fail(FOVEA_EINVAL, "storage %d, output %d: choose FOVEA_DTYPE_F32, F16 or BF16",
                        (int)o->storage, (int)o->out_storage);
@@ -104,12 +103,7 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
     fovea_plan *p;
     FV_TRY(fv_op_options_check(options));
     FV_TRY(fv_plan_alloc(&p, device, wisdom));
-    fovea_status status = build(p, options, kept);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fv_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fv_plan_free, build(p, options, kept));
 }
 
 #define COMMON(o)                                                                                  \

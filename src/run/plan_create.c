@@ -21,12 +21,7 @@ fovea_status fovea_plan_create(fovea_plan **out, const fovea_model *model, fovea
     fovea_plan *p;
     FV_TRY(fv_tune_for(model, device, &o, NULL));
     FV_TRY(fv_frame_plan(&p, model, device, &o, fv_wisdom_global()));
-    const fovea_status status = fv_fallback_make(p, &o);
-    if (status == FOVEA_OK)
-        *out = p;
-    else
-        fovea_plan_free(p);
-    return status;
+    FV_RETURN_MADE(out, p, fovea_plan_free, fv_fallback_make(p, &o));
 }
 
 static fovea_status create(fovea_plan **out, fovea_device *device, const fv_op_options *options)

@@ -46,11 +46,7 @@ fovea_status fovea_state_create(fovea_state **out, fovea_device *device,
     FV_TRY(FV_MEM_NEW(&s, FV_MEM_PLAN, "the state"));
     fovea_status status = create(s, device, &o);
     FV_THEN(status, fovea_state_reset(s));
-    if (status == FOVEA_OK)
-        *out = s;
-    else
-        fovea_state_free(s);
-    return status;
+    FV_RETURN_MADE(out, s, fovea_state_free, status);
 }
 
 void fovea_state_free(fovea_state *s)

@@ -276,11 +276,7 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     fovea_status status = prepare(d, given);
     FV_THEN(status, evaluate_perturbed(d));
     drop_inputs(d);
-    if (status == FOVEA_OK)
-        *out = d;
-    else
-        fv_reference_close(d);
-    return status;
+    FV_RETURN_MADE(out, d, fv_reference_close, status);
 }
 
 void fv_reference_close(fv_reference *d)

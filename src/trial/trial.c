@@ -209,11 +209,7 @@ fovea_status fv_trial_open(fv_trial **out, fovea_device *device, const fv_builde
     schedule(r, chunk);
     fovea_status status = fv_model_blank(&r->model);
     FV_THEN(status, describe_operands(r, b));
-    if (status == FOVEA_OK)
-        *out = r;
-    else
-        fv_trial_close(r);
-    return status;
+    FV_RETURN_MADE(out, r, fv_trial_close, status);
 }
 
 void fv_trial_close(fv_trial *r)

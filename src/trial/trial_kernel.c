@@ -58,12 +58,7 @@ fovea_status fv_trial_kernel_open(fv_trial_kernel **out, fv_trial *r, const fv_k
     fv_trial_kernel *t;
     FV_TRY(FV_MEM_NEW(&t, FV_MEM_PLAN, "a trial kernel"));
     t->r = r;
-    const fovea_status status = bind(t, k, knobs);
-    if (status == FOVEA_OK)
-        *out = t;
-    else
-        fv_trial_kernel_close(t);
-    return status;
+    FV_RETURN_MADE(out, t, fv_trial_kernel_close, bind(t, k, knobs));
 }
 
 void fv_trial_kernel_close(fv_trial_kernel *t)

@@ -62,12 +62,7 @@ fovea_status fovea_trial_open(fovea_trial **out, const fovea_plan *plan, size_t 
     fovea_trial *r;
     FV_TRY(FV_MEM_NEW(&r, FV_MEM_PLAN, "a trial"));
     *r = (fovea_trial){.device = plan->device, .step = s, .problem = problem, .kernel = k};
-    const fovea_status status = fill(r, plan);
-    if (status == FOVEA_OK)
-        *out = r;
-    else
-        fovea_trial_close(r);
-    return status;
+    FV_RETURN_MADE(out, r, fovea_trial_close, fill(r, plan));
 }
 
 void fovea_trial_close(fovea_trial *r)

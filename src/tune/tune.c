@@ -101,12 +101,7 @@ fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
 {
     fv_wisdom *w;
     FV_TRY(fv_wisdom_create(&w));
-    const fovea_status status = fv_wisdom_each(from, copy, w);
-    if (status == FOVEA_OK)
-        *out = w;
-    else
-        fv_wisdom_free(w);
-    return status;
+    FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_each(from, copy, w));
 }
 
 /* ---- all of it ---- */
@@ -219,8 +214,7 @@ fovea_status fovea_tune_gemm(fovea_tune_report *out, fovea_device *device,
 fovea_status fv_tune_rigor(fovea_rigor *out, fovea_rigor asked)
 {
     static const char *const names[] = {"", "estimate", "measure", "exhaustive"};
-    if ((unsigned)asked > FOVEA_RIGOR_EXHAUSTIVE)
-        return fv_fail(FOVEA_EINVAL, "rigor %d is unknown", (int)asked);
+    FV_TRY(fv_known("rigor", (int)asked, FOVEA_RIGOR_EXHAUSTIVE));
     *out = asked;
     if (asked != FOVEA_RIGOR_DEFAULT)
         return FOVEA_OK;

@@ -437,12 +437,7 @@ fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limit
 {
     fv_cases *c;
     FV_TRY(FV_MEM_NEW(&c, FV_MEM_PLAN, "the cases to be verified"));
-    const fovea_status status = fill(c, row_type, limits);
-    if (status == FOVEA_OK)
-        *out = c;
-    else
-        fv_cases_close(c);
-    return status;
+    FV_RETURN_MADE(out, c, fv_cases_close, fill(c, row_type, limits));
 }
 
 void fv_cases_close(fv_cases *c)

@@ -86,10 +86,6 @@ fovea_status fv_wisdom_write(const char *path, fv_wisdom *w, bool own, bool only
 
 /* The process's store, once the files that there are have been read. */
 fv_wisdom *fv_wisdom_global(void);
-/* Adds a text to it. Lines that this build does not know are left out, counted and remarked upon;
- * `name` is the text's. */
-fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
-                            fovea_wisdom_info *out);
 
 /* ---- wisdom_key.c: how devices, problems and sweeps are called ---- */
 

@@ -21,12 +21,7 @@ static fovea_status parse(fv_wisdom **out, const char *text, uint64_t size, size
 {
     fv_wisdom *w = NULL;
     FV_TRY(fv_wisdom_create(&w));
-    const fovea_status status = fv_wisdom_parse(w, text, size, unknown);
-    if (status == FOVEA_OK)
-        *out = w;
-    else
-        fv_wisdom_free(w);
-    return status;
+    FV_RETURN_MADE(out, w, fv_wisdom_free, fv_wisdom_parse(w, text, size, unknown));
 }
 
 /* The message of a text names its file. */
@@ -156,19 +151,13 @@ fovea_status fovea_wisdom_load(const char *path, fovea_wisdom_info *out)
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 
-fovea_status fv_wisdom_take(const char *name, const char *text, uint64_t size,
-                            fovea_wisdom_info *out)
-{
-    fv_wisdom *w;
-    FV_TRY(parse(&w, text, size, &out->skipped));
-    return take(fv_wisdom_global(), w, name, false, out);
-}
-
 fovea_status fovea_wisdom_import(const char *text, size_t size, fovea_wisdom_info *out)
 {
     fovea_wisdom_info info;
+    fv_wisdom *w;
     FV_TRY(FV_ABI_CHECK(out, FOVEA_WISDOM_INFO_INIT));
-    FV_TRY(fv_wisdom_take("the imported text", text, size, &info));
+    FV_TRY(parse(&w, text, size, &info.skipped));
+    FV_TRY(take(fv_wisdom_global(), w, "the imported text", false, &info));
     return FV_ABI_WRITE(out, info, FOVEA_WISDOM_INFO_INIT);
 }
 

@@ -69,7 +69,7 @@ static void packed_weights_are_shared(void **state)
     fovea_model_free(m); /* a plan would still hold it */
     fv_packed_unref(m, b);
     assert_null(m->packed);
-    fv_model_unref(m);
+    fovea_model_free(m);
     assert_int_equal(fv_mem_tagged(FV_MEM_WEIGHTS) + fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 

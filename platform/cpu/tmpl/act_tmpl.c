@@ -2,9 +2,6 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/act.h"
 
-/* Lanes of the vector at column i that are in the row. */
-#define LANES(i, n) fv_lanes((n) - (i))
-
 FV_FN void act_rows(const fv_args *a, const fv_call *c, uint32_t act)
 {
     const size_t n = a->prob.dim[FV_ROW_C];
@@ -12,7 +9,7 @@ FV_FN void act_rows(const fv_args *a, const fv_call *c, uint32_t act)
         const float *in = (const float *)c->p[FV_ACT_IN] + r * a->ld[FV_ACT_IN];
         float *out = (float *)c->p[FV_ACT_OUT] + r * a->ld[FV_ACT_OUT];
         for (size_t i = 0; i < n; i += FV_W) {
-            const int lanes = LANES(i, n);
+            const int lanes = fv_lanes(n - i);
             fv_v x = fv_load_n(in + i, lanes);
             if (act == FV_EPI_SWIGLU)
                 x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_load_n(in + n + i, lanes));
@@ -31,7 +28,7 @@ FV_FN void grad_rows(const fv_args *a, const fv_call *c, uint32_t act)
         const float *dout = (const float *)c->p[FV_ACT_GRAD_DOUT] + r * a->ld[FV_ACT_GRAD_DOUT];
         float *out = (float *)c->p[FV_ACT_GRAD_OUT] + r * a->ld[FV_ACT_GRAD_OUT];
         for (size_t i = 0; i < n; i += FV_W) {
-            const int lanes = LANES(i, n);
+            const int lanes = fv_lanes(n - i);
             const fv_v x = fv_load_n(in + i, lanes), g = fv_load_n(dout + i, lanes);
             if (act == FV_EPI_SWIGLU) {
                 const fv_v gate = fv_load_n(in + n + i, lanes);
@@ -77,7 +74,7 @@ FV_FN void add_rows(const fv_args *a, const fv_call *c, bool scaled, bool residu
         const float *res = residual ? all + r * a->ld[FV_ADD_RES] : NULL;
         float *out = (float *)c->p[FV_ADD_OUT] + r * a->ld[FV_ADD_OUT];
         for (size_t i = 0; i < n; i += FV_W) {
-            const int lanes = LANES(i, n);
+            const int lanes = fv_lanes(n - i);
             fv_v x = fv_load_n(in + i, lanes);
             if (scaled && residual)
                 x = fv_fma(fv_load_n(scale + i, lanes), x, fv_load_n(res + i, lanes));

@@ -12,11 +12,6 @@ FV_FN fv_v logits(const float *x, size_t i, int lanes)
     return fv_sub(fv_load_n(x + i, lanes), fv_sub(low, fv_first_n(low, lanes)));
 }
 
-FV_FN int lanes_from(size_t i, size_t n)
-{
-    return n - i < FV_W ? (int)(n - i) : FV_W;
-}
-
 /* Few heads, as usual: the row stays in one register. */
 FV_FN void gates_one(float *y, const float *x, int n)
 {
@@ -29,17 +24,17 @@ FV_FN void gates(float *y, const float *x, size_t n)
 {
     fv_v max = fv_set(-INFINITY), sum = fv_set(0.f);
     for (size_t i = 0; i < n; i += FV_W)
-        max = fv_max(max, logits(x, i, lanes_from(i, n)));
+        max = fv_max(max, logits(x, i, fv_lanes(n - i)));
     const fv_v m = fv_set(fv_hmax(max));
     for (size_t i = 0; i < n; i += FV_W) {
-        const int lanes = lanes_from(i, n);
+        const int lanes = fv_lanes(n - i);
         const fv_v e = fv_exp(fv_sub(fv_load_n(x + i, lanes), m));
         fv_store_n(y + i, e, lanes);
         sum = fv_add(sum, fv_first_n(e, lanes));
     }
     const fv_v s = fv_set(fv_hsum(sum));
     for (size_t i = 0; i < n; i += FV_W)
-        fv_store_n(y + i, fv_div(fv_load_n(y + i, lanes_from(i, n)), s), lanes_from(i, n));
+        fv_store_n(y + i, fv_div(fv_load_n(y + i, fv_lanes(n - i)), s), fv_lanes(n - i));
 }
 
 void FV_NAME(fv_k_gates_f32)(const fv_args *a, const fv_call *c)

@@ -68,17 +68,6 @@ typedef struct piece {
     size_t ldg, count;
 } piece;
 
-/* The rotation of a call's rows. */
-static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin, const layout *l)
-{
-    if (!(a->prob.flags & FV_FLAG_ROPE))
-        return (rotation){0};
-    const rotation t = rotation_of(a, c, cos, sin, l->d);
-    if (!rotation_straddles(&t, l->d))
-        return t;
-    return rotation_join((float *)c->scratch + l->turn, &t, c->rows, l->d);
-}
-
 static rotation rotation_after(rotation t, size_t rows)
 {
     if (t.cos)
@@ -448,7 +437,7 @@ void KERNEL(fv_k_lattn_apply_grad_f32)(const fv_args *a, const fv_call *c)
     const size_t first = FV_STAT_WIDE ? 0 : c->col0;
     const size_t last = FV_STAT_WIDE ? l.heads : (size_t)c->col0 + c->cols;
     float *scratch = c->scratch;
-    const rotation turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
+    const rotation turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, scratch + l.turn);
     finish_params(scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
     /* Where statistics join all heads, blocks are the outer loop, and states are packed per block.
      */
@@ -573,7 +562,8 @@ static void state_head(float *part, const fv_args *a, const fv_call *c, const la
 void KERNEL(fv_k_lattn_state_grad_f32)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob, c->rows);
-    const rotation turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
+    const rotation turn =
+        rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp,
                   fv_set(a->f[2]));
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
@@ -680,7 +670,7 @@ void KERNEL(fv_k_lattn_reduce_grad_f32)(const fv_args *a, const fv_call *c)
     const size_t last = FV_STAT_WIDE ? l.heads : (size_t)c->col0 + c->cols;
     const size_t ld = a->ld[FV_KEY_GRAD_OUT], step = FV_STAT_WIDE ? BLOCK : c->rows;
     float *scratch = c->scratch, *out = c->p[FV_KEY_GRAD_OUT];
-    const rotation turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
+    const rotation turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, l.d, scratch + l.turn);
     finish_params(scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
     for (size_t begin = 0; begin < c->rows; begin += step) {
         float sum[2][BLOCK] = {{0.f}};
@@ -715,7 +705,7 @@ void KERNEL(fv_k_lattn_gate_grad_f32)(const fv_args *a, const fv_call *c)
     const layout l = lay_out(&a->prob, c->rows);
     const fv_v alpha = fv_set(a->f[1]);
     float *scratch = c->scratch, *df = scratch + l.df;
-    const rotation turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
+    const rotation turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, l.d, scratch + l.turn);
     finish_params(scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
         pack_keys(a, c, &l, h, false);

@@ -63,15 +63,6 @@ static layout lay_out(const fv_problem *p, size_t rows)
 
 /* ---- what REDUCE and APPLY share ---- */
 
-/* The rotation of a call's rows. */
-static rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin, const layout *l)
-{
-    const rotation t = rotation_of(a, c, cos, sin, l->d);
-    if (!rotation_straddles(&t, l->d))
-        return t;
-    return rotation_join((float *)c->scratch + l->turn, &t, c->rows, l->d);
-}
-
 /* The rows to prefetch while rows [r, r + n) are computed: the head's next rows, else the next
  * head's, else those of the next call. */
 FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
@@ -422,9 +413,8 @@ void KERNEL(fv_k_lattn_reduce_f32)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob, c->rows);
     const fv_v alpha = fv_set(a->f[1]);
-    rotation turn = {0};
-    if (a->prob.flags & FV_FLAG_ROPE)
-        turn = rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, &l);
+    const rotation turn =
+        rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
     statistics_of_all_heads(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->ld[FV_REDUCE_K], c->rows,
                             alpha);
@@ -663,9 +653,8 @@ void KERNEL(fv_k_lattn_apply_f32)(const fv_args *a, const fv_call *c)
 {
     const layout l = lay_out(&a->prob, c->rows);
     const fv_v alpha = fv_set(a->f[2]);
-    rotation turn = {0};
-    if (a->prob.flags & FV_FLAG_ROPE)
-        turn = rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, &l);
+    const rotation turn =
+        rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
     statistics_of_all_heads(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->ld[FV_APPLY_Q], c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)

@@ -62,8 +62,7 @@ void FV_NAME(fv_k_resize_x_u8)(const fv_args *a, const fv_call *c)
 
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
-    (void)k;
-    (void)rows;
+    (void)k, (void)rows;
     return p->flags & FV_FLAG_YUV ? (size_t)3 * p->dim[FV_RESIZE_FROM] : 0;
 }
 

@@ -92,28 +92,6 @@ FV_FN float fv_hmax(fv_v x)
     return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 
-FV_FN fv_h fv_load_h(const uint16_t *p, int n)
-{
-    if (n == FV_W)
-        return _mm_loadu_si128((const __m128i *)p);
-    uint16_t lane[FV_W] = {0};
-    for (int i = 0; i < n; i++)
-        lane[i] = p[i];
-    return _mm_loadu_si128((const __m128i *)lane);
-}
-
-FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
-{
-    if (n == FV_W) {
-        _mm_storeu_si128((__m128i *)p, h);
-        return;
-    }
-    uint16_t lane[FV_W];
-    _mm_storeu_si128((__m128i *)lane, h);
-    for (int i = 0; i < n; i++)
-        p[i] = lane[i];
-}
-
 FV_WORD(fv_v, fv_of_f16, (fv_h h), _mm256_cvtph_ps(h))
 FV_WORD(fv_h, fv_to_f16, (fv_v x),
         _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))

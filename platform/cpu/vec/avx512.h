@@ -7,6 +7,7 @@
 #define FV_W 16
 #define FV_REGS 32
 #define FV_LDEXP_ANY 1
+#define FV_MASKED_HALVES 1
 typedef __m512 fv_v;
 typedef __m256i fv_h;
 

@@ -101,26 +101,6 @@ FV_FN float fv_hmax(fv_v x)
     return a > b ? a : b;
 }
 
-FV_FN fv_h fv_load_h(const uint16_t *p, int n)
-{
-    fv_h h = {0, 0, 0, 0};
-    if (n == FV_W)
-        memcpy(&h, p, sizeof h);
-    else
-        for (int i = 0; i < n; i++)
-            h[i] = p[i];
-    return h;
-}
-
-FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
-{
-    if (n == FV_W)
-        memcpy(p, &h, sizeof h);
-    else
-        for (int i = 0; i < n; i++)
-            p[i] = h[i];
-}
-
 /* fv_float_of_f16 on every lane. */
 FV_FN fv_v fv_of_f16(fv_h x)
 {

@@ -88,28 +88,6 @@ FV_WORD(fv_v, fv_hsum_rows, (const float *p),
                    vpaddq_f32(vld1q_f32(p + 8), vld1q_f32(p + 12))))
 FV_WORD(float, fv_hmax, (fv_v x), vmaxvq_f32(x))
 
-FV_FN fv_h fv_load_h(const uint16_t *p, int n)
-{
-    if (n == FV_W)
-        return vld1_u16(p);
-    uint16_t lane[FV_W] = {0};
-    for (int i = 0; i < n; i++)
-        lane[i] = p[i];
-    return vld1_u16(lane);
-}
-
-FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
-{
-    if (n == FV_W) {
-        vst1_u16(p, h);
-        return;
-    }
-    uint16_t lane[FV_W];
-    vst1_u16(lane, h);
-    for (int i = 0; i < n; i++)
-        p[i] = lane[i];
-}
-
 FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
 FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
 FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))

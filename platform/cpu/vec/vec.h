@@ -33,6 +33,8 @@
 #define FOVEA_PLATFORM_VEC_VEC_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #define FV_FN static inline __attribute__((always_inline, unused))
 #include "mech/word.h"
@@ -78,6 +80,34 @@ FV_FN fv_four fv_load_four(const float *p)
 FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
 {
     return fv_fma(fv_set(x[i]), b, c);
+}
+#endif
+
+#ifndef FV_MASKED_HALVES
+FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+{
+    fv_h h;
+    uint16_t lane[FV_W] = {0};
+    if (n == FV_W) {
+        memcpy(&h, p, sizeof h);
+        return h;
+    }
+    for (int i = 0; i < n; i++)
+        lane[i] = p[i];
+    memcpy(&h, lane, sizeof h);
+    return h;
+}
+
+FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+{
+    uint16_t lane[FV_W];
+    if (n == FV_W) {
+        memcpy(p, &h, sizeof h);
+        return;
+    }
+    memcpy(lane, &h, sizeof h);
+    for (int i = 0; i < n; i++)
+        p[i] = lane[i];
 }
 #endif
 

@@ -60,6 +60,13 @@ static inline double fv_lattn_grad_flops(const fv_problem *p)
     [FV_APPLY_SIN] = {"SIN", .stored = FV_STORED_FLOATS},                                          \
     [FV_APPLY_GATE] = {"GATE", .heads = true, .nature = FV_NATURE_FRACTION}
 
+/* What both gradients of keys read. */
+#define FV_LATTN_KEY_GRAD_OPERANDS                                                                 \
+    FV_LATTN_KEY_OPERANDS,                                                                         \
+        [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,                         \
+                               .state_of = FV_OP_LATTN_REDUCE},                                    \
+        [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns}
+
 /* Of the state of all heads. */
 static inline uint32_t fv_lattn_state_columns(const fv_problem *p)
 {

@@ -15,11 +15,7 @@
 const fv_op fv_op_lattn_gate_grad = {
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
-    .operand = {FV_LATTN_KEY_OPERANDS,
-                [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,
-                                       .state_of = FV_OP_LATTN_REDUCE},
-                [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns},
-                [FV_KEY_GRAD_OUT] = {"OUT", .heads = true}},
+    .operand = {FV_LATTN_KEY_GRAD_OPERANDS, [FV_KEY_GRAD_OUT] = {"OUT", .heads = true}},
     .flops = fv_lattn_grad_flops,
     .terms = fv_lattn_grad_terms,
     .joint = true,

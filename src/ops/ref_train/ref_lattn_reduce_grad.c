@@ -32,11 +32,7 @@ static double flops(const fv_problem *p)
 const fv_op fv_op_lattn_reduce_grad = {
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
-    .operand = {FV_LATTN_KEY_OPERANDS,
-                [FV_KEY_GRAD_STATE] = {"STATE", .columns = fv_lattn_state_columns,
-                                       .state_of = FV_OP_LATTN_REDUCE},
-                [FV_KEY_GRAD_DSTATE] = {"DSTATE", .columns = fv_lattn_state_columns},
-                [FV_KEY_GRAD_OUT] = {"OUT", .columns = columns}},
+    .operand = {FV_LATTN_KEY_GRAD_OPERANDS, [FV_KEY_GRAD_OUT] = {"OUT", .columns = columns}},
     .flops = flops,
     .terms = fv_lattn_grad_terms,
     .joint = true,

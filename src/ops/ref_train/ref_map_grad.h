@@ -10,6 +10,14 @@
 /* Rows that are summed on their own. */
 enum { REF_MAP_BLOCK = 64 };
 
+/* What both read. */
+#define REF_MAP_OPERANDS                                                                           \
+    [FV_MAP_GRAD_Q] = {"Q", FV_ATTN_D, .heads = true},                                             \
+    [FV_MAP_GRAD_K] = {"K", FV_ATTN_D, .heads = true},                                             \
+    [FV_MAP_GRAD_V] = {"V", FV_ATTN_D, .heads = true},                                             \
+    [FV_MAP_GRAD_FORWARD] = {"FORWARD", FV_ATTN_D, .heads = true},                                 \
+    [FV_MAP_GRAD_DOUT] = {"DOUT", FV_ATTN_D, .heads = true}
+
 static inline float ref_map_dot(const float *a, const float *b, size_t n)
 {
     float sum = 0.f;
