@@ -65,8 +65,7 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     *n = fv_cl_probe_group(d, k, *n);
     fovea_status status =
         fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, "a probe");
-    if (status == FOVEA_OK)
-        status = run_probe(d, k, buffer, *n, out);
+    FV_THEN(status, run_probe(d, k, buffer, *n, out));
     if (!d->hung)
         fv_cl.clReleaseKernel(k);
     fv_cl_buffer_free(d, buffer);

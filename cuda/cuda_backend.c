@@ -88,12 +88,11 @@ static fovea_status open_device(fv_device **out, const char *which,
     d->index = index;
     pthread_mutex_init(&d->lock, NULL);
     const fovea_status status = set_up(d, index, options);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = d;
+    else
         close_device(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    return status;
 }
 
 static void describe_device(const fv_device *d, fovea_device_info *out)
