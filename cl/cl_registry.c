@@ -2,14 +2,7 @@
 #include "cl/cl_kernels.h"
 
 static const fv_kernel kernel_list[] = {
-#define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
-    {.name = #kname,                                                                               \
-     .op = FV_OP_##OP,                                                                             \
-     .mech = FV_MECH_##MECH,                                                                       \
-     .rev = krev,                                                                                  \
-     .needs = FV_NEED_##NEED,                                                                      \
-     .hooks = &fv_h_##khooks,                                                                      \
-     .code.gpu = &fv_##kcode},
+#define FV_CL_KERNEL FV_GPU_LIST_KERNEL
 #include "cl/cl_kernels.inc"
 #undef FV_CL_KERNEL
 };
