@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "cuda/cuda_cublaslt.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
 

@@ -315,11 +315,8 @@ class _Options:
                 continue
             if name == "g":
                 self.inputs["out_gate"] = value
-            elif name in ("gate_q", "gate_k") and not weights:
-                self.inputs[name] = value
-            elif name == "log_decay" and np.ndim(value) > 1:
-                self.inputs[name] = value
-            elif name in ("beta", "x"):
+            elif (name in ("beta", "x") or name in ("gate_q", "gate_k") and not weights or
+                  name == "log_decay" and np.ndim(value) > 1):
                 self.inputs[name] = value
             elif name == "rope":
                 self._rope(value)

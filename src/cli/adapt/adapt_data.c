@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/adapt/adapt_data.h"
 
@@ -28,12 +29,6 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool is_there(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0;
-}
-
 /* NAME_mask.png beside NAME.jpg; in a folder `images`, also NAME.png in the folder `masks` next to
  * it. NULL: the picture has none. */
 static char *mask_of(const char *folder, const char *name, bool parallel)
@@ -41,12 +36,12 @@ static char *mask_of(const char *folder, const char *name, bool parallel)
     const char *dot = strrchr(name, '.');
     const int stem = (int)(dot - name);
     char *path = cli_text("%s/%.*s%s", folder, stem, name, mask_end);
-    if (!is_there(path) && parallel) {
+    if (parallel && access(path, F_OK) != 0) {
         free(path);
         path = cli_text("%.*s/masks/%.*s.png", (int)(strlen(folder) - strlen("/images")), folder,
                         stem, name);
     }
-    if (is_there(path))
+    if (access(path, F_OK) == 0)
         return path;
     free(path);
     return NULL;

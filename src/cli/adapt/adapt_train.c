@@ -133,10 +133,8 @@ static int compare_notes(const adapt_run *r, const char *text)
 
 static int read_state(adapt_run *r)
 {
-    struct stat st;
     const char *note;
-    const bool there = r->state_path && stat(r->state_path, &st) == 0;
-    if (!there)
+    if (!r->state_path || access(r->state_path, F_OK) != 0)
         return CLI_OK; /* it was ended before its first checkpoint */
     if (!r->resume)
         return cli_fail(CLI_USAGE,
