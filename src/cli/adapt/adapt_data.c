@@ -102,25 +102,19 @@ static int open_folder(adapt_data *d, const char *path)
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = 0;
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
-    int code;
-    if (is_folder(images) && is_folder(masks)) {
-        code = add_folder(d, images, ADAPT_NO_LABEL);
-    } else {
-        code = add_folder(d, folder, ADAPT_NO_LABEL);
-        if (!code && d->n == 0)
-            code = add_classes(d, folder);
-    }
+    const bool parallel = is_folder(images) && is_folder(masks);
+    int code = add_folder(d, parallel ? images : folder, ADAPT_NO_LABEL);
+    if (!parallel && d->n == 0)
+        CLI_THEN(code, add_classes(d, folder));
     free(images);
     free(masks);
     free(folder);
     if (!code && d->n == 0)
         code = cli_fail(
             CLI_INPUT, "%s: holds no pictures, neither itself nor in folders named by class", path);
-    if (!code && d->masks && d->masks < d->n)
-        for (size_t i = 0; i < d->n && !code; i++)
-            if (!d->file[i].mask)
-                code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path,
-                                path);
+    for (size_t i = 0; d->masks && i < d->n && !code; i++)
+        if (!d->file[i].mask)
+            code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path, path);
     return code;
 }
 
