@@ -45,8 +45,7 @@ def hills(picture, y):
         ridge = level - roughness * noise(W, 8, 7, 3)[4]
         texture = noise(W, H, 8, 8)[..., None]
         hill = np.asarray(colour, float) * (0.75 + 0.5 * texture)
-        mask = np.clip(y - ridge[None, :], 0, 1)[..., None]
-        picture = picture * (1 - mask) + hill * mask
+        picture = blend(picture, hill, y - ridge[None, :])
     return picture
 
 
@@ -55,13 +54,11 @@ def ground(picture, x, y):
     broad = noise(W, H, 4, 3)[..., None]
     meadow = (np.array([74, 122, 44.0]) * (1 - broad) + np.array([150, 152, 70.0]) * broad)
     meadow *= 0.6 + 0.8 * grain
-    mask = np.clip((y - 660) / 3, 0, 1)[..., None]
-    picture = picture * (1 - mask) + meadow * mask
+    picture = blend(picture, meadow, (y - 660) / 3)
     shore = ((x - 1230) / 360) ** 2 + ((y - 760) / 62) ** 2 + 0.12 * (grain[..., 0] - 0.5)
     ripple = 0.9 + 0.1 * np.sin(y * 0.9 + 6 * noise(W, H, 5, 6))
     water = np.array([96, 140, 176.0]) * ripple[..., None]
-    inside = np.clip((1 - shore) * 12, 0, 1)[..., None]
-    picture = picture * (1 - inside) + water * inside
+    picture = blend(picture, water, (1 - shore) * 12)
     depth = np.clip((y - 670) / 530, 0, 1)
     middle, half = 640 - 260 * depth ** 1.4, 8 + 190 * depth
     road = np.clip((half - np.abs(x - middle)) / 3, 0, 1) * (y > 670)

@@ -1,13 +1,31 @@
 #!/bin/sh
-# resolution.sh: DINOv2-L over resolution, softmax against linear attention: a table of time and peak
+# resolution.sh: DINOv2-L over resolution, softmax against linear attention: tables of time and peak
 # memory and an SVG picture of both (after Fig. 9 of ViT-AdaLA, arXiv 2603.16063).
 #
 #   sh bench/resolution.sh       about twenty minutes on two fast cores, hours on a small board
 #
-# What is measured is kept in build/resolution/results.jsonl: an interrupted run goes on where it was;
-# delete the file to begin anew. BUILD names the build directory, MODEL and SIZES another model and
-# other sizes, THREADS the threads.
+# What is measured is kept in build/resolution, a file for each model and size: an interrupted run goes on
+# where it was; delete the folder to begin anew. BUILD names the build directory, MODEL and SIZES another
+# model and other sizes, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(sh bench/build.sh "build plot" src/cli/fovea)
-exec python3 bench/resolution.py "$build/src/cli/fovea" "$build/resolution"
+model=${MODEL:-synthetic:dinov2-l}
+folder=$build/resolution
+mkdir -p "$folder"
+set --
+for size in $(echo "${SIZES:-252,364,518,742,1022,1274,1540}" | tr , ' '); do
+    result=$folder/$(echo "$model" | tr / -)-$size.jsonl
+    set -- "$@" "$result"
+    [ -e "$result" ] && continue
+    echo "$size x $size ..." >&2
+    # Each attention gets at least three runs, however long they take.
+    "$build/src/cli/fovea" bench model "$model" --size "$size" --attention softmax,linear:elu1 \
+        --time 15 --warmup 0 ${THREADS:+--threads "$THREADS"} -o jsonl -O "$result.part"
+    mv "$result.part" "$result"
+done
+cat "$@" >"$folder/results.jsonl"
+"$build/src/cli/fovea" bench --from "$folder/results.jsonl" -o md -O "$folder/resolution.md" \
+    --plot "$folder/resolution.svg"
+cat "$folder/resolution.md"
+printf '\n%s\n%s\n' "$folder/resolution.svg" "$folder/resolution.md" >&2

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cl/cl_clblast.h"
 #include "cl/cl_device.h"
 #include "cl/cl_kernels.h"
 #include "gpu/gpu_queue.h"
@@ -77,8 +76,7 @@ static fovea_status start_and_probe(fv_device *d)
     stop(d);
     d->lost = false;
     d->features = d->limits.vectors ? FV_NEED_CL_CPU : 0;
-    fv_gpu_add_quirk(d->quirks, sizeof d->quirks,
-                     "crashed when probed: its core features are used");
+    fv_gpu_add_quirk(d->quirks, "crashed when probed: its core features are used");
     return start(d);
 }
 
@@ -108,13 +106,12 @@ static fovea_status open_device(fv_device **out, const char *which,
     d->index = index;
     d->place = places[index];
     pthread_mutex_init(&d->lock, NULL);
-    fovea_status status = set_up(d, options);
-    if (status != FOVEA_OK) {
+    const fovea_status status = set_up(d, options);
+    if (status == FOVEA_OK)
+        *out = d;
+    else
         close_device(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    return status;
 }
 
 static void describe_device(const fv_device *d, fovea_device_info *out)
@@ -130,7 +127,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
     };
     fv_cl_fill_info(out, d->index, &d->place);
     if (*d->quirks)
-        fv_gpu_add_quirk(out->quirks, sizeof out->quirks, d->quirks);
+        fv_gpu_add_quirk(out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const size_t used = strlen(out->features);
         if (d->features & names[i].need)

@@ -97,8 +97,9 @@ static fovea_status prepare(fv_cl_bound *b, fv_device *d)
     return fv_cl_finish(d, d->service, event, 0);
 }
 
-static fovea_status fill_bound(fv_cl_bound *b, fv_device *d)
+static fovea_status fill_bound(fv_cl_bound *b, fv_device *d, const fv_launch *l)
 {
+    FV_TRY(fv_gpu_step_begin(&b->step, l));
     FV_TRY(create_kernel(b, d));
     b->step.piece = piece_rows(b, d);
     FV_TRY(make_table(b, d));
@@ -111,15 +112,12 @@ fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
     fv_cl_bound *b;
     FV_TRY(fv_cl_ready(d));
     FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
-    fovea_status status = fv_gpu_step_begin(&b->step, l);
+    const fovea_status status = fill_bound(b, d, l);
     if (status == FOVEA_OK)
-        status = fill_bound(b, d);
-    if (status != FOVEA_OK) {
+        *out = &b->step.base;
+    else
         fv_cl_unbind(d, &b->step.base);
-        return status;
-    }
-    *out = &b->step.base;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_cl_unbind(fv_device *d, fv_bound *bound)

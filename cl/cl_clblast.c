@@ -4,8 +4,6 @@
  *
  *   scratch   | what CLBlast needs for itself | sums, rows x N (SWIGLU: 2N) |
  */
-#include "cl/cl_clblast.h"
-
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>

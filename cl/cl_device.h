@@ -36,7 +36,7 @@ struct fv_device {
     cl_mem nothing;           /* in place of absent operands */
     fv_cl_limits limits;
     uint32_t features; /* enum fv_need */
-    char quirks[256];
+    char quirks[FV_GPU_QUIRKS];
     double dispatch; /* approximate limit of a dispatch in seconds; 0: dispatches are never cut */
     /* lost: a call failed, and every later one is refused. hung: the driver also did not return,
      * and objects that it may still use are not released. */
@@ -120,6 +120,13 @@ void fv_cl_probe(fv_device *d);
 fv_gpu_rates fv_cl_measure(fv_device *d);
 /* Peak rates, measured now. */
 fovea_status fv_cl_rates_best(fv_device *d, fovea_rates *out);
+
+/* cl_clblast.c: CLBlast, a library of matrix products for OpenCL, opened at run time. */
+/* Whether it is there and works through the OpenCL library that fv_cl was taken from. Opens it when
+ * first called. Thread-safe. */
+bool fv_cl_clblast_found(void);
+/* Drops the programs that it keeps, and with them the contexts that they keep. */
+void fv_cl_clblast_forget(void);
 
 /* cl_program.c */
 extern const fv_gpu_compiler fv_cl_compiler_cl;

@@ -87,14 +87,12 @@ fovea_status fv_cl_map(fv_device *d, cl_command_queue queue, cl_mem buffer, cl_m
                                             NULL, &event, &error);
     if (error != CL_SUCCESS)
         return fv_cl_lose(d, error, "clEnqueueMapBuffer", NULL);
-    fovea_status status = fv_cl_finish(d, queue, event, size);
-    if (status != FOVEA_OK) {
-        if (!d->hung)
-            fv_cl_unmap(d, queue, buffer, mapped, NULL);
-        return status;
-    }
-    *out = mapped;
-    return FOVEA_OK;
+    const fovea_status status = fv_cl_finish(d, queue, event, size);
+    if (status == FOVEA_OK)
+        *out = mapped;
+    else if (!d->hung)
+        fv_cl_unmap(d, queue, buffer, mapped, NULL);
+    return status;
 }
 
 fovea_status fv_cl_unmap(fv_device *d, cl_command_queue queue, cl_mem buffer, void *mapped,

@@ -76,30 +76,26 @@ void fv_cl_read_limits(const fv_cl_place *p, fv_cl_limits *out)
 
 static void list_quirks(fovea_device_info *out, const fv_cl_place *p, const fv_cl_limits *l)
 {
-    const size_t size = sizeof out->quirks;
-    char text[64];
-    if (!l->group)
-        fv_gpu_add_quirk(out->quirks, size, "says nothing of its limits");
-    if (p->direct)
-        fv_gpu_add_quirk(out->quirks, size, "driver opened directly, without a loader");
-    if (!number_of(p, CL_DEVICE_COMPILER_AVAILABLE))
-        fv_gpu_add_quirk(out->quirks, size, "no compiler");
-    if (!fv_cl_has_extension(p, "cl_khr_fp16"))
-        fv_gpu_add_quirk(out->quirks, size, "no float16 arithmetic");
-    if (!l->own_local && !l->cpu)
-        fv_gpu_add_quirk(out->quirks, size, "local memory is main memory");
-    if (l->local < 16 << 10) {
-        snprintf(text, sizeof text, "%llu bytes of local memory", (unsigned long long)l->local);
-        fv_gpu_add_quirk(out->quirks, size, text);
-    }
-    if (l->group < 256) {
-        snprintf(text, sizeof text, "work-groups of %u at most", l->group);
-        fv_gpu_add_quirk(out->quirks, size, text);
-    }
-    if (l->largest < l->memory / 2)
-        fv_gpu_add_quirk(out->quirks, size, "buffers of less than half the memory");
-    if (!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE))
-        fv_gpu_add_quirk(out->quirks, size, "no timestamps");
+    char local[64], group[64];
+    snprintf(local, sizeof local, "%llu bytes of local memory", (unsigned long long)l->local);
+    snprintf(group, sizeof group, "work-groups of %u at most", l->group);
+    const struct {
+        bool there;
+        const char *text;
+    } quirks[] = {
+        {!l->group, "says nothing of its limits"},
+        {p->direct, "driver opened directly, without a loader"},
+        {!number_of(p, CL_DEVICE_COMPILER_AVAILABLE), "no compiler"},
+        {!fv_cl_has_extension(p, "cl_khr_fp16"), "no float16 arithmetic"},
+        {!l->own_local && !l->cpu, "local memory is main memory"},
+        {l->local < 16 << 10, local},
+        {l->group < 256, group},
+        {l->largest < l->memory / 2, "buffers of less than half the memory"},
+        {!(number_of(p, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_PROFILING_ENABLE), "no timestamps"},
+    };
+    for (size_t i = 0; i < sizeof quirks / sizeof *quirks; i++)
+        if (quirks[i].there)
+            fv_gpu_add_quirk(out->quirks, quirks[i].text);
 }
 
 void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)

@@ -4,9 +4,7 @@
 
 #include "gpu/gpu_code.h"
 
-#define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
-    extern const fv_kernel_hooks fv_h_##khooks;                                                    \
-    extern const fv_gpu_code fv_##kcode;
+#define FV_CL_KERNEL FV_GPU_DECLARE_KERNEL
 #include "cl/cl_kernels.inc"
 #undef FV_CL_KERNEL
 

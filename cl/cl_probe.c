@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cl/cl_clblast.h"
 #include "cl/cl_probe.h"
 #include "platform/os/os_machine.h"
 
@@ -65,8 +64,7 @@ static fovea_status probe(fv_device *d, int which, const char *standard, float o
     *n = fv_cl_probe_group(d, k, *n);
     fovea_status status =
         fv_cl_buffer_make(&buffer, d, CL_MEM_READ_WRITE, 2 * ITEMS * sizeof *out, NULL, "a probe");
-    if (status == FOVEA_OK)
-        status = run_probe(d, k, buffer, *n, out);
+    FV_THEN(status, run_probe(d, k, buffer, *n, out));
     if (!d->hung)
         fv_cl.clReleaseKernel(k);
     fv_cl_buffer_free(d, buffer);
@@ -140,7 +138,7 @@ static bool does(fv_device *d, int which, const char *standard,
     if (probe(d, which, standard, out, &n) == FOVEA_OK && right(out, n))
         return true;
     if (quirk)
-        fv_gpu_add_quirk(d->quirks, sizeof d->quirks, quirk);
+        fv_gpu_add_quirk(d->quirks, quirk);
     return false;
 }
 
@@ -153,7 +151,7 @@ static void probe_subgroups(fv_device *d)
             d->features |= FV_NEED_CL_SUBGROUPS;
             return;
         }
-    fv_gpu_add_quirk(d->quirks, sizeof d->quirks, "subgroups announced, but do not work");
+    fv_gpu_add_quirk(d->quirks, "subgroups announced, but do not work");
 }
 
 void fv_cl_probe(fv_device *d)

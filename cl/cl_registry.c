@@ -2,8 +2,7 @@
 #include "cl/cl_kernels.h"
 
 static const fv_kernel kernel_list[] = {
-#define FV_CL_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                   \
-    {FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks), .code.gpu = &fv_##kcode},
+#define FV_CL_KERNEL FV_GPU_LIST_KERNEL
 #include "cl/cl_kernels.inc"
 #undef FV_CL_KERNEL
 };

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "cuda/cuda_cublaslt.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
 
@@ -14,6 +13,15 @@
         const fovea_status status_ = call;                                                         \
         fv_cuda_leave();                                                                           \
         return status_;                                                                            \
+    } while (0)
+
+/* The same for what is also done of a lost device: things are freed, frames waited for. */
+#define INSIDE_ANYWAY(d, call)                                                                     \
+    do {                                                                                           \
+        const bool entered_ = fv_cuda_enter_anyway(d);                                             \
+        call;                                                                                      \
+        if (entered_)                                                                              \
+            fv_cuda_leave();                                                                       \
     } while (0)
 
 /* ---- found ---- */
@@ -88,12 +96,11 @@ static fovea_status open_device(fv_device **out, const char *which,
     d->index = index;
     pthread_mutex_init(&d->lock, NULL);
     const fovea_status status = set_up(d, index, options);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = d;
+    else
         close_device(d);
-        return status;
-    }
-    *out = d;
-    return FOVEA_OK;
+    return status;
 }
 
 static void describe_device(const fv_device *d, fovea_device_info *out)
@@ -128,11 +135,8 @@ static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem 
 
 static void release_memory(fv_device *d, fv_mem *m)
 {
-    const bool entered = fv_cuda_enter_anyway(d);
     if (m->handle && !d->hung)
-        fv_cuda.cuMemFree(m->handle);
-    if (entered)
-        fv_cuda_leave();
+        INSIDE_ANYWAY(d, fv_cuda.cuMemFree(m->handle));
     *m = (fv_mem){.host = NULL};
 }
 
@@ -184,10 +188,7 @@ static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 
 static void unbind(fv_device *d, fv_bound *b)
 {
-    const bool entered = fv_cuda_enter_anyway(d);
-    fv_cuda_unbind(d, b);
-    if (entered)
-        fv_cuda_leave();
+    INSIDE_ANYWAY(d, fv_cuda_unbind(d, b));
 }
 
 /* ---- frames ---- */
@@ -201,12 +202,8 @@ static fovea_status queue_open(fv_device *d, uint64_t local, const fv_slot *slot
 
 static void queue_close(fv_queue *q)
 {
-    if (!q)
-        return;
-    const bool entered = fv_cuda_enter_anyway(q->device);
-    fv_gpu_queue_close(q);
-    if (entered)
-        fv_cuda_leave();
+    if (q)
+        INSIDE_ANYWAY(q->device, fv_gpu_queue_close(q));
 }
 
 static fovea_status prepare_frames(fv_queue *q, const fv_sweep *s, uint32_t count, uint32_t rows)
@@ -222,10 +219,8 @@ static fovea_status submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
 
 static fovea_status wait(fv_queue *q, fv_fence f, double timeout, double *seconds)
 {
-    const bool entered = fv_cuda_enter_anyway(q->device);
-    const fovea_status status = fv_gpu_wait(q, f, timeout, seconds);
-    if (entered)
-        fv_cuda_leave();
+    fovea_status status;
+    INSIDE_ANYWAY(q->device, status = fv_gpu_wait(q, f, timeout, seconds));
     return status;
 }
 

@@ -191,12 +191,11 @@ fovea_status fv_cuda_bind(fv_device *d, const fv_launch *l, fv_bound **out)
     FV_TRY(FV_MEM_NEW(&b, FV_MEM_PLAN, "a step"));
     b->serial = ++serial;
     const fovea_status status = fill_bound(b, d, l);
-    if (status != FOVEA_OK) {
+    if (status == FOVEA_OK)
+        *out = &b->step.base;
+    else
         fv_cuda_unbind(d, &b->step.base);
-        return status;
-    }
-    *out = &b->step.base;
-    return FOVEA_OK;
+    return status;
 }
 
 void fv_cuda_unbind(fv_device *d, fv_bound *bound)

@@ -7,9 +7,8 @@
  * cuBLASLt's matrices are column-major, so it sees ours transposed, and the product is
  * sums' = weight A', of which the weight is the one to be transposed.
  */
-#include "cuda/cuda_cublaslt.h"
-
 #include "base/mem.h"
+#include "cuda/cuda_device.h"
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 #include "gpu/gpu_finish.h"

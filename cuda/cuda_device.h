@@ -105,6 +105,9 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l);
 /* Everything that device, driver and compiler say of themselves; to be freed. */
 fovea_status fv_cuda_identify(char **out, const fv_device *d);
 
+/* cuda_cublaslt.c: cuBLASLt, NVIDIA's library of matrix products, opened at run time. */
+void fv_cuda_cublaslt_close(fv_device *d); /* what the device has of it */
+
 /* cuda_program.c */
 extern const fv_gpu_compiler fv_cuda_compiler;
 /* What NVRTC can compile for that the device runs: "sm_87", "compute_80"; "": nothing. */

@@ -55,18 +55,17 @@ uint32_t fv_cuda_features(const fv_cuda_limits *l)
 
 static void list_quirks(fovea_device_info *out, const fv_cuda_limits *l, const char *target)
 {
-    const size_t size = sizeof out->quirks;
     if (!l->group)
-        fv_gpu_add_quirk(out->quirks, size, "says nothing of its limits");
+        fv_gpu_add_quirk(out->quirks, "says nothing of its limits");
     if (!fv_cuda_nvrtc())
-        fv_gpu_add_quirk(out->quirks, size, "no NVRTC: the kernels of this build alone");
+        fv_gpu_add_quirk(out->quirks, "no NVRTC: the kernels of this build alone");
     else if (!*target)
-        fv_gpu_add_quirk(out->quirks, size,
+        fv_gpu_add_quirk(out->quirks,
                          "NVRTC does not know its architecture: the kernels of this build alone");
     if (!fv_cuda_has_graphs())
-        fv_gpu_add_quirk(out->quirks, size, "no graphs");
+        fv_gpu_add_quirk(out->quirks, "no graphs");
     if (l->watched)
-        fv_gpu_add_quirk(out->quirks, size, "long kernels are ended");
+        fv_gpu_add_quirk(out->quirks, "long kernels are ended");
 }
 
 void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)

@@ -239,8 +239,7 @@ static fovea_status compile_for(fv_device *d, const char *target, const fv_gpu_p
     if (error != NVRTC_SUCCESS)
         return nvrtc_failed(error, "nvrtcCreateProgram", p->name);
     fovea_status status = run_nvrtc(nvrtc, program, target, p);
-    if (status == FOVEA_OK)
-        status = image_of(&b, nvrtc, program, target, p->name);
+    FV_THEN(status, image_of(&b, nvrtc, program, target, p->name));
     nvrtc->nvrtcDestroyProgram(&program);
     FV_TRY(status);
     return finish(b, d, p, out);

@@ -14,11 +14,6 @@ static fovea_status kernel(void **out, fv_device *d, const char *entry, int whic
     return fv_gpu_store_plain(out, &d->store, "probe", entry, options);
 }
 
-static void drop(fv_device *d, void *k)
-{
-    (void)d, (void)k; /* its module's */
-}
-
 static fovea_status make_buffer(uint64_t *out, fv_device *d, uint64_t bytes)
 {
     CUdeviceptr pointer;
@@ -100,7 +95,6 @@ static fv_gpu_meter meter_of(fv_device *d)
                           .memory = d->limits.memory,
                           .largest = d->limits.memory,
                           .kernel = kernel,
-                          .drop = drop,
                           .buffer = make_buffer,
                           .release = release_measured,
                           .group = group_of,

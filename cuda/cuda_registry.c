@@ -2,8 +2,7 @@
 #include "cuda/cuda_kernels.h"
 
 static const fv_kernel kernel_list[] = {
-#define FV_CUDA_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                                 \
-    {FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks), .code.gpu = &fv_##kcode},
+#define FV_CUDA_KERNEL FV_GPU_LIST_KERNEL
 #include "cuda/cuda_kernels.inc"
 #undef FV_CUDA_KERNEL
 };

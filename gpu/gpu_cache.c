@@ -305,7 +305,7 @@ static fovea_status write_entry(const char *path, const fv_gpu_key *k, const voi
 fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char *name,
                                 const void *data, uint64_t size)
 {
-    char *path;
+    char *path = NULL;
     if (!c->folder || !c->writable || size == 0)
         return FOVEA_OK;
     if (fv_gpu_entry_size(k, size) > ENTRY_MOST) {
@@ -313,10 +313,8 @@ fovea_status fv_gpu_cache_store(fv_gpu_cache *c, const fv_gpu_key *k, const char
         return FOVEA_OK;
     }
     fovea_status status = entry_path(c, k, &path);
-    if (status == FOVEA_OK) {
-        status = write_entry(path, k, data, size);
-        fv_mem_free(path);
-    }
+    FV_THEN(status, write_entry(path, k, data, size));
+    fv_mem_free(path);
     if (status == FOVEA_OK) {
         fv_os_trim_folder(c->folder, FOLDER_MOST, fv_gpu_entry_name);
     } else {

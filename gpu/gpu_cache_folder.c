@@ -82,8 +82,7 @@ static fovea_status each_entry(const char *folder,
     fovea_status status = FOVEA_OK;
     if (fv_os_look(path) != FV_OS_NOTHING) {
         status = fv_os_private_folder(path);
-        if (status == FOVEA_OK)
-            status = fv_os_each_file(path, visit, ctx);
+        FV_THEN(status, fv_os_each_file(path, visit, ctx));
     }
     fv_mem_free(path);
     return status;

@@ -121,4 +121,11 @@ static inline void fv_gpu_spread(size_t count[3], uint64_t rows, uint32_t runs, 
     count[1] = fv_gpu_groups(runs, across);
 }
 
+/* Lines of cl_kernels.inc and cuda_kernels.inc: what they declare, and their rows of the table. */
+#define FV_GPU_DECLARE_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                          \
+    extern const fv_kernel_hooks fv_h_##khooks;                                                    \
+    extern const fv_gpu_code fv_##kcode;
+#define FV_GPU_LIST_KERNEL(OP, MECH, kname, NEED, krev, khooks, kcode)                             \
+    {FV_KERNEL_LINE(OP, MECH, kname, NEED, krev, khooks), .code.gpu = &fv_##kcode},
+
 #endif

@@ -112,12 +112,11 @@ const char *fv_gpu_forbidden(const char *const *nodes)
     return *nodes;
 }
 
-void fv_gpu_add_quirk(char *list, size_t size, const char *quirk)
+void fv_gpu_add_quirk(char list[FV_GPU_QUIRKS], const char *quirk)
 {
-    const size_t used = strlen(list), n = strlen(quirk);
-    if (used + n + 3 > size)
-        return;
-    snprintf(list + used, size - used, "%s%s", used ? "; " : "", quirk);
+    const size_t used = strlen(list), room = FV_GPU_QUIRKS - used;
+    if (strlen(quirk) + 3 <= room)
+        snprintf(list + used, room, "%s%s", used ? "; " : "", quirk);
 }
 
 /* A partial state needs one work-group per head, so a few per compute unit. Beyond PARTIALS_MAX,

@@ -100,7 +100,7 @@ static void free_probes(struct probes *p, const fv_gpu_meter *m)
 {
     void *const kernels[] = {p->compute, p->move, p->fetch};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
-        if (kernels[i])
+        if (kernels[i] && m->drop)
             m->drop(m->device, kernels[i]);
     m->release(m->device, p->from);
     m->release(m->device, p->to);
@@ -111,14 +111,12 @@ static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struc
     struct probes p = {.bytes = 0};
     fovea_rates r = {0};
     fovea_status status = make_probes(&p, m, effort);
-    if (status == FOVEA_OK)
-        status = measure_compute(m, p.compute, p.to, effort, &r.flops);
-    if (status == FOVEA_OK && p.fetch) /* initialises what fetch reads */
-        status = measure_move(m, p.move, p.to, p.from, p.bytes, effort, &r.copy);
-    if (status == FOVEA_OK)
-        status = measure_move(m, p.move, p.from, p.to, p.bytes, effort, &r.copy);
-    if (status == FOVEA_OK && p.fetch)
-        status = measure_move(m, p.fetch, p.from, p.to, p.bytes, effort, &r.read);
+    FV_THEN(status, measure_compute(m, p.compute, p.to, effort, &r.flops));
+    if (p.fetch) /* initialises what fetch reads */
+        FV_THEN(status, measure_move(m, p.move, p.to, p.from, p.bytes, effort, &r.copy));
+    FV_THEN(status, measure_move(m, p.move, p.from, p.to, p.bytes, effort, &r.copy));
+    if (p.fetch)
+        FV_THEN(status, measure_move(m, p.fetch, p.from, p.to, p.bytes, effort, &r.read));
     free_probes(&p, m);
     r.copy *= 2; /* bytes read and written */
     *out = r;

@@ -15,7 +15,7 @@ typedef struct fv_gpu_meter {
     bool few_turns; /* the device ends work-items that loop for long */
     /* Kernel `entry` of probe.cl with FV_PROBE `which`. */
     fovea_status (*kernel)(void **out, fv_device *d, const char *entry, int which, bool vectors);
-    void (*drop)(fv_device *d, void *kernel);
+    void (*drop)(fv_device *d, void *kernel); /* NULL: it is its program's */
     fovea_status (*buffer)(uint64_t *out, fv_device *d, uint64_t bytes);
     void (*release)(fv_device *d, uint64_t buffer);
     size_t (*group)(fv_device *d, void *kernel); /* work-items of a work-group for it */

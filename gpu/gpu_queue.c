@@ -164,10 +164,8 @@ fovea_status fv_gpu_submit(fv_queue *q, const fv_sweep *s, uint32_t count, uint3
     q->frame[q->now].rows = rows;
     q->frame[q->now].begin = fv_machine_seconds();
     fovea_status status = upload_inputs(q);
-    if (status == FOVEA_OK)
-        status = q->interface->compute(q, s, count);
-    if (status == FOVEA_OK)
-        status = download_outputs(q);
+    FV_THEN(status, q->interface->compute(q, s, count));
+    FV_THEN(status, download_outputs(q));
     if (status == FOVEA_OK)
         *out = ++q->submitted;
     else

@@ -155,24 +155,25 @@ static void program_free(const fv_gpu_store *s, fv_gpu_program *p)
     fv_mem_free(p);
 }
 
+static fovea_status fill_program(fv_gpu_store *s, fv_gpu_program *p, const char *options)
+{
+    FV_TRY(fv_mem_text(&p->options, options, FV_MEM_DEVICE));
+    take_cached(s, p);
+    return p->built ? FOVEA_OK : compile(s, p);
+}
+
 static fovea_status program_make(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
 {
     fv_gpu_program *p;
     FV_TRY(FV_MEM_NEW(&p, FV_MEM_DEVICE, "a program"));
     *p = *like;
     p->options = NULL;
-    fovea_status status = fv_mem_text(&p->options, like->options, FV_MEM_DEVICE);
-    if (status == FOVEA_OK) {
-        take_cached(s, p);
-        if (!p->built)
-            status = compile(s, p);
-    }
-    if (status != FOVEA_OK) {
+    const fovea_status status = fill_program(s, p, like->options);
+    if (status == FOVEA_OK)
+        *out = p;
+    else
         program_free(s, p);
-        return status;
-    }
-    *out = p;
-    return FOVEA_OK;
+    return status;
 }
 
 static fovea_status program_get(fv_gpu_program **out, fv_gpu_store *s, const fv_gpu_program *like)
@@ -220,8 +221,7 @@ static fovea_status kernel_of(void **out, fv_gpu_store *s, const fv_gpu_program 
     fv_gpu_program *p = NULL;
     pthread_mutex_lock(&s->lock);
     fovea_status status = program_get(&p, s, like);
-    if (status == FOVEA_OK)
-        status = kernel_from(out, s, p, entry);
+    FV_THEN(status, kernel_from(out, s, p, entry));
     pthread_mutex_unlock(&s->lock);
     return status;
 }

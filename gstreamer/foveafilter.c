@@ -309,22 +309,24 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
 
 /* ---- frames ---- */
 
+static void describe(GstStructure *to, const FoveaFilter *self, GstBuffer *buffer, gboolean logits)
+{
+    gst_structure_set(to, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
+                      G_TYPE_DOUBLE, fovea_plan_seconds(self->plan), NULL);
+    foveafilter_results_describe(&self->results, to, logits);
+}
+
 static void attach_results(FoveaFilter *self, GstBuffer *buffer)
 {
-    const double seconds = fovea_plan_seconds(self->plan);
     GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, NAME);
-    GstStructure *s = gst_custom_meta_get_structure(meta);
-    gst_structure_set(s, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
-                      G_TYPE_DOUBLE, seconds, NULL);
-    foveafilter_results_describe(&self->results, s, TRUE);
+    describe(gst_custom_meta_get_structure(meta), self, buffer, TRUE);
     GST_OBJECT_LOCK(self);
     const gboolean post = self->post;
     GST_OBJECT_UNLOCK(self);
     if (!post)
         return;
-    s = gst_structure_new(NAME, "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "seconds",
-                          G_TYPE_DOUBLE, seconds, NULL);
-    foveafilter_results_describe(&self->results, s, FALSE);
+    GstStructure *s = gst_structure_new_empty(NAME);
+    describe(s, self, buffer, FALSE);
     gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
 }
 

@@ -315,11 +315,8 @@ class _Options:
                 continue
             if name == "g":
                 self.inputs["out_gate"] = value
-            elif name in ("gate_q", "gate_k") and not weights:
-                self.inputs[name] = value
-            elif name == "log_decay" and np.ndim(value) > 1:
-                self.inputs[name] = value
-            elif name in ("beta", "x"):
+            elif (name in ("beta", "x") or name in ("gate_q", "gate_k") and not weights or
+                  name == "log_decay" and np.ndim(value) > 1):
                 self.inputs[name] = value
             elif name == "rope":
                 self._rope(value)
@@ -352,23 +349,15 @@ class _Options:
             self.c.rope_height, self.c.rope_width = value
 
 
-def _rows(array, batch):
-    """Rows of tokens of sequence `batch`: of (B, H, N, d), of (B, H, N), or the array itself."""
-    if batch is None:
-        return array
-    array = array[batch]
-    return array.transpose(1, 0, 2).reshape(array.shape[1], -1)
-
-
 def _input(name, array, batch):
+    """Rows of tokens of sequence `batch`; of None the array itself."""
     array = np.asarray(array)
     if batch is None:
         return array
-    if name in ("x", "out_gate") and array.ndim == 3:  # (B, N, C)
-        return array[batch]
-    if array.ndim == 3:  # (B, H, N)
-        return array[batch].T
-    return _rows(array, batch)
+    array = array[batch]
+    if array.ndim == 3:  # (H, N, d)
+        return array.transpose(1, 0, 2).reshape(array.shape[1], -1)
+    return array if name in ("x", "out_gate") else array.T  # (N, C); (H, N)
 
 
 def _matrices(names, c, arrays):
@@ -457,8 +446,7 @@ def attention(q, k, v, attention="linear", *, heads=None, device=None, state=Non
         device, _lib.fovea_attention_plan_create, o.c)
     outs, states = [], []
     for b in batches:
-        arrays = {name: _input(name, a, b) for name, a in o.inputs.items()}
-        arrays.update(q=_rows(q, b), k=_rows(k, b), v=_rows(v, b))
+        arrays = {name: _input(name, a, b) for name, a in dict(o.inputs, q=q, k=k, v=v).items()}
         if stateful:
             engine.reset()
             if state is not None:

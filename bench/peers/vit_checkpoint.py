@@ -43,22 +43,17 @@ class Checkpoint:
     def __getitem__(self, name):
         return self.tensors[name].values
 
-    def grid(self, size):
-        """(rows, columns) of patches of a picture of size x size pixels."""
-        return size // self.patch, size // self.patch
-
     def tokens(self, size):
-        rows, columns = self.grid(size)
-        return 1 + rows * columns
+        """Of a picture of size x size pixels."""
+        return 1 + (size // self.patch) ** 2
 
     def positions(self, size):
         """What is added to the patches of such a picture: the table, resized as transformers does it."""
         table = self["embeddings.position_embeddings"][0, 1:]
         side = math.isqrt(len(table))
-        rows, columns = self.grid(size)
-        y, x = (_bicubic(side, n).astype(np.float64) for n in (rows, columns))
-        resized = np.einsum("yi,xj,ijc->yxc", y, x, table.reshape(side, side, -1), optimize=True)
-        return resized.reshape(rows * columns, -1).astype(np.float32)
+        weights = _bicubic(side, size // self.patch)
+        resized = np.einsum("yi,xj,ijc->yxc", weights, weights, table.reshape(side, side, -1), optimize=True)
+        return resized.reshape(-1, self.width).astype(np.float32)
 
     def class_row(self):
         """The class token with its position, (1, width)."""

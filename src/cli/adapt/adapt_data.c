@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/adapt/adapt_data.h"
 
@@ -28,12 +29,6 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool is_there(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0;
-}
-
 /* NAME_mask.png beside NAME.jpg; in a folder `images`, also NAME.png in the folder `masks` next to
  * it. NULL: the picture has none. */
 static char *mask_of(const char *folder, const char *name, bool parallel)
@@ -41,12 +36,12 @@ static char *mask_of(const char *folder, const char *name, bool parallel)
     const char *dot = strrchr(name, '.');
     const int stem = (int)(dot - name);
     char *path = cli_text("%s/%.*s%s", folder, stem, name, mask_end);
-    if (!is_there(path) && parallel) {
+    if (parallel && access(path, F_OK) != 0) {
         free(path);
         path = cli_text("%.*s/masks/%.*s.png", (int)(strlen(folder) - strlen("/images")), folder,
                         stem, name);
     }
-    if (is_there(path))
+    if (access(path, F_OK) == 0)
         return path;
     free(path);
     return NULL;
@@ -107,25 +102,19 @@ static int open_folder(adapt_data *d, const char *path)
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = 0;
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
-    int code;
-    if (is_folder(images) && is_folder(masks)) {
-        code = add_folder(d, images, ADAPT_NO_LABEL);
-    } else {
-        code = add_folder(d, folder, ADAPT_NO_LABEL);
-        if (!code && d->n == 0)
-            code = add_classes(d, folder);
-    }
+    const bool parallel = is_folder(images) && is_folder(masks);
+    int code = add_folder(d, parallel ? images : folder, ADAPT_NO_LABEL);
+    if (!parallel && d->n == 0)
+        CLI_THEN(code, add_classes(d, folder));
     free(images);
     free(masks);
     free(folder);
     if (!code && d->n == 0)
         code = cli_fail(
             CLI_INPUT, "%s: holds no pictures, neither itself nor in folders named by class", path);
-    if (!code && d->masks && d->masks < d->n)
-        for (size_t i = 0; i < d->n && !code; i++)
-            if (!d->file[i].mask)
-                code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path,
-                                path);
+    for (size_t i = 0; d->masks && i < d->n && !code; i++)
+        if (!d->file[i].mask)
+            code = cli_fail(CLI_INPUT, "%s: has no mask, others of %s have", d->file[i].path, path);
     return code;
 }
 

@@ -133,18 +133,15 @@ static int compare_notes(const adapt_run *r, const char *text)
 
 static int read_state(adapt_run *r)
 {
-    struct stat st;
     const char *note;
-    const bool there = r->state_path && stat(r->state_path, &st) == 0;
-    if (!there)
+    if (!r->state_path || access(r->state_path, F_OK) != 0)
         return CLI_OK; /* it was ended before its first checkpoint */
     if (!r->resume)
         return cli_fail(CLI_USAGE,
                         "%s: an earlier training; --resume goes on with it, or remove it",
                         r->state_path);
     int code = cli_check(fovea_trainer_read_state(r->trainer, r->state_path, &note));
-    if (!code)
-        code = compare_notes(r, note);
+    CLI_THEN(code, compare_notes(r, note));
     r->info.struct_size = sizeof r->info;
     fovea_trainer_query(r->trainer, &r->info);
     return code;
@@ -247,8 +244,7 @@ static int run_steps(adapt_run *r)
         if ((code = ask_to_stop(r)) || r->stopped || r->flat)
             break;
         code = feed(r, &bar, begun);
-        if (!code)
-            code = step(r, begin);
+        CLI_THEN(code, step(r, begin));
         describe(text, sizeof text, r);
         if (is_first(r))
             cli_progress_show(&bar, (double)(r->info.step - begun), (double)(r->steps - begun));

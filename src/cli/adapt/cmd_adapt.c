@@ -95,8 +95,7 @@ static int settle_crop(adapt_policy *p, const char *text)
     int crop = ADAPT_RANDOM, end = 0;
     const int code = cli_choose(&crop, "crop", kind, crops);
     free(kind);
-    if (code)
-        return code;
+    CLI_TRY(code);
     p->crop = (adapt_crop)crop;
     if (!text[name])
         return CLI_OK;
@@ -206,8 +205,7 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     int code = check_model(r, &info);
-    if (!code)
-        code = settle_policy(r, t, model, &info);
+    CLI_THEN(code, settle_policy(r, t, model, &info));
     if (r->batches.file) {
         r->policy.width = r->batches.width;
         r->policy.height = r->batches.height;

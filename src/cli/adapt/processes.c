@@ -1,7 +1,6 @@
 /* processes.c: finds out whether mpirun started this process with others, and loads what speaks
  * MPI. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #ifdef CLI_MPI
@@ -35,8 +34,7 @@ static void *open_library(void)
     void *library = NULL;
     if (n > 0 && (size_t)n < sizeof path) {
         path[n] = 0;
-        char *slash = strrchr(path, '/');
-        char *beside = cli_text("%.*s/" CLI_MPI_NAME, (int)(slash - path), path);
+        char *beside = cli_text("%.*s" CLI_MPI_NAME, (int)(cli_file_name(path) - path), path);
         /* Open MPI's own plug-ins look for its symbols among the global ones. */
         library = dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
         free(beside);

@@ -234,8 +234,6 @@ int bench_profile(bench_case *c, json_t *events, size_t number);
 
 /* bench_describe.c */
 json_t *bench_describe(const bench_case *c);
-/* "ok", or why the numbers are not to be trusted. */
-const char *bench_status(const bench_case *c);
 
 /* Values in [-1, 1) that look random, the same on every machine. To be freed. */
 float *bench_floats(size_t n, uint64_t seed);

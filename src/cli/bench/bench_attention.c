@@ -153,16 +153,10 @@ static void leave_operands(operands *o)
     while (*at != o)
         at = &(*at)->next;
     *at = o->next;
-    free(o->q);
-    free(o->k);
-    free(o->v);
-    free(o->out);
-    free(o->decay_channel);
-    free(o->decay);
-    free(o->beta);
-    free(o->gate_q);
-    free(o->gate_k);
-    free(o);
+    void *const own[] = {o->q,     o->k,    o->v,      o->out,    o->decay_channel,
+                         o->decay, o->beta, o->gate_q, o->gate_k, o};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        free(own[i]);
 }
 
 /* ---- cost ---- */

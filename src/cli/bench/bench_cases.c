@@ -250,8 +250,7 @@ int bench_cases_add(bench_set *set, const bench_request *r, const bench_options 
     axes_of(axis, &all);
     for (int i = 0; i < AXES && !code; i++)
         code = cli_list(&list[i], &n[i], axis[i].option, *axis[i].text);
-    if (!code)
-        code = add_combinations(set, &all, o, list, n, lenient);
+    CLI_THEN(code, add_combinations(set, &all, o, list, n, lenient));
     for (int i = 0; i < AXES; i++)
         cli_list_free(list[i]);
     return code;

@@ -32,7 +32,8 @@ static json_t *verify(const bench_verify *v)
                      "rel", v->rel, "ok", v->ok);
 }
 
-const char *bench_status(const bench_case *c)
+/* "ok", or why the numbers are not to be trusted. */
+static const char *status(const bench_case *c)
 {
     if (machine_throttled(&c->machine))
         return "throttled";
@@ -50,7 +51,7 @@ json_t *bench_describe(const bench_case *c)
     for (size_t i = 0; i < c->samples; i++)
         json_array_append_new(samples, json_integer((json_int_t)(c->sample[i] * 1e9 + 0.5)));
     json_t *root = json_pack("{s:s, s:s, s:s, s:o, s:o, s:O}", "schema", "fovea.bench/1", "title",
-                             c->title, "status", bench_status(c), "build", cli_build(), "env",
+                             c->title, "status", status(c), "build", cli_build(), "env",
                              cli_environment(c->on->device), "params", c->params);
     const struct {
         const char *key;

@@ -5,11 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int failed(const char *option, const char *path)
-{
-    return cli_fail(CLI_INPUT, "%s %s: cannot be written: %s", option, path, strerror(errno));
-}
-
 int bench_output_check(const char *option, const char *path)
 {
     if (!path)
@@ -17,7 +12,7 @@ int bench_output_check(const char *option, const char *path)
     const bool there = access(path, F_OK) == 0;
     FILE *f = fopen(path, "a");
     if (!f)
-        return failed(option, path);
+        return cli_fail(CLI_INPUT, "%s %s: cannot be written: %s", option, path, strerror(errno));
     fclose(f);
     if (!there)
         remove(path);

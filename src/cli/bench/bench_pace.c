@@ -61,9 +61,7 @@ static bool done(const struct pace *p, double now)
 static void open_window(struct pace *p, double now)
 {
     const double length = fmax(duration(p->o) / WINDOWS, WINDOW_LEAST);
-    if (p->windows && now - p->begin < length * (double)p->windows)
-        return;
-    if (p->windows > WINDOWS)
+    if (p->windows > WINDOWS || (p->windows && now - p->begin < length * (double)p->windows))
         return;
     struct window *w = &p->window[p->windows++];
     w->at = now - p->begin;

@@ -162,8 +162,7 @@ int bench_profile(bench_case *c, json_t *events, size_t number)
     struct profile p = {.c = c};
     count_steps(&p);
     int code = trace(&p);
-    if (!code)
-        code = cli_check(fovea_plan_trace(c->plan, NULL, 0));
+    CLI_THEN(code, cli_check(fovea_plan_trace(c->plan, NULL, 0)));
     if (!code) {
         const double whole = mean(p.frame);
         c->profile = json_pack("{s:f, s:f, s:o, s:o}", "traced_ms", whole * 1e3, "untraced_ms",

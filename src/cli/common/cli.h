@@ -79,6 +79,14 @@ int cli_check(fovea_status status);
             return code_;                                                                          \
     } while (0)
 
+/* The next call where nothing has failed yet, of functions that have something to free at their
+ * end. */
+#define CLI_THEN(code, call)                                                                       \
+    do {                                                                                           \
+        if (!(code))                                                                               \
+            (code) = (call);                                                                       \
+    } while (0)
+
 /* ---- options ---- */
 
 /* One option of a command. */

@@ -112,8 +112,7 @@ static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
 
 static int read_jpeg(cli_image *out, const char *path, struct bytes *b)
 {
-    (void)out;
-    (void)b;
+    (void)out, (void)b;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a JPEG; this program was built without TurboJPEG",
                     path);
 }
@@ -262,9 +261,7 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
 
 static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
 {
-    (void)out;
-    (void)b;
-    (void)indices;
+    (void)out, (void)b, (void)indices;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
@@ -277,11 +274,7 @@ static int png_orientation(const struct bytes *b)
 int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint32_t colours)
 {
-    (void)index;
-    (void)width;
-    (void)height;
-    (void)palette;
-    (void)colours;
+    (void)index, (void)width, (void)height, (void)palette, (void)colours;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 

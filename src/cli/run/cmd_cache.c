@@ -129,8 +129,7 @@ static int clear(void)
     size_t removed = 0;
     bool wisdom = false;
     int code = cli_check(fovea_cache_clear(NULL, &removed));
-    if (!code)
-        code = clear_wisdom(&wisdom);
+    CLI_THEN(code, clear_wisdom(&wisdom));
     printf("%zu compiled kernels removed, %s\n", removed, wisdom ? "and the wisdom" : "no wisdom");
     return code;
 }
@@ -146,8 +145,7 @@ static int save(const char *path)
     char *wisdom = cli_alloc(wisdom_size + 1, 1);
     void *kernels = cli_alloc(kernels_size + 1, 1);
     int code = cli_check(fovea_wisdom_export(wisdom, wisdom_size + 1, &wisdom_size));
-    if (!code)
-        code = cli_check(fovea_cache_pack(NULL, kernels, kernels_size, &kernels_size));
+    CLI_THEN(code, cli_check(fovea_cache_pack(NULL, kernels, kernels_size, &kernels_size)));
     const size_t text = strlen(wisdom);
     if (!code && !(code = cli_output_begin(&o, path))) {
         fprintf(o.file, MAGIC "%zu\n", text);

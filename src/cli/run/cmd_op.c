@@ -49,14 +49,13 @@ static int run_state(struct result *r, op_case *c, fovea_device *device)
     CLI_TRY(cli_check(fovea_state_create(&state, device, &c->options)));
     r->floats = fovea_state_size(state);
     int code = op_case_state(&r->state, c, r->floats);
-    if (!code)
-        code = read_inputs(c, NULL, state);
+    CLI_THEN(code, read_inputs(c, NULL, state));
     for (uint32_t b = 0; b < r->out.batch && !code; b++) {
         float *saved = r->state + b * r->floats;
         batch_of(in, &out, c, &r->out, b);
-        if (!(code = cli_check(fovea_state_restore(state, saved, r->floats))) &&
-            !(code = cli_check(fovea_state_feed(state, c->options.rows, in, c->n_inputs, out))))
-            code = cli_check(fovea_state_save(state, saved, r->floats));
+        code = cli_check(fovea_state_restore(state, saved, r->floats));
+        CLI_THEN(code, cli_check(fovea_state_feed(state, c->options.rows, in, c->n_inputs, out)));
+        CLI_THEN(code, cli_check(fovea_state_save(state, saved, r->floats)));
     }
     fovea_state_free(state);
     return code;
@@ -168,8 +167,8 @@ int cli_op(const cli_command *self, int argc, char **argv)
         const bool scan = c.options.causal && strcmp(c.options.attention, "softmax") != 0;
         code = scan ? run_state(&r, &c, s.device) : run_plan(&r, &c, s.device);
     }
-    if (!code && !(code = pick_rows(&r.out, &c)))
-        code = save(&r, &c, output);
+    CLI_THEN(code, pick_rows(&r.out, &c));
+    CLI_THEN(code, save(&r, &c, output));
     cli_progress_end(&bar);
     free(r.out.data);
     free(r.state);

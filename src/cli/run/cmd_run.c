@@ -49,8 +49,7 @@ static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t 
     options.n_outputs = r->n;
     int code = cli_check(fovea_plan_create(&plan, r->s.model, r->s.device, &options));
     free(names);
-    if (code)
-        return code;
+    CLI_TRY(code);
     fovea_plan_free(r->plan);
     r->plan = plan;
     r->format = format;
@@ -100,8 +99,7 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
     cli_image picture;
     int code = run_seen(&picture, r, frame);
     char *name = run_picture_name(r, r->query.path, path);
-    if (!code)
-        code = attention_map_draw(&r->map, &picture, name);
+    CLI_THEN(code, attention_map_draw(&r->map, &picture, name));
     run_wrote(r, name);
     cli_image_free(&picture);
     return code;
@@ -118,9 +116,9 @@ static int run_frame(run_state *r, const char *path, const char *name, const fov
     int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
     double seconds = cli_seconds() - begin;
     free(outs);
-    if (code || (code = keep(r, path, frame)) ||
-        (r->query.path && (code = map_attention(r, path, frame))))
-        return code;
+    CLI_TRY(code);
+    CLI_TRY(keep(r, path, frame));
+    CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
     r->frames++;
     run_show(r, name, seconds);
     return CLI_OK;
@@ -133,11 +131,9 @@ static int run_picture(run_state *r, const char *path)
     cli_image image;
     r->batch = 1;
     CLI_TRY(cli_image_read(&image, path));
+    const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
     int code = plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height);
-    if (!code) {
-        const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
-        code = run_frame(r, path, path, &frame);
-    }
+    CLI_THEN(code, run_frame(r, path, path, &frame));
     cli_image_free(&image);
     return code;
 }
@@ -165,8 +161,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
         char *name = cli_text("%s[%llu]", path, (unsigned long long)b);
         r->item = b;
         code = cli_check(fovea_tensors_read(&t, b * 3 * plane, 3 * plane, pixels));
-        if (!code)
-            code = run_frame(r, path, name, &frame);
+        CLI_THEN(code, run_frame(r, path, name, &frame));
         free(name);
         if (r->paths == 1)
             cli_progress_show(bar, (double)b + 1, (double)t.shape[0]);
@@ -195,10 +190,10 @@ static int run_all(run_state *r)
             cli_progress_show(&bar, (double)i + 1, (double)r->paths);
     }
     cli_progress_end(&bar);
-    if (!code && r->features)
-        code = run_save_features(r);
-    if (!code && r->output)
-        code = run_save_outputs(r);
+    if (r->features)
+        CLI_THEN(code, run_save_features(r));
+    if (r->output)
+        CLI_THEN(code, run_save_outputs(r));
     return code ? code : skipped;
 }
 

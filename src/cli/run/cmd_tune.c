@@ -121,8 +121,7 @@ static int tune_product(tuning *t, const char *model, const char *attentions, co
     char **attention = NULL, **size = NULL;
     size_t n_attentions = 0, n_sizes = 0;
     int code = cli_list(&attention, &n_attentions, "attention", attentions);
-    if (!code)
-        code = cli_list(&size, &n_sizes, "size", sizes);
+    CLI_THEN(code, cli_list(&size, &n_sizes, "size", sizes));
     for (size_t d = 0; d < devices && !code; d++)
         for (size_t a = 0; a < n_attentions && !code; a++)
             for (size_t i = 0; i < n_sizes && !code && !out_of_time(t); i++)

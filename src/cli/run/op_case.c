@@ -87,7 +87,8 @@ static int open_files(op_case *c)
 
 /* ---- rows ---- */
 
-void op_to_rows(op_rows *out, const char *in)
+/* (B, H, N, d) of `elem` bytes to rows. */
+static void to_rows(op_rows *out, const char *in)
 {
     const size_t run = out->dim * out->elem;
     out->data = cli_alloc((size_t)out->batch * out->rows, op_row_size(out));
@@ -141,13 +142,13 @@ static int read_rows(op_rows *r, const fovea_tensor *t, fovea_dtype type)
     float *floats;
     r->elem = type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
     if (type != FOVEA_DTYPE_F32 && storage_of(t->dtype) == type) {
-        op_to_rows(r, t->data);
+        to_rows(r, t->data);
         return CLI_OK;
     }
     CLI_TRY(read_floats(&floats, t));
     char *data = cli_alloc((size_t)t->elements, r->elem);
     int code = cli_check(fovea_floats_encode(data, type, floats, (size_t)t->elements));
-    op_to_rows(r, data);
+    to_rows(r, data);
     free(data);
     free(floats);
     return code;

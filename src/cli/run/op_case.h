@@ -59,8 +59,7 @@ void op_case_free(op_case *c);
 
 /* The tensor `name` of the case, counted as used. */
 bool op_case_find(op_case *c, const char *name, fovea_tensor *out);
-/* (B, H, N, d) of `elem` bytes to rows, and back. */
-void op_to_rows(op_rows *out, const char *in);
+/* Rows to (B, H, N, d). */
 void op_from_rows(char *out, const op_rows *in);
 
 #endif

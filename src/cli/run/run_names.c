@@ -86,10 +86,9 @@ static uint64_t pictures_in(const char *path)
 
 static int one_file(struct files *f, const char *option, const char *path, const char *folder)
 {
-    int code = check_read(f, path, option);
-    if (!code)
-        code = cli_output_check(path);
-    return code ? code : add_written(f, folder, path, option);
+    CLI_TRY(check_read(f, path, option));
+    CLI_TRY(cli_output_check(path));
+    return add_written(f, folder, path, option);
 }
 
 /* A picture per input. */
@@ -107,8 +106,7 @@ static int many_files(struct files *f, run_state *r, const char *option, const c
                 longest = strlen(name);
                 code = cli_output_check(name);
             }
-            if (!code)
-                code = add_written(f, folder, name, r->path[i]);
+            CLI_THEN(code, add_written(f, folder, name, r->path[i]));
             free(name);
         }
     }

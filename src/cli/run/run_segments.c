@@ -27,8 +27,7 @@ static int write_overlay(run_state *r, const char *path, const fovea_frame *fram
             picture.rgb[3 * i + c] = (uint8_t)((picture.rgb[3 * i + c] + rgb[c] + 1) / 2);
     }
     char *name = run_picture_name(r, r->overlay, path);
-    if (!code)
-        code = cli_image_write_png(name, &picture);
+    CLI_THEN(code, cli_image_write_png(name, &picture));
     run_wrote(r, name);
     cli_image_free(&picture);
     return code;

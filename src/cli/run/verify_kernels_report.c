@@ -64,8 +64,7 @@ int verify_kernels(fovea_device *device, const char *name, bool json)
     else
         printf("\n%u kernels right, %u wrong, %u not reached by any case\n", r.right, r.wrong,
                r.missed);
-    if (code)
-        return code;
+    CLI_TRY(code);
     if (r.right + r.wrong + r.missed == 0)
         return cli_fail(CLI_INPUT, "no kernel of device %s is called \"%s\"", info.id, name);
     return r.wrong || r.missed

@@ -199,7 +199,6 @@ int verify_model(const cli_session *s, const char *name, const char *image, bool
     else if (!code)
         sum_up(&r);
     cli_image_free(&picture);
-    if (code)
-        return code;
+    CLI_TRY(code);
     return r.wrong ? cli_fail(CLI_WRONG, "%s", r.first) : CLI_OK;
 }
