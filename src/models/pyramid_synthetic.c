@@ -21,6 +21,14 @@ const char *fv_pyramid_synthetic(const fv_pyramid_form *form, size_t index)
     return form->sizes[n].name;
 }
 
+const fv_pyramid_spec *fv_pyramid_size(const fv_pyramid_form *form, const char *name)
+{
+    const fv_pyramid_spec *s = form->sizes;
+    while (strcmp(s->name, name) != 0)
+        s++;
+    return s;
+}
+
 struct maker {
     fv_synthetic m;
     const fv_pyramid_form *form;
@@ -126,11 +134,8 @@ static json_t *make_config(const struct maker *m)
 }
 
 fovea_status fv_pyramid_make_synthetic(json_t **config, fv_source *source,
-                                       const fv_pyramid_form *form, const char *name)
+                                       const fv_pyramid_form *form, const fv_pyramid_spec *spec)
 {
-    const fv_pyramid_spec *spec = form->sizes;
-    while (strcmp(spec->name, name) != 0)
-        spec++;
     struct maker m = {.m = {source, FOVEA_OK}, .form = form, .spec = spec};
     uint32_t depth = 0;
     for (uint32_t i = 0; i < FV_PYRAMID_STAGES; i++)

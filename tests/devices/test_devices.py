@@ -4,9 +4,9 @@ every CUDA device.
 
     test_devices.py path/to/fovea [--cuda [path/to/libemulated_cuda.so]] [--sample | --long] [--match TEXT]
 
-The first device takes every third model and every twelfth operator, the others every twelfth case, and
-with --long each takes all; with --sample the first takes a few and the others none. Without a CUDA device
-the emulated one is taken, which is slow: it takes every twelfth case, and with --long all but the longest.
+The first device takes every sixth model and every 24th operator, the others every 36th case, and with
+--long each takes all; with --sample the first takes a few and the others none. Without a CUDA device
+the emulated one is taken, which is slow: it takes every 36th case, and with --long all but the longest.
 Compiled kernels are kept where FOVEA_CACHE says, else in the working directory. Standard library only.
 """
 import json
@@ -19,7 +19,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import test_golden
 
 SAMPLE = ("models/dinov2-", "ops/mala-", "ops/gated-delta-rule-")
-MODELS, OPERATORS, OTHERS = 3, 12, 12  # one in so many
+MODELS, OPERATORS, OTHERS = 6, 24, 36  # one in so many
 
 
 def devices(exe, kind="cl:"):
