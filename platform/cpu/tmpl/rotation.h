@@ -114,8 +114,8 @@ FV_FN rotation rotation_join(float *joined, const rotation *t, size_t rows, size
 }
 
 /* Of the rows of a call of linear attention, joined in `room` where that is needed. */
-static inline rotation rotation_at(const fv_args *a, const fv_call *c, int cos, int sin, size_t d,
-                                   float *room)
+static __attribute__((unused)) rotation rotation_at(const fv_args *a, const fv_call *c, int cos,
+                                                    int sin, size_t d, float *room)
 {
     if (!(a->prob.flags & FV_FLAG_ROPE))
         return (rotation){0};
