@@ -24,13 +24,13 @@
  *
  * This header includes its parts, each of which can be included by itself:
  *
- *     status.h        status codes, messages, version, memory in use
+ *     errors.h        status codes, messages, version, memory in use
  *     tensors.h       element types, 16-bit floats, safetensors files
- *     device.h        devices, their kernels and peak rates, the cache of compiled kernels
- *     model.h         models, preprocessing of pictures
- *     wisdom.h        tuning results as text
- *     plan.h          plans of models; running frames
- *     attention.h     one attention or matrix product; the state of causal attention
+ *     devices.h       devices, their kernels and peak rates, the cache of compiled kernels
+ *     models.h        models, preprocessing of pictures
+ *     wisdom_store.h  tuning results as text
+ *     plans.h         plans of models; running frames
+ *     operations.h    one attention or matrix product; the state of causal attention
  *     tuning.h        measuring the fastest kernels and schedules
  *     verification.h  comparing kernels and models with the reference
  *
@@ -67,14 +67,14 @@
 #ifndef FOVEA_FOVEA_H
 #define FOVEA_FOVEA_H
 
-#include <fovea/attention.h>
-#include <fovea/device.h>
-#include <fovea/model.h>
-#include <fovea/plan.h>
-#include <fovea/status.h>
+#include <fovea/devices.h>
+#include <fovea/errors.h>
+#include <fovea/models.h>
+#include <fovea/operations.h>
+#include <fovea/plans.h>
 #include <fovea/tensors.h>
 #include <fovea/tuning.h>
 #include <fovea/verification.h>
-#include <fovea/wisdom.h>
+#include <fovea/wisdom_store.h>
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef FOVEA_TENSORS_H
 #define FOVEA_TENSORS_H
 
-#include <fovea/status.h>
+#include <fovea/errors.h>
 
 FOVEA_BEGIN_DECLS
 

@@ -10,7 +10,7 @@
 #ifndef FOVEA_TUNING_H
 #define FOVEA_TUNING_H
 
-#include <fovea/attention.h>
+#include <fovea/operations.h>
 
 FOVEA_BEGIN_DECLS
 

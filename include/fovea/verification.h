@@ -4,7 +4,7 @@
 #ifndef FOVEA_VERIFICATION_H
 #define FOVEA_VERIFICATION_H
 
-#include <fovea/plan.h>
+#include <fovea/plans.h>
 
 FOVEA_BEGIN_DECLS
 

@@ -1,10 +1,10 @@
-/* device.h: devices, their kernels and peak rates, and the cache of kernels that were compiled on
+/* devices.h: devices, their kernels and peak rates, and the cache of kernels that were compiled on
  * this machine. A part of fovea.h, whose rules hold here.
  */
-#ifndef FOVEA_DEVICE_H
-#define FOVEA_DEVICE_H
+#ifndef FOVEA_DEVICES_H
+#define FOVEA_DEVICES_H
 
-#include <fovea/status.h>
+#include <fovea/errors.h>
 
 FOVEA_BEGIN_DECLS
 

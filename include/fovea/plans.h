@@ -1,13 +1,13 @@
-/* plan.h: plans a model for one device, frame size and attention, and runs frames. A part of
+/* plans.h: plans a model for one device, frame size and attention, and runs frames. A part of
  * fovea.h, whose rules hold here.
  */
-#ifndef FOVEA_PLAN_H
-#define FOVEA_PLAN_H
+#ifndef FOVEA_PLANS_H
+#define FOVEA_PLANS_H
 
-#include <fovea/device.h>
-#include <fovea/model.h>
+#include <fovea/devices.h>
+#include <fovea/models.h>
 #include <fovea/tensors.h>
-#include <fovea/wisdom.h>
+#include <fovea/wisdom_store.h>
 
 FOVEA_BEGIN_DECLS
 
@@ -47,7 +47,7 @@ typedef enum fovea_lost {
 } fovea_lost;
 
 /* `attention`: what replaces the model's own attention, one of the bidirectional names of
- * attention.h. ViTs take every one of them, without rotation, table, convolution or gate; pola and
+ * operations.h. ViTs take every one of them, without rotation, table, convolution or gate; pola and
  * focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
  * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
  * linear:silu and linear:identity have no divisor and are left out. Blocks, from 0, may differ:

@@ -1,8 +1,8 @@
-/* status.h: status codes, messages, the library's version, and the memory it holds. A part of
+/* errors.h: status codes, messages, the library's version, and the memory it holds. A part of
  * fovea.h, whose rules hold here.
  */
-#ifndef FOVEA_STATUS_H
-#define FOVEA_STATUS_H
+#ifndef FOVEA_ERRORS_H
+#define FOVEA_ERRORS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
-/* model.h: models, and the preprocessing of their pictures. A part of fovea.h, whose rules hold
+/* models.h: models, and the preprocessing of their pictures. A part of fovea.h, whose rules hold
  * here.
  */
-#ifndef FOVEA_MODEL_H
-#define FOVEA_MODEL_H
+#ifndef FOVEA_MODELS_H
+#define FOVEA_MODELS_H
 
-#include <fovea/status.h>
+#include <fovea/errors.h>
 
 FOVEA_BEGIN_DECLS
 

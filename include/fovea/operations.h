@@ -1,4 +1,4 @@
-/* attention.h: attention, or a matrix product, as one operation that is planned like a model; the
+/* operations.h: attention, or a matrix product, as one operation that is planned like a model; the
  * state of causal attention. A part of fovea.h, whose rules hold here.
  *
  * Rows of q and k have heads * d columns, of which head h owns [h d, (h+1) d); rows of v and of the
@@ -63,10 +63,10 @@
  * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
  * output has `out_storage`, all others are float32. Arithmetic is float32.
  */
-#ifndef FOVEA_ATTENTION_H
-#define FOVEA_ATTENTION_H
+#ifndef FOVEA_OPERATIONS_H
+#define FOVEA_OPERATIONS_H
 
-#include <fovea/plan.h>
+#include <fovea/plans.h>
 
 FOVEA_BEGIN_DECLS
 

@@ -1,5 +1,5 @@
-/* wisdom.h: the fastest choices found so far, kept as text. A part of fovea.h, whose rules hold
- * here. All functions are thread-safe.
+/* wisdom_store.h: the fastest choices found so far, kept as text. A part of fovea.h, whose rules
+ * hold here. All functions are thread-safe.
  *
  * A fact is a line of text that needs no other line, so that texts of several devices and models
  * may be put together. It says which kernel with which settings suits a step, how a sweep runs, or
@@ -12,10 +12,10 @@
  * cannot be read is a remark, not a failure. Lines about kernels that this version does not have
  * are skipped. All of this happens while planning, never while running.
  */
-#ifndef FOVEA_WISDOM_H
-#define FOVEA_WISDOM_H
+#ifndef FOVEA_WISDOM_STORE_H
+#define FOVEA_WISDOM_STORE_H
 
-#include <fovea/status.h>
+#include <fovea/errors.h>
 
 FOVEA_BEGIN_DECLS
 
