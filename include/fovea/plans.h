@@ -40,6 +40,18 @@ typedef enum fovea_schedule {
     FOVEA_SCHEDULE_STEPWISE, /* every step runs over all tokens */
 } fovea_schedule;
 
+/* How products of matrices are worked out: those of layers, convolutions and attention. Sums, the
+ * residual stream, norms, feature maps, softmax's weights and outputs are float32 in any case. */
+typedef enum fovea_compute {
+    FOVEA_COMPUTE_F32,
+    FOVEA_COMPUTE_BF16, /* factors rounded to bfloat16; rows of activations are stored so */
+    FOVEA_COMPUTE_INT8, /* the layers of blocks with weights of 8 bits per output channel and rows
+                           of 8 bits per token, both after a rotation of 64 channels at a time that
+                           spreads outliers; the rest as FOVEA_COMPUTE_BF16 */
+    FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune has found within its bound on the error of
+                           this model on this device; FOVEA_COMPUTE_F32 where it has found none */
+} fovea_compute;
+
 /* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
 typedef enum fovea_lost {
     FOVEA_LOST_FAIL, /* fovea_wait gives EDEVICE, and so does every call for a later frame */
@@ -102,6 +114,9 @@ typedef struct fovea_plan_options {
     double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
     fovea_yuv yuv;          /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
                                read, with U and V of the nearest sample */
+    /* A processor without instructions for it computes the same numbers with wider ones. With
+     * BF16 or INT8 leave `weights` and `activations` alone: EINVAL. */
+    fovea_compute compute;
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
 
@@ -124,15 +139,16 @@ typedef struct fovea_plan_info {
     /* Peak bytes by kind. Activations are everything that depends on the number of tokens or
      * workers; weights are shared by the plans of a model. */
     uint64_t weights;
-    uint64_t residual; /* tensors that cross a sweep: the residual stream, K and V of softmax */
-    uint64_t states;   /* attention states and their partial sums */
-    uint64_t chunks;   /* what lives inside a sweep: one chunk per worker when streamed */
-    uint64_t scratch;  /* of the kernels, all workers together */
-    uint64_t staging;  /* resized picture, tables, and the plan itself */
-    uint64_t largest;  /* the largest single buffer */
-    double flops;      /* of one frame: a multiply-add counts as two */
-    double seconds;    /* of one frame, as the cost model estimates */
-    uint64_t fallback; /* all bytes, weights included, of the plan for a lost device */
+    uint64_t residual;     /* tensors that cross a sweep: the residual stream, K and V of softmax */
+    uint64_t states;       /* attention states and their partial sums */
+    uint64_t chunks;       /* what lives inside a sweep: one chunk per worker when streamed */
+    uint64_t scratch;      /* of the kernels, all workers together */
+    uint64_t staging;      /* resized picture, tables, and the plan itself */
+    uint64_t largest;      /* the largest single buffer */
+    double flops;          /* of one frame: a multiply-add counts as two */
+    double seconds;        /* of one frame, as the cost model estimates */
+    uint64_t fallback;     /* all bytes, weights included, of the plan for a lost device */
+    fovea_compute compute; /* what is used: of FOVEA_COMPUTE_AUTO what it has come to */
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 

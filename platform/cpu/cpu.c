@@ -11,6 +11,8 @@
 #include <cpuid.h>
 #endif
 
+#define NEON_SDOT (FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_SDOT)
+
 /* Feature bits are grouped into levels that are worth a build of their own; a level holds when the
  * processor has all of it and the system saves its registers (the compiler's test asks both). */
 static const struct {
@@ -20,9 +22,14 @@ static const struct {
     {"scalar", FV_NEED_PORTABLE},
     {"neon", FV_NEED_NEON},
     {"neon-fp16", FV_NEED_NEON | FV_NEED_NEON_FP16},
-    {"neon-dot", FV_NEED_NEON | FV_NEED_NEON_FP16 | FV_NEED_NEON_DOT},
+    {"neon-sdot", NEON_SDOT},
+    {"neon-dot", NEON_SDOT | FV_NEED_NEON_DOT},
+    {"neon-i8mm", NEON_SDOT | FV_NEED_NEON_DOT | FV_NEED_NEON_I8MM},
     {"avx2", FV_NEED_AVX2},
+    {"avx-vnni", FV_NEED_AVX2 | FV_NEED_AVX_VNNI},
     {"avx512", FV_NEED_AVX2 | FV_NEED_AVX512},
+    {"avx512-vnni", FV_NEED_AVX2 | FV_NEED_AVX512 | FV_NEED_AVX512_VNNI},
+    {"avx512-bf16", FV_NEED_AVX2 | FV_NEED_AVX512 | FV_NEED_AVX512_VNNI | FV_NEED_AVX512_BF16},
 };
 #define LEVELS (sizeof levels / sizeof *levels)
 
@@ -36,12 +43,38 @@ static uint32_t above_neon(void)
     const unsigned long fp16 = HWCAP_FPHP | HWCAP_ASIMDHP;
     if ((getauxval(AT_HWCAP) & fp16) == fp16)
         features |= FV_NEED_NEON_FP16;
+    const unsigned long more = getauxval(AT_HWCAP2);
+    (void)more;
+#if defined FV_LEVEL_NEON_SDOT && defined HWCAP_ASIMDDP
+    if (features && getauxval(AT_HWCAP) & HWCAP_ASIMDDP)
+        features |= FV_NEED_NEON_SDOT;
+#endif
 #if defined FV_LEVEL_NEON_DOT && defined HWCAP2_BF16
-    if (features && getauxval(AT_HWCAP2) & HWCAP2_BF16)
+    if (features & FV_NEED_NEON_SDOT && more & HWCAP2_BF16)
         features |= FV_NEED_NEON_DOT;
+#endif
+#if defined FV_LEVEL_NEON_I8MM && defined HWCAP2_I8MM
+    if (features & FV_NEED_NEON_DOT && more & HWCAP2_I8MM)
+        features |= FV_NEED_NEON_I8MM;
 #endif
 #endif
     return features;
+}
+#endif
+
+#ifdef FV_ARCH_X86
+/* Products of 16 and 8 bits; the registers are saved where those of AVX2 or AVX-512 are. */
+static uint32_t above_avx(uint32_t features)
+{
+    enum { VNNI_C = 1 << 11, AVX_VNNI_A = 1 << 4, BF16_A = 1 << 5 }; /* leaf 7: 0 and 1 */
+    unsigned a, b, c, d, more = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return 0;
+    const bool vnni = features & FV_NEED_AVX512 && c & VNNI_C;
+    if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
+        more = a;
+    return (vnni ? FV_NEED_AVX512_VNNI : 0) | (more & AVX_VNNI_A ? FV_NEED_AVX_VNNI : 0) |
+           (vnni && more & BF16_A ? FV_NEED_AVX512_BF16 : 0);
 }
 #endif
 
@@ -59,6 +92,8 @@ uint32_t fv_cpu_features(void)
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         features |= FV_NEED_AVX512;
+    if (features & FV_NEED_AVX2)
+        features |= above_avx(features);
 #endif
 #ifdef FV_ARCH_ARM64
     features |= FV_NEED_NEON | above_neon(); /* the first is part of the base architecture */
@@ -70,7 +105,7 @@ const char *fv_cpu_level_name(uint32_t features)
 {
     const char *name = levels[0].name;
     for (size_t i = 1; i < LEVELS; i++)
-        if (features & levels[i].features & ~levels[i - 1].features)
+        if ((features & levels[i].features & ~levels[i - 1].features) != 0)
             name = levels[i].name;
     return name;
 }
@@ -96,8 +131,8 @@ fovea_status fv_cpu_level(uint32_t *out, const char *name)
                        fv_cpu_level_name(have));
     }
     return fv_fail(FOVEA_EINVAL,
-                   "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-dot, avx2 or "
-                   "avx512",
+                   "isa '%s' is unknown; choose scalar, neon, neon-fp16, neon-sdot, neon-dot, "
+                   "neon-i8mm, avx2, avx-vnni, avx512, avx512-vnni or avx512-bf16",
                    name);
 }
 

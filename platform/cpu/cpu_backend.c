@@ -161,7 +161,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .frames = FRAMES,
                        .largest = UINT64_MAX,
                        .rows = UINT32_MAX,
-                       .half_sums = d->features & FV_NEED_NEON_FP16};
+                       .half_sums = d->features & FV_NEED_NEON_FP16,
+                       .int8 = true};
 }
 
 static fovea_status alloc(fv_device *d, uint64_t size, const char *what, fv_mem *out)

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/mem.h"
 #include "base/num.h"
 
@@ -39,26 +40,33 @@ static uint32_t panel_cols(const fv_gemm_kit *kit, const fv_problem *p)
     return p->epi & FV_EPI_SWIGLU ? kit->nr / 2 : kit->nr;
 }
 
-static float *pack_group(float *dst, const float *src, size_t n)
+/* Packs steps [0, k) of m rows of elements of `size` bytes; a cache line of each row at a time. */
+static inline void pack_elements(char *dst, const char *src, size_t ld, uint32_t m, uint32_t k,
+                                 const size_t size)
 {
-    const float group[4] = {0};
-    memcpy(dst, group, sizeof group);
-    memcpy(dst, src, n * sizeof *src);
-    return dst + 4;
+    const uint32_t line = (uint32_t)(64 / size);
+    uint32_t j = 0;
+    for (; j + line <= k; j += line, dst += (size_t)64 * m)
+        for (uint32_t i = 0; i < m; i++)
+            for (uint32_t g = 0; g < line / 4; g++)
+                memcpy(dst + ((size_t)g * m + i) * 4 * size, src + (i * ld + j + 4 * g) * size,
+                       4 * size);
+    for (; j < k; j += 4)
+        for (uint32_t i = 0; i < m; i++, dst += 4 * size) {
+            memset(dst, 0, 4 * size);
+            memcpy(dst, src + (i * ld + j) * size, fv_min_u32(4, k - j) * size);
+        }
 }
 
-/* Packs steps [0, k) of m rows; a cache line of each row at a time. */
-static void pack_panel(float *dst, const float *src, size_t ld, uint32_t m, uint32_t k)
+static void pack_panel(void *dst, const void *src, enum fv_type type, size_t ld, uint32_t m,
+                       uint32_t k)
 {
-    enum { LINE = 16 };
-    uint32_t j = 0;
-    for (; j + LINE <= k; j += LINE, dst += (size_t)LINE * m)
-        for (uint32_t i = 0; i < m; i++)
-            for (uint32_t g = 0; g < LINE / 4; g++)
-                memcpy(dst + ((size_t)g * m + i) * 4, src + i * ld + j + 4 * g, 4 * sizeof *dst);
-    for (; j < k; j += 4)
-        for (uint32_t i = 0; i < m; i++)
-            dst = pack_group(dst, src + i * ld + j, fv_min_u32(4, k - j));
+    if (fv_type_size(type) == 4)
+        pack_elements(dst, src, ld, m, k, 4);
+    else if (fv_type_size(type) == 2)
+        pack_elements(dst, src, ld, m, k, 2);
+    else
+        pack_elements(dst, src, ld, m, k, 1);
 }
 
 /* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
@@ -68,54 +76,82 @@ static uint32_t panel_rows(const fv_gemm_kit *kit, uint32_t r, uint32_t rows)
     return r < rows % panels * (low + 1) ? low + 1 : low;
 }
 
-static void take_rows(const fv_gemm_kit *kit, float *panel, uint32_t m, uint32_t depth)
+/* ---- activations ---- */
+
+/* A panel of the packed activations: m rows, `depth` steps. */
+typedef struct row_panel {
+    const fv_gemm_kit *kit;
+    char *at;
+    enum fv_type type; /* of the rows that are packed */
+    uint32_t m, depth;
+} row_panel;
+
+static size_t panel_bytes(const row_panel *p)
 {
-    if (kit->take_rows)
-        kit->take_rows(panel, (depth + 3) / 4, m);
+    return (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->kit->factor);
 }
 
-static void pack_rows(const fv_gemm_kit *kit, float *dst, const float *src, size_t ld,
-                      uint32_t rows, uint32_t k, uint32_t kc)
+/* Where the rows are packed to: the end of the panel's room. */
+static void *packed_rows(const row_panel *p)
 {
-    for (uint32_t k0 = 0; k0 < k; k0 += kc) {
-        const uint32_t depth = fv_min_u32(kc, k - k0);
-        for (uint32_t r = 0, m; r < rows; r += m) {
-            m = panel_rows(kit, r, rows);
-            pack_panel(dst, src + r * ld + k0, ld, m, depth);
-            take_rows(kit, dst, m, depth);
-            dst += (size_t)m * fv_round_up(depth, 4);
+    return p->at + panel_bytes(p) - (size_t)p->m * fv_round_up(p->depth, 4) * fv_type_size(p->type);
+}
+
+static void take(const row_panel *p)
+{
+    if (p->kit->take)
+        p->kit->take(p->at, p->type, (p->depth + 3) / 4, p->m);
+}
+
+static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum fv_type type,
+                      size_t ld, uint32_t rows, uint32_t k, uint32_t kc)
+{
+    for (uint32_t k0 = 0; k0 < k; k0 += kc)
+        for (uint32_t r = 0; r < rows;) {
+            const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
+            pack_panel(packed_rows(&p), fv_element(src, type, r * ld + k0), type, ld, p.m, p.depth);
+            take(&p);
+            dst += panel_bytes(&p);
+            r += p.m;
         }
-    }
 }
 
 /* ---- windows of a convolution ---- */
 
-/* Channels of one tap, [j, j + n) of the panel's steps, of m rows: src[i], or NULL for zeros. */
-static void pack_tap(float *dst, const float *const *src, uint32_t m, uint32_t j, uint32_t n)
+/* Channels of one tap, [j, j + n) of the panel's steps, of m rows: src[i], or NULL for zeros.
+ * Elements have `bytes` bytes. */
+static inline void pack_tap(char *dst, const char *const *src, uint32_t m, uint32_t j, uint32_t n,
+                            const size_t bytes)
 {
     if (j % 4 == 0 && n % 4 == 0) {
         for (uint32_t i = 0; i < m; i++) {
-            float *to = dst + ((size_t)j * m + 4 * i);
-            for (uint32_t g = 0; g < n; g += 4, to += 4 * m)
+            char *to = dst + ((size_t)j * m + 4 * i) * bytes;
+            for (uint32_t g = 0; g < n; g += 4, to += 4 * m * bytes)
                 if (src[i])
-                    memcpy(to, src[i] + g, 4 * sizeof *to);
+                    memcpy(to, src[i] + g * bytes, 4 * bytes);
                 else
-                    memset(to, 0, 4 * sizeof *to);
+                    memset(to, 0, 4 * bytes);
         }
         return;
     }
     for (uint32_t i = 0; i < m; i++)
-        for (uint32_t k = j; k < j + n; k++)
-            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = src[i] ? src[i][k - j] : 0.f;
+        for (uint32_t k = j; k < j + n; k++) {
+            char *to = dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes;
+            if (src[i])
+                memcpy(to, src[i] + (k - j) * bytes, bytes);
+            else
+                memset(to, 0, bytes);
+        }
 }
 
 /* Steps [k0, k0 + depth) of the windows of output pixels [pixel, pixel + m). */
-static void pack_windows(float *dst, const fv_args *a, const float *in, uint32_t pixel, uint32_t m,
-                         uint32_t k0, uint32_t depth)
+static void pack_windows(char *dst, const fv_args *a, const void *in, enum fv_type type,
+                         uint32_t pixel, uint32_t m, uint32_t k0, uint32_t depth)
 {
     enum { SPAN = 64 }; /* channels at a time, so that what is written stays in L1 */
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
-    const float *src[FV_GEMM_ROWS];
+    const size_t bytes = fv_type_size(type);
+    const char *src[FV_GEMM_ROWS];
     int64_t y[FV_GEMM_ROWS], x[FV_GEMM_ROWS]; /* of the windows' first pixels */
     for (uint32_t i = 0; i < m; i++) {
         y[i] = (int64_t)((pixel + i) / a->u[2]) * dim[FV_CONV_STRIDE] - dim[FV_CONV_PAD];
@@ -127,28 +163,32 @@ static void pack_windows(float *dst, const fv_args *a, const float *in, uint32_t
         for (uint32_t i = 0; i < m; i++) {
             const int64_t iy = y[i] + tap / size, ix = x[i] + tap % size;
             const bool inside = iy >= 0 && iy < a->u[1] && ix >= 0 && ix < a->u[0];
-            src[i] = inside ? in + (iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel : NULL;
+            const size_t at = (size_t)(iy * a->u[0] + ix) * a->ld[FV_GEMM_A] + channel;
+            src[i] = inside ? fv_element(in, type, at) : NULL;
         }
-        pack_tap(dst, src, m, j, n);
+        if (bytes == 4)
+            pack_tap(dst, src, m, j, n, 4);
+        else
+            pack_tap(dst, src, m, j, n, 2);
     }
     for (uint32_t i = 0; i < m; i++) /* the last group's rest */
         for (uint32_t k = depth; k % 4 != 0; k++)
-            dst[((size_t)(k / 4) * m + i) * 4 + k % 4] = 0.f;
+            memset(dst + (((size_t)(k / 4) * m + i) * 4 + k % 4) * bytes, 0, bytes);
 }
 
-static void pack_pixels(const fv_gemm_kit *kit, float *dst, const fv_args *a, const float *in,
+static void pack_pixels(const fv_gemm_kit *kit, char *dst, const fv_args *a, const void *in,
                         uint32_t pixel, uint32_t rows, uint32_t kc)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
-    for (uint32_t k0 = 0; k0 < k; k0 += kc) {
-        const uint32_t depth = fv_min_u32(kc, k - k0);
-        for (uint32_t r = 0, m; r < rows; r += m) {
-            m = panel_rows(kit, r, rows);
-            pack_windows(dst, a, in, pixel + r, m, k0, depth);
-            take_rows(kit, dst, m, depth);
-            dst += (size_t)m * fv_round_up(depth, 4);
+    const enum fv_type type = a->prob.in;
+    for (uint32_t k0 = 0; k0 < k; k0 += kc)
+        for (uint32_t r = 0; r < rows;) {
+            const row_panel p = {kit, dst, type, panel_rows(kit, r, rows), fv_min_u32(kc, k - k0)};
+            pack_windows(packed_rows(&p), a, in, type, pixel + r, p.m, k0, p.depth);
+            take(&p);
+            dst += panel_bytes(&p);
+            r += p.m;
         }
-    }
 }
 
 /* ---- products ---- */
@@ -168,7 +208,8 @@ static fv_gemm_out out_at(const fv_args *a, const fv_call *c, uint32_t row, uint
         .epi = epi,
         .ld_out = ld_out,
         .ld_res = ld_res,
-        .out = (float *)c->p[FV_GEMM_OUT] + row * ld_out + col,
+        .type = a->prob.out,
+        .out = fv_element(c->p[FV_GEMM_OUT], a->prob.out, row * ld_out + col),
         .res = res ? res + row * ld_res : NULL,
         .bias = at_column(c->p[FV_GEMM_BIAS], col, bias),
         .gate_bias = at_column(c->p[FV_GEMM_BIAS], a->prob.dim[FV_GEMM_N] + col,
@@ -184,7 +225,7 @@ typedef struct block {
     const fv_call *c;
     uint32_t row, rows; /* of the call */
     uint32_t k4, kc;
-    const float *packed;
+    const char *packed;
     float *wide; /* room for a widened KC x nr block of the weight */
 } block;
 
@@ -208,12 +249,13 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const char *w = weight + ((size_t)(col / width) * b->k4 + k0) * step;
     const char *ahead = weight + ((size_t)(next / width) * b->k4 + k0) * step;
     const char *ahead_last = ahead + depth * (step - FV_GEMM_AHEAD);
-    const float *packed = b->packed + (size_t)k0 * b->rows;
+    const size_t factor = fv_type_size(kit->factor);
+    const char *packed = b->packed + (size_t)k0 * b->rows * factor;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
-        const float *in = packed + (size_t)r * depth;
+        const void *in = packed + (size_t)r * depth * factor;
         m = panel_rows(kit, r, b->rows);
         if (kit->widen && r == 0)
             kit->widen(acc, in, (const uint16_t *)w, depth / 4, m, k0 == 0, ahead,
@@ -228,21 +270,28 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     }
 }
 
-static void pack_block(const block *b, float *packed)
+static void pack_block(const block *b, char *packed)
 {
     const uint32_t k = b->a->prob.dim[FV_GEMM_K];
-    const float *in = b->c->p[FV_GEMM_A];
+    const enum fv_type type = b->a->prob.in;
+    const void *in = b->c->p[FV_GEMM_A];
     const size_t ld = b->a->ld[FV_GEMM_A];
     if (b->a->prob.op == FV_OP_CONV)
         pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc);
     else
-        pack_rows(b->kit, packed, in + b->row * ld, ld, b->rows, k, b->kc);
+        pack_rows(b->kit, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
 }
 
 /* Floats of a widened block of the weight. */
 static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
 {
     return kit->widen ? (size_t)kc * kit->nr : 0;
+}
+
+/* Floats of the partial sums of a group of columns, or of a tile. */
+static size_t sums_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc, uint32_t k4)
+{
+    return kc < k4 ? (size_t)rows * GROUP_COLS : (size_t)kit->mr * kit->nr;
 }
 
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
@@ -255,8 +304,8 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
-        float *wide = c->scratch, *packed = wide + wide_size(kit, kc);
-        float *sums = packed + (size_t)rows * k4;
+        float *wide = c->scratch, *sums = wide + wide_size(kit, kc);
+        char *packed = (char *)(sums + sums_size(kit, rows, kc, k4));
         const block b = {kit, a, c, row, rows, k4, kc, packed, wide};
         pack_block(&b, packed);
 
@@ -280,8 +329,8 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], 4);
     const uint32_t kc = k_block(p, knobs);
-    const size_t sums = kc < k4 ? (size_t)mc * GROUP_COLS : kit->mr * kit->nr;
-    return (wide_size(kit, kc) + (size_t)mc * k4 + sums) * sizeof(float);
+    return (wide_size(kit, kc) + sums_size(kit, mc, kc, k4)) * sizeof(float) +
+           (size_t)mc * k4 * fv_type_size(kit->factor);
 }
 
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)

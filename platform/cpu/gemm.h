@@ -15,8 +15,11 @@
  *      ..                                         ..
  *
  * so that a tile reads both from front to back, and packing the activations moves whole groups
- * of 4. A kit may have both otherwise in the same room, by `narrow` and `take_rows`. With
+ * of 4. A kit may have both otherwise in the same room, by `narrow` and `take`. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
+ *
+ * A kit of INT8 quantises rows before they are packed, and its weight panels end with a scale and a
+ * sum for each column; src/ops/quantise.h says of what.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -28,7 +31,8 @@ typedef struct fv_gemm_out {
     uint32_t epi;
     uint32_t rows, cols; /* of out, cols <= nr, or nr/2 with SWIGLU */
     size_t ld_out, ld_res;
-    float *out;
+    enum fv_type type; /* of out: F32 or BF16 */
+    void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
 } fv_gemm_out;
 
@@ -40,19 +44,23 @@ enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 typedef struct fv_gemm_kit {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
     uint8_t weight;  /* enum fv_type of the packed weight: F32, F16 or BF16 */
+    uint8_t
+        factor; /* of an element of the packed activations, of which `tile` makes what it likes */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over 4 * groups
      * steps of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
-    void (*tile)(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+    void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
     /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
     void (*finish)(const fv_gemm_out *o, const float *acc);
-    /* Converts a panel of m rows of floats in place to what `tile` reads; NULL: it reads floats. */
-    void (*take_rows)(float *panel, size_t groups, uint32_t m);
+    /* Makes of a panel of m rows of `type`, in the room of one of `factor`, in place what `tile`
+     * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
+     * and `tile` reads them. */
+    void (*take)(void *panel, enum fv_type type, size_t groups, uint32_t m);
     /* Weights of 16 bits: `tile` with such a panel, the floats of which are left in `wide` too, if
      * not NULL; NULL where `tile` itself reads such panels, and for F32. */
-    void (*widen)(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+    void (*widen)(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
                   bool first, const char *ahead, float *wide);
     /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);

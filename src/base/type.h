@@ -4,11 +4,20 @@
 
 #include <stddef.h>
 
-enum fv_type { FV_NONE, FV_F32, FV_F16, FV_BF16, FV_U8 };
+enum fv_type { FV_NONE, FV_F32, FV_F16, FV_BF16, FV_U8, FV_I8, FV_I32 };
 
 static inline size_t fv_type_size(enum fv_type type)
 {
-    return type == FV_F32 ? 4 : type == FV_U8 ? 1 : 2;
+    switch (type) {
+    case FV_F16:
+    case FV_BF16:
+        return 2;
+    case FV_U8:
+    case FV_I8:
+        return 1;
+    default:
+        return 4;
+    }
 }
 
 const char *fv_type_name(enum fv_type type); /* "f32" */

@@ -1,10 +1,12 @@
 /* emit.c: the list of steps and values that an emitter writes. */
 #include "graph/emit.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "ops/quantise.h"
 
 static bool room(fv_builder *b, void *array, uint32_t used, uint32_t *have, uint64_t size)
 {
@@ -21,6 +23,32 @@ static void lay_rows(fv_value *v)
     v->ld = v->cols;
     if (v->kind == FV_VALUE_ROWS && v->rows > 1 && (uint64_t)v->cols * size % 4096 == 0)
         v->ld += 64 / size;
+}
+
+void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limits)
+{
+    b->compute = compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : compute;
+    if (b->compute == FOVEA_COMPUTE_F32)
+        return;
+    if (b->compute == FOVEA_COMPUTE_INT8 && limits->throughput && !limits->int8)
+        b->compute = FOVEA_COMPUTE_BF16;
+    b->weight_type = b->row_type = FV_BF16;
+    b->narrow_only = !limits->throughput;
+}
+
+void fv_emit_enter_block(fv_builder *b, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(b->scope, sizeof b->scope, format, list);
+    va_end(list);
+    b->in_block = true;
+}
+
+void fv_emit_leave_block(fv_builder *b)
+{
+    b->scope[0] = 0;
+    b->in_block = false;
 }
 
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
@@ -131,18 +159,30 @@ void fv_emit_types(fv_builder *b)
             set_types(b, &b->step[i]);
 }
 
+/* Counts the writers of a step's values, and marks those that must stay float32. */
+static void note_uses(fv_builder *b, const fv_step *s)
+{
+    b->value[s->use[s->out].view.id].writers++;
+    for (uint32_t o = 0; b->narrow_only && o < FV_OPERANDS; o++)
+        if (s->use[o].view.id >= 0 && !fv_op_table[s->prob.op]->operand[o].narrow)
+            b->value[s->use[o].view.id].wide = true;
+}
+
 void fv_emit_narrow(fv_builder *b)
 {
     if (b->row_type == FV_F32)
         return;
-    for (uint32_t i = 0; i < b->values; i++)
+    for (uint32_t i = 0; i < b->values; i++) {
         b->value[i].writers = 0;
+        b->value[i].wide = false;
+    }
     for (uint32_t i = 0; i < b->steps; i++)
         if (!b->step[i].dead)
-            b->value[b->step[i].use[b->step[i].out].view.id].writers++;
+            note_uses(b, &b->step[i]);
     for (uint32_t i = 0; i < b->values; i++) {
         fv_value *v = &b->value[i];
-        if (v->kind != FV_VALUE_ROWS || v->type != FV_F32 || v->writers > 1 || v->rows == 1)
+        if (v->kind != FV_VALUE_ROWS || v->type != FV_F32 || v->writers > 1 || v->rows == 1 ||
+            v->wide)
             continue;
         v->type = (uint8_t)b->row_type;
         lay_rows(v);
@@ -237,10 +277,18 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
         s->prob.epi |= epi;
 }
 
+/* Below so many columns there is nothing to gain: gates. */
+#define INT8_COLUMNS 64
+
 void fv_use_types(fv_step *s, const fv_builder *b)
 {
     s->prob.weight = (uint8_t)b->weight_type;
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
+    if (b->compute == FOVEA_COMPUTE_INT8 && b->in_block && s->prob.op == FV_OP_GEMM &&
+        s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST) {
+        s->prob.weight = FV_I8;
+        s->prob.acc = FV_I32;
+    }
 }
 
 void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)

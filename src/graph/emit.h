@@ -34,6 +34,7 @@ typedef struct fv_value {
     /* the planner's: */
     uint32_t need;                  /* rows that anything reads */
     uint32_t writers;               /* steps */
+    bool wide;                      /* a kernel of the CPU takes it as float32 only */
     uint32_t first_step, last_step; /* life */
     uint32_t first_sweep, last_sweep;
     uint32_t ring, shift; /* inside a sweep of row tiles: see fv_operand */
@@ -165,12 +166,15 @@ typedef struct fv_builder {
     bool half_sums;           /* products with float16 weights may be summed in float16 */
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
     enum fv_type row_type;    /* of rows of activations */
-    bool any_type;        /* the device's kernels take rows of all types, whatever row_type is */
-    fv_view frame;        /* u8 pixels of the picture, or float planes */
-    uint32_t frame_flags; /* FV_FLAG_PLANAR, ... of PATCH */
-    uint32_t frame_plane; /* PLANAR: elements from plane to plane */
-    fv_view chroma;       /* NV12: U and V of the picture */
-    uint32_t yuv;         /* NV12, YUYV: fovea_yuv */
+    bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
+    bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
+    fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
+    bool in_block;         /* products may be INT8, whose errors the residual stream averages out */
+    fv_view frame;         /* u8 pixels of the picture, or float planes */
+    uint32_t frame_flags;  /* FV_FLAG_PLANAR, ... of PATCH */
+    uint32_t frame_plane;  /* PLANAR: elements from plane to plane */
+    fv_view chroma;        /* NV12: U and V of the picture */
+    uint32_t yuv;          /* NV12, YUYV: fovea_yuv */
     const fv_patch_table *patch_table;
     fv_plan_table *tables;
     uint64_t table_bytes;
@@ -187,6 +191,13 @@ static inline const fv_attention_name *fv_block_attention(const fv_builder *b, u
 {
     return &b->attention[i];
 }
+
+/* Products as `compute` says, on a device with these limits. */
+void fv_emit_compute(fv_builder *b, fovea_compute compute, const fv_limits *limits);
+
+/* From here on steps are of a block, whose labels begin with "block 3"; and after it. */
+void fv_emit_enter_block(fv_builder *b, const char *format, ...) FV_PRINTF(2, 3);
+void fv_emit_leave_block(fv_builder *b);
 
 fv_view fv_emit_rows(fv_builder *b, uint32_t rows, uint32_t cols);
 fv_view fv_emit_value(fv_builder *b, enum fv_value_kind kind, uint32_t rows, uint32_t cols,
@@ -218,8 +229,8 @@ fv_view fv_emit_floats(fv_builder *b, const char *label, fv_view in, enum fv_typ
 fv_weight fv_emit_constant(fv_builder *b, uint32_t rows, uint32_t cols, float **data);
 
 /* Stores rows of activations as b->row_type, once it is known which steps are live. Float32 remain
- * values that several steps write (16 bits would lose what the residual stream has gathered) and
- * single rows, which take no memory. */
+ * values that several steps write (16 bits would lose what the residual stream has gathered),
+ * single rows, which take no memory, and with narrow_only what other operands touch. */
 void fv_emit_narrow(fv_builder *b);
 /* The types of every step's problem, as its first operand and its result have them. */
 void fv_emit_types(fv_builder *b);

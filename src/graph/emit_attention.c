@@ -51,6 +51,8 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
 {
     fv_step *s = fv_emit_step(b, op, rows, label);
     set_sizes(s, a->mech, a->heads, a->flags, a->d, a->dv, keys);
+    if (b->narrow_only && fv_op_table[op]->operand[0].narrow)
+        s->prob.acc = FV_BF16;
     return s;
 }
 

@@ -31,7 +31,7 @@ fovea_status fv_pola_check_attention(const fv_builder *b)
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block)
 {
     c->w = &c->s->block[block];
-    snprintf(c->b->scope, sizeof c->b->scope, "stage %u block %u", c->stage + 1, block);
+    fv_emit_enter_block(c->b, "stage %u block %u", c->stage + 1, block);
 }
 
 /* ---- attention ---- */
@@ -150,7 +150,7 @@ void fv_pola_offer(const fv_pola_context *c, const char *name, fv_view rows)
 
 void fv_pola_offer_stage(const fv_pola_context *c)
 {
-    c->b->scope[0] = 0; /* its blocks are done */
+    fv_emit_leave_block(c->b);
     fv_pola_offer(c, "stage", c->x);
     fv_segmentation_emit(c->m, c->b, c->stage, c->x, &c->grid);
 }

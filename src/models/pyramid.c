@@ -257,10 +257,10 @@ static void stage(struct context *c, uint32_t i)
     c->s = s;
     fv_emit_rope_tables(c->b, &c->grid, s->width / s->heads, &c->cos, &c->sin);
     for (uint32_t k = 0; k < s->depth && c->b->status == FOVEA_OK; k++, c->done++) {
-        snprintf(c->b->scope, sizeof c->b->scope, "stage %u block %u", i + 1, k);
+        fv_emit_enter_block(c->b, "stage %u block %u", i + 1, k);
         block(c, &s->block[k]);
     }
-    c->b->scope[0] = 0;
+    fv_emit_leave_block(c->b);
     snprintf(text, sizeof text, "stage%u", i + 1);
     feature(c, text, s->width, &s->norm);
     segment(c, i);

@@ -146,7 +146,7 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
 
 static void enter_block(fv_builder *b, uint32_t i)
 {
-    snprintf(b->scope, sizeof b->scope, "block %u", i);
+    fv_emit_enter_block(b, "block %u", i);
 }
 
 static void emit_attention(const struct context *c, uint32_t i)
@@ -208,7 +208,7 @@ static void block(const struct context *c, uint32_t i)
     enter_block(c->b, i);
     emit_attention(c, i);
     mlp(c, &w->ln2, &w->fc1, &w->fc2, &w->ls2, c->x, c->tokens);
-    c->b->scope[0] = 0;
+    fv_emit_leave_block(c->b);
 }
 
 /* Attention pooling (SigLIP): one learned query over all tokens, then a residual MLP. */

@@ -29,10 +29,11 @@ typedef struct fv_knob {
 typedef struct fv_args {
     fv_problem prob;
     fv_knobs knobs;
-    uint32_t ld[FV_OPERANDS]; /* elements from one row of an operand to the next; 0: no rows */
-    float f[4];               /* scalars: epsilon, scale, ... per op */
-    uint32_t u[4];            /* integers: prefix, grid, ... per op */
-    const void *table;        /* op-specific constants that live as long as the plan, or NULL */
+    uint32_t ld[FV_OPERANDS];  /* elements from one row of an operand to the next; 0: no rows */
+    uint8_t type[FV_OPERANDS]; /* enum fv_type of an operand's elements; FV_NONE: absent */
+    float f[4];                /* scalars: epsilon, scale, ... per op */
+    uint32_t u[4];             /* integers: prefix, grid, ... per op */
+    const void *table;         /* op-specific constants that live as long as the plan, or NULL */
     /* LOCAL: the grid rows that the operand's buffer has room for: a ring, grid row y at
      * (y + shift) % window; 0: all of them. */
     uint32_t window, shift;
@@ -65,6 +66,9 @@ enum fv_need {
     FV_NEED_NEON = 1u << 2,
     FV_NEED_NEON_FP16 = 1u << 3,    /* float16 arithmetic */
     FV_NEED_NEON_DOT = 1u << 4,     /* bfloat16 products, 4 steps of k at a time */
+    FV_NEED_AVX_VNNI = 1u << 5,     /* int8 products on 256 bits */
+    FV_NEED_AVX512_VNNI = 1u << 6,  /* int8 products */
+    FV_NEED_AVX512_BF16 = 1u << 7,  /* bfloat16 products */
     FV_NEED_CL_HALF = 1u << 8,      /* float16 arithmetic */
     FV_NEED_CL_SUBGROUPS = 1u << 9, /* reductions over a subgroup */
     FV_NEED_CL_DOT = 1u << 10,      /* 8-bit integer dot products */
@@ -74,7 +78,9 @@ enum fv_need {
     FV_NEED_CUDA_MMA = 1u << 16,    /* tensor cores and asynchronous copies of sm_80 */
     FV_NEED_CUDA_BLASLT = 1u << 17, /* cuBLASLt was found */
     FV_NEED_CUDA_LARGE =
-        1u << 18, /* 64 multiprocessors or more: one work-group a head is too few */
+        1u << 18,                 /* 64 multiprocessors or more: one work-group a head is too few */
+    FV_NEED_NEON_SDOT = 1u << 19, /* int8 products, 4 steps of k at a time */
+    FV_NEED_NEON_I8MM = 1u << 20, /* int8 products of 2 x 2 rows, 8 steps of k at a time */
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel

@@ -116,7 +116,7 @@ uint32_t fv_columns_map(const fv_problem *p)
 
 /* ---- texts ---- */
 
-static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8"};
+static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8", "i8", "i32"};
 
 const char *fv_type_name(enum fv_type type)
 {
@@ -172,11 +172,10 @@ static int add_names(char *buf, size_t size, int n, uint32_t bits, const struct 
 
 void fv_problem_format(char *buf, size_t size, const fv_problem *p)
 {
-    const bool half = p->weight == FV_F16 || p->weight == FV_BF16;
-    const bool half_sums = p->acc == FV_F16;
-    int n = snprintf(buf, size, "%s %s%s%s%s %u", fv_op_names[p->op], type_names[p->in],
-                     half ? "/" : "", half ? type_names[p->weight] : "", half_sums ? "/f16" : "",
-                     p->dim[0]);
+    const bool packed = p->weight && p->weight != FV_F32, worked = p->acc && p->acc != FV_F32;
+    int n = snprintf(buf, size, "%s %s%s%s%s%s %u", fv_op_names[p->op], type_names[p->in],
+                     packed ? "/" : "", packed ? type_names[p->weight] : "", worked ? "/" : "",
+                     worked ? type_names[p->acc] : "", p->dim[0]);
     for (int i = 1; i < FV_DIMS && n > 0 && (size_t)n < size; i++)
         if (p->dim[i])
             n += snprintf(buf + n, size - (size_t)n, "x%u", p->dim[i]);

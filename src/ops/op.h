@@ -78,7 +78,10 @@ enum fv_flag {
  * bytewise. */
 typedef struct fv_problem {
     uint16_t op, mech;
-    uint8_t in, weight, out, acc; /* enum fv_type of activations, weights, result, accumulator */
+    uint8_t in, weight, out; /* enum fv_type of activations, weights, result */
+    /* How products are worked out: F32. F16: GEMM may sum a few in float16. BF16: what attention
+     * multiplies may be rounded to bfloat16 before. I32: GEMM multiplies and sums whole numbers. */
+    uint8_t acc;
     uint32_t epi, flags;
     uint16_t heads, threads;
     uint32_t dim[FV_DIMS]; /* per op, see fv_op.dim; dim[0] = rows of the whole step */
@@ -264,6 +267,7 @@ typedef struct fv_op_operand {
     uint8_t nature;   /* enum fv_nature */
     uint8_t state_of; /* enum fv_op: the reduction whose partials or merged state these are */
     bool picked;      /* though WHOLE, only rows [u[0], u[0] + rows) are read */
+    bool narrow;      /* kernels of the CPU too take rows of BF16; others want float32 there */
 } fv_op_operand;
 
 /* An operation: everything that follows from which one it is. One object per line of ops.inc,

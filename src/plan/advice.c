@@ -131,7 +131,9 @@ void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, c
     }
     if (mixed)
         snprintf(first, sizeof first, "mixed-%016" PRIx64, h);
-    snprintf(out, FV_WISDOM_SUBJECT, "%s width %u depth %u heads %u patch %u, %ux%u, %s, %s",
+    static const char *const products[] = {
+        [FOVEA_COMPUTE_BF16] = ", bf16 products", [FOVEA_COMPUTE_INT8] = ", int8 products"};
+    snprintf(out, FV_WISDOM_SUBJECT, "%s width %u depth %u heads %u patch %u, %ux%u, %s, %s%s",
              m->type, m->width, m->depth, m->heads, m->patch, b->width, b->height, first,
-             fv_type_name(b->weight_type));
+             fv_type_name(b->weight_type), b->compute ? products[b->compute] : "");
 }

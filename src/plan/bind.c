@@ -28,11 +28,12 @@ static void launch_of(const fovea_plan *p, const fv_step *s, fv_launch *l)
         op->kind = u->kind;
         if (fv_weight_present(&u->weight)) {
             op->type = (uint8_t)(fv_step_narrow(s, o) ? s->prob.weight : FV_F32);
+            l->args.type[o] = op->type;
             op->ref = (fv_ref){.space = FV_SPACE_BUFFER, .mem = &u->packed->mem};
             l->args.ld[o] = u->weight.rows > 1 ? u->weight.cols : 0;
         } else if (u->view.id >= 0) {
             const fv_value *v = &p->b.value[u->view.id];
-            op->type = v->type;
+            op->type = l->args.type[o] = v->type;
             op->ref = v->ref;
             op->ref.offset += u->view.col * fv_type_size(v->type);
             op->ring = v->ring;

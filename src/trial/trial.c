@@ -156,7 +156,8 @@ static void describe_weight(fv_trial *r, uint32_t o)
     r->tensor[o] = fv_trial_weight(&r->step.prob, o, w->rows, w->cols);
     r->weight[o] = fv_weight_of(&r->tensor[o], w->rows, w->cols);
     r->weight[o].type = w->type;
-    r->operand[o].type = (uint8_t)(fv_step_narrow(&r->step, o) ? r->step.prob.weight : FV_F32);
+    r->operand[o].type = r->args.type[o] =
+        (uint8_t)(fv_step_narrow(&r->step, o) ? r->step.prob.weight : FV_F32);
     r->args.ld[o] = w->rows > 1 ? w->cols : 0;
 }
 
@@ -167,7 +168,7 @@ static void describe_value(fv_trial *r, uint32_t o, const fv_value *v)
     fv_zone *z = r->of[o] = zone_of(r, v);
     const uint64_t wanted = row ? rows : v->rows;
     z->rows = wanted > z->rows ? wanted : z->rows;
-    r->operand[o].type = v->type;
+    r->operand[o].type = r->args.type[o] = v->type;
     r->operand[o].stride = fv_value_stride(v);
     r->args.ld[o] = v->ld;
 }

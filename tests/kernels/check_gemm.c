@@ -10,7 +10,7 @@ enum { BIAS = FV_EPI_BIAS, SCALE = FV_EPI_SCALE, RESIDUAL = FV_EPI_RESIDUAL };
 static const struct shape {
     uint32_t rows, n, k, gap, epi;
     bool in_place, bench;
-    enum fv_type weight, acc; /* acc: none is float32 */
+    enum fv_type weight, acc, in, out; /* none but for the first: float32 */
 } shapes[] = {
     {1, 1, 1, 0, 0, false, false, FV_F32},
     {1, 7, 3, 0, BIAS, false, false, FV_F32},
@@ -48,6 +48,11 @@ static const struct shape {
     {50, 130, 37, 0, BIAS | FV_EPI_RELU, false, false, FV_BF16},
     {1, 9, 258, 0, BIAS, false, false, FV_BF16},
     {11, 66, 391, 3, BIAS | SCALE | RESIDUAL, false, false, FV_BF16},
+    {1, 7, 5, 0, BIAS, false, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
+    {16, 33, 64, 0, BIAS | FV_EPI_GELU, false, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {29, 70, 131, 3, BIAS | SCALE | RESIDUAL, true, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
+    {43, 65, 801, 1, BIAS | FV_EPI_SWIGLU, false, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {15, 97, 258, 2, BIAS, false, false, FV_BF16, FV_F32, FV_F32, FV_BF16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F32},
     {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_F32},
     {252, 768, 3072, 0, BIAS, false, true, FV_F32},
@@ -55,6 +60,7 @@ static const struct shape {
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16, FV_F16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_BF16},
+    {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_BF16, FV_F32, FV_BF16, FV_BF16},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -79,6 +85,8 @@ static bool make(check_case *c, uint32_t index)
     if (s->epi & FV_EPI_RESIDUAL)
         check_matrix(c, FV_GEMM_RES, CHECK_ROW, s->rows, s->n, s->gap);
     check_matrix(c, FV_GEMM_OUT, CHECK_ROW, s->rows, s->n, s->gap);
+    c->operand[FV_GEMM_A].storage = s->in ? s->in : FV_F32;
+    c->operand[FV_GEMM_OUT].storage = s->out ? s->out : FV_F32;
     /* Weights as in a model: sums near 1, where the activations bend. */
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)s->k);
     if (sides == 2) /* its factors are multiplied: stay inside float32 */

@@ -9,10 +9,22 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t rows, width, gap;
         bool in_place;
+        enum fv_type in, out; /* none: float32 */
     } sizes[] = {
-        {1, 1, 0, false},   {3, 15, 1, true},  {5, 16, 0, false},    {2, 17, 3, false},
-        {7, 63, 0, true},   {4, 65, 7, false}, {1, 129, 0, true},    {2, 384, 16, false},
-        {33, 191, 1, true}, {9, 768, 0, true}, {256, 768, 0, false},
+        {1, 1, 0, false},
+        {3, 15, 1, true},
+        {5, 16, 0, false},
+        {2, 17, 3, false},
+        {7, 63, 0, true},
+        {4, 65, 7, false},
+        {1, 129, 0, true},
+        {2, 384, 16, false},
+        {33, 191, 1, true},
+        {9, 768, 0, true},
+        {256, 768, 0, false},
+        {5, 67, 3, false, FV_F32, FV_BF16},
+        {3, 384, 0, false, FV_BF16, FV_BF16},
+        {2, 31, 1, false, FV_BF16, FV_F32},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -23,6 +35,10 @@ static bool make(check_case *c, uint32_t index)
     check_vector(c, FV_LN_WEIGHT, sizes[index].width);
     check_vector(c, FV_LN_BIAS, sizes[index].width);
     check_matrix(c, FV_LN_OUT, CHECK_ROW, sizes[index].rows, sizes[index].width, sizes[index].gap);
+    if (sizes[index].in)
+        c->operand[FV_LN_IN].storage = sizes[index].in;
+    if (sizes[index].out)
+        c->operand[FV_LN_OUT].storage = sizes[index].out;
     if (sizes[index].in_place)
         c->in_place = FV_LN_IN;
     c->bench = sizes[index].rows == 256;

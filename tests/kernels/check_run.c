@@ -120,7 +120,7 @@ void check_work_open(check_work *w, check_job *j, bool at_end)
         } else {
             check_region_open(&w->operand[i], check_extent(o), at_end, check_element(o));
             if (i != w->out)
-                memcpy(w->operand[i].at, o->data, check_extent(o));
+                check_stored(o, w->operand[i].at);
         }
         check_region_remember(&w->operand[i]);
     }
@@ -141,7 +141,7 @@ void check_output_reset(check_work *w)
     const int before = w->c->adds ? w->out : w->c->in_place;
     check_poison(r->pages, r->room);
     if (before >= 0)
-        memcpy(r->at, w->c->operand[before].data, r->size);
+        check_stored(&w->c->operand[before], r->at);
     check_region_remember(r);
 }
 

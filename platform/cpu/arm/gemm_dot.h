@@ -4,7 +4,7 @@
  * are float32, whose rounding is as large where K is long (LEAST_K). Panels keep the 4 steps of a
  * group together:
  *
- *   weight                                    activations, of take_rows()
+ *   weight                                    activations, of take()
  *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 of what is left)
  */
 enum { LEAST_K = 256 };
@@ -17,8 +17,10 @@ static void narrow(uint16_t *dst, const float *src, size_t n)
                 dst[4 * j + k] = fv_bf16_of_float(src[k * NR + j]);
 }
 
-static void take_rows(float *panel, size_t groups, uint32_t m)
+static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
 {
+    float *panel = rows;
+    (void)type;
     const float32x4_t max = vdupq_n_f32(0x1.fep127f); /* beyond it the leading part is infinite */
     for (; groups > 0; groups--, panel += 4 * m) {
         bfloat16x4_t part[2][MR];
@@ -104,7 +106,7 @@ FV_FN void pair_rows(float *acc, const float *a, const bfloat16_t *w, size_t gro
     }
 }
 
-static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
 #define CALL(M) pair_rows(acc, a, w, groups, M, first, ahead)

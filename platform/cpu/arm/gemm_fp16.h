@@ -4,7 +4,7 @@
  * in float16 would be faster, by a third with 8 steps, but the error of models then exceeds what
  * the library allows for such weights. So that no sum overflows whatever the weight, a
  * row of activations is scaled by a power of two to below 1/4: 4 * 65504 / 4 is the largest
- * float16. take_rows() leaves
+ * float16. take() leaves
  *
  *   m floats by which the sums of the rows are to be multiplied
  *   K4/4 x m x 4 float16
@@ -23,8 +23,10 @@ FV_FN uint32_t exponent_of_scale(float top)
     return exponent < 251 ? 251 - exponent : 1;
 }
 
-static void take_rows(float *panel, size_t groups, uint32_t m)
+static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
 {
+    float *panel = rows;
+    (void)type;
     float32x4_t top[MR], scale[MR];
     float back[MR];
     char *out = (char *)(panel + m);
@@ -126,7 +128,7 @@ FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t grou
     }
 }
 
-static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
 #define CALL(M) half_rows(acc, a, w, groups, M, first, ahead)

@@ -68,7 +68,7 @@
 /* clang-format on */
 
 /* Panels have five or six rows, but in blocks of few rows. */
-static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
     const void *next;

@@ -12,7 +12,15 @@
  *
  * TILES: the file of an ISA that does better than the tiles below, or multiplies by instructions
  * that the vocabulary has no names for; it defines tile(), and what else its kits have. */
-#if defined FV_ISA_AVX512
+#if defined FV_ISA_AVX512_BF16
+#define MR 14
+#define VECS 2
+#define TILE 14x32
+#define PANEL "panel32x2"
+#define KC 768
+#define RATE 400e9
+#define TILES "platform/cpu/x86/gemm_bf16.h"
+#elif defined FV_ISA_AVX512
 #define MR 14
 #define VECS 2
 #define TILE 14x32
@@ -144,7 +152,7 @@ FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type,
 #ifdef TILES
 #include TILES
 #else
-static void tile(float *acc, const float *a, const void *w, size_t groups, uint32_t m, bool first,
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
     tile_of(acc, a, w, FV_F32, groups, m, first, ahead, NULL);
@@ -156,12 +164,12 @@ FV_FN fv_v load(const float *p, uint32_t n)
     return n == FV_W ? fv_load(p) : fv_load_n(p, (int)n);
 }
 
-FV_FN void store(float *p, fv_v x, uint32_t n)
+FV_FN void store(void *row, enum fv_type type, uint32_t j, fv_v x, uint32_t n)
 {
     if (n == FV_W)
-        fv_store(p, x);
+        fv_row_store(row, type, j, x, FV_W);
     else
-        fv_store_n(p, x, (int)n);
+        fv_row_store(row, type, j, x, (int)n);
 }
 
 /* Columns [j, j + n) of all rows. */
@@ -180,7 +188,10 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
         x = fv_mul(x, scale);
         if (o->res)
             x = fv_add(x, load(o->res + i * o->ld_res + j, n));
-        store(o->out + i * o->ld_out + j, x, n);
+        if (o->type == FV_F32)
+            store((float *)o->out + i * o->ld_out, FV_F32, j, x, n);
+        else
+            store((uint16_t *)o->out + i * o->ld_out, FV_BF16, j, x, n);
     }
 }
 
@@ -228,13 +239,14 @@ static const fv_knob knob_list[] = {
 #define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
 
 /* The kit of one type of weights, its hooks and its kernels, for problems that FITS. */
-#define KIT(TYPE, type, FITS, WIDEN, NARROW, TAKE)                                                 \
+#define KIT(TYPE, type, FACTOR, FITS, WIDEN, NARROW, TAKE)                                         \
     static const fv_gemm_kit kit_##type = {.mr = MR,                                               \
                                            .nr = NR,                                               \
                                            .weight = TYPE,                                         \
+                                           .factor = FACTOR,                                       \
                                            .tile = tile,                                           \
                                            .finish = finish,                                       \
-                                           .take_rows = TAKE,                                      \
+                                           .take = TAKE,                                           \
                                            .widen = WIDEN,                                         \
                                            .narrow = NARROW};                                      \
     static bool applies_##type(const fv_problem *p)                                                \
@@ -274,12 +286,14 @@ static const fv_knob knob_list[] = {
         fv_gemm_run(&kit_##type, a, c);                                                            \
     }
 
-#if defined FV_ISA_NEON_DOT
-KIT(FV_BF16, bf16, p->dim[FV_GEMM_K] >= LEAST_K, NULL, narrow, take_rows)
+#if defined FV_ISA_AVX512_BF16
+KIT(FV_BF16, bf16, FV_BF16, p->in == FV_BF16, NULL, narrow, NULL)
+#elif defined FV_ISA_NEON_DOT
+KIT(FV_BF16, bf16, FV_F32, p->in == FV_F32 && p->dim[FV_GEMM_K] >= LEAST_K, NULL, narrow, take)
 #elif defined FV_ISA_NEON_FP16
-KIT(FV_F16, f16, p->acc == FV_F16, NULL, narrow, take_rows)
+KIT(FV_F16, f16, FV_F32, p->acc == FV_F16, NULL, narrow, take)
 #else
-static void widen_f16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+static void widen_f16(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
                       bool first, const char *ahead, float *wide)
 {
     tile_of(acc, a, w, FV_F16, groups, m, first, ahead, wide);
@@ -290,7 +304,7 @@ static void narrow_f16(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_F16, src, FV_F32, n);
 }
 
-static void widen_bf16(float *acc, const float *a, const uint16_t *w, size_t groups, uint32_t m,
+static void widen_bf16(float *acc, const void *a, const uint16_t *w, size_t groups, uint32_t m,
                        bool first, const char *ahead, float *wide)
 {
     tile_of(acc, a, w, FV_BF16, groups, m, first, ahead, wide);
@@ -301,9 +315,17 @@ static void narrow_bf16(uint16_t *dst, const float *src, size_t n)
     fv_row_convert(dst, FV_BF16, src, FV_F32, n);
 }
 
-KIT(FV_F32, f32, true, NULL, NULL, NULL)
-KIT(FV_F16, f16, true, widen_f16, narrow_f16, NULL)
-KIT(FV_BF16, bf16, true, widen_bf16, narrow_bf16, NULL)
+/* Rows of bfloat16, which lie at the end of the panel's room, as floats. */
+static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
+{
+    const size_t n = 4 * groups * m;
+    if (type == FV_BF16)
+        fv_row_convert(panel, FV_F32, (const uint16_t *)panel + n, FV_BF16, n);
+}
+
+KIT(FV_F32, f32, FV_F32, p->in == FV_F32, NULL, NULL, NULL)
+KIT(FV_F16, f16, FV_F32, p->in == FV_F32, widen_f16, narrow_f16, NULL)
+KIT(FV_BF16, bf16, FV_F32, true, widen_bf16, narrow_bf16, take)
 
 #ifdef FV_ADAPT
 static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)

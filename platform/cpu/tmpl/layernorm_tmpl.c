@@ -1,11 +1,11 @@
 /* layernorm_tmpl.c: LAYERNORM over the vector vocabulary. */
 #include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/vec/vec.h"
+#include "platform/cpu/vec/row.h"
 
 #include <math.h>
 
 /* Sum of the row's x - shift, or of its square. Four sums hide the latency of the addition. */
-FV_FN float row_sum(const float *x, size_t n, float shift, int square)
+FV_FN float row_sum(const void *x, enum fv_type type, size_t n, float shift, int square)
 {
     const fv_v s = fv_set(shift);
     fv_v sum[4] = {fv_set(0.f), fv_set(0.f), fv_set(0.f), fv_set(0.f)};
@@ -13,36 +13,50 @@ FV_FN float row_sum(const float *x, size_t n, float shift, int square)
     for (; i + 4 * FV_W <= n; i += 4 * FV_W) {
         FV_UNROLL
         for (int k = 0; k < 4; k++) {
-            fv_v v = fv_sub(fv_load(x + i + k * FV_W), s);
+            fv_v v = fv_sub(fv_row_load(x, type, i + (size_t)k * FV_W, FV_W), s);
             sum[k] = square ? fv_fma(v, v, sum[k]) : fv_add(sum[k], v);
         }
     }
     for (; i < n; i += FV_W) {
         int rest = n - i < FV_W ? (int)(n - i) : FV_W;
-        fv_v v = fv_first_n(fv_sub(fv_load_n(x + i, rest), s), rest);
+        fv_v v = fv_first_n(fv_sub(fv_row_load(x, type, i, rest), s), rest);
         sum[0] = square ? fv_fma(v, v, sum[0]) : fv_add(sum[0], v);
     }
     return fv_hsum(fv_add(fv_add(sum[0], sum[1]), fv_add(sum[2], sum[3])));
 }
 
+/* y = (x - mean) / deviation * weight + bias of a row */
+FV_FN void normalise(void *y, enum fv_type out, const void *x, enum fv_type in, size_t n,
+                     const float *weight, const float *bias, float eps)
+{
+    const float mean = row_sum(x, in, n, 0.f, 0) / (float)n;
+    const float var = row_sum(x, in, n, mean, 1) / (float)n;
+    const fv_v m = fv_set(mean), scale = fv_set(1.f / sqrtf(var + eps));
+    size_t i = 0;
+    for (; i + FV_W <= n; i += FV_W) {
+        const fv_v v = fv_mul(fv_sub(fv_row_load(x, in, i, FV_W), m), scale);
+        fv_row_store(y, out, i, fv_fma(v, fv_load(weight + i), fv_load(bias + i)), FV_W);
+    }
+    const int rest = (int)(n - i);
+    const fv_v v = fv_mul(fv_sub(fv_row_load(x, in, i, rest), m), scale);
+    fv_row_store(y, out, i, fv_fma(v, fv_load_n(weight + i, rest), fv_load_n(bias + i, rest)),
+                 rest);
+}
+
 void FV_NAME(fv_k_layernorm_f32)(const fv_args *a, const fv_call *c)
 {
-    const size_t n = a->prob.dim[1];
-    const float *weight = c->p[FV_LN_WEIGHT], *bias = c->p[FV_LN_BIAS];
+    const enum fv_type in = a->prob.in, out = a->prob.out;
+    const size_t n = a->prob.dim[FV_ROW_C];
     for (size_t r = 0; r < c->rows; r++) {
-        const float *x = (const float *)c->p[FV_LN_IN] + r * a->ld[FV_LN_IN];
-        float *y = (float *)c->p[FV_LN_OUT] + r * a->ld[FV_LN_OUT];
-        float mean = row_sum(x, n, 0.f, 0) / (float)n;
-        float var = row_sum(x, n, mean, 1) / (float)n;
-        const fv_v m = fv_set(mean), scale = fv_set(1.f / sqrtf(var + a->f[0]));
-        size_t i = 0;
-        for (; i + FV_W <= n; i += FV_W) {
-            fv_v v = fv_mul(fv_sub(fv_load(x + i), m), scale);
-            fv_store(y + i, fv_fma(v, fv_load(weight + i), fv_load(bias + i)));
-        }
-        int rest = (int)(n - i);
-        fv_v v = fv_mul(fv_sub(fv_load_n(x + i, rest), m), scale);
-        fv_store_n(y + i, fv_fma(v, fv_load_n(weight + i, rest), fv_load_n(bias + i, rest)), rest);
+        const void *x = fv_element(c->p[FV_LN_IN], in, r * a->ld[FV_LN_IN]);
+        void *y = fv_element(c->p[FV_LN_OUT], out, r * a->ld[FV_LN_OUT]);
+        const float *weight = c->p[FV_LN_WEIGHT], *bias = c->p[FV_LN_BIAS];
+        if (in == FV_F32 && out == FV_F32)
+            normalise(y, FV_F32, x, FV_F32, n, weight, bias, a->f[0]);
+        else if (in == FV_F32)
+            normalise(y, FV_BF16, x, FV_F32, n, weight, bias, a->f[0]);
+        else
+            normalise(y, out, x, FV_BF16, n, weight, bias, a->f[0]);
     }
 }
 

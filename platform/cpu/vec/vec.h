@@ -1,8 +1,9 @@
 /* vec.h: the vector vocabulary: the same functions on every ISA, over a vector of FV_W floats.
  *
  * A template is written over these names and compiled once per ISA with FV_ISA_C, FV_ISA_AVX2,
- * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon. The
- * levels above NEON have its vocabulary; they are for kernels that bring instructions of their own.
+ * FV_ISA_AVX512 or FV_ISA_NEON defined; FV_NAME(x) is then x_c, x_avx2, x_avx512 or x_neon. Levels
+ * above these have the vocabulary of the one below; they are for kernels that bring instructions of
+ * their own.
  *
  *   FV_W  lanes            FV_REGS  vector registers of the machine
  *   FV_LDEXP_ANY           ldexp takes any x and n; its result underflows to 0, overflows to
@@ -46,12 +47,27 @@
 #define FV_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-#if defined FV_ISA_AVX512
+#if defined FV_ISA_AVX512_BF16
+#define FV_ISA avx512_bf16
+#include "platform/cpu/vec/avx512.h"
+#elif defined FV_ISA_AVX512_VNNI
+#define FV_ISA avx512_vnni
+#include "platform/cpu/vec/avx512.h"
+#elif defined FV_ISA_AVX_VNNI
+#define FV_ISA avx_vnni
+#include "platform/cpu/vec/avx2.h"
+#elif defined FV_ISA_AVX512
 #define FV_ISA avx512
 #include "platform/cpu/vec/avx512.h"
 #elif defined FV_ISA_AVX2
 #define FV_ISA avx2
 #include "platform/cpu/vec/avx2.h"
+#elif defined FV_ISA_NEON_I8MM
+#define FV_ISA neon_i8mm
+#include "platform/cpu/vec/neon.h"
+#elif defined FV_ISA_NEON_SDOT
+#define FV_ISA neon_sdot
+#include "platform/cpu/vec/neon.h"
 #elif defined FV_ISA_NEON_DOT
 #define FV_ISA neon_dot
 #include "platform/cpu/vec/neon.h"

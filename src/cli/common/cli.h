@@ -102,7 +102,7 @@ typedef struct cli_option {
 /* The options that all commands share, as written; NULL: not given. */
 typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
-    const char *attention, *dtype, *memory_limit, *max_dispatch, *wisdom, *rigor;
+    const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
     bool json, strict, no_exif;
     const char *half; /* help of --dtype, set by a command that takes 16-bit types: CLI_HALF */
@@ -123,6 +123,7 @@ typedef struct cli_settings {
     const char *attention;
     fovea_schedule schedule;
     fovea_dtype dtype;
+    fovea_compute compute;
     fovea_rigor rigor;
     bool dtype_given;
     uint32_t chunk;
@@ -131,6 +132,7 @@ typedef struct cli_settings {
 } cli_settings;
 
 const char *cli_dtype_name(fovea_dtype type); /* "f32" */
+const char *cli_compute_name(fovea_compute compute);
 int cli_settle(cli_settings *out, const cli_common *common);
 /* Reads and saves wisdom in the file of --wisdom; "none": neither. */
 int cli_wisdom(const cli_common *c);

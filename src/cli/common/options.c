@@ -69,6 +69,11 @@ static size_t shared(cli_option *all, cli_common *c)
          "blocks 0 to 3 and C from 8 on",
          &c->attention, CLI_TAKES_PLAN},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN},
+        {"compute", 0, "TYPE",
+         "f32, bf16, int8: of what products of matrices multiply; auto: the fastest that fovea "
+         "tune "
+         "has found accurate enough",
+         &c->compute, CLI_TAKES_PLAN},
         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
          &c->memory_limit, CLI_TAKES_PLAN},
         {"max-dispatch-ms", 0, "MS", "longest piece of work given to a GPU (20)", &c->max_dispatch,
@@ -311,11 +316,17 @@ int cli_choose(int *out, const char *option, const char *text, const char *const
     return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", NULL}; /* by fovea_dtype */
+static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};            /* by fovea_dtype */
+static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
 
 const char *cli_dtype_name(fovea_dtype type)
 {
     return dtypes[type];
+}
+
+const char *cli_compute_name(fovea_compute compute)
+{
+    return computes[compute];
 }
 
 int cli_wisdom(const cli_common *c)
@@ -338,7 +349,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
 {
     static const char *const schedules[] = {"auto", "streamed", "stepwise", NULL};
     static const char *const rigors[] = {"estimate", "measure", "exhaustive", NULL};
-    int schedule = 0, type = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE;
+    int schedule = 0, type = 0, compute = 0, rigor = FOVEA_RIGOR_DEFAULT - FOVEA_RIGOR_ESTIMATE;
     uint32_t limit = 0;
     double dispatch = 0;
     memset(out, 0, sizeof *out);
@@ -350,6 +361,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     CLI_TRY(cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096));
     CLI_TRY(cli_choose(&schedule, "schedule", c->schedule, schedules));
     CLI_TRY(cli_choose(&type, "dtype", c->dtype, dtypes));
+    CLI_TRY(cli_choose(&compute, "compute", c->compute, computes));
     CLI_TRY(cli_choose(&rigor, "rigor", c->rigor, rigors));
     CLI_TRY(cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24));
     CLI_TRY(cli_number(&limit, "memory-limit", c->memory_limit, 1, UINT32_MAX));
@@ -363,6 +375,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     if (strcmp(out->device, "all") == 0)
         return cli_fail(CLI_USAGE, "--device all: name one device; fovea info lists them");
     out->dtype = (fovea_dtype)type;
+    out->compute = (fovea_compute)compute;
     out->rigor = (fovea_rigor)(rigor + FOVEA_RIGOR_ESTIMATE);
     out->dtype_given = c->dtype != NULL;
     if (type != 0 && !c->half)
@@ -577,6 +590,7 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
     out->chunk = s->chunk;
     out->memory_limit = s->memory_limit;
     out->rigor = s->rigor;
+    out->compute = s->compute;
     out->weights = s->dtype;
     if (strcmp(info.id, "cpu") != 0)
         out->activations = s->dtype;

@@ -27,10 +27,10 @@ const fv_op fv_op_conv = {
             [FV_CONV_STRIDE] = {"stride"},
             [FV_CONV_PAD] = {"pad"},
             [FV_CONV_C] = {"C"}},
-    .operand = {[FV_GEMM_A] = {"A", FV_CONV_C},
+    .operand = {[FV_GEMM_A] = {"A", FV_CONV_C, .narrow = true},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
-                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
 };
@@ -47,10 +47,10 @@ static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, ui
             const uint32_t pad = dim[FV_CONV_PAD];
             if (iy < pad || iy - pad >= a->u[1] || ix < pad || ix - pad >= a->u[0])
                 continue;
-            const float *in = (const float *)c->p[FV_GEMM_A] +
-                              ((iy - pad) * a->u[0] + ix - pad) * a->ld[FV_GEMM_A];
+            const size_t in = ((iy - pad) * a->u[0] + ix - pad) * a->ld[FV_GEMM_A];
             for (uint32_t i = 0; i < channels; i++)
-                sum += (double)in[i] * fv_value_get(c->p[FV_GEMM_W], a->prob.weight, w + i);
+                sum += (double)fv_value_get(c->p[FV_GEMM_A], a->prob.in, in + i) *
+                       fv_value_get(c->p[FV_GEMM_W], a->prob.weight, w + i);
         }
     return sum;
 }
@@ -59,11 +59,11 @@ static void conv(const fv_args *a, const fv_call *c)
 {
     const float *bias = a->prob.epi & FV_EPI_BIAS ? c->p[FV_GEMM_BIAS] : NULL;
     for (size_t r = 0; r < c->rows; r++) {
-        float *out = (float *)c->p[FV_GEMM_OUT] + r * a->ld[FV_GEMM_OUT];
         const size_t y = (c->row0 + r) / a->u[2], x = (c->row0 + r) % a->u[2];
         for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
             const double sum = product(a, c, y, x, n) + (bias ? bias[n] : 0);
-            out[n] = (float)fv_ref_activate(sum, a->prob.epi);
+            fv_value_put(c->p[FV_GEMM_OUT], a->prob.out, r * a->ld[FV_GEMM_OUT] + n,
+                         (float)fv_ref_activate(sum, a->prob.epi));
         }
     }
 }

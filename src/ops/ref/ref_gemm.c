@@ -18,9 +18,9 @@
  * takes x1 from row n and x2 from row N + n of W, each with its bias, and x = silu(x1) x2 takes the
  * place of the activation.
  *
- * W is float32 or, by prob.weight, of 16 bits: packing rounds to the nearest even, and the rounded
- * value is what counts. Everything else, the sums too, is float32; but with float16 weights and
- * prob.acc F16
+ * A and OUT are F32 or BF16, by prob.in and prob.out. W is float32 or, by prob.weight, of 16 bits:
+ * packing rounds to the nearest even, and the rounded value is what counts. Everything else, the
+ * sums too, is float32; but with float16 weights and prob.acc F16
  *
  *   A may be rounded to float16, each row scaled by a power of two before, and products may be
  *   summed in float16 over at most 4 steps of k; those sums are float32.
@@ -45,23 +45,24 @@
 const fv_op fv_op_gemm = {
     .cols = FV_COLS_COLUMN,
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_GEMM_N] = {"N"}, [FV_GEMM_K] = {"K"}},
-    .operand = {[FV_GEMM_A] = {"A", FV_GEMM_K, .stored = FV_STORED_FLOATS},
+    .operand = {[FV_GEMM_A] = {"A", FV_GEMM_K, .stored = FV_STORED_FLOATS, .narrow = true},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
                 [FV_GEMM_SCALE] = {"SCALE", FV_GEMM_N, .stored = FV_STORED_FLOATS},
                 [FV_GEMM_RES] = {"RES", FV_GEMM_N},
-                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N}},
+                [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
 };
 
 /* Row n of the weight times a row of A, with its bias. */
-static double product(const fv_args *a, const fv_call *c, const float *in, uint32_t n)
+static double product(const fv_args *a, const fv_call *c, const void *in, uint32_t n)
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
     double sum = 0;
     for (uint32_t i = 0; i < k; i++)
-        sum += (double)in[i] * fv_value_get(c->p[FV_GEMM_W], a->prob.weight, (size_t)n * k + i);
+        sum += (double)fv_value_get(in, a->prob.in, i) *
+               fv_value_get(c->p[FV_GEMM_W], a->prob.weight, (size_t)n * k + i);
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
@@ -70,8 +71,7 @@ static void gemm(const fv_args *a, const fv_call *c)
     const uint32_t epi = a->prob.epi, width = a->prob.dim[FV_GEMM_N];
     const float *scale = c->p[FV_GEMM_SCALE], *res = c->p[FV_GEMM_RES];
     for (size_t r = 0; r < c->rows; r++) {
-        const float *in = (const float *)c->p[FV_GEMM_A] + r * a->ld[FV_GEMM_A];
-        float *out = (float *)c->p[FV_GEMM_OUT] + r * a->ld[FV_GEMM_OUT];
+        const void *in = fv_element(c->p[FV_GEMM_A], a->prob.in, r * a->ld[FV_GEMM_A]);
         for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
             double x = product(a, c, in, n);
             x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * product(a, c, in, width + n)
@@ -80,7 +80,7 @@ static void gemm(const fv_args *a, const fv_call *c)
                 x *= scale[n];
             if (epi & FV_EPI_RESIDUAL)
                 x += res[r * a->ld[FV_GEMM_RES] + n];
-            out[n] = (float)x;
+            fv_value_put(c->p[FV_GEMM_OUT], a->prob.out, r * a->ld[FV_GEMM_OUT] + n, (float)x);
         }
     }
 }

@@ -1,6 +1,6 @@
 /* ref_layernorm.c: LAYERNORM: every row normalised to zero mean and unit variance, scaled, shifted.
  *
- *   dim     rows, C
+ *   dim     rows, C;  prob.in, prob.out: types of IN and OUT, F32 or BF16
  *   IN      ROW, C wide       OUT  ROW, C wide; may be IN
  *   WEIGHT  C floats          BIAS C floats
  *   f[0]    eps
@@ -14,15 +14,16 @@
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_layernorm = {
     .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
-    .operand = {[FV_LN_IN] = {"IN", FV_ROW_C},
+    .operand = {[FV_LN_IN] = {"IN", FV_ROW_C, .narrow = true},
                 [FV_LN_WEIGHT] = {"WEIGHT", FV_ROW_C, .stored = FV_STORED_FLOATS,
                                   .nature = FV_NATURE_FACTOR},
                 [FV_LN_BIAS] = {"BIAS", FV_ROW_C, .stored = FV_STORED_FLOATS},
-                [FV_LN_OUT] = {"OUT", FV_ROW_C}},
+                [FV_LN_OUT] = {"OUT", FV_ROW_C, .narrow = true}},
     .element_flops = 8,
     .terms = fv_terms_row,
 };
@@ -32,16 +33,20 @@ void fv_k_layernorm_f32_ref(const fv_args *a, const fv_call *c)
     const size_t n = a->prob.dim[1];
     const float *weight = c->p[FV_LN_WEIGHT], *bias = c->p[FV_LN_BIAS];
     for (size_t r = 0; r < c->rows; r++) {
-        const float *x = (const float *)c->p[FV_LN_IN] + r * a->ld[FV_LN_IN];
-        float *y = (float *)c->p[FV_LN_OUT] + r * a->ld[FV_LN_OUT];
+        const size_t in = r * a->ld[FV_LN_IN], out = r * a->ld[FV_LN_OUT];
         float mean = 0.f, var = 0.f;
         for (size_t i = 0; i < n; i++)
-            mean += x[i];
+            mean += fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i);
         mean /= (float)n;
-        for (size_t i = 0; i < n; i++)
-            var += (x[i] - mean) * (x[i] - mean);
+        for (size_t i = 0; i < n; i++) {
+            const float apart = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
+            var += apart * apart;
+        }
         const float scale = 1.f / sqrtf(var / (float)n + a->f[0]);
-        for (size_t i = 0; i < n; i++)
-            y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+        for (size_t i = 0; i < n; i++) {
+            const float apart = fv_value_get(c->p[FV_LN_IN], a->prob.in, in + i) - mean;
+            fv_value_put(c->p[FV_LN_OUT], a->prob.out, out + i,
+                         apart * scale * weight[i] + bias[i]);
+        }
     }
 }

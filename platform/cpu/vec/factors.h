@@ -1,0 +1,171 @@
+/* factors.h: the register tile over factors rounded to bfloat16, with float32 sums: what tile.h is
+ * over floats.
+ *
+ * Levels with instructions for products of bfloat16 keep factors as 16 bits, two steps of k in a
+ * lane (FV_PAIRS 1); the others as floats that hold the rounded values. Either way the same numbers
+ * are multiplied, and kernels are written once. An operand is packed in one of two ways:
+ *
+ *   rows    step k of row i is x[i ld + k]: k runs along the row
+ *   depth   steps k and k + 1 of column j are at x[k ld + FV_PAIR j] (k even; ld columns): k runs
+ *           from row to row. With FV_PAIRS they are side by side, else k + 1 is ld further on
+ *
+ * The number of steps is even: operands are filled up with zeros. */
+#ifndef FOVEA_PLATFORM_VEC_FACTORS_H
+#define FOVEA_PLATFORM_VEC_FACTORS_H
+
+#include "base/half.h"
+#include "platform/cpu/vec/row.h"
+#include "platform/cpu/vec/tile.h"
+
+#if defined FV_ISA_AVX512_BF16 || defined FV_ISA_NEON_DOT
+#define FV_PAIRS 1
+#define FV_PAIR 2
+typedef uint16_t fv_factor;
+#else
+#define FV_PAIRS 0
+#define FV_PAIR 1
+typedef float fv_factor;
+#endif
+
+/* ---- pairs: FV_W lanes of two bfloat16 ---- */
+
+#if defined FV_ISA_AVX512_BF16
+typedef __m512bh fv_pairs;
+
+FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p), (__m512bh)_mm512_loadu_si512(p))
+
+FV_FN fv_pairs fv_set_pair(const fv_factor *p)
+{
+    int32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return (__m512bh)_mm512_set1_epi32(pair);
+}
+
+/* sum + odd x odd, then + even x even */
+FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), _mm512_dpbf16_ps(sum, x, y))
+
+FV_FN void fv_store_pairs(fv_factor *p, fv_v even, fv_v odd)
+{
+    const __m512i order =
+        _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                         21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    const __m512i x = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
+    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(order, x));
+}
+#elif defined FV_ISA_NEON_DOT
+typedef bfloat16x8_t fv_pairs;
+
+FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p),
+        vld1q_bf16((const bfloat16_t *)(const void *)p))
+
+FV_FN fv_pairs fv_set_pair(const fv_factor *p)
+{
+    uint32_t pair;
+    memcpy(&pair, p, sizeof pair);
+    return vreinterpretq_bf16_u32(vdupq_n_u32(pair));
+}
+
+FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), vbfdotq_f32(sum, x, y))
+
+FV_FN void fv_store_pairs(fv_factor *p, fv_v even, fv_v odd)
+{
+    const bfloat16x8_t low = vcvtq_low_bf16_f32(even), high = vcvtq_low_bf16_f32(odd);
+    vst1q_u16(p, vzip1q_u16(vreinterpretq_u16_bf16(low), vreinterpretq_u16_bf16(high)));
+}
+#endif
+
+/* ---- packing ---- */
+
+/* x as the float that it is once rounded. */
+FV_FN fv_v fv_factor_round(fv_v x)
+{
+    return fv_of_bf16(fv_to_bf16(x));
+}
+
+/* n <= FV_W lanes of a row from column k on. */
+FV_FN void fv_factor_put_row(fv_factor *row, size_t k, fv_v x, int n)
+{
+#if FV_PAIRS
+    fv_store_h(row + k, fv_to_bf16(x), n);
+#else
+    fv_store_n(row + k, fv_factor_round(x), n);
+#endif
+}
+
+/* Steps k and k + 1 of FV_W columns from j on; k is even. */
+FV_FN void fv_factor_put_depth(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd)
+{
+#if FV_PAIRS
+    fv_store_pairs(x + k * ld + 2 * j, even, odd);
+#else
+    fv_store(x + k * ld + j, fv_factor_round(even));
+    fv_store(x + (k + 1) * ld + j, fv_factor_round(odd));
+#endif
+}
+
+/* Packs n rows of `width` values of `type` as rows of `widthp`, zeros beyond. */
+FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
+                               size_t ld, size_t n, size_t width)
+{
+    for (size_t i = 0; i < n; i++, dst += widthp, src = fv_element(src, type, ld))
+        for (size_t j = 0; j < widthp; j += FV_W)
+            fv_factor_put_row(dst, j,
+                              fv_row_load(src, type, j, j < width ? fv_lanes(width - j) : 0),
+                              fv_lanes(widthp - j));
+}
+
+/* Packs n rows of `width` values of `type`, which are steps of k, by depth: `widthp` columns, a
+ * multiple of FV_W, zeros beyond, and for an odd n a row of zeros. */
+FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
+                                size_t ld, size_t n, size_t width)
+{
+    for (size_t k = 0; k < n; k += 2, src = fv_element(src, type, 2 * ld)) {
+        const void *next = fv_element(src, type, k + 1 < n ? ld : 0);
+        for (size_t j = 0; j < widthp; j += FV_W) {
+            const int lanes = j < width ? fv_lanes(width - j) : 0;
+            const fv_v even = fv_row_load(src, type, j, lanes);
+            const fv_v odd = k + 1 < n ? fv_row_load(next, type, j, lanes) : fv_set(0.f);
+            fv_factor_put_depth(dst, widthp, k, j, even, odd);
+        }
+    }
+}
+
+/* ---- tiles ---- */
+
+/* acc[i][j] += sum over k of a's row or column i times b's column j (by depth), k ascending. `am`:
+ * elements of a from row to row; by depth FV_PAIR. `ak`: from step to step of k; of rows 1. */
+FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
+                              size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+{
+#if FV_PAIRS
+    for (size_t k = 0; k < depth; k += 2) {
+        fv_pairs col[FV_TILE_N];
+        FV_UNROLL
+        for (int j = 0; j < vecs; j++)
+            col[j] = fv_load_pairs(b + k * ldb + 2 * j * FV_W);
+        FV_UNROLL
+        for (int i = 0; i < FV_TILE_M; i++) {
+            const fv_pairs row = fv_set_pair(a + i * am + k * ak);
+            FV_UNROLL
+            for (int j = 0; j < vecs; j++)
+                acc[i][j] = fv_dot(row, col[j], acc[i][j]);
+        }
+    }
+#else
+    fv_tile_add_cols(acc, vecs, a, am, ak, b, ldb, depth);
+#endif
+}
+
+FV_FN void fv_factor_tile(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a, size_t am,
+                          size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+{
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        FV_UNROLL
+        for (int j = 0; j < vecs; j++)
+            acc[i][j] = fv_set(0.f);
+    }
+    fv_factor_tile_add(acc, vecs, a, am, ak, b, ldb, depth);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* gemm_bf16.h: tiles of bfloat16 by bfloat16 on AVX-512 BF16: two steps of k of a lane at a time.
+ *
+ *   weight                                    activations: the rows of a group as they are
+ *   K4/4 x 2 x nr x 2 bfloat16                K4/4 x m x 4 bfloat16
+ */
+#include "platform/cpu/vec/factors.h"
+
+static void narrow(uint16_t *dst, const float *src, size_t n)
+{
+    for (; n > 0; n -= 2 * NR, src += 2 * NR)
+        for (uint32_t j = 0; j < NR; j++) {
+            *dst++ = fv_bf16_of_float(src[j]);
+            *dst++ = fv_bf16_of_float(src[NR + j]);
+        }
+}
+
+FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t groups, int m,
+                     bool first, const char *ahead)
+{
+    fv_v sum[MR][VECS];
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
+    }
+    for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += 4 * FV_GEMM_AHEAD;
+        FV_UNROLL
+        for (int k = 0; k < 4; k += 2) {
+            fv_pairs row[VECS];
+            FV_UNROLL
+            for (int v = 0; v < VECS; v++)
+                row[v] = fv_load_pairs(w + NR * k + 2 * FV_W * v);
+            FV_UNROLL
+            for (int i = 0; i < m; i++) {
+                const fv_pairs x = fv_set_pair(a + 4 * i + k);
+                FV_UNROLL
+                for (int v = 0; v < VECS; v++)
+                    sum[i][v] = fv_dot(x, row[v], sum[i][v]);
+            }
+        }
+    }
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
+    }
+}
+
+static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
+                 const char *ahead)
+{
+#define CALL(M) pair_rows(acc, a, w, groups, M, first, ahead)
+    OF_ROWS(MR, CALL)
+#undef CALL
+}

@@ -1,0 +1,34 @@
+/* quantise.h: rows of 8 bits: what products of int8 multiply.
+ *
+ * An outlier, one channel that is large in every token, would leave no digits for the others of a
+ * row. So a row is first rotated, `block` channels at a time, by a Walsh-Hadamard matrix H, which
+ * spreads it over its block; the weight's rows are rotated by the inverse, H / block:
+ *
+ *   y = H a, v = H w / block:  sum_k y[k] v[k] = sum_k a[k] w[k]
+ *   q[k] = round(y[k] 127 / top), scale = top / 127, top = max_k |y[k]|      (of v the same)
+ *   sum_k a[k] w[k] = scale_a scale_w sum_k q_a[k] q_w[k]   nearly
+ *
+ * H in stages of sums and differences of two channels `stride` apart, strides block/2, .., 2, 1,
+ * each rounded to float32; rounding is to the nearest even. Every device computes q to the same
+ * bits: a difference of one in a single q is more than sums in another order differ by. */
+#ifndef FOVEA_SRC_QUANTISE_H
+#define FOVEA_SRC_QUANTISE_H
+
+#include <stdint.h>
+
+#define FV_INT8_DEEPEST 65536u  /* steps of k at most: sums of 255 * 127 fit 32 bits */
+#define FV_INT8_LEAST 0x1p-100f /* rows whose largest value is less count as zeros, of scale 0 */
+
+/* Channels that are rotated together: the largest power of two up to 64 that divides k. */
+uint32_t fv_int8_block(uint32_t k);
+/* y = H y, in place. */
+void fv_int8_rotate(float *y, uint32_t k, uint32_t block);
+/* The scale of a row whose largest absolute value is `top`; *factor: by which its values become
+ * whole numbers. Of a row with an infinity or NaN the scale is NaN and the numbers are 0. */
+float fv_int8_scale(float *factor, float top);
+/* Quantises k values, which may have been rotated before; returns the scale. */
+float fv_int8_row(int8_t *q, const float *y, uint32_t k);
+/* A row of a weight: rotated by the inverse, in place, then quantised. */
+float fv_int8_weight(int8_t *q, float *w, uint32_t k, uint32_t block);
+
+#endif
