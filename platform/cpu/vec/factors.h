@@ -85,7 +85,9 @@ FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
     _mm512_storeu_si512(p, (__m512i)x);
 }
 
-FV_WORD(fv_pairs, fv_pairs_of_ones, (void), (__m512bh)_mm512_set1_epi16(0x3f80))
+/* sum + both of each lane */
+FV_WORD(fv_v, fv_add_pairs, (fv_v sum, fv_pairs x),
+        fv_dot(x, (__m512bh)_mm512_set1_epi16(0x3f80), sum))
 #elif FV_PAIRS
 typedef bfloat16x8_t fv_pairs;
 
@@ -113,7 +115,14 @@ FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
     vst1q_u16(p, vreinterpretq_u16_bf16(x));
 }
 
-FV_WORD(fv_pairs, fv_pairs_of_ones, (void), vreinterpretq_bf16_u16(vdupq_n_u16(0x3f80)))
+/* sum + both of each lane. Not a product by ones: GCC 12 takes a constant of bfloat16 for one of
+ * float16. */
+FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
+{
+    const uint32x4_t bits = vreinterpretq_u32_bf16(x);
+    sum = vaddq_f32(sum, vreinterpretq_f32_u32(vshlq_n_u32(bits, 16)));
+    return vaddq_f32(sum, vreinterpretq_f32_u32(vandq_u32(bits, vdupq_n_u32(0xffff0000))));
+}
 #endif
 
 /* ---- packing ---- */
@@ -166,7 +175,7 @@ FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v e
 #if FV_PAIRS
     const fv_pairs pairs = fv_pair_up(even, odd);
     fv_store_pairs(x + k * ld + 2 * j, pairs);
-    return fv_dot(pairs, fv_pairs_of_ones(), sum);
+    return fv_add_pairs(sum, pairs);
 #else
     even = fv_factor_round(even);
     odd = fv_factor_round(odd);
