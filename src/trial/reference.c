@@ -75,11 +75,14 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 }
 
 /* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
- * which grows with the square root; of float16 where a kernel may sum a few products in it. */
+ * which grows with the square root; of 16 bits where a kernel may sum a few products in float16, or
+ * round factors to bfloat16. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
+    if (p->acc == FV_BF16)
+        return 0x1p-9;
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
@@ -227,6 +230,8 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
         d->in[o] = (fv_input){.kind = given[o].kind, .type = given[o].type};
         if (given[o].data && o != d->output)
             FV_TRY(take_input(&d->in[o], &given[o]));
+        if (d->args.type[o] != FV_NONE && d->args.type[o] != FV_U8)
+            d->args.type[o] = FV_F32;
     }
     d->columns = fv_reference_columns(p);
     d->ld = d->args.ld[d->output];

@@ -33,7 +33,16 @@ static const check_lattn_size sizes[] = {
     {75, 3, 64, 32, 1, 0, ROPE, 37},
     {12, 2, 96, 96, 1, 3, ROPE, 5},
     {199, 1, 24, 16, 1, 0, ROPE | PLAIN, 37},
+    {1, 1, 1, 2, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {5, 2, 3, 6, 2, 1, PLAIN, 0, FV_BF16, FV_F32, FV_BF16},
+    {17, 3, 16, 16, 3, 0, GATED, 0, FV_BF16, FV_BF16, FV_BF16},
+    {35, 1, 255, 62, 1, 3, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {67, 2, 18, 34, 4, 5, ROPE, 0, FV_BF16, FV_BF16, FV_F32},
+    {385, 1, 40, 66, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {193, 2, 10, 14, 1, 0, PLAIN | ROPE | GATED, 0, FV_BF16, FV_F32, FV_F32},
+    {41, 1, 12, 6, 1, 1, ROPE, 37, FV_BF16, FV_BF16, FV_BF16},
     {256, 12, 64, 64, 1, 0, 0, 0},
+    {256, 12, 64, 64, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
     {256, 1, 64, 64, 1, 0, 0, 0},
     {256, 1, 64, 64, 1, 0, ROPE, 0},
     {256, 1, 64, 64, 1, 0, ROPE, 512},
@@ -57,9 +66,11 @@ static uint32_t width_of(const check_case *c)
 }
 
 /* Every size with every mechanism. */
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
 static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
 {
-    const uint32_t count = sizeof sizes / sizeof *sizes, i = index % count;
+    const uint32_t count = SIZES, i = index % count;
     if (index >= count * (FV_MECH_COUNT - 1))
         return false;
     c->args.prob.mech = (uint16_t)(FV_MECH_ANY + 1 + index / count);
@@ -76,6 +87,15 @@ static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
     c->bench = sizes[i].rows == 256;
     *gap = sizes[i].gap;
     return true;
+}
+
+/* Products of bfloat16, with operands `x` and `v` as the case has them. */
+static void make_narrow(check_case *c, uint32_t index, int x, int v)
+{
+    const check_lattn_size *s = &sizes[index % SIZES];
+    c->args.prob.acc = (uint8_t)(s->acc ? s->acc : FV_F32);
+    check_lattn_store(c, x, s->x);
+    check_lattn_store(c, v, s->v);
 }
 
 /* Operand numbers of REDUCE and APPLY that mean the same. */
@@ -206,6 +226,37 @@ static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, d
     }
 }
 
+/* How much a factor x is off that may be rounded to bfloat16: v if it is known to which side, else
+ * e at most. */
+static check_known rounding_off(const check_case *c, check_known x)
+{
+    const double low = check_round(FV_BF16, x.v - x.e), high = check_round(FV_BF16, x.v + x.e);
+    if (c->args.prob.acc != FV_BF16)
+        return (check_known){0., 0.};
+    if (low == high)
+        return (check_known){low - x.v, 0.};
+    return (check_known){0., fmax(fabs(low - x.v), fabs(high - x.v))};
+}
+
+/* What rounding factors to bfloat16, or one of each two only, changes in a sum of products. */
+typedef struct rounded_sum {
+    double left, right, open;
+} rounded_sum;
+
+static void rounded_add(rounded_sum *s, const check_case *c, check_known x, check_known y)
+{
+    const check_known dx = rounding_off(c, x), dy = rounding_off(c, y);
+    s->left += dx.v * y.v;
+    s->right += (x.v + dx.v) * dy.v;
+    s->open += dx.e * (fabs(y.v) + y.e) + (fabs(x.v) + x.e + dx.e) * dy.e;
+    s->open += fabs(dx.v) * y.e + (x.e + dx.e) * fabs(dy.v);
+}
+
+static double rounded_error(const rounded_sum *s)
+{
+    return fabs(s->left) + fabs(s->right) + s->open;
+}
+
 /* ---- REDUCE ---- */
 
 static bool make_reduce(check_case *c, uint32_t index)
@@ -220,6 +271,7 @@ static bool make_reduce(check_case *c, uint32_t index)
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
     check_matrix(c, FV_REDUCE_PARTIAL, CHECK_PARTIAL, p->dim[FV_ATTN_GROUPS],
                  p->heads * (uint32_t)check_lattn_layout(c).floats, 0);
+    make_narrow(c, index, FV_REDUCE_K, FV_REDUCE_V);
     return true;
 }
 
@@ -306,7 +358,9 @@ static void feature_mean(const check_case *c, const group *g, const check_known 
 #define LOST 0x1p-37
 
 /* want = mean over the keys of R phi(k)_i v_j, v centred or not. What centring costs: rounded
- * values act on S through the deviation of the features from their mean. */
+ * values act on S through the deviation of the features from their mean. Which mean is taken out
+ * before factors are rounded to bfloat16 depends on the calls: such errors, of 2^-8 at most on both
+ * sides, add up like a random walk. */
 static void product_mean(const check_case *c, const group *g, uint32_t i, uint32_t j, double *want,
                          double *allowed)
 {
@@ -315,7 +369,9 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
     const uint32_t width = width_of(c), rows = g->rows;
     const double centre = centred ? g->mean[j] : 0., spread = centred ? g->mean_spread[j] : 0.;
     const bool halves = c->args.prob.op == FV_OP_LATTN_REDUCE && c->args.prob.in == FV_F16;
-    double sum = 0., size = 0., error = 0., mean = 0., top = 0.;
+    const bool narrow = c->args.prob.acc == FV_BF16;
+    double sum = 0., size = 0., error = 0., mean = 0., top = 0., walk = 0.;
+    rounded_sum rounded = {0., 0., 0.};
     for (uint32_t r = 0; centred && r < rows; r++)
         mean += g->turned[(size_t)r * width + i].v / rows;
     for (uint32_t r = 0; halves && r < rows; r++)
@@ -328,7 +384,12 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
         size += (g->size[(size_t)r * width + i] + f.e) * reach;
         size += centred ? fabs(f.v - mean) * fabs(v) : 0.;
         error += (f.e + LOST * top) * reach + FLT_MIN * (1. + fabs(f.v));
+        if (narrow && centred)
+            walk += pow(0x1p-8 * fabs(f.v) * reach, 2.);
+        else if (narrow)
+            rounded_add(&rounded, c, f, (check_known){v, 0.});
     }
+    error += 4. * sqrt(walk) + rounded_error(&rounded);
     *want = sum * c->args.f[0];
     *allowed = error * c->args.f[0] + check_allowed(rows + 4., size * c->args.f[0]) + FLT_MIN;
 }
@@ -489,6 +550,7 @@ static bool make_apply(check_case *c, uint32_t index)
     if (wants(c, FV_WANT_CENTRED)) /* three of them are multiplied */
         c->operand[FV_APPLY_Q].huge = c->operand[FV_APPLY_STATE].huge = 10.f;
     check_matrix(c, FV_APPLY_OUT, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
+    make_narrow(c, index, FV_APPLY_Q, FV_APPLY_OUT);
     return true;
 }
 
@@ -512,10 +574,12 @@ static void prepare_apply(check_case *c, check_random *r)
 }
 
 /* sum of f[i] state[at(i)] over both blocks as `stream` sees them; `stride` from one feature to
- * the next. */
+ * the next. `factors`: a product that may be one of bfloat16. */
 static check_known read_state(const check_case *c, const check_known *f, const double *size,
-                              uint32_t stream, const check_known *state, uint32_t stride)
+                              uint32_t stream, const check_known *state, uint32_t stride,
+                              bool factors)
 {
+    rounded_sum rounded = {0., 0., 0.};
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], width = width_of(c);
     const double scale = c->args.f[0];
     check_known sum = {0., 0.};
@@ -528,7 +592,10 @@ static check_known read_state(const check_case *c, const check_known *f, const d
         sum.e += f[i].e * (fabs(s.v) + s.e) + size[i] * s.e;
         all += size[i] * fabs(s.v);
         floor += 1. + size[i] + fabs(s.v);
+        if (factors)
+            rounded_add(&rounded, c, f[i], (check_known){s.v, s.e + FLT_EPSILON * fabs(s.v)});
     }
+    sum.e += rounded_error(&rounded);
     sum.e += check_allowed(width + 4., all + sum.e) + FLT_MIN * floor;
     return sum;
 }
@@ -584,10 +651,10 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, const c
         size[i] = fabs(f[i].v);
     }
     for (uint32_t s = 0; s < streams; s++)
-        z[s] = read_state(c, f, size, s, state + l.m, 1);
+        z[s] = read_state(c, f, size, s, state + l.m, 1, false);
     gate_and_turn(c, &of_queries, row, 1., turned, size);
     if (centred)
-        w = p->flags & ROPE ? read_state(c, turned, size, 0, state + l.w, 1) : z[0];
+        w = p->flags & ROPE ? read_state(c, turned, size, 0, state + l.w, 1, false) : z[0];
     if (c->args.f[1] > 0.f && shifted(c)) {
         eps.v *= exp(-max.v);
         eps.e = eps.v * (expm1(max.e) + 2. * FLT_EPSILON);
@@ -595,7 +662,7 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, const c
     for (uint32_t j = 0; j < dv; j++) {
         const uint32_t s = j / (dv / streams);
         const check_known vmean = centred ? state[l.vmean + j] : (check_known){0., 0.};
-        check_known o = read_state(c, turned, size, s, state + l.s + j, dv);
+        check_known o = read_state(c, turned, size, s, state + l.s + j, dv, true);
         if (!(p->flags & PLAIN)) {
             o = eps.v > FLT_MAX ? (check_known){0., FLT_MIN * (1. + fabs(o.v))}
                                 : normalised(c, o, z[s], w, eps, vmean);
