@@ -183,6 +183,9 @@ typedef struct fovea_step_info {
     fovea_schedule schedule;  /* of its sweep */
     uint32_t chunk;           /* most rows of one call */
     const char *sweep_source; /* where schedule and chunk came from: the same, or "forced" */
+    /* What it multiplies: "f32", "bf16", "int8", or "f16" by weights of that type; NULL where it is
+     * neither a product of matrices nor attention. */
+    const char *products;
 } fovea_step_info;
 #define FOVEA_STEP_INFO_INIT FOVEA_INIT(fovea_step_info, )
 

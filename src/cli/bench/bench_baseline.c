@@ -3,6 +3,16 @@
 
 #include <math.h>
 
+static bool alike(const json_t *a, const json_t *b)
+{
+    json_t *x = json_copy(json_object_get(a, "params")), *y = json_object_get(b, "params");
+    if (x && !json_object_get(x, "compute")) /* of a release that had no other */
+        json_object_set_new(x, "compute", json_string("f32"));
+    const bool equal = json_equal(x, y);
+    json_decref(x);
+    return equal;
+}
+
 /* The last of the earlier results with the same parameters, or NULL. */
 static const json_t *earlier(const json_t *baseline, const json_t *result)
 {
@@ -10,7 +20,7 @@ static const json_t *earlier(const json_t *baseline, const json_t *result)
     json_t *r;
     const json_t *found = NULL;
     bench_foreach(baseline, i, r) {
-        if (json_equal(json_object_get(r, "params"), json_object_get(result, "params")))
+        if (alike(r, result))
             found = r;
     }
     return found;
