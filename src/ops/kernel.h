@@ -81,10 +81,6 @@ enum fv_need {
         1u << 18,                 /* 64 multiprocessors or more: one work-group a head is too few */
     FV_NEED_NEON_SDOT = 1u << 19, /* int8 products, 4 steps of k at a time */
     FV_NEED_NEON_I8MM = 1u << 20, /* int8 products of 2 x 2 rows, 8 steps of k at a time */
-
-    /* Instructions of processors for products of bfloat16 and int8: any of these. */
-    FV_NEEDS_BF16 = FV_NEED_AVX512_BF16 | FV_NEED_NEON_DOT,
-    FV_NEEDS_INT8 = FV_NEED_AVX_VNNI | FV_NEED_AVX512_VNNI | FV_NEED_NEON_SDOT,
 };
 
 /* What the planner asks a kernel before it is bound. Each member may be NULL or 0: the kernel

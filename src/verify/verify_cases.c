@@ -143,8 +143,18 @@ static void products(fv_builder *b)
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
     product(b, 10, WIDTH, 0, false, 1);
-    for (size_t i = 0; b->weight_type == FV_F32 && i < sizeof acts / sizeof *acts; i++)
+    const bool every = b->weight_type == FV_F32 || b->compute == FOVEA_COMPUTE_INT8;
+    for (size_t i = 0; every && i < sizeof acts / sizeof *acts; i++)
         product(b, 68, 64, acts[i], i % 2, 29);
+}
+
+static void whole_numbers(fv_builder *b)
+{
+    b->compute = FOVEA_COMPUTE_INT8;
+    b->in_block = true;
+    products(b);
+    b->compute = FOVEA_COMPUTE_F32;
+    b->in_block = false;
 }
 
 static void convolutions(fv_builder *b)
@@ -413,6 +423,8 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
         products(b);
         convolutions(b);
     }
+    if (limits->int8)
+        whole_numbers(b);
     depthwise(b);
     other_order(b);
     rotations(b);
