@@ -60,10 +60,12 @@ def plan_says(p):
             expect("products are counted: %s" % count,
                    {k: n for k, n in plan["products"].items() if n} == count)
         expect("float32 alone", set(k for k, n in plain["products"].items() if n) == {"f32"})
-        label = {s["label"]: s["products"] for s in seen["steps"]}
-        expect("the MLP is bf16, the embedding is not: %s" % label,
-               label["block 3 fc1"] == "bf16" and label["embed"] == "f32" and
-               label["block 3 mlp norm"] is None)
+        for compute in "bf16", "int8":
+            label = {s["label"]: s["products"] for s in p.json(
+                "plan", MODEL, *SIZE, "--attention", attention, "--compute", compute)["steps"]}
+            expect("the MLP is %s, the embedding is not: %s" % (compute, label),
+                   label["block 3 fc1"] == compute and label["embed"] == "f32" and
+                   label["block 3 attention"] != "int8" and label["block 3 mlp norm"] is None)
         text = p.run("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
         line = next(x for x in text.split("\n") if x.startswith("products"))
         expect("in a line: %s" % line, "of bf16: " in line and "fc1; fc2" in line)
@@ -74,19 +76,20 @@ def plan_says(p):
 
 def verified(p):
     model = os.path.join(GOLDEN, "vit-01")
-    for attention in ("softmax", "linear", "pola"):
-        seen = p.json("verify", model, "--compute", "bf16", "--attention", attention,
-                      "--accuracy", str(NEAR["bf16"]))
+    for attention, compute in (("softmax", "bf16"), ("linear", "bf16"), ("pola", "int8")):
+        seen = p.json("verify", model, "--compute", compute, "--attention", attention,
+                      "--accuracy", str(NEAR[compute]))
         expect("nothing is wrong with %s" % attention, seen["wrong"] == 0)
-        expect("compute is in params", seen["params"]["compute"] == "bf16")
-        rounded = [s for s in seen["steps"] if s["products"] == "bf16"]
+        expect("compute is in params", seen["params"]["compute"] == compute)
+        rounded = [s for s in seen["steps"] if s["products"] in NEAR]
+        expect("some are of the type", any(s["products"] == compute for s in rounded))
         expect("the type's error is measured", all(1e-5 < s["rounding"] < 0.02 for s in rounded))
         expect("of such steps alone", all(s["rounding"] == 0 for s in seen["steps"]
-                                          if s["products"] != "bf16"))
+                                          if s["products"] not in NEAR))
         worst = sorted((s["rounding"] for s in rounded), reverse=True)[:5]
         expect("the worst are named", [s["rounding"] for s in seen["costly"]] == worst)
         a = seen["accuracy"]
-        expect("cosines: %s" % a, 0.99 < a["worst"] <= a["mean"] < 1 and a["floor"] == NEAR["bf16"])
+        expect("cosines: %s" % a, 0.99 < a["worst"] <= a["mean"] < 1 and a["floor"] == NEAR[compute])
     plain = p.json("verify", model)
     expect("float32 has no such error", plain["accuracy"] is None and plain["costly"] == [])
 
@@ -112,22 +115,24 @@ def pictures_of_a_model(p, folder):
 
 
 def measured(p):
-    lines = p.run("bench", "gemm", "--shape", "33x70x45", "--compute", "f32,bf16", "--runs", "2",
+    types = {"f32": "fma_gflops", "bf16": "bf16_gflops", "int8": "int8_gops"}
+    lines = p.run("bench", "gemm", "--shape", "33x70x45", "--compute", ",".join(types), "--runs", "2",
                   "--json").splitlines()
-    for r, compute in zip(map(json.loads, lines), ("f32", "bf16")):
+    expect("a case for each", len(lines) == len(types))
+    for r, compute in zip(map(json.loads, lines), types):
         peak = r["roofline"]
         expect("%s: %s" % (compute, r["verify"]), r["verify"]["ok"] and r["params"]["compute"] == compute)
-        own = {"f32": "fma_gflops", "bf16": "bf16_gflops"}[compute]
-        expect("its own peak", peak["peak_gflops"] >= peak[own] > 0 and peak["int8_gops"] > 0)
+        expect("its own peak", peak["peak_gflops"] >= peak[types[compute]] > 0)
     for case in (("attention", "--attention", "softmax,linear", "--tokens", "40", "--heads", "2"),
                  ("block", "--tokens", "20", "--dim", "64", "--heads", "2"),
                  ("model", MODEL, "--size", "32"),
                  ("kernel", "--op", "gemm", "--model", MODEL, "--size", "32"),
                  ("floors", MODEL, "--size", "32")):
-        for line in p.run("bench", *case, "--compute", "bf16", "--runs", "1", "--json").splitlines():
+        compute = "int8" if case[0] in ("block", "floors") else "bf16"
+        for line in p.run("bench", *case, "--compute", compute, "--runs", "1", "--json").splitlines():
             r = json.loads(line)
             if r["schema"] == "fovea.bench/1":
-                expect("%s is in bf16" % r["title"], r["params"]["compute"] == "bf16" and
+                expect("%s is in %s" % (r["title"], compute), r["params"]["compute"] == compute and
                        r["verify"]["ok"])
 
 

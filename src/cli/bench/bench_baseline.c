@@ -3,13 +3,21 @@
 
 #include <math.h>
 
+/* A new reference. */
+static json_t *params_of(const json_t *result)
+{
+    json_t *params = json_copy(json_object_get(result, "params"));
+    if (params && !json_object_get(params, "compute")) /* of a release that had no other */
+        json_object_set_new(params, "compute", json_string("f32"));
+    return params;
+}
+
 static bool alike(const json_t *a, const json_t *b)
 {
-    json_t *x = json_copy(json_object_get(a, "params")), *y = json_object_get(b, "params");
-    if (x && !json_object_get(x, "compute")) /* of a release that had no other */
-        json_object_set_new(x, "compute", json_string("f32"));
+    json_t *x = params_of(a), *y = params_of(b);
     const bool equal = json_equal(x, y);
     json_decref(x);
+    json_decref(y);
     return equal;
 }
 
