@@ -94,6 +94,15 @@ def verified(p):
     expect("float32 has no such error", plain["accuracy"] is None and plain["costly"] == [])
 
 
+def near_float32(p):
+    """All golden models, whose random weights leave rounding nothing to average out over."""
+    models = sorted(os.listdir(GOLDEN))
+    expect("there are some", len(models) > 3)
+    for model in models:
+        for compute, floor in NEAR.items():
+            p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
+
+
 def pictures_of_a_model(p, folder):
     paths = []
     for i, (w, h) in enumerate(((64, 64), (80, 48))):
@@ -154,8 +163,11 @@ def main():
     exe = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         p = Program(exe, folder)
-        return expected.run((device_says, plan_says, verified, lambda p: pictures_of_a_model(p, folder),
-                             measured, tuned), lambda test: test(p))
+
+        def pictures(p):
+            pictures_of_a_model(p, folder)
+        return expected.run((device_says, plan_says, verified, near_float32, pictures, measured, tuned),
+                            lambda test: test(p))
 
 
 if __name__ == "__main__":
