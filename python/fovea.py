@@ -85,7 +85,8 @@ class DeviceInfo(_Sized):
     _fields_ = [*_SIZE, ("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
                 *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
-                ("group_limit", C.c_uint32), ("quirks", C.c_char * 256)]
+                ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
+                *_each(C.c_int, "bf16 int8")]
 
 
 class DeviceOptions(_Sized):
@@ -121,7 +122,7 @@ class PlanOptions(_Sized):
                 ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
                 ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
                 *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
-                ("lost_seconds", C.c_double), ("yuv", C.c_int)]
+                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv compute")]
 
 
 class OutputInfo(_Sized):
@@ -158,18 +159,21 @@ class AttentionOptions(_Sized):
                 *_each(C.c_uint32, "gate_width grid_width grid_height local_size"),
                 ("local_shared", C.c_int),
                 *_each(_Float, "local_weight local_bias norm_weight norm_bias"),
-                ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT]
+                ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT,
+                ("compute", C.c_int)]
 
 
 class GemmOptions(_Sized):
     _c_name_ = "fovea_gemm_options"
     _fields_ = [*_SIZE, *_each(C.c_uint32, "rows in out"), *_each(C.c_int, "storage out_storage"),
-                *_each(_Float, "weight bias"), ("activation", C.c_char_p), *_MEMORY, *_EFFORT]
+                *_each(_Float, "weight bias"), ("activation", C.c_char_p), *_MEMORY, *_EFFORT,
+                ("compute", C.c_int)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
+COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}
 FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
@@ -301,7 +305,7 @@ class _Options:
     """fovea_attention_options, the arrays that it points to by name, and what was given but is an input."""
 
     ENUMS = {"storage": STORAGE, "out_storage": STORAGE, "form": FORMS, "gates": GATES,
-             "out_gate": OUT_GATES, "schedule": SCHEDULES}
+             "out_gate": OUT_GATES, "schedule": SCHEDULES, "compute": COMPUTE}
 
     def __init__(self, attention, given):
         self.c = AttentionOptions(scale=1.0, eps=1e-6, normalise=1,
@@ -625,7 +629,8 @@ class Plan(_Handle):
     """Frames of one kind and size through a model; made by Model.plan."""
 
     def __init__(self, model, frame, attention=None, outputs=None, preprocess=False,
-                 schedule="auto", weights="f32", activations="f32", yuv="601"):
+                 schedule="auto", weights="f32", activations="f32", yuv="601",
+                 compute="f32"):
         self.frame = frame  # kind, width, height
         kind, width, height = frame
         names = [name.encode() for name in outputs or ()]
@@ -636,7 +641,7 @@ class Plan(_Handle):
                               outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
                               n_outputs=len(names), schedule=SCHEDULES[schedule],
                               weights=STORAGE[weights], activations=STORAGE[activations],
-                              yuv=YUVS[yuv])
+                              yuv=YUVS[yuv], compute=COMPUTE[compute])
         # The library's plan holds the model by itself.
         super().__init__(_lib.fovea_plan_free, model._device, _lib.fovea_plan_create, model,
                          model._device, C.byref(options))
@@ -708,6 +713,7 @@ class Model(_Handle):
           schedule="streamed" or "stepwise"
           weights="f16" or "bf16"             in half the memory
           activations="f16" or "bf16"         likewise; not on the CPU
+          compute="bf16", "int8" or "auto"    what products of matrices multiply
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           yuv="601", "709", "601-full", ...   what these mean

@@ -21,6 +21,8 @@ static fv_problem plain(const fv_problem *p)
     floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
     floats.weight = FV_F32;
+    if (p->acc == FV_I32)
+        floats.acc = FV_F32;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
 }
@@ -279,6 +281,8 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->output = output;
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
+    if (args->prob.acc == FV_I32)
+        FV_THEN(status, fv_reference_int8(d));
     FV_THEN(status, evaluate_perturbed(d));
     drop_inputs(d);
     FV_RETURN_MADE(out, d, fv_reference_close, status);

@@ -143,8 +143,18 @@ static void products(fv_builder *b)
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
     product(b, 10, WIDTH, 0, false, 1);
-    for (size_t i = 0; b->weight_type == FV_F32 && i < sizeof acts / sizeof *acts; i++)
+    const bool every = b->weight_type == FV_F32 || b->compute == FOVEA_COMPUTE_INT8;
+    for (size_t i = 0; every && i < sizeof acts / sizeof *acts; i++)
         product(b, 68, 64, acts[i], i % 2, 29);
+}
+
+static void whole_numbers(fv_builder *b)
+{
+    b->compute = FOVEA_COMPUTE_INT8;
+    b->in_block = true;
+    products(b);
+    b->compute = FOVEA_COMPUTE_F32;
+    b->in_block = false;
 }
 
 static void convolutions(fv_builder *b)
@@ -412,6 +422,8 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
         products(b);
         convolutions(b);
     }
+    if (limits->int8)
+        whole_numbers(b);
     depthwise(b);
     other_order(b);
     rotations(b);
