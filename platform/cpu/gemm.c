@@ -18,6 +18,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "ops/quantise.h"
 
 /* Columns whose partial sums are kept when K takes several blocks. Not measured: more columns read
  * the packed rows less often, fewer leave the sums room in L2. */
@@ -29,9 +30,10 @@ static uint32_t even_part(uint32_t total, uint32_t most)
     return fv_ceil_div(total, fv_ceil_div(total, most));
 }
 
-static uint32_t k_block(const fv_problem *p, const fv_knobs *knobs)
+static uint32_t k_block(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs)
 {
-    return fv_round_up(even_part(p->dim[FV_GEMM_K], knobs->v[FV_GEMM_KC]), 4);
+    const uint32_t k = p->dim[FV_GEMM_K];
+    return fv_round_up(kit->quantise ? k : even_part(k, knobs->v[FV_GEMM_KC]), 4);
 }
 
 /* Output columns of one panel. */
@@ -114,6 +116,26 @@ static void pack_rows(const fv_gemm_kit *kit, char *dst, const void *src, enum f
             dst += panel_bytes(&p);
             r += p.m;
         }
+}
+
+/* Scales and sums of a block of rows of INT8, and what quantising takes. */
+typedef struct quantised {
+    float *scale;
+    int32_t *sum;
+    int8_t *panel; /* mr rows of K4 */
+    float *room;   /* K floats */
+} quantised;
+
+static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q, const void *src,
+                          enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
+{
+    const uint32_t k4 = fv_round_up(k, 4);
+    for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4) {
+        m = panel_rows(kit, r, rows);
+        kit->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld,
+                      m, k, q->room);
+        pack_panel(dst, q->panel, FV_I8, k4, m, k4);
+    }
 }
 
 /* ---- windows of a convolution ---- */
@@ -227,14 +249,28 @@ typedef struct block {
     uint32_t k4, kc;
     const char *packed;
     float *wide; /* room for a widened KC x nr block of the weight */
+    quantised q;
 } block;
 
-static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
+/* Bytes of a panel of the weight. */
+static size_t weight_panel(const fv_gemm_kit *kit, uint32_t k4)
+{
+    return kit->nr * (k4 * fv_type_size(kit->weight) + (kit->quantise ? sizeof(float) : 0));
+}
+
+static void finish_rows(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col)
 {
     const uint32_t width = panel_cols(b->kit, &b->a->prob);
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);
     o.rows = m;
     o.cols = fv_min_u32(width, b->c->col0 + b->c->cols - col);
+    if (b->kit->quantise) {
+        const char *panel =
+            (const char *)b->c->p[FV_GEMM_W] + col / width * weight_panel(b->kit, b->k4);
+        o.column_scale = (const float *)(const void *)(panel + (size_t)b->k4 * b->kit->nr);
+        o.row_scale = b->q.scale + r;
+        o.row_sum = b->q.sum + r;
+    }
     b->kit->finish(&o, acc);
 }
 
@@ -246,9 +282,9 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const uint32_t width = panel_cols(kit, &b->a->prob), depth = fv_min_u32(b->kc, b->k4 - k0);
     const size_t step = kit->nr * fv_type_size(kit->weight); /* bytes of one step of k */
     const char *weight = b->c->p[FV_GEMM_W];
-    const char *w = weight + ((size_t)(col / width) * b->k4 + k0) * step;
-    const char *ahead = weight + ((size_t)(next / width) * b->k4 + k0) * step;
-    const char *ahead_last = ahead + depth * (step - FV_GEMM_AHEAD);
+    const char *w = weight + col / width * weight_panel(kit, b->k4) + k0 * step;
+    const char *ahead = weight + next / width * weight_panel(kit, b->k4) + k0 * step;
+    const char *ahead_last = ahead + (ptrdiff_t)depth * ((ptrdiff_t)step - FV_GEMM_AHEAD);
     const size_t factor = fv_type_size(kit->factor);
     const char *packed = b->packed + (size_t)k0 * b->rows * factor;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
@@ -276,7 +312,10 @@ static void pack_block(const block *b, char *packed)
     const enum fv_type type = b->a->prob.in;
     const void *in = b->c->p[FV_GEMM_A];
     const size_t ld = b->a->ld[FV_GEMM_A];
-    if (b->a->prob.op == FV_OP_CONV)
+    if (b->kit->quantise)
+        quantise_rows(b->kit, packed, &b->q, fv_element(in, type, b->row * ld), type, ld, b->rows,
+                      k);
+    else if (b->a->prob.op == FV_OP_CONV)
         pack_pixels(b->kit, packed, b->a, in, b->c->row0 + b->row, b->rows, b->kc);
     else
         pack_rows(b->kit, packed, fv_element(in, type, b->row * ld), type, ld, b->rows, k, b->kc);
@@ -294,10 +333,16 @@ static size_t sums_size(const fv_gemm_kit *kit, uint32_t rows, uint32_t kc, uint
     return kc < k4 ? (size_t)rows * GROUP_COLS : (size_t)kit->mr * kit->nr;
 }
 
+/* Floats of the scales of a block of rows; as many sums follow. Whole lines. */
+static size_t scales_size(const fv_gemm_kit *kit, uint32_t rows)
+{
+    return kit->quantise ? fv_round_up(rows, 16) : 0;
+}
+
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], 4), kc = k_block(p, &a->knobs);
+    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], 4), kc = k_block(kit, p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
@@ -305,8 +350,12 @@ void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
     for (uint32_t row = 0; row < c->rows; row += mc) {
         const uint32_t rows = fv_min_u32(mc, c->rows - row);
         float *wide = c->scratch, *sums = wide + wide_size(kit, kc);
-        char *packed = (char *)(sums + sums_size(kit, rows, kc, k4));
-        const block b = {kit, a, c, row, rows, k4, kc, packed, wide};
+        float *scales = sums + sums_size(kit, rows, kc, k4);
+        char *packed = (char *)(scales + 2 * scales_size(kit, rows));
+        char *room = packed + (size_t)rows * k4 * fv_type_size(kit->factor);
+        const quantised q = {scales, (int32_t *)(void *)(scales + scales_size(kit, rows)),
+                             (int8_t *)room + k4 * sizeof(float), (float *)(void *)room};
+        const block b = {kit, a, c, row, rows, k4, kc, packed, wide, q};
         pack_block(&b, packed);
 
         for (uint32_t left = c->col0; left < end; left += group) {
@@ -328,16 +377,17 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 {
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
                    k4 = fv_round_up(p->dim[FV_GEMM_K], 4);
-    const uint32_t kc = k_block(p, knobs);
-    return (wide_size(kit, kc) + sums_size(kit, mc, kc, k4)) * sizeof(float) +
-           (size_t)mc * k4 * fv_type_size(kit->factor);
+    const uint32_t kc = k_block(kit, p, knobs);
+    const size_t rows_of = kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr) : 0;
+    return (wide_size(kit, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
+               sizeof(float) +
+           (size_t)mc * k4 * fv_type_size(kit->factor) + rows_of;
 }
 
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
 {
     const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
-    const uint64_t step = (uint64_t)panels * kit->nr * fv_type_size(kit->weight);
-    const uint64_t size = fv_size_mul(step, fv_round_up(p->dim[FV_GEMM_K], 4));
+    const uint64_t size = fv_size_mul(panels, weight_panel(kit, fv_round_up(p->dim[FV_GEMM_K], 4)));
     return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
 }
 
@@ -349,11 +399,37 @@ static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, 
         dst[(size_t)(i - k0) * nr] = row && i < k ? row[i] : 0.f;
 }
 
+/* Rows of the weight into panels of INT8. */
+static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0,
+                           uint32_t n, const fv_problem *p)
+{
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
+    for (uint32_t col = 0; col < n; col += width) {
+        int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(kit, k4);
+        float *scale = (float *)(void *)(panel + (size_t)k4 * kit->nr);
+        memset(panel, kit->bias, (size_t)k4 * kit->nr);
+        for (uint32_t j = 0; j < kit->nr; j++) {
+            const uint32_t from = col + j % width, gate = j / width;
+            scale[j] = 0;
+            if (from >= n)
+                continue;
+            scale[j] = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr,
+                                      src + ((size_t)gate * n + from) * k, k);
+            for (uint32_t i = 0; kit->bias && i < k; i++)
+                panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
+        }
+    }
+}
+
 void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0, uint32_t n,
                   const fv_problem *p)
 {
     enum { LINE = 16 }; /* a cache line of each row at a time */
     const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
+    if (kit->quantise) {
+        pack_quantised(kit, dst, src, n0, n, p);
+        return;
+    }
     for (uint32_t col = 0; col < n; col += width) {
         const size_t panel = (size_t)((n0 + col) / width) * k4;
         for (uint32_t k0 = 0; k0 < k4; k0 += LINE) {

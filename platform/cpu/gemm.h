@@ -18,8 +18,8 @@
  * of 4. A kit may have both otherwise in the same room, by `narrow` and `take`. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  *
- * A kit of INT8 quantises rows before they are packed, and its weight panels end with a scale and a
- * sum for each column; src/ops/quantise.h says of what.
+ * A kit of INT8 quantises rows before they are packed; its weight panels are K4/4 x nr x 4, and end
+ * with the scales of their columns: src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -34,6 +34,9 @@ typedef struct fv_gemm_out {
     enum fv_type type; /* of out: F32 or BF16 */
     void *out;
     const float *res, *bias, *gate_bias, *scale; /* NULL where epi does without */
+    /* INT8: of the tile's rows and of the panel's columns */
+    const float *row_scale, *column_scale;
+    const int32_t *row_sum;
 } fv_gemm_out;
 
 /* Bytes that a tile fetches ahead per step of k: a line of 64 per group. */
@@ -43,7 +46,7 @@ enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
 typedef struct fv_gemm_kit {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
-    uint8_t weight;  /* enum fv_type of the packed weight: F32, F16 or BF16 */
+    uint8_t weight;  /* enum fv_type of the packed weight */
     uint8_t
         factor; /* of an element of the packed activations, of which `tile` makes what it likes */
     /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over 4 * groups
@@ -52,8 +55,14 @@ typedef struct fv_gemm_kit {
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
-    void (*finish)(const fv_gemm_out *o, const float *acc);
+    /* Epilogue of a tile acc[rows][nr], which it may use for what it likes. Columns past o->cols
+     * are neither read nor written. */
+    void (*finish)(const fv_gemm_out *o, float *acc);
+    /* INT8, else NULL: m rows of `type` as rows of K4 numbers, zeros beyond k, their scales and
+     * sums; `room`: k floats. Sums of INT8 are whole numbers, and K is one block. */
+    void (*quantise)(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
+                     size_t ld, uint32_t m, uint32_t k, float *room);
+    uint8_t bias; /* INT8: added to a weight that is packed, for instructions that want it so */
     /* Makes of a panel of m rows of `type`, in the room of one of `factor`, in place what `tile`
      * reads; narrower elements lie at the end of that room. NULL: the rows have the type `factor`,
      * and `tile` reads them. */

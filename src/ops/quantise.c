@@ -2,6 +2,7 @@
 #include "ops/quantise.h"
 
 #include <math.h>
+#include <string.h>
 
 uint32_t fv_int8_block(uint32_t k)
 {
@@ -32,25 +33,50 @@ float fv_int8_scale(float *factor, float top)
     return top / 127;
 }
 
+/* The largest of `top` and n absolute values; NaN stays. */
+static float largest(float top, const float *y, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && !isnan(top); i++)
+        top = isnan(y[i]) || fabsf(y[i]) > top ? fabsf(y[i]) : top;
+    return top;
+}
+
+static int8_t rounded(float y, float factor)
+{
+    return factor > 0 ? (int8_t)rintf(y * factor) : 0;
+}
+
 float fv_int8_row(int8_t *q, const float *y, uint32_t k)
 {
-    float top = 0, factor;
-    for (uint32_t i = 0; i < k; i++) {
-        const float size = fabsf(y[i]);
-        top = isnan(size) || size > top ? size : top;
-        if (isnan(top))
-            break;
-    }
-    const float scale = fv_int8_scale(&factor, top);
+    float factor;
+    const float scale = fv_int8_scale(&factor, largest(0, y, k));
     for (uint32_t i = 0; i < k; i++)
-        q[i] = factor > 0 ? (int8_t)rintf(y[i] * factor) : 0;
+        q[i] = rounded(y[i], factor);
     return scale;
 }
 
-float fv_int8_weight(int8_t *q, float *w, uint32_t k, uint32_t block)
+/* Channels [at, at + block) of a row of the weight, rotated by the inverse. */
+static void rotated(float out[64], const float *w, uint32_t block)
 {
-    fv_int8_rotate(w, k, block);
-    for (uint32_t i = 0; i < k; i++)
-        w[i] /= (float)block;
-    return fv_int8_row(q, w, k);
+    memcpy(out, w, block * sizeof *out);
+    fv_int8_rotate(out, block, block);
+    for (uint32_t i = 0; i < block; i++)
+        out[i] /= (float)block;
+}
+
+float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k)
+{
+    const uint32_t block = fv_int8_block(k);
+    float y[64], top = 0, factor;
+    for (uint32_t at = 0; at < k && !isnan(top); at += block) {
+        rotated(y, w + at, block);
+        top = largest(top, y, block);
+    }
+    const float scale = fv_int8_scale(&factor, top);
+    for (uint32_t at = 0; at < k; at += block) {
+        rotated(y, w + at, block);
+        for (uint32_t i = at; i < at + block; i++)
+            q[i / 4 * step + i % 4] = rounded(y[i - at], factor);
+    }
+    return scale;
 }

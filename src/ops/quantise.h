@@ -14,6 +14,7 @@
 #ifndef FOVEA_SRC_QUANTISE_H
 #define FOVEA_SRC_QUANTISE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define FV_INT8_DEEPEST 65536u  /* steps of k at most: sums of 255 * 127 fit 32 bits */
@@ -28,7 +29,7 @@ void fv_int8_rotate(float *y, uint32_t k, uint32_t block);
 float fv_int8_scale(float *factor, float top);
 /* Quantises k values, which may have been rotated before; returns the scale. */
 float fv_int8_row(int8_t *q, const float *y, uint32_t k);
-/* A row of a weight: rotated by the inverse, in place, then quantised. */
-float fv_int8_weight(int8_t *q, float *w, uint32_t k, uint32_t block);
+/* A row of a weight, rotated by the inverse, quantised; `step`: from 4 numbers to the next 4. */
+float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k);
 
 #endif

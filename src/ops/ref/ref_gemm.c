@@ -31,6 +31,14 @@
  *
  * where the second term is what float16 underflows.
  *
+ * With W of I8 and prob.acc I32 rows of A and of W are rotated and quantised as
+ * src/ops/quantise.h has it, to the bit; with q and q' the numbers and s, s' the scales of both
+ *
+ *   x = (float)(sum_k q[k] q'[k]) (s s')
+ *
+ * in place of sum_k A[i][k] W[n][k], in float32. So a row of zeros gives zeros, and one with an
+ * infinity or NaN gives NaN.
+ *
  * A call computes columns [col0, col0 + cols); col0 is a multiple of FV_COL_ALIGN, and the pointers
  * of the columns are at column 0. Pointers need the alignment of float only. A result depends on
  * its row of A and its row of W alone: it is bit for bit the same however rows and columns are cut
@@ -39,6 +47,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "ops/quantise.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
 
@@ -66,22 +75,26 @@ static double product(const fv_args *a, const fv_call *c, const void *in, uint32
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
+/* The epilogue of column n, whose sums are x and, with SWIGLU, `gate`. */
+static void finish(const fv_args *a, const fv_call *c, size_t r, uint32_t n, double x, double gate)
+{
+    const uint32_t epi = a->prob.epi;
+    x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * gate : fv_ref_activate(x, epi);
+    if (epi & FV_EPI_SCALE)
+        x *= ((const float *)c->p[FV_GEMM_SCALE])[n];
+    if (epi & FV_EPI_RESIDUAL)
+        x += ((const float *)c->p[FV_GEMM_RES])[r * a->ld[FV_GEMM_RES] + n];
+    fv_value_put(c->p[FV_GEMM_OUT], a->prob.out, r * a->ld[FV_GEMM_OUT] + n, (float)x);
+}
+
 static void gemm(const fv_args *a, const fv_call *c)
 {
-    const uint32_t epi = a->prob.epi, width = a->prob.dim[FV_GEMM_N];
-    const float *scale = c->p[FV_GEMM_SCALE], *res = c->p[FV_GEMM_RES];
+    const uint32_t width = a->prob.dim[FV_GEMM_N];
     for (size_t r = 0; r < c->rows; r++) {
         const void *in = fv_element(c->p[FV_GEMM_A], a->prob.in, r * a->ld[FV_GEMM_A]);
-        for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
-            double x = product(a, c, in, n);
-            x = epi & FV_EPI_SWIGLU ? fv_ref_silu(x) * product(a, c, in, width + n)
-                                    : fv_ref_activate(x, epi);
-            if (epi & FV_EPI_SCALE)
-                x *= scale[n];
-            if (epi & FV_EPI_RESIDUAL)
-                x += res[r * a->ld[FV_GEMM_RES] + n];
-            fv_value_put(c->p[FV_GEMM_OUT], a->prob.out, r * a->ld[FV_GEMM_OUT] + n, (float)x);
-        }
+        for (uint32_t n = c->col0; n < c->col0 + c->cols; n++)
+            finish(a, c, r, n, product(a, c, in, n),
+                   a->prob.epi & FV_EPI_SWIGLU ? product(a, c, in, width + n) : 0);
     }
 }
 
@@ -124,3 +137,82 @@ void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, cons
 OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
+
+/* ---- whole numbers: rows of the weight with K numbers each, then a scale for each row ---- */
+
+static size_t weight_rows(const fv_problem *p)
+{
+    return (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
+}
+
+/* Where the scales begin. */
+static size_t scales_at(const fv_problem *p)
+{
+    return (weight_rows(p) * p->dim[FV_GEMM_K] + 3) / 4 * 4;
+}
+
+static bool applies_i8(const fv_problem *p)
+{
+    return p->weight == FV_I8 && p->acc == FV_I32;
+}
+
+static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return scales_at(p) + weight_rows(p) * sizeof(float);
+}
+
+static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                    const fv_knobs *knobs)
+{
+    (void)knobs;
+    const size_t k = p->dim[FV_GEMM_K], sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
+    float *scale = (float *)(void *)((char *)dst + scales_at(p));
+    for (size_t i = 0; i < sides * n; i++) {
+        const size_t row = i / n * p->dim[FV_GEMM_N] + n0 + i % n;
+        scale[row] = fv_int8_weight((int8_t *)dst + row * k, 4, src + i * k, (uint32_t)k);
+    }
+}
+
+/* A row of floats, and its numbers. */
+static size_t scratch_i8(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
+{
+    (void)knobs, (void)rows;
+    return (sizeof(float) + 1) * p->dim[FV_GEMM_K];
+}
+
+/* The numbers of a row, of the scale s, times row n of the weight, with its bias. */
+static double product_i8(const fv_args *a, const fv_call *c, const int8_t *q, float s, uint32_t n)
+{
+    const uint32_t k = a->prob.dim[FV_GEMM_K];
+    const int8_t *w = (const int8_t *)c->p[FV_GEMM_W] + (size_t)n * k;
+    const char *scales = (const char *)c->p[FV_GEMM_W] + scales_at(&a->prob);
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < k; i++)
+        sum += q[i] * w[i];
+    const float x = (float)sum * (s * ((const float *)(const void *)scales)[n]);
+    return a->prob.epi & FV_EPI_BIAS ? (double)x + ((const float *)c->p[FV_GEMM_BIAS])[n] : x;
+}
+
+const fv_kernel_hooks fv_h_gemm_i8_ref = {.applies = applies_i8,
+                                          .rate = 5e8,
+                                          .scratch = scratch_i8,
+                                          .packed = packed_i8,
+                                          .pack = pack_i8,
+                                          .format = "rows_i8"};
+
+void fv_k_gemm_i8_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t k = a->prob.dim[FV_GEMM_K], width = a->prob.dim[FV_GEMM_N];
+    float *y = c->scratch;
+    int8_t *q = (int8_t *)(y + k);
+    for (size_t r = 0; r < c->rows; r++) {
+        for (uint32_t i = 0; i < k; i++)
+            y[i] = fv_value_get(c->p[FV_GEMM_A], a->prob.in, r * a->ld[FV_GEMM_A] + i);
+        fv_int8_rotate(y, k, fv_int8_block(k));
+        const float scale = fv_int8_row(q, y, k);
+        for (uint32_t n = c->col0; n < c->col0 + c->cols; n++)
+            finish(a, c, r, n, product_i8(a, c, q, scale, n),
+                   a->prob.epi & FV_EPI_SWIGLU ? product_i8(a, c, q, scale, width + n) : 0);
+    }
+}

@@ -1,0 +1,148 @@
+/* gemm_kit.h: what every kit of GEMM and CONV tiles is made of: loops over the rows of a tile, the
+ * epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE are defined.
+ */
+#include <string.h>
+
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/gemm.h"
+#include "platform/cpu/vec/act.h"
+#include "platform/cpu/vec/row.h"
+
+/* CALL(M) for the number of rows that m is, so that loops over them can be unrolled. */
+#define CASE(CALL, M)                                                                              \
+    case M:                                                                                        \
+        CALL(M);                                                                                   \
+        break;
+#define CASES_2(CALL) CASE(CALL, 1) CASE(CALL, 2)
+#define CASES_3(CALL) CASES_2(CALL) CASE(CALL, 3)
+#define CASES_4(CALL) CASES_3(CALL) CASE(CALL, 4)
+#define CASES_6(CALL) CASES_4(CALL) CASE(CALL, 5) CASE(CALL, 6)
+#define CASES_8(CALL) CASES_6(CALL) CASE(CALL, 7) CASE(CALL, 8)
+#define CASES_14(CALL)                                                                             \
+    CASES_8(CALL)                                                                                  \
+    CASE(CALL, 9)                                                                                  \
+    CASE(CALL, 10) CASE(CALL, 11) CASE(CALL, 12) CASE(CALL, 13) CASE(CALL, 14)
+#define CASES_UP_TO(most, CALL) CASES_##most(CALL)
+#define OF_ROWS(most, CALL)                                                                        \
+    switch (m) {                                                                                   \
+        CASES_UP_TO(most, CALL)                                                                    \
+    }
+
+FV_FN fv_v load(const float *p, uint32_t n)
+{
+    return n == FV_W ? fv_load(p) : fv_load_n(p, (int)n);
+}
+
+FV_FN void store(void *row, enum fv_type type, uint32_t j, fv_v x, uint32_t n)
+{
+    if (n == FV_W)
+        fv_row_store(row, type, j, x, FV_W);
+    else
+        fv_row_store(row, type, j, x, (int)n);
+}
+
+/* Columns [j, j + n) of all rows. */
+FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t n,
+                          uint32_t act)
+{
+    const fv_v bias = o->bias ? load(o->bias + j, n) : fv_set(0.f);
+    const fv_v gate_bias = o->gate_bias ? load(o->gate_bias + j, n) : fv_set(0.f);
+    const fv_v scale = o->scale ? load(o->scale + j, n) : fv_set(1.f);
+    for (uint32_t i = 0; i < o->rows; i++, acc += NR) {
+        fv_v x = fv_add(fv_load(acc + j), bias);
+        if (act == FV_EPI_SWIGLU)
+            x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_add(fv_load(acc + NR / 2 + j), gate_bias));
+        else
+            x = fv_activate(x, act);
+        x = fv_mul(x, scale);
+        if (o->res)
+            x = fv_add(x, load(o->res + i * o->ld_res + j, n));
+        if (o->type == FV_F32)
+            store((float *)o->out + i * o->ld_out, FV_F32, j, x, n);
+        else
+            store((uint16_t *)o->out + i * o->ld_out, FV_BF16, j, x, n);
+    }
+}
+
+FV_FN void finish_act(const fv_gemm_out *o, const float *acc, uint32_t act)
+{
+    uint32_t j = 0;
+    for (; j + FV_W <= o->cols; j += FV_W)
+        finish_columns(o, acc, j, FV_W, act);
+    if (j < o->cols)
+        finish_columns(o, acc, j, o->cols - j, act);
+}
+
+static void finish(const fv_gemm_out *o, float *acc)
+{
+    switch (o->epi & (FV_EPI_ACT | FV_EPI_SWIGLU)) {
+#define ACT(NAME)                                                                                  \
+    case NAME:                                                                                     \
+        finish_act(o, acc, NAME);                                                                  \
+        break;
+        ACT(0)
+        ACT(FV_EPI_GELU)
+        ACT(FV_EPI_GELU_TANH)
+        ACT(FV_EPI_GELU_QUICK)
+        ACT(FV_EPI_SILU)
+        ACT(FV_EPI_TANH)
+        ACT(FV_EPI_RELU)
+        ACT(FV_EPI_SWIGLU)
+#undef ACT
+    }
+}
+
+static double cost(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return fv_gemm_cost(p, RATE);
+}
+
+static const fv_knob knob_list[] = {
+    [FV_GEMM_KC] = {.name = "kc", .value = {KC, 256, 512, 1024}, .count = 4},
+    [FV_GEMM_MC] = {.name = "mc", .value = {168, 84, 252, 336}, .count = 4},
+    {.name = NULL},
+};
+
+#define NAME_PASTE(op, type, size) op##_##type##_##size
+#define NAME_VALUES(op, type, size) NAME_PASTE(op, type, size)
+
+/* The kit of a type of products, with what it has of its own, and its hooks, for problems that
+ * FITS. */
+#define KIT(type, FITS, ...)                                                                       \
+    static const fv_gemm_kit kit_##type = {.mr = MR, .nr = NR, .tile = tile, __VA_ARGS__};         \
+    static bool applies_##type(const fv_problem *p)                                                \
+    {                                                                                              \
+        return FITS;                                                                               \
+    }                                                                                              \
+    static size_t scratch_##type(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)        \
+    {                                                                                              \
+        return fv_gemm_scratch(&kit_##type, p, knobs, rows);                                       \
+    }                                                                                              \
+    static size_t packed_##type(const fv_problem *p, const fv_knobs *knobs)                        \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        return fv_gemm_packed(&kit_##type, p);                                                     \
+    }                                                                                              \
+    static void pack_##type(void *dst, const float *src, uint32_t n0, uint32_t n,                  \
+                            const fv_problem *p, const fv_knobs *knobs)                            \
+    {                                                                                              \
+        (void)knobs;                                                                               \
+        fv_gemm_pack(&kit_##type, dst, src, n0, n, p);                                             \
+    }                                                                                              \
+    const fv_kernel_hooks FV_NAME(fv_h_gemm_##type) = {                                            \
+        .applies = applies_##type,                                                                 \
+        .cost = cost,                                                                              \
+        .scratch = scratch_##type,                                                                 \
+        .packed = packed_##type,                                                                   \
+        .pack = pack_##type,                                                                       \
+        .format = #type "_" PANEL,                                                                 \
+        .knobs = knob_list,                                                                        \
+    };
+
+/* The kernel of an op by that kit. */
+#define KERNEL(op, type)                                                                           \
+    void FV_NAME(NAME_VALUES(fv_k_##op, type, TILE))(const fv_args *a, const fv_call *c)           \
+    {                                                                                              \
+        fv_gemm_run(&kit_##type, a, c);                                                            \
+    }

@@ -1,0 +1,64 @@
+/* butterfly.h: Walsh-Hadamard transforms of 64 floats over the vector vocabulary, in the order of
+ * src/ops/quantise.h, which settles their bits. */
+#ifndef FOVEA_PLATFORM_VEC_BUTTERFLY_H
+#define FOVEA_PLATFORM_VEC_BUTTERFLY_H
+
+#include "platform/cpu/vec/vec.h"
+
+enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
+
+/* Lane i of what it returns is lane i ^ stride of x; stride < FV_W is known where this is inlined.
+ */
+FV_FN fv_v fv_partner(fv_v x, int stride)
+{
+#if FV_W == 16
+    return stride == 1   ? _mm512_permute_ps(x, 0xb1)
+           : stride == 2 ? _mm512_permute_ps(x, 0x4e)
+           : stride == 4 ? _mm512_shuffle_f32x4(x, x, 0xb1)
+                         : _mm512_shuffle_f32x4(x, x, 0x4e);
+#elif defined __AVX2__
+    return stride == 1   ? _mm256_permute_ps(x, 0xb1)
+           : stride == 2 ? _mm256_permute_ps(x, 0x4e)
+                         : _mm256_permute2f128_ps(x, x, 1);
+#elif defined __ARM_NEON
+    return stride == 1 ? vrev64q_f32(x) : vextq_f32(x, x, 2);
+#else
+    float lane[FV_W], other[FV_W];
+    fv_store(lane, x);
+    for (int i = 0; i < FV_W; i++)
+        other[i] = lane[i ^ stride];
+    return fv_load(other);
+#endif
+}
+
+/* Sums in lanes without the bit `stride` of their number, differences in those with it. */
+FV_FN fv_v fv_butterfly(fv_v x, int stride)
+{
+    float sign[FV_W];
+    for (int i = 0; i < FV_W; i++)
+        sign[i] = i & stride ? -1.f : 1.f;
+    return fv_add(fv_mul(x, fv_load(sign)), fv_partner(x, stride));
+}
+
+FV_FN void fv_rotate_64(fv_v x[FV_ROTATED])
+{
+    FV_UNROLL
+    for (int stride = FV_ROTATED / 2; stride > 0; stride /= 2) {
+        FV_UNROLL
+        for (int i = 0; i < FV_ROTATED; i++) {
+            if (i & stride)
+                continue;
+            const fv_v a = x[i], b = x[i + stride];
+            x[i] = fv_add(a, b);
+            x[i + stride] = fv_sub(a, b);
+        }
+    }
+    FV_UNROLL
+    for (int stride = FV_W / 2; stride > 0; stride /= 2) {
+        FV_UNROLL
+        for (int i = 0; i < FV_ROTATED; i++)
+            x[i] = fv_butterfly(x[i], stride);
+    }
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* dot_c.h: products of whole numbers in plain C. */
+#define SPLIT 1
+#define BIAS 0
+typedef struct {
+    int32_t lane[FV_W];
+} sums;
+typedef const int8_t *numbers;
+
+FV_WORD(sums, none, (void), (sums){{0}})
+FV_WORD(numbers, columns, (const int8_t *w), w)
+FV_WORD(numbers, steps, (const int8_t *a), a)
+
+FV_FN sums add(sums sum, numbers x, numbers column)
+{
+    for (int i = 0; i < FV_W; i++)
+        for (int k = 0; k < 4; k++)
+            sum.lane[i] += x[k] * column[4 * i + k];
+    return sum;
+}
+
+FV_FN void put(int32_t *acc, const sums *sum)
+{
+    memcpy(acc, sum, sizeof *sum);
+}
+
+FV_FN fv_v of_whole(const int32_t *x, int32_t off)
+{
+    float lane[FV_W];
+    for (int i = 0; i < FV_W; i++)
+        lane[i] = (float)(x[i] - off);
+    return fv_load(lane);
+}
+
+FV_FN int32_t put_bytes(int8_t *q, fv_v x)
+{
+    float lane[FV_W];
+    int32_t sum = 0;
+    fv_store(lane, fv_round(x));
+    for (int i = 0; i < FV_W; i++)
+        sum += q[i] = (int8_t)lane[i];
+    return sum;
+}
