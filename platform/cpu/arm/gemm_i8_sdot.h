@@ -9,6 +9,9 @@
  * An operand is loaded as soon as the group before it needs it no more. The last group loads itself
  * once more instead of the next, so that nothing beyond an operand is read.
  */
+#include "platform/cpu/arm/whole_neon.h"
+
+#define BIAS 0
 
 #define SDOT(sum, w, rows, lane) "sdot v" #sum ".4s, v" #w ".16b, v" #rows ".4b[" #lane "]\n"
 /* Rows in lanes 0 and 1, 2 and 3. */
