@@ -7,7 +7,7 @@
 static const struct shape {
     uint32_t width, height, channels, size, stride, pad, n, gap, epi;
     bool bench;
-    enum fv_type weight, acc; /* acc: none is float32 */
+    enum fv_type weight, acc, in, out; /* none but for the first: float32 */
 } shapes[] = {
     {1, 1, 1, 1, 1, 0, 1, 0, 0, false, FV_F32},
     {4, 3, 4, 3, 1, 1, 5, 0, FV_EPI_BIAS, false, FV_F32},
@@ -29,6 +29,9 @@ static const struct shape {
     {5, 4, 3, 5, 1, 2, 64, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_F16, FV_F16},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_BF16},
     {3, 8, 6, 2, 2, 0, 15, 0, FV_EPI_SILU, false, FV_BF16},
+    {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
+    {5, 4, 3, 5, 1, 2, 31, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {3, 8, 6, 2, 2, 0, 15, 3, FV_EPI_SILU, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_F32},
 };
@@ -60,6 +63,8 @@ static bool make(check_case *c, uint32_t index)
     if (s->epi & FV_EPI_BIAS)
         check_vector(c, FV_GEMM_BIAS, s->n);
     check_matrix(c, FV_GEMM_OUT, CHECK_ROW, rows, s->n, s->gap);
+    c->operand[FV_GEMM_A].storage = s->in ? s->in : FV_F32;
+    c->operand[FV_GEMM_OUT].storage = s->out ? s->out : FV_F32;
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)k); /* as in a model */
     if (s->weight == FV_F16)
         c->operand[FV_GEMM_W].huge = 1e3f;
