@@ -38,10 +38,10 @@
 #define RATE 400e9
 #define DOTS "platform/cpu/x86/dot_vnni256.h"
 #elif defined FV_ISA_AVX2
-#define MR 3
-#define VECS 2
-#define TILE 3x16
-#define PANEL "panel16x4"
+#define MR 6
+#define VECS 1
+#define TILE 6x8
+#define PANEL "panel8x4"
 #define RATE 110e9
 #define DOTS "platform/cpu/x86/dot_madd256.h"
 #elif defined FV_ISA_NEON_I8MM
@@ -60,9 +60,9 @@
 #define RATE 80e9
 #define TILES "platform/cpu/arm/gemm_i8_sdot.h"
 #elif defined FV_ISA_NEON
-#define MR 4
+#define MR 6
 #define VECS 2
-#define TILE 4x8
+#define TILE 6x8
 #define PANEL "panel8x4"
 #define RATE 24e9
 #define DOTS "platform/cpu/arm/dot_neon.h"
@@ -102,12 +102,16 @@ FV_FN void dot_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
+        numbers column[PARTS];
         FV_UNROLL
-        for (int v = 0; v < PARTS; v++) {
-            const numbers column = columns(w + 4 * FV_W / SPLIT * v);
+        for (int v = 0; v < PARTS; v++)
+            column[v] = columns(w + 4 * FV_W / SPLIT * v);
+        FV_UNROLL
+        for (int i = 0; i < m; i++) {
+            const numbers x = steps(a + 4 * i);
             FV_UNROLL
-            for (int i = 0; i < m; i++)
-                sum[i][v] = add(sum[i][v], steps(a + 4 * i), column);
+            for (int v = 0; v < PARTS; v++)
+                sum[i][v] = add(sum[i][v], x, column[v]);
         }
     }
     FV_UNROLL

