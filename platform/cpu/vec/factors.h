@@ -103,6 +103,21 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
 
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), vbfdotq_f32(sum, x, y))
 
+/* fv_dot with pair number i of x in every lane. */
+FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
+{
+    switch (i) {
+    case 0:
+        return vbfdotq_laneq_f32(sum, y, x, 0);
+    case 1:
+        return vbfdotq_laneq_f32(sum, y, x, 1);
+    case 2:
+        return vbfdotq_laneq_f32(sum, y, x, 2);
+    default:
+        return vbfdotq_laneq_f32(sum, y, x, 3);
+    }
+}
+
 FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
 {
     const uint16x8_t low = vreinterpretq_u16_bf16(vcvtq_low_bf16_f32(even));
@@ -249,13 +264,65 @@ FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, 
 
 /* ---- tiles ---- */
 
+#if FV_PAIRS && FV_FOURS
+/* Two steps of k with values of `a` that are in registers: the pair of row i of the tile is number
+ * at + i step of x. */
+FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pairs *x, int at,
+                          int step, const fv_factor *b)
+{
+    fv_pairs col[FV_TILE_N];
+    FV_UNROLL
+    for (int j = 0; j < vecs; j++)
+        col[j] = fv_load_pairs(b + 2 * j * FV_W);
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        const int n = at + i * step;
+        FV_UNROLL
+        for (int j = 0; j < vecs; j++)
+            acc[i][j] = fv_dot_four(x[n / 4], n % 4, col[j], acc[i][j]);
+    }
+}
+
+/* Makes the steps of k that whole registers of `a` serve (ak is 1, or am FV_PAIR); returns how many
+ * it made. */
+FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
+                                 size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+{
+    size_t k = 0;
+    if (ak == 1) {
+        for (; k + 8 <= depth; k += 8) {
+            fv_pairs x[FV_TILE_M];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M; i++)
+                x[i] = fv_load_pairs(a + i * am + k);
+            FV_UNROLL
+            for (int s = 0; s < 4; s++)
+                fv_factor_step(acc, vecs, x, s, 4, b + (k + 2 * s) * ldb);
+        }
+    } else if (am == FV_PAIR) {
+        for (; k < depth; k += 2) {
+            fv_pairs x[FV_TILE_M / 4];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M / 4; i++)
+                x[i] = fv_load_pairs(a + k * ak + 8 * i);
+            fv_factor_step(acc, vecs, x, 0, 1, b + k * ldb);
+        }
+    }
+    return k;
+}
+#endif
+
 /* acc[i][j] += sum over k of a's row or column i times b's column j (by depth), k ascending. `am`:
  * elements of a from row to row; by depth FV_PAIR. `ak`: from step to step of k; of rows 1. */
 FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
                               size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
 {
 #if FV_PAIRS
-    for (size_t k = 0; k < depth; k += 2) {
+    size_t k = 0;
+#if FV_FOURS
+    k = fv_factor_add_fours(acc, vecs, a, am, ak, b, ldb, depth);
+#endif
+    for (; k < depth; k += 2) {
         fv_pairs col[FV_TILE_N];
         FV_UNROLL
         for (int j = 0; j < vecs; j++)
