@@ -259,7 +259,9 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
     if (s->code->segments)
         piece.groups = out->groups = s->code->segments(l, &piece);
     s->code->shape(l, &piece, out->count);
-    for (int i = 0; i < FV_GPU_PASSES && piece.groups > 1 && s->code->ahead[i].entry; i++)
+    if (s->code->segments && piece.groups == 1)
+        return;
+    for (uint32_t i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++, out->passes = i)
         s->code->ahead[i].shape(l, &piece, out->ahead[i]);
 }
 
