@@ -144,7 +144,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .partials = fv_gpu_partials(d->limits.units),
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
-                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};
+                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX,
+                       .int8 = true};
 }
 
 /* ---- memory ---- */
