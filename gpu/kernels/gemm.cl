@@ -404,8 +404,8 @@ kernel void product(FV_ARGS)
         FV_EACH(i)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
         for (uint k = part; k < FV_DEPTH; k += FV_LK) {
-            const FV_W w = FV_TO_W(
-                FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL));
+            const FV_W w =
+                FV_TO_W(FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL));
             FV_EACH(i)
                 acc[i] = FV_ADD(FV_A1(run[i], k), w, acc[i]);
         }

@@ -175,7 +175,7 @@ inline void fv_put16_f16(global half *p, float16 x)
         }                                                                                          \
     } while (0)
 
-/* Of 2^this neighbours each has one of `runs` runs: all of a row's, or as many as a work-group has. */
+/* 2 to the power of this neighbours have a row's runs: as many as a work-group has at most. */
 inline uint fv_spread_bits(uint runs)
 {
     return min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));

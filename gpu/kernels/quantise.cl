@@ -18,9 +18,7 @@
 inline float4 fv_rotate4(float4 y)
 {
     const float4 x = FV_ROTATED > 2 ? (float4)(y.lo + y.hi, y.lo - y.hi) : y;
-    return FV_ROTATED > 1
-               ? (float4)(x.s0 + x.s1, x.s0 - x.s1, x.s2 + x.s3, x.s2 - x.s3)
-               : x;
+    return FV_ROTATED > 1 ? (float4)(x.s0 + x.s1, x.s0 - x.s1, x.s2 + x.s3, x.s2 - x.s3) : x;
 }
 inline float8 fv_rotate8(float8 y)
 {
