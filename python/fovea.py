@@ -121,7 +121,7 @@ class PlanOptions(_Sized):
                 ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
                 ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
                 *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
-                ("lost_seconds", C.c_double), ("yuv", C.c_int)]
+                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv compute")]
 
 
 class OutputInfo(_Sized):
@@ -170,6 +170,7 @@ class GemmOptions(_Sized):
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
+COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}
 FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
 OUT_GATES = {"plain": 0, "linear": 1, "silu": 2}
@@ -625,7 +626,8 @@ class Plan(_Handle):
     """Frames of one kind and size through a model; made by Model.plan."""
 
     def __init__(self, model, frame, attention=None, outputs=None, preprocess=False,
-                 schedule="auto", weights="f32", activations="f32", yuv="601"):
+                 schedule="auto", weights="f32", activations="f32", yuv="601",
+                 compute="f32"):
         self.frame = frame  # kind, width, height
         kind, width, height = frame
         names = [name.encode() for name in outputs or ()]
@@ -636,7 +638,7 @@ class Plan(_Handle):
                               outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
                               n_outputs=len(names), schedule=SCHEDULES[schedule],
                               weights=STORAGE[weights], activations=STORAGE[activations],
-                              yuv=YUVS[yuv])
+                              yuv=YUVS[yuv], compute=COMPUTE[compute])
         # The library's plan holds the model by itself.
         super().__init__(_lib.fovea_plan_free, model._device, _lib.fovea_plan_create, model,
                          model._device, C.byref(options))
@@ -708,6 +710,7 @@ class Model(_Handle):
           schedule="streamed" or "stepwise"
           weights="f16" or "bf16"             in half the memory
           activations="f16" or "bf16"         likewise; not on the CPU
+          compute="bf16", "int8" or "auto"    what products of matrices multiply
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           yuv="601", "709", "601-full", ...   what these mean
