@@ -35,7 +35,7 @@ class Peer:
     about: str
     packages: tuple  # of PyPI, imported by these names; the first one's version is told
     # prepare(job) imports and writes what is needed. It gives load() -> (run, precision): run(pixels) -> rows,
-    # and what the engine says that it multiplies, None where it does not say.
+    # and how it says that it takes what is not int8, None where it does not say.
     prepare: Callable
     precisions: tuple  # without "default": that one is "f32"
     attentions: tuple = ATTENTIONS

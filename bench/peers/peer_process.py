@@ -96,7 +96,7 @@ def _work(turns, log, job, pixels, rows):
     first = _timed(lambda p: np.save(rows, run(p)), pixels)
     highest = _status("VmHWM")
     _forget_peak()
-    turns.send({"open_s": opened, "first_s": first, "before": before, "says": says})
+    turns.send({"open_s": opened, "first_s": first, "before": before, "highest": highest, "says": says})
 
     while True:
         runs, warm = turns.recv()

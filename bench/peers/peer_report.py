@@ -26,9 +26,8 @@ def _precision(peer, case):
     name = words[case["precision"]]
     if case["precision"] == "f32" and "default" not in peer.precisions:
         return "%s, %s" % (name, words["default"])
-    if case["precision"] == "default" and case.get("says"):
-        return "%s: %s" % (name, case["says"])
-    return name
+    says = {"default": "%s: %s", "int8": "%s, else %s"}.get(case["precision"])
+    return says % (name, case["says"]) if says and case["says"] else name
 
 
 class Table:
@@ -46,8 +45,9 @@ class Table:
     def fovea(self, precision):
         return self.case(peer_engines.peer("fovea"), precision)
 
-    def others(self, precision):
-        cases = (self.case(p, precision) for p in peer_engines.PEERS if p.name != "fovea")
+    def others(self, precisions):
+        cases = (self.case(p, precision) for p in peer_engines.PEERS if p.name != "fovea"
+                 for precision in precisions)
         return [c for c in cases if c]
 
     def rows(self):
@@ -68,7 +68,9 @@ class Table:
 
 
 HEAD = ["", "precision", "time", "ratio", "cosine", "worst row", "run MiB", "process MiB"]
-ALIGNED = 2  # columns of words
+WORDS = 2  # columns of text, then of numbers
+# Fovea's precision, and those of the others that it is set beside.
+RIVALS = (("f32", ("f32",)), ("default", ("default",)), ("bf16", ("default", "bf16")), ("int8", ("int8",)))
 
 
 def _verdicts(tables):
@@ -76,17 +78,24 @@ def _verdicts(tables):
     words = peer_engines.PRECISIONS
     for mine, theirs in (("softmax", "softmax"), ("linear", "linear"), ("linear", "softmax")):
         shown = []
-        for kind, other in (("f32", "f32"), ("default", "default"), ("bf16", "default"), ("int8", "int8")):
+        for kind, rivals in RIVALS:
             fovea = mine in tables and tables[mine].fovea(kind)
-            best = min(tables[theirs].others(other) if theirs in tables else [], key=_median, default=None)
+            best = min(tables[theirs].others(rivals) if theirs in tables else [], key=_median, default=None)
             if not fovea or not best or (fovea, best) in shown:
                 continue
             shown.append((fovea, best))
-            how = words[kind] if kind == other else "%s against %s" % (words[kind], words[other])
+            how = words[kind] if kind in rivals[:1] else "%s against %s" % (
+                words[kind], " or ".join(words[r] for r in rivals))
             yield ("%s against their %s, %s" % (mine, theirs, how), _ratio(best, fovea),
                    peer_engines.peer(best["peer"]).about)
     for attention, table in tables.items():
-        fovea, others = table.fovea("f32"), table.others("f32")
+        exact = table.fovea("f32")
+        for kind in ("bf16", "int8"):
+            fovea = table.fovea(kind)
+            if exact and fovea:
+                yield "%s, %s against float32" % (attention, words[kind]), _ratio(exact, fovea), "Fovea's own"
+    for attention, table in tables.items():
+        fovea, others = table.fovea("f32"), table.others(["f32"])
         if fovea and others:
             least = min(others, key=lambda c: c["memory"]["run"])
             ratio = least["memory"]["run"] / max(1, fovea["memory"]["run"])
@@ -96,13 +105,13 @@ def _verdicts(tables):
 def _text_table(rows):
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        cells = (c.ljust(w) if i < ALIGNED else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
+        cells = (c.ljust(w) if i < WORDS else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths)))
         yield "  ".join(cells).rstrip()
 
 
 def _markdown_table(rows):
     yield "| %s |" % " | ".join(rows[0])
-    yield "|%s%s" % ("---|" * ALIGNED, "---:|" * (len(rows[0]) - ALIGNED))
+    yield "|%s%s" % ("---|" * WORDS, "---:|" * (len(rows[0]) - WORDS))
     for row in rows[1:]:
         yield "| %s |" % " | ".join(row)
 

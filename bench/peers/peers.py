@@ -29,6 +29,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BOUND = 1e-3  # of the largest value: what results of float32 may differ by
 LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are no rounding
 WRONG = 3     # exit status
+ROOM = 2      # of the largest engine so far: memory that must be left to open another
 SHORT = 1.0   # seconds; runs that are shorter are repeated in a turn, and the first of a turn is not timed
 
 
@@ -117,12 +118,20 @@ def prepared(options):
     return checkpoint, pictures
 
 
-def opened(job, picture, scratch):
-    """A case and its process; without one where the engine fails."""
+def available():
+    """Bytes of memory."""
+    with open("/proc/meminfo") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+
+
+def opened(job, picture, scratch, room):
+    """A case and its process; without one where the engine fails, or less than `room` bytes are left."""
     import peer_process
     case = {"peer": job.peer, "size": job.size, "attention": job.attention, "precision": job.precision}
     name = "%s, %s, %s" % (job.peer, job.attention, peer_engines.PRECISIONS[job.precision])
     try:
+        if available() < room:
+            raise peer_process.Failed("no memory is left for it: name fewer at once by --precision and --peers")
         process = peer_process.Process(job, picture, scratch)
     except peer_process.Failed as e:
         case["error"] = str(e)
@@ -193,11 +202,13 @@ def measure(options):
         running = []
         with tempfile.TemporaryDirectory() as scratch:
             try:
+                largest = 0
                 for job in jobs(options, checkpoint, size)[0]:
-                    case, process = opened(job, pictures[size], scratch)
+                    case, process = opened(job, pictures[size], scratch, ROOM * largest)
                     result["cases"].append(case)
                     if process:
                         running.append((case, process))
+                        largest = max(largest, case["highest"])
                 compare(running)
                 rounds(running, options.rounds, checkpoint.bytes)
             finally:
