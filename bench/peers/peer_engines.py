@@ -161,13 +161,13 @@ def with_torch(job, attention=None, compiled=False):
 
     def load():
         torch.set_num_threads(job.threads)
-        model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention,
-                              {"f32": torch.float32, "bf16": torch.bfloat16}[job.precision])
+        dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[job.precision]
+        model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention, dtype)
         model = torch.compile(model.eval()) if compiled else model.eval()
 
         @torch.inference_mode()
         def run(pixels):
-            return model(torch.from_numpy(pixels))[0].numpy()
+            return model(torch.from_numpy(pixels).to(dtype))[0].float().numpy()
 
         return run, None
 

@@ -133,8 +133,9 @@ def _lines(result, table, title):
         for what, ratio, who in _verdicts(tables):
             yield "%s: %.2f (%s)" % (what, ratio, who)
     yield ""
-    worst = max((c["difference"] for c in result["cases"] if "difference" in c), default=0)
-    yield "Results of float32 differ by %.1e of the largest value at most." % worst
+    differences = [c["difference"] for c in result["cases"] if "difference" in c]
+    if differences:
+        yield "Results of float32 differ by %.1e of the largest value at most." % max(differences)
     yield "Ratio: their time by Fovea's of the same kind in the same round, median."
     yield ("Cosine: of the rows of the output with those of the same engine in float32, mean; "
            "weights and picture are random.")

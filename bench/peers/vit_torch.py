@@ -1,6 +1,6 @@
 """vit_torch.py: a DINOv2 checkpoint in PyTorch, with attention written out, PyTorch's own, or linear.
 
-With bfloat16 all of it is bfloat16, as after model.to(torch.bfloat16). Pictures and rows are float32.
+Weights, pictures and rows are of one type, as after model.to(dtype).
 """
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ ATTENTIONS = {"softmax": _softmax, "sdpa": F.scaled_dot_product_attention, "line
 class Vit(torch.nn.Module):
     def __init__(self, checkpoint, size, attention, dtype=torch.float32):
         super().__init__()
-        self.checkpoint, self.attention, self.dtype = checkpoint, ATTENTIONS[attention], dtype
+        self.checkpoint, self.attention = checkpoint, ATTENTIONS[attention]
         self.weights = {name: torch.tensor(t.values).to(dtype) for name, t in checkpoint.tensors.items()}
         self.positions = torch.from_numpy(checkpoint.positions(size)).to(dtype)
         self.class_row = torch.from_numpy(checkpoint.class_row()).to(dtype)
@@ -46,7 +46,7 @@ class Vit(torch.nn.Module):
 
     def forward(self, pixels):
         embed = "embeddings.patch_embeddings.projection"
-        x = F.conv2d(pixels.to(self.dtype), self.weights[embed + ".weight"], self.weights[embed + ".bias"],
+        x = F.conv2d(pixels, self.weights[embed + ".weight"], self.weights[embed + ".bias"],
                      stride=self.checkpoint.patch)
         x = x.flatten(2).transpose(1, 2) + self.positions
         x = torch.cat([self.class_row[None], x], 1)
@@ -55,4 +55,4 @@ class Vit(torch.nn.Module):
             x = x + y * self.weights[names["scale1"]]
             y = F.gelu(self.linear(self.norm(x, names["norm2"]), names["fc1"]))
             x = x + self.linear(y, names["fc2"]) * self.weights[names["scale2"]]
-        return self.norm(x, "layernorm").float()
+        return self.norm(x, "layernorm")
