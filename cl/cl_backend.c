@@ -126,6 +126,7 @@ static void describe_device(const fv_device *d, fovea_device_info *out)
         {FV_NEED_CL_CLBLAST, ", CLBlast"},
     };
     fv_cl_fill_info(out, d->index, &d->place);
+    out->int8 = (d->features & FV_NEED_CL_DOT) != 0;
     if (*d->quirks)
         fv_gpu_add_quirk(out->quirks, d->quirks);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -143,7 +144,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .partials = fv_gpu_partials(d->limits.units),
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.largest,
-                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX};
+                       .rows = d->limits.few_turns ? FV_CL_FEW_ROWS : UINT32_MAX,
+                       .int8 = true};
 }
 
 /* ---- memory ---- */

@@ -5,21 +5,47 @@
 fovea_status fv_cl_set_arg(const fv_cl_bound *b, uint32_t index, size_t size, const void *value)
 {
     FV_CL_TRY(b->step.code->entry, clSetKernelArg, (b->kernel, index, size, value));
+    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++)
+        FV_CL_TRY(b->step.code->ahead[i].entry, clSetKernelArg, (b->ahead[i], index, size, value));
     return FOVEA_OK;
 }
 
-/* Work-items per group that device, local memory and the compiled kernel allow. */
-static fovea_status create_kernel(fv_cl_bound *b, fv_device *d)
+static void release_kernels(fv_cl_bound *b)
+{
+    if (b->kernel)
+        fv_cl.clReleaseKernel(b->kernel);
+    b->kernel = NULL;
+    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i]; i++) {
+        fv_cl.clReleaseKernel(b->ahead[i]);
+        b->ahead[i] = NULL;
+    }
+}
+
+/* The kernel and those that run ahead of it, all for groups of one size; *limit: their largest. */
+static fovea_status create_for_group(fv_cl_bound *b, fv_device *d, size_t *limit)
+{
+    const fv_gpu_step *s = &b->step;
+    FV_TRY(fv_cl_kernel_create(&b->kernel, limit, d, &s->base.l, s->code->entry, s->group));
+    for (int i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++) {
+        size_t most;
+        FV_TRY(fv_cl_kernel_create(&b->ahead[i], &most, d, &s->base.l, s->code->ahead[i].entry,
+                                   s->group));
+        *limit = most < *limit ? most : *limit;
+    }
+    return FOVEA_OK;
+}
+
+/* Work-items per group that device, local memory and the compiled kernels allow. */
+static fovea_status create_kernels(fv_cl_bound *b, fv_device *d)
 {
     fv_gpu_step *s = &b->step;
     for (s->group = fv_gpu_group(s, s->code->group, d->limits.group, d->limits.local); s->group;
          s->group = fv_gpu_group(s, s->group / 2, d->limits.group, d->limits.local)) {
         size_t limit;
-        FV_TRY(fv_cl_kernel_create(&b->kernel, &limit, d, &s->base.l, s->group));
+        FV_TRY(create_for_group(b, d, &limit));
         if (limit >= s->group || s->group == 1)
             return FOVEA_OK;
-        fv_cl.clReleaseKernel(b->kernel);
-        b->kernel = NULL;
+        release_kernels(b);
     }
     return fv_gpu_no_group(s);
 }
@@ -51,7 +77,7 @@ static fovea_status set_arguments(fv_cl_bound *b, fv_device *d)
     const uint32_t after = 2 * b->step.operands;
     const fv_args *a = &l->args;
     cl_mem table = b->table ? b->table : d->nothing;
-    if (b->step.code->before)
+    if (fv_gpu_step_scratch(&b->step))
         table = fv_cl_buffer(l->scratch_mem);
     const cl_uint ring[2] = {b->step.code->left ? (cl_uint)b->step.code->left(l) : a->window,
                              a->shift};
@@ -100,7 +126,7 @@ static fovea_status prepare(fv_cl_bound *b, fv_device *d)
 static fovea_status fill_bound(fv_cl_bound *b, fv_device *d, const fv_launch *l)
 {
     FV_TRY(fv_gpu_step_begin(&b->step, l));
-    FV_TRY(create_kernel(b, d));
+    FV_TRY(create_kernels(b, d));
     b->step.piece = piece_rows(b, d);
     FV_TRY(make_table(b, d));
     FV_TRY(prepare(b, d));
@@ -123,8 +149,8 @@ fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out)
 void fv_cl_unbind(fv_device *d, fv_bound *bound)
 {
     fv_cl_bound *b = (fv_cl_bound *)bound;
-    if (b->kernel && !d->hung)
-        fv_cl.clReleaseKernel(b->kernel);
+    if (!d->hung)
+        release_kernels(b);
     fv_cl_buffer_free(d, b->table);
     fv_mem_free(b);
 }

@@ -46,11 +46,11 @@ struct fv_device {
     fv_gpu_rates rates; /* under `lock` */
 };
 
-/* A step: its kernel object, whose arguments are set but for those that change from call to call.
+/* A step: its kernel objects, whose arguments are set but for those that change from call to call.
  */
 typedef struct fv_cl_bound {
     fv_gpu_step step;
-    cl_kernel kernel;
+    cl_kernel kernel, ahead[FV_GPU_PASSES]; /* NULL: no more */
     cl_mem table;
 } fv_cl_bound;
 
@@ -130,10 +130,10 @@ void fv_cl_clblast_forget(void);
 
 /* cl_program.c */
 extern const fv_gpu_compiler fv_cl_compiler_cl;
-/* A kernel object for the step with work-groups of `group`; *limit: the most that the compiled
- * kernel allows. */
+/* A kernel object of the step's program with work-groups of `group`; *limit: the most that the
+ * compiled kernel allows. */
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
-                                 uint32_t group);
+                                 const char *entry, uint32_t group);
 
 /* cl_bind.c */
 fovea_status fv_cl_bind(fv_device *d, const fv_launch *l, fv_bound **out);

@@ -119,6 +119,7 @@ void fv_cl_fill_info(fovea_device_info *out, int index, const fv_cl_place *p)
     out->max_buffer = limits.largest;
     out->local_memory = limits.own_local ? limits.local : 0;
     out->group_limit = limits.group;
+    out->int8 = fv_cl_has_extension(p, "cl_khr_integer_dot_product");
     list_quirks(out, p, &limits);
 }
 

@@ -1,4 +1,5 @@
 /* cl_program.c: kernels' sources to kernel objects. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -137,18 +138,19 @@ const fv_gpu_compiler fv_cl_compiler_cl = {.texts = texts,
                                            .release = release_program};
 
 fovea_status fv_cl_kernel_create(cl_kernel *out, size_t *limit, fv_device *d, const fv_launch *l,
-                                 uint32_t group)
+                                 const char *entry, uint32_t group)
 {
-    const bool half = d->features & FV_NEED_CL_HALF;
+    char options[64];
     void *memory;
-    FV_TRY(fv_gpu_store_step(&memory, &d->store, l, l->kernel->code.gpu->entry, group,
-                             half ? STANDARD "-DFV_HALF=1" : STANDARD "-DFV_HALF=0"));
+    snprintf(options, sizeof options, STANDARD "-DFV_HALF=%d -DFV_DOT=%d",
+             (d->features & FV_NEED_CL_HALF) != 0, (d->features & FV_NEED_CL_DOT) != 0);
+    FV_TRY(fv_gpu_store_step(&memory, &d->store, l, entry, group, options));
     cl_kernel kernel = memory;
     const cl_int error = fv_cl.clGetKernelWorkGroupInfo(
         kernel, d->place.device, CL_KERNEL_WORK_GROUP_SIZE, sizeof *limit, limit, NULL);
     if (error != CL_SUCCESS) {
         fv_cl.clReleaseKernel(kernel);
-        return fv_cl_fail(error, "clGetKernelWorkGroupInfo", l->kernel->code.gpu->entry);
+        return fv_cl_fail(error, "clGetKernelWorkGroupInfo", entry);
     }
     *out = kernel;
     return FOVEA_OK;

@@ -350,12 +350,37 @@ static fovea_status run_before(struct cl_queue *q, const fv_cl_bound *b, fv_gpu_
     return status;
 }
 
+static fovea_status enqueue(const struct cl_queue *q, const fv_gpu_step *s, cl_kernel kernel,
+                            const size_t count[3], cl_event *done)
+{
+    const size_t items[3] = {count[0] * s->group, count[1], count[2]}, local[3] = {s->group, 1, 1};
+    FV_CL_RUN(q->base.device, s->base.l.kernel->name, clEnqueueNDRangeKernel,
+              (q->compute, kernel, 3, NULL, items, local, 0, NULL, done));
+    return FOVEA_OK;
+}
+
+/* The kernel after those that run ahead of it, which count as its time. */
+static fovea_status enqueue_all(struct cl_queue *q, const fv_cl_bound *b,
+                                const fv_gpu_dispatch *now)
+{
+    const fv_gpu_step *s = &b->step;
+    cl_event since = NULL, done = NULL;
+    if (q->trace.to && now->passes)
+        FV_CL_RUN(q->base.device, NULL, clEnqueueMarkerWithWaitList, (q->compute, 0, NULL, &since));
+    fovea_status status = FOVEA_OK;
+    for (uint32_t i = 0; i < now->passes; i++)
+        FV_THEN(status, enqueue(q, s, b->ahead[i], now->ahead[i], NULL));
+    FV_THEN(status, enqueue(q, s, b->kernel, now->count, q->trace.to ? &done : NULL));
+    if (q->trace.to)
+        fv_cl_trace_note(&q->trace, q->base.device, &s->base.l, now->row0, now->rows, since, done);
+    return status;
+}
+
 static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dispatch *now)
 {
     struct cl_queue *q = cl_queue_of(base);
     const fv_cl_bound *b = (const fv_cl_bound *)step;
-    const fv_launch *l = &step->base.l;
-    const uint32_t after = 2 * step->operands, group = step->group;
+    const uint32_t after = 2 * step->operands;
     fv_gpu_before before = {.device = base->device, .queue = q->compute, .rows = now->rows};
     FV_TRY(set_operands(q, b, now, &before));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_ROW0, sizeof now->row0, &now->row0));
@@ -363,17 +388,10 @@ static fovea_status dispatch(fv_queue *base, fv_gpu_step *step, const fv_gpu_dis
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_FIRST, sizeof now->first, &now->first));
     FV_TRY(fv_cl_set_arg(b, after + FV_CL_GROUPS, sizeof now->groups, &now->groups));
     if (step->code->before) {
-        before.scratch = l->scratch_mem->handle;
+        before.scratch = step->base.l.scratch_mem->handle;
         FV_TRY(run_before(q, b, &before, now->row0));
     }
-    const size_t items[3] = {now->count[0] * group, now->count[1], now->count[2]};
-    const size_t local[3] = {group, 1, 1};
-    cl_event done = NULL;
-    FV_CL_RUN(base->device, l->kernel->name, clEnqueueNDRangeKernel,
-              (q->compute, b->kernel, 3, NULL, items, local, 0, NULL, q->trace.to ? &done : NULL));
-    if (q->trace.to)
-        fv_cl_trace_note(&q->trace, base->device, l, now->row0, now->rows, NULL, done);
-    return FOVEA_OK;
+    return enqueue_all(q, b, now);
 }
 
 /* ---- the computing ---- */

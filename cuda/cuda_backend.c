@@ -117,7 +117,8 @@ static void limits(const fv_device *d, fv_limits *out)
                        .at_once = d->limits.arch >= 80 ? 3 * d->limits.units : 0,
                        .frames = FV_GPU_FRAMES,
                        .largest = d->limits.memory,
-                       .rows = UINT32_MAX};
+                       .rows = UINT32_MAX,
+                       .int8 = true};
 }
 
 /* ---- memory ---- */

@@ -133,8 +133,7 @@ static void set_arguments(fv_cuda_bound *b)
         if (op->ref.space == FV_SPACE_BUFFER || op->ref.space == FV_SPACE_LOCAL)
             b->args.base[o] = op->ref.mem->handle;
     }
-    const bool scratch = b->step.code->before || b->step.code->segments;
-    b->args.table = scratch ? l->scratch_mem->handle : b->table;
+    b->args.table = fv_gpu_step_scratch(&b->step) ? l->scratch_mem->handle : b->table;
     memcpy(b->args.dim, a->prob.dim, sizeof b->args.dim);
     memcpy(b->args.u, a->u, sizeof b->args.u);
     memcpy(b->args.f, a->f, sizeof b->args.f);

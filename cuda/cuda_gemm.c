@@ -1,12 +1,22 @@
 /* cuda_gemm.c: launch code of gemm.cu, for GEMM and CONV: the packed weight, the tiles, and the
  * cost. */
+#include <string.h>
+
 #include "base/half.h"
 #include "base/num.h"
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
+#include "gpu/kernels/gpu_quantise.h"
 
-/* As in gemm.cu: columns of a panel of the packed weight and of one tile, steps of k in a block. */
-enum { PANEL = 32, TILE = 8, STEPS = 32 };
+/* As in gemm.cu: columns of a panel of the packed weight and of one tile; threads that share a
+ * block's steps of a column. */
+enum { PANEL = 32, TILE = 8, THREADS = 4 };
+
+/* Steps of k in a block. */
+static uint32_t steps(enum fv_type type)
+{
+    return type == FV_I8 ? 64 : 32;
+}
 
 static uint32_t sides(const fv_problem *p)
 {
@@ -15,21 +25,27 @@ static uint32_t sides(const fv_problem *p)
 
 /* ---- the packed weight ---- */
 
+static size_t packed_columns(const fv_problem *p)
+{
+    return fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
+}
+
 static size_t packed(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    const size_t columns = fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
-    return columns * fv_round_up(p->dim[FV_GEMM_K], STEPS) * fv_type_size(p->weight);
+    return packed_columns(p) * fv_round_up(p->dim[FV_GEMM_K], steps(p->weight)) *
+           fv_type_size(p->weight);
 }
 
-/* Where step k of column i of a panel lies in its block: tiles in order, numbers of a tile in the
- * order of the threads that take them, 16 bytes of each at a time. */
-static uint32_t place(uint32_t i, uint32_t k, enum fv_type type)
+/* Where step k of column i of a panel lies: block by block, its tiles in order, numbers of a tile
+ * in the order of the threads that take them, 16 bytes of each at a time. */
+static size_t place(uint32_t i, uint32_t k, enum fv_type type)
 {
-    const uint32_t per = 16 / (uint32_t)fv_type_size(type), own = 8; /* steps of a thread */
+    const uint32_t block = steps(type), s = k % block, own = block / THREADS;
+    const uint32_t per = 16 / (uint32_t)fv_type_size(type);
     const uint32_t tile = i % TILE / 2, column = i / TILE * 2 + i % 2;
-    const uint32_t thread = column * (STEPS / own) + k / own, turn = k % own / per;
-    return tile * TILE * STEPS + turn * 32 * per + thread * per + k % per;
+    const uint32_t thread = column * THREADS + s / own, turn = s % own / per;
+    return (size_t)PANEL * (k - s) + tile * TILE * block + turn * 32 * per + thread * per + s % per;
 }
 
 /* With SWIGLU a value column and its gate are neighbours. */
@@ -38,15 +54,37 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
 {
     (void)knobs;
     const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
-    const uint32_t padded = fv_round_up(depth, STEPS);
+    const uint32_t padded = fv_round_up(depth, steps(p->weight));
     for (uint32_t col = 0; col < fv_round_up(columns, PANEL); col++) {
         const size_t panel = (size_t)(n0 * both + col) / PANEL * PANEL * padded;
         const float *row = src + ((size_t)(col % both) * n + col / both) * depth;
         for (uint32_t k = 0; k < padded; k++)
-            fv_value_put(dst, p->weight,
-                         panel + (size_t)(k / STEPS) * PANEL * STEPS +
-                             place(col % PANEL, k % STEPS, p->weight),
+            fv_value_put(dst, p->weight, panel + place(col % PANEL, k, p->weight),
                          col < columns && k < depth ? row[k] : 0.f);
+    }
+}
+
+/* Of int8 the scales of all columns follow. */
+static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
+{
+    return packed(p, knobs) + packed_columns(p) * sizeof(float);
+}
+
+static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                    const fv_knobs *knobs)
+{
+    const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
+    const uint32_t padded = fv_round_up(depth, steps(FV_I8)), first = n0 * both;
+    int8_t *to = (int8_t *)dst + (size_t)first * padded, q[FV_INT8_DEEPEST];
+    float *scale = (float *)(void *)((int8_t *)dst + packed(p, knobs)) + first;
+    memset(to, 0, (size_t)fv_round_up(columns, PANEL) * padded);
+    memset(scale, 0, fv_round_up(columns, PANEL) * sizeof *scale);
+    for (uint32_t col = 0; col < columns; col++) {
+        int8_t *panel = to + (size_t)(col / PANEL) * PANEL * padded;
+        scale[col] =
+            fv_int8_weight(q, 4, src + ((size_t)(col % both) * n + col / both) * depth, depth);
+        for (uint32_t k = 0; k < depth; k++)
+            panel[place(col % PANEL, k, FV_I8)] = q[k];
     }
 }
 
@@ -93,9 +131,9 @@ static struct tile tile_of(const fv_launch *l)
 }
 
 /* Blocks of k in shared memory: more than four are of no use. */
-static uint32_t stages(const struct tile *t, size_t a_size, size_t w_size)
+static uint32_t stages(const struct tile *t, size_t a_size, enum fv_type w)
 {
-    const size_t block = STEPS * (t->rows * a_size + t->cols * w_size);
+    const size_t block = steps(w) * (t->rows * a_size + t->cols * fv_type_size(w));
     return fv_min_u32(4, (uint32_t)(48 * 1024 / block));
 }
 
@@ -109,9 +147,8 @@ static void gemm_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_CONV", p->op == FV_OP_CONV);
     fv_gpu_define(out, "FV_BM", t.rows);
     fv_gpu_define(out, "FV_BN", t.cols);
-    fv_gpu_define(
-        out, "FV_STAGES",
-        stages(&t, math == FV_CUDA_TF32 ? sizeof(float) : fv_type_size(a), fv_type_size(w)));
+    fv_gpu_define(out, "FV_STAGES",
+                  stages(&t, math == FV_CUDA_TF32 ? sizeof(float) : fv_type_size(w), w));
     fv_gpu_define(out, "FV_MATH", math);
     fv_gpu_define(out, "FV_A_PARTS", parts_of_a(p, a));
     fv_gpu_define(out, "FV_W_PARTS", fv_cuda_parts_of(w));
@@ -122,6 +159,7 @@ static void gemm_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_WIDE3", fv_cuda_is_wide(l, FV_GEMM_SCALE));
     fv_gpu_define(out, "FV_WIDE4", fv_cuda_is_wide(l, FV_GEMM_RES));
     fv_gpu_define(out, "FV_WIDE5", fv_cuda_is_wide(l, FV_GEMM_OUT));
+    fv_gpu_define_quantise(l, out);
 }
 
 static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
@@ -131,12 +169,17 @@ static void gemm_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), t.cols);
 }
 
-const fv_gpu_code fv_cuda_gemm = {.program = "gemm.cu",
-                                  .entry = "product",
-                                  .group = 128,
-                                  .define = gemm_define,
-                                  .shape = gemm_shape,
-                                  .align = 128};
+/* `...`: what runs ahead. */
+#define CODE(code, ...)                                                                            \
+    const fv_gpu_code fv_cuda_##code = {.program = "gemm.cu",                                      \
+                                        .entry = "product",                                        \
+                                        .group = 128,                                              \
+                                        .define = gemm_define,                                     \
+                                        .shape = gemm_shape,                                       \
+                                        .ahead = {__VA_ARGS__},                                    \
+                                        .align = 128};
+CODE(gemm, {NULL})
+CODE(gemm_i8, FV_GPU_QUANTISE)
 
 /* ---- what it costs ---- */
 
@@ -148,8 +191,10 @@ static const fv_knob knobs[] = {
 static double cost(const fv_problem *p, const fv_knobs *k)
 {
     (void)k;
-    static const double seconds[] = {
-        [FV_CUDA_TF32] = 0.4e-12, [FV_CUDA_F16] = 0.2e-12, [FV_CUDA_BF16] = 0.2e-12};
+    static const double seconds[] = {[FV_CUDA_TF32] = 0.4e-12,
+                                     [FV_CUDA_F16] = 0.2e-12,
+                                     [FV_CUDA_BF16] = 0.2e-12,
+                                     [FV_CUDA_I8] = 0.1e-12};
     const double rows = p->dim[FV_DIM_ROWS], enough = 24;
     const double padded = fv_round_up(p->dim[FV_DIM_ROWS], 32);
     const double tiles = padded / 32 * ((p->dim[FV_GEMM_N] * sides(p) + 63) / 64);
@@ -174,3 +219,10 @@ static double cost(const fv_problem *p, const fv_knobs *k)
 OF_TYPE(FV_F32, f32)
 OF_TYPE(FV_F16, f16)
 OF_TYPE(FV_BF16, bf16)
+const fv_kernel_hooks fv_h_cuda_gemm_i8 = {.applies = fv_gpu_is_quantised,
+                                           .cost = cost,
+                                           .scratch = fv_gpu_quantise_scratch,
+                                           .packed = packed_i8,
+                                           .pack = pack_i8,
+                                           .format = "cuda_tiles_i8",
+                                           .knobs = knobs};

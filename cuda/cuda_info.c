@@ -90,6 +90,8 @@ void fv_cuda_fill_info(fovea_device_info *out, int index, const fv_device *d)
     out->memory = out->max_buffer = limits.memory;
     out->local_memory = limits.local;
     out->group_limit = limits.group;
+    out->bf16 = limits.arch >= 80;
+    out->int8 = limits.arch >= 61;
     list_quirks(out, &limits, target);
 }
 

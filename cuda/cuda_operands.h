@@ -33,11 +33,14 @@ static inline bool fv_cuda_heads_are_wide(const fv_launch *l, int operand, uint3
 }
 
 /* What tensor cores multiply, as the .cu files number it. */
-enum fv_cuda_math { FV_CUDA_TF32, FV_CUDA_F16, FV_CUDA_BF16 };
+enum fv_cuda_math { FV_CUDA_TF32, FV_CUDA_F16, FV_CUDA_BF16, FV_CUDA_I8 };
 
-/* Numbers of 16 bits of one type are multiplied as they are, all others in parts of tf32. */
+/* Numbers of 16 bits of one type are multiplied as they are, rows of any type as int8 where the
+ * weight is, all others in parts of tf32. */
 static inline enum fv_cuda_math fv_cuda_math_of(enum fv_type a, enum fv_type b)
 {
+    if (b == FV_I8)
+        return FV_CUDA_I8;
     if (a != b || a == FV_F32)
         return FV_CUDA_TF32;
     return a == FV_F16 ? FV_CUDA_F16 : FV_CUDA_BF16;

@@ -156,10 +156,13 @@ FV_VECTORS(float)
 #define ushort8 fv_ushort8
 #define ushort16 fv_ushort16
 #define int3 fv_int3
+#define int4 fv_int4
+#define int8 fv_int8
 #define int16 fv_int16
 #define uint2 fv_uint2
 #define uint4 fv_uint4
 #define uint8 fv_uint8
+#define uint16 fv_uint16
 #define float2 fv_float2
 #define float4 fv_float4
 #define float8 fv_float8
@@ -285,6 +288,7 @@ FV_FUNCTION(log1p, log1pf)
 FV_FUNCTION(tanh, tanhf)
 FV_FUNCTION(sqrt, sqrtf)
 FV_FUNCTION(fabs, fabsf)
+FV_FUNCTION(rint, rintf)
 #undef FV_FUNCTION
 #define exp fv_of_exp
 #define exp2 fv_of_exp2
@@ -293,6 +297,7 @@ FV_FUNCTION(fabs, fabsf)
 #define tanh fv_of_tanh
 #define sqrt fv_of_sqrt
 #define fabs fv_of_fabs
+#define rint fv_of_rint
 
 #define FV_LESS_OF(a, b) fv_less_of(a, b)
 #define FV_MORE_OF(a, b) fv_more_of(a, b)
@@ -379,6 +384,9 @@ FV_DEVICE bool fv_of_isnan(float x)
 #undef isnan
 #define isnan fv_of_isnan
 
+#define FV_DOT 1
+#define FV_DOT4(a, b, sum) fv_dot4(a, b, sum)
+
 #define clz fv_leading_zeros
 #define popcount fv_ones
 
@@ -392,6 +400,8 @@ FV_DEVICE float as_float(uint x)
 {
     return fv_float_of(x);
 }
+FV_OF_VECTOR(as_uint, uint)
+#define as_uint8 as_uint
 FV_OF_VECTOR(as_float, float)
 #define as_float4 as_float
 #define as_float8 as_float
@@ -408,7 +418,11 @@ FV_CONVERT(convert_float, float)
 FV_CONVERT(convert_int, int)
 FV_CONVERT(convert_uint, uint)
 #undef FV_CONVERT
+#define convert_float4 convert_float
+#define convert_float8 convert_float
+#define convert_float16 convert_float
 #define convert_int3 convert_int
+#define convert_int4 convert_int
 #define convert_int16 convert_int
 #define convert_uint4 convert_uint
 #define convert_uint8 convert_uint

@@ -6,10 +6,13 @@
  * Fragments are those of the PTX ISA. With lane = 4 g + t of a warp (g = lane / 4 in 0 .. 7,
  * t = lane % 4), and pairs of 16-bit numbers with the lower index in the lower half:
  *
- *   C, D  16 x 8 of float        d[0] (g, 2t)  d[1] (g, 2t+1)  d[2] (g+8, 2t)  d[3] (g+8, 2t+1)
+ *   C, D  16 x 8 of float, int   d[0] (g, 2t)  d[1] (g, 2t+1)  d[2] (g+8, 2t)  d[3] (g+8, 2t+1)
  *   A     16 x 16 of 16 bits     a[0] (g, 2t..2t+1)    a[1] (g+8, 2t..2t+1)
  *                                a[2] (g, 2t+8..2t+9)  a[3] (g+8, 2t+8..2t+9)
  *   B     16 x 8 of 16 bits      b[0] (2t..2t+1, g)    b[1] (2t+8..2t+9, g)     (row k, column n)
+ *   A     16 x 32 of 8 bits      a[0] (g, 4t..4t+3)    a[1] (g+8, 4t..4t+3)
+ *                                a[2] (g, 4t+16..)     a[3] (g+8, 4t+16..4t+19)
+ *   B     32 x 8 of 8 bits       b[0] (4t..4t+3, g)    b[1] (4t+16..4t+19, g)   (row k, column n)
  *   A     16 x 8 of tf32         a[0] (g, t)  a[1] (g+8, t)  a[2] (g, t+4)  a[3] (g+8, t+4)
  *   B     8 x 8 of tf32          b[0] (t, g)  b[1] (t+4, g)                     (row k, column n)
  */
@@ -75,6 +78,12 @@ FV_DEVICE unsigned fv_leading_zeros(unsigned x)
 FV_DEVICE unsigned fv_ones(unsigned x)
 {
     return (unsigned)__popc(x);
+}
+
+/* sum + the products of the int8 in a and b, the lowest with the lowest. */
+FV_DEVICE int fv_dot4(unsigned a, unsigned b, int sum)
+{
+    return __dp4a((int)a, (int)b, sum);
 }
 
 /* 2^x to 2 ulp; denormal results become 0. */
@@ -255,6 +264,15 @@ FV_MMA(fv_mma_bf16, "m16n8k16", "bf16")
 /* 16 x 8 += 16 x 8 times 8 x 8, of bits as fv_tf32 has them. */
 FV_MMA(fv_mma_tf32, "m16n8k8", "tf32")
 #undef FV_MMA
+
+/* 16 x 8 += 16 x 32 times 32 x 8, of int8. */
+FV_DEVICE void fv_mma_s8(int d[4], const unsigned a[4], const unsigned b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 
 #endif
 #endif

@@ -204,7 +204,7 @@ static fovea_status launch(struct cuda_queue *q, fv_cuda_bound *b, const fv_gpu_
 {
     if (b->step.code->before)
         FV_TRY(run_before(q, b, now));
-    for (int i = 0; i < FV_GPU_PASSES && b->ahead[i] && now->groups > 1; i++)
+    for (uint32_t i = 0; i < now->passes; i++)
         FV_TRY(launch_function(q, b, b->ahead[i], now->ahead[i]));
     return launch_function(q, b, b->function, now->count);
 }

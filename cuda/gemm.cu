@@ -22,6 +22,8 @@
  * row n and column 2 n + 1 its gate.
  *
  * Where A and W are both of float16 or of bfloat16, they are multiplied as they are (FV_MATH).
+ * Products of int8 have blocks of 64 steps, of as many bytes as 32 of 16 bits: A is what `quantise`
+ * has left in the scratch, and W ends with a scale for each packed column.
  * Anything else is split into sums of tf32 numbers, FV_A_PARTS and FV_W_PARTS of each; the product
  * of two low parts is left out. Tensor cores cut sums off where others round: those of parts have
  * 16 steps at most, and are added up outside.
@@ -32,7 +34,12 @@
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/activation.cl"
 
-#define STEPS 32 /* of k in a block */
+#define MATH_TF32 0
+#define MATH_F16 1
+#define MATH_BF16 2
+#define MATH_I8 3
+
+#define STEPS (FV_MATH == MATH_I8 ? 64 : 32) /* of k in a block */
 #define BAND 8   /* rows of tiles that are computed together: they find columns in the cache */
 #define WARP_ROWS (FV_BM / 2)
 #define WARP_COLS (FV_BN / 2)
@@ -42,15 +49,11 @@
 #define EACH_N(n) _Pragma("unroll") for (int n = 0; n < NS; n++)
 #define FV_PAIRS ((FV_EPI & FV_EPI_SWIGLU) != 0)
 
-#define MATH_TF32 0
-#define MATH_F16 1
-#define MATH_BF16 2
-
 typedef FV_CELL(1) fv_weight;
 #if FV_MATH == MATH_TF32
 typedef float fv_factor; /* of A, in shared memory */
 #else
-typedef FV_CELL(0) fv_factor;
+typedef fv_weight fv_factor;
 #endif
 
 /* Sixteens of bytes of a block: of a row of A, of a tile of W, of all. */
@@ -58,11 +61,18 @@ typedef FV_CELL(0) fv_factor;
 #define W_WORDS (8 * STEPS / FV_PER_WORDS(fv_weight))
 #define BLOCK_WORDS (FV_BM * A_WORDS + FV_BN / 8 * W_WORDS)
 
+#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
+
 /* ---- where A comes from ---- */
 
 typedef const FV_CELL(0) *fv_source;
 
-#if FV_CONV
+#if FV_MATH == MATH_I8
+#include "gpu/kernels/quantise.cl"
+typedef const fv_factor *fv_row;
+#define FV_ROW(r) ((fv_row)table + (size_t)(r)*FV_ROW_BYTES)
+#define FV_COPY(to, row, k) fv_cp_async16(to, (row) + (k))
+#elif FV_CONV
 struct fv_row {
     int y, x; /* of the window's first pixel */
 };
@@ -109,7 +119,12 @@ typedef fv_source fv_row;
 
 /* ---- products of a block ---- */
 
-typedef float fv_sums[MS][NS][4];
+#if FV_MATH == MATH_I8
+typedef int fv_sum;
+#else
+typedef float fv_sum;
+#endif
+typedef fv_sum fv_sums[MS][NS][4];
 
 #if FV_MATH != MATH_TF32
 inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint lane)
@@ -125,10 +140,13 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
             EACH_M(m) {
                 const uint rows[4] = {x[2 * m].w[i], x[2 * m + 1].w[i], x[2 * m].w[i + 1],
                                       x[2 * m + 1].w[i + 1]};
-                if (FV_MATH == MATH_F16)
-                    fv_mma_f16(acc[m][n], rows, y.w + i);
-                else
-                    fv_mma_bf16(acc[m][n], rows, y.w + i);
+#if FV_MATH == MATH_I8
+                fv_mma_s8(acc[m][n], rows, y.w + i);
+#elif FV_MATH == MATH_F16
+                fv_mma_f16(acc[m][n], rows, y.w + i);
+#else
+                fv_mma_bf16(acc[m][n], rows, y.w + i);
+#endif
             }
     }
 }
@@ -184,7 +202,6 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
 
 /* ---- epilogue ---- */
 
-#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 #define OUTS (FV_PAIRS ? 4 : 8) /* columns that eight packed ones become */
 #define EACH_OUT(i) _Pragma("unroll") for (int i = 0; i < OUTS; i++)
 #define FV_TAKE(o, x, p, n) fv_load_row<OUTS, FV_WIDE##o>(x, (p) + (n), (int)dim.s1 - (int)(n))
@@ -218,6 +235,14 @@ inline void fv_multiply(fv_sums acc, const fv_words *a, const fv_words *w, uint 
         fv_give<OUTS, FV_WIDE5>(FV_AT(5, r) + (n), x, (int)dim.s1 - (int)(n));                     \
     } while (0)
 
+/* The number that the sum of row r and packed column `col` stands for. */
+#if FV_MATH == MATH_I8
+#define FV_REAL(sum, r, col)                                                                       \
+    ((r) < rows && (col) < columns ? (float)(sum) * (FV_ROW_SCALES[r] * scales[col]) : 0.f)
+#else
+#define FV_REAL(sum, r, col) (sum)
+#endif
+
 /* ---- a tile ---- */
 
 /* Which one this work-group has: down the rows of a band, then its next column. */
@@ -248,6 +273,9 @@ kernel void product(FV_ARGS)
     /* And of W, that is of panels of 32 columns. */
     const uint blocks = (dim.s2 + STEPS - 1) / STEPS, panels = (columns + 31) / 32;
     const fv_words *weight = (const fv_words *)(base1 + at1.x);
+#if FV_MATH == MATH_I8
+    const float *scales = (const float *)(weight + (size_t)panels * blocks * 4 * W_WORDS);
+#endif
 
     const auto copy = [&](uint block) {
         fv_words *a = stage[block % FV_STAGES], *w = a + FV_BM * A_WORDS;
@@ -289,7 +317,8 @@ kernel void product(FV_ARGS)
         float x[8], gate[8];
 #pragma unroll
         for (uint j = 0; j < 8; j++) {
-            const float sum = acc[s / 2][n + j / 2][s % 2 * 2 + j % 2];
+            const fv_sum whole = acc[s / 2][n + j / 2][s % 2 * 2 + j % 2];
+            const float sum = FV_REAL(whole, r, at + j);
             if (FV_PAIRS && j % 2)
                 gate[j / 2] = sum;
             else

@@ -68,10 +68,11 @@ typedef struct fv_gpu_code {
     /* Work-groups in three dimensions. Tokens are counted in the first one: NVIDIA's devices take
      * 65535 of the others. */
     void (*shape)(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]);
-    /* CUDA, for ops other than REDUCE: segments into which a dispatch splits its rows, passed to
-     * kernels as `groups`; NULL: 1. With several segments, the passes `ahead` run first, in order,
-     * and leave results in the step's scratch, which all of them get in place of a table. */
+    /* For ops other than REDUCE: segments into which a dispatch splits its rows, passed to kernels
+     * as `groups`; NULL: 1. */
     uint32_t (*segments)(const fv_launch *l, const fv_gpu_piece *p);
+    /* Passes that run first, in order, and leave results in the step's scratch, which all of them
+     * get in place of a table. With `segments` only where there are several. */
     fv_gpu_pass ahead[FV_GPU_PASSES];
     /* A dispatch that would take too long is cut into calls of fewer rows, multiples of this;
      * 0: it is never cut. FV_GPU_WINDOWS: of a window, dim[FV_ATTN_KEYS]. */

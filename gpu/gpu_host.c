@@ -44,7 +44,7 @@ void fv_gpu_define(fv_gpu_text *t, const char *name, uint32_t value)
 void fv_gpu_specialise(fv_gpu_text *t, const fv_launch *l, uint32_t group)
 {
     static const char *const types[] = {
-        [FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16", [FV_U8] = "u8"};
+        [FV_F32] = "f32", [FV_F16] = "f16", [FV_BF16] = "bf16", [FV_U8] = "u8", [FV_I8] = "i8"};
     fv_gpu_define(t, "FV_GROUP", group);
     fv_gpu_define(t, "FV_FLAGS", l->args.prob.flags);
     fv_gpu_define(t, "FV_EPI", l->args.prob.epi);
@@ -259,7 +259,9 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
     if (s->code->segments)
         piece.groups = out->groups = s->code->segments(l, &piece);
     s->code->shape(l, &piece, out->count);
-    for (int i = 0; i < FV_GPU_PASSES && piece.groups > 1 && s->code->ahead[i].entry; i++)
+    if (s->code->segments && piece.groups == 1)
+        return;
+    for (uint32_t i = 0; i < FV_GPU_PASSES && s->code->ahead[i].entry; i++, out->passes = i)
         s->code->ahead[i].shape(l, &piece, out->ahead[i]);
 }
 

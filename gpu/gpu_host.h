@@ -41,6 +41,12 @@ typedef struct fv_gpu_step {
     uint32_t units; /* fv_gpu_piece */
 } fv_gpu_step;
 
+/* Whether kernels of a step get its scratch in place of a table. */
+static inline bool fv_gpu_step_scratch(const fv_gpu_step *s)
+{
+    return s->code->before || s->code->ahead[0].entry;
+}
+
 /* Fills in all but `group`, `piece` and `units`. ENOTSUP where an operand is too large. */
 fovea_status fv_gpu_step_begin(fv_gpu_step *s, const fv_launch *l);
 /* Work-items per work-group, at most `below`: halved until it is within the device's maximum `most`
@@ -59,6 +65,7 @@ typedef struct fv_gpu_dispatch {
     uint32_t at[FV_OPERANDS], ld[FV_OPERANDS];
     uint32_t row0, rows, first, groups;
     size_t count[3]; /* work-groups */
+    uint32_t passes; /* that run ahead, and their work-groups */
     size_t ahead[FV_GPU_PASSES][3];
 } fv_gpu_dispatch;
 /* The rows [from, from + rows) of a call; `width`: as fv_sweep_calls_fn has it. */

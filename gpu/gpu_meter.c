@@ -119,6 +119,7 @@ static fovea_status measure(fovea_rates *out, const fv_gpu_meter *m, const struc
         FV_THEN(status, measure_move(m, p.fetch, p.from, p.to, p.bytes, effort, &r.read));
     free_probes(&p, m);
     r.copy *= 2; /* bytes read and written */
+    r.bf16 = r.int8 = r.flops;
     *out = r;
     return status;
 }

@@ -26,7 +26,7 @@ G_DECLARE_FINAL_TYPE(FoveaFilter, fovea_filter, FOVEA, FILTER, GstBaseTransform)
 struct _FoveaFilter {
     GstBaseTransform parent;
     /* properties, under the object's lock */
-    char *model_path, *device_id, *attention, *output, *size;
+    char *model_path, *device_id, *attention, *output, *size, *compute;
     guint threads, top;
     gboolean post;
     /* between start and stop */
@@ -47,6 +47,7 @@ enum {
     PROP_ATTENTION,
     PROP_OUTPUT,
     PROP_SIZE,
+    PROP_COMPUTE,
     PROP_THREADS,
     PROP_TOP,
     PROP_POST,
@@ -73,6 +74,9 @@ static const struct {
                    "What the model sees: WxH or N; frame: frames as they come; none: as the "
                    "model's own preprocessing says",
                    NULL, G_STRUCT_OFFSET(FoveaFilter, size)},
+    [PROP_COMPUTE] = {"compute", "Compute",
+                      "What products of matrices multiply: f32, bf16, int8, or auto", "f32",
+                      G_STRUCT_OFFSET(FoveaFilter, compute)},
 };
 
 static char **text_of(FoveaFilter *self, guint id)
@@ -244,9 +248,22 @@ static gboolean same_frames(const GstVideoInfo *a, const GstVideoInfo *b)
            a->height == b->height && yuv_of(a) == yuv_of(b);
 }
 
+static gboolean choose_compute(FoveaFilter *self, const char *text, fovea_compute *out)
+{
+    static const char *const names[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
+    for (guint i = 0; names[i]; i++)
+        if (!text || strcmp(text, names[i]) == 0) {
+            *out = (fovea_compute)i;
+            return TRUE;
+        }
+    GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
+                      ("compute \"%s\": wanted one of f32, bf16, int8, auto", text), (NULL));
+    return FALSE;
+}
+
 /* A plan for the frames of self->video, by a copy of the properties. */
 static gboolean make_plan(FoveaFilter *self, const char *attention, char **outputs,
-                          const char *size, guint top)
+                          const char *size, const char *compute, guint top)
 {
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
@@ -257,7 +274,8 @@ static gboolean make_plan(FoveaFilter *self, const char *attention, char **outpu
     options.attention = attention;
     options.outputs = (const char *const *)outputs;
     options.n_outputs = outputs ? g_strv_length(outputs) : 0;
-    if (!preprocessing(self, size, &rule, &options.preprocess))
+    if (!choose_compute(self, compute, &options.compute) ||
+        !preprocessing(self, size, &rule, &options.preprocess))
         return FALSE;
     if (fovea_plan_create(&self->plan, self->model, self->device, &options) != FOVEA_OK) {
         GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", fovea_error()), (NULL));
@@ -295,13 +313,15 @@ static gboolean set_caps(GstBaseTransform *base, GstCaps *in, GstCaps *out)
     self->video = video;
     GST_OBJECT_LOCK(self);
     char *attention = g_strdup(self->attention), *size = g_strdup(self->size);
+    char *compute = g_strdup(self->compute);
     char **outputs = self->output && *self->output ? g_strsplit(self->output, ",", 0) : NULL;
     const guint top = self->top;
     GST_OBJECT_UNLOCK(self);
-    const gboolean made = make_plan(self, attention, outputs, size, top);
+    const gboolean made = make_plan(self, attention, outputs, size, compute, top);
     g_strfreev(outputs);
     g_free(attention);
     g_free(size);
+    g_free(compute);
     if (!made)
         drop_plan(self);
     return made;
@@ -418,6 +438,7 @@ static void fovea_filter_class_init(FoveaFilterClass *class)
 static void fovea_filter_init(FoveaFilter *self)
 {
     self->device_id = g_strdup("cpu");
+    self->compute = g_strdup("f32");
     self->top = TOP;
     self->post = TRUE;
     gst_base_transform_set_in_place(GST_BASE_TRANSFORM(self), TRUE);

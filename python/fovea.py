@@ -85,7 +85,8 @@ class DeviceInfo(_Sized):
     _fields_ = [*_SIZE, ("id", C.c_char * 32), ("name", C.c_char * 128), ("features", C.c_char * 64),
                 *_each(C.c_uint32, "units clusters big"), *_each(C.c_uint64, "memory max_buffer"),
                 ("driver", C.c_char * 128), ("local_memory", C.c_uint64),
-                ("group_limit", C.c_uint32), ("quirks", C.c_char * 256)]
+                ("group_limit", C.c_uint32), ("quirks", C.c_char * 256),
+                *_each(C.c_int, "bf16 int8")]
 
 
 class DeviceOptions(_Sized):
@@ -158,13 +159,15 @@ class AttentionOptions(_Sized):
                 *_each(C.c_uint32, "gate_width grid_width grid_height local_size"),
                 ("local_shared", C.c_int),
                 *_each(_Float, "local_weight local_bias norm_weight norm_bias"),
-                ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT]
+                ("norm_eps", C.c_double), ("out_gate", C.c_int), *_MEMORY, *_EFFORT,
+                ("compute", C.c_int)]
 
 
 class GemmOptions(_Sized):
     _c_name_ = "fovea_gemm_options"
     _fields_ = [*_SIZE, *_each(C.c_uint32, "rows in out"), *_each(C.c_int, "storage out_storage"),
-                *_each(_Float, "weight bias"), ("activation", C.c_char_p), *_MEMORY, *_EFFORT]
+                *_each(_Float, "weight bias"), ("activation", C.c_char_p), *_MEMORY, *_EFFORT,
+                ("compute", C.c_int)]
 
 
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
@@ -302,7 +305,7 @@ class _Options:
     """fovea_attention_options, the arrays that it points to by name, and what was given but is an input."""
 
     ENUMS = {"storage": STORAGE, "out_storage": STORAGE, "form": FORMS, "gates": GATES,
-             "out_gate": OUT_GATES, "schedule": SCHEDULES}
+             "out_gate": OUT_GATES, "schedule": SCHEDULES, "compute": COMPUTE}
 
     def __init__(self, attention, given):
         self.c = AttentionOptions(scale=1.0, eps=1e-6, normalise=1,

@@ -12,11 +12,15 @@
  *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
+ * Products of int8 are the same over words of four steps of k: words of the rows that `quantise`
+ * has left in the scratch, and of the weight, which ends with a scale for each packed column.
+ *
  * Every sum over k is ascending, with the same operations for every row: a result does not depend
  * on the rows beside it.
  *
- * Macros of the host side: FV_CONV 1 for windows; FV_TM, FV_TN tile of a work-item (FV_TN columns
- * of the packed weight: 4, 8 or 16); FV_LN work-items side by side along the columns.
+ * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8; FV_TM, FV_TN tile
+ * of a work-item (FV_TN columns of the packed weight: 4, 8 or 16); FV_LN work-items side by side
+ * along the columns.
  */
 #define FV_PANEL 32
 /* For every row of a tile. */
@@ -92,6 +96,92 @@
         }                                                                                          \
     } while (0)
 
+#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
+
+/* Packed columns, those that only fill the last panel left out. */
+#define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)
+
+/* ---- factors and sums ---- */
+
+/* FV_STEPS    of k: numbers, or words of four
+ * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p): n neighbours of it
+ * FV_TO_W(x)  what FV_ADD takes of them
+ * FV_ADD      a sum and the products of a factor with some of the weight
+ * FV_REAL     numbers of the sums of row r, columns from `col` on */
+#if FV_I8
+#include "gpu/kernels/quantise.cl"
+typedef uint fv_factor;
+typedef global const uint *fv_weight;
+#define FV_F4 uint4
+#define FV_SUM1 int
+#define FV_SUM FV_CAT(int, FV_TN)
+#define FV_STEPS (16 * FV_ROW_RUNS)
+#define FV_WEIGHT ((fv_weight)(base1 + at1.x))
+#define FV_GET_W(n, p) FV_CAT(vload, n)(0, p)
+#define FV_SCALES                                                                                  \
+    ((global const float *)(FV_WEIGHT +                                                            \
+                            (size_t)((FV_COLS + FV_PANEL - 1) / FV_PANEL) * FV_PANEL * FV_STEPS))
+#define FV_REAL(sum, r, col)                                                                       \
+    (FV_CAT(convert_float, FV_TN)(sum) *                                                           \
+     (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
+#if FV_DOT
+#ifndef FV_DOT4 /* cuda_prelude.h has its own */
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+#define FV_DOT4(a, b, sum) dot_acc_sat_4x8packed_ss_int(a, b, sum)
+#endif
+inline int4 fv_dots4(uint a, uint4 w, int4 sum)
+{
+    return (int4)(FV_DOT4(a, w.s0, sum.s0), FV_DOT4(a, w.s1, sum.s1), FV_DOT4(a, w.s2, sum.s2),
+                  FV_DOT4(a, w.s3, sum.s3));
+}
+inline int8 fv_dots8(uint a, uint8 w, int8 sum)
+{
+    return (int8)(fv_dots4(a, w.lo, sum.lo), fv_dots4(a, w.hi, sum.hi));
+}
+inline int16 fv_dots16(uint a, uint16 w, int16 sum)
+{
+    return (int16)(fv_dots8(a, w.lo, sum.lo), fv_dots8(a, w.hi, sum.hi));
+}
+#define FV_W FV_CAT(uint, FV_TN)
+#define FV_TO_W(x) (x)
+#define FV_ADD(a, w, sum) FV_CAT(fv_dots, FV_TN)(a, w, sum)
+#else
+/* Number i of words, the lowest first. */
+#define FV_BYTE(x, i) ((x) << (24 - 8 * (i)) >> 24)
+typedef struct fv_bytes {
+    FV_SUM s0, s1, s2, s3;
+} fv_bytes;
+inline fv_bytes fv_bytes_of(FV_CAT(uint, FV_TN) words)
+{
+    const FV_SUM x = FV_CAT(as_int, FV_TN)(words);
+    const fv_bytes out = {FV_BYTE(x, 0), FV_BYTE(x, 1), FV_BYTE(x, 2), FV_BYTE(x, 3)};
+    return out;
+}
+#define FV_W fv_bytes
+#define FV_TO_W(x) fv_bytes_of(x)
+#define FV_ADD(a, w, sum)                                                                          \
+    ((sum) + FV_BYTE((int)(a), 0) * (w).s0 + FV_BYTE((int)(a), 1) * (w).s1 +                       \
+     FV_BYTE((int)(a), 2) * (w).s2 + FV_BYTE((int)(a), 3) * (w).s3)
+#endif
+#else
+typedef float fv_factor;
+typedef global const FV_CELL(1) *fv_weight;
+#define FV_F4 float4
+#define FV_SUM1 float
+#define FV_SUM FV_V
+#define FV_STEPS dim.s2
+#define FV_WEIGHT (base1 + at1.x)
+#define FV_GET_W(n, p) FV_GETV(n, 1, p)
+#define FV_W FV_V
+#define FV_TO_W(x) (x)
+#define FV_ADD(a, w, sum) FV_MAD((FV_V)(a), w, sum)
+#define FV_REAL(sum, r, col) (sum)
+#endif
+
+/* The weight's column `col` of the packed ones, step 0; the next step is FV_PANEL further. */
+#define FV_COLUMN(col)                                                                             \
+    (FV_WEIGHT + (size_t)((col) / FV_PANEL) * FV_PANEL * FV_STEPS + (col) % FV_PANEL)
+
 /* ---- where A comes from ---- */
 
 /* The sum over k goes over FV_TAPS runs of FV_DEPTH steps that lie together in A: the taps of a
@@ -101,11 +191,15 @@
 #define FV_DEPTH dim.s6
 #else
 #define FV_TAPS 1
-#define FV_DEPTH dim.s2
+#define FV_DEPTH FV_STEPS
 #endif
 
 /* Elements of a call's row r at the beginning of a run; NULL: zeros. */
+#if FV_I8
+typedef global const uint *fv_source;
+#else
 typedef global const FV_CELL(0) *fv_source;
+#endif
 #if FV_CONV
 #define FV_RUN(r, tap)                                                                             \
     fv_window(base0 + at0.x, at0.y, row0 + (r), (tap) / dim.s3, (tap) % dim.s3, dim, u)
@@ -116,34 +210,33 @@ inline fv_source fv_window(fv_source in, uint ld, uint pixel, uint ky, uint kx, 
     const bool inside = y >= 0 && y < (int)u.s1 && x >= 0 && x < (int)u.s0;
     return inside ? in + ((size_t)y * u.s0 + x) * ld : 0;
 }
+#elif FV_I8
+#define FV_RUN(r, tap) (table + (size_t)(r)*FV_STEPS)
 #else
 #define FV_RUN(r, tap) FV_AT(0, r)
 #endif
 
-/* One or four steps of a run; the window's outside is zero. */
+/* One, four or sixteen steps of a run; the window's outside is zero. */
 #if FV_CONV
 #define FV_A1(p, k) ((p) ? FV_GET(0, (p) + (k)) : 0.f)
 #define FV_A4(p, k) ((p) ? FV_GET4(0, (p) + (k)) : (float4)(0.f))
+#define FV_A16(p, k) ((p) ? FV_GET16(0, (p) + (k)) : (float16)(0.f))
+#elif FV_I8
+#define FV_A1(p, k) (p)[k]
+#define FV_A4(p, k) vload4(0, (p) + (k))
+#define FV_A16(p, k) vload16(0, (p) + (k))
 #else
 #define FV_A1(p, k) FV_GET(0, (p) + (k))
 #define FV_A4(p, k) FV_GET4(0, (p) + (k))
+#define FV_A16(p, k) FV_GET16(0, (p) + (k))
 #endif
 
 /* Step k of all of row r. */
 #define FV_FETCH(r, k) fv_step(FV_RUN(r, (k) / FV_DEPTH), (k) % FV_DEPTH)
-inline float fv_step(fv_source p, uint k)
+inline fv_factor fv_step(fv_source p, uint k)
 {
     return FV_A1(p, k);
 }
-
-/* The weight's column `col` of the packed ones, step 0; the next step is FV_PANEL further. */
-#define FV_COLUMN(col)                                                                             \
-    (base1 + at1.x + (size_t)((col) / FV_PANEL) * FV_PANEL * dim.s2 + (col) % FV_PANEL)
-
-/* Packed columns, those that only fill the last panel left out. */
-#define FV_COLS (FV_PAIRS ? 2 * dim.s1 : dim.s1)
-
-#define FV_ARGS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
 
 /* ---- direct, half ---- */
 
@@ -159,10 +252,10 @@ inline float fv_step(fv_source p, uint k)
 #endif
 
 /* Adds the products of a run's `depth` steps with the weight, which is moved behind them. */
-static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
-                              global const FV_CELL(1) **weight, uint depth)
+static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM], fv_weight *weight,
+                              uint depth)
 {
-    global const FV_CELL(1) *w = *weight;
+    fv_weight w = *weight;
     for (uint k0 = 0; k0 < depth; k0 += FV_CHUNK) {
         const uint end = min(k0 + FV_CHUNK, depth);
         FV_H sum[FV_TM];
@@ -182,17 +275,17 @@ static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
 #else
 #define FV_STEP(s)                                                                                 \
     do {                                                                                           \
-        const FV_V w_ = FV_GETV(FV_TN, 1, w);                                                      \
+        const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w));                                               \
         w += FV_PANEL;                                                                             \
         FV_EACH(i)                                                                                 \
-            acc[i] = FV_MAD((FV_V)(a[i].s), w_, acc[i]);                                           \
+            acc[i] = FV_ADD(a[i].s, w_, acc[i]);                                                   \
     } while (0)
 
-static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
-                              global const FV_CELL(1) **weight, uint depth)
+static inline void fv_add_run(FV_SUM acc[FV_TM], const fv_source run[FV_TM], fv_weight *weight,
+                              uint depth)
 {
-    global const FV_CELL(1) *w = *weight;
-    float4 a[FV_TM];
+    fv_weight w = *weight;
+    FV_F4 a[FV_TM];
     uint k = 0;
     for (; k + 4 <= depth; k += 4) {
         FV_EACH(i)
@@ -204,7 +297,7 @@ static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM],
     }
     for (; k < depth; k++) {
         FV_EACH(i)
-            a[i] = (float4)(FV_A1(run[i], k));
+            a[i] = (FV_F4)(FV_A1(run[i], k));
         FV_STEP(s0);
     }
     *weight = w;
@@ -218,11 +311,11 @@ kernel void product(FV_ARGS)
     const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
     if (row >= rows || col >= FV_COLS)
         return;
-    FV_V acc[FV_TM];
+    FV_SUM acc[FV_TM];
     fv_source run[FV_TM];
-    global const FV_CELL(1) *w = FV_COLUMN(col);
+    fv_weight w = FV_COLUMN(col);
     FV_EACH(i)
-        acc[i] = (FV_V)(0.f);
+        acc[i] = (FV_SUM)(0);
     for (uint tap = 0; tap < FV_TAPS; tap++) {
         FV_EACH(i)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
@@ -230,7 +323,7 @@ kernel void product(FV_ARGS)
     }
     FV_EACH(i)
         if (row + i < rows)
-            FV_FINISH_ROW(acc[i], row + i, col);
+            FV_FINISH_ROW(FV_REAL(acc[i], row + i, col), row + i, col);
 }
 #endif
 
@@ -244,26 +337,26 @@ kernel void product(FV_ARGS)
 
 kernel void product(FV_ARGS)
 {
-    FV_SHARED float as[FV_BK * FV_PITCH];
-    FV_SHARED float ws[FV_BK * FV_BN];
+    FV_SHARED fv_factor as[FV_BK * FV_PITCH];
+    FV_SHARED fv_factor ws[FV_BK * FV_BN];
     const uint lane = get_local_id(0), m = lane / FV_LN * FV_TM, n = lane % FV_LN * FV_TN;
     const uint row = get_group_id(0) * FV_BM, col = get_group_id(1) * FV_BN;
-    FV_V acc[FV_TM];
+    FV_SUM acc[FV_TM];
     FV_EACH(i)
-        acc[i] = (FV_V)(0.f);
-    for (uint k0 = 0; k0 < dim.s2; k0 += FV_BK) {
+        acc[i] = (FV_SUM)(0);
+    for (uint k0 = 0; k0 < FV_STEPS; k0 += FV_BK) {
         FV_BARRIER();
         for (uint i = lane; i < FV_BM * FV_BK / 4; i += FV_GROUP) {
             const uint r = i / (FV_BK / 4), k = i % (FV_BK / 4) * 4;
-            const uint from = min(row + r, rows - 1), step = k0 + k, left = dim.s2 - step;
-            float4 x = (float4)(0.f);
-            if (step < dim.s2) {
+            const uint from = min(row + r, rows - 1), step = k0 + k, left = FV_STEPS - step;
+            FV_F4 x = (FV_F4)(0);
+            if (step < FV_STEPS) {
                 if (left >= 4 && FV_DEPTH % 4 == 0)
                     x = FV_A4(FV_RUN(from, step / FV_DEPTH), step % FV_DEPTH);
                 else
-                    x = (float4)(FV_FETCH(from, step), left > 1 ? FV_FETCH(from, step + 1) : 0.f,
-                                 left > 2 ? FV_FETCH(from, step + 2) : 0.f,
-                                 left > 3 ? FV_FETCH(from, step + 3) : 0.f);
+                    x = FV_VEC(FV_F4)(FV_FETCH(from, step), left > 1 ? FV_FETCH(from, step + 1) : 0,
+                                      left > 2 ? FV_FETCH(from, step + 2) : 0,
+                                      left > 3 ? FV_FETCH(from, step + 3) : 0);
             }
             as[k * FV_PITCH + r] = x.s0;
             as[(k + 1) * FV_PITCH + r] = x.s1;
@@ -272,23 +365,23 @@ kernel void product(FV_ARGS)
         }
         for (uint i = lane; i < FV_BN * FV_BK / 4; i += FV_GROUP) {
             const uint k = i / (FV_BN / 4), c = i % (FV_BN / 4) * 4;
-            const bool inside = col + c < FV_COLS && k0 + k < dim.s2;
-            vstore4(inside ? FV_GET4(1, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL)
-                           : (float4)(0.f),
+            const bool inside = col + c < FV_COLS && k0 + k < FV_STEPS;
+            vstore4(inside ? FV_GET_W(4, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL)
+                           : (FV_F4)(0),
                     0, ws + k * FV_BN + c);
         }
         FV_BARRIER();
         for (uint k = 0; k < FV_BK; k++) {
-            const FV_V w = FV_CAT(vload, FV_TN)(0, ws + k * FV_BN + n);
+            const FV_W w = FV_TO_W(FV_CAT(vload, FV_TN)(0, ws + k * FV_BN + n));
             FV_EACH(i)
-                acc[i] = FV_MAD((FV_V)(as[k * FV_PITCH + m + i]), w, acc[i]);
+                acc[i] = FV_ADD(as[k * FV_PITCH + m + i], w, acc[i]);
         }
     }
     if (col + n >= FV_COLS)
         return;
     FV_EACH(i)
         if (row + m + i < rows)
-            FV_FINISH_ROW(acc[i], row + m + i, col + n);
+            FV_FINISH_ROW(FV_REAL(acc[i], row + m + i, col + n), row + m + i, col + n);
 }
 #endif
 
@@ -303,23 +396,23 @@ kernel void product(FV_ARGS)
     const uint row = get_group_id(0) * FV_TM;
     const uint col = (get_group_id(1) * FV_LN + lane % FV_LN) * FV_TN;
     const bool wanted = col < FV_COLS;
-    FV_V acc[FV_TM];
+    FV_SUM acc[FV_TM];
     FV_EACH(i)
-        acc[i] = (FV_V)(0.f);
+        acc[i] = (FV_SUM)(0);
     for (uint tap = 0; tap < FV_TAPS && wanted; tap++) {
         fv_source run[FV_TM];
         FV_EACH(i)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
         for (uint k = part; k < FV_DEPTH; k += FV_LK) {
-            const FV_V w =
-                FV_GETV(FV_TN, 1, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL);
+            const FV_W w = FV_TO_W(
+                FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL));
             FV_EACH(i)
-                acc[i] = FV_MAD((FV_V)(FV_A1(run[i], k)), w, acc[i]);
+                acc[i] = FV_ADD(FV_A1(run[i], k), w, acc[i]);
         }
     }
 #if FV_LK > 1
-    FV_SHARED float room[FV_GROUP * FV_TN];
-    local float *mine = room + lane * FV_TN;
+    FV_SHARED FV_SUM1 room[FV_GROUP * FV_TN];
+    local FV_SUM1 *mine = room + lane * FV_TN;
     FV_EACH(i) {
         FV_BARRIER();
         FV_CAT(vstore, FV_TN)(acc[i], 0, mine);
@@ -334,7 +427,7 @@ kernel void product(FV_ARGS)
 #endif
     FV_EACH(i)
         if (part == 0 && wanted && row + i < rows)
-            FV_FINISH_ROW(acc[i], row + i, col);
+            FV_FINISH_ROW(FV_REAL(acc[i], row + i, col), row + i, col);
 }
 #endif
 
@@ -343,24 +436,24 @@ kernel void product(FV_ARGS)
 #if FV_VECTORS
 #define FV_BLOCK 256 /* steps of k of A that are copied at a time */
 
-/* Steps [k, k + n) of row r, as floats. */
-inline void fv_copy(float *to, uint n, fv_source from)
+/* n steps of a run. */
+inline void fv_copy(fv_factor *to, uint n, fv_source from)
 {
     uint k = 0;
     for (; k + 16 <= n; k += 16)
-        vstore16(from ? FV_GET16(0, from + k) : (float16)(0.f), 0, to + k);
+        vstore16(FV_A16(from, k), 0, to + k);
     for (; k < n; k++)
-        to[k] = from ? FV_GET(0, from + k) : 0.f;
+        to[k] = FV_A1(from, k);
 }
 
 kernel void product(FV_ARGS)
 {
     const uint row = get_group_id(0) * FV_TM, col = get_group_id(1) * FV_PANEL;
-    float16 left[FV_TM], right[FV_TM];
-    float a[FV_TM][FV_BLOCK];
-    global const FV_CELL(1) *w = FV_COLUMN(col);
+    FV_SUM left[FV_TM], right[FV_TM];
+    fv_factor a[FV_TM][FV_BLOCK];
+    fv_weight w = FV_COLUMN(col);
     FV_EACH(i)
-        left[i] = right[i] = (float16)(0.f);
+        left[i] = right[i] = (FV_SUM)(0);
     for (uint tap = 0; tap < FV_TAPS; tap++)
         for (uint k0 = 0; k0 < FV_DEPTH; k0 += FV_BLOCK) {
             const uint n = min((uint)FV_BLOCK, FV_DEPTH - k0);
@@ -369,18 +462,18 @@ kernel void product(FV_ARGS)
                 fv_copy(a[i], n, FV_CONV && !from ? from : from + k0);
             }
             for (uint k = 0; k < n; k++, w += FV_PANEL) {
-                const float16 w0 = FV_GET16(1, w), w1 = FV_GET16(1, w + 16);
+                const FV_W w0 = FV_TO_W(FV_GET_W(16, w)), w1 = FV_TO_W(FV_GET_W(16, w + 16));
                 FV_EACH(i) {
-                    left[i] = FV_MAD((float16)(a[i][k]), w0, left[i]);
-                    right[i] = FV_MAD((float16)(a[i][k]), w1, right[i]);
+                    left[i] = FV_ADD(a[i][k], w0, left[i]);
+                    right[i] = FV_ADD(a[i][k], w1, right[i]);
                 }
             }
         }
     FV_EACH(i)
         if (row + i < rows) {
-            FV_FINISH_ROW(left[i], row + i, col);
+            FV_FINISH_ROW(FV_REAL(left[i], row + i, col), row + i, col);
             if (col + 16 < FV_COLS)
-                FV_FINISH_ROW(right[i], row + i, col + 16);
+                FV_FINISH_ROW(FV_REAL(right[i], row + i, col + 16), row + i, col + 16);
         }
 }
 #endif

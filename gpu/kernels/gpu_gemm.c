@@ -1,8 +1,11 @@
 /* gpu_gemm.c: launch code of gemm.cl, for GEMM and CONV: the packed weight, the tiles, and the cost
  * of each kernel. */
+#include <string.h>
+
 #include "base/half.h"
 #include "base/num.h"
 #include "gpu/gpu_code.h"
+#include "gpu/kernels/gpu_quantise.h"
 
 enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
 
@@ -37,6 +40,37 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }
 }
 
+/* Of int8: words of four steps of k, zeros to the end of a row's last run; then the scales of all
+ * columns. */
+static size_t packed_columns(const fv_problem *p)
+{
+    return fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
+}
+
+static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
+{
+    (void)knobs;
+    return packed_columns(p) * (fv_gpu_row_bytes(p->dim[FV_GEMM_K]) + sizeof(float));
+}
+
+static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
+                    const fv_knobs *knobs)
+{
+    (void)knobs;
+    enum { WORD = 4 };
+    const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
+    const size_t bytes = fv_gpu_row_bytes(depth);
+    int8_t *panels = (int8_t *)dst + (size_t)n0 * both * bytes;
+    float *scale = (float *)(void *)((int8_t *)dst + packed_columns(p) * bytes) + n0 * both;
+    memset(panels, 0, fv_round_up(columns, PANEL) * bytes);
+    for (uint32_t i = 0; i < fv_round_up(columns, PANEL); i++)
+        scale[i] = i < columns
+                       ? fv_int8_weight(panels + i / PANEL * PANEL * bytes + i % PANEL * WORD,
+                                        PANEL * WORD,
+                                        src + ((size_t)(i % both) * n + i / both) * depth, depth)
+                       : 0;
+}
+
 /* ---- tiles ---- */
 
 enum { KNOB_ROWS, KNOB_COLS }; /* of a work-item's tile */
@@ -66,6 +100,7 @@ static void define_sizes(const char *kind, const fv_launch *l, const struct tile
     fv_gpu_define(out, "FV_TM", t->rows);
     fv_gpu_define(out, "FV_TN", t->cols);
     fv_gpu_define(out, "FV_LN", t->across);
+    fv_gpu_define_quantise(l, out);
 }
 
 static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, uint32_t width,
@@ -74,6 +109,17 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
     count[0] = fv_gpu_groups(rows, height);
     count[1] = fv_gpu_groups((uint64_t)l->args.prob.dim[FV_GEMM_N] * sides(&l->args.prob), width);
 }
+
+/* `...`: what runs ahead. */
+#define CODE(code, name, items, rows_align, ...)                                                   \
+    const fv_gpu_code fv_gpu_##code = {.program = "gemm",                                          \
+                                       .entry = "product",                                         \
+                                       .group = items,                                             \
+                                       .local = LOCAL_##name,                                      \
+                                       .define = define_##name,                                    \
+                                       .shape = shape_##name,                                      \
+                                       .ahead = {__VA_ARGS__},                                     \
+                                       .align = rows_align};
 
 /* Kernels whose work-groups have `items` work-items, are `height` rows high and at most `width`
  * packed columns wide. */
@@ -88,13 +134,7 @@ static void cover_product(const fv_launch *l, uint32_t rows, uint32_t height, ui
         const struct tile t = tile_of(l, p->group, width);                                         \
         cover_product(l, p->rows, height, t.across *t.cols, count);                                \
     }                                                                                              \
-    const fv_gpu_code fv_gpu_gemm_##name = {.program = "gemm",                                     \
-                                            .entry = "product",                                    \
-                                            .group = items,                                        \
-                                            .local = LOCAL_##name,                                 \
-                                            .define = define_##name,                               \
-                                            .shape = shape_##name,                                 \
-                                            .align = rows_align};
+    CODE(gemm_##name, name, items, rows_align, {NULL})
 
 /* Of `tile`: the steps of k that gemm.cl stages at a time, of rows and columns. */
 static uint32_t local_tile(const fv_launch *l, uint32_t group)
@@ -117,6 +157,9 @@ OF_TILES(direct, "FV_DIRECT", PANEL, 64, t.down *t.rows, 64)
 OF_TILES(half, "FV_HALVES", PANEL, 64, t.down *t.rows, 64)
 OF_TILES(tile, "FV_TILE", 64, 128, t.down *t.rows, 64)
 OF_TILES(thin, "FV_THIN", PANEL, 128, t.rows, 1)
+CODE(gemm_i8_direct, direct, 64, 64, FV_GPU_QUANTISE)
+CODE(gemm_i8_tile, tile, 128, 64, FV_GPU_QUANTISE)
+CODE(gemm_i8_thin, thin, 128, 1, FV_GPU_QUANTISE)
 
 /* Rows of a tile of `cpu`: tiles of about the same height rather than a last one that is nearly
  * empty. */
@@ -138,12 +181,9 @@ static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3]
     cover_product(l, p->rows, height_cpu(l), PANEL, count);
 }
 
-const fv_gpu_code fv_gpu_gemm_cpu = {.program = "gemm",
-                                     .entry = "product",
-                                     .group = 1,
-                                     .define = define_cpu,
-                                     .shape = shape_cpu,
-                                     .align = 64};
+#define LOCAL_cpu NULL
+CODE(gemm_cpu, cpu, 1, 64, {NULL})
+CODE(gemm_i8_cpu, cpu, 1, 64, FV_GPU_QUANTISE)
 
 /* ---- which of them ---- */
 
@@ -179,10 +219,25 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
         .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
     };
+#define OF_I8(name, FITS, costs)                                                                   \
+    static bool applies_i8_##name(const fv_problem *p)                                             \
+    {                                                                                              \
+        return p->weight == FV_I8 && p->acc == FV_I32 && (FITS);                                   \
+    }                                                                                              \
+    const fv_kernel_hooks fv_h_gpu_gemm_i8_##name = {                                              \
+        .applies = applies_i8_##name,                                                              \
+        costs,                                                                                     \
+        .scratch = fv_gpu_quantise_scratch,                                                        \
+        .packed = packed_i8,                                                                       \
+        .pack = pack_i8,                                                                           \
+        .format = "gpu_panels_i8",                                                                 \
+        .knobs = knobs_##name,                                                                     \
+    };
 #define OF_TYPES(name, FITS, costs)                                                                \
     OF_TYPE(FV_F32, f32, name, FITS, costs)                                                        \
     OF_TYPE(FV_F16, f16, name, FITS, costs)                                                        \
-    OF_TYPE(FV_BF16, bf16, name, FITS, costs)
+    OF_TYPE(FV_BF16, bf16, name, FITS, costs)                                                      \
+    OF_I8(name, FITS, costs)
 OF_TYPES(direct, true, .rate = 100e9)
 OF_TYPES(tile, true, .cost = cost_tile)
 OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)

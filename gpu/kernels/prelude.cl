@@ -7,11 +7,12 @@
  *     kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
  *
  * The backend defines
- *   FV_T<n>    storage of operand n: f32, f16, bf16, u8
+ *   FV_T<n>    storage of operand n: f32, f16, bf16, u8, i8
  *   FV_HAS<n>  1 where operand n is present, else 0: its buffer may not be read
  *   FV_FLAGS, FV_EPI  of the problem
  *   FV_GROUP   work-items of a work-group (dimension 0; the others have one): a power of two
  *   FV_HALF    1 where the device was seen to have float16 arithmetic
+ *   FV_DOT     1 where it was seen to multiply 8-bit integers by fours
  * and what the kernel's `define` adds.
  */
 #ifdef cl_khr_fp16
@@ -40,6 +41,7 @@ typedef float fv_cell_f32;
 typedef half fv_cell_f16; /* only ever behind a pointer */
 typedef ushort fv_cell_bf16;
 typedef uchar fv_cell_u8;
+typedef signed char fv_cell_i8;
 #define FV_CELL(n) FV_CAT(fv_cell_, FV_T##n)
 
 /* Operand n: its buffer, and (offset of the call's first row or of the whole, elements from row to
@@ -173,11 +175,17 @@ inline void fv_put16_f16(global half *p, float16 x)
         }                                                                                          \
     } while (0)
 
+/* Of 2^this neighbours each has one of `runs` runs: all of a row's, or as many as a work-group has. */
+inline uint fv_spread_bits(uint runs)
+{
+    return min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
+}
+
 /* Assigns rows of `runs` runs each to the work-items, neighbouring runs to neighbours: (row, run)
  * of this one, which may lie outside. fv_gpu_spread() counts the work-groups. */
 inline uint2 fv_spread(uint runs)
 {
-    const uint shift = min(popcount((uint)FV_GROUP - 1), 32 - clz(runs - 1));
+    const uint shift = fv_spread_bits(runs);
     const uint me = get_local_id(0);
     return (uint2)(get_group_id(0) * ((uint)FV_GROUP >> shift) + (me >> shift),
                    (get_group_id(1) << shift) + (me & ((1u << shift) - 1)));

@@ -42,9 +42,9 @@ kernel void probe(global float *out)
 kernel void probe(global float *out)
 {
     const int i = (int)get_global_id(0);
-    const char4 a = (char4)((char)(i - 128), (char)i, (char)(3 - i), 127);
-    out[2 * i] = (float)dot(a, (char4)(-128, 2, -3, 127));
-    out[2 * i + 1] = (float)dot_acc_sat(a, (char4)(1, 1, 1, 1), 1000);
+    const uint a = as_uint((char4)((char)(i - 128), (char)i, (char)(3 - i), 127));
+    out[2 * i] = (float)dot_4x8packed_ss_int(a, as_uint((char4)(-128, 2, -3, 127)));
+    out[2 * i + 1] = (float)dot_acc_sat_4x8packed_ss_int(a, as_uint((char4)(1, 1, 1, 1)), 1000);
 }
 #endif
 

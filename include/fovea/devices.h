@@ -25,6 +25,9 @@ typedef struct fovea_device_info {
     uint64_t local_memory; /* bytes that a work-group shares; 0: none apart from main memory */
     uint32_t group_limit;  /* most work-items of a work-group */
     char quirks[256];      /* what was found missing or wrong, and is worked around */
+    /* Nonzero: it has instructions for products of bfloat16, of int8. Where it has none they are
+     * worked out by wider ones. What OpenCL announces is tried when a device is opened. */
+    int bf16, int8;
 } fovea_device_info;
 #define FOVEA_DEVICE_INFO_INIT FOVEA_INIT(fovea_device_info, )
 
@@ -60,8 +63,10 @@ typedef struct fovea_device_options {
     uint32_t threads;  /* workers, the calling thread included; 0: one per performance core, at most
                           a cgroup's quota rounded up (2 for a quota of 1.5 processors). A number
                           that is given is not limited by the quota */
-    const char *isa;   /* highest level to use: "scalar", "avx2", "avx512", "neon", "neon-fp16",
-                          "neon-dot"; NULL: FOVEA_ISA of the environment, else the best there is */
+    const char *isa;   /* highest level to use: "scalar", "avx2", "avx-vnni", "avx512",
+                          "avx512-vnni", "avx512-bf16", "neon", "neon-fp16", "neon-sdot",
+                          "neon-dot", "neon-i8mm"; NULL: FOVEA_ISA of the environment, else the best
+                          there is */
     const char *cores; /* "big" (default): those at least half as fast as the fastest; "little": the
                           slowest kind; "all"; or a list: "4-7" or "0,2". Where there are enough of
                           them, every worker keeps to one, away from the caller's */
@@ -106,6 +111,9 @@ typedef struct fovea_rates {
     double flops; /* float32 operations per second, in registers; a multiply-add counts as two */
     double read;  /* bytes per second read from its memory */
     double copy;  /* bytes per second copied in its memory, those read and those written */
+    /* Of products of bfloat16 with float32 sums and of int8 with int32 sums, by the instructions
+     * that the device has for them; `flops` where it has none, or they are not measured. */
+    double bf16, int8;
 } fovea_rates;
 #define FOVEA_RATES_INIT FOVEA_INIT(fovea_rates, )
 

@@ -61,7 +61,8 @@
  * Inputs by name, in this order, as far as they apply: q, k, v; log_decay (gla: a,
  * gated-delta-rule: g); beta; gate_q, gate_k: G^Q (rows x heads) and G^K (keys x heads), or their
  * logits, or x (rows x gate_width); out_gate (rows x heads*dv). q, k, v have type `storage`, the
- * output has `out_storage`, all others are float32. Arithmetic is float32.
+ * output has `out_storage`, all others are float32. Arithmetic is float32, of products as `compute`
+ * says.
  */
 #ifndef FOVEA_OPERATIONS_H
 #define FOVEA_OPERATIONS_H
@@ -136,6 +137,7 @@ typedef struct fovea_attention_options {
     uint64_t memory_limit; /* this and the next as in fovea_plan_options; states are never tuned */
     fovea_rigor rigor;
     double tune_seconds;
+    fovea_compute compute; /* INT8 is BF16, AUTO F32: see fovea_gemm_options */
 } fovea_attention_options;
 #define FOVEA_ATTENTION_OPTIONS_INIT                                                               \
     FOVEA_INIT(fovea_attention_options, FOVEA_SET(scale, 1), FOVEA_SET(eps, 1e-6),                 \
@@ -161,6 +163,9 @@ typedef struct fovea_gemm_options {
     uint64_t memory_limit; /* this and the next as in fovea_plan_options */
     fovea_rigor rigor;
     double tune_seconds;
+    /* AUTO is F32. With the others `a` is first converted to bfloat16 where it is stored
+     * otherwise. */
+    fovea_compute compute;
 } fovea_gemm_options;
 #define FOVEA_GEMM_OPTIONS_INIT FOVEA_INIT(fovea_gemm_options, )
 

@@ -167,7 +167,8 @@ typedef struct fovea_step_info {
     const char *activation; /* of "gemm" and "conv", as fovea_gemm_options has it, or "swiglu"; else
                                NULL */
     fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_DTYPE_F32 */
-    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32 */
+    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32; so of one
+                                 of int8: see `products` */
     /* m: rows. "gemm" and "conv": an (m x k) matrix times a (k x n) matrix; "swiglu" has n columns
      * of values and n of gates. Attention: m queries, k keys (of one window in "wsoftmax"; 0 where
      * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */
@@ -183,6 +184,9 @@ typedef struct fovea_step_info {
     fovea_schedule schedule;  /* of its sweep */
     uint32_t chunk;           /* most rows of one call */
     const char *sweep_source; /* where schedule and chunk came from: the same, or "forced" */
+    /* What it multiplies: "f32", "bf16", "int8", or "f16" by weights of that type; NULL where it is
+     * neither a product of matrices nor attention. */
+    const char *products;
 } fovea_step_info;
 #define FOVEA_STEP_INFO_INIT FOVEA_INIT(fovea_step_info, )
 

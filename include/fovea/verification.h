@@ -54,15 +54,20 @@ typedef struct fovea_step_check {
      * over the tokens (as they are stored), and as sums over the tokens of this picture. The
      * divisor of softmax attention is at most the number of keys. */
     double state_mean, state_sum, divisor_mean, divisor_sum;
+    const char *products; /* what it multiplies: as in fovea_step_info */
+    /* Products of bfloat16 and int8, else 0: the error that the type alone causes, the norm of what
+     * its output differs by from that of float32 products of what it read, with the weights as the
+     * model has them, over the norm of that. */
+    double rounding;
 } fovea_step_check;
 /* Gets each result. Nonzero ends the verification, which then returns FOVEA_OK. */
 typedef int fovea_step_check_fn(const fovea_step_check *check, void *payload);
 
-/* Runs one frame on `device`, step by step, and on the CPU beside it with weights and activations
- * of float32; `fn` gets the result for every step. A wrong result is not a failure of the call.
- * `options` as for fovea_plan_create; schedule, chunk and dry are ignored. Takes the memory of two
- * plans. The frame's planes follow one another. EINVAL for a missing plane or a stride under one
- * row; else as fovea_plan_create. Thread-safe. */
+/* Runs one frame on `device`, step by step, and on the CPU beside it with weights, activations and
+ * products of float32; `fn` gets the result for every step. A wrong result is not a failure of the
+ * call. `options` as for fovea_plan_create; schedule, chunk and dry are ignored. Takes the memory
+ * of two plans. The frame's planes follow one another. EINVAL for a missing plane or a stride under
+ * one row; else as fovea_plan_create. Thread-safe. */
 FOVEA_API fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
                                           const fovea_plan_options *options,
                                           const fovea_frame *frame, fovea_step_check_fn *fn,

@@ -6,6 +6,10 @@
 #include "ops/kernel.h"
 #include "platform/os/os_cores.h"
 
+/* Of these bits of enum fv_need any means instructions for products of bfloat16, of int8. */
+#define FV_CPU_BF16 (FV_NEED_AVX512_BF16 | FV_NEED_NEON_DOT)
+#define FV_CPU_INT8 (FV_NEED_AVX_VNNI | FV_NEED_AVX512_VNNI | FV_NEED_NEON_SDOT)
+
 /* Bits of enum fv_need that hold on this machine, highest level included. */
 uint32_t fv_cpu_features(void);
 

@@ -81,6 +81,8 @@ static void fill_info(fovea_device_info *out, uint32_t features)
     out->units = cores.n;
     fv_cpu_clusters(&out->clusters, &out->big, &cores);
     out->memory = fv_machine_memory();
+    out->bf16 = (features & FV_CPU_BF16) != 0;
+    out->int8 = (features & FV_CPU_INT8) != 0;
 }
 
 static size_t probe(size_t index, fovea_device_info *out)

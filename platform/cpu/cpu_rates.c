@@ -13,8 +13,8 @@
 
 enum {
     TRIES = 3,
-    FMA_PIECES = 64, /* per worker */
-    FMA_ROUNDS = 1 << 15,
+    LOOPS = 64, /* per worker */
+    ROUNDS = 1 << 15,
     PIECE = 1 << 18, /* floats of a piece of memory */
 };
 #define MEMORY (UINT64_C(256) << 20) /* bytes that are read, or copied from and to */
@@ -22,7 +22,7 @@ enum {
 
 struct level {
     uint32_t needs;
-    double (*fma)(uint64_t rounds);
+    fv_probe_loop *fma;
     float (*read)(const float *p, size_t n);
 };
 
@@ -38,9 +38,46 @@ static const struct level levels[] = {
     {FV_NEED_PORTABLE, fv_probe_fma_c, fv_probe_read_c},
 };
 
+/* Products of a type, the fastest level first. The last line holds for any processor. */
+struct products {
+    uint32_t needs;
+    fv_probe_loop *loop; /* NULL: it has none but float32's */
+};
+
+static const struct products of_bf16[] = {
+#ifdef FV_LEVEL_AVX512_BF16
+    {FV_NEED_AVX512_BF16, fv_probe_bf16_avx512_bf16},
+#endif
+#ifdef FV_LEVEL_NEON_DOT
+    {FV_NEED_NEON_DOT, fv_probe_bf16_neon_dot},
+#endif
+    {FV_NEED_PORTABLE, NULL},
+};
+
+static const struct products of_int8[] = {
+#ifdef FV_LEVEL_AVX512_VNNI
+    {FV_NEED_AVX512_VNNI, fv_probe_int8_avx512_vnni},
+#endif
+#ifdef FV_LEVEL_AVX_VNNI
+    {FV_NEED_AVX_VNNI, fv_probe_int8_avx_vnni},
+#endif
+#ifdef FV_ARCH_X86
+    {FV_NEED_AVX512, fv_probe_int8_avx512},
+    {FV_NEED_AVX2, fv_probe_int8_avx2},
+#endif
+#ifdef FV_LEVEL_NEON_I8MM
+    {FV_NEED_NEON_I8MM, fv_probe_int8_neon_i8mm},
+#endif
+#ifdef FV_LEVEL_NEON_SDOT
+    {FV_NEED_NEON_SDOT, fv_probe_int8_neon_sdot},
+#endif
+    {FV_NEED_PORTABLE, NULL},
+};
+
 struct probe {
     fv_pool *pool;
-    const struct level *level;
+    fv_probe_loop *loop;
+    float (*read)(const float *p, size_t n);
     float *memory;
     uint32_t half; /* of its pieces */
 };
@@ -49,7 +86,7 @@ static void compute(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct probe *p = arg;
     (void)phase, (void)unit, (void)slot;
-    p->level->fma(FMA_ROUNDS);
+    p->loop(ROUNDS);
 }
 
 /* Writes to the pages: untouched ones would all be the one page of zeros. */
@@ -64,7 +101,7 @@ static void read_piece(void *arg, uint32_t phase, uint32_t unit, uint32_t slot)
 {
     const struct probe *p = arg;
     (void)phase, (void)slot;
-    volatile float used = p->level->read(p->memory + (size_t)unit * PIECE, PIECE);
+    volatile float used = p->read(p->memory + (size_t)unit * PIECE, PIECE);
     (void)used;
 }
 
@@ -96,21 +133,39 @@ static double best(struct probe *p, fv_unit_fn fn, uint32_t units)
     return least;
 }
 
+/* Operations per second. */
+static double rate_of(struct probe *p, fv_probe_loop *loop)
+{
+    const uint32_t units = fv_pool_threads(p->pool) * LOOPS;
+    p->loop = loop;
+    return units * loop(ROUNDS) / best(p, compute, units);
+}
+
+static double products_of(struct probe *p, const struct products *list, uint32_t features,
+                          double flops)
+{
+    while (list->needs & ~features)
+        list++;
+    return list->loop ? rate_of(p, list->loop) : flops;
+}
+
 fovea_status fv_cpu_rates(fv_pool *pool, uint32_t features, fovea_rates *out)
 {
     const uint64_t share = fv_machine_memory() / SHARE, piece = PIECE * sizeof(float);
-    struct probe p = {.pool = pool, .level = levels};
+    const struct level *level = levels;
+    while (level->needs & ~features)
+        level++;
+    struct probe p = {.pool = pool, .read = level->read};
     p.half = (uint32_t)((share < MEMORY ? share : MEMORY) / piece / 2) + 1;
-    while (p.level->needs & ~features)
-        p.level++;
     FV_TRY(fv_mem_array(&p.memory, 2 * (uint64_t)p.half, piece, FV_MEM_DEVICE,
                         "measuring the memory"));
     seconds_of(&p, touch, 2 * p.half);
-    const uint32_t units = fv_pool_threads(pool) * FMA_PIECES;
-    const double bytes = 2.0 * p.half * (double)piece, flops = units * p.level->fma(FMA_ROUNDS);
+    const double bytes = 2.0 * p.half * (double)piece;
     *out = (fovea_rates){.read = bytes / best(&p, read_piece, 2 * p.half),
                          .copy = bytes / best(&p, copy_piece, p.half),
-                         .flops = flops / best(&p, compute, units)};
+                         .flops = rate_of(&p, level->fma)};
+    out->bf16 = products_of(&p, of_bf16, features, out->flops);
+    out->int8 = products_of(&p, of_int8, features, out->flops);
     fv_mem_free(p.memory);
     return FOVEA_OK;
 }

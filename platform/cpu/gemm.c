@@ -33,7 +33,7 @@ static uint32_t even_part(uint32_t total, uint32_t most)
 static uint32_t k_block(const fv_gemm_kit *kit, const fv_problem *p, const fv_knobs *knobs)
 {
     const uint32_t k = p->dim[FV_GEMM_K];
-    return fv_round_up(kit->quantise ? k : even_part(k, knobs->v[FV_GEMM_KC]), 4);
+    return fv_round_up(kit->quantise ? k : even_part(k, knobs->v[FV_GEMM_KC]), kit->steps);
 }
 
 /* Output columns of one panel. */
@@ -65,10 +65,8 @@ static void pack_panel(void *dst, const void *src, enum fv_type type, size_t ld,
 {
     if (fv_type_size(type) == 4)
         pack_elements(dst, src, ld, m, k, 4);
-    else if (fv_type_size(type) == 2)
-        pack_elements(dst, src, ld, m, k, 2);
     else
-        pack_elements(dst, src, ld, m, k, 1);
+        pack_elements(dst, src, ld, m, k, 2);
 }
 
 /* Rows of the panel that starts at row r: panels of a block differ by at most one row. */
@@ -129,12 +127,15 @@ typedef struct quantised {
 static void quantise_rows(const fv_gemm_kit *kit, char *dst, const quantised *q, const void *src,
                           enum fv_type type, size_t ld, uint32_t rows, uint32_t k)
 {
-    const uint32_t k4 = fv_round_up(k, 4);
+    const uint32_t k4 = fv_round_up(k, kit->steps);
     for (uint32_t r = 0, m; r < rows; r += m, dst += (size_t)m * k4) {
         m = panel_rows(kit, r, rows);
         kit->quantise(q->panel, q->scale + r, q->sum + r, fv_element(src, type, r * ld), type, ld,
                       m, k, q->room);
-        pack_panel(dst, q->panel, FV_I8, k4, m, k4);
+        if (kit->steps == 8) /* four pairs of steps */
+            pack_elements(dst, (const char *)q->panel, k4 / 2, m, k4 / 2, 2);
+        else
+            pack_elements(dst, (const char *)q->panel, k4, m, k4, 1);
     }
 }
 
@@ -294,11 +295,11 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
         const void *in = packed + (size_t)r * depth * factor;
         m = panel_rows(kit, r, b->rows);
         if (kit->widen && r == 0)
-            kit->widen(acc, in, (const uint16_t *)w, depth / 4, m, k0 == 0, ahead,
+            kit->widen(acc, in, (const uint16_t *)w, depth / kit->steps, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);
         else
-            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / 4, m, k0 == 0,
-                      ahead);
+            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / kit->steps, m,
+                      k0 == 0, ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
         if (last)
@@ -342,7 +343,8 @@ static size_t scales_size(const fv_gemm_kit *kit, uint32_t rows)
 void fv_gemm_run(const fv_gemm_kit *kit, const fv_args *a, const fv_call *c)
 {
     const fv_problem *p = &a->prob;
-    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], 4), kc = k_block(kit, p, &a->knobs);
+    const uint32_t k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
+    const uint32_t kc = k_block(kit, p, &a->knobs);
     const uint32_t mc = even_part(c->rows, a->knobs.v[FV_GEMM_MC]), width = panel_cols(kit, p);
     const uint32_t end = c->col0 + c->cols, group = GROUP_COLS / kit->nr * width;
     assert(c->col0 % FV_COL_ALIGN == 0 && end <= p->dim[FV_GEMM_N]);
@@ -376,7 +378,7 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
                        uint32_t rows)
 {
     const uint32_t mc = fv_min_u32(rows, knobs->v[FV_GEMM_MC]),
-                   k4 = fv_round_up(p->dim[FV_GEMM_K], 4);
+                   k4 = fv_round_up(p->dim[FV_GEMM_K], kit->steps);
     const uint32_t kc = k_block(kit, p, knobs);
     const size_t rows_of = kit->quantise ? (size_t)k4 * (sizeof(float) + kit->mr) : 0;
     return (wide_size(kit, kc) + sums_size(kit, mc, kc, k4) + 2 * scales_size(kit, mc)) *
@@ -387,7 +389,8 @@ size_t fv_gemm_scratch(const fv_gemm_kit *kit, const fv_problem *p, const fv_kno
 size_t fv_gemm_packed(const fv_gemm_kit *kit, const fv_problem *p)
 {
     const uint32_t width = panel_cols(kit, p), panels = (p->dim[FV_GEMM_N] + width - 1) / width;
-    const uint64_t size = fv_size_mul(panels, weight_panel(kit, fv_round_up(p->dim[FV_GEMM_K], 4)));
+    const uint64_t size =
+        fv_size_mul(panels, weight_panel(kit, fv_round_up(p->dim[FV_GEMM_K], kit->steps)));
     return size < SIZE_MAX ? (size_t)size : SIZE_MAX; /* more than an address space of 32 bits */
 }
 
@@ -399,11 +402,23 @@ static void pack_column(float *dst, const float *row, uint32_t k0, uint32_t k1, 
         dst[(size_t)(i - k0) * nr] = row && i < k ? row[i] : 0.f;
 }
 
+/* Makes groups of 8 steps of a panel's groups of 4. */
+static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
+{
+    char group[8 * FV_COL_ALIGN];
+    for (; k8 > 0; k8 -= 8, panel += (size_t)8 * nr) {
+        memcpy(group, panel, (size_t)8 * nr);
+        for (uint32_t j = 0; j < 2 * nr; j++)
+            memcpy(panel + 4 * j, group + 4 * (j % 2 * nr + j / 2), 4);
+    }
+}
+
 /* Rows of the weight into panels of INT8. */
 static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0,
                            uint32_t n, const fv_problem *p)
 {
-    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
+    const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, kit->steps);
+    const uint32_t width = panel_cols(kit, p);
     for (uint32_t col = 0; col < n; col += width) {
         int8_t *panel = (int8_t *)dst + (n0 + col) / width * weight_panel(kit, k4);
         float *scale = (float *)(void *)(panel + (size_t)k4 * kit->nr);
@@ -418,6 +433,8 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
             for (uint32_t i = 0; kit->bias && i < k; i++)
                 panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
         }
+        if (kit->steps == 8)
+            join_groups(panel, kit->nr, k4);
     }
 }
 

@@ -3,8 +3,8 @@
  * The kit of an ISA (tmpl/gemm_tmpl.c) computes tiles of at most mr rows by nr columns. The driver
  * (gemm.c) cuts a call into tiles, packs the activations (of CONV: the windows) and hands finished
  * tiles to the kit's epilogue. Weights of 16 bits are widened a panel at a time, by the first tile
- * of a block of rows; the others find floats. K4 is K rounded up to 4; zeros fill the weight's last
- * panel and both operands up to K4.
+ * of a block of rows; the others find floats. K4 is K rounded up to 4, or to the steps of
+ * the kit; zeros fill the weight's last panel and both operands up to K4.
  *
  *   weight, in fv_kernel_hooks.pack:          activations, in the scratch of the call:
  *   panels of nr columns, each K4 x nr        panels of m <= mr rows, each K4/4 x m x 4
@@ -18,8 +18,8 @@
  * of 4. A kit may have both otherwise in the same room, by `narrow` and `take`. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  *
- * A kit of INT8 quantises rows before they are packed; its weight panels are K4/4 x nr x 4, and end
- * with the scales of their columns: src/ops/quantise.h.
+ * A kit of INT8 quantises rows before they are packed; its weight panels are K4/4 x nr x 4, or of 8
+ * steps K4/8 x nr x 8, and end with the scales of their columns: src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -46,11 +46,12 @@ enum { FV_GEMM_ROWS = 16 }; /* mr at most */
 
 typedef struct fv_gemm_kit {
     uint32_t mr, nr; /* nr divides FV_COL_ALIGN */
+    uint32_t steps;  /* of k that panels keep together, a group: 4, of INT8 also 8 */
     uint8_t weight;  /* enum fv_type of the packed weight */
     uint8_t
         factor; /* of an element of the packed activations, of which `tile` makes what it likes */
-    /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over 4 * groups
-     * steps of k; with `first`, acc is not read. An element is one chain of multiply-adds in
+    /* acc[m][nr] += the products of a panel of m rows and a panel of the weight over so many groups
+     * of k; with `first`, acc is not read. An element is one chain of multiply-adds in
      * ascending k, whatever m is: results must not depend on how rows fall into tiles. Meanwhile
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,

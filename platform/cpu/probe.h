@@ -1,4 +1,6 @@
-/* probe.h: loops that reach one thread's peak; tmpl/probe_tmpl.c, once per ISA level. */
+/* probe.h: loops that reach one thread's peak: tmpl/probe_tmpl.c, once per ISA level, and of
+ * products of 16 and 8 bits tmpl/probe_bf16_tmpl.c and probe_int8_tmpl.c, once per level that
+ * brings some. Each returns the operations of its rounds. */
 #ifndef FOVEA_PLATFORM_PROBE_H
 #define FOVEA_PLATFORM_PROBE_H
 
@@ -13,5 +15,10 @@ FV_PROBE_DECLARE(c)
 FV_PROBE_DECLARE(avx2)
 FV_PROBE_DECLARE(avx512)
 FV_PROBE_DECLARE(neon)
+
+typedef double fv_probe_loop(uint64_t rounds);
+fv_probe_loop fv_probe_bf16_avx512_bf16, fv_probe_bf16_neon_dot;
+fv_probe_loop fv_probe_int8_avx2, fv_probe_int8_avx512, fv_probe_int8_avx_vnni;
+fv_probe_loop fv_probe_int8_avx512_vnni, fv_probe_int8_neon_sdot, fv_probe_int8_neon_i8mm;
 
 #endif

@@ -128,7 +128,7 @@ fovea_status fv_weight_rounded(float **out, const fv_weight *w, enum fv_type typ
     FV_TRY(FV_MEM_ARRAY(out, count, FV_MEM_PLAN, "a weight's rows"));
     float *x = *out;
     fv_weight_read(w, 0, w->rows, x);
-    for (uint64_t i = 0; type != FV_F32 && i < count; i++) {
+    for (uint64_t i = 0; (type == FV_F16 || type == FV_BF16) && i < count; i++) {
         fv_value_put(&x[i], type, 0, x[i]);
         x[i] = fv_value_get(&x[i], type, 0);
     }

@@ -172,16 +172,44 @@ static void rotation(const struct op *op, fv_attention *a)
         fv_rope_grid(cosines, sines, o->rope_width, o->rope_height, op->d);
 }
 
-/* Attention alone, on the rows as they are stored, without a conversion to float32. */
+/* q, k and v as the steps that read them take them. */
+static fv_view rows_of_q(const struct op *op)
+{
+    const bool softmax = op->name->mech == FV_MECH_ANY;
+    return fv_op_rows(op->b, "q", op->q, op->in, op->rows, op->heads * op->d,
+                      softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY,
+                      softmax ? FV_SOFTMAX_Q : FV_APPLY_Q);
+}
+
+static fv_view rows_of_k(const struct op *op)
+{
+    const bool softmax = op->name->mech == FV_MECH_ANY;
+    return fv_op_rows(op->b, "k", op->k, op->in, op->keys, op->heads * op->d,
+                      softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_REDUCE,
+                      softmax ? FV_SOFTMAX_K : FV_REDUCE_K);
+}
+
+static fv_view rows_of_v(const struct op *op)
+{
+    const bool softmax = op->name->mech == FV_MECH_ANY;
+    const uint32_t wide = op->heads * op->dv;
+    if (op->o->local_size) /* the convolution reads them too */
+        return fv_emit_floats(op->b, "v to float", op->v, op->in, op->keys, wide);
+    return fv_op_rows(op->b, "v", op->v, op->in, op->keys, wide,
+                      softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_REDUCE,
+                      softmax ? FV_SOFTMAX_V : FV_REDUCE_V);
+}
+
+/* Attention alone, on rows of any type. */
 static bool attend_directly(const struct op *op, fv_attention *a, fv_view out)
 {
     const fovea_attention_options *o = op->o;
     if (!op->b->any_type || op->name->gated || o->local_size || o->norm_weight || o->out_gate)
         return false;
-    a->k = op->k;
-    a->v = op->v;
+    a->k = op->b->compute ? rows_of_k(op) : op->k;
+    a->v = op->b->compute ? rows_of_v(op) : op->v;
     fv_emit_keys(op->b, "attention", a);
-    fv_emit_queries(op->b, "attention", a, op->q, out);
+    fv_emit_queries(op->b, "attention", a, op->b->compute ? rows_of_q(op) : op->q, out);
     fv_emit_types(op->b);
     return true;
 }
@@ -190,7 +218,7 @@ static void attend(const struct op *op)
 {
     const fovea_attention_options *o = op->o;
     fv_builder *b = op->b;
-    const uint32_t wide = op->heads * op->d, out_wide = op->heads * op->dv;
+    const uint32_t out_wide = op->heads * op->dv;
     fv_attention a = {.mech = op->name->mech,
                       .heads = op->heads,
                       .d = op->d,
@@ -211,13 +239,13 @@ static void attend(const struct op *op)
         return;
     fv_view y = op->out == FV_F32 ? out : fv_emit_rows(b, op->rows, out_wide);
 
-    a.k = fv_emit_floats(b, "k to float", op->k, op->in, op->keys, wide);
-    a.v = fv_emit_floats(b, "v to float", op->v, op->in, op->keys, out_wide);
+    a.k = rows_of_k(op);
+    a.v = rows_of_v(op);
     if (op->name->gated)
         a.gate_k = gates(op, "gates of k", op->gate_k, a.k, o->gate_k, op->keys);
     fv_emit_keys(b, "attention", &a);
 
-    fv_view q = fv_emit_floats(b, "q to float", op->q, op->in, op->rows, wide);
+    const fv_view q = rows_of_q(op);
     if (op->name->gated)
         a.gate_q = gates(op, "gates of q", op->gate_q, q, o->gate_q, op->rows);
     fv_emit_queries(b, "attention", &a, q, y);

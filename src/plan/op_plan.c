@@ -1,4 +1,5 @@
 /* op_plan.c: plans of one operation: an attention or a GEMM. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/abi.h"
@@ -26,8 +27,23 @@ const char *fv_op_activation(uint32_t epi)
     return NULL;
 }
 
-static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
+fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
+                   uint32_t cols, enum fv_op op, uint32_t operand)
 {
+    const bool taken = !b->narrow_only || fv_op_table[op]->operand[operand].narrow;
+    const enum fv_type to = b->compute && taken ? FV_BF16 : FV_F32;
+    char label[32];
+    if (type == to)
+        return in;
+    snprintf(label, sizeof label, "%s to %s", name, to == FV_BF16 ? "bfloat16" : "float");
+    const fv_view out = fv_emit_value(b, FV_VALUE_ROWS, rows, cols, to);
+    fv_emit_convert(b, label, in, type, out, to, rows, cols);
+    return out;
+}
+
+static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
+{
+    fv_builder *b = &p->b;
     if (o->in == 0 || o->out == 0 || o->in > 1u << 20 || o->out > 1u << 20 || !o->weight)
         return fv_fail(FOVEA_EINVAL,
                        "gemm of %u to %u channels: a weight and 1 to 2^20 channels are needed",
@@ -41,17 +57,20 @@ static fovea_status emit_gemm(fv_builder *b, const fovea_gemm_options *o)
                        "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu "
                        "or tanh",
                        o->activation);
+    fv_emit_compute(b, o->compute, &p->limits);
+    b->in_block = true; /* and may be INT8 */
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);
     const fv_weight bias = o->bias ? fv_op_constant(b, 1, o->out, o->bias) : (fv_weight){.rows = 0};
     fv_gemm g = {.w = &weight, .bias = &bias, .act = act, .rows = o->rows, .res = FV_NO_VIEW};
     const enum fv_type in = fv_type_of(o->storage), out = fv_type_of(o->out_storage);
     g.in = fv_emit_input(b, "a", o->rows, o->in, in);
-    g.in = fv_emit_floats(b, "a to float", g.in, in, o->rows, o->in);
+    g.in = fv_op_rows(b, "a", g.in, in, o->rows, o->in, FV_OP_GEMM, FV_GEMM_A);
     fv_view result = fv_emit_result(b, o->rows, o->out, out);
-    g.out = out == FV_F32 ? result : fv_emit_rows(b, o->rows, o->out);
+    const bool direct = out == FV_F32 || (b->compute && out == FV_BF16);
+    g.out = direct ? result : fv_emit_rows(b, o->rows, o->out);
     if (b->status == FOVEA_OK)
         fv_emit_gemm(b, "gemm", &g);
-    if (out != FV_F32)
+    if (!direct)
         fv_emit_convert(b, "output", g.out, FV_F32, result, out, o->rows, o->out);
     return b->status;
 }
@@ -64,7 +83,7 @@ fovea_status fv_op_options_check(const fv_op_options *o)
                        (int)o->storage, (int)o->out_storage);
     if (o->rows == 0 || o->rows > MAX_ROWS)
         return fv_fail(FOVEA_EINVAL, "an operation on %u rows; give 1 to %u", o->rows, MAX_ROWS);
-    return FOVEA_OK;
+    return fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO);
 }
 
 static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options *o,
@@ -81,6 +100,9 @@ static fovea_status emit_attention(fovea_plan *p, const fovea_attention_options 
         r->source = "cost";
     }
     p->b.any_type = p->limits.throughput;
+    if (!o->causal || name.kind == FV_ATTENTION_SOFTMAX) /* there are no scans but in float32 */
+        fv_emit_compute(&p->b, o->compute == FOVEA_COMPUTE_INT8 ? FOVEA_COMPUTE_BF16 : o->compute,
+                        &p->limits);
     return fv_op_attention(&p->b, o, &name);
 }
 
@@ -92,8 +114,9 @@ static fovea_status build(fovea_plan *p, const fv_op_options *o, const fv_mem *k
     FV_TRY(FV_MEM_NEW(&p->b.wanted, FV_MEM_PLAN, "the plan's outputs"));
     p->b.wanted[0] = (fv_wanted){.name = "out", .value = FV_NO_VALUE};
     p->b.n_wanted = 1;
-    FV_TRY(o->gemm ? emit_gemm(&p->b, o->gemm) : emit_attention(p, o->attention, &r));
+    FV_TRY(o->gemm ? emit_gemm(p, o->gemm) : emit_attention(p, o->attention, &r));
     p->info.tokens = o->rows;
+    p->info.compute = p->b.compute;
     return fv_plan_finish(p, &r);
 }
 
@@ -109,7 +132,7 @@ fovea_status fv_op_plan(fovea_plan **out, fovea_device *device, const fv_op_opti
 #define COMMON(o)                                                                                  \
     .rows = (o)->rows, .chunk = (o)->chunk, .storage = (o)->storage,                               \
     .out_storage = (o)->out_storage, .schedule = (o)->schedule, .memory_limit = (o)->memory_limit, \
-    .rigor = (o)->rigor, .tune_seconds = (o)->tune_seconds
+    .rigor = (o)->rigor, .tune_seconds = (o)->tune_seconds, .compute = (o)->compute
 
 fv_op_options fv_op_of_attention(const fovea_attention_options *attention)
 {

@@ -14,6 +14,7 @@ typedef struct fv_op_options {
     uint64_t memory_limit;
     fovea_rigor rigor;
     double tune_seconds;
+    fovea_compute compute;
 } fv_op_options;
 /* Wraps options whose struct_size is current; they must outlive the result. */
 fv_op_options fv_op_of_attention(const fovea_attention_options *attention);
@@ -30,6 +31,10 @@ fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_na
 /* op_attention.c: its steps. */
 fovea_status fv_op_attention(fv_builder *b, const fovea_attention_options *o,
                              const fv_attention_name *name);
+/* Rows of `type` as rows that operand `operand` of `op` takes: as they are, or converted to
+ * bfloat16 where products are of that, else to float32. */
+fv_view fv_op_rows(fv_builder *b, const char *name, fv_view in, enum fv_type type, uint32_t rows,
+                   uint32_t cols, enum fv_op op, uint32_t operand);
 /* A (rows, cols) weight of these values; NULL: zeros. */
 fv_weight fv_op_constant(fv_builder *b, uint32_t rows, uint32_t cols, const float *values);
 /* Floats of a causal operation's state, 0 without one: S of every head, then Z. */

@@ -99,6 +99,8 @@ fovea_status fv_plan_pack(fovea_plan *p);
 fovea_status fv_plan_allocate(fovea_plan *p, const fv_mem *kept);
 /* info.c: texts of the problems. */
 fovea_status fv_plan_describe_steps(fovea_plan *p);
+/* What a step multiplies: fovea_step_info.products. */
+const char *fv_plan_products(const fv_problem *p);
 /* bind.c: the backend freezes every step; opens the queue. */
 fovea_status fv_plan_bind(fovea_plan *p);
 

@@ -21,6 +21,8 @@ static fv_problem plain(const fv_problem *p)
     floats.in = p->in == FV_U8 ? FV_U8 : FV_F32;
     floats.out = p->out == FV_U8 ? FV_U8 : FV_F32;
     floats.weight = FV_F32;
+    if (p->acc == FV_I32)
+        floats.acc = FV_F32;
     floats.flags &= ~(uint32_t)(FV_FLAG_CHUNKWISE | FV_FLAG_RECURRENT);
     return floats;
 }
@@ -75,11 +77,14 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 }
 
 /* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
- * which grows with the square root; of float16 where a kernel may sum a few products in it. */
+ * which grows with the square root; of 16 bits where a kernel may sum a few products in float16, or
+ * round factors to bfloat16. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
+    if (p->acc == FV_BF16)
+        return 0x1p-9;
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
@@ -227,6 +232,8 @@ static fovea_status prepare(fv_reference *d, const fv_given *given)
         d->in[o] = (fv_input){.kind = given[o].kind, .type = given[o].type};
         if (given[o].data && o != d->output)
             FV_TRY(take_input(&d->in[o], &given[o]));
+        if (d->args.type[o] != FV_NONE && d->args.type[o] != FV_U8)
+            d->args.type[o] = FV_F32;
     }
     d->columns = fv_reference_columns(p);
     d->ld = d->args.ld[d->output];
@@ -274,6 +281,8 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     d->output = output;
     d->align = align ? align : 1;
     fovea_status status = prepare(d, given);
+    if (args->prob.acc == FV_I32)
+        FV_THEN(status, fv_reference_int8(d));
     FV_THEN(status, evaluate_perturbed(d));
     drop_inputs(d);
     FV_RETURN_MADE(out, d, fv_reference_close, status);

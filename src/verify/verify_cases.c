@@ -143,8 +143,18 @@ static void products(fv_builder *b)
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
     product(b, 10, WIDTH, 0, false, 1);
-    for (size_t i = 0; b->weight_type == FV_F32 && i < sizeof acts / sizeof *acts; i++)
+    const bool every = b->weight_type == FV_F32 || b->compute == FOVEA_COMPUTE_INT8;
+    for (size_t i = 0; every && i < sizeof acts / sizeof *acts; i++)
         product(b, 68, 64, acts[i], i % 2, 29);
+}
+
+static void whole_numbers(fv_builder *b)
+{
+    b->compute = FOVEA_COMPUTE_INT8;
+    b->in_block = true;
+    products(b);
+    b->compute = FOVEA_COMPUTE_F32;
+    b->in_block = false;
 }
 
 static void convolutions(fv_builder *b)
@@ -284,7 +294,7 @@ static void linear(fv_builder *b)
         a.gate_q = fv_emit_rows(b, TOKENS, a.heads);
         a.gate_k = fv_emit_rows(b, TOKENS, a.heads);
         attend(b, &a, q);
-        if (b->row_type != FV_F32) /* float16 changes how rows are read, not what is computed */
+        if (b->row_type == FV_F16) /* it changes how rows are read, not what is computed */
             continue;
         a = attention(b, mech, 2, 18, 37, &q);
         attend(b, &a, q);
@@ -382,7 +392,7 @@ static void set_groups(fv_builder *b)
         }
 }
 
-static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)
+static fovea_status all(fv_cases *c, const fv_limits *limits)
 {
     fv_builder *b = &c->b;
     const fovea_preprocess exact = {.struct_size = sizeof exact,
@@ -393,7 +403,6 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
                                     .rescale = 1.f / 255,
                                     .mean = {0.485f, 0.456f, 0.406f},
                                     .std = {0.229f, 0.224f, 0.225f}};
-    b->row_type = row_type;
     b->width = GRID_WIDTH * PATCH + 20;
     b->height = GRID_HEIGHT * PATCH + 30;
     b->patch_table = &c->patch_table;
@@ -413,6 +422,8 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
         products(b);
         convolutions(b);
     }
+    if (limits->int8)
+        whole_numbers(b);
     depthwise(b);
     other_order(b);
     rotations(b);
@@ -422,9 +433,33 @@ static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *li
     pooling(b);
     scans(b);
 #ifdef FV_ADAPT
-    if (row_type == FV_F32)
+    if (b->row_type == FV_F32)
         fv_cases_training(b);
 #endif
+    return FOVEA_OK;
+}
+
+/* What multiplies, or stores, bfloat16 on a processor. */
+static void narrow(fv_builder *b)
+{
+    b->narrow_only = true;
+    b->weight_type = FV_BF16;
+    rows(b);
+    products(b);
+    convolutions(b);
+    softmax(b);
+    linear(b);
+    windows(b);
+}
+
+static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)
+{
+    fv_builder *b = &c->b;
+    b->row_type = row_type;
+    if (row_type == FV_BF16 && !limits->throughput)
+        narrow(b);
+    else
+        FV_TRY(all(c, limits));
     FV_TRY(b->status);
     fv_emit_narrow(b);
     set_groups(b);

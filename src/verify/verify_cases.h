@@ -10,7 +10,8 @@ typedef struct fv_cases {
     fv_patch_table patch_table;
 } fv_cases;
 
-/* Cases whose rows have the type `row_type`, for a device with these limits. ENOMEM. */
+/* Cases whose rows have the type `row_type`, for a device with these limits; with BF16, on a
+ * processor, those in which bfloat16 is stored or multiplied. ENOMEM. */
 fovea_status fv_cases_open(fv_cases **out, enum fv_type row_type, const fv_limits *limits);
 void fv_cases_close(fv_cases *c);
 

@@ -23,7 +23,7 @@ typedef struct verification {
     uint32_t features;
     result *result; /* one per kernel of the device */
     int count;
-    const fv_cases *cases[2]; /* with rows of float32, and on throughput devices of float16 */
+    const fv_cases *cases[2]; /* with rows of float32, and of 16 bits: see fv_cases_open */
 } verification;
 
 /* The defaults first, then every other value of each knob by itself; false past the last. */
@@ -171,8 +171,7 @@ fovea_status fovea_device_verify(fovea_device *device, const char *name, fovea_k
     device->backend->limits(device->device, &limits);
     fovea_status status = begin(&v, name);
     FV_THEN(status, fv_cases_open(&cases[0], FV_F32, &limits));
-    if (status == FOVEA_OK && limits.throughput)
-        status = fv_cases_open(&cases[1], FV_F16, &limits);
+    FV_THEN(status, fv_cases_open(&cases[1], limits.throughput ? FV_F16 : FV_BF16, &limits));
     memcpy(v.cases, cases, sizeof cases);
     FV_THEN(status, try_all(&v, fn, payload));
     fv_cases_close(cases[0]);

@@ -139,9 +139,9 @@ static fovea_status read_operand(const tour *t, const stop *s, uint32_t o, fv_gi
     return FOVEA_OK;
 }
 
-/* A weight as plain rows; *owned is to be freed. */
-static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, void **owned,
-                                   fv_given *out)
+/* A weight as plain rows, where it is packed rounded to `type`; *owned is to be freed. */
+static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, enum fv_type type,
+                                   void **owned, fv_given *out)
 {
     const fovea_plan *p = t->rig.plan;
     const fv_use *u = &s->step->use[o];
@@ -149,7 +149,7 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, voi
     *out = (fv_given){.count = count, .kind = FV_KIND_WEIGHT, .type = s->launch->operand[o].type};
     if (fv_step_packer(s->step, o)) {
         float *rows;
-        FV_TRY(fv_weight_rounded(&rows, &u->weight, s->step->prob.weight));
+        FV_TRY(fv_weight_rounded(&rows, &u->weight, type));
         out->data = *owned = rows;
         out->type = FV_F32;
         return FOVEA_OK;
@@ -162,22 +162,57 @@ static fovea_status look_at_weight(const tour *t, const stop *s, uint32_t o, voi
 
 /* ---- one step ---- */
 
-/* Computes the reference from the step's inputs before it runs, and its divisors. */
-static fovea_status define(const tour *t, const stop *s, fv_reference **out,
-                           fovea_step_check *check)
+/* What the step reads, before it runs; `owned` is to be freed. */
+static fovea_status read_inputs(const tour *t, const stop *s, enum fv_type weight,
+                                void *owned[FV_OPERANDS], fv_given in[FV_OPERANDS])
+{
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        if (fv_weight_present(&s->step->use[o].weight))
+            FV_TRY(look_at_weight(t, s, o, weight, &owned[o], &in[o]));
+        else if (s->step->use[o].view.id >= 0)
+            FV_TRY(read_operand(t, s, o, &in[o]));
+    }
+    return FOVEA_OK;
+}
+
+/* Whether a step's products are of bfloat16 or int8. */
+static bool rounds(const fv_problem *p)
+{
+    const char *products = fv_plan_products(p);
+    return products && (strcmp(products, "bf16") == 0 || strcmp(products, "int8") == 0);
+}
+
+/* What a step is judged by: its definition, which multiplies the numbers that it multiplies; and
+ * float32 products of what it read, where that is something else. */
+typedef struct standards {
+    fv_reference *own, *exact;
+} standards;
+
+static void standards_close(standards *d)
+{
+    fv_reference_close(d->own);
+    fv_reference_close(d->exact);
+}
+
+/* Computes them from the step's inputs before it runs, and its divisors. */
+static fovea_status define(const tour *t, const stop *s, standards *out, fovea_step_check *check)
 {
     fv_given in[FV_OPERANDS] = {{0}};
     void *owned[FV_OPERANDS] = {NULL};
-    fovea_status status = FOVEA_OK;
-    for (uint32_t o = 0; o < FV_OPERANDS && status == FOVEA_OK; o++) {
-        if (fv_weight_present(&s->step->use[o].weight))
-            status = look_at_weight(t, s, o, &owned[o], &in[o]);
-        else if (s->step->use[o].view.id >= 0)
-            status = read_operand(t, s, o, &in[o]);
-    }
-    FV_THEN(status, fv_reference_open(out, &s->launch->args, in, s->step->out, s->step->align));
+    fv_args args = s->launch->args;
+    fovea_status status = read_inputs(t, s, args.prob.weight, owned, in);
+    FV_THEN(status, fv_reference_open(&out->own, &args, in, s->step->out, s->step->align));
     if (status == FOVEA_OK && op_of(s)->headroom == FV_HEADROOM_DIVISOR)
-        status = fv_headroom_divisor(&check->divisor_mean, &s->launch->args, in);
+        status = fv_headroom_divisor(&check->divisor_mean, &args, in);
+    for (uint32_t o = 0; o < FV_OPERANDS; o++) {
+        fv_mem_free(owned[o]);
+        owned[o] = NULL;
+    }
+    if (status == FOVEA_OK && rounds(&args.prob)) {
+        args.prob.weight = args.prob.acc = FV_F32;
+        status = read_inputs(t, s, FV_F32, owned, in);
+        FV_THEN(status, fv_reference_open(&out->exact, &args, in, s->step->out, s->step->align));
+    }
     for (uint32_t o = 0; o < FV_OPERANDS; o++)
         fv_mem_free(owned[o]);
     return status;
@@ -249,17 +284,28 @@ static uint32_t groups(const tour *t, const stop *s)
     return t->rig.plan->b.value[s->step->use[s->step->out].view.id].rows;
 }
 
+static fovea_status judge(const standards *d, const fv_given *out, uint32_t groups,
+                          fovea_step_check *check, fv_verdict *verdict)
+{
+    fv_verdict exact = {.ok = true};
+    FV_TRY(fv_reference_judge(d->own, out, groups, NULL, verdict));
+    if (d->exact)
+        FV_TRY(fv_reference_judge(d->exact, out, groups, NULL, &exact));
+    check->rounding = exact.rel;
+    return FOVEA_OK;
+}
+
 /* `r`: the same step of the CPU's plan `beside`. */
 static fovea_status check_step(tour *t, const stop *s, tour *beside, const stop *r,
                                fovea_step_check *check, fv_verdict *verdict)
 {
-    fv_reference *d;
+    standards d = {NULL, NULL};
     fv_given out, reference;
-    FV_TRY(define(t, s, &d, check));
-    fovea_status status = run_step(t, s);
+    fovea_status status = define(t, s, &d, check);
+    FV_THEN(status, run_step(t, s));
     FV_THEN(status, read_operand(t, s, s->step->out, &out));
-    FV_THEN(status, fv_reference_judge(d, &out, groups(t, s), NULL, verdict));
-    fv_reference_close(d);
+    FV_THEN(status, judge(&d, &out, groups(t, s), check, verdict));
+    standards_close(&d);
     FV_TRY(status);
     measure(s, &out, check);
     FV_TRY(run_step(beside, r));
@@ -283,7 +329,8 @@ static fovea_status walk(tour *t, tour *beside, fovea_step_check_fn *fn, void *p
                                   .step = i,
                                   .label = s.step->label,
                                   .problem = s.problem,
-                                  .kernel = s.step->kernel->name};
+                                  .kernel = s.step->kernel->name,
+                                  .products = fv_plan_products(&s.launch->args.prob)};
         fv_verdict verdict;
         if (!next_stop(beside->rig.plan, &r) || r.step->prob.op != s.step->prob.op)
             return fv_fail(FOVEA_ENOTSUP, "%s: the plan on the CPU has other steps", s.step->label);
@@ -314,6 +361,7 @@ fovea_status fovea_model_verify(const fovea_model *model, fovea_device *device,
     FV_TRY(fv_plan_options(&o, &rule, options));
     plain = o;
     plain.weights = plain.activations = FOVEA_DTYPE_F32;
+    plain.compute = FOVEA_COMPUTE_F32;
     FV_TRY(open_reference(&cpu, device));
     fovea_status status = tour_open(&t, model, device, &o, frame);
     FV_THEN(status, tour_open(&beside, model, cpu, &plain, frame));

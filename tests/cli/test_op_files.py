@@ -215,6 +215,18 @@ def storage(p):
                                                            apart(got["out"], want))
 
 
+def products(p):
+    """Of bfloat16: near float32, also from rows of that type; a scan has none but float32's."""
+    for meta, extra, most in ((LINEAR, {}, 0.03), (but(LINEAR, mechanism="softmax", feature_map=None), {}, 0.03),
+                              (DELTA, {"beta": BETA}, 0)):
+        case = {**CORE, **extra}
+        want = p.result(case, meta)["out"]
+        for compute in ("bf16", "int8"):
+            off = apart(p.result(case, meta, ["--compute", compute])["out"], want)
+            if off > most:
+                yield "%s with products of %s: off by %g" % (meta, compute, off)
+
+
 def gates_of_x(p):
     """Gates that the program makes of x are those made here."""
     meta = but(LINEAR, mechanism="sla-linear", normalize="0")
@@ -262,7 +274,8 @@ def main(argv):
         return 2
     with tempfile.TemporaryDirectory() as folder:
         p = Program(os.path.abspath(argv[0]), folder)
-        wrong = [m for test in (exit_codes, large_heads, own_case, storage, gates_of_x, cut) for m in test(p)]
+        tests = exit_codes, large_heads, own_case, storage, products, gates_of_x, cut
+        wrong = [m for test in tests for m in test(p)]
     print("\n".join(wrong) if wrong else "%d files" % len(CASES))
     return 1 if wrong else 0
 

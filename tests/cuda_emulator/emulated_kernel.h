@@ -17,7 +17,7 @@ typedef struct emulated_place {
     emulated_dim thread, block, threads, blocks;
 } emulated_place;
 
-enum emulated_product { EMULATED_F16, EMULATED_BF16, EMULATED_TF32 };
+enum emulated_product { EMULATED_F16, EMULATED_BF16, EMULATED_TF32, EMULATED_S8 };
 
 /* What threads ask of the emulator. A call for a warp is made by all its lanes that are in mask. */
 typedef struct emulated_calls {
@@ -29,9 +29,9 @@ typedef struct emulated_calls {
     /* 8 x 8 matrices of 16 bits: row i of matrix m begins at what lane 8 m + i gives. Register m of
      * a lane gets 2 numbers of matrix m: columns 2 (lane % 4) and the next of row lane / 4. */
     void (*load_matrices)(unsigned *to, int matrices, const void *row, int transposed);
-    /* d += a b: 16 x 8 numbers d, 16 x 16 numbers a (TF32: 16 x 8), in the fragments of
-     * mma.sync.m16n8k16 (m16n8k8). */
-    void (*multiply)(enum emulated_product kind, float *d, const unsigned *a, const unsigned *b);
+    /* d += a b: 16 x 8 numbers d (S8: int, else float), 16 x 16 numbers a (TF32: 16 x 8, S8: 16 x
+     * 32), in the fragments of mma.sync.m16n8k16 (m16n8k8, m16n8k32). */
+    void (*multiply)(enum emulated_product kind, void *d, const unsigned *a, const unsigned *b);
     /* The first `present` of `size` bytes are copied some time before the wait, the others are
      * zero. */
     void (*copy)(void *to, const void *from, unsigned size, unsigned present);

@@ -39,6 +39,12 @@ FV_DEVICE unsigned fv_ones(unsigned x)
 {
     return (unsigned)__popc(x);
 }
+FV_DEVICE int fv_dot4(unsigned a, unsigned b, int sum)
+{
+    for (int i = 0; i < 32; i += 8)
+        sum += (signed char)(a >> i) * (signed char)(b >> i);
+    return sum;
+}
 FV_DEVICE float fv_exp2_fast(float x)
 {
     const float y = __builtin_exp2f(x);
@@ -155,6 +161,10 @@ FV_DEVICE void fv_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2])
 FV_DEVICE void fv_mma_tf32(float d[4], const unsigned a[4], const unsigned b[2])
 {
     emulated.calls->multiply(EMULATED_TF32, d, a, b);
+}
+FV_DEVICE void fv_mma_s8(int d[4], const unsigned a[4], const unsigned b[2])
+{
+    emulated.calls->multiply(EMULATED_S8, d, a, b);
 }
 
 #endif

@@ -1,9 +1,12 @@
 /* emulated_warp.c: what the lanes of a warp do together. Fragments lie as PTX has them ("Matrix
- * Fragments for mma.m16n8k16", "... m16n8k8", "ldmatrix"): with g = lane / 4 and t = lane % 4
+ * Fragments for mma.m16n8k16", "... m16n8k8", "... m16n8k32", "ldmatrix"): with g = lane / 4 and t
+ * = lane % 4
  *
  *   D          2 numbers of row g, columns 2t and 2t + 1, then those of row g + 8
  *   A, 16 bits pairs (row, columns 2t and 2t + 1): (g), (g + 8), then both 8 columns further
  *   B, 16 bits pairs (rows 2t and 2t + 1, column g), then 8 rows further
+ *   A, 8 bits  fours (row, columns 4t to 4t + 3): (g), (g + 8), then both 16 columns further
+ *   B, 8 bits  fours (rows 4t to 4t + 3, column g), then 16 rows further
  *   A, TF32    (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
  *   B, TF32    (t, g), (t + 4, g)
  */
@@ -111,14 +114,15 @@ void emulated_load_matrices(unsigned *to, int matrices, const void *row, int tra
 
 struct product {
     enum emulated_product kind;
-    float *d;
+    void *d; /* four floats, or int */
     const unsigned *a, *b;
 };
 
-/* The factors as they lie in registers: a pair of 16-bit numbers or a float of TF32 each. */
+/* The factors as they lie in registers: a pair of 16-bit numbers, four of 8 bits or a float of TF32
+ * each. */
 typedef struct factors {
-    uint32_t a[16][8]; /* pairs of a row */
-    uint32_t b[8][8];  /* pairs of a column: rows 2i and 2i + 1 in b[i] */
+    uint32_t a[16][8]; /* of a row */
+    uint32_t b[8][8];  /* of a column: in b[i] rows 2i and 2i + 1, or 4i to 4i + 3 */
 } factors;
 
 static void take_fragments(factors *f, void *const brought[EMULATED_WARP])
@@ -183,7 +187,7 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
     EACH_LANE(lane)
         for (unsigned i = 0; i < 4; i++)
             d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] =
-                ((const struct product *)brought[lane])->d[i];
+                ((const float *)((const struct product *)brought[lane])->d)[i];
     for (int half = 0; half < halves; half++) {
         if (kind == EMULATED_TF32) {
             shorten(a[0], f.a[0], 16 * 8);
@@ -205,12 +209,30 @@ static void multiply_all(void *const brought[EMULATED_WARP], unsigned mask)
     }
     EACH_LANE(lane)
         for (unsigned i = 0; i < 4; i++)
-            ((const struct product *)brought[lane])->d[i] =
+            ((float *)((const struct product *)brought[lane])->d)[i] =
                 d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
 
-void emulated_multiply(enum emulated_product kind, float *d, const unsigned *a, const unsigned *b)
+/* Sums of int8's products wrap around. */
+static void multiply_whole(void *const brought[EMULATED_WARP], unsigned mask)
+{
+    (void)mask;
+    factors f;
+    take_fragments(&f, brought);
+    EACH_LANE(lane)
+        for (unsigned i = 0; i < 4; i++) {
+            uint32_t *d = (uint32_t *)((const struct product *)brought[lane])->d + i;
+            const unsigned r = lane / 4 + i / 2 * 8, c = lane % 4 * 2 + i % 2;
+            for (unsigned k = 0; k < 32; k++) {
+                const int8_t a = (int8_t)(f.a[r][k / 4] >> 8 * (k % 4));
+                const int8_t b = (int8_t)(f.b[k / 4][c] >> 8 * (k % 4));
+                *d += (uint32_t)(a * b);
+            }
+        }
+}
+
+void emulated_multiply(enum emulated_product kind, void *d, const unsigned *a, const unsigned *b)
 {
     struct product mine = {kind, d, a, b};
-    emulated_meet(ALL, multiply_all, &mine);
+    emulated_meet(ALL, kind == EMULATED_S8 ? multiply_whole : multiply_all, &mine);
 }

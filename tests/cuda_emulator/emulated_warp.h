@@ -17,6 +17,6 @@ void emulated_warp_sync(unsigned mask);
 unsigned emulated_shuffle(unsigned mask, unsigned value, unsigned from);
 unsigned emulated_ballot(unsigned mask, int true_here);
 void emulated_load_matrices(unsigned *to, int matrices, const void *row, int transposed);
-void emulated_multiply(enum emulated_product kind, float *d, const unsigned *a, const unsigned *b);
+void emulated_multiply(enum emulated_product kind, void *d, const unsigned *a, const unsigned *b);
 
 #endif

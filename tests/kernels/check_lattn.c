@@ -33,7 +33,16 @@ static const check_lattn_size sizes[] = {
     {75, 3, 64, 32, 1, 0, ROPE, 37},
     {12, 2, 96, 96, 1, 3, ROPE, 5},
     {199, 1, 24, 16, 1, 0, ROPE | PLAIN, 37},
+    {1, 1, 1, 2, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {5, 2, 3, 6, 2, 1, PLAIN, 0, FV_BF16, FV_F32, FV_BF16},
+    {17, 3, 16, 16, 3, 0, GATED, 0, FV_BF16, FV_BF16, FV_BF16},
+    {35, 1, 255, 62, 1, 3, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {67, 2, 18, 34, 4, 5, ROPE, 0, FV_BF16, FV_BF16, FV_F32},
+    {385, 1, 40, 66, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
+    {193, 2, 10, 14, 1, 0, PLAIN | ROPE | GATED, 0, FV_BF16, FV_F32, FV_F32},
+    {41, 1, 12, 6, 1, 1, ROPE, 37, FV_BF16, FV_BF16, FV_BF16},
     {256, 12, 64, 64, 1, 0, 0, 0},
+    {256, 4, 64, 64, 1, 0, 0, 0, FV_BF16, FV_BF16, FV_BF16},
     {256, 1, 64, 64, 1, 0, 0, 0},
     {256, 1, 64, 64, 1, 0, ROPE, 0},
     {256, 1, 64, 64, 1, 0, ROPE, 512},
@@ -57,9 +66,11 @@ static uint32_t width_of(const check_case *c)
 }
 
 /* Every size with every mechanism. */
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
 static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
 {
-    const uint32_t count = sizeof sizes / sizeof *sizes, i = index % count;
+    const uint32_t count = SIZES, i = index % count;
     if (index >= count * (FV_MECH_COUNT - 1))
         return false;
     c->args.prob.mech = (uint16_t)(FV_MECH_ANY + 1 + index / count);
@@ -76,6 +87,15 @@ static bool make_problem(check_case *c, uint32_t index, uint32_t *gap)
     c->bench = sizes[i].rows == 256;
     *gap = sizes[i].gap;
     return true;
+}
+
+/* Products of bfloat16, with operands `x` and `v` as the case has them. */
+static void make_narrow(check_case *c, uint32_t index, int x, int v)
+{
+    const check_lattn_size *s = &sizes[index % SIZES];
+    c->args.prob.acc = (uint8_t)(s->acc ? s->acc : FV_F32);
+    check_lattn_store(c, x, s->x);
+    check_lattn_store(c, v, s->v);
 }
 
 /* Operand numbers of REDUCE and APPLY that mean the same. */
@@ -206,6 +226,38 @@ static void gate_and_turn(const check_case *c, const numbers *n, uint32_t row, d
     }
 }
 
+/* How much a factor x is off that may be rounded to bfloat16: v if it is known to which side, else
+ * e at most. */
+static check_known rounding_off(const check_case *c, check_known x)
+{
+    const double low = check_round(FV_BF16, x.v - x.e), high = check_round(FV_BF16, x.v + x.e);
+    if (c->args.prob.acc != FV_BF16)
+        return (check_known){0., 0.};
+    if (low == high)
+        return (check_known){low - x.v, 0.};
+    return (check_known){0., fmax(fabs(low - x.v), fabs(high - x.v))};
+}
+
+/* What rounding factors to bfloat16, or one of each two only, changes in a sum of products. */
+typedef struct rounded_sum {
+    double left, right, open;
+} rounded_sum;
+
+/* Adds x y, whose factors are off by dx and dy. */
+static void rounded_add(rounded_sum *s, check_known x, check_known dx, check_known y,
+                        check_known dy)
+{
+    s->left += dx.v * y.v;
+    s->right += (x.v + dx.v) * dy.v;
+    s->open += dx.e * (fabs(y.v) + y.e) + (fabs(x.v) + x.e + dx.e) * dy.e;
+    s->open += fabs(dx.v) * y.e + (x.e + dx.e) * fabs(dy.v);
+}
+
+static double rounded_error(const rounded_sum *s)
+{
+    return fabs(s->left) + fabs(s->right) + s->open;
+}
+
 /* ---- REDUCE ---- */
 
 static bool make_reduce(check_case *c, uint32_t index)
@@ -220,6 +272,7 @@ static bool make_reduce(check_case *c, uint32_t index)
     check_matrix(c, FV_REDUCE_V, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
     check_matrix(c, FV_REDUCE_PARTIAL, CHECK_PARTIAL, p->dim[FV_ATTN_GROUPS],
                  p->heads * (uint32_t)check_lattn_layout(c).floats, 0);
+    make_narrow(c, index, FV_REDUCE_K, FV_REDUCE_V);
     return true;
 }
 
@@ -231,10 +284,11 @@ static void prepare_reduce(check_case *c, check_random *r)
 /* Features of the keys of a group and head as they enter m and S, the values and their means. */
 typedef struct group {
     uint32_t rows, *row;
-    check_known *f, *turned;            /* [rows][width] */
-    double *size;                       /* of turned */
-    double *v;                          /* [rows][dv] */
-    double *shift, *mean, *mean_spread; /* [d]; [dv]: of v, and of |v - mean| */
+    check_known *f, *turned, *turned_off; /* [rows][width]; what rounding changes */
+    check_known *v_off;                   /* [rows][dv] */
+    double *size;                         /* of turned */
+    double *v;                            /* [rows][dv] */
+    double *shift, *mean, *mean_spread;   /* [d]; [dv]: of v, and of |v - mean| */
 } group;
 
 static void group_open(group *g, const check_case *c, uint32_t number, uint32_t head)
@@ -243,8 +297,10 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
     const uint32_t d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV], width = width_of(c);
     g->row = check_group_rows(c, number, &g->rows);
     const uint32_t rows = g->rows;
-    g->f = malloc(2 * (size_t)rows * width * sizeof *g->f);
+    g->f = malloc((size_t)rows * (3 * width + dv) * sizeof *g->f);
     g->turned = g->f + (size_t)rows * width;
+    g->turned_off = g->turned + (size_t)rows * width;
+    g->v_off = g->turned_off + (size_t)rows * width;
     g->size = malloc(((size_t)rows * (width + dv) + d + 2 * dv) * sizeof *g->size);
     g->v = g->size + (size_t)rows * width;
     g->shift = g->v + (size_t)rows * dv;
@@ -259,6 +315,7 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
         g->mean[j] = g->mean_spread[j] = 0.;
         for (uint32_t r = 0; r < rows; r++) {
             g->v[r * dv + j] = check_at(c, FV_REDUCE_V, g->row[r], head * dv + j);
+            g->v_off[r * dv + j] = rounding_off(c, (check_known){g->v[r * dv + j], 0.});
             g->mean[j] += g->v[r * dv + j] / rows;
         }
         for (uint32_t r = 0; r < rows; r++)
@@ -271,6 +328,8 @@ static void group_open(group *g, const check_case *c, uint32_t number, uint32_t 
         for (uint32_t i = 0; i < width; i++)
             turned[i] = f[i];
         gate_and_turn(c, &of_keys, g->row[r], gate, turned, g->size + (size_t)r * width);
+        for (uint32_t i = 0; i < width; i++)
+            g->turned_off[(size_t)r * width + i] = rounding_off(c, turned[i]);
         for (uint32_t i = 0; i < width; i++) {
             f[i].v *= gate;
             f[i].e = fabs(gate) * f[i].e + FLT_EPSILON * fabs(f[i].v) + FLT_MIN;
@@ -306,7 +365,9 @@ static void feature_mean(const check_case *c, const group *g, const check_known 
 #define LOST 0x1p-37
 
 /* want = mean over the keys of R phi(k)_i v_j, v centred or not. What centring costs: rounded
- * values act on S through the deviation of the features from their mean. */
+ * values act on S through the deviation of the features from their mean. Which mean, or shift, is
+ * taken out before factors are rounded to bfloat16 depends on the calls: such errors, of 2^-8 at
+ * most on both sides, add up like a random walk. */
 static void product_mean(const check_case *c, const group *g, uint32_t i, uint32_t j, double *want,
                          double *allowed)
 {
@@ -315,7 +376,9 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
     const uint32_t width = width_of(c), rows = g->rows;
     const double centre = centred ? g->mean[j] : 0., spread = centred ? g->mean_spread[j] : 0.;
     const bool halves = c->args.prob.op == FV_OP_LATTN_REDUCE && c->args.prob.in == FV_F16;
-    double sum = 0., size = 0., error = 0., mean = 0., top = 0.;
+    const bool narrow = c->args.prob.acc == FV_BF16, relative = centred || shifted(c);
+    double sum = 0., size = 0., error = 0., mean = 0., top = 0., walk = 0.;
+    rounded_sum rounded = {0., 0., 0.};
     for (uint32_t r = 0; centred && r < rows; r++)
         mean += g->turned[(size_t)r * width + i].v / rows;
     for (uint32_t r = 0; halves && r < rows; r++)
@@ -328,7 +391,13 @@ static void product_mean(const check_case *c, const group *g, uint32_t i, uint32
         size += (g->size[(size_t)r * width + i] + f.e) * reach;
         size += centred ? fabs(f.v - mean) * fabs(v) : 0.;
         error += (f.e + LOST * top) * reach + FLT_MIN * (1. + fabs(f.v));
+        if (narrow && relative)
+            walk += pow(0x1p-8 * fabs(f.v) * reach, 2.);
+        else if (narrow)
+            rounded_add(&rounded, f, g->turned_off[(size_t)r * width + i], (check_known){v, 0.},
+                        g->v_off[(size_t)r * dv + j]);
     }
+    error += 4. * sqrt(walk) + rounded_error(&rounded);
     *want = sum * c->args.f[0];
     *allowed = error * c->args.f[0] + check_allowed(rows + 4., size * c->args.f[0]) + FLT_MIN;
 }
@@ -489,6 +558,7 @@ static bool make_apply(check_case *c, uint32_t index)
     if (wants(c, FV_WANT_CENTRED)) /* three of them are multiplied */
         c->operand[FV_APPLY_Q].huge = c->operand[FV_APPLY_STATE].huge = 10.f;
     check_matrix(c, FV_APPLY_OUT, CHECK_ROW, p->dim[0], p->heads * p->dim[FV_ATTN_DV], gap);
+    make_narrow(c, index, FV_APPLY_Q, FV_APPLY_OUT);
     return true;
 }
 
@@ -512,10 +582,12 @@ static void prepare_apply(check_case *c, check_random *r)
 }
 
 /* sum of f[i] state[at(i)] over both blocks as `stream` sees them; `stride` from one feature to
- * the next. */
+ * the next. `factors`: a product that may be one of bfloat16. */
 static check_known read_state(const check_case *c, const check_known *f, const double *size,
-                              uint32_t stream, const check_known *state, uint32_t stride)
+                              uint32_t stream, const check_known *state, uint32_t stride,
+                              bool factors)
 {
+    rounded_sum rounded = {0., 0., 0.};
     const uint32_t d = c->args.prob.dim[FV_ATTN_D], width = width_of(c);
     const double scale = c->args.f[0];
     check_known sum = {0., 0.};
@@ -528,7 +600,12 @@ static check_known read_state(const check_case *c, const check_known *f, const d
         sum.e += f[i].e * (fabs(s.v) + s.e) + size[i] * s.e;
         all += size[i] * fabs(s.v);
         floor += 1. + size[i] + fabs(s.v);
+        if (factors) {
+            const check_known t = {s.v, s.e + FLT_EPSILON * fabs(s.v)};
+            rounded_add(&rounded, f[i], rounding_off(c, f[i]), t, rounding_off(c, t));
+        }
     }
+    sum.e += rounded_error(&rounded);
     sum.e += check_allowed(width + 4., all + sum.e) + FLT_MIN * floor;
     return sum;
 }
@@ -584,10 +661,10 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, const c
         size[i] = fabs(f[i].v);
     }
     for (uint32_t s = 0; s < streams; s++)
-        z[s] = read_state(c, f, size, s, state + l.m, 1);
+        z[s] = read_state(c, f, size, s, state + l.m, 1, false);
     gate_and_turn(c, &of_queries, row, 1., turned, size);
     if (centred)
-        w = p->flags & ROPE ? read_state(c, turned, size, 0, state + l.w, 1) : z[0];
+        w = p->flags & ROPE ? read_state(c, turned, size, 0, state + l.w, 1, false) : z[0];
     if (c->args.f[1] > 0.f && shifted(c)) {
         eps.v *= exp(-max.v);
         eps.e = eps.v * (expm1(max.e) + 2. * FLT_EPSILON);
@@ -595,7 +672,7 @@ static void apply_head(const check_case *c, uint32_t row, uint32_t head, const c
     for (uint32_t j = 0; j < dv; j++) {
         const uint32_t s = j / (dv / streams);
         const check_known vmean = centred ? state[l.vmean + j] : (check_known){0., 0.};
-        check_known o = read_state(c, turned, size, s, state + l.s + j, dv);
+        check_known o = read_state(c, turned, size, s, state + l.s + j, dv, true);
         if (!(p->flags & PLAIN)) {
             o = eps.v > FLT_MAX ? (check_known){0., FLT_MIN * (1. + fabs(o.v))}
                                 : normalised(c, o, z[s], w, eps, vmean);

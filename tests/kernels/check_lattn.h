@@ -15,7 +15,15 @@ enum {
 
 typedef struct check_lattn_size {
     uint32_t rows, heads, d, dv, groups, gap, flags, grid; /* grid 0: tables of tokens */
+    /* FV_BF16: products of bfloat16; how q or k, and v or the output, are then stored. */
+    enum fv_type acc, x, v;
 } check_lattn_size;
+
+/* How an operand of tokens is stored. */
+static inline void check_lattn_store(check_case *c, int operand, enum fv_type type)
+{
+    c->operand[operand].storage = (uint8_t)(type ? type : FV_F32);
+}
 
 static inline const fv_mech_traits *check_lattn_traits(const check_case *c)
 {

@@ -5,10 +5,29 @@
 
 #include "tests/kernels/check_softmax.h"
 
+/* Relative error of a weight that is rounded to bfloat16, with that of the power before. */
+#define WEIGHT 0x1.1p-9
+
+void check_softmax_types(check_case *c, const uint8_t types[4])
+{
+    if (types[0] == FV_NONE)
+        return;
+    c->args.prob.acc = FV_BF16;
+    for (int i = 0; i < 3; i++)
+        c->operand[i].storage = types[i];
+    c->operand[fv_op_out(fv_op_table[c->args.prob.op])].storage = types[3];
+}
+
+static double rounding_of(const check_case *c, double x)
+{
+    return c->args.prob.acc == FV_BF16 ? fabs(x - check_round(FV_BF16, x)) : 0.;
+}
+
 static bool make(check_case *c, uint32_t index)
 {
     static const struct {
         uint32_t rows, heads, d, dv, keys, gap, flags;
+        uint8_t types[4]; /* of Q, K, V and OUT, with products of bfloat16; none: float32 */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0},
         {5, 2, 3, 7, 65, 1, 0},
@@ -20,7 +39,16 @@ static bool make(check_case *c, uint32_t index)
         {259, 1, 5, 9, 37, 0, 0},
         {300, 1, 8, 8, 300, 0, FV_FLAG_CAUSAL},
         {3, 1, 256, 255, 67, 0, 0},
+        {1, 1, 1, 1, 1, 0, 0, {FV_F32, FV_F32, FV_F32, FV_F32}},
+        {17, 2, 3, 7, 65, 1, FV_FLAG_CAUSAL, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {33, 3, 64, 64, 63, 5, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {31, 2, 9, 1, 129, 0, 0, {FV_F32, FV_BF16, FV_BF16, FV_BF16}},
+        {130, 1, 72, 33, 130, 3, FV_FLAG_CAUSAL, {FV_BF16, FV_F32, FV_BF16, FV_F32}},
+        {259, 1, 5, 9, 37, 0, 0, {FV_BF16, FV_BF16, FV_F32, FV_F32}},
+        {300, 1, 8, 8, 300, 0, FV_FLAG_CAUSAL, {FV_F32, FV_F32, FV_F32, FV_BF16}},
+        {3, 2, 255, 254, 67, 1, 0, {FV_BF16, FV_BF16, FV_BF16, FV_F32}},
         {256, 3, 64, 64, 5477, 0, 0},
+        {256, 3, 64, 64, 5477, 0, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -36,10 +64,20 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_SOFTMAX_K, CHECK_BASE, sizes[index].keys, heads * d, sizes[index].gap);
     check_matrix(c, FV_SOFTMAX_V, CHECK_BASE, sizes[index].keys, heads * dv, sizes[index].gap);
     check_matrix(c, FV_SOFTMAX_OUT, CHECK_ROW, sizes[index].rows, heads * dv, sizes[index].gap);
+    check_softmax_types(c, sizes[index].types);
     /* Scores far beyond the range of exp, while one can still say which key wins. */
     c->operand[FV_SOFTMAX_Q].huge = c->operand[FV_SOFTMAX_K].huge = 30.f;
     c->bench = sizes[index].rows == 256;
     return true;
+}
+
+void check_score_add(check_score *s, const check_case *c, double q, double k)
+{
+    const double x = q * k * c->args.f[0], scale = fabs((double)c->args.f[0]);
+    const double off_q = rounding_of(c, q), off_k = rounding_of(c, k);
+    s->sum += x;
+    s->size += fabs(x);
+    s->rounding += scale * (off_q * (fabs(k) + off_k) + fabs(q) * off_k);
 }
 
 /* Scores of all keys before `keys`, and the largest error that one may have. */
@@ -48,15 +86,12 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t 
     const uint32_t d = c->args.prob.dim[FV_ATTN_D];
     double error = 0.;
     for (uint32_t j = 0; j < keys; j++) {
-        double dot = 0., size = 0.;
-        for (uint32_t i = 0; i < d; i++) {
-            const double x = check_at(c, FV_SOFTMAX_Q, row, head * d + i) *
-                             check_at(c, FV_SOFTMAX_K, j, head * d + i) * c->args.f[0];
-            dot += x;
-            size += fabs(x);
-        }
-        s[j] = dot;
-        error = fmax(error, check_allowed(d + 4., size));
+        check_score x = {0};
+        for (uint32_t i = 0; i < d; i++)
+            check_score_add(&x, c, check_at(c, FV_SOFTMAX_Q, row, head * d + i),
+                            check_at(c, FV_SOFTMAX_K, j, head * d + i));
+        s[j] = x.sum;
+        error = fmax(error, check_allowed(d + 4., x.size) + x.rounding);
     }
     return error;
 }
@@ -70,16 +105,21 @@ void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys
     for (uint32_t j = 0; j < keys; j++)
         sum += s[j] = exp(s[j] - max);
     for (uint32_t i = 0; i < n; i++) {
-        double out = 0., size = 0., largest = 0.;
+        double out = 0., size = 0., largest = 0., rounding = 0.;
         for (uint32_t j = 0; j < keys; j++) {
             const double x = check_at(c, v, row0 + j, col + i);
             out += s[j] / sum * x;
             size += s[j] / sum * fabs(x);
             largest = fmax(largest, fabs(x));
+            rounding += s[j] / sum * rounding_of(c, x);
         }
+        /* Rounded weights count as such in their sum too: what all values have in common stays. */
+        for (uint32_t j = 0; c->args.prob.acc == FV_BF16 && j < keys; j++)
+            rounding += WEIGHT * s[j] / sum * fabs(check_at(c, v, row0 + j, col + i) - out);
         want[i] = out;
         /* Each weight is wrong by a factor of at most e^error, so is their sum. */
-        allowed[i] = fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size), 2. * largest) +
+        allowed[i] = fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size) + rounding,
+                          2. * largest) +
                      FLT_MIN * (keys + largest);
     }
 }

@@ -4,6 +4,17 @@
 
 #include "tests/kernels/check.h"
 
+/* Makes a case one of products of bfloat16, with Q, K, V and the output stored as `types`. None of
+ * them: it stays one of float32. */
+void check_softmax_types(check_case *c, const uint8_t types[4]);
+
+/* A score, and what it changes by if its factors are rounded where the case permits it. */
+typedef struct check_score {
+    double sum, size; /* size: of absolute values */
+    double rounding;
+} check_score;
+void check_score_add(check_score *s, const check_case *c, double q, double k);
+
 /* want[i] = sum_j p_j x_j / sum_j p_j, p_j = exp(s_j), for columns col + i, i < n, of rows
  * row0 + j, j < keys, of operand v. A score may be wrong by `error`. Overwrites s. */
 void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,

@@ -7,11 +7,20 @@
 
 static const struct {
     uint32_t windows, window, heads, d, dv, gap, flags;
+    enum fv_type acc, q, k, v, out; /* none: float32 */
 } sizes[] = {
-    {1, 1, 1, 1, 2, 0, 0},    {7, 4, 2, 8, 8, 1, 0},
-    {2, 49, 1, 32, 32, 0, 0}, {3, 16, 3, 12, 6, 2, FV_FLAG_UNNORMALISED},
-    {2, 50, 2, 17, 34, 0, 0}, {1, 144, 1, 64, 64, 3, 0},
-    {1, 400, 1, 9, 10, 0, 0}, {64, 49, 3, 32, 32, 0, 0},
+    {1, 1, 1, 1, 2, 0, 0},
+    {7, 4, 2, 8, 8, 1, 0},
+    {2, 49, 1, 32, 32, 0, 0},
+    {3, 16, 3, 12, 6, 2, FV_FLAG_UNNORMALISED},
+    {2, 50, 2, 17, 34, 0, 0},
+    {1, 144, 1, 64, 64, 3, 0},
+    {1, 400, 1, 9, 10, 0, 0},
+    {64, 49, 3, 32, 32, 0, 0},
+    {3, 1, 2, 3, 4, 1, 0, FV_BF16, FV_BF16, FV_BF16, FV_BF16, FV_BF16},
+    {2, 49, 2, 32, 32, 0, 0, FV_BF16, FV_BF16, FV_BF16, FV_BF16, FV_BF16},
+    {2, 15, 1, 17, 34, 2, 0, FV_BF16, FV_F32, FV_BF16, FV_F32, FV_BF16},
+    {1, 193, 1, 12, 6, 0, FV_FLAG_UNNORMALISED, FV_BF16, FV_BF16, FV_F32, FV_BF16, FV_F32},
 };
 
 static const fv_mech_traits *traits(const check_case *c)
@@ -56,6 +65,11 @@ static bool make(check_case *c, uint32_t index)
     const float huge = exponential ? 10.f : traits(c)->blocks > 1 ? 100.f : 1e8f;
     for (int x = FV_WINDOW_Q; x <= FV_WINDOW_V; x++)
         c->operand[x].huge = x == FV_WINDOW_V ? 1e6f : huge;
+    c->args.prob.acc = (uint8_t)(sizes[i].acc ? sizes[i].acc : FV_F32);
+    check_lattn_store(c, FV_WINDOW_Q, sizes[i].q);
+    check_lattn_store(c, FV_WINDOW_K, sizes[i].k);
+    check_lattn_store(c, FV_WINDOW_V, sizes[i].v);
+    check_lattn_store(c, FV_WINDOW_OUT, sizes[i].out);
     c->bench = sizes[i].windows == 64;
     return true;
 }

@@ -9,15 +9,30 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t windows, window, heads, d, dv, gap, regions; /* 0: none are given */
         bool bias;
+        uint8_t types[4]; /* as those of check_softmax.c */
     } sizes[] = {
-        {1, 1, 1, 1, 1, 0, 0, false},     {5, 1, 2, 8, 8, 1, 2, true},
-        {3, 4, 3, 12, 7, 0, 0, true},     {6, 4, 1, 16, 16, 2, 3, false},
-        {2, 49, 2, 32, 32, 0, 0, true},   {3, 49, 3, 32, 32, 5, 3, true},
-        {2, 50, 2, 24, 40, 1, 2, false},  {1, 50, 1, 64, 64, 0, 0, false},
-        {2, 144, 2, 32, 32, 0, 4, true},  {1, 144, 1, 96, 96, 3, 0, false},
-        {9, 16, 5, 9, 33, 0, 2, true},    {1, 400, 1, 20, 20, 0, 2, true},
-        {16, 49, 12, 32, 32, 0, 4, true}, {16, 49, 12, 32, 32, 0, 0, true},
+        {1, 1, 1, 1, 1, 0, 0, false},
+        {5, 1, 2, 8, 8, 1, 2, true},
+        {3, 4, 3, 12, 7, 0, 0, true},
+        {6, 4, 1, 16, 16, 2, 3, false},
+        {2, 49, 2, 32, 32, 0, 0, true},
+        {3, 49, 3, 32, 32, 5, 3, true},
+        {2, 50, 2, 24, 40, 1, 2, false},
+        {1, 50, 1, 64, 64, 0, 0, false},
+        {2, 144, 2, 32, 32, 0, 4, true},
+        {1, 144, 1, 96, 96, 3, 0, false},
+        {9, 16, 5, 9, 33, 0, 2, true},
+        {1, 400, 1, 20, 20, 0, 2, true},
+        {16, 49, 12, 32, 32, 0, 4, true},
+        {16, 49, 12, 32, 32, 0, 0, true},
         {4, 144, 12, 32, 32, 0, 4, true},
+        {1, 1, 1, 1, 1, 0, 0, false, {FV_F32, FV_F32, FV_F32, FV_F32}},
+        {5, 1, 2, 8, 8, 1, 2, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {3, 49, 3, 32, 32, 5, 3, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
+        {2, 50, 2, 23, 40, 1, 2, false, {FV_F32, FV_BF16, FV_BF16, FV_F32}},
+        {9, 16, 5, 9, 33, 0, 2, true, {FV_BF16, FV_F32, FV_F32, FV_BF16}},
+        {1, 143, 1, 96, 95, 3, 0, false, {FV_BF16, FV_BF16, FV_F32, FV_BF16}},
+        {16, 49, 12, 32, 32, 0, 4, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -45,6 +60,7 @@ static bool make(check_case *c, uint32_t index)
     if (sizes[index].bias)
         check_matrix(c, FV_WINDOW_PARAM, CHECK_BASE, heads * window, window, sizes[index].gap);
     check_matrix(c, FV_WINDOW_OUT, CHECK_ROW, rows, heads * dv, sizes[index].gap);
+    check_softmax_types(c, sizes[index].types);
     /* Scores far beyond the range of exp, while one can still say which key wins. */
     c->operand[FV_WINDOW_Q].huge = c->operand[FV_WINDOW_K].huge = 30.f;
     c->operand[FV_WINDOW_PARAM].huge = 1e3f;
@@ -59,24 +75,21 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, double *s
     const uint32_t base = row - row % window, *region = c->args.table;
     double error = 0.;
     for (uint32_t j = 0; j < window; j++) {
-        double sum = 0., size = 0.;
-        for (uint32_t i = 0; i < d; i++) {
-            const double x = check_at(c, FV_WINDOW_Q, row, head * d + i) *
-                             check_at(c, FV_WINDOW_K, base + j, head * d + i) * c->args.f[0];
-            sum += x;
-            size += fabs(x);
-        }
+        check_score x = {0};
+        for (uint32_t i = 0; i < d; i++)
+            check_score_add(&x, c, check_at(c, FV_WINDOW_Q, row, head * d + i),
+                            check_at(c, FV_WINDOW_K, base + j, head * d + i));
         if (c->operand[FV_WINDOW_PARAM].kind) {
             const double bias = check_at(c, FV_WINDOW_PARAM, head * window + row % window, j);
-            sum += bias;
-            size += fabs(bias);
+            x.sum += bias;
+            x.size += fabs(bias);
         }
         if (region && region[row] != region[base + j]) {
-            sum -= 100.;
-            size += 100.;
+            x.sum -= 100.;
+            x.size += 100.;
         }
-        s[j] = sum;
-        error = fmax(error, check_allowed(d + 6., size));
+        s[j] = x.sum;
+        error = fmax(error, check_allowed(d + 6., x.size) + x.rounding);
     }
     return error;
 }

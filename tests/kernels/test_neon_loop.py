@@ -3,11 +3,11 @@
 
     test_neon_loop.py path/to/build [--verbose]
 
-Compiles platform/cpu/tmpl/gemm_tmpl.c with the flags of the build, for NEON and the levels above it, with
-every compiler for AArch64 that is here, and disassembles it. The hot loop is the innermost one with the
-most multiply-adds of the level's kind. In it no instruction may touch the stack, and the multiply-adds'
-share of all vector instructions must reach the level's; a load of two registers counts as two. The
-judgement is tried on loops that must fail: the same with more loads, the same with a spill, and one that
+Compiles the templates of platform/cpu/tmpl with the flags of the build, for NEON and the levels above it,
+with every compiler for AArch64 that is here, and disassembles them. The hot loop is the innermost one
+with the most multiply-adds of the kernel's kind. In it no instruction may touch the stack, and the
+multiply-adds' share of all vector instructions must reach the kernel's: where a load of two registers
+counts as two, and where it counts as the instruction that it is. The judgement is tried on loops that must fail: the same with more loads, the same with a spill, and one that
 the compiler was left half of the registers for. Standard library only.
 """
 import collections
@@ -20,14 +20,20 @@ import subprocess
 import sys
 import tempfile
 
-SOURCE = "tmpl/gemm_tmpl.c"
-# Level: its multiply-adds, what marks loops of other kernels in the same file, the least share (of
-# products of 2 x 2 x 4 each is worth four of the others; float16 sums are added up), flags.
-LEVELS = {
-    "NEON": (r"fmla\s.*\.4s", r"fcvtl|shll", 0.80, []),
-    "NEON_FP16": (r"fmla\s", r"^$", 0.50, ["-march=armv8.2-a+fp16"]),
-    "NEON_DOT": (r"bfmmla", r"^$", 0.65, ["-march=armv8.2-a+fp16+bf16"]),
-}
+TEMPLATE = "tmpl/%s_tmpl.c"
+SDOT = "-march=armv8.2-a+fp16+dotprod"
+# Kernels: template, level, multiply-adds, what marks loops of others in the same file, the least shares,
+# flags. A product of 2 x 2 rows and columns is worth two or more of the others; as tiles of 32 registers
+# have it, its share by registers is 0.72 at most. Sums of float16 are added up.
+Kernel = collections.namedtuple("Kernel", "template level add other least least_plain flags")
+KERNELS = [
+    Kernel("gemm", "NEON", r"fmla\s.*\.4s", r"fcvtl|shll", 0.80, 0.80, []),
+    Kernel("gemm", "NEON_FP16", r"fmla\s", r"^$", 0.50, 0.50, ["-march=armv8.2-a+fp16"]),
+    Kernel("gemm", "NEON_DOT", r"bfmmla", r"^$", 0.65, 0.70, [SDOT + "+bf16"]),
+    Kernel("gemm_bf16", "NEON_DOT", r"bfmmla", r"^$", 0.70, 0.75, [SDOT + "+bf16"]),
+    Kernel("gemm_i8", "NEON_SDOT", r"sdot", r"^$", 0.80, 0.80, [SDOT]),
+    Kernel("gemm_i8", "NEON_I8MM", r"smmla", r"^$", 0.70, 0.75, [SDOT + "+bf16+i8mm"]),
+]
 TAKES_VALUE = ("-o", "-MF", "-MQ", "-MT")
 LEFT_OUT = re.compile(r"-M[DP]?$|-c$|-DFV_(ISA|ARCH|LEVEL)_|-fsanitize|-m[a-z0-9-]+(=.*)?$|--coverage")
 
@@ -45,12 +51,13 @@ def compilers():
 
 
 def build_flags(build):
-    """Where and with what the build compiles the portable kernel, the machine's own flags left out."""
+    """Where and with what the build compiles the portable kernel, the machine's own flags left out, and
+    the folder of the templates."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as f:
         commands = json.load(f)
     for c in commands:
         words = shlex.split(c["command"])
-        if not c["file"].endswith(SOURCE) or "-DFV_ISA_C" not in words:
+        if not c["file"].endswith(TEMPLATE % "gemm") or "-DFV_ISA_C" not in words:
             continue
         first = next(i for i, w in enumerate(words) if w.startswith("-"))
         flags, skip = [], False
@@ -58,15 +65,15 @@ def build_flags(build):
             if not skip and word not in TAKES_VALUE and word != c["file"] and not LEFT_OUT.match(word):
                 flags.append(word)
             skip = not skip and word in TAKES_VALUE
-        return c["directory"], flags, c["file"]
-    raise SystemExit("the build does not compile " + SOURCE)
+        return c["directory"], flags, c["file"][:-len(TEMPLATE % "gemm")]
+    raise SystemExit("the build does not compile " + TEMPLATE % "gemm")
 
 
 def disassemble(compiler, where, flags, source, folder):
     output = os.path.join(folder, "gemm.o")
-    subprocess.run(compiler + flags + ["-DFV_ARCH_ARM64", "-DFV_LEVEL_NEON_FP16",
-                                       "-DFV_LEVEL_NEON_DOT", "-c", source, "-o", output], cwd=where,
-                   check=True)
+    levels = ["-DFV_LEVEL_NEON_" + name for name in ("FP16", "SDOT", "DOT", "I8MM")]
+    subprocess.run(compiler + flags + ["-DFV_ARCH_ARM64"] + levels + ["-c", source, "-o", output],
+                   cwd=where, check=True)
     tool = shutil.which("aarch64-linux-gnu-objdump") or "llvm-objdump"
     said = subprocess.run([tool, "-d", "--no-show-raw-insn", output], capture_output=True, text=True,
                           check=True)
@@ -103,31 +110,34 @@ def measure(body, add):
                 sum("[sp" in text or "[x29" in text for text in body))
 
 
-def hot_loop(functions, level):
+def hot_loop(functions, kernel):
     """Its text."""
-    add, other = LEVELS[level][:2]
     found = [[]]
     for code in functions:
-        found += [body for body in innermost(code) if not any(re.match(other, t) for t in body)]
+        found += [body for body in innermost(code)
+                  if not any(re.match(kernel.other, t) for t in body)]
     def size(body):
-        loop = measure(body, add)
+        loop = measure(body, kernel.add)
         return loop.adds, -loop.vectors
     return max(found, key=size)
 
 
-def fault(loop, least):
+def fault(loop, kernel):
     if not loop.adds:
         return "no loop with multiply-adds"
     if loop.stack:
         return "%d instructions touch the stack" % loop.stack
-    if loop.adds < least * (loop.vectors + loop.pairs):
-        return "less than %.2f of its vector instructions are multiply-adds" % least
+    for least, vectors in ((kernel.least, loop.vectors + loop.pairs),
+                           (kernel.least_plain, loop.vectors)):
+        if loop.adds < least * vectors:
+            return "less than %.2f of its vector instructions are multiply-adds" % least
     return None
 
 
 def describe(loop):
-    return "%d multiply-adds of %d vector instructions, %d of them loads of two registers: %.3f" % (
-        loop.adds, loop.vectors, loop.pairs, loop.adds / max(loop.vectors + loop.pairs, 1))
+    return "%d multiply-adds of %d vector instructions, %d of them loads of two registers: %.3f, %.3f" % (
+        loop.adds, loop.vectors, loop.pairs, loop.adds / max(loop.vectors, 1),
+        loop.adds / max(loop.vectors + loop.pairs, 1))
 
 
 class Count:
@@ -135,39 +145,40 @@ class Count:
         self.passed = self.failed = 0
         self.verbose = verbose
 
-    def note(self, what, body, level, good=True):
+    def note(self, what, body, kernel, good=True):
         """One loop; `good`: whether nothing may be wrong with it, or something must."""
-        loop = measure(body, LEVELS[level][0])
-        wrong = fault(loop, LEVELS[level][2])
+        loop = measure(body, kernel.add)
+        wrong = fault(loop, kernel)
         right = good == (wrong is None)
         self.passed, self.failed = self.passed + right, self.failed + (not right)
         if self.verbose or not right:
-            print("%s%s, %s: %s; %s" % ("" if right else "FAIL ", what, level, describe(loop),
-                                        wrong or "good"))
+            print("%s%s, %s %s: %s; %s" % ("" if right else "FAIL ", what, kernel.template, kernel.level,
+                                           describe(loop), wrong or "good"))
 
 
 def main(argv):
-    where, flags, source = build_flags(os.path.abspath(argv[0]))
+    where, flags, templates = build_flags(os.path.abspath(argv[0]))
     found = compilers()
     if not found:
         print("no compiler for aarch64; platform/setup-debian.sh test installs one")
         return 77
     count = Count("--verbose" in argv)
     with tempfile.TemporaryDirectory() as folder:
-        def look(compiler, level, more):
-            own = LEVELS[level][3] + ["-DFV_ISA_" + level]
-            return hot_loop(disassemble(compiler, where, flags + own + more, source, folder), level)
+        def look(compiler, kernel, more):
+            own = kernel.flags + ["-DFV_ISA_" + kernel.level]
+            source = templates + TEMPLATE % kernel.template
+            return hot_loop(disassemble(compiler, where, flags + own + more, source, folder), kernel)
 
         for compiler in found:
-            for level in LEVELS:
-                body = look(compiler, level, [])
-                count.note(compiler[0], body, level)
-                count.note("more loads", body + ["ldr q0, [x0]"] * (len(body) // 3), level,
-                           False)
-                count.note("a spill", body + ["str q0, [sp, #16]"], level, False)
+            for kernel in KERNELS:
+                body = look(compiler, kernel, [])
+                count.note(compiler[0], body, kernel)
+                count.note("more loads", body + ["ldr q0, [x0]"] * (len(body) // 3), kernel, False)
+                count.note("a spill", body + ["str q0, [sp, #16]"], kernel, False)
         if found[0][0].endswith("gcc"):
             few = ["-ffixed-v%d" % i for i in range(16, 32)]
-            count.note("half of the registers", look(found[0], "NEON_DOT", few), "NEON_DOT", False)
+            split = next(k for k in KERNELS if k.template == "gemm" and k.level == "NEON_DOT")
+            count.note("half of the registers", look(found[0], split, few), split, False)
     print("%d passed, %d failed, 0 skipped" % (count.passed, count.failed))
     return 1 if count.failed else 0
 

@@ -23,14 +23,14 @@ trap 'rm -rf "$out"' EXIT
 mkdir "$out/fovea"
 sed 's/@VERSION@/0/; s/@[A-Z]*@/0/' include/fovea/version.h.in >"$out/fovea/version.h"
 flags="-std=c11 -Wall -Wextra -Werror -Wno-missing-field-initializers -DNDEBUG -D_POSIX_C_SOURCE=200809L -ffp-contract=off -fno-math-errno
-    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_ADAPT -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_DOT -Iinclude -I$out -I. -Isrc"
+    -fno-trapping-math -DFV_ARCH_ARM64 -DFV_ADAPT -DFV_LEVEL_NEON_FP16 -DFV_LEVEL_NEON_SDOT -DFV_LEVEL_NEON_DOT -DFV_LEVEL_NEON_I8MM -Iinclude -I$out -I. -Isrc"
 n=0
 compile() {
     n=$((n + 1))
     # shellcheck disable=SC2086
     $cc $flags $level "$@" -c -o "$out/$n.o"
 }
-for f in src/base/abi.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
+for f in src/base/abi.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/ops/quantise.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
     platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c \
     tests/kernels/gradients.c tests/kernels/oracle.c tests/kernels/oracle_grad.c tests/kernels/check*.c \
     src/ops/mech_table.c src/ops/ref/*.c src/ops/ref_train/*.c; do
@@ -38,7 +38,7 @@ for f in src/base/abi.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/pre
 done
 for f in platform/cpu/tmpl/*_tmpl.c; do
     case $f in
-    *lattn*) ;;
+    *lattn* | *gemm_bf16*) ;;
     *)
         compile "$f" -DFV_ISA_C
         compile "$f" -DFV_ISA_NEON
@@ -46,7 +46,10 @@ for f in platform/cpu/tmpl/*_tmpl.c; do
     esac
 done
 compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_FP16 -march=armv8.2-a+fp16
-compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+bf16
+compile platform/cpu/tmpl/gemm_i8_tmpl.c -DFV_ISA_NEON_SDOT -march=armv8.2-a+fp16+dotprod
+compile platform/cpu/tmpl/gemm_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+dotprod+bf16
+compile platform/cpu/tmpl/gemm_bf16_tmpl.c -DFV_ISA_NEON_DOT -march=armv8.2-a+fp16+dotprod+bf16
+compile platform/cpu/tmpl/gemm_i8_tmpl.c -DFV_ISA_NEON_I8MM -march=armv8.2-a+fp16+dotprod+bf16+i8mm
 for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/mech/mech.inc); do
     for f in src/ops/mech_traits.c src/ops/ref/ref_*lattn*.c src/ops/ref_train/ref_*lattn*.c tests/kernels/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"

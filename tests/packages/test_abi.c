@@ -228,16 +228,16 @@ static const struct {
     int varies; /* or holds pointers to what has gone */
     const char *init;
 } results[] = {
-    RESULT(device_info, fovea_device_info, quirks, 0, FOVEA_DEVICE_INFO_INIT),
-    RESULT(listed_device, fovea_device_info, quirks, 0, FOVEA_DEVICE_INFO_INIT),
+    RESULT(device_info, fovea_device_info, int8, 0, FOVEA_DEVICE_INFO_INIT),
+    RESULT(listed_device, fovea_device_info, int8, 0, FOVEA_DEVICE_INFO_INIT),
     RESULT(listed_kernel, fovea_kernel_info, usable, 0, FOVEA_KERNEL_INFO_INIT),
-    RESULT(rates, fovea_rates, copy, 1, FOVEA_RATES_INIT),
+    RESULT(rates, fovea_rates, int8, 1, FOVEA_RATES_INIT),
     RESULT(model_info, fovea_model_info, mapped_bytes, 0, FOVEA_MODEL_INFO_INIT),
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
-    RESULT(plan_info, fovea_plan_info, fallback, 0, FOVEA_PLAN_INFO_INIT),
-    RESULT(step_info, fovea_step_info, sweep_source, 0, FOVEA_STEP_INFO_INIT),
+    RESULT(plan_info, fovea_plan_info, compute, 0, FOVEA_PLAN_INFO_INIT),
+    RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
@@ -469,18 +469,18 @@ static void options_begin_as_the_callers_do(void **state)
     const fovea_tune_options tune = tune_options();
     CHECK(open_device, open, cache, FOVEA_DEVICE_OPTIONS_INIT);
     CHECK(open_device, open, thread_name, FOVEA_DEVICE_OPTIONS_INIT);
-    CHECK(make_plan, o, yuv, FOVEA_PLAN_OPTIONS_INIT);
+    CHECK(make_plan, o, compute, FOVEA_PLAN_OPTIONS_INIT);
     CHECK(make_plan, o, weights, FOVEA_PLAN_OPTIONS_INIT);
-    CHECK(open_best, o, yuv, FOVEA_PLAN_OPTIONS_INIT);
-    CHECK(tune_plan, o, yuv, FOVEA_PLAN_OPTIONS_INIT);
-    CHECK(verify_model, whole, yuv, FOVEA_PLAN_OPTIONS_INIT);
+    CHECK(open_best, o, compute, FOVEA_PLAN_OPTIONS_INIT);
+    CHECK(tune_plan, o, compute, FOVEA_PLAN_OPTIONS_INIT);
+    CHECK(verify_model, whole, compute, FOVEA_PLAN_OPTIONS_INIT);
     CHECK(plan_with_rule, rule, std, FOVEA_PREPROCESS_INIT);
     CHECK(apply_rule, rule, std, FOVEA_PREPROCESS_INIT);
     CHECK(resize_rule, rule, std, FOVEA_PREPROCESS_INIT);
-    CHECK(plan_attention, attention, rigor, FOVEA_ATTENTION_OPTIONS_INIT);
+    CHECK(plan_attention, attention, compute, FOVEA_ATTENTION_OPTIONS_INIT);
     CHECK(create_state, attention, schedule, FOVEA_ATTENTION_OPTIONS_INIT);
     CHECK(tune_attention, attention, schedule, FOVEA_ATTENTION_OPTIONS_INIT);
-    CHECK(plan_gemm, gemm, rigor, FOVEA_GEMM_OPTIONS_INIT);
+    CHECK(plan_gemm, gemm, compute, FOVEA_GEMM_OPTIONS_INIT);
     CHECK(tune_gemm, gemm, schedule, FOVEA_GEMM_OPTIONS_INIT);
     CHECK(tune_as, tune, payload, FOVEA_TUNE_OPTIONS_INIT);
 #ifdef HAVE_ADAPT

@@ -56,7 +56,7 @@ static GstBuffer *frame_of(const GstVideoInfo *info, guint8 seed)
 
 /* What the library gives for the frame. */
 static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBuffer *buffer,
-                        fovea_format format, const char *output)
+                        fovea_format format, fovea_compute compute, const char *output)
 {
     fovea_device *device;
     fovea_model *model;
@@ -73,6 +73,7 @@ static void ask_library(float *out, size_t room, const GstVideoInfo *info, GstBu
     options.frame.width = (uint32_t)info->width;
     options.frame.height = (uint32_t)info->height;
     options.preprocess = &rule;
+    options.compute = compute;
     options.outputs = &output;
     options.n_outputs = 1;
     assert_int_equal(fovea_plan_create(&plan, model, device, &options), FOVEA_OK);
@@ -167,7 +168,8 @@ static GstBuffer *pass(GstHarness *h, GstBuffer *buffer)
     return out;
 }
 
-static void one_frame(GstHarness *h, const struct format *f, int width, int height, guint8 seed)
+static void one_frame(GstHarness *h, const struct format *f, fovea_compute compute, int width,
+                      int height, guint8 seed)
 {
     enum { CLASSES = 10 };
     GstVideoInfo info;
@@ -176,7 +178,7 @@ static void one_frame(GstHarness *h, const struct format *f, int width, int heig
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);
     GstBuffer *out = pass(h, frame_of(&info, seed));
-    ask_library(want, CLASSES, &info, out, f->format, "logits");
+    ask_library(want, CLASSES, &info, out, f->format, compute, "logits");
     const GstStructure *s = attached(out), *output = item(s, "outputs", 0, "logits");
     assert_string_equal(gst_structure_get_string(output, "name"), "logits");
     same_values(output, want, CLASSES);
@@ -190,8 +192,16 @@ static void formats_and_caps_changes(void **state)
     (void)state;
     GstHarness *h = harness("top-k=3");
     for (int i = 0; i < 2 * FORMATS; i++)
-        one_frame(h, &formats[i % FORMATS], 96 - 2 * i, 64 + i, (guint8)i);
-    one_frame(h, &formats[3], 97, 65, 50); /* odd */
+        one_frame(h, &formats[i % FORMATS], FOVEA_COMPUTE_F32, 96 - 2 * i, 64 + i, (guint8)i);
+    one_frame(h, &formats[3], FOVEA_COMPUTE_F32, 97, 65, 50); /* odd */
+    gst_harness_teardown(h);
+}
+
+static void products_of_bfloat16(void **state)
+{
+    (void)state;
+    GstHarness *h = harness("top-k=3 compute=bf16");
+    one_frame(h, &formats[0], FOVEA_COMPUTE_BF16, 96, 64, 1);
     gst_harness_teardown(h);
 }
 
@@ -208,7 +218,8 @@ static void features_on_the_bus(void **state)
     assert_true(gst_video_info_from_caps(&info, caps));
     gst_harness_set_src_caps(h, caps);
     GstBuffer *out = pass(h, frame_of(&info, 7));
-    ask_library(want, ROWS * COLUMNS, &info, out, FOVEA_FORMAT_NV12, "last_hidden_state");
+    ask_library(want, ROWS * COLUMNS, &info, out, FOVEA_FORMAT_NV12, FOVEA_COMPUTE_F32,
+                "last_hidden_state");
     GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT);
     assert_non_null(message);
     const GstStructure *s = gst_message_get_structure(message);
@@ -312,6 +323,7 @@ static void errors_reach_the_bus(void **state)
     fails("model=" MODEL " output=nothing", "nothing");
     fails("model=" MODEL " attention=wrong", "wrong");
     fails("model=" MODEL " size=12y", "12y");
+    fails("model=" MODEL " compute=int4", "int4");
     fails("model=" MODEL " size=8", "patch");
     fails("model=" MODEL " size=65535x8", "patch");
     fails("model=" MODEL " size=65536x8", "1 to 65535");
@@ -322,9 +334,8 @@ static void errors_reach_the_bus(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats_and_caps_changes),
-        cmocka_unit_test(features_on_the_bus),
-        cmocka_unit_test(many_frames_allocate_nothing),
+        cmocka_unit_test(formats_and_caps_changes), cmocka_unit_test(products_of_bfloat16),
+        cmocka_unit_test(features_on_the_bus),      cmocka_unit_test(many_frames_allocate_nothing),
         cmocka_unit_test(errors_reach_the_bus),
     };
     gst_init(&argc, &argv);

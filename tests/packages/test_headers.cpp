@@ -71,6 +71,28 @@ static bool features_lie_on_a_grid()
            stage.offset(0, 5, 0) == std::size_t{5} * stage.output(0).columns;
 }
 
+// What is asked for is what a plan says that it uses, and an operation computes with it.
+static bool products_are_chosen()
+{
+    fovea::device device("cpu");
+    const fovea::model vit("synthetic:vit-ti16");
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = 32;
+    o.compute = FOVEA_COMPUTE_BF16;
+    o.dry = 1;
+    const fovea::plan plan(vit, device, o);
+    const float weight[2] = {1.00390625f, 3}; // the first lies between two of bfloat16
+    fovea_gemm_options g = FOVEA_GEMM_OPTIONS_INIT;
+    g.rows = g.in = 1;
+    g.out = 2;
+    g.weight = weight;
+    g.compute = FOVEA_COMPUTE_BF16;
+    fovea::operation product(device, g);
+    float one = 1, out[2] = {0, 0};
+    product.run({{&one, 0}}, {out, 0});
+    return plan.info().compute == FOVEA_COMPUTE_BF16 && out[0] == 1 && out[1] == 3;
+}
+
 int main()
 {
     fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
@@ -85,6 +107,7 @@ int main()
         throws(FOVEA_ENODEV, "nonsense"),
         state_counts(),
         features_lie_on_a_grid(),
+        products_are_chosen(),
     };
     int passed = 0, all = 0;
     for (const bool good : results) {

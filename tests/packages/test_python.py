@@ -329,6 +329,23 @@ class Models(unittest.TestCase):
                                       weights=w)["last_hidden_state"] for w in ("f32", "bf16"))
         self.assertTrue(1e-5 < off(half, plain) < 0.1)
 
+    def test_compute(self):
+        """Products of bfloat16: rounded, by a plan of their own, and by an operation."""
+        names = ["last_hidden_state"]
+        plain, rounded = (self.model.run(self.image, outputs=names, compute=c)["last_hidden_state"]
+                          for c in ("f32", "bf16"))
+        self.assertTrue(1e-5 < off(rounded, plain) < 0.1)
+        plan = self.model.plan(self.image, outputs=names, compute="bf16")
+        np.testing.assert_array_equal(plan.run(self.image)["last_hidden_state"], rounded)
+        with self.assertRaises(KeyError):
+            self.model.run(self.image, compute="int4")
+        with self.assertRaisesRegex(fovea.Error, "leave their types"):
+            self.model.run(self.image, compute="bf16", weights="f16")
+        q, k, v = arrays(*[(2, 3, 20, 8)] * 3)
+        want, got = (fovea.attention(q, k, v, "softmax", compute=c) for c in ("f32", "bf16"))
+        self.assertTrue(off(got, want) < 0.05)
+        self.assertIn(fovea.Device("cpu").info["int8"], (0, 1))
+
     def test_camera_frames(self):
         """Grey ones, which are the same in every matrix: luma 16 to 235 is 0 to 255."""
         names = ["last_hidden_state"]

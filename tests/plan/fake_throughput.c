@@ -118,11 +118,34 @@ static const fv_kernel *kernels(fv_device *d, int *count, uint32_t *features)
     return fv_cpu_kernels(count);
 }
 
+static uint32_t written(const fv_launch *l)
+{
+    uint32_t o = FV_OPERANDS - 1;
+    while (l->operand[o].ref.space == FV_SPACE_NONE)
+        o--;
+    return o;
+}
+
+/* A kernel of the CPU gets floats: rows of 16 bits become a copy, and go back. */
+static bool widens(const fv_launch *l, uint32_t o)
+{
+    const fv_operand *op = &l->operand[o];
+    return op->kind != FV_KIND_WEIGHT && (op->type == FV_F16 || op->type == FV_BF16) &&
+           l->args.prob.op != FV_OP_CONVERT && l->args.prob.op != FV_OP_SCAN;
+}
+
 static fovea_status bind(fv_device *d, const fv_launch *l, fv_bound **out)
 {
     fv_bound *b = calloc(1, sizeof *b);
     assert_non_null(b);
     b->l = *l;
+    for (uint32_t o = 0; o < FV_OPERANDS; o++)
+        if (widens(l, o))
+            b->l.args.type[o] = FV_F32;
+    if (widens(l, 0))
+        b->l.args.prob.in = FV_F32;
+    if (widens(l, written(l)))
+        b->l.args.prob.out = FV_F32;
     d->held++;
     *out = b;
     return FOVEA_OK;
@@ -205,7 +228,6 @@ static char *base_of(const fv_queue *q, const fv_launch *l, uint32_t o, const fv
     return base + at;
 }
 
-/* A kernel of the CPU reads floats: rows of 16 bits become a copy, and go back. */
 struct widened {
     float *copy;
     char *from;
@@ -218,8 +240,7 @@ static struct widened widen(const fv_launch *l, uint32_t o, const fv_call *c, ch
 {
     const fv_operand *op = &l->operand[o];
     struct widened w = {.from = from, .type = op->type};
-    if (!from || op->kind == FV_KIND_WEIGHT || (op->type != FV_F16 && op->type != FV_BF16) ||
-        l->args.prob.op == FV_OP_CONVERT || l->args.prob.op == FV_OP_SCAN)
+    if (!from || !widens(l, o))
         return w;
     w.count = room / 2;
     if (op->kind == FV_KIND_ROW && w.count > (uint64_t)c->rows * l->args.ld[o])
@@ -236,14 +257,6 @@ static void narrow(struct widened *w, bool written)
     for (uint64_t i = 0; w->copy && written && i < w->count; i++)
         fv_value_put(w->from, w->type, (size_t)i, w->copy[i]);
     free(w->copy);
-}
-
-static uint32_t written(const fv_launch *l)
-{
-    uint32_t o = FV_OPERANDS - 1;
-    while (l->operand[o].ref.space == FV_SPACE_NONE)
-        o--;
-    return o;
 }
 
 static void call(void *ctx, fv_bound *step, uint32_t width, fv_call *c)

@@ -395,15 +395,22 @@ static void tear_down(setting *s)
     fovea_device_close(s->device);
 }
 
-static fovea_plan *plan_at(const setting *s, fv_wisdom *wisdom, uint32_t width, uint32_t height)
+static fovea_plan *plan_as(const setting *s, fv_wisdom *wisdom, uint32_t width, uint32_t height,
+                           fovea_compute compute)
 {
     fovea_plan *p;
     fovea_plan_options options = fixture_options("linear:elu1", FOVEA_SCHEDULE_AUTO);
     options.frame.width = width;
     options.frame.height = height;
+    options.compute = compute;
     options.dry = 1;
     succeed(fv_frame_plan(&p, s->model, s->device, &options, wisdom));
     return p;
+}
+
+static fovea_plan *plan_at(const setting *s, fv_wisdom *wisdom, uint32_t width, uint32_t height)
+{
+    return plan_as(s, wisdom, width, height, FOVEA_COMPUTE_F32);
 }
 
 static const fv_step *find_step(const fovea_plan *p, enum fv_op op)
@@ -467,6 +474,34 @@ static void steps_take_wisdom(void **state)
     assert_string_not_equal(find_step(again, FV_OP_LAYERNORM)->kernel->name, step->kernel->name);
     fovea_plan_free(again);
     fovea_plan_free(p);
+    tear_down(&s);
+}
+
+/* What was found for products of one type says nothing of another. */
+static void products_have_facts_of_their_own(void **state)
+{
+    (void)state;
+    static const fovea_compute types[] = {FOVEA_COMPUTE_F32, FOVEA_COMPUTE_BF16,
+                                          FOVEA_COMPUTE_INT8};
+    enum { TYPES = sizeof types / sizeof *types };
+    setting s = set_up();
+    char key[TYPES][FV_WISDOM_SUBJECT];
+    for (int i = 0; i < TYPES; i++) {
+        fovea_plan *p = plan_as(&s, s.wisdom, 224, 224, types[i]);
+        fv_advice_plan_key(key[i], s.model, &p->b);
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(key[i], key[k]);
+        if (types[i] == FOVEA_COMPUTE_BF16)
+            put_step(s.wisdom, p->advice.device, &find_step(p, FV_OP_LAYERNORM)->prob, 0, LAYERNORM,
+                     FV_FACT_STEP);
+        fovea_plan_free(p);
+    }
+    for (int i = 0; i < TYPES; i++) {
+        fovea_plan *p = plan_as(&s, s.wisdom, 224, 224, types[i]);
+        assert_string_equal(find_step(p, FV_OP_LAYERNORM)->source,
+                            types[i] == FOVEA_COMPUTE_F32 ? "cost" : "wisdom");
+        fovea_plan_free(p);
+    }
     tear_down(&s);
 }
 
@@ -568,7 +603,7 @@ int main(void)
         cmocka_unit_test(unknown_is_skipped), cmocka_unit_test(saved_and_merged),
         cmocka_unit_test(saved_at_once),      cmocka_unit_test(paths),
         cmocka_unit_test(steps_take_wisdom),  cmocka_unit_test(family_is_a_prior),
-        cmocka_unit_test(sweeps_take_wisdom),
+        cmocka_unit_test(sweeps_take_wisdom), cmocka_unit_test(products_have_facts_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

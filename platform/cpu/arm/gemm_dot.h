@@ -7,15 +7,9 @@
  *   weight                                    activations, of take()
  *   K4/4 x nr x 4 bfloat16                    K4/4 x (m x 4 leading parts, m x 4 of what is left)
  */
-enum { LEAST_K = 256 };
+#include "platform/cpu/arm/panel_bf16.h"
 
-static void narrow(uint16_t *dst, const float *src, size_t n)
-{
-    for (; n > 0; n -= 4 * NR, dst += 4 * NR, src += 4 * NR)
-        for (uint32_t j = 0; j < NR; j++)
-            for (uint32_t k = 0; k < 4; k++)
-                dst[4 * j + k] = fv_bf16_of_float(src[k * NR + j]);
-}
+enum { LEAST_K = 256 };
 
 static void take(void *rows, enum fv_type type, size_t groups, uint32_t m)
 {

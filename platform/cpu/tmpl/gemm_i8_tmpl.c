@@ -10,7 +10,10 @@
  *   steps(a)                    the 4 numbers at a, for all of them
  *   add(sum, steps, columns)    sum + products
  *   put(acc, sum[SPLIT])        the sums of FV_W columns
- *   whole(x), put_bytes(q, x)   floats as numbers, of which it returns the sum; |x| < 128 */
+ *   whole(x), put_bytes(q, x)   floats as numbers, of which it returns the sum; |x| < 128
+ *
+ * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS and
+ * the last two. */
 #include "platform/cpu/vec/vec.h"
 
 #if defined FV_ISA_AVX512_VNNI
@@ -41,6 +44,21 @@
 #define PANEL "panel8x4"
 #define RATE 110e9
 #define DOTS "platform/cpu/x86/dot_madd256.h"
+#elif defined FV_ISA_NEON_I8MM
+#define MR 12
+#define VECS 2
+#define TILE 12x8
+#define PANEL "panel8x8"
+#define STEPS 8
+#define RATE 160e9
+#define TILES "platform/cpu/arm/gemm_i8_i8mm.h"
+#elif defined FV_ISA_NEON_SDOT
+#define MR 12
+#define VECS 2
+#define TILE 12x8
+#define PANEL "panel8x4"
+#define RATE 80e9
+#define TILES "platform/cpu/arm/gemm_i8_sdot.h"
 #elif defined FV_ISA_NEON
 #define MR 6
 #define VECS 2
@@ -63,9 +81,12 @@
 #include "platform/cpu/tmpl/gemm_kit.h"
 #include "platform/cpu/vec/butterfly.h"
 
-#include DOTS
-
 /* ---- tiles ---- */
+
+#ifdef TILES
+#include TILES
+#else
+#include DOTS
 
 FV_FN void dot_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t groups, int m,
                     const char *ahead)
@@ -109,6 +130,7 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
     OF_ROWS(MR, CALL)
 #undef CALL
 }
+#endif
 
 /* The sums as floats, in place, then the epilogue. */
 static void finish_i8(const fv_gemm_out *o, float *acc)
@@ -159,7 +181,7 @@ static float rotate_row(float *y, uint32_t k)
 static void quantise(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room)
 {
-    const uint32_t k4 = (k + 3) / 4 * 4;
+    const uint32_t k4 = (k + STEPS - 1) / STEPS * STEPS;
     for (uint32_t r = 0; r < m; r++, q += k4) {
         float factor;
         fv_row_convert(room, FV_F32, fv_element(rows, type, r * ld), type, k);

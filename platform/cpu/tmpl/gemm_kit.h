@@ -1,12 +1,16 @@
 /* gemm_kit.h: what every kit of GEMM and CONV tiles is made of: loops over the rows of a tile, the
- * epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE are defined.
- */
+ * epilogue, hooks and kernels. Included where MR, VECS, NR, TILE, PANEL, KC and RATE are defined,
+ * and STEPS where panels keep another number of steps together than 4. */
 #include <string.h>
 
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/gemm.h"
 #include "platform/cpu/vec/act.h"
 #include "platform/cpu/vec/row.h"
+
+#ifndef STEPS
+#define STEPS 4
+#endif
 
 /* CALL(M) for the number of rows that m is, so that loops over them can be unrolled. */
 #define CASE(CALL, M)                                                                              \
@@ -18,10 +22,8 @@
 #define CASES_4(CALL) CASES_3(CALL) CASE(CALL, 4)
 #define CASES_6(CALL) CASES_4(CALL) CASE(CALL, 5) CASE(CALL, 6)
 #define CASES_8(CALL) CASES_6(CALL) CASE(CALL, 7) CASE(CALL, 8)
-#define CASES_14(CALL)                                                                             \
-    CASES_8(CALL)                                                                                  \
-    CASE(CALL, 9)                                                                                  \
-    CASE(CALL, 10) CASE(CALL, 11) CASE(CALL, 12) CASE(CALL, 13) CASE(CALL, 14)
+#define CASES_10(CALL) CASES_8(CALL) CASE(CALL, 9) CASE(CALL, 10)
+#define CASES_14(CALL) CASES_10(CALL) CASE(CALL, 11) CASE(CALL, 12) CASE(CALL, 13) CASE(CALL, 14)
 #define CASES_UP_TO(most, CALL) CASES_##most(CALL)
 #define OF_ROWS(most, CALL)                                                                        \
     switch (m) {                                                                                   \
@@ -110,7 +112,8 @@ static const fv_knob knob_list[] = {
 /* The kit of a type of products, with what it has of its own, and its hooks, for problems that
  * FITS. */
 #define KIT(type, FITS, ...)                                                                       \
-    static const fv_gemm_kit kit_##type = {.mr = MR, .nr = NR, .tile = tile, __VA_ARGS__};         \
+    static const fv_gemm_kit kit_##type = {                                                        \
+        .mr = MR, .nr = NR, .steps = STEPS, .tile = tile, __VA_ARGS__};                            \
     static bool applies_##type(const fv_problem *p)                                                \
     {                                                                                              \
         return FITS;                                                                               \

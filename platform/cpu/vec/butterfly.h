@@ -11,23 +11,23 @@ enum { FV_ROTATED = 64 / FV_W }; /* vectors of 64 floats */
  */
 FV_FN fv_v fv_partner(fv_v x, int stride)
 {
-#if FV_W == 16
-    return stride == 1   ? _mm512_permute_ps(x, 0xb1)
-           : stride == 2 ? _mm512_permute_ps(x, 0x4e)
-           : stride == 4 ? _mm512_shuffle_f32x4(x, x, 0xb1)
-                         : _mm512_shuffle_f32x4(x, x, 0x4e);
-#elif defined __AVX2__
-    return stride == 1   ? _mm256_permute_ps(x, 0xb1)
-           : stride == 2 ? _mm256_permute_ps(x, 0x4e)
-                         : _mm256_permute2f128_ps(x, x, 1);
-#elif defined __ARM_NEON
-    return stride == 1 ? vrev64q_f32(x) : vextq_f32(x, x, 2);
-#else
+#if defined FV_ISA_C
     float lane[FV_W], other[FV_W];
     fv_store(lane, x);
     for (int i = 0; i < FV_W; i++)
         other[i] = lane[i ^ stride];
     return fv_load(other);
+#elif FV_W == 16
+    return stride == 1   ? _mm512_permute_ps(x, 0xb1)
+           : stride == 2 ? _mm512_permute_ps(x, 0x4e)
+           : stride == 4 ? _mm512_shuffle_f32x4(x, x, 0xb1)
+                         : _mm512_shuffle_f32x4(x, x, 0x4e);
+#elif FV_W == 8
+    return stride == 1   ? _mm256_permute_ps(x, 0xb1)
+           : stride == 2 ? _mm256_permute_ps(x, 0x4e)
+                         : _mm256_permute2f128_ps(x, x, 1);
+#else
+    return stride == 1 ? vrev64q_f32(x) : vextq_f32(x, x, 2);
 #endif
 }
 

@@ -1,5 +1,6 @@
 /* factors.h: the register tile over factors rounded to bfloat16, with float32 sums: what tile.h is
- * over floats.
+ * over floats. After #define FV_FACTORS_EXACT factors are floats as they come, so that what is
+ * written over these names is there in float32 as well (FV_EXACT 1, FV_PAIRS 0).
  *
  * Levels with instructions for products of bfloat16 keep factors as 16 bits, two steps of k in a
  * lane (FV_PAIRS 1); the others as floats that hold the rounded values. Either way the same numbers
@@ -9,15 +10,23 @@
  *   depth   steps k and k + 1 of column j are at x[k ld + FV_PAIR j] (k even; ld columns): k runs
  *           from row to row. With FV_PAIRS they are side by side, else k + 1 is ld further on
  *
- * The number of steps is even: operands are filled up with zeros. */
+ * The number of steps is that of fv_factor_steps(): but for exact factors it is even, and operands
+ * are filled up with zeros. Rows that are packed are F32 or BF16. */
 #ifndef FOVEA_PLATFORM_VEC_FACTORS_H
 #define FOVEA_PLATFORM_VEC_FACTORS_H
 
 #include "base/half.h"
+#include "ops/kernel.h"
 #include "platform/cpu/vec/row.h"
 #include "platform/cpu/vec/tile.h"
 
-#if defined FV_ISA_AVX512_BF16 || defined FV_ISA_NEON_DOT
+#ifdef FV_FACTORS_EXACT
+#define FV_EXACT 1
+#else
+#define FV_EXACT 0
+#endif
+
+#if !FV_EXACT && (defined FV_ISA_AVX512_BF16 || defined FV_ISA_NEON_DOT)
 #define FV_PAIRS 1
 #define FV_PAIR 2
 typedef uint16_t fv_factor;
@@ -27,9 +36,27 @@ typedef uint16_t fv_factor;
 typedef float fv_factor;
 #endif
 
+/* Steps that n are filled up to. */
+FV_FN size_t fv_factor_steps(size_t n)
+{
+    return FV_EXACT ? n : fv_tile_round(n, 2);
+}
+
+/* The type of an operand's rows. */
+FV_FN enum fv_type fv_factor_rows(const fv_args *a, int operand)
+{
+    return FV_EXACT ? FV_F32 : (enum fv_type)a->type[operand];
+}
+
+/* Floats in whose place n factors fit; with FV_PAIRS n is even. */
+FV_FN size_t fv_factor_floats(size_t n)
+{
+    return n / FV_PAIR;
+}
+
 /* ---- pairs: FV_W lanes of two bfloat16 ---- */
 
-#if defined FV_ISA_AVX512_BF16
+#if FV_PAIRS && defined FV_ISA_AVX512_BF16
 typedef __m512bh fv_pairs;
 
 FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p), (__m512bh)_mm512_loadu_si512(p))
@@ -44,15 +71,24 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
 /* sum + odd x odd, then + even x even */
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), _mm512_dpbf16_ps(sum, x, y))
 
-FV_FN void fv_store_pairs(fv_factor *p, fv_v even, fv_v odd)
+FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
 {
     const __m512i order =
         _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                          21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     const __m512i x = (__m512i)_mm512_cvtne2ps_pbh(odd, even);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi16(order, x));
+    return (__m512bh)_mm512_permutexvar_epi16(order, x);
 }
-#elif defined FV_ISA_NEON_DOT
+
+FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
+{
+    _mm512_storeu_si512(p, (__m512i)x);
+}
+
+/* sum + both of each lane */
+FV_WORD(fv_v, fv_add_pairs, (fv_v sum, fv_pairs x),
+        fv_dot(x, (__m512bh)_mm512_set1_epi16(0x3f80), sum))
+#elif FV_PAIRS
 typedef bfloat16x8_t fv_pairs;
 
 FV_WORD(fv_pairs, fv_load_pairs, (const fv_factor *p),
@@ -67,19 +103,49 @@ FV_FN fv_pairs fv_set_pair(const fv_factor *p)
 
 FV_WORD(fv_v, fv_dot, (fv_pairs x, fv_pairs y, fv_v sum), vbfdotq_f32(sum, x, y))
 
-FV_FN void fv_store_pairs(fv_factor *p, fv_v even, fv_v odd)
+/* fv_dot with pair number i of x in every lane. */
+FV_FN fv_v fv_dot_four(fv_pairs x, int i, fv_pairs y, fv_v sum)
 {
-    const bfloat16x8_t low = vcvtq_low_bf16_f32(even), high = vcvtq_low_bf16_f32(odd);
-    vst1q_u16(p, vzip1q_u16(vreinterpretq_u16_bf16(low), vreinterpretq_u16_bf16(high)));
+    switch (i) {
+    case 0:
+        return vbfdotq_laneq_f32(sum, y, x, 0);
+    case 1:
+        return vbfdotq_laneq_f32(sum, y, x, 1);
+    case 2:
+        return vbfdotq_laneq_f32(sum, y, x, 2);
+    default:
+        return vbfdotq_laneq_f32(sum, y, x, 3);
+    }
+}
+
+FV_FN fv_pairs fv_pair_up(fv_v even, fv_v odd)
+{
+    const uint16x8_t low = vreinterpretq_u16_bf16(vcvtq_low_bf16_f32(even));
+    const uint16x8_t high = vreinterpretq_u16_bf16(vcvtq_low_bf16_f32(odd));
+    return vreinterpretq_bf16_u16(vzip1q_u16(low, high));
+}
+
+FV_FN void fv_store_pairs(fv_factor *p, fv_pairs x)
+{
+    vst1q_u16(p, vreinterpretq_u16_bf16(x));
+}
+
+/* sum + both of each lane. Not a product by ones: GCC 12 takes a constant of bfloat16 for one of
+ * float16. */
+FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
+{
+    const uint32x4_t bits = vreinterpretq_u32_bf16(x);
+    sum = vaddq_f32(sum, vreinterpretq_f32_u32(vshlq_n_u32(bits, 16)));
+    return vaddq_f32(sum, vreinterpretq_f32_u32(vandq_u32(bits, vdupq_n_u32(0xffff0000))));
 }
 #endif
 
 /* ---- packing ---- */
 
-/* x as the float that it is once rounded. */
+/* x as the float that it is as a factor. */
 FV_FN fv_v fv_factor_round(fv_v x)
 {
-    return fv_of_bf16(fv_to_bf16(x));
+    return FV_EXACT ? x : fv_of_bf16(fv_to_bf16(x));
 }
 
 /* n <= FV_W lanes of a row from column k on. */
@@ -92,26 +158,97 @@ FV_FN void fv_factor_put_row(fv_factor *row, size_t k, fv_v x, int n)
 #endif
 }
 
+/* FV_W lanes of a row from column k on; returns what has become of them, added to `sum`. */
+FV_FN fv_v fv_factor_put_row_sum(fv_factor *row, size_t k, fv_v x, fv_v sum)
+{
+#if FV_PAIRS
+    const fv_h narrow = fv_to_bf16(x);
+    fv_store_h(row + k, narrow, FV_W);
+    return fv_add(sum, fv_of_bf16(narrow));
+#else
+    x = fv_factor_round(x);
+    fv_store(row + k, x);
+    return fv_add(sum, x);
+#endif
+}
+
 /* Steps k and k + 1 of FV_W columns from j on; k is even. */
 FV_FN void fv_factor_put_depth(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd)
 {
 #if FV_PAIRS
-    fv_store_pairs(x + k * ld + 2 * j, even, odd);
+    fv_store_pairs(x + k * ld + 2 * j, fv_pair_up(even, odd));
 #else
     fv_store(x + k * ld + j, fv_factor_round(even));
     fv_store(x + (k + 1) * ld + j, fv_factor_round(odd));
 #endif
 }
 
+/* The same; returns what has become of them, added to `sum`. */
+FV_FN fv_v fv_factor_put_sum(fv_factor *x, size_t ld, size_t k, size_t j, fv_v even, fv_v odd,
+                             fv_v sum)
+{
+#if FV_PAIRS
+    const fv_pairs pairs = fv_pair_up(even, odd);
+    fv_store_pairs(x + k * ld + 2 * j, pairs);
+    return fv_add_pairs(sum, pairs);
+#else
+    even = fv_factor_round(even);
+    odd = fv_factor_round(odd);
+    fv_store(x + k * ld + j, even);
+    fv_store(x + (k + 1) * ld + j, odd);
+    return fv_add(fv_add(sum, even), odd);
+#endif
+}
+
+/* Makes a packed row of `steps` column j by depth. */
+FV_FN void fv_factor_put_column(fv_factor *x, size_t ld, size_t j, const fv_factor *row,
+                                size_t steps)
+{
+    for (size_t k = 0; k < steps; k += FV_PAIR)
+        memcpy(x + k * ld + FV_PAIR * j, row + k, FV_PAIR * sizeof *row);
+}
+
 /* Packs n rows of `width` values of `type` as rows of `widthp`, zeros beyond. */
 FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
                                size_t ld, size_t n, size_t width)
 {
-    for (size_t i = 0; i < n; i++, dst += widthp, src = fv_element(src, type, ld))
-        for (size_t j = 0; j < widthp; j += FV_W)
+    for (; n > 0; n--, dst += widthp, src = fv_element(src, type, ld)) {
+        size_t j = 0;
+        for (; j + FV_W <= width; j += FV_W)
+            fv_factor_put_row(dst, j, fv_row_load(src, type, j, FV_W), FV_W);
+        for (; j < widthp; j += FV_W)
             fv_factor_put_row(dst, j,
                               fv_row_load(src, type, j, j < width ? fv_lanes(width - j) : 0),
                               fv_lanes(widthp - j));
+    }
+}
+
+/* A row of `width` values of `type` as all of its steps: where it lies, if they do, else in `room`.
+ */
+FV_FN const fv_factor *fv_factor_row(fv_factor *room, const void *src, enum fv_type type,
+                                     size_t width)
+{
+    const size_t steps = fv_factor_steps(width);
+    if (steps == width && (FV_EXACT || (FV_PAIRS && type == FV_BF16)))
+        return src;
+    fv_factor_pack_rows(room, steps, src, type, 0, 1, width);
+    return room;
+}
+
+/* Packs two rows, which are steps of k, by depth; `next` NULL: the second is zero. */
+FV_FN void fv_factor_pack_steps(fv_factor *dst, size_t widthp, const void *src, const void *next,
+                                enum fv_type type, size_t width)
+{
+    const fv_v none = fv_set(0.f);
+    size_t j = 0;
+    for (; j + FV_W <= width; j += FV_W)
+        fv_factor_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, FV_W),
+                            next ? fv_row_load(next, type, j, FV_W) : none);
+    for (; j < widthp; j += FV_W) {
+        const int n = j < width ? fv_lanes(width - j) : 0;
+        fv_factor_put_depth(dst, widthp, 0, j, fv_row_load(src, type, j, n),
+                            next ? fv_row_load(next, type, j, n) : none);
+    }
 }
 
 /* Packs n rows of `width` values of `type`, which are steps of k, by depth: `widthp` columns, a
@@ -119,18 +256,61 @@ FV_FN void fv_factor_pack_rows(fv_factor *dst, size_t widthp, const void *src, e
 FV_FN void fv_factor_pack_depth(fv_factor *dst, size_t widthp, const void *src, enum fv_type type,
                                 size_t ld, size_t n, size_t width)
 {
-    for (size_t k = 0; k < n; k += 2, src = fv_element(src, type, 2 * ld)) {
-        const void *next = fv_element(src, type, k + 1 < n ? ld : 0);
-        for (size_t j = 0; j < widthp; j += FV_W) {
-            const int lanes = j < width ? fv_lanes(width - j) : 0;
-            const fv_v even = fv_row_load(src, type, j, lanes);
-            const fv_v odd = k + 1 < n ? fv_row_load(next, type, j, lanes) : fv_set(0.f);
-            fv_factor_put_depth(dst, widthp, k, j, even, odd);
-        }
-    }
+    for (; n >= 2; n -= 2, dst += 2 * widthp, src = fv_element(src, type, 2 * ld))
+        fv_factor_pack_steps(dst, widthp, src, fv_element(src, type, ld), type, width);
+    if (n)
+        fv_factor_pack_steps(dst, widthp, src, NULL, type, width);
 }
 
 /* ---- tiles ---- */
+
+#if FV_PAIRS && FV_FOURS
+/* Two steps of k with values of `a` that are in registers: the pair of row i of the tile is number
+ * at + i step of x. */
+FV_FN void fv_factor_step(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_pairs *x, int at,
+                          int step, const fv_factor *b)
+{
+    fv_pairs col[FV_TILE_N];
+    FV_UNROLL
+    for (int j = 0; j < vecs; j++)
+        col[j] = fv_load_pairs(b + 2 * j * FV_W);
+    FV_UNROLL
+    for (int i = 0; i < FV_TILE_M; i++) {
+        const int n = at + i * step;
+        FV_UNROLL
+        for (int j = 0; j < vecs; j++)
+            acc[i][j] = fv_dot_four(x[n / 4], n % 4, col[j], acc[i][j]);
+    }
+}
+
+/* Makes the steps of k that whole registers of `a` serve (ak is 1, or am FV_PAIR); returns how many
+ * it made. */
+FV_FN size_t fv_factor_add_fours(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv_factor *a,
+                                 size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
+{
+    size_t k = 0;
+    if (ak == 1) {
+        for (; k + 8 <= depth; k += 8) {
+            fv_pairs x[FV_TILE_M];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M; i++)
+                x[i] = fv_load_pairs(a + i * am + k);
+            FV_UNROLL
+            for (int s = 0; s < 4; s++)
+                fv_factor_step(acc, vecs, x, s, 4, b + (k + 2 * s) * ldb);
+        }
+    } else if (am == FV_PAIR) {
+        for (; k < depth; k += 2) {
+            fv_pairs x[FV_TILE_M / 4];
+            FV_UNROLL
+            for (int i = 0; i < FV_TILE_M / 4; i++)
+                x[i] = fv_load_pairs(a + k * ak + 8 * i);
+            fv_factor_step(acc, vecs, x, 0, 1, b + k * ldb);
+        }
+    }
+    return k;
+}
+#endif
 
 /* acc[i][j] += sum over k of a's row or column i times b's column j (by depth), k ascending. `am`:
  * elements of a from row to row; by depth FV_PAIR. `ak`: from step to step of k; of rows 1. */
@@ -138,7 +318,11 @@ FV_FN void fv_factor_tile_add(fv_v acc[FV_TILE_M][FV_TILE_N], int vecs, const fv
                               size_t am, size_t ak, const fv_factor *b, size_t ldb, size_t depth)
 {
 #if FV_PAIRS
-    for (size_t k = 0; k < depth; k += 2) {
+    size_t k = 0;
+#if FV_FOURS
+    k = fv_factor_add_fours(acc, vecs, a, am, ak, b, ldb, depth);
+#endif
+    for (; k < depth; k += 2) {
         fv_pairs col[FV_TILE_N];
         FV_UNROLL
         for (int j = 0; j < vecs; j++)

@@ -83,6 +83,21 @@ FV_FN fv_v fv_exp2_neg(fv_v x)
     return y;
 }
 
+/* 2^x for x <= 0 to 7.5e-5: of what is rounded to bfloat16. */
+FV_FN fv_v fv_exp2_neg_rough(fv_v x)
+{
+    const fv_v t = fv_max(fv_set(-151.f), x);
+    const fv_v n = fv_round(t), r = fv_sub(t, n);
+    fv_v y = fv_set(0.0551716691f);
+    y = fv_fma(y, r, fv_set(0.242611122f));
+    y = fv_fma(y, r, fv_set(0.693260985f));
+    y = fv_ldexp(fv_fma(y, r, fv_set(0.999928074f)), n);
+#if !FV_LDEXP_ANY
+    y = fv_sel_lt(x, fv_set(-125.f), fv_set(0.f), y);
+#endif
+    return y;
+}
+
 /* erf as an odd over an even polynomial: 4e-7, 6 ulp. */
 FV_FN fv_v fv_erf(fv_v x)
 {

@@ -277,6 +277,9 @@ static int settle(adapt_run *r, const adapt_texts *t)
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
     CLI_TRY(cli_settle(&r->settings, &r->common));
+    if (r->settings.compute != FOVEA_COMPUTE_F32)
+        return cli_fail(CLI_UNSUPPORTED, "adapt --compute %s: training multiplies float32",
+                        r->common.compute);
     CLI_TRY(settle_stage(r, t));
     CLI_TRY(settle_optimizer(&r->options, t));
     CLI_TRY(settle_data(r, t));

@@ -54,7 +54,9 @@ typedef struct bench_request {
 /* What a device gets done at its best, the best of all that was measured in this run. */
 typedef struct bench_limits {
     fovea_rates rates;
-    double gemm; /* FLOP/s of the best matrix product, by the device's clock */
+    /* FLOP/s of the best matrix product, by the device's clock; 0 where no case has such products,
+     * but those of float32 are measured in any case. */
+    double gemm[FOVEA_COMPUTE_AUTO];
 } bench_limits;
 
 /* A device with its options; cases share it. */
@@ -70,8 +72,12 @@ typedef struct bench_device {
 /* bench_limits.c */
 /* Peak bytes/s of the device, as measured. */
 double bench_limits_memory(const bench_limits *l);
+/* What a step multiplies. */
+fovea_compute bench_products(const fovea_step_info *step);
+/* Peak FLOP/s of products of a type. */
+double bench_limits_products(const bench_limits *l, fovea_compute compute);
 /* Roofline lower bound in s: max(FLOPs / peak, bytes / bandwidth). */
-double bench_limits_bound(const bench_limits *l, double flops, double bytes);
+double bench_limits_bound(const bench_limits *l, fovea_compute compute, double flops, double bytes);
 
 /* ---- cases ---- */
 
@@ -164,7 +170,7 @@ int bench_kernel_picks(bench_kernel_pick *out, size_t room, size_t *n, const cli
 /* Where the kernel of r->pick does not fit: CLI_UNSUPPORTED, without a message. */
 int bench_kernel(bench_case *out, const cli_settings *s, const bench_request *r);
 /* FLOP/s of large matrix products; *best is raised to it. */
-int bench_gemm_rate(double *best, fovea_device *device);
+int bench_gemm_rate(double *best, fovea_device *device, fovea_compute compute);
 
 /* What a case of a model runs beside its settings. */
 typedef struct bench_model_run {
@@ -235,7 +241,14 @@ int bench_profile(bench_case *c, json_t *events, size_t number);
 /* bench_describe.c */
 json_t *bench_describe(const bench_case *c);
 
+/* For a case's title: " bf16" of a type that is not f32, " bf16 products". */
+cli_word bench_types(fovea_dtype type, fovea_compute compute);
+
 /* Values in [-1, 1) that look random, the same on every machine. To be freed. */
 float *bench_floats(size_t n, uint64_t seed);
+/* The same as values of `type`. */
+void *bench_values(size_t n, fovea_dtype type, uint64_t seed);
+/* The type that rows are stored as which products of a type read. */
+fovea_dtype bench_rows_type(const cli_settings *s);
 
 #endif

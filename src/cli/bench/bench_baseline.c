@@ -3,6 +3,24 @@
 
 #include <math.h>
 
+/* A new reference. */
+static json_t *params_of(const json_t *result)
+{
+    json_t *params = json_copy(json_object_get(result, "params"));
+    if (params && !json_object_get(params, "compute")) /* of a release that had no other */
+        json_object_set_new(params, "compute", json_string("f32"));
+    return params;
+}
+
+static bool alike(const json_t *a, const json_t *b)
+{
+    json_t *x = params_of(a), *y = params_of(b);
+    const bool equal = json_equal(x, y);
+    json_decref(x);
+    json_decref(y);
+    return equal;
+}
+
 /* The last of the earlier results with the same parameters, or NULL. */
 static const json_t *earlier(const json_t *baseline, const json_t *result)
 {
@@ -10,7 +28,7 @@ static const json_t *earlier(const json_t *baseline, const json_t *result)
     json_t *r;
     const json_t *found = NULL;
     bench_foreach(baseline, i, r) {
-        if (json_equal(json_object_get(r, "params"), json_object_get(result, "params")))
+        if (alike(r, result))
             found = r;
     }
     return found;

@@ -52,8 +52,8 @@ int bench_block(bench_case *out, const cli_settings *s, const bench_request *r)
     what.name = name;
     CLI_TRY(bench_model_case(out, &sized, &what));
     const char *attention = s->attention ? s->attention : "softmax";
-    out->title = cli_text("block %ux%u %s%s%s N=%u", b.heads, b.dim / b.heads, attention,
-                          s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "", b.tokens);
+    out->title = cli_text("block %ux%u %s%s N=%u", b.heads, b.dim / b.heads, attention,
+                          bench_types(s->dtype, out->info.compute).text, b.tokens);
     out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i}", "what", "block", "attention",
                             attention, "dtype", cli_dtype_name(s->dtype), "tokens", (int)b.tokens,
                             "dim", (int)b.dim, "heads", (int)b.heads, "mlp", (int)b.mlp);

@@ -49,7 +49,7 @@ static int open_device(bench_device **out, bench_set *set, const cli_settings *s
 
 /* ---- the product ---- */
 
-enum { AXES = 20 };
+enum { AXES = 21 };
 
 struct axis_text {
     const char *option;
@@ -71,6 +71,7 @@ static void axes_of(struct axis_text out[AXES], bench_request *r)
         {"value-dim", &r->value_dim, attention},
         {"mlp", &r->mlp, block},
         {"dtype", &r->common.dtype},
+        {"compute", &r->common.compute},
         {"form", &r->form, attention},
         {"threads", &r->common.threads},
         {"schedule", &r->common.schedule},
@@ -137,6 +138,7 @@ static void add_params(bench_case *c, const cli_settings *s, const bench_request
         json_object_set_new(c->params, "threads", json_integer(c->info.threads));
     else
         json_object_set_new(c->params, "device", json_string(c->on->id));
+    json_object_set_new(c->params, "compute", json_string(cli_compute_name(c->info.compute)));
     json_object_set_new(c->params, "schedule",
                         json_string(r->common.schedule ? r->common.schedule : "auto"));
     json_object_set_new(c->params, "chunk", json_integer(s->chunk));

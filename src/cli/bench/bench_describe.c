@@ -1,4 +1,6 @@
 /* bench_describe.c: a case that was measured as a result: one JSON object. */
+#include <stdio.h>
+
 #include "cli/bench/bench.h"
 
 #define NOISY 1.5 /* p95 over p50 */
@@ -6,11 +8,14 @@
 static json_t *roofline(const bench_case *c, double p50)
 {
     const bench_limits *l = &c->on->limits;
-    const double bound = bench_limits_bound(l, c->flops, c->bytes);
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", bound / p50,
-                     "floor_ms", bound * 1e3, "flops", c->flops, "bytes", c->bytes, "fma_gflops",
-                     l->rates.flops * 1e-9, "gemm_gflops", l->gemm * 1e-9, "read_gbs",
-                     l->rates.read * 1e-9, "copy_gbs", l->rates.copy * 1e-9);
+    const fovea_compute compute = c->info.compute;
+    const double bound = bench_limits_bound(l, compute, c->flops, c->bytes);
+    return json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "fraction", bound / p50,
+        "floor_ms", bound * 1e3, "flops", c->flops, "bytes", c->bytes, "fma_gflops",
+        l->rates.flops * 1e-9, "gemm_gflops", l->gemm[FOVEA_COMPUTE_F32] * 1e-9, "read_gbs",
+        l->rates.read * 1e-9, "copy_gbs", l->rates.copy * 1e-9, "bf16_gflops", l->rates.bf16 * 1e-9,
+        "int8_gops", l->rates.int8 * 1e-9, "peak_gflops", bench_limits_products(l, compute) * 1e-9);
 }
 
 static json_t *peak_bytes(const bench_case *c)
@@ -42,6 +47,17 @@ static const char *status(const bench_case *c)
     if (bench_quantile(c, 0.95) > NOISY * bench_quantile(c, 0.5))
         return "noisy";
     return c->verify.reference ? "ok" : "unverified";
+}
+
+cli_word bench_types(fovea_dtype type, fovea_compute compute)
+{
+    cli_word out;
+    if (compute && type == FOVEA_DTYPE_BF16) /* goes without saying */
+        type = FOVEA_DTYPE_F32;
+    snprintf(out.text, sizeof out.text, "%s%s%s%s%s", type ? " " : "",
+             type ? cli_dtype_name(type) : "", compute ? " " : "",
+             compute ? cli_compute_name(compute) : "", compute ? " products" : "");
+    return out;
 }
 
 json_t *bench_describe(const bench_case *c)

@@ -27,6 +27,8 @@ static void release_softmax(bench_case *c)
 static int make_softmax(bench_case *out, const fovea_step_info *step)
 {
     fovea_attention_options o = FOVEA_ATTENTION_OPTIONS_INIT;
+    o.compute = bench_products(step);
+    o.storage = o.compute ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
     o.attention = "softmax";
     o.rows = step->m;
     o.keys = step->k;
@@ -35,9 +37,9 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
     o.value_dim = step->value_dim;
     o.scale = 1 / sqrt(step->head_dim);
     const size_t queries = (size_t)step->heads * step->m, keys = (size_t)step->heads * step->k;
-    out->input[0].data = bench_floats(queries * step->head_dim, 1);
-    out->input[1].data = bench_floats(keys * step->head_dim, 2);
-    out->input[2].data = bench_floats(keys * step->value_dim, 3);
+    out->input[0].data = bench_values(queries * step->head_dim, o.storage, 1);
+    out->input[1].data = bench_values(keys * step->head_dim, o.storage, 2);
+    out->input[2].data = bench_values(keys * step->value_dim, o.storage, 3);
     out->inputs = 3;
     out->out.data = cli_alloc(queries * step->value_dim, sizeof(float));
     out->run = bench_run_op;
@@ -55,13 +57,13 @@ static int make_softmax(bench_case *out, const fovea_step_info *step)
  * times the channels. The residual is left out, which lowers the bound. */
 static int add_product(bench_case *c, const fovea_step_info *s)
 {
-    const cli_settings none = {0};
+    const cli_settings alone = {.compute = bench_products(s)};
     bench_request request = {.what = BENCH_GEMM};
     const bool pairs = s->activation && strcmp(s->activation, "swiglu") == 0;
     char *shape = cli_text("%ux%ux%u", s->m, pairs ? 2 * s->n : s->n, s->k);
     request.shapes = shape;
     request.activation = s->activation && !pairs ? s->activation : "none";
-    int code = bench_gemm(c, &none, &request);
+    int code = bench_gemm(c, &alone, &request);
     free(shape);
     return code;
 }
@@ -83,10 +85,8 @@ static int add_alone(floor_kind *k, bench_case *list, size_t *n, size_t room)
 {
     const bench_options none = {.check = BENCH_CHECK_FIRST};
     const fovea_step_info *s = &k->step;
-    const bool floats = s->dtype == FOVEA_DTYPE_F32 && s->weight_dtype == FOVEA_DTYPE_F32;
-    const bool product = floats && (strcmp(s->op, "gemm") == 0 || strcmp(s->op, "conv") == 0);
-    const bool softmax =
-        floats && (strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0);
+    const bool product = strcmp(s->op, "gemm") == 0 || strcmp(s->op, "conv") == 0;
+    const bool softmax = strcmp(s->op, "softmax") == 0 || strcmp(s->op, "wsoftmax") == 0;
     bench_case *c = &list[*n];
     if (*n == room)
         return cli_fail(CLI_UNSUPPORTED, "more than %zu kinds of steps", room);

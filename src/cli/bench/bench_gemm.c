@@ -9,13 +9,18 @@
 enum { SAMPLED_ROWS = 64 };
 #define WHOLE_RESULT (1u << 24) /* operations up to which every row is verified */
 #define DIM_MAX (1u << 24)
+#define INT8_ERROR                                                                                 \
+    4e-2 /* of the largest sum: steps of 1/127 of a row's largest number, at random */
 
 #define RATE_SECONDS 30e-3 /* enough for the rate of a product */
 
 struct gemm {
     uint32_t m, n, k;
     const struct activation *activation;
-    float *a, *weight, *bias, *out;
+    fovea_compute compute;
+    fovea_dtype type; /* of the rows that it reads and writes */
+    float *a, *weight, *bias;
+    void *rows, *out; /* of that type: what `a` holds, and the result */
 };
 
 static double gelu(double x)
@@ -59,30 +64,52 @@ static const struct activation *find_activation(const char *name)
     return NULL;
 }
 
-/* Compares with a reference in double: every row of a small product, else rows spread over all. The
- * bound is relative to the largest sum and grows with the length of the sums. */
+/* Error of storing x. */
+static double rounding(fovea_dtype type, double x)
+{
+    return type == FOVEA_DTYPE_F32 ? 0 : 0x1p-8 * fabs(x);
+}
+
+/* Compares with a reference in double, of the numbers that are multiplied; those of int8 with the
+ * product of the numbers that they stand for: that they are multiplied right is for the reference
+ * of the step to say. Every row of a small product, else rows spread over all. The bound is
+ * relative to the largest sum and grows with the length of the sums. */
 static int check(bench_case *c, bench_verify *out)
 {
     const struct gemm *g = c->state;
     const bool whole = (double)g->m * g->n * g->k <= WHOLE_RESULT || g->m <= SAMPLED_ROWS;
+    const bool int8 = g->compute == FOVEA_COMPUTE_INT8;
     const uint32_t rows = whole ? g->m : SAMPLED_ROWS;
+    const size_t size = g->type == FOVEA_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t);
+    float *row = cli_alloc(g->n, sizeof *row);
     double worst = 0, top = 0;
+    if (int8) {
+        const int code = bench_verify_steps(c->plan, out);
+        if (code || !out->ok) {
+            free(row);
+            return code;
+        }
+    }
     for (uint32_t i = 0; i < rows; i++) {
         const size_t r = whole ? i : (size_t)((double)i / (SAMPLED_ROWS - 1) * (g->m - 1));
+        fovea_floats_decode(row, g->type, (const char *)g->out + r * g->n * size, g->n);
         for (uint32_t n = 0; n < g->n; n++) {
             const float *a = g->a + r * g->k, *w = g->weight + (size_t)n * g->k;
             double sum = g->bias[n];
             for (uint32_t k = 0; k < g->k; k++)
                 sum += (double)a[k] * w[k];
             const double want = g->activation->value ? g->activation->value(sum) : sum;
-            worst = bench_worse(worst, (double)g->out[r * g->n + n], want);
+            const double got = (double)row[n], error = fabs(got - want);
+            const double by = fmin(error, rounding(g->type, want));
+            worst = bench_worse(worst, isfinite(got) ? error - by : got, isfinite(got) ? 0 : want);
             top = fmax(top, fabs(sum));
         }
     }
+    free(row);
     out->reference = "reference in double precision";
     out->max_abs = worst;
     out->rel = top > 0 ? worst / top : worst;
-    out->ok = out->rel <= 2e-6 + 1e-7 * sqrt(g->k);
+    out->ok = out->rel <= 2e-6 + 1e-7 * sqrt(g->k) + (int8 ? INT8_ERROR : 0);
     return CLI_OK;
 }
 
@@ -90,6 +117,7 @@ static void release(bench_case *c)
 {
     struct gemm *g = c->state;
     free(g->a);
+    free(g->rows);
     free(g->weight);
     free(g->bias);
     free(g->out);
@@ -103,6 +131,8 @@ static int plan(bench_case *c, const cli_settings *s, fovea_device *device)
     o.schedule = s->schedule;
     o.chunk = s->chunk;
     o.memory_limit = s->memory_limit;
+    o.compute = g->compute;
+    o.storage = o.out_storage = g->type;
     o.rows = g->m;
     o.in = g->k;
     o.out = g->n;
@@ -112,30 +142,47 @@ static int plan(bench_case *c, const cli_settings *s, fovea_device *device)
     return cli_check(fovea_gemm_plan_create(&c->plan, device, &o));
 }
 
+/* Rounds values as products of bfloat16 do; returns them as that type. */
+static void *round_values(float *x, size_t n)
+{
+    uint16_t *h = cli_alloc(n, sizeof *h);
+    fovea_floats_encode(h, FOVEA_DTYPE_BF16, x, n);
+    fovea_floats_decode(x, FOVEA_DTYPE_BF16, h, n);
+    return h;
+}
+
 /* All but the plan. */
 static void make(bench_case *c, uint32_t m, uint32_t n, uint32_t k,
-                 const struct activation *activation)
+                 const struct activation *activation, fovea_compute compute)
 {
     struct gemm *g = cli_alloc(1, sizeof *g);
-    const size_t out = (size_t)m * n;
+    const bool floats = compute == FOVEA_COMPUTE_F32;
+    const size_t in = (size_t)m * k, size = floats ? sizeof(float) : sizeof(uint16_t);
     *g = (struct gemm){.m = m,
                        .n = n,
                        .k = k,
                        .activation = activation,
-                       .a = bench_floats((size_t)m * k, 1),
+                       .compute = compute,
+                       .type = floats ? FOVEA_DTYPE_F32 : FOVEA_DTYPE_BF16,
+                       .a = bench_floats(in, 1),
                        .weight = bench_floats((size_t)n * k, 2),
                        .bias = bench_floats(n, 3),
-                       .out = cli_alloc(out, sizeof *g->out)};
-    memset(g->out, 0xff, out * sizeof *g->out); /* NaN: what is not written shows */
+                       .out = cli_alloc((size_t)m * n, size)};
+    if (!floats)
+        g->rows = round_values(g->a, in);
+    if (compute == FOVEA_COMPUTE_BF16)
+        free(round_values(g->weight, (size_t)n * k));
+    memset(g->out, 0xff, (size_t)m * n * size); /* NaN: what is not written shows */
     c->state = g;
     c->run = bench_run_op;
     c->check = check;
     c->release = release;
-    c->input[0] = (fovea_matrix){g->a, 0};
+    c->input[0] = (fovea_matrix){floats ? g->a : g->rows, 0};
     c->inputs = 1;
     c->out = (fovea_matrix){g->out, 0};
     c->flops = 2.0 * (double)m * (double)n * (double)k;
-    c->bytes = 4.0 * ((double)m * (double)k + (double)n * (double)k + (double)m * (double)n);
+    c->bytes = (double)size * ((double)m * (double)k + (double)m * (double)n) +
+               (compute == FOVEA_COMPUTE_INT8 ? 1.0 : (double)size) * (double)n * (double)k;
 }
 
 int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
@@ -149,22 +196,26 @@ int bench_gemm(bench_case *out, const cli_settings *s, const bench_request *r)
     const struct activation *act = find_activation(activation ? activation : "none");
     if (!act)
         return cli_fail(CLI_USAGE, "--activation %s: fovea bench --help lists them", activation);
-    make(out, (uint32_t)m, (uint32_t)n, (uint32_t)k, act);
+    make(out, (uint32_t)m, (uint32_t)n, (uint32_t)k, act,
+         s->compute == FOVEA_COMPUTE_AUTO ? FOVEA_COMPUTE_F32 : s->compute);
     bench_plan_begin(out);
     CLI_TRY(plan(out, s, out->on->device));
     bench_plan_end(out);
-    out->title = cli_text("gemm %s%s%s", shape, act->value ? " " : "", act->value ? act->name : "");
+    out->title =
+        cli_text("gemm %s%s%s%s", shape, act->value ? " " : "", act->value ? act->name : "",
+                 bench_types(FOVEA_DTYPE_F32, out->info.compute).text);
     out->params = json_pack("{s:s, s:i, s:i, s:i, s:s}", "what", "gemm", "M", (int)m, "N", (int)n,
                             "K", (int)k, "activation", act->name);
     return CLI_OK;
 }
 
 /* The best of some products of m rows. */
-static int product_rate(double *rate, fovea_device *device, uint32_t m, double *shortest)
+static int product_rate(double *rate, fovea_device *device, fovea_compute compute, uint32_t m,
+                        double *shortest)
 {
     const cli_settings none = {0};
     bench_case c = {.inputs = 0};
-    make(&c, m, 3072, 768, &activations[0]);
+    make(&c, m, 3072, 768, &activations[0], compute);
     int code = plan(&c, &none, device);
     *shortest = INFINITY;
     for (int i = 0; i < 4 && !code; i++) {
@@ -178,11 +229,11 @@ static int product_rate(double *rate, fovea_device *device, uint32_t m, double *
     return code;
 }
 
-int bench_gemm_rate(double *best, fovea_device *device)
+int bench_gemm_rate(double *best, fovea_device *device, fovea_compute compute)
 {
     int code = CLI_OK;
     double seconds = 0;
     for (uint32_t m = 64; m <= 1024 && seconds < RATE_SECONDS && !code; m *= 4)
-        code = product_rate(best, device, m, &seconds);
+        code = product_rate(best, device, compute, m, &seconds);
     return code;
 }

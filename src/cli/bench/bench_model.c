@@ -25,10 +25,11 @@ static int run(bench_case *c, double *seconds)
 }
 
 /* Errors of kernels that round differently, through all layers: of the largest value. */
-static double allowed(const fovea_plan_options *o)
+static double allowed(const fovea_plan_options *o, fovea_compute compute)
 {
     static const double by_activations[] = {1e-3, 3e-2, 2e-1}; /* by fovea_dtype */
-    return by_activations[o->activations];
+    static const double by_compute[] = {0, 3e-2, 1e-1};
+    return by_activations[o->activations] + by_compute[compute];
 }
 
 static int check(bench_case *c, bench_verify *out)
@@ -36,7 +37,7 @@ static int check(bench_case *c, bench_verify *out)
     struct model_run *r = c->state;
     const bench_subject what = {.model = r->what.model, .options = &r->options, .frame = &r->frame};
     return bench_verify_output(&r->reference, c->plan, &what, r->out, FOVEA_DTYPE_F32, r->n,
-                               allowed(&r->options), out);
+                               allowed(&r->options, c->info.compute), out);
 }
 
 static void release(bench_case *c)
@@ -56,8 +57,12 @@ static void release(bench_case *c)
 static double least_bytes(const fovea_model_info *info, const fovea_plan_info *plan,
                           fovea_dtype weights)
 {
-    return (weights == FOVEA_DTYPE_F32 ? 4.0 : 2.0) * (double)info->parameters +
-           4.0 * 22 * info->depth * (double)plan->tokens * info->width;
+    const fovea_compute compute = plan->compute;
+    const double weight = compute == FOVEA_COMPUTE_INT8                                 ? 1
+                          : compute == FOVEA_COMPUTE_BF16 || weights != FOVEA_DTYPE_F32 ? 2
+                                                                                        : 4;
+    return weight * (double)info->parameters + (compute == FOVEA_COMPUTE_F32 ? 4.0 : 2.0) * 22 *
+                                                   info->depth * (double)plan->tokens * info->width;
 }
 
 static void make_frame(struct model_run *r)
@@ -134,8 +139,8 @@ int bench_model(bench_case *out, const cli_settings *s, const bench_request *req
     const fovea_plan_options *o = &((const struct model_run *)out->state)->options;
     const char *attention = cli_attention(s, &info);
     fovea_plan_output(out->plan, 0, &first);
-    out->title = cli_text("%s %ux%u %s%s%s", what.name, o->frame.width, o->frame.height, attention,
-                          s->dtype ? " " : "", s->dtype ? cli_dtype_name(s->dtype) : "");
+    out->title = cli_text("%s %ux%u %s%s", what.name, o->frame.width, o->frame.height, attention,
+                          bench_types(s->dtype, out->info.compute).text);
     out->params = json_pack("{s:s, s:s, s:s, s:i, s:i, s:s, s:i, s:s}", "what", "model", "model",
                             what.name, "dtype", cli_dtype_name(s->dtype), "width",
                             (int)o->frame.width, "height", (int)o->frame.height, "attention",

@@ -98,7 +98,8 @@ static json_t *describe_layers(const struct profile *p, double whole)
     for (size_t i = 0; i < p->layers; i++) {
         const struct layer *l = &p->layer[i];
         const double seconds = l->busy / FRAMES / workers(p);
-        const double bound = bench_limits_bound(limits, l->info.flops, l->info.bytes);
+        const double bound =
+            bench_limits_bound(limits, bench_products(&l->info), l->info.flops, l->info.bytes);
         json_array_append_new(
             list, json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "label",
                             l->info.label, "problem", l->info.problem, "kernel", l->info.kernel,

@@ -41,6 +41,7 @@ static int make_plan(fovea_plan **plan, fovea_device *device, const bench_subjec
     o.memory_limit = 0;
     o.form = FOVEA_FORM_AUTO;
     o.out_storage = FOVEA_DTYPE_F32;
+    o.compute = FOVEA_COMPUTE_F32;
     return cli_check(fovea_attention_plan_create(plan, device, &o));
 }
 

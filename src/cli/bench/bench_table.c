@@ -27,10 +27,11 @@ static void show_devices(const struct output *o, const json_t *results)
             continue;
         fprintf(o->to,
                 "%s%s %s, %s, %.0f threads: fma %.1f GFLOP/s, gemm %.1f GFLOP/s, "
-                "read %.1f GB/s, copy %.1f GB/s\n",
+                "bf16 %.1f GFLOP/s, int8 %.1f GOP/s, read %.1f GB/s, copy %.1f GB/s\n",
                 o->markdown ? "* " : "", bench_word(env, "device"), bench_word(env, "name"),
                 bench_word(env, "isa"), bench_number(env, "threads"),
                 bench_number(peak, "fma_gflops"), bench_number(peak, "gemm_gflops"),
+                bench_number(peak, "bf16_gflops"), bench_number(peak, "int8_gops"),
                 bench_number(peak, "read_gbs"), bench_number(peak, "copy_gbs"));
     }
     fputc('\n', o->to);
@@ -253,6 +254,8 @@ static void show_crossover(const struct output *o, const json_t *c)
                 bench_number(params, "dim"));
     if (strcmp(bench_word(params, "dtype"), "f32") != 0)
         fprintf(o->to, ", %s", bench_word(params, "dtype"));
+    if (json_object_get(params, "compute") && strcmp(bench_word(params, "compute"), "f32") != 0)
+        fprintf(o->to, ", %s products", bench_word(params, "compute"));
     fputs(": ", o->to);
     if (strncmp(verdict, "slower", 6) == 0)
         fprintf(o->to, "slower than softmax up to %.0f %s\n", bench_number(c, "slower_at"), unit);

@@ -20,8 +20,9 @@ static const cli_command commands[] = {
      cli_plan, MODEL},
     {"tune", "[MODEL] [--size LIST]", "measures what is fastest here, and keeps it", cli_tune,
      MODEL},
-    {"verify", "[MODEL] [--kernel TEXT]", "kernels, or a model layer by layer, against references",
-     cli_verify, MODEL | CLI_TAKES_PICTURES},
+    {"verify", "[MODEL [PICTURE...]] [--kernel TEXT]",
+     "kernels, or a model layer by layer, against references", cli_verify,
+     MODEL | CLI_TAKES_PICTURES},
     {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
      cli_cache, CLI_TAKES_WISDOM | CLI_TAKES_JSON},
 #ifdef CLI_ADAPT

@@ -59,7 +59,9 @@ static size_t shared(cli_option *all, cli_common *c)
 {
     const cli_option common[] = {
         {"device", 0, "ID", "auto, cpu, cl:N, cl:NAME, cuda:N", &c->device, CLI_TAKES_DEVICE},
-        {"isa", 0, "LEVEL", "scalar, avx2, avx512, neon, neon-fp16, neon-dot: highest level to use",
+        {"isa", 0, "LEVEL",
+         "highest level to use: scalar, avx2, avx-vnni, avx512, avx512-vnni, avx512-bf16, neon, "
+         "neon-fp16, neon-sdot, neon-dot, neon-i8mm",
          &c->isa, CLI_TAKES_ISA},
         {"threads", 0, "N", "workers", &c->threads, CLI_TAKES_DEVICE},
         {"cores", 0, "WHICH", "big, little, all, or a list: 0,2 or 4-7", &c->cores,
@@ -70,8 +72,7 @@ static size_t shared(cli_option *all, cli_common *c)
          &c->attention, CLI_TAKES_PLAN},
         {"dtype", 0, "TYPE", c->half ? c->half : "f32", &c->dtype, CLI_TAKES_PLAN},
         {"compute", 0, "TYPE",
-         "f32, bf16, int8: of what products of matrices multiply; auto: the fastest that fovea "
-         "tune "
+         "f32, bf16, int8: what products of matrices multiply; auto: the fastest that fovea tune "
          "has found accurate enough",
          &c->compute, CLI_TAKES_PLAN},
         {"memory-limit", 0, "MIB", "memory that a plan may take, its weights left out",
@@ -492,6 +493,7 @@ static int open_best(cli_session *s)
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.attention = s->settings.attention;
     options.weights = s->settings.dtype;
+    options.compute = s->settings.compute;
     set_frame(&options, &s->settings, s->model);
     return check_device(
         fovea_device_open_best(&s->device, s->model, &options, &s->settings.device_options));

@@ -31,6 +31,15 @@ static int find_devices(struct devices *out, const cli_common *common)
     return CLI_OK;
 }
 
+/* What products of 16 and 8 bits are worked out by. */
+static const char *products(const fovea_device_info *d)
+{
+    return d->bf16 && d->int8 ? "products of bfloat16 and int8 by instructions"
+           : d->bf16          ? "products of bfloat16 by instructions, of int8 by wider ones"
+           : d->int8          ? "products of int8 by instructions, of bfloat16 by wider ones"
+                              : "products of bfloat16 and int8 by wider instructions";
+}
+
 static void show_devices(const struct devices *all)
 {
     for (size_t i = 0; i < all->n; i++) {
@@ -48,7 +57,7 @@ static void show_devices(const struct devices *all)
         if (!cpu)
             printf(", %s of local memory",
                    d->local_memory ? cli_bytes(d->local_memory).text : "nothing");
-        putchar('\n');
+        printf("\n         %s\n", products(d));
         if (*d->driver)
             printf("         driver %s\n", d->driver);
         if (*d->quirks)
@@ -99,12 +108,12 @@ static json_t *describe(const struct devices *all, bool kernels, bool models, bo
         const fovea_device_info *d = &all->list[i];
         json_array_append_new(
             devices,
-            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s}", "id", d->id,
-                      "name", d->name, "features", d->features, "processors", (int)d->units,
-                      "clusters", (int)d->clusters, "big", (int)d->big, "memory",
+            json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:I, s:s, s:I, s:i, s:s, s:b, s:b}",
+                      "id", d->id, "name", d->name, "features", d->features, "processors",
+                      (int)d->units, "clusters", (int)d->clusters, "big", (int)d->big, "memory",
                       (json_int_t)d->memory, "max_buffer", (json_int_t)d->max_buffer, "driver",
                       d->driver, "local_memory", (json_int_t)d->local_memory, "group_limit",
-                      (int)d->group_limit, "quirks", d->quirks));
+                      (int)d->group_limit, "quirks", d->quirks, "bf16", d->bf16, "int8", d->int8));
     }
     json_t *root = json_pack("{s:s, s:o, s:o, s:o}", "schema", "fovea.info/1", "build", cli_build(),
                              "devices", devices, "remarks", texts(fovea_backend_remark, true));

@@ -74,10 +74,69 @@ static size_t repeats(const fovea_step_info *step, size_t at, size_t n, size_t l
     return (end - at) / length;
 }
 
+/* ---- products ---- */
+
+static const char *const product_types[] = {"int8", "bf16", "f16", "f32"};
+enum { PRODUCT_TYPES = sizeof product_types / sizeof *product_types };
+
+static const char *products_of(const fovea_step_info *step)
+{
+    return step->products ? step->products : "";
+}
+
+/* Whether a step before it has the same name in another block. */
+static bool named_before(const fovea_step_info *step, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(products_of(&step[i]), step[at].products) == 0 &&
+            strcmp(parts_of(&step[i]).rest, parts_of(&step[at]).rest) == 0)
+            return true;
+    return false;
+}
+
+static uint32_t count_products(const fovea_step_info *step, size_t n, const char *type)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += strcmp(products_of(&step[i]), type) == 0;
+    return count;
+}
+
+/* How many products are of which type, a line each; unless all are float32, which they are. */
+static void show_products(const fovea_step_info *step, size_t n, fovea_compute compute)
+{
+    const char *begin = "products";
+    for (size_t t = 0; t < PRODUCT_TYPES; t++) {
+        const char *type = product_types[t], *between = ": ";
+        const uint32_t count = count_products(step, n, type);
+        if (!count)
+            continue;
+        printf("%-8s %u of %s", begin, count, type);
+        for (size_t i = 0; i < n && compute != FOVEA_COMPUTE_F32; i++)
+            if (strcmp(products_of(&step[i]), type) == 0 && !named_before(step, i)) {
+                const char *name = parts_of(&step[i]).rest;
+                printf("%s%s", between, name + strspn(name, " "));
+                between = "; ";
+            }
+        putchar('\n');
+        begin = "";
+    }
+}
+
+static json_t *describe_products(const fovea_step_info *step, size_t n)
+{
+    json_t *out = json_object();
+    for (size_t t = 0; t < PRODUCT_TYPES; t++)
+        json_object_set_new(out, product_types[t],
+                            json_integer(count_products(step, n, product_types[t])));
+    return out;
+}
+
 /* Equal blocks once. */
 static void show_blocks(const fovea_step_info *step, size_t n)
 {
-    printf("\n%-36s %5s  %-32s %-7s %8s %9s\n", "step", "times", "kernel", "by", "GFLOP", "ms");
+    printf("\n%-36s %5s  %-8s %-32s %-7s %8s %9s\n", "step", "times", "products", "kernel", "by",
+           "GFLOP", "ms");
     for (size_t at = 0; at < n;) {
         const size_t length = block_length(step, at, n), times = repeats(step, at, n, length);
         for (size_t i = at; i < at + length; i++) {
@@ -90,8 +149,8 @@ static void show_blocks(const fovea_step_info *step, size_t n)
                          last.number, last.text + last.block, first.rest);
                 snprintf(count, sizeof count, "x %zu", times);
             }
-            printf("%-36s %5s  %-32s %-7s %8.3f %9.3f\n", label, count, step[i].kernel,
-                   step[i].source, step[i].flops * 1e-9, step[i].seconds * 1e3);
+            printf("%-36s %5s  %-8s %-32s %-7s %8.3f %9.3f\n", label, count, products_of(&step[i]),
+                   step[i].kernel, step[i].source, step[i].flops * 1e-9, step[i].seconds * 1e3);
         }
         at += times * length;
     }
@@ -99,13 +158,13 @@ static void show_blocks(const fovea_step_info *step, size_t n)
 
 static void show_steps(const fovea_step_info *step, size_t n)
 {
-    printf("\n%5s %-8s %6s %-7s  %-36s %-44s %-32s %-7s %8s %9s\n", "sweep", "schedule", "chunk",
-           "by", "step", "problem", "kernel", "by", "GFLOP", "ms");
+    printf("\n%5s %-8s %6s %-7s  %-36s %-44s %-8s %-32s %-7s %8s %9s\n", "sweep", "schedule",
+           "chunk", "by", "step", "problem", "products", "kernel", "by", "GFLOP", "ms");
     for (size_t i = 0; i < n; i++)
-        printf("%5u %-8s %6u %-7s  %-36s %-44s %-32s %-7s %8.3f %9.3f\n", step[i].sweep,
+        printf("%5u %-8s %6u %-7s  %-36s %-44s %-8s %-32s %-7s %8.3f %9.3f\n", step[i].sweep,
                schedule_name(step[i].schedule), step[i].chunk, step[i].sweep_source, step[i].label,
-               step[i].problem, step[i].kernel, step[i].source, step[i].flops * 1e-9,
-               step[i].seconds * 1e3);
+               step[i].problem, products_of(&step[i]), step[i].kernel, step[i].source,
+               step[i].flops * 1e-9, step[i].seconds * 1e3);
 }
 
 /* ---- all of it ---- */
@@ -135,9 +194,23 @@ static void show_memory(const fovea_plan_info *p, const fovea_device_info *devic
         printf("%-16s %10s  %s\n", kind[i].name, cli_bytes(kind[i].bytes).text, kind[i].what);
 }
 
+/* All steps of a plan, of which *n gets the number. Free them. */
+static fovea_step_info *steps_of(const fovea_plan *plan, const fovea_plan_info *p, size_t *n)
+{
+    fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
+    for (*n = 0; *n < p->steps; ++*n) {
+        step[*n].struct_size = sizeof *step;
+        if (!fovea_plan_step(plan, *n, &step[*n]))
+            break;
+    }
+    return step;
+}
+
 static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_session *s,
                  const fovea_plan_options *options, const char *model, bool steps)
 {
+    size_t n;
+    fovea_step_info *step = steps_of(plan, p, &n);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     const double measured = fovea_plan_measured(plan);
     fovea_device_describe(s->device, &device);
@@ -152,6 +225,7 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
                p->ignored_bottom);
     printf("\ndevice   %s, %s, %s, %u threads\n", device.id, device.name, device.features,
            p->threads);
+    show_products(step, n, p->compute);
     printf("work     %.2f GFLOP, %u steps in %u sweeps over the tokens, %u dispatches\n",
            p->flops * 1e-9, p->steps, p->sweeps, p->dispatches);
     if (measured > 0)
@@ -161,13 +235,6 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
         printf("time     about %.1f ms by the cost model; fovea tune measures it\n",
                p->seconds * 1e3);
     show_memory(p, &device);
-    fovea_step_info *step = cli_alloc(p->steps, sizeof *step);
-    size_t n = 0;
-    for (; n < p->steps; n++) {
-        step[n].struct_size = sizeof *step;
-        if (!fovea_plan_step(plan, n, &step[n]))
-            break;
-    }
     (steps ? show_steps : show_blocks)(step, n);
     free(step);
 }
@@ -176,28 +243,32 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
                         const char *model)
 {
     json_t *steps = json_array();
-    fovea_step_info step = FOVEA_STEP_INFO_INIT;
-    for (size_t i = 0; fovea_plan_step(plan, i, &step); i++)
+    size_t n;
+    fovea_step_info *all = steps_of(plan, p, &n);
+    for (const fovea_step_info *step = all; step < all + n; step++)
         json_array_append_new(
-            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f}", "label",
-                             step.label, "problem", step.problem, "kernel", step.kernel, "source",
-                             step.source, "sweep", (int)step.sweep, "schedule",
-                             schedule_name(step.schedule), "sweep_source", step.sweep_source,
-                             "chunk", (int)step.chunk, "flops", step.flops, "seconds", step.seconds,
-                             "bytes", step.bytes));
+            steps, json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:i, s:f, s:f, s:f, s:s?}",
+                             "label", step->label, "problem", step->problem, "kernel", step->kernel,
+                             "source", step->source, "sweep", (int)step->sweep, "schedule",
+                             schedule_name(step->schedule), "sweep_source", step->sweep_source,
+                             "chunk", (int)step->chunk, "flops", step->flops, "seconds",
+                             step->seconds, "bytes", step->bytes, "products", step->products));
+    json_t *products = describe_products(all, n);
+    free(all);
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
-    json_t *params = json_pack(
-        "{s:o, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model), "attention",
-        cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype), "width",
-        (int)p->width, "height", (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
-        (int)p->grid_height, "tokens", (int)p->tokens);
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o}", "schema",
+    json_t *params =
+        json_pack("{s:o, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model),
+                  "attention", cli_attention(&s->settings, &s->info), "dtype",
+                  cli_dtype_name(s->settings.dtype), "compute", cli_compute_name(p->compute),
+                  "width", (int)p->width, "height", (int)p->height, "grid_width",
+                  (int)p->grid_width, "grid_height", (int)p->grid_height, "tokens", (int)p->tokens);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
                      "params", params, "bytes", cli_plan_bytes(p), "max_buffer",
                      (json_int_t)device.max_buffer, "sweeps", (int)p->sweeps, "steps_count",
                      (int)p->steps, "dispatches", (int)p->dispatches, "flops", p->flops, "seconds",
-                     p->seconds, "steps", steps);
+                     p->seconds, "products", products, "steps", steps);
 }
 
 int cli_plan(const cli_command *self, int argc, char **argv)

@@ -481,6 +481,7 @@ int op_case_open(op_case *c, const char *path, const cli_settings *settings, fov
     c->options.rigor = settings->rigor;
     c->options.chunk = settings->chunk;
     c->options.memory_limit = settings->memory_limit;
+    c->options.compute = settings->compute;
     return CLI_OK;
 }
 

@@ -89,10 +89,10 @@ static double norm(const run_series *s)
 static void describe(const run_state *r, const struct results *f, const char *name, double seconds)
 {
     const uint32_t top = r->top < f->classes ? r->top : f->classes;
-    json_t *root =
-        json_pack("{s:s, s:o, s:i, s:i, s:i, s:f}", "schema", "fovea.run/1", "input",
-                  cli_json_text(name), "width", (int)r->info.width, "height", (int)r->info.height,
-                  "tokens", (int)r->info.tokens, "ms", seconds * 1e3);
+    json_t *root = json_pack("{s:s, s:o, s:i, s:i, s:i, s:s, s:f}", "schema", "fovea.run/1",
+                             "input", cli_json_text(name), "width", (int)r->info.width, "height",
+                             (int)r->info.height, "tokens", (int)r->info.tokens, "compute",
+                             cli_compute_name(r->info.compute), "ms", seconds * 1e3);
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));

@@ -1,4 +1,4 @@
-/* verify.h: the two parts of `fovea verify`. */
+/* verify.h: the parts of `fovea verify`. */
 #ifndef FOVEA_CLI_VERIFY_H
 #define FOVEA_CLI_VERIFY_H
 
@@ -8,8 +8,25 @@
  * is wrong, or no case reaches it. */
 int verify_kernels(fovea_device *device, const char *name, bool json);
 
-/* Every step of the model on the picture `image`, or on one that is made up (NULL). Exit code:
- * CLI_WRONG when a step is wrong; the first one is named. */
-int verify_model(const cli_session *s, const char *name, const char *image, bool json);
+typedef struct verify_request {
+    const char *model;
+    char *const *picture;
+    size_t pictures; /* 0: one that is made up */
+    double floor;    /* of the mean cosine with float32; less is wrong */
+    bool json;
+} verify_request;
+
+/* Every step of the model on the first picture; where not all is float32, the main output on every
+ * picture beside float32. Exit code: CLI_WRONG when a step is wrong, of which the first is named,
+ * or the mean cosine is below the floor. */
+int verify_model(const cli_session *s, const verify_request *request);
+
+/* verify_accuracy.c: cosines of the main output's rows with those of the model in float32. */
+typedef struct verify_cosines {
+    double mean, worst;
+    uint32_t rows, worst_row;
+} verify_cosines;
+int verify_accuracy(verify_cosines *out, const cli_session *s, const fovea_plan_options *options,
+                    const cli_image *picture);
 
 #endif

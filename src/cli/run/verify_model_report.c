@@ -1,4 +1,5 @@
-/* verify_model_report.c: `fovea verify MODEL`: every step of a model, and whether float16 would
+/* verify_model_report.c: `fovea verify MODEL`: every step of a model, which of them lose most to
+ * the type of their products, how far that takes the model from float32, and whether float16 would
  * hold its numbers. */
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +10,16 @@
 
 #define FLOAT16_MOST 65504.0
 
+enum { COSTLY = 5 };
+
 typedef struct report {
     uint32_t steps, wrong;
     char first[256]; /* step that is wrong, and why */
+    /* The steps that the type of their products costs most, the worst first. */
+    struct costly {
+        double rounding;
+        char label[64], products[8];
+    } costly[COSTLY];
     /* The largest numbers, and of which step. */
     struct top {
         double size;
@@ -31,6 +39,19 @@ static void raise_top(struct top *t, double size, const char *label)
         return;
     t->size = size;
     snprintf(t->label, sizeof t->label, "%s", label);
+}
+
+static void note_cost(report *r, const fovea_step_check *c)
+{
+    size_t at = COSTLY;
+    while (at > 0 && c->rounding > r->costly[at - 1].rounding)
+        at--;
+    if (at == COSTLY)
+        return;
+    memmove(&r->costly[at + 1], &r->costly[at], (COSTLY - 1 - at) * sizeof *r->costly);
+    r->costly[at].rounding = c->rounding;
+    snprintf(r->costly[at].label, sizeof r->costly[at].label, "%s", c->label);
+    snprintf(r->costly[at].products, sizeof r->costly[at].products, "%s", c->products);
 }
 
 /* How many times larger numbers may become. */
@@ -54,8 +75,12 @@ static void show(const fovea_step_check *c)
 {
     const double as_mean = larger(c->state_mean, c->divisor_mean);
     const double as_sum = larger(c->state_sum, c->divisor_sum);
-    printf("%4zu %-26.26s %-28.28s %8.1e %7.1f %%", c->step, c->label, c->kernel, c->rel,
-           100 * c->error);
+    printf("%4zu %-26.26s %-28.28s %-5s %8.1e %7.1f %%", c->step, c->label, c->kernel,
+           c->products ? c->products : "", c->rel, 100 * c->error);
+    if (c->rounding > 0)
+        printf(" %8.1e", c->rounding);
+    else
+        printf(" %8s", "-");
     if (c->carried)
         printf(" %8.1e %8.1e %9.7f", c->carried_max, c->carried_rel, c->cosine);
     else
@@ -72,14 +97,16 @@ static void show(const fovea_step_check *c)
 static json_t *describe(const fovea_step_check *c)
 {
     json_t *o = json_pack(
-        "{s:i, s:s, s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "step",
-        (int)c->step, "label", c->label, "problem", c->problem, "kernel", c->kernel, "right",
-        c->right, "text", c->text, "values", (json_int_t)c->values, "error_of_allowed",
+        "{s:i, s:s, s:s, s:s, s:b, s:s, s:I, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:s?, "
+        "s:o}",
+        "step", (int)c->step, "label", c->label, "problem", c->problem, "kernel", c->kernel,
+        "right", c->right, "text", c->text, "values", (json_int_t)c->values, "error_of_allowed",
         cli_json_number(c->error), "rel", cli_json_number(c->rel), "max_abs",
         cli_json_number(c->max_abs), "nonfinite", (json_int_t)c->lost, "largest",
         cli_json_number(c->largest), "state_mean", cli_json_number(c->state_mean), "state_sum",
         cli_json_number(c->state_sum), "divisor_mean", cli_json_number(c->divisor_mean),
-        "divisor_sum", cli_json_number(c->divisor_sum));
+        "divisor_sum", cli_json_number(c->divisor_sum), "products", c->products, "rounding",
+        cli_json_number(c->rounding));
     if (c->carried)
         json_object_set_new(o, "carried",
                             json_pack("{s:o, s:o, s:o}", "max_abs", cli_json_number(c->carried_max),
@@ -97,6 +124,7 @@ static int add(const fovea_step_check *c, void *payload)
     if (wrong && !r->wrong++)
         snprintf(r->first, sizeof r->first, "step %zu, %s, by %s: %s", c->step, c->label, c->kernel,
                  c->right ? "values are infinite or NaN" : c->text);
+    note_cost(r, c);
     raise_top(&r->output, c->largest, c->label);
     raise_top(&r->mean, larger(c->state_mean, c->divisor_mean), c->label);
     raise_top(&r->sum, larger(c->state_sum, c->divisor_sum), c->label);
@@ -125,6 +153,114 @@ static void make_up(cli_image *out, uint32_t width, uint32_t height)
             }
 }
 
+/* One of the pictures, or one that is made up, and plans for it. */
+static int take_picture(cli_image *out, fovea_plan_options *options, const cli_session *s,
+                        const fovea_preprocess *rule, const char *path)
+{
+    cli_plan_options(options, &s->settings, s->device, s->model);
+    if (!path) {
+        make_up(out, options->frame.width, options->frame.height);
+        return CLI_OK;
+    }
+    CLI_TRY(cli_image_read(out, path));
+    options->frame.width = out->width;
+    options->frame.height = out->height;
+    options->preprocess = rule;
+    return CLI_OK;
+}
+
+/* ---- accuracy ---- */
+
+typedef struct accuracy {
+    const char **name; /* of each picture */
+    verify_cosines *of, all;
+    size_t pictures;
+} accuracy;
+
+static bool all_floats(const cli_session *s)
+{
+    return s->settings.dtype == FOVEA_DTYPE_F32 && (s->settings.compute == FOVEA_COMPUTE_F32);
+}
+
+/* The main output on every picture beside float32; of a model that is that nothing. */
+static int compare_outputs(accuracy *out, const cli_session *s, const verify_request *request,
+                           const fovea_preprocess *rule)
+{
+    const size_t n = request->pictures ? request->pictures : 1;
+    double sum = 0;
+    if (all_floats(s))
+        return CLI_OK;
+    out->name = cli_alloc(n, sizeof *out->name);
+    out->of = cli_alloc(n, sizeof *out->of);
+    out->all = (verify_cosines){.worst = 2};
+    for (; out->pictures < n; out->pictures++) {
+        const char *path = request->pictures ? request->picture[out->pictures] : NULL;
+        verify_cosines *c = &out->of[out->pictures];
+        fovea_plan_options options;
+        cli_image picture = {0, 0, NULL};
+        CLI_TRY(take_picture(&picture, &options, s, rule, path));
+        const int code = verify_accuracy(c, s, &options, &picture);
+        cli_image_free(&picture);
+        CLI_TRY(code);
+        out->name[out->pictures] = path ? path : "a picture made up";
+        out->all.rows += c->rows;
+        sum += c->mean * c->rows;
+        out->all.mean = sum / out->all.rows;
+        out->all.worst = c->worst < out->all.worst ? c->worst : out->all.worst;
+    }
+    return CLI_OK;
+}
+
+static int judge_accuracy(const accuracy *a, double floor)
+{
+    if (a->pictures == 0 || a->all.mean >= floor)
+        return CLI_OK;
+    return cli_fail(CLI_WRONG, "cosine with float32 is %.6f, less than %g; --accuracy sets it",
+                    a->all.mean, floor);
+}
+
+static void show_accuracy(const report *r, const accuracy *a)
+{
+    if (r->costly[0].rounding > 0)
+        printf("\nsteps that lose most to the type of their products:\n");
+    for (size_t i = 0; i < COSTLY && r->costly[i].rounding > 0; i++)
+        printf("  %-42s %-5s %8.1e\n", r->costly[i].label, r->costly[i].products,
+               r->costly[i].rounding);
+    if (a->pictures == 0)
+        return;
+    printf("\n%-44s %10s %10s %7s\n", "cosine of the main output with float32", "mean", "worst",
+           "of row");
+    for (size_t i = 0; i < a->pictures; i++)
+        printf("  %-42s %10.7f %10.7f %7u\n", a->name[i], a->of[i].mean, a->of[i].worst,
+               a->of[i].worst_row);
+    if (a->pictures > 1)
+        printf("  %-42s %10.7f %10.7f\n", "all", a->all.mean, a->all.worst);
+}
+
+static json_t *describe_costly(const report *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < COSTLY && r->costly[i].rounding > 0; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "label", r->costly[i].label,
+                                              "products", r->costly[i].products, "rounding",
+                                              cli_json_number(r->costly[i].rounding)));
+    return list;
+}
+
+static json_t *describe_accuracy(const accuracy *a, double floor)
+{
+    if (a->pictures == 0)
+        return json_null();
+    json_t *list = json_array();
+    for (size_t i = 0; i < a->pictures; i++)
+        json_array_append_new(list, json_pack("{s:o, s:f, s:f, s:i, s:i}", "picture",
+                                              cli_json_text(a->name[i]), "mean", a->of[i].mean,
+                                              "worst", a->of[i].worst, "worst_row",
+                                              (int)a->of[i].worst_row, "rows", (int)a->of[i].rows));
+    return json_pack("{s:f, s:f, s:f, s:o}", "floor", floor, "mean", a->all.mean, "worst",
+                     a->all.worst, "pictures", list);
+}
+
 /* ---- all of it ---- */
 
 static void show_top(const char *what, const struct top *t)
@@ -140,65 +276,73 @@ static json_t *describe_top(const struct top *t)
                      cli_json_number(headroom(t->size)), "label", t->label);
 }
 
-static void sum_up(const report *r)
+static void sum_up(const report *r, const accuracy *a)
 {
     printf("\n%u steps, %u wrong\n", r->steps, r->wrong);
+    show_accuracy(r, a);
     printf("\nlargest numbers, and how many times larger a float16 could hold them:\n");
     show_top("  of an output", &r->output);
     show_top("  of attention's state or divisor, as kept", &r->mean);
     show_top("  the same, were they sums over the tokens", &r->sum);
 }
 
-static void print_json(const report *r, const cli_session *s, const char *name,
-                       const fovea_plan_options *o)
+static void print_json(const report *r, const accuracy *a, const cli_session *s,
+                       const verify_request *request, const fovea_plan_options *o)
 {
-    json_t *params =
-        json_pack("{s:o, s:s, s:s, s:i, s:i}", "model", cli_json_text(name), "attention",
-                  cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype),
-                  "width", (int)o->frame.width, "height", (int)o->frame.height);
-    cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:{s:o, s:o, s:o}}", "schema",
-                             "fovea.verify/1", "build", cli_build(), "env",
+    json_t *params = json_pack(
+        "{s:o, s:s, s:s, s:s, s:i, s:i}", "model", cli_json_text(request->model), "attention",
+        cli_attention(&s->settings, &s->info), "dtype", cli_dtype_name(s->settings.dtype),
+        "compute", cli_compute_name(s->settings.compute), "width", (int)o->frame.width, "height",
+        (int)o->frame.height);
+    cli_print_json(json_pack("{s:s, s:o, s:o, s:o, s:o, s:i, s:s, s:{s:o, s:o, s:o}, s:o, s:o}",
+                             "schema", "fovea.verify/1", "build", cli_build(), "env",
                              cli_environment(s->device), "params", params, "steps", r->list,
                              "wrong", (int)r->wrong, "first_wrong", r->first, "largest", "output",
                              describe_top(&r->output), "accumulated_mean", describe_top(&r->mean),
-                             "accumulated_sum", describe_top(&r->sum)));
+                             "accumulated_sum", describe_top(&r->sum), "costly", describe_costly(r),
+                             "accuracy", describe_accuracy(a, request->floor)));
 }
 
-int verify_model(const cli_session *s, const char *name, const char *image, bool json)
+static void show_head(const cli_session *s, const char *name, const fovea_plan_options *o)
 {
-    const fovea_preprocess p = cli_preprocess(&s->settings, s->model);
-    fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
-    cli_image picture = {0, 0, NULL};
-    cli_plan_options(&options, &s->settings, s->device, s->model);
-    if (image) {
-        CLI_TRY(cli_image_read(&picture, image));
-        options.frame.width = picture.width;
-        options.frame.height = picture.height;
-        options.preprocess = &p;
-    } else {
-        make_up(&picture, options.frame.width, options.frame.height);
-    }
-    report r = {.list = json ? json_array() : NULL};
     fovea_device_describe(s->device, &device);
-    if (!json)
-        printf("model    %s, attention %s, %ux%u, %s, on %s\n\n"
-               "%79s %27s %9s %29s\n%4s %-26s %-28s %8s %9s %8s %8s %9s %9s %9s %9s %9s\n",
-               name, cli_attention(&s->settings, &s->info), options.frame.width,
-               options.frame.height, cli_dtype_name(s->settings.dtype), device.id,
-               "against its reference", "carried, against the CPU", "", "float16 headroom", "step",
-               "what", "kernel", "rel", "of bound", "max", "rel", "cosine", "largest", "output",
-               "mean", "sum");
+    printf("model    %s, attention %s, %ux%u, %s, products %s, on %s\n\n"
+           "%85s %36s %9s %29s\n"
+           "%4s %-26s %-28s %-5s %8s %9s %8s %8s %8s %9s %9s %9s %9s %9s\n",
+           name, cli_attention(&s->settings, &s->info), o->frame.width, o->frame.height,
+           cli_dtype_name(s->settings.dtype), cli_compute_name(s->settings.compute), device.id,
+           "against its reference", "carried, against the CPU in float32", "", "float16 headroom",
+           "step", "what", "kernel", "of", "rel", "of bound", "rounding", "max", "rel", "cosine",
+           "largest", "output", "mean", "sum");
+}
+
+int verify_model(const cli_session *s, const verify_request *request)
+{
+    const fovea_preprocess rule = cli_preprocess(&s->settings, s->model);
+    fovea_plan_options options;
+    cli_image picture = {0, 0, NULL};
+    accuracy a = {.pictures = 0};
+    report r = {.list = request->json ? json_array() : NULL};
+    CLI_TRY(
+        take_picture(&picture, &options, s, &rule, request->pictures ? request->picture[0] : NULL));
+    if (!request->json)
+        show_head(s, request->model, &options);
     const fovea_frame frame = {.pixels = {picture.rgb}};
     cli_progress bar;
     cli_progress_begin(&bar, "verify");
-    const int code = cli_check(fovea_model_verify(s->model, s->device, &options, &frame, add, &r));
+    int code = cli_check(fovea_model_verify(s->model, s->device, &options, &frame, add, &r));
+    CLI_THEN(code, compare_outputs(&a, s, request, &rule));
     cli_progress_end(&bar);
-    if (json)
-        print_json(&r, s, name, &options);
+    if (request->json)
+        print_json(&r, &a, s, request, &options);
     else if (!code)
-        sum_up(&r);
+        sum_up(&r, &a);
     cli_image_free(&picture);
-    CLI_TRY(code);
-    return r.wrong ? cli_fail(CLI_WRONG, "%s", r.first) : CLI_OK;
+    if (!code && r.wrong)
+        code = cli_fail(CLI_WRONG, "%s", r.first);
+    CLI_THEN(code, judge_accuracy(&a, request->floor));
+    free(a.name);
+    free(a.of);
+    return code;
 }

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <stdbool.h>
 
+#include "base/half.h"
 #include "mech/mech.h"
 #include "ops/kernel.h"
 #include "ops/mech_traits.h"
@@ -13,7 +14,8 @@
 
 /* One row of q or k and what belongs to it. */
 typedef struct ref_row {
-    const float *x; /* all heads */
+    const void *x; /* all heads */
+    enum fv_type type;
     uint32_t heads, d, head;
     const float *param; /* as learned, FV_PARAMS rows of heads * d */
     float alpha;
@@ -38,7 +40,9 @@ static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, u
                        (int)FV_REDUCE_PARAM == (int)FV_APPLY_PARAM &&
                        (int)FV_REDUCE_GATE == (int)FV_APPLY_GATE,
                    "they and what is between them have the same numbers");
-    ref_row row = {.x = (const float *)c->p[FV_REDUCE_K] + r * a->ld[FV_REDUCE_K],
+    const enum fv_type type = a->type[FV_REDUCE_K];
+    ref_row row = {.x = fv_element(c->p[FV_REDUCE_K], type, r * a->ld[FV_REDUCE_K]),
+                   .type = type,
                    .heads = a->prob.heads,
                    .d = a->prob.dim[FV_ATTN_D],
                    .head = h,
@@ -50,6 +54,12 @@ static inline ref_row ref_row_at(const fv_args *a, const fv_call *c, size_t r, u
         row.turn = ref_turn_at(c->p[FV_REDUCE_COS], a->ld[FV_REDUCE_COS], c->p[FV_REDUCE_SIN],
                                a->ld[FV_REDUCE_SIN], c->row0 + r, a->u[0], row.d);
     return row;
+}
+
+/* Channel i of a head. */
+static inline float ref_value(const ref_row *s, uint32_t head, uint32_t i)
+{
+    return fv_value_get(s->x, s->type, head * s->d + i);
 }
 
 static inline fv_row ref_channel(const ref_row *s, int query, uint32_t head, uint32_t i)
@@ -81,7 +91,7 @@ static inline fv_row ref_statistics(const ref_row *s, int query)
                 fv_row r = ref_channel(s, query, h, i);
                 for (int u = 0; u < t; u++)
                     r.stat[u] = done.stat[u];
-                const float x = fv_stat(t, query, s->x[h * s->d + i], r);
+                const float x = fv_stat(t, query, ref_value(s, h, i), r);
                 sum = max ? (double)fv_max((float)sum, x) : sum + (double)x;
             }
         }
@@ -102,7 +112,7 @@ static inline void ref_features(float *out, const ref_row *s, int query)
         for (int t = 0; t < 3; t++)
             r.stat[t] = done.stat[t];
         float f[FV_BLOCKS];
-        fv_phi(f, query, s->x[s->head * s->d + i], r);
+        fv_phi(f, query, ref_value(s, s->head, i), r);
         for (uint32_t b = 0; b < FV_BLOCKS; b++)
             out[b * s->d + i] = s->gate * f[b];
     }

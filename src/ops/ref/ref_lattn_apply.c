@@ -1,7 +1,7 @@
 /* ref_lattn_apply.c: LATTN_APPLY: queries read the state of linear attention.
  *
  *   dim    rows, d, dv; heads; mech
- *   Q      ROW, heads * d wide        OUT  ROW, heads * dv wide; not Q
+ *   Q      ROW, heads * d wide        OUT  ROW, heads * dv wide; not Q. Each F32 or BF16
  *   STATE  merged, as LATTN_REDUCE describes it
  *   PARAM, COS, SIN, u[0]  as for LATTN_REDUCE, tables for the queries' tokens
  *   GATE   ROW, heads wide, factors of the output. FV_FLAG_GATED
@@ -17,6 +17,9 @@
  * FLT_MIN at least: a row whose weights are all 0 gives 0. Stream 1 takes the second half of the
  * value channels. FV_WANT_SHIFT: q + shift - max instead of q, max over the row's channels, and eps
  * by e^-max: numerator and denominator change by the same factor.
+ *
+ * With prob.acc BF16 features and f0 S may be rounded to bfloat16 before they are multiplied to o;
+ * features, z, w and all sums are float32.
  *
  * A row's result does not depend on how rows and heads are split into calls.
  */
@@ -38,7 +41,8 @@ static double terms(const fv_problem *p)
 const fv_op fv_op_lattn_apply = {
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
-    .operand = {FV_LATTN_QUERY_OPERANDS, [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+    .operand = {FV_LATTN_QUERY_OPERANDS, [FV_APPLY_Q].narrow = true,
+                [FV_APPLY_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = flops,
     .terms = terms,
     .headroom = FV_HEADROOM_DIVISOR,
@@ -91,7 +95,7 @@ void FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(const fv_args *a, const fv_call *c)
     for (size_t r = 0; r < c->rows; r++) {
         for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
             const float *state = (const float *)c->p[FV_APPLY_STATE] + h * l.floats;
-            float *out = (float *)c->p[FV_APPLY_OUT] + r * a->ld[FV_APPLY_OUT] + h * dv;
+            const size_t out = r * a->ld[FV_APPLY_OUT] + h * dv;
             const float gate = ref_gate_at(a, c, r, h);
             const ref_row row = ref_row_at(a, c, r, h, a->f[2], shifted ? state + l.shift : NULL);
             ref_features(f, &row, 1);
@@ -110,7 +114,7 @@ void FV_MECH_NAME(fv_k_lattn_apply_f32, ref)(const fv_args *a, const fv_call *c)
                 o *= t.scale[s];
                 if (FV_WANTS & FV_WANT_CENTRED)
                     o += t.mean * state[l.vmean + j];
-                out[j] = gate * o;
+                fv_value_put(c->p[FV_APPLY_OUT], a->type[FV_APPLY_OUT], out + j, gate * o);
             }
         }
     }
@@ -121,7 +125,8 @@ void FV_MECH_NAME(fv_features, ref)(float *out, size_t ldo, const float *x, size
                                     size_t d, int query)
 {
     for (size_t r = 0; r < rows; r++) {
-        const ref_row row = {.x = x + r * ldx, .heads = 1, .d = (uint32_t)d, .gate = 1.f};
+        const ref_row row = {
+            .x = x + r * ldx, .type = FV_F32, .heads = 1, .d = (uint32_t)d, .gate = 1.f};
         ref_features(out + r * ldo, &row, query);
     }
 }

@@ -1,7 +1,7 @@
 /* ref_lattn_reduce.c: LATTN_REDUCE: key and value rows summed into the state of linear attention.
  *
  *   dim      rows (= keys of the step), d, dv, keys, groups; heads; mech
- *   K        ROW, heads * d wide          V  ROW, heads * dv wide
+ *   K        ROW, heads * d wide          V  ROW, heads * dv wide; each F32 or BF16
  *   PARAM    learned vectors as they are: rows of heads * d, as many as the mechanism has
  *   COS, SIN tables as ROPE has them, u[0] included: pairs (2j, 2j + 1) of all heads are rotated by
  *            them, each block on its own. FV_FLAG_ROPE
@@ -20,6 +20,9 @@
  * by powers of two: 2^-37 of a channel's largest feature, whatever the block, may be missing from
  * each of its features.
  *
+ * With prob.acc BF16 features and values, centred or not, may be rounded to bfloat16 before they
+ * are multiplied; features, m, w, vmean and all sums are float32.
+ *
  * With c->first the state is stored, not added to, and not read. Float32: a call sums its rows on
  * their own, and adds them once to the state; m, whose terms all have one sign, in blocks of rows,
  * because a chain of equal terms drifts. The order of additions depends on the rows of a call only.
@@ -37,9 +40,9 @@ const fv_op fv_op_lattn_reduce = {
     .span = FV_SPAN_REDUCE,
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}, [FV_ATTN_GROUPS] = {"groups"}},
-    .operand = {FV_LATTN_KEY_OPERANDS, [FV_REDUCE_PARTIAL] = {"PARTIAL",
-                                                              .columns = fv_lattn_state_columns,
-                                                              .state_of = FV_OP_LATTN_REDUCE}},
+    .operand = {FV_LATTN_KEY_OPERANDS, [FV_REDUCE_K].narrow = true, [FV_REDUCE_V].narrow = true,
+                [FV_REDUCE_PARTIAL] = {"PARTIAL", .columns = fv_lattn_state_columns,
+                                       .state_of = FV_OP_LATTN_REDUCE}},
     .flops = flops,
     .terms = fv_lattn_reduce_terms,
     .groups = FV_ATTN_GROUPS,
@@ -77,9 +80,10 @@ static void look_ahead(float *state, const layout *l, const fv_args *a, const fv
     const bool shifted = !(a->prob.flags & FV_FLAG_UNNORMALISED);
 #if FV_WANTS & FV_WANT_CENTRED
     for (size_t r = 0; r < c->rows; r++) {
-        const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + head * l->dv;
+        const size_t v = r * a->ld[FV_REDUCE_V] + head * l->dv;
         for (size_t j = 0; j < l->dv; j++)
-            state[l->state.vmean + j] += v[j] / (float)c->rows;
+            state[l->state.vmean + j] +=
+                fv_value_get(c->p[FV_REDUCE_V], a->type[FV_REDUCE_V], v + j) / (float)c->rows;
     }
     state[l->state.count] = (float)c->rows;
 #endif
@@ -87,8 +91,8 @@ static void look_ahead(float *state, const layout *l, const fv_args *a, const fv
     for (size_t i = 0; i < l->d && shifted; i++) {
         float top = -FLT_MAX;
         for (size_t r = 0; r < c->rows; r++)
-            top = fv_max(
-                top, ((const float *)c->p[FV_REDUCE_K])[r * a->ld[FV_REDUCE_K] + head * l->d + i]);
+            top = fv_max(top, fv_value_get(c->p[FV_REDUCE_K], a->type[FV_REDUCE_K],
+                                           r * a->ld[FV_REDUCE_K] + head * l->d + i));
         state[l->state.shift + i] = top;
     }
 #endif
@@ -99,14 +103,17 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
 {
     const layout l = lay_out(&a->prob);
     const bool shifted = FV_WANTS & FV_WANT_SHIFT && !(a->prob.flags & FV_FLAG_UNNORMALISED);
-    float *sum = c->scratch, *f = sum + l.state.floats, *m = f + l.width;
+    float *sum = c->scratch, *f = sum + l.state.floats, *m = f + l.width, *x = m + l.width;
     for (uint32_t h = c->col0; h < c->col0 + c->cols; h++) {
         float *state = (float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats;
         memset(sum, 0, l.state.floats * sizeof *sum);
         memset(m, 0, l.width * sizeof *m);
         look_ahead(sum, &l, a, c, h);
         for (size_t r = 0; r < c->rows; r++) {
-            const float *v = (const float *)c->p[FV_REDUCE_V] + r * a->ld[FV_REDUCE_V] + h * l.dv;
+            const size_t v = r * a->ld[FV_REDUCE_V] + h * l.dv;
+            for (size_t j = 0; j < l.dv; j++)
+                x[j] = fv_value_get(c->p[FV_REDUCE_V], a->type[FV_REDUCE_V], v + j) -
+                       (FV_WANTS & FV_WANT_CENTRED ? sum[l.state.vmean + j] : 0.f);
             ref_row row = ref_row_at(a, c, r, h, a->f[1], shifted ? sum + l.state.shift : NULL);
             row.gate = ref_gate_at(a, c, r, h);
             ref_features(f, &row, 0);
@@ -121,8 +128,7 @@ void FV_MECH_NAME(fv_k_lattn_reduce_f32, ref)(const fv_args *a, const fv_call *c
             ref_rotate(f, &row);
             for (size_t i = 0; i < l.width; i++) {
                 for (size_t j = 0; j < l.dv; j++)
-                    sum[l.state.s + i * l.dv + j] +=
-                        f[i] * (FV_WANTS & FV_WANT_CENTRED ? v[j] - sum[l.state.vmean + j] : v[j]);
+                    sum[l.state.s + i * l.dv + j] += f[i] * x[j];
                 if (FV_WANTS & FV_WANT_CENTRED)
                     sum[l.state.w + i] += f[i];
             }
@@ -146,7 +152,7 @@ static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t
 {
     const layout l = lay_out(p);
     (void)knobs, (void)rows;
-    return (l.state.floats + 2 * l.width) * sizeof(float);
+    return (l.state.floats + 2 * l.width + l.dv) * sizeof(float);
 }
 
 const fv_kernel_hooks FV_MECH_NAME(fv_h_lattn_f32, ref) = {.applies = applies,

@@ -4,13 +4,15 @@
  *          mech
  *   Q, K   ROW, heads * d wide           V    ROW, heads * dv wide
  *   PARAM  learned vectors, as for LATTN_REDUCE
- *   OUT    ROW, heads * dv wide; none of the others
+ *   OUT    ROW, heads * dv wide; none of the others. Q, K, V and OUT: each F32 or BF16
  *   f      scale, eps and the mechanism's constant, as for LATTN_APPLY
  *   flags  FV_FLAG_UNNORMALISED
  *   col0, cols  heads
  *
  * Window w consists of rows w T .. w T + T - 1. Its queries get what LATTN_APPLY makes of the state
  * that LATTN_REDUCE makes of its keys, in one call with f[0] = 1 / T: these two are its reference.
+ *
+ * prob.acc BF16 permits what it does there.
  *
  * A row's result does not depend on how windows and heads are split into calls.
  */
@@ -33,11 +35,11 @@ static double terms(const fv_problem *p)
 const fv_op fv_op_wlattn = {
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"T"}},
-    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
-                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
-                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},
+    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
                 [FV_WINDOW_PARAM] = {"PARAM", FV_ATTN_D, .heads = true, .stored = FV_STORED_FLOATS},
-                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = flops,
     .terms = terms,
 };

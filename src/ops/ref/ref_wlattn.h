@@ -2,6 +2,7 @@
 #ifndef FOVEA_SRC_REF_REF_WLATTN_H
 #define FOVEA_SRC_REF_REF_WLATTN_H
 
+#include "base/half.h"
 #include "ops/kernel.h"
 
 /* The constant part of both. */
@@ -17,12 +18,16 @@ static inline fv_wlattn_args fv_wlattn_split(const fv_args *a)
     w.reduce.ld[FV_REDUCE_K] = a->ld[FV_WINDOW_K];
     w.reduce.ld[FV_REDUCE_V] = a->ld[FV_WINDOW_V];
     w.reduce.ld[FV_REDUCE_PARAM] = a->ld[FV_WINDOW_PARAM];
+    w.reduce.type[FV_REDUCE_K] = a->type[FV_WINDOW_K];
+    w.reduce.type[FV_REDUCE_V] = a->type[FV_WINDOW_V];
     w.reduce.f[0] = 1.f / (float)a->prob.dim[FV_ATTN_KEYS];
     w.reduce.f[1] = a->f[2];
     w.apply.prob.op = FV_OP_LATTN_APPLY;
     w.apply.ld[FV_APPLY_Q] = a->ld[FV_WINDOW_Q];
     w.apply.ld[FV_APPLY_PARAM] = a->ld[FV_WINDOW_PARAM];
     w.apply.ld[FV_APPLY_OUT] = a->ld[FV_WINDOW_OUT];
+    w.apply.type[FV_APPLY_Q] = a->type[FV_WINDOW_Q];
+    w.apply.type[FV_APPLY_OUT] = a->type[FV_WINDOW_OUT];
     w.apply.f[0] = a->f[0];
     w.apply.f[1] = a->f[1];
     w.apply.f[2] = a->f[2];
@@ -30,9 +35,9 @@ static inline fv_wlattn_args fv_wlattn_split(const fv_args *a)
 }
 
 /* Row `row` of operand `i` of a call. */
-static inline float *fv_wlattn_row(const fv_args *a, const fv_call *c, int i, size_t row)
+static inline void *fv_wlattn_row(const fv_args *a, const fv_call *c, int i, size_t row)
 {
-    return (float *)c->p[i] + row * a->ld[i];
+    return fv_element(c->p[i], a->type[i], row * a->ld[i]);
 }
 
 /* The keys of the window that begins at row `row` of the call, into the state of all heads. */

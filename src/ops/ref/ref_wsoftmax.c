@@ -6,6 +6,7 @@
  *          key of the window; absent: none
  *   OUT    ROW, heads * dv wide; none of the others
  *   f[0]   scale
+ *   type   of Q, K, V and OUT, each: F32 or BF16
  *   table  uint32: a region per row, or NULL. Rows of a window that are of different regions, which
  *          a cyclic shift has brought together: -100 is added to their score
  *   col0, cols  heads
@@ -16,20 +17,24 @@
  *   s_j = f0 q_i.k_j + PARAM[h T + i][j] - 100 (region_i != region_j)
  *   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
+ * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
+ * multiply: Q, K, V, and p_j, which then enters both sums rounded.
+ *
  * A query's result does not depend on how windows and heads are split into calls.
  */
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/ref/ref_kernels.h"
 
 const fv_op fv_op_wsoftmax = {
     .cols = FV_COLS_HEAD,
     .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"T"}},
-    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true},
-                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true},
-                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true},
+    .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
+                [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
                 [FV_WINDOW_PARAM] = {"PARAM", .stored = FV_STORED_FLOATS, .width = FV_ATTN_KEYS},
-                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true}},
+                [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
     .headroom = FV_HEADROOM_WEIGHTS,
@@ -39,19 +44,18 @@ const fv_op fv_op_wsoftmax = {
 static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, size_t head)
 {
     const size_t d = a->prob.dim[FV_ATTN_D], dv = a->prob.dim[FV_ATTN_DV];
-    const size_t keys = a->prob.dim[FV_ATTN_KEYS];
-    const size_t ldk = a->ld[FV_WINDOW_K], ldv = a->ld[FV_WINDOW_V], at = base + r;
-    const float *q = (const float *)c->p[FV_WINDOW_Q] + at * a->ld[FV_WINDOW_Q] + head * d;
-    const float *k = (const float *)c->p[FV_WINDOW_K] + base * ldk + head * d;
-    const float *v = (const float *)c->p[FV_WINDOW_V] + base * ldv + head * dv;
+    const size_t keys = a->prob.dim[FV_ATTN_KEYS], at = base + r;
+    const size_t q = at * a->ld[FV_WINDOW_Q] + head * d;
+    const size_t out = at * a->ld[FV_WINDOW_OUT] + head * dv;
     const float *param = c->p[FV_WINDOW_PARAM];
     const uint32_t *region = a->table;
-    float *out = (float *)c->p[FV_WINDOW_OUT] + at * a->ld[FV_WINDOW_OUT] + head * dv;
-    float *s = c->scratch, max = -INFINITY, sum = 0.f;
+    float *s = c->scratch, *sum = s + keys, max = -INFINITY, weights = 0.f;
     for (size_t j = 0; j < keys; j++) {
+        const size_t k = (base + j) * a->ld[FV_WINDOW_K] + head * d;
         s[j] = 0.f;
         for (size_t i = 0; i < d; i++)
-            s[j] += q[i] * k[j * ldk + i];
+            s[j] += fv_value_get(c->p[FV_WINDOW_Q], a->type[FV_WINDOW_Q], q + i) *
+                    fv_value_get(c->p[FV_WINDOW_K], a->type[FV_WINDOW_K], k + i);
         s[j] *= a->f[0];
         if (param)
             s[j] += param[(head * keys + r) * a->ld[FV_WINDOW_PARAM] + j];
@@ -60,15 +64,16 @@ static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, si
         max = s[j] > max ? s[j] : max;
     }
     for (size_t i = 0; i < dv; i++)
-        out[i] = 0.f;
+        sum[i] = 0.f;
     for (size_t j = 0; j < keys; j++) {
+        const size_t v = (base + j) * a->ld[FV_WINDOW_V] + head * dv;
         const float p = expf(s[j] - max);
-        sum += p;
+        weights += p;
         for (size_t i = 0; i < dv; i++)
-            out[i] += p * v[j * ldv + i];
+            sum[i] += p * fv_value_get(c->p[FV_WINDOW_V], a->type[FV_WINDOW_V], v + i);
     }
     for (size_t i = 0; i < dv; i++)
-        out[i] /= sum;
+        fv_value_put(c->p[FV_WINDOW_OUT], a->type[FV_WINDOW_OUT], out + i, sum[i] / weights);
 }
 
 void fv_k_wsoftmax_f32_ref(const fv_args *a, const fv_call *c)
@@ -83,7 +88,7 @@ void fv_k_wsoftmax_f32_ref(const fv_args *a, const fv_call *c)
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
-    return p->dim[FV_ATTN_KEYS] * sizeof(float);
+    return (p->dim[FV_ATTN_KEYS] + p->dim[FV_ATTN_DV]) * sizeof(float);
 }
 
 const fv_kernel_hooks fv_h_wsoftmax_f32_ref = {.scratch = scratch_bytes};

@@ -40,7 +40,7 @@ static inline void ref_row_grad(float *dx, const ref_row *s, int query, const fl
                 for (int u = 0; u < 3; u++)
                     r.stat[u] = done.stat[u];
                 ref_grad_channel(g, df + (h - from) * width, s->d, i);
-                total += (double)fv_sum_term(t, query, s->x[h * s->d + i], g, r);
+                total += (double)fv_sum_term(t, query, ref_value(s, h, i), g, r);
             }
         }
         sum[t] = (float)total;
@@ -52,7 +52,7 @@ static inline void ref_row_grad(float *dx, const ref_row *s, int query, const fl
         for (int u = 0; u < 3; u++)
             r.stat[u] = done.stat[u];
         ref_grad_channel(g, df + (s->head - from) * width, s->d, i);
-        dx[i] = fv_phi_grad(query, s->x[s->head * s->d + i], g, r, sum);
+        dx[i] = fv_phi_grad(query, ref_value(s, s->head, i), g, r, sum);
     }
 }
 

@@ -1,0 +1,154 @@
+/* quantise.cl: the pass ahead of a product of int8: rows, rotated and rounded as src/ops/quantise.h
+ * has them, to the bit. It leaves in the scratch, which is the table of both,
+ *
+ *   rows x FV_ROW_BYTES of int8, zeros behind those of a row | a scale for each row
+ *
+ * Neighbouring work-items have the runs of a row, 64 numbers each. They are rotated twice, as only
+ * the largest of all tells what they become.
+ *
+ * Macro of the host side: FV_ROTATED, numbers that are rotated together.
+ */
+#define FV_ROW_RUNS ((dim.s2 + 63) / 64)
+#define FV_ROW_BYTES (64 * FV_ROW_RUNS)
+#define FV_ROW_SCALES                                                                              \
+    ((global const float *)((global const char *)table + (size_t)rows * FV_ROW_BYTES))
+
+/* ---- rotation: strides of 8 to 1 inside of a vector, then 32 and 16 from vector to vector ---- */
+
+inline float4 fv_rotate4(float4 y)
+{
+    const float4 x = FV_ROTATED > 2 ? (float4)(y.lo + y.hi, y.lo - y.hi) : y;
+    return FV_ROTATED > 1
+               ? (float4)(x.s0 + x.s1, x.s0 - x.s1, x.s2 + x.s3, x.s2 - x.s3)
+               : x;
+}
+inline float8 fv_rotate8(float8 y)
+{
+    const float8 x = FV_ROTATED > 4 ? (float8)(y.lo + y.hi, y.lo - y.hi) : y;
+    return (float8)(fv_rotate4(x.lo), fv_rotate4(x.hi));
+}
+inline float16 fv_rotate16(float16 y)
+{
+    const float16 x = FV_ROTATED > 8 ? (float16)(y.lo + y.hi, y.lo - y.hi) : y;
+    return (float16)(fv_rotate8(x.lo), fv_rotate8(x.hi));
+}
+#define FV_BUTTERFLY(a, b)                                                                         \
+    do {                                                                                           \
+        const float16 sum_ = (a) + (b), rest_ = (a) - (b);                                         \
+        a = sum_;                                                                                  \
+        b = rest_;                                                                                 \
+    } while (0)
+
+/* 16 numbers of which `left` are there. */
+inline float16 fv_get_some(global const FV_CELL(0) *p, uint left)
+{
+    float x[16];
+    if (left >= 16)
+        return FV_GET16(0, p);
+    for (uint i = 0; i < 16; i++)
+        x[i] = i < left ? FV_GET(0, p + i) : 0.f;
+    return vload16(0, x);
+}
+
+/* A run of a row of k numbers, rotated. */
+inline void fv_get_run(float16 y[4], global const FV_CELL(0) *row, uint run, uint k)
+{
+    for (uint i = 0; i < 4; i++) {
+        const uint from = 64 * run + 16 * i;
+        y[i] = from < k ? fv_get_some(row + from, k - from) : (float16)(0.f);
+    }
+    if (FV_ROTATED > 32) {
+        FV_BUTTERFLY(y[0], y[2]);
+        FV_BUTTERFLY(y[1], y[3]);
+    }
+    if (FV_ROTATED > 16) {
+        FV_BUTTERFLY(y[0], y[1]);
+        FV_BUTTERFLY(y[2], y[3]);
+    }
+    for (uint i = 0; i < 4; i++)
+        y[i] = fv_rotate16(y[i]);
+}
+
+/* ---- the scale ---- */
+
+/* Bits of the largest absolute value: in their order infinity and NaN come last. */
+inline uint fv_top(float16 y)
+{
+    const uint8 a = max(as_uint8(fabs(y.lo)), as_uint8(fabs(y.hi)));
+    const uint4 b = max(a.lo, a.hi);
+    return max(max(b.s0, b.s1), max(b.s2, b.s3));
+}
+
+/* a / b to the nearest; OpenCL's division may be off by a few digits. Of the numbers around it the
+ * one is right whose product with b is nearest to a, and these differences are exact. */
+inline float fv_quotient(float a, float b)
+{
+    const uint around = as_uint(a / b);
+    float best = as_float(around), least = fabs(fma(-best, b, a));
+    for (uint i = around - 4; i <= around + 4; i++) {
+        const float x = as_float(i), rest = fabs(fma(-x, b, a));
+        best = rest < least ? x : best;
+        least = rest < least ? rest : least;
+    }
+    return best;
+}
+
+/* (scale, factor) as fv_int8_scale() has them. */
+inline float2 fv_scale_of(uint top)
+{
+    const float size = as_float(top);
+    if (top >= 0x7f800000u)
+        return (float2)(as_float(0x7fc00000u), 0.f);
+    if (size < 0x1p-100f)
+        return (float2)(0.f);
+    return (float2)(fv_quotient(size, 127.f), fv_quotient(127.f, size));
+}
+
+/* ---- whole numbers ---- */
+
+inline uint fv_whole4(float4 y)
+{
+    const int4 q = convert_int4(rint(y));
+    return ((uint)q.s0 & 255) | ((uint)q.s1 & 255) << 8 | ((uint)q.s2 & 255) << 16 |
+           (uint)q.s3 << 24;
+}
+inline uint4 fv_whole16(float16 y)
+{
+    return (uint4)(fv_whole4(y.lo.lo), fv_whole4(y.lo.hi), fv_whole4(y.hi.lo), fv_whole4(y.hi.hi));
+}
+
+kernel void quantise(FV_ARGS)
+{
+    const uint lane = get_local_id(0), runs = FV_ROW_RUNS, lanes = 1u << fv_spread_bits(runs);
+    const uint2 me = fv_spread(runs);
+    const uint end = me.x < rows ? runs : 0;
+    global const FV_CELL(0) *row = FV_AT(0, min(me.x, rows - 1));
+    float16 y[4];
+    uint top = 0;
+    for (uint run = me.y; run < end; run += lanes) {
+        fv_get_run(y, row, run, dim.s2);
+        for (uint i = 0; i < 4; i++)
+            top = max(top, fv_top(y[i]));
+    }
+#if FV_GROUP > 1
+    FV_SHARED uint room[FV_GROUP];
+    room[lane] = top;
+    for (uint left = lanes / 2; left > 0; left /= 2) {
+        FV_BARRIER();
+        if (me.y < left)
+            room[lane] = max(room[lane], room[lane + left]);
+    }
+    FV_BARRIER();
+    top = room[lane - me.y];
+#endif
+    const float2 scale = fv_scale_of(top);
+    global uint *to = (global uint *)table + (size_t)me.x * runs * 16;
+    for (uint run = me.y; run < end; run += lanes) {
+        fv_get_run(y, row, run, dim.s2);
+        for (uint i = 0; i < 4; i++)
+            vstore4(scale.s1 > 0.f ? fv_whole16(y[i] * scale.s1) : (uint4)(0), 0,
+                    to + 16 * run + 4 * i);
+    }
+    if (me.y == 0 && me.x < rows)
+        ((global float *)FV_ROW_SCALES)[me.x] = scale.s0;
+}

@@ -1,0 +1,22 @@
+/* gemm_bf16_tmpl.c: tiles of GEMM and CONV of rows in bfloat16, by the 2 x 2 products over 4 steps
+ * of k of FEAT_BF16. Panels keep the 4 steps of a group together. */
+#include "platform/cpu/vec/vec.h"
+
+#define MR 12
+#define VECS 2
+#define NR (VECS * FV_W)
+#define TILE 12x8
+#define PANEL "panel8x4"
+#define KC 768
+#define RATE 72e9
+#include "platform/cpu/tmpl/gemm_kit.h"
+
+#define MMLA "bfmmla"
+#define FACTORS "8h"
+#include "platform/cpu/arm/mmla.h"
+#include "platform/cpu/arm/panel_bf16.h"
+
+KIT(bf16bf16, p->weight == FV_BF16 && p->in == FV_BF16, .weight = FV_BF16, .factor = FV_BF16,
+    .finish = finish, .narrow = narrow)
+KERNEL(gemm, bf16bf16)
+KERNEL(conv, bf16bf16)

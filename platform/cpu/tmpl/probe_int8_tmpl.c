@@ -1,0 +1,71 @@
+/* probe_int8_tmpl.c: one thread's peak in products of int8: by the instructions that a level has
+ * for them, or by those of 16 bits. */
+#include "platform/cpu/probe.h"
+
+#include "platform/cpu/vec/vec.h"
+
+/* Independent sums, as those of probe_tmpl.c. */
+enum { CHAINS = 12 };
+
+/* sum + products of x with itself or with the sum: the compiler must not take them out of the loop.
+ */
+#if defined FV_ISA_AVX512_VNNI
+#define PRODUCTS 64 /* of a call of `add` */
+typedef __m512i sums;
+
+FV_WORD(sums, fill, (int x), _mm512_set1_epi8((char)x))
+FV_WORD(sums, add, (sums sum, sums x), _mm512_dpbusd_epi32(sum, x, x))
+#elif defined FV_ISA_AVX512
+#define PRODUCTS 32
+typedef __m512i sums;
+
+FV_WORD(sums, fill, (int x), _mm512_set1_epi16((short)x))
+FV_WORD(sums, add, (sums sum, sums x), _mm512_add_epi32(sum, _mm512_madd_epi16(sum, x)))
+#elif defined FV_ISA_AVX_VNNI
+#define PRODUCTS 32
+typedef __m256i sums;
+
+FV_WORD(sums, fill, (int x), _mm256_set1_epi8((char)x))
+FV_WORD(sums, add, (sums sum, sums x), _mm256_dpbusd_avx_epi32(sum, x, x))
+#elif defined FV_ISA_AVX2
+#define PRODUCTS 16
+typedef __m256i sums;
+
+FV_WORD(sums, fill, (int x), _mm256_set1_epi16((short)x))
+FV_WORD(sums, add, (sums sum, sums x), _mm256_add_epi32(sum, _mm256_madd_epi16(sum, x)))
+#elif defined FV_ISA_NEON_I8MM
+#define PRODUCTS 32 /* 2 x 8 by 8 x 2 */
+typedef int32x4_t sums;
+
+FV_WORD(sums, fill, (int x), vreinterpretq_s32_s8(vdupq_n_s8((int8_t)x)))
+FV_WORD(sums, add, (sums sum, sums x),
+        vmmlaq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(x)))
+#elif defined FV_ISA_NEON_SDOT
+#define PRODUCTS 16
+typedef int32x4_t sums;
+
+FV_WORD(sums, fill, (int x), vreinterpretq_s32_s8(vdupq_n_s8((int8_t)x)))
+FV_WORD(sums, add, (sums sum, sums x),
+        vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(x)))
+#endif
+
+/* Runs `rounds` times CHAINS products and returns the operations that were done. */
+double FV_NAME(fv_probe_int8)(uint64_t rounds)
+{
+    sums sum[CHAINS];
+    const sums x = fill(1);
+    FV_UNROLL
+    for (int i = 0; i < CHAINS; i++)
+        sum[i] = fill(i);
+    for (uint64_t r = 0; r < rounds; r++) {
+        FV_UNROLL
+        for (int i = 0; i < CHAINS; i++)
+            sum[i] = add(sum[i], x);
+    }
+    volatile sums used[CHAINS];
+    FV_UNROLL
+    for (int i = 0; i < CHAINS; i++)
+        used[i] = sum[i];
+    (void)used;
+    return 2.0 * PRODUCTS * CHAINS * (double)rounds;
+}

@@ -1,0 +1,63 @@
+/* verify_accuracy.c: how far a model's main output is from that of the same model in float32, on
+ * the same device and picture: the cosine of each row. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/run/verify.h"
+
+/* The main output of a plan for the picture. */
+static int compute(float **out, fovea_output_info *info, const cli_session *s,
+                   const fovea_plan_options *options, const cli_image *picture)
+{
+    fovea_plan *plan;
+    const fovea_frame frame = {.pixels = {picture->rgb}};
+    CLI_TRY(cli_check(fovea_plan_create(&plan, s->model, s->device, options)));
+    fovea_plan_output(plan, 0, info);
+    const size_t n = (size_t)info->rows * info->columns;
+    *out = cli_alloc(n, sizeof **out);
+    const fovea_output to = {*out, n * sizeof **out};
+    const int code = cli_check(fovea_run(plan, &frame, &to, 1));
+    fovea_plan_free(plan);
+    return code;
+}
+
+/* 0 where there is none: values that are not finite, a single one of two rows that is zero. */
+static double cosine(const float *a, const float *b, uint32_t n)
+{
+    double aa = 0, ab = 0, bb = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        aa += (double)a[i] * a[i];
+        ab += (double)a[i] * b[i];
+        bb += (double)b[i] * b[i];
+    }
+    if (aa == 0 && bb == 0)
+        return 1;
+    return isfinite(ab) && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+int verify_accuracy(verify_cosines *out, const cli_session *s, const fovea_plan_options *options,
+                    const cli_image *picture)
+{
+    fovea_plan_options floats = *options;
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    float *got = NULL, *want = NULL;
+    double sum = 0;
+    floats.compute = FOVEA_COMPUTE_F32;
+    floats.weights = floats.activations = FOVEA_DTYPE_F32;
+    int code = compute(&got, &info, s, options, picture);
+    CLI_THEN(code, compute(&want, &info, s, &floats, picture));
+    *out = (verify_cosines){.worst = 2, .rows = info.rows};
+    for (uint32_t r = 0; r < info.rows && !code; r++) {
+        const size_t at = (size_t)r * info.columns;
+        const double c = cosine(got + at, want + at, info.columns);
+        sum += c;
+        if (c >= out->worst)
+            continue;
+        out->worst = c;
+        out->worst_row = r;
+    }
+    out->mean = info.rows ? sum / info.rows : 1;
+    free(got);
+    free(want);
+    return code;
+}

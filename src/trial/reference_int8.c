@@ -1,0 +1,30 @@
+/* reference_int8.c: what a product of int8 multiplies, as floats: rows of both operands rotated, as
+ * whole numbers times their scale. The product of these is its definition; src/ops/quantise.h. */
+#include "base/mem.h"
+#include "ops/quantise.h"
+#include "trial/reference_parts.h"
+
+static void whole(float *x, const int8_t *q, float scale, uint32_t k)
+{
+    for (uint32_t i = 0; i < k; i++)
+        x[i] = (float)q[i] * scale;
+}
+
+fovea_status fv_reference_int8(fv_reference *d)
+{
+    const uint32_t k = d->args.prob.dim[FV_GEMM_K], ld = d->args.ld[FV_GEMM_A];
+    const fv_input *a = &d->in[FV_GEMM_A], *w = &d->in[FV_GEMM_W];
+    int8_t *q;
+    FV_TRY(FV_MEM_ARRAY(&q, k, FV_MEM_PLAN, "a row of 8 bits"));
+    for (uint64_t at = 0; at + k <= a->count; at += ld ? ld : k) {
+        float *row = (float *)a->data + at;
+        fv_int8_rotate(row, k, fv_int8_block(k));
+        whole(row, q, fv_int8_row(q, row, k), k);
+    }
+    for (uint64_t at = 0; at + k <= w->count; at += k) {
+        float *row = (float *)w->data + at;
+        whole(row, q, fv_int8_weight(q, 4, row, k), k);
+    }
+    fv_mem_free(q);
+    return FOVEA_OK;
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""test_compute.py: `--compute` of every command: what is asked for is what plans, results and tables
+say, and what is verified; golden models stay near float32.
+
+    test_compute.py path/to/fovea
+
+Standard library only.
+"""
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import expected
+from expected import Failed, expect
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "..", "data", "golden", "models")
+MODEL, SIZE = "synthetic:vit-ti16", ("--size", "64")
+NEAR = {"bf16": 0.9999, "int8": 0.998}  # cosine with float32 of models with random weights
+
+
+class Program:
+    def __init__(self, exe, folder):
+        self.exe, self.wisdom = exe, os.path.join(folder, "wisdom")
+
+    def run(self, *arguments, code=0):
+        env = dict(os.environ, FOVEA_WISDOM=self.wisdom)
+        p = subprocess.run([self.exe, *arguments], capture_output=True, text=True, env=env)
+        if p.returncode != code:
+            raise Failed("%s: exit %d, wanted %d: %s" % (" ".join(arguments), p.returncode, code,
+                                                         p.stderr))
+        return p.stdout if code == 0 else p.stderr
+
+    def json(self, *arguments, **how):
+        return json.loads(self.run(*arguments, "--json", **how))
+
+
+def device_says(p):
+    cpu = p.json("info", "--isa", "scalar")["devices"][0]
+    expect("a scalar processor has instructions", not cpu["bf16"] and not cpu["int8"])
+    expect("and it is not said", "products of bfloat16 and int8 by wider instructions" in
+           p.run("info", "--isa", "scalar"))
+    best = p.json("info")["devices"][0]
+    level = best["features"]
+    expect("what %s has: %s" % (level, best),
+           best["int8"] == any(w in level for w in ("vnni", "bf16", "sdot", "dot", "i8mm")) and
+           best["bf16"] == any(w in level for w in ("bf16", "neon-dot", "i8mm")))
+
+
+def plan_says(p):
+    for attention in ("softmax", "linear"):
+        plain = p.json("plan", MODEL, *SIZE, "--attention", attention)
+        seen = p.json("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
+        for plan, compute in (plain, "f32"), (seen, "bf16"):
+            expect("params say %s" % compute, plan["params"]["compute"] == compute)
+            count = collections.Counter(s["products"] for s in plan["steps"] if s["products"])
+            expect("products are counted: %s" % count,
+                   {k: n for k, n in plan["products"].items() if n} == count)
+        expect("float32 alone", set(k for k, n in plain["products"].items() if n) == {"f32"})
+        for compute in "bf16", "int8":
+            label = {s["label"]: s["products"] for s in p.json(
+                "plan", MODEL, *SIZE, "--attention", attention, "--compute", compute)["steps"]}
+            expect("the MLP is %s, the embedding is not: %s" % (compute, label),
+                   label["block 3 fc1"] == compute and label["embed"] == "f32" and
+                   label["block 3 attention"] != "int8" and label["block 3 mlp norm"] is None)
+        text = p.run("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
+        line = next(x for x in text.split("\n") if x.startswith("products"))
+        expect("in a line: %s" % line, "of bf16: " in line and "fc1; fc2" in line)
+    p.run("plan", MODEL, "--compute", "int4", code=1)
+    expect("types are settled", "leave their types" in
+           p.run("plan", MODEL, "--compute", "bf16", "--dtype", "f16", code=7))
+
+
+def verified(p):
+    model = os.path.join(GOLDEN, "vit-01")
+    for attention, compute in (("softmax", "bf16"), ("linear", "bf16"), ("pola", "int8")):
+        seen = p.json("verify", model, "--compute", compute, "--attention", attention,
+                      "--accuracy", str(NEAR[compute]))
+        expect("nothing is wrong with %s" % attention, seen["wrong"] == 0)
+        expect("compute is in params", seen["params"]["compute"] == compute)
+        rounded = [s for s in seen["steps"] if s["products"] in NEAR]
+        expect("some are of the type", any(s["products"] == compute for s in rounded))
+        expect("the type's error is measured", all(1e-5 < s["rounding"] < 0.02 for s in rounded))
+        expect("of such steps alone", all(s["rounding"] == 0 for s in seen["steps"]
+                                          if s["products"] not in NEAR))
+        worst = sorted((s["rounding"] for s in rounded), reverse=True)[:5]
+        expect("the worst are named", [s["rounding"] for s in seen["costly"]] == worst)
+        a = seen["accuracy"]
+        expect("cosines: %s" % a, 0.99 < a["worst"] <= a["mean"] < 1 and a["floor"] == NEAR[compute])
+    plain = p.json("verify", model)
+    expect("float32 has no such error", plain["accuracy"] is None and plain["costly"] == [])
+
+
+def near_float32(p):
+    """All golden models, whose random weights leave rounding nothing to average out over."""
+    models = sorted(os.listdir(GOLDEN))
+    expect("there are some", len(models) > 3)
+    for model in models:
+        for compute, floor in NEAR.items():
+            p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
+
+
+def pictures_of_a_model(p, folder):
+    paths = []
+    for i, (w, h) in enumerate(((64, 64), (80, 48))):
+        paths.append(os.path.join(folder, "%d.ppm" % i))
+        with open(paths[-1], "wb") as f:
+            f.write(b"P6 %d %d 255\n" % (w, h) + bytes((i * 91 + 37 * k) % 256 for k in range(3 * w * h)))
+    seen = p.json("verify", os.path.join(GOLDEN, "vit-01"), *paths, "--compute", "bf16")["accuracy"]
+    expect("each picture", [x["picture"] for x in seen["pictures"]] == paths)
+    rows = sum(x["rows"] for x in seen["pictures"])
+    mean = sum(x["mean"] * x["rows"] for x in seen["pictures"]) / rows
+    expect("and all of them", abs(seen["mean"] - mean) < 1e-9 and
+           seen["worst"] == min(x["worst"] for x in seen["pictures"]))
+    said = p.run("verify", os.path.join(GOLDEN, "vit-01"), "--compute", "bf16", "--accuracy", "1",
+                 code=3)
+    expect("a floor that is not reached: %s" % said, "less than 1; --accuracy" in said)
+    p.run("verify", "--accuracy", "0.9", code=1)
+    run = p.json("run", MODEL, paths[0], *SIZE, "--compute", "bf16")
+    expect("run says what it used", run["compute"] == "bf16")
+
+
+def measured(p):
+    types = {"f32": "fma_gflops", "bf16": "bf16_gflops", "int8": "int8_gops"}
+    lines = p.run("bench", "gemm", "--shape", "33x70x45", "--compute", ",".join(types), "--runs", "2",
+                  "--json").splitlines()
+    expect("a case for each", len(lines) == len(types))
+    for r, compute in zip(map(json.loads, lines), types):
+        peak = r["roofline"]
+        expect("%s: %s" % (compute, r["verify"]), r["verify"]["ok"] and r["params"]["compute"] == compute)
+        expect("its own peak", peak["peak_gflops"] >= peak[types[compute]] > 0)
+    for case in (("attention", "--attention", "softmax,linear", "--tokens", "40", "--heads", "2"),
+                 ("block", "--tokens", "20", "--dim", "64", "--heads", "2"),
+                 ("model", MODEL, "--size", "32"),
+                 ("kernel", "--op", "gemm", "--model", MODEL, "--size", "32"),
+                 ("floors", MODEL, "--size", "32")):
+        compute = "int8" if case[0] in ("block", "floors") else "bf16"
+        for line in p.run("bench", *case, "--compute", compute, "--runs", "1", "--json").splitlines():
+            r = json.loads(line)
+            if r["schema"] == "fovea.bench/1":
+                expect("%s is in %s" % (r["title"], compute), r["params"]["compute"] == compute and
+                       r["verify"]["ok"])
+
+
+def tuned(p):
+    """Facts about one type say nothing of another."""
+    options = ("--size", "32", "--threads", "1", "--compute")
+    def of(compute, source):
+        return {s["label"]: s[source] for s in p.json("plan", MODEL, *options, compute)["steps"]}
+    result = p.json("tune", MODEL, *options, "bf16")
+    expect("something is found: %s" % result, result["facts"] > 0 and result["compute"] == "bf16")
+    expect("plans with it know all steps", set(of("bf16", "source").values()) == {"wisdom"})
+    plain = of("f32", "source")
+    expect("others do not: %s" % plain, plain["block 3 fc1"] == plain["block 3 q"] == "cost")
+    again = p.json("tune", MODEL, *options, "bf16")
+    expect("nothing is measured twice", again["candidates"] == 0)
+
+
+def main():
+    exe = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        p = Program(exe, folder)
+
+        def pictures(p):
+            pictures_of_a_model(p, folder)
+        return expected.run((device_says, plan_says, verified, near_float32, pictures, measured, tuned),
+                            lambda test: test(p))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
