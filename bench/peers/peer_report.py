@@ -27,7 +27,7 @@ def _precision(peer, case):
     if case["precision"] == "f32" and "default" not in peer.precisions:
         return "%s, %s" % (name, words["default"])
     says = {"default": "%s: %s", "int8": "%s, else %s"}.get(case["precision"])
-    return says % (name, case["says"]) if says and case["says"] else name
+    return says % (name, case["says"]) if says and case.get("says") else name
 
 
 class Table:

@@ -91,6 +91,11 @@ class Peers(unittest.TestCase):
             cases[-1]["difference"] = 0
             fast["cosine"] = {"mean": 0.5, "worst": 0.5}
             shown(fails=3)
+            cases[5] = {"peer": "openvino", "size": 28, "attention": "softmax", "precision": "int8", "error": "no"}
+            fast["cosine"] = close
+            text = shown()
+            self.assertIn("Fails: openvino, 28 pixels, softmax, int8: no", text)
+            self.assertNotIn("softmax against their softmax, int8", text)
 
     def test_failure(self):
         """An engine that does not open is named with its last words, also where it is the only one."""
