@@ -1,18 +1,21 @@
 """peer_engines.py: who is compared, and how each opens a model and runs a picture through it.
 
-Every engine is held to float32 and to the number of threads asked for, and is otherwise left as it comes.
-What it needs is imported when it is opened; one whose packages are missing is listed as not installed.
+Every engine is held to the precision and to the number of threads asked for, and is otherwise left as it
+comes. What it needs is imported when it is opened; one whose packages are missing is listed as not installed.
 """
 import dataclasses
 import importlib.metadata
 import importlib.util
 import os
+import subprocess
 import sys
 import tempfile
 from typing import Callable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ATTENTIONS = ("softmax", "linear")
+# What products multiply. "default" is what an engine takes where nothing is said.
+PRECISIONS = {"f32": "float32", "default": "as it comes", "bf16": "bfloat16", "int8": "int8"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Job:
     folder: str  # of the checkpoint
     size: int
     attention: str
+    precision: str
     threads: int
 
 
@@ -30,11 +34,22 @@ class Peer:
     name: str
     about: str
     packages: tuple  # of PyPI, imported by these names; the first one's version is told
-    prepare: Callable  # imports what is needed and gives load(job) -> run(pixels) -> rows
+    # prepare(job) imports and writes what is needed. It gives load() -> (run, precision): run(pixels) -> rows,
+    # and how it says that it takes what is not int8, None where it does not say.
+    prepare: Callable
+    precisions: tuple  # without "default": that one is "f32"
     attentions: tuple = ATTENTIONS
+    for_int8: tuple = ()  # packages
 
-    def missing(self):
-        return [p for p in self.packages if importlib.util.find_spec(p) is None]
+    def missing(self, precision=None):
+        needed = self.for_int8 if precision == "int8" else self.packages
+        return [p for p in needed if importlib.util.find_spec(p) is None]
+
+    def measured(self, precision):
+        """The name under which `precision` is measured; None where this engine does not have it."""
+        if precision == "default" and precision not in self.precisions:
+            return "f32"
+        return precision if precision in self.precisions else None
 
     def version(self):
         if self.name == "fovea":
@@ -44,66 +59,81 @@ class Peer:
 
 # ---- Fovea ----
 
-def with_fovea():
+def with_fovea(job):
     sys.path.append(os.path.join(os.path.dirname(os.path.dirname(HERE)), "python"))
     import fovea
 
-    def load(job):
+    def load():
         model = fovea.Model(job.folder, fovea.Device(threads=job.threads))
         attention = {"softmax": "softmax", "linear": "linear:elu1"}[job.attention]
-        return lambda pixels: model.run(pixels[0], attention)["last_hidden_state"]
+        return lambda pixels: model.run(pixels[0], attention, compute=job.precision)["last_hidden_state"], None
 
     return load
 
 
 # ---- by ONNX graphs ----
 
-def with_onnxruntime(fused=False):
+def _int8(scheme, job, attention):
+    """The path of the graph in int8, made by a process of its own, whose memory is not the engine's."""
+    import vit_int8
+    case = job.folder, job.size, attention
+    made = subprocess.run([sys.executable, vit_int8.__file__, scheme, *map(str, case)])
+    if made.returncode:
+        sys.exit(made.returncode)  # it has said why
+    return vit_int8.path(scheme, *case)
+
+
+def with_onnxruntime(job, fused=False):
     import onnxruntime as ort
     import vit_checkpoint
     import vit_onnx
+    attention = "fused" if fused else job.attention
+    int8 = _int8("dynamic", job, attention) if job.precision == "int8" else None
 
-    def load(job):
-        path = vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size,
-                               "fused" if fused else job.attention)
+    def load():
+        path = int8 or vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size, attention)
         options = ort.SessionOptions()
         options.intra_op_num_threads = job.threads
         options.inter_op_num_threads = 1
         session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        return lambda pixels: session.run(None, {"pixels": pixels})[0]
+        return lambda pixels: session.run(None, {"pixels": pixels})[0], None
 
     return load
 
 
-def with_openvino():
+def with_openvino(job):
     import openvino as ov
     import vit_checkpoint
     import vit_onnx
+    int8 = _int8("calibrated", job, job.attention) if job.precision == "int8" else None
 
-    def load(job):
-        path = vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size, job.attention)
-        compiled = ov.Core().compile_model(path, "CPU", {
-            "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1,
-            "PERFORMANCE_HINT": "LATENCY"})
+    def load():
+        path = int8 or vit_onnx.export(vit_checkpoint.Checkpoint(job.folder), job.size, job.attention)
+        config = {"INFERENCE_NUM_THREADS": job.threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+        if job.precision == "f32":
+            config["INFERENCE_PRECISION_HINT"] = "f32"
+        compiled = ov.Core().compile_model(path, "CPU", config)
         request = compiled.create_infer_request()
-        return lambda pixels: request.infer({0: pixels})[0]
+        floats = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+        return lambda pixels: request.infer({0: pixels})[0], floats
 
     return load
 
 
 # ---- ncnn ----
 
-def with_ncnn():
+def with_ncnn(job):
     import ncnn
     import numpy as np
     import vit_checkpoint
     import vit_ncnn
 
-    def load(job):
+    def load():
         net = ncnn.Net()
         net.opt.num_threads = job.threads
-        for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
-            setattr(net.opt, "use_" + option, False)
+        if job.precision == "f32":
+            for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
+                setattr(net.opt, "use_" + option, False)
         with tempfile.TemporaryDirectory(dir=job.folder) as folder:
             stem, out = vit_ncnn.export(vit_checkpoint.Checkpoint(job.folder), job.size, job.attention, folder)
             if net.load_param(stem + ".param") or net.load_model(stem + ".bin"):
@@ -117,45 +147,48 @@ def with_ncnn():
                 raise RuntimeError("ncnn: status %d" % status)
             return np.array(rows)
 
-        return run
+        return run, None
 
     return load
 
 
 # ---- PyTorch ----
 
-def with_torch(attention=None, compiled=False):
+def with_torch(job, attention=None, compiled=False):
     import torch
     import vit_checkpoint
     import vit_torch
 
-    def load(job):
+    def load():
         torch.set_num_threads(job.threads)
-        model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention)
+        dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[job.precision]
+        model = vit_torch.Vit(vit_checkpoint.Checkpoint(job.folder), job.size, attention or job.attention, dtype)
         model = torch.compile(model.eval()) if compiled else model.eval()
 
         @torch.inference_mode()
         def run(pixels):
-            return model(torch.from_numpy(pixels))[0].numpy()
+            return model(torch.from_numpy(pixels).to(dtype))[0].float().numpy()
 
-        return run
+        return run, None
 
     return load
 
 
 PEERS = [
-    Peer("fovea", "Fovea", ("numpy",), with_fovea),
-    Peer("onnxruntime", "ONNX Runtime", ("onnxruntime", "onnx"), with_onnxruntime),
+    Peer("fovea", "Fovea", ("numpy",), with_fovea, ("f32", "bf16", "int8")),
+    Peer("onnxruntime", "ONNX Runtime", ("onnxruntime", "onnx"), with_onnxruntime, ("f32", "int8")),
     Peer("onnxruntime-mha", "ONNX Runtime, its MultiHeadAttention", ("onnxruntime", "onnx"),
-         lambda: with_onnxruntime(fused=True), ("softmax",)),
-    Peer("openvino", "OpenVINO", ("openvino", "onnx"), with_openvino),
-    Peer("ncnn", "ncnn", ("ncnn",), with_ncnn),
-    Peer("torch", "PyTorch, eager", ("torch",), with_torch),
+         lambda job: with_onnxruntime(job, fused=True), ("f32", "int8"), ("softmax",)),
+    Peer("openvino", "OpenVINO", ("openvino", "onnx"), with_openvino, ("f32", "default", "int8"),
+         for_int8=("nncf",)),
+    Peer("ncnn", "ncnn", ("ncnn",), with_ncnn, ("f32", "default")),
+    Peer("torch", "PyTorch, eager", ("torch",), with_torch, ("f32", "bf16")),
     Peer("torch-sdpa", "PyTorch, scaled_dot_product_attention", ("torch",),
-         lambda: with_torch("sdpa"), ("softmax",)),
-    Peer("torch-compile", "PyTorch, torch.compile", ("torch",), lambda: with_torch(compiled=True)),
+         lambda job: with_torch(job, "sdpa"), ("f32", "bf16"), ("softmax",)),
+    Peer("torch-compile", "PyTorch, torch.compile", ("torch",), lambda job: with_torch(job, compiled=True),
+         ("f32", "bf16")),
     Peer("torch-compile-sdpa", "PyTorch, both of these", ("torch",),
-         lambda: with_torch("sdpa", True), ("softmax",)),
+         lambda job: with_torch(job, "sdpa", True), ("f32", "bf16"), ("softmax",)),
 ]
 
 

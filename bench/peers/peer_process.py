@@ -19,7 +19,7 @@ class Process:
     """Between its turns it is stopped, so that no thread of it spins."""
 
     def __init__(self, job, pixels, folder):
-        stem = os.path.join(folder, "%s-%s" % (job.peer, job.attention))
+        stem = os.path.join(folder, "%s-%s-%s" % (job.peer, job.attention, job.precision))
         self.rows, self._log = stem + ".npy", stem + ".log"
         open(self._log, "w").close()
         self._turns, other = SPAWN.Pipe()
@@ -87,16 +87,16 @@ def _work(turns, log, job, pixels, rows):
     os.environ.update(OMP_NUM_THREADS=str(job.threads), MKL_NUM_THREADS=str(job.threads))
     import numpy as np
     pixels = np.load(pixels)
-    load = peer_engines.peer(job.peer).prepare()
+    load = peer_engines.peer(job.peer).prepare(job)
 
     before = _status("VmRSS")
     begin = time.perf_counter()
-    run = load(job)
+    run, says = load()
     opened = time.perf_counter() - begin
     first = _timed(lambda p: np.save(rows, run(p)), pixels)
     highest = _status("VmHWM")
     _forget_peak()
-    turns.send({"open_s": opened, "first_s": first, "before": before})
+    turns.send({"open_s": opened, "first_s": first, "before": before, "highest": highest, "says": says})
 
     while True:
         runs, warm = turns.recv()

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """peers.py: the same vision transformer on Fovea and on the engines that people use, side by side.
 
-    peers.py --model dinov2-b --size 518,1036          a table; progress on standard error
+    peers.py --model dinov2-b --size 518,1036          tables; progress on standard error
+    peers.py --size 518 --precision f32                what all have, and nothing else
     peers.py --size 518 -o json -O r.json; peers.py --from r.json -o md
 
 The model is DINOv2 with random weights from a seed, in a Hugging Face folder that Fovea and PyTorch read and
-the ONNX graphs refer to. All run it in float32, with as many threads, once with softmax and once with linear
-attention (ELU + 1), and must give the same numbers. Each engine is a process of its own; in every round each
-has a turn, while the others are stopped. All are in memory at once. Engines that are not installed are named
-and left out; bench/peers/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
+the ONNX graphs refer to. All run it with as many threads, once with softmax and once with linear attention
+(ELU + 1): with float32 asked for, as the engine comes, in bfloat16 and in int8, as far as it has these. In
+float32 all must give the same numbers; the others are told by the cosines of their rows with those of the same
+engine in float32. Each engine is a process of its own for each precision; in every round each has a turn, while
+the others are stopped. All are in memory at once. Engines that are not installed are named and left out;
+bench/peers/peers.sh installs them. Fovea is FOVEA_LIBRARY of the environment, else build/src beside.
 
 Exit status: 0; 1 when something is wrong with the command or Fovea fails; 3 when results differ.
 """
@@ -23,8 +26,10 @@ import peer_engines
 import peer_report
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BOUND = 1e-3  # of the largest value: what results may differ by
+BOUND = 1e-3  # of the largest value: what results of float32 may differ by
+LEAST = 0.9   # mean cosine of rows in other precisions with those of float32: below it they are no rounding
 WRONG = 3     # exit status
+ROOM = 2      # of the largest engine so far: memory that must be left to open another
 SHORT = 1.0   # seconds; runs that are shorter are repeated in a turn, and the first of a turn is not timed
 
 
@@ -46,6 +51,10 @@ def arguments():
                         help="pixels of a side (%(default)s)")
     parser.add_argument("--attention", type=listed(peer_engines.ATTENTIONS), metavar="NAME,...",
                         default=list(peer_engines.ATTENTIONS), help="softmax,linear")
+    parser.add_argument("--precision", type=listed(peer_engines.PRECISIONS), metavar="NAME,...",
+                        default=list(peer_engines.PRECISIONS),
+                        help="f32, default (as the engine comes; not measured again where that is float32), bf16, "
+                        "int8; all that an engine has")
     parser.add_argument("--peers", type=listed(names), default=names, metavar="NAME,...",
                         help="of " + ", ".join(names))
     parser.add_argument("--threads", type=int, default=2, help="of each engine (%(default)s)")
@@ -71,6 +80,22 @@ def environment():
                          if p.name != "fovea" and not p.missing()}}
 
 
+def jobs(options, checkpoint, size):
+    """Those of one size that can run, and {what lacks packages: them}."""
+    found, missing = [], {}
+    for p in map(peer_engines.peer, options.peers):
+        if p.missing():
+            missing[p.name] = p.missing()
+            continue
+        precisions = {name: None for name in map(p.measured, options.precision) if name}
+        for name in [name for name in precisions if p.missing(name)]:
+            missing["%s, %s" % (p.name, name)] = p.missing(name)
+            del precisions[name]
+        found += [peer_engines.Job(p.name, checkpoint.folder, size, attention, precision, options.threads)
+                  for attention in options.attention if attention in p.attentions for precision in precisions]
+    return found, missing
+
+
 def say(text):
     print(text, file=sys.stderr, flush=True)
 
@@ -89,24 +114,31 @@ def prepared(options):
         if size % checkpoint.patch:
             raise SystemExit("peers.py: %d is no multiple of %d, the patch size" % (size, checkpoint.patch))
         pictures[size] = os.path.join(folder, "pixels-%d.npy" % size)
-        random = np.random.default_rng(options.seed + size)
-        np.save(pictures[size], random.standard_normal((1, 3, size, size), np.float32))
+        np.save(pictures[size], vit_checkpoint.picture(size, options.seed + size))
     return checkpoint, pictures
 
 
-def opened(job, picture, scratch):
-    """A case and its process; without one where the engine fails."""
+def available():
+    """Bytes of memory."""
+    with open("/proc/meminfo") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+
+
+def opened(job, picture, scratch, room):
+    """A case and its process; without one where the engine fails, or less than `room` bytes are left."""
     import peer_process
-    case = {"peer": job.peer, "size": job.size, "attention": job.attention}
+    case = {"peer": job.peer, "size": job.size, "attention": job.attention, "precision": job.precision}
+    name = "%s, %s, %s" % (job.peer, job.attention, peer_engines.PRECISIONS[job.precision])
     try:
+        if available() < room:
+            raise peer_process.Failed("no memory is left for it: name fewer at once by --precision and --peers")
         process = peer_process.Process(job, picture, scratch)
     except peer_process.Failed as e:
         case["error"] = str(e)
-        say("  %s, %s: %s" % (job.peer, job.attention, e))
+        say("  %s: %s" % (name, e))
         return case, None
     case.update(process.opened, seconds=[])
-    say("  %s, %s: opened in %.1f s, first run %.2f s" %
-        (job.peer, job.attention, case["open_s"], case["first_s"]))
+    say("  %s: opened in %.1f s, first run %.2f s" % (name, case["open_s"], case["first_s"]))
     return case, process
 
 
@@ -119,44 +151,64 @@ def rounds(running, count, weights):
             runs = max(1, min(5, int(SHORT / last)))
             answer = process.turn(runs, warm=last < SHORT)
             case["seconds"].append(answer["seconds"])
-            case["memory"] = {"process": answer["highest"],
-                              "run": max(0, answer["running"] - case["before"] - weights)}
+            case["memory"] = {"process": answer["highest"]}
+            if case["precision"] == "f32":  # in others weights have other sizes
+                case["memory"]["run"] = max(0, answer["running"] - case["before"] - weights)
         say("  round %d of %d" % (i + 1, count))
 
 
-def compare(running):
-    """Largest difference from the first engine with the same attention, by the largest value."""
+def difference(rows, want):
+    """The largest one, by the largest value."""
     import numpy as np
+    if rows.shape != want.shape or not np.isfinite(rows).all():
+        return 1.0
+    return float(abs(rows - want).max() / abs(want).max())
+
+
+def cosine(rows, want):
+    """Of each row with the one that is wanted: the mean and the worst; -1 for results that are none."""
+    import numpy as np
+    if rows.shape != want.shape or not np.isfinite(rows).all():
+        return {"mean": -1.0, "worst": -1.0}
+    rows, want = rows.astype(np.float64), want.astype(np.float64)
+    cosines = (rows * want).sum(1) / np.sqrt((rows * rows).sum(1) * (want * want).sum(1))
+    return {"mean": float(cosines.mean()), "worst": float(cosines.min())}
+
+
+def compare(running):
+    """Results of float32 with those of the first engine, others with those of the same engine in float32."""
+    import numpy as np
+    rows = {(case["peer"], case["attention"], case["precision"]): np.load(process.rows)
+            for case, process in running}
     first = {}
-    for case, process in running:
-        rows = np.load(process.rows)
-        want = first.setdefault(case["attention"], rows)
-        case["difference"] = float(abs(rows - want).max() / abs(want).max()) if rows.shape == want.shape else 1.0
-        if not np.isfinite(rows).all():
-            case["difference"] = 1.0
+    for case, _ in running:
+        peer, attention, precision = case["peer"], case["attention"], case["precision"]
+        mine, own = rows[peer, attention, precision], rows.get((peer, attention, "f32"))
+        if precision == "f32":
+            case["difference"] = difference(mine, first.setdefault(attention, mine))
+        elif own is not None:
+            case["cosine"] = cosine(mine, own)
 
 
 def measure(options):
-    peers = [peer_engines.peer(name) for name in options.peers]
-    installed = [p for p in peers if not p.missing()]
     checkpoint, pictures = prepared(options)
+    _, missing = jobs(options, checkpoint, options.size[0])
     result = {"model": options.model, "threads": options.threads, "seed": options.seed, "sizes": options.size,
               "environment": environment(), "weights": checkpoint.bytes,
               "tokens": {str(size): checkpoint.tokens(size) for size in options.size},
-              "missing": {p.name: p.missing() for p in peers if p.missing()}, "cases": []}
+              "missing": missing, "cases": []}
     for size in options.size:
         say("%d pixels" % size)
         running = []
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                for p in installed:
-                    for attention in options.attention:
-                        if attention in p.attentions:
-                            job = peer_engines.Job(p.name, checkpoint.folder, size, attention, options.threads)
-                            case, process = opened(job, pictures[size], scratch)
-                            result["cases"].append(case)
-                            if process:
-                                running.append((case, process))
+                largest = 0
+                for job in jobs(options, checkpoint, size)[0]:
+                    case, process = opened(job, pictures[size], scratch, ROOM * largest)
+                    result["cases"].append(case)
+                    if process:
+                        running.append((case, process))
+                        largest = max(largest, case["highest"])
                 compare(running)
                 rounds(running, options.rounds, checkpoint.bytes)
             finally:
@@ -186,7 +238,9 @@ def main():
         f.write(shown)
     if any(c["peer"] == "fovea" and "error" in c for c in result["cases"]):
         return 1
-    return WRONG if any(c.get("difference", 0) > BOUND for c in result["cases"]) else 0
+    wrong = (c.get("difference", 0) > BOUND or c.get("cosine", {"mean": 1})["mean"] < LEAST
+             for c in result["cases"])
+    return WRONG if any(wrong) else 0
 
 
 if __name__ == "__main__":

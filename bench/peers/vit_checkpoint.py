@@ -97,7 +97,12 @@ def block_names(i):
     return {short: "encoder.layer.%d.%s" % (i, name) for short, name in names.items()}
 
 
-# ---- random weights ----
+# ---- random weights and pictures ----
+
+def picture(size, seed):
+    """(1, 3, size, size), normalised."""
+    return np.random.default_rng(seed).standard_normal((1, 3, size, size), np.float32)
+
 
 def write(folder, name, seed=0):
     """A checkpoint of the size `name`. Activations stay near 1 through any depth: products are averaged,

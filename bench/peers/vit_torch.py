@@ -1,4 +1,7 @@
-"""vit_torch.py: a DINOv2 checkpoint in PyTorch, with attention written out, PyTorch's own, or linear."""
+"""vit_torch.py: a DINOv2 checkpoint in PyTorch, with attention written out, PyTorch's own, or linear.
+
+Weights, pictures and rows are of one type, as after model.to(dtype).
+"""
 import torch
 import torch.nn.functional as F
 
@@ -20,12 +23,12 @@ ATTENTIONS = {"softmax": _softmax, "sdpa": F.scaled_dot_product_attention, "line
 
 
 class Vit(torch.nn.Module):
-    def __init__(self, checkpoint, size, attention):
+    def __init__(self, checkpoint, size, attention, dtype=torch.float32):
         super().__init__()
         self.checkpoint, self.attention = checkpoint, ATTENTIONS[attention]
-        self.weights = {name: torch.tensor(t.values) for name, t in checkpoint.tensors.items()}
-        self.positions = torch.from_numpy(checkpoint.positions(size))
-        self.class_row = torch.from_numpy(checkpoint.class_row())
+        self.weights = {name: torch.tensor(t.values).to(dtype) for name, t in checkpoint.tensors.items()}
+        self.positions = torch.from_numpy(checkpoint.positions(size)).to(dtype)
+        self.class_row = torch.from_numpy(checkpoint.class_row()).to(dtype)
         self.names = [vit_checkpoint.block_names(i) for i in range(checkpoint.depth)]
 
     def linear(self, x, name):

@@ -27,6 +27,7 @@ class Peers(unittest.TestCase):
         self.assertIn("fovea", peers("--list"))
         self.assertIn("choose from fovea", peers("--peers", "nobody", fails=2))
         self.assertIn("softmax, linear", peers("--attention", "mala", fails=2))
+        self.assertIn("f32, default, bf16, int8", peers("--precision", "f16", fails=2))
         with tempfile.TemporaryDirectory() as folder:
             self.assertIn("15 is no multiple of 14",
                           peers("--model", "tiny", "--size", "15", "--folder", folder, fails=1))
@@ -39,29 +40,69 @@ class Peers(unittest.TestCase):
                   "-o", "json", "-O", measured)
             with open(measured) as f:
                 result = json.load(f)
-            self.assertEqual([(c["peer"], c["attention"]) for c in result["cases"]],
-                             [("fovea", "softmax"), ("fovea", "linear")])
+            # What it takes by itself is float32, and not measured again.
+            self.assertEqual([(c["peer"], c["attention"], c["precision"]) for c in result["cases"]],
+                             [("fovea", a, p) for a in ("softmax", "linear") for p in ("f32", "bf16", "int8")])
             self.assertEqual(result["tokens"], {"28": 5})
-            self.assertIn("Fovea", peers("--from", measured))
-            self.assertIn("| Fovea |", peers("--from", measured, "-o", "md"))
-            # A peer that is twice as slow, and one whose results are others.
-            for case in list(result["cases"]):
-                slower = [[2 * s for s in turn] for turn in case["seconds"]]
-                result["cases"].append(dict(case, peer="ncnn", seconds=slower))
-            with open(measured, "w") as f:
-                json.dump(result, f)
-            self.assertIn("softmax against their softmax: 2.00 (ncnn)", peers("--from", measured))
-            result["cases"][-1]["difference"] = 0.01
-            with open(measured, "w") as f:
-                json.dump(result, f)
-            peers("--from", measured, fails=3)
+            for case in result["cases"]:
+                if case["precision"] == "f32":
+                    self.assertEqual(case["difference"], 0)
+                else:
+                    self.assertGreater(case["cosine"]["mean"], 0.999)
+                    self.assertLessEqual(case["cosine"]["worst"], case["cosine"]["mean"])
+            self.assertIn("softmax, int8 against float32: ", peers("--from", measured))
+            shown = peers("--from", measured, "-o", "md")
+            self.assertIn("### linear, 28 pixels, 5 tokens", shown)
+            self.assertIn("| Fovea | float32, as it comes |", shown)
+            self.assertIn("| Fovea | bfloat16 |", shown)
+
+    def test_beside(self):
+        """Results beside those of others: each precision beside its like, and what counts as wrong."""
+        def case(peer, precision, seconds, **rest):
+            memory = {"process": 2 ** 20, "run": 2 ** 20} if precision == "f32" else {"process": 2 ** 20}
+            return dict(peer=peer, size=28, attention="softmax", precision=precision, seconds=[[seconds]],
+                        memory=memory, says=None, **rest)
+
+        close = {"mean": 0.99, "worst": 0.5}
+        fast = case("openvino", "default", 0.5, cosine=close)
+        fast["says"] = "bf16"
+        cases = [case("fovea", "f32", 1.0, difference=0), case("fovea", "bf16", 0.4, cosine=close),
+                 case("fovea", "int8", 0.25, cosine=close), case("openvino", "f32", 2.0, difference=0), fast,
+                 case("openvino", "int8", 0.5, cosine=close), case("ncnn", "f32", 3.0, difference=0)]
+        result = {"model": "tiny", "threads": 1, "sizes": [28], "tokens": {"28": 5}, "weights": 0, "missing": {},
+                  "environment": {"cpu": "one", "versions": {}}, "cases": cases}
+        with tempfile.TemporaryDirectory() as folder:
+            measured = os.path.join(folder, "r.json")
+
+            def shown(*args, fails=0):
+                with open(measured, "w") as f:
+                    json.dump(result, f)
+                return peers("--from", measured, *args, fails=fails)
+
+            text = shown()
+            for verdict in ("float32: 2.00 (OpenVINO)", "as it comes: 0.50 (OpenVINO)",
+                            "bfloat16 against as it comes or bfloat16: 1.25 (OpenVINO)", "int8: 2.00 (OpenVINO)"):
+                self.assertIn("softmax against their softmax, " + verdict, text)
+            self.assertIn("softmax, bfloat16 against float32: 2.50 (Fovea's own)", text)
+            self.assertIn("| OpenVINO | as it comes: bf16 | 500 ms | 0.50 | 0.99000 | 0.50000 |  | 1 |",
+                          shown("-o", "md"))
+            cases[-1]["difference"] = 0.01
+            shown(fails=3)
+            cases[-1]["difference"] = 0
+            fast["cosine"] = {"mean": 0.5, "worst": 0.5}
+            shown(fails=3)
+            cases[5] = {"peer": "openvino", "size": 28, "attention": "softmax", "precision": "int8", "error": "no"}
+            fast["cosine"] = close
+            text = shown()
+            self.assertIn("Fails: openvino, 28 pixels, softmax, int8: no", text)
+            self.assertNotIn("softmax against their softmax, int8", text)
 
     def test_failure(self):
         """An engine that does not open is named with its last words, also where it is the only one."""
         with tempfile.TemporaryDirectory() as folder:
             said = peers("--model", "tiny", "--size", "28", "--peers", "fovea", "--rounds", "1", "--folder", folder,
-                         fails=1, library=os.path.join(folder, "none.so"))
-        self.assertIn("fovea, softmax: ImportError", said)
+                         "--precision", "f32", fails=1, library=os.path.join(folder, "none.so"))
+        self.assertIn("fovea, softmax, float32: ImportError", said)
         self.assertNotIn("Traceback", said)
 
     def test_checkpoint(self):

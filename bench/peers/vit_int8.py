@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""vit_int8.py: the ONNX graphs in int8, as the engines' own tools make them, beside the checkpoint.
+
+    vit_int8.py dynamic|calibrated FOLDER SIZE ATTENTION
+
+`dynamic` is ONNX Runtime's quantize_dynamic: weights and activations per tensor, scales of activations found
+while it runs. `calibrated` is OpenVINO's NNCF, quantisation after training for transformers, calibrated on
+random pictures. Both are as they come. What was made before is kept.
+"""
+import importlib.metadata
+import os
+import sys
+import tempfile
+
+import vit_checkpoint
+
+PICTURES = 4  # of the calibration
+TOOLS = {"dynamic": ("onnxruntime", ".onnx"), "calibrated": ("nncf", ".xml")}
+
+
+def path(scheme, folder, size, attention):
+    """Where the graph is; made by another version of the tool it is another."""
+    tool, ending = TOOLS[scheme]
+    name = "%s-%d-%s-%s%s" % (attention, size, tool, importlib.metadata.version(tool), ending)
+    return os.path.join(folder, name)
+
+
+def _dynamic(graph, out, size):
+    import onnx
+    from onnxruntime.quantization import quantize_dynamic
+    quantize_dynamic(graph, out, op_types_to_quantize=["MatMul"],
+                     extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
+
+
+def _calibrated(graph, out, size):
+    import nncf
+    import openvino as ov
+    pictures = nncf.Dataset([vit_checkpoint.picture(size, seed) for seed in range(PICTURES)])
+    model = nncf.quantize(ov.Core().read_model(graph), pictures, subset_size=PICTURES,
+                          model_type=nncf.ModelType.TRANSFORMER)
+    ov.save_model(model, out, compress_to_fp16=False)
+
+
+def make(scheme, folder, size, attention):
+    import vit_onnx
+    out = path(scheme, folder, size, attention)
+    if os.path.exists(out):
+        return
+    graph = vit_onnx.export(vit_checkpoint.Checkpoint(folder), size, attention)
+    main = os.path.basename(out)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        {"dynamic": _dynamic, "calibrated": _calibrated}[scheme](graph, os.path.join(scratch, main), size)
+        for name in sorted(os.listdir(scratch), key=lambda name: name == main):  # `out` last: all is there
+            os.replace(os.path.join(scratch, name), os.path.join(folder, name))
+
+
+if __name__ == "__main__":
+    make(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
