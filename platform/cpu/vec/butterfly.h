@@ -37,7 +37,7 @@ FV_FN fv_v fv_butterfly(fv_v x, int stride)
     float sign[FV_W];
     for (int i = 0; i < FV_W; i++)
         sign[i] = i & stride ? -1.f : 1.f;
-    return fv_add(fv_mul(x, fv_load(sign)), fv_partner(x, stride));
+    return fv_fma(x, fv_load(sign), fv_partner(x, stride)); /* the product is exact */
 }
 
 FV_FN void fv_rotate_64(fv_v x[FV_ROTATED])
