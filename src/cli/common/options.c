@@ -492,6 +492,7 @@ static int open_best(cli_session *s)
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     options.attention = s->settings.attention;
     options.weights = s->settings.dtype;
+    options.compute = s->settings.compute;
     set_frame(&options, &s->settings, s->model);
     return check_device(
         fovea_device_open_best(&s->device, s->model, &options, &s->settings.device_options));
