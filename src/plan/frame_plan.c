@@ -156,7 +156,6 @@ static fovea_status plan_grid(fovea_plan *p)
 static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
 {
     fv_product_choice choice = {.compute = o->compute};
-    p->info.compute_source = "forced";
     if (o->compute == FOVEA_COMPUTE_AUTO) {
         const bool free = o->weights == FOVEA_DTYPE_F32 && o->activations == FOVEA_DTYPE_F32;
         const char *from = free ? fv_advice_products(&p->advice, p->model, &p->b, &choice) : NULL;
