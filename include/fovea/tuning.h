@@ -74,16 +74,20 @@ typedef struct fovea_accuracy {
     double seconds; /* of a frame */
 } fovea_accuracy;
 
+#define FOVEA_PRODUCTS 384 /* of a model may stay in bfloat16 at most, where others are int8 */
+
 typedef struct fovea_accuracy_report {
     size_t struct_size;
-    int found;              /* nonzero: `compute` is a fact now */
-    int complete;           /* neither stopped nor out of time */
-    fovea_compute compute;  /* what FOVEA_COMPUTE_AUTO comes to: the fastest within the bound */
-    uint32_t products;      /* those that are int8 with FOVEA_COMPUTE_INT8 */
-    uint32_t bf16_products; /* of these, those that stay bfloat16 in `mix` */
+    int found;             /* nonzero: `compute` is a fact now */
+    int complete;          /* neither stopped nor out of time */
+    fovea_compute compute; /* what FOVEA_COMPUTE_AUTO comes to: the fastest within the bound */
+    uint32_t products;     /* those that are int8 with FOVEA_COMPUTE_INT8 */
     fovea_accuracy f32, bf16, int8;
     fovea_accuracy mix; /* int8, but the fewest products in bfloat16 that meet the bound; tried
                            where `int8` misses it and `bf16` does not */
+    uint32_t kept;      /* the products that are bfloat16 in `mix` */
+    uint32_t step[FOVEA_PRODUCTS]; /* which these are, what helps most first: as fovea_plan_step
+                                      counts steps of the plan with FOVEA_COMPUTE_INT8 */
 } fovea_accuracy_report;
 #define FOVEA_ACCURACY_REPORT_INIT FOVEA_INIT(fovea_accuracy_report, )
 

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FV_PRODUCTS 384u /* those beyond are always int8 */
+#include <fovea/tuning.h>
+
+#define FV_PRODUCTS ((uint32_t)FOVEA_PRODUCTS) /* those beyond are always int8 */
 
 typedef struct fv_products {
     uint8_t bit[FV_PRODUCTS / 8];

@@ -23,7 +23,7 @@
 enum { WAY_F32, WAY_BF16, WAY_INT8, WAY_MIX, WAYS };
 
 typedef struct product {
-    uint32_t number;
+    uint32_t number, step;
     const char *label; /* of the dry plan */
     double gain;       /* of the cosine, when it alone stays bfloat16 */
 } product;
@@ -37,8 +37,8 @@ typedef struct search {
     double bound;
     fovea_plan *listed; /* dry: all products int8 */
     product *product;
-    uint32_t products;
-    fovea_plan *kept[2]; /* with the packed weights of bfloat16 and int8, for all trials */
+    uint32_t products, enough; /* of them that stay bfloat16 in the mix, from the front */
+    fovea_plan *kept[2];       /* with the packed weights of bfloat16 and int8, for all trials */
     fv_product_choice way[WAYS];
     fovea_accuracy result[WAYS];
 } search;
@@ -73,13 +73,13 @@ static fovea_status list_products(search *s)
     FV_TRY(make_plan(&s->listed, s, &s->way[WAY_INT8], true));
     const fv_builder *b = &s->listed->b;
     FV_TRY(FV_MEM_ARRAY(&s->product, b->products, FV_MEM_PLAN, "a list of products"));
-    for (uint32_t i = 0, number = 0; i < b->steps; i++) {
+    for (uint32_t i = 0, number = 0, live = 0; i < b->steps; i++) {
         const fv_step *step = &b->step[i];
-        if (step->prob.acc != FV_I32)
-            continue;
-        if (!step->dead)
-            s->product[s->products++] = (product){number, step->label, 0};
-        number++;
+        const bool int8 = step->prob.acc == FV_I32;
+        if (int8 && !step->dead && number < FV_PRODUCTS)
+            s->product[s->products++] = (product){number, live, step->label, 0};
+        number += int8;
+        live += !step->dead;
     }
     return FOVEA_OK;
 }
@@ -157,7 +157,7 @@ static fovea_status find_mix(search *s)
             fv_products_add(&mix.bf16, s->product[i].number);
         FV_TRY(try(s, "fewer products in bfloat16", &mix, &a));
         if (meets(s, &a)) {
-            enough = n;
+            enough = s->enough = n;
             s->way[WAY_MIX] = mix;
             s->result[WAY_MIX] = a;
         } else {
@@ -290,7 +290,8 @@ static fovea_status run_search(search *s, fovea_accuracy_report *report, const f
     FV_TRY(remember(s, report));
     report->complete = !t->stopped;
     report->products = s->products;
-    report->bf16_products = fv_products_count(&s->way[WAY_MIX].bf16);
+    for (uint32_t i = 0; i < s->enough; i++)
+        report->step[report->kept++] = s->product[i].step;
     report->f32 = s->result[WAY_F32];
     report->bf16 = s->result[WAY_BF16];
     report->int8 = s->result[WAY_INT8];

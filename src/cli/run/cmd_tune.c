@@ -204,8 +204,10 @@ static int gather(tuning *t, int argc, char **argv)
     if (argc < 2)
         return cli_fail(CLI_USAGE, "--accuracy takes a MODEL and at least one PICTURE to measure "
                                    "it on; fovea tune --help");
-    if (t->common.compute)
-        return cli_fail(CLI_USAGE, "--accuracy finds out what --compute auto is; leave --compute");
+    if (t->common.compute || t->common.dtype)
+        return cli_fail(CLI_USAGE,
+                        "--accuracy finds out what --compute auto is, in every type; leave "
+                        "--compute and --dtype");
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&p->path, &p->count, argv[i]));
     return CLI_OK;

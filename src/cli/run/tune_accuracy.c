@@ -33,36 +33,22 @@ typedef struct result {
     const tune_pictures *pictures;
     const fovea_plan_options *plan;
     fovea_accuracy_report report;
-    json_t *bf16; /* labels of the products that stay bfloat16 where others are int8 */
+    json_t *bf16; /* labels of the products that are bfloat16 in the mix */
 } result;
 
-static int dry_plan(fovea_plan **out, const result *r, fovea_compute compute)
-{
-    fovea_plan_options options = *r->plan;
-    options.compute = compute;
-    options.dry = 1;
-    return cli_check(fovea_plan_create(out, r->session->model, r->session->device, &options));
-}
-
-static bool in_int8(const fovea_step_info *step)
-{
-    return strstr(step->problem, "/i8/") != NULL;
-}
-
-/* The products that would be int8, but are not in the plan that --compute auto makes. */
+/* The products that stay bfloat16 in the mix. */
 static int name_products(result *r)
 {
-    fovea_plan *found, *all = NULL;
-    fovea_step_info has = FOVEA_STEP_INFO_INIT, could = FOVEA_STEP_INFO_INIT;
-    CLI_TRY(dry_plan(&found, r, FOVEA_COMPUTE_AUTO));
-    const int code = dry_plan(&all, r, FOVEA_COMPUTE_INT8);
-    for (size_t i = 0; !code && fovea_plan_step(found, i, &has) && fovea_plan_step(all, i, &could);
-         i++)
-        if (in_int8(&could) && !in_int8(&has))
-            json_array_append_new(r->bf16, json_string(has.label));
-    fovea_plan_free(all);
-    fovea_plan_free(found);
-    return code;
+    fovea_plan *plan;
+    fovea_step_info step = FOVEA_STEP_INFO_INIT;
+    fovea_plan_options options = *r->plan;
+    options.compute = FOVEA_COMPUTE_INT8;
+    options.dry = 1;
+    CLI_TRY(cli_check(fovea_plan_create(&plan, r->session->model, r->session->device, &options)));
+    for (uint32_t i = 0; i < r->report.kept && fovea_plan_step(plan, r->report.step[i], &step); i++)
+        json_array_append_new(r->bf16, json_string(step.label));
+    fovea_plan_free(plan);
+    return CLI_OK;
 }
 
 static json_t *describe_way(const fovea_accuracy *a)
@@ -78,15 +64,15 @@ static void describe(const result *r)
     json_t *tried = json_pack("{s:o, s:o, s:o, s:o}", "f32", describe_way(&a->f32), "bf16",
                               describe_way(&a->bf16), "int8", describe_way(&a->int8), "mix",
                               describe_way(&a->mix));
-    cli_print_json(json_pack(
-        "{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:i, s:f, s:b, s:b, s:s, s:i, s:i, s:O, s:o}",
-        "schema", "fovea.accuracy/1", "build", cli_build(), "env",
-        cli_environment(r->session->device), "model", cli_json_text(r->model), "attention",
-        cli_attention(&r->session->settings, &r->session->info), "width", (int)r->plan->frame.width,
-        "height", (int)r->plan->frame.height, "pictures", (int)r->pictures->count, "bound",
-        r->pictures->bound, "complete", a->complete, "found", a->found, "compute",
-        cli_compute_name(a->compute), "products", (int)a->products, "bf16_products",
-        (int)a->bf16_products, "bf16_labels", r->bf16, "tried", tried));
+    cli_print_json(
+        json_pack("{s:s, s:o, s:o, s:o, s:s, s:i, s:i, s:i, s:f, s:b, s:b, s:s, s:i, s:O, s:o}",
+                  "schema", "fovea.accuracy/1", "build", cli_build(), "env",
+                  cli_environment(r->session->device), "model", cli_json_text(r->model),
+                  "attention", cli_attention(&r->session->settings, &r->session->info), "width",
+                  (int)r->plan->frame.width, "height", (int)r->plan->frame.height, "pictures",
+                  (int)r->pictures->count, "bound", r->pictures->bound, "complete", a->complete,
+                  "found", a->found, "compute", cli_compute_name(a->compute), "products",
+                  (int)a->products, "mix_bf16", r->bf16, "tried", tried));
 }
 
 static void show_way(const result *r, const char *name, const fovea_accuracy *a, bool chosen)
@@ -96,7 +82,7 @@ static void show_way(const result *r, const char *name, const fovea_accuracy *a,
     const char *verdict = a->cosine < r->pictures->bound ? "misses the bound"
                           : chosen                       ? "<- --compute auto"
                                                          : "";
-    printf("  %-28s %9.6f %9.6f %9.1f  %s\n", name, a->cosine, a->worst, a->seconds * 1e3, verdict);
+    printf("  %-28s %9.6f %9.6f %9.2f  %s\n", name, a->cosine, a->worst, a->seconds * 1e3, verdict);
 }
 
 static void show(const result *r)
@@ -111,7 +97,7 @@ static void show(const result *r)
            r->model, cli_attention(&r->session->settings, &r->session->info), r->plan->frame.width,
            r->plan->frame.height, r->pictures->count, r->pictures->count == 1 ? "" : "s",
            r->pictures->bound, a->complete ? "" : "  (not finished)");
-    snprintf(mix, sizeof mix, "int8, %u of %u in bf16", a->bf16_products, a->products);
+    snprintf(mix, sizeof mix, "int8, %u of %u in bf16", a->kept, a->products);
     printf("  %-28s %9s %9s %9s\n", "products", "cosine", "worst row", "ms");
     const bool int8 = a->found && a->compute == FOVEA_COMPUTE_INT8;
     show_way(r, "f32", &a->f32, a->found && a->compute == FOVEA_COMPUTE_F32);
@@ -119,7 +105,7 @@ static void show(const result *r)
     show_way(r, "int8", &a->int8, int8);
     show_way(r, mix, &a->mix, int8);
     json_array_foreach(r->bf16, i, label)
-        printf("%s%s", i ? ", " : "  in bf16: ", json_string_value(label));
+        printf("%s%s", i ? ", " : "  in bf16, what helps most first: ", json_string_value(label));
     if (i)
         putchar('\n');
     if (!a->found)
@@ -134,7 +120,7 @@ static int find(result *r, const fovea_frame *frame, const fovea_tune_options *o
     CLI_TRY(
         cli_check(fovea_tune_accuracy(&r->report, r->session->model, r->session->device, r->plan,
                                       frame, r->pictures->count, r->pictures->bound, options)));
-    return r->report.found && r->report.compute == FOVEA_COMPUTE_INT8 ? name_products(r) : CLI_OK;
+    return r->report.kept ? name_products(r) : CLI_OK;
 }
 
 int tune_accuracy(const cli_session *s, const char *model, const tune_pictures *pictures,
