@@ -15,7 +15,7 @@
 
 #include "tests/fixture.h"
 
-enum { ROOM = 1024, BEYOND = 16, GARBAGE = 0xa5 };
+enum { ROOM = 4096, BEYOND = 16, GARBAGE = 0xa5 };
 
 static fovea_device *device;
 static fovea_model *model;

@@ -105,7 +105,7 @@ static void show(const result *r)
     show_way(r, "int8", &a->int8, int8);
     show_way(r, mix, &a->mix, int8);
     json_array_foreach(r->bf16, i, label)
-        printf("%s%s", i ? ", " : "  in bf16, what helps most first: ", json_string_value(label));
+        printf("%s%s", i ? "; " : "  in bf16, what helps most first: ", json_string_value(label));
     if (i)
         putchar('\n');
     if (!a->found)
