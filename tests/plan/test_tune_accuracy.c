@@ -116,10 +116,16 @@ static int count_down(const fovea_tune_progress *p, void *left)
     return (*(int *)left)-- == 0;
 }
 
-/* Wherever it is stopped, what was found is a fact, and what was not is none. */
-static void stopped(void **state)
+/* Between int8 and bfloat16, so that a mix is sought. */
+static double between(void)
 {
-    (void)state;
+    const fovea_accuracy_report r = found(0.5);
+    return (r.int8.cosine + r.bf16.cosine) / 2;
+}
+
+/* Wherever it is stopped, what was found is a fact, and what was not is none. */
+static void stop_everywhere(double bound)
+{
     bool complete = false, any = false, none = false;
     for (int calls = 0; !complete; calls++) {
         fovea_tune_options how = FOVEA_TUNE_OPTIONS_INIT;
@@ -128,7 +134,7 @@ static void stopped(void **state)
         how.progress = count_down;
         how.payload = &left;
         fovea_wisdom_forget();
-        succeed(tune(&r, 0.5, &how));
+        succeed(tune(&r, bound, &how));
         assert_int_equal(fv_wisdom_count(fv_wisdom_global()), r.found);
         assert_string_equal(planned().compute_source, r.found ? "wisdom" : "unknown");
         complete = r.complete;
@@ -137,6 +143,13 @@ static void stopped(void **state)
         assert_true(calls < 200);
     }
     assert_true(any && none);
+}
+
+static void stopped(void **state)
+{
+    (void)state;
+    stop_everywhere(0.5);
+    stop_everywhere(between());
     fovea_tune_options late = FOVEA_TUNE_OPTIONS_INIT;
     fovea_accuracy_report r = FOVEA_ACCURACY_REPORT_INIT;
     late.seconds = 1e-9;
@@ -150,15 +163,15 @@ static void no_memory(void **state)
 {
     (void)state;
     fovea_wisdom_forget();
-    found(0.5);
+    const double bound = between();
     const uint64_t before = fv_mem_tagged(FV_MEM_PLAN) + fv_mem_tagged(FV_MEM_WEIGHTS);
     fv_mem_fail_at(0);
-    found(0.5);
+    found(bound);
     const uint64_t made = fv_mem_fail_at(0);
     assert_true(made > 100);
-    for (uint64_t n = 1; n < made; n += n < 200 ? 1 : 37) {
+    for (uint64_t n = 1; n < made; n += n < 200 ? 1 : 97) {
         fv_mem_fail_at(n);
-        const fovea_status status = tune(NULL, 0.5, NULL);
+        const fovea_status status = tune(NULL, bound, NULL);
         fv_mem_fail_at(0);
         assert_true(status == FOVEA_ENOMEM || status == FOVEA_OK);
         assert_int_equal(fv_mem_tagged(FV_MEM_PLAN) + fv_mem_tagged(FV_MEM_WEIGHTS), before);
