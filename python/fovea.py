@@ -122,7 +122,44 @@ class PlanOptions(_Sized):
                 ("attention", C.c_char_p), ("outputs", C.POINTER(C.c_char_p)),
                 ("n_outputs", C.c_size_t), *_MEMORY, *_each(C.c_int, "dry weights activations"),
                 *_EFFORT, ("on_device_lost", C.c_int), ("fallback", C.c_void_p),
-                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv compute")]
+                ("lost_seconds", C.c_double), *_each(C.c_int, "yuv reserved compute")]
+
+
+class PlanInfo(_Sized):
+    _c_name_ = "fovea_plan_info"
+    _fields_ = [*_SIZE, *_each(C.c_uint32, "width height ignored_right ignored_bottom grid_width "
+                                           "grid_height tokens sweeps steps dispatches threads"),
+                *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
+                *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
+                ("compute_source", C.c_char_p)]
+
+
+class StepInfo(_Sized):
+    _c_name_ = "fovea_step_info"
+    _fields_ = [*_SIZE, *_each(C.c_char_p, "label problem op mechanism activation"),
+                *_each(C.c_int, "dtype weight_dtype"),
+                *_each(C.c_uint32, "m n k heads head_dim value_dim"),
+                *_each(C.c_double, "flops bytes seconds"), *_each(C.c_char_p, "kernel source"),
+                ("sweep", C.c_uint32), ("schedule", C.c_int), ("chunk", C.c_uint32),
+                *_each(C.c_char_p, "sweep_source products")]
+
+
+class TuneOptions(_Sized):
+    _c_name_ = "fovea_tune_options"
+    _fields_ = [*_SIZE, ("rigor", C.c_int), ("seconds", C.c_double), ("journal", C.c_char_p),
+                *_each(C.c_void_p, "progress payload")]
+
+
+class Accuracy(C.Structure):
+    _c_name_ = "fovea_accuracy"
+    _fields_ = [("tried", C.c_int), *_each(C.c_double, "cosine worst seconds")]
+
+
+class AccuracyReport(_Sized):
+    _c_name_ = "fovea_accuracy_report"
+    _fields_ = [*_SIZE, *_each(C.c_int, "found complete compute"), ("products", C.c_uint32),
+                *_each(Accuracy, "f32 bf16 int8 mix"), ("kept", C.c_uint32),
+                ("step", C.c_uint32 * 384)]
 
 
 class OutputInfo(_Sized):
@@ -195,6 +232,12 @@ for _name, _result, _arguments in [
         ("fovea_model_output", C.c_char_p, [_HANDLE, C.c_size_t]),
         ("fovea_plan_create", C.c_int, [_OUT, _HANDLE, _HANDLE, C.POINTER(PlanOptions)]),
         ("fovea_plan_free", None, [_HANDLE]),
+        ("fovea_plan_query", C.c_int, [_HANDLE, C.POINTER(PlanInfo)]),
+        ("fovea_plan_step", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(StepInfo)]),
+        ("fovea_tune_accuracy", C.c_int,
+         [C.POINTER(AccuracyReport), _HANDLE, _HANDLE, C.POINTER(PlanOptions), C.POINTER(Frame),
+          C.c_size_t, C.c_double, C.POINTER(TuneOptions)]),
+        ("fovea_wisdom_save", C.c_int, [C.c_char_p]),
         ("fovea_plan_output", C.c_int, [_HANDLE, C.c_size_t, C.POINTER(OutputInfo)]),
         ("fovea_run", C.c_int, [_HANDLE, C.POINTER(Frame), C.POINTER(Output), C.c_size_t]),
         ("fovea_attention_plan_create", C.c_int, [_OUT, _HANDLE, C.POINTER(AttentionOptions)]),
@@ -216,6 +259,11 @@ for _name, _result, _arguments in [
 
 def version():
     return _lib.fovea_version().decode()
+
+
+def save_wisdom(path=None):
+    """Adds what was tuned to the file `path`, None: to the one that later processes read."""
+    _checked(_lib.fovea_wisdom_save(None if path is None else os.fspath(path).encode()))
 
 
 class _Handle:
@@ -578,6 +626,7 @@ def gemm(a, weight, bias=None, activation=None, *, device=None):
 
 
 Features = collections.namedtuple("Features", "values stride")
+Tuned = collections.namedtuple("Tuned", "compute tried bf16")
 
 
 def _pixels(picture):
@@ -625,26 +674,41 @@ def _frame_of(pixels, format):
     return "rgb8", shape[1], shape[0]
 
 
+def _plan_options(model, frame, attention=None, outputs=None, preprocess=False, schedule="auto",
+                  weights="f32", activations="f32", yuv="601", compute="f32", dry=False):
+    kind, width, height = frame
+    names = [name.encode() for name in outputs or ()]
+    array = (C.c_char_p * len(names))(*names)
+    return PlanOptions(frame=FrameShape(FORMATS[kind], width, height),
+                       preprocess=C.pointer(model._preprocess()) if preprocess else None,
+                       attention=attention and attention.encode(),
+                       outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
+                       n_outputs=len(names), schedule=SCHEDULES[schedule], weights=STORAGE[weights],
+                       activations=STORAGE[activations], yuv=YUVS[yuv], compute=COMPUTE[compute],
+                       dry=dry)
+
+
+def _planes(pixels, kind, width, height):
+    chroma = pixels.ctypes.data + height * width if kind == "nv12" else None
+    return Frame((C.c_void_p * 3)(pixels.ctypes.data, chroma), (C.c_size_t * 3)())
+
+
 class Plan(_Handle):
     """Frames of one kind and size through a model; made by Model.plan."""
 
-    def __init__(self, model, frame, attention=None, outputs=None, preprocess=False,
-                 schedule="auto", weights="f32", activations="f32", yuv="601",
-                 compute="f32"):
+    def __init__(self, model, frame, *arguments, **options):
         self.frame = frame  # kind, width, height
-        kind, width, height = frame
-        names = [name.encode() for name in outputs or ()]
-        array = (C.c_char_p * len(names))(*names)
-        options = PlanOptions(frame=FrameShape(FORMATS[kind], width, height),
-                              preprocess=C.pointer(model._preprocess()) if preprocess else None,
-                              attention=attention and attention.encode(),
-                              outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
-                              n_outputs=len(names), schedule=SCHEDULES[schedule],
-                              weights=STORAGE[weights], activations=STORAGE[activations],
-                              yuv=YUVS[yuv], compute=COMPUTE[compute])
+        options = _plan_options(model, frame, *arguments, **options)
         # The library's plan holds the model by itself.
         super().__init__(_lib.fovea_plan_free, model._device, _lib.fovea_plan_create, model,
                          model._device, C.byref(options))
+
+    @property
+    def info(self):
+        info = PlanInfo()
+        self._call(_lib.fovea_plan_query, C.byref(info))
+        values = info._values()
+        return dict(values, compute=list(COMPUTE)[values["compute"]])
 
     def run(self, picture):
         """{name: float32 rows} of one picture."""
@@ -664,8 +728,7 @@ class Plan(_Handle):
             results.append((info.name.decode(), rows, info))
             info = OutputInfo()
         outs = (Output * len(results))(*[Output(a.ctypes.data, a.nbytes) for _, a, _ in results])
-        chroma = pixels.ctypes.data + height * width if kind == "nv12" else None
-        planes = Frame((C.c_void_p * 3)(pixels.ctypes.data, chroma), (C.c_size_t * 3)())
+        planes = _planes(pixels, kind, width, height)
         self._call(_lib.fovea_run, C.byref(planes), outs, len(outs))
         return results
 
@@ -713,7 +776,8 @@ class Model(_Handle):
           schedule="streamed" or "stepwise"
           weights="f16" or "bf16"             in half the memory
           activations="f16" or "bf16"         likewise; not on the CPU
-          compute="bf16", "int8" or "auto"    what products of matrices multiply
+          compute="bf16", "int8" or "auto"    what products of matrices multiply; "auto" is what
+                                              tune_accuracy has found, else "f32"
           format="yuyv" or "nv12"             a camera's frame: bytes (H, W, 2), or (3 H / 2, W) with
                                               rows of Y, then of U and V; H and W are even
           yuv="601", "709", "601-full", ...   what these mean
@@ -745,6 +809,39 @@ class Model(_Handle):
         """A Plan of the caller's own, for pictures such as `like`; options are those of run(). What
         threads run with a plan each they compute side by side; weights are shared."""
         return Plan(self, _frame_of(_pixels(like), format), attention, outputs, preprocess, **options)
+
+    def tune_accuracy(self, pictures, bound, attention=None, outputs=None, preprocess=False,
+                      format=None, seconds=0, **options):
+        """Finds the fastest types of products with which `outputs` for these pictures, which have one
+        size, keep a cosine of `bound` with float32, such as 0.9995: what compute="auto" is from then
+        on, in this process, and with save_wisdom() in later ones. Takes `seconds` at most, 0: as long
+        as it takes. Returns Tuned(compute, tried, bf16): what "auto" is (None: nothing was found in
+        time), {way: {"cosine", "worst", "seconds"}} of "f32", "bf16", "int8" and "mix" as far as they
+        were tried, and which steps are bfloat16 in the mix, where others are int8."""
+        pictures = [_pixels(p) for p in pictures]
+        if not pictures:
+            raise ValueError("no pictures to measure accuracy on")
+        frame = _frame_of(pictures[0], format)
+        if any(_frame_of(p, format) != frame for p in pictures):
+            raise ValueError("pictures of several sizes or kinds; give those of one, or tune for each")
+        frames = (Frame * len(pictures))(*[_planes(p, *frame) for p in pictures])
+        chosen = (attention, outputs, preprocess)
+        report = AccuracyReport()
+        _checked(_lib.fovea_tune_accuracy(
+            C.byref(report), self, self._device,
+            C.byref(_plan_options(self, frame, *chosen, **options)), frames, len(frames), bound,
+            C.byref(TuneOptions(seconds=seconds))))
+        tried = {way: {name: getattr(of, name) for name in ("cosine", "worst", "seconds")}
+                 for way in ("f32", "bf16", "int8", "mix")
+                 for of in (getattr(report, way),) if of.tried}
+        labels = []
+        if report.kept:
+            plan = Plan(self, frame, *chosen, **dict(options, compute="int8", dry=True))
+            step = StepInfo()
+            for i in report.step[:report.kept]:
+                _lib.fovea_plan_step(plan, i, C.byref(step))
+                labels.append(step.label.decode())
+        return Tuned(list(COMPUTE)[report.compute] if report.found else None, tried, labels)
 
     def _run(self, pixels, attention, outputs, preprocess, format=None, **options):
         frame = _frame_of(pixels, format)

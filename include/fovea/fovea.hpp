@@ -184,6 +184,26 @@ class model : public handle<fovea_model, fovea_model_free>
         fovea_model_describe(*this, &out);
         return out;
     }
+    /* Finds what FOVEA_COMPUTE_AUTO is for this model: the fastest types of products with which
+     * outputs on these frames keep a cosine of `bound` with float32. */
+    fovea_status try_tune_accuracy(fovea_accuracy_report &out, device &device,
+                                   const fovea_plan_options &plan,
+                                   const std::vector<fovea_frame> &frames, double bound,
+                                   const fovea_tune_options *options = nullptr) const noexcept
+    {
+        return fovea_tune_accuracy(&out, *this, device, &plan, frames.data(), frames.size(), bound,
+                                   options);
+    }
+#if defined(__cpp_exceptions)
+    fovea_accuracy_report tune_accuracy(device &device, const fovea_plan_options &plan,
+                                        const std::vector<fovea_frame> &frames, double bound,
+                                        const fovea_tune_options *options = nullptr) const
+    {
+        fovea_accuracy_report out = FOVEA_ACCURACY_REPORT_INIT;
+        check(try_tune_accuracy(out, device, plan, frames, bound, options));
+        return out;
+    }
+#endif
     /* Names of what it can give, the main one first; they belong to the model. */
     std::vector<const char *> outputs() const
     {

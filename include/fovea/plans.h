@@ -48,8 +48,9 @@ typedef enum fovea_compute {
     FOVEA_COMPUTE_INT8, /* the layers of blocks with weights of 8 bits per output channel and rows
                            of 8 bits per token, both after a rotation of 64 channels at a time that
                            spreads outliers; the rest as FOVEA_COMPUTE_BF16 */
-    FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune has found within its bound on the error of
-                           this model on this device; FOVEA_COMPUTE_F32 where it has found none */
+    FOVEA_COMPUTE_AUTO, /* the fastest that fovea_tune_accuracy has found within its bound for these
+                           weights and this attention on this device; FOVEA_COMPUTE_F32 where it has
+                           found none, or where weights or activations are not FOVEA_DTYPE_F32 */
 } fovea_compute;
 
 /* What happens to frames when their device fails, as drivers of small GPUs sometimes do. */
@@ -114,6 +115,7 @@ typedef struct fovea_plan_options {
     double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
     fovea_yuv yuv;          /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
                                read, with U and V of the nearest sample */
+    int reserved; /* where earlier versions have padding; 0 */
     /* A processor without instructions for it computes the same numbers with wider ones. With
      * BF16 or INT8 leave `weights` and `activations` alone: EINVAL. */
     fovea_compute compute;
@@ -149,6 +151,8 @@ typedef struct fovea_plan_info {
     double seconds;        /* of one frame, as the cost model estimates */
     uint64_t fallback;     /* all bytes, weights included, of the plan for a lost device */
     fovea_compute compute; /* what is used: of FOVEA_COMPUTE_AUTO what it has come to */
+    const char *compute_source; /* "forced" by the options; of FOVEA_COMPUTE_AUTO "wisdom", "prior"
+                                   (wisdom about another size of the frame), "unknown" */
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 

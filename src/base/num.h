@@ -1,4 +1,4 @@
-/* num.h: small integer maths; what texts begin and end with, and where a list has them. */
+/* num.h: small integer maths; a hash; what texts begin and end with, and where a list has them. */
 #ifndef FOVEA_BASE_NUM_H
 #define FOVEA_BASE_NUM_H
 
@@ -31,6 +31,15 @@ static inline bool fv_ends_with(const char *text, const char *with)
 {
     const size_t n = strlen(text), k = strlen(with);
     return n >= k && strcmp(text + n - k, with) == 0;
+}
+
+/* FNV-1a: FV_HASH_BEGIN, then what it has come to, with more bytes. */
+#define FV_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+static inline uint64_t fv_hash(uint64_t h, const void *data, size_t size)
+{
+    for (const unsigned char *at = data, *end = at + size; at < end; at++)
+        h = (h ^ *at) * UINT64_C(0x100000001b3);
+    return h;
 }
 
 /* Index of `text` among `names`, of which some may be NULL; -1: it is none. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/num.h"
 #include "checkpoint/config.h"
 #include "platform/os/os.h"
 
@@ -259,6 +260,31 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
     *t = made_of(t->name, rank, shape, 0, spread);
     t->seed ^= seed * 0x9e3779b97f4a7c15u;
     return FOVEA_OK;
+}
+
+#define SAMPLES 4        /* places of a tensor */
+#define SAMPLE_VALUES 16 /* that stand together there */
+
+static uint64_t hash_tensor(uint64_t h, const fv_tensor *t)
+{
+    const uint64_t n = t->elements < SAMPLE_VALUES ? t->elements : SAMPLE_VALUES;
+    h = fv_hash(h, t->name, strlen(t->name) + 1);
+    h = fv_hash(h, &t->dtype, sizeof t->dtype);
+    h = fv_hash(h, t->shape, t->rank * sizeof *t->shape);
+    for (uint64_t i = 0; i < SAMPLES && fv_file_types[t->dtype].floating; i++) {
+        float value[SAMPLE_VALUES];
+        fv_tensor_read(t, (t->elements - n) / SAMPLES * i, n, value);
+        h = fv_hash(h, value, n * sizeof *value);
+    }
+    return h;
+}
+
+uint64_t fv_source_fingerprint(const fv_source *s)
+{
+    uint64_t h = FV_HASH_BEGIN;
+    for (uint32_t i = 0; i < s->count; i++)
+        h = hash_tensor(h, s->by_name[i]);
+    return h;
 }
 
 fovea_status fv_source_unchanged(const fv_source *s)

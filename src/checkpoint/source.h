@@ -42,6 +42,9 @@ fovea_status fv_source_index(fv_source *s);
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
                            float spread, uint64_t seed);
 
+/* A hash over names, types, shapes and a sample of the values of all tensors. */
+uint64_t fv_source_fingerprint(const fv_source *s);
+
 /* The tensor of that name, or NULL. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
 /* Index in by_name of a tensor of this checkpoint. */

@@ -280,12 +280,13 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Below so many columns there is nothing to gain: gates. */
 #define INT8_COLUMNS 64
 
-void fv_use_types(fv_step *s, const fv_builder *b)
+void fv_use_types(fv_step *s, fv_builder *b)
 {
     s->prob.weight = (uint8_t)b->weight_type;
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
     if (b->compute == FOVEA_COMPUTE_INT8 && b->in_block && s->prob.op == FV_OP_GEMM &&
-        s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST) {
+        s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST &&
+        !fv_products_have(&b->bf16, b->products++)) {
         s->prob.weight = FV_I8;
         s->prob.acc = FV_I32;
     }

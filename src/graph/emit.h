@@ -11,6 +11,7 @@
 #include "device/backend.h"
 #include "graph/attention.h"
 #include "ops/preprocess.h"
+#include "ops/products.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */
 #define FV_NO_VALUE (-1)
@@ -170,6 +171,8 @@ typedef struct fv_builder {
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
     bool in_block;         /* products may be INT8, whose errors the residual stream averages out */
+    uint32_t products;     /* of those, how many have been written */
+    fv_products bf16;      /* which of them stay BF16 */
     fv_view frame;         /* u8 pixels of the picture, or float planes */
     uint32_t frame_flags;  /* FV_FLAG_PLANAR, ... of PATCH */
     uint32_t frame_plane;  /* PLANAR: elements from plane to plane */
@@ -252,7 +255,7 @@ void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
 /* A weight of a product's epilogue, FV_EPI_*, where it is present. */
 void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t epi);
 /* The types of a product's weights and sums. */
-void fv_use_types(fv_step *s, const fv_builder *b);
+void fv_use_types(fv_step *s, fv_builder *b);
 
 /* The common steps. Weights may be absent where the op allows it. */
 void fv_emit_layernorm(fv_builder *b, const char *label, fv_view in, const fv_weight *w,

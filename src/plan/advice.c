@@ -2,9 +2,13 @@
 #include "plan/advice.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "checkpoint/source.h"
 #include "models/model.h"
 #include "plan/plan.h"
 
@@ -72,21 +76,17 @@ const fv_kernel *fv_advice_step(const fv_advice *a, const fv_kernel *list, int c
 
 /* ---- sweeps ---- */
 
-/* FNV-1a. The key of a sweep has a hash of its problems: the list is too long for a name. */
+/* The key of a sweep has a hash of its problems: the list is too long for a name. */
 static uint64_t hash(uint64_t h, const char *text)
 {
-    do
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    while (*text++);
-    return h;
+    return fv_hash(h, text, strlen(text) + 1);
 }
-static const uint64_t hash_begin = UINT64_C(0xcbf29ce484222325);
 
 void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
                          const struct fv_plan_sweep *w, int away)
 {
     char key[FV_WISDOM_SUBJECT], from[FV_WISDOM_SUBJECT] = "";
-    uint64_t h = hash_begin;
+    uint64_t h = FV_HASH_BEGIN;
     uint32_t steps = 0;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
         if (b->step[k].dead)
@@ -118,11 +118,14 @@ const char *fv_advice_sweep(const fv_advice *a, const fv_builder *b, const struc
 
 /* ---- plans ---- */
 
-void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b)
+/* What a plan's key begins with, its model and size. */
+#define SHAPE "%s width %u depth %u heads %u patch %u"
+
+/* The attention of all blocks. */
+static void name_attention(char first[64], const fv_builder *b)
 {
-    const fovea_model_info *m = &model->info;
-    char first[64], name[64];
-    uint64_t h = hash_begin;
+    char name[64];
+    uint64_t h = FV_HASH_BEGIN;
     bool mixed = false;
     fv_attention_text(&b->attention[0], first);
     for (uint32_t i = 0; i < b->blocks; i++) {
@@ -130,10 +133,98 @@ void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, c
         h = hash(h, name);
     }
     if (mixed)
-        snprintf(first, sizeof first, "mixed-%016" PRIx64, h);
+        snprintf(first, 64, "mixed-%016" PRIx64, h);
+}
+
+void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b)
+{
     static const char *const products[] = {
         [FOVEA_COMPUTE_BF16] = ", bf16 products", [FOVEA_COMPUTE_INT8] = ", int8 products"};
-    snprintf(out, FV_WISDOM_SUBJECT, "%s width %u depth %u heads %u patch %u, %ux%u, %s, %s%s",
-             m->type, m->width, m->depth, m->heads, m->patch, b->width, b->height, first,
-             fv_type_name(b->weight_type), b->compute ? products[b->compute] : "");
+    const fovea_model_info *m = &model->info;
+    char attention[64];
+    name_attention(attention, b);
+    const int n = snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %ux%u, %s, %s%s", m->type, m->width,
+                           m->depth, m->heads, m->patch, b->width, b->height, attention,
+                           fv_type_name(b->weight_type), b->compute ? products[b->compute] : "");
+    if (b->compute == FOVEA_COMPUTE_INT8 && fv_products_count(&b->bf16))
+        snprintf(out + n, FV_WISDOM_SUBJECT - (size_t)n, " but %016" PRIx64,
+                 fv_hash(FV_HASH_BEGIN, &b->bf16, sizeof b->bf16));
+}
+
+/* ---- products ---- */
+
+void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
+                            const fv_builder *b)
+{
+    const fovea_model_info *m = &model->info;
+    char attention[64];
+    name_attention(attention, b);
+    snprintf(out, FV_WISDOM_SUBJECT, SHAPE ", %s, weights %016" PRIx64 ", %ux%u", m->type, m->width,
+             m->depth, m->heads, m->patch, attention, fv_source_fingerprint(model->source),
+             b->width, b->height);
+}
+
+/* The fact about the size that is nearest to the one of `subject`. */
+struct nearest {
+    const char *device, *subject;
+    size_t like; /* characters of the subject before the size */
+    double pixels, away;
+    fv_product_choice *out;
+    bool found;
+};
+
+/* Pixels of the size that a subject ends with. */
+static double pixels(const char *size)
+{
+    char *end;
+    const double width = (double)strtoul(size, &end, 10);
+    return *end == 'x' ? width * (double)strtoul(end + 1, NULL, 10) : 0;
+}
+
+static fovea_status look_for_nearer(void *ctx, const fv_fact *f)
+{
+    struct nearest *s = ctx;
+    fv_product_choice choice;
+    if (f->kind != FV_FACT_PRODUCTS || !f->known || strcmp(f->device, s->device) != 0 ||
+        strncmp(f->subject, s->subject, s->like) != 0)
+        return FOVEA_OK;
+    const double of = pixels(f->subject + s->like);
+    const double away = of > 0 ? fabs(log(of / s->pixels)) : INFINITY;
+    if (away < s->away && fv_wisdom_products_read(f->choice, &choice)) {
+        s->away = away;
+        s->found = true;
+        *s->out = choice;
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status look_for_any(void *found, const fv_fact *f)
+{
+    *(bool *)found |= f->kind == FV_FACT_PRODUCTS;
+    return FOVEA_OK;
+}
+
+/* Products are as exact at one size as at another, nearly; how fast they are changes more. */
+const char *fv_advice_products(const fv_advice *a, const fovea_model *model, const fv_builder *b,
+                               fv_product_choice *out)
+{
+    char subject[FV_WISDOM_SUBJECT];
+    fv_answer answer;
+    bool any = false;
+    if (a->wisdom)
+        fv_wisdom_each(a->wisdom, look_for_any, &any);
+    if (!any) /* the weights need not be looked at */
+        return NULL;
+    fv_advice_products_key(subject, model, b);
+    if (fv_wisdom_find(a->wisdom, FV_FACT_PRODUCTS, a->device, subject, &answer) &&
+        fv_wisdom_products_read(answer.choice, out))
+        return source(0);
+    struct nearest s = {.device = a->device,
+                        .subject = subject,
+                        .like = (size_t)(strrchr(subject, ' ') + 1 - subject),
+                        .pixels = (double)b->width * b->height,
+                        .away = INFINITY,
+                        .out = out};
+    fv_wisdom_each(a->wisdom, look_for_nearer, &s);
+    return s.found ? source(1) : NULL;
 }

@@ -40,4 +40,14 @@ void fv_advice_sweep_key(char out[FV_WISDOM_SUBJECT], const fv_builder *b,
                          const struct fv_plan_sweep *w, int away);
 void fv_advice_plan_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model, const fv_builder *b);
 
+/* How products of the model are to be worked out, as tuning has settled it for weights and
+ * attention like these. Returns "wisdom", or "prior" of another size; NULL: wisdom has no such
+ * fact. */
+const char *fv_advice_products(const fv_advice *a, const fovea_model *model, const fv_builder *b,
+                               fv_product_choice *out);
+/* The subject of that fact, which has a fingerprint of the weights: another checkpoint of the same
+ * shape has other errors. */
+void fv_advice_products_key(char out[FV_WISDOM_SUBJECT], const fovea_model *model,
+                            const fv_builder *b);
+
 #endif

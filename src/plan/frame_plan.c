@@ -151,6 +151,21 @@ static fovea_status plan_grid(fovea_plan *p)
     return FOVEA_OK;
 }
 
+/* How products are worked out; of FOVEA_COMPUTE_AUTO what wisdom says, unless the caller has
+ * settled how weights or activations are stored. */
+static void settle_compute(fovea_plan *p, const fovea_plan_options *o)
+{
+    fv_product_choice choice = {.compute = o->compute};
+    if (o->compute == FOVEA_COMPUTE_AUTO) {
+        const bool free = o->weights == FOVEA_DTYPE_F32 && o->activations == FOVEA_DTYPE_F32;
+        const char *from = free ? fv_advice_products(&p->advice, p->model, &p->b, &choice) : NULL;
+        p->info.compute_source = from ? from : "unknown";
+    }
+    p->b.bf16 = choice.bf16;
+    fv_emit_compute(&p->b, choice.compute, &p->limits);
+    p->info.compute = p->b.compute;
+}
+
 static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
 {
     const fovea_model_info *m = &p->model->info;
@@ -172,8 +187,6 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
     p->staged = o->on_device_lost == FOVEA_LOST_CPU;
     p->b.weight_type = fv_type_of(o->weights);
     p->b.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;
-    fv_emit_compute(&p->b, o->compute, &p->limits);
-    p->info.compute = p->b.compute;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));
     FV_TRY(fv_attention_blocks_check(p->b.attention, m->depth));
@@ -182,6 +195,7 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
         return fv_fail(FOVEA_EINVAL, "picture of %u x %u pixels; sides must be at most %u",
                        p->picture.width, p->picture.height, MAX_SIDE);
     FV_TRY(plan_grid(p));
+    settle_compute(p, o);
     FV_TRY(want(p, o));
     fv_patch_table_fill(&p->patch_table, &pre);
     p->b.patch_table = &p->patch_table;

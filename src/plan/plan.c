@@ -35,6 +35,7 @@ fovea_status fv_plan_alloc(fovea_plan **out, fovea_device *device, fv_wisdom *wi
     if (p->limits.throughput && p->limits.largest > COUNTED)
         p->limits.largest = COUNTED;
     p->info.threads = p->limits.threads;
+    p->info.compute_source = "forced";
     fv_advice_begin(&p->advice, wisdom, device, p->limits.threads);
     *out = p;
     return FOVEA_OK;

@@ -74,7 +74,7 @@ static bool is_another_faster(char id[32], const fovea_model *model, fovea_devic
     options.dry = 1;
     options.activations = FOVEA_DTYPE_F32; /* the CPU's; the key of a plan does not contain it */
     if (fv_wisdom_count(fv_wisdom_global()) == 0 ||
-        fv_frame_plan(&p, model, cpu, &options, NULL) != FOVEA_OK)
+        fv_frame_plan(&p, model, cpu, &options, fv_wisdom_global()) != FOVEA_OK)
         return false;
     fv_advice_plan_key(subject, model, &p->b);
     const bool better = find_faster(id, subject, seconds_on(p->advice.device, subject));

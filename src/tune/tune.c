@@ -92,9 +92,11 @@ static fovea_status copy(void *to, const fv_fact *fact)
     return fv_wisdom_put(to, fact);
 }
 
-static fovea_status copy_skip(void *to, const fv_fact *fact)
+/* What is no choice of this tuner: candidates to skip, and the types of products. */
+static fovea_status copy_given(void *to, const fv_fact *fact)
 {
-    return fact->kind == FV_FACT_SKIP ? fv_wisdom_put(to, fact) : FOVEA_OK;
+    const bool given = fact->kind == FV_FACT_SKIP || fact->kind == FV_FACT_PRODUCTS;
+    return given ? fv_wisdom_put(to, fact) : FOVEA_OK;
 }
 
 fovea_status fv_tuner_copy(fv_wisdom **out, fv_wisdom *from)
@@ -116,7 +118,7 @@ static fovea_status run_stage(fv_tuner *t, fovea_status (*run)(fv_tuner *))
 static fovea_status tune_stages(fv_tuner *t)
 {
     FV_TRY(fv_journal_open(t));
-    FV_TRY(fv_wisdom_each(t->known.wisdom, copy_skip, t->estimate.wisdom));
+    FV_TRY(fv_wisdom_each(t->known.wisdom, copy_given, t->estimate.wisdom));
     FV_TRY(run_stage(t, fv_tune_steps));
     t->progress.done = FV_TUNE_STEPS;
     FV_TRY(run_stage(t, fv_tune_sweeps));

@@ -23,7 +23,7 @@ typedef struct fv_tuner {
     const fovea_tune_options *options;
     fovea_rigor rigor;
     fv_advice known;     /* the process's wisdom about the device */
-    fv_advice estimate;  /* a store with the candidates to skip only: what the estimate may know */
+    fv_advice estimate;  /* a store with what the estimate may know: what to skip, products */
     fv_os_lock *journal; /* locked, so that no other tuner writes to it; NULL: no journal */
     fv_wisdom *crashed;  /* candidates of the journal that crashed */
     double deadline;     /* of the first two stages; 0: none */

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "device/backend.h"
+#include "ops/products.h"
 
 /* Bytes of a fact's columns at most, the terminating 0 included. */
 #define FV_WISDOM_DEVICE 384
@@ -18,10 +19,11 @@
 #define FV_WISDOM_CHOICE 160
 
 enum fv_fact_kind {
-    FV_FACT_STEP,  /* a problem: kernel, revision and knobs */
-    FV_FACT_SWEEP, /* the problems of a sweep: schedule and chunk */
-    FV_FACT_PLAN,  /* a model, its attention and size: the seconds of a frame */
-    FV_FACT_SKIP,  /* a problem or sweep and a choice that took the program down */
+    FV_FACT_STEP,     /* a problem: kernel, revision and knobs */
+    FV_FACT_SWEEP,    /* the problems of a sweep: schedule and chunk */
+    FV_FACT_PLAN,     /* a model, its attention and size: the seconds of a frame */
+    FV_FACT_SKIP,     /* a problem or sweep and a choice that took the program down */
+    FV_FACT_PRODUCTS, /* a model's weights, attention and size: types that are accurate enough */
     FV_FACT_KINDS
 };
 
@@ -109,6 +111,18 @@ const fv_kernel *fv_wisdom_kernel_read(const char *text, const fv_kernel *list, 
 /* "streamed chunk=168" */
 void fv_wisdom_sweep_text(char out[FV_WISDOM_CHOICE], bool streamed, uint32_t chunk);
 bool fv_wisdom_sweep_read(const char *text, bool *streamed, uint32_t *chunk);
+
+/* How the products of a model are worked out, and how accurate that is: cosines with float32. */
+typedef struct fv_product_choice {
+    fovea_compute compute; /* never FOVEA_COMPUTE_AUTO */
+    fv_products bf16;      /* INT8: the products that stay BF16 */
+    double cosine, worst;  /* the lowest mean of a frame's rows, the lowest of a row */
+    double bound;          /* of `cosine`, that was asked for */
+} fv_product_choice;
+/* "int8 bf16=0000a1 cosine=0.999570 worst=0.998700 bound=0.999500" */
+void fv_wisdom_products_text(char out[FV_WISDOM_CHOICE], const fv_product_choice *c);
+bool fv_wisdom_products_read(const char *text, fv_product_choice *out);
+
 /* Whether this build knows what a fact's choice says. */
 bool fv_wisdom_known(const fv_fact *f);
 

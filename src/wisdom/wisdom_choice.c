@@ -1,5 +1,6 @@
 /* wisdom_choice.c: what was chosen, as the text that wisdom keeps: a kernel with its knobs, or the
- * schedule of a sweep. */
+ * schedule of a sweep, or the types of a model's products. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,103 @@ bool fv_wisdom_sweep_read(const char *text, bool *streamed, uint32_t *chunk)
            !next_word(&text, &word, &length);
 }
 
+/* ---- products ---- */
+
+static const char *const computes[] = {"f32", "bf16", "int8"};
+#define COMPUTES ((int)(sizeof computes / sizeof *computes))
+#define MILLIONTHS 1e6
+
+/* A fraction in digits that do not depend on the program's locale. */
+static int add_fraction(char *out, size_t room, const char *name, double x)
+{
+    const long n = lround(fabs(x) * MILLIONTHS);
+    return snprintf(out, room, " %s=%s%ld.%06ld", name, x < 0 ? "-" : "", n / 1000000, n % 1000000);
+}
+
+static bool read_fraction(const char *digits, size_t length, double *out)
+{
+    const bool negative = length > 0 && *digits == '-';
+    const char *at = digits + negative, *end = digits + length;
+    double whole = 0, unit = 1;
+    if (end - at < 3 || end - at > 8 || at[1] != '.')
+        return false;
+    for (const char *p = at; p < end; p++) {
+        if (p == at + 1)
+            continue;
+        if (*p < '0' || *p > '9')
+            return false;
+        whole = whole * 10 + (*p - '0');
+        unit *= p > at + 1 ? 10 : 1;
+    }
+    *out = (negative ? -whole : whole) / unit;
+    return true;
+}
+
+void fv_wisdom_products_text(char out[FV_WISDOM_CHOICE], const fv_product_choice *c)
+{
+    const struct {
+        const char *name;
+        double value;
+    } figure[] = {{"cosine", c->cosine}, {"worst", c->worst}, {"bound", c->bound}};
+    int n = snprintf(out, FV_WISDOM_CHOICE, "%s", computes[c->compute]);
+    uint32_t bytes = FV_PRODUCTS / 8;
+    while (bytes && !c->bf16.bit[bytes - 1])
+        bytes--;
+    if (bytes)
+        n += snprintf(out + n, FV_WISDOM_CHOICE - (size_t)n, " bf16=");
+    while (bytes)
+        n += snprintf(out + n, FV_WISDOM_CHOICE - (size_t)n, "%02x", c->bf16.bit[--bytes]);
+    for (size_t i = 0; i < sizeof figure / sizeof *figure; i++)
+        n += add_fraction(out + n, FV_WISDOM_CHOICE - (size_t)n, figure[i].name, figure[i].value);
+}
+
+static bool read_products(const char *digits, size_t length, fv_products *out)
+{
+    static const char hex[] = "0123456789abcdef";
+    if (length == 0 || length > FV_PRODUCTS / 4)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        const char c = digits[length - 1 - i];
+        const char *digit = c ? strchr(hex, c) : NULL;
+        if (!digit)
+            return false;
+        out->bit[i / 2] |= (uint8_t)((digit - hex) << i % 2 * 4);
+    }
+    return true;
+}
+
+bool fv_wisdom_products_read(const char *text, fv_product_choice *out)
+{
+    const char *word;
+    size_t length;
+    fv_product_choice c = {.compute = FOVEA_COMPUTE_F32};
+    int compute = 0;
+    if (!next_word(&text, &word, &length))
+        return false;
+    while (compute < COMPUTES && !is(word, length, computes[compute]))
+        compute++;
+    if (compute == COMPUTES)
+        return false;
+    c.compute = (fovea_compute)compute;
+    while (next_word(&text, &word, &length)) {
+        const size_t name = strcspn(word, "= ");
+        if (name >= length)
+            return false;
+        const char *value = word + name + 1;
+        const size_t left = length - name - 1;
+        const bool known = is(word, name, "bf16") ? c.compute == FOVEA_COMPUTE_INT8 &&
+                                                        read_products(value, left, &c.bf16)
+                           : is(word, name, "cosine") ? read_fraction(value, left, &c.cosine)
+                           : is(word, name, "worst")
+                               ? read_fraction(value, left, &c.worst)
+                               : is(word, name, "bound") && read_fraction(value, left, &c.bound);
+        if (!known)
+            return false;
+    }
+    *out = c;
+    return true;
+}
+
 /* ---- facts ---- */
 
 static bool kernel_known(const fv_fact *f)
@@ -127,6 +225,7 @@ bool fv_wisdom_known(const fv_fact *f)
 {
     bool streamed;
     uint32_t chunk;
+    fv_product_choice products;
     switch (f->kind) {
     case FV_FACT_STEP:
         return kernel_known(f);
@@ -134,6 +233,8 @@ bool fv_wisdom_known(const fv_fact *f)
         return fv_wisdom_sweep_read(f->choice, &streamed, &chunk);
     case FV_FACT_SKIP:
         return kernel_known(f) || fv_wisdom_sweep_read(f->choice, &streamed, &chunk);
+    case FV_FACT_PRODUCTS:
+        return fv_wisdom_products_read(f->choice, &products);
     default:
         return true;
     }

@@ -24,7 +24,7 @@
 #define DIGITS 15 /* decimal digits of a number at most */
 #define NUMBER_MOST UINT64_C(999999999999999)
 
-static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip"};
+static const char *const kinds[FV_FACT_KINDS] = {"step", "sweep", "plan", "skip", "products"};
 static const char *const rigors[] = {NULL, "estimate", "measure", "exhaustive"};
 #define RIGORS (sizeof rigors / sizeof *rigors)
 
@@ -69,7 +69,7 @@ static const char *read_fact(fv_fact *out, char *line)
     const int kind = fv_index_of(column[0], kinds, FV_FACT_KINDS);
     const int rigor = fv_index_of(column[4], rigors, RIGORS);
     if (kind < 0)
-        return "wanted step, sweep, plan or skip in the first column";
+        return "wanted step, sweep, plan, skip or products in the first column";
     if (rigor < 0)
         return "wanted estimate, measure or exhaustive in the fifth column";
     if (strlen(column[1]) >= FV_WISDOM_DEVICE || strlen(column[2]) >= FV_WISDOM_SUBJECT ||

@@ -19,7 +19,9 @@ static const char seed[] =
     "2\n"
     "sweep\tDEVICE\t9 steps from x 0123456789abcdef\tstepwise chunk=0\tmeasure\t5\t2\n"
     "plan\tDEVICE\tdinov2 width 8 depth 1 heads 1 patch 14, 1x1, softmax, f32\t-\tmeasure\t1\t2\n"
-    "skip\tDEVICE\tgemm f32 64x32x32\tgemm_f32_ref rev=1\tmeasure\t0\t3\n";
+    "skip\tDEVICE\tgemm f32 64x32x32\tgemm_f32_ref rev=1\tmeasure\t0\t3\n"
+    "products\tDEVICE\tvit width 8 depth 1 heads 1 patch 16, softmax, weights 0123456789abcdef, "
+    "64x64\tint8 bf16=a1 cosine=0.999570 worst=0.998700 bound=0.999500\tmeasure\t5\t4\n";
 
 static void check(bool good)
 {

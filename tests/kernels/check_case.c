@@ -295,7 +295,8 @@ bool check_store(check_case *c, enum fv_type type)
     bool changes = false;
     for (int i = 0; i < FV_OPERANDS; i++) {
         check_operand *o = &c->operand[i];
-        if (o->storage == o->type || type != FV_F32) /* else the case's own */
+        const bool own = o->type == FV_F32 && o->storage != FV_F32; /* the case's own */
+        if (!own || type != FV_F32)
             o->storage = o->type == FV_F32 && holds_tokens(o) ? (uint8_t)type : o->type;
         changes = changes || o->storage != o->type;
         c->args.type[i] = o->kind == CHECK_ABSENT ? FV_NONE : o->storage;

@@ -15,7 +15,7 @@
 
 #include "tests/fixture.h"
 
-enum { ROOM = 1024, BEYOND = 16, GARBAGE = 0xa5 };
+enum { ROOM = 4096, BEYOND = 16, GARBAGE = 0xa5 };
 
 static fovea_device *device;
 static fovea_model *model;
@@ -160,6 +160,14 @@ static int tuned_plan(void *out)
     return fovea_tune(out, model, device, &o, &how);
 }
 
+static int tuned_accuracy(void *out)
+{
+    const fovea_plan_options o = plan_options();
+    const fovea_frame frame = {.pixels = {fixture_pixels}};
+    const fovea_tune_options how = tune_options();
+    return fovea_tune_accuracy(out, model, device, &o, &frame, 1, 0.9, &how);
+}
+
 static int tuned_attention(void *out)
 {
     const fovea_attention_options o = attention_options();
@@ -236,11 +244,12 @@ static const struct {
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
-    RESULT(plan_info, fovea_plan_info, compute, 0, FOVEA_PLAN_INFO_INIT),
+    RESULT(plan_info, fovea_plan_info, compute_source, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
     RESULT(tuned_plan, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
+    RESULT(tuned_accuracy, fovea_accuracy_report, mix, 1, FOVEA_ACCURACY_REPORT_INIT),
     RESULT(tuned_attention, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(tuned_gemm, fovea_tune_report, tuned_seconds, 1, FOVEA_TUNE_REPORT_INIT),
     RESULT(verified_step, fovea_kernel_check, text, 1, FOVEA_KERNEL_CHECK_INIT),

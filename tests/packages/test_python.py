@@ -346,6 +346,30 @@ class Models(unittest.TestCase):
         self.assertTrue(off(got, want) < 0.05)
         self.assertIn(fovea.Device("cpu").info["int8"], (0, 1))
 
+    def test_types_of_products(self):
+        names = ["last_hidden_state"]
+        plain, bf16, int8 = (self.model.run(self.image, outputs=names, compute=c)["last_hidden_state"]
+                             for c in ("f32", "bf16", "int8"))
+        self.assertTrue(1e-5 < off(bf16, plain) < off(int8, plain) < 0.1)
+        self.assertEqual(self.model.plan(self.image, compute="auto").info["compute_source"], "unknown")
+        pictures = [self.image, self.image[::-1]]
+        tuned = self.model.tune_accuracy(pictures, 0.5, outputs=names)
+        self.assertEqual(set(tuned.tried), {"f32", "bf16", "int8"})
+        self.assertEqual(tuned.bf16, [])
+        cosines = [tuned.tried[way]["cosine"] for way in ("int8", "bf16", "f32")]
+        self.assertEqual(cosines, sorted(cosines))
+        info = self.model.plan(self.image, compute="auto").info
+        self.assertEqual((info["compute"], info["compute_source"]), (tuned.compute, "wisdom"))
+        mixed = self.model.tune_accuracy(pictures, 0.6 * cosines[0] + 0.4 * cosines[1], outputs=names)
+        self.assertTrue(mixed.bf16 and all(label.startswith("block ") for label in mixed.bf16))
+        self.assertEqual(self.model.tune_accuracy(pictures, 1 - 1e-12, outputs=names).compute, "f32")
+        with self.assertRaises(fovea.Error):
+            self.model.tune_accuracy(pictures, 2)
+        with self.assertRaises(ValueError):
+            self.model.tune_accuracy([], 0.9)
+        with self.assertRaises(ValueError):
+            self.model.tune_accuracy([self.image, self.image[:56]], 0.9)
+
     def test_camera_frames(self):
         """Grey ones, which are the same in every matrix: luma 16 to 235 is 0 to 255."""
         names = ["last_hidden_state"]

@@ -65,6 +65,7 @@ static void close_device(fv_device *d)
 static void limits(const fv_device *d, fv_limits *out)
 {
     *out = (fv_limits){.threads = 1,
+                       .int8 = true,
                        .throughput = true,
                        .partials = 32,
                        .frames = 1,

@@ -59,7 +59,9 @@ static void round_trip(void **state)
         "1700000000") "sweep\tcpu|a|b|2||\t3 steps from x 0123456789abcdef\tstreamed "
                       "chunk=84\texhaustive\t7\t9\n"
                       "plan\tcpu|a|b|2||\tdinov2 width 8\t-\tmeasure\t123456789\t1700000001\n"
-                      "skip\tcpu|a|b|2||\tlayernorm f32 64x32\t" LAYERNORM "\tmeasure\t0\t1\n";
+                      "skip\tcpu|a|b|2||\tlayernorm f32 64x32\t" LAYERNORM "\tmeasure\t0\t1\n"
+                      "products\tcpu|a|b|2||\tvit width 8\tint8 bf16=0000a1 cosine=0.999570 "
+                      "worst=-0.100000 bound=0.999500\tmeasure\t5\t1\n";
     size_t unknown;
     fv_wisdom *w = parsed(text, &unknown);
     char *again = text_of(w);
@@ -594,16 +596,128 @@ static void sweeps_take_wisdom(void **state)
     tear_down(&s);
 }
 
+/* ---- products ---- */
+
+static void products_as_text(void **state)
+{
+    (void)state;
+    static const char *const no[] = {
+        "",
+        "int4",
+        "int8 bf16",
+        "int8 bf16=",
+        "int8 bf16=0g",
+        "int8 =1",
+        "bf16 bf16=1",
+        "int8 bound=0,5",
+        "int8 cosine=1e-3",
+        "int8 cosine=.5",
+        "int8 bf=01",
+        "f32 bf16=0",
+        "int8 worst=0.5x",
+        "auto",
+    };
+    char text[FV_WISDOM_CHOICE], long_one[FV_WISDOM_CHOICE] = "int8 bf16=";
+    fv_product_choice c = {FOVEA_COMPUTE_INT8, {{0}}, 0.99957, -0.25, 0.9995}, again;
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (fv_wisdom_products_read(no[i], &again))
+            fail_msg("it takes '%s'", no[i]);
+    memset(long_one + strlen(long_one), '0', FV_PRODUCTS / 4);
+    assert_true(fv_wisdom_products_read(long_one, &again));
+    strcat(long_one, "1");
+    assert_false(fv_wisdom_products_read(long_one, &again));
+    fv_products_add(&c.bf16, 0);
+    fv_products_add(&c.bf16, 13);
+    fv_wisdom_products_text(text, &c);
+    assert_string_equal(text, "int8 bf16=2001 cosine=0.999570 worst=-0.250000 bound=0.999500");
+    fv_products_add(&c.bf16, FV_PRODUCTS); /* there is no such bit */
+    fv_products_add(&c.bf16, FV_PRODUCTS - 1);
+    fv_wisdom_products_text(text, &c);
+    assert_true(fv_wisdom_products_read(text, &again));
+    assert_memory_equal(&again.bf16, &c.bf16, sizeof c.bf16);
+    assert_int_equal(fv_products_count(&again.bf16), 3);
+    assert_true(fabs(again.cosine - c.cosine) < 1e-6 && again.worst == -0.25);
+}
+
+static void put_products(fv_wisdom *w, const char *device, const char *subject, const char *choice)
+{
+    const fv_fact f = {
+        FV_FACT_PRODUCTS, FOVEA_RIGOR_MEASURE, true, false, device, subject, choice, 1e-3, 1};
+    succeed(fv_wisdom_put(w, &f));
+}
+
+/* The plan that FOVEA_COMPUTE_AUTO makes comes to `compute`, because `source` says so, and `bf16`
+ * products are no int8 where others are. */
+static void auto_is(const setting *s, const char *attention, uint32_t side, fovea_dtype weights,
+                    fovea_compute compute, const char *source, uint32_t bf16)
+{
+    fovea_plan *p, *all;
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    fovea_plan_options options = fixture_options(attention, FOVEA_SCHEDULE_AUTO);
+    uint32_t kept = 0;
+    options.frame.width = options.frame.height = side;
+    options.dry = 1;
+    options.weights = weights;
+    options.compute = FOVEA_COMPUTE_AUTO;
+    succeed(fv_frame_plan(&p, s->model, s->device, &options, s->wisdom));
+    succeed(fovea_plan_query(p, &info));
+    assert_int_equal(info.compute, compute);
+    assert_string_equal(info.compute_source, source);
+    options.weights = FOVEA_DTYPE_F32;
+    options.compute = FOVEA_COMPUTE_INT8;
+    succeed(fv_frame_plan(&all, s->model, s->device, &options, NULL));
+    assert_int_equal(all->b.steps, p->b.steps);
+    for (uint32_t i = 0; i < p->b.steps && compute == FOVEA_COMPUTE_INT8; i++)
+        kept += all->b.step[i].prob.acc == FV_I32 && p->b.step[i].prob.acc != FV_I32;
+    assert_int_equal(kept, bf16);
+    fovea_plan_free(all);
+    fovea_plan_free(p);
+}
+
+static void products_take_wisdom(void **state)
+{
+    (void)state;
+    setting s = set_up();
+    char subject[FV_WISDOM_SUBJECT], other[FV_WISDOM_SUBJECT];
+    fovea_plan *p = plan_at(&s, NULL, 224, 224);
+    fv_advice_products_key(subject, s.model, &p->b);
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
+    put_products(s.wisdom, p->advice.device, subject, "int8 bf16=05");
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "wisdom", 2);
+    auto_is(&s, "linear:elu1", 448, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "prior", 2);
+    auto_is(&s, "softmax", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F16, FOVEA_COMPUTE_F32, "unknown", 0);
+
+    /* Of other sizes the nearest counts. */
+    strcpy(other, subject);
+    strcpy(strrchr(other, ' ') + 1, "896x896");
+    put_products(s.wisdom, p->advice.device, other, "bf16");
+    auto_is(&s, "linear:elu1", 700, FOVEA_DTYPE_F32, FOVEA_COMPUTE_BF16, "prior", 0);
+    auto_is(&s, "linear:elu1", 280, FOVEA_DTYPE_F32, FOVEA_COMPUTE_INT8, "prior", 2);
+
+    /* Other weights have other errors, and another device is no authority. */
+    fv_wisdom_clear(s.wisdom);
+    strcpy(other, subject);
+    char *digit = strstr(other, "weights ") + strlen("weights ");
+    *digit = *digit == '0' ? '1' : '0';
+    put_products(s.wisdom, p->advice.device, other, "int8");
+    put_products(s.wisdom, "cpu|a|b|2||", subject, "int8");
+    auto_is(&s, "linear:elu1", 224, FOVEA_DTYPE_F32, FOVEA_COMPUTE_F32, "unknown", 0);
+    fovea_plan_free(p);
+    tear_down(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),         cmocka_unit_test(order_does_not_matter),
-        cmocka_unit_test(hostile_facts),      cmocka_unit_test(too_many_facts),
-        cmocka_unit_test(hostile_texts),      cmocka_unit_test(long_texts),
-        cmocka_unit_test(unknown_is_skipped), cmocka_unit_test(saved_and_merged),
-        cmocka_unit_test(saved_at_once),      cmocka_unit_test(paths),
-        cmocka_unit_test(steps_take_wisdom),  cmocka_unit_test(family_is_a_prior),
-        cmocka_unit_test(sweeps_take_wisdom), cmocka_unit_test(products_have_facts_of_their_own),
+        cmocka_unit_test(round_trip),           cmocka_unit_test(order_does_not_matter),
+        cmocka_unit_test(hostile_facts),        cmocka_unit_test(too_many_facts),
+        cmocka_unit_test(hostile_texts),        cmocka_unit_test(long_texts),
+        cmocka_unit_test(unknown_is_skipped),   cmocka_unit_test(saved_and_merged),
+        cmocka_unit_test(saved_at_once),        cmocka_unit_test(paths),
+        cmocka_unit_test(steps_take_wisdom),    cmocka_unit_test(family_is_a_prior),
+        cmocka_unit_test(sweeps_take_wisdom),   cmocka_unit_test(products_as_text),
+        cmocka_unit_test(products_take_wisdom), cmocka_unit_test(products_have_facts_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

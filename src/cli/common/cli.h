@@ -283,5 +283,7 @@ typedef struct cli_word {
     char text[64];
 } cli_word;
 cli_word cli_bytes(uint64_t bytes); /* "1.4 MiB" */
+/* ", int8 products (as tuned)"; empty where they are float32, and nothing else was asked for. */
+cli_word cli_products(const fovea_plan_info *plan);
 
 #endif

@@ -86,6 +86,22 @@ void cli_print_json(json_t *object)
     json_decref(object);
 }
 
+cli_word cli_products(const fovea_plan_info *plan)
+{
+    static const char *const sources[][2] = {{"wisdom", " (as tuned)"},
+                                             {"prior", " (as tuned at another size)"},
+                                             {"unknown", " (fovea tune --accuracy was not run)"}};
+    cli_word out = {""};
+    const char *from = "";
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
+        if (strcmp(plan->compute_source, sources[i][0]) == 0)
+            from = sources[i][1];
+    if (plan->compute != FOVEA_COMPUTE_F32 || *from)
+        snprintf(out.text, sizeof out.text, ", %s products%s", cli_compute_name(plan->compute),
+                 from);
+    return out;
+}
+
 cli_word cli_bytes(uint64_t bytes)
 {
     cli_word out;

@@ -214,10 +214,10 @@ static void show(const fovea_plan *plan, const fovea_plan_info *p, const cli_ses
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     const double measured = fovea_plan_measured(plan);
     fovea_device_describe(s->device, &device);
-    printf("model    %s, attention %s, weights%s %s\n", model,
+    printf("model    %s, attention %s, weights%s %s%s\n", model,
            cli_attention(&s->settings, &s->info),
            options->activations == FOVEA_DTYPE_F32 ? "" : " and activations",
-           cli_dtype_name(s->settings.dtype));
+           cli_dtype_name(s->settings.dtype), cli_products(p).text);
     printf("picture  %ux%u, grid %ux%u, %u tokens", p->width, p->height, p->grid_width,
            p->grid_height, p->tokens);
     if (p->ignored_right || p->ignored_bottom)
@@ -258,11 +258,12 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
     fovea_device_info device = FOVEA_DEVICE_INFO_INIT;
     fovea_device_describe(s->device, &device);
     json_t *params =
-        json_pack("{s:o, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model", cli_json_text(model),
-                  "attention", cli_attention(&s->settings, &s->info), "dtype",
+        json_pack("{s:o, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i}", "model",
+                  cli_json_text(model), "attention", cli_attention(&s->settings, &s->info), "dtype",
                   cli_dtype_name(s->settings.dtype), "compute", cli_compute_name(p->compute),
-                  "width", (int)p->width, "height", (int)p->height, "grid_width",
-                  (int)p->grid_width, "grid_height", (int)p->grid_height, "tokens", (int)p->tokens);
+                  "compute_source", p->compute_source, "width", (int)p->width, "height",
+                  (int)p->height, "grid_width", (int)p->grid_width, "grid_height",
+                  (int)p->grid_height, "tokens", (int)p->tokens);
     return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:i, s:i, s:i, s:f, s:f, s:o, s:o}", "schema",
                      "fovea.plan/1", "build", cli_build(), "env", cli_environment(s->device),
                      "params", params, "bytes", cli_plan_bytes(p), "max_buffer",

@@ -243,7 +243,7 @@ static int prepare(run_state *r, int argc, char **argv)
     CLI_TRY(attention_query_parse(&r->query, r->map_text, r->map_block));
     CLI_TRY(cli_number(&r->top, "top", r->top_text, 0, 1u << 20));
     for (int i = 1; i < argc; i++)
-        CLI_TRY(run_gather(r, argv[i]));
+        CLI_TRY(run_gather(&r->path, &r->paths, argv[i]));
     CLI_TRY(run_check_outputs(r, argv[0], argv + 1, argc - 1));
     CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);

@@ -1,10 +1,13 @@
-/* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, and saves them as wisdom. */
+/* cmd_tune.c: `fovea tune`: measures the fastest kernels and settings, or types of products, and
+ * saves them as wisdom. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/cli.h"
 #include "cli/common/interrupt.h"
+#include "cli/run/runner.h"
+#include "cli/run/tune.h"
 
 /* Without a MODEL: what covers the shapes that ViTs and grids of several stages have. */
 static const struct {
@@ -19,6 +22,8 @@ typedef struct tuning {
     cli_common common;
     const char *seconds, *out; /* out NULL: where wisdom is read, whose folder is made */
     const char *file;          /* that is either */
+    const char *accuracy;
+    tune_pictures pictures;
     fovea_tune_options options;
     char journal[4096];
     cli_progress progress;
@@ -79,32 +84,40 @@ static void report(const tuning *t, const cli_session *s, const char *model,
     fflush(stdout);
 }
 
+static int tune_kernels(tuning *t, const cli_session *s, const char *model)
+{
+    fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_tune_report result = FOVEA_TUNE_REPORT_INIT;
+    cli_plan_options(&plan, &s->settings, s->device, s->model);
+    cli_progress_begin(&t->progress, model);
+    const int code = cli_check(fovea_tune(&result, s->model, s->device, &plan, &t->options));
+    cli_progress_end(&t->progress);
+    if (code)
+        return code;
+    cli_progress_hide();
+    report(t, s, model, &plan, &result);
+    t->found += result.facts;
+    return CLI_OK;
+}
+
 static int tune_case(tuning *t, const char *model, const char *device, const char *attention,
                      const char *size)
 {
     cli_common common = t->common;
     cli_session s;
-    fovea_plan_options plan = FOVEA_PLAN_OPTIONS_INIT;
-    fovea_tune_report result = FOVEA_TUNE_REPORT_INIT;
     common.device = device;
     common.attention = attention;
     common.size = size;
     common.rigor = "estimate"; /* plans are not to tune by themselves */
     CLI_TRY(cli_open(&s, &common, model));
-    cli_plan_options(&plan, &s.settings, s.device, s.model);
     t->saved = 0;
     if (t->end > 0) {
         const double left = t->end - cli_seconds();
         t->options.seconds = left > 1e-3 ? left : 1e-3;
     }
-    cli_progress_begin(&t->progress, model);
-    int code = cli_check(fovea_tune(&result, s.model, s.device, &plan, &t->options));
-    cli_progress_end(&t->progress);
-    if (!code) {
-        cli_progress_hide();
-        report(t, &s, model, &plan, &result);
-        t->found += result.facts;
-    }
+    const int code = t->accuracy ? tune_accuracy(&s, model, &t->pictures, &t->options, &t->progress,
+                                                 t->common.json, &t->found)
+                                 : tune_kernels(t, &s, model);
     const int saved = save(t); /* what was found before a failure, too */
     cli_close(&s);
     return code ? code : saved;
@@ -178,11 +191,53 @@ static int settle(tuning *t)
     return CLI_OK;
 }
 
+/* `argv`: the MODEL and what follows. */
+static int gather(tuning *t, int argc, char **argv)
+{
+    tune_pictures *p = &t->pictures;
+    if (!t->accuracy)
+        return argc > 1 ? cli_fail(CLI_USAGE, "tune takes one MODEL, or none; pictures come with "
+                                              "--accuracy; fovea tune --help")
+                        : CLI_OK;
+    CLI_TRY(cli_real(&p->bound, "accuracy", t->accuracy, 0, 1));
+    if (p->bound <= 0 || p->bound >= 1)
+        return cli_fail(CLI_USAGE, "--accuracy %s: wanted a cosine between 0 and 1, such as 0.9995",
+                        t->accuracy);
+    if (argc < 2)
+        return cli_fail(CLI_USAGE, "--accuracy takes a MODEL and at least one PICTURE to measure "
+                                   "it on; fovea tune --help");
+    if (t->common.compute || t->common.dtype)
+        return cli_fail(CLI_USAGE,
+                        "--accuracy finds out what --compute auto is, in every type; leave "
+                        "--compute and --dtype");
+    for (int i = 1; i < argc; i++)
+        CLI_TRY(run_gather(&p->path, &p->count, argv[i]));
+    return CLI_OK;
+}
+
+static int tune(tuning *t, int argc, char **argv)
+{
+    CLI_TRY(gather(t, argc, argv));
+    CLI_TRY(settle(t));
+    interrupt_catch("measurement");
+    CLI_TRY(tune_all(t, argv[0]));
+    if (t->found || interrupt_code())
+        cli_tell("%s%zu fact%s added to %s", interrupt_code() ? "interrupted; " : "", t->found,
+                 t->found == 1 ? "" : "s", t->file);
+    else if (!t->accuracy)
+        cli_tell("%s knows all of this already", t->file);
+    return interrupt_code();
+}
+
 int cli_tune(const cli_command *self, int argc, char **argv)
 {
     tuning t = {.common = {.half = CLI_HALF, .new_wisdom = true}};
     const cli_option own[] = {
         {"time", 0, "S", "seconds that it may take", &t.seconds},
+        {"accuracy", 0, "X",
+         "which types of products keep outputs on the PICTUREs at a cosine of X with f32: what "
+         "--compute auto takes; such as 0.9995",
+         &t.accuracy},
         {"output", 'o', "FILE", "where wisdom is kept instead of where it is read", &t.out},
         {NULL},
     };
@@ -191,15 +246,9 @@ int cli_tune(const cli_command *self, int argc, char **argv)
         puts("\n--device, --attention and --size take lists; --device all: every one there is.");
     if (code || !first)
         return code;
-    if (first + 1 < argc)
-        return cli_fail(CLI_USAGE, "tune takes one MODEL, or none; fovea tune --help");
-    CLI_TRY(settle(&t));
-    interrupt_catch("measurement");
-    CLI_TRY(tune_all(&t, argv[first]));
-    if (t.found || interrupt_code())
-        cli_tell("%s%zu fact%s added to %s", interrupt_code() ? "interrupted; " : "", t.found,
-                 t.found == 1 ? "" : "s", t.file);
-    else
-        cli_tell("%s knows all of this already", t.file);
-    return interrupt_code();
+    code = tune(&t, argc - first, argv + first);
+    for (size_t i = 0; i < t.pictures.count; i++)
+        free(t.pictures.path[i]);
+    free(t.pictures.path);
+    return code;
 }

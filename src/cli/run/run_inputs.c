@@ -8,10 +8,10 @@
 
 #include "cli/run/runner.h"
 
-static void add_path(run_state *r, char *path)
+static void add_path(char ***path, size_t *count, char *add)
 {
-    r->path = cli_grow(r->path, r->paths, sizeof *r->path);
-    r->path[r->paths++] = path;
+    *path = cli_grow(*path, *count, sizeof **path);
+    (*path)[(*count)++] = add;
 }
 
 static int select_picture(const struct dirent *e)
@@ -19,13 +19,13 @@ static int select_picture(const struct dirent *e)
     return cli_is_picture(e->d_name);
 }
 
-int run_gather(run_state *r, const char *input)
+int run_gather(char ***path, size_t *count, const char *input)
 {
     struct stat st;
     if (stat(input, &st))
         return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
-        add_path(r, cli_text("%s", input));
+        add_path(path, count, cli_text("%s", input));
         return CLI_OK;
     }
     struct dirent **list;
@@ -33,7 +33,7 @@ int run_gather(run_state *r, const char *input)
     if (n < 0)
         return cli_fail(CLI_INPUT, "%s: %s", input, strerror(errno));
     for (int i = 0; i < n; i++) {
-        add_path(r, cli_text("%s/%s", input, list[i]->d_name));
+        add_path(path, count, cli_text("%s/%s", input, list[i]->d_name));
         free(list[i]);
     }
     free(list);

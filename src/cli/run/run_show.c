@@ -89,10 +89,11 @@ static double norm(const run_series *s)
 static void describe(const run_state *r, const struct results *f, const char *name, double seconds)
 {
     const uint32_t top = r->top < f->classes ? r->top : f->classes;
-    json_t *root = json_pack("{s:s, s:o, s:i, s:i, s:i, s:s, s:f}", "schema", "fovea.run/1",
-                             "input", cli_json_text(name), "width", (int)r->info.width, "height",
-                             (int)r->info.height, "tokens", (int)r->info.tokens, "compute",
-                             cli_compute_name(r->info.compute), "ms", seconds * 1e3);
+    json_t *root =
+        json_pack("{s:s, s:o, s:i, s:i, s:i, s:s, s:s, s:f}", "schema", "fovea.run/1", "input",
+                  cli_json_text(name), "width", (int)r->info.width, "height", (int)r->info.height,
+                  "tokens", (int)r->info.tokens, "compute", cli_compute_name(r->info.compute),
+                  "compute_source", r->info.compute_source, "ms", seconds * 1e3);
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
@@ -148,10 +149,11 @@ static void tell(const run_state *r, const char *name, double seconds)
         free(files);
         files = cli_text("; -o, --features and --pca keep what it found");
     }
-    cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s, %.*f %s%s", name, r->width, r->height,
+    cli_tell("%s: %ux%u seen as %ux%u, %u tokens, %s%s, %.*f %s%s", name, r->width, r->height,
              r->info.width, r->info.height, r->info.tokens,
-             cli_attention(&r->s.settings, &r->s.info), seconds < 0.01 || seconds >= 1,
-             seconds < 1 ? seconds * 1e3 : seconds, seconds < 1 ? "ms" : "s", files);
+             cli_attention(&r->s.settings, &r->s.info), cli_products(&r->info).text,
+             seconds < 0.01 || seconds >= 1, seconds < 1 ? seconds * 1e3 : seconds,
+             seconds < 1 ? "ms" : "s", files);
     free(files);
 }
 

@@ -47,8 +47,8 @@ typedef struct run_state {
     json_t *written;            /* names of the current frame's files */
 } run_state;
 
-/* run_inputs.c: a picture, a .safetensors, or a directory of pictures. */
-int run_gather(run_state *r, const char *input);
+/* run_inputs.c: adds the path of a picture or .safetensors, or those of a directory's pictures. */
+int run_gather(char ***path, size_t *count, const char *input);
 /* The picture as the model saw it, from the frame that was run. To be freed. */
 int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame);
 

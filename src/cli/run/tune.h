@@ -1,0 +1,20 @@
+/* tune.h: the two things that `fovea tune` finds out about a model, size and attention on a device:
+ * which kernels are fastest, and with --accuracy which types of products are accurate enough. */
+#ifndef FOVEA_CLI_TUNE_H
+#define FOVEA_CLI_TUNE_H
+
+#include "cli/common/cli.h"
+
+/* The pictures of --accuracy. */
+typedef struct tune_pictures {
+    char **path; /* directories unfolded */
+    size_t count;
+    double bound; /* 0: --accuracy was not given */
+} tune_pictures;
+
+/* Finds the types of products, reports them on stdout, and adds the facts found to *found. `bar`:
+ * the progress that the options show. */
+int tune_accuracy(const cli_session *s, const char *model, const tune_pictures *pictures,
+                  const fovea_tune_options *options, cli_progress *bar, bool json, size_t *found);
+
+#endif
