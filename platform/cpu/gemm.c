@@ -259,7 +259,7 @@ static size_t weight_panel(const fv_gemm_kit *kit, uint32_t k4)
     return kit->nr * (k4 * fv_type_size(kit->weight) + (kit->quantise ? sizeof(float) : 0));
 }
 
-static void finish_rows(const block *b, float *acc, uint32_t r, uint32_t m, uint32_t col)
+static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
 {
     const uint32_t width = panel_cols(b->kit, &b->a->prob);
     fv_gemm_out o = out_at(b->a, b->c, b->row + r, col);

@@ -56,9 +56,8 @@ typedef struct fv_gemm_kit {
      * groups * 4 * FV_GEMM_AHEAD bytes from `ahead` are fetched into L2. */
     void (*tile)(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead);
-    /* Epilogue of a tile acc[rows][nr], which it may use for what it likes. Columns past o->cols
-     * are neither read nor written. */
-    void (*finish)(const fv_gemm_out *o, float *acc);
+    /* Epilogue of a tile acc[rows][nr]. Columns past o->cols are neither read nor written. */
+    void (*finish)(const fv_gemm_out *o, const float *acc);
     /* INT8, else NULL: m rows of `type` as rows of K4 numbers, zeros beyond k, their scales and
      * sums; `room`: k floats. Sums of INT8 are whole numbers, and K is one block. */
     void (*quantise)(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,

@@ -1,11 +1,11 @@
 /* dot_neon.h: products of 8 bits on plain NEON, added in pairs. The sums of two halves of the steps
  * lie side by side. */
+#include "platform/cpu/arm/whole_neon.h"
+
 #define SPLIT 2
 #define BIAS 0
-typedef int32x4_t sums;
 typedef int8x8_t numbers;
 
-FV_WORD(sums, none, (void), vdupq_n_s32(0))
 FV_WORD(numbers, columns, (const int8_t *w), vld1_s8(w))
 
 FV_FN numbers steps(const int8_t *a)
@@ -21,5 +21,3 @@ FV_FN void put(int32_t *acc, const sums *sum)
 {
     vst1q_s32(acc, vpaddq_s32(sum[0], sum[1]));
 }
-
-#include "platform/cpu/arm/whole_neon.h"

@@ -10,10 +10,13 @@
  *   steps(a)                    the 4 numbers at a, for all of them
  *   add(sum, steps, columns)    sum + products
  *   put(acc, sum[SPLIT])        the sums of FV_W columns
- *   whole(x), put_bytes(q, x)   floats as numbers, of which it returns the sum; |x| < 128
+ *   of_whole(x, off)            FV_W whole numbers x - off as floats
+ *   put_64(q, x, total)         64 floats, |x| < 128, as numbers, which are added to `total`, a
+ *                               vector of sums, where BIAS is not 0
+ *   total_of(total)             the sum of its lanes
  *
  * TILES: the file of a level that does better than a vector at a time; it defines tile(), BIAS and
- * the last two. */
+ * the last three. */
 #include "platform/cpu/vec/vec.h"
 
 #if defined FV_ISA_AVX512_VNNI
@@ -78,8 +81,12 @@
 #define KC 1024 /* of no effect: K is one block */
 
 #include "ops/quantise.h"
-#include "platform/cpu/tmpl/gemm_kit.h"
+#include "platform/cpu/gemm.h"
 #include "platform/cpu/vec/butterfly.h"
+
+FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j);
+#define SUMS sums_of
+#include "platform/cpu/tmpl/gemm_kit.h"
 
 /* ---- tiles ---- */
 
@@ -132,36 +139,26 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 }
 #endif
 
-/* The sums as floats, in place, then the epilogue. */
-static void finish_i8(const fv_gemm_out *o, float *acc)
+/* The sums of row i of a tile from column j on, as floats. */
+FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
-    for (uint32_t i = 0; i < o->rows; i++) {
-        const int32_t off = (int32_t)BIAS * o->row_sum[i];
-        const fv_v scale = fv_set(o->row_scale[i]);
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++) {
-            float *at = acc + NR * i + FV_W * v;
-            const fv_v by = fv_mul(scale, fv_load(o->column_scale + FV_W * v));
-            fv_store(at, fv_mul(of_whole((const int32_t *)(const void *)at, off), by));
-        }
-    }
-    finish(o, acc);
+    const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
+    const fv_v by = fv_mul(fv_set(o->row_scale[i]), fv_load(o->column_scale + j));
+    return fv_mul(of_whole(at, (int32_t)BIAS * o->row_sum[i]), by);
 }
 
 /* ---- rows ---- */
 
-/* Rotates a row; returns its largest absolute value, NaN where one is infinite or NaN. */
-static float rotate_row(float *y, uint32_t k)
+/* Rotates a row of whole blocks of 64; returns its largest absolute value, NaN where one is
+ * infinite or NaN. */
+FV_FN float rotate_row(float *y, const void *row, enum fv_type type, uint32_t k)
 {
-    const uint32_t block = fv_int8_block(k);
     fv_v top = fv_set(0.f), poison = fv_set(0.f);
-    if (block < 64)
-        fv_int8_rotate(y, k, block);
-    for (uint32_t i = 0; block == 64 && i < k; i += 64) {
+    for (uint32_t i = 0; i < k; i += 64) {
         fv_v x[FV_ROTATED];
         FV_UNROLL
         for (int v = 0; v < FV_ROTATED; v++)
-            x[v] = fv_load(y + i + FV_W * v);
+            x[v] = fv_row_load(row, type, i + (size_t)v * FV_W, FV_W);
         fv_rotate_64(x);
         FV_UNROLL
         for (int v = 0; v < FV_ROTATED; v++) {
@@ -170,39 +167,56 @@ static float rotate_row(float *y, uint32_t k)
             poison = fv_fma(x[v], fv_set(0.f), poison);
         }
     }
-    for (uint32_t i = 0; block < 64 && i < k; i += FV_W) {
-        const fv_v x = fv_load_n(y + i, fv_lanes(k - i));
-        top = fv_max(top, fv_abs(x));
-        poison = fv_fma(x, fv_set(0.f), poison);
-    }
     return fv_hsum(poison) == 0 ? fv_hmax(top) : NAN;
+}
+
+/* A row of whole blocks of 64 as numbers; returns its scale. */
+static float quantise_row(int8_t *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
+                          float *room)
+{
+    float factor;
+    const float top =
+        type == FV_BF16 ? rotate_row(room, row, FV_BF16, k) : rotate_row(room, row, FV_F32, k);
+    const float scale = fv_int8_scale(&factor, top);
+    sums total = none();
+    if (!(factor > 0))
+        memset(q, 0, k);
+    for (uint32_t i = 0; factor > 0 && i < k; i += 64) {
+        fv_v x[FV_ROTATED];
+        FV_UNROLL
+        for (int v = 0; v < FV_ROTATED; v++)
+            x[v] = fv_mul(fv_load(room + i + FV_W * v), fv_set(factor));
+        put_64(q + i, x, &total);
+    }
+    *sum = total_of(total);
+    return scale;
+}
+
+/* A row of any length. */
+static float quantise_any(int8_t *q, int32_t *sum, const void *row, enum fv_type type, uint32_t k,
+                          float *room)
+{
+    fv_row_convert(room, FV_F32, row, type, k);
+    fv_int8_rotate(room, k, fv_int8_block(k));
+    const float scale = fv_int8_row(q, room, k);
+    *sum = 0;
+    for (uint32_t i = 0; i < k; i++)
+        *sum += q[i];
+    return scale;
 }
 
 static void quantise(int8_t *q, float *scale, int32_t *sum, const void *rows, enum fv_type type,
                      size_t ld, uint32_t m, uint32_t k, float *room)
 {
-    const uint32_t k4 = (k + STEPS - 1) / STEPS * STEPS;
-    for (uint32_t r = 0; r < m; r++, q += k4) {
-        float factor;
-        fv_row_convert(room, FV_F32, fv_element(rows, type, r * ld), type, k);
-        scale[r] = fv_int8_scale(&factor, rotate_row(room, k));
-        sum[r] = 0;
-        memset(q + k, 0, k4 - k);
-        if (!(factor > 0)) {
-            memset(q, 0, k);
-            continue;
-        }
-        uint32_t i = 0;
-        for (; i + FV_W <= k; i += FV_W)
-            sum[r] += put_bytes(q + i, fv_mul(fv_load(room + i), fv_set(factor)));
-        if (i < k) {
-            int8_t last[FV_W];
-            sum[r] += put_bytes(last, fv_mul(fv_load_n(room + i, (int)(k - i)), fv_set(factor)));
-            memcpy(q + i, last, k - i);
-        }
+    const uint32_t padded = (k + STEPS - 1) / STEPS * STEPS;
+    for (uint32_t r = 0; r < m; r++, q += padded) {
+        const void *row = fv_element(rows, type, r * ld);
+        scale[r] = k % 64 == 0 ? quantise_row(q, &sum[r], row, type, k, room)
+                               : quantise_any(q, &sum[r], row, type, k, room);
+        memset(q + k, 0, padded - k);
     }
 }
 
 KIT(i8, p->weight == FV_I8 && p->acc == FV_I32, .weight = FV_I8, .factor = FV_I8, .bias = BIAS,
-    .finish = finish_i8, .quantise = quantise)
+    .finish = finish, .quantise = quantise)
 KERNEL(gemm, i8)

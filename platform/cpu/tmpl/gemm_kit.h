@@ -43,6 +43,11 @@ FV_FN void store(void *row, enum fv_type type, uint32_t j, fv_v x, uint32_t n)
         fv_row_store(row, type, j, x, (int)n);
 }
 
+/* The sums of row i of a tile from column j on, where they are not floats. */
+#ifndef SUMS
+#define SUMS(o, acc, i, j) fv_load((acc) + NR * (i) + (j))
+#endif
+
 /* Columns [j, j + n) of all rows. */
 FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t n,
                           uint32_t act)
@@ -50,10 +55,10 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
     const fv_v bias = o->bias ? load(o->bias + j, n) : fv_set(0.f);
     const fv_v gate_bias = o->gate_bias ? load(o->gate_bias + j, n) : fv_set(0.f);
     const fv_v scale = o->scale ? load(o->scale + j, n) : fv_set(1.f);
-    for (uint32_t i = 0; i < o->rows; i++, acc += NR) {
-        fv_v x = fv_add(fv_load(acc + j), bias);
+    for (uint32_t i = 0; i < o->rows; i++) {
+        fv_v x = fv_add(SUMS(o, acc, i, j), bias);
         if (act == FV_EPI_SWIGLU)
-            x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_add(fv_load(acc + NR / 2 + j), gate_bias));
+            x = fv_mul(fv_activate(x, FV_EPI_SILU), fv_add(SUMS(o, acc, i, NR / 2 + j), gate_bias));
         else
             x = fv_activate(x, act);
         x = fv_mul(x, scale);
@@ -75,7 +80,7 @@ FV_FN void finish_act(const fv_gemm_out *o, const float *acc, uint32_t act)
         finish_columns(o, acc, j, o->cols - j, act);
 }
 
-static void finish(const fv_gemm_out *o, float *acc)
+static void finish(const fv_gemm_out *o, const float *acc)
 {
     switch (o->epi & (FV_EPI_ACT | FV_EPI_SWIGLU)) {
 #define ACT(NAME)                                                                                  \
