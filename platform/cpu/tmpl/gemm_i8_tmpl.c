@@ -109,6 +109,8 @@ FV_FN void dot_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
+        for (int v = 0; v < NR; v += 16) /* the whole of K does not stay in L1 */
+            __builtin_prefetch(w + 32 * NR + 4 * v, 0, 3);
         numbers column[PARTS];
         FV_UNROLL
         for (int v = 0; v < PARTS; v++)
