@@ -58,7 +58,7 @@
         "b.ne 1b\n"                                                                                \
         "sub %[acc], %[acc], #32 * " #M "\n"                                                       \
         SUMS_##M("st1")                                                                            \
-        : [acc] "+r"(sums), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups), [ahead] "+r"(ahead),  \
+        : [acc] "+r"(whole), [a] "+r"(a), [w] "+r"(w), [groups] "+r"(groups), [ahead] "+r"(ahead),  \
           [next] "=&r"(next)                                                                       \
         :                                                                                          \
         : "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v8", "v9", "v10", "v11", "v12", "v13",    \
@@ -135,17 +135,17 @@ FV_FN void few_rows(int32_t *acc, const int8_t *a, const int8_t *w, size_t group
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,
                  const char *ahead)
 {
-    int32_t *sums = (int32_t *)(void *)acc;
+    int32_t *whole = (int32_t *)(void *)acc;
     const void *next;
     (void)first; /* K is one block */
     if (m >= 11)
-        memset(sums, 0, sizeof *sums * NR * m);
+        memset(whole, 0, sizeof *whole * NR * m);
     if (m == 12)
         TILE_OF(12);
     else if (m == 11)
         TILE_OF(11);
     else {
-#define CALL(M) few_rows(sums, a, w, groups, M, ahead)
+#define CALL(M) few_rows(whole, a, w, groups, M, ahead)
         OF_ROWS(10, CALL)
 #undef CALL
     }
