@@ -40,7 +40,7 @@
 #define MATH_I8 3
 
 #define STEPS (FV_MATH == MATH_I8 ? 64 : 32) /* of k in a block */
-#define BAND 8   /* rows of tiles that are computed together: they find columns in the cache */
+#define BAND 8 /* rows of tiles that are computed together: they find columns in the cache */
 #define WARP_ROWS (FV_BM / 2)
 #define WARP_COLS (FV_BN / 2)
 #define MS (WARP_ROWS / 16) /* tiles of a warp */

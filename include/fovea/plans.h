@@ -115,7 +115,7 @@ typedef struct fovea_plan_options {
     double lost_seconds;    /* a device that takes longer for a frame counts as lost; 0: 10 */
     fovea_yuv yuv;          /* of NV12 and YUYV, which are converted to R, G, B bytes as they are
                                read, with U and V of the nearest sample */
-    int reserved; /* where earlier versions have padding; 0 */
+    int reserved;           /* where earlier versions have padding; 0 */
     /* A processor without instructions for it computes the same numbers with wider ones. With
      * BF16 or INT8 leave `weights` and `activations` alone: EINVAL. */
     fovea_compute compute;
