@@ -98,12 +98,7 @@ FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t grou
     FV_UNROLL
     for (int i = 0; i < m; i += 4)
         back[i / 4] = fv_load_four(a + i);
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
-    }
+    begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, in += 4 * m, w += 4 * NR) {
         float16x8_t part[MR];
         __builtin_prefetch(ahead, 0, 2);
@@ -120,12 +115,7 @@ FV_FN void half_rows(float *acc, const float *a, const float16_t *w, size_t grou
             sum[i][1] = fv_fma_four(back[i / 4], i % 4, right, sum[i][1]);
         }
     }
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
-    }
+    end_sums(acc, sum, m);
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,

@@ -43,6 +43,27 @@ FV_FN void store(void *row, enum fv_type type, uint32_t j, fv_v x, uint32_t n)
         fv_row_store(row, type, j, x, (int)n);
 }
 
+/* The sums of a tile of m rows, which begin with what `acc` holds unless it is the first. */
+FV_FN void begin_sums(fv_v sum[MR][VECS], const float *acc, int m, bool first)
+{
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
+    }
+}
+
+FV_FN void end_sums(float *acc, fv_v sum[MR][VECS], int m)
+{
+    FV_UNROLL
+    for (int i = 0; i < m; i++) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
+    }
+}
+
 /* The sums of row i of a tile from column j on, where they are not floats. */
 #ifndef SUMS
 #define SUMS(o, acc, i, j) fv_load((acc) + NR * (i) + (j))

@@ -98,12 +98,7 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
                      int m, bool first, const char *ahead, float *wide)
 {
     fv_v sum[MR][VECS];
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
-    }
+    begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4 * m, w = fv_element(w, type, 4 * NR)) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
@@ -111,12 +106,7 @@ FV_FN void tile_rows(float *acc, const float *a, const void *w, enum fv_type typ
         if (wide)
             wide += 4 * NR;
     }
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
-    }
+    end_sums(acc, sum, m);
 }
 
 FV_FN void tile_of(float *acc, const float *a, const void *w, enum fv_type type, size_t groups,

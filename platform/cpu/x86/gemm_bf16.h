@@ -18,12 +18,7 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t gr
                      bool first, const char *ahead)
 {
     fv_v sum[MR][VECS];
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            sum[i][v] = first ? fv_set(0.f) : fv_load(acc + NR * i + FV_W * v);
-    }
+    begin_sums(sum, acc, m, first);
     for (; groups > 0; groups--, a += 4 * m, w += 4 * NR) {
         __builtin_prefetch(ahead, 0, 2);
         ahead += 4 * FV_GEMM_AHEAD;
@@ -42,12 +37,7 @@ FV_FN void pair_rows(float *acc, const uint16_t *a, const uint16_t *w, size_t gr
             }
         }
     }
-    FV_UNROLL
-    for (int i = 0; i < m; i++) {
-        FV_UNROLL
-        for (int v = 0; v < VECS; v++)
-            fv_store(acc + NR * i + FV_W * v, sum[i][v]);
-    }
+    end_sums(acc, sum, m);
 }
 
 static void tile(float *acc, const void *a, const void *w, size_t groups, uint32_t m, bool first,

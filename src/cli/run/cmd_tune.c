@@ -7,7 +7,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/interrupt.h"
 #include "cli/run/runner.h"
-#include "cli/run/tune.h"
+#include "cli/run/tune_pictures.h"
 
 /* Without a MODEL: what covers the shapes that ViTs and grids of several stages have. */
 static const struct {

@@ -1,10 +1,10 @@
-/* tune_accuracy.c: `fovea tune --accuracy`: the types of products that keep a model's outputs on
+/* tune_pictures.c: `fovea tune --accuracy`: the types of products that keep a model's outputs on
  * pictures within a bound, and which of them is fastest. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/tune.h"
+#include "cli/run/tune_pictures.h"
 
 /* ---- pictures ---- */
 

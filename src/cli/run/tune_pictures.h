@@ -1,7 +1,7 @@
-/* tune.h: the two things that `fovea tune` finds out about a model, size and attention on a device:
- * which kernels are fastest, and with --accuracy which types of products are accurate enough. */
-#ifndef FOVEA_CLI_TUNE_H
-#define FOVEA_CLI_TUNE_H
+/* tune_pictures.h: `fovea tune --accuracy`: which types of products are accurate enough on pictures
+ * of the caller's. */
+#ifndef FOVEA_CLI_TUNE_PICTURES_H
+#define FOVEA_CLI_TUNE_PICTURES_H
 
 #include "cli/common/cli.h"
 
