@@ -4,13 +4,10 @@
 
 #include "platform/cpu/vec/vec.h"
 
-/* Independent sums, as those of probe_tmpl.c. */
-enum { CHAINS = 12 };
-
 /* sum + products of x with itself or with the sum: the compiler must not take them out of the loop.
  */
 #if defined FV_ISA_AVX512_VNNI
-#define PRODUCTS 64 /* of a call of `add` */
+#define PRODUCTS 64 /* of a step */
 typedef __m512i sums;
 
 FV_WORD(sums, fill, (int x), _mm512_set1_epi8((char)x))
@@ -49,23 +46,10 @@ FV_WORD(sums, add, (sums sum, sums x),
         vdotq_s32(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(x)))
 #endif
 
-/* Runs `rounds` times CHAINS products and returns the operations that were done. */
+FV_WORD(sums, step, (sums sum), add(sum, fill(1)))
+#include "platform/cpu/tmpl/probe_chains.h"
+
 double FV_NAME(fv_probe_int8)(uint64_t rounds)
 {
-    sums sum[CHAINS];
-    const sums x = fill(1);
-    FV_UNROLL
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = fill(i);
-    for (uint64_t r = 0; r < rounds; r++) {
-        FV_UNROLL
-        for (int i = 0; i < CHAINS; i++)
-            sum[i] = add(sum[i], x);
-    }
-    volatile sums used[CHAINS];
-    FV_UNROLL
-    for (int i = 0; i < CHAINS; i++)
-        used[i] = sum[i];
-    (void)used;
-    return 2.0 * PRODUCTS * CHAINS * (double)rounds;
+    return run_chains(rounds, PRODUCTS);
 }

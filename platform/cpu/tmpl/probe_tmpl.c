@@ -3,29 +3,15 @@
 
 #include "platform/cpu/vec/vec.h"
 
-/* Independent sums: enough to hide the latency of a multiply-add, few enough for the registers. */
-enum { CHAINS = 12 };
+typedef fv_v sums;
+FV_WORD(sums, fill, (int i), fv_set((float)i))
+FV_WORD(sums, step, (sums sum), fv_fma(sum, fv_set(0.999999f), fv_set(1e-6f)))
+#include "platform/cpu/tmpl/probe_chains.h"
 
-/* Runs `rounds` times CHAINS fused multiply-adds and returns the FLOPs that were done. */
+/* Fused multiply-adds; returns the FLOPs that were done. */
 double FV_NAME(fv_probe_fma)(uint64_t rounds)
 {
-    fv_v sum[CHAINS];
-    const fv_v factor = fv_set(0.999999f), term = fv_set(1e-6f);
-    FV_UNROLL
-    for (int i = 0; i < CHAINS; i++)
-        sum[i] = fv_set((float)i);
-    for (uint64_t r = 0; r < rounds; r++) {
-        FV_UNROLL
-        for (int i = 0; i < CHAINS; i++)
-            sum[i] = fv_fma(sum[i], factor, term);
-    }
-    fv_v all = fv_set(0.f);
-    FV_UNROLL
-    for (int i = 0; i < CHAINS; i++)
-        all = fv_add(all, sum[i]);
-    volatile float used = fv_hsum(all);
-    (void)used;
-    return 2.0 * FV_W * CHAINS * (double)rounds;
+    return run_chains(rounds, FV_W);
 }
 
 /* Reads n floats, a multiple of 4 FV_W, once. */
