@@ -303,8 +303,9 @@ bool check_store(check_case *c, enum fv_type type)
     }
     if (changes) { /* as the planner has it */
         fv_problem *p = &c->args.prob;
-        p->in = p->in == FV_F32 ? c->operand[0].storage : p->in;
-        p->out = p->out == FV_F32 ? c->operand[check_output(c)].storage : p->out;
+        const check_operand *in = &c->operand[0], *out = &c->operand[check_output(c)];
+        p->in = in->type == FV_F32 ? in->storage : p->in;
+        p->out = out->type == FV_F32 ? out->storage : p->out;
     }
     return changes;
 }
