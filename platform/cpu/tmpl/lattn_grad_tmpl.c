@@ -94,7 +94,7 @@ static void map_rows(float *scratch, const layout *l, const piece *s, int query)
         for (size_t i = 0; i < l->dp; i += FV_W) {
             const int n = i < l->d ? fv_lanes(l->d - i) : 0;
             fv_v y[FV_BLOCKS];
-            map(y, &s->x, query, (const float *)s->x.x + r * s->x.ld, r, i, n);
+            map(y, &s->x, query, s->x.x + r * s->x.ld, r, i, n);
             FV_UNROLL
             for (int b = 0; b < FV_BLOCKS; b++) {
                 fv_store(f + b * l->dp + i, y[b]);
@@ -185,8 +185,8 @@ FV_FN void add_sums(float sum[2][BLOCK], const float *df, const layout *l, const
             for (size_t i = 0; i < l->d; i += FV_W) {
                 const int n = fv_lanes(l->d - i);
                 gradients_at(g, df, l, r, i);
-                const fv_v x = fv_sum_term(t, query, load_channels(s->x, FV_F32, r * s->ld + i, n),
-                                           g, row_at(s, query, r, i));
+                const fv_v x = fv_sum_term(t, query, fv_load_n(s->x + r * s->ld + i, n), g,
+                                           row_at(s, query, r, i));
                 add = fv_add(add, fv_first_n(x, n));
             }
             sum[t][r] += fv_hsum(add);
@@ -206,7 +206,7 @@ FV_FN void write_gradients(float *out, size_t ld, const float *df, float sum[2][
             const int n = fv_lanes(l->d - i);
             fv_v g[FV_BLOCKS];
             gradients_at(g, df, l, r, i);
-            const fv_v x = load_channels(s->x, FV_F32, r * s->ld + i, n);
+            const fv_v x = fv_load_n(s->x + r * s->ld + i, n);
             fv_store_n(out + r * ld + i, fv_phi_grad(query, x, g, row_at(s, query, r, i), sums), n);
         }
     }

@@ -8,12 +8,6 @@
 
 #include "ops/mech_traits.h"
 #include "platform/cpu/vec/math.h"
-#include "platform/cpu/vec/row.h"
-
-/* 1: products of factors rounded to bfloat16, and rows that may be stored so. */
-#ifndef FV_FACTORS_BF16
-#define FV_FACTORS_BF16 0
-#endif
 
 enum {
     CENTRED = (FV_WANTS & FV_WANT_CENTRED) != 0,
@@ -21,24 +15,11 @@ enum {
     AT_LEAST_1 = 1, /* the size of an array that may have no use */
 };
 
-/* The type of rows that are stored as `type`: known here where it can only be one. */
-FV_FN enum fv_type stored(enum fv_type type)
-{
-    return FV_FACTORS_BF16 ? type : FV_F32;
-}
-
-/* n channels of a row from i on, zeros beyond. */
-FV_FN fv_v load_channels(const void *row, enum fv_type type, size_t i, int n)
-{
-    return FV_FACTORS_BF16 ? fv_row_load(row, type, i, n) : fv_load_n((const float *)row + i, n);
-}
-
 /* Rows of q or k: all heads when statistics are taken, else one. */
 typedef struct source {
-    const void *x;
+    const float *x;
     size_t ld;
-    enum fv_type type;
-    const void *next;   /* the rows that are read next, `ld` apart too */
+    const float *next;  /* the rows that are read next, `ld` apart too */
     const float *param; /* finished, FV_PARAMS rows of dp per head */
     size_t dp;
     const float *shift; /* of dp channels, as the mechanism wants it; NULL: there is none */
@@ -63,10 +44,10 @@ FV_FN fv_row row_at(const source *s, int query, size_t r, size_t i)
 }
 
 /* Features of channels [i, i + n) of row r, which is at x, zero beyond: phi(0) need not be 0. */
-FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const void *x, size_t r, size_t i,
+FV_FN void map(fv_v f[FV_BLOCKS], const source *s, int query, const float *x, size_t r, size_t i,
                int n)
 {
-    fv_phi(f, query, fv_row_load(x, stored(s->type), i, n), row_at(s, query, r, i));
+    fv_phi(f, query, n == FV_W ? fv_load(x + i) : fv_load_n(x + i, n), row_at(s, query, r, i));
     FV_UNROLL
     for (int b = 0; b < FV_BLOCKS && n < FV_W; b++)
         f[b] = fv_first_n(f[b], n);
@@ -90,9 +71,7 @@ FV_FN void row_statistics(float *stat, const source *s, int query, size_t rows, 
                     head.param += h * FV_PARAMS * s->dp;
                 for (size_t i = 0; i < d; i += FV_W) {
                     const int n = fv_lanes(d - i);
-                    const enum fv_type type = stored(s->type);
-                    const void *row = fv_element(s->x, type, r * s->ld + h * d);
-                    fv_v x = load_channels(row, type, i, n);
+                    fv_v x = fv_load_n(s->x + r * s->ld + h * d + i, n);
                     x = fv_stat(t, query, x, row_at(&head, query, r, i));
                     if (n < FV_W)
                         x = fv_blend_n(x, none, n);
@@ -141,8 +120,7 @@ static inline void finish_params(float *out, const float *raw, size_t heads, siz
 
 static bool applies(const fv_problem *p)
 {
-    const bool floats = p->in == FV_F32 && p->out == FV_F32 && p->acc != FV_BF16;
-    return (FV_FACTORS_BF16 ? p->acc == FV_BF16 : floats) &&
+    return p->in == FV_F32 && p->out == FV_F32 && p->acc != FV_BF16 &&
            fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
 }
 

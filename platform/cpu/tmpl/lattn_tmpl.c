@@ -5,12 +5,15 @@
  * the state, go through the register tile. Whether a mechanism has blocks, statistics or a shift is
  * known when this is compiled, so what it does not have costs nothing.
  *
- * With FV_FACTORS_BF16 these products are of bfloat16, and LATTN_REDUCE, LATTN_APPLY and WLATTN are
- * all that is compiled: a state is the same, and so is its merging. */
+ * Where products are of bfloat16 all but them is the same: rows of bfloat16 become floats block by
+ * block, and lattn_bf16.h has the rest. */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/feature_maps.h"
+#include "platform/cpu/lattn_bf16.h"
 #include "platform/cpu/vec/fetch.h"
 #include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/row.h"
+#include "platform/cpu/vec/tile.h"
 
 #include <float.h>
 #include <stdbool.h>
@@ -19,9 +22,10 @@
 #include "mech/mech.h"
 #include "ops/mech_traits.h"
 #include "ops/ref/ref_wlattn.h"
-#include "platform/cpu/tmpl/lattn_factors.h"
 #include "platform/cpu/tmpl/lattn_rows.h"
 #include "platform/cpu/tmpl/rotation.h"
+
+#define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
 enum {
     BLOCK = 192,               /* rows whose features and values stay in L1 and L2 */
@@ -32,28 +36,19 @@ enum {
 };
 
 /* Widths: dp is d rounded up, `width` that of a row of features; the values of stream s lie packed
- * from column s * streamp on. Then the parts of a call's scratch, in floats; features and `right`
- * are factors. stat[1] is of queries. */
+ * from column s * streamp on. Then the parts of a call's scratch; stat[1] is of queries. Rows that
+ * are not stored as floats are so in `k`, or those of q, and in `v`, or those of the results. */
 typedef struct layout {
+    const fv_lattn_bf16 *by; /* NULL: products of floats */
     size_t heads, d, dv, dp, width, stream, streamp, dvp;
     fv_lattn_state state;
-    size_t param, stat[2], turn, features, right, part, m, w, vmean, shift, floats;
+    size_t param, stat[2], turn, features, right, part, m, w, vmean, shift, k, v, floats;
 } layout;
 
-/* Floats of scratch that n factors take, an even number. */
-FV_FN size_t floats_of(size_t n)
+static layout lay_out(const fv_problem *p, size_t rows, const fv_lattn_bf16 *by)
 {
-    return sizeof(factor) == sizeof(float) ? n : n / 2;
-}
-
-FV_FN factor *factors(float *scratch, size_t at)
-{
-    return (factor *)(void *)(scratch + at);
-}
-
-static layout lay_out(const fv_problem *p, size_t rows)
-{
-    layout l = {.heads = p->heads, .d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    layout l = {.by = by, .heads = p->heads, .d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV]};
+    const size_t staged = p->acc != FV_BF16 ? 0 : FV_STAT_WIDE && l.heads > BLOCK ? l.heads : BLOCK;
     l.dp = fv_tile_round(l.d, FV_W > FV_TILE_M ? FV_W : FV_TILE_M);
     l.width = FV_BLOCKS * l.dp;
     l.stream = l.dv / FV_STREAMS;
@@ -64,13 +59,15 @@ static layout lay_out(const fv_problem *p, size_t rows)
     l.stat[1] = l.stat[0] + (FV_STAT_WIDE ? FV_STATS_KEY * rows : 0);
     l.turn = l.stat[1] + (FV_STAT_WIDE ? FV_STATS * rows : 0);
     l.features = l.turn + (p->flags & FV_FLAG_ROPE ? rotation_joined(rows, l.d) : 0);
-    l.right = l.features + floats_of(BLOCK * l.width);
-    l.part = l.right + floats_of((l.width > BLOCK ? l.width : BLOCK) * l.dvp);
+    l.right = l.features + BLOCK * l.width;
+    l.part = l.right + (l.width > BLOCK ? l.width : BLOCK) * l.dvp;
     l.m = l.part + l.state.floats;
     l.w = l.m + l.width;
     l.vmean = l.w + l.width;
     l.shift = l.vmean + l.dvp;
-    l.floats = l.shift + l.dp;
+    l.k = l.shift + l.dp;
+    l.v = l.k + staged * l.d;
+    l.floats = l.v + staged * l.dv;
     return l;
 }
 
@@ -78,14 +75,14 @@ static layout lay_out(const fv_problem *p, size_t rows)
 
 /* The rows to prefetch while rows [r, r + n) are computed: the head's next rows, else the next
  * head's, else those of the next call. */
-FV_FN const void *after(const fv_call *c, const void *x, enum fv_type type, size_t ld, size_t d,
-                        size_t head, size_t r, size_t n)
+FV_FN const float *after(const fv_call *c, const float *x, size_t ld, size_t d, size_t head,
+                         size_t r, size_t n)
 {
     if (r + n < c->rows)
-        return fv_element(x, type, (r + n) * ld + head * d);
+        return x + (r + n) * ld + head * d;
     if (head + 1 < (size_t)c->col0 + c->cols)
-        return fv_element(x, type, (head + 1) * d);
-    return fv_element(x, type, c->rows * ld + c->col0 * d);
+        return x + (head + 1) * d;
+    return x + c->rows * ld + c->col0 * d;
 }
 
 /* A call's rows in blocks of nearly equal size. */
@@ -95,20 +92,81 @@ static size_t block_rows(size_t rows)
     return (rows + blocks - 1) / blocks;
 }
 
+/* An operand's rows as they are stored: F32 or BF16. */
+typedef struct stored {
+    void *x;
+    size_t ld;
+    enum fv_type type;
+} stored;
+
+FV_FN stored stored_as(const fv_args *a, const fv_call *c, int operand)
+{
+    return (stored){c->p[operand], a->ld[operand], (enum fv_type)a->type[operand]};
+}
+
+/* Where rows from row r and column `col` on, `width` wide, are as floats, `*ld` apart: where they
+ * are stored, or in `room`. */
+static float *room_of(float *room, size_t *ld, const stored *s, size_t r, size_t col, size_t width)
+{
+    *ld = s->type == FV_F32 ? s->ld : width;
+    return s->type == FV_F32 ? (float *)s->x + r * s->ld + col : room;
+}
+
+/* n of them. */
+static const float *get_floats(float *room, size_t *ld, const stored *s, size_t r, size_t n,
+                               size_t col, size_t width)
+{
+    float *x = room_of(room, ld, s, r, col, width);
+    for (size_t i = 0; s->type != FV_F32 && i < n; i++)
+        fv_row_convert(x + i * width, FV_F32, fv_element(s->x, FV_BF16, (r + i) * s->ld + col),
+                       FV_BF16, width);
+    return x;
+}
+
+/* Stores n that have been worked out there. */
+static void put_floats(const stored *s, size_t r, size_t n, size_t col, size_t width,
+                       const float *x)
+{
+    for (size_t i = 0; s->type != FV_F32 && i < n; i++)
+        fv_row_convert(fv_element(s->x, FV_BF16, (r + i) * s->ld + col), FV_BF16, x + i * width,
+                       FV_F32, width);
+}
+
 /* Statistics over all heads are the same for each: they are taken before the first. */
-FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, const void *x,
-                                   enum fv_type type, size_t ld, size_t rows, fv_v alpha)
+FV_FN void statistics_of_all_heads(float *scratch, const layout *l, int query, const stored *x,
+                                   size_t rows, fv_v alpha)
 {
     float *stat = scratch + l->stat[query];
-    const source s = {.x = x,
-                      .ld = ld,
-                      .type = type,
-                      .param = scratch + l->param,
-                      .dp = l->dp,
-                      .stat = stat,
-                      .statld = rows};
-    if (FV_STAT_WIDE)
-        row_statistics(stat, &s, query, rows, l->heads, l->d, alpha);
+    const size_t block = x->type == FV_F32 ? rows : l->heads < BLOCK ? BLOCK / l->heads : 1;
+    source s = {.param = scratch + l->param, .dp = l->dp, .stat = stat, .statld = rows};
+    for (size_t r = 0; FV_STAT_WIDE && r < rows; r += block, s.stat += block) {
+        const size_t n = rows - r < block ? rows - r : block;
+        s.x = get_floats(scratch + l->k, &s.ld, x, r, n, 0, l->heads * l->d);
+        row_statistics(stat + r, &s, query, n, l->heads, l->d, alpha);
+    }
+}
+
+/* y = factor x, n values, zeros up to np. */
+static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v factor)
+{
+    for (size_t i = 0; i < np; i += FV_W)
+        fv_store(y + i, fv_mul(factor, fv_load_n(x + i, i < n ? fv_lanes(n - i) : 0)));
+}
+
+typedef void tile_multiply(float *tile, const float *a, size_t lda, size_t i, const float *b,
+                           size_t ldb, size_t j, size_t depth);
+
+FV_FN void tile_of(fv_v acc[FV_TILE_M][FV_TILE_N], tile_multiply *multiply, const float *a,
+                   size_t lda, size_t i, const float *b, size_t ldb, size_t j, size_t depth)
+{
+    float tile[FV_TILE_M * FV_TILE_COLS];
+    multiply(tile, a, lda, i, b, ldb, j, depth);
+    FV_UNROLL
+    for (int r = 0; r < FV_TILE_M; r++) {
+        FV_UNROLL
+        for (int c = 0; c < FV_TILE_N; c++)
+            acc[r][c] = fv_load(tile + r * FV_TILE_COLS + c * FV_W);
+    }
 }
 
 /* ---- states ---- */
@@ -174,10 +232,9 @@ static void merge_state(float *s, const float *p, const layout *l)
         s[at->count] += p[at->count];
 }
 
-#if !FV_FACTORS_BF16
-void KERNEL(fv_k_lattn_merge)(const fv_args *a, const fv_call *c)
+void KERNEL(fv_k_lattn_merge_f32)(const fv_args *a, const fv_call *c)
 {
-    const layout l = lay_out(&a->prob, 0);
+    const layout l = lay_out(&a->prob, 0, NULL);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
         const float *partial = (const float *)c->p[FV_MERGE_PARTIAL] + h * l.state.floats;
         float *state = (float *)c->p[FV_MERGE_STATE] + h * l.state.floats;
@@ -186,15 +243,13 @@ void KERNEL(fv_k_lattn_merge)(const fv_args *a, const fv_call *c)
             merge_state(state, partial + g * l.heads * l.state.floats, &l);
     }
 }
-#endif
 
 /* ---- REDUCE ---- */
 
 /* Keys of one head, in blocks. */
 typedef struct keys {
     source k;
-    const void *v, *next_v;
-    enum fv_type type_v;
+    const float *v, *next_v;
     const float *gate; /* NULL: there are none */
     size_t ldv, ldg;
     rotation turn; /* cos NULL: none */
@@ -209,88 +264,74 @@ FV_FN void put(float *y, fv_v x, int n, bool add)
 }
 
 /* Packs values minus their mean in float32; `rest` is the mean of what rounding leaves, with which
- * S is corrected: of the factors that are multiplied, while the mean of the values does not take
- * part in their rounding. */
-static void centre_values(factor *right, float *rest, float *state, const layout *l, const keys *s,
-                          size_t rows)
+ * S is corrected: of what is multiplied, so of what is rounded once more, if it is. */
+static void centre_values(float *right, float *rest, float *state, const layout *l, const float *v,
+                          size_t ldv, size_t rows)
 {
-    const enum fv_type type = stored(s->type_v);
     const fv_v share = fv_set(1.f / (float)rows);
     for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
-        fv_v sum[FV_TILE_N], left[FV_TILE_N], kept[FV_TILE_N];
+        fv_v sum[FV_TILE_N], left[FV_TILE_N];
         int n[FV_TILE_N];
         FV_UNROLL
         for (int c = 0; c < FV_TILE_N; c++) {
             const size_t col = j + (size_t)c * FV_W;
             n[c] = col < l->dv ? fv_lanes(l->dv - col) : 0;
-            sum[c] = left[c] = kept[c] = fv_set(0.f);
+            sum[c] = left[c] = fv_set(0.f);
         }
         for (size_t r = 0; r < rows; r++) {
-            const void *row = fv_element(s->v, type, r * s->ldv);
             FV_UNROLL
             for (int c = 0; c < FV_TILE_N; c++)
-                sum[c] = fv_add(sum[c], load_channels(row, type, j + (size_t)c * FV_W, n[c]));
+                sum[c] = fv_add(sum[c], fv_load_n(v + r * ldv + j + c * FV_W, n[c]));
         }
         FV_UNROLL
         for (int c = 0; c < FV_TILE_N; c++)
             sum[c] = fv_mul(sum[c], share);
-        for (size_t r = 0; r < rows; r += PAIR) {
-            const void *row = fv_element(s->v, type, r * s->ldv);
+        for (size_t r = 0; r < rows; r++) {
             FV_UNROLL
             for (int c = 0; c < FV_TILE_N; c++) {
-                const size_t col = j + (size_t)c * FV_W;
-                fv_v x[PAIR];
-                FV_UNROLL
-                for (size_t p = 0; p < PAIR; p++) {
-                    x[p] = fv_set(0.f);
-                    if (r + p < rows)
-                        x[p] = fv_sub(
-                            load_channels(fv_element(row, type, p * s->ldv), type, col, n[c]),
-                            sum[c]);
-                    left[c] = fv_add(left[c], x[p]);
-                    if (FV_FACTORS_BF16)
-                        kept[c] = fv_add(kept[c], rounded(x[p]));
-                }
-                put_depth(right, l->dvp, r, col, x);
+                const fv_v x = fv_sub(fv_load_n(v + r * ldv + j + c * FV_W, n[c]), sum[c]);
+                fv_store(right + r * l->dvp + j + c * FV_W, x);
+                left[c] = fv_add(left[c], x);
             }
         }
         FV_UNROLL
         for (int c = 0; c < FV_TILE_N; c++) {
             left[c] = fv_mul(left[c], share);
-            fv_store(rest + j + c * FV_W, FV_FACTORS_BF16 ? fv_mul(kept[c], share) : left[c]);
+            fv_store(rest + j + c * FV_W, left[c]);
             fv_store_n(state + l->state.vmean + j + c * FV_W, fv_add(sum[c], left[c]), n[c]);
         }
     }
     state[l->state.count] = (float)rows;
+    if (!l->by)
+        return;
+    l->by->round_columns(right, rest, rows, l->dvp);
+    scale_to(rest, rest, l->dvp, l->dvp, share);
 }
 
 /* Features of `vectors` vectors of channels from i on, the last of n channels, of a block of keys;
  * and their means in the state: m before the rotation, w after it. With the first channels values
  * are packed, unless their mean is needed first: their loads overlap with phi. */
-FV_FN void map_channels(factor *features, factor *right, float *state, const layout *l,
-                        const keys *s, size_t rows, size_t i, int vectors, int n, bool turned,
-                        bool gated)
+FV_FN void map_channels(float *features, float *right, float *state, const layout *l, const keys *s,
+                        size_t rows, size_t i, int vectors, int n, bool turned, bool gated)
 {
-    const enum fv_type type = stored(s->k.type);
-    const void *x = s->k.x, *next = s->k.next;
-    const float *gate = s->gate;
+    const float *x = s->k.x, *next = s->k.next, *gate = s->gate;
     const fv_v mean = fv_set(s->mean);
-    fv_v m[VECTORS][FV_BLOCKS], w[VECTORS][FV_BLOCKS], pair[VECTORS][FV_BLOCKS][PAIR];
+    fv_v m[VECTORS][FV_BLOCKS], w[VECTORS][FV_BLOCKS];
     angles turn = turned ? angles_first(&s->turn) : (angles){0};
     FV_UNROLL
     for (int c = 0; c < vectors; c++) {
         FV_UNROLL
         for (int b = 0; b < FV_BLOCKS; b++)
-            m[c][b] = w[c][b] = pair[c][b][0] = fv_set(0.f);
+            m[c][b] = w[c][b] = fv_set(0.f);
     }
-    for (size_t r = 0; r < rows; r++, features += l->width) {
+    for (size_t r = 0; r < rows; r++, x += s->k.ld, next += s->k.ld, features += l->width) {
         if (!CENTRED && i == 0)
-            pack_depth(right, l->dvp, r, s->v, stored(s->type_v), s->ldv, rows, l->dv);
+            fv_tile_pack(right + r * l->dvp, l->dvp, s->v + r * s->ldv, 0, 1, l->dv);
         FV_UNROLL
         for (int c = 0; c < vectors; c++) {
             const size_t at = i + (size_t)c * FV_W;
             fv_v f[FV_BLOCKS];
-            fv_fetch(fv_element(next, type, at));
+            fv_fetch(next + at);
             map(f, &s->k, 0, x, r, at, c + 1 < vectors ? FV_W : n);
             FV_UNROLL
             for (int b = 0; b < FV_BLOCKS; b++) {
@@ -301,16 +342,11 @@ FV_FN void map_channels(factor *features, factor *right, float *state, const lay
                     f[b] = rotate(f[b], &turn, s->turn.split, at, c + 1 < vectors ? FV_W : n);
                     w[c][b] = fv_add(w[c][b], f[b]);
                 }
-                pair[c][b][r % PAIR] = f[b];
-                if (r % PAIR == PAIR - 1)
-                    put_depth(features - r % PAIR * l->width, l->width, 0, b * l->dp + at,
-                              pair[c][b]);
+                fv_store(features + b * l->dp + at, f[b]);
             }
         }
         if (turned)
             angles_next(&turn, &s->turn);
-        x = fv_element(x, type, s->k.ld);
-        next = fv_element(next, type, s->k.ld);
     }
     FV_UNROLL
     for (int c = 0; c < vectors; c++) {
@@ -318,10 +354,6 @@ FV_FN void map_channels(factor *features, factor *right, float *state, const lay
         const int lanes_at = c + 1 < vectors ? FV_W : n;
         FV_UNROLL
         for (int b = 0; b < FV_BLOCKS; b++) {
-            if (rows % PAIR) {
-                pair[c][b][PAIR - 1] = fv_set(0.f);
-                put_depth(features - l->width, l->width, 0, b * l->dp + at, pair[c][b]);
-            }
             put(state + l->state.m + b * l->d + at, fv_mul(m[c][b], mean), lanes_at, s->add);
             if (CENTRED)
                 fv_store_n(state + l->state.w + b * l->d + at,
@@ -330,7 +362,7 @@ FV_FN void map_channels(factor *features, factor *right, float *state, const lay
     }
 }
 
-FV_FN void map_keys(factor *features, factor *right, float *state, const layout *l, const keys *s,
+FV_FN void map_keys(float *features, float *right, float *state, const layout *l, const keys *s,
                     size_t rows, bool turned, bool gated)
 {
     size_t i = 0;
@@ -345,32 +377,33 @@ FV_FN void map_keys(factor *features, factor *right, float *state, const layout 
 static void update_shift(float *shift, float *state, const layout *l, const source *k, size_t rows,
                          bool shifted)
 {
-    const enum fv_type type = stored(k->type);
     for (size_t i = 0; i < l->dp; i += FV_W) {
         const int n = i < l->d ? fv_lanes(l->d - i) : 0;
         fv_v top = fv_set(shifted ? -FLT_MAX : 0.f);
         for (size_t r = 0; shifted && r < rows; r++)
-            top = fv_max(top, load_channels(fv_element(k->x, type, r * k->ld), type, i, n));
+            top = fv_max(top, fv_load_n(k->x + r * k->ld + i, n));
         fv_store(shift + i, top);
         fv_store_n(state + l->state.shift + i, top, n);
     }
 }
 
 /* S of a block of at most BLOCK rows of one head. */
-static void multiply(float *state, const factor *features, const factor *right, const float *rest,
+static void multiply(float *state, const float *features, const float *right, const float *rest,
                      const layout *l, const keys *s, size_t rows)
 {
-    const size_t depth = fv_tile_round(rows, PAIR);
     const size_t tiles = (l->dv + FV_TILE_COLS - 1) / FV_TILE_COLS * (l->width / FV_TILE_M);
-    const fv_v mean = fv_set(s->mean);
+    const size_t depth = fv_tile_round(rows, 2);
+    const fv_v factor = fv_set(s->mean);
     size_t tile = 0;
     for (size_t j = 0; j < l->dv; j += FV_TILE_COLS) {
         for (size_t i = 0; i < l->width; i += FV_TILE_M) {
             fv_v acc[FV_TILE_M][FV_TILE_N];
-            multiply_tile(acc, features + PAIR * i, PAIR, l->width, right + PAIR * j, l->dvp,
-                          depth);
-            fv_fetch_rows_of(s->next_v, stored(s->type_v), s->ldv, rows * tile / tiles,
-                             rows * (tile + 1) / tiles, l->dv);
+            if (l->by)
+                tile_of(acc, l->by->multiply_columns, features, l->width, i, right, l->dvp, j,
+                        depth);
+            else
+                fv_tile(acc, features + i, 1, l->width, right + j, l->dvp, rows);
+            fv_fetch_rows(s->next_v, s->ldv, rows * tile / tiles, rows * (tile + 1) / tiles, l->dv);
             tile++;
             const size_t block = i / l->dp, channel = i % l->dp;
             FV_UNROLL
@@ -381,7 +414,7 @@ static void multiply(float *state, const factor *features, const factor *right, 
                 FV_UNROLL
                 for (int c = 0; c < FV_TILE_N; c++) {
                     const size_t col = j + (size_t)c * FV_W;
-                    fv_v x = fv_mul(mean, acc[r][c]);
+                    fv_v x = fv_mul(factor, acc[r][c]);
                     if (CENTRED)
                         x = fv_fma(fv_neg(fv_set(state[l->state.w + row])), fv_load(rest + col), x);
                     if (col < l->dv)
@@ -396,11 +429,12 @@ static void multiply(float *state, const factor *features, const factor *right, 
 /* The state of one block of keys alone. */
 static void reduce_block(float *state, float *scratch, const layout *l, const keys *s, size_t rows)
 {
-    factor *features = factors(scratch, l->features), *right = factors(scratch, l->right);
+    float *features = scratch + l->features, *right = scratch + l->right;
+    static const float one = 1.f;
     float stat[(FV_STATS_KEY + AT_LEAST_1) * BLOCK];
     keys block = *s;
     if (CENTRED)
-        centre_values(right, scratch + l->vmean, state, l, s, rows);
+        centre_values(right, scratch + l->vmean, state, l, s->v, s->ldv, rows);
     if (SHIFT) {
         update_shift(scratch + l->shift, state, l, &s->k, rows, s->shifted);
         block.k.shift = scratch + l->shift;
@@ -410,14 +444,18 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
         block.k.statld = BLOCK;
         row_statistics(stat, &block.k, 0, rows, 1, l->d, fv_set(0.f));
     }
-    if (s->turn.cos && s->gate)
-        map_keys(features, right, state, l, &block, rows, true, true);
-    else if (s->turn.cos)
-        map_keys(features, right, state, l, &block, rows, true, false);
-    else if (s->gate)
-        map_keys(features, right, state, l, &block, rows, false, true);
+    if (!s->gate) { /* a product by 1 changes nothing */
+        block.gate = &one;
+        block.ldg = 0;
+    }
+    if (s->turn.cos || s->gate)
+        map_keys(features, right, state, l, &block, rows, s->turn.cos != NULL, true);
     else
         map_keys(features, right, state, l, &block, rows, false, false);
+    if (l->by)
+        l->by->round_columns(features, NULL, rows, l->width);
+    if (l->by && !CENTRED)
+        l->by->round_columns(right, NULL, rows, l->dvp);
     multiply(state, features, right, scratch + l->vmean, l, s, rows);
 }
 
@@ -426,21 +464,14 @@ static void reduce_head(float *state, const fv_args *a, const fv_call *c, const 
                         const rotation *turn, size_t h)
 {
     const uint32_t flags = a->prob.flags;
-    const enum fv_type type = stored(a->type[FV_REDUCE_K]), type_v = stored(a->type[FV_REDUCE_V]);
-    const void *k = c->p[FV_REDUCE_K], *v = c->p[FV_REDUCE_V];
+    const stored k = stored_as(a, c, FV_REDUCE_K), v = stored_as(a, c, FV_REDUCE_V);
     const float *gate = c->p[FV_REDUCE_GATE];
     float *scratch = c->scratch;
     const size_t rows = block_rows(c->rows);
-    keys s = {.k = {.x = fv_element(k, type, h * l->d),
-                    .ld = a->ld[FV_REDUCE_K],
-                    .type = type,
-                    .param = scratch + l->param + h * FV_PARAMS * l->dp,
+    keys s = {.k = {.param = scratch + l->param + h * FV_PARAMS * l->dp,
                     .dp = l->dp,
                     .stat = scratch + l->stat[0],
                     .statld = c->rows},
-              .v = fv_element(v, type_v, h * l->dv),
-              .type_v = type_v,
-              .ldv = a->ld[FV_REDUCE_V],
               .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
               .ldg = a->ld[FV_REDUCE_GATE],
               .turn = *turn,
@@ -451,29 +482,29 @@ static void reduce_head(float *state, const fv_args *a, const fv_call *c, const 
         const size_t n = c->rows - r < rows ? c->rows - r : rows;
         float *to = fresh || SUMS ? state : scratch + l->part;
         s.add = SUMS && !fresh;
-        s.k.next = after(c, k, type, s.k.ld, l->d, h, r, n);
-        s.next_v = after(c, v, type_v, s.ldv, l->dv, h, r, n);
+        s.k.x = get_floats(scratch + l->k, &s.k.ld, &k, r, n, h * l->d, l->d);
+        s.v = get_floats(scratch + l->v, &s.ldv, &v, r, n, h * l->dv, l->dv);
+        s.k.next = k.type == FV_F32 ? after(c, k.x, k.ld, l->d, h, r, n) : s.k.x;
+        s.next_v = v.type == FV_F32 ? after(c, v.x, v.ld, l->dv, h, r, n) : s.v;
         reduce_block(to, scratch, l, &s, n);
         if (!fresh && !SUMS)
             merge_state(state, to, l);
-        s.k.x = fv_element(s.k.x, type, n * s.k.ld);
         s.k.stat += FV_STAT_WIDE ? n : 0;
-        s.v = fv_element(s.v, type_v, n * s.ldv);
         s.gate += s.gate ? n * s.ldg : 0;
         if (s.turn.cos)
             rotation_move(&s.turn, n);
     }
 }
 
-void KERNEL(fv_k_lattn_reduce)(const fv_args *a, const fv_call *c)
+static void reduce(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
 {
-    const layout l = lay_out(&a->prob, c->rows);
+    const layout l = lay_out(&a->prob, c->rows, by);
+    const stored k = stored_as(a, c, FV_REDUCE_K);
     const fv_v alpha = fv_set(a->f[1]);
     const rotation turn =
         rotation_at(a, c, FV_REDUCE_COS, FV_REDUCE_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_REDUCE_PARAM], l.heads, l.d, l.dp, alpha);
-    statistics_of_all_heads(c->scratch, &l, 0, c->p[FV_REDUCE_K], a->type[FV_REDUCE_K],
-                            a->ld[FV_REDUCE_K], c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 0, &k, c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         reduce_head((float *)c->p[FV_REDUCE_PARTIAL] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -486,8 +517,7 @@ typedef struct queries {
     const float *gate;
     size_t ldg;
     rotation turn;
-    void *out;
-    enum fv_type type_out;
+    float *out;
     size_t ldo;
     float eps;
     bool plain; /* not normalised */
@@ -500,59 +530,40 @@ typedef struct weights {
     float stat[FV_STATS + AT_LEAST_1][BLOCK];
 } weights;
 
-/* y = x by, n values, zeros up to np. */
-static void scale_to(float *y, const float *x, size_t n, size_t np, fv_v by)
-{
-    for (size_t i = 0; i < np; i += FV_W)
-        fv_store(y + i, fv_mul(by, fv_load_n(x + i, i < n ? fv_lanes(n - i) : 0)));
-}
-
-/* The part of stream s in a pair of channels, the first of which is at x, or in `left` if that is
- * less; times `by`. */
-static void pack_channels(factor *pair, const layout *l, size_t s, const float *x, size_t left,
-                          fv_v by)
-{
-    const size_t width = s + 1 < FV_STREAMS ? l->streamp : l->dvp - s * l->streamp;
-    for (size_t j = 0; j < width; j += FV_W) {
-        const int n = j < l->stream ? fv_lanes(l->stream - j) : 0;
-        fv_v step[PAIR];
-        FV_UNROLL
-        for (size_t p = 0; p < PAIR; p++)
-            step[p] = p < left ? fv_mul(by, fv_load_n(x + p * l->dv + j, n)) : fv_set(0.f);
-        put_depth(pair, l->dvp, 0, s * l->streamp + j, step);
-    }
-}
-
 /* Packs the state of a head, times `scale`, for the products. */
 static void pack_state(float *scratch, const layout *l, const float *state, float scale)
 {
-    const fv_v by = fv_set(scale);
+    const fv_v factor = fv_set(scale);
     for (size_t b = 0; b < FV_BLOCKS; b++) {
-        for (size_t i = 0; i < l->dp; i += PAIR) {
-            factor *pair = factors(scratch, l->right) + (b * l->dp + i) * l->dvp;
+        for (size_t i = 0; i < l->dp; i++) {
+            float *row = scratch + l->right + (b * l->dp + i) * l->dvp;
             if (i >= l->d) {
-                memset(pair, 0, PAIR * l->dvp * sizeof *pair);
+                memset(row, 0, l->dvp * sizeof *row);
                 continue;
             }
             for (size_t s = 0; s < FV_STREAMS; s++)
-                pack_channels(pair, l, s,
-                              state + l->state.s + ((b ^ s) * l->d + i) * l->dv + s * l->stream,
-                              l->d - i, by);
+                scale_to(row + s * l->streamp,
+                         state + l->state.s + ((b ^ s) * l->d + i) * l->dv + s * l->stream,
+                         l->stream, s + 1 < FV_STREAMS ? l->streamp : l->dvp - s * l->streamp,
+                         factor);
         }
-        scale_to(scratch + l->m + b * l->dp, state + l->state.m + b * l->d, l->d, l->dp, by);
+        scale_to(scratch + l->m + b * l->dp, state + l->state.m + b * l->d, l->d, l->dp, factor);
         if (CENTRED)
-            scale_to(scratch + l->w + b * l->dp, state + l->state.w + b * l->d, l->d, l->dp, by);
+            scale_to(scratch + l->w + b * l->dp, state + l->state.w + b * l->d, l->d, l->dp,
+                     factor);
     }
     if (CENTRED)
         scale_to(scratch + l->vmean, state + l->state.vmean, l->dv, l->dvp, fv_set(1.f));
     if (SHIFT)
         scale_to(scratch + l->shift, state + l->state.shift, l->d, l->dp, fv_set(-1.f));
+    if (l->by)
+        l->by->round_columns(scratch + l->right, NULL, l->width, l->dvp);
 }
 
 /* Features of channels [i, i + n) of query r, which is at x, and their part in z and w. */
-FV_FN void map_query(factor *features, fv_v z[FV_STREAMS], fv_v *w, const float *scratch,
-                     const layout *l, const queries *s, const angles *turn, const void *x, size_t r,
-                     size_t i, int n, bool turned)
+FV_FN void map_query(float *features, fv_v z[FV_STREAMS], fv_v *w, const float *scratch,
+                     const layout *l, const queries *s, const angles *turn, const float *x,
+                     size_t r, size_t i, int n, bool turned)
 {
     fv_v f[FV_BLOCKS];
     map(f, &s->q, 1, x, r, i, n);
@@ -565,7 +576,7 @@ FV_FN void map_query(factor *features, fv_v z[FV_STREAMS], fv_v *w, const float 
             f[b] = rotate(f[b], turn, s->turn.split, i, n);
         if (CENTRED && turned)
             *w = fv_fma(f[b], fv_load(scratch + l->w + b * l->dp + i), *w);
-        put_row(features, b * l->dp + i, f[b]);
+        fv_store(features + b * l->dp + i, f[b]);
     }
 }
 
@@ -573,19 +584,18 @@ FV_FN void map_query(factor *features, fv_v z[FV_STREAMS], fv_v *w, const float 
 FV_FN void map_queries(float *scratch, weights *t, const layout *l, const queries *s, size_t rows,
                        bool turned)
 {
-    const enum fv_type type = stored(s->q.type);
-    factor *features = factors(scratch, l->features);
-    const void *x = s->q.x, *next = s->q.next;
+    float *features = scratch + l->features;
+    const float *x = s->q.x, *next = s->q.next;
     float z_part[FV_STREAMS][FV_W * FV_W], w_part[FV_W * FV_W]; /* of the last FV_W rows */
     angles angle = turned ? angles_first(&s->turn) : (angles){0};
-    for (size_t r = 0; r < rows; r++, features += l->width) {
+    for (size_t r = 0; r < rows; r++, x += s->q.ld, next += s->q.ld, features += l->width) {
         fv_v z[FV_STREAMS], w = fv_set(0.f);
         size_t i = 0;
         FV_UNROLL
         for (int k = 0; k < FV_STREAMS; k++)
             z[k] = fv_set(0.f);
         for (; i + FV_W <= l->d; i += FV_W) {
-            fv_fetch(fv_element(next, type, i));
+            fv_fetch(next + i);
             map_query(features, z, &w, scratch, l, s, &angle, x, r, i, FV_W, turned);
         }
         for (; i < l->dp; i += FV_W)
@@ -593,8 +603,6 @@ FV_FN void map_queries(float *scratch, weights *t, const layout *l, const querie
                       i < l->d ? (int)(l->d - i) : 0, turned);
         if (turned)
             angles_next(&angle, &s->turn);
-        x = fv_element(x, type, s->q.ld);
-        next = fv_element(next, type, s->q.ld);
         const size_t turn = r % FV_W;
         FV_UNROLL
         for (int k = 0; k < FV_STREAMS; k++)
@@ -642,12 +650,11 @@ static void output_factors(weights *t, const queries *s, size_t rows)
 static void write_tile(const layout *l, const queries *s, const weights *t, const float *vmean,
                        fv_v acc[FV_TILE_M][FV_TILE_N], size_t i, size_t j, size_t rows)
 {
-    const enum fv_type type = stored(s->type_out);
     FV_UNROLL
     for (size_t r = 0; r < FV_TILE_M; r++) {
         if (i + r >= rows)
             break;
-        void *y = fv_element(s->out, type, (i + r) * s->ldo);
+        float *y = s->out + (i + r) * s->ldo;
         FV_UNROLL
         for (int v = 0; v < FV_TILE_N; v++) {
             const size_t packed = j + (size_t)v * FV_W;
@@ -656,15 +663,32 @@ static void write_tile(const layout *l, const queries *s, const weights *t, cons
             if (CENTRED)
                 x = fv_fma(fv_set(t->mean[i + r]), fv_load(vmean + packed), x);
             if (col < l->stream)
-                fv_row_store(y, type, k * l->stream + col, x, fv_lanes(l->stream - col));
+                fv_store_n(y + k * l->stream + col, x, fv_lanes(l->stream - col));
+        }
+    }
+}
+
+/* The results of a block of queries: features times the state. */
+static void apply_state(float *scratch, const layout *l, const queries *s, const weights *t,
+                        size_t rows)
+{
+    const float *features = scratch + l->features, *right = scratch + l->right;
+    const size_t depth = l->width - l->dp + l->d;
+    for (size_t i = 0; i < rows; i += FV_TILE_M) {
+        for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
+            fv_v acc[FV_TILE_M][FV_TILE_N];
+            if (l->by)
+                tile_of(acc, l->by->multiply_rows, features, l->width, i, right, l->dvp, j,
+                        fv_tile_round(depth, 2));
+            else
+                fv_tile(acc, features + i * l->width, l->width, 1, right + j, l->dvp, depth);
+            write_tile(l, s, t, scratch + l->vmean, acc, i, j, rows);
         }
     }
 }
 
 static void apply_block(float *scratch, const layout *l, const queries *s, size_t rows)
 {
-    const factor *features = factors(scratch, l->features), *right = factors(scratch, l->right);
-    const size_t depth = fv_tile_round(l->width - l->dp + l->d, PAIR);
     weights t;
     queries block = *s;
     if (!FV_STAT_WIDE) {
@@ -678,14 +702,9 @@ static void apply_block(float *scratch, const layout *l, const queries *s, size_
     else
         map_queries(scratch, &t, l, &block, rows, false);
     output_factors(&t, s, rows);
-    for (size_t i = 0; i < rows; i += FV_TILE_M) {
-        for (size_t j = 0; j < l->dvp; j += FV_TILE_COLS) {
-            fv_v acc[FV_TILE_M][FV_TILE_N];
-            multiply_tile(acc, features + i * l->width, l->width, 1, right + PAIR * j, l->dvp,
-                          depth);
-            write_tile(l, s, &t, scratch + l->vmean, acc, i, j, rows);
-        }
-    }
+    if (l->by)
+        l->by->round_rows(scratch + l->features, fv_tile_round(rows, FV_TILE_M), l->width);
+    apply_state(scratch, l, s, &t, rows);
 }
 
 /* A call's queries of one head. */
@@ -693,16 +712,12 @@ static void apply_head(const float *state, const fv_args *a, const fv_call *c, c
                        const rotation *turn, size_t h)
 {
     const uint32_t flags = a->prob.flags;
-    const enum fv_type type = stored(a->type[FV_APPLY_Q]), type_out = stored(a->type[FV_APPLY_OUT]);
-    const void *q = c->p[FV_APPLY_Q];
+    const stored q = stored_as(a, c, FV_APPLY_Q), out = stored_as(a, c, FV_APPLY_OUT);
     const float *gate = c->p[FV_APPLY_GATE];
     const bool plain = flags & FV_FLAG_UNNORMALISED;
     float *scratch = c->scratch;
     const size_t rows = block_rows(c->rows);
-    queries s = {.q = {.x = fv_element(q, type, h * l->d),
-                       .ld = a->ld[FV_APPLY_Q],
-                       .type = type,
-                       .param = scratch + l->param + h * FV_PARAMS * l->dp,
+    queries s = {.q = {.param = scratch + l->param + h * FV_PARAMS * l->dp,
                        .dp = l->dp,
                        .shift = SHIFT && !plain ? scratch + l->shift : NULL,
                        .stat = scratch + l->stat[1],
@@ -710,34 +725,32 @@ static void apply_head(const float *state, const fv_args *a, const fv_call *c, c
                  .gate = flags & FV_FLAG_GATED ? gate + h : NULL,
                  .ldg = a->ld[FV_APPLY_GATE],
                  .turn = *turn,
-                 .out = fv_element(c->p[FV_APPLY_OUT], type_out, h * l->dv),
-                 .type_out = type_out,
-                 .ldo = a->ld[FV_APPLY_OUT],
                  .eps = a->f[1],
                  .plain = plain};
     pack_state(scratch, l, state, a->f[0]);
     for (size_t r = 0; r < c->rows; r += rows) {
         const size_t n = c->rows - r < rows ? c->rows - r : rows;
-        s.q.next = after(c, q, type, s.q.ld, l->d, h, r, n);
+        s.q.x = get_floats(scratch + l->k, &s.q.ld, &q, r, n, h * l->d, l->d);
+        s.q.next = q.type == FV_F32 ? after(c, q.x, q.ld, l->d, h, r, n) : s.q.x;
+        s.out = room_of(scratch + l->v, &s.ldo, &out, r, h * l->dv, l->dv);
         apply_block(scratch, l, &s, n);
-        s.q.x = fv_element(s.q.x, type, n * s.q.ld);
+        put_floats(&out, r, n, h * l->dv, l->dv, s.out);
         s.q.stat += FV_STAT_WIDE ? n : 0;
         s.gate += s.gate ? n * s.ldg : 0;
-        s.out = fv_element(s.out, type_out, n * s.ldo);
         if (s.turn.cos)
             rotation_move(&s.turn, n);
     }
 }
 
-void KERNEL(fv_k_lattn_apply)(const fv_args *a, const fv_call *c)
+static void apply(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
 {
-    const layout l = lay_out(&a->prob, c->rows);
+    const layout l = lay_out(&a->prob, c->rows, by);
+    const stored q = stored_as(a, c, FV_APPLY_Q);
     const fv_v alpha = fv_set(a->f[2]);
     const rotation turn =
         rotation_at(a, c, FV_APPLY_COS, FV_APPLY_SIN, l.d, (float *)c->scratch + l.turn);
     finish_params((float *)c->scratch + l.param, c->p[FV_APPLY_PARAM], l.heads, l.d, l.dp, alpha);
-    statistics_of_all_heads(c->scratch, &l, 1, c->p[FV_APPLY_Q], a->type[FV_APPLY_Q],
-                            a->ld[FV_APPLY_Q], c->rows, alpha);
+    statistics_of_all_heads(c->scratch, &l, 1, &q, c->rows, alpha);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
         apply_head((const float *)c->p[FV_APPLY_STATE] + h * l.state.floats, a, c, &l, &turn, h);
 }
@@ -745,10 +758,10 @@ void KERNEL(fv_k_lattn_apply)(const fv_args *a, const fv_call *c)
 /* ---- windows ---- */
 
 /* One head after the other, so that its state stays in L1. */
-void KERNEL(fv_k_wlattn)(const fv_args *a, const fv_call *c)
+static void attend_windows(const fv_args *a, const fv_call *c, const fv_lattn_bf16 *by)
 {
     const size_t window = a->prob.dim[FV_ATTN_KEYS];
-    const layout l = lay_out(&a->prob, window);
+    const layout l = lay_out(&a->prob, window, by);
     const fv_wlattn_args args = fv_wlattn_split(a);
     const fv_v alpha = fv_set(a->f[2]);
     const rotation none = {0};
@@ -757,10 +770,10 @@ void KERNEL(fv_k_wlattn)(const fv_args *a, const fv_call *c)
     for (size_t row = 0; row < c->rows; row += window) {
         const fv_call to_state = fv_wlattn_reduce(a, c, row, state, scratch);
         const fv_call from_state = fv_wlattn_apply(a, c, row, state, scratch);
-        statistics_of_all_heads(scratch, &l, 0, to_state.p[FV_REDUCE_K], a->type[FV_WINDOW_K],
-                                a->ld[FV_WINDOW_K], window, alpha);
-        statistics_of_all_heads(scratch, &l, 1, from_state.p[FV_APPLY_Q], a->type[FV_WINDOW_Q],
-                                a->ld[FV_WINDOW_Q], window, alpha);
+        const stored k = stored_as(&args.reduce, &to_state, FV_REDUCE_K);
+        const stored q = stored_as(&args.apply, &from_state, FV_APPLY_Q);
+        statistics_of_all_heads(scratch, &l, 0, &k, window, alpha);
+        statistics_of_all_heads(scratch, &l, 1, &q, window, alpha);
         for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
             reduce_head(state, &args.reduce, &to_state, &l, &none, h);
             apply_head(state, &args.apply, &from_state, &l, &none, h);
@@ -770,13 +783,13 @@ void KERNEL(fv_k_wlattn)(const fv_args *a, const fv_call *c)
 
 /* ---- features alone ---- */
 
-#if FV_PARAMS == 0 && !FV_STAT_WIDE && !FV_FACTORS_BF16
+#if FV_PARAMS == 0 && !FV_STAT_WIDE
 FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_t rows, size_t d,
                        int query)
 {
     float stat[FV_STATS + AT_LEAST_1][BLOCK];
     source s = {.x = x, .ld = ldx, .stat = stat[0], .statld = BLOCK};
-    for (size_t r0 = 0; r0 < rows; r0 += BLOCK, s.x = x + r0 * ldx) {
+    for (size_t r0 = 0; r0 < rows; r0 += BLOCK, s.x += BLOCK * ldx) {
         const size_t block = rows - r0 < BLOCK ? rows - r0 : BLOCK;
         if (!SHIFT)
             row_statistics(stat[0], &s, query, block, 1, d, fv_set(0.f));
@@ -784,7 +797,7 @@ FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_
             for (size_t i = 0; i < d; i += FV_W) {
                 const int n = fv_lanes(d - i);
                 fv_v f[FV_BLOCKS];
-                map(f, &s, query, x + (r0 + r) * ldx, r, i, n);
+                map(f, &s, query, s.x + r * ldx, r, i, n);
                 FV_UNROLL
                 for (int b = 0; b < FV_BLOCKS; b++)
                     fv_store_n(out + (r0 + r) * ldo + b * d + i, f[b], n);
@@ -793,8 +806,8 @@ FV_FN void features_of(float *out, size_t ldo, const float *x, size_t ldx, size_
     }
 }
 
-void FV_MECH_NAME(fv_features, FV_ISA)(float *out, size_t ldo, const float *x, size_t ldx,
-                                       size_t rows, size_t d, int query)
+void KERNEL(fv_features)(float *out, size_t ldo, const float *x, size_t ldx, size_t rows, size_t d,
+                         int query)
 {
     if (query)
         features_of(out, ldo, x, ldx, rows, d, 1);
@@ -803,28 +816,77 @@ void FV_MECH_NAME(fv_features, FV_ISA)(float *out, size_t ldo, const float *x, s
 }
 #endif
 
-/* ---- hooks ---- */
+/* ---- kernels and their hooks ---- */
 
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
     (void)k;
-    return lay_out(p, rows).floats * sizeof(float);
-}
-
-const fv_kernel_hooks KERNEL(fv_h_lattn) = {
-    .applies = applies, .rate = PAIR * RATE, .scratch = scratch_bytes};
-
-static bool applies_window(const fv_problem *p)
-{
-    return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED)) && applies(p);
+    return lay_out(p, rows, NULL).floats * sizeof(float);
 }
 
 static size_t scratch_window(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
-    const layout l = lay_out(p, p->dim[FV_ATTN_KEYS]);
+    const layout l = lay_out(p, p->dim[FV_ATTN_KEYS], NULL);
     (void)k, (void)rows;
     return (l.floats + l.state.floats) * sizeof(float);
 }
 
-const fv_kernel_hooks KERNEL(fv_h_wlattn) = {
-    .applies = applies_window, .rate = PAIR * RATE, .scratch = scratch_window};
+static bool has_windows(const fv_problem *p)
+{
+    return !(p->flags & (FV_FLAG_ROPE | FV_FLAG_GATED));
+}
+
+static bool applies_bf16(const fv_problem *p)
+{
+    return p->acc == FV_BF16 && fv_lattn_applies(FV_STREAMS, FV_WANTS, p);
+}
+
+static bool applies_window(const fv_problem *p)
+{
+    return has_windows(p) && applies(p);
+}
+
+static bool applies_window_bf16(const fv_problem *p)
+{
+    return has_windows(p) && applies_bf16(p);
+}
+
+#define HOOKS(name, applies_to, scratch_of, speed)                                                 \
+    const fv_kernel_hooks name = {                                                                 \
+        .applies = applies_to, .rate = (speed)*RATE, .scratch = scratch_of};
+
+#define KERNELS(type, level, applies_to, applies_to_window, by, speed)                             \
+    void FV_MECH_NAME(fv_k_lattn_reduce_##type, level)(const fv_args *a, const fv_call *c)         \
+    {                                                                                              \
+        reduce(a, c, by);                                                                          \
+    }                                                                                              \
+    void FV_MECH_NAME(fv_k_lattn_apply_##type, level)(const fv_args *a, const fv_call *c)          \
+    {                                                                                              \
+        apply(a, c, by);                                                                           \
+    }                                                                                              \
+    void FV_MECH_NAME(fv_k_wlattn_##type, level)(const fv_args *a, const fv_call *c)               \
+    {                                                                                              \
+        attend_windows(a, c, by);                                                                  \
+    }                                                                                              \
+    HOOKS(FV_MECH_NAME(fv_h_lattn_##type, level), applies_to, scratch_bytes, speed)                \
+    HOOKS(FV_MECH_NAME(fv_h_wlattn_##type, level), applies_to_window, scratch_window, speed)
+
+/* `speed`: of a product, in those of float32. */
+#define KERNELS_BF16(level, speed)                                                                 \
+    KERNELS(bf16, level, applies_bf16, applies_window_bf16, &fv_lattn_bf16_##level, speed)
+
+KERNELS(f32, FV_ISA, applies, applies_window, NULL, 1)
+#if defined FV_ISA_C
+KERNELS_BF16(c, 1)
+#elif defined FV_ISA_AVX2
+KERNELS_BF16(avx2, 1)
+#elif defined FV_ISA_AVX512
+KERNELS_BF16(avx512, 1)
+#elif defined FV_ISA_NEON
+KERNELS_BF16(neon, 1)
+#endif
+#if defined FV_ISA_AVX512 && defined FV_LEVEL_AVX512_BF16
+KERNELS_BF16(avx512_bf16, 2)
+#elif defined FV_ISA_NEON && defined FV_LEVEL_NEON_DOT
+KERNELS_BF16(neon_dot, 2)
+#endif

@@ -1,0 +1,64 @@
+/* lattn_bf16_tmpl.c: lattn_bf16.h over the factors of one level. Where these take half a float's
+ * place, a row's lie in the first half of it, and two rows' in the place of the first. */
+#include "platform/cpu/lattn_bf16.h"
+#include "platform/cpu/vec/factors.h"
+
+static fv_factor *factors(float *x)
+{
+    return (fv_factor *)(void *)x;
+}
+
+static const fv_factor *factors_of(const float *x)
+{
+    return (const fv_factor *)(const void *)x;
+}
+
+/* What is written lies at or before what was read, so all may be in one place. */
+static void round_rows(float *x, size_t n, size_t width)
+{
+    for (size_t r = 0; r < n; r++) {
+        for (size_t j = 0; j < width; j += FV_W)
+            fv_factor_put_row(factors(x) + r * width, j, fv_load(x + r * width + j), FV_W);
+    }
+}
+
+static void round_columns(float *x, float *sum, size_t n, size_t width)
+{
+    const fv_v none = fv_set(0.f);
+    for (size_t j = 0; sum && j < width; j += FV_W)
+        fv_store(sum + j, none);
+    for (size_t k = 0; k < n; k += 2) {
+        for (size_t j = 0; j < width; j += FV_W) {
+            const fv_v even = fv_load(x + k * width + j);
+            const fv_v odd = k + 1 < n ? fv_load(x + (k + 1) * width + j) : none;
+            if (sum)
+                fv_store(sum + j,
+                         fv_factor_put_sum(factors(x), width, k, j, even, odd, fv_load(sum + j)));
+            else
+                fv_factor_put_depth(factors(x), width, k, j, even, odd);
+        }
+    }
+}
+
+static void multiply_rows(float *tile, const float *a, size_t lda, size_t i, const float *b,
+                          size_t ldb, size_t j, size_t depth)
+{
+    fv_v sum[FV_TILE_M][FV_TILE_N];
+    fv_factor_tile(sum, FV_TILE_N, factors_of(a) + i * lda, lda, 1, factors_of(b) + FV_PAIR * j,
+                   ldb, depth);
+    fv_tile_store(tile, FV_TILE_COLS, sum);
+}
+
+static void multiply_columns(float *tile, const float *a, size_t lda, size_t i, const float *b,
+                             size_t ldb, size_t j, size_t depth)
+{
+    fv_v sum[FV_TILE_M][FV_TILE_N];
+    fv_factor_tile(sum, FV_TILE_N, factors_of(a) + FV_PAIR * i, FV_PAIR, lda,
+                   factors_of(b) + FV_PAIR * j, ldb, depth);
+    fv_tile_store(tile, FV_TILE_COLS, sum);
+}
+
+const fv_lattn_bf16 FV_NAME(fv_lattn_bf16) = {.round_rows = round_rows,
+                                              .round_columns = round_columns,
+                                              .multiply_rows = multiply_rows,
+                                              .multiply_columns = multiply_columns};
