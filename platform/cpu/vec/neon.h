@@ -20,26 +20,33 @@ FV_FN void fv_store(float *p, fv_v x)
     vst1q_f32(p, x);
 }
 
-FV_FN fv_v fv_load_n(const float *p, int n)
+FV_PART fv_v fv_load_part(const float *p, int n)
 {
-    if (n == FV_W)
-        return fv_load(p);
     float lane[FV_W] = {0};
     for (int i = 0; i < n; i++)
         lane[i] = p[i];
     return vld1q_f32(lane);
 }
 
-FV_FN void fv_store_n(float *p, fv_v x, int n)
+FV_PART void fv_store_part(float *p, fv_v x, int n)
 {
-    if (n == FV_W) {
-        fv_store(p, x);
-        return;
-    }
     float lane[FV_W];
     vst1q_f32(lane, x);
     for (int i = 0; i < n; i++)
         p[i] = lane[i];
+}
+
+FV_FN fv_v fv_load_n(const float *p, int n)
+{
+    return n == FV_W ? fv_load(p) : fv_load_part(p, n);
+}
+
+FV_FN void fv_store_n(float *p, fv_v x, int n)
+{
+    if (n == FV_W)
+        fv_store(p, x);
+    else
+        fv_store_part(p, x, n);
 }
 
 FV_FN uint32x4_t fv_mask_n(int n)

@@ -38,6 +38,9 @@
 #include <string.h>
 
 #define FV_FN static inline __attribute__((always_inline, unused))
+/* Fewer lanes than all are for the ends of rows: out of line where there are no masks, so that
+ * loops stay small. */
+#define FV_PART static __attribute__((noinline, cold, unused))
 #include "mech/word.h"
 
 /* Before a loop of few iterations over vectors that have to live in registers. */
@@ -100,30 +103,39 @@ FV_FN fv_v fv_fma_four(fv_four x, int i, fv_v b, fv_v c)
 #endif
 
 #ifndef FV_MASKED_HALVES
-FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+FV_PART fv_h fv_load_h_part(const uint16_t *p, int n)
 {
     fv_h h;
     uint16_t lane[FV_W] = {0};
-    if (n == FV_W) {
-        memcpy(&h, p, sizeof h);
-        return h;
-    }
     for (int i = 0; i < n; i++)
         lane[i] = p[i];
     memcpy(&h, lane, sizeof h);
     return h;
 }
 
-FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+FV_PART void fv_store_h_part(uint16_t *p, fv_h h, int n)
 {
     uint16_t lane[FV_W];
-    if (n == FV_W) {
-        memcpy(p, &h, sizeof h);
-        return;
-    }
     memcpy(lane, &h, sizeof h);
     for (int i = 0; i < n; i++)
         p[i] = lane[i];
+}
+
+FV_FN fv_h fv_load_h(const uint16_t *p, int n)
+{
+    fv_h h;
+    if (n != FV_W)
+        return fv_load_h_part(p, n);
+    memcpy(&h, p, sizeof h);
+    return h;
+}
+
+FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
+{
+    if (n == FV_W)
+        memcpy(p, &h, sizeof h);
+    else
+        fv_store_h_part(p, h, n);
 }
 #endif
 
