@@ -256,7 +256,15 @@ typedef struct block {
 /* Bytes of a panel of the weight. */
 static size_t weight_panel(const fv_gemm_kit *kit, uint32_t k4)
 {
-    return kit->nr * (k4 * fv_type_size(kit->weight) + (kit->quantise ? sizeof(float) : 0));
+    return kit->nr * (k4 * fv_type_size(kit->weight) + (kit->weight == FV_I8 ? sizeof(float) : 0));
+}
+
+/* Of I8: the scales of the panel at column col. */
+static const float *column_scales(const block *b, uint32_t col)
+{
+    const uint32_t panel = col / panel_cols(b->kit, &b->a->prob);
+    const char *w = (const char *)b->c->p[FV_GEMM_W] + panel * weight_panel(b->kit, b->k4);
+    return (const float *)(const void *)(w + (size_t)b->k4 * b->kit->nr);
 }
 
 static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m, uint32_t col)
@@ -266,13 +274,17 @@ static void finish_rows(const block *b, const float *acc, uint32_t r, uint32_t m
     o.rows = m;
     o.cols = fv_min_u32(width, b->c->col0 + b->c->cols - col);
     if (b->kit->quantise) {
-        const char *panel =
-            (const char *)b->c->p[FV_GEMM_W] + col / width * weight_panel(b->kit, b->k4);
-        o.column_scale = (const float *)(const void *)(panel + (size_t)b->k4 * b->kit->nr);
+        o.column_scale = column_scales(b, col);
         o.row_scale = b->q.scale + r;
         o.row_sum = b->q.sum + r;
     }
     b->kit->finish(&o, acc);
+}
+
+/* Whether tiles read a panel of the weight as floats that it does not have. */
+static bool widens(const fv_gemm_kit *kit)
+{
+    return kit->widen || kit->dequantise;
 }
 
 /* Adds steps [k0, k0 + depth) of the panel at column col to its sums of all rows, and finishes them
@@ -290,6 +302,8 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
     const char *packed = b->packed + (size_t)k0 * b->rows * factor;
     const bool single = b->kc == b->k4, last = k0 + depth == b->k4;
 
+    if (kit->dequantise)
+        kit->dequantise(b->wide, (const int8_t *)w, column_scales(b, col), depth / kit->steps);
     for (uint32_t r = 0, m; r < b->rows; r += m) {
         float *acc = sums + (single ? 0 : (size_t)r * kit->nr);
         const void *in = packed + (size_t)r * depth * factor;
@@ -298,7 +312,7 @@ static void run_panel(const block *b, float *sums, uint32_t col, uint32_t k0, ui
             kit->widen(acc, in, (const uint16_t *)w, depth / kit->steps, m, k0 == 0, ahead,
                        m < b->rows ? b->wide : NULL);
         else
-            kit->tile(acc, in, kit->widen ? (const void *)b->wide : w, depth / kit->steps, m,
+            kit->tile(acc, in, widens(kit) ? (const void *)b->wide : w, depth / kit->steps, m,
                       k0 == 0, ahead);
         if (ahead < ahead_last)
             ahead += (size_t)depth * FV_GEMM_AHEAD;
@@ -325,7 +339,7 @@ static void pack_block(const block *b, char *packed)
 /* Floats of a widened block of the weight. */
 static size_t wide_size(const fv_gemm_kit *kit, uint32_t kc)
 {
-    return kit->widen ? (size_t)kc * kit->nr : 0;
+    return widens(kit) ? (size_t)kc * kit->nr : 0;
 }
 
 /* Floats of the partial sums of a group of columns, or of a tile. */
@@ -413,7 +427,19 @@ static void join_groups(int8_t *panel, uint32_t nr, uint32_t k8)
     }
 }
 
-/* Rows of the weight into panels of INT8. */
+/* Column j of a panel of I8, from a row of the weight; returns its scale. */
+static float pack_numbers(const fv_gemm_kit *kit, int8_t *panel, uint32_t j, const float *row,
+                          uint32_t k)
+{
+    if (kit->dequantise)
+        return fv_int8_column(panel + j, kit->nr, row, k);
+    const float scale = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr, row, k);
+    for (uint32_t i = 0; kit->bias && i < k; i++)
+        panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
+    return scale;
+}
+
+/* Rows of the weight into panels of I8. */
 static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t n0,
                            uint32_t n, const fv_problem *p)
 {
@@ -425,13 +451,8 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
         memset(panel, kit->bias, (size_t)k4 * kit->nr);
         for (uint32_t j = 0; j < kit->nr; j++) {
             const uint32_t from = col + j % width, gate = j / width;
-            scale[j] = 0;
-            if (from >= n)
-                continue;
-            scale[j] = fv_int8_weight(panel + 4 * j, (size_t)4 * kit->nr,
-                                      src + ((size_t)gate * n + from) * k, k);
-            for (uint32_t i = 0; kit->bias && i < k; i++)
-                panel[(size_t)(i / 4) * 4 * kit->nr + 4 * j + i % 4] ^= (int8_t)kit->bias;
+            const float *row = src + ((size_t)gate * n + from) * k;
+            scale[j] = from < n ? pack_numbers(kit, panel, j, row, k) : 0;
         }
         if (kit->steps == 8)
             join_groups(panel, kit->nr, k4);
@@ -443,7 +464,7 @@ void fv_gemm_pack(const fv_gemm_kit *kit, void *dst, const float *src, uint32_t 
 {
     enum { LINE = 16 }; /* a cache line of each row at a time */
     const uint32_t k = p->dim[FV_GEMM_K], k4 = fv_round_up(k, 4), width = panel_cols(kit, p);
-    if (kit->quantise) {
+    if (kit->weight == FV_I8) {
         pack_quantised(kit, dst, src, n0, n, p);
         return;
     }

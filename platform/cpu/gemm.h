@@ -18,8 +18,10 @@
  * of 4. A kit may have both otherwise in the same room, by `narrow` and `take`. With
  * FV_EPI_SWIGLU a weight panel is nr/2 value columns followed by their nr/2 gate columns.
  *
- * A kit of INT8 quantises rows before they are packed; its weight panels are K4/4 x nr x 4, or of 8
- * steps K4/8 x nr x 8, and end with the scales of their columns: src/ops/quantise.h.
+ * Weights that are stored as I8 for products of floats become floats a panel at a time as well; a
+ * panel ends with the scales of its columns. So do those of a kit of INT8, which quantises rows
+ * before they are packed; its weight panels are K4/4 x nr x 4, or of 8 steps K4/8 x nr x 8:
+ * src/ops/quantise.h.
  */
 #ifndef FOVEA_PLATFORM_GEMM_H
 #define FOVEA_PLATFORM_GEMM_H
@@ -73,6 +75,9 @@ typedef struct fv_gemm_kit {
                   bool first, const char *ahead, float *wide);
     /* n floats, whole groups of 4 rows of a panel, to the nearest 16 bits; NULL for F32. */
     void (*narrow)(uint16_t *dst, const float *src, size_t n);
+    /* Weights of I8 that are only stored so, else NULL: the floats of a panel over so many groups
+     * of k, which `tile` then reads; the scale of each column. */
+    void (*dequantise)(float *wide, const int8_t *w, const float *scale, size_t groups);
 } fv_gemm_kit;
 
 /* The knobs of every kit: longest block of k, most rows per block. KC is part of the result (sums

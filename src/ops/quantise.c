@@ -46,13 +46,26 @@ static int8_t rounded(float y, float factor)
     return factor > 0 ? (int8_t)rintf(y * factor) : 0;
 }
 
-float fv_int8_row(int8_t *q, const float *y, uint32_t k)
+float fv_int8_column(int8_t *q, size_t step, const float *y, uint32_t k)
 {
     float factor;
     const float scale = fv_int8_scale(&factor, largest(0, y, k));
     for (uint32_t i = 0; i < k; i++)
-        q[i] = rounded(y[i], factor);
+        q[i * step] = rounded(y[i], factor);
     return scale;
+}
+
+float fv_int8_row(int8_t *q, const float *y, uint32_t k)
+{
+    return fv_int8_column(q, 1, y, k);
+}
+
+void fv_int8_round(float *y, uint32_t k)
+{
+    float factor;
+    const float scale = fv_int8_scale(&factor, largest(0, y, k));
+    for (uint32_t i = 0; i < k; i++)
+        y[i] = (float)rounded(y[i], factor) * scale;
 }
 
 /* Channels [at, at + block) of a row of the weight, rotated by the inverse. */

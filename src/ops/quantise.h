@@ -1,11 +1,15 @@
-/* quantise.h: rows of 8 bits: what products of int8 multiply.
+/* quantise.h: rows of 8 bits: what products of int8 multiply, and weights that are only stored so.
+ *
+ *   q[k] = round(v[k] 127 / top), scale = top / 127, top = max_k |v[k]|
+ *
+ * A weight that is stored so, for products of floats, is (float)q[k] * scale in float32. Of
+ * products of int8 both factors are such rows, after a rotation.
  *
  * An outlier, one channel that is large in every token, would leave no digits for the others of a
  * row. So a row is first rotated, `block` channels at a time, by a Walsh-Hadamard matrix H, which
  * spreads it over its block; the weight's rows are rotated by the inverse, H / block:
  *
  *   y = H a, v = H w / block:  sum_k y[k] v[k] = sum_k a[k] w[k]
- *   q[k] = round(y[k] 127 / top), scale = top / 127, top = max_k |y[k]|      (of v the same)
  *   sum_k a[k] w[k] = scale_a scale_w sum_k q_a[k] q_w[k]   nearly
  *
  * H in stages of sums and differences of two channels `stride` apart, strides block/2, .., 2, 1,
@@ -29,6 +33,10 @@ void fv_int8_rotate(float *y, uint32_t k, uint32_t block);
 float fv_int8_scale(float *factor, float top);
 /* Quantises k values, which may have been rotated before; returns the scale. */
 float fv_int8_row(int8_t *q, const float *y, uint32_t k);
+/* The same, each number `step` after the one before. */
+float fv_int8_column(int8_t *q, size_t step, const float *y, uint32_t k);
+/* What a row is as such numbers and a scale: k floats, in place. */
+void fv_int8_round(float *y, uint32_t k);
 /* A row of a weight, rotated by the inverse, quantised; `step`: from 4 numbers to the next 4. */
 float fv_int8_weight(int8_t *q, size_t step, const float *w, uint32_t k);
 

@@ -284,6 +284,8 @@ fovea_status fv_reference_open(fv_reference **out, const fv_args *args,
     fovea_status status = prepare(d, given);
     if (args->prob.acc == FV_I32)
         FV_THEN(status, fv_reference_int8(d));
+    else if (args->prob.weight == FV_I8 && status == FOVEA_OK)
+        fv_reference_int8_stored(d);
     FV_THEN(status, evaluate_perturbed(d));
     drop_inputs(d);
     FV_RETURN_MADE(out, d, fv_reference_close, status);

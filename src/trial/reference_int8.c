@@ -1,5 +1,6 @@
-/* reference_int8.c: what a product of int8 multiplies, as floats: rows of both operands rotated, as
- * whole numbers times their scale. The product of these is its definition; src/ops/quantise.h. */
+/* reference_int8.c: what a product multiplies by weights of int8, as floats: rows of the weight as
+ * whole numbers times their scale; of a product of int8 rows of both operands, rotated before. The
+ * product of these is its definition; src/ops/quantise.h. */
 #include "base/mem.h"
 #include "ops/quantise.h"
 #include "trial/reference_parts.h"
@@ -8,6 +9,14 @@ static void whole(float *x, const int8_t *q, float scale, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++)
         x[i] = (float)q[i] * scale;
+}
+
+void fv_reference_int8_stored(fv_reference *d)
+{
+    const uint32_t k = d->args.prob.dim[FV_GEMM_K];
+    const fv_input *w = &d->in[FV_GEMM_W];
+    for (uint64_t at = 0; at + k <= w->count; at += k)
+        fv_int8_round((float *)w->data + at, k);
 }
 
 fovea_status fv_reference_int8(fv_reference *d)
@@ -19,7 +28,7 @@ fovea_status fv_reference_int8(fv_reference *d)
     for (uint64_t at = 0; at + k <= a->count; at += ld ? ld : k) {
         float *row = (float *)a->data + at;
         fv_int8_rotate(row, k, fv_int8_block(k));
-        whole(row, q, fv_int8_row(q, row, k), k);
+        fv_int8_round(row, k);
     }
     for (uint64_t at = 0; at + k <= w->count; at += k) {
         float *row = (float *)w->data + at;

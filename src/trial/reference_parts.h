@@ -1,6 +1,6 @@
 /* reference_parts.h: struct fv_reference, private to its files: reference.c computes the expected
- * output, of products of int8 on what reference_int8.c makes of the inputs; reference_samples.c
- * chooses which part, reference_judge.c compares. */
+ * output, of int8 on what reference_int8.c makes of the inputs; reference_samples.c chooses which
+ * part, reference_judge.c compares. */
 #ifndef FOVEA_SRC_REFERENCE_PARTS_H
 #define FOVEA_SRC_REFERENCE_PARTS_H
 
@@ -40,6 +40,8 @@ struct fv_reference {
     float *partial; /* of a reduction: the state of one group */
 };
 
+/* Quantises the weight of a product whose weight is stored as int8. */
+void fv_reference_int8_stored(fv_reference *d);
 /* Quantises the inputs of a product of int8. ENOMEM. */
 fovea_status fv_reference_int8(fv_reference *d);
 /* Chooses the rows and columns that are compared. */

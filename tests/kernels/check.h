@@ -114,6 +114,15 @@ typedef struct check_sum {
 void check_sum_add(check_sum *s, double a, double w);
 double check_sum_error(const check_sum *s, const fv_problem *p);
 
+/* Weights of GEMM and CONV that are numbers of 8 bits: check_int8.c. What a check_op takes; row of
+ * operand A or W: its numbers, then their scale. */
+void check_int8_prepare(check_case *c, check_random *r);
+void check_int8_define(check_case *c);
+void check_int8_release(check_case *c);
+const double *check_int8_row(const check_case *c, int operand, uint32_t row);
+/* Number k of row n of a weight as its type holds it. */
+double check_weight(const check_case *c, uint32_t n, uint32_t k);
+
 uint64_t check_next(check_random *r);
 uint32_t check_below(check_random *r, uint32_t n); /* uniform in [0, n) */
 double check_normal(check_random *r);

@@ -31,6 +31,8 @@ static const struct shape {
     {3, 8, 6, 2, 2, 0, 15, 0, FV_EPI_SILU, false, FV_BF16},
     {5, 3, 7, 3, 2, 1, 33, 1, FV_EPI_BIAS, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_GELU, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
+    {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_F32},
 };
@@ -84,7 +86,7 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
         if (y < 0 || y >= u[1] || x < 0 || x >= u[0])
             continue;
         check_sum_add(&s, check_at(c, FV_GEMM_A, (uint32_t)(y * u[0] + x), channel),
-                      check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, k)));
+                      check_weight(c, n, k));
     }
     *error = check_sum_error(&s, &c->args.prob);
     return s.sum;
@@ -101,4 +103,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
-const check_op check_conv = {.make = make, .oracle = oracle};
+const check_op check_conv = {.make = make,
+                             .prepare = check_int8_prepare,
+                             .define = check_int8_define,
+                             .oracle = oracle,
+                             .release = check_int8_release};

@@ -1,7 +1,6 @@
 /* check_gemm.c: GEMM with every epilogue, at sizes around every tile and block. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "tests/kernels/check_run.h"
 #include "tests/kernels/oracle.h"
@@ -62,6 +61,12 @@ static const struct shape {
     {43, 65, 520, 1, BIAS | FV_EPI_SWIGLU, false, false, FV_I8, FV_I32, FV_BF16},
     {200, 9, 127, 0, BIAS, false, false, FV_I8, FV_I32},
     {5, 130, 1536, 0, BIAS | RESIDUAL, false, false, FV_I8, FV_I32},
+    {1, 1, 1, 0, 0, false, false, FV_I8},
+    {2, 7, 5, 1, BIAS, false, false, FV_I8},
+    {15, 33, 65, 0, BIAS | FV_EPI_GELU, false, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
+    {29, 70, 131, 3, BIAS | SCALE | RESIDUAL, true, false, FV_I8, FV_F32, FV_BF16},
+    {43, 65, 801, 1, BIAS | FV_EPI_SWIGLU, false, false, FV_I8},
+    {14, 128, 96, 0, SCALE | RESIDUAL, true, false, FV_I8},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F32},
     {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_F32},
     {252, 768, 3072, 0, BIAS, false, true, FV_F32},
@@ -70,6 +75,7 @@ static const struct shape {
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_F16, FV_F16},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_BF16},
     {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_I8},
     {252, 768, 768, 0, BIAS | SCALE | RESIDUAL, true, true, FV_I8, FV_I32, FV_BF16},
     {252, 3072, 768, 0, BIAS | FV_EPI_GELU, false, true, FV_I8, FV_I32, FV_BF16, FV_BF16},
     {252, 768, 3072, 0, BIAS, false, true, FV_I8, FV_I32, FV_BF16, FV_BF16},
@@ -136,86 +142,12 @@ double check_activation_error(uint32_t epi, double x, double error)
     return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;
 }
 
-/* ---- whole numbers, by the definition in src/ops/quantise.h ---- */
-
-/* Rows of A, then of W: K numbers each, whose scale follows them as a value of its own. */
-struct rows {
-    uint32_t k;
-    double *value;
-};
-
-static double *row_of(const check_case *c, int operand, uint32_t row)
-{
-    const struct rows *all = c->definition;
-    const uint32_t before = operand == FV_GEMM_W ? c->operand[FV_GEMM_A].rows : 0;
-    return all->value + (size_t)(before + row) * (all->k + 1);
-}
-
-/* The transform of n values: of the sums of both halves, and of their differences. */
-static void transform(float *x, uint32_t n)
-{
-    const uint32_t half = n / 2;
-    for (uint32_t i = 0; i < half; i++) {
-        const float a = x[i], b = x[half + i];
-        x[i] = a + b;
-        x[half + i] = a - b;
-    }
-    if (half > 1) {
-        transform(x, half);
-        transform(x + half, half);
-    }
-}
-
-static void quantise(const check_case *c, int operand, uint32_t row)
-{
-    const uint32_t k = c->args.prob.dim[FV_GEMM_K];
-    double *out = row_of(c, operand, row), top = 0;
-    uint32_t block = 1;
-    while (block < 64 && k % (2 * block) == 0)
-        block *= 2;
-    for (uint32_t at = 0; at < k; at += block) {
-        float x[64];
-        for (uint32_t i = 0; i < block; i++)
-            x[i] = (float)check_at(c, operand, row, at + i);
-        transform(x, block);
-        for (uint32_t i = 0; i < block; i++) {
-            out[at + i] = operand == FV_GEMM_W ? x[i] / (float)block : x[i];
-            top = fmax(top, fabs(out[at + i]));
-        }
-    }
-    const float scale = (float)top / 127, factor = 127 / (float)top;
-    out[k] = top < 0x1p-100 ? 0 : scale;
-    for (uint32_t i = 0; i < k; i++)
-        out[i] = out[k] > 0 ? nearbyint((double)((float)out[i] * factor)) : 0;
-}
-
-static void release(check_case *c)
-{
-    struct rows *all = c->definition;
-    if (all)
-        free(all->value);
-    free(all);
-}
-
-static void define(check_case *c)
-{
-    if (c->args.prob.acc != FV_I32)
-        return;
-    const uint32_t rows[] = {c->operand[FV_GEMM_A].rows, c->operand[FV_GEMM_W].rows};
-    const size_t k = c->args.prob.dim[FV_GEMM_K];
-    release(c);
-    struct rows *all = c->definition = check_must(malloc(sizeof *all));
-    all->k = (uint32_t)k;
-    all->value = check_must(malloc((rows[0] + rows[1]) * (k + 1) * sizeof *all->value));
-    for (int operand = FV_GEMM_A; operand <= FV_GEMM_W; operand++)
-        for (uint32_t i = 0; i < rows[operand]; i++)
-            quantise(c, operand, i);
-}
+/* ---- whole numbers ---- */
 
 static double product_of_numbers(const check_case *c, uint32_t row, uint32_t n, double *error)
 {
     const uint32_t k = c->args.prob.dim[FV_GEMM_K];
-    const double *a = row_of(c, FV_GEMM_A, row), *w = row_of(c, FV_GEMM_W, n);
+    const double *a = check_int8_row(c, FV_GEMM_A, row), *w = check_int8_row(c, FV_GEMM_W, n);
     const double bias = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
     double sum = 0;
     for (uint32_t i = 0; i < k; i++)
@@ -236,8 +168,7 @@ static double product(const check_case *c, uint32_t row, uint32_t n, double *err
     const double sum = c->args.prob.epi & FV_EPI_BIAS ? check_at(c, FV_GEMM_BIAS, 0, n) : 0;
     check_sum s = {.sum = sum, .size = fabs(sum)};
     for (uint32_t i = 0; i < k; i++)
-        check_sum_add(&s, check_at(c, FV_GEMM_A, row, i),
-                      check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, i)));
+        check_sum_add(&s, check_at(c, FV_GEMM_A, row, i), check_weight(c, n, i));
     *error = check_sum_error(&s, &c->args.prob);
     return s.sum;
 }
@@ -272,4 +203,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     }
 }
 
-const check_op check_gemm = {.make = make, .define = define, .oracle = oracle, .release = release};
+const check_op check_gemm = {.make = make,
+                             .prepare = check_int8_prepare,
+                             .define = check_int8_define,
+                             .oracle = oracle,
+                             .release = check_int8_release};

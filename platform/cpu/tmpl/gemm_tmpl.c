@@ -169,13 +169,30 @@ static void take(void *panel, enum fv_type type, size_t groups, uint32_t m)
         fv_row_convert(panel, FV_F32, (const uint16_t *)panel + n, FV_BF16, n);
 }
 
+static void dequantise(float *wide, const int8_t *w, const float *scale, size_t groups)
+{
+    fv_v s[VECS];
+    FV_UNROLL
+    for (int v = 0; v < VECS; v++)
+        s[v] = fv_load(scale + FV_W * v);
+    for (size_t k = 4 * groups; k > 0; k--, w += NR, wide += NR) {
+        FV_UNROLL
+        for (int v = 0; v < VECS; v++)
+            fv_store(wide + FV_W * v, fv_mul(fv_load_i8(w + FV_W * v), s[v]));
+    }
+}
+
 KIT(f32, HOLDS(F32, F32), .weight = FV_F32, .factor = FV_F32, .finish = finish)
 KIT(f16, HOLDS(F16, F32), .weight = FV_F16, .factor = FV_F32, .finish = finish, .widen = widen_f16,
     .narrow = narrow_f16)
 KIT(bf16, HOLDS(BF16, F32) || HOLDS(BF16, BF16), .weight = FV_BF16, .factor = FV_F32,
     .finish = finish, .widen = widen_bf16, .narrow = narrow_bf16, .take = take)
+KIT(w8, p->weight == FV_I8 && p->acc == FV_F32 && (p->in == FV_F32 || p->in == FV_BF16),
+    .weight = FV_I8, .factor = FV_F32, .finish = finish, .take = take, .dequantise = dequantise)
 KERNEL(gemm, f32)
 KERNEL(conv, f32)
+KERNEL(gemm, w8)
+KERNEL(conv, w8)
 
 #ifdef FV_ADAPT
 static size_t grad_scratch(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)

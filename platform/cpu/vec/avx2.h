@@ -92,6 +92,8 @@ FV_FN float fv_hmax(fv_v x)
     return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 
+FV_WORD(fv_v, fv_load_i8, (const int8_t *p),
+        _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))))
 FV_WORD(fv_v, fv_of_f16, (fv_h h), _mm256_cvtph_ps(h))
 FV_WORD(fv_h, fv_to_f16, (fv_v x),
         _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))

@@ -96,6 +96,8 @@ FV_FN void fv_store_h(uint16_t *p, fv_h h, int n)
         _mm256_mask_storeu_epi16(p, fv_mask_n(n), h);
 }
 
+FV_WORD(fv_v, fv_load_i8, (const int8_t *p),
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p))))
 FV_WORD(fv_v, fv_of_f16, (fv_h h), _mm512_cvtph_ps(h))
 FV_WORD(fv_h, fv_to_f16, (fv_v x),
         _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))

@@ -101,6 +101,8 @@ FV_FN float fv_hmax(fv_v x)
     return a > b ? a : b;
 }
 
+FV_WORD(fv_v, fv_load_i8, (const int8_t *p), (fv_v){p[0], p[1], p[2], p[3]})
+
 /* fv_float_of_f16 on every lane. */
 FV_FN fv_v fv_of_f16(fv_h x)
 {

@@ -95,6 +95,14 @@ FV_WORD(fv_v, fv_hsum_rows, (const float *p),
                    vpaddq_f32(vld1q_f32(p + 8), vld1q_f32(p + 12))))
 FV_WORD(float, fv_hmax, (fv_v x), vmaxvq_f32(x))
 
+FV_FN fv_v fv_load_i8(const int8_t *p)
+{
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    const int16x8_t x = vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(x)));
+}
+
 FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
 FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
 FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))

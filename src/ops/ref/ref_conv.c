@@ -39,10 +39,10 @@ const fv_op fv_op_conv = {
 static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, uint32_t n)
 {
     const uint32_t *dim = a->prob.dim, size = dim[FV_CONV_SIZE], channels = dim[FV_CONV_C];
-    size_t w = (size_t)n * dim[FV_GEMM_K];
+    uint32_t k = 0;
     double sum = 0;
     for (uint32_t ky = 0; ky < size; ky++)
-        for (uint32_t kx = 0; kx < size; kx++, w += channels) {
+        for (uint32_t kx = 0; kx < size; kx++, k += channels) {
             const size_t iy = y * dim[FV_CONV_STRIDE] + ky, ix = x * dim[FV_CONV_STRIDE] + kx;
             const uint32_t pad = dim[FV_CONV_PAD];
             if (iy < pad || iy - pad >= a->u[1] || ix < pad || ix - pad >= a->u[0])
@@ -50,7 +50,7 @@ static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, ui
             const size_t in = ((iy - pad) * a->u[0] + ix - pad) * a->ld[FV_GEMM_A];
             for (uint32_t i = 0; i < channels; i++)
                 sum += (double)fv_value_get(c->p[FV_GEMM_A], a->prob.in, in + i) *
-                       fv_value_get(c->p[FV_GEMM_W], a->prob.weight, w + i);
+                       fv_ref_weight(&a->prob, c->p[FV_GEMM_W], n, k + i);
         }
     return sum;
 }
@@ -76,3 +76,4 @@ static void conv(const fv_args *a, const fv_call *c)
 OF_TYPE(f32)
 OF_TYPE(f16)
 OF_TYPE(bf16)
+OF_TYPE(w8)

@@ -19,8 +19,10 @@
  * place of the activation.
  *
  * A and OUT are F32 or BF16, by prob.in and prob.out. W is float32 or, by prob.weight, of 16 bits:
- * packing rounds to the nearest even, and the rounded value is what counts. Everything else, the
- * sums too, is float32; but with float16 weights and prob.acc F16
+ * packing rounds to the nearest even, and the rounded value is what counts. With W of I8 and
+ * prob.acc F32 packing quantises each row, with a scale of its own, as src/ops/quantise.h has it
+ * for weights that are only stored so; what counts is the float (float)q * scale. Everything else,
+ * the sums too, is float32; but with float16 weights and prob.acc F16
  *
  *   A may be rounded to float16, each row scaled by a power of two before, and products may be
  *   summed in float16 over at most 4 steps of k; those sums are float32.
@@ -71,7 +73,7 @@ static double product(const fv_args *a, const fv_call *c, const void *in, uint32
     double sum = 0;
     for (uint32_t i = 0; i < k; i++)
         sum += (double)fv_value_get(in, a->prob.in, i) *
-               fv_value_get(c->p[FV_GEMM_W], a->prob.weight, (size_t)n * k + i);
+               fv_ref_weight(&a->prob, c->p[FV_GEMM_W], n, i);
     return a->prob.epi & FV_EPI_BIAS ? sum + ((const float *)c->p[FV_GEMM_BIAS])[n] : sum;
 }
 
@@ -145,21 +147,15 @@ static size_t weight_rows(const fv_problem *p)
     return (size_t)p->dim[FV_GEMM_N] * (p->epi & FV_EPI_SWIGLU ? 2 : 1);
 }
 
-/* Where the scales begin. */
-static size_t scales_at(const fv_problem *p)
+size_t fv_ref_scales_at(const fv_problem *p)
 {
     return (weight_rows(p) * p->dim[FV_GEMM_K] + 3) / 4 * 4;
-}
-
-static bool applies_i8(const fv_problem *p)
-{
-    return p->weight == FV_I8 && p->acc == FV_I32;
 }
 
 static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return scales_at(p) + weight_rows(p) * sizeof(float);
+    return fv_ref_scales_at(p) + weight_rows(p) * sizeof(float);
 }
 
 static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
@@ -167,11 +163,35 @@ static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const 
 {
     (void)knobs;
     const size_t k = p->dim[FV_GEMM_K], sides = p->epi & FV_EPI_SWIGLU ? 2 : 1;
-    float *scale = (float *)(void *)((char *)dst + scales_at(p));
+    float *scale = (float *)(void *)((char *)dst + fv_ref_scales_at(p));
     for (size_t i = 0; i < sides * n; i++) {
         const size_t row = i / n * p->dim[FV_GEMM_N] + n0 + i % n;
-        scale[row] = fv_int8_weight((int8_t *)dst + row * k, 4, src + i * k, (uint32_t)k);
+        int8_t *q = (int8_t *)dst + row * k;
+        scale[row] = p->acc == FV_I32 ? fv_int8_weight(q, 4, src + i * k, (uint32_t)k)
+                                      : fv_int8_row(q, src + i * k, (uint32_t)k);
     }
+}
+
+/* ---- stored so ---- */
+
+static bool applies_w8(const fv_problem *p)
+{
+    return p->weight == FV_I8 && p->acc == FV_F32;
+}
+
+const fv_kernel_hooks fv_h_gemm_w8_ref = {
+    .applies = applies_w8, .rate = 1e9, .packed = packed_i8, .pack = pack_i8, .format = "rows_w8"};
+
+void fv_k_gemm_w8_ref(const fv_args *a, const fv_call *c)
+{
+    gemm(a, c);
+}
+
+/* ---- multiplied ---- */
+
+static bool applies_i8(const fv_problem *p)
+{
+    return p->weight == FV_I8 && p->acc == FV_I32;
 }
 
 /* A row of floats, and its numbers. */
@@ -186,7 +206,7 @@ static double product_i8(const fv_args *a, const fv_call *c, const int8_t *q, fl
 {
     const uint32_t k = a->prob.dim[FV_GEMM_K];
     const int8_t *w = (const int8_t *)c->p[FV_GEMM_W] + (size_t)n * k;
-    const char *scales = (const char *)c->p[FV_GEMM_W] + scales_at(&a->prob);
+    const char *scales = (const char *)c->p[FV_GEMM_W] + fv_ref_scales_at(&a->prob);
     int32_t sum = 0;
     for (uint32_t i = 0; i < k; i++)
         sum += q[i] * w[i];

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "base/half.h"
 #include "ops/kernel.h"
 
 /* Hooks for a weight that is kept as it is: rows of K numbers, those of the values before the
@@ -12,6 +13,19 @@
 size_t fv_ref_rows_packed(const fv_problem *p, const fv_knobs *knobs);
 void fv_ref_rows_pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
                       const fv_knobs *knobs);
+
+/* Where in a packed weight of I8 the scales of its rows begin. */
+size_t fv_ref_scales_at(const fv_problem *p);
+
+/* Number k of row n of a weight that is packed so; of I8, without rotation. */
+static inline float fv_ref_weight(const fv_problem *p, const void *w, uint32_t n, uint32_t k)
+{
+    const size_t at = (size_t)n * p->dim[FV_GEMM_K] + k;
+    if (p->weight != FV_I8)
+        return fv_value_get(w, p->weight, at);
+    const char *scales = (const char *)w + fv_ref_scales_at(p);
+    return (float)((const int8_t *)w)[at] * ((const float *)(const void *)scales)[n];
+}
 
 static inline double fv_ref_silu(double x)
 {

@@ -1,0 +1,114 @@
+/* check_int8.c: weights of GEMM and CONV as they are stored, and the factors of products of int8,
+ * by the definition in src/ops/quantise.h. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/kernels/check_run.h"
+
+/* Of products of int8 rows of A, then in any case of W: K numbers each, whose scale follows them as
+ * a value of its own. */
+struct rows {
+    uint32_t k;
+    double *value;
+};
+
+/* Whether numbers are multiplied, or only stored. */
+static bool multiplies(const check_case *c)
+{
+    return c->args.prob.acc == FV_I32;
+}
+
+static double *row_of(const check_case *c, int operand, uint32_t row)
+{
+    const struct rows *all = c->definition;
+    const bool second = operand == FV_GEMM_W && multiplies(c);
+    const uint32_t before = second ? c->operand[FV_GEMM_A].rows : 0;
+    return all->value + (size_t)(before + row) * (all->k + 1);
+}
+
+/* The transform of n values: of the sums of both halves, and of their differences. */
+static void transform(float *x, uint32_t n)
+{
+    const uint32_t half = n / 2;
+    for (uint32_t i = 0; i < half; i++) {
+        const float a = x[i], b = x[half + i];
+        x[i] = a + b;
+        x[half + i] = a - b;
+    }
+    if (half > 1) {
+        transform(x, half);
+        transform(x + half, half);
+    }
+}
+
+static void quantise(const check_case *c, int operand, uint32_t row)
+{
+    const uint32_t k = c->args.prob.dim[FV_GEMM_K];
+    double *out = row_of(c, operand, row), top = 0;
+    uint32_t block = 1;
+    while (multiplies(c) && block < 64 && k % (2 * block) == 0)
+        block *= 2;
+    for (uint32_t at = 0; at < k; at += block) {
+        float x[64];
+        for (uint32_t i = 0; i < block; i++)
+            x[i] = (float)check_at(c, operand, row, at + i);
+        transform(x, block);
+        for (uint32_t i = 0; i < block; i++) {
+            out[at + i] = operand == FV_GEMM_W ? x[i] / (float)block : x[i];
+            top = fabs(out[at + i]) <= top ? top : fabs(out[at + i]);
+        }
+    }
+    const float scale = (float)top / 127, factor = 127 / (float)top;
+    out[k] = top < 0x1p-100 ? 0 : isfinite(top) ? scale : NAN;
+    for (uint32_t i = 0; i < k; i++)
+        out[i] = out[k] > 0 ? nearbyint((double)((float)out[i] * factor)) : 0;
+}
+
+void check_int8_release(check_case *c)
+{
+    struct rows *all = c->definition;
+    if (all)
+        free(all->value);
+    free(all);
+}
+
+void check_int8_define(check_case *c)
+{
+    if (c->args.prob.weight != FV_I8)
+        return;
+    const uint32_t rows[] = {multiplies(c) ? c->operand[FV_GEMM_A].rows : 0,
+                             c->operand[FV_GEMM_W].rows};
+    const size_t k = c->args.prob.dim[FV_GEMM_K];
+    check_int8_release(c);
+    struct rows *all = c->definition = check_must(malloc(sizeof *all));
+    all->k = (uint32_t)k;
+    all->value = check_must(malloc((rows[0] + rows[1]) * (k + 1) * sizeof *all->value));
+    for (int operand = FV_GEMM_A; operand <= FV_GEMM_W; operand++)
+        for (uint32_t i = 0; i < rows[operand]; i++)
+            quantise(c, operand, i);
+}
+
+const double *check_int8_row(const check_case *c, int operand, uint32_t row)
+{
+    return row_of(c, operand, row);
+}
+
+/* One row of zeros, and one that an infinity makes NaN. */
+void check_int8_prepare(check_case *c, check_random *r)
+{
+    const check_operand *w = &c->operand[FV_GEMM_W];
+    if (c->args.prob.weight != FV_I8 || multiplies(c) || w->rows < 3)
+        return;
+    const uint32_t row = check_below(r, w->rows - 1);
+    for (uint32_t k = 0; k < w->cols; k++)
+        *check_value(c, FV_GEMM_W, row, k) = 0;
+    *check_value(c, FV_GEMM_W, row + 1, check_below(r, w->cols)) = INFINITY;
+}
+
+double check_weight(const check_case *c, uint32_t n, uint32_t k)
+{
+    if (c->args.prob.weight != FV_I8)
+        return check_round(c->args.prob.weight, check_at(c, FV_GEMM_W, n, k));
+    const double *row = row_of(c, FV_GEMM_W, n);
+    return (float)row[k] * (float)row[c->args.prob.dim[FV_GEMM_K]];
+}
