@@ -12,15 +12,18 @@
  *   cpu     FV_TM x 32 per work-group of one, for devices that run it in vectors
  *   finish  the epilogue alone, of sums that another library left in the step's scratch
  *
+ * Weights that are stored as int8 end with a scale for each packed column; they become floats as
+ * they are read.
+ *
  * Products of int8 are the same over words of four steps of k: words of the rows that `quantise`
  * has left in the scratch, and of the weight, which ends with a scale for each packed column.
  *
  * Every sum over k is ascending, with the same operations for every row: a result does not depend
  * on the rows beside it.
  *
- * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8; FV_TM, FV_TN tile
- * of a work-item (FV_TN columns of the packed weight: 4, 8 or 16); FV_LN work-items side by side
- * along the columns.
+ * Macros of the host side: FV_CONV 1 for windows; FV_I8 1 for products of int8, FV_W8 1 for weights
+ * that are only stored so; FV_TM, FV_TN tile of a work-item (FV_TN columns of the packed weight: 4,
+ * 8 or 16); FV_LN work-items side by side along the columns.
  */
 #define FV_PANEL 32
 /* For every row of a tile. */
@@ -104,10 +107,20 @@
 /* ---- factors and sums ---- */
 
 /* FV_STEPS    of k: numbers, or words of four
- * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p): n neighbours of it
+ * FV_WEIGHT   where the packed weight begins; FV_GET_W(n, p, scale): n neighbours of it
+ * FV_SCALE(n, col)  what FV_GET_W takes for those from column `col` on; fv_scale: FV_TN of them
  * FV_TO_W(x)  what FV_ADD takes of them
  * FV_ADD      a sum and the products of a factor with some of the weight
  * FV_REAL     numbers of the sums of row r, columns from `col` on */
+#define FV_SCALES                                                                                  \
+    ((global const float *)(FV_WEIGHT +                                                            \
+                            (size_t)((FV_COLS + FV_PANEL - 1) / FV_PANEL) * FV_PANEL * FV_STEPS))
+/* Number i of a word, the lowest first. */
+#define FV_BYTE(x, i) ((x) << (24 - 8 * (i)) >> 24)
+#if !FV_W8
+typedef int fv_scale; /* none */
+#define FV_SCALE(n, col) 0
+#endif
 #if FV_I8
 #include "gpu/kernels/quantise.cl"
 typedef uint fv_factor;
@@ -117,10 +130,7 @@ typedef global const uint *fv_weight;
 #define FV_SUM FV_CAT(int, FV_TN)
 #define FV_STEPS (16 * FV_ROW_RUNS)
 #define FV_WEIGHT ((fv_weight)(base1 + at1.x))
-#define FV_GET_W(n, p) FV_CAT(vload, n)(0, p)
-#define FV_SCALES                                                                                  \
-    ((global const float *)(FV_WEIGHT +                                                            \
-                            (size_t)((FV_COLS + FV_PANEL - 1) / FV_PANEL) * FV_PANEL * FV_STEPS))
+#define FV_GET_W(n, p, scale) FV_CAT(vload, n)(0, p)
 #define FV_REAL(sum, r, col)                                                                       \
     (FV_CAT(convert_float, FV_TN)(sum) *                                                           \
      (FV_ROW_SCALES[r] * FV_CAT(vload, FV_TN)(0, FV_SCALES + (col))))
@@ -146,8 +156,6 @@ inline int16 fv_dots16(uint a, uint16 w, int16 sum)
 #define FV_TO_W(x) (x)
 #define FV_ADD(a, w, sum) FV_CAT(fv_dots, FV_TN)(a, w, sum)
 #else
-/* Number i of words, the lowest first. */
-#define FV_BYTE(x, i) ((x) << (24 - 8 * (i)) >> 24)
 typedef struct fv_bytes {
     FV_SUM s0, s1, s2, s3;
 } fv_bytes;
@@ -171,7 +179,27 @@ typedef global const FV_CELL(1) *fv_weight;
 #define FV_SUM FV_V
 #define FV_STEPS dim.s2
 #define FV_WEIGHT (base1 + at1.x)
-#define FV_GET_W(n, p) FV_GETV(n, 1, p)
+#if FV_W8
+/* Columns stand in fours: a word. */
+inline float4 fv_numbers4(fv_weight p)
+{
+    const int x = *(global const int *)p;
+    return (float4)(FV_BYTE(x, 0), FV_BYTE(x, 1), FV_BYTE(x, 2), FV_BYTE(x, 3));
+}
+inline float8 fv_numbers8(fv_weight p)
+{
+    return (float8)(fv_numbers4(p), fv_numbers4(p + 4));
+}
+inline float16 fv_numbers16(fv_weight p)
+{
+    return (float16)(fv_numbers8(p), fv_numbers8(p + 8));
+}
+typedef FV_V fv_scale;
+#define FV_SCALE(n, col) FV_CAT(vload, n)(0, FV_SCALES + (col))
+#define FV_GET_W(n, p, scale) (FV_CAT(fv_numbers, n)(p) * (scale))
+#else
+#define FV_GET_W(n, p, scale) FV_GETV(n, 1, p)
+#endif
 #define FV_W FV_V
 #define FV_TO_W(x) (x)
 #define FV_ADD(a, w, sum) FV_MAD((FV_V)(a), w, sum)
@@ -253,7 +281,7 @@ inline fv_factor fv_step(fv_source p, uint k)
 
 /* Adds the products of a run's `depth` steps with the weight, which is moved behind them. */
 static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM], fv_weight *weight,
-                              uint depth)
+                              fv_scale scale, uint depth)
 {
     fv_weight w = *weight;
     for (uint k0 = 0; k0 < depth; k0 += FV_CHUNK) {
@@ -275,14 +303,14 @@ static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM], fv_we
 #else
 #define FV_STEP(s)                                                                                 \
     do {                                                                                           \
-        const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w));                                               \
+        const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w, scale));                                               \
         w += FV_PANEL;                                                                             \
         FV_EACH(i)                                                                                 \
             acc[i] = FV_ADD(a[i].s, w_, acc[i]);                                                   \
     } while (0)
 
 static inline void fv_add_run(FV_SUM acc[FV_TM], const fv_source run[FV_TM], fv_weight *weight,
-                              uint depth)
+                              fv_scale scale, uint depth)
 {
     fv_weight w = *weight;
     FV_F4 a[FV_TM];
@@ -319,7 +347,7 @@ kernel void product(FV_ARGS)
     for (uint tap = 0; tap < FV_TAPS; tap++) {
         FV_EACH(i)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
-        fv_add_run(acc, run, &w, FV_DEPTH);
+        fv_add_run(acc, run, &w, FV_SCALE(FV_TN, col), FV_DEPTH);
     }
     FV_EACH(i)
         if (row + i < rows)
@@ -366,7 +394,8 @@ kernel void product(FV_ARGS)
         for (uint i = lane; i < FV_BN * FV_BK / 4; i += FV_GROUP) {
             const uint k = i / (FV_BN / 4), c = i % (FV_BN / 4) * 4;
             const bool inside = col + c < FV_COLS && k0 + k < FV_STEPS;
-            vstore4(inside ? FV_GET_W(4, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL)
+            vstore4(inside ? FV_GET_W(4, FV_COLUMN(col + c) + (size_t)(k0 + k) * FV_PANEL,
+                                      FV_SCALE(4, col + c))
                            : (FV_F4)(0),
                     0, ws + k * FV_BN + c);
         }
@@ -405,7 +434,8 @@ kernel void product(FV_ARGS)
             run[i] = FV_RUN(min(row + i, rows - 1), tap);
         for (uint k = part; k < FV_DEPTH; k += FV_LK) {
             const FV_W w =
-                FV_TO_W(FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL));
+                FV_TO_W(FV_GET_W(FV_TN, FV_COLUMN(col) + (size_t)(tap * FV_DEPTH + k) * FV_PANEL,
+                                 FV_SCALE(FV_TN, col)));
             FV_EACH(i)
                 acc[i] = FV_ADD(FV_A1(run[i], k), w, acc[i]);
         }
@@ -462,7 +492,8 @@ kernel void product(FV_ARGS)
                 fv_copy(a[i], n, FV_CONV && !from ? from : from + k0);
             }
             for (uint k = 0; k < n; k++, w += FV_PANEL) {
-                const FV_W w0 = FV_TO_W(FV_GET_W(16, w)), w1 = FV_TO_W(FV_GET_W(16, w + 16));
+                const FV_W w0 = FV_TO_W(FV_GET_W(16, w, FV_SCALE(16, col)));
+                const FV_W w1 = FV_TO_W(FV_GET_W(16, w + 16, FV_SCALE(16, col + 16)));
                 FV_EACH(i) {
                     left[i] = FV_ADD(a[i][k], w0, left[i]);
                     right[i] = FV_ADD(a[i][k], w1, right[i]);

@@ -9,6 +9,12 @@
 
 enum { PANEL = 32 }; /* columns of a panel of the packed weight, as in gemm.cl */
 
+/* Weights of int8 for products of floats. */
+static bool is_stored_int8(const fv_problem *p)
+{
+    return p->weight == FV_I8 && p->acc == FV_F32;
+}
+
 static uint32_t sides(const fv_problem *p)
 {
     return p->epi & FV_EPI_SWIGLU ? 2 : 1;
@@ -40,35 +46,47 @@ static void pack(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_
     }
 }
 
-/* Of int8: words of four steps of k, zeros to the end of a row's last run; then the scales of all
- * columns. */
+/* Of int8 the scales of all columns follow. Where numbers are multiplied, too, words of four steps
+ * of k take the place of numbers, zeros to the end of a row's last run. */
 static size_t packed_columns(const fv_problem *p)
 {
     return fv_round_up(p->dim[FV_GEMM_N] * sides(p), PANEL);
 }
 
+static size_t column_bytes(const fv_problem *p)
+{
+    const uint32_t k = p->dim[FV_GEMM_K];
+    return fv_gpu_is_quantised(p) ? fv_gpu_row_bytes(k) : k;
+}
+
 static size_t packed_i8(const fv_problem *p, const fv_knobs *knobs)
 {
     (void)knobs;
-    return packed_columns(p) * (fv_gpu_row_bytes(p->dim[FV_GEMM_K]) + sizeof(float));
+    return packed_columns(p) * (column_bytes(p) + sizeof(float));
+}
+
+/* Column i of a panel; returns its scale. */
+static float pack_column(int8_t *panel, uint32_t i, const float *row, const fv_problem *p)
+{
+    enum { WORD = 4 };
+    const uint32_t k = p->dim[FV_GEMM_K];
+    return fv_gpu_is_quantised(p) ? fv_int8_weight(panel + i * WORD, PANEL * WORD, row, k)
+                                  : fv_int8_column(panel + i, PANEL, row, k);
 }
 
 static void pack_i8(void *dst, const float *src, uint32_t n0, uint32_t n, const fv_problem *p,
                     const fv_knobs *knobs)
 {
     (void)knobs;
-    enum { WORD = 4 };
-    const uint32_t both = sides(p), columns = n * both, depth = p->dim[FV_GEMM_K];
-    const size_t bytes = fv_gpu_row_bytes(depth);
+    const uint32_t both = sides(p), columns = n * both;
+    const size_t bytes = column_bytes(p), depth = p->dim[FV_GEMM_K];
     int8_t *panels = (int8_t *)dst + (size_t)n0 * both * bytes;
     float *scale = (float *)(void *)((int8_t *)dst + packed_columns(p) * bytes) + n0 * both;
     memset(panels, 0, fv_round_up(columns, PANEL) * bytes);
     for (uint32_t i = 0; i < fv_round_up(columns, PANEL); i++)
-        scale[i] = i < columns
-                       ? fv_int8_weight(panels + i / PANEL * PANEL * bytes + i % PANEL * WORD,
-                                        PANEL * WORD,
-                                        src + ((size_t)(i % both) * n + i / both) * depth, depth)
-                       : 0;
+        scale[i] = i < columns ? pack_column(panels + i / PANEL * PANEL * bytes, i % PANEL,
+                                             src + ((size_t)(i % both) * n + i / both) * depth, p)
+                               : 0;
 }
 
 /* ---- tiles ---- */
@@ -100,6 +118,8 @@ static void define_sizes(const char *kind, const fv_launch *l, const struct tile
     fv_gpu_define(out, "FV_TM", t->rows);
     fv_gpu_define(out, "FV_TN", t->cols);
     fv_gpu_define(out, "FV_LN", t->across);
+    if (is_stored_int8(&l->args.prob))
+        fv_gpu_define(out, "FV_W8", 1);
     fv_gpu_define_quantise(l, out);
 }
 
@@ -219,25 +239,26 @@ static double cost_tile(const fv_problem *p, const fv_knobs *knobs)
         .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
     };
-#define OF_I8(name, FITS, costs)                                                                   \
-    static bool applies_i8_##name(const fv_problem *p)                                             \
+/* Of int8: those that are stored so, and those that are multiplied. */
+#define OF_I8(type, IS, name, FITS, ...)                                                           \
+    static bool applies_##type##_##name(const fv_problem *p)                                       \
     {                                                                                              \
-        return p->weight == FV_I8 && p->acc == FV_I32 && (FITS);                                   \
+        return IS(p) && (FITS);                                                                    \
     }                                                                                              \
-    const fv_kernel_hooks fv_h_gpu_gemm_i8_##name = {                                              \
-        .applies = applies_i8_##name,                                                              \
-        costs,                                                                                     \
-        .scratch = fv_gpu_quantise_scratch,                                                        \
+    const fv_kernel_hooks fv_h_gpu_gemm_##type##_##name = {                                        \
+        .applies = applies_##type##_##name,                                                        \
         .packed = packed_i8,                                                                       \
         .pack = pack_i8,                                                                           \
-        .format = "gpu_panels_i8",                                                                 \
+        .format = "gpu_panels_" #type,                                                             \
         .knobs = knobs_##name,                                                                     \
+        __VA_ARGS__,                                                                               \
     };
 #define OF_TYPES(name, FITS, costs)                                                                \
     OF_TYPE(FV_F32, f32, name, FITS, costs)                                                        \
     OF_TYPE(FV_F16, f16, name, FITS, costs)                                                        \
     OF_TYPE(FV_BF16, bf16, name, FITS, costs)                                                      \
-    OF_I8(name, FITS, costs)
+    OF_I8(w8, is_stored_int8, name, FITS, costs)                                                   \
+    OF_I8(i8, fv_gpu_is_quantised, name, FITS, costs, .scratch = fv_gpu_quantise_scratch)
 OF_TYPES(direct, true, .rate = 100e9)
 OF_TYPES(tile, true, .cost = cost_tile)
 OF_TYPES(thin, p->dim[FV_DIM_ROWS] <= 16, .rate = 250e9)
