@@ -210,6 +210,7 @@ class GemmOptions(_Sized):
 FORMATS = {"rgb8": 0, "bgr8": 1, "gray8": 2, "planes_f32": 3, "nv12": 4, "yuyv": 5}
 YUVS = {"601": 0, "601-full": 1, "709": 2, "709-full": 3}
 STORAGE = {"f32": 0, "f16": 1, "bf16": 2}
+WEIGHTS = dict(STORAGE, int8=3)
 COMPUTE = {"f32": 0, "bf16": 1, "int8": 2, "auto": 3}
 FORMS = {"auto": 0, "recurrent": 1, "chunk": 2}
 GATES = {"ready": 0, "logits": 1, "x-dense": 2, "q-dense": 3, "q-blockdiag": 4}
@@ -683,7 +684,7 @@ def _plan_options(model, frame, attention=None, outputs=None, preprocess=False, 
                        preprocess=C.pointer(model._preprocess()) if preprocess else None,
                        attention=attention and attention.encode(),
                        outputs=C.cast(array, C.POINTER(C.c_char_p)) if names else None,
-                       n_outputs=len(names), schedule=SCHEDULES[schedule], weights=STORAGE[weights],
+                       n_outputs=len(names), schedule=SCHEDULES[schedule], weights=WEIGHTS[weights],
                        activations=STORAGE[activations], yuv=YUVS[yuv], compute=COMPUTE[compute],
                        dry=dry)
 
@@ -774,7 +775,7 @@ class Model(_Handle):
         `options` are
 
           schedule="streamed" or "stepwise"
-          weights="f16" or "bf16"             in half the memory
+          weights="f16", "bf16" or "int8"     in half the memory, of blocks in a quarter
           activations="f16" or "bf16"         likewise; not on the CPU
           compute="bf16", "int8" or "auto"    what products of matrices multiply; "auto" is what
                                               tune_accuracy has found, else "f32"

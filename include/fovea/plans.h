@@ -93,7 +93,10 @@ typedef struct fovea_plan_options {
     int dry;               /* nonzero: pack and allocate nothing; such a plan cannot run */
     /* Storage of the weights of matrix products and convolutions and of the position table: 16 bits
      * take half the memory. They are rounded to the nearest when they are packed, without loss
-     * where the checkpoint has the same type; activations and sums stay float32. The level
+     * where the checkpoint has the same type; activations and sums stay float32. FOVEA_DTYPE_I8
+     * takes a quarter: products of blocks with 64 columns and more, whose weights are numbers of 8
+     * bits times a scale per output channel; products are still of floats. The others, and the
+     * position table, keep the type that they have without it. The level
      * "neon-dot" rounds activations to 17 bits where weights are FOVEA_DTYPE_BF16 and sums long.
      * ENOTSUP from fovea_plan_create for FOVEA_DTYPE_F16 and a weight beyond 65504. */
     fovea_dtype weights;
@@ -117,7 +120,8 @@ typedef struct fovea_plan_options {
                                read, with U and V of the nearest sample */
     int reserved;           /* where earlier versions have padding; 0 */
     /* A processor without instructions for it computes the same numbers with wider ones. With
-     * BF16 or INT8 leave `weights` and `activations` alone: EINVAL. */
+     * BF16 or INT8 leave `activations` alone, and `weights` but for FOVEA_DTYPE_I8: EINVAL. Then
+     * products of int8 are as without it, the others of blocks are float32 of BF16 rows. */
     fovea_compute compute;
 } fovea_plan_options;
 #define FOVEA_PLAN_OPTIONS_INIT FOVEA_INIT(fovea_plan_options, )
@@ -171,8 +175,8 @@ typedef struct fovea_step_info {
     const char *activation; /* of "gemm" and "conv", as fovea_gemm_options has it, or "swiglu"; else
                                NULL */
     fovea_dtype dtype;      /* of the activations that it reads; pixels count as FOVEA_DTYPE_F32 */
-    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32; so of one
-                                 of int8: see `products` */
+    fovea_dtype weight_dtype; /* of the weight of "gemm" and "conv", else FOVEA_DTYPE_F32; I8 does
+                                 not say what is multiplied: see `products` */
     /* m: rows. "gemm" and "conv": an (m x k) matrix times a (k x n) matrix; "swiglu" has n columns
      * of values and n of gates. Attention: m queries, k keys (of one window in "wsoftmax"; 0 where
      * none are counted), n = heads * value_dim columns. Others: n channels, k = 0. */

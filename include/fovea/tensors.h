@@ -8,12 +8,18 @@
 
 FOVEA_BEGIN_DECLS
 
-typedef enum fovea_dtype { FOVEA_DTYPE_F32, FOVEA_DTYPE_F16, FOVEA_DTYPE_BF16 } fovea_dtype;
+typedef enum fovea_dtype {
+    FOVEA_DTYPE_F32,
+    FOVEA_DTYPE_F16,
+    FOVEA_DTYPE_BF16,
+    FOVEA_DTYPE_I8, /* of weights in memory only: whole numbers, each row with a scale of its own */
+} fovea_dtype;
 
 /* Converts n floats to `dtype`. Rounds to the nearest, ties to even; values beyond the range become
- * infinite. EINVAL for an unknown type. */
+ * infinite. EINVAL for a type that is not of floats. */
 FOVEA_API fovea_status fovea_floats_encode(void *out, fovea_dtype dtype, const float *in, size_t n);
-/* Converts n values of `dtype` to floats, which is exact. EINVAL for an unknown type. */
+/* Converts n values of `dtype` to floats, which is exact. EINVAL for a type that is not of floats.
+ */
 FOVEA_API fovea_status fovea_floats_decode(float *out, fovea_dtype dtype, const void *in, size_t n);
 
 /* An opened safetensors file. */

@@ -29,11 +29,24 @@ fovea_status fv_dtype_known(const char *what, fovea_dtype dtype);
 
 static inline enum fv_type fv_type_of(fovea_dtype dtype)
 {
-    return dtype == FOVEA_DTYPE_F32 ? FV_F32 : dtype == FOVEA_DTYPE_F16 ? FV_F16 : FV_BF16;
+    static const enum fv_type types[] = {[FOVEA_DTYPE_F32] = FV_F32,
+                                         [FOVEA_DTYPE_F16] = FV_F16,
+                                         [FOVEA_DTYPE_BF16] = FV_BF16,
+                                         [FOVEA_DTYPE_I8] = FV_I8};
+    return types[dtype];
 }
 static inline fovea_dtype fv_dtype_of(enum fv_type type)
 {
-    return type == FV_F16 ? FOVEA_DTYPE_F16 : type == FV_BF16 ? FOVEA_DTYPE_BF16 : FOVEA_DTYPE_F32;
+    switch (type) {
+    case FV_F16:
+        return FOVEA_DTYPE_F16;
+    case FV_BF16:
+        return FOVEA_DTYPE_BF16;
+    case FV_I8:
+        return FOVEA_DTYPE_I8;
+    default:
+        return FOVEA_DTYPE_F32;
+    }
 }
 
 #endif

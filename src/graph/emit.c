@@ -282,11 +282,11 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 
 void fv_use_types(fv_step *s, fv_builder *b)
 {
-    s->prob.weight = (uint8_t)b->weight_type;
+    const bool int8 = b->in_block && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS;
+    s->prob.weight = (uint8_t)(b->int8_weights && int8 ? FV_I8 : b->weight_type);
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
-    if (b->compute == FOVEA_COMPUTE_INT8 && b->in_block && s->prob.op == FV_OP_GEMM &&
-        s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS && s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST &&
-        !fv_products_have(&b->bf16, b->products++)) {
+    if (b->compute == FOVEA_COMPUTE_INT8 && int8 && s->prob.op == FV_OP_GEMM &&
+        s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST && !fv_products_have(&b->bf16, b->products++)) {
         s->prob.weight = FV_I8;
         s->prob.acc = FV_I32;
     }

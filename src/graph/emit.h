@@ -166,11 +166,13 @@ typedef struct fv_builder {
     uint32_t blocks;
     bool half_sums;           /* products with float16 weights may be summed in float16 */
     enum fv_type weight_type; /* of GEMM's and CONV's weights and the position table */
+    bool int8_weights;        /* in their place, those of blocks' products are stored as I8 */
     enum fv_type row_type;    /* of rows of activations */
     bool narrow_only;         /* only operands that are `narrow` take row_type: on the CPU */
     bool any_type;         /* the device's kernels take rows of all types, whatever row_type is */
     fovea_compute compute; /* of products: F32, or BF16 or INT8 on a device that has kernels */
-    bool in_block;         /* products may be INT8, whose errors the residual stream averages out */
+    bool in_block;         /* products, or their weights, may be int8, whose errors the residual
+                              stream averages out */
     uint32_t products;     /* of those, how many have been written */
     fv_products bf16;      /* which of them stay BF16 */
     fv_view frame;         /* u8 pixels of the picture, or float planes */

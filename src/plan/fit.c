@@ -137,7 +137,7 @@ static fovea_status check_weights(const fovea_plan *p)
             if (size > p->limits.largest)
                 return fv_fail(FOVEA_ENOMEM,
                                "%s: a weight of %.1f MiB, device %s has buffers of at most %.1f "
-                               "MiB; use weights of 16 bits or another device",
+                               "MiB; use weights of fewer bits or another device",
                                s->label, mib(size), p->device->info.id, mib(p->limits.largest));
         }
     }

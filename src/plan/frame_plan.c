@@ -22,13 +22,15 @@ fovea_status fv_frame_check(const fovea_plan_options *o)
         return fv_fail(FOVEA_EINVAL, "yuv %d is unknown; FOVEA_YUV_601 is what cameras give",
                        (int)o->yuv);
     FV_TRY(fv_known("schedule", (int)o->schedule, FOVEA_SCHEDULE_STEPWISE));
-    FV_TRY(fv_dtype_known("weights", o->weights));
+    FV_TRY(fv_known("weights", (int)o->weights, FOVEA_DTYPE_I8));
     FV_TRY(fv_dtype_known("activations", o->activations));
     FV_TRY(fv_known("compute", (int)o->compute, FOVEA_COMPUTE_AUTO));
     if (o->compute != FOVEA_COMPUTE_F32 && o->compute != FOVEA_COMPUTE_AUTO &&
-        (o->weights != FOVEA_DTYPE_F32 || o->activations != FOVEA_DTYPE_F32))
+        ((o->weights != FOVEA_DTYPE_F32 && o->weights != FOVEA_DTYPE_I8) ||
+         o->activations != FOVEA_DTYPE_F32))
         return fv_fail(FOVEA_EINVAL, "compute in 16 or 8 bits settles how weights and activations "
-                                     "are stored; leave their types at FOVEA_DTYPE_F32");
+                                     "are stored; leave their types at FOVEA_DTYPE_F32, or weights "
+                                     "at FOVEA_DTYPE_I8");
     FV_TRY(fv_known("on_device_lost", (int)o->on_device_lost, FOVEA_LOST_CPU));
     if (!(o->lost_seconds >= 0 && o->lost_seconds <= 1e6))
         return fv_fail(FOVEA_EINVAL, "a device lost after %g s; give 0 (10) to 1e6",
@@ -185,7 +187,8 @@ static fovea_status emit(fovea_plan *p, const fovea_plan_options *o)
                        "only",
                        p->device->info.id);
     p->staged = o->on_device_lost == FOVEA_LOST_CPU;
-    p->b.weight_type = fv_type_of(o->weights);
+    p->b.int8_weights = o->weights == FOVEA_DTYPE_I8;
+    p->b.weight_type = p->b.int8_weights ? FV_F32 : fv_type_of(o->weights);
     p->b.row_type = p->limits.throughput ? fv_type_of(o->activations) : FV_F32;
     p->b.blocks = m->depth;
     FV_TRY(fv_attention_blocks(&p->b.attention, attention, m->depth));

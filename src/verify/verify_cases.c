@@ -187,6 +187,17 @@ static void convolutions(fv_builder *b)
     }
 }
 
+/* Weights of int8. */
+static void stored_int8(fv_builder *b)
+{
+    b->weight_type = FV_F32;
+    b->int8_weights = b->in_block = true;
+    products(b);
+    convolutions(b);
+    product(b, 64, WIDTH, 0, false, 3);
+    b->int8_weights = b->in_block = false;
+}
+
 /* ---- grids ---- */
 
 static void depthwise(fv_builder *b)
@@ -422,6 +433,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
         products(b);
         convolutions(b);
     }
+    stored_int8(b);
     if (limits->int8)
         whole_numbers(b);
     depthwise(b);
@@ -450,6 +462,7 @@ static void narrow(fv_builder *b)
     softmax(b);
     linear(b);
     windows(b);
+    stored_int8(b);
 }
 
 static fovea_status fill(fv_cases *c, enum fv_type row_type, const fv_limits *limits)

@@ -58,9 +58,9 @@ static double least_bytes(const fovea_model_info *info, const fovea_plan_info *p
                           fovea_dtype weights)
 {
     const fovea_compute compute = plan->compute;
-    const double weight = compute == FOVEA_COMPUTE_INT8                                 ? 1
-                          : compute == FOVEA_COMPUTE_BF16 || weights != FOVEA_DTYPE_F32 ? 2
-                                                                                        : 4;
+    const bool int8 = compute == FOVEA_COMPUTE_INT8 || weights == FOVEA_DTYPE_I8;
+    const bool narrow = compute == FOVEA_COMPUTE_BF16 || weights != FOVEA_DTYPE_F32;
+    const double weight = int8 ? 1 : narrow ? 2 : 4;
     return weight * (double)info->parameters + (compute == FOVEA_COMPUTE_F32 ? 4.0 : 2.0) * 22 *
                                                    info->depth * (double)plan->tokens * info->width;
 }

@@ -242,6 +242,7 @@ static int run(struct bench *b, const char *what, const char *name)
     CLI_TRY(check_files(b));
     interrupt_catch("run");
     const bool floors = b->request.what == BENCH_FLOORS;
+    b->request.common.stores_int8 = b->request.what != BENCH_ATTENTION;
     if (b->request.what == BENCH_GEMM)
         b->request.common.half = NULL;
     CLI_TRY(bench_cases_add(&b->set, &b->request, &b->options));
@@ -320,7 +321,8 @@ int cli_bench(const cli_command *self, int argc, char **argv)
         {"fail-above", 0, "PCT", "percent that may be lost against it, 5", &b->fail_above},
         {NULL},
     };
-    r->common.half = "f32, f16, bf16: of a model's weights; of q, k and v";
+    r->common.half =
+        "f32, f16, bf16: of a model's weights; of q, k and v; int8: of a model's weights";
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     if (!code && !first)
         fputs(lists, stdout);

@@ -105,11 +105,16 @@ typedef struct cli_common {
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
     const char *schedule, *chunk, *size;
     bool json, strict, no_exif;
-    const char *half; /* help of --dtype, set by a command that takes 16-bit types: CLI_HALF */
+    const char *half; /* help of --dtype, set by a command that takes 16-bit types */
+    bool stores_int8; /* --dtype int8 too, of a model's weights */
     bool new_wisdom;  /* the file of --wisdom need not be there yet */
 } cli_common;
 
-#define CLI_HALF "f32, f16, bf16: of the weights; not on the CPU of activations too"
+/* Of commands that plan a model. */
+#define CLI_STORES                                                                                 \
+    .half = "f32, f16, bf16: of the weights; not on the CPU of activations too; int8: of the "     \
+            "weights of blocks alone",                                                             \
+    .stores_int8 = true
 
 /* Parses argv into the targets; positional arguments begin at argv[*first]. On --help it prints the
  * text and sets *first to 0: the command is done. */
@@ -182,8 +187,8 @@ const char *cli_output_name(const fovea_model *model, const char *name);
 /* The size of a picture after preprocessing. */
 void cli_picture_size(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
                       const fovea_model_info *info);
-/* --dtype sets the type of weights, and on devices other than the CPU of activations too. Frames
- * have the size that the model sees; of no model: none. */
+/* --dtype sets the type of weights, and on devices other than the CPU of activations too, unless it
+ * is int8. Frames have the size that the model sees; of no model: none. */
 void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fovea_device *device,
                       const fovea_model *model);
 

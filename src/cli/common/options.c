@@ -317,7 +317,8 @@ int cli_choose(int *out, const char *option, const char *text, const char *const
     return cli_fail(CLI_USAGE, "--%s %s: wanted one of %s", option, text, all);
 }
 
-static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};            /* by fovea_dtype */
+static const char *const dtypes[] = {"f32", "f16", "bf16", "int8", NULL};    /* by fovea_dtype */
+static const char *const floats[] = {"f32", "f16", "bf16", NULL};            /* the same */
 static const char *const computes[] = {"f32", "bf16", "int8", "auto", NULL}; /* by fovea_compute */
 
 const char *cli_dtype_name(fovea_dtype type)
@@ -361,7 +362,7 @@ int cli_settle(cli_settings *out, const cli_common *c)
     out->attention = c->attention;
     CLI_TRY(cli_number(&out->device_options.threads, "threads", c->threads, 1, 4096));
     CLI_TRY(cli_choose(&schedule, "schedule", c->schedule, schedules));
-    CLI_TRY(cli_choose(&type, "dtype", c->dtype, dtypes));
+    CLI_TRY(cli_choose(&type, "dtype", c->dtype, c->stores_int8 ? dtypes : floats));
     CLI_TRY(cli_choose(&compute, "compute", c->compute, computes));
     CLI_TRY(cli_choose(&rigor, "rigor", c->rigor, rigors));
     CLI_TRY(cli_number(&out->chunk, "chunk", c->chunk, 1, 1u << 24));
@@ -594,7 +595,7 @@ void cli_plan_options(fovea_plan_options *out, const cli_settings *s, const fove
     out->rigor = s->rigor;
     out->compute = s->compute;
     out->weights = s->dtype;
-    if (strcmp(info.id, "cpu") != 0)
+    if (strcmp(info.id, "cpu") != 0 && s->dtype != FOVEA_DTYPE_I8)
         out->activations = s->dtype;
     if (model)
         set_frame(out, s, model);

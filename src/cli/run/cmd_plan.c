@@ -274,7 +274,7 @@ static json_t *describe(const fovea_plan *plan, const fovea_plan_info *p, const 
 
 int cli_plan(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {.half = CLI_HALF};
+    cli_common common = {CLI_STORES};
     cli_session s;
     fovea_plan_options options = FOVEA_PLAN_OPTIONS_INIT;
     fovea_plan *plan;

@@ -269,7 +269,7 @@ int cli_run(const cli_command *self, int argc, char **argv)
         {"top", 0, "K", "labels to show, 5", &r->top_text},
         {NULL},
     };
-    r->common.half = CLI_HALF;
+    r->common = (cli_common){CLI_STORES};
     char *joined = attention_query_join(&argc, argv);
     int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
     r->top = 5;

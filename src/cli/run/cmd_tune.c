@@ -231,7 +231,7 @@ static int tune(tuning *t, int argc, char **argv)
 
 int cli_tune(const cli_command *self, int argc, char **argv)
 {
-    tuning t = {.common = {.half = CLI_HALF, .new_wisdom = true}};
+    tuning t = {.common = {CLI_STORES, .new_wisdom = true}};
     const cli_option own[] = {
         {"time", 0, "S", "seconds that it may take", &t.seconds},
         {"accuracy", 0, "X",

@@ -5,7 +5,7 @@
 
 int cli_verify(const cli_command *self, int argc, char **argv)
 {
-    cli_common common = {.half = CLI_HALF};
+    cli_common common = {CLI_STORES};
     const char *kernel = NULL, *image = NULL, *floor = NULL;
     const cli_option own[] = {
         {"kernel", 0, "TEXT", "without a model: only kernels whose names contain it", &kernel},
