@@ -153,6 +153,7 @@ static void whole_numbers(fv_builder *b)
     b->compute = FOVEA_COMPUTE_INT8;
     b->in_block = true;
     products(b);
+    product(b, 64, WIDTH, 0, false, 3);
     b->compute = FOVEA_COMPUTE_F32;
     b->in_block = false;
 }
@@ -164,7 +165,7 @@ static void convolutions(fv_builder *b)
     } kinds[] = {{3, 2, 1, 32, 70, FV_EPI_GELU},
                  {2, 2, 0, 20, 64, 0},
                  {3, 1, 1, 64, 64, 0},
-                 {7, 11, 0, 8, 40, 0}}; /* one pixel */
+                 {7, 11, 0, 8, 68, 0}}; /* one pixel */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const uint32_t across = (GRID_WIDTH + 2 * kinds[i].pad - kinds[i].size) / kinds[i].stride;
         const uint32_t down = (GRID_HEIGHT + 2 * kinds[i].pad - kinds[i].size) / kinds[i].stride;

@@ -74,6 +74,7 @@ CASES = [
     (2, ["bench", "attention", "--attention", "hydra"]),
     (2, ["bench", "attention", "--attention", "mala", "--causal"]),
     (1, ["bench", "block", "--tokens", "0"]), (2, ["bench", "nothing"]), (2, ["bench", "gemm", "--dtype", "f16"]),
+    (1, ["bench", "attention", "--dtype", "int8"]), (0, ["run", MODEL, "good.png", "--dtype", "int8"]),
     (0, ["run", MODEL, "good.png", "--dtype", "f16"]),
     (2, ["run", MODEL, "good.png", "--device", "cl:9"]),
     (2, ["plan", MODEL, "--device", "cl:no such device"]), (2, ["plan", MODEL, "--device", "cuda:99"]),

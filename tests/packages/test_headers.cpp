@@ -82,6 +82,7 @@ static bool products_are_chosen()
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
     o.frame.width = o.frame.height = 32;
     o.compute = FOVEA_COMPUTE_BF16;
+    o.weights = FOVEA_DTYPE_I8;
     o.dry = 1;
     const fovea::plan plan(vit, device, o);
     const float weight[2] = {1.00390625f, 3}; // the first lies between two of bfloat16

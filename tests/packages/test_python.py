@@ -328,6 +328,10 @@ class Models(unittest.TestCase):
         plain, half = (self.model.run(self.image, outputs=["last_hidden_state"],
                                       weights=w)["last_hidden_state"] for w in ("f32", "bf16"))
         self.assertTrue(1e-5 < off(half, plain) < 0.1)
+        numbers = self.model.run(self.image, outputs=["last_hidden_state"], weights="int8")
+        self.assertTrue(1e-5 < off(numbers["last_hidden_state"], plain) < 0.1)
+        with self.assertRaises(KeyError):
+            self.model.run(self.image, activations="int8")
 
     def test_compute(self):
         """Products of bfloat16: rounded, by a plan of their own, and by an operation."""

@@ -331,18 +331,21 @@ static int right_step(const fovea_step_check *check, void *payload)
 }
 
 /* Kernels and models are judged as well where calls deal rows to partial states, and rows have 16
- * bits. */
+ * bits or weights 8. */
 static void verified(void **state)
 {
     (void)state;
     const fake_options fake = {0};
     fovea_device *device = fake_open(&fake);
     assert_int_equal(fovea_device_verify(device, "_ref", right_kernel, NULL), FOVEA_OK);
-    for (int type = FOVEA_DTYPE_F16; type <= FOVEA_DTYPE_BF16; type++) {
+    for (int type = FOVEA_DTYPE_F16; type <= FOVEA_DTYPE_I8; type++) {
         struct trial t;
         size_t steps = 0;
         begin(&t, &subjects[3], false);
-        t.options.activations = (fovea_dtype)type;
+        if (type == FOVEA_DTYPE_I8)
+            t.options.weights = FOVEA_DTYPE_I8;
+        else
+            t.options.activations = (fovea_dtype)type;
         const fovea_frame frame = {.pixels = {t.pixels}};
         if (fovea_model_verify(t.model, device, &t.options, &frame, right_step, &steps))
             fail_msg("%s", fovea_error());
