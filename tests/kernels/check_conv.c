@@ -31,10 +31,10 @@ static const struct shape {
     {3, 8, 6, 2, 2, 0, 15, 0, FV_EPI_SILU, false, FV_BF16},
     {5, 3, 7, 3, 2, 1, 33, 1, FV_EPI_BIAS, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_GELU, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
-    {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
-    {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_F32},
+    {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
+    {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS, false, FV_I8, FV_F32, FV_BF16, FV_BF16},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
