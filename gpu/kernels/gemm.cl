@@ -303,7 +303,7 @@ static inline void fv_add_run(FV_V acc[FV_TM], const fv_source run[FV_TM], fv_we
 #else
 #define FV_STEP(s)                                                                                 \
     do {                                                                                           \
-        const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w, scale));                                               \
+        const FV_W w_ = FV_TO_W(FV_GET_W(FV_TN, w, scale));                                        \
         w += FV_PANEL;                                                                             \
         FV_EACH(i)                                                                                 \
             acc[i] = FV_ADD(a[i].s, w_, acc[i]);                                                   \

@@ -451,8 +451,9 @@ static void pack_quantised(const fv_gemm_kit *kit, void *dst, const float *src, 
         memset(panel, kit->bias, (size_t)k4 * kit->nr);
         for (uint32_t j = 0; j < kit->nr; j++) {
             const uint32_t from = col + j % width, gate = j / width;
-            const float *row = src + ((size_t)gate * n + from) * k;
-            scale[j] = from < n ? pack_numbers(kit, panel, j, row, k) : 0;
+            scale[j] = 0;
+            if (from < n)
+                scale[j] = pack_numbers(kit, panel, j, src + ((size_t)gate * n + from) * k, k);
         }
         if (kit->steps == 8)
             join_groups(panel, kit->nr, k4);

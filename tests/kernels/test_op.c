@@ -319,6 +319,7 @@ static void refusals(void **state)
     REFUSE(FOVEA_EINVAL, "scale", p->scale = NAN);
     REFUSE(FOVEA_EINVAL, "eps", p->eps = -1);
     REFUSE(FOVEA_EINVAL, "storage", p->storage = (fovea_dtype)9);
+    REFUSE(FOVEA_EINVAL, "storage", p->storage = FOVEA_DTYPE_I8);
     REFUSE(FOVEA_EINVAL, "divisor", p->normalise = 0);
     REFUSE(FOVEA_ENOTSUP, "causal mala", p->causal = 1);
     REFUSE(FOVEA_ENOTSUP, "retention", p->attention = "retention");
