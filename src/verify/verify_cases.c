@@ -188,14 +188,16 @@ static void convolutions(fv_builder *b)
     }
 }
 
-/* Weights of int8. */
+/* Weights that are stored as int8; what follows the sums is as with others. */
 static void stored_int8(fv_builder *b)
 {
     b->weight_type = FV_F32;
     b->int8_weights = b->in_block = true;
-    products(b);
-    convolutions(b);
+    product(b, 160, WIDTH, 0, true, TOKENS);
+    product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
+    product(b, 68, 64, FV_EPI_SWIGLU, true, 29);
     product(b, 64, WIDTH, 0, false, 3);
+    convolutions(b);
     b->int8_weights = b->in_block = false;
 }
 
