@@ -8,7 +8,10 @@ Standard library only.
 """
 import collections
 import json
+import math
 import os
+import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -103,6 +106,60 @@ def near_float32(p):
             p.run("verify", os.path.join(GOLDEN, model), "--compute", compute, "--accuracy", str(floor))
 
 
+def write_model(folder, width, heads, hidden, patch=4, side=3):
+    """A DINOv2 of one block, with random weights, by transformers' names."""
+    rng = random.Random(width)
+    block = "encoder.layer.0."
+    shapes = {"embeddings.cls_token": (1, 1, width),
+              "embeddings.position_embeddings": (1, 1 + side * side, width),
+              "embeddings.patch_embeddings.projection.weight": (width, 3, patch, patch),
+              "embeddings.patch_embeddings.projection.bias": (width,),
+              "layernorm.weight": (width,), "layernorm.bias": (width,),
+              block + "mlp.fc1.weight": (hidden, width), block + "mlp.fc1.bias": (hidden,),
+              block + "mlp.fc2.weight": (width, hidden), block + "mlp.fc2.bias": (width,),
+              block + "layer_scale1.lambda1": (width,), block + "layer_scale2.lambda1": (width,)}
+    for norm in "norm1", "norm2":
+        shapes[block + norm + ".weight"] = shapes[block + norm + ".bias"] = (width,)
+    for part in "attention.query", "attention.key", "attention.value", "output.dense":
+        shapes[block + "attention." + part + ".weight"] = (width, width)
+        shapes[block + "attention." + part + ".bias"] = (width,)
+    head, data = {}, b""
+    for name, shape in shapes.items():
+        count = math.prod(shape)
+        spread = 1.4 / (count / shape[0]) ** 0.5 if len(shape) in (2, 4) else 0.3
+        raw = struct.pack("<%df" % count, *(rng.gauss(0, spread) for _ in range(count)))
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(head).encode()
+    os.mkdir(folder)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({"model_type": "dinov2", "hidden_size": width, "num_hidden_layers": 1,
+                   "num_attention_heads": heads, "patch_size": patch, "hidden_act": "gelu",
+                   "image_size": side * patch, "layer_norm_eps": 1e-6}, f)
+
+
+def odd_models(p, folder):
+    """Widths that no rotation divides, one head, one token; with what every processor has, too."""
+    prime, odd = os.path.join(folder, "prime"), os.path.join(folder, "odd")
+    write_model(prime, 67, 1, 71)
+    write_model(odd, 75, 3, 77)
+    siglip = os.path.join(GOLDEN, "siglip-02")
+    for model, size, tokens in (prime, "12", 10), (odd, "4", 2), (siglip, "14", 1):
+        for compute, floor in NEAR.items():
+            for isa in ("--isa", "scalar"), ():
+                for attention in "softmax", "linear", "nala":
+                    options = (model, "--size", size, "--compute", compute, "--attention", attention,
+                               *isa)
+                    plan = p.json("plan", *options)
+                    kinds = {s["products"] for s in plan["steps"]}
+                    expect("%s of %s at %s: %s" % (compute, model, size, kinds),
+                           compute in kinds and plan["params"]["tokens"] == tokens)
+                    seen = p.json("verify", *options, "--accuracy", str(floor - 0.001))
+                    expect("nothing is wrong", seen["wrong"] == 0)
+
+
 def pictures_of_a_model(p, folder):
     paths = []
     for i, (w, h) in enumerate(((64, 64), (80, 48))):
@@ -166,7 +223,10 @@ def main():
 
         def pictures(p):
             pictures_of_a_model(p, folder)
-        return expected.run((device_says, plan_says, verified, near_float32, pictures, measured, tuned),
+
+        def odd(p):
+            odd_models(p, folder)
+        return expected.run((device_says, plan_says, verified, near_float32, odd, pictures, measured, tuned),
                             lambda test: test(p))
 
 
