@@ -62,7 +62,7 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
     if (last_write < 0)
         return false;
     /* Cut before a step that needs all rows of something that the sweep writes. */
-    *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i, i);
+    *cut = fv_sweep_best_cut(b, (uint32_t)last_write, i);
     return true;
 }
 

@@ -142,11 +142,11 @@ static uint32_t cut_for(const fv_builder *b, uint32_t first, uint32_t end, uint3
     const fv_step *s = &b->step[i];
     const uint32_t writer = overwritten(b, first, end, i);
     if (writer)
-        return fv_sweep_best_cut(b, i, writer, end - 1);
+        return fv_sweep_best_cut(b, i, writer);
     if (fv_halo_inside(b, first, end, s->use[s->out].view.id) && s->ahead <= MAX_AHEAD &&
         !fv_op_table[s->prob.op]->costly)
         return end;
-    return fv_sweep_best_cut(b, i, cause(b, i, end), end - 1);
+    return fv_sweep_best_cut(b, i, cause(b, i, end));
 }
 
 bool fv_halo_inside(const fv_builder *b, uint32_t first, uint32_t end, fv_id id)

@@ -35,9 +35,9 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *r, uint32_t chunk);
  * rows. */
 void fv_sweep_tile(fv_step *s, uint32_t threads);
 
-/* Where to cut after step `after` and not beyond `at`: the place where the values that steps up to
- * `to` read have the fewest bytes. */
-uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at, uint32_t to);
+/* Where to cut after step `after` and not beyond `at`: the place that values of the fewest bytes
+ * cross. */
+uint32_t fv_sweep_best_cut(const fv_builder *b, uint32_t after, uint32_t at);
 /* Whether an operand must be complete before it is read, instead of row by row as it is written. */
 bool fv_reads_finished(const fv_use *u);
 

@@ -72,6 +72,9 @@ def plan_says(p):
         text = p.run("plan", MODEL, *SIZE, "--attention", attention, "--compute", "bf16")
         line = next(x for x in text.split("\n") if x.startswith("products"))
         expect("in a line: %s" % line, "of bf16: " in line and "fc1; fc2" in line)
+    rows = {c: p.json("plan", "synthetic:dinov2-b", "--size", "1036", "--compute", c)["bytes"]["residual"]
+            for c in ("f32", "bf16")}
+    expect("rows of q, k, v at half the bytes: %s" % rows, rows["bf16"] <= 0.61 * rows["f32"])
     p.run("plan", MODEL, "--compute", "int4", code=1)
     expect("types are settled", "leave their types" in
            p.run("plan", MODEL, "--compute", "bf16", "--dtype", "f16", code=7))
