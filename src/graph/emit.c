@@ -300,10 +300,14 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     s->prob.dim[FV_GEMM_K] = g->w->cols;
     fv_use_types(s, b);
     s->prob.epi = g->act;
-    if (g->in.id >= 0)
+    if (g->in.id >= 0) {
         fv_use_value(s, FV_GEMM_A, g->in, FV_KIND_ROW);
-    else
+        /* Rows that stay float32 make it a product of floats: to round the weight gains nothing. */
+        if (b->compute != FOVEA_COMPUTE_F32 && !b->in_block && b->value[g->in.id].type == FV_F32)
+            s->prob.weight = FV_F32;
+    } else {
         fv_use_weight(s, FV_GEMM_A, g->in_weight);
+    }
     fv_use_weight(s, FV_GEMM_W, g->w);
     fv_use_epilogue(s, FV_GEMM_BIAS, g->bias, FV_EPI_BIAS);
     fv_use_epilogue(s, FV_GEMM_SCALE, g->scale, FV_EPI_SCALE);
