@@ -79,13 +79,13 @@ static fovea_status take_input(fv_input *in, const fv_given *g)
 /* Relative perturbation of the inputs: the rounding error of a float32 sum of that many terms,
  * which grows with the square root; of 16 bits where a kernel may sum a few products in float16, or
  * round factors to bfloat16: several times on the way, and what is off in a query is so in all
- * columns of its row, which two runs may happen to miss; hence four times that rounding. */
+ * columns of its row, which two runs may happen to miss; hence twice that rounding. */
 static double off(const fv_problem *p)
 {
     if (p->acc == FV_F16)
         return 0x1p-11;
     if (p->acc == FV_BF16)
-        return 0x1p-7;
+        return 0x1p-8;
     return (4 + 2 * sqrt(fv_problem_terms(p))) * FLT_EPSILON;
 }
 
