@@ -38,7 +38,7 @@ for f in src/base/abi.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/pre
 done
 for f in platform/cpu/tmpl/*_tmpl.c; do
     case $f in
-    *lattn* | *gemm_bf16* | *probe_bf16* | *probe_int8*) ;;
+    */lattn_tmpl.c | */lattn_grad_tmpl.c | *gemm_bf16* | *probe_bf16* | *probe_int8*) ;;
     *)
         compile "$f" -DFV_ISA_C
         compile "$f" -DFV_ISA_NEON
@@ -51,7 +51,7 @@ for kind in gemm_i8 probe_int8; do
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_SDOT -march=armv8.2-a+fp16+dotprod
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_I8MM -march=armv8.2-a+fp16+dotprod+bf16+i8mm
 done
-for kind in gemm gemm_bf16 probe_bf16 softmax_bf16 wsoftmax_bf16; do
+for kind in gemm gemm_bf16 lattn_bf16 probe_bf16 softmax_bf16 wsoftmax_bf16; do
     # shellcheck disable=SC2086
     compile platform/cpu/tmpl/${kind}_tmpl.c $dot
 done
@@ -59,13 +59,10 @@ for mechanism in $(sed -n 's/^FV_MECH([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/m
     for f in src/ops/mech_traits.c src/ops/ref/ref_*lattn*.c src/ops/ref_train/ref_*lattn*.c tests/kernels/oracle_mech.c; do
         compile "$f" -DFV_MECHANISM="$mechanism"
     done
-    for f in platform/cpu/tmpl/*lattn*_tmpl.c; do
+    for f in platform/cpu/tmpl/lattn_tmpl.c platform/cpu/tmpl/lattn_grad_tmpl.c; do
         compile "$f" -DFV_ISA_C -DFV_MECHANISM="$mechanism"
         compile "$f" -DFV_ISA_NEON -DFV_MECHANISM="$mechanism"
     done
-    compile platform/cpu/tmpl/lattn_tmpl.c -DFV_ISA_NEON -DFV_FACTORS_BF16=1 -DFV_MECHANISM="$mechanism"
-    # shellcheck disable=SC2086
-    compile platform/cpu/tmpl/lattn_tmpl.c $dot -DFV_FACTORS_BF16=1 -DFV_MECHANISM="$mechanism"
 done
 $cc -static -o "$out/check" "$out"/*.o -lm -lpthread
 [ "${1:-}" != --build-only ] || exit 0
