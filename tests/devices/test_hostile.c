@@ -532,14 +532,17 @@ static void go_on_after_each(const scene *scene_of, const char *name, int unifie
     size_t values = 0;
     int lost = 0;
     what.lost = FOVEA_LOST_CPU;
-    hostile.set("unified", unified);
+    /* Waiting polls: how many calls there are depends on time. The least is reached each time. */
     long n = 0;
-    if (begin_to_run(&s, &what, out, &values)) {
-        hostile.set("fail", LONG_MIN);
-        run_frames(&s, out, values);
-        n = hostile.calls();
+    for (int run = 0; run < 3; run++) {
+        hostile.set("unified", unified);
+        if (begin_to_run(&s, &what, out, &values)) {
+            hostile.set("fail", LONG_MIN);
+            run_frames(&s, out, values);
+            n = run == 0 || hostile.calls() < n ? hostile.calls() : n;
+        }
+        end_running(&s, out);
     }
-    end_running(&s, out);
     const int tries = most && most < n ? most : (int)n;
     for (int i = 0; i < tries; i++) {
         hostile.set("unified", unified);
