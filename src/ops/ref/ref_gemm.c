@@ -49,6 +49,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/num.h"
 #include "ops/quantise.h"
 #include "ops/ref/ref_gemm.h"
 #include "ops/ref/ref_kernels.h"
@@ -198,7 +199,7 @@ static bool applies_i8(const fv_problem *p)
 static size_t scratch_i8(const fv_problem *p, const fv_knobs *knobs, uint32_t rows)
 {
     (void)knobs, (void)rows;
-    return (sizeof(float) + 1) * p->dim[FV_GEMM_K];
+    return (sizeof(float) + 1) * fv_round_up(p->dim[FV_GEMM_K], 4);
 }
 
 /* The numbers of a row, of the scale s, times row n of the weight, with its bias. */
