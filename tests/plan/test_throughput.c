@@ -295,21 +295,24 @@ static void in_half_the_bits(void **state)
         fovea_dtype type;
         double bound;
     } types[] = {{FOVEA_DTYPE_F16, 5e-3}, {FOVEA_DTYPE_BF16, 4e-2}};
-    for (int i = stride / 2; i < SUBJECTS; i += stride)
+    for (int i = stride / 2; i < SUBJECTS; i += stride) {
+        fovea_plan_info floats[2] = {FOVEA_PLAN_INFO_INIT, FOVEA_PLAN_INFO_INIT};
         for (int k = 0; k < 4; k++) {
             struct trial t;
-            fovea_plan_info info = FOVEA_PLAN_INFO_INIT, whole = FOVEA_PLAN_INFO_INIT;
+            fovea_plan_info info = FOVEA_PLAN_INFO_INIT, *whole = &floats[k % 2];
             const fake_options fake = {0};
             begin(&t, &subjects[i], k % 2);
             t.options.chunk = k % 2 ? 100 : 0;
-            agree(&t, &fake, &t.options, 2e-5, &whole);
+            if (k < 2)
+                agree(&t, &fake, &t.options, 2e-5, whole);
             t.options.activations = types[k / 2].type;
             agree(&t, &fake, &t.options, types[k / 2].bound, &info);
-            assert_true(info.chunks < whole.chunks && info.residual <= whole.residual);
+            assert_true(info.chunks < whole->chunks && info.residual <= whole->residual);
             if (t.options.attention && strcmp(t.options.attention, "softmax") == 0)
-                assert_true(info.residual < whole.residual); /* K and V */
+                assert_true(info.residual < whole->residual); /* K and V */
             end(&t);
         }
+    }
 }
 
 static int right_kernel(const fovea_kernel_check *check, void *payload)
