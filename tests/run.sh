@@ -2,7 +2,7 @@
 # run.sh: builds and runs the tests. The last line says `N passed, N failed, N skipped`.
 #
 #   sh tests/run.sh           the quick suite: all of the CPU, a sample of one OpenCL device; on two cores
-#                             three minutes, and five where nothing was compiled before
+#                             three minutes, and seven where nothing was compiled before
 #   sh tests/run.sh device    every OpenCL device, Oclgrind, the CUDA emulator, other processors' builds
 #   sh tests/run.sh all       both, and the longest golden cases, the kernels for aarch64 under qemu,
 #                             training in several processes, and the fuzzer, which looks for something new

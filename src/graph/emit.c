@@ -280,10 +280,20 @@ void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t 
 /* Below so many columns there is nothing to gain: gates. */
 #define INT8_COLUMNS 64
 
+/* Whether rounding the weight would make nothing faster: of products outside blocks, whose rows
+ * stay float32. */
+static bool is_of_floats(const fv_step *s, const fv_builder *b)
+{
+    const fv_id rows = s->use[FV_GEMM_A].view.id;
+    return b->compute != FOVEA_COMPUTE_F32 && !b->in_block && s->prob.op == FV_OP_GEMM &&
+           rows >= 0 && b->value[rows].type == FV_F32;
+}
+
 void fv_use_types(fv_step *s, fv_builder *b)
 {
     const bool int8 = b->in_block && s->prob.dim[FV_GEMM_N] >= INT8_COLUMNS;
-    s->prob.weight = (uint8_t)(b->int8_weights && int8 ? FV_I8 : b->weight_type);
+    const enum fv_type floats = is_of_floats(s, b) ? FV_F32 : b->weight_type;
+    s->prob.weight = (uint8_t)(b->int8_weights && int8 ? FV_I8 : floats);
     s->prob.acc = b->half_sums && b->weight_type == FV_F16 ? FV_F16 : FV_F32;
     if (b->compute == FOVEA_COMPUTE_INT8 && int8 && s->prob.op == FV_OP_GEMM &&
         s->prob.dim[FV_GEMM_K] <= FV_INT8_DEEPEST && !fv_products_have(&b->bf16, b->products++)) {
@@ -298,16 +308,12 @@ void fv_emit_gemm(fv_builder *b, const char *label, const fv_gemm *g)
     bool gated = g->act & FV_EPI_SWIGLU;
     s->prob.dim[FV_GEMM_N] = gated ? g->w->rows / 2 : g->w->rows;
     s->prob.dim[FV_GEMM_K] = g->w->cols;
-    fv_use_types(s, b);
     s->prob.epi = g->act;
-    if (g->in.id >= 0) {
+    if (g->in.id >= 0)
         fv_use_value(s, FV_GEMM_A, g->in, FV_KIND_ROW);
-        /* Rows that stay float32 make it a product of floats: to round the weight gains nothing. */
-        if (b->compute != FOVEA_COMPUTE_F32 && !b->in_block && b->value[g->in.id].type == FV_F32)
-            s->prob.weight = FV_F32;
-    } else {
+    else
         fv_use_weight(s, FV_GEMM_A, g->in_weight);
-    }
+    fv_use_types(s, b);
     fv_use_weight(s, FV_GEMM_W, g->w);
     fv_use_epilogue(s, FV_GEMM_BIAS, g->bias, FV_EPI_BIAS);
     fv_use_epilogue(s, FV_GEMM_SCALE, g->scale, FV_EPI_SCALE);

@@ -256,7 +256,7 @@ void fv_use_value(fv_step *s, uint32_t operand, fv_view v, enum fv_kind kind);
 void fv_use_weight(fv_step *s, uint32_t operand, const fv_weight *w);
 /* A weight of a product's epilogue, FV_EPI_*, where it is present. */
 void fv_use_epilogue(fv_step *s, uint32_t operand, const fv_weight *w, uint32_t epi);
-/* The types of a product's weights and sums. */
+/* The types of a product's weights and sums. Of GEMM its rows, FV_GEMM_A, must be known. */
 void fv_use_types(fv_step *s, fv_builder *b);
 
 /* The common steps. Weights may be absent where the op allows it. */
