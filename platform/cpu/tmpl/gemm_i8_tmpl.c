@@ -20,10 +20,10 @@
 #include "platform/cpu/vec/vec.h"
 
 #if defined FV_ISA_AVX512_VNNI
-#define MR 14
-#define VECS 2
-#define TILE 14x32
-#define PANEL "panel32x4u"
+#define MR 6
+#define VECS 4
+#define TILE 6x64
+#define PANEL "panel64x4u"
 #define RATE 800e9
 #define DOTS "platform/cpu/x86/dot_vnni512.h"
 #elif defined FV_ISA_AVX512
