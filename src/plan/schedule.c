@@ -27,6 +27,10 @@
 #define ROWS_MAX 168
 #define ROWS_MIN 84
 
+/* What a chunk of ROWS_MAX may grow to where it attends by softmax, whose queries lie across lanes:
+ * whole vectors of 16. Chunks of 162 rows cost as much there. */
+#define QUERIES_MAX 176
+
 /* Minimum utilisation of the workers for which a sweep is streamed; lower where a value inside the
  * sweep has LARGE bytes, beyond the caches of edge devices, because stepwise would move it through
  * main memory at each step. Not measured one by one: the tuner compares both schedules. */
@@ -197,6 +201,21 @@ static bool stream(const fovea_plan *p, fv_plan_sweep *w, fovea_schedule schedul
     return w->count > 1 && w->chunks >= 2 && share >= enough;
 }
 
+/* Rows of a chunk of the sweep, unless wisdom or the caller say otherwise. */
+static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const fv_plan_request *r,
+                            uint32_t usual)
+{
+    if (w->reduces)
+        return r->reduced ? r->reduced : usual;
+    if (r->chunk || usual != ROWS_MAX)
+        return usual;
+    for (uint32_t k = w->first; k < w->first + w->count; k++) {
+        if (!p->b.step[k].dead && p->b.step[k].prob.op == FV_OP_SOFTMAX)
+            return QUERIES_MAX;
+    }
+    return usual;
+}
+
 /* Puts schedule and chunk that wisdom names for the sweep into *r and *chunk, unless the request
  * has decided them. Returns who decided. */
 static const char *ask_wisdom(const fovea_plan *p, const fv_plan_sweep *w, fv_plan_request *r,
@@ -223,7 +242,7 @@ void fv_sweep_schedule(fovea_plan *p, const fv_plan_request *request, uint32_t u
     for (uint32_t i = 0; i < p->sweeps; i++) {
         fv_plan_sweep *w = &p->sweep[i];
         fv_plan_request r = *request;
-        uint32_t chunk = w->reduces && r.reduced ? r.reduced : usual;
+        uint32_t chunk = usual_chunk(p, w, &r, usual);
         w->source = ask_wisdom(p, w, &r, &chunk);
         w->target = chunk;
         if (p->limits.throughput) {

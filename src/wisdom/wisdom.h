@@ -103,7 +103,7 @@ void fv_wisdom_problem_key(char out[FV_WISDOM_SUBJECT], const fv_problem *p, int
 
 /* ---- wisdom_choice.c: what is chosen, as text ---- */
 
-/* "gemm_f32_14x32_avx512 rev=1 kc=384 mc=168" */
+/* "gemm_f32_14x32_avx512 rev=1 kc=384 mc=176" */
 void fv_wisdom_kernel_text(char out[FV_WISDOM_CHOICE], const fv_kernel *k, const fv_knobs *knobs);
 /* The kernel of `list` that is meant; NULL when there is none of that name, revision and knobs. */
 const fv_kernel *fv_wisdom_kernel_read(const char *text, const fv_kernel *list, int count,

@@ -128,7 +128,7 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
 
 static const fv_knob knob_list[] = {
     [FV_GEMM_KC] = {.name = "kc", .value = {KC, 256, 512, 1024}, .count = 4},
-    [FV_GEMM_MC] = {.name = "mc", .value = {168, 84, 252, 336}, .count = 4},
+    [FV_GEMM_MC] = {.name = "mc", .value = {176, 84, 252, 336}, .count = 4},
     {.name = NULL},
 };
 

@@ -18,6 +18,7 @@
 #ifndef FOVEA_PLATFORM_SOFTMAX_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_TILES_H
 
+#define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/factors.h"
 #include "platform/cpu/vec/math.h"
@@ -81,39 +82,32 @@ static void mask_future(float *s, size_t n, size_t key0, size_t row0)
     }
 }
 
-/* Keys and values of the next tile, which are prefetched into L2: their rows lie too far apart for
- * hardware prefetchers. Sizes are bytes. */
+/* Rows of the next tile, keys or values, which are prefetched into L2: they lie too far apart for
+ * hardware prefetchers. A few with each register tile, so that the products hide them. */
 typedef struct ahead {
-    const char *k, *v;
-    size_t ld_k, ld_v, d, dv;
-    size_t rows, at_once; /* left; to be fetched with each register tile of scores */
+    const char *row;
+    size_t ld, width;     /* bytes */
+    size_t rows, at_once; /* left; to be fetched with each register tile */
 } ahead;
-
-static void fetch(const char *row, size_t width)
-{
-    enum { LINE = 64 };
-    for (size_t i = 0; i < width; i += LINE)
-        __builtin_prefetch(row + i, 0, 2);
-}
 
 static void fetch_ahead(ahead *next)
 {
+    enum { LINE = 64 };
     for (size_t i = 0; i < next->at_once && next->rows > 0; i++, next->rows--) {
-        fetch(next->k, next->d);
-        fetch(next->v, next->dv);
-        next->k += next->ld_k;
-        next->v += next->ld_v;
+        for (size_t j = 0; j < next->width; j += LINE)
+            __builtin_prefetch(next->row + j, 0, 2);
+        next->row += next->ld;
     }
 }
 
 /* S = K Qt of the first `vecs` vectors of a block and n keys; whole tiles of keys, those beyond n
  * are zero. */
 FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d, size_t n, int vecs,
-                 float scale, ahead *next)
+                 float scale, ahead *next_keys)
 {
     for (size_t j = 0; j < n; j += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
-        fetch_ahead(next);
+        fetch_ahead(next_keys);
         fv_factor_tile(acc, vecs, keys + j * d, d, 1, qt, FV_TILE_COLS, d);
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
@@ -170,10 +164,12 @@ FV_FN void exponentiate(fv_v fade[FV_TILE_N], float *s, float *max, float *sum, 
 
 /* Ot = fade Ot + Vt P */
 FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_factor *values,
-                             const layout *l, const fv_factor *p, size_t n, int vecs)
+                             const layout *l, const fv_factor *p, size_t n, int vecs,
+                             ahead *next_values)
 {
     for (size_t i0 = 0; i0 < l->dvp; i0 += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
+        fetch_ahead(next_values);
         fv_factor_tile(acc, vecs, values + FV_PAIR * i0, FV_PAIR, l->ld_v, p, FV_TILE_COLS,
                        fv_factor_steps(n));
         FV_UNROLL
@@ -187,21 +183,28 @@ FV_FN void accumulate_values(float *ot, const fv_v fade[FV_TILE_N], const fv_fac
     }
 }
 
+/* The tile of keys after one that is attended to. */
+typedef struct tile_ahead {
+    ahead keys, values;
+} tile_ahead;
+
 /* The block of queries at row r of a panel and the packed tile of n keys from key0 on; of a block
  * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
  * more. */
 FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
-                       size_t last, int vecs, float scale, ahead *next)
+                       size_t last, int vecs, float scale, tile_ahead *next)
 {
     float *s = scratch + l->scores;
     const fv_factor *keys = (const fv_factor *)(scratch + l->keys);
     const fv_factor *values = (const fv_factor *)(scratch + l->values);
     fv_v fade[FV_TILE_N];
-    score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale, next);
+    score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale,
+          &next->keys);
     if (last != SIZE_MAX)
         mask_future(s, n, key0, last);
     exponentiate(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);
-    accumulate_values(scratch + l->ot + r * l->dvp, fade, values, l, (const fv_factor *)s, n, vecs);
+    accumulate_values(scratch + l->ot + r * l->dvp, fade, values, l, (const fv_factor *)s, n, vecs,
+                      &next->values);
 }
 
 static void write_out(void *out, enum fv_type type, size_t ld, const layout *l, float *scratch,
@@ -246,23 +249,25 @@ static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t 
     return h;
 }
 
-/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
-static ahead ahead_of(const head *h, const layout *l, size_t from, size_t seen, size_t queries)
+/* Rows [from, from + rows) of keys or values, to be fetched with so many register tiles. */
+static ahead rows_ahead(const char *base, enum fv_type type, size_t ld, size_t width, size_t from,
+                        size_t rows, size_t tiles)
 {
-    const size_t size_k = fv_type_size(h->type_k), size_v = fv_type_size(h->type_v);
-    ahead next = {.ld_k = h->ld_k * size_k,
-                  .ld_v = h->ld_v * size_v,
-                  .d = l->d * size_k,
-                  .dv = l->dv * size_v};
+    const size_t size = fv_type_size(type);
+    return (ahead){base + from * ld * size, ld * size, width * size, rows,
+                   (rows + tiles - 1) / tiles};
+}
+
+/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
+static tile_ahead ahead_of(const head *h, const layout *l, size_t from, size_t seen, size_t queries)
+{
     if (from >= seen)
-        return next;
+        return (tile_ahead){0};
+    const size_t rows = seen - from < l->tile ? seen - from : l->tile;
     const size_t blocks = fv_tile_round(queries, FV_TILE_COLS) / FV_TILE_COLS;
-    const size_t tiles = blocks * (l->tilep / FV_TILE_M);
-    next.k = h->k + from * next.ld_k;
-    next.v = h->v + from * next.ld_v;
-    next.rows = seen - from < l->tile ? seen - from : l->tile;
-    next.at_once = (next.rows + tiles - 1) / tiles;
-    return next;
+    return (tile_ahead){
+        rows_ahead(h->k, h->type_k, h->ld_k, l->d, from, rows, blocks * (l->tilep / FV_TILE_M)),
+        rows_ahead(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
 }
 
 /* Keys [j, j + n) and their values. */
@@ -299,13 +304,15 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
     for (size_t j = 0; j < seen; j += l->tile) {
         const size_t n = seen - j < l->tile ? seen - j : l->tile;
         pack_tile(scratch, l, &h, j, n);
-        ahead next = ahead_of(&h, l, j + n, seen, rows);
+        tile_ahead next = ahead_of(&h, l, j + n, seen, rows);
         for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
             const size_t last = causal ? row0 + r : SIZE_MAX;
             if (causal && j >= last + FV_TILE_COLS)
                 continue; /* all keys are masked */
-            if (rows - r > FV_W)
+            if (rows - r > 2 * FV_W)
                 attend_tile(l, scratch, r, j, n, last, FV_TILE_N, scale, &next);
+            else if (rows - r > FV_W)
+                attend_tile(l, scratch, r, j, n, last, 2, scale, &next);
             else
                 attend_tile(l, scratch, r, j, n, last, 1, scale, &next);
         }

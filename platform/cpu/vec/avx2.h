@@ -100,16 +100,25 @@ FV_WORD(fv_h, fv_to_f16, (fv_v x),
 FV_WORD(fv_v, fv_of_bf16, (fv_h h),
         _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16)))
 
-/* In integers, because the conversion instruction flushes subnormal values to zero. */
-FV_FN fv_h fv_to_bf16(fv_v x)
+/* The upper half of each lane is x as bfloat16. In integers, because the conversion instruction
+ * flushes subnormal values to zero. */
+FV_FN __m256i fv_bf16_above(fv_v x)
 {
     const __m256i bits = _mm256_castps_si256(x), one = _mm256_set1_epi32(1);
     const __m256i even = _mm256_and_si256(_mm256_srli_epi32(bits, 16), one);
-    __m256i y = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);
+    const __m256i y = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), even);
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    y = _mm256_srli_epi32(_mm256_blendv_epi8(y, quiet, nan), 16);
+    return _mm256_blendv_epi8(y, quiet, nan);
+}
+
+FV_FN fv_h fv_to_bf16(fv_v x)
+{
+    const __m256i y = _mm256_srli_epi32(fv_bf16_above(x), 16);
     return _mm_packus_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
 }
+
+FV_WORD(fv_v, fv_round_bf16, (fv_v x),
+        _mm256_castsi256_ps(_mm256_and_si256(fv_bf16_above(x), _mm256_set1_epi32(-0x10000))))
 
 #endif

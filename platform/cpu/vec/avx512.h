@@ -104,15 +104,20 @@ FV_WORD(fv_h, fv_to_f16, (fv_v x),
 FV_WORD(fv_v, fv_of_bf16, (fv_h h),
         _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16)))
 
-/* In integers, because the conversion instruction flushes subnormal values to zero. */
-FV_FN fv_h fv_to_bf16(fv_v x)
+/* The upper half of each lane is x as bfloat16. In integers, because the conversion instruction
+ * flushes subnormal values to zero. */
+FV_FN __m512i fv_bf16_above(fv_v x)
 {
     const __m512i bits = _mm512_castps_si512(x), one = _mm512_set1_epi32(1);
     const __m512i even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), one);
-    __m512i y = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even);
-    y = _mm512_mask_or_epi32(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), bits,
-                             _mm512_set1_epi32(0x400000));
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(y, 16));
+    const __m512i y = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), even);
+    return _mm512_mask_or_epi32(y, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), bits,
+                                _mm512_set1_epi32(0x400000));
 }
+
+FV_WORD(fv_h, fv_to_bf16, (fv_v x),
+        _mm512_cvtepi32_epi16(_mm512_srli_epi32(fv_bf16_above(x), 16)))
+FV_WORD(fv_v, fv_round_bf16, (fv_v x),
+        _mm512_castsi512_ps(_mm512_and_si512(fv_bf16_above(x), _mm512_set1_epi32(-0x10000))))
 
 #endif

@@ -122,5 +122,6 @@ FV_WORD(fv_v, fv_of_bf16, (fv_h x),
 FV_WORD(fv_h, fv_to_bf16, (fv_v x),
         (fv_h){fv_bf16_of_float(x[0]), fv_bf16_of_float(x[1]), fv_bf16_of_float(x[2]),
                fv_bf16_of_float(x[3])})
+FV_WORD(fv_v, fv_round_bf16, (fv_v x), fv_of_bf16(fv_to_bf16(x)))
 
 #endif

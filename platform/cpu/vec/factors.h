@@ -145,7 +145,7 @@ FV_FN fv_v fv_add_pairs(fv_v sum, fv_pairs x)
 /* x as the float that it is as a factor. */
 FV_FN fv_v fv_factor_round(fv_v x)
 {
-    return FV_EXACT ? x : fv_of_bf16(fv_to_bf16(x));
+    return FV_EXACT ? x : fv_round_bf16(x);
 }
 
 /* n <= FV_W lanes of a row from column k on. */

@@ -107,13 +107,18 @@ FV_WORD(fv_v, fv_of_f16, (fv_h h), vcvt_f32_f16(vreinterpret_f16_u16(h)))
 FV_WORD(fv_h, fv_to_f16, (fv_v x), vreinterpret_u16_f16(vcvt_f16_f32(x)))
 FV_WORD(fv_v, fv_of_bf16, (fv_h h), vreinterpretq_f32_u32(vshll_n_u16(h, 16)))
 
-FV_FN fv_h fv_to_bf16(fv_v x)
+/* The upper half of each lane is x as bfloat16. */
+FV_FN uint32x4_t fv_bf16_above(fv_v x)
 {
     const uint32x4_t bits = vreinterpretq_u32_f32(x);
     const uint32x4_t even = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t y = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), even);
     const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
-    return vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), y, quiet), 16);
+    return vbslq_u32(vceqq_f32(x, x), y, quiet);
 }
+
+FV_WORD(fv_h, fv_to_bf16, (fv_v x), vshrn_n_u32(fv_bf16_above(x), 16))
+FV_WORD(fv_v, fv_round_bf16, (fv_v x),
+        vreinterpretq_f32_u32(vandq_u32(fv_bf16_above(x), vdupq_n_u32(0xffff0000))))
 
 #endif

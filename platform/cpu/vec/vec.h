@@ -29,6 +29,7 @@
  *   fma_four(x,i,b,c)  fma(set(x[i]), b, c)
  *   load_h(p,n) store_h(p,h,n)    fv_h: FV_W values of 16 bits, the first n of them in memory
  *   of_f16(h) to_f16(x) of_bf16(h) to_bf16(x)   between fv_h and floats; see row.h
+ *   round_bf16(x)      of_bf16(to_bf16(x))
  *   load_i8(p)         FV_W whole numbers of 8 bits, as floats
  */
 #ifndef FOVEA_PLATFORM_VEC_VEC_H
