@@ -3,9 +3,9 @@
 
     test_device_kernels.py path/to/check path/to/fovea path/to/libhostile_cl.so [FAMILY | --sample] [--long]
 
-FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 96 of
+FAMILY: only kernels of a family of operations, see FAMILIES. The first device takes one case in 144 of
 every kernel, of those that there are for each mechanism only those of KEPT; compiling takes most of the
-time. With --sample it takes one case in 144 of a kernel of each family. With --long it takes all, and the
+time. With --sample it takes as many of a kernel of each family. With --long it takes all, and the
 other devices one case in 6. Kernels for local memory also run on a first device that was made to say
 that it has some. Standard library only.
 """
@@ -76,10 +76,10 @@ def main():
     if not found:
         test_devices.without_devices()
     lies = {"FOVEA_OPENCL": hostile, "HOSTILE_CL": "own=1,vectors=1"}
-    every = 1 if "--long" in sys.argv else 96
+    every = 1 if "--long" in sys.argv else 144
     names = {device: kernels(check, device, wanted) for device in found}
     if "--sample" in sys.argv:
-        results = [run(check, found[0], 144, ["--kernel", name])
+        results = [run(check, found[0], every, ["--kernel", name])
                    for name in names[found[0]] if name in SAMPLE]
     else:
         few = names[found[0]] if "--long" in sys.argv else some(names[found[0]])
