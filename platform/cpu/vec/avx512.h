@@ -115,8 +115,7 @@ FV_FN __m512i fv_bf16_above(fv_v x)
                                 _mm512_set1_epi32(0x400000));
 }
 
-FV_WORD(fv_h, fv_to_bf16, (fv_v x),
-        _mm512_cvtepi32_epi16(_mm512_srli_epi32(fv_bf16_above(x), 16)))
+FV_WORD(fv_h, fv_to_bf16, (fv_v x), _mm512_cvtepi32_epi16(_mm512_srli_epi32(fv_bf16_above(x), 16)))
 FV_WORD(fv_v, fv_round_bf16, (fv_v x),
         _mm512_castsi512_ps(_mm512_and_si512(fv_bf16_above(x), _mm512_set1_epi32(-0x10000))))
 
