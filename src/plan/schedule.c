@@ -27,8 +27,9 @@
 #define ROWS_MAX 168
 #define ROWS_MIN 84
 
-/* What a chunk of ROWS_MAX may grow to where it attends by softmax, whose queries lie across lanes:
- * whole vectors of 16. Chunks of 162 rows cost as much there. */
+/* In place of ROWS_MAX, where a chunk attends by softmax: its queries lie across lanes, and 11
+ * whole vectors of 16 cost what 162 rows do. GEMM still reads its weights once (the knob mc). A
+ * sweep that reduces keeps ROWS_MAX, which its sums depend on. */
 #define QUERIES_MAX 176
 
 /* Minimum utilisation of the workers for which a sweep is streamed; lower where a value inside the
@@ -207,7 +208,7 @@ static uint32_t usual_chunk(const fovea_plan *p, const fv_plan_sweep *w, const f
 {
     if (w->reduces)
         return r->reduced ? r->reduced : usual;
-    if (r->chunk || usual != ROWS_MAX)
+    if (r->chunk || usual != ROWS_MAX) /* chosen, or made smaller to fit the memory */
         return usual;
     for (uint32_t k = w->first; k < w->first + w->count; k++) {
         if (!p->b.step[k].dead && p->b.step[k].prob.op == FV_OP_SOFTMAX)

@@ -126,6 +126,7 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
     return fv_gemm_cost(p, RATE);
 }
 
+/* The default of mc holds the rows of the largest chunk that plan/schedule.c makes by itself. */
 static const fv_knob knob_list[] = {
     [FV_GEMM_KC] = {.name = "kc", .value = {KC, 256, 512, 1024}, .count = 4},
     [FV_GEMM_MC] = {.name = "mc", .value = {176, 84, 252, 336}, .count = 4},

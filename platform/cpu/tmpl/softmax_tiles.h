@@ -309,7 +309,7 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
             const size_t last = causal ? row0 + r : SIZE_MAX;
             if (causal && j >= last + FV_TILE_COLS)
                 continue; /* all keys are masked */
-            if (rows - r > 2 * FV_W)
+            if (FV_TILE_N > 2 && rows - r > 2 * FV_W)
                 attend_tile(l, scratch, r, j, n, last, FV_TILE_N, scale, &next);
             else if (rows - r > FV_W)
                 attend_tile(l, scratch, r, j, n, last, 2, scale, &next);
