@@ -7,7 +7,9 @@
 #include "base/num.h"
 #include "ops/mech_traits.h"
 
-static const char gates[] = "sla-", linear[] = "linear:";
+static const char gates[] = "sla-", linear[] = "linear:", foveated[] = "foveated";
+
+enum { MARGIN = 4, MARGIN_MOST = 64 }; /* of foveated attention: the default; at most */
 
 /* Backbones that take any feature map, by default the one named here. */
 static const struct {
@@ -56,10 +58,12 @@ static fovea_status unknown(const char *text)
     size_t at = 0;
     for (uint32_t m = FV_MECH_ANY; m < FV_MECH_COUNT && at < sizeof all; m++)
         at += (size_t)snprintf(all + at, sizeof all - at, "%s, ", fv_mech_table[m]->title);
-    return fv_fail(FOVEA_ENOTSUP,
-                   "attention '%.40s' is not supported; choose %smala-paper; causal also "
-                   "retention, gla, delta-rule, gated-delta-rule; all but softmax with sla-",
-                   text, all);
+    return fv_fail(
+        FOVEA_ENOTSUP,
+        "attention '%.40s' is not supported; choose %smala-paper, foveated or, as 1 to 64 "
+        "tokens of margin, foveated:4; causal also retention, gla, delta-rule, "
+        "gated-delta-rule; all but softmax and foveated with sla-",
+        text, all);
 }
 
 const char *fovea_model_attention(size_t index)
@@ -67,7 +71,25 @@ const char *fovea_model_attention(size_t index)
     for (uint32_t m = FV_MECH_ANY; m < FV_MECH_COUNT; m++)
         if (!(fv_mech_table[m]->wants & FV_WANT_SIGNED) && index-- == 0)
             return fv_mech_table[m]->title;
-    return index == 0 ? "mala-paper" : NULL;
+    return index == 0 ? "mala-paper" : index == 1 ? foveated : NULL;
+}
+
+/* "foveated" or "foveated:4"; false: `text` is neither. */
+static bool parse_foveated(fv_attention_name *out, const char *text)
+{
+    const char *p = text + strlen(foveated);
+    uint32_t margin = 0;
+    if (!fv_begins_with(text, foveated))
+        return false;
+    *out = (fv_attention_name){.kind = FV_ATTENTION_FOVEATED, .margin = MARGIN};
+    if (!*p)
+        return true;
+    if (*p++ != ':')
+        return false;
+    for (; *p >= '0' && *p <= '9' && margin <= MARGIN_MOST; p++)
+        margin = 10 * margin + (uint32_t)(*p - '0');
+    out->margin = margin;
+    return !*p && margin >= 1 && margin <= MARGIN_MOST;
 }
 
 fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
@@ -81,6 +103,8 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
         *out = (fv_attention_name){.kind = FV_ATTENTION_SOFTMAX};
         return FOVEA_OK;
     }
+    if (parse_foveated(out, text))
+        return FOVEA_OK;
     for (size_t i = 0; i < BACKBONES; i++) {
         if (!same(base, n, backbones[i].name))
             continue;
@@ -104,6 +128,10 @@ fovea_status fv_attention_parse(fv_attention_name *out, const char *text)
 const char *fv_attention_text(const fv_attention_name *name, char buf[64])
 {
     const char *title = fv_mech_table[name->mech]->title, *base = "", *map = title;
+    if (name->kind == FV_ATTENTION_FOVEATED) {
+        snprintf(buf, 64, name->margin == MARGIN ? "%s" : "%s:%u", foveated, name->margin);
+        return buf;
+    }
     if (fv_begins_with(title, linear))
         map += strlen(linear);
     for (size_t i = 0; i < BACKBONES; i++)
@@ -123,7 +151,8 @@ fovea_status fv_attention_check(const fv_attention_name *name, bool causal)
     char text[64];
     const fv_mech_traits *t = fv_mech_table[name->mech];
     fv_attention_text(name, text);
-    if (causal && (name->kind == FV_ATTENTION_MECHANISM || name->kind == FV_ATTENTION_MALA_PAPER))
+    if (causal && (name->kind == FV_ATTENTION_MECHANISM || name->kind == FV_ATTENTION_MALA_PAPER ||
+                   name->kind == FV_ATTENTION_FOVEATED))
         return fv_fail(FOVEA_ENOTSUP,
                        "causal %s attention is not supported; softmax, linear, retention, gla and "
                        "the delta rules are, linear and the rules with nala as their map",

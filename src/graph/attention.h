@@ -9,6 +9,7 @@
 
 enum fv_attention_kind {
     FV_ATTENTION_SOFTMAX,
+    FV_ATTENTION_FOVEATED,
     FV_ATTENTION_LINEAR,    /* of sums: scale and eps are those of sums */
     FV_ATTENTION_MECHANISM, /* a mechanism with an equation of its own, of means */
     FV_ATTENTION_MALA_PAPER,
@@ -20,8 +21,9 @@ enum fv_attention_kind {
 
 typedef struct fv_attention_name {
     enum fv_attention_kind kind;
-    uint32_t mech; /* enum fv_mech, causal: its feature map; FV_MECH_ANY: softmax */
-    bool gated;    /* "sla-" */
+    uint32_t mech;   /* enum fv_mech, causal: its feature map; FV_MECH_ANY: softmax */
+    bool gated;      /* "sla-" */
+    uint32_t margin; /* FOVEATED: "foveated:4" */
 } fv_attention_name;
 
 /* ENOTSUP lists the names. */

@@ -292,6 +292,9 @@ typedef struct fv_attention {
     double scale, eps; /* softmax: of the scores; else as fv_attention_scales sets them */
     double alpha;      /* of the mechanism */
     fv_view k, v;
+    uint32_t margin;        /* foveated: not 0 */
+    const fv_grid *grid;    /* foveated: of the tokens */
+    fv_view cell_k, cell_v; /* set by fv_emit_keys for foveated attention */
     fv_weight param;        /* learned vectors; absent: zeros */
     fv_weight cos, sin;     /* ROPE */
     uint32_t rope_width;    /* ROPE: of the grid, for tables of positions; 0: a row per token */

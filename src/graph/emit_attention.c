@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "graph/emit.h"
+#include "ops/foveated.h"
 #include "ops/mech_traits.h"
 
 void fv_attention_scales(fv_attention *a, const fv_attention_name *name, double scale, double eps)
@@ -56,10 +57,34 @@ static fv_step *step(fv_builder *b, enum fv_op op, const char *label, const fv_a
     return s;
 }
 
+static void set_grid(fv_step *s, const fv_attention *a)
+{
+    s->prob.dim[FV_ATTN_KEYS] = a->keys;
+    s->prob.dim[FV_FOVEA_WIDTH] = a->grid->width;
+    s->prob.dim[FV_FOVEA_HEIGHT] = a->grid->height;
+}
+
+/* Means of the rows of `in`, keys or values of `width` channels, over cells of the grid. */
+static fv_view cells(fv_builder *b, const char *label, const fv_attention *a, fv_view in,
+                     uint32_t width)
+{
+    const fv_grid *g = a->grid;
+    const fv_fovea f = {g->prefix, g->width, g->height, fv_fovea_levels(g->width, g->height),
+                        a->margin};
+    const uint32_t rows = fv_fovea_first(&f, f.levels + 1);
+    const fv_view out = fv_emit_rows(b, rows, width);
+    set_grid(fv_emit_row_step(b, FV_OP_CELLS, label, in, FV_KIND_WHOLE, out, rows, width), a);
+    return out;
+}
+
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
 {
     const uint32_t params = fv_mech_table[a->mech]->params;
     a->state.id = FV_NO_VALUE;
+    if (a->margin) {
+        a->cell_k = cells(b, "cells of k", a, a->k, a->heads * a->d);
+        a->cell_v = cells(b, "cells of v", a, a->v, a->heads * a->dv);
+    }
     if (a->mech == FV_MECH_ANY)
         return;
     if (params && !fv_weight_present(&a->param)) {
@@ -96,9 +121,28 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
 }
 
+static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
+                     fv_view out)
+{
+    fv_step *s = step(b, FV_OP_FOVEATED, label, a, a->queries, a->keys);
+    s->f[0] = (float)a->scale;
+    s->prob.dim[FV_FOVEA_MARGIN] = a->margin;
+    set_grid(s, a);
+    fv_use_value(s, FV_FOVEATED_Q, q, FV_KIND_ROW);
+    fv_use_value(s, FV_FOVEATED_K, a->k, FV_KIND_WHOLE);
+    fv_use_value(s, FV_FOVEATED_V, a->v, FV_KIND_WHOLE);
+    fv_use_value(s, FV_FOVEATED_CELL_K, a->cell_k, FV_KIND_WHOLE);
+    fv_use_value(s, FV_FOVEATED_CELL_V, a->cell_v, FV_KIND_WHOLE);
+    fv_use_value(s, FV_FOVEATED_OUT, out, FV_KIND_ROW);
+}
+
 void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out)
 {
+    if (a->margin) {
+        foveated(b, label, a, q, out);
+        return;
+    }
     const bool softmax = a->mech == FV_MECH_ANY;
     const enum fv_op op = softmax ? FV_OP_SOFTMAX : FV_OP_LATTN_APPLY;
     fv_step *s = step(b, op, label, a, a->queries, a->keys);

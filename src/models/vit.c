@@ -115,7 +115,9 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
                         .flags = attention->gated ? FV_FLAG_GATED : 0,
                         .alpha = 4, /* PolaFormer's default */
                         .k = kv,
-                        .v = fv_view_cols(kv, width)};
+                        .v = fv_view_cols(kv, width),
+                        .margin = attention->margin,
+                        .grid = &b->grid};
     if (w->vectors.rows == fv_mech_table[a->mech]->params)
         a->param = w->vectors;
     /* eps as the papers have it: added to means, for linear attention to sums of n. */

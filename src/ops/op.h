@@ -91,6 +91,8 @@ typedef struct fv_problem {
 enum { FV_DIM_ROWS = 0 };
 enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
+/* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
+enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
 enum { FV_DWCONV_SIZE = 2, FV_DWCONV_HEIGHT = 3 }; /* beside FV_ROW_C */
 enum { FV_RESIZE_WIDTH = 1, FV_RESIZE_CHANNELS = 2, FV_RESIZE_FROM = 3 };
@@ -117,6 +119,15 @@ enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
 enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_OUT };
+enum { FV_CELLS_IN, FV_CELLS_OUT };
+enum {
+    FV_FOVEATED_Q,
+    FV_FOVEATED_K,
+    FV_FOVEATED_V,
+    FV_FOVEATED_CELL_K,
+    FV_FOVEATED_CELL_V,
+    FV_FOVEATED_OUT
+};
 enum {
     FV_REDUCE_K,
     FV_REDUCE_V,

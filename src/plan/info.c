@@ -34,6 +34,7 @@ const char *fv_plan_products(const fv_problem *p)
         return fv_type_name(p->in == p->weight ? p->in : FV_F32);
     case FV_OP_SOFTMAX:
     case FV_OP_WSOFTMAX:
+    case FV_OP_FOVEATED:
     case FV_OP_LATTN_REDUCE:
     case FV_OP_LATTN_APPLY:
     case FV_OP_WLATTN:

@@ -189,6 +189,9 @@ static fovea_status check_tail(const fovea_attention_options *o)
 
 fovea_status fv_op_check(const fovea_attention_options *o, const fv_attention_name *name)
 {
+    if (name->kind == FV_ATTENTION_FOVEATED)
+        return fv_fail(FOVEA_ENOTSUP, "foveated attention needs a grid of tokens: models have it, "
+                                      "operators do not; use softmax there");
     FV_TRY(fv_attention_check(name, o->causal != 0));
     FV_TRY(check_shape(o, name));
     FV_TRY(check_numbers(o, name));

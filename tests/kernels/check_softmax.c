@@ -96,7 +96,7 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t 
     return error;
 }
 
-void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
+void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys, uint32_t col,
                         uint32_t n, double *s, double error, double *want, double *allowed)
 {
     double max = s[0], sum = 0.;
@@ -107,21 +107,32 @@ void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys
     for (uint32_t i = 0; i < n; i++) {
         double out = 0., size = 0., largest = 0., rounding = 0.;
         for (uint32_t j = 0; j < keys; j++) {
-            const double x = check_at(c, v, row0 + j, col + i);
-            out += s[j] / sum * x;
-            size += s[j] / sum * fabs(x);
-            largest = fmax(largest, fabs(x));
-            rounding += s[j] / sum * rounding_of(c, x);
+            const double at = check_at(c, x[j].operand, x[j].row, col + i);
+            out += s[j] / sum * at;
+            size += s[j] / sum * fabs(at);
+            largest = fmax(largest, fabs(at));
+            rounding += s[j] / sum * rounding_of(c, at);
         }
         /* Rounded weights count as such in their sum too: what all values have in common stays. */
         for (uint32_t j = 0; c->args.prob.acc == FV_BF16 && j < keys; j++)
-            rounding += WEIGHT * s[j] / sum * fabs(check_at(c, v, row0 + j, col + i) - out);
+            rounding +=
+                WEIGHT * s[j] / sum * fabs(check_at(c, x[j].operand, x[j].row, col + i) - out);
         want[i] = out;
         /* Each weight is wrong by a factor of at most e^error, so is their sum. */
         allowed[i] = fmin(expm1(2. * error) * size + 2. * check_allowed(keys, size) + rounding,
                           2. * largest) +
                      FLT_MIN * (keys + largest);
     }
+}
+
+void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
+                        uint32_t n, double *s, double error, double *want, double *allowed)
+{
+    check_spot *x = malloc(keys * sizeof *x);
+    for (uint32_t j = 0; j < keys; j++)
+        x[j] = (check_spot){v, row0 + j};
+    check_softmax_mean(c, x, keys, col, n, s, error, want, allowed);
+    free(x);
 }
 
 static void oracle(const check_case *c, uint32_t row, double *want, double *allowed)
@@ -133,7 +144,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     double *s = malloc(keys * sizeof *s);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
         const double error = scores(c, row, h, keys, s);
-        check_softmax_mean(c, FV_SOFTMAX_V, 0, keys, h * dv, dv, s, error, want + h * dv,
+        check_softmax_rows(c, FV_SOFTMAX_V, 0, keys, h * dv, dv, s, error, want + h * dv,
                            allowed + h * dv);
     }
     free(s);

@@ -15,9 +15,18 @@ typedef struct check_score {
 } check_score;
 void check_score_add(check_score *s, const check_case *c, double q, double k);
 
-/* want[i] = sum_j p_j x_j / sum_j p_j, p_j = exp(s_j), for columns col + i, i < n, of rows
- * row0 + j, j < keys, of operand v. A score may be wrong by `error`. Overwrites s. */
-void check_softmax_mean(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
+/* Where the value of a key is: an operand and its row. */
+typedef struct check_spot {
+    int operand;
+    uint32_t row;
+} check_spot;
+
+/* want[i] = sum_j p_j x_j / sum_j p_j, p_j = exp(s_j), for columns col + i, i < n, of the values
+ * x_j, j < keys. A score may be wrong by `error`. Overwrites s. */
+void check_softmax_mean(const check_case *c, const check_spot *x, uint32_t keys, uint32_t col,
+                        uint32_t n, double *s, double error, double *want, double *allowed);
+/* The same of rows row0 + j of operand v. */
+void check_softmax_rows(const check_case *c, int v, uint32_t row0, uint32_t keys, uint32_t col,
                         uint32_t n, double *s, double error, double *want, double *allowed);
 
 #endif

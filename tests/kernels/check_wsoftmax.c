@@ -100,7 +100,7 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     double *s = malloc(window * sizeof *s);
     for (uint32_t h = 0; h < c->args.prob.heads; h++) {
         const double error = scores(c, row, h, s);
-        check_softmax_mean(c, FV_WINDOW_V, row - row % window, window, h * dv, dv, s, error,
+        check_softmax_rows(c, FV_WINDOW_V, row - row % window, window, h * dv, dv, s, error,
                            want + h * dv, allowed + h * dv);
     }
     free(s);

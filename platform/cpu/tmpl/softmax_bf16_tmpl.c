@@ -1,5 +1,5 @@
 /* softmax_bf16_tmpl.c: SOFTMAX attention whose products are of bfloat16. */
-#include "platform/cpu/tmpl/softmax_tiles.h"
+#include "platform/cpu/tmpl/softmax_rows.h"
 
 void FV_NAME(fv_k_softmax_bf16)(const fv_args *a, const fv_call *c)
 {

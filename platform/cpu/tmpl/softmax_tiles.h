@@ -1,5 +1,5 @@
-/* softmax_tiles.h: SOFTMAX attention over the vector vocabulary, for factors of either kind
- * (factors.h).
+/* softmax_tiles.h: what SOFTMAX and FOVEATED are made of: blocks of queries against tiles of keys,
+ * over the vector vocabulary, for factors of either kind (factors.h).
  *
  * Queries lie across the lanes, so that maximum, sum and rescaling need no work across lanes, no
  * key has to be transposed, and a query's arithmetic does not depend on its place in a call:
@@ -18,15 +18,12 @@
 #ifndef FOVEA_PLATFORM_SOFTMAX_TILES_H
 #define FOVEA_PLATFORM_SOFTMAX_TILES_H
 
-#define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/factors.h"
 #include "platform/cpu/vec/math.h"
 
 #include <stdbool.h>
 #include <string.h>
-
-enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
 /* Sizes of a problem and the parts of its scratch. */
 typedef struct layout {
@@ -37,14 +34,15 @@ typedef struct layout {
     size_t qt, ot, max, sum, keys, values, scores, row, floats;
 } layout;
 
-static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t rows)
+/* For so many queries at a time. */
+static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries)
 {
     layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0]};
     l.dp = fv_factor_steps(l.d);
     l.dvp = fv_tile_round(l.dv, FV_TILE_M);
     l.ld_v = fv_tile_round(l.dvp, FV_W);
     l.tilep = fv_tile_round(l.tile, FV_TILE_M);
-    l.queries = fv_tile_round(rows < PANEL ? rows : PANEL, FV_TILE_COLS);
+    l.queries = fv_tile_round(queries, FV_TILE_COLS);
     l.ot = l.qt + fv_factor_floats(l.queries * l.dp);
     l.max = l.ot + l.queries * l.dvp;
     l.sum = l.max + l.queries;
@@ -56,13 +54,23 @@ static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t rows)
     return l;
 }
 
-/* Query r of a panel is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. */
+/* Before queries are packed. */
+static void begin_queries(float *scratch, const layout *l)
+{
+    memset(scratch + l->qt, 0, l->queries * l->dp * sizeof(fv_factor));
+    memset(scratch + l->ot, 0, l->queries * l->dvp * sizeof *scratch);
+    for (size_t r = 0; r < l->queries; r++) {
+        scratch[l->max + r] = -INFINITY;
+        scratch[l->sum + r] = 0.f;
+    }
+}
+
+/* Queries [first, end): query r is lane r % FV_TILE_COLS of block r / FV_TILE_COLS. */
 static void pack_queries(float *scratch, const layout *l, const void *q, enum fv_type type,
-                         size_t ld, size_t rows, float scale)
+                         size_t ld, size_t first, size_t end, float scale)
 {
     fv_factor *qt = (fv_factor *)(scratch + l->qt), *row = (fv_factor *)(scratch + l->row);
-    memset(qt, 0, l->queries * l->dp * sizeof *qt);
-    for (size_t r = 0; r < rows; r++, q = fv_element(q, type, ld)) {
+    for (size_t r = first; r < end; r++, q = fv_element(q, type, ld)) {
         for (size_t i = 0; i < l->dp; i += FV_W) {
             const fv_v x = fv_row_load(q, type, i, fv_lanes(l->d - i));
             fv_factor_put_row(row, i, FV_EXACT ? fv_mul(x, fv_set(scale)) : x, fv_lanes(l->dp - i));
@@ -101,9 +109,9 @@ static void fetch_ahead(ahead *next)
 }
 
 /* S = K Qt of the first `vecs` vectors of a block and n keys; whole tiles of keys, those beyond n
- * are zero. */
+ * are zero. To the scores of a key its `bias` is added, if not NULL. */
 FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d, size_t n, int vecs,
-                 float scale, ahead *next_keys)
+                 float scale, const float *bias, ahead *next_keys)
 {
     for (size_t j = 0; j < n; j += FV_TILE_M) {
         fv_v acc[FV_TILE_M][FV_TILE_N];
@@ -112,9 +120,11 @@ FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d,
         FV_UNROLL
         for (int i = 0; i < FV_TILE_M; i++) {
             FV_UNROLL
-            for (int v = 0; v < vecs; v++)
+            for (int v = 0; v < vecs; v++) {
+                const fv_v x = FV_EXACT ? acc[i][v] : fv_mul(acc[i][v], fv_set(scale));
                 fv_store(s + (j + i) * FV_TILE_COLS + v * FV_W,
-                         FV_EXACT ? acc[i][v] : fv_mul(acc[i][v], fv_set(scale)));
+                         bias ? fv_add(x, fv_set(bias[j + i])) : x);
+            }
         }
     }
 }
@@ -192,13 +202,13 @@ typedef struct tile_ahead {
  * with few queries only `vecs` vectors. Its first query sees the keys up to `last`, each other one
  * more. */
 FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, size_t n,
-                       size_t last, int vecs, float scale, tile_ahead *next)
+                       size_t last, int vecs, float scale, const float *bias, tile_ahead *next)
 {
     float *s = scratch + l->scores;
     const fv_factor *keys = (const fv_factor *)(scratch + l->keys);
     const fv_factor *values = (const fv_factor *)(scratch + l->values);
     fv_v fade[FV_TILE_N];
-    score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale,
+    score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale, bias,
           &next->keys);
     if (last != SIZE_MAX)
         mask_future(s, n, key0, last);
@@ -207,11 +217,25 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
                       &next->values);
 }
 
+/* The same of as many vectors as `queries` take. */
+static inline void attend_block(const layout *l, float *scratch, size_t r, size_t queries,
+                                size_t key0, size_t n, size_t last, float scale, const float *bias,
+                                tile_ahead *next)
+{
+    if (FV_TILE_N > 2 && queries > 2 * FV_W)
+        attend_tile(l, scratch, r, key0, n, last, FV_TILE_N, scale, bias, next);
+    else if (queries > FV_W)
+        attend_tile(l, scratch, r, key0, n, last, 2, scale, bias, next);
+    else
+        attend_tile(l, scratch, r, key0, n, last, 1, scale, bias, next);
+}
+
+/* Queries [first, end). */
 static void write_out(void *out, enum fv_type type, size_t ld, const layout *l, float *scratch,
-                      size_t rows)
+                      size_t first, size_t end)
 {
     float *row = scratch + l->row;
-    for (size_t r = 0; r < rows; r++, out = fv_element(out, type, ld)) {
+    for (size_t r = first; r < end; r++, out = fv_element(out, type, ld)) {
         const size_t block = r / FV_TILE_COLS * FV_TILE_COLS;
         const float *lane = scratch + l->ot + block * l->dvp + r % FV_TILE_COLS;
         const fv_v part = fv_set(1.f / scratch[l->sum + r]);
@@ -223,119 +247,5 @@ static void write_out(void *out, enum fv_type type, size_t ld, const layout *l, 
         }
     }
 }
-
-/* One head of a call: where its rows begin. */
-typedef struct head {
-    const char *q, *k, *v;
-    char *out;
-    enum fv_type type_q, type_k, type_v, type_out;
-    size_t ld_q, ld_k, ld_v, ld_out;
-} head;
-
-static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t number)
-{
-    head h = {.type_q = fv_factor_rows(a, FV_SOFTMAX_Q),
-              .type_k = fv_factor_rows(a, FV_SOFTMAX_K),
-              .type_v = fv_factor_rows(a, FV_SOFTMAX_V),
-              .type_out = fv_factor_rows(a, FV_SOFTMAX_OUT),
-              .ld_q = a->ld[FV_SOFTMAX_Q],
-              .ld_k = a->ld[FV_SOFTMAX_K],
-              .ld_v = a->ld[FV_SOFTMAX_V],
-              .ld_out = a->ld[FV_SOFTMAX_OUT]};
-    h.q = fv_element(c->p[FV_SOFTMAX_Q], h.type_q, number * l->d);
-    h.k = fv_element(c->p[FV_SOFTMAX_K], h.type_k, number * l->d);
-    h.v = fv_element(c->p[FV_SOFTMAX_V], h.type_v, number * l->dv);
-    h.out = fv_element(c->p[FV_SOFTMAX_OUT], h.type_out, number * l->dv);
-    return h;
-}
-
-/* Rows [from, from + rows) of keys or values, to be fetched with so many register tiles. */
-static ahead rows_ahead(const char *base, enum fv_type type, size_t ld, size_t width, size_t from,
-                        size_t rows, size_t tiles)
-{
-    const size_t size = fv_type_size(type);
-    return (ahead){base + from * ld * size, ld * size, width * size, rows,
-                   (rows + tiles - 1) / tiles};
-}
-
-/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
-static tile_ahead ahead_of(const head *h, const layout *l, size_t from, size_t seen, size_t queries)
-{
-    if (from >= seen)
-        return (tile_ahead){0};
-    const size_t rows = seen - from < l->tile ? seen - from : l->tile;
-    const size_t blocks = fv_tile_round(queries, FV_TILE_COLS) / FV_TILE_COLS;
-    return (tile_ahead){
-        rows_ahead(h->k, h->type_k, h->ld_k, l->d, from, rows, blocks * (l->tilep / FV_TILE_M)),
-        rows_ahead(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
-}
-
-/* Keys [j, j + n) and their values. */
-static void pack_tile(float *scratch, const layout *l, const head *h, size_t j, size_t n)
-{
-    fv_factor *keys = (fv_factor *)(scratch + l->keys);
-    fv_factor_pack_rows(keys, l->dp, fv_element(h->k, h->type_k, j * h->ld_k), h->type_k, h->ld_k,
-                        n, l->d);
-    memset(keys + n * l->dp, 0, (fv_tile_round(n, FV_TILE_M) - n) * l->dp * sizeof *keys);
-    fv_factor_pack_depth((fv_factor *)(scratch + l->values), l->ld_v,
-                         fv_element(h->v, h->type_v, j * h->ld_v), h->type_v, h->ld_v, n, l->dv);
-}
-
-/* Queries [first, first + rows) of a call and one head against all keys that they see. */
-static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
-                         size_t rows, size_t number)
-{
-    const head h = head_of(a, c, l, number);
-    float *const scratch = c->scratch;
-    const bool causal = a->prob.flags & FV_FLAG_CAUSAL;
-    const size_t row0 = c->row0 + first;
-    const float scale = a->f[0] * 1.44269504f;
-    size_t seen = a->prob.dim[FV_ATTN_KEYS];
-    if (causal && row0 + rows < seen)
-        seen = row0 + rows;
-
-    pack_queries(scratch, l, fv_element(h.q, h.type_q, first * h.ld_q), h.type_q, h.ld_q, rows,
-                 scale);
-    memset(scratch + l->ot, 0, l->queries * l->dvp * sizeof *scratch);
-    for (size_t r = 0; r < l->queries; r++) {
-        scratch[l->max + r] = -INFINITY;
-        scratch[l->sum + r] = 0.f;
-    }
-    for (size_t j = 0; j < seen; j += l->tile) {
-        const size_t n = seen - j < l->tile ? seen - j : l->tile;
-        pack_tile(scratch, l, &h, j, n);
-        tile_ahead next = ahead_of(&h, l, j + n, seen, rows);
-        for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
-            const size_t last = causal ? row0 + r : SIZE_MAX;
-            if (causal && j >= last + FV_TILE_COLS)
-                continue; /* all keys are masked */
-            if (FV_TILE_N > 2 && rows - r > 2 * FV_W)
-                attend_tile(l, scratch, r, j, n, last, FV_TILE_N, scale, &next);
-            else if (rows - r > FV_W)
-                attend_tile(l, scratch, r, j, n, last, 2, scale, &next);
-            else
-                attend_tile(l, scratch, r, j, n, last, 1, scale, &next);
-        }
-    }
-    write_out(fv_element(h.out, h.type_out, first * h.ld_out), h.type_out, h.ld_out, l, scratch,
-              rows);
-}
-
-static void attend(const fv_args *a, const fv_call *c)
-{
-    const layout l = lay_out(&a->prob, &a->knobs, c->rows);
-    for (size_t first = 0; first < c->rows; first += PANEL) {
-        size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
-        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
-            attend_panel(a, c, &l, first, rows, h);
-    }
-}
-
-static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
-{
-    return lay_out(p, k, rows).floats * sizeof(float);
-}
-
-static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};
 
 #endif

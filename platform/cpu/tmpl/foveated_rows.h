@@ -1,0 +1,186 @@
+/* foveated_rows.h: FOVEATED: blocks of the grid's queries against the keys that they see, which are
+ * gathered into tiles. */
+#include "platform/cpu/tmpl/softmax_tiles.h"
+
+#include <math.h>
+
+#include "base/num.h"
+#include "ops/foveated.h"
+
+enum { QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK, KEYS = 256 /* of a tile, at most */ };
+
+/* A tile's keys before they are packed. */
+typedef struct gathered {
+    const char *k[KEYS], *v[KEYS];
+    enum fv_type type_k, type_v;
+    float bias[KEYS]; /* log2 of the tokens of a key */
+    size_t n;
+} gathered;
+
+/* A head of a call: where its rows begin. */
+typedef struct head {
+    char *row[FV_FOVEATED_OUT + 1];
+    enum fv_type type[FV_FOVEATED_OUT + 1];
+    size_t ld[FV_FOVEATED_OUT + 1];
+    layout l;
+    fv_fovea fovea;
+    float *scratch, scale;
+} head;
+
+static char *row_of(const head *h, int operand, size_t row)
+{
+    return fv_element(h->row[operand], h->type[operand], row * h->ld[operand]);
+}
+
+static head head_of(const fv_args *a, const fv_call *c, size_t number)
+{
+    head h = {.l = lay_out(&a->prob, &a->knobs, QUERIES),
+              .fovea = fv_fovea_of(&a->prob),
+              .scratch = c->scratch,
+              .scale = a->f[0] * 1.44269504f};
+    for (int i = 0; i <= FV_FOVEATED_OUT; i++) {
+        const bool values = i == FV_FOVEATED_V || i == FV_FOVEATED_CELL_V || i == FV_FOVEATED_OUT;
+        h.type[i] = fv_factor_rows(a, i);
+        h.ld[i] = a->ld[i];
+        h.row[i] = fv_element(c->p[i], h.type[i], number * (values ? h.l.dv : h.l.d));
+    }
+    return h;
+}
+
+/* ---- keys ---- */
+
+static void pack_gathered(const head *h, const gathered *g)
+{
+    const layout *l = &h->l;
+    fv_factor *keys = (fv_factor *)(h->scratch + l->keys);
+    fv_factor *values = (fv_factor *)(h->scratch + l->values);
+    for (size_t j = 0; j < g->n; j++)
+        fv_factor_pack_rows(keys + j * l->dp, l->dp, g->k[j], g->type_k, 0, 1, l->d);
+    memset(keys + g->n * l->dp, 0, (fv_tile_round(g->n, FV_TILE_M) - g->n) * l->dp * sizeof *keys);
+    for (size_t j = 0; j < g->n; j += 2)
+        fv_factor_pack_steps(values + j * l->ld_v, l->ld_v, g->v[j],
+                             j + 1 < g->n ? g->v[j + 1] : NULL, g->type_v, l->dv);
+}
+
+/* The tile's keys are attended to by so many queries; then it is empty. */
+static void attend_gathered(const head *h, gathered *g, size_t queries)
+{
+    tile_ahead none = {0};
+    if (g->n == 0)
+        return;
+    for (size_t i = g->n; i < fv_tile_round(g->n, FV_TILE_M); i++)
+        g->bias[i] = 0.f;
+    pack_gathered(h, g);
+    for (size_t r = 0; r < queries; r += FV_TILE_COLS)
+        attend_block(&h->l, h->scratch, r, queries - r, 0, g->n, SIZE_MAX, h->scale, g->bias,
+                     &none);
+    g->n = 0;
+}
+
+static void add_run(const head *h, gathered *g, fv_fovea_run run, size_t queries)
+{
+    const bool cells = run.level > 0;
+    const int k = cells ? FV_FOVEATED_CELL_K : FV_FOVEATED_K;
+    const int v = cells ? FV_FOVEATED_CELL_V : FV_FOVEATED_V;
+    if (g->type_k != h->type[k] || g->type_v != h->type[v])
+        attend_gathered(h, g, queries); /* a tile has keys of one type */
+    g->type_k = h->type[k];
+    g->type_v = h->type[v];
+    for (uint32_t j = run.row; j < run.row + run.count; j++) {
+        g->k[g->n] = row_of(h, k, j);
+        g->v[g->n] = row_of(h, v, j);
+        g->bias[g->n] = cells ? log2f((float)fv_fovea_tokens(&h->fovea, j)) : 0.f;
+        if (++g->n == h->l.tile)
+            attend_gathered(h, g, queries);
+    }
+}
+
+/* ---- queries ---- */
+
+/* Rows of a call, side by side in the grid, that are queries [first, first + count) of a block. */
+typedef struct part {
+    size_t row, first, count;
+} part;
+
+static void attend_parts(const head *h, const part *p, size_t parts, fv_fovea_walk *walk)
+{
+    gathered g = {.n = 0};
+    const size_t queries = p[parts - 1].first + p[parts - 1].count;
+    begin_queries(h->scratch, &h->l);
+    for (size_t i = 0; i < parts; i++)
+        pack_queries(h->scratch, &h->l, row_of(h, FV_FOVEATED_Q, p[i].row), h->type[FV_FOVEATED_Q],
+                     h->ld[FV_FOVEATED_Q], p[i].first, p[i].first + p[i].count, h->scale);
+    if (walk) {
+        fv_fovea_run run;
+        while (run = fv_fovea_next(walk), run.count > 0)
+            add_run(h, &g, run, queries);
+    } else {
+        const uint32_t tokens = h->fovea.prefix + h->fovea.width * h->fovea.height;
+        add_run(h, &g, (fv_fovea_run){0, 0, tokens}, queries);
+    }
+    attend_gathered(h, &g, queries);
+    for (size_t i = 0; i < parts; i++)
+        write_out(row_of(h, FV_FOVEATED_OUT, p[i].row), h->type[FV_FOVEATED_OUT],
+                  h->ld[FV_FOVEATED_OUT], &h->l, h->scratch, p[i].first, p[i].first + p[i].count);
+}
+
+/* Rows of the call that are prefix tokens, which see all tokens. */
+static size_t attend_prefix(const head *h, const fv_call *c)
+{
+    const size_t left = c->row0 < h->fovea.prefix ? h->fovea.prefix - c->row0 : 0;
+    const size_t rows = left < c->rows ? left : c->rows;
+    for (size_t r = 0; r < rows; r += QUERIES) {
+        const part all = {r, 0, rows - r < QUERIES ? rows - r : QUERIES};
+        attend_parts(h, &all, 1, NULL);
+    }
+    return rows;
+}
+
+/* Rows of the block at token (y, x) that are among tokens [from, end) of the grid, which begin at
+ * row `row` of the call. */
+static void attend_at(const head *h, uint32_t y, uint32_t x, size_t from, size_t end, size_t row)
+{
+    const fv_fovea *f = &h->fovea;
+    const uint32_t bottom = fv_min_u32(y + FV_FOVEA_BLOCK, f->height);
+    const uint32_t right = fv_min_u32(x + FV_FOVEA_BLOCK, f->width);
+    part p[FV_FOVEA_BLOCK];
+    size_t parts = 0, queries = 0;
+    fv_fovea_walk walk;
+    for (uint32_t i = y; i < bottom; i++) {
+        const size_t line = (size_t)i * f->width;
+        const size_t low = line + x > from ? line + x : from;
+        const size_t high = line + right < end ? line + right : end;
+        if (low >= high)
+            continue;
+        p[parts++] = (part){row + low - from, queries, high - low};
+        queries += high - low;
+    }
+    if (parts == 0)
+        return;
+    fv_fovea_begin(&walk, f, y, x);
+    attend_parts(h, p, parts, &walk);
+}
+
+static void attend(const fv_args *a, const fv_call *c)
+{
+    for (size_t number = c->col0; number < (size_t)c->col0 + c->cols; number++) {
+        const head h = head_of(a, c, number);
+        const size_t skipped = attend_prefix(&h, c);
+        const size_t from = c->row0 + skipped - h.fovea.prefix, end = from + c->rows - skipped;
+        if (skipped == c->rows)
+            continue;
+        const uint32_t width = h.fovea.width;
+        const uint32_t top = (uint32_t)(from / width) / FV_FOVEA_BLOCK * FV_FOVEA_BLOCK;
+        for (uint32_t y = top; (size_t)y * width < end; y += FV_FOVEA_BLOCK)
+            for (uint32_t x = 0; x < width; x += FV_FOVEA_BLOCK)
+                attend_at(&h, y, x, from, end, skipped);
+    }
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
+{
+    (void)rows;
+    return lay_out(p, k, QUERIES).floats * sizeof(float);
+}
+
+static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};

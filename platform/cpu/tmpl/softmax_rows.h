@@ -1,0 +1,110 @@
+/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. */
+#define FV_TILE_N FV_TILE_WIDE /* of queries */
+#include "platform/cpu/tmpl/softmax_tiles.h"
+
+enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
+
+/* One head of a call: where its rows begin. */
+typedef struct head {
+    const char *q, *k, *v;
+    char *out;
+    enum fv_type type_q, type_k, type_v, type_out;
+    size_t ld_q, ld_k, ld_v, ld_out;
+} head;
+
+static head head_of(const fv_args *a, const fv_call *c, const layout *l, size_t number)
+{
+    head h = {.type_q = fv_factor_rows(a, FV_SOFTMAX_Q),
+              .type_k = fv_factor_rows(a, FV_SOFTMAX_K),
+              .type_v = fv_factor_rows(a, FV_SOFTMAX_V),
+              .type_out = fv_factor_rows(a, FV_SOFTMAX_OUT),
+              .ld_q = a->ld[FV_SOFTMAX_Q],
+              .ld_k = a->ld[FV_SOFTMAX_K],
+              .ld_v = a->ld[FV_SOFTMAX_V],
+              .ld_out = a->ld[FV_SOFTMAX_OUT]};
+    h.q = fv_element(c->p[FV_SOFTMAX_Q], h.type_q, number * l->d);
+    h.k = fv_element(c->p[FV_SOFTMAX_K], h.type_k, number * l->d);
+    h.v = fv_element(c->p[FV_SOFTMAX_V], h.type_v, number * l->dv);
+    h.out = fv_element(c->p[FV_SOFTMAX_OUT], h.type_out, number * l->dv);
+    return h;
+}
+
+/* Rows [from, from + rows) of keys or values, to be fetched with so many register tiles. */
+static ahead rows_ahead(const char *base, enum fv_type type, size_t ld, size_t width, size_t from,
+                        size_t rows, size_t tiles)
+{
+    const size_t size = fv_type_size(type);
+    return (ahead){base + from * ld * size, ld * size, width * size, rows,
+                   (rows + tiles - 1) / tiles};
+}
+
+/* What to prefetch of the tile at key `from` while `queries` rows attend to the tile before it. */
+static tile_ahead ahead_of(const head *h, const layout *l, size_t from, size_t seen, size_t queries)
+{
+    if (from >= seen)
+        return (tile_ahead){0};
+    const size_t rows = seen - from < l->tile ? seen - from : l->tile;
+    const size_t blocks = fv_tile_round(queries, FV_TILE_COLS) / FV_TILE_COLS;
+    return (tile_ahead){
+        rows_ahead(h->k, h->type_k, h->ld_k, l->d, from, rows, blocks * (l->tilep / FV_TILE_M)),
+        rows_ahead(h->v, h->type_v, h->ld_v, l->dv, from, rows, blocks * (l->dvp / FV_TILE_M))};
+}
+
+/* Keys [j, j + n) and their values. */
+static void pack_tile(float *scratch, const layout *l, const head *h, size_t j, size_t n)
+{
+    fv_factor *keys = (fv_factor *)(scratch + l->keys);
+    fv_factor_pack_rows(keys, l->dp, fv_element(h->k, h->type_k, j * h->ld_k), h->type_k, h->ld_k,
+                        n, l->d);
+    memset(keys + n * l->dp, 0, (fv_tile_round(n, FV_TILE_M) - n) * l->dp * sizeof *keys);
+    fv_factor_pack_depth((fv_factor *)(scratch + l->values), l->ld_v,
+                         fv_element(h->v, h->type_v, j * h->ld_v), h->type_v, h->ld_v, n, l->dv);
+}
+
+/* Queries [first, first + rows) of a call and one head against all keys that they see. */
+static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
+                         size_t rows, size_t number)
+{
+    const head h = head_of(a, c, l, number);
+    float *const scratch = c->scratch;
+    const bool causal = a->prob.flags & FV_FLAG_CAUSAL;
+    const size_t row0 = c->row0 + first;
+    const float scale = a->f[0] * 1.44269504f;
+    size_t seen = a->prob.dim[FV_ATTN_KEYS];
+    if (causal && row0 + rows < seen)
+        seen = row0 + rows;
+
+    begin_queries(scratch, l);
+    pack_queries(scratch, l, fv_element(h.q, h.type_q, first * h.ld_q), h.type_q, h.ld_q, 0, rows,
+                 scale);
+    for (size_t j = 0; j < seen; j += l->tile) {
+        const size_t n = seen - j < l->tile ? seen - j : l->tile;
+        pack_tile(scratch, l, &h, j, n);
+        tile_ahead next = ahead_of(&h, l, j + n, seen, rows);
+        for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
+            const size_t last = causal ? row0 + r : SIZE_MAX;
+            if (causal && j >= last + FV_TILE_COLS)
+                continue; /* all keys are masked */
+            attend_block(l, scratch, r, rows - r, j, n, last, scale, NULL, &next);
+        }
+    }
+    write_out(fv_element(h.out, h.type_out, first * h.ld_out), h.type_out, h.ld_out, l, scratch, 0,
+              rows);
+}
+
+static void attend(const fv_args *a, const fv_call *c)
+{
+    const layout l = lay_out(&a->prob, &a->knobs, c->rows < PANEL ? c->rows : PANEL);
+    for (size_t first = 0; first < c->rows; first += PANEL) {
+        size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
+        for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
+            attend_panel(a, c, &l, first, rows, h);
+    }
+}
+
+static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
+{
+    return lay_out(p, k, rows < PANEL ? rows : PANEL).floats * sizeof(float);
+}
+
+static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};

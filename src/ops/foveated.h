@@ -1,0 +1,82 @@
+/* foveated.h: which keys a query sees in foveated attention: tokens near it one by one, those
+ * further away as means over cells that grow with the distance, all under one softmax.
+ *
+ * Queries of the grid go by blocks of FV_FOVEA_BLOCK x FV_FOVEA_BLOCK tokens. Level 0 are the
+ * tokens, level l cells of 2^l x 2^l of them, counted from the grid's corner; those at its right
+ * and bottom edge have fewer. A block sees of level l the ring between the regions l - 1 and l:
+ *
+ *   region l   the block and margin (2^(l+1) - 1) tokens on every side of it, grown to whole cells
+ *              of level l + 1, as far as the grid goes; of the last level all of the grid
+ *
+ *     +-----------------------+
+ *     |   :   :   :   :   :   |      a cell of n tokens counts as n keys: its score is that of the
+ *     |...+---------------+...|      mean key plus log n, its value the mean value
+ *     |   | : : : : : : : |   |
+ *     |   |.+-----------+.|   |      prefix tokens are keys of every query; as queries they see
+ *     |...|.|  margin   |.|...|      all tokens one by one
+ *     |   | |  +-----+  | |   |
+ *     |   |.|  |block|  |.|   |
+ *
+ * Levels are so many that the last has at most FV_FOVEA_LAST cells on a side: the number of keys of
+ * a query grows with the logarithm of the number of tokens.
+ */
+#ifndef FOVEA_SRC_FOVEATED_H
+#define FOVEA_SRC_FOVEATED_H
+
+#include "ops/op.h"
+
+enum {
+    FV_FOVEA_BLOCK = 8,
+    FV_FOVEA_LAST = 10,
+    FV_FOVEA_LEVELS = 12 /* above the tokens, at most */
+};
+
+typedef struct fv_fovea {
+    uint32_t prefix, width, height; /* of the token grid, as fv_grid has them */
+    uint32_t levels, margin;
+} fv_fovea;
+
+/* Of a problem of FOVEATED or CELLS. */
+fv_fovea fv_fovea_of(const fv_problem *p);
+/* Levels above the tokens of a grid. */
+uint32_t fv_fovea_levels(uint32_t width, uint32_t height);
+/* Cells of a level, on a row and in all. */
+uint32_t fv_fovea_columns(const fv_fovea *f, uint32_t level);
+uint32_t fv_fovea_cells(const fv_fovea *f, uint32_t level);
+/* Of the levels from 1 on: cells before `level`; of all for level `levels` + 1. Cells of all levels
+ * follow one another, each level row by row. */
+uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level);
+
+/* Tokens [y0, y1) x [x0, x1). */
+typedef struct fv_fovea_area {
+    uint32_t y0, y1, x0, x1;
+} fv_fovea_area;
+
+/* Of cell `cell` of all levels, and their number. */
+fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell);
+uint32_t fv_fovea_tokens(const fv_fovea *f, uint32_t cell);
+/* Region `level` of the block at token (y, x). */
+fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x);
+
+/* Keys of the block at token (y, x), prefix included. */
+uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x);
+
+/* Keys of a block in the order in which they are summed, `count` at a time that follow one another:
+ * tokens `row` .. of level 0, prefix included, else cells `row` .. of all levels. */
+typedef struct fv_fovea_run {
+    uint32_t level, row, count;
+} fv_fovea_run;
+
+/* A walk over the keys of the block at token (y, x). */
+typedef struct fv_fovea_walk {
+    const fv_fovea *f;
+    uint32_t level, y, part;  /* next: row of cells, left or right of the hole */
+    fv_fovea_area area, hole; /* of the level, in its cells */
+    uint32_t block_y, block_x;
+} fv_fovea_walk;
+
+void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t y, uint32_t x);
+/* The next run; its count is 0 at the end. */
+fv_fovea_run fv_fovea_next(fv_fovea_walk *w);
+
+#endif
