@@ -301,8 +301,11 @@ typedef struct fv_op_descriptor {
     uint8_t headroom;   /* enum fv_headroom */
     uint16_t most_rows; /* of a unit of a stepwise sweep; 0: as many as plan/schedule.c says */
     bool costly;        /* too slow for the halo rows of a row tile to be computed twice */
-    bool grows;         /* in place: repeated runs make the values grow or fade */
-    bool joint;         /* its operands depend on each other: random ones make no valid case */
+    /* Grid rows whose tokens share what a call prepares, 0: none do. The op is the last of its
+     * sweep, whose chunks are so many rows of the grid. */
+    uint8_t block_lines;
+    bool grows; /* in place: repeated runs make the values grow or fade */
+    bool joint; /* its operands depend on each other: random ones make no valid case */
 } fv_op;
 
 #define FV_OP(NAME, name) extern const fv_op fv_op_##name;

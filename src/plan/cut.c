@@ -49,8 +49,8 @@ static bool must_cut(const fv_builder *b, uint32_t first, uint32_t i, uint32_t *
         const fv_step *t = &b->step[j];
         if (t->dead)
             continue;
-        closed |=
-            alone(t) || (fv_step_span(t) == FV_SPAN_REDUCE && fv_step_span(s) != FV_SPAN_REDUCE);
+        closed |= alone(t) || fv_op_table[t->prob.op]->block_lines ||
+                  (fv_step_span(t) == FV_SPAN_REDUCE && fv_step_span(s) != FV_SPAN_REDUCE);
         other_rows |= t->prob.dim[FV_DIM_ROWS] != s->prob.dim[FV_DIM_ROWS];
         for (uint32_t k = 0; k < FV_OPERANDS; k++)
             if (fv_reads_finished(&s->use[k]) && s->use[k].view.id == t->use[t->out].view.id)

@@ -65,6 +65,7 @@ const fv_op fv_op_foveated = {
     .terms = terms,
     .headroom = FV_HEADROOM_WEIGHTS,
     .costly = true,
+    .block_lines = FV_FOVEA_BLOCK,
 };
 
 /* What a query has gathered: statistics, and a head's sums of values. */
