@@ -39,6 +39,11 @@ uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level)
     return sum;
 }
 
+uint32_t fv_fovea_at(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x)
+{
+    return fv_fovea_first(f, level) + (y >> level) * fv_fovea_columns(f, level) + (x >> level);
+}
+
 fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
 {
     uint32_t level = 1;
@@ -96,6 +101,17 @@ uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
     return keys;
 }
 
+double fv_fovea_mean_keys(const fv_fovea *f)
+{
+    const double tokens = f->prefix + (double)f->width * f->height;
+    double sum = f->prefix * tokens;
+    for (uint32_t y = 0; y < f->height; y += FV_FOVEA_BLOCK)
+        for (uint32_t x = 0; x < f->width; x += FV_FOVEA_BLOCK)
+            sum += (double)fv_fovea_keys(f, y, x) * fv_min_u32(FV_FOVEA_BLOCK, f->height - y) *
+                   fv_min_u32(FV_FOVEA_BLOCK, f->width - x);
+    return sum / tokens;
+}
+
 static void enter(fv_fovea_walk *w, uint32_t level)
 {
     const fv_fovea *f = w->f;
@@ -112,9 +128,14 @@ static void enter(fv_fovea_walk *w, uint32_t level)
 
 void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t y, uint32_t x)
 {
-    *w = (fv_fovea_walk){.f = f, .block_y = y, .block_x = x};
+    *w = (fv_fovea_walk){.f = f, .first = f->prefix, .block_y = y, .block_x = x};
     enter(w, 0);
-    w->part = f->prefix > 0 ? 2 : 0;
+}
+
+void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
+{
+    *w = (fv_fovea_walk){.f = f, .first = f->prefix + f->width * f->height};
+    enter(w, f->levels + 1);
 }
 
 /* The next cells of a row that are not in the hole. */
@@ -137,9 +158,10 @@ static fv_fovea_run next_part(fv_fovea_walk *w)
 
 fv_fovea_run fv_fovea_next(fv_fovea_walk *w)
 {
-    if (w->part == 2) {
-        w->part = 0;
-        return (fv_fovea_run){0, 0, w->f->prefix};
+    if (w->first > 0) {
+        const fv_fovea_run run = {0, 0, w->first};
+        w->first = 0;
+        return run;
     }
     while (w->level <= w->f->levels) {
         if (w->y == w->area.y1) {

@@ -52,14 +52,17 @@ typedef struct fv_fovea_area {
     uint32_t y0, y1, x0, x1;
 } fv_fovea_area;
 
+/* The cell of all levels that is of level `level` and has token (y, x) of the grid. */
+uint32_t fv_fovea_at(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x);
 /* Of cell `cell` of all levels, and their number. */
 fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell);
 uint32_t fv_fovea_tokens(const fv_fovea *f, uint32_t cell);
 /* Region `level` of the block at token (y, x). */
 fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x);
 
-/* Keys of the block at token (y, x), prefix included. */
+/* Keys of the block at token (y, x), prefix included; keys of all queries, over their number. */
 uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x);
+double fv_fovea_mean_keys(const fv_fovea *f);
 
 /* Keys of a block in the order in which they are summed, `count` at a time that follow one another:
  * tokens `row` .. of level 0, prefix included, else cells `row` .. of all levels. */
@@ -67,15 +70,17 @@ typedef struct fv_fovea_run {
     uint32_t level, row, count;
 } fv_fovea_run;
 
-/* A walk over the keys of the block at token (y, x). */
+/* A walk over the keys of the block at token (y, x), or of the prefix. */
 typedef struct fv_fovea_walk {
     const fv_fovea *f;
+    uint32_t first;           /* tokens from 0 on that come before all else */
     uint32_t level, y, part;  /* next: row of cells, left or right of the hole */
     fv_fovea_area area, hole; /* of the level, in its cells */
     uint32_t block_y, block_x;
 } fv_fovea_walk;
 
 void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t y, uint32_t x);
+void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f);
 /* The next run; its count is 0 at the end. */
 fv_fovea_run fv_fovea_next(fv_fovea_walk *w);
 

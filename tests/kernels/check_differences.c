@@ -9,6 +9,7 @@
 
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
+#include "tests/kernels/fovea_grid.h"
 
 enum {
     TOKENS = 7,
@@ -26,10 +27,11 @@ enum {
 typedef struct pair {
     const char *name;
     check_case forward, grad;
-    int of;               /* operand of `forward` that is changed */
-    int dout;             /* operand of `grad` that has those numbers, or -1: all 1 */
-    uint32_t row;         /* of the gradient, where that of row 0 is */
-    fv_posemb_table taps; /* POSEMB */
+    int of;            /* operand of `forward` that is changed */
+    int dout;          /* operand of `grad` that has those numbers, or -1: all 1 */
+    uint32_t row, col; /* of the gradient, where that of row and column 0 is */
+    void (*follow)(check_case *forward); /* sets operands that follow from the one changed */
+    fv_posemb_table taps;                /* POSEMB */
 } pair;
 
 static check_random state = {7};
@@ -83,6 +85,8 @@ static double loss(pair *p)
     const check_op *op = check_ops[f->args.prob.op];
     const check_operand *out = &f->operand[check_output(f)];
     double *want = check_must(malloc(2 * out->cols * sizeof *want)), sum = 0;
+    if (p->follow)
+        p->follow(&p->forward);
     if (op->define)
         op->define(&p->forward);
     for (uint32_t r = 0; r < out->rows; r++) {
@@ -130,8 +134,8 @@ static void compare(check_result *out, pair *p)
     for (uint32_t r = 0; r < x->rows; r++) {
         op->oracle(&p->grad, p->row + r, want, want + cols);
         for (uint32_t i = 0; i < x->cols; i++) {
-            worst = fmax(worst, fabs(want[i] - difference(p, r, i)));
-            most = fmax(most, fabs(want[i]));
+            worst = fmax(worst, fabs(want[p->col + i] - difference(p, r, i)));
+            most = fmax(most, fabs(want[p->col + i]));
         }
     }
     if (most > 0 && worst <= 1e-6 * most)
@@ -306,6 +310,63 @@ static void segments(pair *p)
     mask(&p->grad);
 }
 
+/* Cells of K and of V. */
+static void take_means(check_case *c)
+{
+    const fovea_grid g = fovea_grid_of(c);
+    fovea_area a;
+    for (uint32_t cell = 0; fovea_grid_cell(&g, cell, &a) > 0; cell++)
+        for (int of = FV_FOVEATED_K; of <= FV_FOVEATED_V; of++)
+            for (uint32_t i = 0; i < c->operand[of].cols; i++) {
+                double sum = 0;
+                for (int64_t y = a.y0; y < a.y1; y++)
+                    for (int64_t x = a.x0; x < a.x1; x++)
+                        sum += check_at(c, of, g.prefix + (uint32_t)(y * g.width + x), i);
+                *check_value(c, of + FV_FOVEATED_CELL_K - FV_FOVEATED_K, cell, i) =
+                    (float)(sum / fovea_area_tokens(&a));
+            }
+}
+
+extern const check_op check_foveated;
+
+/* Of a grid whose cells have powers of two of tokens each, so that means are not rounded. */
+static void foveated(pair *p, int of)
+{
+    enum { HEADS = 2, D = 2, DV = 1, COLUMNS = HEADS * (2 * D + DV) };
+    static const uint32_t cols[] = {HEADS * D, HEADS * D, HEADS * DV};
+    begin(p, FV_OP_FOVEATED, FV_OP_FOVEATED_GRAD, of, FV_FOVEATED_GRAD_DOUT);
+    for (int i = 0; i < 2; i++) {
+        check_case *c = i ? &p->grad : &p->forward;
+        const uint32_t tokens = fovea_grid_set(c, PREFIX, 21, 2);
+        c->args.prob.heads = HEADS;
+        c->args.prob.dim[FV_DIM_ROWS] = tokens;
+        c->args.prob.dim[FV_ATTN_D] = D;
+        c->args.prob.dim[FV_ATTN_DV] = DV;
+        c->args.prob.dim[FV_FOVEA_MARGIN] = 1;
+        c->args.f[0] = 0.5f;
+    }
+    const fovea_grid g = fovea_grid_of(&p->forward);
+    const uint32_t tokens = p->forward.args.prob.dim[FV_DIM_ROWS], cells = fovea_grid_cells(&g);
+    for (int o = FV_FOVEATED_Q; o <= FV_FOVEATED_CELL_V; o++)
+        operand(&p->forward, o, CHECK_BASE, o < FV_FOVEATED_CELL_K ? tokens : cells,
+                cols[o < FV_FOVEATED_CELL_K ? o : o - FV_FOVEATED_CELL_K + FV_FOVEATED_K]);
+    operand(&p->forward, FV_FOVEATED_OUT, CHECK_ROW, tokens, HEADS * DV);
+    take_means(&p->forward);
+    for (int o = FV_FOVEATED_Q; o <= FV_FOVEATED_CELL_V; o++)
+        share(p, o, o);
+    operand(&p->grad, FV_FOVEATED_GRAD_FORWARD, CHECK_ROW, tokens, HEADS * DV);
+    for (uint32_t r = 0; r < tokens; r++) {
+        double want[2 * HEADS * DV];
+        check_foveated.oracle(&p->forward, r, want, want + HEADS * DV);
+        for (uint32_t i = 0; i < HEADS * DV; i++)
+            *check_value(&p->grad, FV_FOVEATED_GRAD_FORWARD, r, i) = (float)want[i];
+    }
+    operand(&p->grad, FV_FOVEATED_GRAD_DOUT, CHECK_ROW, tokens, HEADS * DV);
+    operand(&p->grad, FV_FOVEATED_GRAD_OUT, CHECK_ROW, tokens, COLUMNS);
+    p->follow = take_means;
+    p->col = of == FV_FOVEATED_Q ? 0 : of == FV_FOVEATED_K ? HEADS * D : 2 * HEADS * D;
+}
+
 void check_differences(check_result *out)
 {
     static const uint32_t acts[] = {FV_EPI_GELU, FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
@@ -329,6 +390,10 @@ void check_differences(check_result *out)
     }
     for (int of = FV_LN_IN; of <= FV_LN_BIAS; of++) {
         norm(&p, of);
+        compare(out, &p);
+    }
+    for (int of = FV_FOVEATED_Q; of <= FV_FOVEATED_V; of++) {
+        foveated(&p, of);
         compare(out, &p);
     }
     distance(&p);

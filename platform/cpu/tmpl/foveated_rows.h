@@ -102,22 +102,17 @@ typedef struct part {
     size_t row, first, count;
 } part;
 
-static void attend_parts(const head *h, const part *p, size_t parts, fv_fovea_walk *walk)
+static void attend_parts(const head *h, const part *p, size_t parts, fv_fovea_walk walk)
 {
     gathered g = {.n = 0};
+    fv_fovea_run run;
     const size_t queries = p[parts - 1].first + p[parts - 1].count;
     begin_queries(h->scratch, &h->l);
     for (size_t i = 0; i < parts; i++)
         pack_queries(h->scratch, &h->l, row_of(h, FV_FOVEATED_Q, p[i].row), h->type[FV_FOVEATED_Q],
                      h->ld[FV_FOVEATED_Q], p[i].first, p[i].first + p[i].count, h->scale);
-    if (walk) {
-        fv_fovea_run run;
-        while (run = fv_fovea_next(walk), run.count > 0)
-            add_run(h, &g, run, queries);
-    } else {
-        const uint32_t tokens = h->fovea.prefix + h->fovea.width * h->fovea.height;
-        add_run(h, &g, (fv_fovea_run){0, 0, tokens}, queries);
-    }
+    while (run = fv_fovea_next(&walk), run.count > 0)
+        add_run(h, &g, run, queries);
     attend_gathered(h, &g, queries);
     for (size_t i = 0; i < parts; i++)
         write_out(row_of(h, FV_FOVEATED_OUT, p[i].row), h->type[FV_FOVEATED_OUT],
@@ -129,9 +124,11 @@ static size_t attend_prefix(const head *h, const fv_call *c)
 {
     const size_t left = c->row0 < h->fovea.prefix ? h->fovea.prefix - c->row0 : 0;
     const size_t rows = left < c->rows ? left : c->rows;
+    fv_fovea_walk walk;
+    fv_fovea_begin_prefix(&walk, &h->fovea);
     for (size_t r = 0; r < rows; r += QUERIES) {
         const part all = {r, 0, rows - r < QUERIES ? rows - r : QUERIES};
-        attend_parts(h, &all, 1, NULL);
+        attend_parts(h, &all, 1, walk);
     }
     return rows;
 }
@@ -158,7 +155,7 @@ static void attend_at(const head *h, uint32_t y, uint32_t x, size_t from, size_t
     if (parts == 0)
         return;
     fv_fovea_begin(&walk, f, y, x);
-    attend_parts(h, p, parts, &walk);
+    attend_parts(h, p, parts, walk);
 }
 
 static void attend(const fv_args *a, const fv_call *c)

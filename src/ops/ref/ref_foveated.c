@@ -23,20 +23,12 @@
 #include <math.h>
 
 #include "base/half.h"
-#include "base/num.h"
 #include "ops/ref/ref_kernels.h"
 
-/* Keys of all queries, over their number. */
 static double keys_of(const fv_problem *p)
 {
     const fv_fovea f = fv_fovea_of(p);
-    const double tokens = p->dim[FV_ATTN_KEYS];
-    double sum = f.prefix * tokens;
-    for (uint32_t y = 0; y < f.height; y += FV_FOVEA_BLOCK)
-        for (uint32_t x = 0; x < f.width; x += FV_FOVEA_BLOCK)
-            sum += (double)fv_fovea_keys(&f, y, x) * fv_min_u32(FV_FOVEA_BLOCK, f.height - y) *
-                   fv_min_u32(FV_FOVEA_BLOCK, f.width - x);
-    return sum / tokens;
+    return fv_fovea_mean_keys(&f);
 }
 
 static double flops(const fv_problem *p)
@@ -103,12 +95,11 @@ static void add_seen(gathered *g, const fv_args *a, const fv_call *c, const fv_f
     fv_fovea_walk walk;
     fv_fovea_run run;
     if (token < f->prefix) {
-        for (uint32_t j = 0; j < a->prob.dim[FV_ATTN_KEYS]; j++)
-            add_key(g, a, c, q, j, head, false, 1);
-        return;
+        fv_fovea_begin_prefix(&walk, f);
+    } else {
+        const uint32_t y = (token - f->prefix) / f->width, x = (token - f->prefix) % f->width;
+        fv_fovea_begin(&walk, f, y - y % FV_FOVEA_BLOCK, x - x % FV_FOVEA_BLOCK);
     }
-    const uint32_t y = (token - f->prefix) / f->width, x = (token - f->prefix) % f->width;
-    fv_fovea_begin(&walk, f, y - y % FV_FOVEA_BLOCK, x - x % FV_FOVEA_BLOCK);
     while (run = fv_fovea_next(&walk), run.count > 0)
         for (uint32_t j = run.row; j < run.row + run.count; j++)
             add_key(g, a, c, q, j, head, run.level > 0,
