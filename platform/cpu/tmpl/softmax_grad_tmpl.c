@@ -8,14 +8,7 @@
  *     for each block of queries:                  P = 2^(K Qt - m) / l, dS = P (V Gt - delta)
  *                                                 dV += P G, dK += dS Q, dQ += dSt K
  */
-#include "platform/cpu/cpu_kernels.h"
-#include "platform/cpu/vec/math.h"
-#include "platform/cpu/vec/tile.h"
-
-#include <stdbool.h>
-#include <string.h>
-
-enum { KEYS = 64, QUERIES = 64 }; /* of a tile and of a block: whole register tiles */
+#include "platform/cpu/tmpl/softmax_grad_tiles.h"
 
 /* Sizes of a problem and the parts of its scratch; dp, dvp: rounded up to whole register tiles. */
 typedef struct layout {
@@ -55,35 +48,11 @@ typedef struct head {
     float scale;
 } head;
 
-/* Row r is lane r % FV_TILE_COLS of group r / FV_TILE_COLS, [n][FV_TILE_COLS]. */
-static void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t all, size_t n,
-                       float scale)
-{
-    for (size_t r = 0; r < all; r++) {
-        float *lane = out + r / FV_TILE_COLS * FV_TILE_COLS * n + r % FV_TILE_COLS;
-        for (size_t i = 0; i < n; i++)
-            lane[i * FV_TILE_COLS] = r < rows ? x[r * ld + i] * scale : 0.f;
-    }
-}
-
 static void pack_rows(float *out, size_t widthp, const float *x, size_t ld, size_t rows, size_t all,
                       size_t width)
 {
     fv_tile_pack(out, widthp, x, ld, rows, width);
     memset(out + rows * widthp, 0, (all - rows) * widthp * sizeof *out);
-}
-
-/* out[j][i] = a_j.b_i: n rows of a, whole register tiles, and a block of lanes. */
-FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, size_t depth,
-                  size_t n)
-{
-    for (size_t i = 0; i < QUERIES; i += FV_TILE_COLS, lanes += FV_TILE_COLS * depth) {
-        for (size_t j = 0; j < n; j += FV_TILE_M) {
-            fv_v acc[FV_TILE_M][FV_TILE_N];
-            fv_tile(acc, a + j * lda, lda, 1, lanes, FV_TILE_COLS, depth);
-            fv_tile_store(out + j * QUERIES + i, QUERIES, acc);
-        }
-    }
 }
 
 /* Updates maximum and sum of the block's queries with n more keys. */
@@ -194,9 +163,13 @@ static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j
 static void prepare(float *scratch, const layout *l, const head *h)
 {
     float *max = scratch + l->max, *sum = scratch + l->inverse;
-    pack_lanes(scratch + l->qt, h->q, h->ld[FV_SOFTMAX_GRAD_Q], h->rows, l->rows, l->d,
-               h->scale * 1.44269504f);
-    pack_lanes(scratch + l->gt, h->dout, h->ld[FV_SOFTMAX_GRAD_DOUT], h->rows, l->rows, l->dv, 1.f);
+    for (size_t r = 0; r < l->rows; r++) {
+        const bool row = r < h->rows;
+        pack_lane(scratch + l->qt, r, row ? h->q + r * h->ld[FV_SOFTMAX_GRAD_Q] : NULL, l->d,
+                  h->scale * 1.44269504f);
+        pack_lane(scratch + l->gt, r, row ? h->dout + r * h->ld[FV_SOFTMAX_GRAD_DOUT] : NULL, l->dv,
+                  1.f);
+    }
     pack_rows(scratch + l->q, l->dp, h->q, h->ld[FV_SOFTMAX_GRAD_Q], h->rows, l->rows, l->d);
     pack_rows(scratch + l->g, l->dvp, h->dout, h->ld[FV_SOFTMAX_GRAD_DOUT], h->rows, l->rows,
               l->dv);
@@ -216,7 +189,7 @@ static void prepare(float *scratch, const layout *l, const head *h)
         const size_t whole = pack_keys(scratch, l, h, j, n, false);
         for (size_t r = 0; r < l->rows; r += QUERIES) {
             scores(scratch + l->p, scratch + l->keys, l->dp, scratch + l->qt + r * l->d, l->d,
-                   whole);
+                   whole, QUERIES);
             update_statistics(max + r, sum + r, scratch + l->p, n);
         }
     }
@@ -232,8 +205,9 @@ static void differentiate(float *scratch, const layout *l, const head *h)
         const size_t whole = pack_keys(scratch, l, h, j, n, true);
         memset(scratch + l->dk, 0, KEYS * (l->dp + l->dvp) * sizeof *scratch);
         for (size_t r = 0; r < l->rows; r += QUERIES) {
-            scores(p, scratch + l->keys, l->dp, scratch + l->qt + r * l->d, l->d, whole);
-            scores(ds, scratch + l->values, l->dvp, scratch + l->gt + r * l->dv, l->dv, whole);
+            scores(p, scratch + l->keys, l->dp, scratch + l->qt + r * l->d, l->d, whole, QUERIES);
+            scores(ds, scratch + l->values, l->dvp, scratch + l->gt + r * l->dv, l->dv, whole,
+                   QUERIES);
             score_gradients(p, ds, scratch + l->max + r, scratch + l->inverse + r,
                             scratch + l->delta + r, n, whole, h->scale);
             add_to_keys(scratch + l->dv_at, l->dvp, p, scratch + l->g + r * l->dvp, whole);

@@ -1,0 +1,37 @@
+/* softmax_grad_tiles.h: what SOFTMAX_GRAD and FOVEATED_GRAD are made of: blocks of queries, which
+ * lie across the lanes, against tiles of keys, over the vector vocabulary. */
+#ifndef FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
+#define FOVEA_PLATFORM_SOFTMAX_GRAD_TILES_H
+
+#include "platform/cpu/cpu_kernels.h"
+#include "platform/cpu/vec/math.h"
+#include "platform/cpu/vec/tile.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { KEYS = 64, QUERIES = 64 }; /* of a tile and of a block: whole register tiles */
+
+/* Row r of n, NULL: zeros, is lane r % FV_TILE_COLS of group r / FV_TILE_COLS, [n][FV_TILE_COLS].
+ */
+FV_FN void pack_lane(float *out, size_t r, const float *x, size_t n, float scale)
+{
+    float *lane = out + r / FV_TILE_COLS * FV_TILE_COLS * n + r % FV_TILE_COLS;
+    for (size_t i = 0; i < n; i++)
+        lane[i * FV_TILE_COLS] = x ? x[i] * scale : 0.f;
+}
+
+/* out[j][i] = a_j.b_i: n rows of a and `queries` lanes, whole register tiles of both. */
+FV_FN void scores(float *out, const float *a, size_t lda, const float *lanes, size_t depth,
+                  size_t n, size_t queries)
+{
+    for (size_t i = 0; i < queries; i += FV_TILE_COLS, lanes += FV_TILE_COLS * depth) {
+        for (size_t j = 0; j < n; j += FV_TILE_M) {
+            fv_v acc[FV_TILE_M][FV_TILE_N];
+            fv_tile(acc, a + j * lda, lda, 1, lanes, FV_TILE_COLS, depth);
+            fv_tile_store(out + j * QUERIES + i, QUERIES, acc);
+        }
+    }
+}
+
+#endif
