@@ -196,6 +196,7 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_MEAN_MERGE] = fv_rule_merge,
     [FV_OP_POSEMB] = posemb,
     [FV_OP_SOFTMAX] = fv_rule_softmax,
+    [FV_OP_FOVEATED] = fv_rule_foveated,
     [FV_OP_LATTN_APPLY] = fv_rule_apply,
     [FV_OP_LATTN_MERGE] = fv_rule_merge,
     [FV_OP_LATTN_REDUCE] = fv_rule_reduce,

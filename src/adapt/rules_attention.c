@@ -1,4 +1,5 @@
-/* rules_attention.c: gradients of attention: softmax, linear in its two halves, gates, pooling. */
+/* rules_attention.c: gradients of attention: softmax, foveated, linear in its two halves, gates,
+ * pooling. */
 #include "adapt/tape.h"
 
 /* A step with the heads, sizes and scalars of `s`, whose result is `out`. */
@@ -50,6 +51,25 @@ void fv_rule_softmax(fv_tape *t, const fv_step *s)
     use_rows(g, FV_SOFTMAX_GRAD_DOUT, dout);
     fv_tape_pass(t, s->use[FV_SOFTMAX_Q].view, all);
     pass_keys(t, s, s->use[FV_SOFTMAX_K].view, s->use[FV_SOFTMAX_V].view, d, fv_view_cols(all, d));
+}
+
+/* The gradients of the cells are in those of the tokens, so that none is passed to CELLS. */
+void fv_rule_foveated(fv_tape *t, const fv_step *s)
+{
+    const fv_view out = s->use[FV_FOVEATED_OUT].view, dout = fv_tape_gradient(t, out);
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], d = s->prob.heads * s->prob.dim[FV_ATTN_D];
+    const uint32_t dv = s->prob.heads * s->prob.dim[FV_ATTN_DV];
+    const fv_view all = fv_tape_rows(t, rows, 2 * d + dv);
+    fv_step *g = like(t, s, FV_OP_FOVEATED_GRAD, rows, all, FV_KIND_ROW);
+    for (uint32_t o = FV_FOVEATED_Q; o <= FV_FOVEATED_V; o++)
+        use_rows(g, o, s->use[o].view);
+    for (uint32_t o = FV_FOVEATED_CELL_K; o <= FV_FOVEATED_CELL_V; o++)
+        g->use[o] = s->use[o];
+    use_rows(g, FV_FOVEATED_GRAD_FORWARD, out);
+    use_rows(g, FV_FOVEATED_GRAD_DOUT, dout);
+    fv_tape_pass(t, s->use[FV_FOVEATED_Q].view, all);
+    pass_keys(t, s, s->use[FV_FOVEATED_K].view, s->use[FV_FOVEATED_V].view, d,
+              fv_view_cols(all, d));
 }
 
 /* ---- linear attention ---- */

@@ -105,7 +105,7 @@ typedef void fv_tape_rule(fv_tape *t, const fv_step *s);
 extern fv_tape_rule *const fv_tape_rules[FV_OP_COUNT];
 
 /* rules_attention.c */
-fv_tape_rule fv_rule_softmax, fv_rule_apply, fv_rule_merge, fv_rule_reduce, fv_rule_gates,
-    fv_rule_map_reduce;
+fv_tape_rule fv_rule_softmax, fv_rule_foveated, fv_rule_apply, fv_rule_merge, fv_rule_reduce,
+    fv_rule_gates, fv_rule_map_reduce;
 
 #endif

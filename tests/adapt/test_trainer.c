@@ -23,11 +23,14 @@
 #include "tests/temp_folder.h"
 
 #define SIDE 42 /* pixels; of patches of 14 and, with a remainder, of 16 */
+/* Of 21 x 2 patches of 14: two blocks of foveated attention see cells of two levels. */
+#define WIDE 294
+#define LOW 28
 #define MODELS TEST_DATA "/golden/models/"
 #define CLASSES 5
 
 static bool all_of_it;
-static uint8_t pixels[2][SIDE * SIDE * 3], mask[SIDE * SIDE];
+static uint8_t pixels[2][SIDE * SIDE * 3], wide[2][WIDE * LOW * 3], mask[SIDE * SIDE];
 
 static const char *const families[] = {"vit-01", "dinov2-03", "dinov2-with-registers-03",
                                        "clip-vision-02", "siglip-02"};
@@ -41,6 +44,9 @@ static void draw(void)
             x = x * 1664525u + 1013904223u;
             pixels[p][i] = (uint8_t)((x >> 26) + (i / 3 % SIDE) * 3);
         }
+    for (size_t p = 0; p < 2; p++)
+        for (size_t i = 0; i < sizeof wide[p]; i++)
+            wide[p][i] = (uint8_t)(pixels[p][i % sizeof pixels[p]] + i / 40 % WIDE);
     for (size_t i = 0; i < sizeof mask; i++)
         mask[i] = i % SIDE < 5 ? 255 : (uint8_t)(i / 170 % CLASSES);
 }
@@ -76,6 +82,14 @@ static fovea_trainer_options options_of(fovea_stage stage, const char *attention
     return o;
 }
 
+static fovea_trainer_options wide_options_of(fovea_stage stage, const char *attention)
+{
+    fovea_trainer_options o = options_of(stage, attention);
+    o.frame.width = WIDE;
+    o.frame.height = LOW;
+    return o;
+}
+
 static fovea_trainer *make(fovea_device *device, const char *model, const fovea_trainer_options *o)
 {
     fovea_trainer *t;
@@ -86,7 +100,8 @@ static fovea_trainer *make(fovea_device *device, const char *model, const fovea_
 
 static void add_picture(fovea_trainer *t, int picture)
 {
-    const fovea_frame frame = {.pixels = {pixels[picture]}};
+    const bool is_wide = t->o.frame.width == WIDE;
+    const fovea_frame frame = {.pixels = {is_wide ? wide[picture] : pixels[picture]}};
     const fovea_target target = {.label = 2, .mask = mask};
     if (fovea_trainer_add(t, &frame, &target) != FOVEA_OK)
         fail_msg("%s", fovea_error());
@@ -260,6 +275,19 @@ static void gradients_of_every_attention(void **state)
     }
 }
 
+static void gradients_of_foveated_attention(void **state)
+{
+    (void)state;
+    for (int stage = 1; stage <= 3; stage++) {
+        fovea_trainer_options o = wide_options_of((fovea_stage)stage, "foveated:1");
+        if (all_of_it || stage != 2)
+            check_gradients("dinov2-03", &o);
+        o.attention = "foveated:1+softmax@0+linear@1";
+        if (all_of_it || stage == 2)
+            check_gradients("dinov2-03", &o);
+    }
+}
+
 /* What has learned nothing yet says little of learned vectors and gates: after some steps. */
 static void gradients_of_what_has_learned(void **state)
 {
@@ -304,13 +332,15 @@ static void assert_same(const fovea_trainer *a, const fovea_trainer *b)
 static void threads_do_not_show(void **state)
 {
     (void)state;
-    for (int stage = 1; stage <= 3; stage++) {
-        fovea_trainer_options o = options_of((fovea_stage)stage, "mala");
+    for (int i = 0; i < 6; i++) {
+        const fovea_stage stage = (fovea_stage)(1 + i % 3);
+        fovea_trainer_options o =
+            i < 3 ? options_of(stage, "mala") : wide_options_of(stage, "foveated:1");
         fovea_device *one = open_device(1), *three = open_device(3);
         o.ema = 0.9f;
         o.clip = 0.5f;
         fovea_trainer *a = make(one, "dinov2-03", &o), *b = make(three, "dinov2-03", &o);
-        for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
             assert_true(run_step(a).loss == run_step(b).loss);
         assert_same(a, b);
         fovea_trainer_free(a);
@@ -671,9 +701,9 @@ static void other_options_are_refused(void **state)
 static void saved_models_are_what_was_trained(void **state)
 {
     (void)state;
-    static const char *const attentions[] = {"mala", "sla-pola"};
+    static const char *const attentions[] = {"mala", "sla-pola", "foveated:2"};
     fovea_device *device = open_device(2);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof attentions / sizeof *attentions; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_TASK, attentions[i]);
         fovea_trainer *t = make(device, "dinov2-03", &o), *again;
         run_step(t);
@@ -697,6 +727,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_of_every_family),
         cmocka_unit_test(gradients_of_every_attention),
+        cmocka_unit_test(gradients_of_foveated_attention),
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(wrong_gradients_are_seen),
         cmocka_unit_test(threads_do_not_show),
