@@ -1,7 +1,7 @@
 /* foveated_grad_tmpl.c: FOVEATED_GRAD over the vector vocabulary.
  *
  * Queries lie across the lanes, as in softmax_grad_tmpl.c, but a block of them has keys of its own,
- * which are gathered into tiles. All of its scores are kept, so that each is worked out once:
+ * which are gathered into tiles. All of its scores and keys are kept until it is done:
  *
  *   for each block of queries:          Qt, Gt: queries and dout by columns
  *     for each tile of its keys:        S = K Qt + log n, m = max S
@@ -31,6 +31,8 @@ static layout lay_out(const fv_problem *problem)
     layout l = {.d = problem->dim[FV_ATTN_D],
                 .dv = problem->dim[FV_ATTN_DV],
                 .cells = fv_fovea_first(&f, f.levels + 1)};
+    /* Keys of a block. */
+    const size_t most = fv_tile_round(problem->dim[FV_ATTN_KEYS], KEYS);
     l.dp = fv_tile_round(l.d, FV_TILE_COLS);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
     l.gt = l.qt + QUERIES * l.d;
@@ -40,10 +42,10 @@ static layout lay_out(const fv_problem *problem)
     l.inverse = l.max + QUERIES;
     l.delta = l.inverse + QUERIES;
     l.keys = l.delta + QUERIES;
-    l.values = l.keys + KEYS * l.dp;
+    l.values = l.keys + most * l.dp;
     l.ds = l.values + KEYS * l.dvp;
-    l.p = l.ds + KEYS * QUERIES; /* of all keys of a block, at most as many as tokens */
-    l.bias = l.p + fv_tile_round(problem->dim[FV_ATTN_KEYS], KEYS) * QUERIES;
+    l.p = l.ds + KEYS * QUERIES;
+    l.bias = l.p + most * QUERIES;
     l.dcell = l.bias + l.cells;
     l.floats = l.dcell + l.cells * (l.d + l.dv);
     return l;
@@ -151,28 +153,28 @@ static void add_query(block *b, const head *h, size_t row)
 static void pack_queries(block *b, const head *h)
 {
     const layout *l = &h->l;
-    float *const s = h->scratch;
+    float *const s = h->scratch, *q = s + l->q, *g = s + l->g;
     b->lanes = fv_tile_round(b->n, FV_TILE_COLS);
+    memset(q + b->n * l->dp, 0, (b->lanes - b->n) * l->dp * sizeof *q);
+    memset(g + b->n * l->dvp, 0, (b->lanes - b->n) * l->dvp * sizeof *g);
     for (size_t r = 0; r < b->lanes; r++) {
-        const bool query = r < b->n;
-        const float *q = query ? row_of(h, FV_FOVEATED_Q, b->row[r]) : NULL;
-        const float *dout = query ? row_of(h, FV_FOVEATED_GRAD_DOUT, b->row[r]) : NULL;
-        pack_lane(s + l->qt, r, q, l->d, h->scale * 1.44269504f);
-        pack_lane(s + l->gt, r, dout, l->dv, 1.f);
         s[l->max + r] = -INFINITY;
         s[l->delta + r] = 0.f;
-        if (!query)
-            continue;
+    }
+    for (size_t r = 0; r < b->n; r++) {
         const float *out = row_of(h, FV_FOVEATED_GRAD_FORWARD, b->row[r]);
         fv_v whole = fv_set(0.f);
-        fv_tile_pack(s + l->q + r * l->dp, l->dp, q, 0, 1, l->d);
-        fv_tile_pack(s + l->g + r * l->dvp, l->dvp, dout, 0, 1, l->dv);
+        fv_tile_pack(q + r * l->dp, l->dp, row_of(h, FV_FOVEATED_Q, b->row[r]), 0, 1, l->d);
+        fv_tile_pack(g + r * l->dvp, l->dvp, row_of(h, FV_FOVEATED_GRAD_DOUT, b->row[r]), 0, 1,
+                     l->dv);
         for (size_t i = 0; i < l->dv; i += FV_W)
-            whole = fv_fma(fv_load(s + l->g + r * l->dvp + i),
-                           fv_load_n(out + i, fv_lanes(l->dv - i)), whole);
+            whole =
+                fv_fma(fv_load(g + r * l->dvp + i), fv_load_n(out + i, fv_lanes(l->dv - i)), whole);
         s[l->delta + r] = fv_hsum(whole);
         memset(b->dq[r], 0, l->d * sizeof(float));
     }
+    pack_lanes(s + l->qt, q, l->dp, b->lanes, l->d, h->scale * 1.44269504f);
+    pack_lanes(s + l->gt, g, l->dvp, b->lanes, l->dv, 1.f);
 }
 
 /* ---- scores ---- */
@@ -230,12 +232,12 @@ FV_FN void add_to_rows(float *const *row, size_t rows, size_t width, const float
             fv_v acc[FV_TILE_M][FV_TILE_N];
             fv_tile(acc, w + i * wm, wm, wk, x + c, ldx, depth);
             FV_UNROLL
-            for (size_t r = 0; r < FV_TILE_M; r++) {
+            for (int v = 0; v < FV_TILE_N; v++) {
+                const size_t col = c + (size_t)v * FV_W;
+                const int n = col < width ? fv_lanes(width - col) : 0;
                 FV_UNROLL
-                for (int v = 0; v < FV_TILE_N; v++) {
-                    const size_t col = c + (size_t)v * FV_W;
-                    if (i + r < rows && col < width) {
-                        const int n = fv_lanes(width - col);
+                for (size_t r = 0; r < FV_TILE_M; r++) {
+                    if (i + r < rows && n > 0) {
                         float *at = row[i + r] + col;
                         fv_store_n(at, fv_add(fv_load_n(at, n), acc[r][v]), n);
                     }
@@ -248,25 +250,24 @@ FV_FN void add_to_rows(float *const *row, size_t rows, size_t width, const float
 static void differentiate(const head *h, block *b)
 {
     const layout *l = &h->l;
-    float *const s = h->scratch, *p = s + l->p, *ds = s + l->ds;
+    float *const s = h->scratch, *p = s + l->p, *ds = s + l->ds, *k = s + l->keys;
     keys again = b->keys;
     tile t;
     size_t n = 0;
     pack_queries(b, h);
     for (; next_tile(&t, h, &b->keys); n += t.n) {
-        const size_t whole = pack(s + l->keys, l->dp, t.k, t.n, l->d);
-        scores(p + n * QUERIES, s + l->keys, l->dp, s + l->qt, l->d, whole, b->lanes);
+        const size_t whole = pack(k + n * l->dp, l->dp, t.k, t.n, l->d);
+        scores(p + n * QUERIES, k + n * l->dp, l->dp, s + l->qt, l->d, whole, b->lanes);
         add_bias(p + n * QUERIES, s + l->max, t.bias, t.n, b->lanes);
     }
     exponentiate(p, s + l->max, s + l->inverse, n, b->lanes);
-    for (; next_tile(&t, h, &again); p += t.n * QUERIES) {
+    for (; next_tile(&t, h, &again); p += t.n * QUERIES, k += t.n * l->dp) {
         const size_t whole = pack(s + l->values, l->dvp, t.v, t.n, l->dv);
-        pack(s + l->keys, l->dp, t.k, t.n, l->d);
         scores(ds, s + l->values, l->dvp, s + l->gt, l->dv, whole, b->lanes);
         score_gradients(p, ds, s + l->inverse, s + l->delta, t.n, b->lanes, h->scale);
         add_to_rows(t.dv, t.n, l->dv, p, QUERIES, 1, s + l->g, l->dvp, b->n);
         add_to_rows(t.dk, t.n, l->d, ds, QUERIES, 1, s + l->q, l->dp, b->n);
-        add_to_rows(b->dq, b->n, l->d, ds, 1, QUERIES, s + l->keys, l->dp, t.n);
+        add_to_rows(b->dq, b->n, l->d, ds, 1, QUERIES, k, l->dp, t.n);
     }
 }
 

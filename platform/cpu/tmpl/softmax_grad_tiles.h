@@ -12,13 +12,16 @@
 
 enum { KEYS = 64, QUERIES = 64 }; /* of a tile and of a block: whole register tiles */
 
-/* Row r of n, NULL: zeros, is lane r % FV_TILE_COLS of group r / FV_TILE_COLS, [n][FV_TILE_COLS].
- */
-FV_FN void pack_lane(float *out, size_t r, const float *x, size_t n, float scale)
+/* Row r of whole register tiles is lane r % FV_TILE_COLS of group r / FV_TILE_COLS,
+ * [n][FV_TILE_COLS]. */
+FV_FN void pack_lanes(float *out, const float *x, size_t ld, size_t rows, size_t n, float scale)
 {
-    float *lane = out + r / FV_TILE_COLS * FV_TILE_COLS * n + r % FV_TILE_COLS;
-    for (size_t i = 0; i < n; i++)
-        lane[i * FV_TILE_COLS] = x ? x[i] * scale : 0.f;
+    for (size_t r = 0; r < rows; r += FV_TILE_COLS) {
+        for (size_t i = 0; i < n; i++, out += FV_TILE_COLS) {
+            for (size_t lane = 0; lane < FV_TILE_COLS; lane++)
+                out[lane] = x[(r + lane) * ld + i] * scale;
+        }
+    }
 }
 
 /* out[j][i] = a_j.b_i: n rows of a and `queries` lanes, whole register tiles of both. */

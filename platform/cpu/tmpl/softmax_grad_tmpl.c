@@ -163,16 +163,11 @@ static size_t pack_keys(float *scratch, const layout *l, const head *h, size_t j
 static void prepare(float *scratch, const layout *l, const head *h)
 {
     float *max = scratch + l->max, *sum = scratch + l->inverse;
-    for (size_t r = 0; r < l->rows; r++) {
-        const bool row = r < h->rows;
-        pack_lane(scratch + l->qt, r, row ? h->q + r * h->ld[FV_SOFTMAX_GRAD_Q] : NULL, l->d,
-                  h->scale * 1.44269504f);
-        pack_lane(scratch + l->gt, r, row ? h->dout + r * h->ld[FV_SOFTMAX_GRAD_DOUT] : NULL, l->dv,
-                  1.f);
-    }
     pack_rows(scratch + l->q, l->dp, h->q, h->ld[FV_SOFTMAX_GRAD_Q], h->rows, l->rows, l->d);
     pack_rows(scratch + l->g, l->dvp, h->dout, h->ld[FV_SOFTMAX_GRAD_DOUT], h->rows, l->rows,
               l->dv);
+    pack_lanes(scratch + l->qt, scratch + l->q, l->dp, l->rows, l->d, h->scale * 1.44269504f);
+    pack_lanes(scratch + l->gt, scratch + l->g, l->dvp, l->rows, l->dv, 1.f);
     for (size_t r = 0; r < l->rows; r++) {
         fv_v whole = fv_set(0.f);
         for (size_t i = 0; r < h->rows && i < l->dv; i += FV_W) {
