@@ -285,6 +285,7 @@ FV_FUNCTION(exp, expf)
 FV_FUNCTION(exp2, exp2f)
 FV_FUNCTION(expm1, expm1f)
 FV_FUNCTION(log1p, log1pf)
+FV_FUNCTION(log2, log2f)
 FV_FUNCTION(tanh, tanhf)
 FV_FUNCTION(sqrt, sqrtf)
 FV_FUNCTION(fabs, fabsf)
@@ -294,6 +295,7 @@ FV_FUNCTION(rint, rintf)
 #define exp2 fv_of_exp2
 #define expm1 fv_of_expm1
 #define log1p fv_of_log1p
+#define log2 fv_of_log2
 #define tanh fv_of_tanh
 #define sqrt fv_of_sqrt
 #define fabs fv_of_fabs

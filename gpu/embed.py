@@ -28,11 +28,15 @@ def names(op_h):
 
 
 def source(path):
-    """A file's text, with those it includes, by their paths in the repository, in their places."""
+    """A file's text, with those it includes, by their paths in the repository, in their places. What
+    a header of C's includes is for C alone."""
     lines = []
     for line in path.read_text().splitlines():
-        found = re.match(r'#include "(.+\.(?:cl|cuh))"$', line)
-        lines += source(ROOT / found[1]).splitlines() if found else [line]
+        found = re.match(r'#include "(.+\.(?:cl|cuh|h))"$', line)
+        if not found:
+            lines.append(line)
+        elif path.suffix != ".h":
+            lines += source(ROOT / found[1]).splitlines()
     return "\n".join(lines)
 
 

@@ -19,9 +19,10 @@ typedef struct fv_gpu_text {
 /* Adds " -D<name>=<value>". */
 void fv_gpu_define(fv_gpu_text *t, const char *name, uint32_t value);
 
-/* One dispatch: `rows` rows of a call that splits them into `groups` partial states. */
+/* One dispatch: `rows` rows of a call, from row row0 of the step on, that are split into `groups`
+ * partial states. */
 typedef struct fv_gpu_piece {
-    uint32_t rows, groups;
+    uint32_t row0, rows, groups;
     uint32_t group; /* work-items of a work-group */
     uint32_t units; /* compute units of the device; 0: unknown */
 } fv_gpu_piece;
@@ -109,6 +110,11 @@ static inline bool fv_gpu_is_window(const fv_launch *l)
     return l->args.prob.op == FV_OP_WSOFTMAX;
 }
 void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3]);
+/* Of a work-group of softmax_tiles.cl: its queries; bytes of its local memory, with keys that are
+ * staged there or without; slices of a head's value channels, which are the third dimension. */
+uint32_t fv_gpu_tile_queries(uint32_t group);
+uint32_t fv_gpu_tile_local(uint32_t group, bool staged);
+uint32_t fv_gpu_tile_slices(const fv_launch *l);
 /* The table of WSOFTMAX: its regions. */
 uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out);
 

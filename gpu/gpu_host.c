@@ -254,8 +254,11 @@ void fv_gpu_dispatch_fill(fv_gpu_dispatch *out, const fv_gpu_step *s, uint32_t w
         if (op->kind == FV_KIND_ROW)
             out->at[o] += from * out->ld[o];
     }
-    fv_gpu_piece piece = {
-        .rows = rows, .groups = out->groups, .group = s->group, .units = s->units};
+    fv_gpu_piece piece = {.row0 = out->row0,
+                          .rows = rows,
+                          .groups = out->groups,
+                          .group = s->group,
+                          .units = s->units};
     if (s->code->segments)
         piece.groups = out->groups = s->code->segments(l, &piece);
     s->code->shape(l, &piece, out->count);

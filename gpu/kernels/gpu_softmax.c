@@ -1,4 +1,4 @@
-/* gpu_softmax.c: launch code of softmax.cl and softmax_cpu.cl. */
+/* gpu_softmax.c: launch code of softmax.cl, with softmax_tiles.cl, and of softmax_cpu.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -14,21 +14,28 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
 }
 
-/* Queries of a work-group of softmax.cl. */
-static uint32_t block(uint32_t group)
+uint32_t fv_gpu_tile_queries(uint32_t group)
 {
     return group < ACROSS ? 4 : group / ACROSS * 4;
+}
+
+uint32_t fv_gpu_tile_local(uint32_t group, bool staged)
+{
+    const uint32_t queries = fv_gpu_tile_queries(group);
+    const uint32_t weights = group + KEYS * (queries / 4 + 1);
+    return group == 1 ? 0 : (weights + (staged ? (queries + KEYS) * PITCH : 0)) * QUAD;
 }
 
 static uint32_t local_plain(const fv_launch *l, uint32_t group)
 {
     (void)l;
-    return group == 1 ? 0 : (group + KEYS * (block(group) / 4 + 1)) * QUAD;
+    return fv_gpu_tile_local(group, false);
 }
 
 static uint32_t local_staged(const fv_launch *l, uint32_t group)
 {
-    return group == 1 ? 0 : local_plain(l, group) + (block(group) + KEYS) * PITCH * QUAD;
+    (void)l;
+    return fv_gpu_tile_local(group, true);
 }
 
 void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, size_t count[3])
@@ -39,10 +46,15 @@ void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, s
     count[1] = l->args.prob.heads;
 }
 
+uint32_t fv_gpu_tile_slices(const fv_launch *l)
+{
+    return (uint32_t)fv_gpu_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
+}
+
 static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    fv_gpu_cover_queries(l, p->rows, block(p->group), count);
-    count[2] = fv_gpu_groups(l->args.prob.dim[FV_ATTN_DV], SLICE);
+    fv_gpu_cover_queries(l, p->rows, fv_gpu_tile_queries(p->group), count);
+    count[2] = fv_gpu_tile_slices(l);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])

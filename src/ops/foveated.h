@@ -23,45 +23,16 @@
 #ifndef FOVEA_SRC_FOVEATED_H
 #define FOVEA_SRC_FOVEATED_H
 
+#include "ops/fovea_grid.h"
 #include "ops/op.h"
-
-enum {
-    FV_FOVEA_BLOCK = 8,
-    FV_FOVEA_LAST = 10,
-    FV_FOVEA_LEVELS = 12 /* above the tokens, at most */
-};
-
-typedef struct fv_fovea {
-    uint32_t prefix, width, height; /* of the token grid, as fv_grid has them */
-    uint32_t levels, margin;
-} fv_fovea;
 
 /* Of a problem of FOVEATED or CELLS. */
 fv_fovea fv_fovea_of(const fv_problem *p);
-/* Levels above the tokens of a grid. */
-uint32_t fv_fovea_levels(uint32_t width, uint32_t height);
-/* Cells of a level, on a row and in all. */
-uint32_t fv_fovea_columns(const fv_fovea *f, uint32_t level);
-uint32_t fv_fovea_cells(const fv_fovea *f, uint32_t level);
-/* Of the levels from 1 on: cells before `level`; of all for level `levels` + 1. Cells of all levels
- * follow one another, each level row by row. */
-uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level);
-
-/* Tokens [y0, y1) x [x0, x1). */
-typedef struct fv_fovea_area {
-    uint32_t y0, y1, x0, x1;
-} fv_fovea_area;
-
 /* The cell of all levels that is of level `level` and has token (y, x) of the grid. */
 uint32_t fv_fovea_at(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x);
-/* Of cell `cell` of all levels, and their number. */
-fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell);
+/* Tokens of cell `cell` of all levels. */
 uint32_t fv_fovea_tokens(const fv_fovea *f, uint32_t cell);
-/* Region `level` of the block at token (y, x). */
-fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x);
-
-/* Keys of the block at token (y, x), prefix included; keys of all queries, over their number. */
-uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x);
+/* Keys of all queries, over their number. */
 double fv_fovea_mean_keys(const fv_fovea *f);
 
 /* Keys of a block in the order in which they are summed, `count` at a time that follow one another:
@@ -73,9 +44,9 @@ typedef struct fv_fovea_run {
 /* A walk over the keys of the block at token (y, x), or of the prefix. */
 typedef struct fv_fovea_walk {
     const fv_fovea *f;
-    uint32_t first;           /* tokens from 0 on that come before all else */
-    uint32_t level, y, part;  /* next: row of cells, left or right of the hole */
-    fv_fovea_area area, hole; /* of the level, in its cells */
+    uint32_t first;          /* tokens from 0 on that come before all else */
+    uint32_t level, y, part; /* next: row of cells, left or right of the hole */
+    fv_fovea_ring ring;
     uint32_t block_y, block_x;
 } fv_fovea_walk;
 

@@ -30,7 +30,7 @@ compile() {
     # shellcheck disable=SC2086
     $cc $flags $level "$@" -c -o "$out/$n.o"
 }
-for f in src/base/abi.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/ops/quantise.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
+for f in src/base/abi.c src/ops/foveated.c src/ops/kernel.c src/base/mem.c src/ops/op.c src/ops/preprocess.c src/ops/quantise.c src/base/status.c src/base/thread.c src/device/device.c src/device/sweep_calls.c platform/cpu/cpu.c \
     platform/cpu/cpu_backend.c platform/cpu/cpu_rates.c platform/cpu/feature_maps.c platform/cpu/gemm.c platform/cpu/gemm_grad.c platform/os/os_cgroup.c platform/os/os_cores.c platform/os/os_machine.c \
     tests/kernels/gradients.c tests/kernels/oracle.c tests/kernels/oracle_grad.c tests/kernels/check*.c \
     src/ops/mech_table.c src/ops/ref/*.c src/ops/ref_train/*.c; do
@@ -51,7 +51,7 @@ for kind in gemm_i8 probe_int8; do
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_SDOT -march=armv8.2-a+fp16+dotprod
     compile platform/cpu/tmpl/${kind}_tmpl.c -DFV_ISA_NEON_I8MM -march=armv8.2-a+fp16+dotprod+bf16+i8mm
 done
-for kind in gemm gemm_bf16 lattn_bf16 probe_bf16 softmax_bf16 wsoftmax_bf16; do
+for kind in foveated_bf16 gemm gemm_bf16 lattn_bf16 probe_bf16 softmax_bf16 wsoftmax_bf16; do
     # shellcheck disable=SC2086
     compile platform/cpu/tmpl/${kind}_tmpl.c $dot
 done

@@ -1,0 +1,125 @@
+/* foveated_common.cl: what the kernels of FOVEATED share: operands, the queries of a work-group,
+ * and the keys that they see. */
+#include "gpu/kernels/foveated_grid.cl"
+
+#define LOG2_E 1.44269504f
+
+#define FV_TOUT FV_T5
+#define baseOUT base5
+#define atOUT at5
+#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_IN(4), FV_OUT(5), FV_CALL
+#define OPERANDS_GIVEN                                                                             \
+    FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_GIVEN(5), FV_CALL_GIVEN
+
+/* Queries of a block; prefix tokens are taken for a grid as wide as a block. */
+#define QUERIES (FV_FOVEA_BLOCK * FV_FOVEA_BLOCK)
+
+/* The queries of this work-group: some of a block's. */
+typedef struct span {
+    uint begin;              /* its first in the block, row by row */
+    uint row, pitch, across; /* the block's first row in the call, wrapping around where that began
+                              * later; from line to line; queries of a line */
+    uint rows;               /* rows before are queries of the block */
+    uint y, x;               /* the block's first token */
+    bool whole;              /* prefix: all tokens are keys */
+} span;
+
+static inline span span_of(const fv_fovea *fovea, uint size, uint row0, uint rows)
+{
+    const uint parts = (QUERIES + size - 1) / size, width = fovea->width;
+    const uint ahead = row0 < fovea->prefix ? min(fovea->prefix - row0, rows) : 0;
+    const uint blocks = fv_ceil_div(ahead, QUERIES), block = get_group_id(0) / parts;
+    const uint across = fv_ceil_div(width, FV_FOVEA_BLOCK);
+    span s;
+    s.begin = get_group_id(0) % parts * size;
+    s.whole = block < blocks;
+    if (s.whole) {
+        s.y = s.x = 0;
+        s.row = block * QUERIES;
+        s.pitch = s.across = FV_FOVEA_BLOCK;
+        s.rows = ahead;
+    } else {
+        const uint top = (row0 + ahead - fovea->prefix) / width / FV_FOVEA_BLOCK;
+        s.y = (top + (block - blocks) / across) * FV_FOVEA_BLOCK;
+        s.x = (block - blocks) % across * FV_FOVEA_BLOCK;
+        s.row = fovea->prefix + s.y * width + s.x - row0;
+        s.pitch = width;
+        s.across = min(width - s.x, (uint)FV_FOVEA_BLOCK);
+        s.rows = rows;
+    }
+    return s;
+}
+
+/* Of query r of the group: its row in the call; of others some number. */
+static inline uint row_of(span s, uint r)
+{
+    return s.row + (s.begin + r) / FV_FOVEA_BLOCK * s.pitch + (s.begin + r) % FV_FOVEA_BLOCK;
+}
+
+/* Whether there is a query r: neither beside the grid nor in another call. */
+static inline bool is_query(span s, uint r)
+{
+    return (s.begin + r) % FV_FOVEA_BLOCK < s.across && row_of(s, r) < s.rows;
+}
+
+static inline uint query_row(span s, uint r)
+{
+    return is_query(s, r) ? row_of(s, r) : 0;
+}
+
+/* Whether the group has any of `size` queries. */
+static inline bool has_queries(span s, uint size)
+{
+    bool any = false;
+    for (uint r = 0; r < size; r++)
+        any = any || is_query(s, r);
+    return any;
+}
+
+/* What a block sees of a level: so many keys, cells of a ring. */
+typedef struct seen {
+    fv_fovea_ring ring;
+    uint keys, first, columns; /* row of the level's first cell; cells of its rows */
+} seen;
+
+static inline seen seen_of(const fv_fovea *fovea, uint level, uint y, uint x)
+{
+    seen l;
+    l.ring = fv_fovea_ring_of(fovea, level, y, x);
+    l.keys = fv_fovea_size(l.ring.area) - fv_fovea_size(l.ring.hole);
+    l.first = level > 0 ? fv_fovea_first(fovea, level) : fovea->prefix;
+    l.columns = fv_fovea_columns(fovea, level);
+    return l;
+}
+
+/* Cell n of a ring, row by row: (y, x). */
+static inline uint2 cell_of(fv_fovea_ring r, uint n)
+{
+    const uint wide = r.area.x1 - r.area.x0, left = r.hole.x0 - r.area.x0;
+    const uint narrow = wide - (r.hole.x1 - r.hole.x0);
+    const uint above = (r.hole.y0 - r.area.y0) * wide, beside = (r.hole.y1 - r.hole.y0) * narrow;
+    if (n < above)
+        return (uint2)(r.area.y0 + n / wide, r.area.x0 + n % wide);
+    n -= above;
+    if (n >= beside)
+        return (uint2)(r.hole.y1 + (n - beside) / wide, r.area.x0 + (n - beside) % wide);
+    const uint x = n % narrow;
+    return (uint2)(r.hole.y0 + n / narrow, x < left ? r.area.x0 + x : r.hole.x1 + x - left);
+}
+
+/* A key: its row among tokens or cells, and log2 of its tokens. */
+typedef struct key {
+    uint row;
+    float bias;
+} key;
+
+/* Key n of those that a block sees of a level. */
+static inline key key_of(const fv_fovea *fovea, seen l, uint level, uint n)
+{
+    const uint2 at = cell_of(l.ring, n);
+    const fv_fovea_area tokens = fv_fovea_cell_at(fovea, level, at.x, at.y);
+    key k;
+    k.row = l.first + at.x * l.columns + at.y;
+    k.bias = log2((float)fv_fovea_size(tokens));
+    return k;
+}

@@ -1,0 +1,31 @@
+/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is C's own. */
+#define uint32_t uint
+
+static inline uint fv_min_u32(uint a, uint b)
+{
+    return min(a, b);
+}
+
+static inline uint fv_ceil_div(uint a, uint b)
+{
+    return (a + b - 1) / b;
+}
+
+static inline uint fv_round_up(uint n, uint unit)
+{
+    return fv_ceil_div(n, unit) * unit;
+}
+
+#include "src/ops/fovea_grid.h"
+
+/* Of a problem of FOVEATED or CELLS. */
+static inline fv_fovea fovea_of(uint8 dim)
+{
+    fv_fovea f;
+    f.width = dim.s5;
+    f.height = dim.s6;
+    f.prefix = dim.s3 - f.width * f.height;
+    f.levels = fv_fovea_levels(f.width, f.height);
+    f.margin = dim.s7;
+    return f;
+}

@@ -1,0 +1,194 @@
+/* softmax_tiles.cl: softmax attention of a block of queries with online statistics, by tiles of
+ * KEYS keys.
+ *
+ * A work-group has a block of queries of one head and a slice of the value channels. Its items
+ * stand in rows of ACROSS; a row has four queries. For every tile of keys
+ *
+ *     S = scale Q K^T     an item has MINE keys for its row's queries
+ *     m' = max(m, S), P = 2^(S - m'), l = 2^(m - m') l + sum P
+ *     O = 2^(m - m') O + P V    and then QUADS quads of channels
+ *
+ * so that only maxima and P are exchanged, and only inside a row. S comes with log2(e).
+ *
+ * FV_D, FV_DV  width of a head's keys and values
+ * FV_STAGE     1: queries and keys go through local memory, where it is faster than the cache
+ *
+ * Which rows these are is said by what includes this:
+ *
+ *   span, query_row(s, r), is_query(s, r)  the group's queries: the row of query r, which may be
+ * any where there is none tile                                   keys: t.n of them KEY_QUAD(j, c),
+ * VALUE_QUAD(j, c)       QUAD of key j of tile t, the last one for those behind it KEY_MEMORY what
+ * they need in local memory score_of                               declared below
+ */
+#define KEYS 32
+#define SLICE 64 /* value channels */
+#if FV_GROUP < 16
+#define ACROSS FV_GROUP
+#else
+#define ACROSS 16
+#endif
+#define DOWN (FV_GROUP / ACROSS)
+#define BLOCK (4 * DOWN) /* queries */
+#define MINE (KEYS / ACROSS)
+#define QUADS (SLICE / 4 / ACROSS)
+#define STAGED (FV_STAGE && FV_GROUP > 1)
+#define DEPTH 4 /* quads of channels staged at a time */
+#define PITCH 5 /* of staged rows, without bank conflicts */
+
+/* Channels c .. c + 3 of operand n in row r of this head, which has `width`; zeros behind them. */
+#define QUAD(n, r, c, width)                                                                       \
+    FV_GET_RUN(n, FV_AT(n, r) + get_group_id(1) * (width) + (c), (int)(width) - (int)(c), 0.f)
+
+/* What a work-group has in its memory. */
+typedef struct group_memory {
+    float4 tops[ACROSS * DOWN], weights[KEYS * (DOWN + 1)]; /* maxima; P */
+#if STAGED
+    float4 q[BLOCK * PITCH], k[KEYS * PITCH]; /* DEPTH quads of channels */
+#endif
+    KEY_MEMORY
+} group_memory;
+
+/* S from Q K^T of the work-item's row and key j of the tile: scaled, with what is added to it;
+ * -INFINITY where the query does not attend to the key. */
+static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memory *m, span s,
+                              tile t, uint j);
+
+/* Products of four queries with one key. */
+static inline float4 products(const float4 *q, float4 k)
+{
+    return (float4)(dot(q[0], k), dot(q[1], k), dot(q[2], k), dot(q[3], k));
+}
+
+#if STAGED
+/* Channels [c0, c0 + 4 DEPTH) of the group's queries and of the tile's keys. */
+static inline void stage_channels(OPERANDS, local group_memory *m, span s, tile t, uint c0)
+{
+    for (uint i = get_local_id(0); i < BLOCK * DEPTH; i += FV_GROUP) {
+        const uint c = c0 + i % DEPTH * 4;
+        m->q[i / DEPTH * PITCH + i % DEPTH] =
+            c < FV_D ? QUAD(0, query_row(s, i / DEPTH), c, FV_D) : (float4)(0.f);
+    }
+    for (uint i = get_local_id(0); i < KEYS * DEPTH; i += FV_GROUP) {
+        const uint c = c0 + i % DEPTH * 4;
+        m->k[i / DEPTH * PITCH + i % DEPTH] = c < FV_D ? KEY_QUAD(i / DEPTH, c) : (float4)(0.f);
+    }
+}
+#endif
+
+/* Q K^T of this row's four queries and the work-item's keys of the tile: [MINE]. */
+static inline void multiply_keys(OPERANDS, float4 *scores, SHARED group_memory *m, span s, tile t)
+{
+    const uint x = get_local_id(0) % ACROSS, mine = 4 * (get_local_id(0) / ACROSS);
+    float4 q[4];
+    for (uint i = 0; i < MINE; i++)
+        scores[i] = 0.f;
+#if STAGED
+    for (uint c0 = 0; c0 < FV_D; c0 += 4 * DEPTH) {
+        FV_BARRIER();
+        stage_channels(OPERANDS_GIVEN, m, s, t, c0);
+        FV_BARRIER();
+        for (uint c = 0; c < DEPTH; c++) {
+            for (uint r = 0; r < 4; r++)
+                q[r] = m->q[(mine + r) * PITCH + c];
+            for (uint i = 0; i < MINE; i++)
+                scores[i] += products(q, m->k[(x + ACROSS * i) * PITCH + c]);
+        }
+    }
+#else
+    for (uint c = 0; c < FV_D; c += 4) {
+        for (uint r = 0; r < 4; r++)
+            q[r] = QUAD(0, query_row(s, mine + r), c, FV_D);
+        for (uint i = 0; i < MINE; i++)
+            scores[i] += products(q, KEY_QUAD(x + ACROSS * i, c));
+    }
+#endif
+}
+
+/* m' in place of m in `top`, l of the work-item's keys in `sum`, and P [KEYS][DOWN + 1]. Returns
+ * 2^(m - m'). */
+static inline float4 weigh(SHARED group_memory *m, const float4 *scores, float4 *top, float4 *sum)
+{
+    const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
+    float4 high = *top;
+    for (uint i = 0; i < MINE; i++)
+        high = fmax(high, scores[i]);
+    m->tops[x * DOWN + y] = high;
+    FV_BARRIER();
+    for (uint i = 0; i < ACROSS; i++)
+        high = fmax(high, m->tops[i * DOWN + y]);
+    const float4 fade = select(exp2(*top - high), (float4)1.f, *top == high);
+    *top = high;
+    *sum *= fade;
+    for (uint i = 0; i < MINE; i++) {
+        const float4 p = exp2(scores[i] - high);
+        m->weights[(x + ACROSS * i) * (DOWN + 1) + y] = p;
+        *sum += p;
+    }
+    FV_BARRIER();
+    return fade;
+}
+
+/* The first value channel of the work-item's quad i. */
+static inline uint channel_of(uint i)
+{
+    return get_group_id(2) * SLICE + 4 * (get_local_id(0) % ACROSS + ACROSS * i);
+}
+
+/* O = fade O + P V of four queries, with the tile's keys. */
+static inline void add_values(OPERANDS, float4 o[4][QUADS], SHARED const group_memory *m,
+                              float4 fade, tile t)
+{
+    const uint y = get_local_id(0) / ACROSS;
+    for (uint i = 0; i < QUADS; i++) {
+        const uint c = channel_of(i);
+        if (c >= FV_DV)
+            continue;
+        o[0][i] *= fade.s0;
+        o[1][i] *= fade.s1;
+        o[2][i] *= fade.s2;
+        o[3][i] *= fade.s3;
+        for (uint j = 0; j < t.n; j++) {
+            const float4 p = m->weights[j * (DOWN + 1) + y], v = VALUE_QUAD(j, c);
+            o[0][i] += p.s0 * v;
+            o[1][i] += p.s1 * v;
+            o[2][i] += p.s2 * v;
+            o[3][i] += p.s3 * v;
+        }
+    }
+}
+
+/* Attends to a tile. */
+static inline void attend(OPERANDS, float4 o[4][QUADS], float4 *top, float4 *sum,
+                          SHARED group_memory *m, span s, tile t)
+{
+    const uint x = get_local_id(0) % ACROSS;
+    float4 scores[MINE];
+    multiply_keys(OPERANDS_GIVEN, scores, m, s, t);
+    for (uint i = 0; i < MINE; i++)
+        scores[i] = score_of(OPERANDS_GIVEN, scores[i], m, s, t, x + ACROSS * i);
+    const float4 fade = weigh(m, scores, top, sum);
+    add_values(OPERANDS_GIVEN, o, m, fade, t);
+}
+
+/* O / l of this row's queries, of which each work-item has summed l of its keys. */
+static inline void write_rows(OPERANDS, float4 o[4][QUADS], SHARED group_memory *m, float4 sum,
+                              span s)
+{
+    const uint x = get_local_id(0) % ACROSS, y = get_local_id(0) / ACROSS;
+    FV_BARRIER();
+    m->tops[x * DOWN + y] = sum;
+    FV_BARRIER();
+    sum = 0.f;
+    for (uint i = 0; i < ACROSS; i++)
+        sum += m->tops[i * DOWN + y];
+    for (uint r = 0; r < 4; r++) {
+        const float part = r == 0 ? sum.s0 : r == 1 ? sum.s1 : r == 2 ? sum.s2 : sum.s3;
+        for (uint i = 0; i < QUADS && is_query(s, 4 * y + r); i++) {
+            const uint c = channel_of(i);
+            global FV_CELL(OUT) *out =
+                FV_AT(OUT, query_row(s, 4 * y + r)) + get_group_id(1) * FV_DV + c;
+            if (c < FV_DV)
+                FV_PUT_RUN(OUT, out, o[r][i] / part, (int)FV_DV - (int)c);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+/* fovea_grid.h: the cells, regions and rings of foveated.h, for C and for the kernels of GPUs: in
+ * what OpenCL C, CUDA C++ and C have in common. */
+#ifndef FOVEA_SRC_FOVEA_GRID_H
+#define FOVEA_SRC_FOVEA_GRID_H
+
+#include "base/num.h"
+
+enum {
+    FV_FOVEA_BLOCK = 8,
+    FV_FOVEA_LAST = 10,
+    FV_FOVEA_LEVELS = 12 /* above the tokens, at most */
+};
+
+typedef struct fv_fovea {
+    uint32_t prefix, width, height; /* of the token grid, as fv_grid has them */
+    uint32_t levels, margin;
+} fv_fovea;
+
+/* Levels above the tokens of a grid. */
+static inline uint32_t fv_fovea_levels(uint32_t width, uint32_t height)
+{
+    const uint32_t side = width > height ? width : height;
+    uint32_t levels = 1;
+    while (levels < FV_FOVEA_LEVELS && fv_ceil_div(side, 1u << levels) > FV_FOVEA_LAST)
+        levels++;
+    return levels;
+}
+
+/* Cells of a level, on a row and in all. */
+static inline uint32_t fv_fovea_columns(const fv_fovea *f, uint32_t level)
+{
+    return fv_ceil_div(f->width, 1u << level);
+}
+
+static inline uint32_t fv_fovea_cells(const fv_fovea *f, uint32_t level)
+{
+    return fv_fovea_columns(f, level) * fv_ceil_div(f->height, 1u << level);
+}
+
+/* Of the levels from 1 on: cells before `level`; of all for level `levels` + 1. Cells of all levels
+ * follow one another, each level row by row. */
+static inline uint32_t fv_fovea_first(const fv_fovea *f, uint32_t level)
+{
+    uint32_t sum = 0;
+    for (uint32_t l = 1; l < level; l++)
+        sum += fv_fovea_cells(f, l);
+    return sum;
+}
+
+/* Tokens, or cells of a level, [y0, y1) x [x0, x1). */
+typedef struct fv_fovea_area {
+    uint32_t y0, y1, x0, x1;
+} fv_fovea_area;
+
+static inline uint32_t fv_fovea_size(fv_fovea_area a)
+{
+    return (a.y1 - a.y0) * (a.x1 - a.x0);
+}
+
+/* Tokens of cell (y, x) of a level. */
+static inline fv_fovea_area fv_fovea_cell_at(const fv_fovea *f, uint32_t level, uint32_t y,
+                                             uint32_t x)
+{
+    const fv_fovea_area a = {y << level, fv_min_u32((y + 1) << level, f->height), x << level,
+                             fv_min_u32((x + 1) << level, f->width)};
+    return a;
+}
+
+/* Of cell `cell` of all levels. */
+static inline fv_fovea_area fv_fovea_cell(const fv_fovea *f, uint32_t cell)
+{
+    uint32_t level = 1;
+    for (; cell >= fv_fovea_cells(f, level); level++)
+        cell -= fv_fovea_cells(f, level);
+    const uint32_t columns = fv_fovea_columns(f, level);
+    return fv_fovea_cell_at(f, level, cell / columns, cell % columns);
+}
+
+/* Region `level` of the block at token (y, x). */
+static inline fv_fovea_area fv_fovea_region(const fv_fovea *f, uint32_t level, uint32_t y,
+                                            uint32_t x)
+{
+    const uint32_t unit = 2u << level, margin = f->margin * (unit - 1);
+    const uint32_t top = y > margin ? y - margin : 0, left = x > margin ? x - margin : 0;
+    const uint32_t bottom = fv_round_up(y + FV_FOVEA_BLOCK + margin, unit);
+    const uint32_t right = fv_round_up(x + FV_FOVEA_BLOCK + margin, unit);
+    fv_fovea_area a = {0, f->height, 0, f->width};
+    if (level >= f->levels)
+        return a;
+    a.y0 = top / unit * unit;
+    a.y1 = fv_min_u32(bottom, f->height);
+    a.x0 = left / unit * unit;
+    a.x1 = fv_min_u32(right, f->width);
+    return a;
+}
+
+/* Of tokens to cells of a level, those that are begun included. */
+static inline fv_fovea_area fv_fovea_in_cells(fv_fovea_area a, uint32_t level)
+{
+    const uint32_t side = 1u << level;
+    const fv_fovea_area cells = {a.y0 / side, fv_ceil_div(a.y1, side), a.x0 / side,
+                                 fv_ceil_div(a.x1, side)};
+    return cells;
+}
+
+/* What a block sees of a level, in its cells: `area` without `hole`, which lies inside. */
+typedef struct fv_fovea_ring {
+    fv_fovea_area area, hole;
+} fv_fovea_ring;
+
+static inline fv_fovea_ring fv_fovea_ring_of(const fv_fovea *f, uint32_t level, uint32_t y,
+                                             uint32_t x)
+{
+    fv_fovea_ring r;
+    r.area = fv_fovea_in_cells(fv_fovea_region(f, level, y, x), level);
+    r.hole = r.area;
+    if (level > 0) {
+        r.hole = fv_fovea_in_cells(fv_fovea_region(f, level - 1, y, x), level);
+    } else {
+        r.hole.y1 = r.area.y0;
+        r.hole.x1 = r.area.x0;
+    }
+    return r;
+}
+
+/* Keys of the block at token (y, x), prefix included. */
+static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
+{
+    uint32_t keys = f->prefix;
+    for (uint32_t l = 0; l <= f->levels; l++) {
+        const fv_fovea_ring r = fv_fovea_ring_of(f, l, y, x);
+        keys += fv_fovea_size(r.area) - fv_fovea_size(r.hole);
+    }
+    return keys;
+}
+
+#endif
