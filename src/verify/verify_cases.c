@@ -292,6 +292,18 @@ static void softmax(fv_builder *b)
     attend(b, &a, q);
 }
 
+static void foveated(fv_builder *b)
+{
+    static const fv_grid large = {23, 14, PATCH, PREFIX}; /* two levels of cells */
+    fv_view q;
+    for (uint32_t margin = 1; margin <= 4; margin += 3) {
+        fv_attention a = attention(b, FV_MECH_ANY, 3, 32, fv_grid_tokens(&large), &q);
+        a.margin = margin;
+        a.grid = &large;
+        attend(b, &a, q);
+    }
+}
+
 /* Linear attention of every mechanism: plain, and with RoPE and gates where supported. */
 static void linear(fv_builder *b)
 {
@@ -443,6 +455,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     other_order(b);
     rotations(b);
     softmax(b);
+    foveated(b);
     linear(b);
     windows(b);
     pooling(b);
@@ -463,6 +476,7 @@ static void narrow(fv_builder *b)
     products(b);
     convolutions(b);
     softmax(b);
+    foveated(b);
     linear(b);
     windows(b);
     stored_int8(b);
