@@ -32,7 +32,7 @@ def source(path):
     a header of C's includes is for C alone."""
     lines = []
     for line in path.read_text().splitlines():
-        found = re.match(r'#include "(.+\.(?:cl|cuh|h))"$', line)
+        found = re.match(r'#include ["<](.+)[">]$', line)
         if not found:
             lines.append(line)
         elif path.suffix != ".h":

@@ -2,6 +2,51 @@
  * block, a part of its 8 x 8, or of the prefix, and walks over tokens, then over cells. */
 #include "gpu/kernels/foveated_common.cl"
 
+/* What a block sees of a level: so many keys, cells of a ring. */
+typedef struct seen {
+    fv_fovea_ring ring;
+    uint keys, first, columns; /* row of the level's first cell; cells of its rows */
+} seen;
+
+static inline seen seen_of(const fv_fovea *fovea, uint level, uint y, uint x)
+{
+    seen l;
+    l.ring = fv_fovea_ring_of(fovea, level, y, x);
+    l.keys = fv_fovea_size(l.ring.area) - fv_fovea_size(l.ring.hole);
+    l.first = level > 0 ? fv_fovea_first(fovea, level) : fovea->prefix;
+    l.columns = fv_fovea_columns(fovea, level);
+    return l;
+}
+
+/* Cell n of a ring, row by row: (y, x). */
+static inline uint2 cell_of(fv_fovea_ring r, uint n)
+{
+    const uint wide = r.area.x1 - r.area.x0, left = r.hole.x0 - r.area.x0;
+    const uint narrow = wide - (r.hole.x1 - r.hole.x0);
+    const uint above = (r.hole.y0 - r.area.y0) * wide, beside = (r.hole.y1 - r.hole.y0) * narrow;
+    if (n < above)
+        return (uint2)(r.area.y0 + n / wide, r.area.x0 + n % wide);
+    n -= above;
+    if (n >= beside)
+        return (uint2)(r.hole.y1 + (n - beside) / wide, r.area.x0 + (n - beside) % wide);
+    const uint x = n % narrow;
+    return (uint2)(r.hole.y0 + n / narrow, x < left ? r.area.x0 + x : r.hole.x1 + x - left);
+}
+
+/* A key: its row among tokens or cells, and log2 of its tokens. */
+typedef struct key {
+    uint row;
+    float bias;
+} key;
+
+/* Key n of those that a block sees of a level. */
+static inline key key_of(const fv_fovea *fovea, seen l, uint level, uint n)
+{
+    const uint2 at = cell_of(l.ring, n);
+    const key k = {l.first + at.x * l.columns + at.y, fv_fovea_bias(fovea, level, at.x, at.y)};
+    return k;
+}
+
 /* Keys [first, first + n) of the tokens, prefix included, or of the cells of all levels. */
 typedef struct tile {
     uint first, n;

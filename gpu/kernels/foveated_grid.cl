@@ -1,5 +1,7 @@
-/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is C's own. */
+/* foveated_grid.cl: the geometry of CELLS and FOVEATED, which is C's, and the words of C that it is
+ * told in. */
 #define uint32_t uint
+#define log2f log2
 
 static inline uint fv_min_u32(uint a, uint b)
 {

@@ -1,10 +1,11 @@
-/* gpu_foveated.c: launch code of cells.cl and foveated.cl. */
+/* gpu_foveated.c: launch code of cells.cl, of foveated.cl and of foveated_cpu.cl. */
 #include "gpu/gpu_code.h"
 #include "ops/foveated.h"
 
 enum {
     QUERIES = FV_FOVEA_BLOCK * FV_FOVEA_BLOCK,
     KEYS = 32,
+    LANES = 32,                   /* queries of a work-item of foveated_cpu.cl */
     SEEN = 11 * sizeof(uint32_t), /* of a level */
     LISTS = ((FV_FOVEA_LEVELS + 1) * SEEN + 2 * KEYS * 2 * sizeof(uint32_t) + 15) / 16 * 16,
 };
@@ -55,6 +56,11 @@ static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t cou
     count[2] = fv_gpu_tile_slices(l);
 }
 
+static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    cover_blocks(l, p, LANES, count);
+}
+
 const fv_gpu_code fv_gpu_foveated = {.program = "foveated",
                                      .entry = "foveated",
                                      .group = 64,
@@ -70,3 +76,9 @@ const fv_gpu_code fv_gpu_foveated_local = {.program = "foveated",
                                            .define = foveated_define,
                                            .shape = foveated_shape,
                                            .align = 32};
+const fv_gpu_code fv_gpu_foveated_cpu = {.program = "foveated_cpu",
+                                         .entry = "foveated",
+                                         .group = 1,
+                                         .define = foveated_define,
+                                         .shape = shape_cpu,
+                                         .align = 32};

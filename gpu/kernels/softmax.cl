@@ -5,16 +5,6 @@
  */
 #include "gpu/kernels/softmax_common.cl"
 
-static inline uint query_row(span s, uint r)
-{
-    return s.base + min(s.begin + r, s.last);
-}
-
-static inline bool is_query(span s, uint r)
-{
-    return s.begin + r <= s.last;
-}
-
 /* Keys from `first` on, which is in row `row`. */
 typedef struct tile {
     uint first, row, n;

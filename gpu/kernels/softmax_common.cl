@@ -38,3 +38,14 @@ static inline span span_of(uint size, uint rows, uint row0, uint keys)
     s.end = FV_FLAGS & FV_FLAG_CAUSAL ? min(keys, row0 + s.last + 1) : keys;
     return s;
 }
+
+/* Of query r of the work-group: its row, that of the last one behind it; whether there is one. */
+static inline uint query_row(span s, uint r)
+{
+    return s.base + min(s.begin + r, s.last);
+}
+
+static inline bool is_query(span s, uint r)
+{
+    return s.begin + r <= s.last;
+}

@@ -3,6 +3,8 @@
 #ifndef FOVEA_SRC_FOVEA_GRID_H
 #define FOVEA_SRC_FOVEA_GRID_H
 
+#include <math.h>
+
 #include "base/num.h"
 
 enum {
@@ -132,6 +134,85 @@ static inline uint32_t fv_fovea_keys(const fv_fovea *f, uint32_t y, uint32_t x)
         keys += fv_fovea_size(r.area) - fv_fovea_size(r.hole);
     }
     return keys;
+}
+
+/* log2 of the tokens of cell (y, x) of a level. */
+static inline float fv_fovea_bias(const fv_fovea *f, uint32_t level, uint32_t y, uint32_t x)
+{
+    const uint32_t tokens = fv_fovea_size(fv_fovea_cell_at(f, level, y, x));
+    return tokens == 1u << 2 * level ? (float)(2 * level) : log2f((float)tokens);
+}
+
+/* ---- keys in the order in which they are summed ---- */
+
+/* `count` keys that follow one another: tokens `row` .. of level 0, prefix included, else cells
+ * `row` .. of all levels, of which the first is (y, x) of its level. */
+typedef struct fv_fovea_run {
+    uint32_t level, row, count, y, x;
+} fv_fovea_run;
+
+/* A walk over the keys of the block at token (y, x), or of the prefix. */
+typedef struct fv_fovea_walk {
+    const fv_fovea *f;
+    uint32_t block_y, block_x;
+    uint32_t ahead;           /* tokens from 0 on that come before all else */
+    uint32_t level, y, right; /* next: row of cells, left or right of the hole */
+    uint32_t row, columns;    /* row of the level's first cell; cells of its rows */
+    fv_fovea_ring ring;
+} fv_fovea_walk;
+
+static inline void fv_fovea_enter(fv_fovea_walk *w, uint32_t level)
+{
+    w->level = level;
+    w->right = 0;
+    if (level > w->f->levels)
+        return;
+    w->ring = fv_fovea_ring_of(w->f, level, w->block_y, w->block_x);
+    w->row = level > 0 ? fv_fovea_first(w->f, level) : w->f->prefix;
+    w->columns = fv_fovea_columns(w->f, level);
+    w->y = w->ring.area.y0;
+}
+
+static inline void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t y, uint32_t x)
+{
+    w->f = f;
+    w->block_y = y;
+    w->block_x = x;
+    w->ahead = f->prefix;
+    fv_fovea_enter(w, 0);
+}
+
+static inline void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
+{
+    w->f = f;
+    w->ahead = f->prefix + f->width * f->height;
+    fv_fovea_enter(w, f->levels + 1);
+}
+
+/* The next cells of a row that are not in the hole. */
+static inline fv_fovea_run fv_fovea_part(fv_fovea_walk *w)
+{
+    const fv_fovea_area area = w->ring.area, hole = w->ring.hole;
+    const bool holed = w->y >= hole.y0 && w->y < hole.y1, left = holed && !w->right;
+    const uint32_t from = w->right ? hole.x1 : area.x0, to = left ? hole.x0 : area.x1;
+    const fv_fovea_run run = {w->level, w->row + w->y * w->columns + from, to - from, w->y, from};
+    w->right = left;
+    w->y += !left;
+    return run;
+}
+
+/* The next run; its count is 0 at the end. */
+static inline fv_fovea_run fv_fovea_next(fv_fovea_walk *w)
+{
+    fv_fovea_run run = {0, 0, w->ahead, 0, 0};
+    w->ahead = 0;
+    while (run.count == 0 && w->level <= w->f->levels) {
+        if (w->y == w->ring.area.y1)
+            fv_fovea_enter(w, w->level + 1);
+        else
+            run = fv_fovea_part(w);
+    }
+    return run;
 }
 
 #endif

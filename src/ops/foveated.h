@@ -35,24 +35,4 @@ uint32_t fv_fovea_tokens(const fv_fovea *f, uint32_t cell);
 /* Keys of all queries, over their number. */
 double fv_fovea_mean_keys(const fv_fovea *f);
 
-/* Keys of a block in the order in which they are summed, `count` at a time that follow one another:
- * tokens `row` .. of level 0, prefix included, else cells `row` .. of all levels. */
-typedef struct fv_fovea_run {
-    uint32_t level, row, count;
-} fv_fovea_run;
-
-/* A walk over the keys of the block at token (y, x), or of the prefix. */
-typedef struct fv_fovea_walk {
-    const fv_fovea *f;
-    uint32_t first;          /* tokens from 0 on that come before all else */
-    uint32_t level, y, part; /* next: row of cells, left or right of the hole */
-    fv_fovea_ring ring;
-    uint32_t block_y, block_x;
-} fv_fovea_walk;
-
-void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t y, uint32_t x);
-void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f);
-/* The next run; its count is 0 at the end. */
-fv_fovea_run fv_fovea_next(fv_fovea_walk *w);
-
 #endif

@@ -86,10 +86,10 @@ static void add_run(const head *h, gathered *g, fv_fovea_run run, size_t queries
         attend_gathered(h, g, queries); /* a tile has keys of one type */
     g->type_k = h->type[k];
     g->type_v = h->type[v];
-    for (uint32_t j = run.row; j < run.row + run.count; j++) {
-        g->k[g->n] = row_of(h, k, j);
-        g->v[g->n] = row_of(h, v, j);
-        g->bias[g->n] = cells ? log2f((float)fv_fovea_tokens(&h->fovea, j)) : 0.f;
+    for (uint32_t i = 0; i < run.count; i++) {
+        g->k[g->n] = row_of(h, k, run.row + i);
+        g->v[g->n] = row_of(h, v, run.row + i);
+        g->bias[g->n] = cells ? fv_fovea_bias(&h->fovea, run.level, run.y, run.x + i) : 0.f;
         if (++g->n == h->l.tile)
             attend_gathered(h, g, queries);
     }
