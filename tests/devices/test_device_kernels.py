@@ -26,7 +26,7 @@ LEFT_OUT = [name for name in mech_text.mechanisms(os.path.join(ROOT, "src", "mec
 # The first that a kernel's name begins like has it.
 FAMILIES = {
     "products": r"(gemm|conv)_",
-    "softmax": r"w?softmax_",
+    "softmax": r"(w?softmax|foveated)_",
     "linear": r"w?lattn_",
     "scans": r"scan_",
     "rows": "",

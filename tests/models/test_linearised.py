@@ -17,7 +17,7 @@ import tempfile
 import numpy as np
 
 WIDTH, HEADS, DEPTH, PATCH, HIDDEN = 48, 4, 3, 4, 64
-GRID = (5, 7)  # rows, columns
+GRID, LARGE = (5, 7), (22, 37)  # rows, columns
 D = WIDTH // HEADS
 TOLERANCE = 2e-5
 
@@ -51,7 +51,7 @@ def block_name(i, part):
     return "encoder.layer.%d.%s" % (i, part)
 
 
-def checkpoint(rng):
+def checkpoint(rng, grid=GRID):
     """Names of transformers' DINOv2."""
     def matrix(rows, cols):
         return (rng.standard_normal((rows, cols)) * 1.4 / cols ** 0.5).astype(np.float32)
@@ -62,7 +62,7 @@ def checkpoint(rng):
     t = {"embeddings.cls_token": vector()[None, None],
          "embeddings.mask_token": vector()[None],
          "embeddings.position_embeddings":
-             np.stack([vector() for _ in range(1 + GRID[0] * GRID[1])])[None],
+             np.stack([vector() for _ in range(1 + grid[0] * grid[1])])[None],
          "embeddings.patch_embeddings.projection.weight":
              matrix(WIDTH, 3 * PATCH * PATCH).reshape(WIDTH, 3, PATCH, PATCH),
          "embeddings.patch_embeddings.projection.bias": vector(),
@@ -142,13 +142,57 @@ def features(name, q, k):
     return focused(q), focused(k)
 
 
-def attention(name, q, k, v, gate_q, gate_k):
+def softmax(q, k, v, counts=1):
+    """Of keys that count as so many each."""
+    return over_features(q @ k.transpose(0, 2, 1) / q.shape[-1] ** 0.5 + np.log(counts)) @ v
+
+
+def seen(grid, margin, top, left):
+    """Cells (y0, y1, x0, x1) that the 8 x 8 queries at a token see: those of each level that lie
+    between its region and that of the level below."""
+    levels = 1
+    while -(-max(grid) // 2 ** levels) > 10:
+        levels += 1
+    inner = None
+    for level in range(levels + 1):
+        side, unit, wide = 2 ** level, 2 ** (level + 1), margin * (2 ** (level + 1) - 1)
+        outer = [(max(0, (at - wide) // unit * unit), min(end, -(-(at + 8 + wide) // unit) * unit))
+                 if level < levels else (0, end) for at, end in zip((top, left), grid)]
+
+        def inside(region, y, x):
+            return region and region[0][0] <= y < region[0][1] and region[1][0] <= x < region[1][1]
+
+        for y in range(0, grid[0], side):
+            for x in range(0, grid[1], side):
+                if inside(outer, y, x) and not inside(inner, y, x):
+                    yield y, min(y + side, grid[0]), x, min(x + side, grid[1])
+        inner = outer
+
+
+def foveated(grid, margin, q, k, v):
+    out = softmax(q, k, v)  # that of the prefix
+    prefix = q.shape[1] - grid[0] * grid[1]
+    table = prefix + np.arange(grid[0] * grid[1]).reshape(grid)
+    for top in range(0, grid[0], 8):
+        for left in range(0, grid[1], 8):
+            cells = [np.array([i]) for i in range(prefix)]
+            for y0, y1, x0, x1 in seen(grid, margin, top, left):
+                cells.append(table[y0:y1, x0:x1].ravel())
+            keys, values = (np.stack([x[:, c].mean(1) for c in cells], 1) for x in (k, v))
+            block = table[top:top + 8, left:left + 8].ravel()
+            out[:, block] = softmax(q[:, block], keys, values, [len(c) for c in cells])
+    return out
+
+
+def attention(name, grid, q, k, v, gate_q, gate_k):
     """gate_q, gate_k: (heads, tokens, 1), or None."""
     n, d = q.shape[1:]
     one = np.ones((1, 1, 1)) if gate_k is None else gate_k
     base, _, feature_map = name.partition(":")
     if name == "softmax":
-        return over_features(q @ k.transpose(0, 2, 1) / d ** 0.5) @ v
+        return softmax(q, k, v)
+    if base == "foveated":
+        return foveated(grid, int(feature_map or 4), q, k, v)
     if base == "linear":
         phi = MAPS[feature_map or "elu1"]
         w = phi(q) @ (one * phi(k)).transpose(0, 2, 1)
@@ -201,7 +245,7 @@ def gelu(x):
 def forward(t, pixels, names, form):
     """last_hidden_state of one picture (3, H, W)."""
     t = {name: values.astype(np.float64) for name, values in t.items()}
-    rows, columns = GRID
+    rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
     patches = pixels.astype(np.float64).reshape(3, rows, PATCH, columns, PATCH)
     patches = patches.transpose(1, 3, 0, 2, 4).reshape(rows * columns, -1)
     patch = "embeddings.patch_embeddings.projection."
@@ -221,7 +265,7 @@ def forward(t, pixels, names, form):
         if name.startswith("sla-"):
             name = name[4:]
             gates = gate(t, i, "q", form, y, q), gate(t, i, "k", form, y, k)
-        out = attention(name, heads(q), heads(k), heads(v), *gates)
+        out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates)
         out = linear(out.transpose(1, 0, 2).reshape(len(x), WIDTH), i, "attention.output.dense")
         x = x + t[block_name(i, "layer_scale1.lambda1")] * out
         y = linear(gelu(linear(layernorm(x, t, block_name(i, "norm2")), i, "mlp.fc1")), i, "mlp.fc2")
@@ -231,10 +275,10 @@ def forward(t, pixels, names, form):
 
 # ---- the cases ----
 
-EVERY = ["softmax", "linear:elu1", "linear:relu", "linear:exp", "linear:softplus", "linear:softmax",
-         "mala", "mala:relu", "mala:exp", "mala-paper", "mala-paper:relu", "pola", "nala",
+EVERY = ["softmax", "foveated", "linear:elu1", "linear:relu", "linear:exp", "linear:softplus",
+         "linear:softmax", "mala", "mala:relu", "mala:exp", "mala-paper", "mala-paper:relu", "pola", "nala",
          "nala-paper", "focused"]
-EVERY += ["sla-" + name for name in EVERY if name != "softmax"]
+EVERY += ["sla-" + name for name in EVERY if name not in ("softmax", "foveated")]
 
 # attention on the command line, the blocks it means
 HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
@@ -247,14 +291,15 @@ HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
 class Model:
     """A folder with a checkpoint, and its picture."""
 
-    def __init__(self, exe, folder, extra, own):
+    def __init__(self, exe, folder, extra, own, grid=GRID):
         rng = np.random.default_rng(7)
         self.exe, self.folder, self.form = exe, folder, own.get("sla_gates")
-        self.tensors = dict(checkpoint(rng), **extra)
-        self.pixels = rng.standard_normal((3, GRID[0] * PATCH, GRID[1] * PATCH)).astype(np.float32)
+        self.tensors = dict(checkpoint(rng, grid), **extra)
+        size = [grid[0] * PATCH, grid[1] * PATCH]
+        self.pixels = rng.standard_normal([3] + size).astype(np.float32)
         save(folder + "/model.safetensors", self.tensors)
         save(folder + "/in.safetensors", {"input": self.pixels[None]})
-        json.dump(dict(CONFIG, fovea=own), open(folder + "/config.json", "w"))
+        json.dump(dict(CONFIG, image_size=size, fovea=own), open(folder + "/config.json", "w"))
 
     def run(self, *options):
         return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "-o",
@@ -314,6 +359,10 @@ def main(argv):
             check(name, model.wrong([name] * DEPTH, "--attention", name))
         for text, names in HYBRIDS:
             check(text, model.wrong(names, "--attention", text))
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(exe, folder, {}, {}, LARGE)
+        for name in ("foveated", "foveated:1"):
+            check("a large grid, " + name, model.wrong([name] * DEPTH, "--attention", name))
     for own in ("linear:elu1+softmax@1", ["linear", "softmax", "linear:elu+1"]):
         with tempfile.TemporaryDirectory() as folder:
             model = Model(exe, folder, {}, {"attention": own})

@@ -803,11 +803,14 @@ static void mechanisms(void **state)
         "focused",
         "sla-linear",
         "sla-nala",
+        "foveated",
         "linear+softmax@1",
         "softmax+sla-pola@0",
+        "softmax+foveated:1@1",
     };
-    static const char *const bad[] = {"linear:silu", "sla-linear:identity", "retention",
-                                      "linear:nala"};
+    static const char *const bad[] = {
+        "linear:silu", "sla-linear:identity", "retention",   "linear:nala", "sla-foveated",
+        "foveated:",   "foveated:0",          "foveated:65", "foveated:4x", "foveatedness"};
     fovea_plan *plan;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         float *x[2];
