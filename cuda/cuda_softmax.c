@@ -1,15 +1,27 @@
-/* cuda_softmax.c: launch code of softmax.cu. */
+/* cuda_softmax.c: launch code of softmax.cu and foveated.cu. */
 #include "cuda/cuda_kernels.h"
 #include "cuda/cuda_operands.h"
 
 enum { WIDEST = 128 }; /* channels of a head */
-enum { KNOB_QUERIES, KNOB_KEYS };
+enum { KNOB_QUERIES, KNOB_KEYS, KNOB_FOVEATED_KEYS = 0 };
+
+static bool is_foveated(const fv_launch *l)
+{
+    return l->args.prob.op == FV_OP_FOVEATED;
+}
+
+/* Operands from K on that are keys or values. */
+static int attended(const fv_launch *l)
+{
+    return is_foveated(l) ? FV_FOVEATED_CELL_V : FV_SOFTMAX_V;
+}
 
 static enum fv_cuda_math math(const fv_launch *l)
 {
     const fv_operand *o = l->operand;
-    if (o[FV_SOFTMAX_K].type != o[FV_SOFTMAX_V].type)
-        return FV_CUDA_TF32;
+    for (int i = FV_SOFTMAX_V; i <= attended(l); i++)
+        if (o[i].type != o[FV_SOFTMAX_K].type)
+            return FV_CUDA_TF32;
     return fv_cuda_math_of(o[FV_SOFTMAX_Q].type, o[FV_SOFTMAX_K].type);
 }
 
@@ -25,7 +37,7 @@ static uint32_t queries_of(const fv_launch *l)
 {
     const uint32_t knob = l->args.knobs.v[KNOB_QUERIES], *dim = l->args.prob.dim;
     const uint32_t together = fv_gpu_is_window(l) ? dim[FV_ATTN_KEYS] : dim[FV_DIM_ROWS];
-    if (math(l) == FV_CUDA_TF32 || widest(l) > 64)
+    if (math(l) == FV_CUDA_TF32 || widest(l) > 64 || is_foveated(l))
         return 64;
     return knob ? knob : together < 256 ? 64 : 128;
 }
@@ -33,16 +45,23 @@ static uint32_t queries_of(const fv_launch *l)
 /* Keys at a time: as many as registers and two stages of shared memory have room for. */
 static uint32_t keys_of(const fv_launch *l)
 {
-    const uint32_t knob = l->args.knobs.v[KNOB_KEYS];
+    const uint32_t knob = l->args.knobs.v[is_foveated(l) ? KNOB_FOVEATED_KEYS : KNOB_KEYS];
     uint32_t keys = math(l) == FV_CUDA_TF32 ? 32 : 64;
     if (widest(l) > 64 || (queries_of(l) == 128 && widest(l) > 32))
         keys /= 2;
     return knob && knob < keys ? knob : keys;
 }
 
-static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+/* Parts of tf32 of operand `o`, or of `other`, which are multiplied alike. */
+static uint32_t parts_of(const fv_launch *l, int o, int other)
 {
-    (void)group;
+    const uint32_t a = fv_cuda_parts_of(l->operand[o].type);
+    const uint32_t b = fv_cuda_parts_of(l->operand[other].type);
+    return a > b ? a : b;
+}
+
+static void define_tiles(const fv_launch *l, int out_operand, fv_gpu_text *out)
+{
     const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
     fv_gpu_define(out, "FV_D", d);
     fv_gpu_define(out, "FV_DV", dv);
@@ -50,21 +69,41 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_KEYS", keys_of(l));
     fv_gpu_define(out, "FV_MATH", math(l));
     fv_gpu_define(out, "FV_0_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_Q].type));
-    fv_gpu_define(out, "FV_1_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_K].type));
-    fv_gpu_define(out, "FV_2_PARTS", fv_cuda_parts_of(l->operand[FV_SOFTMAX_V].type));
-    fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
-    fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_1_PARTS",
+                  parts_of(l, FV_SOFTMAX_K, is_foveated(l) ? FV_FOVEATED_CELL_K : FV_SOFTMAX_K));
+    fv_gpu_define(out, "FV_2_PARTS",
+                  parts_of(l, FV_SOFTMAX_V, is_foveated(l) ? FV_FOVEATED_CELL_V : FV_SOFTMAX_V));
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
     fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
     fv_gpu_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
-    fv_gpu_define(
-        out, "FV_WIDE_OUT",
-        fv_cuda_heads_are_wide(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, dv));
+    fv_gpu_define(out, "FV_WIDE_OUT", fv_cuda_heads_are_wide(l, out_operand, dv));
+}
+
+static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    define_tiles(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, out);
+    fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
+    fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
+}
+
+static void foveated_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
+{
+    (void)group;
+    const uint32_t *dim = l->args.prob.dim;
+    define_tiles(l, FV_FOVEATED_OUT, out);
+    fv_gpu_define(out, "FV_WIDE3", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_K, dim[FV_ATTN_D]));
+    fv_gpu_define(out, "FV_WIDE4", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_V, dim[FV_ATTN_DV]));
 }
 
 static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
     fv_gpu_cover_queries(l, p->rows, queries_of(l), count);
+}
+
+static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    fv_gpu_cover_blocks(l, p, queries_of(l), count);
 }
 
 const fv_gpu_code fv_cuda_softmax = {.program = "softmax.cu",
@@ -80,6 +119,13 @@ const fv_gpu_code fv_cuda_wsoftmax = {.program = "softmax.cu",
                                       .shape = softmax_shape,
                                       .table = fv_gpu_regions,
                                       .align = FV_GPU_WINDOWS};
+
+const fv_gpu_code fv_cuda_foveated = {.program = "foveated.cu",
+                                      .entry = "foveated",
+                                      .group = 128,
+                                      .define = foveated_define,
+                                      .shape = foveated_shape,
+                                      .align = 32};
 
 /* Queries and their sums stay in registers. */
 static bool applies(const fv_problem *p)
@@ -97,5 +143,8 @@ static double cost(const fv_problem *p, const fv_knobs *knobs)
 /* 0: as the problem's size has it */
 static const fv_knob own_knobs[] = {
     {"queries", {0, 64, 128}, 3}, {"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
+static const fv_knob foveated_knobs[] = {{"keys", {0, 32, 16}, 3}, {NULL, {0}, 0}};
 
 const fv_kernel_hooks fv_h_cuda_softmax = {.applies = applies, .cost = cost, .knobs = own_knobs};
+const fv_kernel_hooks fv_h_cuda_foveated = {
+    .applies = applies, .cost = cost, .knobs = foveated_knobs};

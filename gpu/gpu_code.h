@@ -115,6 +115,9 @@ void fv_gpu_cover_queries(const fv_launch *l, uint32_t rows, uint32_t queries, s
 uint32_t fv_gpu_tile_queries(uint32_t group);
 uint32_t fv_gpu_tile_local(uint32_t group, bool staged);
 uint32_t fv_gpu_tile_slices(const fv_launch *l);
+/* Of foveated attention: work-groups of `queries` queries of a block each, times heads. */
+void fv_gpu_cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t queries,
+                         size_t count[3]);
 /* The table of WSOFTMAX: its regions. */
 uint64_t fv_gpu_regions(const fv_launch *l, uint32_t *out);
 

@@ -7,7 +7,7 @@ enum {
     KEYS = 32,
     LANES = 32,                   /* queries of a work-item of foveated_cpu.cl */
     SEEN = 11 * sizeof(uint32_t), /* of a level */
-    LISTS = ((FV_FOVEA_LEVELS + 1) * SEEN + 2 * KEYS * 2 * sizeof(uint32_t) + 15) / 16 * 16,
+    LISTS = ((FV_FOVEA_LEVELS + 1) * SEEN + 2 * KEYS * sizeof(uint32_t) + 15) / 16 * 16,
 };
 
 const fv_gpu_code fv_gpu_cells = {
@@ -33,7 +33,7 @@ static void foveated_define(const fv_launch *l, uint32_t group, fv_gpu_text *out
 }
 
 /* Blocks of the prefix's rows in the call, then of the grid: foveated_common.cl. */
-static void cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t queries,
+void fv_gpu_cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t queries,
                          size_t count[3])
 {
     const fv_fovea f = fv_fovea_of(&l->args.prob);
@@ -52,13 +52,13 @@ static void cover_blocks(const fv_launch *l, const fv_gpu_piece *p, uint32_t que
 
 static void foveated_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover_blocks(l, p, fv_gpu_tile_queries(p->group), count);
+    fv_gpu_cover_blocks(l, p, fv_gpu_tile_queries(p->group), count);
     count[2] = fv_gpu_tile_slices(l);
 }
 
 static void shape_cpu(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
 {
-    cover_blocks(l, p, LANES, count);
+    fv_gpu_cover_blocks(l, p, LANES, count);
 }
 
 const fv_gpu_code fv_gpu_foveated = {.program = "foveated",

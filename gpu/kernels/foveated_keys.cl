@@ -1,0 +1,102 @@
+/* foveated_keys.cl: the keys that a block sees, any of them found by its number: for work-items
+ * that list a tile of them together. */
+
+/* What a block sees of a level: so many keys, cells of a ring. */
+typedef struct seen {
+    fv_fovea_ring ring;
+    uint keys, first, columns; /* row of the level's first cell; cells of its rows */
+} seen;
+
+static inline seen seen_of(const fv_fovea *fovea, uint level, uint y, uint x)
+{
+    seen l;
+    l.ring = fv_fovea_ring_of(fovea, level, y, x);
+    l.keys = fv_fovea_size(l.ring.area) - fv_fovea_size(l.ring.hole);
+    l.first = level > 0 ? fv_fovea_first(fovea, level) : fovea->prefix;
+    l.columns = fv_fovea_columns(fovea, level);
+    return l;
+}
+
+/* Cell n of a ring, row by row: (y, x). */
+static inline uint2 cell_of(fv_fovea_ring r, uint n)
+{
+    const uint wide = r.area.x1 - r.area.x0, left = r.hole.x0 - r.area.x0;
+    const uint narrow = wide - (r.hole.x1 - r.hole.x0);
+    const uint above = (r.hole.y0 - r.area.y0) * wide, beside = (r.hole.y1 - r.hole.y0) * narrow;
+    if (n < above)
+        return (uint2)(r.area.y0 + n / wide, r.area.x0 + n % wide);
+    n -= above;
+    if (n >= beside)
+        return (uint2)(r.hole.y1 + (n - beside) / wide, r.area.x0 + (n - beside) % wide);
+    const uint x = n % narrow;
+    return (uint2)(r.hole.y0 + n / narrow, x < left ? r.area.x0 + x : r.hole.x1 + x - left);
+}
+
+/* A key: its row among tokens or cells, and log2 of its tokens. */
+typedef struct key {
+    uint row;
+    float bias;
+} key;
+
+/* Key n of those that a block sees of a level. */
+static inline key key_of(const fv_fovea *fovea, seen l, uint level, uint n)
+{
+    const uint2 at = cell_of(l.ring, n);
+    const key k = {l.first + at.x * l.columns + at.y, fv_fovea_bias(fovea, level, at.x, at.y)};
+    return k;
+}
+
+/* Keys [first, first + n) of the tokens, prefix included, or of the cells of all levels. */
+typedef struct tile {
+    uint first, n;
+    bool cells;
+} tile;
+
+/* Keys that the work-group's queries see: tokens, cells; none where it has no queries. */
+static inline uint2 keys_of(const fv_fovea *fovea, span s, uint size)
+{
+    const uint keys = has_queries(s, size) ? fv_fovea_keys(fovea, s.y, s.x) : 0;
+    const uint near = fovea->prefix + fv_fovea_size(fv_fovea_region(fovea, 0, s.y, s.x));
+    const uint tokens = min(keys, near);
+    return (uint2)(tokens, keys - tokens);
+}
+
+/* Tiles of `size` keys, which are all tokens or all cells. */
+static inline uint tiles_of(uint size, uint2 keys)
+{
+    return fv_ceil_div(keys.x, size) + fv_ceil_div(keys.y, size);
+}
+
+static inline tile tile_of(uint i, uint size, uint2 keys)
+{
+    const uint before = fv_ceil_div(keys.x, size);
+    tile t;
+    t.cells = i >= before;
+    t.first = (t.cells ? i - before : i) * size;
+    t.n = min((t.cells ? keys.y : keys.x) - t.first, size);
+    return t;
+}
+
+static inline void list_levels(SHARED seen *levels, const fv_fovea *fovea, span s)
+{
+    for (uint l = get_local_id(0); l <= fovea->levels; l += FV_GROUP)
+        levels[l] = seen_of(fovea, l, s.y, s.x);
+}
+
+/* Rows and biases of a tile's keys, the last one again behind them: `size` of each. */
+static inline void list_keys(SHARED uint *row, SHARED float *bias, SHARED const seen *levels,
+                             const fv_fovea *fovea, tile t, uint size)
+{
+    for (uint j = get_local_id(0); j < size; j += FV_GROUP) {
+        uint n = t.first + min(j, t.n - 1), level = t.cells ? 1 : 0;
+        key k = {n, 0.f};
+        if (t.cells || n >= fovea->prefix) {
+            n -= t.cells ? 0 : fovea->prefix;
+            for (; n >= levels[level].keys; level++)
+                n -= levels[level].keys;
+            k = key_of(fovea, levels[level], level, n);
+        }
+        row[j] = k.row;
+        bias[j] = k.bias;
+    }
+}
