@@ -60,7 +60,7 @@ static uint32_t parts_of(const fv_launch *l, int o, int other)
     return a > b ? a : b;
 }
 
-static void define_tiles(const fv_launch *l, int out_operand, fv_gpu_text *out)
+static void define_sizes(const fv_launch *l, fv_gpu_text *out)
 {
     const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
     fv_gpu_define(out, "FV_D", d);
@@ -73,27 +73,35 @@ static void define_tiles(const fv_launch *l, int out_operand, fv_gpu_text *out)
                   parts_of(l, FV_SOFTMAX_K, is_foveated(l) ? FV_FOVEATED_CELL_K : FV_SOFTMAX_K));
     fv_gpu_define(out, "FV_2_PARTS",
                   parts_of(l, FV_SOFTMAX_V, is_foveated(l) ? FV_FOVEATED_CELL_V : FV_SOFTMAX_V));
+}
+
+static void define_wide(const fv_launch *l, int out_operand, fv_gpu_text *out)
+{
+    const uint32_t d = l->args.prob.dim[FV_ATTN_D], dv = l->args.prob.dim[FV_ATTN_DV];
     fv_gpu_define(out, "FV_WIDE0", fv_cuda_heads_are_wide(l, FV_SOFTMAX_Q, d));
     fv_gpu_define(out, "FV_WIDE1", fv_cuda_heads_are_wide(l, FV_SOFTMAX_K, d));
     fv_gpu_define(out, "FV_WIDE2", fv_cuda_heads_are_wide(l, FV_SOFTMAX_V, dv));
+    if (is_foveated(l)) {
+        fv_gpu_define(out, "FV_WIDE3", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_K, d));
+        fv_gpu_define(out, "FV_WIDE4", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_V, dv));
+    }
     fv_gpu_define(out, "FV_WIDE_OUT", fv_cuda_heads_are_wide(l, out_operand, dv));
 }
 
 static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    define_tiles(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, out);
+    define_sizes(l, out);
     fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
     fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
+    define_wide(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, out);
 }
 
 static void foveated_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
 {
     (void)group;
-    const uint32_t *dim = l->args.prob.dim;
-    define_tiles(l, FV_FOVEATED_OUT, out);
-    fv_gpu_define(out, "FV_WIDE3", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_K, dim[FV_ATTN_D]));
-    fv_gpu_define(out, "FV_WIDE4", fv_cuda_heads_are_wide(l, FV_FOVEATED_CELL_V, dim[FV_ATTN_DV]));
+    define_sizes(l, out);
+    define_wide(l, FV_FOVEATED_OUT, out);
 }
 
 static void softmax_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
