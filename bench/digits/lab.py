@@ -32,12 +32,13 @@ TEST, SWEEP = 100, 20               # SWEEP: the first of those of TEST, at ever
 
 # Options of `fovea adapt`: the softmax model in two steps, then the stages.
 COMMON = {"crop": "none", "jitter": 0, "batch": 8, "lr-schedule": "cosine", "clip": 1, "dtype": "f16"}
+FOLLOW = {"attention": ATTENTION, "loss": "squared"}
 TASK = {"stage": 3, "classes": 11, "backbone-ratio": 1}
 LEARN_COARSE = {**COMMON, **TASK, "size": COARSE, "steps": 2500, "lr": 6e-3, "warmup": 150}
 LEARN_FINE = {**COMMON, **TASK, "size": SIZE, "steps": 1800, "lr": 5e-3, "warmup": 50}
 STAGE = {
-    1: {**COMMON, "stage": 1, "size": SIZE, "attention": ATTENTION, "steps": 150, "lr": 3e-3, "warmup": 10},
-    2: {**COMMON, "stage": 2, "size": SIZE, "attention": ATTENTION, "steps": 3000, "lr": 4e-3, "warmup": 50},
+    1: {**COMMON, **FOLLOW, "stage": 1, "size": SIZE, "steps": 150, "lr": 3e-3, "warmup": 10},
+    2: {**COMMON, **FOLLOW, "stage": 2, "size": SIZE, "steps": 3000, "lr": 4e-3, "warmup": 50},
     3: {**COMMON, **TASK, "size": SIZE, "steps": 400, "lr": 1e-3, "warmup": 20},
 }
 ENLARGE = {**COMMON, **TASK, "size": LARGE, "batch": 4, "steps": 300, "lr": 1e-3, "warmup": 10}

@@ -8,10 +8,12 @@
  *                            new attention reads the same normalised tokens X_i, and
  *                                L = sum_i mean_{tokens, channels} (O_i - O'_i)^2
  *                            with O the attention's output after its projection, before any layer
- *                            scale. W_Q, W_K, W_V and their biases are trained.
+ *                            scale, O' the softmax model's. W_Q, W_K, W_V and their biases are
+ *                            trained.
  *     FOVEA_STAGE_FEATURES   the whole linear model learns the features of the frozen softmax one:
  *                                L = lambda mean_{tokens, channels} (f - f')^2
- *                            with f = last_hidden_state, prefix tokens included.
+ *                            with f = last_hidden_state, prefix tokens included, f' the softmax
+ *                            model's.
  *     FOVEA_STAGE_TASK       a linear head and the model under it learn a task from labels:
  *                            cross-entropy of the picture's class, or of the class of every pixel.
  *
@@ -84,6 +86,18 @@ typedef enum fovea_task {
                                 the edges of pixels: align_corners=False), against its pixels */
 } fovea_task;
 
+/* How far y, which is O or f above, is from the softmax model's y', of C channels:
+ *     SQUARED    mean_{tokens, channels} (y - y')^2
+ *     RELATIVE   mean_tokens |y - y'|^2 / (|y'|^2 + 1e-6 C)
+ * With RELATIVE all tokens count alike, and all blocks, however large their numbers are; so, but
+ * for tokens of next to nothing,
+ *     L = sum_i mean_tokens |O_i - O'_i|^2 / |O'_i|^2    in the first stage
+ *     L = lambda mean_tokens |f - f'|^2 / |f'|^2         in the second */
+typedef enum fovea_loss {
+    FOVEA_LOSS_SQUARED,
+    FOVEA_LOSS_RELATIVE,
+} fovea_loss;
+
 /* Sums n numbers over all processes, in place and with the same result in each: floats, or doubles
  * when `doubles` is nonzero. Returns nonzero on failure. */
 typedef int fovea_sum_fn(void *data, size_t n, int doubles, void *payload);
@@ -136,6 +150,7 @@ typedef struct fovea_trainer_options {
                               results */
     fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
     void *sum_payload;
+    fovea_loss loss; /* of the first two stages */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \

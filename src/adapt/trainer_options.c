@@ -66,6 +66,7 @@ fovea_status fv_trainer_check(const fovea_trainer_options *o, const fovea_device
         return fv_fail(FOVEA_EINVAL, "frames of format %d; give RGB8, BGR8, GRAY8 or PLANES_F32",
                        (int)o->frame.format);
     FV_TRY(fv_known("task", (int)o->task, FOVEA_TASK_SEGMENTATION));
+    FV_TRY(fv_known("loss", (int)o->loss, FOVEA_LOSS_RELATIVE));
     FV_TRY(check_rates(o));
     return check_moments(o);
 }

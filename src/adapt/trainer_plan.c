@@ -48,16 +48,21 @@ static fv_step *loss_step(fv_builder *b, enum fv_op op, uint32_t rows, uint32_t 
     return s;
 }
 
-/* factor * sum (x - target)^2 */
-static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target, double factor)
+/* lambda times x's distance from the target: see fovea_loss */
+static void distance(fovea_trainer *t, fv_tape *tape, fv_view x, fv_view target, double lambda)
 {
     fv_builder *b = tape->b;
     const uint32_t rows = b->value[x.id].rows, cols = b->value[x.id].cols;
+    const bool relative = t->o.loss == FOVEA_LOSS_RELATIVE;
+    const double factor = lambda / (relative ? rows : (double)rows * cols);
     b->checkpoint_segment = FV_TAPE_GRADIENTS;
     const fv_view out = fv_tape_rows(tape, rows, cols);
-    loss_step(b, FV_OP_MSE_LOSS, rows, cols, x, target, loss_rows(t, b, rows, factor));
-    fv_step *s = loss_step(b, FV_OP_MSE_GRAD, rows, cols, x, target, out);
-    s->f[0] = (float)(2 * factor);
+    for (int grad = 0; grad < 2; grad++) {
+        fv_step *s = loss_step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, rows, cols, x, target,
+                               grad ? out : loss_rows(t, b, rows, factor));
+        s->prob.flags = relative ? FV_FLAG_RELATIVE : 0;
+        s->f[0] = grad ? (float)(2 * factor) : 0;
+    }
     fv_tape_pass(tape, x, out);
 }
 
@@ -108,7 +113,6 @@ static void pixel_loss(fovea_trainer *t, fv_tape *tape, fv_view logits)
 static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y)
 {
     fv_builder *b = tape->b;
-    const double numbers = (double)b->value[y.id].rows * b->value[y.id].cols;
     if (t->o.stage == FOVEA_STAGE_TASK) {
         if (t->o.task == FOVEA_TASK_CLASSES)
             class_loss(t, tape, y);
@@ -119,7 +123,7 @@ static void last_loss(fovea_trainer *t, fv_tape *tape, fv_view y)
     const fv_view features =
         fv_emit_input(b, "features", b->value[y.id].rows, b->value[y.id].cols, FV_F32);
     t->features_in = features.id;
-    distance(t, tape, y, features, (double)t->o.lambda / numbers);
+    distance(t, tape, y, features, (double)t->o.lambda);
 }
 
 /* ---- the student as a whole ---- */
@@ -173,8 +177,7 @@ static void run_pairs(fovea_trainer *t, fv_tape *tape, uint32_t segments, const 
             continue;
         const fv_view x = fv_tape_now(tape, pair[next].student);
         const fv_view y = fv_tape_now(tape, pair[next].softmax);
-        const fv_value *v = &tape->b->value[x.id];
-        distance(t, tape, x, y, 1 / ((double)v->rows * v->cols));
+        distance(t, tape, x, y, 1);
         fv_tape_backward(tape, i);
         next++;
     }

@@ -106,7 +106,7 @@ static json_t *fingerprint(const fovea_trainer *t)
     return json_pack(
         "{s:o, s:o, s:i, s:s, s:i, s:i, s:i, s:f, s:f, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, "
         "s:f, "
-        "s:f, s:f, s:i, s:i, s:i, s:i, s:i}",
+        "s:f, s:f, s:i, s:i, s:i, s:i, s:i, s:i}",
         "model", hex(of_model(t)), "teacher", hex(of_teacher(t)), "stage", (int)o->stage,
         "attention", t->attention, "frame format", (int)o->frame.format, "width",
         (int)o->frame.width, "height", (int)o->frame.height, "lr", (double)o->lr, "lr_end",
@@ -114,9 +114,9 @@ static json_t *fingerprint(const fovea_trainer *t)
         (json_int_t)(ends ? o->steps : 0), "backbone_ratio", task ? (double)o->backbone_ratio : 0.,
         "beta1", (double)o->beta1, "beta2", (double)o->beta2, "eps", (double)o->eps, "weight_decay",
         (double)o->weight_decay, "clip", (double)o->clip, "ema", (double)o->ema, "lambda",
-        (double)o->lambda, "task", task ? (int)o->task : 0, "classes", (int)t->info.classes,
-        "mask_width", (int)t->info.mask_width, "mask_height", (int)t->info.mask_height,
-        "number of blocks kept (memory_limit)", (int)t->info.kept);
+        (double)o->lambda, "loss", task ? 0 : (int)o->loss, "task", task ? (int)o->task : 0,
+        "classes", (int)t->info.classes, "mask_width", (int)t->info.mask_width, "mask_height",
+        (int)t->info.mask_height, "number of blocks kept (memory_limit)", (int)t->info.kept);
 }
 
 /* ---- writing ---- */
@@ -266,8 +266,10 @@ static fovea_status take_header(fovea_trainer *t, const struct reader *r, const 
     const json_t *step = json_object_get(json, "step"), *note = json_object_get(json, "note");
     const json_t *floats = json_object_get(json, "floats");
     const uint64_t room = t->masters.room * sizeof(float);
-    json_t *ours = fingerprint(t);
-    const fovea_status status = ours ? compare(r, json_object_get(json, "made with"), ours)
+    json_t *ours = fingerprint(t), *theirs = json_object_get(json, "made with");
+    if (!json_object_get(theirs, "loss")) /* of a time when there was the squared one only */
+        json_object_set_new(theirs, "loss", json_integer(FOVEA_LOSS_SQUARED));
+    const fovea_status status = ours ? compare(r, theirs, ours)
                                      : fv_fail(FOVEA_ENOMEM, "%s: no memory to read it", r->path);
     json_decref(ours);
     FV_TRY(status);

@@ -155,6 +155,7 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_NV12, "nv12"},
     {FV_FLAG_YUYV, "yuyv"},
     {FV_FLAG_ACCUMULATE, "accumulate"},
+    {FV_FLAG_RELATIVE, "relative"},
 };
 
 /* The names of `bits` with a space ahead and '+' between; returns the text's new length. */

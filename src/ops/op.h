@@ -68,6 +68,7 @@ enum fv_flag {
     FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
     FV_FLAG_YUYV = 1u << 16,         /* PATCH, RESIZE_X: luma and chroma in one plane */
     FV_FLAG_ACCUMULATE = 1u << 17,   /* gradients of weights: added to what OUT holds */
+    FV_FLAG_RELATIVE = 1u << 18,     /* MSE: each row's distance over what it is a distance from */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)

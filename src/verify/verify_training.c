@@ -104,9 +104,13 @@ static void losses(fv_builder *b)
 {
     for (int grad = 0; grad < 2; grad++) {
         const uint32_t tokens = TOKENS - PREFIX;
-        fv_step *s = step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, TOKENS, WIDTH, 0);
-        s->f[0] = 0.25f;
-        operands(b, s, "rrr");
+        fv_step *s;
+        for (int relative = 0; relative < 2; relative++) {
+            s = step(b, grad ? FV_OP_MSE_GRAD : FV_OP_MSE_LOSS, TOKENS, WIDTH, 0);
+            s->prob.flags = relative ? FV_FLAG_RELATIVE : 0;
+            s->f[0] = 0.25f;
+            operands(b, s, "rrr");
+        }
         s = step(b, grad ? FV_OP_CROSS_ENTROPY_GRAD : FV_OP_CROSS_ENTROPY_LOSS, TOKENS, CLASSES, 0);
         operands(b, s, "rrr");
         s = step(b, grad ? FV_OP_SEGMENT_GRAD : FV_OP_SEGMENT_LOSS, tokens, CLASSES, GRID_WIDTH);

@@ -153,7 +153,7 @@ def check_refusals(exe, folder):
         (1, [*two, *usual, "--crop", "random:2..3"], "--crop"),
         (1, [*two, *usual, "--crop", "left"], "--crop"), (1, [*two, *usual, "--flip", "2"], "--flip"),
         (1, [*two, *usual, "--lr-schedule", "steep"], "--lr-schedule"),
-        (1, [*two, *usual, "--trainable", "none"], "--trainable"),
+        (1, [*two, *usual, "--trainable", "none"], "--trainable"), (1, [*two, *usual, "--loss", "cubed"], "--loss"),
         (2, [VIT, "--stage", "1", *out, *usual, "--attention", "linear:silu"], "negative"),
         (1, [*two, *usual, "--tensors", "batches.safetensors"], "--tensors"),
         (1, [*two, "--tensors", "batches.safetensors", "--batch", "3"], "--batch"),
@@ -246,6 +246,22 @@ def check_defaults(exe, folder):
     p = adapt(exe, folder, VIT, "--stage", "2", "--data", "plain", *FEW, "--batch", "9", "-o", "large")
     want("--batch 9" in p.stderr and "1.5 times" in p.stderr, p.stderr)
     return 7
+
+
+def check_losses(exe, folder):
+    """Relative in stages 1 and 2; what hyper.json asks for has the papers' squares."""
+    weight = "vit.encoder.layer.0.attention.attention.query.weight"
+    with open(folder + "/hyper.json", "w") as f:
+        json.dump({"stages": {"s": {"stage": 2, "attention": "linear:elu1", "trainable": [weight], "decay": [],
+                                    "lr": {"base": 1e-4}}}}, f)
+    hyper = ["--stage", "s", "--hyper", "hyper.json", "--tensors", "batches.safetensors", "--threads", "1"]
+    for args, usual, other in ((["--stage", "1", "--data", "plain", *FEW], "relative", "squared"),
+                               (["--stage", "2", "--data", "plain", *FEW], "relative", "squared"),
+                               (hyper, "squared", "relative")):
+        first = losses(exe, folder, VIT, *args)
+        want(first == losses(exe, folder, VIT, *args, "--loss", usual), "%s: not %s" % (args, usual))
+        want(first[0] != losses(exe, folder, VIT, *args, "--loss", other)[0], "%s: --loss does nothing" % args)
+    return 3
 
 
 def check_outputs(exe, folder):
@@ -399,8 +415,10 @@ def check_resume(exe, folder):
         said = adapt(exe, folder, *long_run(100000), *change, "-o", "cut", "--resume", code=7).stderr
         want("checkpoint" in said, said)
     adapt(exe, folder, *long_run(100000), "--lr", "0.5", "-o", "cut", "--resume", code=7)
+    said = adapt(exe, folder, *long_run(100000), "--loss", "squared", "-o", "cut", "--resume", code=7).stderr
+    want("another loss" in said, said)
     shutil.rmtree(folder + "/cut")
-    return 5
+    return 6
 
 
 def check_kills(exe, folder, kills):
@@ -468,7 +486,7 @@ def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
-            (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:

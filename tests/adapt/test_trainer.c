@@ -234,6 +234,9 @@ static void gradients_of_every_family(void **state)
     for (size_t i = 0; i < FAMILIES; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
         check_gradients(families[i], &o);
+        o.loss = FOVEA_LOSS_RELATIVE;
+        if (all_of_it || i == 2)
+            check_gradients(families[i], &o);
         o = options_of(FOVEA_STAGE_TASK, "mala");
         if (all_of_it || i % 2 == 0)
             check_gradients(families[i], &o);
@@ -242,6 +245,9 @@ static void gradients_of_every_family(void **state)
             check_gradients(families[i], &o);
         o = options_of(FOVEA_STAGE_ATTENTION, NULL);
         if (all_of_it || i == 1)
+            check_gradients(families[i], &o);
+        o.loss = FOVEA_LOSS_RELATIVE;
+        if (all_of_it || i == 0)
             check_gradients(families[i], &o);
     }
 }
@@ -314,6 +320,66 @@ static void wrong_gradients_are_seen(void **state)
     fovea_trainer *t = make(device, "vit-01", &o);
     assert_true(check_tensors(t, 1.05) < t->info.trained * 9 / 10);
     fovea_trainer_free(t);
+    fovea_device_close(device);
+}
+
+/* ---- losses ---- */
+
+/* The model's features of the first picture with that attention. */
+static float *features_of(fovea_device *device, const char *model, const char *attention,
+                          fovea_output_info *info)
+{
+    static const char *const output = "last_hidden_state";
+    const fovea_frame frame = {.pixels = {pixels[0]}};
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    fovea_model *m;
+    fovea_plan *plan = NULL;
+    o.frame.width = o.frame.height = SIDE;
+    o.attention = attention;
+    o.outputs = &output;
+    o.n_outputs = 1;
+    if (fovea_model_load(&m, model_path(model)) != FOVEA_OK ||
+        fovea_plan_create(&plan, m, device, &o) != FOVEA_OK)
+        fail_msg("%s", fovea_error());
+    assert_true(fovea_plan_output(plan, 0, info));
+    const size_t size = (size_t)info->rows * info->columns * sizeof(float);
+    const fovea_output out = {malloc(size), size};
+    assert_non_null(out.data);
+    assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
+    fovea_plan_free(plan);
+    fovea_model_free(m);
+    return out.data;
+}
+
+static void losses_are_as_defined(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(2);
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    float *y = features_of(device, "dinov2-03", "mala", &info);
+    float *softmax = features_of(device, "dinov2-03", "softmax", &info);
+    double want[2] = {0, 0}; /* by fovea_loss */
+    for (uint32_t r = 0; r < info.rows; r++) {
+        double distance = 0, square = 1e-6 * info.columns;
+        for (uint32_t i = r * info.columns; i < (r + 1) * info.columns; i++) {
+            distance += pow((double)y[i] - (double)softmax[i], 2);
+            square += pow((double)softmax[i], 2);
+        }
+        want[FOVEA_LOSS_SQUARED] += distance / ((double)info.rows * info.columns);
+        want[FOVEA_LOSS_RELATIVE] += distance / square / info.rows;
+    }
+    for (int i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, "mala");
+        o.loss = (fovea_loss)i;
+        o.lambda = 3;
+        fovea_trainer *t = make(device, "dinov2-03", &o);
+        const double loss = loss_of(t);
+        if (!(fabs(loss - 3 * want[i]) <= 1e-5 * loss))
+            fail_msg("loss %d is %.9g, not %.9g", i, loss, 3 * want[i]);
+        fovea_trainer_free(t);
+    }
+    free(y);
+    free(softmax);
     fovea_device_close(device);
 }
 
@@ -459,7 +525,7 @@ static void wrong_calls_are_refused(void **state)
     fovea_device *device = open_device(1);
     fovea_trainer *t;
     const char *const missing[] = {"vit.none", NULL}, *const unused[] = {"classifier.weight", NULL};
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 8; i++) {
         fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
         o.struct_size = i == 0 ? 0 : sizeof o;
         o.lr = i == 1 ? 0 : 1e-3f;
@@ -467,6 +533,7 @@ static void wrong_calls_are_refused(void **state)
         o.train = i == 3 ? missing : i == 4 ? unused : NULL;
         o.trainable = i == 5 ? FOVEA_TRAIN_HEAD : FOVEA_TRAIN_DEFAULT;
         o.frame.width = i == 6 ? 0 : SIDE;
+        o.loss = i == 7 ? (fovea_loss)2 : FOVEA_LOSS_SQUARED;
         assert_int_equal(fovea_trainer_create(&t, model_path("vit-01"), NULL, device, &o),
                          FOVEA_EINVAL);
         assert_true(strlen(fovea_error()) > 10);
@@ -697,6 +764,59 @@ static void other_options_are_refused(void **state)
     fovea_device_close(device);
 }
 
+/* As it is taken over each file. */
+static uint64_t checksum(const uint8_t *data, size_t size)
+{
+    uint64_t h = 1;
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word;
+        memcpy(&word, data + i, 8);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+/* The state as it was written when there was one loss: without a word about it. */
+static void forget_the_loss(const char *path)
+{
+    static const char word[] = "\"loss\":0,";
+    size_t size;
+    uint8_t *data = read_file(path, &size);
+    char *at = strstr((char *)data + 16, word);
+    assert_non_null(at);
+    memset(at, ' ', strlen(word));
+    const uint64_t sum = checksum(data, size - sizeof sum);
+    memcpy(data + size - sizeof sum, &sum, sizeof sum);
+    write_file(path, data, size);
+    free(data);
+}
+
+static void states_of_another_loss_are_refused(void **state)
+{
+    (void)state;
+    fovea_device *device = open_device(1);
+    fovea_trainer *t[2];
+    for (int i = 0; i < 2; i++) {
+        fovea_trainer_options o = options_of(FOVEA_STAGE_FEATURES, NULL);
+        o.loss = (fovea_loss)i;
+        t[i] = make(device, "vit-01", &o);
+    }
+    for (int i = 0; i < 3; i++) {
+        fovea_trainer *from = t[i % 2], *to = t[1 - i % 2];
+        run_step(from);
+        assert_int_equal(fovea_trainer_write_state(from, in_folder("state"), NULL), FOVEA_OK);
+        if (i == 2)
+            forget_the_loss(in_folder("state"));
+        assert_int_equal(fovea_trainer_read_state(to, in_folder("state"), NULL), FOVEA_EINVAL);
+        assert_non_null(strstr(fovea_error(), "another loss"));
+        assert_int_equal(fovea_trainer_read_state(from, in_folder("state"), NULL), FOVEA_OK);
+    }
+    fovea_trainer_free(t[0]);
+    fovea_trainer_free(t[1]);
+    fovea_device_close(device);
+}
+
 /* A model that was saved is what the trainer had: its own loss as a teacher of itself is 0. */
 static void saved_models_are_what_was_trained(void **state)
 {
@@ -730,6 +850,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_of_foveated_attention),
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(wrong_gradients_are_seen),
+        cmocka_unit_test(losses_are_as_defined),
         cmocka_unit_test(threads_do_not_show),
         cmocka_unit_test(processes_share_a_batch),
         cmocka_unit_test(what_is_not_finite_is_refused),
@@ -740,6 +861,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(states_go_on_with_the_same_bits),
         cmocka_unit_test(damaged_states_are_refused),
         cmocka_unit_test(other_options_are_refused),
+        cmocka_unit_test(states_of_another_loss_are_refused),
         cmocka_unit_test(saved_models_are_what_was_trained),
     };
     all_of_it = argc > 1 && strcmp(argv[1], "--long") == 0;

@@ -255,10 +255,11 @@ static void picked(pair *p, bool mean)
     operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, TOKENS, WIDTH);
 }
 
-static void distance(pair *p)
+static void distance(pair *p, uint32_t flags)
 {
     begin(p, FV_OP_MSE_LOSS, FV_OP_MSE_GRAD, FV_MSE_A, -1);
     sizes(p, TOKENS, WIDTH, 0, TOKENS, WIDTH, 0);
+    p->forward.args.prob.flags = p->grad.args.prob.flags = flags;
     p->grad.args.f[0] = 2.f;
     operand(&p->forward, FV_MSE_A, CHECK_ROW, TOKENS, WIDTH);
     operand(&p->forward, FV_MSE_B, CHECK_ROW, TOKENS, WIDTH);
@@ -396,7 +397,9 @@ void check_differences(check_result *out)
         foveated(&p, of);
         compare(out, &p);
     }
-    distance(&p);
+    distance(&p, 0);
+    compare(out, &p);
+    distance(&p, FV_FLAG_RELATIVE);
     compare(out, &p);
     entropy(&p);
     compare(out, &p);

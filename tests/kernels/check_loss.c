@@ -19,8 +19,11 @@ static bool make_mse(check_case *c, uint32_t index, bool grad)
                  {5, 64, 0, FV_MSE_B},
                  {2, 129, 1, FV_MSE_A},
                  {1025, 384, 0, FV_MSE_A}};
-    if (index >= sizeof sizes / sizeof *sizes)
+    const uint32_t count = sizeof sizes / sizeof *sizes;
+    if (index >= 2 * count)
         return false;
+    c->args.prob.flags = index < count ? 0 : FV_FLAG_RELATIVE;
+    index %= count;
     const uint32_t rows = sizes[index].rows, width = sizes[index].width, gap = sizes[index].gap;
     c->args.prob.dim[FV_DIM_ROWS] = rows;
     c->args.prob.dim[FV_ROW_C] = width;
@@ -45,6 +48,16 @@ static bool make_mse_grad(check_case *c, uint32_t index)
     return make_mse(c, index, true);
 }
 
+/* What a row's relative distance is divided by. */
+static double mse_divisor(const check_case *c, uint32_t row)
+{
+    const uint32_t n = c->args.prob.dim[FV_ROW_C];
+    double square = 1e-6 * n;
+    for (uint32_t i = 0; i < n; i++)
+        square += pow(check_at(c, FV_MSE_B, row, i), 2);
+    return square;
+}
+
 static void mse_loss_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const uint32_t n = c->args.prob.dim[FV_ROW_C];
@@ -52,14 +65,26 @@ static void mse_loss_oracle(const check_case *c, uint32_t row, double *want, dou
     for (uint32_t i = 0; i < n; i++)
         *want += pow(check_at(c, FV_MSE_A, row, i) - check_at(c, FV_MSE_B, row, i), 2);
     *allowed = check_allowed(n, *want);
+    if (c->args.prob.flags & FV_FLAG_RELATIVE) {
+        const double divisor = mse_divisor(c, row);
+        *want /= divisor;
+        *allowed = *allowed / divisor + check_allowed(n, *want);
+    }
 }
 
 static void mse_grad_oracle(const check_case *c, uint32_t row, double *want, double *allowed)
 {
-    for (uint32_t i = 0; i < c->args.prob.dim[FV_ROW_C]; i++) {
+    const uint32_t n = c->args.prob.dim[FV_ROW_C];
+    const bool relative = c->args.prob.flags & FV_FLAG_RELATIVE;
+    const double divisor = relative ? mse_divisor(c, row) : 1;
+    for (uint32_t i = 0; i < n; i++) {
         want[i] =
             (double)c->args.f[0] * (check_at(c, FV_MSE_A, row, i) - check_at(c, FV_MSE_B, row, i));
         allowed[i] = check_allowed(2, fabs(want[i]));
+        if (relative) {
+            want[i] /= divisor;
+            allowed[i] = allowed[i] / divisor + check_allowed(n, fabs(want[i]));
+        }
     }
 }
 

@@ -3,9 +3,21 @@
 #include "platform/cpu/cpu_kernels.h"
 #include "platform/cpu/vec/log_sum.h"
 
+/* What a relative distance from y is divided by. */
+static float square_of(const float *y, size_t n)
+{
+    fv_v sum[2] = {fv_set(0.f), fv_set(0.f)};
+    for (size_t i = 0, k = 0; i < n; i += FV_W, k ^= 1) {
+        const fv_v v = fv_load_n(y + i, fv_lanes(n - i));
+        sum[k] = fv_fma(v, v, sum[k]);
+    }
+    return fv_hsum(fv_add(sum[0], sum[1])) + 1e-6f * (float)n;
+}
+
 void FV_NAME(fv_k_mse_loss_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C];
+    const bool relative = a->prob.flags & FV_FLAG_RELATIVE;
     for (size_t r = 0; r < c->rows; r++) {
         const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
         const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
@@ -15,21 +27,29 @@ void FV_NAME(fv_k_mse_loss_f32)(const fv_args *a, const fv_call *c)
             const fv_v d = fv_sub(fv_load_n(x + i, lanes), fv_load_n(y + i, lanes));
             sum[k] = fv_fma(d, d, sum[k]);
         }
-        ((float *)c->p[FV_MSE_OUT])[r * a->ld[FV_MSE_OUT]] = fv_hsum(fv_add(sum[0], sum[1]));
+        const float square = fv_hsum(fv_add(sum[0], sum[1]));
+        ((float *)c->p[FV_MSE_OUT])[r * a->ld[FV_MSE_OUT]] =
+            relative ? square / square_of(y, n) : square;
     }
 }
 
 void FV_NAME(fv_k_mse_grad_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t n = a->prob.dim[FV_ROW_C];
+    const bool relative = a->prob.flags & FV_FLAG_RELATIVE;
     for (size_t r = 0; r < c->rows; r++) {
         const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
         const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
         float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
+        const float square = relative ? square_of(y, n) : 1.f; /* first, as out may be y */
         for (size_t i = 0; i < n; i += FV_W) {
             const int lanes = fv_lanes(n - i);
             const fv_v d = fv_sub(fv_load_n(x + i, lanes), fv_load_n(y + i, lanes));
             fv_store_n(out + i, fv_mul(fv_set(a->f[0]), d), lanes);
+        }
+        for (size_t i = 0; relative && i < n; i += FV_W) {
+            const int lanes = fv_lanes(n - i);
+            fv_store_n(out + i, fv_div(fv_load_n(out + i, lanes), fv_set(square)), lanes);
         }
     }
 }

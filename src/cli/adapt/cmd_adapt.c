@@ -9,7 +9,7 @@
 /* The options as written; NULL: not given. */
 typedef struct adapt_texts {
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
-    const char *lr, *lr_end, *lr_schedule, *warmup, *lambda, *ratio, *decay, *beta1, *beta2;
+    const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
 } adapt_texts;
 
@@ -27,7 +27,8 @@ static int take(float *out, const char *option, const char *text, double low, do
     return code;
 }
 
-/* Fixed at 1e-3, then falling from 1e-4. The papers' 1e-2 of stage 1 ruins pretrained weights in
+/* Relative losses: otherwise the blocks and tokens with large features drown the others. Rates
+ * fixed at 1e-3, then falling from 1e-4. The papers' 1e-2 of stage 1 ruins pretrained weights in
  * its first steps: AdamW moves every weight by the whole rate as long as its moments are young,
  * which is also why a checkpoint's weights are warmed up to it. */
 static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
@@ -36,6 +37,7 @@ static void set_defaults(fovea_trainer_options *o, fovea_stage stage)
     o->lr = stage == FOVEA_STAGE_FEATURES ? 1e-4f : 1e-3f;
     o->schedule = stage == FOVEA_STAGE_ATTENTION ? FOVEA_LR_CONSTANT : FOVEA_LR_LINEAR;
     o->warm_up = stage == FOVEA_STAGE_TASK ? 0 : WARM_UP;
+    o->loss = FOVEA_LOSS_RELATIVE;
 }
 
 static int settle_stage(adapt_run *r, const adapt_texts *t)
@@ -54,11 +56,13 @@ static int settle_stage(adapt_run *r, const adapt_texts *t)
 static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
 {
     static const char *const schedules[] = {"constant", "linear", "cosine", NULL};
+    static const char *const losses[] = {"squared", "relative", NULL};
     static const char *const trainable[] = {"all", "qkv", "head", NULL};
     static const fovea_trainable kinds[] = {FOVEA_TRAIN_ALL, FOVEA_TRAIN_QKV, FOVEA_TRAIN_HEAD};
-    int schedule = (int)o->schedule, kind = -1;
+    int schedule = (int)o->schedule, loss = (int)o->loss, kind = -1;
     double seed = 0;
     CLI_TRY(cli_choose(&schedule, "lr-schedule", t->lr_schedule, schedules));
+    CLI_TRY(cli_choose(&loss, "loss", t->loss, losses));
     CLI_TRY(cli_choose(&kind, "trainable", t->trainable, trainable));
     CLI_TRY(take(&o->lr, "lr", t->lr, 0, 1e6));
     CLI_TRY(take(&o->lr_end, "lr-end", t->lr_end, 0, 1e6));
@@ -72,6 +76,7 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
     CLI_TRY(take(&o->ema, "ema", t->ema, 0, 0.999999));
     CLI_TRY(cli_real(&seed, "seed", t->seed, 0, 0x1p53));
     o->schedule = (fovea_lr_schedule)schedule;
+    o->loss = (fovea_loss)loss;
     o->seed = (uint64_t)seed;
     if (kind >= 0) {
         o->trainable = kinds[kind];
@@ -358,6 +363,8 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable},
         {"teacher", 0, "MODEL", "stage 2: whose features, MODEL with softmax", &r->teacher},
+        {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
+         &t.loss},
         {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},
         {"weight-decay", 0, "X", "of AdamW, 0.05", &t.decay},
         {"beta1", 0, "X", "of AdamW, 0.9", &t.beta1},

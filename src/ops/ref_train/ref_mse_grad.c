@@ -5,6 +5,10 @@
  *   f[0]   2 times the factor of the loss
  *
  *   out[c] = f0 (a[c] - b[c])
+ *
+ * FV_FLAG_RELATIVE:
+ *
+ *   out[c] = f0 (a[c] - b[c]) / (sum_c b[c]^2 + 1e-6 C)
  */
 #include "ops/ref/ref_kernels.h"
 
@@ -22,7 +26,16 @@ void fv_k_mse_grad_f32_ref(const fv_args *a, const fv_call *c)
         const float *x = (const float *)c->p[FV_MSE_A] + r * a->ld[FV_MSE_A];
         const float *y = (const float *)c->p[FV_MSE_B] + r * a->ld[FV_MSE_B];
         float *out = (float *)c->p[FV_MSE_OUT] + r * a->ld[FV_MSE_OUT];
-        for (size_t i = 0; i < a->prob.dim[FV_ROW_C]; i++)
-            out[i] = a->f[0] * (x[i] - y[i]);
+        const size_t n = a->prob.dim[FV_ROW_C];
+        if (!(a->prob.flags & FV_FLAG_RELATIVE)) {
+            for (size_t i = 0; i < n; i++)
+                out[i] = a->f[0] * (x[i] - y[i]);
+            continue;
+        }
+        double square = 1e-6 * (double)n;
+        for (size_t i = 0; i < n; i++)
+            square += (double)y[i] * y[i];
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)(a->f[0] * ((double)x[i] - y[i]) / square);
     }
 }
