@@ -3,7 +3,7 @@
 
     test_modules.py path/to/libfovea.so
 
-Attention with what follows it and all linear layers are the library's, through python/fovea.py;
+Attention with what follows it and all linear layers are the library's, through python/fovea;
 norms, windows, strided convolutions and sums are numpy, in float64. Every golden module on every
 level of this machine, read from ../shared/golden/modules where that exists, else from
 tests/data/golden/modules.

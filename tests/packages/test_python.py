@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_python.py: python/fovea.py: its structures against the header, its results against numpy.
+"""test_python.py: python/fovea: its structures against the header, its results against numpy.
 
     test_python.py path/to/libfovea.so path/to/include [path/to/include ...]
 

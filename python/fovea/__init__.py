@@ -1,4 +1,4 @@
-"""fovea.py: Fovea's attention and models on numpy arrays. One file, ctypes and numpy, no build step.
+"""fovea: Fovea's attention and models on numpy arrays. ctypes and numpy, no build step.
 
 Checking an attention written in PyTorch takes five lines:
 
@@ -17,8 +17,8 @@ Features of a picture, with any of the model's attentions:
 Every object may be used by several threads. Only one at a time is inside a Plan or a State, the
 others wait; threads that are to compute side by side have a Plan each (Model.plan).
 
-The library is FOVEA_LIBRARY of the environment, else what the loader finds, else ../build/src beside
-this file. What fails raises fovea.Error with the library's own message. Names, defaults and formulas
+The library is FOVEA_LIBRARY of the environment, else what the loader finds, else build/src of the
+repository that this package lies in. What fails raises fovea.Error with the library's own message. Names, defaults and formulas
 are those of fovea/fovea.h.
 """
 import collections
@@ -34,10 +34,10 @@ import numpy as np
 
 
 def _load():
-    here = os.path.dirname(os.path.abspath(__file__))
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     name = os.environ.get("FOVEA_LIBRARY") or ctypes.util.find_library("fovea")
     try:
-        return C.CDLL(name or os.path.join(os.path.dirname(here), "build", "src", "libfovea.so"))
+        return C.CDLL(name or os.path.join(root, "build", "src", "libfovea.so"))
     except OSError as e:
         raise ImportError("libfovea.so: %s; build it, or set FOVEA_LIBRARY to its path" % e) from None
 
