@@ -1,0 +1,165 @@
+"""folders.py: models from folders, and as folders that Fovea runs."""
+import json
+import os
+import re
+import shutil
+
+import torch
+
+from .swap import attention_of, linearise, swapped
+
+PROCESSOR = "preprocessor_config.json"
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+# Of a linearised block: name of the parameter of `fovea`, and of the tensor behind the block's number.
+LEARNED = {"vectors": "attn.vectors", "gate_q": "attn.sla_q.weight", "gate_k": "attn.sla_k.weight"}
+BLOCK = re.compile(r"^(.*?\b(?:layer|layers|blocks)\.)(\d+)\.")
+
+
+def _read_json(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def _make(folder, config):
+    if "architecture" in config:
+        import timm
+        from safetensors.torch import load_file
+        model = timm.create_model(config["architecture"], num_classes=config.get("num_classes", 0),
+                                  dynamic_img_size=True, **config.get("model_args", {}))
+        tensors = load_file(os.path.join(folder, WEIGHTS))
+        own = model.state_dict()
+        model.load_state_dict({name: x for name, x in tensors.items() if name in own})
+        return model
+    import transformers
+    kind = getattr(transformers, (config.get("architectures") or ["AutoModel"])[0],
+                   transformers.AutoModel)
+    log, level = transformers.utils.logging, transformers.utils.logging.get_verbosity()
+    log.set_verbosity_error()  # learned tensors, which are read below, are news to it
+    try:
+        return kind.from_pretrained(folder, dtype=torch.float32)
+    finally:
+        log.set_verbosity(level)
+
+
+def load(folder, attention=None):
+    """A ViT of transformers or timm out of a folder with config.json, with the attention that it was
+    exported with, else with `attention`; None: as it is."""
+    config = _read_json(os.path.join(folder, CONFIG))
+    own = config.get("fovea", {})
+    attention = attention or own.get("attention")
+    model = _make(folder, config)
+    if not attention:
+        return model
+    linearise(model, attention)
+    if own.get("sla_gates", "q_dense") != "q_dense":
+        raise ValueError("%s: gates of the kind %s are not supported; q_dense are"
+                         % (folder, own["sla_gates"]))
+    _load_learned(model, os.path.join(folder, WEIGHTS))
+    return model
+
+
+def _load_learned(model, path):
+    from safetensors import safe_open
+    blocks = swapped(model)
+    if not any(True for block in blocks for _ in block.fovea.parameters()) or not os.path.exists(path):
+        return
+    with safe_open(path, "pt") as file, torch.no_grad():
+        for name in file.keys():
+            at = BLOCK.match(name)
+            for own, tensor in LEARNED.items():
+                if not at or name[at.end():] != tensor:
+                    continue
+                target, value = getattr(blocks[int(at[2])].fovea, own), file.get_tensor(name)
+                if target is not None and target.shape == value.shape:
+                    target.copy_(value)
+
+
+# ---- export ----
+
+
+def _named_as_published(model, state):
+    """Tensors under the names that checkpoints of the model have."""
+    try:
+        from transformers import core_model_loading
+    except ImportError:
+        return dict(state)  # timm's, and those of transformers before version 5
+    if not hasattr(model, "config"):
+        return dict(state)
+    return dict(core_model_loading.revert_weight_conversion(model, dict(state)))
+
+
+def _tensors(model, state, dtype):
+    """{name: tensor} as Fovea reads them."""
+    state = dict(model.state_dict() if state is None else state)
+    learned = {name: state.pop(name) for name in list(state) if ".fovea." in name}
+    order = {name: i for i, name in enumerate(
+        path for path, module in model.named_modules() if module in set(swapped(model)))}
+    out = _named_as_published(model, state)
+    stem = next(BLOCK.match(name)[1] for name in out if BLOCK.match(name))
+    for name, tensor in learned.items():
+        path, _, own = name.partition(".fovea.")
+        out["%s%d.%s" % (stem, order[path], LEARNED[own])] = tensor
+    return {name: x.detach().to("cpu", dtype if x.is_floating_point() else x.dtype).contiguous()
+            for name, x in out.items()}
+
+
+def _timm_config(model):
+    """config.json of a model of timm, as its hub has it."""
+    given = model.pretrained_cfg if isinstance(model.pretrained_cfg, dict) else {}
+    embedding, block = model.patch_embed, model.blocks[0]
+    fields = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
+    return {"architecture": given.get("architecture"), "num_classes": model.num_classes,
+            "model_args": {"img_size": list(embedding.img_size), "patch_size": embedding.patch_size[0],
+                           "embed_dim": model.embed_dim, "depth": len(model.blocks),
+                           "num_heads": block.attn.heads},
+            "pretrained_cfg": {k: given[k] for k in fields if given.get(k) is not None}}
+
+
+def _config(model, source):
+    if source and os.path.exists(os.path.join(source, CONFIG)):
+        config = _read_json(os.path.join(source, CONFIG))
+    elif hasattr(model, "config"):
+        config = json.loads(model.config.to_json_string(use_diff=False))
+        config["architectures"] = [type(model).__name__]
+    else:
+        config = _timm_config(model)
+    own = config.setdefault("fovea", {})
+    own["attention"] = attention_of(model)
+    if any(block.fovea.gate_q is not None for block in swapped(model)):
+        own["sla_gates"] = "q_dense"
+    return config
+
+
+def _replace(path, write):
+    """write(path of a file beside it), which then takes its place."""
+    part = path + ".part"
+    write(part)
+    os.replace(part, path)
+
+
+def _write_json(path, value):
+    with open(path, "w") as f:
+        json.dump(value, f, indent=2)
+        f.write("\n")
+
+
+def export(model, folder, source=None, *, state=None, dtype=torch.float32):
+    """Writes a linearised model as a folder that `fovea run` reads: model.safetensors, config.json and,
+    where `source` has one, preprocessor_config.json. `source`: the folder that the model came from,
+    whose config.json is kept with all of its keys; None: the one that transformers read it from.
+    `state`: the model's state_dict, where its parameters are sharded."""
+    from safetensors.torch import save_file
+    if not swapped(model):
+        raise ValueError("%s has the attention that it came with; linearise it first"
+                         % type(model).__name__)
+    if source is None and hasattr(model, "config"):
+        source = getattr(model.config, "_name_or_path", None)
+    os.makedirs(folder, exist_ok=True)
+    config, tensors = _config(model, source), _tensors(model, state, dtype)
+    if source and os.path.exists(os.path.join(source, PROCESSOR)):
+        _replace(os.path.join(folder, PROCESSOR),
+                 lambda part: shutil.copyfile(os.path.join(source, PROCESSOR), part))
+    _replace(os.path.join(folder, CONFIG), lambda part: _write_json(part, config))
+    _replace(os.path.join(folder, WEIGHTS),
+             lambda part: save_file(tensors, part, metadata={"format": "pt"}))

@@ -1,0 +1,145 @@
+"""foveated.py: foveated attention: tokens near a query one by one, those further away as means over
+cells that grow with the distance, all in one softmax. src/ops/foveated.h has the definition.
+
+The 8 x 8 queries of a block share their keys. So tokens and the means of cells lie in one list, each
+block has a row of places in it, filled up to the longest with places of weight 0, and one product of
+all blocks does the rest. The number of a cell's tokens enters a score as its logarithm.
+"""
+import collections
+import functools
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+BLOCK = 8  # tokens on a side of a block of queries
+LAST = 10  # cells on a side of the last level, at most
+LEVELS = 12  # above the tokens, at most
+ALIGN = 8  # the keys of a block are a multiple, as fused kernels want masks
+
+
+def levels_of(height, width):
+    """Levels of cells above the tokens of a grid; level l has cells of 2^l x 2^l tokens."""
+    levels = 1
+    while levels < LEVELS and _ceil(max(height, width), 1 << levels) > LAST:
+        levels += 1
+    return levels
+
+
+def _ceil(a, b):
+    return -(-a // b)
+
+
+def _side(at, level, levels, margin, end):
+    """[low, high) of a region on one axis, in tokens: the block at `at` with its margin, grown to
+    whole cells of the next level; of the last level all there is."""
+    if level >= levels:
+        return 0, end
+    unit = 2 << level
+    reach = margin * (unit - 1)
+    return (max(at - reach, 0) // unit * unit,
+            min(_ceil(at + BLOCK + reach, unit) * unit, end))
+
+
+def _seen(y, x, height, width, margin):
+    """Of every level its (rows, columns) of cells that the block at token (y, x) sees, as two arrays."""
+    levels = levels_of(height, width)
+    hole = None
+    for level in range(levels + 1):
+        side = 1 << level
+        box = [*_side(y, level, levels, margin, height), *_side(x, level, levels, margin, width)]
+        y0, y1, x0, x1 = box[0] // side, _ceil(box[1], side), box[2] // side, _ceil(box[3], side)
+        rows, columns = np.mgrid[y0:y1, x0:x1]
+        ring = np.ones(rows.shape, bool)
+        if hole:
+            ring[hole[0] // side - y0:_ceil(hole[1], side) - y0,
+                 hole[2] // side - x0:_ceil(hole[3], side) - x0] = False
+        yield rows[ring], columns[ring]
+        hole = box
+
+
+# queries: rows of the tokens of every block, [blocks, 64]; back: where in these the grid's tokens
+# are; keys: places in the list of tokens and cells, [blocks, most]; bias: ln of what they count, the
+# same shape, -inf: not at all
+Layout = collections.namedtuple("Layout", "queries back keys bias")
+
+
+@functools.lru_cache(maxsize=32)
+def layout(prefix, height, width, margin, device):
+    corners = [(y, x) for y in range(0, height, BLOCK) for x in range(0, width, BLOCK)]
+    token = np.arange(height * width).reshape(height, width)
+    queries = np.full((len(corners), BLOCK, BLOCK), -1)
+    keys, counts = [], []
+    for i, (y, x) in enumerate(corners):
+        part = token[y:y + BLOCK, x:x + BLOCK]
+        queries[i, :part.shape[0], :part.shape[1]] = part
+        key, count, first = [np.arange(prefix)], [np.ones(prefix)], prefix
+        for level, (rows, columns) in enumerate(_seen(y, x, height, width, margin)):
+            side = 1 << level
+            across = _ceil(width, side)
+            key.append(first + rows * across + columns)
+            count.append(np.minimum(side, height - rows * side) *
+                         np.minimum(side, width - columns * side))
+            first += _ceil(height, side) * across
+        keys.append(np.concatenate(key))
+        counts.append(np.concatenate(count))
+    most = _ceil(max(map(len, keys)), ALIGN) * ALIGN
+    place, bias = np.zeros((2, len(corners), most))
+    bias[:] = -np.inf
+    for i, (key, count) in enumerate(zip(keys, counts)):
+        place[i, :len(key)], bias[i, :len(key)] = key, np.log(count)
+    flat = queries.ravel()
+    back = np.empty(height * width, np.int64)
+    back[flat[flat >= 0]] = np.flatnonzero(flat >= 0)
+    return Layout(torch.from_numpy(prefix + queries.reshape(len(corners), -1).clip(0)).to(device),
+                  torch.from_numpy(back).to(device), torch.from_numpy(place).long().to(device),
+                  torch.from_numpy(bias).float().to(device))
+
+
+def with_cells(x, height, width):
+    """[batch, tokens, channels], the grid last -> the tokens, then the means of the cells of all
+    levels, each row by row: [batch, tokens + cells, channels]."""
+    batch, tokens, channels = x.shape
+    parts = [x]
+    sums = x[:, tokens - height * width:].float().view(batch, height, width, channels)
+    count = sums.new_ones(1, height, width, 1)
+    for _ in range(levels_of(height, width)):
+        sums, count = _quarter(sums), _quarter(count)
+        parts.append((sums / count).flatten(1, 2).to(x.dtype))
+    return torch.cat(parts, 1)
+
+
+def _quarter(x):
+    """Sums over cells of 2 x 2, at the far edges of what there is."""
+    batch, height, width, channels = x.shape
+    x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
+    return x.view(batch, (height + 1) // 2, 2, (width + 1) // 2, 2, channels).sum((2, 4))
+
+
+def attention(q, k, v, grid, margin):
+    """q, k, v, result: [batch, tokens, heads, dim]; grid: (rows, columns) of the patches, which come
+    last; margin in tokens. Prefix tokens see all tokens, and all see them."""
+    if grid is None:
+        raise ValueError("foveated attention needs the grid of tokens, as (rows, columns)")
+    height, width = grid
+    batch, tokens, heads, dim = v.shape
+    prefix = tokens - height * width
+    if prefix < 0:
+        raise ValueError("a grid of %d x %d has more than %d tokens" % (height, width, tokens))
+    at = layout(prefix, height, width, margin, v.device)
+    blocks, most = at.keys.shape
+
+    def gathered(x, places):  # -> [batch * blocks, heads, places of a block, dim]
+        rows = x.index_select(1, places.flatten())
+        return rows.view(batch * blocks, -1, heads, x.shape[-1] // heads).transpose(1, 2)
+
+    listed = [with_cells(x.flatten(2), height, width) for x in (k, v)]
+    bias = at.bias.to(q.dtype).view(1, blocks, 1, 1, most)
+    bias = bias.expand(batch, blocks, 1, BLOCK * BLOCK, most).flatten(0, 1)
+    out = F.scaled_dot_product_attention(gathered(q.flatten(2), at.queries),
+                                         *(gathered(x, at.keys) for x in listed), attn_mask=bias)
+    out = out.transpose(1, 2).reshape(batch, -1, heads, dim).index_select(1, at.back)
+    if prefix:
+        whole = F.scaled_dot_product_attention(*(x.transpose(1, 2) for x in (q[:, :prefix], k, v)))
+        out = torch.cat([whole.transpose(1, 2), out], 1)
+    return out
