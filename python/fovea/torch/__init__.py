@@ -17,7 +17,8 @@ del _torch
 from .folders import export, load
 from .mechanisms import Attention, attention
 from .names import attentions
+from .stages import Options, stage1, stage2
 from .swap import attention_of, features, linearise
 
-__all__ = ["Attention", "attention", "attention_of", "attentions", "export", "features", "linearise",
-           "load"]
+__all__ = ["Attention", "Options", "attention", "attention_of", "attentions", "export", "features",
+           "linearise", "load", "stage1", "stage2"]

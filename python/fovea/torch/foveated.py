@@ -101,7 +101,8 @@ def with_cells(x, height, width):
     levels, each row by row: [batch, tokens + cells, channels]."""
     batch, tokens, channels = x.shape
     parts = [x]
-    sums = x[:, tokens - height * width:].float().view(batch, height, width, channels)
+    sums = x[:, tokens - height * width:].view(batch, height, width, channels)
+    sums = sums.to(torch.promote_types(x.dtype, torch.float32))
     count = sums.new_ones(1, height, width, 1)
     for _ in range(levels_of(height, width)):
         sums, count = _quarter(sums), _quarter(count)

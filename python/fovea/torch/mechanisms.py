@@ -18,6 +18,12 @@ EXP_MOST = 88.0  # mala:exp saturates where e^x leaves float32
 
 TINY = torch.finfo(torch.float32).tiny
 
+
+def wide(x):
+    """As float32, float64 as it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 # ---- feature maps: [batch, tokens, heads, dim] -> [batch, tokens, heads, features] ----
 
 
@@ -116,7 +122,7 @@ def _learned(vectors, rows, like):
     heads, dim = like.shape[-2:]
     if vectors is None:
         return like.new_zeros(rows, heads, dim)
-    return vectors.float().view(rows, heads, dim)
+    return wide(vectors).view(rows, heads, dim)
 
 
 def _by_features(q, k, v, name, vectors, gate_k):
@@ -161,8 +167,7 @@ def attention(q, k, v, attention="linear:elu1", *, vectors=None, gate_q=None, ga
     if name.kind == "foveated":
         return foveated.attention(q, k, v, grid, name.margin)
     with torch.autocast(q.device.type, enabled=False):
-        out = _by_features(q.float(), k.float(), v.float(), name, vectors,
-                           gate_k if name.gated else None)
+        out = _by_features(wide(q), wide(k), wide(v), name, vectors, gate_k if name.gated else None)
         return _gated(out, gate_q if name.gated else None).to(v.dtype)
 
 
@@ -192,6 +197,6 @@ class Attention(nn.Module):
         gates = {}
         if self.gate_q is not None:
             with torch.autocast(q.device.type, enabled=False):
-                gates = {"gate_q": (q.float().flatten(2) @ self.gate_q.float()).softmax(-1),
-                         "gate_k": (k.float().flatten(2) @ self.gate_k.float()).softmax(-1)}
+                gates = {"gate_q": (wide(q).flatten(2) @ wide(self.gate_q)).softmax(-1),
+                         "gate_k": (wide(k).flatten(2) @ wide(self.gate_k)).softmax(-1)}
         return attention(q, k, v, self.attention, vectors=self.vectors, grid=grid, **gates)
