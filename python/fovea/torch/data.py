@@ -118,12 +118,12 @@ def cut(picture, policy, sample):
         rgb = rgb[:, ::-1]
     if policy.jitter:
         rgb = _jittered(rgb.astype(np.float64), *(1 + policy.jitter * (2 * c - 1) for c in colours))
-    return rgb.astype(np.uint8)
+    return rgb.astype(np.uint8, copy=False)
 
 
 def normalised(rgb, colours):
     """Bytes (height, width, 3) -> float32 [3, height, width] as a model takes them."""
-    x = torch.from_numpy(np.ascontiguousarray(rgb)).float() / 255
+    x = torch.from_numpy(rgb.astype(np.float32)) / 255
     return ((x - torch.tensor(colours.mean)) / torch.tensor(colours.std)).permute(2, 0, 1).contiguous()
 
 

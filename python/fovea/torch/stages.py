@@ -21,7 +21,7 @@ from torch import nn
 
 from . import training
 from .mechanisms import TINY, wide
-from .swap import attention_of, features, linearise, swapped
+from .swap import features, linearise, swapped
 
 
 @dataclasses.dataclass
@@ -151,7 +151,7 @@ def _stage(number, model, batches, teacher, options, **more):
     if not swapped(model):
         raise ValueError("%s has the attention that it came with; linearise it first"
                          % type(model).__name__)
-    if number == 1 and set(attention_of(model).split("+")) == {"softmax"}:
+    if number == 1 and all(block.fovea.attention == "softmax" for block in swapped(model)):
         raise ValueError("every block has softmax attention: there is nothing to learn")
     options = dataclasses.replace(options or Options())
     options.lr = options.lr or (1e-3 if number == 1 else 1e-4)
