@@ -89,7 +89,7 @@ def _named_as_published(model, state):
     return dict(core_model_loading.revert_weight_conversion(model, dict(state)))
 
 
-def _tensors(model, state, dtype):
+def tensors_of(model, state, dtype):
     """{name: tensor} as Fovea reads them."""
     state = dict(model.state_dict() if state is None else state)
     learned = {name: state.pop(name) for name in list(state) if ".fovea." in name}
@@ -156,7 +156,7 @@ def export(model, folder, source=None, *, state=None, dtype=torch.float32):
     if source is None and hasattr(model, "config"):
         source = getattr(model.config, "_name_or_path", None)
     os.makedirs(folder, exist_ok=True)
-    config, tensors = _config(model, source), _tensors(model, state, dtype)
+    config, tensors = _config(model, source), tensors_of(model, state, dtype)
     if source and os.path.exists(os.path.join(source, PROCESSOR)):
         _replace(os.path.join(folder, PROCESSOR),
                  lambda part: shutil.copyfile(os.path.join(source, PROCESSOR), part))

@@ -15,10 +15,8 @@ Name = collections.namedtuple("Name", "kind map gated margin")
 def attentions():
     """All names but those with sla-, which stands before any of them that is neither softmax nor
     foveated."""
-    plain = ["softmax"] + ["linear:" + m for m in MAPS]
-    for kind in ("mala", "mala-paper"):
-        plain += [kind] + [kind + ":" + m for m in MALA_MAPS[1:]]
-    return plain + [*ALONE, "foveated"]
+    mala, paper = ([kind] + [kind + ":" + m for m in MALA_MAPS[1:]] for kind in ("mala", "mala-paper"))
+    return ["softmax", *("linear:" + m for m in MAPS), *mala, *ALONE, *paper, "foveated"]
 
 
 def _unknown(text):

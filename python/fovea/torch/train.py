@@ -4,8 +4,8 @@
     torchrun --nproc-per-node 8 -m fovea.torch.train dinov2-giant --data PHOTOS -o OUT --parallel fsdp \\
         --autocast bf16 --stage 1,2 --steps 2000,5000 --batch 16
 
-OUT becomes a folder that `fovea run` reads, with log.jsonl, and checkpoint while it is not done. The
-same command with --resume goes on from there. Options are those of `fovea adapt`; those of a stage
+OUT becomes a folder that `fovea run` reads, with log.jsonl and checkpoint. The same command with
+--resume goes on from there. Options are those of `fovea adapt`; those of a stage
 take one value for all stages, or one for each: --lr 1e-3,1e-4.
 """
 import argparse
@@ -20,7 +20,7 @@ from torch import distributed as dist
 from . import data, training
 from .folders import export, load
 from .stages import Options, stage1, stage2
-from .swap import linearise, swapped
+from .swap import attention_of, linearise, swapped
 
 # Options of a stage: name of the field, type, text.
 STAGE = [
@@ -164,7 +164,7 @@ def run(o):
     colours, size, resample = data.processor(o.model)
     photos = data.Photographs(data.photographs(o.data), policy_of(o, size, resample), colours)
     model = load(o.model)
-    if swapped(model) and not o.teacher:
+    if swapped(model) and attention_of(model) != "softmax" and not o.teacher:
         raise ValueError("%s is a linearised model; --teacher names the softmax model that it came from"
                          % o.model)
     teacher = load(o.teacher or o.model)
@@ -181,13 +181,11 @@ def run(o):
         here = state if state and at == state["stage"] else None
         first = before + (here["step"] if here else 0)
         feed = data.batches(photos, o.batch, first, rank, world, o.workers)
-        # Weights of the stages before are in the state of this one where it trains them all.
         (stage1 if stage == 1 else stage2)(
             model, feed, options, teacher, state=path, every=o.every, resumed=here,
             note=json.dumps({"options": note, "stage": at}), report=lambda v: log.write(stage, v))
     if rank == 0:
         export(model, o.output, o.model)
-        os.remove(path)
 
 
 def main(arguments=None):

@@ -100,22 +100,21 @@ class Parallel:
 
     def give_back(self):
         if self.kind == "fsdp":
-            from torch.distributed.checkpoint import state_dict as states
-            whole = states.get_model_state_dict(
-                self.learner, options=states.StateDictOptions(full_state_dict=True))
-            self.original.load_state_dict(whole)
+            from torch.distributed.checkpoint.state_dict import get_model_state_dict
+            self.original.load_state_dict(get_model_state_dict(self.learner, options=_state_options()))
 
 
 # ---- states ----
 
 
 def _state_options(**more):
+    """`strict` 0: what has had no gradient has no moments."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions
-    return StateDictOptions(full_state_dict=True, ignore_frozen_params=True, strict=False, **more)
+    return StateDictOptions(full_state_dict=True, **more)
 
 
 def write_state(path, learner, optimizer, step, note):
-    """What is trained, its moments and the number of steps done; called by all processes, written by
+    """The weights, the moments of those that are trained and the number of steps done; called by all processes, written by
     the first. At any moment `path` holds a whole state."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
     weights, moments = get_state_dict(learner, optimizer, options=_state_options(cpu_offload=True))
@@ -182,7 +181,8 @@ def train(learner, teacher, batches, options, *, report=None, state=None, every=
     if resumed:
         from torch.distributed.checkpoint.state_dict import set_state_dict
         set_state_dict(parallel.learner, optimizer, model_state_dict=resumed["weights"],
-                       optim_state_dict=resumed["moments"], options=_state_options())
+                       optim_state_dict=resumed["moments"],
+                       options=_state_options(strict=False))
         first = resumed["step"]
     feed = iter(batches)
     for step in range(first, options.steps):

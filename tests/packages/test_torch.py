@@ -1,0 +1,450 @@
+#!/usr/bin/env python3
+"""test_torch.py: python/fovea/torch against the library: values, gradients, folders, whole trainings.
+
+    test_torch.py path/to/fovea path/to/libfovea.so
+
+Needs PyTorch, transformers and safetensors; of timm's models nothing is tested without timm.
+"""
+import contextlib
+import copy
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import counted
+
+PYTHON = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "python"))
+if len(sys.argv) < 3:
+    raise SystemExit(__doc__)
+EXE, LIBRARY = (os.path.abspath(p) for p in sys.argv[1:3])
+os.environ.update(FOVEA_LIBRARY=LIBRARY, PYTHONPATH=PYTHON, HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1",
+                  HF_HUB_DISABLE_PROGRESS_BARS="1")
+torch, transformers, _ = map(counted.need, ("torch", "transformers", "safetensors"))
+sys.path.insert(0, PYTHON)
+import fovea  # noqa: E402
+import fovea.torch as ft  # noqa: E402
+from fovea.torch import data, folders, foveated, mechanisms, names, stages, swap, training  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(1)
+WITHIN = 1e-5
+GATED = ["sla-" + n for n in names.attentions() if n not in ("softmax", "foveated")]
+HAVE_TIMM = importlib.util.find_spec("timm") is not None
+
+
+def off(got, want):
+    """Largest difference over the largest value."""
+    got, want = (torch.as_tensor(x).double() for x in (got, want))
+    return float((got - want).abs().max() / want.abs().max().clamp(min=1e-30))
+
+
+def call(*command, **more):
+    p = subprocess.run(command, capture_output=True, text=True, errors="replace", **more)
+    if p.returncode:
+        raise RuntimeError((p.stderr or p.stdout).strip()[-2000:])
+    return p.stdout
+
+
+# ---- models ----
+
+SIZES = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, image_size=70, patch_size=14)
+KINDS = {"ViT": "Model", "DeiT": "Model", "Dinov2": "Model", "Dinov2WithRegisters": "Model",
+         "Siglip": "VisionModel", "CLIP": "VisionModel"}
+
+
+def drawn(model):
+    """Weights in which every tensor counts."""
+    random = torch.Generator().manual_seed(5)
+    for parameter in model.parameters():
+        size = 0.1 if parameter.ndim == 1 else 0.15
+        change = size * torch.randn(parameter.shape, generator=random)
+        parameter.data = parameter.data + change if parameter.ndim == 1 else change
+    return model.eval()
+
+
+def make(kind):
+    torch.manual_seed(1)
+    if kind.startswith("vit_"):
+        import timm
+        return drawn(timm.create_model(kind, img_size=70, patch_size=14, embed_dim=48, depth=2, num_heads=3,
+                                       num_classes=0, dynamic_img_size=True))
+    wide = {"mlp_ratio": 2} if kind.startswith("Dino") else {"intermediate_size": 96}
+    name = kind + KINDS[kind]
+    config = getattr(transformers, name.replace("Model", "Config"))(**SIZES, **wide)
+    return drawn(getattr(transformers, name)(config))
+
+
+def vary(model):
+    """Learned vectors and gates that are not zeros."""
+    random = torch.Generator().manual_seed(7)
+    for block in swap.swapped(model):
+        for parameter in block.fovea.parameters():
+            parameter.data = torch.randn(parameter.shape, generator=random)
+
+
+@contextlib.contextmanager
+def folder_of(model, attention, varied=True):
+    with tempfile.TemporaryDirectory() as folder:
+        model = ft.linearise(copy.deepcopy(model), attention)
+        if varied:
+            vary(model)
+        ft.export(model, folder)
+        yield folder, model
+
+
+class Values(unittest.TestCase):
+    def test_names_are_the_librarys(self):
+        told = call(EXE, "info", "--attentions").split("\n")
+        told = told[told.index("softmax"):told.index("foveated") + 1]
+        self.assertEqual([n for n in names.attentions() if not n.startswith("mala-paper:")], told)
+
+    def test_blocks(self):
+        every = names.of_blocks("linear:elu+1+softmax@0-1+mala@5-", 7)
+        self.assertEqual(every, ["softmax"] * 2 + ["linear:elu1"] * 3 + ["mala"] * 2)
+        self.assertEqual(names.of_blocks(names.joined(every), 7), every)
+        for wrong in ("linaer", "linear:silu", "sla-softmax", "foveated:0", "foveated:65", "mala@1",
+                      "mala+nala", "mala+nala@2-9", "mala+nala@x"):
+            with self.assertRaises(ValueError):
+                names.of_blocks(wrong, 4)
+        with self.assertRaises(ValueError):
+            names.of_blocks(["mala"] * 3, 4)
+
+    def test_operations(self):
+        """Attention alone, on the library's own operation."""
+        batch, tokens, heads, dim = 2, 37, 3, 10
+        torch.manual_seed(2)
+        for attention in [*names.attentions()[:-1], *GATED]:
+            name = names.parse(attention)
+            q, k, v = torch.randn(3, batch, tokens, heads, dim)
+            gates = torch.rand(2, batch, tokens, heads) if name.gated else (None, None)
+            vectors = torch.randn(mechanisms.VECTORS.get(name.kind, 0), heads * dim)
+            given = dict(zip(("channel_scale", "power"), vectors.numpy()))
+            if name.gated:
+                given.update(gate_q=gates[0].mT.numpy(), gate_k=gates[1].mT.numpy())
+            linear = name.kind == "linear"
+            want = fovea.attention(*(x.transpose(1, 2).contiguous().numpy() for x in (q, k, v)), attention,
+                                   scale=1 if linear else dim ** -0.5,
+                                   eps=1e-6 * tokens if linear else 1e-6, **given)
+            got = ft.attention(q, k, v, attention, vectors=vectors if len(vectors) else None,
+                               gate_q=gates[0], gate_k=gates[1])
+            with self.subTest(attention):
+                self.assertLess(off(got.transpose(1, 2), want), WITHIN)
+
+    def test_zeros_and_large_values(self):
+        for attention in names.attentions()[:-1]:
+            for factor in (0, 3 if attention.endswith("exp") else 30):
+                q, k, v = torch.randn(3, 1, 9, 2, 8)
+                q, k = factor * q, factor * k
+                leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+                out = ft.attention(*leaves, attention)
+                out.square().sum().backward()
+                with self.subTest(attention, factor=factor):
+                    self.assertTrue(all(torch.isfinite(x).all() for x in (out, *(y.grad for y in leaves))))
+
+    def test_narrow_types(self):
+        q, k, v = torch.randn(3, 2, 25, 2, 8)
+        for attention in names.attentions():
+            want = ft.attention(q, k, v, attention, grid=(4, 6))
+            with torch.autocast("cpu", torch.bfloat16):
+                got = ft.attention(*(x.bfloat16() for x in (q, k, v)), attention, grid=(4, 6))
+            with self.subTest(attention):
+                self.assertEqual(got.dtype, torch.bfloat16)
+                self.assertGreater(torch.cosine_similarity(got.float().flatten(), want.flatten(), 0), 0.999)
+
+
+class Foveated(unittest.TestCase):
+    def seen(self, q, k, v, grid, margin):
+        """The patches' rows, block by block with weights of their own, in float64."""
+        at = foveated.layout(q.shape[1] - grid[0] * grid[1], *grid, margin, torch.device("cpu"))
+        k, v = (foveated.with_cells(x.flatten(2), *grid).unflatten(-1, q.shape[2:]) for x in (k, v))
+        out = []
+        for row, places, bias in zip(at.queries, at.keys, at.bias.double()):
+            s = torch.einsum("bqhd,bkhd->bhqk", q[:, row], k[:, places]) * q.shape[-1] ** -0.5 + bias
+            out.append(torch.einsum("bhqk,bkhd->bqhd", s.softmax(-1), v[:, places]))
+        return torch.cat(out, 1)[:, at.back]
+
+    def test_every_token_counts_once(self):
+        for prefix, grid, margin in [(1, (16, 16), 4), (5, (37, 23), 4), (0, (3, 50), 1), (2, (90, 90), 2)]:
+            at = foveated.layout(prefix, *grid, margin, torch.device("cpu"))
+            self.assertLess(off(at.bias.exp().sum(1), torch.full((len(at.bias),), prefix + grid[0] * grid[1])),
+                            1e-5)
+
+    def test_values_and_slopes(self):
+        """Gradients against double differences."""
+        grid = (9, 21)
+        inputs = [x.requires_grad_() for x in torch.randn(3, 1, 1 + 9 * 21, 1, 2, dtype=torch.float64)]
+        got = ft.attention(*inputs, "foveated:1", grid=grid)
+        self.assertLess(off(got[:, 1:].detach(), self.seen(*inputs, grid, 1).detach()), 1e-12)
+        self.assertTrue(torch.autograd.gradcheck(
+            lambda *x: ft.attention(*x, "foveated:1", grid=grid), inputs, atol=1e-7, fast_mode=True))
+
+    def test_models(self):
+        model = make("Dinov2WithRegisters")
+        for attention, height, width in [("foveated", 16, 16), ("foveated:1", 21, 37), ("foveated:9", 5, 30)]:
+            with folder_of(model, attention) as (folder, ours):
+                pixels = torch.randn(1, 3, 14 * height, 14 * width)
+                got = fovea.Model(folder).run(pixels[0].numpy())["last_hidden_state"]
+                with torch.no_grad():
+                    self.assertLess(off(got, ft.features(ours, pixels)[0]), WITHIN)
+
+
+class Gradients(unittest.TestCase):
+    """Of both stages against `fovea adapt --save-grad`, every trained tensor of a ViT."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = cls.folder.name
+        cls.model = make("Dinov2")
+        cls.pixels = torch.randn(2, 3, 70, 98)
+        save_file({"input.0": cls.pixels}, cls.path + "/pixels.safetensors")
+        cls.teacher = drawn(make("Dinov2"))
+        for parameter in cls.teacher.parameters():
+            parameter.data = parameter.data * 1.3
+        for name, model in (("model", cls.model), ("teacher", cls.teacher)):
+            ft.export(ft.linearise(copy.deepcopy(model), "softmax"), cls.path + "/" + name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def fovea(self, stage, attention, model):
+        out = tempfile.mkdtemp(dir=self.path)
+        command = [EXE, "adapt", model, "--stage", str(stage), "--attention", attention, "--tensors",
+                   self.path + "/pixels.safetensors", "--steps", "1", "--save-grad", "-o", out]
+        call(*command, *(["--teacher", self.path + "/teacher"] if stage == 2 else []))
+        with open(out + "/log.jsonl") as f:
+            loss = next(x["loss"] for x in map(json.loads, f) if "loss" in x)
+        return loss, {n[len("grad."):]: x for n, x in load_file(out + "/grad.safetensors").items()}
+
+    def ours(self, stage, model):
+        options = ft.Options(loss="absolute")
+        teacher, learner = ((stages.AttentionTeacher(self.model), stages.AttentionStage(model, options))
+                            if stage == 1 else
+                            (stages.FeatureTeacher(self.teacher), stages.FeatureStage(model, options)))
+        with torch.no_grad():
+            given = teacher(self.pixels)
+        loss, _ = learner(*given)
+        loss.backward()
+        slopes = {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+        return loss.item(), folders.tensors_of(model, slopes, torch.float32)
+
+    def compare(self, stage, attention):
+        with folder_of(self.model, attention, varied=stage == 2) as (folder, model):
+            want = self.fovea(stage, attention, self.path + "/model" if stage == 1 else folder)
+            got = self.ours(stage, model)
+        self.assertLess(abs(got[0] - want[0]), WITHIN * want[0])
+        self.assertGreater(len(want[1]), 11)
+        for name, slope in want[1].items():
+            self.assertLess(off(got[1][name], slope), WITHIN, name)
+
+    def test_stage_1(self):
+        for attention in [*names.attentions()[1:-1], *GATED]:
+            with self.subTest(attention):
+                self.compare(1, attention)
+
+    def test_stage_2(self):
+        for attention in [*names.attentions()[:-1], *GATED]:
+            with self.subTest(attention):
+                self.compare(2, attention)
+
+    def test_foveated(self):
+        try:
+            for stage in (1, 2):
+                self.compare(stage, "foveated:1")
+        except RuntimeError as e:
+            if "has no gradient" in str(e):
+                self.skipTest(str(e))
+            raise
+
+
+class Models(unittest.TestCase):
+    ATTENTIONS = ["softmax", "mala", "pola+sla-nala@1", "focused+foveated:1@0"]
+
+    def check(self, kind):
+        model, pixels = make(kind), torch.randn(1, 3, 98, 84)
+        with torch.no_grad():
+            plain = ft.features(model, pixels)
+            for attention in self.ATTENTIONS:
+                with folder_of(model, attention) as (folder, ours), self.subTest(kind, attention=attention):
+                    want = ft.features(ours, pixels)
+                    loaded = fovea.Model(folder)
+                    self.assertEqual(loaded.info["attention"], ft.attention_of(ours))
+                    got = loaded.run(pixels[0].numpy(), outputs=["last_hidden_state"])["last_hidden_state"]
+                    self.assertLess(off(got, want[0]), WITHIN)
+                    self.assertTrue(torch.equal(ft.features(ft.load(folder).eval(), pixels), want))
+                    if attention == "softmax":
+                        self.assertLess(off(want, plain), WITHIN)
+                    else:
+                        self.assertGreater(off(want, plain), 1e-3)
+
+    def test_transformers(self):
+        for kind in KINDS:
+            self.check(kind)
+
+    @unittest.skipUnless(HAVE_TIMM, "no timm for this Python")
+    def test_timm(self):
+        for kind in ("vit_small_patch16_224", "vit_small_patch14_reg4_dinov2"):
+            self.check(kind)
+
+    def test_again(self):
+        """Another attention in a model that has one of ours; what stays keeps its vectors."""
+        model = ft.linearise(make("ViT"), "pola")
+        vary(model)
+        kept = swap.swapped(model)[0].fovea.vectors
+        ft.linearise(model, ["pola", "nala"])
+        self.assertEqual(ft.attention_of(model), "pola+nala@1")
+        self.assertIs(swap.swapped(model)[0].fovea.vectors, kept)
+
+    def test_refusals(self):
+        other = transformers.ConvNextModel(transformers.ConvNextConfig(depths=[1] * 4, hidden_sizes=[8] * 4))
+        for wrong, words in [(lambda: ft.linearise(other, "mala"), "ConvNextModel.*supported are ViT"),
+                             (lambda: ft.linearise(make("ViT"), "malla"), "malla.*choose softmax"),
+                             (lambda: ft.export(make("ViT"), "/nowhere"), "linearise it first"),
+                             (lambda: ft.stage1(make("ViT"), []), "linearise it first"),
+                             (lambda: ft.stage1(ft.linearise(make("ViT"), "softmax"), []), "nothing to learn"),
+                             (lambda: ft.Options(loss="square"), "relative, absolute"),
+                             (lambda: ft.attention(*torch.randn(3, 1, 5, 1, 8), "foveated"), "grid")]:
+            with self.assertRaisesRegex(ValueError, words):
+                wrong()
+
+    def test_without_torch(self):
+        """fovea alone wants no PyTorch; fovea.torch says what it wants."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(folder + "/torch.py", "w") as f:
+                f.write("raise ImportError('none here')\n")
+            env = dict(os.environ, PYTHONPATH=folder + os.pathsep + PYTHON)
+            text = "import fovea, sys; print(fovea.version()); import fovea.torch"
+            p = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True)
+            self.assertTrue(p.stdout.strip())
+            self.assertIn("fovea.torch needs PyTorch: pip install torch", p.stderr.strip().split("\n")[-1])
+
+
+class Trainings(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        from PIL import Image
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = cls.folder.name
+        os.makedirs(cls.path + "/photos")
+        random = torch.Generator().manual_seed(3)
+        for i in range(5):
+            small = torch.randint(0, 256, (7, 9, 3), generator=random, dtype=torch.uint8)
+            Image.fromarray(small.numpy()).resize((130 + i, 100), Image.BICUBIC).save(
+                "%s/photos/%d.png" % (cls.path, i))
+        ft.export(ft.linearise(make("Dinov2"), "softmax"), cls.path + "/model")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def train(self, out, *options, processes=0, attention="nala+pola@1"):
+        start = [sys.executable] if not processes else [
+            sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes),
+            "--master-port", str(20000 + os.getpid() % 20000)]
+        out = self.path + "/" + out
+        call(*start, "-m", "fovea.torch.train", self.path + "/model", "--data", self.path + "/photos", "-o",
+             out, "--attention", attention, "--size", "70", "--device", "cpu", *options)
+        with open(out + "/log.jsonl") as f:
+            return load_file(out + "/model.safetensors"), [json.loads(line)["loss"] for line in f]
+
+    def test_as_fovea_adapt(self):
+        """The same pictures, crops, rates and steps: the same losses."""
+        for stage in ("1", "2"):
+            common = ["--stage", stage, "--steps", "6", "--batch", "2", "--lr", "1e-3", "--lr-schedule",
+                      "cosine", "--warmup", "2", "--flip", "0.5", "--seed", "4"]
+            out = self.path + "/fovea" + stage
+            call(EXE, "adapt", self.path + "/model", "--data", self.path + "/photos", "-o", out, "--attention",
+                 "nala+pola@1", "--size", "70", *common)
+            with open(out + "/log.jsonl") as f:
+                want = [x["loss"] for x in map(json.loads, f) if "loss" in x]
+            weights, losses = self.train("torch" + stage, "--loss", "absolute", *common)
+            self.assertEqual(len(losses), 6)
+            for got, expected in zip(losses, want):
+                self.assertLess(abs(got - expected), 1e-3 * expected)
+            for name, tensor in load_file(out + "/model.safetensors").items():
+                self.assertLess(float((tensor - weights[name]).abs().max()), 2e-3, name)
+
+    def test_processes(self):
+        """Two processes by DDP and by FSDP give what one gives with twice the batch."""
+        common = ["--stage", "1,2", "--steps", "3,3", "--lr", "1e-3,1e-4", "--warmup", "0", "--clip", "1"]
+        want, losses = self.train("one", "--batch", "4", *common)
+        begun = load_file(self.path + "/model/model.safetensors")
+        moved = max(float((want[n] - x).abs().max()) for n, x in begun.items())
+        self.assertGreater(moved, 1e-3)
+        for kind in ("ddp", "fsdp"):
+            got, same = self.train(kind, "--batch", "2", "--parallel", kind, *common, processes=2)
+            with self.subTest(kind):
+                self.assertEqual(sorted(got), sorted(want))
+                for name in want:
+                    self.assertLess(float((got[name] - want[name]).abs().max()), WITHIN, name)
+                for a, b in zip(losses, same, strict=True):
+                    self.assertLess(abs(a - b), WITHIN * a)
+
+    def test_bfloat16(self):
+        common = ["--stage", "1,2", "--steps", "4,2", "--batch", "2", "--warmup", "0", "--lr", "1e-3,1e-4"]
+        _, want = self.train("f32", *common)
+        _, got = self.train("bf16", "--autocast", "bf16", *common)
+        self.assertNotEqual(got, want)
+        for a, b in zip(got, want, strict=True):
+            self.assertLess(abs(a - b), 0.05 * b)
+
+    def test_goes_on(self):
+        """Ended in the middle of a stage and gone on from its state: the same bits."""
+        for kind in ("Dinov2", "ViT"):  # the latter with a pooler, which has no gradient
+            pixels = torch.randn(6, 2, 3, 70, 70)
+            options = ft.Options(steps=6, lr=1e-3, warmup=2)
+            for run in (ft.stage1, ft.stage2):
+                whole = ft.linearise(make(kind), "mala")
+                run(whole, pixels, options)
+                state = self.path + "/state"
+                broken = ft.linearise(make(kind), "mala")
+                with self.assertRaises(StopIteration):
+                    run(broken, pixels[:4], options, teacher=make(kind), state=state, every=2)
+                again, read = ft.linearise(make(kind), "mala"), training.read_state(state)
+                self.assertEqual(read["step"], 4)
+                run(again, pixels[4:], options, teacher=make(kind), resumed=read)
+                for a, b in zip(whole.parameters(), again.parameters(), strict=True):
+                    self.assertTrue(torch.equal(a, b))
+
+    def test_program_goes_on(self):
+        common = ["--stage", "1,2", "--steps", "3,2", "--batch", "2"]
+        want, losses = self.train("straight", *common)
+        # As if it had ended after stage 1.
+        self.train("twice", *common)
+        state = training.read_state(self.path + "/twice/checkpoint")
+        self.assertEqual((state["step"], json.loads(state["note"])["stage"]), (2, 1))
+        got, same = self.train("twice", *common, "--resume")
+        self.assertEqual(same, losses)
+        self.assertTrue(all(torch.equal(got[n], want[n]) for n in want))
+        with self.assertRaisesRegex(RuntimeError, "was made with --seed 0, not 3"):
+            self.train("twice", *common, "--resume", "--seed", "3")
+
+    def test_refusals(self):
+        for options, words in [(["--stage", "3"], "1, 2, or 1,2"), (["--steps", "1,2,3"], "one for each"),
+                               (["--crop", "random:2..3"], "0 < A"), (["--lr", "x"], "no number")]:
+            with self.assertRaisesRegex(RuntimeError, words) as caught:
+                self.train("none", *options)
+            self.assertNotIn("Traceback", str(caught.exception))
+
+    def test_broken_pictures_give_way(self):
+        folder = self.path + "/some"
+        os.makedirs(folder)
+        for name in os.listdir(self.path + "/photos"):
+            os.symlink(self.path + "/photos/" + name, folder + "/" + name)
+        with open(folder + "/0.jpg", "w") as f:
+            f.write("no picture")
+        photos = data.Photographs(data.photographs(folder),
+                                  data.Policy(28, 42, "centre", 1, 1, 0, 0, 3, 0), data.processor(folder)[0])
+        self.assertEqual({tuple(photos[i].shape) for i in range(12)}, {(3, 42, 28)})
+
+
+if __name__ == "__main__":
+    counted.main()
