@@ -4,12 +4,12 @@ import sys
 import unittest
 
 
-def need(module):
+def need(module, remedy="sh platform/setup-debian.sh test installs it"):
     """The module; without it the program ends, one test skipped."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        print("no %s for %s; sh platform/setup-debian.sh test installs it" % (module, sys.executable))
+        print("no %s for %s; %s" % (module, sys.executable, remedy))
         print("0 passed, 0 failed, 1 skipped")
         sys.exit(77)
 

@@ -24,7 +24,8 @@ if len(sys.argv) < 3:
 EXE, LIBRARY = (os.path.abspath(p) for p in sys.argv[1:3])
 os.environ.update(FOVEA_LIBRARY=LIBRARY, PYTHONPATH=PYTHON, HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1",
                   HF_HUB_DISABLE_PROGRESS_BARS="1")
-torch, transformers, _ = map(counted.need, ("torch", "transformers", "safetensors"))
+torch, transformers, _ = (counted.need(name, "tests/packages/test_torch.sh says how to have it")
+                          for name in ("torch", "transformers", "safetensors"))
 sys.path.insert(0, PYTHON)
 import fovea  # noqa: E402
 import fovea.torch as ft  # noqa: E402
@@ -39,10 +40,10 @@ GATED = ["sla-" + n for n in names.attentions() if n not in ("softmax", "foveate
 HAVE_TIMM = importlib.util.find_spec("timm") is not None
 
 
-def off(got, want):
-    """Largest difference over the largest value."""
+def off(got, want, size=None):
+    """Largest difference over `size`, else over the largest value."""
     got, want = (torch.as_tensor(x).double() for x in (got, want))
-    return float((got - want).abs().max() / want.abs().max().clamp(min=1e-30))
+    return float((got - want).abs().max() / (size or want.abs().max().clamp(min=1e-30)))
 
 
 def call(*command, **more):
@@ -54,7 +55,7 @@ def call(*command, **more):
 
 # ---- models ----
 
-SIZES = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, image_size=70, patch_size=14)
+SIZES = dict(hidden_size=48, num_attention_heads=3, image_size=70, patch_size=14)
 KINDS = {"ViT": "Model", "DeiT": "Model", "Dinov2": "Model", "Dinov2WithRegisters": "Model",
          "Siglip": "VisionModel", "CLIP": "VisionModel"}
 
@@ -69,15 +70,15 @@ def drawn(model):
     return model.eval()
 
 
-def make(kind):
+def make(kind, depth=2):
     torch.manual_seed(1)
     if kind.startswith("vit_"):
         import timm
-        return drawn(timm.create_model(kind, img_size=70, patch_size=14, embed_dim=48, depth=2, num_heads=3,
-                                       num_classes=0, dynamic_img_size=True))
+        return drawn(timm.create_model(kind, img_size=70, patch_size=14, embed_dim=48, depth=depth,
+                                       num_heads=3, num_classes=0, dynamic_img_size=True))
     wide = {"mlp_ratio": 2} if kind.startswith("Dino") else {"intermediate_size": 96}
     name = kind + KINDS[kind]
-    config = getattr(transformers, name.replace("Model", "Config"))(**SIZES, **wide)
+    config = getattr(transformers, name.replace("Model", "Config"))(**SIZES, **wide, num_hidden_layers=depth)
     return drawn(getattr(transformers, name)(config))
 
 
@@ -86,7 +87,7 @@ def vary(model):
     random = torch.Generator().manual_seed(7)
     for block in swap.swapped(model):
         for parameter in block.fovea.parameters():
-            parameter.data = torch.randn(parameter.shape, generator=random)
+            parameter.data = 0.3 * torch.randn(parameter.shape, generator=random)
 
 
 @contextlib.contextmanager
@@ -173,8 +174,8 @@ class Foveated(unittest.TestCase):
     def test_every_token_counts_once(self):
         for prefix, grid, margin in [(1, (16, 16), 4), (5, (37, 23), 4), (0, (3, 50), 1), (2, (90, 90), 2)]:
             at = foveated.layout(prefix, *grid, margin, torch.device("cpu"))
-            self.assertLess(off(at.bias.exp().sum(1), torch.full((len(at.bias),), prefix + grid[0] * grid[1])),
-                            1e-5)
+            tokens = torch.full((len(at.bias),), prefix + grid[0] * grid[1])
+            self.assertLess(off(at.bias.exp().sum(1), tokens), 1e-5)
 
     def test_values_and_slopes(self):
         """Gradients against double differences."""
@@ -202,10 +203,10 @@ class Gradients(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.path = cls.folder.name
-        cls.model = make("Dinov2")
-        cls.pixels = torch.randn(2, 3, 70, 98)
+        cls.model = make("Dinov2", 1)  # of more, rounding grows from block to block
+        cls.pixels = torch.randn(2, 3, 112, 126)
         save_file({"input.0": cls.pixels}, cls.path + "/pixels.safetensors")
-        cls.teacher = drawn(make("Dinov2"))
+        cls.teacher = make("Dinov2", 1)
         for parameter in cls.teacher.parameters():
             parameter.data = parameter.data * 1.3
         for name, model in (("model", cls.model), ("teacher", cls.teacher)):
@@ -241,9 +242,11 @@ class Gradients(unittest.TestCase):
             want = self.fovea(stage, attention, self.path + "/model" if stage == 1 else folder)
             got = self.ours(stage, model)
         self.assertLess(abs(got[0] - want[0]), WITHIN * want[0])
-        self.assertGreater(len(want[1]), 11)
+        self.assertGreater(len(want[1]), 5)
         for name, slope in want[1].items():
-            self.assertLess(off(got[1][name], slope), WITHIN, name)
+            # A bias is a column more of its matrix. Of keys it has hardly a slope of its own.
+            whole = want[1].get(name.replace(".bias", ".weight"), slope).abs().max()
+            self.assertLess(off(got[1][name], slope, max(whole, slope.abs().max())), WITHIN, name)
 
     def test_stage_1(self):
         for attention in [*names.attentions()[1:-1], *GATED]:
@@ -309,7 +312,8 @@ class Models(unittest.TestCase):
                              (lambda: ft.linearise(make("ViT"), "malla"), "malla.*choose softmax"),
                              (lambda: ft.export(make("ViT"), "/nowhere"), "linearise it first"),
                              (lambda: ft.stage1(make("ViT"), []), "linearise it first"),
-                             (lambda: ft.stage1(ft.linearise(make("ViT"), "softmax"), []), "nothing to learn"),
+                             (lambda: ft.stage1(ft.linearise(make("ViT"), "softmax"), []),
+                              "nothing to learn"),
                              (lambda: ft.Options(loss="square"), "relative, absolute"),
                              (lambda: ft.attention(*torch.randn(3, 1, 5, 1, 8), "foveated"), "grid")]:
             with self.assertRaisesRegex(ValueError, words):
@@ -361,8 +365,8 @@ class Trainings(unittest.TestCase):
             common = ["--stage", stage, "--steps", "6", "--batch", "2", "--lr", "1e-3", "--lr-schedule",
                       "cosine", "--warmup", "2", "--flip", "0.5", "--seed", "4"]
             out = self.path + "/fovea" + stage
-            call(EXE, "adapt", self.path + "/model", "--data", self.path + "/photos", "-o", out, "--attention",
-                 "nala+pola@1", "--size", "70", *common)
+            call(EXE, "adapt", self.path + "/model", "--data", self.path + "/photos", "-o", out,
+                 "--attention", "nala+pola@1", "--size", "70", *common)
             with open(out + "/log.jsonl") as f:
                 want = [x["loss"] for x in map(json.loads, f) if "loss" in x]
             weights, losses = self.train("torch" + stage, "--loss", "absolute", *common)
@@ -387,6 +391,10 @@ class Trainings(unittest.TestCase):
                     self.assertLess(float((got[name] - want[name]).abs().max()), WITHIN, name)
                 for a, b in zip(losses, same, strict=True):
                     self.assertLess(abs(a - b), WITHIN * a)
+                # Nothing is left to do: what was written is read.
+                again, _ = self.train(kind, "--batch", "2", "--parallel", kind, "--resume", *common,
+                                      processes=2)
+                self.assertTrue(all(torch.equal(again[n], got[n]) for n in got))
 
     def test_bfloat16(self):
         common = ["--stage", "1,2", "--steps", "4,2", "--batch", "2", "--warmup", "0", "--lr", "1e-3,1e-4"]

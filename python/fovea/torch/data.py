@@ -32,18 +32,24 @@ def photographs(folder):
     return paths
 
 
+def _read_json(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path) as f:
+        return json.load(f)
+
+
 def processor(folder):
-    """(Colours, size in pixels or None, Pillow's filter) of a model's preprocessor_config.json;
-    ImageNet's where there is none."""
-    path, found = os.path.join(folder, "preprocessor_config.json"), {}
-    if os.path.exists(path):
-        with open(path) as f:
-            found = json.load(f)
-    size = found.get("crop_size") or found.get("size") or {}
-    size = size if isinstance(size, int) else size.get("height") or size.get("shortest_edge")
-    return (Colours(found.get("image_mean", [0.485, 0.456, 0.406]),
-                    found.get("image_std", [0.229, 0.224, 0.225])),
-            size, found.get("resample", Image.Resampling.BICUBIC))
+    """(Colours, size in pixels or None, Pillow's filter) of a model's preprocessor_config.json, or of
+    timm's config.json; ImageNet's where they say nothing."""
+    found = _read_json(os.path.join(folder, "preprocessor_config.json"))
+    timms = _read_json(os.path.join(folder, "config.json")).get("pretrained_cfg") or {}
+    size = found.get("crop_size") or found.get("size") or timms.get("input_size", [None])[-1]
+    if isinstance(size, dict):
+        size = size.get("height") or size.get("shortest_edge")
+    mean = found.get("image_mean") or timms.get("mean") or (0.485, 0.456, 0.406)
+    std = found.get("image_std") or timms.get("std") or (0.229, 0.224, 0.225)
+    return Colours(mean, std), size, found.get("resample", Image.Resampling.BICUBIC)
 
 
 # ---- numbers ----

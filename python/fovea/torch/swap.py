@@ -4,7 +4,6 @@ A block's attention module gives way to one of the same projections, under the s
 child `fovea` is the Attention between them. Each learns the grid of patches from what the model's
 patch embedding gives, so that pictures may have any size that the model takes.
 """
-import collections
 import inspect
 
 from torch import nn
@@ -12,23 +11,13 @@ from torch import nn
 from . import names
 from .mechanisms import Attention
 
-# Projections of a class of attention modules; `out` is none of its own where its parent has it.
-Separate = collections.namedtuple("Separate", "q k v out")
-_TRANSFORMERS = Separate("q_proj", "k_proj", "v_proj", "o_proj")
-_OPENAI = _TRANSFORMERS._replace(out="out_proj")
-_BEFORE_5 = Separate("query", "key", "value", None)
-
-_CLASSES = {}
-for _model in ("ViT", "DeiT", "Dinov2", "Dinov2WithRegisters"):
-    _CLASSES[_model + "Attention"] = _TRANSFORMERS
-    for _kind in ("", "Sdpa"):  # transformers before version 5
-        _CLASSES[_model + _kind + "SelfAttention"] = _BEFORE_5
-for _model in ("Siglip", "CLIP"):
-    for _kind in ("", "Sdpa", "Flash2"):
-        _CLASSES["%s%sAttention" % (_model, _kind)] = _OPENAI
-
-SUPPORTED = ("ViT, DeiT, DINOv2 (with registers or without), CLIP and SigLIP of transformers, and timm's "
-             "VisionTransformer")
+# Classes of transformers' attention modules, and what they call the projection after the attention;
+# those to queries, keys and values are q_proj, k_proj and v_proj in all of them.
+CLASSES = {"ViTAttention": "o_proj", "DeiTAttention": "o_proj", "Dinov2Attention": "o_proj",
+           "Dinov2WithRegistersAttention": "o_proj", "SiglipAttention": "out_proj",
+           "CLIPAttention": "out_proj"}
+SUPPORTED = ("ViT, DeiT, DINOv2 (with registers or without), CLIP and SigLIP of transformers from version "
+             "5 on, and timm's VisionTransformer")
 
 
 class Grid:
@@ -47,13 +36,17 @@ class Swapped(nn.Module):
 
     def __init__(self, attention, heads, dim, grid):
         super().__init__()
-        self.heads = heads
+        self.heads, self.dim = heads, dim
         self.grid = grid
         self.fovea = Attention(attention, heads, dim)
 
     def attend(self, *qkv):
         """q, k, v and result: [batch, tokens, heads * dim]."""
         return self.fovea(*(x.unflatten(-1, (self.heads, -1)) for x in qkv), self.grid.size).flatten(2)
+
+    def refuse(self, mask):
+        if mask is not None:
+            raise ValueError("a mask of tokens cannot be used with %s" % self.fovea.attention)
 
     def trained(self):
         """What stage 1 trains: projections to queries, keys and values, gates, learned vectors."""
@@ -63,24 +56,22 @@ class Swapped(nn.Module):
 
 
 class SwappedSeparate(Swapped):
-    """Of transformers: q, k, v by a matrix each, under the names of `form`."""
+    """Of transformers: q, k, v by a matrix each; `out`: the name of the projection behind."""
 
-    def __init__(self, old, form, attention, grid):
-        q = getattr(old, form.q)
-        super().__init__(attention, _heads(old), q.out_features // _heads(old), grid)
-        self.form = form
-        for name in form:
-            if name:
-                setattr(self, name, getattr(old, name))
+    def __init__(self, old, out, attention, grid):
+        heads = getattr(old, "num_attention_heads", None) or old.num_heads
+        super().__init__(attention, heads, old.q_proj.out_features // heads, grid)
+        self.out = out
+        for name in ("q_proj", "k_proj", "v_proj", out):
+            setattr(self, name, getattr(old, name))
 
     def projections(self):
-        return [getattr(self, name) for name in self.form[:3]]
+        return self.q_proj, self.k_proj, self.v_proj
 
     def forward(self, hidden_states, attention_mask=None, *_unused, **_more):
-        if attention_mask is not None:
-            raise ValueError("a mask of tokens cannot be used with %s" % self.fovea.attention)
+        self.refuse(attention_mask)
         out = self.attend(*(project(hidden_states) for project in self.projections()))
-        return getattr(self, self.form.out)(out) if self.form.out else out, None
+        return getattr(self, self.out)(out), None
 
 
 class SwappedFused(Swapped):
@@ -91,19 +82,11 @@ class SwappedFused(Swapped):
         self.qkv, self.proj, self.proj_drop = old.qkv, old.proj, old.proj_drop
 
     def projections(self):
-        return [self.qkv]
+        return (self.qkv,)
 
     def forward(self, x, attn_mask=None, *_unused, **_more):
-        if attn_mask is not None:
-            raise ValueError("a mask of tokens cannot be used with %s" % self.fovea.attention)
+        self.refuse(attn_mask)
         return self.proj_drop(self.proj(self.attend(*self.qkv(x).chunk(3, -1))))
-
-
-def _heads(module):
-    for name in ("num_attention_heads", "num_heads"):
-        if hasattr(module, name):
-            return getattr(module, name)
-    raise ValueError("%s: the number of its heads is not known" % type(module).__name__)
 
 
 def _is_timm(module):
@@ -111,27 +94,26 @@ def _is_timm(module):
 
 
 def _swapped(old, attention, grid):
-    form = _CLASSES.get(type(old).__name__)
-    if form:
-        return SwappedSeparate(old, form, attention, grid)
-    for name, what in (("q_norm", "norms of queries and keys"), ("k_norm", "norms of queries and keys"),
-                       ("norm", "a norm after its attention")):
+    if not _is_timm(old):
+        return SwappedSeparate(old, CLASSES[type(old).__name__], attention, grid)
+    for name in ("q_norm", "k_norm", "norm"):
         if not isinstance(getattr(old, name, nn.Identity()), nn.Identity):
-            raise ValueError("%s with %s is not supported" % (type(old).__name__, what))
+            raise ValueError("timm's Attention with norms (%s) is not supported" % name)
     if getattr(old, "gate", None) is not None:
-        raise ValueError("%s with a gate of its own is not supported" % type(old).__name__)
+        raise ValueError("timm's Attention with a gate is not supported")
     return SwappedFused(old, attention, grid)
 
 
-def _found(model, wanted):
+def _takes(module):
+    return _is_timm(module) or type(module).__name__ in CLASSES and hasattr(module, "q_proj")
+
+
+def _found(model):
     """(parent, name, module) of the attentions of a model's blocks, in their order; the text model
     of CLIP and SigLIP is left alone."""
-    places = []
-    for path, module in model.named_modules():
-        for name, child in module.named_children():
-            if wanted(child) and "text_model" not in path.split("."):
-                places.append((module, name, child))
-    return places
+    return [(module, name, child) for path, module in model.named_modules()
+            if "text_model" not in path.split(".")
+            for name, child in module.named_children() if _takes(child)]
 
 
 def swapped(model):
@@ -158,8 +140,7 @@ def _replace_known(model, known, attention):
     for module, name in zip(known, names.of_blocks(attention, len(known))):
         if module.fovea.attention != name:
             like = next(module.parameters())
-            dim = module.projections()[0].in_features // module.heads
-            module.fovea = Attention(name, module.heads, dim).to(like.device, like.dtype)
+            module.fovea = Attention(name, module.heads, module.dim).to(like.device, like.dtype)
 
 
 def linearise(model, attention="mala"):
@@ -175,7 +156,7 @@ def linearise(model, attention="mala"):
     if known:
         _replace_known(model, known, attention)
         return model
-    places = _found(model, lambda m: type(m).__name__ in _CLASSES or _is_timm(m))
+    places = _found(model)
     if not places:
         raise ValueError("%s: its attention cannot be swapped; supported are %s"
                          % (type(model).__name__, SUPPORTED))

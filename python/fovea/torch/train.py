@@ -62,7 +62,8 @@ def parse(arguments):
     add("--autocast", default="none", choices=["none", "bf16"], help="products in bfloat16")
     add("--device", help="cpu, cuda; cuda where there is one")
     add("--workers", type=int, default=0, metavar="N", help="processes that read pictures, of each")
-    add("--every", type=int, default=0, metavar="N", help="steps between checkpoints; 0: at the end of stages")
+    add("--every", type=int, default=0, metavar="N",
+        help="steps between checkpoints; 0: at the end of a stage")
     add("--resume", action="store_true", help="go on from OUT's checkpoint, if there is one")
     return p.parse_args(arguments)
 

@@ -10,6 +10,7 @@ import os
 
 import torch
 from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import clip_grad_norm_
 
 from .swap import Swapped
@@ -89,7 +90,7 @@ class Parallel:
         self.teacher = teacher.to(device)
         if kind == "ddp":
             # Heads and poolers behind the features have no gradient.
-            self.called = torch.nn.parallel.DistributedDataParallel(learner, find_unused_parameters=True)
+            self.called = DistributedDataParallel(learner, find_unused_parameters=True)
 
     def mean(self, x):
         """Over all processes."""
@@ -108,14 +109,14 @@ class Parallel:
 
 
 def _state_options(**more):
-    """`strict` 0: what has had no gradient has no moments."""
+    """Whole tensors, however they are sharded. Not `strict`: what has had no gradient has no moments."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions
     return StateDictOptions(full_state_dict=True, **more)
 
 
 def write_state(path, learner, optimizer, step, note):
-    """The weights, the moments of those that are trained and the number of steps done; called by all processes, written by
-    the first. At any moment `path` holds a whole state."""
+    """The weights, the moments of those that are trained, and the number of steps done. Called by all
+    processes, written by the first. At any moment `path` holds a whole state."""
     from torch.distributed.checkpoint.state_dict import get_state_dict
     weights, moments = get_state_dict(learner, optimizer, options=_state_options(cpu_offload=True))
     if world() == 1 or dist.get_rank() == 0:
