@@ -184,6 +184,8 @@ static inline void fv_fovea_begin(fv_fovea_walk *w, const fv_fovea *f, uint32_t 
 
 static inline void fv_fovea_begin_prefix(fv_fovea_walk *w, const fv_fovea *f)
 {
+    const fv_fovea_walk empty = {0};
+    *w = empty;
     w->f = f;
     w->ahead = f->prefix + f->width * f->height;
     fv_fovea_enter(w, f->levels + 1);

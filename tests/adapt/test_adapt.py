@@ -264,6 +264,19 @@ def check_losses(exe, folder):
     return 3
 
 
+def check_foveated(exe, folder):
+    """Foveated attention, alone and beside others, learns in every stage, and is what the model then has."""
+    for stage, attention in (("1", "foveated:1+softmax@0"), ("2", "foveated:1+linear@2"), ("3", "foveated:1")):
+        shutil.rmtree(folder + "/out", ignore_errors=True)
+        p = adapt(exe, folder, DINO, "--stage", stage, "--data", "classes", "--size", "182x28", "--batch", "6",
+                  "--crop", "centre", "--jitter", "0", "--threads", "2", "--steps", "6", "--warmup", "0",
+                  "--attention", attention, "-o", "out", "--json")
+        losses = [line["loss"] for line in log(folder)]
+        want(losses[-1] < 0.95 * losses[0], "stage %s, %s: losses %s" % (stage, attention, losses))
+        want(json.loads(p.stdout)["attention"] == attention, p.stdout)
+    return 3
+
+
 def check_outputs(exe, folder):
     """What stands in OUT after each stage, and that it runs."""
     stages = [("1", [VIT, "--data", "plain"]), ("2", [VIT, "--data", "classes", "--lr-schedule", "cosine"]),
@@ -486,7 +499,8 @@ def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         checks = [(check_kills, 50), (check_processes, 10)] if long else [
-            (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
+            (check_refusals,), (check_failing_log,), (check_overwriting,), (check_defaults,), (check_losses,),
+            (check_foveated,), (check_outputs,), (check_heads,), (check_forms,), (check_broken,),
             (check_patience,), (check_resume,), (check_kills, 3)]
         for check, *args in checks:
             try:
