@@ -31,7 +31,7 @@ static layout lay_out(const fv_problem *problem)
     layout l = {.d = problem->dim[FV_ATTN_D],
                 .dv = problem->dim[FV_ATTN_DV],
                 .cells = fv_fovea_first(&f, f.levels + 1)};
-    /* Keys of a block. */
+    /* Keys of a block: at most as many as tokens. */
     const size_t most = fv_tile_round(problem->dim[FV_ATTN_KEYS], KEYS);
     l.dp = fv_tile_round(l.d, FV_TILE_COLS);
     l.dvp = fv_tile_round(l.dv, FV_TILE_COLS);
