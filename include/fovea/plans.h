@@ -63,7 +63,17 @@ typedef enum fovea_lost {
  * operations.h. ViTs take every one of them, without rotation, table, convolution or gate; pola and
  * focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
  * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
- * linear:silu and linear:identity have no divisor and are left out. Blocks, from 0, may differ:
+ * linear:silu and linear:identity have no divisor and are left out. And, in ViTs alone, as it needs
+ * their grid of tokens:
+ *
+ *   foveated[:MARGIN]  out_i = sum_j softmax_j(s q_i.k_j + log n_j) v_j
+ *                      over what the 8 x 8 block with token i sees: tokens up to MARGIN (1 to 64;
+ *                      4) away one by one, those further away as cells of 2 x 2, 4 x 4, .. tokens,
+ *                      whose k and v are means and whose n is their number. Prefix tokens are seen
+ *                      by all and see all tokens one by one. A query has some 520 keys at 5477
+ *                      tokens, 680 at 21905
+ *
+ * Blocks, from 0, may differ:
  *
  *   linear:elu1+softmax@0-3+mala@11      softmax in the first four, MALA in the last of 12
  *   softmax+linear@8-                    linear from block 8 on
