@@ -43,6 +43,12 @@ typedef struct adapt_picture {
 int adapt_data_read(adapt_picture *out, const adapt_data *d, size_t index);
 void adapt_picture_free(adapt_picture *p);
 
+/* held_out.c: moves `wanted` pictures at most into *held, which is closed alike; copies of them are
+ * dropped. CLI_INPUT when none is left to learn from, and for a packed file. */
+int adapt_hold_out(adapt_data *held, adapt_data *d, size_t wanted);
+/* Drops the pictures that `held` has too. CLI_INPUT when none is left. */
+int adapt_leave_out(adapt_data *d, const adapt_data *held);
+
 /* ---- order and cutting ---- */
 
 typedef enum adapt_crop {

@@ -53,7 +53,7 @@ int adapt_output_check(const adapt_run *r)
         return cli_fail(CLI_USAGE,
                         "-o %s: %s is there, and would be overwritten; name another folder", out,
                         model);
-    if (exists(out, "checkpoint") || has_log(out))
+    if (exists(out, "checkpoint") || exists(out, "linearise.json") || has_log(out))
         return CLI_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (exists(out, parts[i]))

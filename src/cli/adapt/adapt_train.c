@@ -56,7 +56,7 @@ static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mas
     return code;
 }
 
-static int feed(adapt_run *r, cli_progress *bar, uint64_t begun)
+int adapt_feed(adapt_run *r, cli_progress *bar, uint64_t begun)
 {
     const uint64_t step = r->info.step;
     const uint32_t rank = (uint32_t)r->processes.rank, count = (uint32_t)r->processes.count;
@@ -195,11 +195,16 @@ static bool is_flat(const adapt_run *r)
            adapt_log_mean(&r->log, n, 0) >= adapt_log_mean(&r->log, n, n);
 }
 
+static bool reached(const adapt_run *r)
+{
+    return r->target > 0 && r->judgements > 0 && r->judged[r->best].rank >= r->target;
+}
+
 /* All processes end at the same step, whichever of them got the signal. */
 static int ask_to_stop(adapt_run *r)
 {
     const int own = interrupt_code();
-    double stop = own ? 1 : is_first(r) && is_flat(r) ? 0.5 : 0;
+    double stop = own ? 1 : is_first(r) && (is_flat(r) || reached(r)) ? 0.5 : 0;
     const int code = cli_processes_add(&r->processes, &stop);
     r->stopped = stop < 1 ? CLI_OK : own ? own : 128 + SIGTERM;
     r->flat = stop > 0 && !r->stopped;
@@ -243,13 +248,15 @@ static int run_steps(adapt_run *r)
         const double begin = cli_seconds();
         if ((code = ask_to_stop(r)) || r->stopped || r->flat)
             break;
-        code = feed(r, &bar, begun);
+        code = adapt_feed(r, &bar, begun);
         CLI_THEN(code, step(r, begin));
         describe(text, sizeof text, r);
         if (is_first(r))
             cli_progress_show(&bar, (double)(r->info.step - begun), (double)(r->steps - begun));
         const bool due = r->every ? r->info.step - saved_step >= r->every
                                   : cli_seconds() - saved > CHECKPOINT_SECONDS;
+        if (!code && is_first(r) && r->validation && r->info.step % r->judge_every == 0)
+            code = adapt_judge(r);
         if (!code && due) {
             code = checkpoint(r);
             saved = cli_seconds();
@@ -292,6 +299,9 @@ static void report(const adapt_run *r)
     const double pace = r->seconds > 0 ? (double)r->pictures / r->seconds : 0;
     fovea_memory memory = FOVEA_MEMORY_INIT;
     fovea_memory_query(&memory);
+    if (r->judgements > 0)
+        cli_tell("%s has the model of step %llu, the best of %zu judgements", r->output,
+                 (unsigned long long)r->judged[r->best].step, r->judgements);
     if (last > ROSE * first)
         fprintf(stderr, "fovea: loss rose from %.4g to %.4g; try --lr %.2g\n", first, last,
                 (double)r->options.lr / 10);
@@ -317,7 +327,7 @@ static void report(const adapt_run *r)
     cli_print_json(root);
 }
 
-static int make_folder(const char *path)
+int adapt_make_folder(const char *path)
 {
     struct stat st;
     if (mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
@@ -328,14 +338,22 @@ static int make_folder(const char *path)
 static int finish(adapt_run *r)
 {
     adapt_log_sync(&r->log);
-    CLI_TRY(cli_check(
-        fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0)));
-    report(r);
+    if (!r->validation)
+        CLI_TRY(cli_check(
+            fovea_trainer_save(r->trainer, r->output, r->settings.dtype, r->options.ema > 0)));
+    else if (!adapt_is_judged(r))
+        CLI_TRY(adapt_judge(r));
+    if (!r->part)
+        report(r);
     return CLI_OK;
 }
 
 int adapt_train(adapt_run *r)
 {
+    if (r->find_rate) {
+        CLI_TRY(adapt_make_folder(r->output));
+        CLI_TRY(adapt_find_rate(r));
+    }
     CLI_TRY(
         cli_check(fovea_trainer_create(&r->trainer, r->model, r->teacher, r->device, &r->options)));
     r->info.struct_size = sizeof r->info;
@@ -343,12 +361,13 @@ int adapt_train(adapt_run *r)
     CLI_TRY(restore(r));
     if (is_first(r)) {
         promise(r);
-        CLI_TRY(make_folder(r->output));
+        CLI_TRY(adapt_make_folder(r->output));
         CLI_TRY(adapt_log_open(&r->log, r->log_path, r->plot_path, r->info.step));
     }
     interrupt_catch("step");
     signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any longer fails, the training goes on */
-    int code = run_steps(r);
+    int code = is_first(r) && r->validation ? adapt_judge_begin(r) : CLI_OK;
+    CLI_THEN(code, run_steps(r));
     if (!code && r->stopped) {
         if (is_first(r))
             fprintf(stderr, "fovea: interrupted after step %llu%s\n",
@@ -360,4 +379,15 @@ int adapt_train(adapt_run *r)
         code = finish(r);
     const int closed = adapt_log_close(&r->log);
     return code ? code : closed;
+}
+
+void adapt_release(adapt_run *r)
+{
+    fovea_trainer_free(r->trainer);
+    adapt_log_close(&r->log);
+    free(r->judged);
+    free(r->log_path);
+    free(r->plot_path);
+    free(r->state_path);
+    free(r->note);
 }

@@ -8,6 +8,7 @@
 
 #include "cli/adapt/adapt_data.h"
 #include "cli/adapt/processes.h"
+#include "cli/adapt/validation.h"
 
 /* ---- the log: a line of JSON per step, and a plot of them ---- */
 
@@ -67,6 +68,14 @@ int adapt_hyper_read(adapt_hyper *out, fovea_trainer_options *options, const cha
                      const char *name);
 void adapt_hyper_free(adapt_hyper *h);
 
+/* ---- what held-out pictures say ---- */
+
+typedef struct adapt_judgement {
+    uint64_t step;
+    double rank;
+    adapt_score score[VALIDATION_SIZES];
+} adapt_judgement;
+
 /* ---- the training ---- */
 
 typedef struct adapt_run {
@@ -79,6 +88,8 @@ typedef struct adapt_run {
     adapt_policy policy;
     adapt_hyper hyper;
     fovea_trainer_options options;
+    bool find_rate;    /* options.lr is to be found */
+    bool part;         /* of a longer command: it prints no result of its own */
     uint32_t batch;    /* pictures of a step, of one process */
     uint32_t steps;    /* to be done in all */
     uint32_t every;    /* steps between checkpoints; 0: some minutes */
@@ -93,15 +104,38 @@ typedef struct adapt_run {
     adapt_log log;
     uint64_t pictures; /* of this run */
     double seconds;
-    bool flat;   /* ended because the loss stopped falling */
-    int stopped; /* exit code of an interrupt; 0: none */
+    bool flat;     /* ended because the loss stopped falling */
+    double target; /* it ends when a judgement's rank is that; 0: none */
+
+    adapt_validation *validation; /* NULL: the model after the last step is kept, not the best */
+    uint32_t judge_every;         /* steps */
+    adapt_judgement *judged;
+    size_t judgements, best; /* best: its index */
+    int stopped;             /* exit code of an interrupt; 0: none */
 } adapt_run;
 
 /* adapt_output.c: refuses an OUT that holds MODEL, the teacher, or any model that is not the result
  * of an earlier training. */
 int adapt_output_check(const adapt_run *r);
 
+/* What the result depends on beside the trainer's options, as text for checkpoints. Free it. */
+char *adapt_note(const adapt_run *r);
+int adapt_make_folder(const char *path);
+
 /* adapt_train.c: runs the training: steps, checkpoints, results. */
 int adapt_train(adapt_run *r);
+/* The pictures of one step, to the trainer; `bar` shows the steps since `begun`. */
+int adapt_feed(adapt_run *r, cli_progress *bar, uint64_t begun);
+/* Frees what a run holds, not the run itself. */
+void adapt_release(adapt_run *r);
+
+/* adapt_judge.c: recalls the judgements up to the step that the training goes on from, or judges
+ * the start; judges the student as it is now, and keeps it in OUT if it is the best so far. */
+int adapt_judge_begin(adapt_run *r);
+int adapt_judge(adapt_run *r);
+bool adapt_is_judged(const adapt_run *r); /* as it is now */
+
+/* adapt_rate.c: sets options.lr; OUT/rate.json has what was tried. */
+int adapt_find_rate(adapt_run *r);
 
 #endif

@@ -11,9 +11,12 @@ typedef struct adapt_texts {
     const char *stage, *data, *steps, *epochs, *batch, *seed, *every, *patience, *log;
     const char *lr, *lr_end, *lr_schedule, *warmup, *loss, *lambda, *ratio, *decay, *beta1, *beta2;
     const char *clip, *ema, *trainable, *crop, *flip, *jitter, *task, *classes, *hyper, *tensors;
+    const char *val, *val_every;
 } adapt_texts;
 
-enum { WARM_UP = 20 }; /* steps */
+enum { WARM_UP = 20 };  /* steps */
+enum { HELD_OUT = 50 }; /* pictures that judge, at most */
+enum { JUDGED = 10 };   /* times, unless --val-every says otherwise */
 
 static const char *const crops[] = {"random", "centre", "none", NULL};
 
@@ -64,7 +67,8 @@ static int settle_optimizer(fovea_trainer_options *o, const adapt_texts *t)
     CLI_TRY(cli_choose(&schedule, "lr-schedule", t->lr_schedule, schedules));
     CLI_TRY(cli_choose(&loss, "loss", t->loss, losses));
     CLI_TRY(cli_choose(&kind, "trainable", t->trainable, trainable));
-    CLI_TRY(take(&o->lr, "lr", t->lr, 0, 1e6));
+    if (!t->lr || strcmp(t->lr, "auto") != 0)
+        CLI_TRY(take(&o->lr, "lr", t->lr, 0, 1e6));
     CLI_TRY(take(&o->lr_end, "lr-end", t->lr_end, 0, 1e6));
     CLI_TRY(cli_number(&o->warm_up, "warmup", t->warmup, 0, INT32_MAX));
     CLI_TRY(take(&o->lambda, "lambda", t->lambda, 0, 1e9));
@@ -201,6 +205,9 @@ static int check_model(const adapt_run *r, const fovea_model_info *info)
 
 static int settle_data(adapt_run *r, const adapt_texts *t)
 {
+    if (t->val && r->options.stage == FOVEA_STAGE_TASK)
+        return cli_fail(CLI_USAGE, "--val compares features with the softmax model's, in stages 1 "
+                                   "and 2; stage 3 has none");
     if (!t->data == !t->tensors)
         return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
     CLI_TRY(t->data ? adapt_data_open(&r->data, t->data)
@@ -222,6 +229,33 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     r->options.frame.width = r->policy.width;
     r->options.frame.height = r->policy.height;
     return code;
+}
+
+/* Before the length is settled, which depends on how many pictures are left. */
+static int settle_validation(adapt_run *r, const adapt_texts *t)
+{
+    if (!t->val)
+        return t->val_every ? cli_fail(CLI_USAGE, "--val-every: of --val, which is not given")
+                            : CLI_OK;
+    adapt_data held;
+    int code = adapt_data_open(&held, t->val);
+    CLI_THEN(code, adapt_leave_out(&r->data, &held));
+    if (code) {
+        adapt_data_close(&held);
+        return code;
+    }
+    r->validation = cli_alloc(1, sizeof *r->validation);
+    return adapt_validation_begin(r->validation, r->device, r->teacher ? r->teacher : r->model,
+                                  &held);
+}
+
+static int settle_judgements(adapt_run *r, const adapt_texts *t)
+{
+    if (!r->validation)
+        return CLI_OK;
+    r->judge_every = r->steps > JUDGED ? r->steps / JUDGED : 1;
+    CLI_TRY(cli_number(&r->judge_every, "val-every", t->val_every, 1, INT32_MAX));
+    return adapt_validation_add(r->validation, r->policy.width, r->policy.height, HELD_OUT);
 }
 
 static int settle_length(adapt_run *r, const adapt_texts *t)
@@ -258,7 +292,7 @@ static int settle_length(adapt_run *r, const adapt_texts *t)
 }
 
 /* What the result depends on beside the options that the trainer checks itself. */
-static char *note_of(const adapt_run *r)
+char *adapt_note(const adapt_run *r)
 {
     const adapt_policy *p = &r->policy;
     const json_int_t batch = (json_int_t)r->batch * r->processes.count;
@@ -287,8 +321,12 @@ static int settle(adapt_run *r, const adapt_texts *t)
                         r->common.compute);
     CLI_TRY(settle_stage(r, t));
     CLI_TRY(settle_optimizer(&r->options, t));
+    r->find_rate = t->lr && strcmp(t->lr, "auto") == 0;
+    CLI_TRY(cli_open_device(&r->device, &r->settings));
     CLI_TRY(settle_data(r, t));
+    CLI_TRY(settle_validation(r, t));
     CLI_TRY(settle_length(r, t));
+    CLI_TRY(settle_judgements(r, t));
     if (r->settings.attention)
         r->options.attention = r->settings.attention;
     r->options.memory_limit = r->settings.memory_limit;
@@ -300,8 +338,8 @@ static int settle(adapt_run *r, const adapt_texts *t)
     r->plot_path = cli_text("%s/loss.svg", r->output);
     if (!t->hyper || r->every) /* a replay is over at once */
         r->state_path = cli_text("%s/checkpoint", r->output);
-    r->note = note_of(r);
-    return cli_open_device(&r->device, &r->settings);
+    r->note = adapt_note(r);
+    return CLI_OK;
 }
 
 static int train(adapt_run *r, const adapt_texts *t, const char *model)
@@ -314,16 +352,14 @@ static int train(adapt_run *r, const adapt_texts *t, const char *model)
 
 static void release(adapt_run *r)
 {
-    fovea_trainer_free(r->trainer);
+    adapt_release(r);
+    if (r->validation)
+        adapt_validation_end(r->validation);
+    free(r->validation);
     fovea_device_close(r->device);
     adapt_data_close(&r->data);
     adapt_batches_close(&r->batches);
     adapt_hyper_free(&r->hyper);
-    adapt_log_close(&r->log);
-    free(r->log_path);
-    free(r->plot_path);
-    free(r->state_path);
-    free(r->note);
     free(r);
 }
 
@@ -355,7 +391,12 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"steps", 0, "N", "of the optimiser", &t.steps},
         {"epochs", 0, "X", "the same in passes over the data, 1", &t.epochs},
         {"batch", 0, "N", "pictures of a step and process, 16", &t.batch},
-        {"lr", 0, "X", "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3", &t.lr},
+        {"val", 0, "PATH", "held-out pictures, which are not learned from: the best step is kept",
+         &t.val},
+        {"val-every", 0, "N", "steps between judgements by them, a tenth of all", &t.val_every},
+        {"lr", 0, "X",
+         "learning rate: 1e-3, 1e-4, 1e-3 in stages 1, 2, 3; auto: the best of a few steps each",
+         &t.lr},
         {"lr-schedule", 0, "NAME", "constant, linear, cosine: constant in stage 1, else linear",
          &t.lr_schedule},
         {"lr-end", 0, "X", "rate of the last step, 0", &t.lr_end},

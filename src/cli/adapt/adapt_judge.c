@@ -1,0 +1,137 @@
+/* adapt_judge.c: judges a training on held-out pictures as it goes, and keeps the best: OUT's model
+ * is the one of the step that kept most of the teacher's features. OUT/validation.jsonl has a line
+ * per judgement; a training that goes on repeats those after its checkpoint, with the same results.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/adapt/adapter.h"
+
+static char *log_of(const adapt_run *r)
+{
+    return cli_text("%s/validation.jsonl", r->output);
+}
+
+static void note(adapt_run *r, const adapt_judgement *j)
+{
+    r->judged = cli_grow(r->judged, r->judgements, sizeof *r->judged);
+    r->judged[r->judgements++] = *j;
+    if (r->judgements == 1 || j->rank > r->judged[r->best].rank)
+        r->best = r->judgements - 1;
+}
+
+/* ---- the log ---- */
+
+static json_t *describe(const adapt_run *r, const adapt_judgement *j)
+{
+    json_t *scores = json_array();
+    for (size_t s = 0; s < r->validation->sizes; s++)
+        json_array_append_new(scores, json_pack("{s:i, s:i, s:f, s:f}", "width",
+                                                (int)r->validation->set[s].width, "height",
+                                                (int)r->validation->set[s].height, "mean",
+                                                j->score[s].mean, "worst", j->score[s].worst));
+    return json_pack("{s:I, s:f, s:o}", "step", (json_int_t)j->step, "rank", j->rank, "scores",
+                     scores);
+}
+
+static bool read_line(adapt_judgement *out, const adapt_run *r, const char *line)
+{
+    json_t *root = json_loads(line, 0, NULL);
+    const json_t *scores = json_object_get(root, "scores");
+    const bool whole = json_array_size(scores) == r->validation->sizes;
+    *out = (adapt_judgement){.step = (uint64_t)json_integer_value(json_object_get(root, "step")),
+                             .rank = json_number_value(json_object_get(root, "rank"))};
+    for (size_t s = 0; whole && s < r->validation->sizes; s++) {
+        const json_t *one = json_array_get(scores, s);
+        out->score[s].mean = json_number_value(json_object_get(one, "mean"));
+        out->score[s].worst = json_number_value(json_object_get(one, "worst"));
+    }
+    json_decref(root);
+    return whole;
+}
+
+/* Writes all judgements anew, as a whole: there are few. */
+static int write_log(const adapt_run *r)
+{
+    char *path = log_of(r);
+    cli_output out;
+    int code = cli_output_begin(&out, path);
+    for (size_t i = 0; !code && i < r->judgements; i++) {
+        json_t *line = describe(r, &r->judged[i]);
+        char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12));
+        fprintf(out.file, "%s\n", text);
+        free(text);
+        json_decref(line);
+    }
+    CLI_THEN(code, cli_output_end(&out, NULL));
+    free(path);
+    return code;
+}
+
+int adapt_judge_begin(adapt_run *r)
+{
+    char *path = log_of(r), *line = NULL;
+    size_t room = 0;
+    FILE *f = r->info.step > 0 ? fopen(path, "r") : NULL;
+    adapt_judgement j;
+    while (f && getline(&line, &room, f) > 0)
+        if (read_line(&j, r, line) && j.step <= r->info.step)
+            note(r, &j);
+    if (f)
+        fclose(f);
+    free(line);
+    free(path);
+    return r->info.step == 0 ? adapt_judge(r) : CLI_OK;
+}
+
+/* ---- judging ---- */
+
+static void tell(const adapt_run *r, const adapt_judgement *j)
+{
+    char text[160];
+    size_t at = 0;
+    for (size_t s = 0; s < r->validation->sizes && at < sizeof text; s++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.4f (%.4f) at %u px", s ? ", " : "",
+                               j->score[s].mean, j->score[s].worst, r->validation->set[s].width);
+    cli_tell("step %llu: held-out cosine, mean (worst picture): %s%s", (unsigned long long)j->step,
+             text, r->judged[r->best].step == j->step ? "" : "; not the best");
+}
+
+static void remove_candidate(const char *folder)
+{
+    static const char *const parts[] = {"model.safetensors", "config.json",
+                                        "preprocessor_config.json"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *path = cli_text("%s/%s", folder, parts[i]);
+        remove(path);
+        free(path);
+    }
+    rmdir(folder);
+}
+
+bool adapt_is_judged(const adapt_run *r)
+{
+    return r->judgements > 0 && r->judged[r->judgements - 1].step == r->info.step;
+}
+
+int adapt_judge(adapt_run *r)
+{
+    const bool average = r->options.ema > 0;
+    adapt_judgement j = {.step = r->info.step};
+    char *folder = cli_text("%s/candidate", r->output);
+    int code = cli_check(fovea_trainer_save(r->trainer, folder, r->settings.dtype, average));
+    CLI_THEN(code, adapt_validation_judge(j.score, r->validation, folder));
+    remove_candidate(folder);
+    free(folder);
+    CLI_TRY(code);
+    j.rank = adapt_validation_rank(j.score, r->validation->sizes);
+    note(r, &j);
+    /* The model first: a line that is there speaks of what OUT has, or of less. */
+    if (r->best == r->judgements - 1)
+        code = cli_check(fovea_trainer_save(r->trainer, r->output, r->settings.dtype, average));
+    CLI_THEN(code, write_log(r));
+    tell(r, &j);
+    return code;
+}
