@@ -158,8 +158,9 @@ typedef struct fovea_trainer_options {
                FOVEA_SET(eps, 1e-8f), FOVEA_SET(weight_decay, 0.05f), FOVEA_SET(lambda, 1))
 
 /* `model`: what is trained, a path as fovea_model_load takes it. `teacher`: the softmax model of
- * FOVEA_STAGE_FEATURES, of the same width, patches and prefix; NULL: `model` itself with softmax
- * attention (where `model` comes from an earlier stage, name the original). The files are read here
+ * the first two stages, of the same width, patches and prefix, in the first one of the same blocks
+ * and heads too; NULL: `model` itself with softmax attention (where `model` comes from an earlier
+ * training, name the original). The files are read here
  * and needed later by fovea_trainer_save alone. ENOTSUP for families other than ViT, DeiT,
  * DINOv2, CLIP and SigLIP, and for devices other than the CPU. The trainer keeps the device, which
  * may be closed before it. Thread-safe; all other functions of a trainer: one thread at a time per

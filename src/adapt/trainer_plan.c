@@ -261,10 +261,9 @@ static fovea_status emit(fovea_trainer *t)
     return status;
 }
 
-static fovea_status plan_teacher(fovea_trainer *t)
+/* Block by block the teacher's attention is beside the student's; else features are compared. */
+static fovea_status check_teacher(const fovea_trainer *t)
 {
-    static const char *const output = "last_hidden_state";
-    const fovea_plan_options o = frame_options(t, "softmax", &output);
     const fovea_model_info *ours = &t->model->info, *theirs = &t->teacher->info;
     if (ours->width != theirs->width || ours->patch != theirs->patch ||
         ours->prefix != theirs->prefix)
@@ -273,6 +272,19 @@ static fovea_status plan_teacher(fovea_trainer *t)
                        "them, the student %u, %u and %u; name a teacher of the same form",
                        theirs->width, theirs->patch, theirs->prefix, ours->width, ours->patch,
                        ours->prefix);
+    if (t->o.stage == FOVEA_STAGE_ATTENTION &&
+        (ours->depth != theirs->depth || ours->heads != theirs->heads))
+        return fv_fail(FOVEA_EINVAL,
+                       "the teacher has %u blocks of %u heads, the student %u of %u; the first "
+                       "stage takes them block by block",
+                       theirs->depth, theirs->heads, ours->depth, ours->heads);
+    return FOVEA_OK;
+}
+
+static fovea_status plan_teacher(fovea_trainer *t)
+{
+    static const char *const output = "last_hidden_state";
+    const fovea_plan_options o = frame_options(t, "softmax", &output);
     FV_TRY(fv_frame_plan(&t->guide, t->teacher, t->device, &o, NULL));
     fovea_output_info out = FOVEA_OUTPUT_INFO_INIT;
     fovea_plan_output(t->guide, 0, &out);
@@ -377,6 +389,8 @@ static fovea_status finish(fovea_trainer *t, uint64_t before)
 
 fovea_status fv_trainer_plan(fovea_trainer *t, uint64_t before)
 {
+    if (t->teacher)
+        FV_TRY(check_teacher(t));
     if (t->o.stage == FOVEA_STAGE_FEATURES)
         FV_TRY(plan_teacher(t));
     if (t->o.memory_limit && t->o.stage != FOVEA_STAGE_ATTENTION)

@@ -167,6 +167,7 @@ def check_refusals(exe, folder):
         (7, [*two, "--tensors", "bare.safetensors"], "input.0"),
         (7, [*three, *usual[2:], "--data", "labelled.safetensors", "--task", "segmentation"], "masks"),
         (1, [*three, *usual[2:], "--data", "beside"], "--classes"),
+        (7, [VIT, "--stage", "1", *out, *usual, "--teacher", DINO], "teacher"),
         (7, [VIT, "--stage", "s", *out, "--hyper", "plain/0.png", "--tensors", "batches.safetensors"],
          "plain/0.png"),
         (7, [*two, *usual, "--strict", "--data", "broken", "--batch", "6"], "broken/3.png"),
