@@ -8,10 +8,10 @@
     stage 2  the whole linear model learns the features f of the softmax one, prefix tokens included:
                  L = lambda error(f, f')
 
-    error    absolute: mean over tokens and channels of (o - o')^2, as `fovea adapt` has it
-             relative: that over the mean of (o - mean_tokens o)^2, the teacher's variance; so blocks
-             and pictures weigh alike, however large their numbers are
-    Both are means over pictures.
+    error    relative: mean over tokens of |o - o'|^2 / (|o'|^2 + 1e-6 C), o' the teacher's C channels;
+             so tokens and blocks weigh alike, however large their numbers are
+             squared: mean over tokens and channels of (o - o')^2, as in the papers
+    Both are means over pictures, and those of `fovea adapt --loss`.
 """
 import copy
 import dataclasses
@@ -20,8 +20,10 @@ import torch
 from torch import nn
 
 from . import training
-from .mechanisms import TINY, wide
+from .mechanisms import wide
 from .swap import features, linearise, swapped
+
+FLOOR = 1e-6  # of a relative error's divisor, per channel
 
 
 @dataclasses.dataclass
@@ -36,7 +38,7 @@ class Options:
     beta1: float = 0.9
     beta2: float = 0.999
     clip: float = 0.0  # largest norm of the gradient; 0: any
-    loss: str = "relative"  # absolute
+    loss: str = "relative"  # squared
     lambda_: float = 1.0  # stage 2: factor of the loss
     trainable: str = None  # qkv in stage 1, else all
     autocast: str = "none"  # bf16: products of the model in bfloat16, weights and losses in float32
@@ -45,7 +47,7 @@ class Options:
 
     def __post_init__(self):
         for name, choice in (("lr_schedule", ("cosine", "linear", "constant")),
-                             ("loss", ("relative", "absolute")), ("autocast", ("none", "bf16")),
+                             ("loss", ("relative", "squared")), ("autocast", ("none", "bf16")),
                              ("trainable", (None, "qkv", "all")),
                              ("parallel", ("auto", "none", "ddp", "fsdp"))):
             if getattr(self, name) not in choice:
@@ -56,11 +58,10 @@ class Options:
 def error(out, target, relative):
     """Mean over the pictures of the error of each; out, target: [batch, tokens, channels]."""
     out, target = wide(out), wide(target)
-    off = (out - target).square().mean((1, 2))
-    if relative:
-        spread = (target - target.mean(1, keepdim=True)).square().mean((1, 2))
-        off = off / spread.clamp(min=TINY)
-    return off.mean()
+    off = (out - target).square()
+    if not relative:
+        return off.mean()
+    return (off.sum(2) / (target.square().sum(2) + FLOOR * target.shape[2])).mean()
 
 
 # ---- teachers: frozen, with softmax; forward(pixels) gives what a learner takes ----

@@ -33,7 +33,7 @@ STAGE = [
     ("beta1", float, "of AdamW, 0.9"),
     ("beta2", float, "of AdamW, 0.999"),
     ("clip", float, "largest norm of the gradient; 0: any"),
-    ("loss", str, "relative: to the variance of what the teacher gives; absolute"),
+    ("loss", str, "relative: to the length of what the teacher gives; squared"),
     ("lambda", float, "stage 2: factor of the loss, 1"),
     ("trainable", str, "all, qkv: qkv in stage 1, else all"),
 ]
