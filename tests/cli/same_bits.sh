@@ -92,7 +92,8 @@ END
         echo "op golden/ops/linear-15.safetensors --attention $attention --threads 2"
     done
     echo 'op golden/ops/linear-11.safetensors --attention linear:identity'
-    # Training: checkpoints after some steps, with masters, moments and averages.
+    # Training: models after some steps. Checkpoints name their options, of which there are more with
+    # time.
     steps='--data . --size 32 --batch 2 --steps 3 --seed 3 --lr 1e-3 --warmup 0'
     echo "adapt golden/models/vit-01 --stage 1 --attention linear $steps --threads 1"
     echo "adapt golden/models/dinov2-03 --stage 2 --attention mala $steps --threads 2"
@@ -107,7 +108,10 @@ result() { # program, name of what is compared, arguments...
     wanted=$out
     if [ "$1" = adapt ]; then
         out=$to.folder
-        wanted=$out/checkpoint
+        wanted=$out/model.safetensors
+        if "$program" adapt --help | grep -q -e --loss; then
+            set -- "$@" --loss squared # what programs without the option take
+        fi
     fi
     code=0
     "$program" "$@" --device cpu -o "$out" >"$to.said" 2>&1 || code=$?
