@@ -197,7 +197,12 @@ static bool is_flat(const adapt_run *r)
 
 static bool reached(const adapt_run *r)
 {
-    return r->target > 0 && r->judgements > 0 && r->judged[r->best].rank >= r->target;
+    double mean = 0;
+    if (r->target <= 0 || r->judgements == 0)
+        return false;
+    for (size_t s = 0; s < r->validation->sizes; s++)
+        mean += r->judged[r->best].score[s].mean / (double)r->validation->sizes;
+    return mean >= r->target;
 }
 
 /* All processes end at the same step, whichever of them got the signal. */

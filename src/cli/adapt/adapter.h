@@ -105,7 +105,7 @@ typedef struct adapt_run {
     uint64_t pictures; /* of this run */
     double seconds;
     bool flat;     /* ended because the loss stopped falling */
-    double target; /* it ends when a judgement's rank is that; 0: none */
+    double target; /* mean cosine of the best judgement at which it ends; 0: none */
 
     adapt_validation *validation; /* NULL: the model after the last step is kept, not the best */
     uint32_t judge_every;         /* steps */

@@ -403,7 +403,7 @@ int cli_adapt(const cli_command *self, int argc, char **argv)
         {"warmup", 0, "N", "steps to reach the rate: 20, in stage 3 0", &t.warmup},
         {"backbone-ratio", 0, "X", "stage 3: of the rate, below the head, 0.1", &t.ratio},
         {"trainable", 0, "WHAT", "all, qkv, head: qkv in stage 1, else all", &t.trainable},
-        {"teacher", 0, "MODEL", "stage 2: whose features, MODEL with softmax", &r->teacher},
+        {"teacher", 0, "MODEL", "stages 1, 2: the softmax model, MODEL if not given", &r->teacher},
         {"loss", 0, "NAME", "stages 1, 2: squared, relative: relative, with --hyper squared",
          &t.loss},
         {"lambda", 0, "X", "stage 2: factor of the loss, 1", &t.lambda},

@@ -201,6 +201,6 @@ double adapt_validation_rank(const adapt_score *score, size_t sizes)
 {
     double sum = 0;
     for (size_t s = 0; s < sizes; s++)
-        sum += score[s].mean;
+        sum += (score[s].mean + score[s].worst) / 2;
     return sum / (double)sizes;
 }

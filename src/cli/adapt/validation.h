@@ -45,7 +45,8 @@ int adapt_validation_score(adapt_score *out, const adapt_validation *v, size_t s
                            const fovea_model *student, const char *attention, size_t pictures);
 /* The same of all pictures of every size; the student is in `folder`. */
 int adapt_validation_judge(adapt_score *out, const adapt_validation *v, const char *folder);
-/* What a student is ranked by: the mean over the sizes. */
+/* What a student is ranked by: over the sizes the mean of `mean` and `worst`, as a model that is
+ * itself on most pictures and another one on some is of little use. */
 double adapt_validation_rank(const adapt_score *score, size_t sizes);
 
 /* A plan of last_hidden_state for the pictures of a set. */

@@ -55,6 +55,7 @@ int cli_cache(const cli_command *self, int argc, char **argv);
 int cli_bench(const cli_command *self, int argc, char **argv);
 int cli_tune(const cli_command *self, int argc, char **argv);
 int cli_adapt(const cli_command *self, int argc, char **argv);
+int cli_linearise(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
 

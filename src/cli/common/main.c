@@ -26,6 +26,8 @@ static const cli_command commands[] = {
     {"cache", "list|verify|clear|export|import [FILE]", "wisdom and compiled kernels on disk",
      cli_cache, CLI_TAKES_WISDOM | CLI_TAKES_JSON},
 #ifdef CLI_ADAPT
+    {"linearise", "MODEL --data PHOTOS -o OUT", "a softmax checkpoint becomes linear in tokens",
+     cli_linearise, (MODEL & ~(unsigned)CLI_TAKES_SIZE) | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
     {"adapt", "MODEL --stage 1|2|3 --data PATH -o OUT", "linear attention for a softmax checkpoint",
      cli_adapt, MODEL | CLI_TAKES_PICTURES | CLI_TAKES_STRICT},
 #endif

@@ -1,0 +1,216 @@
+/* cmd_linearise.c: `fovea linearise`: a softmax checkpoint becomes one that is linear in tokens. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/adapt/linearise.h"
+
+/* The options as written; NULL: not given. */
+typedef struct linearise_texts {
+    const char *budget, *target, *speedup, *steps, *batch, *held, *seed, *sizes;
+} linearise_texts;
+
+/* Pictures that judge, of the trained size and of two larger ones, which take longer. */
+static const size_t judging[VALIDATION_SIZES] = {50, 12, 4};
+enum { HELD_SHARE = 10 }; /* one picture in so many is held out, up to judging[0] */
+
+/* Sides of the larger sizes over the trained one: 518 and 1036 pixels of 224. */
+static const double larger[VALIDATION_SIZES] = {1, 2.3125, 4.625};
+
+/* What takes softmax's place, unless --attention says otherwise: docs/training.md. */
+static const char forms[] = "foveated,foveated:6,foveated:8";
+
+/* "60min", "2h", "90s" */
+static int settle_budget(double *out, const char *text)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}};
+    char *end;
+    *out = 3600;
+    if (!text)
+        return CLI_OK;
+    const double v = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (end > text && strcmp(end, units[i].name) == 0 && v > 0 && v * units[i].seconds < 1e8) {
+            *out = v * units[i].seconds;
+            return CLI_OK;
+        }
+    return cli_fail(CLI_USAGE, "--budget %s: wanted a time such as 90s, 60min or 8h", text);
+}
+
+static int settle_numbers(linearise_run *r, const linearise_texts *t)
+{
+    double seed = 0;
+    r->speedup = 2;
+    CLI_TRY(settle_budget(&r->budget, t->budget));
+    CLI_TRY(cli_real(&r->target, "target", t->target, 0, 1));
+    CLI_TRY(cli_real(&r->speedup, "speedup", t->speedup, 1, 1000));
+    CLI_TRY(cli_number(&r->steps, "steps", t->steps, 1, INT32_MAX));
+    CLI_TRY(cli_number(&r->batch, "batch", t->batch, 1, 1u << 20));
+    CLI_TRY(cli_number(&r->held, "held-out", t->held, 1, INT32_MAX));
+    CLI_TRY(cli_real(&seed, "seed", t->seed, 0, 0x1p53));
+    r->seed = (uint64_t)seed;
+    return CLI_OK;
+}
+
+/* ---- data ---- */
+
+static int open_data(linearise_run *r)
+{
+    adapt_data held = {NULL};
+    CLI_TRY(adapt_data_open(&r->data, r->data_path));
+    int code;
+    if (r->val_path) {
+        code = adapt_data_open(&held, r->val_path);
+        CLI_THEN(code, adapt_leave_out(&r->data, &held));
+    } else {
+        const size_t share = (r->data.n + HELD_SHARE - 1) / HELD_SHARE;
+        const size_t usual = share < judging[0] ? share : judging[0];
+        code = adapt_hold_out(&held, &r->data, r->held ? r->held : usual);
+    }
+    if (code) {
+        adapt_data_close(&held);
+        return code;
+    }
+    return adapt_validation_begin(&r->validation, r->device, r->model, &held);
+}
+
+static int check_model(linearise_run *r)
+{
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    fovea_model_describe(r->validation.teacher, &info);
+    if (strcmp(info.attention, "softmax") != 0)
+        return cli_fail(CLI_USAGE, "%s is a model with %s; linearise begins with a softmax model",
+                        r->model, info.attention);
+    r->blocks = info.depth;
+    r->chosen = cli_alloc(info.depth, sizeof *r->chosen);
+    return linearise_name_forms(r);
+}
+
+/* The trained size and two larger ones, or those of --size. */
+static int add_sizes(linearise_run *r, const char *text)
+{
+    fovea_model_info info = FOVEA_MODEL_INFO_INIT;
+    const cli_settings none = {NULL};
+    const fovea_preprocess rule = cli_preprocess(&none, r->validation.teacher);
+    uint32_t width, height;
+    char **list;
+    size_t items;
+    fovea_model_describe(r->validation.teacher, &info);
+    cli_picture_size(&width, &height, &rule, &info);
+    CLI_TRY(cli_list(&list, &items, "size", text));
+    int code =
+        items > VALIDATION_SIZES
+            ? cli_fail(CLI_USAGE, "--size %s: three sizes at most, the last is the target", text)
+            : CLI_OK;
+    const size_t sizes = text ? items : VALIDATION_SIZES;
+    for (size_t s = 0; s < sizes && !code; s++) {
+        uint32_t w = (uint32_t)(width * larger[s]) / info.patch * info.patch;
+        uint32_t h = (uint32_t)(height * larger[s]) / info.patch * info.patch;
+        if (text)
+            code = cli_size(&w, &h, list[s]);
+        CLI_THEN(code, adapt_validation_add(&r->validation, w, h, judging[s]));
+    }
+    cli_list_free(list);
+    return code;
+}
+
+/* ---- the command ---- */
+
+static int settle(linearise_run *r, const linearise_texts *t)
+{
+    const adapt_run place = {.model = r->model, .output = r->output};
+    if (!r->output || !r->data_path)
+        return cli_fail(CLI_USAGE, "linearise needs --data PHOTOS and -o OUT; fovea linearise "
+                                   "--help");
+    CLI_TRY(settle_numbers(r, t));
+    CLI_TRY(adapt_output_check(&place));
+    if (!r->common.device)
+        r->common.device = "cpu"; /* nothing else trains */
+    r->names = r->common.attention ? r->common.attention : forms;
+    r->common.attention = NULL; /* a list */
+    CLI_TRY(cli_settle(&r->settings, &r->common));
+    CLI_TRY(cli_open_device(&r->device, &r->settings));
+    CLI_TRY(open_data(r));
+    CLI_TRY(check_model(r));
+    return add_sizes(r, t->sizes);
+}
+
+static int linearise(linearise_run *r, const linearise_texts *t, const char *model)
+{
+    bool found;
+    r->model = model;
+    r->begun = cli_seconds();
+    CLI_TRY(settle(r, t));
+    CLI_TRY(linearise_recall(r, &found));
+    if (!found) {
+        CLI_TRY(adapt_make_folder(r->output));
+        CLI_TRY(linearise_survey(r));
+        CLI_TRY(linearise_plan(r));
+        CLI_TRY(linearise_record(r));
+    }
+    for (size_t f = 0; f < r->forms; f++)
+        cli_tell("%s in every block: %.0f ms at %u px", r->form[f].name, r->form[f].seconds * 1e3,
+                 r->validation.set[r->validation.sizes - 1].width);
+    cli_tell("taken: %s", r->attention);
+    CLI_TRY(linearise_train(r));
+    return r->stopped ? r->stopped : linearise_report(r);
+}
+
+static void release(linearise_run *r)
+{
+    adapt_validation_end(&r->validation);
+    adapt_data_close(&r->data);
+    fovea_device_close(r->device);
+    for (size_t f = 0; f < r->forms; f++) {
+        free(r->form[f].name);
+        free(r->form[f].lost);
+    }
+    free(r->chosen);
+    free(r->attention);
+    free(r);
+}
+
+static const char more[] = "\n--attention names what takes softmax's place, foveated if not given. "
+                           "Pictures are held out by "
+                           "their\nbytes; none of them is learned from. The same command with "
+                           "--resume goes on after a stop "
+                           "or a kill, to\nthe same bits.\n";
+
+int cli_linearise(const cli_command *self, int argc, char **argv)
+{
+    linearise_run *r = cli_alloc(1, sizeof *r);
+    linearise_texts t = {NULL};
+    const cli_option own[] = {
+        {"data", 0, "PHOTOS", "pictures to learn from, and to be judged by", &r->data_path},
+        {"output", 'o', "OUT", "folder of the model, report.md, features of held-out pictures",
+         &r->output},
+        {"val", 0, "PATH", "pictures to be judged by, instead of some of --data", &r->val_path},
+        {"held-out", 0, "N", "how many of --data, a tenth up to 50", &t.held},
+        {"budget", 0, "TIME", "in all, 60min", &t.budget},
+        {"steps", 0, "N", "of each phase, instead of a budget", &t.steps},
+        {"target", 0, "X", "cosine of patches at which it ends early", &t.target},
+        {"keep-softmax", 0, "WHICH",
+         "auto: the blocks that lose most, as far as --speedup allows; N: so many; or a list: "
+         "0,1,8..11",
+         &r->keep},
+        {"speedup", 0, "X", "over softmax at the largest size, that auto keeps to: 2", &t.speedup},
+        {"size", 0, "LIST",
+         "up to three sizes to be judged at: the trained one, 2.3 and 4.6 times it", &t.sizes},
+        {"batch", 0, "N", "pictures of a step", &t.batch},
+        {"seed", 0, "N", "of the order and the crops, 0", &t.seed},
+        {"resume", 0, NULL, "go on with an earlier run", &r->resume},
+        {NULL},
+    };
+    int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    r->keep = r->keep ? r->keep : "auto";
+    if (!code && !first)
+        fputs(more, stdout);
+    else if (!code && first + 1 != argc)
+        code = cli_fail(CLI_USAGE, "linearise takes one MODEL; fovea linearise --help");
+    else if (!code)
+        code = linearise(r, &t, argv[first]);
+    release(r);
+    return code;
+}

@@ -1,0 +1,151 @@
+/* linearise_journal.c: what was measured and chosen, in OUT/linearise.json: a run that goes on
+ * makes the same choices, whatever the machine does by then. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/adapt/linearise.h"
+
+static char *path_of(const linearise_run *r)
+{
+    return cli_text("%s/linearise.json", r->output);
+}
+
+/* What the result depends on; the pictures by their number. */
+static json_t *options_of(const linearise_run *r)
+{
+    json_t *sizes = json_array();
+    for (size_t s = 0; s < r->validation.sizes; s++)
+        json_array_append_new(sizes, json_integer((json_int_t)r->validation.set[s].width));
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:I, s:I, s:f, s:f, s:o}", "model",
+                     r->model, "attention", r->names, "keep-softmax", r->keep, "pictures",
+                     (json_int_t)r->data.n, "held-out", (json_int_t)r->validation.data.n, "seed",
+                     (json_int_t)r->seed, "budget", r->budget, "steps", (json_int_t)r->steps,
+                     "batch", (json_int_t)r->batch, "target", r->target, "speedup", r->speedup,
+                     "sizes", sizes);
+}
+
+static json_t *form_json(const linearise_run *r, const linearise_form *f)
+{
+    json_t *lost = json_array();
+    for (uint32_t i = 0; i < r->blocks; i++)
+        json_array_append_new(lost, json_real(f->lost[i]));
+    return json_pack("{s:s, s:f, s:o}", "name", f->name, "seconds", f->seconds, "lost", lost);
+}
+
+static json_t *phase_json(const linearise_phase *p)
+{
+    return json_pack("{s:i, s:I, s:I, s:I, s:f, s:f}", "stage", (int)p->stage, "size",
+                     (json_int_t)p->size, "batch", (json_int_t)p->batch, "steps",
+                     (json_int_t)p->steps, "lr", p->lr, "seconds", p->seconds);
+}
+
+int linearise_record(const linearise_run *r)
+{
+    json_t *forms = json_array(), *phases = json_array(), *chosen = json_array();
+    for (size_t f = 0; f < r->forms; f++)
+        json_array_append_new(forms, form_json(r, &r->form[f]));
+    for (uint32_t i = 0; i < r->blocks; i++)
+        json_array_append_new(chosen, json_integer((json_int_t)r->chosen[i]));
+    for (size_t i = 0; i < r->phases; i++)
+        json_array_append_new(phases, phase_json(&r->phase[i]));
+    json_t *root = json_pack("{s:s, s:o, s:s, s:o, s:o, s:o}", "schema", "fovea.linearise/1",
+                             "options", options_of(r), "attention", r->attention, "forms", forms,
+                             "chosen", chosen, "phases", phases);
+    char *path = path_of(r);
+    cli_output out;
+    int code = cli_output_begin(&out, path);
+    if (!code) {
+        json_dumpf(root, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+        fputc('\n', out.file);
+        code = cli_output_end(&out, NULL);
+    }
+    json_decref(root);
+    free(path);
+    return code;
+}
+
+static uint32_t count_of(const json_t *from, const char *key)
+{
+    return (uint32_t)json_integer_value(json_object_get(from, key));
+}
+
+static bool read_form(linearise_form *out, const json_t *from, uint32_t blocks)
+{
+    const json_t *lost = json_object_get(from, "lost");
+    out->seconds = json_number_value(json_object_get(from, "seconds"));
+    for (uint32_t i = 0; i < blocks; i++)
+        out->lost[i] = json_number_value(json_array_get(lost, i));
+    return json_array_size(lost) == blocks;
+}
+
+static bool read_phase(linearise_phase *out, const json_t *from, size_t sizes)
+{
+    *out = (linearise_phase){.stage = (fovea_stage)count_of(from, "stage"),
+                             .size = count_of(from, "size"),
+                             .batch = count_of(from, "batch"),
+                             .steps = count_of(from, "steps"),
+                             .lr = json_number_value(json_object_get(from, "lr")),
+                             .seconds = json_number_value(json_object_get(from, "seconds"))};
+    return out->lr > 0 && out->size < sizes && out->steps > 0 && out->batch > 0;
+}
+
+/* False: it is not whole. */
+static bool read_choices(linearise_run *r, const json_t *root)
+{
+    const json_t *forms = json_object_get(root, "forms"), *phases = json_object_get(root, "phases");
+    const json_t *attention = json_object_get(root, "attention");
+    const json_t *chosen = json_object_get(root, "chosen");
+    bool whole = json_is_string(attention) && json_array_size(forms) == r->forms &&
+                 json_array_size(chosen) == r->blocks && json_array_size(phases) > 0 &&
+                 json_array_size(phases) <= LINEARISE_PHASES;
+    if (!whole)
+        return false;
+    r->attention = cli_text("%s", json_string_value(attention));
+    for (size_t f = 0; f < r->forms; f++)
+        whole &= read_form(&r->form[f], json_array_get(forms, f), r->blocks);
+    for (uint32_t i = 0; i < r->blocks; i++) {
+        r->chosen[i] = (size_t)json_integer_value(json_array_get(chosen, i));
+        whole &= r->chosen[i] < r->forms;
+    }
+    r->phases = json_array_size(phases);
+    for (size_t i = 0; i < r->phases; i++)
+        whole &= read_phase(&r->phase[i], json_array_get(phases, i), r->validation.sizes);
+    return whole;
+}
+
+static int compare(const linearise_run *r, const char *path, const json_t *root)
+{
+    const json_t *before = json_object_get(root, "options");
+    json_t *now = options_of(r), *value;
+    const char *key;
+    int code = CLI_OK;
+    json_object_foreach(now, key, value)
+        if (!code && !json_equal(value, json_object_get(before, key)))
+            code = cli_fail(CLI_INPUT,
+                            "%s: was made with another %s; --resume goes on with the same options, "
+                            "another -o begins anew",
+                            path, key);
+    json_decref(now);
+    return code;
+}
+
+int linearise_recall(linearise_run *r, bool *found)
+{
+    char *path = path_of(r);
+    int code = CLI_OK;
+    *found = false;
+    if (access(path, F_OK) == 0 && !r->resume)
+        code =
+            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
+    json_t *root = code || !r->resume ? NULL : json_load_file(path, 0, NULL);
+    if (root) {
+        code = compare(r, path, root);
+        if (!code && !read_choices(r, root))
+            code = cli_fail(CLI_INPUT, "%s: is damaged; remove it to begin anew", path);
+        *found = !code;
+    }
+    json_decref(root);
+    free(path);
+    return code;
+}

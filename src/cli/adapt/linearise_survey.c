@@ -1,0 +1,214 @@
+/* linearise_survey.c: which blocks bear another attention, and what it saves. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/adapt/linearise.h"
+
+enum { PICTURES = 4 }; /* that a block is judged by */
+enum { ROUNDS = 4 };   /* frames that are timed, after one that is not */
+
+/* ---- time and memory ---- */
+
+static int run_once(double *seconds, fovea_plan *plan, const uint8_t *rgb)
+{
+    fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
+    fovea_plan_output(plan, 0, &info);
+    const size_t count = (size_t)info.rows * info.columns;
+    float *features = cli_alloc(count, sizeof *features);
+    const fovea_frame frame = {.pixels = {rgb}};
+    const fovea_output out = {features, count * sizeof *features};
+    const double begin = cli_seconds();
+    const int code = cli_check(fovea_run(plan, &frame, &out, 1));
+    *seconds = cli_seconds() - begin;
+    free(features);
+    return code;
+}
+
+static int plan_case(linearise_case *c, const linearise_run *r)
+{
+    fovea_plan_info info = FOVEA_PLAN_INFO_INIT;
+    CLI_TRY(adapt_validation_plan(&c->plan, &r->validation, r->validation.sizes - 1, c->model,
+                                  c->attention));
+    fovea_plan_query(c->plan, &info);
+    c->cost.seconds = INFINITY;
+    c->cost.bytes = info.residual + info.states + info.chunks + info.scratch + info.staging;
+    return CLI_OK;
+}
+
+int linearise_measure(linearise_case *c, size_t n, const linearise_run *r)
+{
+    const uint8_t *rgb = r->validation.set[r->validation.sizes - 1].rgb[0];
+    int code = CLI_OK;
+    for (size_t i = 0; i < n && !code; i++)
+        code = plan_case(&c[i], r);
+    /* In turn, so that what else the machine does falls on all of them. */
+    for (int round = 0; round <= ROUNDS; round++)
+        for (size_t i = 0; i < n && !code; i++) {
+            double seconds;
+            code = run_once(&seconds, c[i].plan, rgb);
+            if (!code && round > 0)
+                c[i].cost.seconds = fmin(c[i].cost.seconds, seconds);
+        }
+    for (size_t i = 0; i < n; i++)
+        fovea_plan_free(c[i].plan);
+    return code;
+}
+
+/* ---- forms ---- */
+
+int linearise_name_forms(linearise_run *r)
+{
+    char **list;
+    size_t items;
+    CLI_TRY(cli_list(&list, &items, "attention", r->names));
+    const int code = items < LINEARISE_FORMS ? CLI_OK
+                                             : cli_fail(CLI_USAGE, "--attention %s: %d at most",
+                                                        r->names, LINEARISE_FORMS - 1);
+    for (size_t i = 0; i <= items && !code; i++)
+        r->form[r->forms++] =
+            (linearise_form){.name = cli_text("%s", i < items ? list[i] : "softmax"),
+                             .lost = cli_alloc(r->blocks, sizeof(double))};
+    cli_list_free(list);
+    return code;
+}
+
+/* Softmax loses nothing. */
+static int measure_forms(linearise_run *r)
+{
+    const size_t size = r->validation.sizes > 1 ? 1 : 0;
+    const uint32_t cases = (uint32_t)(r->forms - 1) * r->blocks;
+    linearise_case form[LINEARISE_FORMS] = {{NULL}};
+    cli_progress bar;
+    int code = CLI_OK;
+    cli_progress_begin(&bar, "sensitivity of blocks");
+    for (uint32_t k = 0; k < cases && !code; k++) {
+        linearise_form *f = &r->form[k / r->blocks];
+        const uint32_t block = k % r->blocks;
+        adapt_score score;
+        char *name = cli_text("softmax+%s@%u", f->name, block);
+        code = adapt_validation_score(&score, &r->validation, size, r->validation.teacher, name,
+                                      PICTURES);
+        f->lost[block] = 1 - score.mean;
+        free(name);
+        cli_progress_show(&bar, k + 1., cases);
+    }
+    for (size_t f = 0; f < r->forms; f++)
+        form[f] = (linearise_case){.model = r->validation.teacher, .attention = r->form[f].name};
+    CLI_THEN(code, linearise_measure(form, r->forms, r));
+    for (size_t f = 0; f < r->forms; f++)
+        r->form[f].seconds = form[f].cost.seconds;
+    cli_progress_end(&bar);
+    r->softmax = form[r->forms - 1].cost;
+    return code;
+}
+
+/* ---- the choice ---- */
+
+/* "auto", "3": so many, "0,1,7..9": these. Sets the first and the last form that a block may have.
+ */
+static int read_kept(linearise_run *r, bool *forced, uint32_t *most)
+{
+    uint32_t n = 0;
+    *most = r->blocks;
+    if (strcmp(r->keep, "auto") == 0)
+        return CLI_OK;
+    if (!strpbrk(r->keep, ",."))
+        return cli_number(most, "keep-softmax", r->keep, 0, r->blocks - 1);
+    char **list;
+    size_t items;
+    CLI_TRY(cli_list(&list, &items, "keep-softmax", r->keep));
+    int code = CLI_OK;
+    for (size_t i = 0; i < items && !code; i++) {
+        code = cli_number(&n, "keep-softmax", list[i], 0, r->blocks - 1);
+        if (!code)
+            forced[n] = true;
+    }
+    *most = 0;
+    cli_list_free(list);
+    return code;
+}
+
+/* Blocks that lose most by the first form. */
+static void force_most(const linearise_run *r, bool *forced, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t most = r->blocks;
+        for (uint32_t i = 0; i < r->blocks; i++)
+            if (!forced[i] && (most == r->blocks || r->form[0].lost[i] > r->form[0].lost[most]))
+                most = i;
+        forced[most] = true;
+    }
+}
+
+/* Seconds that a block takes more by form `to` than by form `from`. */
+static double dearer(const linearise_run *r, size_t from, size_t to)
+{
+    return (r->form[to].seconds - r->form[from].seconds) / r->blocks;
+}
+
+/* Exchanges forms for dearer ones, the largest gain for its time first, while the whole stays
+ * `left` seconds under what it may take. Losses of blocks are taken to add up. */
+static void exchange(linearise_run *r, const bool *forced, bool softmax, double left)
+{
+    for (;;) {
+        size_t best_form = 0;
+        uint32_t best = r->blocks;
+        double most = 0;
+        for (uint32_t i = 0; i < r->blocks; i++)
+            for (size_t f = 0; f < r->forms - !softmax && !forced[i]; f++) {
+                const double gain = r->form[r->chosen[i]].lost[i] - r->form[f].lost[i];
+                const double time = dearer(r, r->chosen[i], f);
+                const double worth = time > 0 ? gain / time : gain * 1e9;
+                if (gain <= 0 || time > left || worth <= most)
+                    continue;
+                most = worth;
+                best = i;
+                best_form = f;
+            }
+        if (best == r->blocks)
+            return;
+        left -= dearer(r, r->chosen[best], best_form);
+        r->chosen[best] = best_form;
+    }
+}
+
+static int choose(linearise_run *r)
+{
+    const bool automatic = strcmp(r->keep, "auto") == 0;
+    bool *forced = cli_alloc(r->blocks, sizeof *forced);
+    uint32_t most;
+    int code = read_kept(r, forced, &most);
+    if (!code && !automatic)
+        force_most(r, forced, most);
+    double seconds = r->form[0].seconds;
+    for (uint32_t i = 0; i < r->blocks && !code; i++) {
+        r->chosen[i] = forced[i] ? r->forms - 1 : 0;
+        seconds += forced[i] ? dearer(r, 0, r->forms - 1) : 0;
+    }
+    if (!code)
+        exchange(r, forced, automatic, r->softmax.seconds / r->speedup - seconds);
+    free(forced);
+    return code;
+}
+
+/* The first form, and the blocks that have another one. */
+static char *name_attention(const linearise_run *r)
+{
+    char *name = cli_text("%s", r->form[0].name);
+    for (uint32_t i = 0; i < r->blocks; i++)
+        if (r->chosen[i] > 0) {
+            char *longer = cli_text("%s+%s@%u", name, r->form[r->chosen[i]].name, i);
+            free(name);
+            name = longer;
+        }
+    return name;
+}
+
+int linearise_survey(linearise_run *r)
+{
+    CLI_TRY(measure_forms(r));
+    CLI_TRY(choose(r));
+    r->attention = name_attention(r);
+    return CLI_OK;
+}
