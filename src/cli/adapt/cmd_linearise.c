@@ -126,6 +126,7 @@ static int settle(linearise_run *r, const linearise_texts *t)
                                    "--help");
     CLI_TRY(settle_numbers(r, t));
     CLI_TRY(adapt_output_check(&place));
+    CLI_TRY(linearise_check_output(r));
     if (!r->common.device)
         r->common.device = "cpu"; /* nothing else trains */
     r->names = r->common.attention ? r->common.attention : forms;

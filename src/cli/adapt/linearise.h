@@ -83,7 +83,9 @@ int linearise_measure(linearise_case *c, size_t n, const linearise_run *r);
 int linearise_plan(linearise_run *r);
 int linearise_train(linearise_run *r);
 
-/* linearise_journal.c: the choices; *found: an earlier run has made them. */
+/* linearise_journal.c: refuses an OUT with an earlier run, unless it is to be gone on with; the
+ * choices; *found: an earlier run has made them. */
+int linearise_check_output(const linearise_run *r);
 int linearise_recall(linearise_run *r, bool *found);
 int linearise_record(const linearise_run *r);
 

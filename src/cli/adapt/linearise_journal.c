@@ -130,15 +130,23 @@ static int compare(const linearise_run *r, const char *path, const json_t *root)
     return code;
 }
 
+int linearise_check_output(const linearise_run *r)
+{
+    char *path = path_of(r);
+    int code = CLI_OK;
+    if (!r->resume && access(path, F_OK) == 0)
+        code =
+            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
+    free(path);
+    return code;
+}
+
 int linearise_recall(linearise_run *r, bool *found)
 {
     char *path = path_of(r);
     int code = CLI_OK;
     *found = false;
-    if (access(path, F_OK) == 0 && !r->resume)
-        code =
-            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
-    json_t *root = code || !r->resume ? NULL : json_load_file(path, 0, NULL);
+    json_t *root = r->resume ? json_load_file(path, 0, NULL) : NULL;
     if (root) {
         code = compare(r, path, root);
         if (!code && !read_choices(r, root))
