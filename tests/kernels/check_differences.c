@@ -9,7 +9,7 @@
 
 #include "ops/preprocess.h"
 #include "tests/kernels/check_run.h"
-#include "tests/kernels/fovea_grid.h"
+#include "tests/kernels/oracle_fovea.h"
 
 enum {
     TOKENS = 7,

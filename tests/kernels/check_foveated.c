@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "tests/kernels/fovea_grid.h"
+#include "tests/kernels/oracle_fovea.h"
 
 /* ---- CELLS ---- */
 

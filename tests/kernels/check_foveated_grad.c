@@ -4,7 +4,7 @@
 
 #include "tests/kernels/check_grad.h"
 #include "tests/kernels/check_run.h"
-#include "tests/kernels/fovea_grid.h"
+#include "tests/kernels/oracle_fovea.h"
 
 static bool make(check_case *c, uint32_t index)
 {

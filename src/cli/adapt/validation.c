@@ -1,7 +1,6 @@
 /* validation.c: see validation.h. */
 #include "cli/adapt/validation.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,23 +139,12 @@ int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, s
 
 /* ---- scores ---- */
 
-static double cosine(const float *a, const float *b, size_t n)
-{
-    double ab = 0, aa = 0, bb = 0;
-    for (size_t i = 0; i < n; i++) {
-        ab += (double)a[i] * b[i];
-        aa += (double)a[i] * a[i];
-        bb += (double)b[i] * b[i];
-    }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : aa == bb;
-}
-
 static double score_picture(const validation_set *s, const float *a, const float *b)
 {
     const size_t patches = (size_t)s->grid_width * s->grid_height, skip = s->prefix * s->columns;
     double sum = 0;
     for (size_t i = 0; i < patches; i++)
-        sum += cosine(a + skip + i * s->columns, b + skip + i * s->columns, s->columns);
+        sum += cli_cosine(a + skip + i * s->columns, b + skip + i * s->columns, s->columns);
     return sum / (double)patches;
 }
 

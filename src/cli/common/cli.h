@@ -254,6 +254,10 @@ double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height,
 void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const uint8_t rgb[3],
                  const char *text);
 
+/* Cosine of two rows. 0 where there is none: values that are not finite, a single one of two rows
+ * that is zero. */
+double cli_cosine(const float *a, const float *b, size_t n);
+
 /* ---- progress ---- */
 
 /* A long task. A task that begins inside it is shown instead. End each with cli_progress_end. */

@@ -1,6 +1,5 @@
 /* verify_accuracy.c: how far a model's main output is from that of the same model in float32, on
  * the same device and picture: the cosine of each row. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "cli/run/verify.h"
@@ -21,20 +20,6 @@ static int compute(float **out, fovea_output_info *info, const cli_session *s,
     return code;
 }
 
-/* 0 where there is none: values that are not finite, a single one of two rows that is zero. */
-static double cosine(const float *a, const float *b, uint32_t n)
-{
-    double aa = 0, ab = 0, bb = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        aa += (double)a[i] * a[i];
-        ab += (double)a[i] * b[i];
-        bb += (double)b[i] * b[i];
-    }
-    if (aa == 0 && bb == 0)
-        return 1;
-    return isfinite(ab) && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
-}
-
 int verify_accuracy(verify_cosines *out, const cli_session *s, const fovea_plan_options *options,
                     const cli_image *picture)
 {
@@ -49,7 +34,7 @@ int verify_accuracy(verify_cosines *out, const cli_session *s, const fovea_plan_
     *out = (verify_cosines){.worst = 2, .rows = info.rows};
     for (uint32_t r = 0; r < info.rows && !code; r++) {
         const size_t at = (size_t)r * info.columns;
-        const double c = cosine(got + at, want + at, info.columns);
+        const double c = cli_cosine(got + at, want + at, info.columns);
         sum += c;
         if (c >= out->worst)
             continue;

@@ -23,6 +23,7 @@
 
 #include "ops/foveated.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref_train/ref_vectors.h"
 
 static uint32_t columns(const fv_problem *p)
 {
@@ -78,20 +79,6 @@ typedef struct key {
     float *dk, *dv, bias;
 } key;
 
-static float dot(const float *a, const float *b, size_t n)
-{
-    float sum = 0.f;
-    for (size_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-static void axpy(float *y, const float *x, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] += factor * x[i];
-}
-
 static const float *row_of(const head *h, int operand, size_t row)
 {
     return h->row[operand] + row * h->ld[operand];
@@ -103,7 +90,7 @@ static query query_of(const head *h, size_t row)
     return (query){.q = row_of(h, FV_FOVEATED_Q, row),
                    .dout = dout,
                    .dq = h->dq + row * h->ld[FV_FOVEATED_GRAD_OUT],
-                   .whole = dot(dout, row_of(h, FV_FOVEATED_GRAD_FORWARD, row), h->width_v)};
+                   .whole = fv_ref_dot(dout, row_of(h, FV_FOVEATED_GRAD_FORWARD, row), h->width_v)};
 }
 
 static key key_of(const head *h, uint32_t level, uint32_t row)
@@ -119,7 +106,7 @@ static key key_of(const head *h, uint32_t level, uint32_t row)
 
 static float score(const head *h, const query *q, const key *k)
 {
-    return h->scale * dot(q->q, k->k, h->d) + k->bias;
+    return h->scale * fv_ref_dot(q->q, k->k, h->d) + k->bias;
 }
 
 /* What is done with a query and a key, in one of three rounds. */
@@ -138,10 +125,10 @@ static void find_sum(const head *h, query *q, const key *k)
 static void differentiate(const head *h, query *q, const key *k)
 {
     const float p = expf(score(h, q, k) - q->max) / q->sum;
-    const float ds = h->scale * p * (dot(q->dout, k->v, h->width_v) - q->whole);
-    axpy(q->dq, k->k, h->d, ds);
-    axpy(h->own, q->q, h->d, ds);
-    axpy(h->own + h->d, q->dout, h->width_v, p);
+    const float ds = h->scale * p * (fv_ref_dot(q->dout, k->v, h->width_v) - q->whole);
+    fv_ref_axpy(q->dq, k->k, h->d, ds);
+    fv_ref_axpy(h->own, q->q, h->d, ds);
+    fv_ref_axpy(h->own + h->d, q->dout, h->width_v, p);
 }
 
 static void visit_keys(const head *h, query *q, size_t n, fv_fovea_walk walk, visitor *visit)
@@ -153,8 +140,8 @@ static void visit_keys(const head *h, query *q, size_t n, fv_fovea_walk walk, vi
             memset(h->own, 0, (h->d + h->width_v) * sizeof *h->own);
             for (size_t i = 0; i < n; i++)
                 visit(h, &q[i], &k);
-            axpy(k.dk, h->own, h->d, 1.f);
-            axpy(k.dv, h->own + h->d, h->width_v, 1.f);
+            fv_ref_axpy(k.dk, h->own, h->d, 1.f);
+            fv_ref_axpy(k.dv, h->own + h->d, h->width_v, 1.f);
         }
 }
 
@@ -207,8 +194,8 @@ static void divide_cells(const head *h)
         for (uint32_t y = cell.y0; y < cell.y1; y++)
             for (uint32_t x = cell.x0; x < cell.x1; x++) {
                 const size_t row = f->prefix + (size_t)y * f->width + x;
-                axpy(h->dk + row * ld, from, h->d, share);
-                axpy(h->dv + row * ld, from + h->d, h->width_v, share);
+                fv_ref_axpy(h->dk + row * ld, from, h->d, share);
+                fv_ref_axpy(h->dv + row * ld, from + h->d, h->width_v, share);
             }
     }
 }

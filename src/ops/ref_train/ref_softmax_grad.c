@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref_train/ref_vectors.h"
 
 static uint32_t columns(const fv_problem *p)
 {
@@ -56,24 +57,10 @@ typedef struct head {
     float scale;
 } head;
 
-static float dot(const float *a, const float *b, size_t n)
-{
-    float sum = 0.f;
-    for (size_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
-static void axpy(float *y, const float *x, size_t n, float factor)
-{
-    for (size_t i = 0; i < n; i++)
-        y[i] += factor * x[i];
-}
-
 static float score(const head *h, size_t i, size_t j)
 {
-    return h->scale *
-           dot(h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d);
+    return h->scale * fv_ref_dot(h->q + i * h->ld[FV_SOFTMAX_GRAD_Q],
+                                 h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d);
 }
 
 /* The largest score of a query, and the sum of the exponentials of the scores less it. */
@@ -98,8 +85,8 @@ static void block(const head *h, size_t i0, size_t n, float *own)
     float max[BLOCK], sum[BLOCK], whole[BLOCK];
     for (size_t r = 0; r < n; r++) {
         statistics(h, i0 + r, &max[r], &sum[r]);
-        whole[r] = dot(h->dout + (i0 + r) * h->ld[FV_SOFTMAX_GRAD_DOUT],
-                       h->forward + (i0 + r) * h->ld[FV_SOFTMAX_GRAD_FORWARD], h->width_v);
+        whole[r] = fv_ref_dot(h->dout + (i0 + r) * h->ld[FV_SOFTMAX_GRAD_DOUT],
+                              h->forward + (i0 + r) * h->ld[FV_SOFTMAX_GRAD_FORWARD], h->width_v);
         memset(h->dq + (i0 + r) * ld, 0, h->d * sizeof(float));
     }
     for (size_t j = 0; j < h->rows; j++) {
@@ -109,18 +96,18 @@ static void block(const head *h, size_t i0, size_t n, float *own)
             const size_t i = i0 + r;
             const float *dout = h->dout + i * h->ld[FV_SOFTMAX_GRAD_DOUT];
             const float p = expf(score(h, i, j) - max[r]) / sum[r];
-            const float dp = dot(dout, h->v + j * h->ld[FV_SOFTMAX_GRAD_V], h->width_v);
+            const float dp = fv_ref_dot(dout, h->v + j * h->ld[FV_SOFTMAX_GRAD_V], h->width_v);
             const float ds = h->scale * p * (dp - whole[r]);
-            axpy(h->dq + i * ld, h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d, ds);
-            axpy(dk, h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->d, ds);
-            axpy(dv, dout, h->width_v, p);
+            fv_ref_axpy(h->dq + i * ld, h->k + j * h->ld[FV_SOFTMAX_GRAD_K], h->d, ds);
+            fv_ref_axpy(dk, h->q + i * h->ld[FV_SOFTMAX_GRAD_Q], h->d, ds);
+            fv_ref_axpy(dv, dout, h->width_v, p);
         }
         if (i0 == 0) {
             memset(h->dk + j * ld, 0, h->d * sizeof(float));
             memset(h->dv + j * ld, 0, h->width_v * sizeof(float));
         }
-        axpy(h->dk + j * ld, dk, h->d, 1.f);
-        axpy(h->dv + j * ld, dv, h->width_v, 1.f);
+        fv_ref_axpy(h->dk + j * ld, dk, h->d, 1.f);
+        fv_ref_axpy(h->dv + j * ld, dv, h->width_v, 1.f);
     }
 }
 

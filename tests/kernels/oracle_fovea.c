@@ -1,5 +1,5 @@
-/* fovea_grid.c: see fovea_grid.h. */
-#include "tests/kernels/fovea_grid.h"
+/* oracle_fovea.c: see oracle_fovea.h. */
+#include "tests/kernels/oracle_fovea.h"
 
 #include <math.h>
 

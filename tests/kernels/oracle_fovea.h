@@ -1,7 +1,7 @@
-/* fovea_grid.h: what a query of foveated attention sees, counted by hand: every cell of every level
- * is looked at, and taken if it lies between the two regions. */
-#ifndef FOVEA_TESTS_FOVEA_GRID_H
-#define FOVEA_TESTS_FOVEA_GRID_H
+/* oracle_fovea.h: what a query of foveated attention sees, counted by hand: every cell of every
+ * level is looked at, and taken if it lies between the two regions. */
+#ifndef FOVEA_TESTS_ORACLE_FOVEA_H
+#define FOVEA_TESTS_ORACLE_FOVEA_H
 
 #include "tests/kernels/check_softmax.h"
 
