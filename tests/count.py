@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """count.py: adds up what the test programs of a Meson run report, one line each and the sum. What was
-skipped is followed by the reasons.
+skipped is followed by the reasons, what failed by the end of what it printed.
 
     count.py build/meson-logs/testlog.json
 
@@ -14,6 +14,7 @@ import sys
 
 OURS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 CMOCKA = [re.compile(r"\[  %s\s*\] (\d+) test" % word) for word in ("PASSED", "FAILED", "SKIPPED")]
+SHOWN = 15
 CMOCKA_SUM = re.compile(r"\d+ (test\(s\)|SKIPPED TEST)")
 
 
@@ -42,6 +43,12 @@ def reasons(test):
     return list(dict.fromkeys(said or lines[-1:]))
 
 
+def end(test):
+    """The last lines of what a failed program printed, its own sum left out."""
+    lines = (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()
+    return [line.rstrip() for line in lines if line.strip() and not OURS.fullmatch(line)][-SHOWN:]
+
+
 def main(path):
     total = [0, 0, 0]
     if not os.path.exists(path):
@@ -55,8 +62,8 @@ def main(path):
             total = [a + b for a, b in zip(total, n)]
             print("%-40s %6d passed %4d failed %4d skipped  %6.1f s  %s"
                   % (test["name"], *n, test["duration"], test["result"]))
-            if n[2]:
-                print("".join("    %s\n" % line for line in reasons(test)), end="")
+            more = end(test) if n[1] else reasons(test) if n[2] else []
+            print("".join("    %s\n" % line for line in more), end="")
     if not sum(total):
         total[1] = 1
     print("%d passed, %d failed, %d skipped" % tuple(total))

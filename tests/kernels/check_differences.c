@@ -112,14 +112,21 @@ static double difference(pair *p, uint32_t row, uint32_t col)
     return (8 * (side[2] - side[1]) - (side[3] - side[0])) / (12 * (double)h);
 }
 
+static void undefine(check_case *c)
+{
+    const check_op *op = check_ops[c->args.prob.op];
+    if (op->define)
+        op->release(c);
+}
+
 static void release(pair *p)
 {
     for (int i = 0; i < FV_OPERANDS; i++) {
         free(p->forward.operand[i].data);
         free(p->grad.operand[i].data);
     }
-    free(p->forward.definition);
-    free(p->grad.definition);
+    undefine(&p->forward);
+    undefine(&p->grad);
     fv_posemb_free(&p->taps);
 }
 

@@ -92,6 +92,21 @@ void check_gradient(check_case *c, check_gradient_fn *fn, double terms, const ui
     free(moved);
 }
 
+void check_gradient_heads(check_case *c, check_gradient_fn *fn)
+{
+    const fv_problem *p = &c->args.prob;
+    const uint32_t heads = p->heads, d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];
+    uint32_t *list = check_must(malloc((3 * heads + 1) * sizeof *list));
+    for (uint32_t h = 0; h < heads; h++) {
+        list[h] = h * d;
+        list[heads + h] = (heads + h) * d;
+        list[2 * heads + h] = 2 * heads * d + h * dv;
+    }
+    list[3 * heads] = heads * (2 * d + dv);
+    check_gradient(c, fn, d + dv + p->dim[FV_DIM_ROWS], list);
+    free(list);
+}
+
 void check_gradient_row(const check_case *c, uint32_t row, double *want, double *allowed)
 {
     const definition *d = c->definition;

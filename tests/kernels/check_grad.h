@@ -20,6 +20,8 @@ typedef void check_gradient_fn(const check_case *c, const check_doubles *in, dou
 /* For `define`: of sums of `terms` terms. Columns [segment[i], segment[i + 1]) of a row are judged
  * together; the list ends with the number of columns. */
 void check_gradient(check_case *c, check_gradient_fn *fn, double terms, const uint32_t *segment);
+/* The same for softmax attentions, each head's queries, keys and values judged by themselves. */
+void check_gradient_heads(check_case *c, check_gradient_fn *fn);
 /* `oracle` and `release` of such ops. */
 void check_gradient_row(const check_case *c, uint32_t row, double *want, double *allowed);
 void check_gradient_release(check_case *c);

@@ -115,17 +115,7 @@ static void softmax_gradient(const check_case *c, const check_doubles *in, doubl
 
 static void define_softmax(check_case *c)
 {
-    const fv_problem *p = &c->args.prob;
-    const uint32_t heads = p->heads, d = p->dim[FV_ATTN_D], dv = p->dim[FV_ATTN_DV];
-    uint32_t *list = check_must(malloc((3 * heads + 1) * sizeof *list));
-    for (uint32_t h = 0; h < heads; h++) {
-        list[h] = h * d;
-        list[heads + h] = (heads + h) * d;
-        list[2 * heads + h] = 2 * heads * d + h * dv;
-    }
-    list[3 * heads] = heads * (2 * d + dv);
-    check_gradient(c, softmax_gradient, d + dv + p->dim[FV_DIM_ROWS], list);
-    free(list);
+    check_gradient_heads(c, softmax_gradient);
 }
 
 /* ---- attention pooling ---- */
