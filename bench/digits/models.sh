@@ -1,12 +1,13 @@
 #!/bin/sh
 # models.sh: trains the two models of this folder from the seed: a tiny ViT that segments scenes of digits,
-# and the same with linear attention.
+# and the same without softmax attention.
 #
-#   sh bench/digits/models.sh
+#   sh bench/digits/models.sh           both: many hours
+#   sh bench/digits/models.sh linear    the second, from the first that is here: five minutes
 #
 # An interrupted run goes on where it was; what is kept for that is in build/digits. BUILD names the build
 # directory, THREADS the threads.
 set -eu
 cd "$(dirname "$0")/../.."
 build=$(sh bench/build.sh build src/cli/fovea bench/scenes bench/score)
-exec python3 bench/digits/lab.py "$build" models
+exec python3 bench/digits/lab.py "$build" "${1:-models}"
