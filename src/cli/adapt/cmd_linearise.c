@@ -85,7 +85,8 @@ static int check_model(linearise_run *r)
                         r->model, info.attention);
     r->blocks = info.depth;
     r->chosen = cli_alloc(info.depth, sizeof *r->chosen);
-    return linearise_name_forms(r);
+    r->forced = cli_alloc(info.depth, sizeof *r->forced);
+    return linearise_read_forms(r);
 }
 
 /* The trained size and two larger ones, or those of --size. */
@@ -168,6 +169,7 @@ static void release(linearise_run *r)
         free(r->form[f].name);
         free(r->form[f].lost);
     }
+    free(r->forced);
     free(r->chosen);
     free(r->attention);
     free(r);

@@ -55,6 +55,8 @@ typedef struct linearise_run {
     uint32_t blocks;
     linearise_form form[LINEARISE_FORMS];
     size_t forms;    /* softmax included */
+    bool *forced;    /* of every block: it keeps softmax, as --keep-softmax lists it */
+    uint32_t kept;   /* blocks that keep softmax beside those */
     size_t *chosen;  /* of every block: its form */
     char *attention; /* what that comes to, as a model's attention */
     linearise_cost softmax, result;
@@ -64,9 +66,9 @@ typedef struct linearise_run {
     int stopped;
 } linearise_run;
 
-/* linearise_survey.c: begins the list of forms; measures them; chooses one for each block, and so
- * `attention`. */
-int linearise_name_forms(linearise_run *r);
+/* linearise_survey.c: reads --attention, which begins the list of forms, and --keep-softmax;
+ * measures the forms; chooses one for each block, and so `attention`. */
+int linearise_read_forms(linearise_run *r);
 int linearise_survey(linearise_run *r);
 /* A model with an attention (NULL: its own), and what a frame of the target size takes. */
 typedef struct linearise_case {

@@ -57,7 +57,7 @@ int linearise_measure(linearise_case *c, size_t n, const linearise_run *r)
 
 /* ---- forms ---- */
 
-int linearise_name_forms(linearise_run *r)
+static int name_forms(linearise_run *r)
 {
     char **list;
     size_t items;
@@ -71,6 +71,33 @@ int linearise_name_forms(linearise_run *r)
                              .lost = cli_alloc(r->blocks, sizeof(double))};
     cli_list_free(list);
     return code;
+}
+
+/* "auto", "3": so many, "0,1,7..9": these. */
+static int read_kept(linearise_run *r)
+{
+    uint32_t n = 0;
+    if (strcmp(r->keep, "auto") == 0)
+        return CLI_OK;
+    if (!strpbrk(r->keep, ",."))
+        return cli_number(&r->kept, "keep-softmax", r->keep, 0, r->blocks - 1);
+    char **list;
+    size_t items;
+    CLI_TRY(cli_list(&list, &items, "keep-softmax", r->keep));
+    int code = CLI_OK;
+    for (size_t i = 0; i < items && !code; i++) {
+        code = cli_number(&n, "keep-softmax", list[i], 0, r->blocks - 1);
+        if (!code)
+            r->forced[n] = true;
+    }
+    cli_list_free(list);
+    return code;
+}
+
+int linearise_read_forms(linearise_run *r)
+{
+    CLI_TRY(name_forms(r));
+    return read_kept(r);
 }
 
 /* Softmax loses nothing. */
@@ -105,34 +132,11 @@ static int measure_forms(linearise_run *r)
 
 /* ---- the choice ---- */
 
-/* "auto", "3": so many, "0,1,7..9": these. Sets the first and the last form that a block may have.
- */
-static int read_kept(linearise_run *r, bool *forced, uint32_t *most)
+/* The blocks that lose most by the first form keep softmax. */
+static void force_most(linearise_run *r)
 {
-    uint32_t n = 0;
-    *most = r->blocks;
-    if (strcmp(r->keep, "auto") == 0)
-        return CLI_OK;
-    if (!strpbrk(r->keep, ",."))
-        return cli_number(most, "keep-softmax", r->keep, 0, r->blocks - 1);
-    char **list;
-    size_t items;
-    CLI_TRY(cli_list(&list, &items, "keep-softmax", r->keep));
-    int code = CLI_OK;
-    for (size_t i = 0; i < items && !code; i++) {
-        code = cli_number(&n, "keep-softmax", list[i], 0, r->blocks - 1);
-        if (!code)
-            forced[n] = true;
-    }
-    *most = 0;
-    cli_list_free(list);
-    return code;
-}
-
-/* Blocks that lose most by the first form. */
-static void force_most(const linearise_run *r, bool *forced, uint32_t n)
-{
-    for (uint32_t k = 0; k < n; k++) {
+    bool *forced = r->forced;
+    for (uint32_t k = 0; k < r->kept; k++) {
         uint32_t most = r->blocks;
         for (uint32_t i = 0; i < r->blocks; i++)
             if (!forced[i] && (most == r->blocks || r->form[0].lost[i] > r->form[0].lost[most]))
@@ -149,14 +153,14 @@ static double dearer(const linearise_run *r, size_t from, size_t to)
 
 /* Exchanges forms for dearer ones, the largest gain for its time first, while the whole stays
  * `left` seconds under what it may take. Losses of blocks are taken to add up. */
-static void exchange(linearise_run *r, const bool *forced, bool softmax, double left)
+static void exchange(linearise_run *r, bool softmax, double left)
 {
     for (;;) {
         size_t best_form = 0;
         uint32_t best = r->blocks;
         double most = 0;
         for (uint32_t i = 0; i < r->blocks; i++)
-            for (size_t f = 0; f < r->forms - !softmax && !forced[i]; f++) {
+            for (size_t f = 0; f < r->forms - !softmax && !r->forced[i]; f++) {
                 const double gain = r->form[r->chosen[i]].lost[i] - r->form[f].lost[i];
                 const double time = dearer(r, r->chosen[i], f);
                 const double worth = time > 0 ? gain / time : gain * 1e9;
@@ -173,23 +177,16 @@ static void exchange(linearise_run *r, const bool *forced, bool softmax, double 
     }
 }
 
-static int choose(linearise_run *r)
+static void choose(linearise_run *r)
 {
     const bool automatic = strcmp(r->keep, "auto") == 0;
-    bool *forced = cli_alloc(r->blocks, sizeof *forced);
-    uint32_t most;
-    int code = read_kept(r, forced, &most);
-    if (!code && !automatic)
-        force_most(r, forced, most);
     double seconds = r->form[0].seconds;
-    for (uint32_t i = 0; i < r->blocks && !code; i++) {
-        r->chosen[i] = forced[i] ? r->forms - 1 : 0;
-        seconds += forced[i] ? dearer(r, 0, r->forms - 1) : 0;
+    force_most(r);
+    for (uint32_t i = 0; i < r->blocks; i++) {
+        r->chosen[i] = r->forced[i] ? r->forms - 1 : 0;
+        seconds += r->forced[i] ? dearer(r, 0, r->forms - 1) : 0;
     }
-    if (!code)
-        exchange(r, forced, automatic, r->softmax.seconds / r->speedup - seconds);
-    free(forced);
-    return code;
+    exchange(r, automatic, r->softmax.seconds / r->speedup - seconds);
 }
 
 /* The first form, and the blocks that have another one. */
@@ -208,7 +205,7 @@ static char *name_attention(const linearise_run *r)
 int linearise_survey(linearise_run *r)
 {
     CLI_TRY(measure_forms(r));
-    CLI_TRY(choose(r));
+    choose(r);
     r->attention = name_attention(r);
     return CLI_OK;
 }
