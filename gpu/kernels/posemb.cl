@@ -11,13 +11,14 @@ kernel void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
     if (me.x >= rows || me.y >= runs)
         return;
     const uint token = row0 + me.x, c = 4 * me.y, left = columns - c;
-    global const FV_CELL(2) *positions = base2 + at2.x + c;
     float4 sum;
     if (FV_HAS1 && token < prefix)
         sum = FV_GET_RUN(1, base1 + at1.x + (size_t)token * columns + c, left, 0.f);
     else
         sum = FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f);
+#if FV_HAS2
     if (token >= prefix) {
+        global const FV_CELL(2) *positions = base2 + at2.x + c;
 #if TAPS
         const uint taps_x = table[0], taps_y = table[1], height = (dim.s0 - prefix) / grid;
         global const uint *in_x = table + 2, *in_y = in_x + 2 * grid * taps_x;
@@ -35,5 +36,6 @@ kernel void posemb(FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL)
         sum += FV_GET_RUN(2, positions + (size_t)(token - prefix) * columns, left, 0.f);
 #endif
     }
+#endif
     FV_PUT_RUN(3, FV_AT(3, me.x) + c, sum, left);
 }

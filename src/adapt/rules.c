@@ -1,6 +1,8 @@
 /* rules.c: gradients of the dense operations of a vision transformer. */
 #include "adapt/tape.h"
 
+#include <assert.h>
+
 static fv_view gradient_of_output(const fv_tape *t, const fv_step *s)
 {
     return fv_tape_gradient(t, s->use[s->out].view);
@@ -20,6 +22,8 @@ static fv_weight transposed(const fv_weight *w)
         p.cols = w->part[i].rows;
         p.row_stride = w->part[i].col_stride;
         p.col_stride = w->part[i].row_stride;
+        p.paired_rows = w->part[i].paired_cols;
+        p.paired_cols = w->part[i].paired_rows;
         fv_weight_add(&x, p);
     }
     return x;
@@ -114,6 +118,38 @@ static void layernorm(fv_tape *t, const fv_step *s)
     fv_use_value(g, FV_LN_GRAD_RES, res, FV_KIND_ROW);
 }
 
+/* ---- rotations ---- */
+
+/* Turned back: the same with all sines negated. Keys are turned where they stand, beside the
+ * values, whose gradients are then passed on unchanged. */
+static void rope(fv_tape *t, const fv_step *s)
+{
+    const fv_view in = s->use[FV_ROPE_IN].view, out = s->use[FV_ROPE_OUT].view;
+    const uint32_t rows = s->prob.dim[FV_DIM_ROWS], n = s->prob.dim[FV_ROW_C];
+    const uint32_t all = t->b->value[in.id].cols;
+    const fv_view dout = gradient_of_output(t, s), din = fv_tape_rows(t, rows, all);
+    const bool in_place = in.id == out.id;
+    fv_weight back = s->use[FV_ROPE_SIN].weight;
+    for (uint32_t i = 0; i < back.parts; i++)
+        back.part[i].factor = -back.part[i].factor;
+    assert(in.col == 0 && (in_place || all == n));
+    fv_step *g = fv_emit_row_step(t->b, FV_OP_ROPE, fv_tape_label(t, s, "gradient"), dout,
+                                  FV_KIND_ROW, din, rows, n);
+    g->prob.heads = s->prob.heads;
+    g->prob.dim[FV_ROPE_D] = s->prob.dim[FV_ROPE_D];
+    g->u[0] = s->u[0];
+    fv_use_weight(g, FV_ROPE_COS, &s->use[FV_ROPE_COS].weight);
+    fv_use_weight(g, FV_ROPE_SIN, &back);
+    if (!in_place) {
+        fv_tape_pass(t, in, din);
+        return;
+    }
+    if (all > n)
+        fv_emit_copy(t->b, "gradient", fv_view_cols(dout, n), fv_view_cols(din, n), rows, all - n);
+    t->value[in.id].grad = din;
+    t->value[in.id].own = true;
+}
+
 /* ---- rows ---- */
 
 static void rows_back(fv_tape *t, const fv_step *s, enum fv_op op, fv_view dout, fv_view res,
@@ -190,6 +226,7 @@ fv_tape_rule *const fv_tape_rules[FV_OP_COUNT] = {
     [FV_OP_ACT] = act,
     [FV_OP_ADD] = add,
     [FV_OP_LAYERNORM] = layernorm,
+    [FV_OP_ROPE] = rope,
     [FV_OP_COPY] = copy,
     [FV_OP_TAKE] = take_rows,
     [FV_OP_MEAN_REDUCE] = mean_reduce,

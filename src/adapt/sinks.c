@@ -16,9 +16,10 @@ static void scatter_part(const fv_master *m, const fv_weight_part *p, const floa
     for (uint32_t r = 0; r < p->rows; r++) {
         const float factor = p->factor * (p->row_scale ? p->row_scale[r] : 1);
         const float *from = rows + (size_t)(p->row0 + r) * cols + p->col0;
-        float *to = m->gradient + p->offset + r * p->row_stride;
+        float *to = m->gradient + p->offset + fv_weight_paired(r, p->paired_rows) * p->row_stride;
         for (uint32_t c = 0; c < p->cols; c++)
-            to[c * p->col_stride] += factor * from[column_of(p, c)];
+            to[fv_weight_paired(c, p->paired_cols) * p->col_stride] +=
+                factor * from[column_of(p, c)];
     }
 }
 

@@ -50,8 +50,8 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
     FV_TRY(load_student(t, model, attention));
     if (!t->model->family->attend)
         return fv_fail(FOVEA_ENOTSUP,
-                       "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, CLIP and "
-                       "SigLIP can",
+                       "%.60s: models of type %s cannot be trained; ViT, DeiT, DINOv2, DINOv3, "
+                       "CLIP and SigLIP can",
                        model, t->model->info.type);
     if (t->o.stage == FOVEA_STAGE_TASK)
         return FOVEA_OK;

@@ -23,6 +23,7 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     assert(w->parts < FV_WEIGHT_PARTS);
     assert(part.row0 + part.rows <= w->rows && part.col0 + part.cols <= w->cols);
     assert(!(part.sum && (part.row_scale || part.taps > 1)));
+    assert(!(part.taps > 1 && part.paired_cols));
     if (part.row_stride == 0)
         part.row_stride = part.cols;
     if (part.col_stride == 0)
@@ -32,14 +33,17 @@ void fv_weight_add(fv_weight *w, fv_weight_part part)
     w->part[w->parts++] = part;
 }
 
-/* Columns [0, n) of a part's row, at most PIECE, from `first` on. */
-static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t n, float *out)
+/* Columns [col, col + n) of the part's row that begins at `first`; n is at most PIECE. */
+static void read_piece(const fv_weight_part *p, uint64_t first, uint32_t col, uint32_t n,
+                       float *out)
 {
-    if (p->col_stride == 1)
-        fv_tensor_read(p->tensor, first, n, out);
+    if (p->col_stride == 1 && !p->paired_cols)
+        fv_tensor_read(p->tensor, first + col, n, out);
     else
         for (uint32_t i = 0; i < n; i++)
-            fv_tensor_read(p->tensor, first + i * p->col_stride, 1, out + i);
+            fv_tensor_read(p->tensor,
+                           first + fv_weight_paired(col + i, p->paired_cols) * p->col_stride, 1,
+                           out + i);
     for (uint32_t i = 0; i < n && p->factor != 1; i++)
         out[i] *= p->factor;
 }
@@ -51,7 +55,7 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
     for (uint32_t c = 0; c < p->cols; c += PIECE) {
         float piece[PIECE];
         uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
-        read_piece(p, first + c, n, piece);
+        read_piece(p, first, c, n, piece);
         for (uint32_t i = 0; i < n; i++)
             out[(c + i) % p->taps * channels + (c + i) / p->taps] = piece[i];
     }
@@ -59,19 +63,19 @@ static void read_taps(const fv_weight_part *p, uint64_t first, float *out)
 
 static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 {
-    uint64_t first = p->offset + row * p->row_stride;
+    const uint64_t first = p->offset + fv_weight_paired(row, p->paired_rows) * p->row_stride;
     if (p->taps > 1) {
         read_taps(p, first, out);
         return;
     }
-    if (p->col_stride == 1 && p->factor == 1 && !p->sum) {
+    if (p->col_stride == 1 && p->factor == 1 && !p->sum && !p->paired_cols) {
         fv_tensor_read(p->tensor, first, p->cols, out);
         return;
     }
     for (uint32_t c = 0; c < p->cols; c += PIECE) {
         float piece[PIECE];
         uint32_t n = p->cols - c < PIECE ? p->cols - c : PIECE;
-        read_piece(p, first + c * p->col_stride, n, piece);
+        read_piece(p, first, c, n, piece);
         for (uint32_t i = 0; i < n; i++)
             out[c + i] = p->sum ? out[c + i] + piece[i] : piece[i];
     }
@@ -80,8 +84,8 @@ static void read_part_row(const fv_weight_part *p, uint32_t row, float *out)
 /* True where rows of the part are columns of floats in memory: a transposed weight. */
 static bool is_transposed(const fv_weight_part *p)
 {
-    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && p->tensor->data &&
-           p->tensor->dtype == FV_FILE_F32;
+    return p->row_stride == 1 && p->col_stride > 1 && p->taps <= 1 && !p->sum && !p->paired_rows &&
+           p->tensor->data && p->tensor->dtype == FV_FILE_F32;
 }
 
 /* n rows of a transposed part from `row` on, `ld` floats apart, in square tiles, so that reads and
@@ -94,7 +98,10 @@ static void read_transposed(const fv_weight_part *p, uint32_t row, uint32_t n, f
         const uint32_t rows = n - r < SIDE ? n - r : SIDE;
         for (uint32_t c = 0; c < p->cols; c++) {
             float line[SIDE];
-            fv_tensor_read(p->tensor, p->offset + row + r + c * p->col_stride, rows, line);
+            fv_tensor_read(p->tensor,
+                           p->offset + row + r +
+                               fv_weight_paired(c, p->paired_cols) * p->col_stride,
+                           rows, line);
             for (uint32_t i = 0; i < rows; i++)
                 out[(r + i) * ld + c] = p->factor * line[i];
         }
@@ -141,7 +148,8 @@ static bool same_part(const fv_weight_part *a, const fv_weight_part *b)
            a->rows == b->rows && a->col0 == b->col0 && a->cols == b->cols &&
            a->row_stride == b->row_stride && a->col_stride == b->col_stride &&
            a->factor == b->factor && a->sum == b->sum && a->taps == b->taps &&
-           a->row_scale == b->row_scale;
+           a->row_scale == b->row_scale && a->paired_rows == b->paired_rows &&
+           a->paired_cols == b->paired_cols;
 }
 
 bool fv_weight_same(const fv_weight *a, const fv_weight *b)

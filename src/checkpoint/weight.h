@@ -21,7 +21,18 @@ typedef struct fv_weight_part {
     uint32_t taps; /* > 1: a row of the tensor is (channel, tap), of the whole (tap, channel): the
                       weight of a convolution; cols = channels * taps, rows contiguous */
     const float *row_scale; /* a factor per row of the part, or NULL; lives as long as the model */
+    uint32_t paired_rows, paired_cols; /* d: of every d rows (columns) the halves are interleaved,
+                                          see fv_weight_paired; 0: they are as in the tensor */
 } fv_weight_part;
+
+/* Where number i of the whole stands in the tensor when of every d the halves are interleaved: 2j
+ * from j, 2j + 1 from j + d/2. So the channels that a rotation of halves turns together become
+ * neighbours. */
+static inline uint32_t fv_weight_paired(uint32_t i, uint32_t d)
+{
+    const uint32_t k = d ? i % d : 0;
+    return d ? i - k + k / 2 + k % 2 * (d / 2) : i;
+}
 
 #define FV_WEIGHT_PARTS 4
 typedef struct fv_weight {

@@ -12,6 +12,7 @@
 #include "graph/attention.h"
 #include "ops/preprocess.h"
 #include "ops/products.h"
+#include "ops/rope.h"
 
 typedef int32_t fv_id; /* of a value; negative: none */
 #define FV_NO_VALUE (-1)
@@ -184,6 +185,7 @@ typedef struct fv_builder {
     fv_plan_table *tables;
     uint64_t table_bytes;
     fv_constant *constants;
+    fv_weight cos, sin;          /* tables of the model's rotation, once they are made */
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
@@ -328,7 +330,8 @@ void fv_emit_resize(fv_builder *b, enum fv_op op, const fv_picture *p, fv_view i
                     uint32_t channels, fv_view out);
 
 /* out = in + the position table, resized by `rule` to the grid; prefix rows become those of
- * `prefix` (may be absent). A table of one row per token is taken as it is with table_width 0. */
+ * `prefix` (may be absent). A table of one row per token is taken as it is with table_width 0;
+ * without a table only the prefix is set. */
 typedef struct fv_posemb {
     const fv_weight *prefix, *table;
     uint32_t table_width, table_height;
@@ -368,6 +371,11 @@ void fv_emit_gather(fv_builder *b, const char *label, fv_view in, const uint32_t
  * align_corners False. */
 void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, fv_view out,
                   uint32_t rows, uint32_t cols);
+
+/* Tables of a ViT's rotation, a row of d per token: for fv_emit_rope, and for linear attention with
+ * rope_width 0. */
+void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, uint32_t d,
+                         fv_weight *cos, fv_weight *sin);
 
 /* Rotation by RoPE2D: tables of positions 0 .. max(width, height) - 1, d/2 values each
  * (fv_rope_positions), for every head. out may be in. */

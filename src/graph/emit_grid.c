@@ -127,10 +127,12 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     /* A table larger than the grid is resized now, rather than kept for every frame to read. */
     const bool resize = !b->training && (uint64_t)grid->width * grid->height <
                                             (uint64_t)p->table_width * p->table_height;
-    const fv_posemb_table *taps = p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
-    fv_weight table = resize ? resized_table(b, p, grid) : *p->table;
+    const bool given = fv_weight_present(p->table);
+    const fv_posemb_table *taps =
+        given && p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
+    fv_weight table = given && resize ? resized_table(b, p, grid) : *p->table;
     fv_step *s = fv_emit_row_step(b, FV_OP_POSEMB, label, in, FV_KIND_ROW, out,
-                                  fv_grid_tokens(grid), p->table->cols);
+                                  fv_grid_tokens(grid), given ? p->table->cols : p->prefix->cols);
     s->u[0] = grid->prefix;
     s->u[1] = grid->width;
     s->u[2] = taps ? p->table_width : 0;
@@ -208,6 +210,16 @@ void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weig
         fv_rope_positions(cosines, sines, longest, d);
 }
 
+void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, uint32_t d,
+                         fv_weight *cos, fv_weight *sin)
+{
+    float *cosines, *sines;
+    *cos = fv_emit_constant(b, fv_grid_tokens(grid), d, &cosines);
+    *sin = fv_emit_constant(b, fv_grid_tokens(grid), d, &sines);
+    if (cosines && sines)
+        fv_rope_tokens(cosines, sines, r, grid->prefix, grid->width, grid->height, d);
+}
+
 void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight *cos,
                   const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
                   fv_view out)
@@ -216,7 +228,7 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
                                   heads * d);
     s->prob.heads = (uint16_t)heads;
     s->prob.dim[FV_ROPE_D] = d;
-    s->u[0] = grid->width;
+    s->u[0] = cos->cols == d ? 0 : grid->width; /* tables of tokens, or of positions */
     fv_use_weight(s, FV_ROPE_COS, cos);
     fv_use_weight(s, FV_ROPE_SIN, sin);
 }

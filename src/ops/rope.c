@@ -1,4 +1,4 @@
-/* rope.c: the tables of a rotation in two dimensions (RoPE2D of MAViT and NaLaFormer). */
+/* rope.c: the tables of rotations in two dimensions. */
 #include "ops/rope.h"
 
 #include <math.h>
@@ -41,6 +41,45 @@ void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height,
             for (size_t row = 0; row < height && i < width; row++) {
                 const size_t token = row * width + i;
                 store_pair(cosines + token * d, sines + token * d, pairs + j, c, s);
+            }
+        }
+    }
+}
+
+#define TWO_PI 6.283185307179586476925
+
+static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, uint32_t d)
+{
+    const double slower = pow(r->base, -4. * j / d);
+    if (r->rule == FV_ROPE_CENTRES)
+        return TWO_PI * (2 * (i + 0.5) / n - 1) * slower;
+    return (i + r->offset) * (r->reference > 0 ? r->reference / n : 1) * slower;
+}
+
+void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t prefix, uint32_t width,
+                    uint32_t height, uint32_t d)
+{
+    const uint32_t pairs = d / 4;
+    for (size_t i = 0; i < (size_t)prefix * d; i++) {
+        cosines[i] = 1;
+        sines[i] = 0;
+    }
+    for (uint32_t j = 0; j < pairs; j++) {
+        const uint32_t of_y = r->x_first ? pairs + j : j, of_x = r->x_first ? j : pairs + j;
+        for (uint32_t y = 0; y < height; y++) {
+            const double a = angle(r, y, height, j, d);
+            const float c = (float)cos(a), s = (float)sin(a);
+            for (size_t x = 0; x < width; x++) {
+                const size_t at = (prefix + (size_t)y * width + x) * d;
+                store_pair(cosines + at, sines + at, of_y, c, s);
+            }
+        }
+        for (uint32_t x = 0; x < width; x++) {
+            const double a = angle(r, x, width, j, d);
+            const float c = (float)cos(a), s = (float)sin(a);
+            for (size_t y = 0; y < height; y++) {
+                const size_t at = (prefix + y * width + x) * d;
+                store_pair(cosines + at, sines + at, of_x, c, s);
             }
         }
     }

@@ -1,7 +1,9 @@
-/* rope.h: the tables of a rotation in two dimensions (RoPE2D of MAViT and NaLaFormer). */
+/* rope.h: the tables of rotations in two dimensions: RoPE2D of MAViT and NaLaFormer, those of ViTs.
+ */
 #ifndef FOVEA_SRC_ROPE_H
 #define FOVEA_SRC_ROPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* theta_j of heads of d channels: 10000^(-j/(n-1)) with n = d/4 of them; 1 for n = 1. */
@@ -15,5 +17,22 @@ void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height,
 /* The same angles by position: row p has d/2 values, of channels 0 .. d/2 - 1 in grid row p and of
  * channels d/2 .. d - 1 in grid column p. */
 void fv_rope_positions(float *cosines, float *sines, uint32_t positions, uint32_t d);
+
+/* How a ViT turns its queries and keys: channels 2j and 2j + 1 of a head by an angle that grows
+ * with the row of the patch for the first d/4 pairs, with its column for the others, or, x_first,
+ * the other way round. Of position i among n along that axis and pair j of d/4: CENTRES  2 pi (2 (i
+ * + 1/2) / n - 1) base^(-4j/d)                 (DINOv3) INDEX    (i + offset) (reference / n)
+ * base^(-4j/d)               (EVA-02, Perception Encoder) reference 0: no such factor. Tokens
+ * before the patches are not turned. */
+typedef struct fv_rope {
+    enum fv_rope_rule { FV_ROPE_NONE, FV_ROPE_CENTRES, FV_ROPE_INDEX } rule;
+    double base, offset, reference;
+    bool x_first;
+} fv_rope;
+
+/* Cosines and sines of `prefix` tokens and width * height patches, d of each per token; d a
+ * multiple of 4. */
+void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t prefix, uint32_t width,
+                    uint32_t height, uint32_t d);
 
 #endif

@@ -80,8 +80,8 @@ void FV_NAME(fv_k_posemb_f32)(const fv_args *a, const fv_call *c)
         const float *in = (const float *)c->p[FV_POSEMB_IN] + r * a->ld[FV_POSEMB_IN];
         float *out = (float *)c->p[FV_POSEMB_OUT] + r * a->ld[FV_POSEMB_OUT];
         const size_t token = c->row0 + r;
-        if (token < prefix) {
-            const float *rows = c->p[FV_POSEMB_PREFIX];
+        if (token < prefix || !p.table) {
+            const float *rows = token < prefix ? c->p[FV_POSEMB_PREFIX] : NULL;
             const float *row = rows ? rows + token * width : in;
             if (row != out)
                 memcpy(out, row, width * sizeof *out);

@@ -4,7 +4,7 @@
  *   IN      ROW: embedded patches
  *   PREFIX  prefix x C, packed: what the prefix rows become; absent: what they are in IN
  *   TABLE   native patches x C, packed, u[2] patches to a table row; or a row per patch of the
- *           grid; float32 or, by prob.weight, 16 bits
+ *           grid; float32 or, by prob.weight, 16 bits; absent: positions are not added
  *   OUT     ROW; may be IN
  *   u       prefix, patches per grid row, patches per table row
  *   table   const fv_posemb_table: separable taps; NULL: TABLE has the size of the grid
@@ -49,7 +49,7 @@ void fv_k_posemb_f32_ref(const fv_args *a, const fv_call *c)
         const float *start = token < prefix && rows ? rows + (size_t)token * width : in;
         if (out != start)
             memcpy(out, start, width * sizeof *out);
-        if (token < prefix)
+        if (token < prefix || !c->p[FV_POSEMB_TABLE])
             continue;
         if (!t) {
             add_table_row(a, c, out, 1.f, token - prefix);
