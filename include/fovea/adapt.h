@@ -161,8 +161,8 @@ typedef struct fovea_trainer_options {
  * the first two stages, of the same width, patches and prefix, in the first one of the same blocks
  * and heads too; NULL: `model` itself with softmax attention (where `model` comes from an earlier
  * training, name the original). The files are read here
- * and needed later by fovea_trainer_save alone. ENOTSUP for families other than ViT, DeiT,
- * DINOv2, CLIP and SigLIP, and for devices other than the CPU. The trainer keeps the device, which
+ * and needed later by fovea_trainer_save alone. ENOTSUP for families that are no plain ViT, and for
+ * devices other than the CPU. The trainer keeps the device, which
  * may be closed before it. Thread-safe; all other functions of a trainer: one thread at a time per
  * trainer. */
 FOVEA_API fovea_status fovea_trainer_create(fovea_trainer **out, const char *model,

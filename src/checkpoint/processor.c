@@ -25,6 +25,8 @@ static const struct rule {
     [FV_PROCESSOR_VIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &half},
     [FV_PROCESSOR_DEIT] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &half},
     [FV_PROCESSOR_DINOV2] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
+    [FV_PROCESSOR_DINOV3] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
+    [FV_PROCESSOR_OWL] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &clip},
     [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &clip},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
@@ -38,7 +40,8 @@ static const struct {
     enum fv_processor rule;
 } classes[] = {
     {"ViT", FV_PROCESSOR_VIT},   {"DeiT", FV_PROCESSOR_DEIT},     {"Bit", FV_PROCESSOR_CLIP},
-    {"CLIP", FV_PROCESSOR_CLIP}, {"Siglip", FV_PROCESSOR_SIGLIP},
+    {"CLIP", FV_PROCESSOR_CLIP}, {"Siglip", FV_PROCESSOR_SIGLIP}, {"DINOv3", FV_PROCESSOR_DINOV3},
+    {"Owl", FV_PROCESSOR_OWL},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -52,7 +55,7 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
 {
     const struct rule *r = &rules[rule];
     uint32_t w = native_width, h = native_height;
-    if (rule == FV_PROCESSOR_DINOV2)
+    if (rule == FV_PROCESSOR_DINOV2 || rule == FV_PROCESSOR_DINOV3)
         w = h = 224;
     fovea_preprocess p = {
         .struct_size = sizeof p,

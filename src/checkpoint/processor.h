@@ -11,6 +11,8 @@ enum fv_processor {
     FV_PROCESSOR_VIT,    /* ViTImageProcessor: to native, bilinear, mean and std 0.5 */
     FV_PROCESSOR_DEIT,   /* DeiTImageProcessor: to native * 256/224, bicubic, centre, 0.5 */
     FV_PROCESSOR_DINOV2, /* DINOv2's: short side 256, bicubic, centre 224, ImageNet */
+    FV_PROCESSOR_DINOV3, /* DINOv3ViTImageProcessor: to 224, bilinear, ImageNet */
+    FV_PROCESSOR_OWL,    /* OwlViTImageProcessor: to native, bicubic, CLIP */
     FV_PROCESSOR_CLIP,   /* CLIPImageProcessor, BitImageProcessor: short side, bicubic, centre, CLIP
                           */
     FV_PROCESSOR_SIGLIP, /* SiglipImageProcessor: to native, bicubic, 0.5 */

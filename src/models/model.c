@@ -143,23 +143,43 @@ static bool owns(const fv_family *f, const char *type)
     return f->owns ? f->owns(type) : strcmp(f->types, type) == 0;
 }
 
+static const fv_family *owner(const char *type)
+{
+    for (size_t i = 0; i < FAMILIES && type; i++)
+        if (owns(families[i], type))
+            return families[i];
+    return NULL;
+}
+
+/* The family of the model, or of the tower that sees in a model of pictures and language. */
 static fovea_status choose_family(fovea_model *m, const fv_config *c)
 {
-    char known[256] = "";
-    const char *type;
+    char known[512] = "";
+    const char *type, *tower = NULL;
+    fv_config vision = {0};
     FV_TRY(fv_config_type(&type, c));
     if (!type)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: \"model_type\" is missing, and there is no \"architecture\" (timm)",
                        c->file);
+    m->family = owner(type);
+    if (m->family)
+        return FOVEA_OK;
+    FV_TRY(fv_config_section(&vision, c, "vision_config"));
+    if (vision.object)
+        FV_TRY(fv_config_type(&tower, &vision));
+    m->family = owner(tower);
+    if (m->family)
+        return FOVEA_OK;
     for (size_t i = 0; i < FAMILIES; i++) {
-        size_t used = strlen(known);
-        if (owns(families[i], type)) {
-            m->family = families[i];
-            return FOVEA_OK;
-        }
+        const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", families[i]->types);
     }
+    if (tower)
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: model type \"%.60s\" with a tower \"%.60s\" is not supported; known are %s",
+            c->file, type, tower, known);
     return fv_fail(FOVEA_ENOTSUP, "%s: model type \"%.60s\" is not supported; known are %s",
                    c->file, type, known);
 }

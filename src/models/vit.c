@@ -1,4 +1,4 @@
-/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, CLIP, SigLIP.
+/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP, EVA.
  *
  *     x = embed(patches) + positions
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
@@ -67,7 +67,8 @@ static void embed(struct context *c)
 
     const fv_weight prefix = prefix_rows(v);
     const fv_posemb p = {&prefix, &v->table, v->table_width, v->table_height, v->pos_rule};
-    fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
+    if (fv_weight_present(&v->table) || fv_weight_present(&prefix))
+        fv_emit_posemb(b, "positions", &p, &b->grid, c->x, c->x);
 
     if (fv_weight_present(&v->pre.w))
         norm(c, "pre-norm", c->x, &v->pre, c->x, c->tokens);
@@ -94,6 +95,23 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
         return logits;
     fv_layer_write(b, label, &l, given && !c->v->sla_of_x ? made : x, logits, c->tokens);
     return fv_emit_gates(b, label, logits, heads, c->tokens);
+}
+
+/* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
+static void turn(const struct context *c, const char *label, fv_view x)
+{
+    fv_builder *b = c->b;
+    if (c->v->rope.rule != FV_ROPE_NONE)
+        fv_emit_rope(b, label, x, &b->cos, &b->sin, &b->grid, c->v->heads,
+                     c->v->width / c->v->heads, x);
+}
+
+/* The tables of the rotation, which all blocks share. */
+static void make_tables(const struct context *c)
+{
+    fv_builder *b = c->b;
+    if (c->v->rope.rule != FV_ROPE_NONE && !fv_weight_present(&b->cos))
+        fv_emit_rope_tokens(b, &c->v->rope, &b->grid, c->v->width / c->v->heads, &b->cos, &b->sin);
 }
 
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
@@ -126,6 +144,20 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
     if (attention->gated)
         a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
+    make_tables(c);
+    if (a->mech == FV_MECH_ANY) {
+        turn(c, "keys turned", kv);
+    } else if (c->v->rope.rule != FV_ROPE_NONE) {
+        if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
+            FV_THEN(b->status,
+                    fv_fail(FOVEA_ENOTSUP,
+                            "block %u: %s%s has factors of each channel, which rotary positions "
+                            "would mix; use linear:elu1, or another map",
+                            i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
+        a->flags |= FV_FLAG_ROPE;
+        a->cos = b->cos;
+        a->sin = b->sin;
+    }
     fv_emit_keys(b, "keys", a);
 }
 
@@ -142,8 +174,12 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     fv_layer_write(b, "q", &w->q, normed, q, n);
     if (attention->gated)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
+    if (a->mech == FV_MECH_ANY)
+        turn(c, "queries turned", q);
     fv_emit_queries(b, "attention", a, q, out);
-    return out;
+    return fv_weight_present(&w->inner.w)
+               ? fv_layer_norm(b, "inner norm", &w->inner, out, c->v->eps, n)
+               : out;
 }
 
 static void enter_block(fv_builder *b, uint32_t i)
@@ -189,8 +225,10 @@ static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv
     return fv_layer_product(b, "output", &v->block[i].proj, seen, 0, rows);
 }
 
+/* `inner`: the norm of what fc2 reads; NULL or absent: none. */
 static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1,
-                const fv_layer *fc2, const fv_weight *scale, fv_view x, uint32_t rows)
+                const fv_layer *inner, const fv_layer *fc2, const fv_weight *scale, fv_view x,
+                uint32_t rows)
 {
     fv_builder *b = c->b;
     fv_view normed = fv_layer_norm(b, "mlp norm", ln, x, c->v->eps, rows);
@@ -198,6 +236,8 @@ static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1
     fv_gemm g = linear(fc1, normed, h, rows);
     g.act = c->v->epi;
     fv_emit_gemm(b, "fc1", &g);
+    if (inner && fv_weight_present(&inner->w))
+        h = fv_layer_norm(b, "inner norm", inner, h, c->v->eps, rows);
     g = linear(fc2, h, x, rows);
     g.scale = scale;
     g.res = x;
@@ -209,7 +249,7 @@ static void block(const struct context *c, uint32_t i)
     const fv_vit_block *w = &c->v->block[i];
     enter_block(c->b, i);
     emit_attention(c, i);
-    mlp(c, &w->ln2, &w->fc1, &w->fc2, &w->ls2, c->x, c->tokens);
+    mlp(c, &w->ln2, &w->fc1, &w->inner_mlp, &w->fc2, &w->ls2, c->x, c->tokens);
     fv_emit_leave_block(c->b);
 }
 
@@ -218,8 +258,14 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
 {
     fv_builder *b = c->b;
     const fv_vit *v = c->v;
-    uint32_t n = c->tokens, width = v->width, heads = v->heads, d = width / heads;
+    uint32_t n = c->tokens, width = v->width, heads = v->map.heads, d = width / heads;
     snprintf(b->scope, sizeof b->scope, "pool");
+    if (v->map.patches && b->grid.prefix) {
+        const fv_view all = y;
+        n -= b->grid.prefix;
+        y = fv_emit_rows(b, n, width);
+        fv_emit_take(b, "patches", all, b->grid.prefix, y, n, width);
+    }
     fv_view q = fv_emit_rows(b, 1, width);
     fv_gemm g = linear(&v->map.q, FV_NO_VIEW, q, 1);
     g.in_weight = &v->map.probe;
@@ -235,7 +281,7 @@ static void pool_map(const struct context *c, fv_view y, fv_view out)
     fv_view seen = fv_emit_pool(b, "attention", "merge", &a, q);
 
     fv_layer_write(b, "projection", &v->map.out, seen, out, 1);
-    mlp(c, &v->map.ln, &v->map.fc1, &v->map.fc2, NULL, out, 1);
+    mlp(c, &v->map.ln, &v->map.fc1, NULL, &v->map.fc2, NULL, out, 1);
     b->scope[0] = 0;
 }
 
@@ -325,6 +371,8 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
         fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
         break;
     }
+    if (fv_weight_present(&v->fc_norm.w))
+        in = fv_layer_norm(b, "norm of the pooled", &v->fc_norm, in, v->eps, 1);
     fv_layer_write(b, "head", &v->classifier, in, logits, 1);
 }
 

@@ -3,17 +3,20 @@
 #define FOVEA_SRC_MODELS_VIT_H
 
 #include "models/model.h"
+#include "ops/rope.h"
 
 #define FV_VIT_TYPES                                                                               \
-    "vit, deit, dinov2, dinov2_with_registers, clip, clip_vision_model, siglip, "                  \
-    "siglip_vision_model, vit_* and deit* of timm"
+    "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
+    "siglip, siglip_vision_model, owlv2, owlv2_vision_model, vit_*, eva* and deit* of timm"
 
 /* ---- roles ---- */
 
 typedef struct fv_vit_block {
     fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
+    fv_layer inner;            /* norm of the attention's result, before proj; may be absent */
     fv_weight ls1;
     fv_layer ln2, fc1, fc2; /* SwiGLU: fc1 = value, then gate rows */
+    fv_layer inner_mlp;     /* norm of what fc2 reads; may be absent */
     fv_weight ls2;
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
@@ -26,15 +29,17 @@ typedef struct fv_vit {
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
     enum fv_pos_rule pos_rule;
+    fv_rope rope;  /* of q and k; then their channels that turn together are neighbours */
     uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
     float eps;
     fv_layer embed;        /* (C, 3*P*P) */
     fv_weight prefix_rows; /* (prefix, C): class, distillation, registers */
     fv_weight prefix_add;  /* (prefix, C): their position rows, to be added; may be absent */
-    fv_weight table;       /* (table_width*table_height, C) */
+    fv_weight table;       /* (table_width*table_height, C); may be absent */
     fv_layer pre;          /* LayerNorm after the embedding (CLIP) */
-    fv_layer post;         /* final LayerNorm */
+    fv_layer post;         /* final LayerNorm; may be absent */
+    fv_layer fc_norm;      /* between pooling and head; may be absent */
     bool post_on_pooled;   /* the final LayerNorm acts on the pooled row only (CLIP): then
                               last_hidden_state is not normalised */
     /* Pooling and heads; absent ones are not offered as outputs. */
@@ -59,6 +64,8 @@ typedef struct fv_vit {
     struct {         /* attention pooling: y = out(attn(probe, x, x)); y + mlp(LN(y)) */
         fv_weight probe;
         fv_layer q, kv, out, ln, fc1, fc2;
+        uint32_t heads;
+        bool patches; /* x: of the patches alone */
     } map;
     fv_vit_block *block; /* depth of them */
 } fv_vit;
@@ -81,8 +88,12 @@ enum fv_vit_kind {
     FV_VIT_DEIT,
     FV_VIT_DINOV2,
     FV_VIT_REGISTERS, /* DINOv2 with registers */
+    FV_VIT_DINOV3,
+    FV_VIT_IJEPA,
     FV_VIT_CLIP,
+    FV_VIT_OWL, /* CLIP's encoder in OWL-ViT and OWLv2 */
     FV_VIT_SIGLIP,
+    FV_VIT_EVA, /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 
 /* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"
@@ -95,7 +106,10 @@ typedef struct fv_vit_names {
     const char *patch, *cls, *dist, *reg, *pos, *pre, *post;
     const char *block; /* with the number of the block */
     const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
-    const char *pooler; /* tanh(linear) of the class row */
+    const char *gate, *up; /* the rows of gated1 in two tensors */
+    const char *inner, *inner_mlp;
+    const char *q_bias, *v_bias; /* beside a qkv without bias */
+    const char *pooler;          /* tanh(linear) of the class row */
     const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
     const char *head, *head_cls, *head_dist; /* the last two: a pair to be averaged */
     const char *embeds, *embeds_transposed;

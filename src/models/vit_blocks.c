@@ -6,45 +6,90 @@
 #define LEARNED 2
 #define VECTORS "attn.vectors" /* learned, of the attention's feature map: (vectors, C) */
 
+/* Rows (bias: columns) of q or k, from `offset` of a tensor on. */
+static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, bool bias,
+                              uint32_t paired)
+{
+    return (fv_weight_part){.tensor = t,
+                            .offset = offset,
+                            .rows = bias ? 1 : c,
+                            .cols = c,
+                            .paired_rows = bias ? 0 : paired,
+                            .paired_cols = bias ? paired : 0};
+}
+
+/* Rows of q, k and v, or their biases, of one tensor. */
 static fovea_status cut(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
-                        const char *stem, bool bias)
+                        const char *stem, bool bias, uint32_t paired)
 {
     const uint32_t c = r->v->width, cols = bias ? 1 : c;
     const fv_tensor *t;
     const uint64_t shape[2] = {3ull * c, cols};
     FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, bias ? "bias" : "weight", 2, shape));
-    *q = fv_weight_of(t, bias ? 1 : c, c);
+    *q = (fv_weight){.rows = bias ? 1 : c, .cols = c};
     *kv = (fv_weight){.rows = bias ? 1 : 2 * c, .cols = bias ? 2 * c : c};
-    fv_weight_add(
-        kv, (fv_weight_part){
-                .tensor = t, .offset = (uint64_t)c * cols, .rows = kv->rows, .cols = kv->cols});
+    fv_weight_add(q, rotated(t, 0, c, bias, paired));
+    if (!paired) {
+        fv_weight_add(
+            kv, (fv_weight_part){
+                    .tensor = t, .offset = (uint64_t)c * cols, .rows = kv->rows, .cols = kv->cols});
+        return FOVEA_OK;
+    }
+    fv_weight_add(kv, rotated(t, (uint64_t)c * cols, c, bias, paired));
+    fv_weight_add(kv, (fv_weight_part){.tensor = t,
+                                       .offset = 2ull * c * cols,
+                                       .row0 = bias ? 0 : c,
+                                       .rows = bias ? 1 : c,
+                                       .col0 = bias ? c : 0,
+                                       .cols = c});
     return FOVEA_OK;
 }
 
 fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_layer *q, fv_layer *kv, const char *prefix,
-                            const char *stem, bool bias)
+                            const char *stem, bool bias, uint32_t paired)
 {
-    FV_TRY(cut(r, &q->w, &kv->w, prefix, stem, false));
-    return bias ? cut(r, &q->b, &kv->b, prefix, stem, true) : FOVEA_OK;
+    FV_TRY(cut(r, &q->w, &kv->w, prefix, stem, false, paired));
+    return bias ? cut(r, &q->b, &kv->b, prefix, stem, true, paired) : FOVEA_OK;
 }
 
-/* Separate k and v stacked. */
+/* A vector becomes columns [col0, col0 + C) of the bias *b of `cols`. */
+static fovea_status read_bias(fv_vit_reader *r, fv_weight *b, uint32_t cols, const char *stem,
+                              const char *part, uint32_t col0, uint32_t paired)
+{
+    if (!fv_weight_present(b))
+        *b = (fv_weight){.rows = 1, .cols = cols};
+    return fv_reader_part(
+        b, &r->t, r->block, stem, part,
+        (fv_weight_part){.rows = 1, .col0 = col0, .cols = r->v->width, .paired_cols = paired});
+}
+
+/* Biases that stand alone; those of k are zero where it has none. */
+static fovea_status read_biases(fv_vit_reader *r, fv_vit_block *b)
+{
+    const fv_vit_names *n = r->n;
+    const uint32_t c = r->v->width;
+    const char *part = n->qkv ? "" : "bias";
+    if (r->q_bias)
+        FV_TRY(read_bias(r, &b->q.b, c, n->qkv ? n->q_bias : n->q, part, 0, r->paired));
+    if (r->k_bias)
+        FV_TRY(read_bias(r, &b->kv.b, 2 * c, n->k, part, 0, r->paired));
+    if (r->v_bias)
+        FV_TRY(read_bias(r, &b->kv.b, 2 * c, n->qkv ? n->v_bias : n->v, part, c, 0));
+    return FOVEA_OK;
+}
+
+/* Separate tensors, k and v stacked. */
 static fovea_status join_kv(fv_vit_reader *r, fv_vit_block *b)
 {
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
+    b->q.w = (fv_weight){.rows = c, .cols = c};
     b->kv.w = (fv_weight){.rows = 2 * c, .cols = c};
-    FV_TRY(fv_reader_part(&b->kv.w, &r->t, r->block, n->k, "weight",
-                          (fv_weight_part){.rows = c, .cols = c}));
-    FV_TRY(fv_reader_part(&b->kv.w, &r->t, r->block, n->v, "weight",
-                          (fv_weight_part){.row0 = c, .rows = c, .cols = c}));
-    if (!r->bias)
-        return FOVEA_OK;
-    b->kv.b = (fv_weight){.rows = 1, .cols = 2 * c};
-    FV_TRY(fv_reader_part(&b->kv.b, &r->t, r->block, n->k, "bias",
-                          (fv_weight_part){.rows = 1, .cols = c}));
-    return fv_reader_part(&b->kv.b, &r->t, r->block, n->v, "bias",
-                          (fv_weight_part){.rows = 1, .col0 = c, .cols = c});
+    const fv_weight_part turned = {.rows = c, .cols = c, .paired_rows = r->paired};
+    FV_TRY(fv_reader_part(&b->q.w, &r->t, r->block, n->q, "weight", turned));
+    FV_TRY(fv_reader_part(&b->kv.w, &r->t, r->block, n->k, "weight", turned));
+    return fv_reader_part(&b->kv.w, &r->t, r->block, n->v, "weight",
+                          (fv_weight_part){.row0 = c, .rows = c, .cols = c});
 }
 
 static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
@@ -113,14 +158,15 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
     const uint32_t c = r->v->width;
     const fv_vit_names *n = r->n;
     FV_TRY(fv_reader_norm(&b->ln1, &r->t, r->block, n->ln1, c));
-    if (n->qkv) {
-        FV_TRY(fv_vit_cut_qkv(r, &b->q, &b->kv, r->block, n->qkv, r->bias));
-    } else {
-        FV_TRY(fv_reader_matrix(&b->q.w, &r->t, r->block, n->q, "weight", c, c));
-        if (r->bias)
-            FV_TRY(fv_reader_matrix(&b->q.b, &r->t, r->block, n->q, "bias", 1, c));
+    const bool joined = n->qkv && fv_reader_find(&r->t, r->block, n->qkv, "bias");
+    if (n->qkv)
+        FV_TRY(fv_vit_cut_qkv(r, &b->q, &b->kv, r->block, n->qkv, joined, r->paired));
+    else
         FV_TRY(join_kv(r, b));
-    }
+    if (!joined)
+        FV_TRY(read_biases(r, b));
+    if (fv_reader_find(&r->t, r->block, n->inner, "weight"))
+        FV_TRY(fv_reader_norm(&b->inner, &r->t, r->block, n->inner, c));
     FV_TRY(fv_reader_linear(&b->proj, &r->t, r->block, n->proj, c, c));
     if (fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight") ||
         fv_reader_find(&r->t, r->block, FV_VIT_SLA_K, "weight")) {
@@ -131,14 +177,35 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
     return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 
+/* The gated MLP's two tensors, stacked. */
+static fovea_status join_gated(fv_vit_reader *r, fv_vit_block *b)
+{
+    const uint32_t h = r->v->hidden, c = r->v->width;
+    const char *const stem[] = {r->n->gate, r->n->up};
+    b->fc1.w = (fv_weight){.rows = 2 * h, .cols = c};
+    b->fc1.b = (fv_weight){.rows = 1, .cols = 2 * h};
+    for (uint32_t i = 0; i < 2; i++) {
+        FV_TRY(fv_reader_part(&b->fc1.w, &r->t, r->block, stem[i], "weight",
+                              (fv_weight_part){.row0 = i * h, .rows = h, .cols = c}));
+        FV_TRY(fv_reader_part(&b->fc1.b, &r->t, r->block, stem[i], "bias",
+                              (fv_weight_part){.rows = 1, .col0 = i * h, .cols = h}));
+    }
+    return FOVEA_OK;
+}
+
 static fovea_status read_mlp(fv_vit_reader *r, fv_vit_block *b)
 {
     const fv_vit_names *n = r->n;
     const fv_vit *v = r->v;
     uint32_t rows = v->epi == FV_EPI_SWIGLU ? 2 * v->hidden : v->hidden;
     FV_TRY(fv_reader_norm(&b->ln2, &r->t, r->block, n->ln2, r->v->width));
-    FV_TRY(
-        fv_reader_linear(&b->fc1, &r->t, r->block, r->gated ? n->gated1 : n->fc1, rows, v->width));
+    if (r->split)
+        FV_TRY(join_gated(r, b));
+    else
+        FV_TRY(fv_reader_linear(&b->fc1, &r->t, r->block, r->gated ? n->gated1 : n->fc1, rows,
+                                v->width));
+    if (fv_reader_find(&r->t, r->block, n->inner_mlp, "weight"))
+        FV_TRY(fv_reader_norm(&b->inner_mlp, &r->t, r->block, n->inner_mlp, v->hidden));
     FV_TRY(fv_reader_linear(&b->fc2, &r->t, r->block, r->gated ? n->gated2 : n->fc2, v->width,
                             v->hidden));
     return r->scaled ? fv_reader_matrix(&b->ls2, &r->t, r->block, n->ls2, "", 1, v->width)

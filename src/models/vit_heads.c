@@ -4,6 +4,7 @@
 #include "models/vit_reader.h"
 
 #define CLASSES (1u << 24)
+#define FC_NORM "fc_norm."
 
 static fovea_status read_map(fv_vit_reader *r)
 {
@@ -15,8 +16,14 @@ static fovea_status read_map(fv_vit_reader *r)
     const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", hidden, FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
+    /* timm pools the patches alone but for EVA's descendants, whose pooling has 8 heads. */
+    v->map.heads = r->kind == FV_VIT_EVA ? 8 : v->heads;
+    v->map.patches = n->origin == FV_VIT_TIMM && r->kind != FV_VIT_EVA;
+    if (c % v->map.heads)
+        return fv_fail(FOVEA_EFORMAT, "%s: %u heads of the pooling do not divide a width of %u",
+                       r->config->file, v->map.heads, c);
     if (n->map_qkv) {
-        FV_TRY(fv_vit_cut_qkv(r, &v->map.q, &v->map.kv, p, n->map_qkv, true));
+        FV_TRY(fv_vit_cut_qkv(r, &v->map.q, &v->map.kv, p, n->map_qkv, true, 0));
     } else {
         FV_TRY(fv_reader_linear(&v->map.q, &r->t, p, n->map_q, c, c));
         FV_TRY(fv_reader_linear(&v->map.kv, &r->t, p, n->map_kv, 2 * c, c));
@@ -31,22 +38,16 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
-    if (r->n->origin == FV_VIT_TIMM && fv_reader_find(&r->t, r->prefix, "fc_norm.", "weight"))
-        return fv_fail(FOVEA_ENOTSUP,
-                       "%s: \"fc_norm\", a norm after average pooling, is not supported",
-                       r->t.source->name);
-    FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, r->v->width));
-    v->post_on_pooled = r->kind == FV_VIT_CLIP && n->origin != FV_VIT_TIMM;
-    if (fv_reader_find(&r->t, r->prefix, n->probe, "")) {
-        if (n->origin == FV_VIT_TIMM && v->prefix)
-            return fv_fail(FOVEA_ENOTSUP,
-                           "%s: \"%s%s\" pools by attention, which leaves out the %u tokens before "
-                           "the patches (\"architecture\" %.60s in %s), and is not supported so; "
-                           "use a checkpoint that pools otherwise, as vit_*_reg4_gap_*",
-                           r->t.source->name, r->prefix, n->probe, v->prefix, r->type,
-                           r->config->file);
+    const bool timm = n->origin == FV_VIT_TIMM;
+    if (timm && fv_reader_find(&r->t, r->prefix, FC_NORM, "weight"))
+        FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, FC_NORM, v->width));
+    /* timm's models have a norm behind the pooling in its place, Perception Encoders none. */
+    const bool without = timm && (fv_weight_present(&v->fc_norm.w) || r->kind == FV_VIT_EVA);
+    if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
+        FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
+    v->post_on_pooled = (r->kind == FV_VIT_CLIP || r->kind == FV_VIT_OWL) && !timm;
+    if (fv_reader_find(&r->t, r->prefix, n->probe, ""))
         return read_map(r);
-    }
     if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
         v->pool = FV_POOL_CLS_TANH;
         return fv_reader_linear(&v->pooler, &r->t, r->prefix, n->pooler, v->width, v->width);
@@ -84,16 +85,31 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
     const fv_vit *v = r->v;
     switch (r->n->origin) {
     case FV_VIT_HF:
-        return r->kind == FV_VIT_CLIP || r->kind == FV_VIT_SIGLIP  ? FV_HEAD_MEAN
-               : r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT ? FV_HEAD_CLS
-                                                                   : FV_HEAD_CLS_MEAN;
+        break;
     case FV_VIT_DINO:
         return FV_HEAD_CLS_MEAN;
     case FV_VIT_TIMM:
     case FV_VIT_OPENAI:
+        if (v->pool == FV_POOL_MAP)
+            return FV_HEAD_POOL;
+        return v->class_tokens && !fv_weight_present(&v->fc_norm.w) ? FV_HEAD_CLS : FV_HEAD_MEAN;
+    }
+    switch (r->kind) {
+    case FV_VIT_PLAIN:
+    case FV_VIT_DEIT:
+    case FV_VIT_DINOV3:
+    case FV_VIT_EVA:
+        return FV_HEAD_CLS;
+    case FV_VIT_DINOV2:
+    case FV_VIT_REGISTERS:
+        return FV_HEAD_CLS_MEAN;
+    case FV_VIT_IJEPA:
+    case FV_VIT_CLIP:
+    case FV_VIT_OWL:
+    case FV_VIT_SIGLIP:
         break;
     }
-    return v->pool == FV_POOL_MAP ? FV_HEAD_POOL : v->class_tokens ? FV_HEAD_CLS : FV_HEAD_MEAN;
+    return FV_HEAD_MEAN;
 }
 
 static fovea_status put_head(fv_vit_reader *r, uint32_t classes)

@@ -4,10 +4,23 @@
 #define KIND(kind) (1u << FV_VIT_##kind)
 #define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS))
 #define ALL_KINDS (KIND(PLAIN) | KIND(DEIT) | DINO_KINDS | KIND(CLIP) | KIND(SIGLIP))
+#define EVA_KINDS (KIND(EVA) | KIND(DINOV3))
 
 const char *const fv_vit_prefixes[] = {
-    "",          "vit.",    "deit.",         "dinov2.", "dinov2_with_registers.", "vision_model.",
-    "backbone.", "visual.", "visual.trunk.", NULL,
+    "",
+    "vit.",
+    "deit.",
+    "dinov2.",
+    "dinov2_with_registers.",
+    "vision_model.",
+    "backbone.",
+    "visual.",
+    "visual.trunk.",
+    "ijepa.",
+    "vision_tower.",
+    "vision_tower.vision_model.",
+    "owlv2.vision_model.",
+    NULL,
 };
 
 /* What the schemes of transformers' encoders, and of the original repositories, have in common. */
@@ -16,11 +29,24 @@ const char *const fv_vit_prefixes[] = {
     .pos = "embeddings.position_embeddings", .post = "layernorm.", .block = "encoder.layer.%u.",   \
     .q = "attention.attention.query.", .k = "attention.attention.key.",                            \
     .v = "attention.attention.value.", .proj = "attention.output.dense.", .head = "classifier."
-#define ORIGINAL_NAMES                                                                             \
+#define CLIP_NAMES                                                                                 \
+    .patch = "embeddings.patch_embedding.", .cls = "embeddings.class_embedding",                   \
+    .pos = "embeddings.position_embedding.weight", .post = "post_layernorm.",                      \
+    .block = "encoder.layers.%u.", .ln1 = "layer_norm1.", .ln2 = "layer_norm2.",                   \
+    .q = "self_attn.q_proj.", .k = "self_attn.k_proj.", .v = "self_attn.v_proj.",                  \
+    .proj = "self_attn.out_proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+#define BLOCK_NAMES                                                                                \
     .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed", .post = "norm.",         \
-    .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .qkv = "attn.qkv.",                   \
-    .proj = "attn.proj.", .ls1 = "ls1.gamma", .ls2 = "ls2.gamma", .fc1 = "mlp.fc1.",               \
-    .fc2 = "mlp.fc2."
+    .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .proj = "attn.proj.",                 \
+    .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+#define ORIGINAL_NAMES BLOCK_NAMES, .qkv = "attn.qkv.", .ls1 = "ls1.gamma", .ls2 = "ls2.gamma"
+#define POOL_NAMES                                                                                 \
+    .probe = "attn_pool.latent", .map_q = "attn_pool.q.", .map_kv = "attn_pool.kv.",               \
+    .map_proj = "attn_pool.proj.", .map_ln = "attn_pool.norm.", .map_fc1 = "attn_pool.mlp.fc1.",   \
+    .map_fc2 = "attn_pool.mlp.fc2.", .head = "head."
+#define EVA_NAMES                                                                                  \
+    BLOCK_NAMES, POOL_NAMES, .reg = "reg_token", .pre = "norm_pre.", .ls1 = "gamma_1",             \
+                             .ls2 = "gamma_2", .inner = "attn.norm.", .inner_mlp = "mlp.norm."
 
 const fv_vit_names fv_vit_schemes[] = {
     {
@@ -42,7 +68,7 @@ const fv_vit_names fv_vit_schemes[] = {
     {
         /* transformers: ViT, DeiT */
         .origin = FV_VIT_HF,
-        .kinds = KIND(PLAIN) | KIND(DEIT),
+        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
         .marks = {"encoder.layer.0.layernorm_before.weight"},
         HF_NAMES,
         .dist = "embeddings.distillation_token",
@@ -58,20 +84,8 @@ const fv_vit_names fv_vit_schemes[] = {
         /* transformers: CLIP, SigLIP */
         .origin = FV_VIT_HF,
         .kinds = KIND(CLIP) | KIND(SIGLIP),
-        .patch = "embeddings.patch_embedding.",
-        .cls = "embeddings.class_embedding",
-        .pos = "embeddings.position_embedding.weight",
+        CLIP_NAMES,
         .pre = "pre_layrnorm.",
-        .post = "post_layernorm.",
-        .block = "encoder.layers.%u.",
-        .ln1 = "layer_norm1.",
-        .ln2 = "layer_norm2.",
-        .q = "self_attn.q_proj.",
-        .k = "self_attn.k_proj.",
-        .v = "self_attn.v_proj.",
-        .proj = "self_attn.out_proj.",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
         .probe = "head.probe",
         .map_qkv = "head.attention.in_proj_",
         .map_proj = "head.attention.out_proj.",
@@ -80,6 +94,38 @@ const fv_vit_names fv_vit_schemes[] = {
         .map_fc2 = "head.mlp.fc2.",
         .head = "classifier.",
         .embeds = "visual_projection.weight",
+    },
+    {
+        /* transformers: OWL-ViT, OWLv2 */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(OWL),
+        CLIP_NAMES,
+        .pre = "pre_layernorm.",
+    },
+    {
+        /* transformers: DINOv3 */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(DINOV3),
+        .marks = {"layer.0.attention.q_proj.weight"},
+        .patch = "embeddings.patch_embeddings.",
+        .cls = "embeddings.cls_token",
+        .reg = "embeddings.register_tokens",
+        .post = "norm.",
+        .block = "layer.%u.",
+        .ln1 = "norm1.",
+        .ln2 = "norm2.",
+        .q = "attention.q_proj.",
+        .k = "attention.k_proj.",
+        .v = "attention.v_proj.",
+        .proj = "attention.o_proj.",
+        .ls1 = "layer_scale1.lambda1",
+        .ls2 = "layer_scale2.lambda1",
+        .fc1 = "mlp.up_proj.",
+        .fc2 = "mlp.down_proj.",
+        .gated2 = "mlp.down_proj.",
+        .gate = "mlp.gate_proj.",
+        .up = "mlp.up_proj.",
+        .head = "classifier.",
     },
     {
         /* DINOv2 as its authors publish it */
@@ -100,16 +146,35 @@ const fv_vit_names fv_vit_schemes[] = {
         .dist = "dist_token",
         .reg = "reg_token",
         .pre = "norm_pre.",
-        .probe = "attn_pool.latent",
-        .map_q = "attn_pool.q.",
-        .map_kv = "attn_pool.kv.",
-        .map_proj = "attn_pool.proj.",
-        .map_ln = "attn_pool.norm.",
-        .map_fc1 = "attn_pool.mlp.fc1.",
-        .map_fc2 = "attn_pool.mlp.fc2.",
-        .head = "head.",
+        POOL_NAMES,
         .head_cls = "head.",
         .head_dist = "head_dist.",
+    },
+    {
+        /* timm: EVA and what is built of it, queries, keys and values in one tensor */
+        .origin = FV_VIT_TIMM,
+        .kinds = EVA_KINDS,
+        .marks = {"blocks.0.attn.qkv.weight"},
+        EVA_NAMES,
+        .qkv = "attn.qkv.",
+        .q_bias = "attn.q_bias",
+        .v_bias = "attn.v_bias",
+        .gate = "mlp.fc1_g.",
+        .up = "mlp.fc1_x.",
+        .gated2 = "mlp.fc2.",
+    },
+    {
+        /* in three */
+        .origin = FV_VIT_TIMM,
+        .kinds = EVA_KINDS,
+        .marks = {"blocks.0.attn.q_proj.weight"},
+        EVA_NAMES,
+        .q = "attn.q_proj.",
+        .k = "attn.k_proj.",
+        .v = "attn.v_proj.",
+        .gate = "mlp.fc1_g.",
+        .up = "mlp.fc1_x.",
+        .gated2 = "mlp.fc2.",
     },
     {
         /* OpenAI's CLIP, OpenCLIP */
@@ -133,8 +198,13 @@ const fv_vit_names fv_vit_schemes[] = {
 };
 
 const fv_vit_unlike fv_vit_unlikes[] = {
-    {"vit_pe_", "", "rotary positions, which are not supported; use a ViT without, as CLIP's"},
-    {"vit_", "_rope", "rotary positions, which are not supported; use a ViT without"},
+    {"vit_", "_rope_mixed",
+     "rotary positions with frequencies of each head, which are not supported; use vit_*_rope_224 "
+     "or vit_*_rope_reg*_gap_256"},
+    {"vit_", "_sapiens2",
+     "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
+    {"eva02_enormous_", "",
+     "norms behind its blocks, which are not supported; use eva02_large_patch14_clip_*"},
     {"vit_", "_siglip_gap_",
      "the mean of its tokens for an output, which is not supported; use the vit_*_siglip_* of the "
      "same size that pools by attention"},

@@ -16,6 +16,10 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_DEIT] = {"deit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_DEIT},
     [FV_VIT_DINOV2] = {"dinov2", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2},
     [FV_VIT_REGISTERS] = {"dinov2_with_registers", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2},
+    [FV_VIT_DINOV3] = {"dinov3_vit", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_DINOV3},
+    [FV_VIT_IJEPA] = {"ijepa", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT},
+    [FV_VIT_OWL] = {"owlv2_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_OWL},
+    [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM},
     [FV_VIT_CLIP] = {"clip_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP},
     [FV_VIT_SIGLIP] = {"siglip_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP},
 };
@@ -30,12 +34,24 @@ static const struct {
     {"deit", NULL, FV_VIT_DEIT},
     {"dinov2", NULL, FV_VIT_DINOV2},
     {"dinov2_with_registers", NULL, FV_VIT_REGISTERS},
+    {"dinov3_vit", NULL, FV_VIT_DINOV3},
+    {"ijepa", NULL, FV_VIT_IJEPA},
+    {"owlv2", NULL, FV_VIT_OWL},
+    {"owlv2_vision_model", NULL, FV_VIT_OWL},
+    {"owlvit", NULL, FV_VIT_OWL},
+    {"owlvit_vision_model", NULL, FV_VIT_OWL},
     {"clip", NULL, FV_VIT_CLIP},
     {"clip_vision_model", NULL, FV_VIT_CLIP},
     {"siglip", NULL, FV_VIT_SIGLIP},
     {"siglip_vision_model", NULL, FV_VIT_SIGLIP},
     {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
     {"dinov2_vit", "", FV_VIT_DINOV2},
+    {"vit_", "_dinov3", FV_VIT_DINOV3},
+    {"vit_", "_lingbot", FV_VIT_DINOV3},
+    {"vit_pe_", "", FV_VIT_EVA},
+    {"vit_", "_rope_", FV_VIT_EVA},
+    {"eva_", "", FV_VIT_EVA},
+    {"eva02_", "", FV_VIT_EVA},
     {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
     {"vit_", "_dinov2", FV_VIT_DINOV2},
     {"vit_", "_clip_", FV_VIT_CLIP},
@@ -138,15 +154,18 @@ static fovea_status fill_info(fv_vit_reader *r)
 fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     fv_vit_reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
+    FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
     FV_TRY(fv_config_type(&r.type, config));
-    bool known = find_kind(&r.kind, r.type);
-    assert(known);
-    (void)known;
+    if (!find_kind(&r.kind, r.type)) { /* the tower of a model of pictures and language */
+        FV_TRY(fv_config_type(&r.type, &r.vision));
+        const bool known = find_kind(&r.kind, r.type);
+        assert(known);
+        (void)known;
+    }
     FV_TRY(refuse_unlike(&r));
     bool fits = strlen(r.type) < sizeof m->info.type;
     snprintf(m->info.type, sizeof m->info.type, "%s", fits ? r.type : fv_vit_kinds[r.kind].name);
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
-    FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
     if (!r.vision.object)
         r.vision = *config;
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));

@@ -35,7 +35,10 @@ typedef struct fv_vit_reader {
     fv_vit *v;
     char block[96]; /* prefix of the block being read */
     uint32_t chunk; /* DINOv2's files keep blocks in chunks: that of the block before */
-    bool bias, scaled, gated;
+    bool scaled, gated;
+    bool split; /* the gated MLP's first product is two tensors */
+    bool q_bias, k_bias, v_bias;
+    uint32_t paired; /* d where channels that turn together lie d/2 apart, else 0 */
     enum {
         FV_VIT_SLA_TOLD_BY_SHAPE,
         FV_VIT_SLA_Q_BLOCKDIAG,
@@ -52,17 +55,22 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
 bool fv_vit_find_block(fv_vit_reader *r, uint32_t i);
 /* Width, patch and depth; heads and the numbers of the arithmetic. */
 fovea_status fv_vit_read_sizes(fv_vit_reader *r);
-/* Biases of q, k and v, layer scale, gated MLP and hidden width, as the first block has them. */
+/* Biases of q, k and v, layer scale, gated MLP and hidden width, as the first block has them, or
+ * config.json. */
 fovea_status fv_vit_read_block_form(fv_vit_reader *r);
 
 /* vit_tokens.c */
 /* Patches, the rows before them, positions, the norm after them. */
 fovea_status fv_vit_read_embedding(fv_vit_reader *r);
 
+/* vit_rotations.c: whether and how queries and keys are turned. */
+fovea_status fv_vit_read_rotation(fv_vit_reader *r);
+
 /* vit_blocks.c */
-/* Rows q, k, v of one tensor, cut into q and the k and v that follow each other anyway. */
+/* Rows q, k, v of one tensor, cut into q and the k and v that follow each other anyway; channels of
+ * q and k made neighbours as `paired` says. */
 fovea_status fv_vit_cut_qkv(fv_vit_reader *r, fv_layer *q, fv_layer *kv, const char *prefix,
-                            const char *stem, bool bias);
+                            const char *stem, bool bias, uint32_t paired);
 fovea_status fv_vit_read_blocks(fv_vit_reader *r);
 
 /* vit_heads.c */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "models/vit_reader.h"
 #include "ops/kernel.h"
 
@@ -35,8 +36,13 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
 
 /* Heads where a checkpoint does not say: 64 channels each, but for a few widths (timm, OpenCLIP).
  */
-static uint32_t usual_heads(uint32_t width)
+static uint32_t usual_heads(const fv_vit_reader *r)
 {
+    const uint32_t width = r->v->width;
+    if (r->kind == FV_VIT_EVA && strstr(r->type, "_gigantic_"))
+        return 16;
+    if (r->kind == FV_VIT_DINOV3 && width == 4096)
+        return 32;
     switch (width) {
     case 1152:
     case 1280:
@@ -54,7 +60,7 @@ static fovea_status read_heads(fv_vit_reader *r)
     fv_config arguments;
     v->heads = 0;
     if (r->n->origin != FV_VIT_HF)
-        v->heads = usual_heads(v->width);
+        v->heads = usual_heads(r);
     else if (r->vision.object != r->config->object)
         v->heads = 12; /* transformers omits what equals the default of its class */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
@@ -107,7 +113,10 @@ static fovea_status read_eps(fv_vit_reader *r)
 {
     float *eps = &r->v->eps;
     bool plain = r->n->origin != FV_VIT_HF && r->kind != FV_VIT_CLIP;
+    plain = plain && r->kind != FV_VIT_DINOV3;
     *eps = plain ? 1e-6f : fv_vit_kinds[r->kind].eps;
+    if (fv_begins_with(r->type, "vit_pe_"))
+        *eps = 1e-5f;
     FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
@@ -151,6 +160,7 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
     FV_TRY(read_depth(r));
     FV_TRY(read_heads(r));
     FV_TRY(read_activation(r));
+    FV_TRY(fv_vit_read_rotation(r));
     return read_eps(r);
 }
 
@@ -182,6 +192,28 @@ static fovea_status read_sla_form(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
+/* Which of q, k and v have biases. */
+static fovea_status read_bias_form(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    const char *part = n->qkv ? "" : "bias";
+    if (n->origin != FV_VIT_HF) {
+        r->q_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->q_bias : n->q, part) != NULL;
+        r->k_bias = fv_reader_find(&r->t, r->block, n->k, part) != NULL;
+        r->v_bias = fv_reader_find(&r->t, r->block, n->qkv ? n->v_bias : n->v, part) != NULL;
+        return FOVEA_OK;
+    }
+    bool all = true;
+    FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
+    r->q_bias = r->k_bias = r->v_bias = all;
+    if (r->kind != FV_VIT_DINOV3)
+        return FOVEA_OK;
+    r->k_bias = false;
+    FV_TRY(fv_config_bool(&r->q_bias, &r->vision, "query_bias"));
+    FV_TRY(fv_config_bool(&r->k_bias, &r->vision, "key_bias"));
+    return fv_config_bool(&r->v_bias, &r->vision, "value_bias");
+}
+
 fovea_status fv_vit_read_block_form(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -189,22 +221,24 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     r->chunk = 0;
     if (!fv_vit_find_block(r, 0))
         return fv_reader_missing(&r->t, r->block, "of the first block");
-    r->bias = fv_reader_find(&r->t, r->block, n->qkv ? n->qkv : n->q, "bias") != NULL;
-    if (n->origin == FV_VIT_HF)
-        r->bias = true;
-    FV_TRY(fv_config_bool(&r->bias, &r->vision, "qkv_bias"));
-    bool scales = r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS;
+    FV_TRY(read_bias_form(r));
+    bool scales =
+        r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS || r->kind == FV_VIT_DINOV3;
     r->scaled = n->ls1 &&
                 ((scales && n->origin == FV_VIT_HF) || fv_reader_find(&r->t, r->block, n->ls1, ""));
-    r->gated = n->gated1 && fv_reader_find(&r->t, r->block, n->gated1, "weight");
+    r->split = fv_reader_find(&r->t, r->block, n->gate, "weight") != NULL;
+    r->gated = r->split || fv_reader_find(&r->t, r->block, n->gated1, "weight");
     FV_TRY(read_sla_form(r));
-    const fv_tensor *fc1 = fv_reader_find(&r->t, r->block, r->gated ? n->gated1 : n->fc1, "weight");
+    const fv_tensor *fc1 = fv_reader_find(&r->t, r->block, n->fc1, "weight");
     const fv_tensor *fc2 = fv_reader_find(&r->t, r->block, r->gated ? n->gated2 : n->fc2, "weight");
     v->hidden = fv_tensor_dimension(fc2, 1);
     FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
-    if (n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden)
-        v->epi = FV_EPI_SWIGLU;
-    if (r->gated)
+    const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
+    if (r->split && n->origin == FV_VIT_HF && v->epi != FV_EPI_SILU)
+        return fv_fail(FOVEA_ENOTSUP,
+                       "%s: a gated MLP whose \"hidden_act\" is not silu is not supported",
+                       r->config->file);
+    if (r->gated || joined)
         v->epi = FV_EPI_SWIGLU;
     return fv_vit_check_size(r, "width of the MLP", v->hidden, FV_VIT_HIDDEN_MOST);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "models/synthetic.h"
-#include "models/vit.h"
+#include "models/vit_reader.h"
 
 #define CLASSES 1000
 
@@ -38,6 +38,15 @@ static const struct spec {
     {"dinov2-b-reg", FV_VIT_REGISTERS, 768, 12, 12, 3072, 14, 518, 4, 0, false},
     {"dinov2-l-reg", FV_VIT_REGISTERS, 1024, 24, 16, 4096, 14, 518, 4, 0, false},
     {"dinov2-g-reg", FV_VIT_REGISTERS, 1536, 40, 24, 4096, 14, 518, 4, 0, true},
+    {"dinov3-s", FV_VIT_DINOV3, 384, 12, 6, 1536, 16, 224, 4, 0, false},
+    {"dinov3-s-plus", FV_VIT_DINOV3, 384, 12, 6, 1536, 16, 224, 4, 0, true},
+    {"dinov3-b", FV_VIT_DINOV3, 768, 12, 12, 3072, 16, 224, 4, 0, false},
+    {"dinov3-l", FV_VIT_DINOV3, 1024, 24, 16, 4096, 16, 224, 4, 0, false},
+    {"dinov3-h-plus", FV_VIT_DINOV3, 1280, 32, 20, 5120, 16, 224, 4, 0, true},
+    {"ijepa-h14", FV_VIT_IJEPA, 1280, 32, 16, 5120, 14, 224, 0, 0, false},
+    {"ijepa-h16", FV_VIT_IJEPA, 1280, 32, 16, 5120, 16, 448, 0, 0, false},
+    {"owlv2-b16", FV_VIT_OWL, 768, 12, 12, 3072, 16, 960, 0, 0, false},
+    {"owlv2-l14", FV_VIT_OWL, 1024, 24, 16, 4096, 14, 1008, 0, 0, false},
     {"clip-b32", FV_VIT_CLIP, 768, 12, 12, 3072, 32, 224, 0, 512, false},
     {"clip-b16", FV_VIT_CLIP, 768, 12, 12, 3072, 16, 224, 0, 512, false},
     {"clip-l14", FV_VIT_CLIP, 1024, 24, 16, 4096, 14, 224, 0, 768, false},
@@ -129,13 +138,21 @@ static void block(struct maker *m, uint32_t i)
     snprintf(prefix, sizeof prefix, n->block, i);
     norm(m, prefix, n->ln1);
     linear(m, prefix, n->q, s->width, s->width, 1);
-    linear(m, prefix, n->k, s->width, s->width, 1);
+    matrix(m, prefix, n->k, "weight", s->width, s->width, 1);
+    if (s->kind != FV_VIT_DINOV3)
+        vector(m, prefix, n->k, "bias", s->width);
     linear(m, prefix, n->v, s->width, s->width, 1);
     linear(m, prefix, n->proj, s->width, s->width, n->ls1 ? 1 : added);
     add_tensor(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
     norm(m, prefix, n->ln2);
-    linear(m, prefix, s->gated ? n->gated1 : n->fc1, s->gated ? 2 * s->hidden : s->hidden, s->width,
-           1);
+    const bool joined = s->gated && !n->gate;
+    if (s->gated && n->gate)
+        linear(m, prefix, n->gate, s->hidden, s->width, 1);
+    linear(m, prefix,
+           joined     ? n->gated1
+           : s->gated ? n->up
+                      : n->fc1,
+           joined ? 2 * s->hidden : s->hidden, s->width, 1);
     linear(m, prefix, s->gated ? n->gated2 : n->fc2, s->width, s->hidden, n->ls2 ? 1 : added);
     add_tensor(m, prefix, n->ls2, "", 1, s->width, added, added / 2);
 }
@@ -157,6 +174,11 @@ static void heads(struct maker *m)
     case FV_VIT_REGISTERS:
         linear(m, "", n->head, CLASSES, 2 * (uint64_t)s->width, 1);
         break;
+    case FV_VIT_DINOV3:
+    case FV_VIT_IJEPA:
+    case FV_VIT_OWL:
+    case FV_VIT_EVA:
+        break;
     case FV_VIT_CLIP:
         matrix(m, "", n->embeds, "", s->embeds, s->width, 1);
         break;
@@ -176,7 +198,7 @@ static void tokens(struct maker *m)
     const struct spec *s = m->s;
     const uint32_t side = s->image / s->patch;
     uint32_t before = 0;
-    if (s->kind != FV_VIT_SIGLIP) {
+    if (s->kind != FV_VIT_SIGLIP && s->kind != FV_VIT_IJEPA) {
         vector(m, "", m->n->cls, "", s->width);
         before++;
     }
@@ -191,19 +213,12 @@ static void tokens(struct maker *m)
 
 static json_t *make_config(const struct spec *s)
 {
-    static const char *const model_types[] = {
-        [FV_VIT_PLAIN] = "vit",
-        [FV_VIT_DEIT] = "deit",
-        [FV_VIT_DINOV2] = "dinov2",
-        [FV_VIT_REGISTERS] = "dinov2_with_registers",
-        [FV_VIT_CLIP] = "clip_vision_model",
-        [FV_VIT_SIGLIP] = "siglip_vision_model",
-    };
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "model_type", model_types[s->kind],
-                     "hidden_size", (int)s->width, "num_hidden_layers", (int)s->depth,
-                     "num_attention_heads", (int)s->heads, "intermediate_size", (int)s->hidden,
-                     "patch_size", (int)s->patch, "image_size", (int)s->image,
-                     "num_register_tokens", (int)s->registers);
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "model_type",
+                     fv_vit_kinds[s->kind].name, "hidden_size", (int)s->width, "num_hidden_layers",
+                     (int)s->depth, "num_attention_heads", (int)s->heads, "intermediate_size",
+                     (int)s->hidden, "patch_size", (int)s->patch, "image_size", (int)s->image,
+                     "num_register_tokens", (int)s->registers, "hidden_act",
+                     s->kind == FV_VIT_DINOV3 && s->gated ? "silu" : NULL);
 }
 
 fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const char *name)
@@ -218,10 +233,10 @@ fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const cha
         m.n++;
     const struct spec *s = m.s;
     matrix(&m, "", m.n->patch, "weight", s->width, 3 * (uint64_t)s->patch * s->patch, 1);
-    if (s->kind != FV_VIT_CLIP)
+    if (s->kind != FV_VIT_CLIP && s->kind != FV_VIT_OWL)
         vector(&m, "", m.n->patch, "bias", s->width);
     tokens(&m);
-    if (s->kind == FV_VIT_CLIP)
+    if (m.n->pre && m.n->origin == FV_VIT_HF && s->kind != FV_VIT_SIGLIP)
         norm(&m, "", m.n->pre);
     for (uint32_t i = 0; i < s->depth; i++)
         block(&m, i);

@@ -5,7 +5,8 @@
 #include "models/vit_reader.h"
 
 #define REGISTERS 4096
-#define SIDE 4096 /* of the position table at most, in patches */
+#define SIDE 4096     /* of the position table at most, in patches */
+#define PATCH_MOST 16 /* and of pictures, in patches of so many pixels */
 
 /* Cuts the position table of `rows` rows into `*lead` rows of prefix tokens and a grid: that of the
  * picture size that config.json names, else a square. */
@@ -49,10 +50,29 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
                    r->t.source->name, rows, r->config->file);
 }
 
+/* The size that a model without a table was made for: what config.json says, in whole patches. */
+static fovea_status read_native(fv_vit_reader *r)
+{
+    fovea_model_info *info = &r->t.m->info;
+    fv_config arguments;
+    uint32_t w = 224, h = 224;
+    bool square;
+    FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
+    FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
+    if (arguments.object)
+        FV_TRY(fv_config_size(&w, &h, &square, &arguments, "img_size"));
+    info->native_width = w - w % r->v->patch;
+    info->native_height = h - h % r->v->patch;
+    FV_TRY(fv_vit_check_size(r, "width of the picture", info->native_width, SIDE * PATCH_MOST));
+    return fv_vit_check_size(r, "height of the picture", info->native_height, SIDE * PATCH_MOST);
+}
+
 static fovea_status read_positions(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     const fv_tensor *t = fv_reader_find(&r->t, r->prefix, r->n->pos, "");
+    if (!t && v->rope.rule != FV_ROPE_NONE)
+        return read_native(r);
     if (!t)
         return fv_reader_missing(&r->t, r->n->pos, "of positions");
     uint64_t rows = t->elements / v->width;
@@ -121,17 +141,18 @@ static fovea_status read_prefix(fv_vit_reader *r)
     fv_vit *v = r->v;
     const uint32_t c = v->width;
     bool hf = n->origin == FV_VIT_HF;
-    bool cls = hf ? r->kind != FV_VIT_SIGLIP : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
+    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_IJEPA
+                  : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
     bool dist = cls && n->dist &&
                 ((hf && r->kind == FV_VIT_DEIT) || fv_reader_find(&r->t, r->prefix, n->dist, ""));
     const fv_tensor *reg = fv_reader_find(&r->t, r->prefix, n->reg, "");
     uint32_t registers = 0;
-    if (reg) {
+    if (reg && reg->elements) {
         uint64_t rows = reg->elements / c;
         registers = rows > REGISTERS ? UINT32_MAX : (uint32_t)rows;
         FV_TRY(fv_vit_check_size(r, "number of registers", registers, REGISTERS));
     }
-    if (hf && r->kind == FV_VIT_REGISTERS)
+    if (hf && (r->kind == FV_VIT_REGISTERS || r->kind == FV_VIT_DINOV3))
         FV_TRY(fv_config_u32(&registers, &r->vision, "num_register_tokens", 0, REGISTERS));
     v->class_tokens = (cls ? 1 : 0) + (dist ? 1 : 0);
     v->prefix = v->class_tokens + registers;
@@ -161,7 +182,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
                             flat ? linear : conv));
     v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
     bool biased = r->n->origin == FV_VIT_HF
-                      ? r->kind != FV_VIT_CLIP
+                      ? r->kind != FV_VIT_CLIP && r->kind != FV_VIT_OWL
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
         FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
@@ -170,7 +191,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
-                   : r->kind == FV_VIT_CLIP;
+                   : r->kind == FV_VIT_CLIP || r->kind == FV_VIT_OWL;
     return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
                             : FOVEA_OK;
 }

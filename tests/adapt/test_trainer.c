@@ -32,8 +32,8 @@
 static bool all_of_it;
 static uint8_t pixels[2][SIDE * SIDE * 3], wide[2][WIDE * LOW * 3], mask[SIDE * SIDE];
 
-static const char *const families[] = {"vit-01", "dinov2-03", "dinov2-with-registers-03",
-                                       "clip-vision-02", "siglip-02"};
+static const char *const families[] = {"vit-01",         "dinov2-03", "dinov2-with-registers-03",
+                                       "clip-vision-02", "siglip-02", "dinov3-03"};
 #define FAMILIES (sizeof families / sizeof *families)
 
 static void draw(void)
@@ -291,6 +291,22 @@ static void gradients_of_foveated_attention(void **state)
         o.attention = "foveated:1+softmax@0+linear@1";
         if (all_of_it || stage == 2)
             check_gradients("dinov2-03", &o);
+    }
+}
+
+/* Keys are turned beside their values, queries alone; linear attention turns its features. */
+static void gradients_through_rotations(void **state)
+{
+    (void)state;
+    static const struct {
+        fovea_stage stage;
+        const char *attention;
+    } cases[] = {{FOVEA_STAGE_FEATURES, "softmax"},
+                 {FOVEA_STAGE_ATTENTION, "foveated:1+mala@1"},
+                 {FOVEA_STAGE_TASK, "nala"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const fovea_trainer_options o = wide_options_of(cases[i].stage, cases[i].attention);
+        check_gradients("dinov3-03", &o);
     }
 }
 
@@ -848,6 +864,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_of_every_family),
         cmocka_unit_test(gradients_of_every_attention),
         cmocka_unit_test(gradients_of_foveated_attention),
+        cmocka_unit_test(gradients_through_rotations),
         cmocka_unit_test(gradients_of_what_has_learned),
         cmocka_unit_test(wrong_gradients_are_seen),
         cmocka_unit_test(losses_are_as_defined),

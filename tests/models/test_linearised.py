@@ -5,7 +5,8 @@
 
 A small DINOv2 with random weights is written to a folder, run by the program, and worked out here in
 numpy from the equations of the papers and official codes: each mechanism in all blocks, hybrids of
-several, SLA's gates from weights and without. What cannot be must be refused by name.
+several, SLA's gates from weights and without; the same for a DINOv3, whose rotary positions turn the
+features of a linear attention but not those of its normaliser. What cannot be must be refused by name.
 """
 import json
 import os
@@ -88,6 +89,25 @@ def sla_weights(rng, rows):
             for i in range(DEPTH) for x in "qk"}
 
 
+RENAMED = (("embeddings.patch_embeddings.projection.", "embeddings.patch_embeddings."), ("encoder.layer.", "layer."),
+           ("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
+           ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
+           ("mlp.fc1.", "mlp.up_proj."), ("mlp.fc2.", "mlp.down_proj."), ("layernorm.", "norm."))
+
+
+def dinov3(tensors):
+    """The same in transformers' names of a DINOv3, which has no position table."""
+    out = {}
+    for name, values in tensors.items():
+        for old, new in RENAMED:
+            name = name.replace(old, new)
+        out[name] = values
+    del out["embeddings.position_embeddings"]
+    out["embeddings.register_tokens"] = np.zeros((1, 0, WIDTH))
+    return out
+
+
+TURNED = {"model_type": "dinov3_vit", "key_bias": True, "rope_theta": 30.0}
 CONFIG = {"model_type": "dinov2", "hidden_size": WIDTH, "num_hidden_layers": DEPTH,
           "num_attention_heads": HEADS, "patch_size": PATCH, "hidden_act": "gelu",
           "image_size": [GRID[0] * PATCH, GRID[1] * PATCH], "layer_norm_eps": 1e-6}
@@ -184,37 +204,57 @@ def foveated(grid, margin, q, k, v):
     return out
 
 
-def attention(name, grid, q, k, v, gate_q, gate_k):
-    """gate_q, gate_k: (heads, tokens, 1), or None."""
+def rotation(grid):
+    """A function that turns (heads, tokens, n D): of every D channels j and j + D/2 by the angle of the
+    token's row or column; the class token stays."""
+    def angles(n):
+        return 2 * np.pi * ((np.arange(n) + 0.5) / n * 2 - 1)[:, None] / 30.0 ** (4 / D * np.arange(D // 4))
+    y, x = np.repeat(angles(grid[0]), grid[1], 0), np.tile(angles(grid[1]), (grid[0], 1))
+    all_angles = np.concatenate([np.zeros((1, D // 2)), np.concatenate([y, x], -1)])
+    cos, sin = np.cos(all_angles), np.sin(all_angles)
+
+    def turn(f):
+        out = f.copy()
+        for i in range(0, f.shape[-1], D):
+            a, b = f[..., i:i + D // 2], f[..., i + D // 2:i + D]
+            out[..., i:i + D // 2], out[..., i + D // 2:i + D] = a * cos - b * sin, b * cos + a * sin
+        return out
+    return turn
+
+
+def attention(name, grid, q, k, v, gate_q, gate_k, turn=lambda x: x):
+    """gate_q, gate_k: (heads, tokens, 1), or None. turn: rotates features."""
     n, d = q.shape[1:]
+
+    def weights(fq, fk):
+        return turn(fq) @ turn(fk).transpose(0, 2, 1), (fq @ fk.transpose(0, 2, 1)).sum(-1, keepdims=True)
     one = np.ones((1, 1, 1)) if gate_k is None else gate_k
     base, _, feature_map = name.partition(":")
     if name == "softmax":
-        return softmax(q, k, v)
+        return softmax(turn(q), turn(k), v)
     if base == "foveated":
-        return foveated(grid, int(feature_map or 4), q, k, v)
+        return foveated(grid, int(feature_map or 4), turn(q), turn(k), v)
     if base == "linear":
         phi = MAPS[feature_map or "elu1"]
-        w = phi(q) @ (one * phi(k)).transpose(0, 2, 1)
-        out = w @ v / (w.sum(-1, keepdims=True) + 1e-6 * n)
+        w, z = weights(phi(q), one * phi(k))
+        out = w @ v / (z + 1e-6 * n)
     elif base in ("mala", "mala-paper"):
         phi = MAPS[feature_map or "elu1"]
         s, eps = (n, 0) if base == "mala-paper" else (d ** -0.5, 1e-6)
-        w = s * phi(q) @ (one * phi(k)).transpose(0, 2, 1) / n
-        z = w.sum(-1, keepdims=True)
+        w, z = weights(s * phi(q), one * phi(k) / n)
         out = (1 + 1 / (z + eps)) * (w @ v) - z * v.mean(1, keepdims=True)
     elif base == "pola":
         q, k = q / softplus(0.0), k / softplus(0.0)
         p = 1 + 4 * sigmoid(0.0)
         keys, streams = one * halves(k, p), []
         for sign, part in ((1, v[..., :d // 2]), (-1, v[..., d // 2:])):
-            w = halves(sign * q, p) @ keys.transpose(0, 2, 1) / n
-            streams.append(w @ part / (w.sum(-1, keepdims=True) + 1e-6))
+            w, z = weights(halves(sign * q, p), keys / n)
+            streams.append(w @ part / (z + 1e-6))
         out = np.concatenate(streams, -1)
     else:
         fq, fk = features(name, q, k)
-        w = fq @ (one * fk).transpose(0, 2, 1) / n
-        out = w @ v / (w.sum(-1, keepdims=True) + 1e-6)
+        w, z = weights(fq, one * fk / n)
+        out = w @ v / (z + 1e-6)
     return out if gate_q is None else gate_q * out
 
 
@@ -242,7 +282,7 @@ def gelu(x):
     return 0.5 * x * (1 + erf(x / 2 ** 0.5))
 
 
-def forward(t, pixels, names, form):
+def forward(t, pixels, names, form, turned=False):
     """last_hidden_state of one picture (3, H, W)."""
     t = {name: values.astype(np.float64) for name, values in t.items()}
     rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
@@ -250,7 +290,10 @@ def forward(t, pixels, names, form):
     patches = patches.transpose(1, 3, 0, 2, 4).reshape(rows * columns, -1)
     patch = "embeddings.patch_embeddings.projection."
     x = patches @ t[patch + "weight"].reshape(WIDTH, -1).T + t[patch + "bias"]
-    x = np.concatenate([t["embeddings.cls_token"][0], x]) + t["embeddings.position_embeddings"][0]
+    x = np.concatenate([t["embeddings.cls_token"][0], x])
+    more = {"turn": rotation((rows, columns))} if turned else {}
+    if not turned:
+        x = x + t["embeddings.position_embeddings"][0]
 
     def linear(y, i, part):
         return y @ t[block_name(i, part + ".weight")].T + t[block_name(i, part + ".bias")]
@@ -265,7 +308,7 @@ def forward(t, pixels, names, form):
         if name.startswith("sla-"):
             name = name[4:]
             gates = gate(t, i, "q", form, y, q), gate(t, i, "k", form, y, k)
-        out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates)
+        out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates, **more)
         out = linear(out.transpose(1, 0, 2).reshape(len(x), WIDTH), i, "attention.output.dense")
         x = x + t[block_name(i, "layer_scale1.lambda1")] * out
         y = linear(gelu(linear(layernorm(x, t, block_name(i, "norm2")), i, "mlp.fc1")), i, "mlp.fc2")
@@ -280,6 +323,9 @@ EVERY = ["softmax", "foveated", "linear:elu1", "linear:relu", "linear:exp", "lin
          "nala-paper", "focused"]
 EVERY += ["sla-" + name for name in EVERY if name not in ("softmax", "foveated")]
 
+# With rotary positions: what has a normaliser that leaves them out.
+TURNING = [name for name in EVERY if "paper" not in name and "linear:exp" not in name]
+
 # attention on the command line, the blocks it means
 HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
            ("linear:elu+1+softmax@2", ["linear", "linear", "softmax"]),
@@ -291,15 +337,16 @@ HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
 class Model:
     """A folder with a checkpoint, and its picture."""
 
-    def __init__(self, exe, folder, extra, own, grid=GRID):
+    def __init__(self, exe, folder, extra, own, grid=GRID, turned=False):
         rng = np.random.default_rng(7)
-        self.exe, self.folder, self.form = exe, folder, own.get("sla_gates")
+        self.exe, self.folder, self.form, self.turned = exe, folder, own.get("sla_gates"), turned
         self.tensors = dict(checkpoint(rng, grid), **extra)
         size = [grid[0] * PATCH, grid[1] * PATCH]
         self.pixels = rng.standard_normal([3] + size).astype(np.float32)
-        save(folder + "/model.safetensors", self.tensors)
+        save(folder + "/model.safetensors", dinov3(self.tensors) if turned else self.tensors)
         save(folder + "/in.safetensors", {"input": self.pixels[None]})
-        json.dump(dict(CONFIG, image_size=size, fovea=own), open(folder + "/config.json", "w"))
+        config = dict(CONFIG, image_size=size, fovea=own)
+        json.dump(config | TURNED if turned else config, open(folder + "/config.json", "w"))
 
     def run(self, *options):
         return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "-o",
@@ -308,7 +355,7 @@ class Model:
 
     def wrong(self, names, *options):
         """What is wrong with the program's result for blocks of `names`; None: nothing."""
-        want = forward(self.tensors, self.pixels, names, self.form)
+        want = forward(self.tensors, self.pixels, names, self.form, self.turned)
         for schedule in ("streamed", "stepwise"):
             p = self.run("--schedule", schedule, "--threads", "2", *options)
             if p.returncode:
@@ -359,6 +406,14 @@ def main(argv):
             check(name, model.wrong([name] * DEPTH, "--attention", name))
         for text, names in HYBRIDS:
             check(text, model.wrong(names, "--attention", text))
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(exe, folder, {}, {}, turned=True)
+        for name in TURNING:
+            check("turned, " + name, model.wrong([name] * DEPTH, "--attention", name))
+        for text, names in HYBRIDS:
+            check("turned, " + text, model.wrong(names, "--attention", text))
+        p = model.run("--attention", "linear:exp")
+        check("turned, linear:exp", None if p.returncode == 2 and "rotary" in p.stderr else p.stderr)
     with tempfile.TemporaryDirectory() as folder:
         model = Model(exe, folder, {}, {}, LARGE)
         for name in ("foveated", "foveated:1"):

@@ -1,0 +1,45 @@
+/* vit_rotations.c: the rotary positions of a ViT, which no tensor shows: config.json or the name of
+ * the model tells them. */
+#include <string.h>
+
+#include "base/num.h"
+#include "models/vit_reader.h"
+
+/* As timm's definitions have them; the first line that fits. `reference`: the side of the grid that
+ * the positions are scaled to. */
+static const struct {
+    const char *begin, *part;
+    fv_rope rope;
+} timm[] = {
+    {"vit_pe_", "_gigantic_patch14_448", {FV_ROPE_INDEX, 1e4, 0, 32, true}},
+    {"vit_pe_core_", "_224", {FV_ROPE_INDEX, 1e4, 1, 14, true}},
+    {"vit_pe_core_", "", {FV_ROPE_INDEX, 1e4, 1, 24, true}},
+    {"vit_pe_", "", {FV_ROPE_INDEX, 1e4, 1, 32, true}},
+    {"eva02_", "", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
+    {"vit_", "_rope_reg", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
+    {"vit_", "_rope_", {FV_ROPE_INDEX, 100, 0, 0, true}},
+    {"vit_", "_dinov3", {FV_ROPE_CENTRES, 100, 0, 0, false}},
+    {"vit_", "_lingbot", {FV_ROPE_CENTRES, 100, 0, 0, false}},
+};
+
+fovea_status fv_vit_read_rotation(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    const uint32_t d = v->width / v->heads;
+    if (r->n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3) {
+        float theta = 100;
+        FV_TRY(fv_config_float(&theta, &r->vision, "rope_theta", 1, 1e9));
+        v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
+    }
+    for (size_t i = 0; r->n->origin == FV_VIT_TIMM && i < sizeof timm / sizeof *timm; i++)
+        if (fv_begins_with(r->type, timm[i].begin) && strstr(r->type, timm[i].part)) {
+            v->rope = timm[i].rope;
+            break;
+        }
+    r->paired = v->rope.rule == FV_ROPE_CENTRES ? d : 0;
+    if (v->rope.rule != FV_ROPE_NONE && d % 4)
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: rotary positions of heads of %u channels; a multiple of 4 is needed",
+                       r->config->file, d);
+    return FOVEA_OK;
+}
