@@ -224,8 +224,8 @@ fovea_status fv_vit_read_blocks(fv_vit_reader *r)
             FV_TRY(put_learned(r, i));
         FV_TRY(read_attention(r, &v->block[i]));
         FV_TRY(read_mlp(r, &v->block[i]));
-        if (i == 0) /* a weight without a role would silently make it another model */
-            FV_TRY(fv_reader_all_used(&r->t, r->block));
+        /* A weight without a role would silently make it another model. */
+        FV_TRY(fv_reader_all_used(&r->t, r->block));
     }
     return FOVEA_OK;
 }

@@ -109,6 +109,34 @@ static fovea_status find_scheme(fv_vit_reader *r)
                    r->t.source->name, fv_vit_kinds[r->kind].name, r->config->file);
 }
 
+/* The tensors behind one name of the scheme: those under its first word. */
+static fovea_status check_word(fv_vit_reader *r, const char *name)
+{
+    char words[96];
+    if (!name || !strchr(name, '.'))
+        return FOVEA_OK;
+    snprintf(words, sizeof words, "%s%.*s", r->prefix, (int)strcspn(name, ".") + 1, name);
+    fv_reader_ignore(&r->t, words, "mask_token");
+    return fv_reader_all_used(&r->t, words);
+}
+
+/* Refuses tensors of the encoder that nothing has read, blocks left out apart. What stands beside an
+ * encoder of timm's or DINOv2's authors are heads. */
+static fovea_status check_tensors(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    if (n->origin == FV_VIT_TIMM || n->origin == FV_VIT_DINO) {
+        fv_reader_ignore(&r->t, r->prefix, "head");
+        fv_reader_ignore(&r->t, r->prefix, "mask_token");
+        fv_reader_ignore(&r->t, r->prefix, "blocks");
+        return fv_reader_all_used(&r->t, r->prefix);
+    }
+    const char *const names[] = {n->patch, n->pre, n->post, n->pooler, n->map_proj};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        FV_TRY(check_word(r, names[i]));
+    return FOVEA_OK;
+}
+
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
@@ -168,6 +196,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
     if (!r.vision.object)
         r.vision = *config;
+    FV_TRY(fv_vit_check_fields(&r));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));
     r.v = m->roles;
     FV_TRY(find_scheme(&r));
@@ -178,6 +207,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_vit_read_pool(&r));
     FV_TRY(fv_vit_read_head(&r));
     FV_TRY(fv_vit_read_embeds(&r));
+    FV_TRY(check_tensors(&r));
     FV_TRY(fill_info(&r));
     FV_TRY(fv_segmentation_read(m, source, config->file, &r.v->width, 1));
     return list_outputs(m);

@@ -47,6 +47,10 @@ typedef struct fv_vit_reader {
     } sla; /* how the logits of SLA's gates are made */
 } fv_vit_reader;
 
+/* vit_fields.c */
+/* ENOTSUP names a field of config.json that may change the arithmetic and that no reader knows. */
+fovea_status fv_vit_check_fields(const fv_vit_reader *r);
+
 /* vit_sizes.c */
 /* EFORMAT names `what` where `value` is 0 or more than `limit`. */
 fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_t value,

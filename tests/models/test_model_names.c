@@ -252,13 +252,9 @@ static void registers_get_no_position(void **state)
 /* Names of timm that nothing else in a file tells from a ViT's. */
 static void what_no_tensor_tells_is_refused(void **state)
 {
-    static const struct line pooled[] = {FUSED_BLOCK("blocks.%d."),
-                                         {"reg_token", 4, C, {REG}},
-                                         {"attn_pool.latent", 1, C, {99}},
-                                         {NULL, 0, 0, {0}}};
-    static const char *const names[] = {"vit_pe_core_small_patch16_384.fb",
-                                        "vit_small_patch16_rope_ape_224.naver_in1k",
-                                        "vit_base_patch16_siglip_gap_224.webli"};
+    static const char *const names[] = {
+        "vit_small_patch16_rope_mixed_224.naver_in1k", "vit_base_patch16_sapiens2",
+        "eva02_enormous_patch14_clip_224.laion2b", "vit_base_patch16_siglip_gap_224.webli"};
     char config[160];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -268,9 +264,63 @@ static void what_no_tensor_tells_is_refused(void **state)
         assert_non_null(strstr(fovea_error(), "config.json: \"architecture\""));
         assert_non_null(strstr(fovea_error(), "; use "));
     }
-    write_checkpoint(pooled, "{\"architecture\":\"vit_so150m_patch16_reg4_map_256\"}");
-    expect_failure(FOVEA_ENOTSUP, "attn_pool.latent");
-    assert_non_null(strstr(fovea_error(), "; use "));
+}
+
+/* Fields that may change the arithmetic, and values of fields that have but one here. */
+static void unknown_fields_are_refused(void **state)
+{
+    static const struct {
+        const char *config, *name;
+    } cases[] = {
+        {DINOV2_CONFIG(",\"window_size\":7"), "\"window_size\" is not known"},
+        {DINOV2_CONFIG(",\"pruned_heads\":{\"0\":[1]}"), "\"pruned_heads\" has a value"},
+        {DINOV2_CONFIG(",\"position_embedding_type\":\"rotary\""), "position_embedding_type"},
+        {DINOV2_CONFIG(",\"mlp_bias\":false"), "mlp_bias"},
+        {DINOV2_CONFIG(",\"auto_map\":{\"AutoModel\":\"x.Y\"}"), "auto_map"},
+        {DINOV2_CONFIG(",\"vision_config\":{\"hidden_size\":64,\"shift\":1}"),
+         "\"vision_config.shift\""},
+        {DINOV2_CONFIG(",\"x\":1,\"fovea\":{\"ignore\":[\"y\"]}"), "\"ignore\": [\"x\"]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_checkpoint(dinov2, cases[i].config);
+        expect_failure(FOVEA_ENOTSUP, cases[i].name);
+    }
+    write_checkpoint(timm, "{\"architecture\":\"vit_small_patch14_dinov2\","
+                           "\"model_args\":{\"qk_norm\":true}}");
+    expect_failure(FOVEA_ENOTSUP, "\"model_args.qk_norm\"");
+    write_checkpoint(dinov2, DINOV2_CONFIG(",\"fovea\":{\"ignore\":\"x\"}"));
+    expect_failure(FOVEA_EFORMAT, "ignore");
+    fovea_model_free(load_lines(dinov2, DINOV2_CONFIG(",\"x\":1,\"_y\":2,\"z\":null,"
+                                                      "\"fovea\":{\"ignore\":[\"x\"]}")));
+}
+
+/* What belongs to the encoder and has no role; heads and other towers beside it may stay. */
+static void unread_tensors_are_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        bool fine;
+    } cases[] = {{"blocks.1.attn.q_norm.weight", false},
+                 {"patch_embed.norm.weight", false},
+                 {"rope.freqs", false},
+                 {"neck.weight", false},
+                 {"mask_token", true},
+                 {"dino_head.weight", true},
+                 {"blocks.2.norm1.bias", true}};
+    enum { LINES = sizeof timm / sizeof *timm };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct line more[LINES + 1];
+        memcpy(more, timm, sizeof timm);
+        more[LINES] = more[LINES - 1];
+        more[LINES - 1] = (struct line){cases[i].name, 1, C, {99}};
+        write_checkpoint(more, "{\"architecture\":\"vit_small_patch14_dinov2.lvd142m\"}");
+        if (cases[i].fine)
+            fovea_model_free(load(folder));
+        else
+            expect_failure(FOVEA_ENOTSUP, cases[i].name);
+    }
 }
 
 /* A type stands in messages and in wisdom. */
@@ -300,6 +350,8 @@ int main(void)
         cmocka_unit_test(two_heads_are_averaged),
         cmocka_unit_test(registers_get_no_position),
         cmocka_unit_test(what_no_tensor_tells_is_refused),
+        cmocka_unit_test(unknown_fields_are_refused),
+        cmocka_unit_test(unread_tensors_are_refused),
         cmocka_unit_test(a_type_is_a_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
