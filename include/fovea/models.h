@@ -37,6 +37,8 @@ typedef enum fovea_resize {
                            the crop), then centre crop */
     FOVEA_RESIZE_EXACT, /* to resize_width x resize_height, aspect ignored, then centre crop if any
                          */
+    FOVEA_RESIZE_PATCHES, /* both sides to whole patches, as large as `most_patches` allow, with the
+                             aspect kept as far as that goes (NaFlex) */
 } fovea_resize;
 
 typedef enum fovea_filter {
@@ -60,6 +62,7 @@ typedef struct fovea_preprocess {
     uint32_t crop_width, crop_height; /* 0: no crop; a smaller picture is padded with black */
     float rescale;                    /* 0: 1/255 */
     float mean[3], std[3];            /* in R, G, B order; zeros in both: the model's */
+    uint32_t patch, most_patches;     /* FOVEA_RESIZE_PATCHES */
 } fovea_preprocess;
 #define FOVEA_PREPROCESS_INIT FOVEA_INIT(fovea_preprocess, )
 

@@ -101,7 +101,8 @@ class Preprocess(_Sized):
     _c_name_ = "fovea_preprocess"
     _fields_ = [*_SIZE, *_each(C.c_int, "resize filter"),
                 *_each(C.c_uint32, "short_edge resize_width resize_height crop_width crop_height"),
-                ("rescale", C.c_float), *_each(C.c_float * 3, "mean std")]
+                ("rescale", C.c_float), *_each(C.c_float * 3, "mean std"),
+                *_each(C.c_uint32, "patch most_patches")]
 
 
 class ModelInfo(_Sized):

@@ -28,6 +28,7 @@ static const struct rule {
     [FV_PROCESSOR_DINOV3] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
     [FV_PROCESSOR_OWL] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &clip},
     [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &clip},
+    [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &half},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
@@ -39,9 +40,10 @@ static const struct {
     const char *begin;
     enum fv_processor rule;
 } classes[] = {
-    {"ViT", FV_PROCESSOR_VIT},   {"DeiT", FV_PROCESSOR_DEIT},     {"Bit", FV_PROCESSOR_CLIP},
-    {"CLIP", FV_PROCESSOR_CLIP}, {"Siglip", FV_PROCESSOR_SIGLIP}, {"DINOv3", FV_PROCESSOR_DINOV3},
-    {"Owl", FV_PROCESSOR_OWL},
+    {"ViT", FV_PROCESSOR_VIT},        {"DeiT", FV_PROCESSOR_DEIT},
+    {"Bit", FV_PROCESSOR_CLIP},       {"CLIP", FV_PROCESSOR_CLIP},
+    {"Siglip2", FV_PROCESSOR_NAFLEX}, {"Siglip", FV_PROCESSOR_SIGLIP},
+    {"DINOv3", FV_PROCESSOR_DINOV3},  {"Owl", FV_PROCESSOR_OWL},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -69,6 +71,9 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
         const uint32_t side = w < h ? w : h;
         p.short_edge =
             in_proportion(rule == FV_PROCESSOR_MAVIT && side > 224 ? 224 : r->edge, side);
+    } else if (r->resize == FOVEA_RESIZE_PATCHES) {
+        p.patch = 16;
+        p.most_patches = 256;
     } else {
         p.resize_width = in_proportion(r->edge, w);
         p.resize_height = in_proportion(r->edge, h);
@@ -155,6 +160,8 @@ fovea_status fv_processor_read(fovea_preprocess *out, const fv_config *c, uint32
     if (out->crop_width == 0)
         crop = false;
     FV_TRY(read_size(out, c));
+    FV_TRY(fv_config_u32(&out->patch, c, "patch_size", 1, PIXELS));
+    FV_TRY(fv_config_u32(&out->most_patches, c, "max_num_patches", 1, 1u << 24));
     FV_TRY(read_filter(out, c));
     FV_TRY(fv_config_bool(&resize, c, "do_resize"));
     FV_TRY(fv_config_bool(&crop, c, "do_center_crop"));

@@ -7,7 +7,8 @@
 
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
-    "siglip, siglip_vision_model, owlv2, owlv2_vision_model, vit_*, eva* and deit* of timm"
+    "siglip, siglip_vision_model, siglip2, siglip2_vision_model, owlv2, owlv2_vision_model, "      \
+    "vit_*, eva* and deit* of timm"
 
 /* ---- roles ---- */
 
@@ -93,7 +94,8 @@ enum fv_vit_kind {
     FV_VIT_CLIP,
     FV_VIT_OWL, /* CLIP's encoder in OWL-ViT and OWLv2 */
     FV_VIT_SIGLIP,
-    FV_VIT_EVA, /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
+    FV_VIT_NAFLEX, /* SigLIP 2 for any aspect */
+    FV_VIT_EVA,    /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 
 /* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"

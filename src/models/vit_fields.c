@@ -79,6 +79,7 @@ static const known transformers[] = {
     {"num_channels", ANY, NULL},
     {"num_hidden_layers", ANY, NULL},
     {"num_labels", ANY, NULL},
+    {"num_patches", ANY, NULL},
     {"num_register_tokens", ANY, NULL},
     {"num_return_sequences", ANY, NULL},
     {"out_features", ANY, NULL},

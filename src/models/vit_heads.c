@@ -107,6 +107,7 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
     case FV_VIT_CLIP:
     case FV_VIT_OWL:
     case FV_VIT_SIGLIP:
+    case FV_VIT_NAFLEX:
         break;
     }
     return FV_HEAD_MEAN;

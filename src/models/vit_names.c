@@ -83,7 +83,7 @@ const fv_vit_names fv_vit_schemes[] = {
     {
         /* transformers: CLIP, SigLIP */
         .origin = FV_VIT_HF,
-        .kinds = KIND(CLIP) | KIND(SIGLIP),
+        .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX),
         CLIP_NAMES,
         .pre = "pre_layrnorm.",
         .probe = "head.probe",

@@ -21,6 +21,7 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_OWL] = {"owlv2_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_OWL},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM},
     [FV_VIT_CLIP] = {"clip_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP},
+    [FV_VIT_NAFLEX] = {"siglip2_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_NAFLEX},
     [FV_VIT_SIGLIP] = {"siglip_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP},
 };
 
@@ -42,6 +43,8 @@ static const struct {
     {"owlvit_vision_model", NULL, FV_VIT_OWL},
     {"clip", NULL, FV_VIT_CLIP},
     {"clip_vision_model", NULL, FV_VIT_CLIP},
+    {"siglip2", NULL, FV_VIT_NAFLEX},
+    {"siglip2_vision_model", NULL, FV_VIT_NAFLEX},
     {"siglip", NULL, FV_VIT_SIGLIP},
     {"siglip_vision_model", NULL, FV_VIT_SIGLIP},
     {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
@@ -120,8 +123,8 @@ static fovea_status check_word(fv_vit_reader *r, const char *name)
     return fv_reader_all_used(&r->t, words);
 }
 
-/* Refuses tensors of the encoder that nothing has read, blocks left out apart. What stands beside an
- * encoder of timm's or DINOv2's authors are heads. */
+/* Refuses tensors of the encoder that nothing has read, blocks left out apart. What stands beside
+ * an encoder of timm's or DINOv2's authors are heads. */
 static fovea_status check_tensors(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -168,6 +171,8 @@ static fovea_status fill_info(fv_vit_reader *r)
     fovea_preprocess *p = &r->t.m->preprocess;
     *p = fv_processor_default(fv_vit_kinds[r->kind].processor, info->native_width,
                               info->native_height);
+    if (p->patch)
+        p->patch = v->patch;
     if (r->n->origin != FV_VIT_TIMM)
         return FOVEA_OK;
     fovea_preprocess family = *p;

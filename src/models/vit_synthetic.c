@@ -178,6 +178,7 @@ static void heads(struct maker *m)
     case FV_VIT_IJEPA:
     case FV_VIT_OWL:
     case FV_VIT_EVA:
+    case FV_VIT_NAFLEX:
         break;
     case FV_VIT_CLIP:
         matrix(m, "", n->embeds, "", s->embeds, s->width, 1);

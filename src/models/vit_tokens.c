@@ -100,20 +100,24 @@ static fovea_status read_position_rule(fv_vit_reader *r)
     static const char *const names[] = {[FV_POS_PLAIN] = "plain",
                                         [FV_POS_OFFSET] = "offset",
                                         [FV_POS_AA] = "aa",
-                                        [FV_POS_BILINEAR] = "bilinear"};
+                                        [FV_POS_BILINEAR] = "bilinear",
+                                        [FV_POS_BILINEAR_AA] = "bilinear-aa"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
     if (name) {
-        const int rule = fv_index_of(name, names, 4);
+        const int rule = fv_index_of(name, names, sizeof names / sizeof *names);
         if (rule < 0)
-            return fv_config_fail(&r->own, "pos_interp", "plain, offset, aa or bilinear");
+            return fv_config_fail(&r->own, "pos_interp",
+                                  "plain, offset, aa, bilinear or bilinear-aa");
         r->v->pos_rule = (enum fv_pos_rule)rule;
         return FOVEA_OK;
     }
     bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:
-        r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA : FV_POS_PLAIN;
+        r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA
+                         : r->kind == FV_VIT_NAFLEX  ? FV_POS_BILINEAR_AA
+                                                     : FV_POS_PLAIN;
         return FOVEA_OK;
     case FV_VIT_DINO:
         r->v->pos_rule = registers ? FV_POS_AA : FV_POS_OFFSET;
@@ -141,7 +145,7 @@ static fovea_status read_prefix(fv_vit_reader *r)
     fv_vit *v = r->v;
     const uint32_t c = v->width;
     bool hf = n->origin == FV_VIT_HF;
-    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_IJEPA
+    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_NAFLEX && r->kind != FV_VIT_IJEPA
                   : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
     bool dist = cls && n->dist &&
                 ((hf && r->kind == FV_VIT_DEIT) || fv_reader_find(&r->t, r->prefix, n->dist, ""));
@@ -181,6 +185,8 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->patch, "weight", flat ? 2 : 4,
                             flat ? linear : conv));
     v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
+    if (r->kind == FV_VIT_NAFLEX) /* rows of pixels become planes of a channel */
+        v->embed.w.part[0].taps = 3;
     bool biased = r->n->origin == FV_VIT_HF
                       ? r->kind != FV_VIT_CLIP && r->kind != FV_VIT_OWL
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;

@@ -180,6 +180,33 @@ static void resize_table_free(fv_resize_table *t)
     *t = (fv_resize_table){0};
 }
 
+/* A side that has become `scale` times as long, in whole patches, at least one. */
+static uint64_t in_patches(uint32_t side, double scale, uint32_t patch)
+{
+    const double patches = ceil(side * scale / patch);
+    return patch * (patches > 1 ? (uint64_t)patches : 1);
+}
+
+/* The largest scale at which the picture has no more patches, by halves, to 1e-5 as NaFlex's image
+ * processor has it. */
+static void fit_patches(uint64_t *w, uint64_t *h, const fovea_preprocess *p)
+{
+    const uint32_t in_w = (uint32_t)*w, in_h = (uint32_t)*h;
+    const uint64_t most = (uint64_t)p->most_patches * p->patch * p->patch;
+    double low = 1e-6, high = 100;
+    while (high - low >= 1e-5) {
+        const double scale = (low + high) / 2;
+        *w = in_patches(in_w, scale, p->patch);
+        *h = in_patches(in_h, scale, p->patch);
+        if (*w * *h <= most)
+            low = scale;
+        else
+            high = scale;
+    }
+    *w = in_patches(in_w, low, p->patch);
+    *h = in_patches(in_h, low, p->patch);
+}
+
 /* The size a picture takes before its crop. The longer side is rounded down, as by the image
  * processors; products fit 64 bits because no factor exceeds 32. */
 static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_preprocess *p,
@@ -196,6 +223,11 @@ static fovea_status resized(uint32_t *width, uint32_t *height, const fovea_prepr
         const bool by_width = in_w * bh <= in_h * bw;
         w = by_width ? bw : bh * in_w / in_h;
         h = by_width ? bw * in_h / in_w : bh;
+    } else if (p->resize == FOVEA_RESIZE_PATCHES) {
+        if (p->patch < 1 || p->patch > SIDE_MAX || p->most_patches < 1)
+            return fv_fail(FOVEA_EINVAL, "preprocess: a resize to %u patches of %u pixels",
+                           p->most_patches, p->patch);
+        fit_patches(&w, &h, p);
     } else if (p->resize != FOVEA_RESIZE_NONE) {
         return fv_fail(FOVEA_EINVAL, "preprocess: unknown resize rule %d", (int)p->resize);
     }
@@ -366,13 +398,22 @@ static void point_taps(const struct taps *out, uint32_t o, double at, uint32_t i
     }
 }
 
-static fovea_status window_positions(const struct taps *out, uint32_t in, uint32_t n)
+/* The filter of an antialiased rule, else NULL. */
+static const struct filter *window_filter(enum fv_pos_rule rule)
+{
+    return rule == FV_POS_AA            ? &filters[FOVEA_FILTER_BICUBIC]
+           : rule == FV_POS_BILINEAR_AA ? &filters[FOVEA_FILTER_BILINEAR]
+                                        : NULL;
+}
+
+static fovea_status window_positions(const struct taps *out, const struct filter *filter,
+                                     uint32_t in, uint32_t n)
 {
     double *weight;
     FV_TRY(FV_MEM_ARRAY(&weight, out->taps, FV_MEM_PLAN, "position taps"));
     for (uint32_t o = 0; o < n; o++) {
         uint32_t start;
-        const uint32_t count = window(weight, &start, &filters[FOVEA_FILTER_BICUBIC], in, n, o);
+        const uint32_t count = window(weight, &start, filter, in, n, o);
         for (uint32_t t = 0; t < count; t++) {
             out->index[(size_t)o * out->taps + t] = start + t;
             out->weight[(size_t)o * out->taps + t] = (float)weight[t];
@@ -385,10 +426,8 @@ static fovea_status window_positions(const struct taps *out, uint32_t in, uint32
 static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weight,
                                   enum fv_pos_rule rule, bool same, uint32_t in, uint32_t out)
 {
-    *taps = same                      ? 1
-            : rule == FV_POS_AA       ? window_taps(&filters[FOVEA_FILTER_BICUBIC], in, out)
-            : rule == FV_POS_BILINEAR ? 2
-                                      : 4;
+    const struct filter *filter = window_filter(rule);
+    *taps = same ? 1 : filter ? window_taps(filter, in, out) : rule == FV_POS_BILINEAR ? 2 : 4;
     const uint64_t entries = fv_size_mul(out, *taps);
     FV_TRY(FV_MEM_ARRAY(index, entries, FV_MEM_PLAN, "position indices"));
     FV_TRY(FV_MEM_ARRAY(weight, entries, FV_MEM_PLAN, "position weights"));
@@ -400,8 +439,8 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
         }
         return FOVEA_OK;
     }
-    if (rule == FV_POS_AA)
-        return window_positions(&t, in, out);
+    if (filter)
+        return window_positions(&t, filter, in, out);
     const double scale = rule == FV_POS_OFFSET ? in / (out + 0.1) : (double)in / out;
     for (uint32_t o = 0; o < out; o++)
         point_taps(&t, o, (o + 0.5) * scale - 0.5, in);

@@ -34,10 +34,11 @@ typedef struct fv_posemb_table {
 
 /* How a position table is resized (mechanisms: ViT-AdaLA backbones). */
 enum fv_pos_rule {
-    FV_POS_PLAIN,    /* cubic a = -0.75, half-pixel centres */
-    FV_POS_OFFSET,   /* the same with the scale computed from n_out + 0.1 */
-    FV_POS_AA,       /* antialiased cubic a = -0.5 */
-    FV_POS_BILINEAR, /* bilinear, no antialias */
+    FV_POS_PLAIN,       /* cubic a = -0.75, half-pixel centres */
+    FV_POS_OFFSET,      /* the same with the scale computed from n_out + 0.1 */
+    FV_POS_AA,          /* antialiased cubic a = -0.5 */
+    FV_POS_BILINEAR,    /* bilinear, no antialias */
+    FV_POS_BILINEAR_AA, /* antialiased bilinear */
 };
 
 /* What a frame goes through, in whole pixels: the horizontal pass over input rows

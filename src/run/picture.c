@@ -37,6 +37,8 @@ fovea_status fovea_preprocess_resize(fovea_preprocess *p, uint32_t width, uint32
     own.short_edge = 0;
     own.resize_width = width;
     own.resize_height = height;
+    if (own.resize == FOVEA_RESIZE_PATCHES)
+        own.resize = FOVEA_RESIZE_EXACT;
     own.crop_width = own.resize == FOVEA_RESIZE_EXACT ? 0 : width;
     own.crop_height = own.resize == FOVEA_RESIZE_EXACT ? 0 : height;
     return FV_ABI_WRITE(p, own, FOVEA_PREPROCESS_INIT);

@@ -203,6 +203,33 @@ static void cover(void **state)
     assert_int_equal(p.crop_width, 0);
 }
 
+/* Sizes that transformers' Siglip2ImageProcessor gives. */
+static void whole_patches(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t w, h, patch, most, out_w, out_h;
+    } cases[] = {
+        {640, 480, 16, 256, 288, 224},    {480, 640, 16, 256, 224, 288},
+        {1920, 1080, 16, 256, 336, 192},  {2000, 31, 16, 256, 2048, 32},
+        {224, 224, 16, 256, 256, 256},    {5, 7, 16, 64, 112, 144},
+        {1000, 1000, 14, 1024, 448, 448}, {1024, 333, 14, 729, 658, 210},
+        {11, 3000, 16, 256, 16, 4096},
+    };
+    fovea_preprocess p = rule(FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR);
+    fv_picture out;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        p.patch = cases[i].patch;
+        p.most_patches = cases[i].most;
+        assert_int_equal(fv_picture_plan(&out, &p, cases[i].w, cases[i].h), FOVEA_OK);
+        assert_int_equal(out.width, cases[i].out_w);
+        assert_int_equal(out.height, cases[i].out_h);
+        fv_picture_free(&out);
+    }
+    p.most_patches = 0;
+    assert_int_equal(fv_picture_plan(&out, &p, 64, 64), FOVEA_EINVAL);
+}
+
 static void large_and_absurd_sizes(void **state)
 {
     (void)state;
@@ -289,11 +316,13 @@ static double resized_at(enum fv_pos_rule rule_, const double *table, int in, in
 {
     double sum = 0, weights = 0;
     double r = (double)in / out;
-    if (rule_ == FV_POS_AA) {
+    if (rule_ == FV_POS_AA || rule_ == FV_POS_BILINEAR_AA) {
+        const double reach = rule_ == FV_POS_AA ? 2 : 1;
         double s = fmax(r, 1), centre = (o + 0.5) * r;
         for (int i = 0; i < in; i++) {
-            double w = keys((i - centre + 0.5) / s, -0.5);
-            if (i < (int)(centre - 2 * s + 0.5) || i >= (int)(centre + 2 * s + 0.5))
+            const double away = (i - centre + 0.5) / s;
+            double w = reach == 2 ? keys(away, -0.5) : fmax(0, 1 - fabs(away));
+            if (i < (int)(centre - reach * s + 0.5) || i >= (int)(centre + reach * s + 0.5))
                 continue;
             sum += w * table[i];
             weights += w;
@@ -318,7 +347,7 @@ static void position_rules(void **state)
     srand(7);
     for (int i = 0; i < 64; i++)
         table[i] = rand() / (double)RAND_MAX - 0.5;
-    for (int ru = FV_POS_PLAIN; ru <= FV_POS_BILINEAR; ru++)
+    for (int ru = FV_POS_PLAIN; ru <= FV_POS_BILINEAR_AA; ru++)
         for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
             fv_posemb_table t;
             int in = size[k][0], out = size[k][1];
@@ -452,6 +481,7 @@ int main(void)
         cmocka_unit_test(pillow),
         cmocka_unit_test(same_size_is_no_resample),
         cmocka_unit_test(cover),
+        cmocka_unit_test(whole_patches),
         cmocka_unit_test(large_and_absurd_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(position_rules),
