@@ -95,6 +95,7 @@ FOVEA_API const char *fovea_model_label(const fovea_model *model, uint32_t i);
  *
  *   logits              of the picture, if there is a head
  *   ViT                 last_hidden_state, normalised; pooler_output; image_embeds;
+ *                       summary, features: C-RADIO's class tokens and patches;
  *                       hidden0 (the embedding) ... hiddenL (after the last block);
  *                       block0.q, block0.k, ...: the queries and keys that a block's attention
  *                       compares, in rows of all its heads, one after the other

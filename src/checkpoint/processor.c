@@ -13,7 +13,7 @@ static const struct colours {
     float mean[3], std[3];
 } imagenet = {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}},
   clip = {{0.48145466f, 0.4578275f, 0.40821073f}, {0.26862954f, 0.26130258f, 0.27577711f}},
-  half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}};
+  half = {{0.5f, 0.5f, 0.5f}, {0.5f, 0.5f, 0.5f}}, as_is = {{0, 0, 0}, {1, 1, 1}};
 
 /* Edges for a native size of 224; others are in proportion. */
 static const struct rule {
@@ -28,6 +28,7 @@ static const struct rule {
     [FV_PROCESSOR_DINOV3] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR, 224, 0, &imagenet},
     [FV_PROCESSOR_OWL] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &clip},
     [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &clip},
+    [FV_PROCESSOR_RADIO] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &as_is},
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &half},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},

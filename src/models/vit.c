@@ -297,9 +297,11 @@ static void prefix_token(const struct context *c, uint32_t row, fv_view out)
         norm(c, "final norm of the token", x, &v->post, out, 1);
 }
 
-static void pool(const struct context *c, fv_view y, fv_view out)
+static void pool(const struct context *c, fv_view y, fv_view pooled)
 {
     const fv_vit *v = c->v;
+    const bool normed = fv_weight_present(&v->fc_norm.w);
+    const fv_view out = normed ? fv_emit_rows(c->b, 1, v->width) : pooled;
     fv_view row;
     fv_gemm g;
     switch (v->pool) {
@@ -307,6 +309,9 @@ static void pool(const struct context *c, fv_view y, fv_view out)
         break;
     case FV_POOL_CLS:
         prefix_token(c, 0, out);
+        break;
+    case FV_POOL_MEAN:
+        fv_emit_mean(c->b, "mean of patches", y, &c->b->grid, v->width, out);
         break;
     case FV_POOL_CLS_TANH:
         row = fv_emit_rows(c->b, 1, v->width);
@@ -319,6 +324,8 @@ static void pool(const struct context *c, fv_view y, fv_view out)
         pool_map(c, y, out);
         break;
     }
+    if (normed)
+        norm(c, "norm of the pooled", out, &v->fc_norm, pooled, 1);
 }
 
 /* Logits of the patches. Behind a prefix they are taken from the residual stream, which is whole
@@ -337,6 +344,21 @@ static void segment(const struct context *c, const fovea_model *m, bool normed, 
     if (prefix && normed)
         y = fv_layer_norm(b, "final norm of patches", &v->post, y, v->eps, rows);
     fv_segmentation_emit(m, b, 0, y, &b->grid);
+}
+
+/* C-RADIO's outputs: the class tokens that sum the picture up, side by side, and the patches. */
+static void summarise(const struct context *c, fv_view y)
+{
+    fv_builder *b = c->b;
+    const fv_vit *v = c->v;
+    const uint32_t rows = c->tokens - b->grid.prefix;
+    const fv_grid patches = {.width = b->grid.width, .height = b->grid.height};
+    const fv_view all = fv_emit_output(b, "summary", 1, v->summaries * v->width, NULL, false);
+    for (uint32_t i = 0; i < v->summaries && all.id >= 0; i++)
+        prefix_token(c, v->summary[i], fv_view_cols(all, i * v->width));
+    const fv_view features = fv_emit_output(b, "features", rows, v->width, &patches, false);
+    if (features.id >= 0)
+        fv_emit_take(b, "patches", y, b->grid.prefix, features, rows, v->width);
 }
 
 static void head(const struct context *c, fv_view y, fv_view pooled)
@@ -371,8 +393,6 @@ static void head(const struct context *c, fv_view y, fv_view pooled)
         fv_emit_mean(b, "mean of patches", y, &b->grid, width, in);
         break;
     }
-    if (fv_weight_present(&v->fc_norm.w))
-        in = fv_layer_norm(b, "norm of the pooled", &v->fc_norm, in, v->eps, 1);
     fv_layer_write(b, "head", &v->classifier, in, logits, 1);
 }
 
@@ -407,6 +427,8 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
         fv_view out = fv_emit_output(b, "image_embeds", 1, v->embeds.w.rows, NULL, false);
         fv_layer_write(b, "projection to embeddings", &v->embeds, pooled, out, 1);
     }
+    if (v->summaries)
+        summarise(&c, y);
     head(&c, y, pooled);
     segment(&c, m, normed, y);
     return b->status;

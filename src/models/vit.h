@@ -8,7 +8,7 @@
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
     "siglip, siglip_vision_model, siglip2, siglip2_vision_model, owlv2, owlv2_vision_model, "      \
-    "vit_*, eva* and deit* of timm"
+    "radio, vit_*, eva* and deit* of timm"
 
 /* ---- roles ---- */
 
@@ -34,19 +34,21 @@ typedef struct fv_vit {
     uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
     float eps;
-    fv_layer embed;        /* (C, 3*P*P) */
-    fv_weight prefix_rows; /* (prefix, C): class, distillation, registers */
-    fv_weight prefix_add;  /* (prefix, C): their position rows, to be added; may be absent */
-    fv_weight table;       /* (table_width*table_height, C); may be absent */
-    fv_layer pre;          /* LayerNorm after the embedding (CLIP) */
-    fv_layer post;         /* final LayerNorm; may be absent */
-    fv_layer fc_norm;      /* between pooling and head; may be absent */
-    bool post_on_pooled;   /* the final LayerNorm acts on the pooled row only (CLIP): then
-                              last_hidden_state is not normalised */
+    fv_layer embed;                 /* (C, 3*P*P) */
+    uint32_t summary[8], summaries; /* rows of the prefix that follow each other in `summary` */
+    fv_weight prefix_rows;          /* (prefix, C): class, distillation, registers */
+    fv_weight prefix_add; /* (prefix, C): their position rows, to be added; may be absent */
+    fv_weight table;      /* (table_width*table_height, C); may be absent */
+    fv_layer pre;         /* LayerNorm after the embedding (CLIP) */
+    fv_layer post;        /* final LayerNorm; may be absent */
+    fv_layer fc_norm;     /* of pooler_output (timm); may be absent */
+    bool post_on_pooled;  /* the final LayerNorm acts on the pooled row only (CLIP): then
+                             last_hidden_state is not normalised */
     /* Pooling and heads; absent ones are not offered as outputs. */
     enum fv_vit_pool {
         FV_POOL_NONE,
         FV_POOL_CLS,      /* pooler_output: the normalised class row (DINOv2, CLIP) */
+        FV_POOL_MEAN,     /* pooler_output: the mean of the patches of last_hidden_state (timm) */
         FV_POOL_CLS_TANH, /* pooler_output: tanh(pool_w row + pool_b) (ViT, DeiT) */
         FV_POOL_MAP,      /* pooler_output: attention pooling (SigLIP) */
     } pool;
@@ -95,6 +97,7 @@ enum fv_vit_kind {
     FV_VIT_OWL, /* CLIP's encoder in OWL-ViT and OWLv2 */
     FV_VIT_SIGLIP,
     FV_VIT_NAFLEX, /* SigLIP 2 for any aspect */
+    FV_VIT_RADIO,  /* C-RADIO */
     FV_VIT_EVA,    /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 

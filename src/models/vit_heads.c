@@ -39,6 +39,8 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     const bool timm = n->origin == FV_VIT_TIMM;
+    if (r->kind == FV_VIT_RADIO) /* has neither */
+        return FOVEA_OK;
     if (timm && fv_reader_find(&r->t, r->prefix, FC_NORM, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, FC_NORM, v->width));
     /* timm's models have a norm behind the pooling in its place, Perception Encoders none. */
@@ -51,6 +53,13 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
         v->pool = FV_POOL_CLS_TANH;
         return fv_reader_linear(&v->pooler, &r->t, r->prefix, n->pooler, v->width, v->width);
+    }
+    const char *pool = "";
+    if (timm)
+        FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
+    if (timm && (strcmp(pool, "avg") == 0 || (!*pool && fv_weight_present(&v->fc_norm.w)))) {
+        v->pool = FV_POOL_MEAN;
+        return FOVEA_OK;
     }
     bool tanh_only = n->origin == FV_VIT_HF && (r->kind == FV_VIT_PLAIN || r->kind == FV_VIT_DEIT);
     v->pool = v->class_tokens && !tanh_only ? FV_POOL_CLS : FV_POOL_NONE;
@@ -90,9 +99,7 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
         return FV_HEAD_CLS_MEAN;
     case FV_VIT_TIMM:
     case FV_VIT_OPENAI:
-        if (v->pool == FV_POOL_MAP)
-            return FV_HEAD_POOL;
-        return v->class_tokens && !fv_weight_present(&v->fc_norm.w) ? FV_HEAD_CLS : FV_HEAD_MEAN;
+        return v->pool == FV_POOL_NONE ? FV_HEAD_MEAN : FV_HEAD_POOL;
     }
     switch (r->kind) {
     case FV_VIT_PLAIN:
@@ -104,6 +111,7 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
     case FV_VIT_REGISTERS:
         return FV_HEAD_CLS_MEAN;
     case FV_VIT_IJEPA:
+    case FV_VIT_RADIO:
     case FV_VIT_CLIP:
     case FV_VIT_OWL:
     case FV_VIT_SIGLIP:
@@ -137,11 +145,6 @@ fovea_status fv_vit_read_head(fv_vit_reader *r)
     if (!t && !wanted)
         return FOVEA_OK;
     v->head = head_form(r);
-    const char *pool = "";
-    if (n->origin == FV_VIT_TIMM)
-        FV_TRY(fv_config_text(&pool, r->config, "global_pool"));
-    if (strcmp(pool, "avg") == 0)
-        v->head = FV_HEAD_MEAN;
     if (wanted && fv_tensor_dimension(t, 0) != wanted)
         FV_TRY(put_head(r, wanted));
     t = fv_reader_find(&r->t, "", n->head, "weight");

@@ -20,6 +20,7 @@ const char *const fv_vit_prefixes[] = {
     "vision_tower.",
     "vision_tower.vision_model.",
     "owlv2.vision_model.",
+    "radio_model.model.",
     NULL,
 };
 
@@ -35,10 +36,11 @@ const char *const fv_vit_prefixes[] = {
     .block = "encoder.layers.%u.", .ln1 = "layer_norm1.", .ln2 = "layer_norm2.",                   \
     .q = "self_attn.q_proj.", .k = "self_attn.k_proj.", .v = "self_attn.v_proj.",                  \
     .proj = "self_attn.out_proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+#define ORIGINAL_BLOCK                                                                             \
+    .post = "norm.", .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.",                      \
+    .proj = "attn.proj.", .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
 #define BLOCK_NAMES                                                                                \
-    .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed", .post = "norm.",         \
-    .block = "blocks.%u.", .ln1 = "norm1.", .ln2 = "norm2.", .proj = "attn.proj.",                 \
-    .fc1 = "mlp.fc1.", .fc2 = "mlp.fc2."
+    ORIGINAL_BLOCK, .patch = "patch_embed.proj.", .cls = "cls_token", .pos = "pos_embed"
 #define ORIGINAL_NAMES BLOCK_NAMES, .qkv = "attn.qkv.", .ls1 = "ls1.gamma", .ls2 = "ls2.gamma"
 #define POOL_NAMES                                                                                 \
     .probe = "attn_pool.latent", .map_q = "attn_pool.q.", .map_kv = "attn_pool.kv.",               \
@@ -128,6 +130,21 @@ const fv_vit_names fv_vit_schemes[] = {
         .head = "classifier.",
     },
     {
+        /* C-RADIO */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(RADIO),
+        .marks = {"patch_generator.cls_token.token"},
+        ORIGINAL_BLOCK,
+        .patch = "patch_generator.embedder.",
+        .reg = "patch_generator.cls_token.token",
+        .pos = "patch_generator.pos_embed",
+        .qkv = "attn.qkv.",
+        .ls1 = "layer_scale1.lambda1",
+        .ls2 = "layer_scale2.lambda1",
+        .gated1 = "mlp.w12.",
+        .gated2 = "mlp.w3.",
+    },
+    {
         /* DINOv2 as its authors publish it */
         .origin = FV_VIT_DINO,
         .kinds = DINO_KINDS,
@@ -205,8 +222,5 @@ const fv_vit_unlike fv_vit_unlikes[] = {
      "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
     {"eva02_enormous_", "",
      "norms behind its blocks, which are not supported; use eva02_large_patch14_clip_*"},
-    {"vit_", "_siglip_gap_",
-     "the mean of its tokens for an output, which is not supported; use the vit_*_siglip_* of the "
-     "same size that pools by attention"},
     {.begin = NULL},
 };

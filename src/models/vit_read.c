@@ -19,6 +19,7 @@ const fv_vit_kind_info fv_vit_kinds[] = {
     [FV_VIT_DINOV3] = {"dinov3_vit", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_DINOV3},
     [FV_VIT_IJEPA] = {"ijepa", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT},
     [FV_VIT_OWL] = {"owlv2_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_OWL},
+    [FV_VIT_RADIO] = {"radio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_RADIO},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM},
     [FV_VIT_CLIP] = {"clip_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP},
     [FV_VIT_NAFLEX] = {"siglip2_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_NAFLEX},
@@ -37,6 +38,7 @@ static const struct {
     {"dinov2_with_registers", NULL, FV_VIT_REGISTERS},
     {"dinov3_vit", NULL, FV_VIT_DINOV3},
     {"ijepa", NULL, FV_VIT_IJEPA},
+    {"radio", NULL, FV_VIT_RADIO},
     {"owlv2", NULL, FV_VIT_OWL},
     {"owlv2_vision_model", NULL, FV_VIT_OWL},
     {"owlvit", NULL, FV_VIT_OWL},
@@ -143,12 +145,16 @@ static fovea_status check_tensors(fv_vit_reader *r)
 static fovea_status list_outputs(fovea_model *m)
 {
     const fv_vit *v = m->roles;
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 6, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, 3 * v->depth + 8, FV_MEM_MODEL, "list of outputs"));
     if (v->head != FV_HEAD_NONE)
         FV_TRY(fv_model_add_output(m, "logits"));
     FV_TRY(fv_model_add_output(m, "last_hidden_state"));
     if (v->pool != FV_POOL_NONE)
         FV_TRY(fv_model_add_output(m, "pooler_output"));
+    if (v->summaries) {
+        FV_TRY(fv_model_add_output(m, "summary"));
+        FV_TRY(fv_model_add_output(m, "features"));
+    }
     if (fv_weight_present(&v->embeds.w))
         FV_TRY(fv_model_add_output(m, "image_embeds"));
     for (uint32_t i = 0; i <= v->depth; i++)

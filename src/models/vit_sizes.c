@@ -132,6 +132,14 @@ static fovea_status read_depth(fv_vit_reader *r)
     if (*depth == 0)
         while (*depth <= DEPTH && fv_vit_find_block(r, *depth))
             ++*depth;
+    if (*depth == 0) {
+        fv_vit_find_block(r, 0);
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: there is no tensor \"%s%sweight\", which the blocks of a %s begin with; "
+            "this variant is not supported",
+            r->t.source->name, r->block, r->n->ln1, r->t.m->info.type);
+    }
     return fv_vit_check_size(r, "number of blocks", *depth, DEPTH);
 }
 
@@ -222,8 +230,8 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     if (!fv_vit_find_block(r, 0))
         return fv_reader_missing(&r->t, r->block, "of the first block");
     FV_TRY(read_bias_form(r));
-    bool scales =
-        r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS || r->kind == FV_VIT_DINOV3;
+    bool scales = r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS ||
+                  r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_RADIO;
     r->scaled = n->ls1 &&
                 ((scales && n->origin == FV_VIT_HF) || fv_reader_find(&r->t, r->block, n->ls1, ""));
     r->split = fv_reader_find(&r->t, r->block, n->gate, "weight") != NULL;

@@ -179,6 +179,7 @@ static void heads(struct maker *m)
     case FV_VIT_OWL:
     case FV_VIT_EVA:
     case FV_VIT_NAFLEX:
+    case FV_VIT_RADIO:
         break;
     case FV_VIT_CLIP:
         matrix(m, "", n->embeds, "", s->embeds, s->width, 1);

@@ -1,4 +1,5 @@
 /* vit_tokens.c: reads what makes tokens of patches: embedding, prefix rows, positions. */
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -18,7 +19,8 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
     /* timm may give positions to all prefix tokens, to none, or to those of the class. */
     const uint32_t leads[] = {v->class_tokens, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
-    FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
+    if (r->kind != FV_VIT_RADIO) /* whose table is of the largest picture */
+        FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
     v->table_width = w / v->patch;
     v->table_height = h / v->patch;
     uint64_t expected = (uint64_t)v->table_width * v->table_height;
@@ -101,14 +103,15 @@ static fovea_status read_position_rule(fv_vit_reader *r)
                                         [FV_POS_OFFSET] = "offset",
                                         [FV_POS_AA] = "aa",
                                         [FV_POS_BILINEAR] = "bilinear",
-                                        [FV_POS_BILINEAR_AA] = "bilinear-aa"};
+                                        [FV_POS_BILINEAR_AA] = "bilinear-aa",
+                                        [FV_POS_CROPPED] = "cropped"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
     if (name) {
         const int rule = fv_index_of(name, names, sizeof names / sizeof *names);
         if (rule < 0)
             return fv_config_fail(&r->own, "pos_interp",
-                                  "plain, offset, aa, bilinear or bilinear-aa");
+                                  "plain, offset, aa, bilinear, bilinear-aa or cropped");
         r->v->pos_rule = (enum fv_pos_rule)rule;
         return FOVEA_OK;
     }
@@ -117,6 +120,7 @@ static fovea_status read_position_rule(fv_vit_reader *r)
     case FV_VIT_HF:
         r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA
                          : r->kind == FV_VIT_NAFLEX  ? FV_POS_BILINEAR_AA
+                         : r->kind == FV_VIT_RADIO   ? FV_POS_CROPPED
                                                      : FV_POS_PLAIN;
         return FOVEA_OK;
     case FV_VIT_DINO:
@@ -145,7 +149,8 @@ static fovea_status read_prefix(fv_vit_reader *r)
     fv_vit *v = r->v;
     const uint32_t c = v->width;
     bool hf = n->origin == FV_VIT_HF;
-    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_NAFLEX && r->kind != FV_VIT_IJEPA
+    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_NAFLEX &&
+                        r->kind != FV_VIT_IJEPA && r->kind != FV_VIT_RADIO
                   : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
     bool dist = cls && n->dist &&
                 ((hf && r->kind == FV_VIT_DEIT) || fv_reader_find(&r->t, r->prefix, n->dist, ""));
@@ -175,6 +180,56 @@ static fovea_status read_prefix(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
+/* Which class tokens make the summary. */
+static fovea_status read_summary(fv_vit_reader *r)
+{
+    fv_vit *v = r->v;
+    uint32_t tokens = 1;
+    FV_TRY(fv_config_u32(&tokens, &r->vision, "num_cls_tokens", 1, v->prefix));
+    FV_TRY(fv_config_count(&v->summaries, &r->vision, "summary_idxs",
+                           sizeof v->summary / sizeof *v->summary));
+    return fv_config_u32s(v->summary, v->summaries, &r->vision, "summary_idxs", 0, tokens - 1);
+}
+
+/* Folds (x - mean) / std, which C-RADIO applies to its input, into the product with the patches. */
+static fovea_status fold_colours(fv_vit_reader *r, const fv_tensor *t)
+{
+    fv_vit *v = r->v;
+    const uint32_t plane = v->patch * v->patch;
+    const char *prefix = "radio_model.", *stem = "input_conditioner.";
+    const fv_tensor *means, *stds, *shifts;
+    float mean[3], std[3], *shift, *row;
+    FV_TRY(fv_reader_buffer(&means, &r->t, prefix, stem, "norm_mean", 3));
+    FV_TRY(fv_reader_buffer(&stds, &r->t, prefix, stem, "norm_std", 3));
+    fv_tensor_read(means, 0, 3, mean);
+    fv_tensor_read(stds, 0, 3, std);
+    v->embed.w = (fv_weight){.rows = v->width, .cols = 3 * plane};
+    for (uint32_t c = 0; c < 3; c++) {
+        if (!(fabsf(std[c]) > 0))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" divides by 0", r->t.source->name,
+                           stds->name);
+        fv_weight_add(&v->embed.w, (fv_weight_part){.tensor = t,
+                                                    .offset = (uint64_t)c * plane,
+                                                    .rows = v->width,
+                                                    .col0 = c * plane,
+                                                    .cols = plane,
+                                                    .row_stride = 3ull * plane,
+                                                    .factor = 1 / std[c]});
+    }
+    FV_TRY(fv_model_floats(&shift, &shifts, r->t.m, 1, v->width));
+    FV_TRY(FV_MEM_ARRAY(&row, 3ull * plane, FV_MEM_MODEL, "a patch"));
+    for (uint32_t i = 0; i < v->width; i++) {
+        double sum = 0;
+        fv_weight_read(&v->embed.w, i, 1, row);
+        for (uint32_t k = 0; k < 3 * plane; k++)
+            sum -= (double)row[k] * (double)mean[k / plane];
+        shift[i] = (float)sum;
+    }
+    fv_mem_free(row);
+    v->embed.b = fv_weight_of(shifts, 1, v->width);
+    return FOVEA_OK;
+}
+
 fovea_status fv_vit_read_embedding(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
@@ -187,12 +242,16 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     v->embed.w = fv_weight_of(t, v->width, 3 * v->patch * v->patch);
     if (r->kind == FV_VIT_NAFLEX) /* rows of pixels become planes of a channel */
         v->embed.w.part[0].taps = 3;
+    if (r->kind == FV_VIT_RADIO)
+        FV_TRY(fold_colours(r, t));
     bool biased = r->n->origin == FV_VIT_HF
-                      ? r->kind != FV_VIT_CLIP && r->kind != FV_VIT_OWL
+                      ? r->kind != FV_VIT_CLIP && r->kind != FV_VIT_OWL && r->kind != FV_VIT_RADIO
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
         FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
     FV_TRY(read_prefix(r));
+    if (r->kind == FV_VIT_RADIO)
+        FV_TRY(read_summary(r));
     FV_TRY(read_positions(r));
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM

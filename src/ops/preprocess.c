@@ -424,10 +424,12 @@ static fovea_status window_positions(const struct taps *out, const struct filter
 }
 
 static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weight,
-                                  enum fv_pos_rule rule, bool same, uint32_t in, uint32_t out)
+                                  enum fv_pos_rule rule, bool same, uint32_t in, uint32_t out,
+                                  uint32_t whole)
 {
     const struct filter *filter = window_filter(rule);
-    *taps = same ? 1 : filter ? window_taps(filter, in, out) : rule == FV_POS_BILINEAR ? 2 : 4;
+    const bool linear = rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED;
+    *taps = same ? 1 : filter ? window_taps(filter, in, out) : linear ? 2 : 4;
     const uint64_t entries = fv_size_mul(out, *taps);
     FV_TRY(FV_MEM_ARRAY(index, entries, FV_MEM_PLAN, "position indices"));
     FV_TRY(FV_MEM_ARRAY(weight, entries, FV_MEM_PLAN, "position weights"));
@@ -441,7 +443,7 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
     }
     if (filter)
         return window_positions(&t, filter, in, out);
-    const double scale = rule == FV_POS_OFFSET ? in / (out + 0.1) : (double)in / out;
+    const double scale = rule == FV_POS_OFFSET ? in / (out + 0.1) : (double)in / whole;
     for (uint32_t o = 0; o < out; o++)
         point_taps(&t, o, (o + 0.5) * scale - 0.5, in);
     return FOVEA_OK;
@@ -456,8 +458,12 @@ fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_
         return fv_fail(FOVEA_EINVAL, "positions: a table of %ux%u for a grid of %ux%u", in_w, in_h,
                        out_w, out_h);
     const bool same = in_w == out_w && in_h == out_h;
-    FV_TRY(position_taps(&out->taps_x, &out->index_x, &out->weight_x, rule, same, in_w, out_w));
-    return position_taps(&out->taps_y, &out->index_y, &out->weight_y, rule, same, in_h, out_h);
+    const uint32_t longer = out_w > out_h ? out_w : out_h;
+    const bool cut = rule == FV_POS_CROPPED;
+    FV_TRY(position_taps(&out->taps_x, &out->index_x, &out->weight_x, rule, same, in_w, out_w,
+                         cut ? longer : out_w));
+    return position_taps(&out->taps_y, &out->index_y, &out->weight_y, rule, same, in_h, out_h,
+                         cut ? longer : out_h);
 }
 
 void fv_posemb_free(fv_posemb_table *t)

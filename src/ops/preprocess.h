@@ -39,6 +39,7 @@ enum fv_pos_rule {
     FV_POS_AA,          /* antialiased cubic a = -0.5 */
     FV_POS_BILINEAR,    /* bilinear, no antialias */
     FV_POS_BILINEAR_AA, /* antialiased bilinear */
+    FV_POS_CROPPED,     /* bilinear to a square of the grid's longer side, cut to the grid */
 };
 
 /* What a frame goes through, in whole pixels: the horizontal pass over input rows

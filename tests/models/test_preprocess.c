@@ -331,9 +331,12 @@ static double resized_at(enum fv_pos_rule rule_, const double *table, int in, in
     }
     if (rule_ == FV_POS_OFFSET)
         r = in / (out + 0.1);
+    if (rule_ == FV_POS_CROPPED) /* of the longer side, here the other one's 2 or this one */
+        r = (double)in / (out > 2 ? out : 2);
     double at = (o + 0.5) * r - 0.5;
     for (int i = (int)floor(at) - 2; i <= (int)floor(at) + 3; i++) {
-        double w = rule_ == FV_POS_BILINEAR ? fmax(0, 1 - fabs(at - i)) : keys(at - i, -0.75);
+        double w = rule_ == FV_POS_BILINEAR || rule_ == FV_POS_CROPPED ? fmax(0, 1 - fabs(at - i))
+                                                                       : keys(at - i, -0.75);
         sum += w * table[i < 0 ? 0 : i >= in ? in - 1 : i];
     }
     return sum;
@@ -347,7 +350,7 @@ static void position_rules(void **state)
     srand(7);
     for (int i = 0; i < 64; i++)
         table[i] = rand() / (double)RAND_MAX - 0.5;
-    for (int ru = FV_POS_PLAIN; ru <= FV_POS_BILINEAR_AA; ru++)
+    for (int ru = FV_POS_PLAIN; ru <= FV_POS_CROPPED; ru++)
         for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
             fv_posemb_table t;
             int in = size[k][0], out = size[k][1];

@@ -14,6 +14,8 @@ static const struct {
     {"last_hidden_state", "last_hidden_state"},
     {"pooler_output", "pooler_output"},
     {"image_embeds", "out.image_embeds"},
+    {"summary", "summary"},
+    {"features", "features"},
     {"segmentation", "segmentation"},
 };
 enum { RESULTS = sizeof results / sizeof *results };
