@@ -220,6 +220,8 @@ const fv_vit_unlike fv_vit_unlikes[] = {
      "or vit_*_rope_reg*_gap_256"},
     {"vit_", "_sapiens2",
      "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
+    {"vit_", "_rpn_",
+     "norms behind its attention and MLP, which are not supported; use vit_base_patch16_224"},
     {"eva02_enormous_", "",
      "norms behind its blocks, which are not supported; use eva02_large_patch14_clip_*"},
     {.begin = NULL},

@@ -34,24 +34,29 @@ fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_
     return FOVEA_OK;
 }
 
-/* Heads where a checkpoint does not say: 64 channels each, but for a few widths (timm, OpenCLIP).
- */
+/* Heads where a checkpoint does not say: as timm's and OpenCLIP's definitions have them, 64
+ * channels each but for a few names and widths. */
 static uint32_t usual_heads(const fv_vit_reader *r)
 {
+    static const struct {
+        const char *part;
+        uint32_t width, heads;
+    } few[] = {
+        {"_gigantic_patch14_448", 1536, 16},
+        {"_giantopt_", 1536, 16},
+        {"vit_base_patch16_gap_", 768, 16},
+        {"_dinov3", 4096, 32},
+        {"_dinov3", 1280, 20},
+        {"", 1152, 16},
+        {"", 1280, 16},
+        {"", 1408, 16},
+        {"", 1664, 16},
+    };
     const uint32_t width = r->v->width;
-    if (r->kind == FV_VIT_EVA && strstr(r->type, "_gigantic_"))
-        return 16;
-    if (r->kind == FV_VIT_DINOV3 && width == 4096)
-        return 32;
-    switch (width) {
-    case 1152:
-    case 1280:
-    case 1408:
-    case 1664:
-        return 16;
-    default:
-        return width % 64 == 0 ? width / 64 : 0;
-    }
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        if (width == few[i].width && strstr(r->type, few[i].part))
+            return few[i].heads;
+    return width % 64 == 0 ? width / 64 : 0;
 }
 
 static fovea_status read_heads(fv_vit_reader *r)
@@ -77,6 +82,17 @@ static fovea_status read_heads(fv_vit_reader *r)
     return FOVEA_OK;
 }
 
+/* The SigLIPs that timm's definitions give GELU's approximation. */
+static bool tanh_of_timm(const fv_vit_reader *r)
+{
+    static const char *const begins[] = {"vit_base_patch32_", "vit_giantopt_",
+                                         "vit_so400m_patch16_"};
+    bool tanh = fv_begins_with(r->type, "vit_large_patch16_") && strstr(r->type, "_512");
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        tanh = tanh || fv_begins_with(r->type, begins[i]);
+    return r->kind == FV_VIT_SIGLIP && tanh;
+}
+
 static fovea_status read_activation(fv_vit_reader *r)
 {
     static const struct {
@@ -95,10 +111,7 @@ static fovea_status read_activation(fv_vit_reader *r)
     FV_TRY(fv_config_text(&name, &r->own, "activation"));
     r->v->epi = fv_vit_kinds[r->kind].act;
     if (!name && r->n->origin == FV_VIT_TIMM)
-        /* As timm's model definitions have it; its one other SigLIP is B/32. */
-        name = strstr(r->type, "quickgelu")                             ? "quick_gelu"
-               : r->kind == FV_VIT_SIGLIP && strstr(r->type, "patch32") ? "gelu_tanh"
-                                                                        : "gelu";
+        name = strstr(r->type, "quickgelu") ? "quick_gelu" : tanh_of_timm(r) ? "gelu_tanh" : "gelu";
     for (size_t i = 0; name && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {
             r->v->epi = known[i].epi;

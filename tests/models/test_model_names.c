@@ -252,9 +252,9 @@ static void registers_get_no_position(void **state)
 /* Names of timm that nothing else in a file tells from a ViT's. */
 static void what_no_tensor_tells_is_refused(void **state)
 {
-    static const char *const names[] = {"vit_small_patch16_rope_mixed_224.naver_in1k",
-                                        "vit_base_patch16_sapiens2",
-                                        "eva02_enormous_patch14_clip_224.laion2b"};
+    static const char *const names[] = {
+        "vit_small_patch16_rope_mixed_224.naver_in1k", "vit_base_patch16_sapiens2",
+        "eva02_enormous_patch14_clip_224.laion2b", "vit_base_patch16_rpn_224.sw_in1k"};
     char config[160];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
