@@ -3,11 +3,11 @@
  *     x = norm(convolution, stride 4, then 2) + positions;  blocks;        per stage
  *     logits = head(mean of the last stage's tokens)
  *
- * Any picture of at least one token in the last stage runs. Convolutions leave out what lies beyond
- * a whole step, as the official code's do, and its rule for positions holds: tables are resized
- * bilinearly (align_corners False). It takes those of the first stage, and those of the keys, as
- * they are wherever the number of tokens is theirs, so that a checkpoint gives on a picture of
- * another shape what it gives there.
+ * Any picture runs that leaves every stage a token and every block a key. Convolutions leave out
+ * what lies beyond a whole step, as the official code's do. Positions follow its rule: tables are
+ * resized bilinearly (align_corners False), but the first stage's, and those of the keys, are taken
+ * as they are wherever their number fits, whatever the shape. It refuses keys of another number;
+ * here their table is resized like the tokens'.
  */
 #include <stdio.h>
 #include <string.h>
