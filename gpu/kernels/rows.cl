@@ -1,6 +1,8 @@
 /* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT (and COPY, which is
  * CONVERT to the same type), GATHER, LERP, ROPE. A work-item has four columns of a row. */
 
+#define FV_GATHER_NONE 0xffffffffu /* src/ops/op.h */
+
 kernel void take(FV_IN(0), FV_OUT(1), FV_CALL)
 {
     const uint runs = (dim.s1 + 3) / 4;
@@ -45,7 +47,9 @@ kernel void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
         return;
     const uint c = 4 * me.y, left = columns - c, at = part * columns + c;
     const uint from = table[((size_t)row0 + me.x) * parts + part];
-    float4 x = FV_GET_RUN(0, FV_AT(0, from) + c, left, 0.f);
+    float4 x = 0.f;
+    if (from != FV_GATHER_NONE)
+        x = FV_GET_RUN(0, FV_AT(0, from) + c, left, 0.f);
     if (FV_HAS1)
         x += FV_GET_RUN(1, FV_AT(1, me.x) + at, left, 0.f);
     FV_PUT_RUN(2, FV_AT(2, me.x) + at, x, left);

@@ -3,8 +3,11 @@
  *     x = norm(convolution, stride 4, then 2) + positions;  blocks;        per stage
  *     logits = head(mean of the last stage's tokens)
  *
- * Any picture runs as far as positions can be resized; those added to the keys of linear blocks can
- * not, so that these want as many tokens as they were made for.
+ * Any picture runs that leaves every stage a token and every block a key. Convolutions leave out
+ * what lies beyond a whole step, as the official code's do. Positions follow its rule: tables are
+ * resized bilinearly (align_corners False), but the first stage's, and those of the keys, are taken
+ * as they are wherever their number fits, whatever the shape. It refuses keys of another number;
+ * here their table is resized like the tokens'.
  */
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +91,8 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j,
     b->reduction = b->linear ? by->linear[i] : by->softmax[i];
     const uint64_t keys =
         (uint64_t)s->native_width * s->native_height / (b->reduction * b->reduction);
+    b->keys_width = s->native_width / b->reduction;
+    b->keys_height = s->native_height / b->reduction;
     if (keys == 0)
         return fv_fail(FOVEA_EFORMAT, "%s: \"%s\": reduced by %u, stage %u has no keys",
                        r->config->file, b->linear ? "la_sr_ratios" : "sr_ratios", b->reduction,
@@ -118,6 +123,7 @@ static fovea_status read_roles(fv_pola_reader *r)
     uint32_t width[FV_POLA_STAGES];
     struct reductions by;
     p->block_eps = 1e-6f;
+    p->by_count = true;
     FV_TRY(fv_pola_read_sizes(r));
     FV_TRY(fv_config_u32s(width, p->stages, r->config, "embed_dims", 1, WIDTH));
     FV_TRY(fv_pola_read_widths(r, width, "mlp_ratios"));
@@ -166,19 +172,22 @@ static fovea_status check_keys(const fovea_model *m, const fv_builder *b, uint32
     const fv_pola_stage *s = &((const fv_pola *)m->roles)->stage[i];
     for (uint32_t j = 0; j < s->depth; j++) {
         const fv_pola_block *w = &s->block[j];
-        const uint32_t keys = (g->width / w->reduction) * (g->height / w->reduction);
+        const fv_grid key_grid = fv_pola_key_grid(w, g);
+        const uint32_t keys = fv_grid_tokens(&key_grid);
         if (keys == 0)
             return fv_fail(FOVEA_EINVAL,
                            "picture of %u x %u pixels: stage %u has %u x %u tokens, too few to be "
                            "reduced by %u; use a larger size",
                            b->width, b->height, i + 1, g->width, g->height, w->reduction);
-        if (w->linear && keys != w->positions.rows)
+        /* The official constructor divides the number of tokens, its forward both sides. */
+        const bool grid = w->keys_width * w->keys_height == w->positions.rows;
+        if (w->linear && keys != w->positions.rows && !grid)
             return fv_fail(FOVEA_ENOTSUP,
                            "picture of %u x %u pixels: block %u of stage %u has %u keys, but its "
-                           "positional_encoding is of %u and cannot be resized; use %u x %u, or a "
-                           "size of as many tokens",
-                           b->width, b->height, j, i + 1, keys, w->positions.rows,
-                           m->info.native_width, m->info.native_height);
+                           "positional_encoding is of %u, which are no grid of %u x %u tokens "
+                           "reduced by %u and cannot be resized; use a size of %u keys",
+                           b->width, b->height, j, i + 1, keys, w->positions.rows, s->native_width,
+                           s->native_height, w->reduction, w->positions.rows);
     }
     return FOVEA_OK;
 }
@@ -231,16 +240,15 @@ static void embed(fv_pola_context *c)
     c->x = normed;
 }
 
-/* The first stage's as they are wherever the number of tokens allows it, as the official code. */
 static void add_positions(fv_pola_context *c)
 {
     const fv_pola_stage *s = c->s;
     const uint32_t n = fv_grid_tokens(&c->grid);
-    const bool flat = c->stage == 0 && n == s->positions.rows;
-    const fv_posemb p = {.table = &s->positions,
-                         .table_width = flat ? 0 : s->native_width,
-                         .table_height = s->native_height,
-                         .rule = FV_POS_BILINEAR};
+    const fv_posemb trained = {.table = &s->positions,
+                               .table_width = s->native_width,
+                               .table_height = s->native_height,
+                               .rule = FV_POS_BILINEAR};
+    const fv_posemb p = fv_pola_positions(trained, &c->grid, c->stage == 0);
     fv_view out = fv_emit_rows(c->b, n, s->width);
     fv_emit_posemb(c->b, "positions", &p, &c->grid, c->x, out);
     c->x = out;

@@ -3,8 +3,21 @@
  *     x = norm(convolution) (+ positions);  blocks;  x = merge(x);  blocks; ..
  *     logits = head(mean of norm x)
  *
- * A window that covers the whole grid is attention over all tokens, and streams; several windows
- * are gathered, one after the other, and gathered back. Tables are made for one picture size.
+ * Attention over all tokens streams; windows are gathered, one after the other, and gathered back.
+ *
+ * The official code runs at the size that it was trained at. At any other:
+ *
+ *   linear, one window  it remains attention over all tokens, which is why its window was made as
+ *                       large as the grid; positional_encoding is resized to the grid
+ *   other windows       stay as large as they were trained, so that their tables hold as they are,
+ *                       and do as in Swin's dense backbones: the normalised grid is padded with
+ *                       zeros at the right and bottom to whole windows, shifted regions are those
+ *                       of the padded grid, zeros are keys like others, what they give is dropped
+ *   shift               as the official block's: in odd blocks, where both sides of the grid are
+ *                       larger than the window; linear attention mixes what wraps around
+ *   merging             an odd grid is padded with zeros at the right and bottom, before the norm
+ *   absolute_pos_embed  is resized with the dense backbones' bicubic (not antialiased)
+ *   patches             pixels beyond a whole patch are left out, as in all models here
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +29,7 @@
 #define EPS 1e-5f
 #define WIDTH 65536
 #define WINDOW 65536
+#define TOKENS (1u << 28)
 
 /* ---- reading ---- */
 
@@ -36,28 +50,15 @@ static fovea_status read_grids(fv_pola_reader *r)
     return FOVEA_OK;
 }
 
-/* As the official block: no larger than the grid, and shifted in odd blocks where it is smaller. */
-static fovea_status place_window(fv_pola_reader *r, uint32_t i, uint32_t j, uint32_t window)
+/* As the official block: no larger than the grid, and shifted in odd blocks. */
+static void place_window(fv_pola_block *b, const fv_pola_stage *s, uint32_t j, uint32_t window)
 {
-    const fv_pola_stage *s = &r->p->stage[i];
-    fv_pola_block *b = &s->block[j];
     const uint32_t w = s->native_width, h = s->native_height, side = w < h ? w : h;
     const uint32_t own = b->linear ? window : window <= 56 ? 7 : 12;
-    b->window = side <= own ? side : own;
-    b->shift = side > own && j % 2 ? own / 2 : 0;
-    if (w % b->window || h % b->window)
-        return fv_fail(
-            FOVEA_EFORMAT,
-            "%s: \"img_size\" %u x %u gives stage %u %u x %u tokens, which cannot be cut "
-            "into windows of %u",
-            r->config->file, r->t.m->info.native_width, r->t.m->info.native_height, i + 1, w, h,
-            b->window);
-    return FOVEA_OK;
-}
-
-static bool covers(const fv_pola_stage *s, const fv_pola_block *b)
-{
-    return b->window == s->native_width && b->window == s->native_height;
+    b->keys_width = b->keys_height = b->window = side <= own ? side : own;
+    b->shift = j % 2 ? b->window / 2 : 0;
+    if (b->linear && b->window == w && b->window == h)
+        b->window = 0;
 }
 
 static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32_t window)
@@ -68,10 +69,10 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
     char prefix[32];
     snprintf(prefix, sizeof prefix, "layers.%u.blocks.", i);
     FV_TRY(fv_pola_find_block(r, i, j, prefix, "attn.qkvg.", "attn.qkv."));
-    FV_TRY(place_window(r, i, j, window));
+    place_window(b, s, j, window);
     const uint32_t blocks = b->linear ? 4 : 3;
     FV_TRY(fv_pola_read_fused(&f, r, s, b->linear ? "attn.qkvg." : "attn.qkv.", blocks));
-    if (b->linear && covers(s, b)) {
+    if (b->window == 0) {
         fv_pola_empty(&b->kv, 2, s->width, f.b != NULL);
         fv_pola_cut(&b->kv, &f, 1, 0, 2);
         fv_pola_empty(&b->q, 3, s->width, f.b != NULL);
@@ -87,7 +88,7 @@ static fovea_status read_block(fv_pola_reader *r, uint32_t i, uint32_t j, uint32
                                 "", apart * apart, s->heads));
     }
     fv_reader_ignore(&r->t, r->block, "attn_mask");
-    return fv_pola_read_block(r, s, b, (uint64_t)b->window * b->window);
+    return fv_pola_read_block(r, s, b, (uint64_t)b->keys_width * b->keys_height);
 }
 
 /* The matrix that makes stage i's tokens of those before. */
@@ -155,15 +156,41 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
     return fv_model_add_output(m, "norm");
 }
 
-static fovea_status check_grid(const fovea_model *m, fv_builder *b)
+/* ---- grids ---- */
+
+static uint32_t whole(uint32_t n, uint32_t of)
 {
-    const fovea_model_info *i = &m->info;
-    if (b->width == i->native_width && b->height == i->native_height)
-        return FOVEA_OK;
-    return fv_fail(FOVEA_ENOTSUP,
-                   "picture of %u x %u pixels: the windows and position tables of this pola_swin "
-                   "are made for %u x %u; use that size",
-                   b->width, b->height, i->native_width, i->native_height);
+    return n + (of - n % of) % of;
+}
+
+/* `g` with whole windows. */
+static fv_grid pad(const fv_grid *g, uint32_t window)
+{
+    return (fv_grid){whole(g->width, window), whole(g->height, window), g->stride, 0};
+}
+
+/* The grid of the next stage. */
+static fv_grid merged(const fv_grid *g)
+{
+    return (fv_grid){whole(g->width, 2) / 2, whole(g->height, 2) / 2, g->stride * 2, 0};
+}
+
+static fovea_status check_grids(const fovea_model *m, fv_builder *b)
+{
+    const fv_pola *p = m->roles;
+    fv_grid g = b->grid;
+    for (uint32_t i = 0; i < p->stages; i++, g = merged(&g))
+        for (uint32_t j = 0; j < p->stage[i].depth; j++) {
+            const uint32_t window = p->stage[i].block[j].window;
+            const fv_grid padded = window ? pad(&g, window) : g;
+            if ((uint64_t)padded.width * padded.height > TOKENS)
+                return fv_fail(FOVEA_EINVAL,
+                               "picture of %u x %u pixels: stage %u has %u x %u tokens in windows "
+                               "of %u, more than %u; use a smaller one",
+                               b->width, b->height, i + 1, padded.width, padded.height, window,
+                               TOKENS);
+        }
+    return FOVEA_OK;
 }
 
 /* ---- windows ---- */
@@ -171,7 +198,7 @@ static fovea_status check_grid(const fovea_model *m, fv_builder *b)
 /* The order of tokens when windows are stored one after the other. */
 struct order {
     uint32_t window, shift;
-    uint32_t *token;  /* of row r */
+    uint32_t *token;  /* of row r; FV_GATHER_NONE: it lies beyond the grid */
     uint32_t *row;    /* of token i */
     uint32_t *region; /* of row r: tokens of different ones were apart before the shift */
 };
@@ -189,35 +216,39 @@ static uint32_t stripe(uint32_t at, uint32_t size, const struct order *o)
     return at < size - o->window ? 0 : at < size - o->shift ? 1 : 2;
 }
 
-static void fill_order(struct order *o, const fv_grid *g)
+static void fill_order(struct order *o, const fv_grid *g, const fv_grid *padded)
 {
-    const uint32_t w = o->window, across = g->width / w;
-    for (uint32_t y = 0; y < g->height; y++)
-        for (uint32_t x = 0; x < g->width; x++) {
+    const uint32_t w = o->window, across = padded->width / w;
+    for (uint32_t y = 0; y < padded->height; y++)
+        for (uint32_t x = 0; x < padded->width; x++) {
             const uint32_t row = (y / w * across + x / w) * w * w + y % w * w + x % w;
-            const uint32_t from_y = (y + o->shift) % g->height, from_x = (x + o->shift) % g->width;
-            o->token[row] = from_y * g->width + from_x;
-            o->row[o->token[row]] = row;
+            const uint32_t from_y = (y + o->shift) % padded->height;
+            const uint32_t from_x = (x + o->shift) % padded->width;
+            const bool inside = from_y < g->height && from_x < g->width;
+            o->token[row] = inside ? from_y * g->width + from_x : FV_GATHER_NONE;
+            if (inside)
+                o->row[o->token[row]] = row;
             if (o->region)
-                o->region[row] = 3 * stripe(y, g->height, o) + stripe(x, g->width, o);
+                o->region[row] = 3 * stripe(y, padded->height, o) + stripe(x, padded->width, o);
         }
 }
 
-static const struct order *find_order(const fv_pola_context *c, struct orders *known)
+static const struct order *find_order(const fv_pola_context *c, const fv_grid *padded,
+                                      uint32_t shift, struct orders *known)
 {
-    const uint32_t n = fv_grid_tokens(&c->grid);
+    const uint32_t rows = fv_grid_tokens(padded);
     for (uint32_t i = 0; i < known->count; i++)
-        if (known->order[i].window == c->w->window && known->order[i].shift == c->w->shift)
+        if (known->order[i].window == c->w->window && known->order[i].shift == shift)
             return &known->order[i];
     struct order *o = &known->order[known->count];
     *o = (struct order){.window = c->w->window,
-                        .shift = c->w->shift,
-                        .token = fv_emit_table(c->b, n),
-                        .row = fv_emit_table(c->b, n),
-                        .region = c->w->shift ? fv_emit_table(c->b, n) : NULL};
-    if (!o->token || !o->row || (c->w->shift && !o->region))
+                        .shift = shift,
+                        .token = fv_emit_table(c->b, rows),
+                        .row = fv_emit_table(c->b, fv_grid_tokens(&c->grid)),
+                        .region = shift ? fv_emit_table(c->b, rows) : NULL};
+    if (!o->token || !o->row || (shift && !o->region))
         return NULL;
-    fill_order(o, &c->grid);
+    fill_order(o, &c->grid, padded);
     known->count++;
     return o;
 }
@@ -247,13 +278,33 @@ static fv_weight expand_bias(const fv_pola_context *c)
     return out;
 }
 
-/* Rows of the windows' attention, before its projection. */
-static fv_view attend_windows(const fv_pola_context *c, const struct order *o, fv_view rows)
+static fv_view norm_rows(const fv_pola_context *c, fv_view x, uint32_t rows)
+{
+    return fv_layer_norm(c->b, "norm for q, k, v", &c->w->ln1, x, c->p->block_eps, rows);
+}
+
+/* The normalised tokens, `rows` of them in windows; o NULL: as they are. What lies beyond the grid
+ * is zero behind the norm. */
+static fv_view into_windows(const fv_pola_context *c, const struct order *o, uint32_t rows)
+{
+    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
+    const bool padded = rows > n;
+    fv_view x = padded ? norm_rows(c, c->x, n) : c->x;
+    if (o) {
+        fv_view out = fv_emit_rows(c->b, rows, width);
+        fv_emit_gather(c->b, "into windows", x, o->token, 1, FV_NO_VIEW, out, rows, width);
+        x = out;
+    }
+    return padded ? x : norm_rows(c, x, rows);
+}
+
+/* Attention of `n` normalised rows in windows, before its projection. */
+static fv_view attend_windows(const fv_pola_context *c, const uint32_t *regions, fv_view normed,
+                              uint32_t n)
 {
     fv_builder *b = c->b;
     const fv_pola_block *w = c->w;
-    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width, t = w->window * w->window;
-    fv_view normed = fv_layer_norm(b, "norm for q, k, v", &w->ln1, rows, c->p->block_eps, n);
+    const uint32_t width = c->s->width, t = w->window * w->window;
     fv_view qkv =
         fv_layer_product(b, w->linear ? "q, k, v, gate" : "q, k, v", &w->qkv, normed, 0, n);
     fv_attention a = fv_pola_attention(c, n, t);
@@ -269,7 +320,7 @@ static fv_view attend_windows(const fv_pola_context *c, const struct order *o, f
         a.param = expand_bias(c);
     }
     fv_view out = fv_emit_rows(b, n, width);
-    fv_emit_window(b, "attention", &a, qkv, t, o ? o->region : NULL, out);
+    fv_emit_window(b, "attention", &a, qkv, t, regions, out);
     if (!w->linear)
         return out;
     const fv_grid window = {w->window, w->window, c->grid.stride, 0};
@@ -280,19 +331,18 @@ static fv_view attend_windows(const fv_pola_context *c, const struct order *o, f
 static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
-    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
+    const fv_grid *g = &c->grid, padded = pad(g, w->window);
+    const uint32_t n = fv_grid_tokens(g), rows = fv_grid_tokens(&padded), width = c->s->width;
+    const uint32_t shift = g->width > w->window && g->height > w->window ? w->shift : 0;
     /* Windows as wide as the grid are in order as they are. */
-    const bool in_order = w->shift == 0 && w->window == c->grid.width;
-    const struct order *o = in_order ? NULL : find_order(c, known);
+    const bool in_order = shift == 0 && w->window == g->width && rows == n;
+    const struct order *o = in_order ? NULL : find_order(c, &padded, shift, known);
     if (!in_order && !o)
         return;
-    fv_view rows = c->x;
-    if (o) {
-        rows = fv_emit_rows(c->b, n, width);
-        fv_emit_gather(c->b, "into windows", c->x, o->token, 1, FV_NO_VIEW, rows, n, width);
-    }
-    fv_view out = attend_windows(c, o, rows);
-    fv_view projected = fv_layer_add(c->b, "projection", &w->proj, out, o ? FV_NO_VIEW : c->x, n);
+    fv_view normed = into_windows(c, o, rows);
+    fv_view out = attend_windows(c, o ? o->region : NULL, normed, rows);
+    fv_view projected =
+        fv_layer_add(c->b, "projection", &w->proj, out, o ? FV_NO_VIEW : c->x, rows);
     if (o) {
         fv_view back = fv_emit_rows(c->b, n, width);
         fv_emit_gather(c->b, "out of windows", projected, o->row, 1, c->x, back, n, width);
@@ -315,7 +365,11 @@ static void embed(fv_pola_context *c)
         c->x = fv_layer_norm(b, "norm of the embedding", &s->embed_ln, c->x, EPS, n);
     fv_emit_offer(b, "patch_embed", c->x, n, s->width, &c->grid);
     if (fv_weight_present(&s->positions)) {
-        const fv_posemb p = {.table = &s->positions};
+        const fv_posemb trained = {.table = &s->positions,
+                                   .table_width = s->native_width,
+                                   .table_height = s->native_height,
+                                   .rule = FV_POS_PLAIN};
+        const fv_posemb p = fv_pola_positions(trained, &c->grid, false);
         fv_view placed = fv_emit_rows(b, n, s->width);
         fv_emit_posemb(b, "positions", &p, &c->grid, c->x, placed);
         c->x = placed;
@@ -329,17 +383,16 @@ static void merge(fv_pola_context *c, const fv_pola_stage *next)
     fv_builder *b = c->b;
     const fv_grid from = c->grid;
     const uint32_t width = c->s->width;
-    c->grid = (fv_grid){from.width / 2, from.height / 2, from.stride * 2, 0};
+    c->grid = merged(&from);
     const uint32_t n = fv_grid_tokens(&c->grid);
     uint32_t *table = fv_emit_table(b, 4 * n);
     if (!table)
         return;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t first = i / c->grid.width * 2 * from.width + i % c->grid.width * 2;
-        table[4 * i] = first;
-        table[4 * i + 1] = first + from.width;
-        table[4 * i + 2] = first + 1;
-        table[4 * i + 3] = first + from.width + 1;
+    for (uint32_t i = 0; i < 4 * n; i++) {
+        const uint32_t y = i / 4 / c->grid.width * 2 + i % 2;
+        const uint32_t x = i / 4 % c->grid.width * 2 + i % 4 / 2;
+        const bool inside = y < from.height && x < from.width;
+        table[i] = inside ? y * from.width + x : FV_GATHER_NONE;
     }
     fv_view fours = fv_emit_rows(b, n, 4 * width);
     fv_emit_gather(b, "merging", c->x, table, 4, FV_NO_VIEW, fours, n, width);
@@ -352,7 +405,7 @@ static void stage(fv_pola_context *c)
     struct orders known = {0};
     for (uint32_t j = 0; j < c->s->depth && c->b->status == FOVEA_OK; j++) {
         fv_pola_enter_block(c, j);
-        if (c->w->linear && covers(c->s, c->w))
+        if (c->w->window == 0)
             fv_pola_attend(c);
         else
             attend(c, &known);
@@ -387,7 +440,7 @@ const fv_family fv_family_pola_swin = {
     .types = "pola_swin",
     .attention = "pola",
     .read = read_model,
-    .grid = check_grid,
+    .grid = check_grids,
     .emit = emit,
     .release = fv_pola_release,
     .synthetic = fv_pola_swin_synthetic,

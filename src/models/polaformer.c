@@ -53,6 +53,20 @@ fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint3
     return a;
 }
 
+fv_posemb fv_pola_positions(fv_posemb p, const fv_grid *grid, bool by_count)
+{
+    const bool same = grid->width == p.table_width && grid->height == p.table_height;
+    if (same || (by_count && fv_grid_tokens(grid) == p.table->rows))
+        p.table_width = 0;
+    return p;
+}
+
+fv_grid fv_pola_key_grid(const fv_pola_block *w, const fv_grid *grid)
+{
+    const uint32_t r = w->reduction;
+    return (fv_grid){grid->width / r, grid->height / r, grid->stride * r, 0};
+}
+
 fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t count,
                          fv_view attention, fv_view v, fv_view gate)
 {
@@ -61,7 +75,7 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
                          .in = v,
                          .res = attention,
                          .gate = gate,
-                         .out = fv_emit_rows(c->b, fv_grid_tokens(&c->grid), c->s->width),
+                         .out = fv_emit_rows(c->b, count * fv_grid_tokens(grid), c->s->width),
                          .width = grid->width,
                          .height = grid->height,
                          .count = count,
@@ -73,45 +87,52 @@ fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t
 
 /* The rows that keys and values are projected from: the normalised tokens, or the coarser grid's.
  */
-static fv_view key_rows(const fv_pola_context *c, uint32_t *keys)
+static fv_view key_rows(const fv_pola_context *c, const fv_grid *grid)
 {
     const fv_pola_block *w = c->w;
-    const uint32_t n = fv_grid_tokens(&c->grid), r = w->reduction;
+    const uint32_t n = fv_grid_tokens(&c->grid), keys = fv_grid_tokens(grid), r = w->reduction;
     fv_view normed = fv_layer_norm(c->b, "norm for k, v", &w->ln1, c->x, c->p->block_eps, n);
-    *keys = n;
     if (r == 1)
         return normed;
-    const fv_grid to = {c->grid.width / r, c->grid.height / r, c->grid.stride * r, 0};
-    *keys = fv_grid_tokens(&to);
     const fv_conv conv = {.w = &w->reduce.w,
                           .bias = &w->reduce.b,
                           .in = normed,
-                          .out = fv_emit_rows(c->b, *keys, c->s->width),
+                          .out = fv_emit_rows(c->b, keys, c->s->width),
                           .from = c->grid,
-                          .to = to,
+                          .to = *grid,
                           .channels = c->s->width,
                           .size = r,
                           .stride = r};
     fv_emit_conv(c->b, "reduction", &conv);
-    return fv_layer_norm(c->b, "norm of the reduced", &w->reduce_ln, conv.out, 1e-5f, *keys);
+    return fv_layer_norm(c->b, "norm of the reduced", &w->reduce_ln, conv.out, 1e-5f, keys);
+}
+
+/* Adds its position to every key. Neither official model runs where this table has another size
+ * than the grid; it is resized like Pola-PVT's tables of positions of tokens, which are next to it.
+ */
+static void place_keys(const fv_pola_context *c, const fv_grid *grid, fv_view k)
+{
+    const fv_posemb trained = {.table = &c->w->positions,
+                               .table_width = c->w->keys_width,
+                               .table_height = c->w->keys_height,
+                               .rule = FV_POS_BILINEAR};
+    const fv_posemb p = fv_pola_positions(trained, grid, c->p->by_count);
+    fv_emit_posemb(c->b, "positions of k", &p, grid, k, k);
 }
 
 void fv_pola_attend(fv_pola_context *c)
 {
     fv_builder *b = c->b;
     const fv_pola_block *w = c->w;
-    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
-    uint32_t keys;
-    fv_view in = key_rows(c, &keys);
+    const fv_grid grid = fv_pola_key_grid(w, &c->grid);
+    const uint32_t n = fv_grid_tokens(&c->grid), keys = fv_grid_tokens(&grid), width = c->s->width;
+    fv_view in = key_rows(c, &grid);
     fv_view kv = fv_layer_product(b, "k, v", &w->kv, in, 0, keys);
     fv_attention a = fv_pola_attention(c, n, keys);
     a.k = kv;
     a.v = fv_view_cols(kv, width);
-    if (w->linear) {
-        const fv_grid rows = {keys, 1, 1, 0};
-        const fv_posemb p = {.table = &w->positions};
-        fv_emit_posemb(b, "positions of k", &p, &rows, kv, kv);
-    }
+    if (w->linear)
+        place_keys(c, &grid, kv);
     fv_emit_keys(b, "keys", &a);
 
     fv_view again = fv_layer_norm(b, "norm for q", &w->ln1, c->x, c->p->block_eps, n);

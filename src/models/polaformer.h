@@ -12,9 +12,10 @@
 #define FV_POLA_STAGES 16
 
 typedef struct fv_pola_block {
-    bool linear;            /* polarity-aware linear attention, else softmax */
-    uint32_t reduction;     /* PVT: keys come from a grid this much coarser; 1: from the same */
-    uint32_t window, shift; /* Swin: tokens per side */
+    bool linear;        /* polarity-aware linear attention, else softmax */
+    uint32_t reduction; /* PVT: keys come from a grid this much coarser; 1: from the same */
+    uint32_t window;    /* Swin: tokens per side; 0: one window, whatever the grid */
+    uint32_t shift;     /* Swin: by so many tokens on a grid that is larger than the window */
     fv_layer ln1;
     fv_layer reduce, reduce_ln; /* reduction > 1 */
     /* Attention over the whole grid: K, V rows; Q rows and, if linear, V rows (not when reduced)
@@ -23,7 +24,8 @@ typedef struct fv_pola_block {
     fv_layer qkv;        /* in windows: Q, K, V and, if linear, gate rows */
     fv_weight learned;   /* linear: (2, C): scale, power */
     fv_weight positions; /* linear: (keys, C); softmax in windows: ((2 window - 1)^2, heads) */
-    fv_layer dwc;        /* linear: (head dimension, kernel^2) */
+    uint32_t keys_width, keys_height; /* the grid of those keys, unless keys are no grid */
+    fv_layer dwc;                     /* linear: (head dimension, kernel^2) */
     fv_layer proj;
     fv_layer ln2, fc1, fc2;
 } fv_pola_block;
@@ -42,6 +44,7 @@ typedef struct fv_pola {
     uint32_t stages, patch, kernel; /* kernel: side of the depthwise filters */
     float alpha, block_eps;
     float qk_scale; /* of softmax blocks; 0: 1 / sqrt(head dimension) */
+    bool by_count;  /* positions of as many keys as there are belong to them, whatever the grid */
     fv_pola_stage stage[FV_POLA_STAGES];
     fv_layer norm; /* Swin: before the head */
     fv_layer head; /* may be absent */
@@ -129,6 +132,11 @@ fovea_status fv_pola_check_attention(const fv_builder *b);
 void fv_pola_enter_block(fv_pola_context *c, uint32_t block);
 /* Attention of the block as its mechanism wants it, without k and v. */
 fv_attention fv_pola_attention(const fv_pola_context *c, uint32_t queries, uint32_t keys);
+/* p, a table on a grid, for `grid`: resized, unless it is of that grid, or by_count of as many
+ * tokens. */
+fv_posemb fv_pola_positions(fv_posemb p, const fv_grid *grid, bool by_count);
+/* The grid of the block's keys: that of the tokens, or a coarser one. */
+fv_grid fv_pola_key_grid(const fv_pola_block *w, const fv_grid *grid);
 /* (attention + depthwise convolution of v) * gate, over `count` grids. */
 fv_view fv_pola_convolve(const fv_pola_context *c, const fv_grid *grid, uint32_t count,
                          fv_view attention, fv_view v, fv_view gate);

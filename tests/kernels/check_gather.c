@@ -12,6 +12,7 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t rows, from, width, parts, gap;
         enum res res;
+        uint32_t none; /* of the numbers about one in so many names no row; 0: none does */
     } sizes[] = {
         {1, 1, 1, 1, 0, NO_RES},
         {7, 3, 15, 1, 1, NO_RES},
@@ -24,6 +25,11 @@ static bool make(check_case *c, uint32_t index)
         {3136, 3136, 96, 1, 0, NO_RES},
         {3136, 3136, 96, 1, 0, RES},
         {784, 3136, 96, 4, 0, NO_RES},
+        {7, 5, 19, 1, 1, NO_RES, 2},
+        {11, 30, 33, 4, 0, NO_RES, 3},
+        {9, 9, 50, 2, 2, RES, 2},
+        {13, 4, 37, 1, 0, RES_IN_PLACE, 3},
+        {2, 1, 16, 1, 0, NO_RES, 1},
     };
     if (index >= sizeof sizes / sizeof *sizes)
         return false;
@@ -33,8 +39,10 @@ static bool make(check_case *c, uint32_t index)
     if (!table)
         abort();
     check_random r = {index};
-    for (uint32_t i = 0; i < rows * parts; i++)
-        table[i] = check_below(&r, sizes[index].from);
+    for (uint32_t i = 0; i < rows * parts; i++) {
+        const bool none = sizes[index].none && check_below(&r, sizes[index].none) == 0;
+        table[i] = none ? FV_GATHER_NONE : check_below(&r, sizes[index].from);
+    }
     c->args.table = table;
     c->args.prob.dim[FV_DIM_ROWS] = rows;
     c->args.prob.dim[FV_ROW_C] = width;
@@ -54,7 +62,8 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     const uint32_t width = c->args.prob.dim[FV_ROW_C], parts = c->args.prob.dim[FV_GATHER_PARTS];
     const uint32_t *table = c->args.table;
     for (uint32_t i = 0; i < parts * width; i++) {
-        want[i] = check_at(c, FV_GATHER_IN, table[row * parts + i / width], i % width);
+        const uint32_t from = table[row * parts + i / width];
+        want[i] = from == FV_GATHER_NONE ? 0. : check_at(c, FV_GATHER_IN, from, i % width);
         allowed[i] = 0.;
         if (!c->operand[FV_GATHER_RES].kind)
             continue;

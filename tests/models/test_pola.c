@@ -57,7 +57,8 @@ static fovea_status load_and_plan(fovea_device *device, const char *name)
     fovea_model *model = NULL;
     fovea_plan *plan = NULL;
     fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
-    o.frame.width = o.frame.height = 224;
+    o.frame.width = 106; /* another size than that of the tables */
+    o.frame.height = 75;
     o.dry = 1;
     fovea_status status = fovea_model_load(&model, name);
     if (status == FOVEA_OK)

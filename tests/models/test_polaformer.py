@@ -4,9 +4,10 @@
     test_polaformer.py path/to/fovea [--seed N]
 
 Checkpoints with random weights are written to a folder, run by the program, and worked out here in
-numpy from the equations of the official code; the reference itself is held against the golden vectors
-where these are there. Configurations that are wrong, and pictures, attentions and tensors that such a
-model cannot take, must be refused by name.
+numpy: from the equations of the official code and, at sizes that it does not take, from the rules that
+pola_swin.c and pola_pvt.c state. The reference itself is held against the golden vectors where these
+are there. Both schedules must give the same bits. Configurations that are wrong, and pictures,
+attentions and tensors that such a model cannot take, must be refused by name.
 """
 import glob
 import json
@@ -21,6 +22,7 @@ import numpy as np
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 GOLDEN = os.path.join(os.path.dirname(ROOT), "shared", "golden", "models")
+PICTURE = os.path.join(ROOT, "tests", "data", "picture_wide.ppm")
 TOLERANCE = 2e-5
 TYPES = {"F32": np.float32, "I64": np.int64}
 
@@ -98,15 +100,24 @@ def rows_of(x):
     return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
 
-def bilinear(table, native, grid):
+def hat(x):
+    return max(0.0, 1 - abs(x))
+
+
+def cubic(x, a=-0.75):
+    x = abs(x)
+    return (((a + 2) * x - (a + 3)) * x * x + 1 if x <= 1 else
+            ((a * x - 5 * a) * x + 8 * a) * x - 4 * a if x < 2 else 0.0)
+
+
+def resized(table, native, grid, kernel=hat):
     """Rows of a native grid resized to another, align_corners False."""
     def weights(n_in, n_out):
         m = np.zeros((n_out, n_in))
         for o in range(n_out):
-            at = max(0.0, (o + 0.5) * n_in / n_out - 0.5)
-            i = min(int(at), n_in - 1)
-            m[o, i] += 1 - (at - i)
-            m[o, min(i + 1, n_in - 1)] += at - i
+            at = (o + 0.5) * n_in / n_out - 0.5
+            for i in range(math.floor(at) - 1, math.floor(at) + 3):
+                m[o, min(max(i, 0), n_in - 1)] += kernel(at - i)
         return m
     c = table.shape[-1]
     y = np.einsum("ab,bcd->acd", weights(native[0], grid[0]), table.reshape(*native, c))
@@ -135,7 +146,7 @@ def depthwise(v, grid, weight, bias):
     return out.reshape(len(x), -1).T
 
 
-def polar(q, k, v, gate, grid, t, stem, heads, alpha):
+def polar(q, k, v, gate, grid, positions, t, stem, heads, alpha):
     """Polarity-aware linear attention, its convolution and its gate."""
     def softplus(x):
         return np.logaddexp(0, x)
@@ -146,7 +157,7 @@ def polar(q, k, v, gate, grid, t, stem, heads, alpha):
 
     sigma = softplus(t[stem + "scale"].reshape(-1))
     power = 1 + alpha / (1 + np.exp(-t[stem + "power"].reshape(heads, 1, -1)))
-    k = k + t[stem + "positional_encoding"][0]
+    k = k + positions
     qh, kh, vh = heads_of(q / sigma, heads), heads_of(k / sigma, heads), heads_of(v, heads)
     keys, half = halves(kh), vh.shape[-1] // 2
     out = []
@@ -158,16 +169,18 @@ def polar(q, k, v, gate, grid, t, stem, heads, alpha):
     return (rows_of(np.concatenate(out, -1)) + local) * gate
 
 
-def pvt_attention(x, grid, t, stem, c, heads, sr):
-    small = x
+def pvt_attention(x, grid, native, t, stem, c, heads, sr):
+    small, keys = x, grid
     if sr > 1:
-        small, _ = patches(picture(x, grid), t, stem + "sr.")
+        small, keys = patches(picture(x, grid), t, stem + "sr.")
         small = norm(small, t, stem + "norm.", 1e-5)
     width = x.shape[1]
     k, v = np.split(linear(small, t, stem + "kv."), 2, 1)
     if stem + "qg.weight" in t:
         q, gate = np.split(linear(x, t, stem + "qg."), 2, 1)
-        y = polar(q, k, v, gate, grid, t, stem, heads, c["alpha"])
+        table = t[stem + "positional_encoding"][0]
+        positions = table if len(table) == len(k) else resized(table, [n // sr for n in native], keys)
+        y = polar(q, k, v, gate, grid, positions, t, stem, heads, c["alpha"])
     else:
         q, k, v = (heads_of(a, heads) for a in (linear(x, t, stem + "q."), k, v))
         y = rows_of(softmax(q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5) @ v)
@@ -184,13 +197,13 @@ def pvt(image, t, c):
         x, grid = patches(image, t, stem + "proj.")
         x = out["embed%d" % (i + 1)] = norm(x, t, stem + "norm.", 1e-5)
         table = t["pos_embed%d" % (i + 1)][0]
-        x = x + (table if i == 0 and len(table) == len(x) else bilinear(table, native, grid))
+        x = x + (table if i == 0 and len(table) == len(x) else resized(table, native, grid))
         for j in range(depth):
             stem = "block%d.%d." % (i + 1, j)
             is_linear = stem + "attn.qg.weight" in t
             sr = int(c["la_sr_ratios"][i]) if is_linear else c["sr_ratios"][i]
             normed = norm(x, t, stem + "norm1.", 1e-6)
-            x = x + pvt_attention(normed, grid, t, stem + "attn.", c, c["num_heads"][i], sr)
+            x = x + pvt_attention(normed, grid, native, t, stem + "attn.", c, c["num_heads"][i], sr)
             x = mlp(x, t, stem, 1e-6)
         out["stage%d" % (i + 1)] = x
         image = picture(x, grid)
@@ -220,55 +233,71 @@ def regions(grid, w, shift):
     return windows(number[..., None], grid, w)[..., 0]
 
 
-def swin_window(c, grid, is_linear, j):
-    full = c["window_size"] if is_linear else 7 if c["window_size"] <= 56 else 12
-    return (min(grid), 0) if min(grid) <= full else (full, full // 2 if j % 2 else 0)
+def swin_window(c, native, is_linear):
+    return min(*native, c["window_size"] if is_linear else 7 if c["window_size"] <= 56 else 12)
 
 
-def swin_attention(x, grid, t, stem, c, heads, j):
+def padded(m, multiple):
+    """Zeros at the right and bottom of (h, w, C)."""
+    return np.pad(m, ((0, -m.shape[0] % multiple), (0, -m.shape[1] % multiple), (0, 0)))
+
+
+def swin_attention(x, grid, native, t, stem, c, heads, j):
     is_linear = stem + "qkvg.weight" in t
-    w, shift = swin_window(c, grid, is_linear, j)
+    w = swin_window(c, native, is_linear)
+    if is_linear:
+        table = t[stem + "positional_encoding"][0]
+    if is_linear and [w, w] == list(native):
+        q, k, v, gate = np.split(linear(x, t, stem + "qkvg."), 4, 1)
+        y = polar(q, k, v, gate, grid, resized(table, native, grid), t, stem, heads, c["alpha"])
+        return linear(y, t, stem + "proj.")
     width = x.shape[1]
-    rolled = np.roll(x.reshape(*grid, width), (-shift, -shift), (0, 1))
+    shift = w // 2 if j % 2 and min(grid) > w else 0
+    whole = padded(x.reshape(*grid, width), w)
+    size = whole.shape[:2]
+    rolled = np.roll(whole, (-shift, -shift), (0, 1))
     out = []
     if not is_linear:
         at = np.stack(np.meshgrid(np.arange(w), np.arange(w), indexing="ij")).reshape(2, -1)
         apart = at[:, :, None] - at[:, None, :] + w - 1
         bias = t[stem + "relative_position_bias_table"][apart[0] * (2 * w - 1) + apart[1]]
         bias = bias.transpose(2, 0, 1)
-        number = regions(grid, w, shift) if shift else np.zeros((x.shape[0] // (w * w), w * w))
-    for i, rows in enumerate(windows(rolled, grid, w)):
+        number = regions(size, w, shift) if shift else np.zeros((size[0] * size[1] // (w * w), w * w))
+    for i, rows in enumerate(windows(rolled, size, w)):
         if is_linear:
             q, k, v, gate = np.split(linear(rows, t, stem + "qkvg."), 4, 1)
-            y = polar(q, k, v, gate, (w, w), t, stem, heads, c["alpha"])
+            y = polar(q, k, v, gate, (w, w), table, t, stem, heads, c["alpha"])
         else:
             q, k, v = (heads_of(a, heads) for a in np.split(linear(rows, t, stem + "qkv."), 3, 1))
             apart = np.where(number[i][:, None] != number[i][None], -100.0, 0.0)
             scores = q @ k.transpose(0, 2, 1) * (width // heads) ** -0.5 + bias + apart
             y = rows_of(softmax(scores) @ v)
         out.append(linear(y, t, stem + "proj."))
-    return np.roll(unwindows(np.stack(out), grid, w), (shift, shift), (0, 1)).reshape(-1, width)
+    back = np.roll(unwindows(np.stack(out), size, w), (shift, shift), (0, 1))
+    return back[:grid[0], :grid[1]].reshape(-1, width)
 
 
 def swin(image, t, c):
     out = {}
+    size = c["img_size"]
+    native = [s // c["patch_size"] for s in ([size, size] if isinstance(size, int) else size)]
     x, grid = patches(image, t, "patch_embed.proj.")
     if c["patch_norm"]:
         x = norm(x, t, "patch_embed.norm.", 1e-5)
     out["patch_embed"] = x
     if c["ape"]:
-        x = x + t["absolute_pos_embed"][0]
+        x = x + resized(t["absolute_pos_embed"][0], native, grid, cubic)
     for i, depth in enumerate(c["depths"]):
         for j in range(depth):
             stem = "layers.%d.blocks.%d." % (i, j)
             normed = norm(x, t, stem + "norm1.", 1e-5)
-            x = x + swin_attention(normed, grid, t, stem + "attn.", c, c["num_heads"][i], j)
+            x = x + swin_attention(normed, grid, native, t, stem + "attn.", c, c["num_heads"][i], j)
             x = mlp(x, t, stem, 1e-5)
         out["stage%d" % (i + 1)] = x
         if i + 1 < len(c["depths"]):
-            m = x.reshape(*grid, -1)
+            m = padded(x.reshape(*grid, -1), 2)
             fours = [m[0::2, 0::2], m[1::2, 0::2], m[0::2, 1::2], m[1::2, 1::2]]
-            grid = (grid[0] // 2, grid[1] // 2)
+            grid, native = (m.shape[0] // 2, m.shape[1] // 2), [n // 2 for n in native]
             x = np.concatenate(fours, -1).reshape(grid[0] * grid[1], -1)
             x = linear(norm(x, t, "layers.%d.downsample.norm." % i, 1e-5), t, "layers.%d.downsample.reduction." % i)
             out["down%d" % (i + 1)] = x
@@ -369,7 +398,7 @@ def make_swin(rng, c):
     for i, depth in enumerate(c["depths"]):
         for j in range(depth):
             stem, is_linear = "layers.%d.blocks.%d." % (i, j), kind(c, i, j)
-            w, shift = swin_window(c, grid, is_linear, j)
+            w = swin_window(c, grid, is_linear)
             attn = stem + "attn."
             m.linear(attn + ("qkvg." if is_linear else "qkv."), ((4 if is_linear else 3) * width, width), c["qkv_bias"])
             if is_linear:
@@ -377,7 +406,7 @@ def make_swin(rng, c):
             else:
                 m.put(attn + "relative_position_bias_table", ((2 * w - 1) ** 2, c["num_heads"][i]), 0.5)
                 m.t[attn + "relative_position_index"] = np.zeros((w * w, w * w), np.int64)
-            if shift:
+            if j % 2 and min(grid) > w and not (grid[0] % w or grid[1] % w):
                 m.put(stem + "attn_mask", (grid[0] * grid[1] // w ** 2, w * w, w * w), 1)
             m.around(stem, width, c["mlp_ratio"])
         if i + 1 < len(c["depths"]):
@@ -429,7 +458,31 @@ CASES = [
                  kernel_size=7, alpha=2.5), None),
     (swin_config(img_size=96, patch_size=2, window_size=24, depths=[2, 2], attn_type="LL"), None),
     (swin_config(img_size=[28, 56], patch_size=4, window_size=7, depths=[2], num_heads=[1], attn_type="S"), None),
+    # Sizes that the official code does not take.
+    (pvt_config(), (75, 106)),
+    (pvt_config(la_sr_ratios="11"), (64, 64)),  # twice the training's
+    (pvt_config(img_size=48, la_sr_ratios="31", depths=[2, 3], kernel_size=7), (28, 20)),
+    (pvt_config(img_size=[24, 40], num_classes=0), (64, 48)),
+    (pvt_config(img_size=64, depths=[1, 2, 1, 1], embed_dims=[8, 16, 24, 32], num_heads=[1, 1, 2, 4],
+                mlp_ratios=[1, 2, 3, 4], sr_ratios=[8, 4, 2, 1], la_sr_ratios="4121", attn_type="LSLL"), (133, 97)),
+    (swin_config(depths=[2, 2]), (64, 96)),
+    (swin_config(depths=[2, 3], ape=True), (75, 106)),
+    (swin_config(depths=[2, 3]), (13, 9)),
+    (swin_config(), (4, 4)),
+    (swin_config(img_size=56, window_size=7, depths=[4, 3], attn_type="LS", ape=True), (75, 106)),
+    (swin_config(img_size=56, window_size=7, depths=[2, 2], attn_type="LS", ape=True), (24, 40)),
+    (swin_config(img_size=60, window_size=5, depths=[3], num_heads=[2], attn_type="L", kernel_size=3), (56, 88)),
+    (swin_config(img_size=[24, 72], window_size=6, depths=[2, 2], attn_type="LL", patch_norm=False), (72, 24)),
+    (swin_config(img_size=[64, 16], window_size=2, depths=[4, 1], attn_type="MS2", num_classes=0), (41, 55)),
+    (swin_config(img_size=96, window_size=57, depths=[2, 3], attn_type="SS", embed_dim=12, num_heads=[2, 4]),
+     (140, 101)),
+    (swin_config(img_size=112, window_size=14, depths=[2, 3, 1], num_heads=[1, 2, 2], attn_type="LMS1"), (90, 131)),
+    (swin_config(img_size=56, window_size=7, depths=[1, 2], attn_type="SS"), (56, 112)),  # a side of one window
+    (swin_config(img_size=[40, 64], window_size=7, depths=[2, 2], attn_type="LS"), None),  # no whole windows
 ]
+
+# Published models: schedules must agree at these sizes, width by height.
+SIZES = ("224x224", "256x320", "106x75", "384x512")
 
 
 def error(got, want):
@@ -460,10 +513,10 @@ class Tests:
         if tensors is not None:
             save(self.path("model.safetensors"), tensors)
 
-    def run(self, *options):
-        p = subprocess.run([self.exe, "run", self.folder, self.path("io.safetensors"), "--device", "cpu", "-o",
-                            self.path("out.safetensors")] + list(options), capture_output=True, text=True,
-                           errors="replace")
+    def run(self, *options, inputs=None):
+        inputs = inputs or (self.folder, self.path("io.safetensors"))
+        p = subprocess.run([self.exe, "run", *inputs, "--device", "cpu", "-o", self.path("out.safetensors"), *options],
+                           capture_output=True, text=True, errors="replace")
         return p.returncode, p.stderr.strip()
 
     def picture(self, h, w):
@@ -475,7 +528,7 @@ class Tests:
         code, message = self.run("--hidden", *options)
         if code:
             self.note(what, "exit %d: %s" % (code, message))
-            return
+            return {}
         got = load(self.path("out.safetensors"))
         bad = []
         for name, values in want.items():
@@ -484,6 +537,7 @@ class Tests:
             if not e <= TOLERANCE:
                 bad.append("%s is off by %.1e" % (key, e))
         self.note(what, "; ".join(bad))
+        return got
 
     def case(self, number, config, size):
         make = make_pvt if config["model_type"] == "pola_pvt" else make_swin
@@ -493,9 +547,29 @@ class Tests:
         image = self.picture(*(size or native))
         self.write(config, tensors)
         want = define(config, tensors, image)
-        for options in (["--schedule", "streamed", "--threads", "2"], ["--schedule", "stepwise", "--threads", "3"],
-                        ["--schedule", "streamed", "--threads", "1", "--chunk", "16", "--isa", "scalar"]):
-            self.compare("case %d %s, %s" % (number, config["model_type"], " ".join(options)), want, *options)
+        what = "case %d %s" % (number, config["model_type"])
+        streamed, stepwise, _ = (self.compare(what + ", " + " ".join(options), want, *options) for options in (
+            ["--schedule", "streamed", "--threads", "2"], ["--schedule", "stepwise", "--threads", "3"],
+            ["--schedule", "streamed", "--threads", "1", "--chunk", "16", "--isa", "scalar"]))
+        self.same(what, streamed, stepwise)
+
+    def same(self, what, one, other):
+        """Bit for bit."""
+        differ = [n for n in sorted(one.keys() | other.keys())
+                  if n not in one or n not in other or one[n].tobytes() != other[n].tobytes()]
+        self.note(what + " by schedules", ", ".join(differ) or None if one else "no outputs")
+
+    def published(self):
+        """The published models, each schedule with workers and memory of its own."""
+        for name in ("pola-swin-t", "pola-pvt-t"):
+            for size in SIZES:
+                what, outs = "%s at %s" % (name, size), []
+                for options in (("streamed", "--threads", "2", "--memory-limit", "48"), ("stepwise", "--threads", "1")):
+                    code, message = self.run("--hidden", "--size", size, "--schedule", *options,
+                                             inputs=("synthetic:" + name, PICTURE))
+                    self.note(what, message if code else None)
+                    outs.append({} if code else load(self.path("out.safetensors")))
+                self.same(what, *outs)
 
     def golden(self):
         """The reference above equals the official code."""
@@ -567,21 +641,17 @@ class Tests:
             self.refuse("a stranger, " + name, config, dict(good, **{name: np.zeros(3, np.float32)}), '"%s"' % name)
 
     def sizes(self):
-        config = pvt_config(img_size=32)
-        self.write(config, make_pvt(self.rng, config))
-        for h, w, says in ((32, 40, "positional_encoding"), (64, 64, "positional_encoding"), (4, 256, "too few"),
-                           (2, 64, "picture of 64 x 2"), (8, 128, "")):
+        for config, h, w, says in ((pvt_config(), 4, 256, "too few"), (pvt_config(), 2, 64, "picture of 64 x 2"),
+                                   (pvt_config(), 8, 128, None),
+                                   (pvt_config(img_size=36), 36, 36, "20, which are no grid of 9 x 9"),
+                                   (pvt_config(img_size=36), 40, 32, None),
+                                   (swin_config(), 3, 3, "smaller")):
+            make = make_pvt if config["model_type"] == "pola_pvt" else make_swin
+            self.write(config, make(self.rng, config))
             self.picture(h, w)
             code, message = self.run()
-            good = code in (2, 7) if says else code == 0
-            self.note("Pola-PVT at %d x %d" % (w, h), None if good and says in message else "exit %d: %s" % (code, message))
-        config = swin_config(img_size=32)
-        self.write(config, make_swin(self.rng, config))
-        for h, w in ((36, 32), (64, 64), (16, 64), (3, 3)):
-            self.picture(h, w)
-            code, message = self.run()
-            self.note("Pola-Swin at %d x %d" % (w, h), None if code and ("32 x 32" in message or "smaller" in message)
-                      else "exit %d: %s" % (code, message))
+            good = code in (2, 7) and says in message if says else code == 0
+            self.note("%s at %d x %d" % (config["model_type"], w, h), None if good else "exit %d: %s" % (code, message))
         self.picture(32, 32)
         for name in ("softmax", "linear:elu1", "mala", "sla-pola", "nala"):
             code, message = self.run("--attention", name)
@@ -597,6 +667,7 @@ def main(argv):
         t.golden()
         for number, (config, size) in enumerate(CASES):
             t.case(number, config, size)
+        t.published()
         t.refusals()
         t.sizes()
     print("%d passed, %d failed" % (t.passed, t.failed))

@@ -54,10 +54,10 @@ static costs costs_now(void)
     return c;
 }
 
-static void hundred_frames(const char *attention, fovea_schedule schedule, int resized)
+static void hundred_frames_of(fovea_model *model, const char *attention, fovea_schedule schedule,
+                              int resized)
 {
     fovea_device *device = fixture_device(2);
-    fovea_model *model = fixture_load();
     fovea_plan_options options = fixture_options(attention, schedule);
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     fovea_output_info info = FOVEA_OUTPUT_INFO_INIT;
@@ -89,6 +89,31 @@ static void hundred_frames(const char *attention, fovea_schedule schedule, int r
     fovea_plan_free(plan);
     fovea_model_free(model);
     fovea_device_close(device);
+}
+
+static void hundred_frames(const char *attention, fovea_schedule schedule, int resized)
+{
+    hundred_frames_of(fixture_load(), attention, schedule, resized);
+}
+
+/* Pola-Swin and Pola-PVT, at another size than their tables'. */
+static void polaformer(const char *name, fovea_schedule schedule, int resized)
+{
+    fovea_model *model;
+    assert_int_equal(fovea_model_load(&model, name), FOVEA_OK);
+    hundred_frames_of(model, NULL, schedule, resized);
+}
+
+static void pola_swin_streamed(void **state)
+{
+    (void)state;
+    polaformer("synthetic:pola-swin-t", FOVEA_SCHEDULE_STREAMED, 0);
+}
+
+static void pola_pvt_stepwise(void **state)
+{
+    (void)state;
+    polaformer("synthetic:pola-pvt-t", FOVEA_SCHEDULE_STEPWISE, 1);
 }
 
 static void linear_streamed(void **state)
@@ -147,10 +172,11 @@ static void hook_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hook_counts),      cmocka_unit_test(linear_streamed),
-        cmocka_unit_test(linear_stepwise),  cmocka_unit_test(softmax_streamed),
-        cmocka_unit_test(softmax_stepwise), cmocka_unit_test(hybrid_streamed),
-        cmocka_unit_test(hybrid_stepwise),
+        cmocka_unit_test(hook_counts),       cmocka_unit_test(linear_streamed),
+        cmocka_unit_test(linear_stepwise),   cmocka_unit_test(softmax_streamed),
+        cmocka_unit_test(softmax_stepwise),  cmocka_unit_test(hybrid_streamed),
+        cmocka_unit_test(hybrid_stepwise),   cmocka_unit_test(pola_swin_streamed),
+        cmocka_unit_test(pola_pvt_stepwise),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,6 +36,8 @@ static const struct subject {
     {"synthetic:nalaformer-xt", NULL, 96, 160},
     {"synthetic:pola-pvt-t", NULL, 224, 224},
     {"synthetic:pola-swin-t", NULL, 224, 224},
+    {"synthetic:pola-pvt-t", NULL, 96, 160},
+    {"synthetic:pola-swin-t", NULL, 106, 75},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* of the subjects that are tried */

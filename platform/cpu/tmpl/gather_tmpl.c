@@ -25,6 +25,12 @@ FV_FN void add_row(float *out, const float *x, const float *res, size_t n)
                    (int)(n - i));
 }
 
+FV_FN void zero_row(float *out, size_t n)
+{
+    for (size_t i = 0; i < n; i += FV_W)
+        fv_store_n(out + i, fv_set(0.f), fv_lanes(n - i));
+}
+
 void FV_NAME(fv_k_gather_f32)(const fv_args *a, const fv_call *c)
 {
     const size_t width = a->prob.dim[FV_ROW_C], parts = a->prob.dim[FV_GATHER_PARTS];
@@ -33,14 +39,19 @@ void FV_NAME(fv_k_gather_f32)(const fv_args *a, const fv_call *c)
     const float *in = c->p[FV_GATHER_IN];
     for (size_t k = 0; k < count; k++) {
         const size_t row = k / parts, col = k % parts * width;
-        const float *res = c->p[FV_GATHER_RES], *x = in + from[k] * ld;
+        const float *x = from[k] == FV_GATHER_NONE ? NULL : in + from[k] * ld;
+        const float *res = c->p[FV_GATHER_RES];
         float *out = (float *)c->p[FV_GATHER_OUT] + row * a->ld[FV_GATHER_OUT] + col;
-        if (k + AHEAD < count)
-            fv_fetch_rows(in + from[k + AHEAD] * ld, 0, 0, 1, width);
         if (res)
-            add_row(out, x, res + row * a->ld[FV_GATHER_RES] + col, width);
+            res += row * a->ld[FV_GATHER_RES] + col;
+        if (k + AHEAD < count && from[k + AHEAD] != FV_GATHER_NONE)
+            fv_fetch_rows(in + from[k + AHEAD] * ld, 0, 0, 1, width);
+        if (x && res)
+            add_row(out, x, res, width);
+        else if (x || res)
+            copy_row(out, x ? x : res, width);
         else
-            copy_row(out, x, width);
+            zero_row(out, width);
     }
 }
 

@@ -4,15 +4,14 @@
  *   IN     WHOLE, C wide
  *   RES    ROW, parts * C wide; absent: none
  *   OUT    ROW, parts * C wide; may be RES
- *   table  uint32: rows * parts numbers of rows of IN, those of one output row next to each other
+ *   table  uint32: rows * parts numbers of rows of IN, those of one output row next to each other;
+ *          FV_GATHER_NONE stands for a row of zeros
  *
  *   out_i = [in_t(i, 0), in_t(i, 1), ..] + res_i,  t(i, p) = table[i * parts + p]
  *
  * Window partition and its inverse, with a cyclic shift or without, have one part; the merging of
- * four neighbours into one token has four.
+ * four neighbours into one token has four. Zeros are what lies beyond the grid.
  */
-#include <string.h>
-
 #include "ops/ref/ref_kernels.h"
 
 static uint32_t columns(const fv_problem *p)
@@ -44,13 +43,12 @@ void fv_k_gather_f32_ref(const fv_args *a, const fv_call *c)
         if (res)
             res += r * a->ld[FV_GATHER_RES];
         for (size_t p = 0; p < parts; p++, out += width) {
-            const float *x = in + (size_t)*from++ * a->ld[FV_GATHER_IN];
-            if (!res) {
-                memcpy(out, x, width * sizeof *out);
-                continue;
+            const uint32_t row = *from++;
+            const float *x = row == FV_GATHER_NONE ? NULL : in + (size_t)row * a->ld[FV_GATHER_IN];
+            for (size_t i = 0; i < width; i++) {
+                const float value = x ? x[i] : 0.f;
+                out[i] = res ? value + res[p * width + i] : value;
             }
-            for (size_t i = 0; i < width; i++)
-                out[i] = x[i] + res[p * width + i];
         }
     }
 }
