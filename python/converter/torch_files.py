@@ -202,8 +202,9 @@ class Archive:
             raise Refused("its record %.60s is missing (a truncated download?)" % name) from None
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise Refused("its record %.60s is compressed or encrypted, which no torch.save writes" % name)
-        if info.file_size != info.compress_size or info.header_offset + info.file_size > self.size:
-            raise Refused("its record %.60s claims %d bytes, more than there are" % (name, info.file_size))
+        size = max(info.file_size, info.compress_size)
+        if info.header_offset + size > self.size:
+            raise Refused("its record %.60s claims %d bytes, more than there are" % (name, size))
         return self.zip.read(info)
 
     @functools.lru_cache(maxsize=1)

@@ -321,7 +321,7 @@ def main(argv):
         t = Tests(os.path.abspath(argv[0]), folder)
         for test in (published, wrappers, layouts, folders, clips):
             test(t)
-    print("%d passed, %d failed" % tuple(t.counts))
+    print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
     return 1 if t.counts[1] else 0
 
 
