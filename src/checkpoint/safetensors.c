@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "checkpoint/config.h"
+#include "checkpoint/foreign.h"
 #include "platform/os/os.h"
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -175,16 +176,6 @@ static fovea_status read_entries(fv_safetensors *f, const char *data, uint64_t d
     return status;
 }
 
-fovea_status fv_safetensors_fail_pickled(const char *path)
-{
-    return fv_fail(FOVEA_EFORMAT,
-                   "%s: PyTorch's own format, which is not read; python/convert.py turns it into a "
-                   "folder for MAViT, NaLaFormer and PolaFormer; for other models load it in "
-                   "Python, and write it with transformers' save_pretrained, or with "
-                   "safetensors.torch.save_file and config.json beside it",
-                   path);
-}
-
 static fovea_status read_header(fv_safetensors *f, const char *bytes)
 {
     static const char pointer[] = "version https://git-lfs";
@@ -199,7 +190,7 @@ static fovea_status read_header(fv_safetensors *f, const char *bytes)
     for (int i = 7; i >= 0; i--)
         n = n << 8 | (unsigned char)bytes[i];
     if (n > f->size - 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "\x80\x02", 2) == 0))
-        return fv_safetensors_fail_pickled(f->path);
+        return fv_foreign_fail_file(f->path);
     if (n > HEADER_LIMIT)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: no safetensors file (its header would have %llu bytes, at most %d are "

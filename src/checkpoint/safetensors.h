@@ -66,7 +66,4 @@ fovea_status fv_safetensors_parse(fv_safetensors **out, const char *path, const 
 fovea_status fv_safetensors_unchanged(const fv_safetensors *f);
 void fv_safetensors_close(fv_safetensors *file); /* NULL is fine */
 
-/* EFORMAT with a message that says how to convert a PyTorch file. */
-fovea_status fv_safetensors_fail_pickled(const char *path);
-
 #endif

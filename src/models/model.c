@@ -8,6 +8,7 @@
 #include "base/abi.h"
 #include "base/num.h"
 #include "checkpoint/config.h"
+#include "checkpoint/foreign.h"
 #include "checkpoint/processor.h"
 #include "checkpoint/source.h"
 #include "graph/attention.h"
@@ -303,20 +304,6 @@ static fovea_status open_beside(fovea_model *m, const char *folder, const char *
     return status;
 }
 
-static fovea_status fail_folder(const char *folder)
-{
-    char *pickled;
-    FV_TRY(fv_source_path(&pickled, folder, "pytorch_model.bin"));
-    const fovea_status status =
-        fv_os_look(pickled) != FV_OS_NOTHING
-            ? fv_safetensors_fail_pickled(pickled)
-            : fv_fail(FOVEA_EIO,
-                      "%s: neither model.safetensors nor model.safetensors.index.json is there",
-                      folder);
-    fv_mem_free(pickled);
-    return status;
-}
-
 static fovea_status open_folder(fovea_model *m, const char *folder)
 {
     char *file, *index = NULL;
@@ -328,7 +315,7 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
         else if (fv_os_look(index) != FV_OS_NOTHING)
             status = fv_source_open_index(&m->source, folder, index);
         else
-            status = fail_folder(folder);
+            status = fv_foreign_fail_folder(folder);
     }
     fv_mem_free(index);
     fv_mem_free(file);
@@ -340,10 +327,9 @@ static fovea_status load_files(fovea_model *m, const char *path)
     char *folder;
     enum fv_os_kind kind = fv_os_look(path);
     if (kind == FV_OS_NOTHING)
-        return fv_fail(FOVEA_EIO,
-                       "%s: no such file or folder; a model is a folder with config.json and "
-                       "model.safetensors, or synthetic:NAME",
-                       path);
+        return fv_foreign_fail_nothing(path);
+    if (kind != FV_OS_FOLDER && fv_ends_with(path, ".bin.index.json"))
+        return fv_foreign_fail_file(path);
     if (kind != FV_OS_FOLDER && fv_ends_with(path, ".json") &&
         !fv_ends_with(path, ".safetensors.index.json"))
         return fv_fail(FOVEA_EFORMAT,

@@ -139,18 +139,41 @@ def check_devices(exe, folder):
     return None
 
 
+ZIP, OLD = b"PK\3\4" + bytes(60), b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j" + bytes(60)
+PICKLED = {"hf/pytorch_model.bin": ZIP, "hf/config.json": b"{}", "old.pth": OLD,
+           "sharded/pytorch_model.bin.index.json": b"{}", "sharded/config.json": b"{}",
+           "clip/open_clip_pytorch_model.bin": ZIP, "clip/open_clip_config.json": b"{}", "clip/a.bin": b"",
+           "own/b.pt": b"", "own/c.pth": b"", "own/a.txt": b"", "empty/notes.txt": b""}
+
+
 def check_words(exe, folder):
     """What is wrong is named with what helps."""
-    os.makedirs(folder + "/hf", exist_ok=True)
-    for name, data in (("hf/pytorch_model.bin", b"PK\3\4" + bytes(60)), ("hf/config.json", b"{}"),
-                       ("old.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j" + bytes(60))):
+    for name, data in PICKLED.items():
+        os.makedirs(os.path.dirname(folder + "/" + name), exist_ok=True)
         with open(folder + "/" + name, "wb") as f:
             f.write(data)
+    command = '"python3 python/convert.py '
     for args, words in (
             (["rnu"], ["did you mean", '"run"']), (["run", MODEL, "good.png", "--sise", "32"], ["--size?"]),
             (["info", "--dtype", "f16"], ["info takes no --dtype"]),
-            (["plan", "hf"], ["pytorch_model.bin", "convert.py", "save_pretrained"]),
-            (["plan", "hf/pytorch_model.bin"], ["convert.py"]), (["plan", "old.pth"], ["convert.py"]),
+            (["plan", "hf"], [command + 'hf/pytorch_model.bin hf"']),
+            (["run", "hf", "good.png"], [command + 'hf/pytorch_model.bin hf"', "PyTorch's own format"]),
+            (["plan", "hf/pytorch_model.bin"], [command + 'hf/pytorch_model.bin hf"']),
+            (["plan", "old.pth"], [command + 'old.pth old --architecture NAME"']),
+            (["plan", "./old.pth"], [command + './old.pth ./old --architecture NAME"']),
+            (["plan", "sharded"], [command + 'sharded/pytorch_model.bin.index.json sharded"']),
+            (["plan", "sharded/pytorch_model.bin.index.json"],
+             [command + 'sharded/pytorch_model.bin.index.json sharded"']),
+            (["plan", "clip"], [command + 'clip/open_clip_pytorch_model.bin clip"']),
+            (["plan", "own"], [command + 'own/b.pt own --architecture NAME"']),
+            (["plan", "empty"], ["neither model.safetensors nor"]),
+            (["run", "facebook/dinov2-base", "good.png"],
+             ["config.json, model.safetensors and preprocessor_config.json",
+              "https://huggingface.co/facebook/dinov2-base/resolve/main/FILE"]),
+            (["plan", "timm/vit_base_patch16_224.augreg_in1k"],
+             ["https://huggingface.co/timm/vit_base_patch16_224.augreg_in1k/resolve/main/FILE"]),
+            *((["plan", path], ["a model is a folder with"])
+              for path in ("own/none.pth", "./a/b", "a/b/c", "a/", "/a/b", "a/b c")),
             (["plan", "hf/config.json"], ["name its folder"]),
             (["plan", MODEL, "--attention", "gla"], ["causal", "use linear"]),
             (["plan", MODEL, "--attention", "softmax@0-3"], ["NAME+softmax@0-3"]),

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""test_convert.py: python/convert.py, with PyTorch where it is there and a stand-in for it where not.
+"""test_convert.py: what python/convert.py makes of checkpoints that are as they should be.
 
     test_convert.py path/to/fovea
 
-Weights wrapped as training programs wrap them must come out as the folder of the same weights, bit by bit,
-and run; constructors that it knows must make checkpoints of the published sizes.
+However weights are stored, shared, wrapped, named and split into files, they must come out as the folder of
+the same weights, bit by bit, and run; constructors that it knows must make checkpoints of the published sizes.
+What is refused is in test_convert_refused.py. PyTorch is not needed.
 """
+import argparse
+import collections
 import json
 import math
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,48 +22,19 @@ import numpy as np
 
 import test_polaformer as pola
 import test_pyramid
+import torch_archives as archives
+from torch_archives import Storage, Tensor
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+GOLDEN = os.path.join(ROOT, "tests", "data", "golden", "models")
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import convert  # noqa: E402: it lies in another folder
-
-# What convert.py uses of PyTorch, over numpy. Files are pickles, of these tensors only.
-STAND_IN = '''
-import pickle, types
-import numpy as np
-uint8 = "torch.uint8"
-serialization = types.SimpleNamespace()
-
-class Tensor:
-    def __init__(self, values):
-        self.values = np.asarray(values)
-        self.dtype = "torch." + self.values.dtype.name
-        self.shape = self.values.shape
-    detach = cpu = contiguous = lambda self: self
-    def reshape(self, *shape):
-        return Tensor(self.values.reshape(*shape))
-    def view(self, kind):
-        assert kind == uint8 and self.values.ndim == 1
-        return Tensor(self.values.view(np.uint8))
-    def numpy(self):
-        return self.values
-    def numel(self):
-        return self.values.size
-
-def save(x, path):
-    pickle.dump(x, open(path, "wb"))
-
-def load(path, map_location, weights_only):
-    assert map_location == "cpu" and weights_only is True
-    return pickle.load(open(path, "rb"))
-
-def from_numpy(values):
-    return Tensor(values)
-'''
 
 PUBLISHED = {"mavit-t": 16.45, "mavit-s": 27.14, "nalaformer-xt": 6.14, "nalaformer-t": 15.91, "nalaformer-s": 25.65,
              "pola-swin-t": 29.29, "pola-swin-s": 50.60, "pola-swin-b": 89.14, "pola-pvt-t": 12.92,
              "pola-pvt-s": 23.16, "pola-pvt-m": 39.97, "pola-pvt-l": 54.37}
+BUFFERS = ("attn_mask", "_index", "running_mean", "running_var", "RoPE.angle")
+FORMS = {"zip": archives.save, "legacy": archives.save_legacy}
 
 
 class Counter:
@@ -71,95 +47,282 @@ class Counter:
         return np.broadcast_to(np.float32(0), shape)
 
 
-def torch_of(folder):
-    """PyTorch, or the stand-in, and the environment that finds it."""
-    env = dict(os.environ)
-    try:
-        import torch
-        return torch, env
-    except ImportError:
-        with open(os.path.join(folder, "torch.py"), "w") as f:
-            f.write(STAND_IN)
-        sys.path.insert(0, folder)
-        import torch
-        env["PYTHONPATH"] = folder
-        return torch, env
+class Tests:
+    def __init__(self, exe, folder):
+        self.exe, self.folder, self.counts = exe, folder, [0, 0]
+        self.rng = np.random.default_rng(3)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def note(self, what, bad):
+        self.counts[bool(bad)] += 1
+        if bad:
+            print("FAIL %s: %s" % (what, bad), flush=True)
+
+    def random(self, *shape):
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+    def convert(self, what, *arguments):
+        """Whether the command did it."""
+        p = subprocess.run([sys.executable, os.path.join(ROOT, "python", "convert.py"), *arguments],
+                           capture_output=True, text=True, cwd=self.folder)
+        self.note(what, p.stderr if p.returncode else None)
+        return p.returncode == 0
+
+    def run(self, model, image):
+        """Outputs of the model on an image, as a file's bytes."""
+        p = subprocess.run([self.exe, "run", model, image, "-o", self.path("out.safetensors")],
+                           capture_output=True, text=True, cwd=self.folder)
+        if p.returncode:
+            return p.stderr
+        with open(self.path("out.safetensors"), "rb") as f:
+            return f.read()
 
 
-BUFFERS = ("attn_mask", "_index", "running_mean", "running_var", "RoPE.angle")
+def tensors_of(weights, prefix=""):
+    return {prefix + k: Tensor(v) for k, v in weights.items()}
 
 
-def published(note):
+def differs(folder, weights):
+    """What of a written folder is not `weights`, bit by bit."""
+    got = pola.load(os.path.join(folder, "model.safetensors"))
+    if set(got) != set(weights):
+        return "other tensors: %s" % sorted(set(got) ^ set(weights))[:4]
+    bad = [k for k in got if got[k].shape != np.shape(weights[k]) or got[k].tobytes() != weights[k].tobytes()]
+    return "other values: %s" % bad[:4] if bad else None
+
+
+def published(t):
     """Trained numbers of a checkpoint with 1000 classes."""
     makers = {"pola_pvt": pola.make_pvt, "pola_swin": pola.make_swin}
     for name, millions in PUBLISHED.items():
         config = dict(convert.MODELS[name], num_classes=1000, layerscales=[True] * 4)
         tensors = makers.get(config["model_type"], test_pyramid.checkpoint)(Counter(), config)
         got = sum(math.prod(v.shape) for k, v in tensors.items() if not k.endswith(BUFFERS)) / 1e6
-        note("size of " + name, None if abs(got - millions) < 0.005 else "%.3fM, not %.2fM" % (got, millions))
+        t.note("size of " + name, None if abs(got - millions) < 0.005 else "%.3fM, not %.2fM" % (got, millions))
+
+
+def wrappers(t):
+    """A paper's checkpoint, wrapped as training programs do, runs as its definition says."""
+    config = pola.swin_config()
+    weights = pola.make_swin(t.rng, config)
+    other = {k: v + 1 for k, v in weights.items()}
+    inner, worse = tensors_of(weights), tensors_of(other)
+    with open(t.path("own.json"), "w") as f:
+        json.dump(config, f)
+    image = t.random(1, 3, 32, 32)
+    pola.save(t.path("io.safetensors"), {"input": image})
+    want = pola.define(config, weights, image[0])["logits"]
+    step = {"state": {0: {"step": Tensor(np.float32(1)), "exp_avg": Tensor(t.random(3))}},
+            "param_groups": [{"lr": 1}]}
+    cases = {
+        "bare": inner,
+        "ordered": collections.OrderedDict(inner),
+        "parameters": {k: Tensor(v, parameter=True) for k, v in weights.items()},
+        "model": {"model": inner, "epoch": 3, "optimizer": step, "args": argparse.Namespace(lr=1e-3, names=["a"]),
+                  "scaler": collections.defaultdict(dict), "best": {1, 2}, "done": None, "acc": 0.5},
+        "counted": {"epoch": Tensor(np.int64(3)), "model": inner},
+        "state_dict": {"state_dict": inner, "meta": {"classes": ("a", "b")}},
+        "averaged": {"model": worse, "model_ema": inner},
+        "ema": {"model": worse, "ema": inner},
+        "settings of ema": {"model": inner, "ema": {"decay": 0.9}},
+        "teacher": {"student": worse, "teacher": inner},
+        "target_encoder": {"encoder": worse, "target_encoder": inner, "predictor": worse},
+        "parallel": {"state_dict": tensors_of(weights, "module.")},
+        "nested": {"model_ema": {"module": inner, "decay": 0.9}},
+        "backbone": {"teacher": tensors_of(weights, "module.backbone.")},
+        "compiled": tensors_of(weights, "_orig_mod.module."),
+        "swa": dict(tensors_of(weights, "module."), n_averaged=Tensor(np.int64(7))),
+    }
+    for name, saved in cases.items():
+        for form, save in FORMS.items():
+            what = "%s, %s" % (name, form)
+            save(t.path("x.pth"), saved)
+            shutil.rmtree(t.path("out"), ignore_errors=True)
+            if t.convert(what, "x.pth", "own.json", "out"):
+                t.note("weights of " + what, differs(t.path("out"), weights))
+    archives.save(t.path("x.pth"), {"model": inner, "model_ema": worse})
+    if t.convert("chosen", "x.pth", "out", "--architecture", "own.json", "--weights", "model"):
+        t.note("weights chosen", differs(t.path("out"), weights))
+    archives.save(t.path("x.pth"), dict(tensors_of(weights, "backbone."), **{"head.weight": Tensor(t.random(2, 2))}))
+    if t.convert("a prefix of some", "x.pth", "own.json", "some"):
+        got = pola.load(t.path("some", "model.safetensors"))
+        kept = set(got) == {"backbone." + k for k in weights} | {"head.weight"}
+        t.note("names of some", None if kept else sorted(got))
+    p = t.run("out", "io.safetensors")
+    e = p if isinstance(p, str) else pola.error(pola.load(t.path("out.safetensors"))["logits"][0], want)
+    t.note("run of a paper's", None if not isinstance(e, str) and e <= pola.TOLERANCE else e)
+
+
+def layouts(t):
+    """Types, views and shared storages, by their raw bytes in the file that is written."""
+    rows, shared = t.random(40, 30), Storage(t.random(200))
+    flat = shared.values
+    maps = t.random(5, 6, 4, 3)  # memory of a 4 x 3 x 5 x 6 in rows of channels
+    cases = {
+        "float32": (Tensor(rows), "F32", rows),
+        "transposed": (Tensor(Storage(rows), 0, (30, 40), (1, 30)), "F32", rows.T),
+        "part": (Tensor(Storage(rows), 95, (6, 5), (30, 3)), "F32", rows[3:9, 5:20:3]),
+        "shared a": (Tensor(shared, 0, (10, 10), (10, 1)), "F32", flat[:100].reshape(10, 10)),
+        "shared b": (Tensor(shared, 100, (100,), (1,)), "F32", flat[100:]),
+        "tied": (Tensor(shared, 0, (10, 10), (10, 1)), "F32", flat[:100].reshape(10, 10)),
+        "expanded": (Tensor(Storage(rows), 7, (3, 4), (0, 0)), "F32", np.full((3, 4), rows[0, 7])),
+        "expanded rows": (Tensor(Storage(rows), 0, (3, 30), (0, 1)), "F32", np.tile(rows[0], (3, 1))),
+        "channels last": (Tensor(Storage(maps), 0, (4, 3, 5, 6), (3, 1, 72, 12)), "F32", maps.transpose(2, 3, 0, 1)),
+        "scalar": (Tensor(np.float32(3.5)), "F32", np.float32(3.5)),
+        "scalar inside": (Tensor(shared, 7, (), ()), "F32", flat[7]),
+        "empty": (Tensor(Storage(rows), 0, (0, 4), (4, 1)), "F32", np.zeros((0, 4), np.float32)),
+        "float64": (Tensor(rows.astype(np.float64)), "F64", rows.astype(np.float64)),
+        "half": (Tensor(rows.astype(np.float16)), "F16", rows.astype(np.float16)),
+        "bfloat16": (Tensor((rows.view(np.uint32) >> 16).astype(np.uint16)), "BF16",
+                     (rows.view(np.uint32) >> 16).astype(np.uint16)),
+        "bfloat16 transposed": (Tensor(Storage(np.arange(6, dtype=np.uint16)), 0, (3, 2), (1, 3)), "BF16",
+                                np.arange(6, dtype=np.uint16).reshape(2, 3).T),
+    }
+    for kind, name in ((np.int64, "I64"), (np.int32, "I32"), (np.int16, "I16"), (np.int8, "I8"), (np.uint8, "U8"),
+                       (np.bool_, "BOOL")):
+        values = np.arange(7).astype(kind)
+        cases[name] = (Tensor(values), name, values)
+        cases[name + " reversed halves"] = (Tensor(Storage(values), 1, (3,), (2,)), name, values[1::2])
+    for form, save in FORMS.items():
+        save(t.path("x.pt"), {k: v[0] for k, v in cases.items()})
+        if not t.convert("layouts, " + form, "x.pt", "vit_base", "layouts"):
+            continue
+        with open(t.path("layouts", "model.safetensors"), "rb") as f:
+            blob = f.read()
+        n = int.from_bytes(blob[:8], "little")
+        head = json.loads(blob[8:8 + n])
+        for name, (_, kind, want) in cases.items():
+            got, raw = head.get(name, {}), np.ascontiguousarray(want).tobytes()
+            begin, end = got.get("data_offsets", (0, 0))
+            same = got.get("dtype") == kind and got.get("shape") == list(np.shape(want))
+            same = same and blob[8 + n + begin:8 + n + end] == raw
+            aligned = not raw or begin % want.dtype.itemsize == 0
+            t.note("%s, %s" % (name, form), None if same and aligned else got)
+        t.note("tensors, " + form, None if len(head) == len(cases) + 1 and len(blob) == 8 + n + max(
+            v["data_offsets"][1] for k, v in head.items() if k != "__metadata__") else sorted(head))
+
+
+def folders(t):
+    """Folders of the hub, whole and in shards, in place and elsewhere, run as their safetensors do."""
+    for name in ("vit-01", "dinov2-03", "dinov2-with-registers-03", "clip-vision-02", "siglip-02"):
+        own, hub = os.path.join(GOLDEN, name), t.path("hub-" + name)
+        weights = pola.load(os.path.join(own, "model.safetensors"))
+        image = os.path.join(own, "io.safetensors")
+        want = t.run(own, image)
+        os.mkdir(hub)
+        shutil.copy(os.path.join(own, "config.json"), hub)
+        with open(os.path.join(hub, "preprocessor_config.json"), "w") as f:
+            f.write('{"do_resize": false}')
+        archives.save(os.path.join(hub, "training_args.bin"), {"no": "weights"})
+        file = os.path.join(hub, "pytorch_model.bin")
+        archives.save(file, tensors_of(weights))
+        if t.convert(name, hub, "of-" + name):
+            t.note("weights of " + name, differs(t.path("of-" + name), weights))
+            t.note("run of " + name, None if t.run("of-" + name, image) == want else "not as its safetensors")
+        for kept in ("config.json", "preprocessor_config.json"):
+            with open(os.path.join(hub, kept), "rb") as a, open(t.path("of-" + name, kept), "rb") as b:
+                t.note("%s of %s" % (kept, name), None if a.read() == b.read() else "another")
+        command = re.search('"python3 python/convert.py (.*?)"', str(t.run(hub, image)))
+        t.note("the command for " + name, None if command else "is not said")
+        if command and t.convert(name + " in place", *command.group(1).split()):
+            t.note("run in place of " + name, None if t.run(hub, image) == want else "not as its safetensors")
+        os.remove(file)
+        os.remove(os.path.join(hub, "model.safetensors"))
+        names = sorted(weights)
+        places = {k: "pytorch_model-0000%d-of-00002.bin" % (1 + (i > len(names) // 2)) for i, k in enumerate(names)}
+        for form, save in FORMS.items():
+            for shard in set(places.values()):
+                save(os.path.join(hub, shard), tensors_of({k: weights[k] for k in names if places[k] == shard}))
+            with open(file + ".index.json", "w") as f:
+                json.dump({"metadata": {}, "weight_map": places}, f)
+            if t.convert("shards of %s, %s" % (name, form), *([hub] if form == "zip" else [file + ".index.json"]),
+                         "of-shards"):
+                t.note("weights of shards of " + name, differs(t.path("of-shards"), weights))
+
+
+def clip_tower(rng):
+    """OpenAI's names; width 64 is one head."""
+    def some(*shape):
+        return (rng.standard_normal(shape) * 0.2).astype(np.float32)
+
+    tower = {"class_embedding": some(64), "positional_embedding": some(5, 64), "conv1.weight": some(64, 3, 8, 8),
+             "proj": some(64, 16)}
+    norms = {"ln_pre": 64, "ln_post": 64}
+    for i in range(2):
+        block = "transformer.resblocks.%d." % i
+        norms.update({block + "ln_1": 64, block + "ln_2": 64})
+        for stem, rows, cols in (("attn.in_proj_", 192, 64), ("attn.out_proj.", 64, 64), ("mlp.c_fc.", 256, 64),
+                                 ("mlp.c_proj.", 64, 256)):
+            tower[block + stem + "weight"], tower[block + stem + "bias"] = some(rows, cols), some(rows)
+    for stem, n in norms.items():
+        tower[stem + ".weight"], tower[stem + ".bias"] = 1 + some(n), some(n)
+    return {"visual." + k: v for k, v in tower.items()}
+
+
+def clips(t):
+    """OpenAI's TorchScript archives and OpenCLIP's files run with the GELU that theirs were trained with."""
+    tower = clip_tower(t.rng)
+    facts = {"input_resolution": np.int64(16), "context_length": np.int64(77)}
+    image = t.path("clip.safetensors")
+    pola.save(image, {"input": t.random(1, 3, 16, 16)})
+    want = {}
+    for act in ("gelu", "quick_gelu"):
+        folder = t.path(act)
+        os.mkdir(folder)
+        pola.save(os.path.join(folder, "model.safetensors"), tower)
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump({"model_type": "clip", "vision_config": {"hidden_act": act}}, f)
+        want[act] = t.run(folder, image)
+    t.note("GELUs", "alike" if want["gelu"] == want["quick_gelu"] or isinstance(want["gelu"], str) else None)
+    script = archives.script_of(tensors_of(dict(tower, **facts)))
+    vars(script)["visual"].sizes = [1, 2]
+    plain = tensors_of(tower)
+    for name, save, saved, act in (("ViT-B/32", archives.save_script, script, "quick_gelu"),
+                                   ("ViT-B-32", archives.save_script, script, "quick_gelu"),
+                                   ("ViT-L/14@336px", archives.save, plain, "quick_gelu"),
+                                   ("ViT-B-32-quickgelu", archives.save, plain, "quick_gelu"),
+                                   ("ViT-B-32", archives.save, {"state_dict": tensors_of(tower, "module.")}, "gelu"),
+                                   ("ViT-SO400M-14-378", archives.save_legacy, plain, "gelu")):
+        save(t.path("x.pt"), saved)
+        if t.convert(name, "x.pt", "clip", "--architecture", name):
+            more = facts if save == archives.save_script else {}
+            t.note("weights of " + name, differs(t.path("clip"), dict(tower, **more)))
+            t.note("run of " + name, None if t.run("clip", image) == want[act] else "another GELU")
+
+    vision = {"image_size": 16, "layers": 2, "width": 64, "patch_size": 8, "ls_init_value": None, "pool_type": "tok"}
+    for quick, mode in ((False, "shortest"), (True, "squash")):
+        os.makedirs(t.path("open"), exist_ok=True)
+        archives.save(t.path("open", "open_clip_pytorch_model.bin"), plain)
+        with open(t.path("open", "open_clip_config.json"), "w") as f:
+            json.dump({"model_cfg": {"embed_dim": 16, "vision_cfg": vision, "quick_gelu": quick},
+                       "preprocess_cfg": {"mean": [0.1, 0.2, 0.3], "resize_mode": mode}}, f)
+        if t.convert("OpenCLIP's folder", "open", "clip"):
+            act = "quick_gelu" if quick else "gelu"
+            t.note("run of OpenCLIP's folder", None if t.run("clip", image) == want[act] else "another GELU")
+        with open(t.path("clip", "preprocessor_config.json")) as f:
+            got = json.load(f)
+        size = {"shortest_edge": 16} if mode == "shortest" else {"height": 16, "width": 16}
+        t.note("OpenCLIP's pixels", None if got["size"] == size and got["image_mean"] == [0.1, 0.2, 0.3] else got)
+    with open(t.path("open", "open_clip_config.json"), "w") as f:
+        json.dump({"model_cfg": {"vision_cfg": {"image_size": 224, "timm_model_name": "vit_base_patch16_siglip_224",
+                                                "timm_pool": "map", "timm_proj": "none"}},
+                   "preprocess_cfg": {"mean": [0.5] * 3, "std": [0.5] * 3, "resize_mode": "squash"}}, f)
+    if t.convert("OpenCLIP's timm tower", "open", "timm"):
+        with open(t.path("timm", "config.json")) as f:
+            got = json.load(f)
+        good = got["architecture"] == "vit_base_patch16_siglip_224" and got["pretrained_cfg"]["crop_mode"] == "squash"
+        t.note("config of a timm tower", None if good else got)
 
 
 def main(argv):
-    exe = os.path.abspath(argv[0])
-    counts = [0, 0]
-
-    def note(what, bad):
-        counts[bool(bad)] += 1
-        if bad:
-            print("FAIL %s: %s" % (what, bad), flush=True)
-
-    published(note)
     with tempfile.TemporaryDirectory() as folder:
-        torch, env = torch_of(folder)
-
-        def path(*names):
-            return os.path.join(folder, *names)
-
-        def run(*arguments):
-            return subprocess.run([sys.executable, os.path.join(ROOT, "python", "convert.py"), *arguments],
-                                  capture_output=True, text=True, env=env)
-
-        rng = np.random.default_rng(3)
-        config = pola.swin_config()
-        weights = pola.make_swin(rng, config)
-        other = {k: v + 1 for k, v in weights.items()}
-        json.dump(config, open(path("own.json"), "w"))
-
-        def tensors(of, prefix=""):
-            return {prefix + k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in of.items()}
-
-        forms = {"bare": (tensors(weights), []),
-                 "model": ({"model": tensors(weights), "epoch": 3, "optimizer": {"state": {}}}, []),
-                 "averaged": ({"model": tensors(other), "model_ema": tensors(weights)}, []),
-                 "parallel": ({"state_dict": tensors(weights, "module.")}, []),
-                 "nested": ({"model_ema": {"module": tensors(weights), "decay": 0.9}}, []),
-                 "chosen": ({"model": tensors(weights), "model_ema": tensors(other)}, ["--weights", "model"])}
-        image = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
-        pola.save(path("io.safetensors"), {"input": image})
-        want = pola.define(config, weights, image[0])["logits"]
-        for name, (saved, options) in forms.items():
-            torch.save(saved, path("x.pth"))
-            p = run(path("x.pth"), path("own.json"), path(name), *options)
-            if p.returncode:
-                note(name, p.stderr)
-                continue
-            got = pola.load(path(name, "model.safetensors"))
-            same = set(got) == set(weights) and all((got[k] == weights[k]).all() for k in got)
-            note(name, None if same else "other tensors")
-            p = subprocess.run([exe, "run", path(name), path("io.safetensors"), "-o", path("out.safetensors")],
-                               capture_output=True, text=True)
-            e = pola.error(pola.load(path("out.safetensors"))["logits"][0], want) if p.returncode == 0 else p.stderr
-            note("run of " + name, None if p.returncode == 0 and e <= pola.TOLERANCE else e)
-
-        torch.save({"args": {"lr": 1}}, path("x.pth"))
-        for what, arguments, says in (("no weights", [path("x.pth"), "pola-swin-t", path("no")], "no weights"),
-                                      ("an unknown model", [path("x.pth"), "pola-x", path("no")], "pola-pvt-t"),
-                                      ("no arguments", [], "convert.py CHECKPOINT")):
-            p = run(*arguments)
-            good = p.returncode and says in p.stderr and "Traceback" not in p.stderr and not os.path.exists(path("no"))
-            note(what, None if good else p.stderr or "accepted")
-    print("%d passed, %d failed" % (counts[0], counts[1]))
-    return 1 if counts[1] else 0
+        t = Tests(os.path.abspath(argv[0]), folder)
+        for test in (published, wrappers, layouts, folders, clips):
+            test(t)
+    print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
+    return 1 if t.counts[1] else 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,137 @@
+/* foreign.c: files of PyTorch, and names of the Hugging Face hub, for a model. */
+#include "checkpoint/foreign.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/num.h"
+#include "checkpoint/source.h"
+#include "platform/os/os.h"
+
+#define ALPHANUMERIC "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+/* ---- files of PyTorch ---- */
+
+/* Where `folder` has no configuration, the command has to say what the weights are of. */
+static fovea_status describes(bool *out, const char *folder)
+{
+    static const char *const names[] = {"config.json", "open_clip_config.json"};
+    *out = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !*out; i++) {
+        char *path;
+        FV_TRY(fv_source_path(&path, folder, names[i]));
+        *out = fv_os_look(path) != FV_OS_NOTHING;
+        fv_mem_free(path);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status fail_with_command(const char *path, const char *out, bool described)
+{
+    return fv_fail(FOVEA_EFORMAT,
+                   "%s: PyTorch's own format, which is not read; "
+                   "\"python3 python/convert.py %s %s%s\" makes %s a model, and runs no code of it",
+                   path, path, out, described ? "" : " --architecture NAME", out);
+}
+
+/* Into the folder it lies in, or, if nothing there says what it is, one of its own name. */
+fovea_status fv_foreign_fail_file(const char *path)
+{
+    char *folder, *stem = NULL;
+    bool described = false;
+    FV_TRY(fv_source_folder(&folder, path));
+    fovea_status status = describes(&described, folder);
+    FV_THEN(status, fv_mem_text(&stem, path, FV_MEM_MODEL));
+    if (status == FOVEA_OK) {
+        char *dot = strrchr(stem, '.'), *slash = strrchr(stem, '/');
+        if (dot && dot > stem && (!slash || dot > slash + 1))
+            *dot = 0;
+        const bool named = strcmp(stem, path) != 0;
+        status = fail_with_command(path, described ? folder : named ? stem : "FOLDER", described);
+    }
+    fv_mem_free(stem);
+    fv_mem_free(folder);
+    return status;
+}
+
+/* How hubs name checkpoints of PyTorch, in the order in which convert.py takes them. */
+static const char *const usual[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                    "open_clip_pytorch_model.bin"};
+static const char *const endings[] = {".bin", ".pth", ".pt", NULL};
+
+static bool ends_with_one(const char *path, const char *const *one)
+{
+    while (*one && !fv_ends_with(path, *one))
+        one++;
+    return *one != NULL;
+}
+
+/* The first such file by name, of those that end as PyTorch's do. */
+static fovea_status keep_first(void *ctx, const char *path)
+{
+    char **first = ctx;
+    if (!ends_with_one(path, endings) || (*first && strcmp(*first, path) < 0))
+        return FOVEA_OK;
+    fv_mem_free(*first);
+    *first = NULL;
+    return fv_mem_text(first, path, FV_MEM_MODEL);
+}
+
+/* *out NULL: there is none. */
+static fovea_status find_checkpoint(char **out, const char *folder)
+{
+    *out = NULL;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        FV_TRY(fv_source_path(out, folder, usual[i]));
+        if (fv_os_look(*out) != FV_OS_NOTHING)
+            return FOVEA_OK;
+        fv_mem_free(*out);
+        *out = NULL;
+    }
+    return fv_os_each_file(folder, keep_first, out);
+}
+
+fovea_status fv_foreign_fail_folder(const char *folder)
+{
+    char *file;
+    bool described = false;
+    fovea_status status = find_checkpoint(&file, folder);
+    FV_THEN(status, describes(&described, folder));
+    if (status == FOVEA_OK)
+        status = file ? fail_with_command(file, folder, described)
+                      : fv_fail(FOVEA_EIO,
+                                "%s: neither model.safetensors nor model.safetensors.index.json "
+                                "is there",
+                                folder);
+    fv_mem_free(file);
+    return status;
+}
+
+/* ---- names of the hub ---- */
+
+/* OWNER/NAME, of letters, digits and "-_."; a path that begins with a dot is none, and no file. */
+static bool is_hub_name(const char *path)
+{
+    static const char owner[] = ALPHANUMERIC "-_", name[] = ALPHANUMERIC "-_.";
+    static const char *const files[] = {".safetensors", ".json", NULL};
+    if (ends_with_one(path, files) || ends_with_one(path, endings))
+        return false;
+    const size_t n = strspn(path, owner);
+    return n > 0 && path[n] == '/' && path[n + 1] && path[n + 1] != '.' &&
+           !path[n + 1 + strspn(path + n + 1, name)];
+}
+
+fovea_status fv_foreign_fail_nothing(const char *path)
+{
+    if (is_hub_name(path))
+        return fv_fail(FOVEA_EIO,
+                       "%s: no such file or folder; of a model of the Hugging Face hub fetch "
+                       "config.json, model.safetensors and preprocessor_config.json into one, from "
+                       "https://huggingface.co/%s/resolve/main/FILE",
+                       path, path);
+    return fv_fail(FOVEA_EIO,
+                   "%s: no such file or folder; a model is a folder with config.json and "
+                   "model.safetensors, or synthetic:NAME",
+                   path);
+}
