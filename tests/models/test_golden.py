@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """test_golden.py: runs the golden vectors through the program and compares.
 
-    test_golden.py path/to/fovea [--sample | --long | --once] [--match TEXT]
+    test_golden.py path/to/fovea [--sample | --brief | --long | --once] [--match TEXT]
 
 Every case on every ISA level of this machine: one thread against the official result, two and three
 threads against one, bit by bit. Models and bidirectional operators are run streamed and stepwise, and
 causal ones in both forms, operators also with a few chunk sizes. The longest cases run at the best
-level only. With --sample so do those that tests/data has not. With --long every operator runs at every level with each of the chunk sizes; with --once,
-for emulators, every case runs once at every level, causal ones in both forms. The whole set is read
+level only. With --sample so do those that tests/data has not, with --brief, for sanitizers, all. With --long
+every operator runs at every level with each of the chunk sizes; with --once, for emulators, every case runs
+once at every level, causal ones in both forms. The whole set is read
 from ../shared/golden where that exists, else the part in tests/data/golden. Standard library only.
 """
 import array
@@ -171,7 +172,7 @@ def check(case, options, threads, folder):
 
 
 def grid(case, found, how):
-    """Options and numbers of threads to run a case with; how: "--sample", "--long", "--once" or ""."""
+    """Options and numbers of threads to run a case with; how: "--sample", "--brief", "--long", "--once" or ""."""
     def at(levels, threads, *variants):
         return [(["--isa", level] + v, threads) for level in levels for v in variants]
 
@@ -184,14 +185,16 @@ def grid(case, found, how):
         return at(found, (2,), []) if case.long else []
     if how == "--long":
         return at(found, (1, 3), *[["--chunk", c] + (forms[1] if scan else []) for c in CHUNKS])
-    if case.long or (how == "--sample" and not case.own):
+    if how == "--brief" and model:
+        return at(found[-1:], (2,), *schedules)
+    if case.long or how == "--brief" or (how == "--sample" and not case.own):
         return at(found[-1:], (2,), *(forms if scan else [[]]))
     runs = at(found, (1, 2, 3), *(forms if scan else schedules))
     return runs if model else runs + at(found[-1:], (2,), ["--chunk", "16"], ["--chunk", "37"])
 
 
 def main(argv):
-    how = next((a for a in argv if a in ("--sample", "--long", "--once")), "")
+    how = next((a for a in argv if a in ("--sample", "--brief", "--long", "--once")), "")
     match = argv[argv.index("--match") + 1] if "--match" in argv else ""
     exe = os.path.abspath(argv[0])
     passed = failed = skipped = 0

@@ -54,8 +54,8 @@ static costs costs_now(void)
     return c;
 }
 
-static void hundred_frames_of(fovea_model *model, const char *attention, fovea_schedule schedule,
-                              int resized)
+static void frames_of(fovea_model *model, int frames, const char *attention,
+                      fovea_schedule schedule, int resized)
 {
     fovea_device *device = fixture_device(2);
     fovea_plan_options options = fixture_options(attention, schedule);
@@ -75,7 +75,7 @@ static void hundred_frames_of(fovea_model *model, const char *attention, fovea_s
         assert_int_equal(fovea_run(plan, &frame, &out, 1), FOVEA_OK);
 
     const costs idle = costs_now(), before = costs_now();
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < frames; i++)
         fovea_run(plan, &frame, &out, 1);
     const int64_t faults = fault_count() - before.faults;
     const uint64_t heap = heap_calls() - before.heap;
@@ -93,27 +93,34 @@ static void hundred_frames_of(fovea_model *model, const char *attention, fovea_s
 
 static void hundred_frames(const char *attention, fovea_schedule schedule, int resized)
 {
-    hundred_frames_of(fixture_load(), attention, schedule, resized);
+    frames_of(fixture_load(), 100, attention, schedule, resized);
 }
 
-/* Pola-Swin and Pola-PVT, at another size than their tables'. */
-static void polaformer(const char *name, fovea_schedule schedule, int resized)
+/* Larger models, at another size than that of their tables. */
+static void ten_frames(const char *name, const char *attention, fovea_schedule schedule,
+                       int resized)
 {
     fovea_model *model;
     assert_int_equal(fovea_model_load(&model, name), FOVEA_OK);
-    hundred_frames_of(model, NULL, schedule, resized);
+    frames_of(model, 10, attention, schedule, resized);
 }
 
 static void pola_swin_streamed(void **state)
 {
     (void)state;
-    polaformer("synthetic:pola-swin-t", FOVEA_SCHEDULE_STREAMED, 0);
+    ten_frames("synthetic:pola-swin-t", NULL, FOVEA_SCHEDULE_STREAMED, 0);
 }
 
 static void pola_pvt_stepwise(void **state)
 {
     (void)state;
-    polaformer("synthetic:pola-pvt-t", FOVEA_SCHEDULE_STEPWISE, 1);
+    ten_frames("synthetic:pola-pvt-t", NULL, FOVEA_SCHEDULE_STEPWISE, 1);
+}
+
+static void dinov3_streamed(void **state)
+{
+    (void)state;
+    ten_frames("synthetic:dinov3-s", "softmax+mala@3-8", FOVEA_SCHEDULE_STREAMED, 1);
 }
 
 static void linear_streamed(void **state)
@@ -176,7 +183,7 @@ int main(void)
         cmocka_unit_test(linear_stepwise),   cmocka_unit_test(softmax_streamed),
         cmocka_unit_test(softmax_stepwise),  cmocka_unit_test(hybrid_streamed),
         cmocka_unit_test(hybrid_stepwise),   cmocka_unit_test(pola_swin_streamed),
-        cmocka_unit_test(pola_pvt_stepwise),
+        cmocka_unit_test(pola_pvt_stepwise), cmocka_unit_test(dinov3_streamed),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);
