@@ -114,6 +114,8 @@ static bool is_later(const char *name)
     static const char *const before[] = {"blocks.", "encoder.layer.", "encoder.layers."};
     const char *at = strstr(name, "block"); /* "blockSTAGE.NUMBER." */
     at = at && at[5] != 's' ? strchr(at, '.') + 1 : NULL;
+    if (strncmp(name, "layer.", 6) == 0) /* DINOv3's */
+        at = name + 6;
     for (size_t i = 0; !at && i < sizeof before / sizeof *before; i++) {
         at = strstr(name, before[i]);
         at = at ? at + strlen(before[i]) : NULL;
@@ -180,8 +182,9 @@ static size_t add_head(uint8_t *out, size_t room, size_t used, uint32_t width)
 size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
 {
     static const char *const models[] = {
-        "vit-ti16",     "deit-ti", "dinov2-s-reg",  "clip-b32",   "siglip-b16",
-        "block-64x4x2", "mavit-t", "nalaformer-xt", "pola-pvt-t", "pola-swin-t"};
+        "vit-ti16",     "deit-ti",       "dinov2-s-reg",  "clip-b32",   "siglip-b16",
+        "block-64x4x2", "mavit-t",       "nalaformer-xt", "pola-pvt-t", "pola-swin-t",
+        "dinov3-s",     "dinov3-s-plus", "owlv2-b16"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
