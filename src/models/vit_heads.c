@@ -39,7 +39,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const fv_vit_names *n = r->n;
     fv_vit *v = r->v;
     const bool timm = n->origin == FV_VIT_TIMM;
-    if (r->kind == FV_VIT_RADIO) /* has neither */
+    if (r->kind == FV_VIT_RADIO) /* has no last norm and pools nothing: its outputs are `summary` */
         return FOVEA_OK;
     if (timm && fv_reader_find(&r->t, r->prefix, FC_NORM, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, FC_NORM, v->width));
@@ -47,7 +47,7 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || r->kind == FV_VIT_EVA);
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
-    v->post_on_pooled = (r->kind == FV_VIT_CLIP || r->kind == FV_VIT_OWL) && !timm;
+    v->post_on_pooled = !timm && fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLIP_NORMS;
     if (fv_reader_find(&r->t, r->prefix, n->probe, ""))
         return read_map(r);
     if (fv_reader_find(&r->t, r->prefix, n->pooler, "weight")) {
@@ -101,24 +101,7 @@ static enum fv_vit_head head_form(const fv_vit_reader *r)
     case FV_VIT_OPENAI:
         return v->pool == FV_POOL_NONE ? FV_HEAD_MEAN : FV_HEAD_POOL;
     }
-    switch (r->kind) {
-    case FV_VIT_PLAIN:
-    case FV_VIT_DEIT:
-    case FV_VIT_DINOV3:
-    case FV_VIT_EVA:
-        return FV_HEAD_CLS;
-    case FV_VIT_DINOV2:
-    case FV_VIT_REGISTERS:
-        return FV_HEAD_CLS_MEAN;
-    case FV_VIT_IJEPA:
-    case FV_VIT_RADIO:
-    case FV_VIT_CLIP:
-    case FV_VIT_OWL:
-    case FV_VIT_SIGLIP:
-    case FV_VIT_NAFLEX:
-        break;
-    }
-    return FV_HEAD_MEAN;
+    return fv_vit_kinds[r->kind].head;
 }
 
 static fovea_status put_head(fv_vit_reader *r, uint32_t classes)

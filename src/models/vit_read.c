@@ -11,19 +11,34 @@
 #include "models/segmentation.h"
 #include "models/vit_reader.h"
 
+#define CLASS FV_VIT_HAS_CLASS
+#define BIAS FV_VIT_HAS_PATCH_BIAS
+#define SCALES FV_VIT_HAS_SCALES
+#define CLIP_NORMS FV_VIT_HAS_CLIP_NORMS
 const fv_vit_kind_info fv_vit_kinds[] = {
-    [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT},
-    [FV_VIT_DEIT] = {"deit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_DEIT},
-    [FV_VIT_DINOV2] = {"dinov2", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2},
-    [FV_VIT_REGISTERS] = {"dinov2_with_registers", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2},
-    [FV_VIT_DINOV3] = {"dinov3_vit", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_DINOV3},
-    [FV_VIT_IJEPA] = {"ijepa", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT},
-    [FV_VIT_OWL] = {"owlv2_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_OWL},
-    [FV_VIT_RADIO] = {"radio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_RADIO},
-    [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM},
-    [FV_VIT_CLIP] = {"clip_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP},
-    [FV_VIT_NAFLEX] = {"siglip2_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_NAFLEX},
-    [FV_VIT_SIGLIP] = {"siglip_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP},
+    [FV_VIT_PLAIN] = {"vit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT, CLASS | BIAS, FV_POS_PLAIN,
+                      FV_HEAD_CLS},
+    [FV_VIT_DEIT] = {"deit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_DEIT, CLASS | BIAS, FV_POS_PLAIN,
+                     FV_HEAD_CLS},
+    [FV_VIT_DINOV2] = {"dinov2", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2, CLASS | BIAS | SCALES,
+                       FV_POS_PLAIN, FV_HEAD_CLS_MEAN},
+    [FV_VIT_REGISTERS] = {"dinov2_with_registers", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_DINOV2,
+                          CLASS | BIAS | SCALES, FV_POS_AA, FV_HEAD_CLS_MEAN},
+    [FV_VIT_DINOV3] = {"dinov3_vit", 1e-5f, FV_EPI_GELU, FV_PROCESSOR_DINOV3, CLASS | BIAS | SCALES,
+                       FV_POS_PLAIN, FV_HEAD_CLS},
+    [FV_VIT_IJEPA] = {"ijepa", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_VIT, BIAS, FV_POS_PLAIN,
+                      FV_HEAD_MEAN},
+    [FV_VIT_CLIP] = {"clip_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_CLIP,
+                     CLASS | CLIP_NORMS, FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_OWL] = {"owlv2_vision_model", 1e-5f, FV_EPI_GELU_QUICK, FV_PROCESSOR_OWL,
+                    CLASS | CLIP_NORMS, FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_SIGLIP] = {"siglip_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_SIGLIP, BIAS,
+                       FV_POS_PLAIN, FV_HEAD_MEAN},
+    [FV_VIT_NAFLEX] = {"siglip2_vision_model", 1e-6f, FV_EPI_GELU_TANH, FV_PROCESSOR_NAFLEX, BIAS,
+                       FV_POS_BILINEAR_AA, FV_HEAD_MEAN},
+    [FV_VIT_RADIO] = {"radio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_RADIO, SCALES, FV_POS_CROPPED,
+                      FV_HEAD_MEAN},
+    [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
 /* A model_type of transformers, or a name of timm or torch.hub, by what it begins with and

@@ -20,7 +20,17 @@ typedef struct fv_vit_kind_info {
     float eps; /* of transformers' configuration class */
     uint32_t act;
     enum fv_processor processor;
+    /* In transformers' files: */
+    uint8_t parts;             /* FV_VIT_HAS_* */
+    enum fv_pos_rule pos_rule; /* of the position table */
+    enum fv_vit_head head;
 } fv_vit_kind_info;
+enum {
+    FV_VIT_HAS_CLASS = 1,      /* a class token before the patches */
+    FV_VIT_HAS_PATCH_BIAS = 2, /* of the product with the patches */
+    FV_VIT_HAS_SCALES = 4,     /* layer scales */
+    FV_VIT_HAS_CLIP_NORMS = 8, /* one after the embedding, the last on the pooled row alone */
+};
 extern const fv_vit_kind_info fv_vit_kinds[]; /* by enum fv_vit_kind */
 
 typedef struct fv_vit_reader {

@@ -125,11 +125,11 @@ static fovea_status read_activation(fv_vit_reader *r)
 static fovea_status read_eps(fv_vit_reader *r)
 {
     float *eps = &r->v->eps;
-    bool plain = r->n->origin != FV_VIT_HF && r->kind != FV_VIT_CLIP;
-    plain = plain && r->kind != FV_VIT_DINOV3;
-    *eps = plain ? 1e-6f : fv_vit_kinds[r->kind].eps;
-    if (fv_begins_with(r->type, "vit_pe_"))
-        *eps = 1e-5f;
+    const bool of_kind =
+        r->n->origin == FV_VIT_HF || r->kind == FV_VIT_CLIP || r->kind == FV_VIT_DINOV3;
+    /* As timm's and the authors' definitions have it. */
+    const float usual = fv_begins_with(r->type, "vit_pe_") ? 1e-5f : 1e-6f;
+    *eps = of_kind ? fv_vit_kinds[r->kind].eps : usual;
     FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
     return fv_config_float(eps, &r->own, "eps", 0, 1);
 }
@@ -243,8 +243,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     if (!fv_vit_find_block(r, 0))
         return fv_reader_missing(&r->t, r->block, "of the first block");
     FV_TRY(read_bias_form(r));
-    bool scales = r->kind == FV_VIT_DINOV2 || r->kind == FV_VIT_REGISTERS ||
-                  r->kind == FV_VIT_DINOV3 || r->kind == FV_VIT_RADIO;
+    bool scales = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_SCALES;
     r->scaled = n->ls1 &&
                 ((scales && n->origin == FV_VIT_HF) || fv_reader_find(&r->t, r->block, n->ls1, ""));
     r->split = fv_reader_find(&r->t, r->block, n->gate, "weight") != NULL;

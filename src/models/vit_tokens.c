@@ -118,10 +118,7 @@ static fovea_status read_position_rule(fv_vit_reader *r)
     bool registers = fv_reader_find(&r->t, r->prefix, r->n->reg, "") != NULL;
     switch (r->n->origin) {
     case FV_VIT_HF:
-        r->v->pos_rule = r->kind == FV_VIT_REGISTERS ? FV_POS_AA
-                         : r->kind == FV_VIT_NAFLEX  ? FV_POS_BILINEAR_AA
-                         : r->kind == FV_VIT_RADIO   ? FV_POS_CROPPED
-                                                     : FV_POS_PLAIN;
+        r->v->pos_rule = fv_vit_kinds[r->kind].pos_rule;
         return FOVEA_OK;
     case FV_VIT_DINO:
         r->v->pos_rule = registers ? FV_POS_AA : FV_POS_OFFSET;
@@ -149,8 +146,7 @@ static fovea_status read_prefix(fv_vit_reader *r)
     fv_vit *v = r->v;
     const uint32_t c = v->width;
     bool hf = n->origin == FV_VIT_HF;
-    bool cls = hf ? r->kind != FV_VIT_SIGLIP && r->kind != FV_VIT_NAFLEX &&
-                        r->kind != FV_VIT_IJEPA && r->kind != FV_VIT_RADIO
+    bool cls = hf ? fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLASS
                   : fv_reader_find(&r->t, r->prefix, n->cls, "") != NULL;
     bool dist = cls && n->dist &&
                 ((hf && r->kind == FV_VIT_DEIT) || fv_reader_find(&r->t, r->prefix, n->dist, ""));
@@ -245,7 +241,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     if (r->kind == FV_VIT_RADIO)
         FV_TRY(fold_colours(r, t));
     bool biased = r->n->origin == FV_VIT_HF
-                      ? r->kind != FV_VIT_CLIP && r->kind != FV_VIT_OWL && r->kind != FV_VIT_RADIO
+                      ? fv_vit_kinds[r->kind].parts & FV_VIT_HAS_PATCH_BIAS
                       : fv_reader_find(&r->t, r->prefix, r->n->patch, "bias") != NULL;
     if (biased)
         FV_TRY(fv_reader_matrix(&v->embed.b, &r->t, r->prefix, r->n->patch, "bias", 1, v->width));
@@ -256,7 +252,7 @@ fovea_status fv_vit_read_embedding(fv_vit_reader *r)
     FV_TRY(read_position_rule(r));
     bool pre = r->n->origin == FV_VIT_TIMM
                    ? fv_reader_find(&r->t, r->prefix, r->n->pre, "weight") != NULL
-                   : r->kind == FV_VIT_CLIP || r->kind == FV_VIT_OWL;
+                   : fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLIP_NORMS;
     return pre && r->n->pre ? fv_reader_norm(&v->pre, &r->t, r->prefix, r->n->pre, r->v->width)
                             : FOVEA_OK;
 }
