@@ -44,10 +44,16 @@ static uint64_t device_memory(const fovea_plan *p, const fv_plan_request *r)
     return memory > p->info.weights ? memory - p->info.weights : 0;
 }
 
+/* The scratch of kernels is one buffer, like a value. */
+static bool scratch_fits(const fovea_plan *p)
+{
+    return !p->limits.throughput || p->scratch <= p->limits.largest;
+}
+
 static bool within(const fovea_plan *p, const fv_plan_request *r)
 {
     const uint64_t bytes = fv_plan_activations(&p->info);
-    return p->oversize == FV_NO_VALUE && bytes <= device_memory(p, r) &&
+    return p->oversize == FV_NO_VALUE && scratch_fits(p) && bytes <= device_memory(p, r) &&
            (!r->memory_limit || bytes <= r->memory_limit);
 }
 
@@ -109,11 +115,13 @@ static fovea_status too_large(const fovea_plan *p, const fv_plan_request *r)
     const uint64_t bytes = fv_plan_activations(&p->info), memory = device_memory(p, r);
     const bool limited = r->memory_limit && r->memory_limit < memory;
     const char *fewer = p->limits.throughput ? "activations of 16 bits" : "fewer threads";
-    if (p->oversize != FV_NO_VALUE)
+    const bool value = p->oversize != FV_NO_VALUE;
+    if (value || !scratch_fits(p))
         return fv_fail(FOVEA_ENOMEM,
                        "%s: %.1f MiB that must lie together, device %s has buffers of at most "
                        "%.1f MiB; use a smaller picture or activations of 16 bits%s",
-                       label_of(p, p->oversize), mib(p->oversize_bytes), p->device->info.id,
+                       value ? label_of(p, p->oversize) : "the kernels' scratch",
+                       mib(value ? p->oversize_bytes : p->scratch), p->device->info.id,
                        mib(p->limits.largest),
                        r->schedule == FOVEA_SCHEDULE_STEPWISE ? ", or let the plan stream" : "");
     return fv_fail(FOVEA_ENOMEM,
