@@ -145,7 +145,10 @@ static void tile(float *acc, const void *a, const void *w, size_t groups, uint32
 FV_FN fv_v sums_of(const fv_gemm_out *o, const float *acc, uint32_t i, uint32_t j)
 {
     const int32_t *at = (const int32_t *)(const void *)acc + NR * i + j;
-    const fv_v by = fv_mul(fv_set(o->row_scale[i]), fv_load(o->column_scale + j));
+    /* A panel of one vector has its gates' columns in half of it. */
+    const fv_v scale =
+        VECS > 1 ? fv_load(o->column_scale + j) : fv_load_n(o->column_scale + j, fv_lanes(NR - j));
+    const fv_v by = fv_mul(fv_set(o->row_scale[i]), scale);
     return fv_mul(of_whole(at, (int32_t)BIAS * o->row_sum[i]), by);
 }
 
