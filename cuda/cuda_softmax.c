@@ -94,7 +94,8 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     define_sizes(l, out);
     fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
     fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
-    define_wide(l, fv_gpu_is_window(l) ? FV_WINDOW_OUT : FV_SOFTMAX_OUT, out);
+    fv_gpu_define(out, "FV_REL_POS", l->args.prob.dim[FV_REL_POS_COLUMNS] > 0);
+    define_wide(l, FV_SOFTMAX_OUT, out);
 }
 
 static void foveated_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)

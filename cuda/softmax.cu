@@ -1,7 +1,8 @@
 /* softmax.cu: softmax attention on tensor cores, as softmax_tiles.cuh has it: SOFTMAX over all keys
  * and, with FV_WINDOW, WSOFTMAX inside windows of rows.
  *
- * Macros of the host side: FV_REGIONS 1 with a table of regions.
+ * Macros of the host side: FV_REGIONS 1 with a table of regions, FV_REL_POS 1 with relative
+ * positions.
  */
 #include "cuda/fragments.cuh"
 #include "gpu/kernels/softmax_common.cl"
@@ -9,6 +10,7 @@
 #include "cuda/softmax_tiles.cuh"
 
 #define CAUSAL ((FV_FLAGS & FV_FLAG_CAUSAL) != 0)
+#define ADDS (FV_WINDOW || FV_REL_POS) /* to scores */
 
 /* Of a score: the query, and the key. */
 #define QUERY(m, i) (s.begin + mine + 16 * (m) + (i) / 2 * 8)
@@ -26,19 +28,25 @@ inline void fv_stage_tile(OPERANDS, fv_words *to, span s, uint j0)
     fv_cp_commit();
 }
 
-/* S of Q K^T with the keys from j0 on: a window's bias and regions; -INFINITY where the query does
- * not attend to the key. */
+/* S of Q K^T with the keys from j0 on: relative positions, a window's bias and regions; -INFINITY
+ * where the query does not attend to the key. */
 inline void fv_add_bias(OPERANDS, fv_scores score[MS], span s, uint mine, uint j0, uint lane)
 {
-#if FV_WINDOW
+#if ADDS
     const uint keys = dim.s3;
     EACH_SCORE(m, n, i) {
         score[m][n][i] *= f.s0 * LOG2_E;
-        const uint at = min(QUERY(m, i), keys - 1), j = min(KEY(n, i), keys - 1);
-        if (FV_HAS3)
+        const uint j = min(KEY(n, i), keys - 1);
+#if FV_REL_POS
+        score[m][n][i] += LOG2_E * RELATIVE(s, QUERY(m, i) - s.begin, j);
+#endif
+#if FV_WINDOW
+        const uint at = min(QUERY(m, i), keys - 1);
+        if (FV_HAS3 && !FV_REL_POS)
             score[m][n][i] += LOG2_E * fv_read(FV_AT(3, get_group_id(1) * keys + at) + j);
         if (FV_REGIONS && table[row0 + s.base + at] != table[row0 + s.base + j])
             score[m][n][i] -= 100.f * LOG2_E;
+#endif
     }
 #endif
     if (j0 + KEYS > s.end || (CAUSAL && j0 + KEYS > row0 + s.begin))
@@ -55,11 +63,11 @@ kernel void __launch_bounds__(FV_GROUP, LEAST) ATTENTION(OPERANDS)
     const uint lane = get_local_id(0) % 32;
     const uint mine = get_local_id(0) / 32 * 16 * MS + lane / 4;
     /* Scores are multiplied on the way to their powers; the sign is the queries', so that the
-     * largest product has the largest score. Those of windows are multiplied before, and get more
-     * added. */
-    const float scale = f.s0 * LOG2_E, by = FV_WINDOW ? 1.f : fmax(fabs(scale), FLT_MIN);
+     * largest product has the largest score. Where something is added to them, they are multiplied
+     * before. */
+    const float scale = f.s0 * LOG2_E, by = ADDS ? 1.f : fmax(fabs(scale), FLT_MIN);
     fv_queries q[MS];
-    fv_read_queries(OPERANDS_GIVEN, q, rows_of, mine, !FV_WINDOW && scale < 0.f);
+    fv_read_queries(OPERANDS_GIVEN, q, rows_of, mine, !ADDS && scale < 0.f);
 
     fv_online of = {};
     fv_sums o[MS][VB] = {};

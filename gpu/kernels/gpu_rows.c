@@ -1,4 +1,4 @@
-/* gpu_rows.c: launch code of rows.cl and layernorm.cl. */
+/* gpu_rows.c: launch code of rows.cl, rel_pos.cl and layernorm.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -38,6 +38,19 @@ const fv_gpu_code fv_gpu_gather = {.program = "rows",
                                    .shape = gather_shape,
                                    .align = 1,
                                    .table = gather_table};
+
+/* ---- relative positions ---- */
+
+static void rel_pos_shape(const fv_launch *l, const fv_gpu_piece *p, size_t count[3])
+{
+    const uint32_t *dim = l->args.prob.dim;
+    const uint32_t quads = (dim[FV_REL_POS_HEIGHT] + 3) / 4 + (dim[FV_REL_POS_WIDTH] + 3) / 4;
+    fv_gpu_spread(count, p->rows, quads, p->group);
+    count[2] = l->args.prob.heads;
+}
+
+const fv_gpu_code fv_gpu_rel_pos = {
+    .program = "rel_pos", .entry = "rel_pos", .group = 64, .shape = rel_pos_shape, .align = 1};
 
 /* ---- layer norm ---- */
 

@@ -12,6 +12,7 @@ static void softmax_define(const fv_launch *l, uint32_t group, fv_gpu_text *out)
     fv_gpu_define(out, "FV_DV", l->args.prob.dim[FV_ATTN_DV]);
     fv_gpu_define(out, "FV_WINDOW", fv_gpu_is_window(l));
     fv_gpu_define(out, "FV_REGIONS", fv_gpu_is_window(l) && l->args.table);
+    fv_gpu_define(out, "FV_REL_POS", l->args.prob.dim[FV_REL_POS_COLUMNS] > 0);
 }
 
 uint32_t fv_gpu_tile_queries(uint32_t group)

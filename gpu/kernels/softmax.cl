@@ -2,6 +2,7 @@
  * FV_WINDOW, WSOFTMAX inside windows of rows.
  *
  * FV_REGIONS   WSOFTMAX: 1 with a table of regions
+ * FV_REL_POS   1 with relative positions
  */
 #include "gpu/kernels/softmax_common.cl"
 
@@ -22,10 +23,15 @@ static inline float4 score_of(OPERANDS, float4 product, SHARED const group_memor
     const uint j = t.first + in_tile;
     const uint mine = s.begin + 4 * (get_local_id(0) / ACROSS); /* this row's first query */
     float4 score = product * (f.s0 * LOG2_E);
+#if FV_REL_POS
+    const uint query = mine - s.begin, key = min(j, dim.s3 - 1);
+    score += LOG2_E * (float4)(RELATIVE(s, query, key), RELATIVE(s, query + 1, key),
+                               RELATIVE(s, query + 2, key), RELATIVE(s, query + 3, key));
+#endif
 #if FV_WINDOW
     const uint keys = dim.s3, k = min(j, keys - 1);
     const uint4 at = min(mine + (uint4)(0, 1, 2, 3), (uint4)(keys - 1));
-#if FV_HAS3
+#if FV_HAS3 && !FV_REL_POS
     const uint row = get_group_id(1) * keys;
     score += LOG2_E *
              (float4)(FV_GET(3, FV_AT(3, row + at.s0) + k), FV_GET(3, FV_AT(3, row + at.s1) + k),

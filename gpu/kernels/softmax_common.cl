@@ -1,23 +1,16 @@
 /* softmax_common.cl: what the kernels of SOFTMAX and, with FV_WINDOW, WSOFTMAX share: their
- * operands, and which rows a work-group has. */
+ * operands, which rows a work-group has, and relative positions, operand 3 with FV_REL_POS. */
 #define LOG2_E 1.44269504f
 
-#if FV_WINDOW
 #define FV_TOUT FV_T4
 #define baseOUT base4
 #define atOUT at4
-#define ATTENTION wsoftmax
+#define ATTENTION FV_CAT(FV_SOFTMAX_, FV_WINDOW)
+#define FV_SOFTMAX_0 softmax
+#define FV_SOFTMAX_1 wsoftmax
 #define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_IN(3), FV_OUT(4), FV_CALL
 #define OPERANDS_GIVEN                                                                             \
     FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_GIVEN(4), FV_CALL_GIVEN
-#else
-#define FV_TOUT FV_T3
-#define baseOUT base3
-#define atOUT at3
-#define ATTENTION softmax
-#define OPERANDS FV_IN(0), FV_IN(1), FV_IN(2), FV_OUT(3), FV_CALL
-#define OPERANDS_GIVEN FV_GIVEN(0), FV_GIVEN(1), FV_GIVEN(2), FV_GIVEN(3), FV_CALL_GIVEN
-#endif
 
 /* Rows of a work-group, counted from row `base`: that of its window, or 0. */
 typedef struct span {
@@ -49,3 +42,13 @@ static inline bool is_query(span s, uint r)
 {
     return s.begin + r <= s.last;
 }
+
+#if FV_REL_POS
+/* What is added to the score of key j of query r. */
+#define RELATIVE(s, r, j) relative_of(FV_AT(3, query_row(s, r)), j, dim.s3, dim.s5)
+static inline float relative_of(global const FV_CELL(3) *row, uint j, uint keys, uint width)
+{
+    row += get_group_id(1) * (keys / width + width);
+    return FV_GET(3, row + j / width) + FV_GET(3, row + keys / width + j % width);
+}
+#endif

@@ -1,7 +1,7 @@
 /* softmax_cpu.cl: softmax attention, as softmax_cpu_tiles.cl has it: SOFTMAX and, with FV_WINDOW,
  * WSOFTMAX.
  *
- * FV_REGIONS   as softmax.cl has it
+ * FV_REGIONS, FV_REL_POS   as softmax.cl has them
  */
 #include "gpu/kernels/softmax_common.cl"
 
@@ -16,14 +16,19 @@ typedef struct tile {
 DEFINE_MULTIPLY_KEYS(multiply_keys, 1)
 DEFINE_ADD_VALUES(add_values, 2)
 
-/* S of K Qt of the n keys from j0 on: a window's bias and regions; -INFINITY where the query does
- * not attend to the key. */
+/* S of K Qt of the n keys from j0 on: relative positions, a window's bias and regions; -INFINITY
+ * where the query does not attend to the key. */
 static inline void add_bias(OPERANDS, float *scores, span s, uint j0, uint n)
 {
+#if FV_REL_POS
+    for (uint r = 0; s.begin + r <= s.last; r++)
+        for (uint j = 0; j < n; j++)
+            scores[j * LANES + r] += LOG2_E * RELATIVE(s, r, j0 + j);
+#endif
 #if FV_WINDOW
     for (uint r = 0; s.begin + r <= s.last; r++) {
         for (uint j = 0; j < n; j++) {
-#if FV_HAS3
+#if FV_HAS3 && !FV_REL_POS
             scores[j * LANES + r] +=
                 LOG2_E * FV_GET(3, FV_AT(3, get_group_id(1) * dim.s3 + s.begin + r) + j0 + j);
 #endif

@@ -301,6 +301,8 @@ typedef struct fv_attention {
     fv_weight cos, sin;     /* ROPE */
     uint32_t rope_width;    /* ROPE: of the grid, for tables of positions; 0: a row per token */
     fv_view gate_q, gate_k; /* GATED */
+    fv_view rel_pos;        /* softmax: what fv_emit_rel_pos wrote, for a grid of keys of .. */
+    uint32_t rel_columns;   /* .. so many columns; 0: there is none */
     fv_view state;          /* set by fv_emit_keys for linear mechanisms */
 } fv_attention;
 void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a);
@@ -385,8 +387,23 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
                   const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
                   fv_view out);
 
+/* Relative positions of a grid's rows, or columns, of which there are n: (d, 2n - 1) for
+ * fv_emit_rel_pos, of `table`: (L, d), a row for each distance from the furthest up, or left, of
+ * the query to the furthest down. With L other than 2n - 1 it is resized, linearly, as torch's
+ * interpolate does with align_corners False. */
+fv_weight fv_emit_rel_pos_table(fv_builder *b, const fv_weight *table, uint32_t n);
+/* REL_POS of the queries q: `rows` rows, which are grids of height x width one after the other.
+ * Gives rows for fv_attention.rel_pos. */
+typedef struct fv_rel_pos {
+    const fv_weight *down, *across;
+    uint32_t height, width, heads, d;
+} fv_rel_pos;
+fv_view fv_emit_rel_pos(fv_builder *b, const char *label, const fv_rel_pos *p, fv_view q,
+                        uint32_t rows);
+
 /* Attention inside windows of `window` consecutive rows, all of it in one step. a->mech
- * FV_MECH_ANY: softmax; param: (heads * window, window), added to the scores; or absent; `regions`:
+ * FV_MECH_ANY: softmax; param: (heads * window, window), added to the scores; or absent, as with
+ * rel_columns; `regions`:
  * one number per row; -100 is added to the score of rows of different ones; NULL: none. Else a
  * linear mechanism with its learned vectors in a->param. */
 void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_view q,

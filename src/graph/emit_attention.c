@@ -121,6 +121,13 @@ void fv_emit_keys(fv_builder *b, const char *label, fv_attention *a)
     fv_use_value(s, FV_MERGE_STATE, a->state, FV_KIND_STATE);
 }
 
+static void use_rel_pos(fv_step *s, uint32_t operand, const fv_attention *a)
+{
+    s->prob.dim[FV_REL_POS_COLUMNS] = a->rel_columns;
+    if (a->rel_columns)
+        fv_use_value(s, operand, a->rel_pos, FV_KIND_ROW);
+}
+
 static void foveated(fv_builder *b, const char *label, const fv_attention *a, fv_view q,
                      fv_view out)
 {
@@ -151,6 +158,7 @@ void fv_emit_queries(fv_builder *b, const char *label, const fv_attention *a, fv
         fv_use_value(s, FV_SOFTMAX_Q, q, FV_KIND_ROW);
         fv_use_value(s, FV_SOFTMAX_K, a->k, FV_KIND_WHOLE);
         fv_use_value(s, FV_SOFTMAX_V, a->v, FV_KIND_WHOLE);
+        use_rel_pos(s, FV_SOFTMAX_REL_POS, a);
         fv_use_value(s, FV_SOFTMAX_OUT, out, FV_KIND_ROW);
         return;
     }
@@ -181,6 +189,7 @@ void fv_emit_window(fv_builder *b, const char *label, const fv_attention *a, fv_
     fv_use_value(s, FV_WINDOW_K, a->k, FV_KIND_ROW);
     fv_use_value(s, FV_WINDOW_V, a->v, FV_KIND_ROW);
     fv_use_weight(s, FV_WINDOW_PARAM, &a->param);
+    use_rel_pos(s, FV_WINDOW_PARAM, a);
     fv_use_value(s, FV_WINDOW_OUT, out, FV_KIND_ROW);
 }
 

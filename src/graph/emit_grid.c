@@ -233,6 +233,55 @@ void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight 
     fv_use_weight(s, FV_ROPE_SIN, sin);
 }
 
+/* ---- relative positions ---- */
+
+/* Adds row `at` of `table`, between whole ones, to column `column` of to: (d, columns). */
+static void put_position(float *to, uint32_t columns, uint32_t column, const fv_weight *table,
+                         double at, float *row)
+{
+    const uint32_t low = (uint32_t)at, last = table->rows - 1, high = low < last ? low + 1 : last;
+    const float part = (float)(at - low);
+    for (uint32_t i = 0; i < 2; i++) {
+        fv_weight_read(table, i ? high : low, 1, row);
+        for (uint32_t k = 0; k < table->cols; k++)
+            to[(size_t)k * columns + column] += (i ? part : 1.f - part) * row[k];
+    }
+}
+
+fv_weight fv_emit_rel_pos_table(fv_builder *b, const fv_weight *table, uint32_t n)
+{
+    const uint32_t columns = 2 * n - 1;
+    float *to, *row;
+    const fv_weight out = fv_emit_constant(b, table->cols, columns, &to);
+    FV_THEN(b->status, FV_MEM_ARRAY(&row, table->cols, FV_MEM_PLAN, "a position"));
+    if (b->status != FOVEA_OK)
+        return out;
+    for (uint32_t i = 0; i < columns; i++) {
+        const double scale = (double)table->rows / columns, at = (i + 0.5) * scale - 0.5;
+        const double end = table->rows - 1;
+        /* The table goes from keys above to keys below the query, the other way round. */
+        put_position(to, columns, columns - 1 - i, table, at < 0 ? 0 : at > end ? end : at, row);
+    }
+    fv_mem_free(row);
+    return out;
+}
+
+fv_view fv_emit_rel_pos(fv_builder *b, const char *label, const fv_rel_pos *p, fv_view q,
+                        uint32_t rows)
+{
+    const fv_view out = fv_emit_rows(b, rows, p->heads * (p->height + p->width));
+    fv_step *s = fv_emit_step(b, FV_OP_REL_POS, rows, label);
+    s->prob.heads = (uint16_t)p->heads;
+    s->prob.dim[FV_ATTN_D] = p->d;
+    s->prob.dim[FV_REL_POS_HEIGHT] = p->height;
+    s->prob.dim[FV_REL_POS_WIDTH] = p->width;
+    fv_use_value(s, FV_REL_POS_Q, q, FV_KIND_ROW);
+    fv_use_weight(s, FV_REL_POS_DOWN, p->down);
+    fv_use_weight(s, FV_REL_POS_ACROSS, p->across);
+    fv_use_value(s, FV_REL_POS_OUT, out, FV_KIND_ROW);
+    return out;
+}
+
 /* ---- the mean ---- */
 
 void fv_emit_mean(fv_builder *b, const char *label, fv_view in, const fv_grid *grid, uint32_t cols,

@@ -114,6 +114,12 @@ uint32_t fv_columns_map(const fv_problem *p)
     return p->heads * (2 + p->dim[FV_ATTN_D]);
 }
 
+uint32_t fv_columns_rel_pos(const fv_problem *p)
+{
+    const uint32_t keys = p->dim[FV_ATTN_KEYS], width = p->dim[FV_REL_POS_COLUMNS];
+    return width ? p->heads * (keys / width + width) : keys;
+}
+
 /* ---- texts ---- */
 
 static const char *const type_names[] = {"", "f32", "f16", "bf16", "u8", "i8", "i32"};

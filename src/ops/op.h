@@ -92,6 +92,10 @@ typedef struct fv_problem {
 enum { FV_DIM_ROWS = 0 };
 enum { FV_GEMM_N = 1, FV_GEMM_K = 2 }; /* out columns, reduction length */
 enum { FV_ATTN_D = 1, FV_ATTN_DV = 2, FV_ATTN_KEYS = 3, FV_ATTN_GROUPS = 4 };
+/* SOFTMAX and WSOFTMAX, beside the others: columns of the keys' grid where scores have relative
+ * positions added; else 0 */
+enum { FV_REL_POS_COLUMNS = 5 };
+enum { FV_REL_POS_HEIGHT = 2, FV_REL_POS_WIDTH = 3 }; /* REL_POS, beside FV_ATTN_D */
 /* FOVEATED, beside the others; CELLS, beside FV_ROW_C */
 enum { FV_FOVEA_WIDTH = 5, FV_FOVEA_HEIGHT = 6, FV_FOVEA_MARGIN = 7 };
 enum { FV_ROW_C = 1, FV_MEAN_GROUPS = 2 };         /* row-wise ops; MEAN_REDUCE and MEAN_MERGE */
@@ -119,7 +123,8 @@ enum { FV_PATCH_IN, FV_PATCH_CHROMA, FV_PATCH_OUT };
 enum { FV_POSEMB_IN, FV_POSEMB_PREFIX, FV_POSEMB_TABLE, FV_POSEMB_OUT };
 enum { FV_LN_IN, FV_LN_WEIGHT, FV_LN_BIAS, FV_LN_OUT };
 enum { FV_GEMM_A, FV_GEMM_W, FV_GEMM_BIAS, FV_GEMM_SCALE, FV_GEMM_RES, FV_GEMM_OUT };
-enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_OUT };
+enum { FV_REL_POS_Q, FV_REL_POS_DOWN, FV_REL_POS_ACROSS, FV_REL_POS_OUT };
+enum { FV_SOFTMAX_Q, FV_SOFTMAX_K, FV_SOFTMAX_V, FV_SOFTMAX_REL_POS, FV_SOFTMAX_OUT };
 enum { FV_CELLS_IN, FV_CELLS_OUT };
 enum {
     FV_FOVEATED_Q,
@@ -167,7 +172,7 @@ enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
 #define FV_GATHER_NONE UINT32_MAX /* in GATHER's table: no row, but zeros */
 enum { FV_LERP_IN, FV_LERP_OUT };
 enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
-enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT };
+enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT }; /* as SOFTMAX's */
 enum { FV_COPY_IN, FV_COPY_OUT };
 enum { FV_TAKE_IN, FV_TAKE_OUT };
 enum { FV_MEAN_IN, FV_MEAN_PARTIAL };
@@ -337,6 +342,8 @@ uint32_t fv_columns_pixels(const fv_problem *p), fv_columns_swiglu(const fv_prob
     fv_columns_one(const fv_problem *p);
 /* Columns of a partial of attention pooling. */
 uint32_t fv_columns_map(const fv_problem *p);
+/* Of WSOFTMAX's PARAM and SOFTMAX's REL_POS. */
+uint32_t fv_columns_rel_pos(const fv_problem *p);
 
 /* Stable text of a problem for messages, lists and wisdom: "gemm f32 5477x768x768 bias+gelu", with
  * weights of 16 bits "gemm f32/f16 ...". */

@@ -292,6 +292,27 @@ static void softmax(fv_builder *b)
     attend(b, &a, q);
 }
 
+/* Softmax with relative positions, over all tokens and in windows of 4 x 4. */
+static void relative(fv_builder *b)
+{
+    enum { COUNT = 5 * WINDOW };
+    fv_view q;
+    fv_attention a = attention(b, FV_MECH_ANY, 3, 32, TOKENS, &q);
+    const fv_weight down = weight(a.d, 2 * GRID_HEIGHT - 1),
+                    across = weight(a.d, 2 * GRID_WIDTH - 1);
+    const fv_weight side = weight(a.d, 7);
+    const fv_rel_pos all = {&down, &across, GRID_HEIGHT, GRID_WIDTH, a.heads, a.d};
+    const fv_rel_pos window = {&side, &side, 4, 4, a.heads, a.d};
+    a.rel_pos = fv_emit_rel_pos(b, "relative positions", &all, q, TOKENS);
+    a.rel_columns = GRID_WIDTH;
+    attend(b, &a, q);
+    a = attention(b, FV_MECH_ANY, 3, 32, COUNT, &q);
+    a.rel_pos = fv_emit_rel_pos(b, "relative positions in windows", &window, q, COUNT);
+    a.rel_columns = 4;
+    fv_emit_window(b, "window attention with relative positions", &a, q, WINDOW, NULL,
+                   fv_emit_rows(b, COUNT, a.heads * a.dv));
+}
+
 static void foveated(fv_builder *b)
 {
     static const fv_grid large = {23, 14, PATCH, PREFIX}; /* two levels of cells */
@@ -455,6 +476,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
     other_order(b);
     rotations(b);
     softmax(b);
+    relative(b);
     foveated(b);
     linear(b);
     windows(b);
@@ -476,6 +498,7 @@ static void narrow(fv_builder *b)
     products(b);
     convolutions(b);
     softmax(b);
+    relative(b);
     foveated(b);
     linear(b);
     windows(b);

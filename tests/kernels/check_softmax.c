@@ -28,6 +28,7 @@ static bool make(check_case *c, uint32_t index)
     static const struct {
         uint32_t rows, heads, d, dv, keys, gap, flags;
         uint8_t types[4]; /* of Q, K, V and OUT, with products of bfloat16; none: float32 */
+        uint32_t columns; /* of the keys' grid, with relative positions; 0: there are none */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0},
         {5, 2, 3, 7, 65, 1, 0},
@@ -47,6 +48,13 @@ static bool make(check_case *c, uint32_t index)
         {259, 1, 5, 9, 37, 0, 0, {FV_BF16, FV_BF16, FV_F32, FV_F32}},
         {300, 1, 8, 8, 300, 0, FV_FLAG_CAUSAL, {FV_F32, FV_F32, FV_F32, FV_BF16}},
         {3, 2, 255, 254, 67, 1, 0, {FV_BF16, FV_BF16, FV_BF16, FV_F32}},
+        {1, 2, 1, 3, 1, 0, 0, {0}, 1},
+        {37, 2, 9, 12, 35, 2, 0, {0}, 7},
+        {130, 3, 64, 64, 130, 0, 0, {0}, 13},
+        {259, 1, 32, 33, 259, 1, 0, {0}, 37},
+        {61, 2, 64, 64, 67, 3, 0, {0}, 67},
+        {130, 2, 24, 64, 130, 0, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 10},
+        {256, 3, 64, 64, 4096, 0, 0, {0}, 64},
         {256, 3, 64, 64, 5477, 0, 0},
         {256, 3, 64, 64, 5477, 0, 0, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
     };
@@ -63,12 +71,32 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_SOFTMAX_Q, CHECK_ROW, sizes[index].rows, heads * d, sizes[index].gap);
     check_matrix(c, FV_SOFTMAX_K, CHECK_BASE, sizes[index].keys, heads * d, sizes[index].gap);
     check_matrix(c, FV_SOFTMAX_V, CHECK_BASE, sizes[index].keys, heads * dv, sizes[index].gap);
+    c->args.prob.dim[FV_REL_POS_COLUMNS] = sizes[index].columns;
+    if (sizes[index].columns)
+        check_matrix(c, FV_SOFTMAX_REL_POS, CHECK_ROW, sizes[index].rows,
+                     fv_columns_rel_pos(&c->args.prob), sizes[index].gap);
+    c->operand[FV_SOFTMAX_REL_POS].huge = 1e3f;
     check_matrix(c, FV_SOFTMAX_OUT, CHECK_ROW, sizes[index].rows, heads * dv, sizes[index].gap);
     check_softmax_types(c, sizes[index].types);
     /* Scores far beyond the range of exp, while one can still say which key wins. */
     c->operand[FV_SOFTMAX_Q].huge = c->operand[FV_SOFTMAX_K].huge = 30.f;
     c->bench = sizes[index].rows == 256;
     return true;
+}
+
+void check_score_add_relative(check_score *s, const check_case *c, int operand, uint32_t row,
+                              uint32_t head, uint32_t key)
+{
+    const uint32_t width = c->args.prob.dim[FV_REL_POS_COLUMNS];
+    if (!width)
+        return;
+    const uint32_t height = c->args.prob.dim[FV_ATTN_KEYS] / width;
+    const uint32_t own = head * (height + width), col[] = {key / width, height + key % width};
+    for (uint32_t i = 0; i < 2; i++) {
+        const double x = check_at(c, operand, row, own + col[i]);
+        s->sum += x;
+        s->size += fabs(x);
+    }
 }
 
 void check_score_add(check_score *s, const check_case *c, double q, double k)
@@ -90,8 +118,9 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, uint32_t 
         for (uint32_t i = 0; i < d; i++)
             check_score_add(&x, c, check_at(c, FV_SOFTMAX_Q, row, head * d + i),
                             check_at(c, FV_SOFTMAX_K, j, head * d + i));
+        check_score_add_relative(&x, c, FV_SOFTMAX_REL_POS, row, head, j);
         s[j] = x.sum;
-        error = fmax(error, check_allowed(d + 4., x.size) + x.rounding);
+        error = fmax(error, check_allowed(d + 6., x.size) + x.rounding);
     }
     return error;
 }

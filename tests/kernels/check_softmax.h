@@ -13,6 +13,9 @@ typedef struct check_score {
     double sum, size; /* size: of absolute values */
     double rounding;
 } check_score;
+/* Adds the relative positions that operand `operand` has for the query of a row and a key. */
+void check_score_add_relative(check_score *s, const check_case *c, int operand, uint32_t row,
+                              uint32_t head, uint32_t key);
 void check_score_add(check_score *s, const check_case *c, double q, double k);
 
 /* Where the value of a key is: an operand and its row. */

@@ -10,6 +10,7 @@ static bool make(check_case *c, uint32_t index)
         uint32_t windows, window, heads, d, dv, gap, regions; /* 0: none are given */
         bool bias;
         uint8_t types[4]; /* as those of check_softmax.c */
+        uint32_t columns; /* of a window, with relative positions; 0: there are none */
     } sizes[] = {
         {1, 1, 1, 1, 1, 0, 0, false},
         {5, 1, 2, 8, 8, 1, 2, true},
@@ -26,6 +27,12 @@ static bool make(check_case *c, uint32_t index)
         {16, 49, 12, 32, 32, 0, 4, true},
         {16, 49, 12, 32, 32, 0, 0, true},
         {4, 144, 12, 32, 32, 0, 4, true},
+        {1, 1, 2, 3, 3, 0, 0, false, {0}, 1},
+        {3, 12, 2, 8, 8, 1, 0, false, {0}, 4},
+        {2, 49, 3, 64, 64, 0, 2, false, {0}, 7},
+        {5, 70, 1, 33, 9, 2, 0, false, {0}, 14},
+        {2, 196, 2, 64, 64, 3, 0, false, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}, 14},
+        {4, 196, 12, 64, 64, 0, 0, false, {0}, 14},
         {1, 1, 1, 1, 1, 0, 0, false, {FV_F32, FV_F32, FV_F32, FV_F32}},
         {5, 1, 2, 8, 8, 1, 2, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
         {3, 49, 3, 32, 32, 5, 3, true, {FV_BF16, FV_BF16, FV_BF16, FV_BF16}},
@@ -43,6 +50,7 @@ static bool make(check_case *c, uint32_t index)
     c->args.prob.dim[FV_ATTN_D] = d;
     c->args.prob.dim[FV_ATTN_DV] = dv;
     c->args.prob.dim[FV_ATTN_KEYS] = window;
+    c->args.prob.dim[FV_REL_POS_COLUMNS] = sizes[index].columns;
     c->args.f[0] = 1.f / sqrtf((float)d);
     c->align = window;
     if (sizes[index].regions) {
@@ -59,6 +67,9 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_WINDOW_V, CHECK_ROW, rows, heads * dv, sizes[index].gap);
     if (sizes[index].bias)
         check_matrix(c, FV_WINDOW_PARAM, CHECK_BASE, heads * window, window, sizes[index].gap);
+    if (sizes[index].columns)
+        check_matrix(c, FV_WINDOW_PARAM, CHECK_ROW, rows, fv_columns_rel_pos(&c->args.prob),
+                     sizes[index].gap);
     check_matrix(c, FV_WINDOW_OUT, CHECK_ROW, rows, heads * dv, sizes[index].gap);
     check_softmax_types(c, sizes[index].types);
     /* Scores far beyond the range of exp, while one can still say which key wins. */
@@ -79,7 +90,8 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, double *s
         for (uint32_t i = 0; i < d; i++)
             check_score_add(&x, c, check_at(c, FV_WINDOW_Q, row, head * d + i),
                             check_at(c, FV_WINDOW_K, base + j, head * d + i));
-        if (c->operand[FV_WINDOW_PARAM].kind) {
+        check_score_add_relative(&x, c, FV_WINDOW_PARAM, row, head, j);
+        if (c->operand[FV_WINDOW_PARAM].kind == CHECK_BASE) {
             const double bias = check_at(c, FV_WINDOW_PARAM, head * window + row % window, j);
             x.sum += bias;
             x.size += fabs(bias);
@@ -89,7 +101,7 @@ static double scores(const check_case *c, uint32_t row, uint32_t head, double *s
             x.size += 100.;
         }
         s[j] = x.sum;
-        error = fmax(error, check_allowed(d + 6., x.size) + x.rounding);
+        error = fmax(error, check_allowed(d + 8., x.size) + x.rounding);
     }
     return error;
 }

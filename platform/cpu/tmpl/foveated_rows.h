@@ -34,7 +34,7 @@ static char *row_of(const head *h, int operand, size_t row)
 
 static head head_of(const fv_args *a, const fv_call *c, size_t number)
 {
-    head h = {.l = lay_out(&a->prob, &a->knobs, QUERIES),
+    head h = {.l = lay_out(&a->prob, &a->knobs, QUERIES, 0),
               .fovea = fv_fovea_of(&a->prob),
               .scratch = c->scratch,
               .scale = a->f[0] * 1.44269504f};
@@ -177,7 +177,7 @@ static void attend(const fv_args *a, const fv_call *c)
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
     (void)rows;
-    return lay_out(p, k, QUERIES).floats * sizeof(float);
+    return lay_out(p, k, QUERIES, 0).floats * sizeof(float);
 }
 
 static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};

@@ -1,6 +1,9 @@
-/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. */
+/* softmax_rows.h: SOFTMAX: a panel of queries against all keys, tile by tile. Relative positions of
+ * a panel are turned as its queries are: a row of lanes for each row and column of the grid. */
 #define FV_TILE_N FV_TILE_WIDE /* of queries */
 #include "platform/cpu/tmpl/softmax_tiles.h"
+
+#define LOG2_E 1.44269504f
 
 enum { PANEL = 256 }; /* queries whose Qt and Ot stay in L2 */
 
@@ -61,6 +64,21 @@ static void pack_tile(float *scratch, const layout *l, const head *h, size_t j, 
                          fv_element(h->v, h->type_v, j * h->ld_v), h->type_v, h->ld_v, n, l->dv);
 }
 
+/* Relative positions of the queries [first, first + rows), with log2(e). */
+static void pack_relative(float *scratch, const layout *l, const fv_args *a, const fv_call *c,
+                          size_t first, size_t rows, size_t number)
+{
+    const size_t n = l->height + l->width, ld = a->ld[FV_SOFTMAX_REL_POS];
+    const float *from = (const float *)c->p[FV_SOFTMAX_REL_POS] + first * ld + number * n;
+    memset(scratch + l->rel, 0, l->queries * n * sizeof *scratch);
+    for (size_t r = 0; r < rows; r++, from += ld) {
+        const size_t lane = r % FV_TILE_COLS;
+        float *to = scratch + l->rel + (r - lane) * n + lane;
+        for (size_t i = 0; i < n; i++)
+            to[i * FV_TILE_COLS] = from[i] * LOG2_E;
+    }
+}
+
 /* Queries [first, first + rows) of a call and one head against all keys that they see. */
 static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, size_t first,
                          size_t rows, size_t number)
@@ -69,7 +87,7 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
     float *const scratch = c->scratch;
     const bool causal = a->prob.flags & FV_FLAG_CAUSAL;
     const size_t row0 = c->row0 + first;
-    const float scale = a->f[0] * 1.44269504f;
+    const float scale = a->f[0] * LOG2_E;
     size_t seen = a->prob.dim[FV_ATTN_KEYS];
     if (causal && row0 + rows < seen)
         seen = row0 + rows;
@@ -77,6 +95,8 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
     begin_queries(scratch, l);
     pack_queries(scratch, l, fv_element(h.q, h.type_q, first * h.ld_q), h.type_q, h.ld_q, 0, rows,
                  scale);
+    if (l->width)
+        pack_relative(scratch, l, a, c, first, rows, number);
     for (size_t j = 0; j < seen; j += l->tile) {
         const size_t n = seen - j < l->tile ? seen - j : l->tile;
         pack_tile(scratch, l, &h, j, n);
@@ -94,7 +114,8 @@ static void attend_panel(const fv_args *a, const fv_call *c, const layout *l, si
 
 static void attend(const fv_args *a, const fv_call *c)
 {
-    const layout l = lay_out(&a->prob, &a->knobs, c->rows < PANEL ? c->rows : PANEL);
+    const layout l = lay_out(&a->prob, &a->knobs, c->rows < PANEL ? c->rows : PANEL,
+                             a->prob.dim[FV_REL_POS_COLUMNS]);
     for (size_t first = 0; first < c->rows; first += PANEL) {
         size_t rows = c->rows - first < PANEL ? c->rows - first : PANEL;
         for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++)
@@ -104,7 +125,8 @@ static void attend(const fv_args *a, const fv_call *c)
 
 static size_t scratch_bytes(const fv_problem *p, const fv_knobs *k, uint32_t rows)
 {
-    return lay_out(p, k, rows < PANEL ? rows : PANEL).floats * sizeof(float);
+    return lay_out(p, k, rows < PANEL ? rows : PANEL, p->dim[FV_REL_POS_COLUMNS]).floats *
+           sizeof(float);
 }
 
 static const fv_knob knobs[] = {{"keys", {64, 32, 128, 256}, 4}, {0}};

@@ -7,6 +7,7 @@
  *   for a panel of queries, for each head:             Qt [d][queries]
  *     for each tile of keys, copied to packed K, V:
  *       for each block of FV_TILE_COLS queries:        S  = K Qt scale log2(e)    [keys][queries]
+ *                                                      S += relative positions, masks
  *                                                      m' = max(m, S), P = 2^(S - m')
  *                                                      l  = 2^(m - m') l + sum P
  *                                                      Ot = 2^(m - m') Ot + Vt P   [dv][queries]
@@ -30,14 +31,16 @@ typedef struct layout {
     size_t d, dp, dv, dvp; /* dp: d in whole steps; dvp: dv rounded up to the register tile */
     size_t ld_v;           /* of packed values */
     size_t tile, tilep;
-    size_t queries; /* of a panel, rounded up to whole blocks */
-    size_t qt, ot, max, sum, keys, values, scores, row, floats;
+    size_t queries;       /* of a panel, rounded up to whole blocks */
+    size_t height, width; /* of the keys' grid, where relative positions are added; else 0 */
+    size_t qt, ot, max, sum, keys, values, scores, row, rel, floats;
 } layout;
 
-/* For so many queries at a time. */
-static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries)
+/* For so many queries at a time; `width`: of the keys' grid, where it matters. */
+static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries, size_t width)
 {
-    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0]};
+    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .tile = k->v[0], .width = width};
+    l.height = width ? p->dim[FV_ATTN_KEYS] / width : 0;
     l.dp = fv_factor_steps(l.d);
     l.dvp = fv_tile_round(l.dv, FV_TILE_M);
     l.ld_v = fv_tile_round(l.dvp, FV_W);
@@ -50,7 +53,8 @@ static layout lay_out(const fv_problem *p, const fv_knobs *k, size_t queries)
     l.keys = l.scores + l.tilep * FV_TILE_COLS;
     l.values = l.keys + fv_factor_floats(l.tilep * l.dp);
     l.row = l.values + fv_factor_floats(l.tilep * l.ld_v);
-    l.floats = l.row + (l.dp > l.dvp ? l.dp : l.dvp);
+    l.rel = l.row + (l.dp > l.dvp ? l.dp : l.dvp);
+    l.floats = l.rel + l.queries * (l.height + l.width);
     return l;
 }
 
@@ -125,6 +129,25 @@ FV_FN void score(float *s, const fv_factor *keys, const fv_factor *qt, size_t d,
                 fv_store(s + (j + i) * FV_TILE_COLS + v * FV_W,
                          bias ? fv_add(x, fv_set(bias[j + i])) : x);
             }
+        }
+    }
+}
+
+/* Adds to the scores of n keys from key0 on what queries have for each key's row and column. */
+FV_FN void add_relative(float *s, const float *rel, const layout *l, size_t key0, size_t n,
+                        int vecs)
+{
+    size_t y = key0 / l->width, x = key0 % l->width;
+    for (size_t j = 0; j < n; j++, s += FV_TILE_COLS) {
+        const float *down = rel + y * FV_TILE_COLS, *across = rel + (l->height + x) * FV_TILE_COLS;
+        FV_UNROLL
+        for (int v = 0; v < vecs; v++) {
+            const fv_v both = fv_add(fv_load(down + v * FV_W), fv_load(across + v * FV_W));
+            fv_store(s + v * FV_W, fv_add(fv_load(s + v * FV_W), both));
+        }
+        if (++x == l->width) {
+            x = 0;
+            y++;
         }
     }
 }
@@ -210,6 +233,8 @@ FV_FN void attend_tile(const layout *l, float *scratch, size_t r, size_t key0, s
     fv_v fade[FV_TILE_N];
     score(s, keys, (const fv_factor *)(scratch + l->qt) + r * l->dp, l->dp, n, vecs, scale, bias,
           &next->keys);
+    if (l->width)
+        add_relative(s, scratch + l->rel + r * (l->height + l->width), l, key0, n, vecs);
     if (last != SIZE_MAX)
         mask_future(s, n, key0, last);
     exponentiate(fade, s, scratch + l->max + r, scratch + l->sum + r, n, vecs);

@@ -5,6 +5,7 @@
  *
  *   for each head, for each window:   Kt [d][keys], Q, V packed
  *                                     S   = Q Kt scale log2(e) + table log2(e)   [queries][keys]
+ *                                     (or relative positions, spread over a row of the table)
  *                                     P   = 2^(S - max S)
  *                                     out = P V / sum P
  *
@@ -25,12 +26,17 @@
 /* Sizes of a problem, `p` rounded up to whole tiles or steps, and the parts of its scratch. */
 typedef struct layout {
     size_t d, dp, dv, keys, lanesp, rowsp, dvp;
-    size_t q, kt, v, s, part, rank, seen, row, floats;
+    size_t width, height; /* of a window's grid, with relative positions; else 0 */
+    size_t q, kt, v, s, part, rank, seen, row, rel, floats;
 } layout;
 
 static layout lay_out(const fv_problem *p)
 {
-    layout l = {.d = p->dim[FV_ATTN_D], .dv = p->dim[FV_ATTN_DV], .keys = p->dim[FV_ATTN_KEYS]};
+    layout l = {.d = p->dim[FV_ATTN_D],
+                .dv = p->dim[FV_ATTN_DV],
+                .keys = p->dim[FV_ATTN_KEYS],
+                .width = p->dim[FV_REL_POS_COLUMNS]};
+    l.height = l.width ? l.keys / l.width : 0;
     l.dp = fv_factor_steps(l.d);
     l.lanesp = fv_tile_round(l.keys, FV_TILE_COLS);
     l.rowsp = fv_tile_round(l.keys, FV_TILE_M);
@@ -42,14 +48,15 @@ static layout lay_out(const fv_problem *p)
     l.rank = l.part + l.rowsp;
     l.seen = l.rank + l.lanesp;
     l.row = l.seen + l.keys;
-    l.floats = l.row + l.dp;
+    l.rel = l.row + l.dp;
+    l.floats = l.rel + (l.width ? l.keys : 0);
     return l;
 }
 
 /* The window of one head. */
 typedef struct window {
     const void *q, *k, *v;
-    const float *bias; /* NULL: none */
+    const float *bias; /* NULL: none. Rows of keys, or of relative positions */
     void *out;
     enum fv_type type_q, type_k, type_v, type_out;
     size_t ldq, ldk, ldv, ldb, ldo;
@@ -117,19 +124,33 @@ static void score(float *scratch, const layout *l, const window *w)
     }
 }
 
+/* The relative positions of query r as what is added to each key's score. */
+FV_FN const float *spread(float *scratch, const layout *l, const window *w, size_t r)
+{
+    const float *down = w->bias + r * w->ldb, *across = down + l->height;
+    float *to = scratch + l->rel;
+    for (size_t y = 0; y < l->height; y++)
+        for (size_t x = 0; x < l->width; x++)
+            *to++ = down[y] + across[x];
+    return scratch + l->rel;
+}
+
 /* Turns scores into weights, in their place; part = 1 / their sum. */
 FV_FN void exponentiate(float *scratch, const layout *l, const window *w, bool bias, bool mixed)
 {
     const float *rank = scratch + l->rank;
     for (size_t r = 0; r < l->keys; r++) {
         float *s = scratch + l->s + r * l->lanesp;
+        const float *row = !bias      ? NULL
+                           : l->width ? spread(scratch, l, w, r)
+                                      : w->bias + r * w->ldb;
         const fv_v region = mixed ? fv_set(rank[r]) : fv_set(0.f), none = fv_set(-INFINITY);
         fv_v top = none, sum = fv_set(0.f);
         for (size_t j = 0; j < l->keys; j += FV_W) {
             const int n = fv_lanes(l->keys - j);
             fv_v x = FV_EXACT ? fv_load(s + j) : fv_mul(fv_load(s + j), fv_set(w->scale));
             if (bias)
-                x = fv_fma(fv_load_n(w->bias + r * w->ldb + j, n), fv_set(LOG2_E), x);
+                x = fv_fma(fv_load_n(row + j, n), fv_set(LOG2_E), x);
             if (mixed)
                 x = fv_sel_lt(fv_abs(fv_sub(fv_load(rank + j), region)), fv_set(0.5f), x,
                               fv_sub(x, fv_set(100.f * LOG2_E)));
@@ -214,7 +235,7 @@ static void attend_windows(const fv_args *a, const fv_call *c)
                 .scale = a->f[0] * LOG2_E};
     memset(scratch + l.rank, 0, l.lanesp * sizeof *scratch);
     for (size_t h = c->col0; h < (size_t)c->col0 + c->cols; h++) {
-        if (c->p[FV_WINDOW_PARAM])
+        if (c->p[FV_WINDOW_PARAM] && !l.width)
             w.bias = (const float *)c->p[FV_WINDOW_PARAM] + h * l.keys * w.ldb;
         for (size_t r = 0; r < c->rows; r += l.keys) {
             const bool last = r + l.keys == c->rows;
@@ -223,6 +244,8 @@ static void attend_windows(const fv_args *a, const fv_call *c)
             w.k = rows_at(a, c, FV_WINDOW_K, r, h * l.d);
             w.v = rows_at(a, c, FV_WINDOW_V, r, h * l.dv);
             w.out = rows_at(a, c, FV_WINDOW_OUT, r, h * l.dv);
+            if (l.width)
+                w.bias = rows_at(a, c, FV_WINDOW_PARAM, r, h * (l.height + l.width));
             w.next_q = rows_at(a, c, FV_WINDOW_Q, next, next_h * l.d);
             w.next_k = rows_at(a, c, FV_WINDOW_K, next, next_h * l.d);
             w.next_v = rows_at(a, c, FV_WINDOW_V, next, next_h * l.dv);

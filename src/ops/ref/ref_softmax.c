@@ -3,6 +3,8 @@
  *   dim    rows (= queries of the step), d, dv, keys; heads
  *   Q      ROW, heads * d wide        K  WHOLE, keys x (heads * d)
  *   OUT    ROW, heads * dv wide       V  WHOLE, keys x (heads * dv)
+ *   REL_POS  ROW, heads * (H + W) wide, what REL_POS writes; absent: none. The keys are a grid of
+ *          H rows of W keys; dim columns = W, 0 where it is absent
  *   f[0]   scale                      OUT is none of the others
  *   type   of each operand: F32 or BF16
  *   flags  FV_FLAG_CAUSAL: query i sees the keys j <= i, i the absolute row; keys > i then
@@ -11,7 +13,8 @@
  *               head 0    head 1                         head 0     head 1
  *   Q, K row  | d values | d values | ..    V, OUT row | dv values | dv values | ..
  *
- *   s_j = f0 q_i.k_j;   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
+ *   s_j = f0 q_i.k_j (+ r[j / W] + r[H + j % W], r: REL_POS of the query and head)
+ *   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
  * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
  * multiply: Q, K, V, and p_j, which then enters both sums rounded. Memory is bounded for any number
@@ -22,13 +25,16 @@
 
 #include "base/half.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref/ref_rel_pos.h"
 
 const fv_op fv_op_softmax = {
     .cols = FV_COLS_HEAD,
-    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"keys", FV_DIM_TOKENS},
+            [FV_REL_POS_COLUMNS] = {"columns", FV_DIM_TOKENS}},
     .operand = {[FV_SOFTMAX_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_SOFTMAX_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_SOFTMAX_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
+                [FV_SOFTMAX_REL_POS] = {"REL_POS", .columns = fv_columns_rel_pos},
                 [FV_SOFTMAX_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
@@ -53,7 +59,8 @@ static void attend(const fv_args *a, const fv_call *c, size_t r, size_t head, si
         for (size_t i = 0; i < d; i++)
             s += fv_value_get(c->p[FV_SOFTMAX_Q], a->type[FV_SOFTMAX_Q], q + i) *
                  fv_value_get(c->p[FV_SOFTMAX_K], a->type[FV_SOFTMAX_K], k + i);
-        s *= a->f[0];
+        s = s * a->f[0] +
+            ref_rel_pos_at(a, c->p[FV_SOFTMAX_REL_POS], FV_SOFTMAX_REL_POS, r, head, j);
         if (s > max) {
             const float fade = expf(max - s);
             max = s;

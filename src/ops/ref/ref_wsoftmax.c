@@ -3,7 +3,8 @@
  *   dim    rows, d, dv, T (rows of a window; rows and the calls' rows are multiples of it); heads
  *   Q, K   ROW, heads * d wide           V    ROW, heads * dv wide
  *   PARAM  (heads * T, T): row h * T + i is added to the scores of query i and head h, a column per
- *          key of the window; absent: none
+ *          key of the window; absent: none. With dim columns = W > 0 ROW, heads * (T / W + W) wide,
+ *          what REL_POS writes; a window is a grid of rows of W tokens
  *   OUT    ROW, heads * dv wide; none of the others
  *   f[0]   scale
  *   type   of Q, K, V and OUT, each: F32 or BF16
@@ -14,7 +15,8 @@
  * Window w consists of rows w T .. w T + T - 1, in the order that they have in the window. For
  * query i and the keys j of its window:
  *
- *   s_j = f0 q_i.k_j + PARAM[h T + i][j] - 100 (region_i != region_j)
+ *   s_j = f0 q_i.k_j + PARAM[h T + i][j] - 100 (region_i != region_j), or with W > 0
+ *   s_j = f0 q_i.k_j + r[j / W] + r[T / W + j % W] - ..., r: PARAM of the query and head
  *   p_j = exp(s_j - max_j s_j);   out_i = sum_j p_j v_j / sum_j p_j
  *
  * Sums and statistics are float32. With prob.acc BF16 kernels may round to bfloat16 what they
@@ -26,14 +28,16 @@
 
 #include "base/half.h"
 #include "ops/ref/ref_kernels.h"
+#include "ops/ref/ref_rel_pos.h"
 
 const fv_op fv_op_wsoftmax = {
     .cols = FV_COLS_HEAD,
-    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"T"}},
+    .dim = {FV_ATTN_SIZES, [FV_ATTN_KEYS] = {"T"}, [FV_REL_POS_COLUMNS] = {"columns"}},
     .operand = {[FV_WINDOW_Q] = {"Q", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_WINDOW_K] = {"K", FV_ATTN_D, .heads = true, .narrow = true},
                 [FV_WINDOW_V] = {"V", FV_ATTN_DV, .heads = true, .narrow = true},
-                [FV_WINDOW_PARAM] = {"PARAM", .stored = FV_STORED_FLOATS, .width = FV_ATTN_KEYS},
+                [FV_WINDOW_PARAM] = {"PARAM", .stored = FV_STORED_FLOATS,
+                                     .columns = fv_columns_rel_pos},
                 [FV_WINDOW_OUT] = {"OUT", FV_ATTN_DV, .heads = true, .narrow = true}},
     .flops = fv_flops_softmax,
     .terms = fv_terms_softmax,
@@ -47,7 +51,8 @@ static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, si
     const size_t keys = a->prob.dim[FV_ATTN_KEYS], at = base + r;
     const size_t q = at * a->ld[FV_WINDOW_Q] + head * d;
     const size_t out = at * a->ld[FV_WINDOW_OUT] + head * dv;
-    const float *param = c->p[FV_WINDOW_PARAM];
+    const bool relative = a->prob.dim[FV_REL_POS_COLUMNS] > 0;
+    const float *param = relative ? NULL : c->p[FV_WINDOW_PARAM];
     const uint32_t *region = a->table;
     float *s = c->scratch, *sum = s + keys, max = -INFINITY, weights = 0.f;
     for (size_t j = 0; j < keys; j++) {
@@ -59,6 +64,8 @@ static void attend(const fv_args *a, const fv_call *c, size_t base, size_t r, si
         s[j] *= a->f[0];
         if (param)
             s[j] += param[(head * keys + r) * a->ld[FV_WINDOW_PARAM] + j];
+        if (relative)
+            s[j] += ref_rel_pos_at(a, c->p[FV_WINDOW_PARAM], FV_WINDOW_PARAM, at, head, j);
         if (region && region[c->row0 + at] != region[c->row0 + base + j])
             s[j] -= 100.f;
         max = s[j] > max ? s[j] : max;

@@ -1,0 +1,22 @@
+/* ref_rel_pos.h: what the references of softmax attention share: relative positions in scores. */
+#ifndef FOVEA_SRC_REF_REL_POS_H
+#define FOVEA_SRC_REF_REL_POS_H
+
+#include "base/half.h"
+#include "ops/kernel.h"
+
+/* What is added to the score of key j and the query of row r of the call: 0 where `rows`, operand
+ * `o`, is absent. */
+static inline float ref_rel_pos_at(const fv_args *a, const void *rows, int o, size_t r, size_t head,
+                                   size_t j)
+{
+    const size_t width = a->prob.dim[FV_REL_POS_COLUMNS];
+    if (!width || !rows)
+        return 0.f;
+    const size_t height = a->prob.dim[FV_ATTN_KEYS] / width;
+    const size_t own = r * a->ld[o] + head * (height + width);
+    return fv_value_get(rows, a->type[o], own + j / width) +
+           fv_value_get(rows, a->type[o], own + height + j % width);
+}
+
+#endif
