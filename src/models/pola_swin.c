@@ -25,6 +25,7 @@
 #include "base/mem.h"
 #include "models/layer.h"
 #include "models/polaformer.h"
+#include "models/windows.h"
 
 #define EPS 1e-5f
 #define WIDTH 65536
@@ -158,21 +159,11 @@ static fovea_status read_model(fovea_model *m, const fv_source *source, const fv
 
 /* ---- grids ---- */
 
-static uint32_t whole(uint32_t n, uint32_t of)
-{
-    return n + (of - n % of) % of;
-}
-
-/* `g` with whole windows. */
-static fv_grid pad(const fv_grid *g, uint32_t window)
-{
-    return (fv_grid){whole(g->width, window), whole(g->height, window), g->stride, 0};
-}
-
 /* The grid of the next stage. */
 static fv_grid merged(const fv_grid *g)
 {
-    return (fv_grid){whole(g->width, 2) / 2, whole(g->height, 2) / 2, g->stride * 2, 0};
+    return (fv_grid){fv_windows_whole(g->width, 2) / 2, fv_windows_whole(g->height, 2) / 2,
+                     g->stride * 2, 0};
 }
 
 static fovea_status check_grids(const fovea_model *m, fv_builder *b)
@@ -182,7 +173,7 @@ static fovea_status check_grids(const fovea_model *m, fv_builder *b)
     for (uint32_t i = 0; i < p->stages; i++, g = merged(&g))
         for (uint32_t j = 0; j < p->stage[i].depth; j++) {
             const uint32_t window = p->stage[i].block[j].window;
-            const fv_grid padded = window ? pad(&g, window) : g;
+            const fv_grid padded = window ? fv_windows_pad(&g, window) : g;
             if ((uint64_t)padded.width * padded.height > TOKENS)
                 return fv_fail(FOVEA_EINVAL,
                                "picture of %u x %u pixels: stage %u has %u x %u tokens in windows "
@@ -195,62 +186,20 @@ static fovea_status check_grids(const fovea_model *m, fv_builder *b)
 
 /* ---- windows ---- */
 
-/* The order of tokens when windows are stored one after the other. */
-struct order {
-    uint32_t window, shift;
-    uint32_t *token;  /* of row r; FV_GATHER_NONE: it lies beyond the grid */
-    uint32_t *row;    /* of token i */
-    uint32_t *region; /* of row r: tokens of different ones were apart before the shift */
-};
-
 /* At most two kinds of blocks in a stage, each shifted and not. */
 struct orders {
-    struct order order[4];
+    fv_windows order[4];
     uint32_t count;
 };
 
-/* Which of three stripes: windows inside, and the two parts of the last one that the shift wraps.
- */
-static uint32_t stripe(uint32_t at, uint32_t size, const struct order *o)
+static const fv_windows *find_order(const fv_pola_context *c, uint32_t shift, struct orders *known)
 {
-    return at < size - o->window ? 0 : at < size - o->shift ? 1 : 2;
-}
-
-static void fill_order(struct order *o, const fv_grid *g, const fv_grid *padded)
-{
-    const uint32_t w = o->window, across = padded->width / w;
-    for (uint32_t y = 0; y < padded->height; y++)
-        for (uint32_t x = 0; x < padded->width; x++) {
-            const uint32_t row = (y / w * across + x / w) * w * w + y % w * w + x % w;
-            const uint32_t from_y = (y + o->shift) % padded->height;
-            const uint32_t from_x = (x + o->shift) % padded->width;
-            const bool inside = from_y < g->height && from_x < g->width;
-            o->token[row] = inside ? from_y * g->width + from_x : FV_GATHER_NONE;
-            if (inside)
-                o->row[o->token[row]] = row;
-            if (o->region)
-                o->region[row] = 3 * stripe(y, padded->height, o) + stripe(x, padded->width, o);
-        }
-}
-
-static const struct order *find_order(const fv_pola_context *c, const fv_grid *padded,
-                                      uint32_t shift, struct orders *known)
-{
-    const uint32_t rows = fv_grid_tokens(padded);
     for (uint32_t i = 0; i < known->count; i++)
-        if (known->order[i].window == c->w->window && known->order[i].shift == shift)
+        if (known->order[i].side == c->w->window && known->order[i].shift == shift)
             return &known->order[i];
-    struct order *o = &known->order[known->count];
-    *o = (struct order){.window = c->w->window,
-                        .shift = shift,
-                        .token = fv_emit_table(c->b, rows),
-                        .row = fv_emit_table(c->b, fv_grid_tokens(&c->grid)),
-                        .region = shift ? fv_emit_table(c->b, rows) : NULL};
-    if (!o->token || !o->row || (shift && !o->region))
-        return NULL;
-    fill_order(o, &c->grid, padded);
-    known->count++;
-    return o;
+    fv_windows *w = &known->order[known->count++];
+    *w = fv_windows_make(c->b, &c->grid, c->w->window, shift);
+    return w;
 }
 
 /* The bias of every pair of tokens of a window: (heads * T, T). */
@@ -276,26 +225,6 @@ static fv_weight expand_bias(const fv_pola_context *c)
         }
     fv_mem_free(table);
     return out;
-}
-
-static fv_view norm_rows(const fv_pola_context *c, fv_view x, uint32_t rows)
-{
-    return fv_layer_norm(c->b, "norm for q, k, v", &c->w->ln1, x, c->p->block_eps, rows);
-}
-
-/* The normalised tokens, `rows` of them in windows; o NULL: as they are. What lies beyond the grid
- * is zero behind the norm. */
-static fv_view into_windows(const fv_pola_context *c, const struct order *o, uint32_t rows)
-{
-    const uint32_t n = fv_grid_tokens(&c->grid), width = c->s->width;
-    const bool padded = rows > n;
-    fv_view x = padded ? norm_rows(c, c->x, n) : c->x;
-    if (o) {
-        fv_view out = fv_emit_rows(c->b, rows, width);
-        fv_emit_gather(c->b, "into windows", x, o->token, 1, FV_NO_VIEW, out, rows, width);
-        x = out;
-    }
-    return padded ? x : norm_rows(c, x, rows);
 }
 
 /* Attention of `n` normalised rows in windows, before its projection. */
@@ -331,24 +260,14 @@ static fv_view attend_windows(const fv_pola_context *c, const uint32_t *regions,
 static void attend(fv_pola_context *c, struct orders *known)
 {
     const fv_pola_block *w = c->w;
-    const fv_grid *g = &c->grid, padded = pad(g, w->window);
-    const uint32_t n = fv_grid_tokens(g), rows = fv_grid_tokens(&padded), width = c->s->width;
-    const uint32_t shift = g->width > w->window && g->height > w->window ? w->shift : 0;
-    /* Windows as wide as the grid are in order as they are. */
-    const bool in_order = shift == 0 && w->window == g->width && rows == n;
-    const struct order *o = in_order ? NULL : find_order(c, &padded, shift, known);
-    if (!in_order && !o)
+    const bool larger = c->grid.width > w->window && c->grid.height > w->window;
+    const fv_windows *order = find_order(c, larger ? w->shift : 0, known);
+    if (c->b->status != FOVEA_OK)
         return;
-    fv_view normed = into_windows(c, o, rows);
-    fv_view out = attend_windows(c, o ? o->region : NULL, normed, rows);
-    fv_view projected =
-        fv_layer_add(c->b, "projection", &w->proj, out, o ? FV_NO_VIEW : c->x, rows);
-    if (o) {
-        fv_view back = fv_emit_rows(c->b, n, width);
-        fv_emit_gather(c->b, "out of windows", projected, o->row, 1, c->x, back, n, width);
-        projected = back;
-    }
-    c->x = projected;
+    const fv_view normed =
+        fv_windows_enter(c->b, order, "norm for q, k, v", c->x, &w->ln1, c->p->block_eps);
+    const fv_view out = attend_windows(c, order->region, normed, order->rows);
+    c->x = fv_windows_leave(c->b, order, "projection", &w->proj, out, c->x);
 }
 
 /* ---- computing ---- */

@@ -1,0 +1,78 @@
+/* windows.c: the order of tokens in windows, into it and out of it. */
+#include "models/windows.h"
+
+#include "models/layer.h"
+
+fv_grid fv_windows_pad(const fv_grid *g, uint32_t side)
+{
+    return (fv_grid){fv_windows_whole(g->width, side), fv_windows_whole(g->height, side), g->stride,
+                     0};
+}
+
+/* Which of three stripes: windows inside, and the two parts of the last one that the shift wraps.
+ */
+static uint32_t stripe(uint32_t at, uint32_t size, const fv_windows *w)
+{
+    return at < size - w->side ? 0 : at < size - w->shift ? 1 : 2;
+}
+
+static void fill(fv_windows *o, const fv_grid *padded)
+{
+    const uint32_t w = o->side, across = padded->width / w;
+    for (uint32_t y = 0; y < padded->height; y++)
+        for (uint32_t x = 0; x < padded->width; x++) {
+            const uint32_t row = (y / w * across + x / w) * w * w + y % w * w + x % w;
+            const uint32_t from_y = (y + o->shift) % padded->height;
+            const uint32_t from_x = (x + o->shift) % padded->width;
+            const bool inside = from_y < o->grid.height && from_x < o->grid.width;
+            o->token[row] = inside ? from_y * o->grid.width + from_x : FV_GATHER_NONE;
+            if (inside)
+                o->row[o->token[row]] = row;
+            if (o->region)
+                o->region[row] = 3 * stripe(y, padded->height, o) + stripe(x, padded->width, o);
+        }
+}
+
+fv_windows fv_windows_make(fv_builder *b, const fv_grid *g, uint32_t side, uint32_t shift)
+{
+    const fv_grid padded = fv_windows_pad(g, side);
+    fv_windows w = {.grid = *g, .side = side, .shift = shift, .rows = fv_grid_tokens(&padded)};
+    /* Windows as wide as the grid follow one another anyway. */
+    if (shift == 0 && side == g->width && w.rows == fv_grid_tokens(g))
+        return w;
+    w.token = fv_emit_table(b, w.rows);
+    w.row = fv_emit_table(b, fv_grid_tokens(g));
+    w.region = shift ? fv_emit_table(b, w.rows) : NULL;
+    if (b->status == FOVEA_OK)
+        fill(&w, &padded);
+    return w;
+}
+
+fv_view fv_windows_enter(fv_builder *b, const fv_windows *w, const char *label, fv_view x,
+                         const fv_layer *norm, float eps)
+{
+    const uint32_t n = fv_grid_tokens(&w->grid);
+    /* What lies beyond the grid is zero behind the norm. */
+    const bool padded = w->rows > n;
+    if (padded)
+        x = fv_layer_norm(b, label, norm, x, eps, n);
+    if (w->token) {
+        const fv_view out = fv_emit_rows(b, w->rows, norm->w.cols);
+        fv_emit_gather(b, "into windows", x, w->token, 1, FV_NO_VIEW, out, w->rows, norm->w.cols);
+        x = out;
+    }
+    return padded ? x : fv_layer_norm(b, label, norm, x, eps, w->rows);
+}
+
+fv_view fv_windows_leave(fv_builder *b, const fv_windows *w, const char *label,
+                         const fv_layer *projection, fv_view attended, fv_view x)
+{
+    const uint32_t n = fv_grid_tokens(&w->grid), width = projection->w.rows;
+    const fv_view projected =
+        fv_layer_add(b, label, projection, attended, w->row ? FV_NO_VIEW : x, w->rows);
+    if (!w->row)
+        return projected;
+    const fv_view back = fv_emit_rows(b, n, width);
+    fv_emit_gather(b, "out of windows", projected, w->row, 1, x, back, n, width);
+    return back;
+}
