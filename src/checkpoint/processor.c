@@ -30,6 +30,7 @@ static const struct rule {
     [FV_PROCESSOR_CLIP] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &clip},
     [FV_PROCESSOR_RADIO] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 224, 224, &as_is},
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &half},
+    [FV_PROCESSOR_SAM] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &imagenet},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
@@ -45,6 +46,7 @@ static const struct {
     {"Bit", FV_PROCESSOR_CLIP},       {"CLIP", FV_PROCESSOR_CLIP},
     {"Siglip2", FV_PROCESSOR_NAFLEX}, {"Siglip", FV_PROCESSOR_SIGLIP},
     {"DINOv3", FV_PROCESSOR_DINOV3},  {"Owl", FV_PROCESSOR_OWL},
+    {"Sam", FV_PROCESSOR_SAM},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -74,7 +76,7 @@ fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_wi
             in_proportion(rule == FV_PROCESSOR_MAVIT && side > 224 ? 224 : r->edge, side);
     } else if (r->resize == FOVEA_RESIZE_PATCHES) {
         p.patch = 16;
-        p.most_patches = 256;
+        p.most_patches = rule == FV_PROCESSOR_SAM ? w / p.patch * (h / p.patch) : 256;
     } else {
         p.resize_width = in_proportion(r->edge, w);
         p.resize_height = in_proportion(r->edge, h);

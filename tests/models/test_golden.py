@@ -28,7 +28,7 @@ REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
             "llava-", "paligemma-", "pola-", "timm-dinov3-", "timm-eva02-", "timm-fcnorm-", "timm-map-", "timm-pe-",
-            "timm-rope-", "timm-tips")
+            "timm-rope-", "timm-samvit-", "timm-tips")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")

@@ -38,6 +38,8 @@ static const struct subject {
     {"synthetic:pola-swin-t", NULL, 224, 224},
     {"synthetic:pola-pvt-t", NULL, 96, 160},
     {"synthetic:pola-swin-t", NULL, 106, 75},
+    {GOLDEN "timm-samvit-01", NULL, 133, 96},
+    {GOLDEN "timm-samvit-01", "linear:elu1", 200, 180},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 static int stride = 7; /* of the subjects that are tried */

@@ -160,10 +160,13 @@ static void transpose(float *data, size_t frames, size_t rows, size_t columns)
     free(turned);
 }
 
-/* These are written as their official code has its features: (B, C, H, W). */
-static bool channels_first(const run_state *r)
+/* Written as (B, C, H, W): what the official code of the model has so. */
+static bool channels_first(const run_state *r, const run_series *s)
 {
-    return strcmp(r->s.info.type, "mavit") == 0 || strcmp(r->s.info.type, "nalaformer") == 0;
+    const char *type = r->s.info.type;
+    if (strcmp(type, "mavit") == 0 || strcmp(type, "nalaformer") == 0)
+        return !result_name(s->name);
+    return strncmp(type, "sam", 3) == 0 && strcmp(s->name, "last_hidden_state") == 0;
 }
 
 static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const char *name)
@@ -173,7 +176,7 @@ static fovea_tensor saved_tensor(const run_state *r, const run_series *s, const 
     const uint64_t vector[2] = {r->frames, s->columns};
     const uint64_t planes[4] = {r->frames, s->columns, i->grid_width ? i->grid_height : 1,
                                 i->grid_width ? i->grid_width : 1};
-    if (!result_name(s->name) && channels_first(r)) {
+    if (channels_first(r, s)) {
         transpose(s->all, r->frames, (size_t)s->rows, (size_t)s->columns);
         return cli_tensor(name, s->all, 4, planes);
     }
