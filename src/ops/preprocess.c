@@ -2,6 +2,7 @@
  */
 #include "ops/preprocess.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/mem.h"
@@ -423,12 +424,54 @@ static fovea_status window_positions(const struct taps *out, const struct filter
     return FOVEA_OK;
 }
 
+/* q of FV_POS_PROGRESSION, of a table that has `in` and a grid that has `out` offsets beside the
+ * middle: bisected as BEiT's authors do, whose last guess counts. */
+static double progression(uint32_t in, uint32_t out)
+{
+    double left = 1.01, right = 1.5, q = left;
+    while (right - left > 1e-6) {
+        q = (left + right) / 2;
+        if ((1 - pow(q, in)) / (1 - q) > out)
+            right = q;
+        else
+            left = q;
+    }
+    return q;
+}
+
+static void progression_taps(const struct taps *out, uint32_t in, uint32_t n)
+{
+    assert(in % 2 && n % 2);
+    const uint32_t half = in / 2, most = n / 2;
+    const double q = progression(half, most);
+    double before = 0, at = 0, step = 1;
+    uint32_t k = 0; /* `before` and `at` are the offsets of entries k - 1 and k */
+    for (uint32_t offset = 0; offset <= most; offset++) {
+        while (at < offset && k < half) {
+            before = at;
+            at += step;
+            step *= q;
+            k++;
+        }
+        const double far = at > offset ? (offset - before) / (at - before) : 1;
+        const uint32_t nearer = k ? k - 1 : 0;
+        for (int side = -1; side <= 1; side += 2) {
+            const size_t o = 2 * (size_t)(side < 0 ? most - offset : most + offset);
+            out->index[o] = side < 0 ? half - nearer : half + nearer;
+            out->index[o + 1] = side < 0 ? half - k : half + k;
+            out->weight[o] = (float)(1 - far);
+            out->weight[o + 1] = (float)far;
+        }
+    }
+}
+
 static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weight,
                                   enum fv_pos_rule rule, bool same, uint32_t in, uint32_t out,
                                   uint32_t whole)
 {
     const struct filter *filter = window_filter(rule);
-    const bool linear = rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED;
+    const bool linear =
+        rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED || rule == FV_POS_PROGRESSION;
     *taps = same ? 1 : filter ? window_taps(filter, in, out) : linear ? 2 : 4;
     const uint64_t entries = fv_size_mul(out, *taps);
     FV_TRY(FV_MEM_ARRAY(index, entries, FV_MEM_PLAN, "position indices"));
@@ -443,6 +486,10 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
     }
     if (filter)
         return window_positions(&t, filter, in, out);
+    if (rule == FV_POS_PROGRESSION) {
+        progression_taps(&t, in, out);
+        return FOVEA_OK;
+    }
     const double scale = rule == FV_POS_OFFSET ? in / (out + 0.1) : (double)in / whole;
     for (uint32_t o = 0; o < out; o++)
         point_taps(&t, o, (o + 0.5) * scale - 0.5, in);

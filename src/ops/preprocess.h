@@ -40,6 +40,9 @@ enum fv_pos_rule {
     FV_POS_BILINEAR,    /* bilinear, no antialias */
     FV_POS_BILINEAR_AA, /* antialiased bilinear */
     FV_POS_CROPPED,     /* bilinear to a square of the grid's longer side, cut to the grid */
+    FV_POS_PROGRESSION, /* of offsets, odd sizes: entry k from the middle of the table is offset
+                           1 + q + .. + q^(k-1) of the grid, between them linear; q of 1.01 .. 1.5
+                           is the ratio whose last entry is the grid's last offset (BEiT) */
 };
 
 /* What a frame goes through, in whole pixels: the horizontal pass over input rows

@@ -370,6 +370,45 @@ static void position_rules(void **state)
         }
 }
 
+/* BEiT's rule: sums of powers of one ratio reach the last offset, the middle stays the middle, and
+ * values that grow with the offset are met at each. */
+static void progression_spreads_from_the_middle(void **state)
+{
+    (void)state;
+    static const int size[][2] = {{27, 63}, {27, 31}, {7, 13}, {63, 27}, {3, 21}, {1, 5}, {27, 1}};
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++) {
+        const int in = size[k][0], out = size[k][1], half = in / 2;
+        double offset[32] = {0}, left = 1.01, right = 1.5, q = 0;
+        while (right - left > 1e-6) {
+            double sum = 0;
+            q = (left + right) / 2;
+            for (int i = 0; i < half; i++)
+                sum += pow(q, i);
+            *(sum > out / 2 ? &right : &left) = q; /* whole steps, as timm counts them */
+        }
+        for (int i = 0; i < half; i++)
+            offset[i + 1] = offset[i] + pow(q, i);
+        fv_posemb_table t;
+        /* 3 rows to 5: a side of its own size is spread as well. */
+        assert_int_equal(fv_posemb_plan(&t, FV_POS_PROGRESSION, (uint32_t)in, 3, (uint32_t)out, 5),
+                         FOVEA_OK);
+        assert_int_equal(t.taps_x, 2);
+        for (int o = 0; o < out; o++) {
+            double sum = 0, weights = 0, far = offset[half];
+            for (int i = 2 * o; i < 2 * o + 2; i++) {
+                const int at = (int)t.index_x[i] - half;
+                assert_true(at >= -half && at <= half);
+                sum += t.weight_x[i] * (at < 0 ? -offset[-at] : offset[at]);
+                weights += t.weight_x[i];
+                assert_true(t.weight_x[i] >= 0);
+            }
+            const double wanted = fmax(-far, fmin(far, o - out / 2));
+            assert_true(fabs(sum - wanted) < 1e-5 && fabs(weights - 1) < 1e-6);
+        }
+        fv_posemb_free(&t);
+    }
+}
+
 static void equal_sizes_take_one_tap(void **state)
 {
     (void)state;
@@ -488,6 +527,7 @@ int main(void)
         cmocka_unit_test(large_and_absurd_sizes),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(position_rules),
+        cmocka_unit_test(progression_spreads_from_the_middle),
         cmocka_unit_test(equal_sizes_take_one_tap),
         cmocka_unit_test(colour),
         cmocka_unit_test(zeros_mean_the_default),
