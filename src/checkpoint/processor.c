@@ -46,7 +46,7 @@ static const struct {
     {"Bit", FV_PROCESSOR_CLIP},       {"CLIP", FV_PROCESSOR_CLIP},
     {"Siglip2", FV_PROCESSOR_NAFLEX}, {"Siglip", FV_PROCESSOR_SIGLIP},
     {"DINOv3", FV_PROCESSOR_DINOV3},  {"Owl", FV_PROCESSOR_OWL},
-    {"Sam", FV_PROCESSOR_SAM},
+    {"Sam", FV_PROCESSOR_SAM},        {"Beit", FV_PROCESSOR_SIGLIP},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)

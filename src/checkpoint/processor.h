@@ -19,7 +19,7 @@ enum fv_processor {
     FV_PROCESSOR_NAFLEX, /* Siglip2ImageProcessor: at most 256 patches, bilinear, 0.5 */
     FV_PROCESSOR_SAM,    /* as many patches as native has, with the picture's aspect; bilinear,
                             ImageNet */
-    FV_PROCESSOR_SIGLIP, /* SiglipImageProcessor: to native, bicubic, 0.5 */
+    FV_PROCESSOR_SIGLIP, /* SiglipImageProcessor, BeitImageProcessor: to native, bicubic, 0.5 */
     FV_PROCESSOR_MAVIT,  /* short side native * 256/224, above 224 native; bicubic, centre, ImageNet
                           */
     FV_PROCESSOR_TIMM,   /* short side native / 0.9, bicubic, centre, ImageNet */

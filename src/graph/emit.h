@@ -186,6 +186,8 @@ typedef struct fv_builder {
     uint64_t table_bytes;
     fv_constant *constants;
     fv_weight cos, sin;          /* tables of the model's rotation, once they are made */
+    fv_weight bias;              /* of the scores of all blocks, once it is made: */
+    const fv_weight *bias_of;    /* of this table */
     const fv_training *training; /* NULL: inference only. Else position tables stay weights */
     uint32_t checkpoint_segment; /* of the next steps: each block begins one */
     char scope[36];              /* what their labels begin with, such as "block 3"; or empty */
@@ -341,6 +343,8 @@ typedef struct fv_posemb {
 } fv_posemb;
 void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const fv_grid *grid,
                     fv_view in, fv_view out);
+/* The table in the size of the grid, a row per place of it: a weight of the plan's own. */
+fv_weight fv_emit_resized_table(fv_builder *b, const fv_posemb *p, const fv_grid *grid);
 
 /* Convolution over a finished grid (no prefix). Columns of w: (ky, kx, channel), see
  * fv_weight_part.taps. */

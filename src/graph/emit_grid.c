@@ -49,8 +49,7 @@ static void add_position(float *to, const fv_weight *table, uint32_t from, float
         to[i] += weight * row[i];
 }
 
-/* The table in the size of the grid: a row per token. */
-static fv_weight resized_table(fv_builder *b, const fv_posemb *p, const fv_grid *grid)
+fv_weight fv_emit_resized_table(fv_builder *b, const fv_posemb *p, const fv_grid *grid)
 {
     const uint32_t cols = p->table->cols;
     fv_posemb_table t = {0};
@@ -130,7 +129,7 @@ void fv_emit_posemb(fv_builder *b, const char *label, const fv_posemb *p, const 
     const bool given = fv_weight_present(p->table);
     const fv_posemb_table *taps =
         given && p->table_width && !resize ? posemb_table(b, p, grid) : NULL;
-    fv_weight table = given && resize ? resized_table(b, p, grid) : *p->table;
+    fv_weight table = given && resize ? fv_emit_resized_table(b, p, grid) : *p->table;
     fv_step *s = fv_emit_row_step(b, FV_OP_POSEMB, label, in, FV_KIND_ROW, out,
                                   fv_grid_tokens(grid), given ? p->table->cols : p->prefix->cols);
     s->u[0] = grid->prefix;

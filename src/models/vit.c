@@ -1,4 +1,5 @@
-/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP, EVA.
+/* vit.c: the steps of a pre-norm vision transformer: ViT, DeiT, DINOv2, DINOv3, CLIP, SigLIP, EVA,
+ * BEiT.
  *
  *     x = embed(patches) + positions
  *     x = x + ls1 attention(LN1 x);  x = x + ls2 mlp(LN2 x)      per block
@@ -161,6 +162,12 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     fv_emit_keys(b, "keys", a);
 }
 
+/* Whether the scores of block i get biases, which only softmax over all tokens has. */
+static bool biased(const struct context *c, const fv_attention_name *attention, uint32_t i)
+{
+    return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
+}
+
 /* Projects queries from normalised tokens and attends to the keys and values of `a`. */
 static fv_view attend(const struct context *c, const fv_attention_name *attention, uint32_t i,
                       fv_view normed, fv_attention *a)
@@ -176,7 +183,12 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
         turn(c, "queries turned", q);
-    fv_emit_queries(b, "attention", a, q, out);
+    if (biased(c, attention, i)) { /* a window of all tokens */
+        a->param = fv_vit_emit_bias(c->v, b, i);
+        fv_emit_window(b, "attention", a, q, n, NULL, out);
+    } else {
+        fv_emit_queries(b, "attention", a, q, out);
+    }
     return fv_weight_present(&w->inner.w)
                ? fv_layer_norm(b, "inner norm", &w->inner, out, c->v->eps, n)
                : out;
@@ -194,10 +206,14 @@ static void emit_attention(const struct context *c, uint32_t i)
     const fv_attention_name *attention = fv_block_attention(b, i);
     uint32_t n = c->tokens, width = c->v->width;
     fv_attention a;
-    fv_view normed = fv_emit_rows(b, n, width), again = fv_emit_rows(b, n, width);
-    norm(c, "norm for k, v", c->x, &w->ln1, normed, n);
+    fv_view normed = fv_emit_rows(b, n, width), again = normed;
+    const bool one_sweep = biased(c, attention, i);
+    norm(c, one_sweep ? "norm for q, k, v" : "norm for k, v", c->x, &w->ln1, normed, n);
     project_kv(c, attention, i, normed, &a);
-    norm(c, "norm for q", c->x, &w->ln1, again, n);
+    if (!one_sweep) {
+        again = fv_emit_rows(b, n, width);
+        norm(c, "norm for q", c->x, &w->ln1, again, n);
+    }
     fv_view out = attend(c, attention, i, again, &a);
     if (b->training && b->training->attended)
         b->training->attended(b->training->ctx, b, i, normed, out);

@@ -8,7 +8,7 @@
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
     "siglip, siglip_vision_model, siglip2, siglip2_vision_model, owlv2, owlv2_vision_model, "      \
-    "radio, vit_*, eva* and deit* of timm"
+    "radio, beit, data2vec-vision, vit_*, eva*, beit* and deit* of timm"
 
 /* ---- roles ---- */
 
@@ -21,6 +21,7 @@ typedef struct fv_vit_block {
     fv_weight ls2;
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
+    fv_weight bias;         /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 
 typedef struct fv_vit {
@@ -30,7 +31,13 @@ typedef struct fv_vit {
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
     enum fv_pos_rule pos_rule;
-    fv_rope rope;  /* of q and k; then their channels that turn together are neighbours */
+    fv_rope rope; /* of q and k; then their channels that turn together are neighbours */
+    /* Biases of softmax's scores by the offset between patches: (2 bias_width - 1) x (2 bias_height
+     * - 1) rows of a value per head, then those from the class to a patch, from a patch to the
+     * class and of the class itself. Absent: none. */
+    fv_weight bias;
+    uint32_t bias_width, bias_height; /* grid that they were trained for */
+    enum fv_pos_rule bias_rule;
     uint32_t epi;  /* FV_EPI_* activation of the MLP, or FV_EPI_SWIGLU */
     bool sla_of_x; /* SLA's logits are made of the block's input, not of q and k */
     float eps;
@@ -81,6 +88,11 @@ fovea_status fv_vit_read(fovea_model *m, const struct fv_source *source,
                          const struct fv_config *config);
 void fv_vit_release(fovea_model *m);
 
+/* vit_bias.c: the biases of softmax's scores in block i, (heads * tokens, tokens), for the grid of
+ * b; absent where the model has none. */
+bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
+fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
+
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);
 bool fv_vit_has_synthetic(const char *name);
@@ -98,6 +110,7 @@ enum fv_vit_kind {
     FV_VIT_SIGLIP,
     FV_VIT_NAFLEX, /* SigLIP 2 for any aspect */
     FV_VIT_RADIO,  /* C-RADIO */
+    FV_VIT_BEIT,   /* BEiT, Data2Vec's of pictures */
     FV_VIT_EVA,    /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 
@@ -114,6 +127,9 @@ typedef struct fv_vit_names {
     const char *gate, *up; /* the rows of gated1 in two tensors */
     const char *inner, *inner_mlp;
     const char *q_bias, *v_bias; /* beside a qkv without bias */
+    const char *rel_bias;        /* of the scores by relative position: of a block */
+    const char *rel_bias_shared; /* of all blocks, after the prefix */
+    const char *fc_norm;         /* of the pooled row */
     const char *pooler;          /* tanh(linear) of the class row */
     const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
     const char *head, *head_cls, *head_dist; /* the last two: a pair to be averaged */

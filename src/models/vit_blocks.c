@@ -174,6 +174,8 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
         FV_TRY(read_sla(r, &b->sla_k, FV_VIT_SLA_K));
     }
     FV_TRY(read_vectors(r, b));
+    if (r->rel_bias)
+        FV_TRY(fv_vit_read_block_bias(r, &b->bias));
     return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;
 }
 

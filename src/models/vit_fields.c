@@ -144,6 +144,25 @@ static const known transformers[] = {
     {NULL, ANY, NULL},
 };
 
+/* What those of BEiT hold beside. */
+static const known beit[] = {
+    {"add_fpn", ANY, NULL},
+    {"auxiliary_channels", ANY, NULL},
+    {"auxiliary_concat_input", ANY, NULL},
+    {"auxiliary_loss_weight", ANY, NULL},
+    {"auxiliary_num_convs", ANY, NULL},
+    {"layer_scale_init_value", ANY, NULL},
+    {"pool_scales", ANY, NULL},
+    {"segmentation_indices", ANY, NULL},
+    {"use_absolute_position_embeddings", ANY, NULL},
+    {"use_auxiliary_head", ANY, NULL},
+    {"use_mean_pooling", ANY, NULL},
+    {"use_relative_position_bias", ANY, NULL},
+    {"use_shared_relative_position_bias", ANY, NULL},
+    {"vocab_size", ANY, NULL},
+    {NULL, ANY, NULL},
+};
+
 /* Arguments of timm's constructors that the tensors show, or that matter in training alone. */
 static const known timm[] = {
     {"attn_drop_rate", ANY, NULL},
@@ -157,6 +176,7 @@ static const known timm[] = {
     {"fc_norm", ANY, NULL},
     {"features_only", ANY, NULL},
     {"global_pool", ANY, NULL},
+    {"head_init_scale", ANY, NULL},
     {"img_size", ANY, NULL},
     {"in_chans", ANY, NULL},
     {"init_values", ANY, NULL},
@@ -172,7 +192,13 @@ static const known timm[] = {
     {"proj_drop_rate", ANY, NULL},
     {"qkv_bias", ANY, NULL},
     {"reg_tokens", ANY, NULL},
+    {"scale_mlp", ANY, NULL},
     {"strict_img_size", ANY, NULL},
+    {"swiglu_mlp", ANY, NULL},
+    {"use_abs_pos_emb", ANY, NULL},
+    {"use_fc_norm", ANY, NULL},
+    {"use_rel_pos_bias", ANY, NULL},
+    {"use_shared_rel_pos_bias", ANY, NULL},
     {"weight_init", ANY, NULL},
     {NULL, ANY, NULL},
 };
@@ -207,24 +233,32 @@ static bool ignored(const json_t *list, const char *name)
     return false;
 }
 
-static fovea_status check(const fv_config *c, const known *list, const json_t *ignore)
+static const known *find(const known *list, const char *name)
+{
+    while (list->name && strcmp(list->name, name) != 0)
+        list++;
+    return list->name ? list : NULL;
+}
+
+/* `more`: a second list, or NULL. */
+static fovea_status check(const fv_config *c, const known *list, const known *more,
+                          const json_t *ignore)
 {
     const char *name;
     json_t *value;
     const char *dot = *c->section ? "." : "";
     json_object_foreach(c->object, name, value) {
-        const known *k = list;
-        while (k->name && strcmp(k->name, name) != 0)
-            k++;
-        if (json_is_null(value) || *name == '_' || ignored(ignore, name) ||
-            (k->name && holds(k, value)))
+        const known *k = find(list, name);
+        if (!k && more)
+            k = find(more, name);
+        if (json_is_null(value) || *name == '_' || ignored(ignore, name) || (k && holds(k, value)))
             continue;
         return fv_fail(
             FOVEA_ENOTSUP,
             "%s: \"%s%s%.60s\" %s; if that does not change what the encoder computes, add "
             "\"fovea\": {\"ignore\": [\"%.60s\"]}",
             c->file, c->section, dot, name,
-            k->name ? "has a value that is not supported" : "is not known", name);
+            k ? "has a value that is not supported" : "is not known", name);
     }
     return FOVEA_OK;
 }
@@ -237,8 +271,8 @@ fovea_status fv_vit_check_fields(const fv_vit_reader *r)
         return fv_config_fail(&r->own, "ignore", "a list of names of fields");
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     if (arguments.object)
-        FV_TRY(check(&arguments, timm, ignore));
+        FV_TRY(check(&arguments, timm, NULL, ignore));
     if (fv_config_get(r->config, "architecture"))
         return FOVEA_OK;
-    return check(&r->vision, transformers, ignore);
+    return check(&r->vision, transformers, r->kind == FV_VIT_BEIT ? beit : NULL, ignore);
 }

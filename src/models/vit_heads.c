@@ -4,7 +4,6 @@
 #include "models/vit_reader.h"
 
 #define CLASSES (1u << 24)
-#define FC_NORM "fc_norm."
 
 static fovea_status read_map(fv_vit_reader *r)
 {
@@ -34,6 +33,25 @@ static fovea_status read_map(fv_vit_reader *r)
     return fv_reader_linear(&v->map.fc2, &r->t, p, n->map_fc2, c, hidden);
 }
 
+/* transformers' BEiT: the last norm, of the mean of the patches or of all tokens. A file of the
+ * encoder alone may lack the first. */
+static fovea_status read_beit_pool(fv_vit_reader *r)
+{
+    const fv_vit_names *n = r->n;
+    fv_vit *v = r->v;
+    bool mean = true;
+    FV_TRY(fv_config_bool(&mean, &r->vision, "use_mean_pooling"));
+    if (!mean) {
+        v->pool = FV_POOL_CLS;
+        return fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width);
+    }
+    if (!fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight") &&
+        !fv_reader_find(&r->t, "", n->head, "weight"))
+        return FOVEA_OK;
+    v->pool = FV_POOL_MEAN;
+    return fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width);
+}
+
 fovea_status fv_vit_read_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -41,8 +59,10 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
     const bool timm = n->origin == FV_VIT_TIMM;
     if (r->kind == FV_VIT_RADIO) /* has no last norm and pools nothing: its outputs are `summary` */
         return FOVEA_OK;
-    if (timm && fv_reader_find(&r->t, r->prefix, FC_NORM, "weight"))
-        FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, FC_NORM, v->width));
+    if (n->origin == FV_VIT_HF && r->kind == FV_VIT_BEIT)
+        return read_beit_pool(r);
+    if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
+        FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
     /* timm's models have a norm behind the pooling in its place, Perception Encoders none. */
     const bool without = timm && (fv_weight_present(&v->fc_norm.w) || r->kind == FV_VIT_EVA);
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))

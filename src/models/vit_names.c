@@ -4,7 +4,7 @@
 #define KIND(kind) (1u << FV_VIT_##kind)
 #define DINO_KINDS (KIND(DINOV2) | KIND(REGISTERS))
 #define ALL_KINDS (KIND(PLAIN) | KIND(DEIT) | DINO_KINDS | KIND(CLIP) | KIND(SIGLIP))
-#define EVA_KINDS (KIND(EVA) | KIND(DINOV3))
+#define EVA_KINDS (KIND(EVA) | KIND(DINOV3) | KIND(BEIT))
 
 const char *const fv_vit_prefixes[] = {
     "",
@@ -21,6 +21,8 @@ const char *const fv_vit_prefixes[] = {
     "vision_tower.vision_model.",
     "owlv2.vision_model.",
     "radio_model.model.",
+    "beit.",
+    "data2vec_vision.",
     NULL,
 };
 
@@ -45,7 +47,7 @@ const char *const fv_vit_prefixes[] = {
 #define POOL_NAMES                                                                                 \
     .probe = "attn_pool.latent", .map_q = "attn_pool.q.", .map_kv = "attn_pool.kv.",               \
     .map_proj = "attn_pool.proj.", .map_ln = "attn_pool.norm.", .map_fc1 = "attn_pool.mlp.fc1.",   \
-    .map_fc2 = "attn_pool.mlp.fc2.", .head = "head."
+    .map_fc2 = "attn_pool.mlp.fc2.", .fc_norm = "fc_norm.", .head = "head."
 #define EVA_NAMES                                                                                  \
     BLOCK_NAMES, POOL_NAMES, .reg = "reg_token", .pre = "norm_pre.", .ls1 = "gamma_1",             \
                              .ls2 = "gamma_2", .inner = "attn.norm.", .inner_mlp = "mlp.norm."
@@ -81,6 +83,22 @@ const fv_vit_names fv_vit_schemes[] = {
         .pooler = "pooler.dense.",
         .head_cls = "cls_classifier.",
         .head_dist = "distillation_classifier.",
+    },
+    {
+        /* transformers: BEiT, Data2Vec's of pictures */
+        .origin = FV_VIT_HF,
+        .kinds = KIND(BEIT),
+        .marks = {"encoder.layer.0.layernorm_before.weight"},
+        HF_NAMES,
+        .ln1 = "layernorm_before.",
+        .ln2 = "layernorm_after.",
+        .ls1 = "lambda_1",
+        .ls2 = "lambda_2",
+        .fc1 = "intermediate.dense.",
+        .fc2 = "output.dense.",
+        .rel_bias = "attention.attention.relative_position_bias.relative_position_bias_table",
+        .rel_bias_shared = "encoder.relative_position_bias.relative_position_bias_table",
+        .fc_norm = "pooler.layernorm.",
     },
     {
         /* transformers: CLIP, SigLIP */
@@ -168,7 +186,7 @@ const fv_vit_names fv_vit_schemes[] = {
         .head_dist = "head_dist.",
     },
     {
-        /* timm: EVA and what is built of it, queries, keys and values in one tensor */
+        /* timm: EVA and what is built of it, BEiT; queries, keys and values in one tensor */
         .origin = FV_VIT_TIMM,
         .kinds = EVA_KINDS,
         .marks = {"blocks.0.attn.qkv.weight"},
@@ -176,6 +194,8 @@ const fv_vit_names fv_vit_schemes[] = {
         .qkv = "attn.qkv.",
         .q_bias = "attn.q_bias",
         .v_bias = "attn.v_bias",
+        .rel_bias = "attn.relative_position_bias_table",
+        .rel_bias_shared = "rel_pos_bias.relative_position_bias_table",
         .gate = "mlp.fc1_g.",
         .up = "mlp.fc1_x.",
         .gated2 = "mlp.fc2.",

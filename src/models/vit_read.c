@@ -38,6 +38,8 @@ const fv_vit_kind_info fv_vit_kinds[] = {
                        FV_POS_BILINEAR_AA, FV_HEAD_MEAN},
     [FV_VIT_RADIO] = {"radio", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_RADIO, SCALES, FV_POS_CROPPED,
                       FV_HEAD_MEAN},
+    [FV_VIT_BEIT] = {"beit", 1e-12f, FV_EPI_GELU, FV_PROCESSOR_SIGLIP, CLASS | BIAS, FV_POS_PLAIN,
+                     FV_HEAD_POOL},
     [FV_VIT_EVA] = {"eva", 1e-6f, FV_EPI_GELU, FV_PROCESSOR_TIMM, 0, FV_POS_AA, FV_HEAD_CLS},
 };
 
@@ -54,6 +56,8 @@ static const struct {
     {"dinov3_vit", NULL, FV_VIT_DINOV3},
     {"ijepa", NULL, FV_VIT_IJEPA},
     {"radio", NULL, FV_VIT_RADIO},
+    {"beit", NULL, FV_VIT_BEIT},
+    {"data2vec-vision", NULL, FV_VIT_BEIT},
     {"owlv2", NULL, FV_VIT_OWL},
     {"owlv2_vision_model", NULL, FV_VIT_OWL},
     {"owlvit", NULL, FV_VIT_OWL},
@@ -70,6 +74,8 @@ static const struct {
     {"vit_", "_lingbot", FV_VIT_DINOV3},
     {"vit_pe_", "", FV_VIT_EVA},
     {"vit_", "_rope_", FV_VIT_EVA},
+    {"beit_", "", FV_VIT_BEIT},
+    {"beitv2_", "", FV_VIT_BEIT},
     {"eva_", "", FV_VIT_EVA},
     {"eva02_", "", FV_VIT_EVA},
     {"vit_", "_reg4_dinov2", FV_VIT_REGISTERS},
@@ -198,7 +204,7 @@ static fovea_status fill_info(fv_vit_reader *r)
         return FOVEA_OK;
     fovea_preprocess family = *p;
     *p = fv_processor_default(FV_PROCESSOR_TIMM, info->native_width, info->native_height);
-    if (r->kind != FV_VIT_DEIT) {
+    if (r->kind != FV_VIT_DEIT && !fv_begins_with(r->type, "beitv2_")) {
         memcpy(p->mean, family.mean, sizeof p->mean);
         memcpy(p->std, family.std, sizeof p->std);
     }
@@ -229,6 +235,7 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_vit_read_sizes(&r));
     FV_TRY(fv_vit_read_block_form(&r));
     FV_TRY(fv_vit_read_embedding(&r));
+    FV_TRY(fv_vit_read_bias(&r));
     FV_TRY(fv_vit_read_blocks(&r));
     FV_TRY(fv_vit_read_pool(&r));
     FV_TRY(fv_vit_read_head(&r));

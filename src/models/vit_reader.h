@@ -48,6 +48,7 @@ typedef struct fv_vit_reader {
     bool scaled, gated;
     bool split; /* the gated MLP's first product is two tensors */
     bool q_bias, k_bias, v_bias;
+    bool rel_bias;   /* each block has its own biases of scores */
     uint32_t paired; /* d where channels that turn together lie d/2 apart, else 0 */
     enum {
         FV_VIT_SLA_TOLD_BY_SHAPE,
@@ -76,6 +77,14 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r);
 /* vit_tokens.c */
 /* Patches, the rows before them, positions, the norm after them. */
 fovea_status fv_vit_read_embedding(fv_vit_reader *r);
+
+/* The picture that config.json says the model was made for, in pixels; else 0. */
+fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height);
+
+/* vit_bias.c: biases of softmax's scores by relative position, those of all blocks and those of the
+ * block that is being read. */
+fovea_status fv_vit_read_bias(fv_vit_reader *r);
+fovea_status fv_vit_read_block_bias(fv_vit_reader *r, fv_weight *bias);
 
 /* vit_rotations.c: whether and how queries and keys are turned. */
 fovea_status fv_vit_read_rotation(fv_vit_reader *r);

@@ -227,6 +227,8 @@ static fovea_status read_bias_form(fv_vit_reader *r)
     bool all = true;
     FV_TRY(fv_config_bool(&all, &r->vision, "qkv_bias"));
     r->q_bias = r->k_bias = r->v_bias = all;
+    if (r->kind == FV_VIT_BEIT)
+        r->k_bias = false;
     if (r->kind != FV_VIT_DINOV3)
         return FOVEA_OK;
     r->k_bias = false;
@@ -244,8 +246,14 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
         return fv_reader_missing(&r->t, r->block, "of the first block");
     FV_TRY(read_bias_form(r));
     bool scales = fv_vit_kinds[r->kind].parts & FV_VIT_HAS_SCALES;
-    r->scaled = n->ls1 &&
-                ((scales && n->origin == FV_VIT_HF) || fv_reader_find(&r->t, r->block, n->ls1, ""));
+    if (r->kind == FV_VIT_BEIT) {
+        float value = 0.1f; /* that they begin with; 0: there are none */
+        FV_TRY(fv_config_float(&value, &r->vision, "layer_scale_init_value", -1e9, 1e9));
+        scales = value > 0;
+    }
+    if (n->origin != FV_VIT_HF)
+        scales = fv_reader_find(&r->t, r->block, n->ls1, "") != NULL;
+    r->scaled = n->ls1 && scales;
     r->split = fv_reader_find(&r->t, r->block, n->gate, "weight") != NULL;
     r->gated = r->split || fv_reader_find(&r->t, r->block, n->gated1, "weight");
     FV_TRY(read_sla_form(r));

@@ -43,6 +43,8 @@ static const struct spec {
     {"dinov3-b", FV_VIT_DINOV3, 768, 12, 12, 3072, 16, 224, 4, 0, false},
     {"dinov3-l", FV_VIT_DINOV3, 1024, 24, 16, 4096, 16, 224, 4, 0, false},
     {"dinov3-h-plus", FV_VIT_DINOV3, 1280, 32, 20, 5120, 16, 224, 4, 0, true},
+    {"beitv2-b16", FV_VIT_BEIT, 768, 12, 12, 3072, 16, 224, 0, 0, false},
+    {"beitv2-l16", FV_VIT_BEIT, 1024, 24, 16, 4096, 16, 224, 0, 0, false},
     {"ijepa-h14", FV_VIT_IJEPA, 1280, 32, 16, 5120, 14, 224, 0, 0, false},
     {"ijepa-h16", FV_VIT_IJEPA, 1280, 32, 16, 5120, 16, 448, 0, 0, false},
     {"owlv2-b16", FV_VIT_OWL, 768, 12, 12, 3072, 16, 960, 0, 0, false},
@@ -139,8 +141,10 @@ static void block(struct maker *m, uint32_t i)
     norm(m, prefix, n->ln1);
     linear(m, prefix, n->q, s->width, s->width, 1);
     matrix(m, prefix, n->k, "weight", s->width, s->width, 1);
-    if (s->kind != FV_VIT_DINOV3)
+    if (s->kind != FV_VIT_DINOV3 && s->kind != FV_VIT_BEIT)
         vector(m, prefix, n->k, "bias", s->width);
+    const uint64_t offsets = 2 * (s->image / s->patch) - 1;
+    add_tensor(m, prefix, n->rel_bias, "", offsets * offsets + 3, s->heads, 0, 1);
     linear(m, prefix, n->v, s->width, s->width, 1);
     linear(m, prefix, n->proj, s->width, s->width, n->ls1 ? 1 : added);
     add_tensor(m, prefix, n->ls1, "", 1, s->width, added, added / 2);
@@ -161,9 +165,10 @@ static void heads(struct maker *m)
 {
     const struct spec *s = m->s;
     const fv_vit_names *n = m->n;
-    norm(m, "", n->post);
+    norm(m, "", s->kind == FV_VIT_BEIT ? n->fc_norm : n->post);
     switch (s->kind) {
     case FV_VIT_PLAIN:
+    case FV_VIT_BEIT:
         linear(m, "", n->head, CLASSES, s->width, 1);
         break;
     case FV_VIT_DEIT:
@@ -210,16 +215,18 @@ static void tokens(struct maker *m)
     }
     if (s->registers)
         add_tensor(m, "", m->n->reg, "", s->registers, s->width, 0, 0.035f);
-    add_tensor(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
+    if (s->kind != FV_VIT_BEIT)
+        add_tensor(m, "", m->n->pos, "", (uint64_t)before + side * side, s->width, 0, 0.035f);
 }
 
 static json_t *make_config(const struct spec *s)
 {
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:s*}", "model_type",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o*, s:s*}", "model_type",
                      fv_vit_kinds[s->kind].name, "hidden_size", (int)s->width, "num_hidden_layers",
                      (int)s->depth, "num_attention_heads", (int)s->heads, "intermediate_size",
                      (int)s->hidden, "patch_size", (int)s->patch, "image_size", (int)s->image,
-                     "num_register_tokens", (int)s->registers, "hidden_act",
+                     "num_register_tokens", (int)s->registers, "use_relative_position_bias",
+                     s->kind == FV_VIT_BEIT ? json_true() : NULL, "hidden_act",
                      s->kind == FV_VIT_DINOV3 && s->gated ? "silu" : NULL);
 }
 

@@ -9,18 +9,28 @@
 #define SIDE 4096     /* of the position table at most, in patches */
 #define PATCH_MOST 16 /* and of pictures, in patches of so many pixels */
 
+fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32_t *height)
+{
+    fv_config arguments;
+    bool square;
+    *width = *height = 0;
+    FV_TRY(fv_config_size(width, height, &square, &r->vision, "image_size"));
+    FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
+    return arguments.object ? fv_config_size(width, height, &square, &arguments, "img_size")
+                            : FOVEA_OK;
+}
+
 /* Cuts the position table of `rows` rows into `*lead` rows of prefix tokens and a grid: that of the
  * picture size that config.json names, else a square. */
 static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
 {
     fv_vit *v = r->v;
     uint32_t w = 0, h = 0;
-    bool square;
     /* timm may give positions to all prefix tokens, to none, or to those of the class. */
     const uint32_t leads[] = {v->class_tokens, v->prefix, 0};
     const int n_leads = r->n->origin == FV_VIT_TIMM ? 3 : 1;
     if (r->kind != FV_VIT_RADIO) /* whose table is of the largest picture */
-        FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
+        FV_TRY(fv_vit_read_picture(r, &w, &h));
     v->table_width = w / v->patch;
     v->table_height = h / v->patch;
     uint64_t expected = (uint64_t)v->table_width * v->table_height;
@@ -56,13 +66,10 @@ static fovea_status cut_table(fv_vit_reader *r, uint32_t rows, uint32_t *lead)
 static fovea_status read_native(fv_vit_reader *r)
 {
     fovea_model_info *info = &r->t.m->info;
-    fv_config arguments;
-    uint32_t w = 224, h = 224;
-    bool square;
-    FV_TRY(fv_config_size(&w, &h, &square, &r->vision, "image_size"));
-    FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
-    if (arguments.object)
-        FV_TRY(fv_config_size(&w, &h, &square, &arguments, "img_size"));
+    uint32_t w, h;
+    FV_TRY(fv_vit_read_picture(r, &w, &h));
+    w = w ? w : 224;
+    h = h ? h : 224;
     info->native_width = w - w % r->v->patch;
     info->native_height = h - h % r->v->patch;
     FV_TRY(fv_vit_check_size(r, "width of the picture", info->native_width, SIDE * PATCH_MOST));
@@ -73,7 +80,12 @@ static fovea_status read_positions(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     const fv_tensor *t = fv_reader_find(&r->t, r->prefix, r->n->pos, "");
-    if (!t && v->rope.rule != FV_ROPE_NONE)
+    bool needed = v->rope.rule == FV_ROPE_NONE && r->kind != FV_VIT_BEIT, read = t != NULL;
+    if (r->kind == FV_VIT_BEIT && r->n->origin == FV_VIT_HF) {
+        FV_TRY(fv_config_bool(&needed, &r->vision, "use_absolute_position_embeddings"));
+        read = needed;
+    }
+    if (!needed && !read)
         return read_native(r);
     if (!t)
         return fv_reader_missing(&r->t, r->n->pos, "of positions");

@@ -184,7 +184,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     static const char *const models[] = {
         "vit-ti16",     "deit-ti",       "dinov2-s-reg",  "clip-b32",   "siglip-b16",
         "block-64x4x2", "mavit-t",       "nalaformer-xt", "pola-pvt-t", "pola-swin-t",
-        "dinov3-s",     "dinov3-s-plus", "owlv2-b16"};
+        "dinov3-s",     "dinov3-s-plus", "owlv2-b16",     "beitv2-b16"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";

@@ -171,6 +171,8 @@ enum {
     DIST,
     HEAD2_W,
     HEAD2_B,
+    REL_BIAS,
+    REL_SHARED,
 };
 
 static const struct line dinov2[] = {

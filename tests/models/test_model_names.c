@@ -1,4 +1,5 @@
-/* test_model_names.c: the same model by every naming scheme; heads, prefix tokens, gated MLPs. */
+/* test_model_names.c: the same model by every naming scheme; BEiT's biases; heads, prefix tokens,
+ * gated MLPs. */
 #include "ops/kernel.h"
 #include "tests/models/small_checkpoint.h"
 
@@ -181,6 +182,184 @@ static void openai_names_mean_the_same(void **state)
     fovea_model_free(by_openai);
 }
 
+/* ---- BEiT ---- */
+
+#define OFFSETS ((2 * SIDE - 1) * (2 * SIDE - 1) + 3) /* rows of a table of biases */
+
+static const struct line beit[] = {
+    {"beit.embeddings.cls_token", 1, C, {CLS}},
+    {"beit.embeddings.mask_token", 1, C, {99}},
+    {"beit.embeddings.patch_embeddings.projection.weight", C, PIXELS, {PATCH_W}},
+    {"beit.embeddings.patch_embeddings.projection.bias", 1, C, {PATCH_B}},
+    {"beit.encoder.layer.%d.layernorm_before.weight", 1, C, {LN1_W}},
+    {"beit.encoder.layer.%d.layernorm_before.bias", 1, C, {LN1_B}},
+    {"beit.encoder.layer.%d.attention.attention.query.weight", C, C, {Q_W}},
+    {"beit.encoder.layer.%d.attention.attention.key.weight", C, C, {K_W}},
+    {"beit.encoder.layer.%d.attention.attention.value.weight", C, C, {V_W}},
+    {"beit.encoder.layer.%d.attention.attention.query.bias", 1, C, {Q_B}},
+    {"beit.encoder.layer.%d.attention.attention.value.bias", 1, C, {V_B}},
+    {"beit.encoder.layer.%d.attention.attention.relative_position_bias.relative_position_bias_"
+     "table",
+     OFFSETS,
+     1,
+     {REL_BIAS}},
+    {"beit.encoder.layer.%d.attention.output.dense.weight", C, C, {PROJ_W}},
+    {"beit.encoder.layer.%d.attention.output.dense.bias", 1, C, {PROJ_B}},
+    {"beit.encoder.layer.%d.lambda_1", 1, C, {LS1}},
+    {"beit.encoder.layer.%d.layernorm_after.weight", 1, C, {LN2_W}},
+    {"beit.encoder.layer.%d.layernorm_after.bias", 1, C, {LN2_B}},
+    {"beit.encoder.layer.%d.intermediate.dense.weight", HIDDEN, C, {FC1_W}},
+    {"beit.encoder.layer.%d.intermediate.dense.bias", 1, HIDDEN, {FC1_B}},
+    {"beit.encoder.layer.%d.output.dense.weight", C, HIDDEN, {FC2_W}},
+    {"beit.encoder.layer.%d.output.dense.bias", 1, C, {FC2_B}},
+    {"beit.encoder.layer.%d.lambda_2", 1, C, {LS2}},
+    {"beit.encoder.relative_position_bias.relative_position_bias_table", OFFSETS, 1, {REL_SHARED}},
+    {"beit.pooler.layernorm.weight", 1, C, {POST_W}},
+    {"beit.pooler.layernorm.bias", 1, C, {POST_B}},
+    {"classifier.weight", CLASSES, C, {HEAD_W}},
+    {"classifier.bias", 1, CLASSES, {HEAD_B}},
+    {NULL, 0, 0, {0}},
+};
+
+static const struct line beit_of_timm[] = {
+    {"cls_token", 1, C, {CLS}},
+    {"patch_embed.proj.weight", C, PIXELS, {PATCH_W}},
+    {"patch_embed.proj.bias", 1, C, {PATCH_B}},
+    {"rel_pos_bias.relative_position_bias_table", OFFSETS, 1, {REL_SHARED}},
+    {"blocks.%d.norm1.weight", 1, C, {LN1_W}},
+    {"blocks.%d.norm1.bias", 1, C, {LN1_B}},
+    {"blocks.%d.attn.qkv.weight", C, C, {Q_W, K_W, V_W}},
+    {"blocks.%d.attn.q_bias", 1, C, {Q_B}},
+    {"blocks.%d.attn.v_bias", 1, C, {V_B}},
+    {"blocks.%d.attn.relative_position_bias_table", OFFSETS, 1, {REL_BIAS}},
+    {"blocks.%d.attn.proj.weight", C, C, {PROJ_W}},
+    {"blocks.%d.attn.proj.bias", 1, C, {PROJ_B}},
+    {"blocks.%d.gamma_1", 1, C, {LS1}},
+    {"blocks.%d.norm2.weight", 1, C, {LN2_W}},
+    {"blocks.%d.norm2.bias", 1, C, {LN2_B}},
+    {"blocks.%d.mlp.fc1.weight", HIDDEN, C, {FC1_W}},
+    {"blocks.%d.mlp.fc1.bias", 1, HIDDEN, {FC1_B}},
+    {"blocks.%d.mlp.fc2.weight", C, HIDDEN, {FC2_W}},
+    {"blocks.%d.mlp.fc2.bias", 1, C, {FC2_B}},
+    {"blocks.%d.gamma_2", 1, C, {LS2}},
+    {"fc_norm.weight", 1, C, {POST_W}},
+    {"fc_norm.bias", 1, C, {POST_B}},
+    {"head.weight", CLASSES, C, {HEAD_W}},
+    {"head.bias", 1, CLASSES, {HEAD_B}},
+    {NULL, 0, 0, {0}},
+};
+
+#define OWN_BIAS "\"use_relative_position_bias\":true"
+#define SHARED_BIAS "\"use_shared_relative_position_bias\":true"
+#define BEIT_CONFIG(type, more)                                                                    \
+    "{\"model_type\":\"" type "\",\"hidden_size\":64,\"num_hidden_layers\":2,"                     \
+    "\"num_attention_heads\":1,\"image_size\":12,\"patch_size\":4," more "}"
+
+/* `lines` with `with` in place of the line of that name; NULL: without it. */
+static void write_changed(const struct line *lines, const char *name, const struct line *with,
+                          const char *config)
+{
+    struct line changed[MAX_TENSORS] = {{NULL, 0, 0, {0}}};
+    size_t n = 0;
+    bool found = false;
+    for (; lines->name; lines++) {
+        const bool it = strcmp(lines->name, name) == 0;
+        found = found || it;
+        if (!it || with)
+            changed[n++] = it ? *with : *lines;
+    }
+    assert_true(found);
+    write_checkpoint(changed, config);
+}
+
+static void names_of_beit_mean_the_same(void **state)
+{
+    (void)state;
+    fovea_model *hf = load_lines(beit, BEIT_CONFIG("beit", OWN_BIAS "," SHARED_BIAS));
+    fovea_model *by_timm =
+        load_lines(beit_of_timm, "{\"architecture\":\"beitv2_base_patch16_224.in1k\","
+                                 "\"model_args\":{\"num_heads\":1},\"global_pool\":\"avg\"}");
+    const fv_vit *v = hf->roles, *w = by_timm->roles;
+    same_roles(hf, by_timm);
+    same_weights(&v->fc_norm.w, &w->fc_norm.w);
+    same_weights(&v->classifier.w, &w->classifier.w);
+    same_weights(&v->bias, &w->bias);
+    assert_int_equal(v->pool, FV_POOL_MEAN);
+    assert_int_equal(w->pool, FV_POOL_MEAN);
+    assert_int_equal(v->head, w->head);
+    assert_int_equal(v->bias_width, SIDE);
+    assert_int_equal(w->bias_height, SIDE);
+    assert_int_equal(v->bias_rule, FV_POS_BILINEAR);
+    assert_int_equal(w->bias_rule, FV_POS_PROGRESSION);
+    assert_int_equal(by_timm->info.native_width, SIDE * PATCH);
+    assert_true(v->eps == 1e-12f && w->eps == 1e-6f);
+    assert_true(hf->preprocess.mean[0] == 0.5f && by_timm->preprocess.mean[0] == 0.485f);
+    float row[1];
+    fv_weight_read(&v->block[1].bias, 7, 1, row); /* a block's and everybody's */
+    assert_true(row[0] == value(REL_BIAS + 100, 7) + value(REL_SHARED, 7));
+    fovea_model_free(hf);
+    fovea_model_free(by_timm);
+    /* The class token's pooling has the last norm on all tokens. */
+    struct line post[sizeof beit / sizeof *beit];
+    memcpy(post, beit, sizeof beit);
+    for (struct line *l = post; l->name; l++)
+        l->name = strcmp(l->name, "beit.pooler.layernorm.weight") == 0 ? "beit.layernorm.weight"
+                  : strcmp(l->name, "beit.pooler.layernorm.bias") == 0 ? "beit.layernorm.bias"
+                                                                       : l->name;
+    hf = load_lines(post, BEIT_CONFIG("data2vec-vision",
+                                      OWN_BIAS "," SHARED_BIAS ",\"use_mean_pooling\":false"));
+    v = hf->roles;
+    assert_int_equal(v->pool, FV_POOL_CLS);
+    assert_true(fv_weight_present(&v->post.w) && !fv_weight_present(&v->fc_norm.w));
+    fovea_model_free(hf);
+}
+
+static void a_beit_that_does_not_fit_is_refused(void **state)
+{
+    static const char both[] = BEIT_CONFIG("beit", OWN_BIAS "," SHARED_BIAS);
+    static const char timm_config[] = "{\"architecture\":\"beit_base_patch16_224\","
+                                      "\"model_args\":{\"num_heads\":1}}";
+    static const char shared[] = "beit.encoder.relative_position_bias.relative_position_bias_table";
+    (void)state;
+    write_checkpoint(beit, BEIT_CONFIG("beit", OWN_BIAS));
+    expect_failure(FOVEA_ENOTSUP, "use_shared_relative_position_bias");
+    write_checkpoint(beit, BEIT_CONFIG("beit", SHARED_BIAS));
+    expect_failure(FOVEA_ENOTSUP, "layer.0.attention.attention.relative_position_bias");
+    write_changed(beit, shared, NULL, both);
+    expect_failure(FOVEA_EFORMAT, shared + strlen("beit."));
+    write_changed(beit, shared, NULL, BEIT_CONFIG("beit", OWN_BIAS));
+    fovea_model_free(load(folder));
+    write_checkpoint(beit,
+                     BEIT_CONFIG("beit", OWN_BIAS "," SHARED_BIAS ",\"layer_scale_init_value\":0"));
+    expect_failure(FOVEA_ENOTSUP, "lambda_1");
+    write_checkpoint(
+        beit,
+        BEIT_CONFIG("beit", OWN_BIAS "," SHARED_BIAS ",\"use_absolute_position_embeddings\":true"));
+    expect_failure(FOVEA_EFORMAT, "position_embeddings");
+    write_changed(beit, "beit.pooler.layernorm.weight", NULL, both);
+    expect_failure(FOVEA_EFORMAT, "pooler.layernorm.weight");
+    write_changed(beit, "beit.embeddings.mask_token",
+                  &(struct line){"beit.embeddings.position_embeddings", 1 + SIDE * SIDE, C, {POS}},
+                  both);
+    expect_failure(FOVEA_ENOTSUP, "position_embeddings");
+    write_checkpoint(
+        beit, "{\"model_type\":\"beit\",\"num_attention_heads\":1,\"image_size\":[12,16]," OWN_BIAS
+              "," SHARED_BIAS "}");
+    expect_failure(FOVEA_EFORMAT, "have 28 rows, but a picture of 16 x 12 pixels asks for 38");
+    write_changed(
+        beit_of_timm, "blocks.%d.attn.relative_position_bias_table",
+        &(struct line){"blocks.%d.attn.relative_position_bias_table", OFFSETS + 1, 1, {REL_BIAS}},
+        timm_config);
+    expect_failure(FOVEA_EFORMAT, "no square grid; add \"image_size\"");
+    write_changed(beit_of_timm, "cls_token", NULL, timm_config);
+    expect_failure(FOVEA_EFORMAT, "cls_token");
+    /* A field of BEiT's is none of another model's. */
+    write_checkpoint(dinov2, DINOV2_CONFIG("," OWN_BIAS));
+    expect_failure(FOVEA_ENOTSUP, "\"use_relative_position_bias\" is not known");
+    write_checkpoint(beit_of_timm, "{\"architecture\":\"eva02_base_patch14_224\"}");
+    expect_failure(FOVEA_ENOTSUP, "relative_position_bias_table");
+}
+
 /* ---- heads, prefix tokens, gated MLP ---- */
 
 static void two_heads_are_averaged(void **state)
@@ -347,6 +526,8 @@ int main(void)
         cmocka_unit_test(original_and_timm_names_mean_the_same),
         cmocka_unit_test(wrapped_names_mean_the_same),
         cmocka_unit_test(openai_names_mean_the_same),
+        cmocka_unit_test(names_of_beit_mean_the_same),
+        cmocka_unit_test(a_beit_that_does_not_fit_is_refused),
         cmocka_unit_test(two_heads_are_averaged),
         cmocka_unit_test(registers_get_no_position),
         cmocka_unit_test(what_no_tensor_tells_is_refused),
