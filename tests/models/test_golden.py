@@ -27,8 +27,8 @@ TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
-            "llava-", "paligemma-", "pola-", "timm-dinov3-", "timm-eva02-", "timm-fcnorm-", "timm-map-", "timm-pe-",
-            "timm-rope-", "timm-samvit-", "timm-tips")
+            "beit-", "llava-", "paligemma-", "pola-", "timm-beit", "timm-dinov3-", "timm-eva02-", "timm-fcnorm-",
+            "timm-map-", "timm-pe-", "timm-rope-", "timm-samvit-", "timm-tips")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")
@@ -79,7 +79,7 @@ class Case:
         want, self.meta = load(expected)
         self.want = {n: t for n, t in want.items() if self.wanted(n)}
         self.long = "inputs_file" in self.meta
-        self.own = os.path.exists(os.path.join(OWN, os.path.relpath(command[2], golden_folder())))
+        self.own = os.path.exists(os.path.join(OWN, *command[2].split(os.sep)[-2:]))
         self.causal = self.meta.get("causal") == "1" and self.meta["mechanism"] != "softmax"
 
     def wanted(self, name):
@@ -119,7 +119,9 @@ def cases(exe, match):
         _, meta = load(path)
         if "mechanism" in meta:
             out.append(Case(name, [exe, "op", path], path, 1e-5, True))
-    for path in models(folder):
+    own = [path for path in models(OWN)
+           if not os.path.exists(os.path.join(folder, "models", os.path.basename(path)))]
+    for path in models(folder) + own:
         name = "models/" + os.path.basename(path)
         if match in name:
             io = path + "/io.safetensors"
