@@ -383,6 +383,11 @@ void fv_emit_lerp(fv_builder *b, const char *label, fv_view in, uint32_t from, f
 void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, uint32_t d,
                          fv_weight *cos, fv_weight *sin);
 
+/* Those of learned frequencies of each head, (2 heads, d / 2): heads by column, heads by row. A row
+ * of heads * d per token, for fv_emit_rope as if it were of one head. */
+void fv_emit_rope_mixed(fv_builder *b, const fv_weight *frequencies, const fv_grid *grid,
+                        fv_weight *cos, fv_weight *sin);
+
 /* Rotation by RoPE2D: tables of positions 0 .. max(width, height) - 1, d/2 values each
  * (fv_rope_positions), for every head. out may be in. */
 void fv_emit_rope_tables(fv_builder *b, const fv_grid *grid, uint32_t d, fv_weight *cos,

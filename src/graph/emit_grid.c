@@ -219,6 +219,21 @@ void fv_emit_rope_tokens(fv_builder *b, const fv_rope *r, const fv_grid *grid, u
         fv_rope_tokens(cosines, sines, r, grid->prefix, grid->width, grid->height, d);
 }
 
+void fv_emit_rope_mixed(fv_builder *b, const fv_weight *frequencies, const fv_grid *grid,
+                        fv_weight *cos, fv_weight *sin)
+{
+    const uint32_t c = frequencies->rows * frequencies->cols; /* half of them by column */
+    float *cosines, *sines, *by;
+    *cos = fv_emit_constant(b, fv_grid_tokens(grid), c, &cosines);
+    *sin = fv_emit_constant(b, fv_grid_tokens(grid), c, &sines);
+    FV_THEN(b->status, FV_MEM_ARRAY(&by, c, FV_MEM_PLAN, "frequencies"));
+    if (b->status != FOVEA_OK)
+        return;
+    fv_weight_read(frequencies, 0, frequencies->rows, by);
+    fv_rope_mixed(cosines, sines, by, by + c / 2, grid->prefix, grid->width, grid->height, c);
+    fv_mem_free(by);
+}
+
 void fv_emit_rope(fv_builder *b, const char *label, fv_view in, const fv_weight *cos,
                   const fv_weight *sin, const fv_grid *grid, uint32_t heads, uint32_t d,
                   fv_view out)

@@ -99,20 +99,62 @@ static fv_view gates(const struct context *c, const char *label, const fv_weight
 }
 
 /* Turns rows of queries or keys by their tokens' places; linear attention does so itself. */
-static void turn(const struct context *c, const char *label, fv_view x)
+static void turn(const struct context *c, const char *label, const fv_attention *a, fv_view x)
 {
-    fv_builder *b = c->b;
+    const uint32_t d = a->cos.cols; /* of a head, or of all */
     if (c->v->rope.rule != FV_ROPE_NONE)
-        fv_emit_rope(b, label, x, &b->cos, &b->sin, &b->grid, c->v->heads,
-                     c->v->width / c->v->heads, x);
+        fv_emit_rope(c->b, label, x, &a->cos, &a->sin, &c->b->grid, d ? c->v->width / d : 0, d, x);
 }
 
-/* The tables of the rotation, which all blocks share. */
-static void make_tables(const struct context *c)
+/* Block i's frequencies by column, then by row. */
+static fv_weight block_frequencies(const fv_vit *v, uint32_t i)
+{
+    const uint32_t n = v->heads, d = v->frequencies.cols;
+    fv_weight w = {.rows = 2 * n, .cols = d};
+    for (uint32_t axis = 0; axis < 2; axis++) {
+        fv_weight_part part = v->frequencies.part[0];
+        part.offset += (uint64_t)(axis * v->depth + i) * n * d;
+        part.row0 = axis * n;
+        part.rows = n;
+        fv_weight_add(&w, part);
+    }
+    return w;
+}
+
+/* The tables of the rotation, which all blocks share but for those with frequencies of their own.
+ */
+static void make_tables(const struct context *c, uint32_t i, fv_weight *cos, fv_weight *sin)
 {
     fv_builder *b = c->b;
-    if (c->v->rope.rule != FV_ROPE_NONE && !fv_weight_present(&b->cos))
-        fv_emit_rope_tokens(b, &c->v->rope, &b->grid, c->v->width / c->v->heads, &b->cos, &b->sin);
+    const fv_vit *v = c->v;
+    if (v->rope.rule == FV_ROPE_MIXED) {
+        const fv_weight own = block_frequencies(v, i);
+        fv_emit_rope_mixed(b, &own, &b->grid, cos, sin);
+        return;
+    }
+    if (v->rope.rule != FV_ROPE_NONE && !fv_weight_present(&b->cos))
+        fv_emit_rope_tokens(b, &v->rope, &b->grid, v->width / v->heads, &b->cos, &b->sin);
+    *cos = b->cos;
+    *sin = b->sin;
+}
+
+/* Linear attention turns its features by the same angles in all heads, block i's. */
+static void turn_features(const struct context *c, const fv_attention_name *attention, uint32_t i,
+                          fv_attention *a)
+{
+    fv_builder *b = c->b;
+    if (c->v->rope.rule == FV_ROPE_MIXED)
+        FV_THEN(b->status, fv_fail(FOVEA_ENOTSUP,
+                                   "block %u: rotary positions with frequencies of each head are "
+                                   "for softmax and foveated attention; use one of them",
+                                   i));
+    if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
+        FV_THEN(b->status,
+                fv_fail(FOVEA_ENOTSUP,
+                        "block %u: %s%s has factors of each channel, which rotary positions "
+                        "would mix; use linear:elu1, or another map",
+                        i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
+    a->flags |= FV_FLAG_ROPE;
 }
 
 /* Projects keys and values of block i from normalised tokens: fills `a`. */
@@ -145,20 +187,11 @@ static void project_kv(const struct context *c, const fv_attention_name *attenti
     fv_emit_offer(b, name(text, "block%u.k", i), kv, n, width, &b->grid);
     if (attention->gated)
         a->gate_k = gates(c, "gates of k", &w->sla_k, normed, kv);
-    make_tables(c);
-    if (a->mech == FV_MECH_ANY) {
-        turn(c, "keys turned", kv);
-    } else if (c->v->rope.rule != FV_ROPE_NONE) {
-        if (fv_mech_table[a->mech]->wants & FV_WANT_SHIFT)
-            FV_THEN(b->status,
-                    fv_fail(FOVEA_ENOTSUP,
-                            "block %u: %s%s has factors of each channel, which rotary positions "
-                            "would mix; use linear:elu1, or another map",
-                            i, attention->gated ? "sla-" : "", fv_mech_table[a->mech]->name));
-        a->flags |= FV_FLAG_ROPE;
-        a->cos = b->cos;
-        a->sin = b->sin;
-    }
+    make_tables(c, i, &a->cos, &a->sin);
+    if (a->mech == FV_MECH_ANY)
+        turn(c, "keys turned", a, kv);
+    else if (c->v->rope.rule != FV_ROPE_NONE)
+        turn_features(c, attention, i, a);
     fv_emit_keys(b, "keys", a);
 }
 
@@ -182,7 +215,7 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     if (attention->gated)
         a->gate_q = gates(c, "gates of q", &w->sla_q, normed, q);
     if (a->mech == FV_MECH_ANY)
-        turn(c, "queries turned", q);
+        turn(c, "queries turned", a, q);
     if (biased(c, attention, i)) { /* a window of all tokens */
         a->param = fv_vit_emit_bias(c->v, b, i);
         fv_emit_window(b, "attention", a, q, n, NULL, out);

@@ -31,7 +31,8 @@ typedef struct fv_vit {
     uint32_t class_tokens;                /* leading prefix rows the heads read: 0, 1 or 2 */
     uint32_t table_width, table_height;   /* of the position table */
     enum fv_pos_rule pos_rule;
-    fv_rope rope; /* of q and k; then their channels that turn together are neighbours */
+    fv_weight frequencies; /* MIXED: (2 depth heads, d/2) of all blocks by column, then by row */
+    fv_rope rope;          /* of q and k; then their channels that turn together are neighbours */
     /* Biases of softmax's scores by the offset between patches: (2 bias_width - 1) x (2 bias_height
      * - 1) rows of a value per head, then those from the class to a patch, from a patch to the
      * class and of the class itself. Absent: none. */
@@ -130,6 +131,7 @@ typedef struct fv_vit_names {
     const char *rel_bias;        /* of the scores by relative position: of a block */
     const char *rel_bias_shared; /* of all blocks, after the prefix */
     const char *fc_norm;         /* of the pooled row */
+    const char *frequencies;     /* of the rotation, where they are learned */
     const char *pooler;          /* tanh(linear) of the class row */
     const char *probe, *map_q, *map_kv, *map_qkv, *map_proj, *map_ln, *map_fc1, *map_fc2;
     const char *head, *head_cls, *head_dist; /* the last two: a pair to be averaged */

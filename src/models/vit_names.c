@@ -50,7 +50,8 @@ const char *const fv_vit_prefixes[] = {
     .map_fc2 = "attn_pool.mlp.fc2.", .fc_norm = "fc_norm.", .head = "head."
 #define EVA_NAMES                                                                                  \
     BLOCK_NAMES, POOL_NAMES, .reg = "reg_token", .pre = "norm_pre.", .ls1 = "gamma_1",             \
-                             .ls2 = "gamma_2", .inner = "attn.norm.", .inner_mlp = "mlp.norm."
+                             .ls2 = "gamma_2", .frequencies = "rope.freqs", .inner = "attn.norm.", \
+                             .inner_mlp = "mlp.norm."
 
 const fv_vit_names fv_vit_schemes[] = {
     {
@@ -235,9 +236,6 @@ const fv_vit_names fv_vit_schemes[] = {
 };
 
 const fv_vit_unlike fv_vit_unlikes[] = {
-    {"vit_", "_rope_mixed",
-     "rotary positions with frequencies of each head, which are not supported; use vit_*_rope_224 "
-     "or vit_*_rope_reg*_gap_256"},
     {"vit_", "_sapiens2",
      "groups of queries and norms of them, which are not supported; use a DINOv3 of its size"},
     {"vit_", "_rpn_",

@@ -16,6 +16,7 @@ static const struct {
     {"vit_pe_core_", "", {FV_ROPE_INDEX, 1e4, 1, 24, true}},
     {"vit_pe_", "", {FV_ROPE_INDEX, 1e4, 1, 32, true}},
     {"eva02_", "", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
+    {"vit_", "_rope_mixed_", {.rule = FV_ROPE_MIXED}},
     {"vit_", "_rope_reg", {FV_ROPE_INDEX, 1e4, 0, 16, false}},
     {"vit_", "_rope_", {FV_ROPE_INDEX, 100, 0, 0, true}},
     {"vit_", "_dinov3", {FV_ROPE_CENTRES, 100, 0, 0, false}},
@@ -41,5 +42,11 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: rotary positions of heads of %u channels; a multiple of 4 is needed",
                        r->config->file, d);
+    if (v->rope.rule != FV_ROPE_MIXED)
+        return FOVEA_OK;
+    const fv_tensor *t;
+    const uint64_t shape[4] = {2, v->depth, v->heads, d / 2};
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->frequencies, "", 4, shape));
+    v->frequencies = fv_weight_of(t, 2 * v->depth * v->heads, d / 2);
     return FOVEA_OK;
 }

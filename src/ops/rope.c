@@ -56,14 +56,33 @@ static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, uint32
     return (i + r->offset) * (r->reference > 0 ? r->reference / n : 1) * slower;
 }
 
+/* Of channels that are not turned. */
+static void leave(float *cosines, float *sines, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        cosines[i] = 1;
+        sines[i] = 0;
+    }
+}
+
+void fv_rope_mixed(float *cosines, float *sines, const float *by_column, const float *by_row,
+                   uint32_t prefix, uint32_t width, uint32_t height, uint32_t c)
+{
+    leave(cosines, sines, (size_t)prefix * c);
+    for (size_t i = 0; i < (size_t)width * height; i++) {
+        const size_t at = (prefix + i) * c, x = i % width, y = i / width;
+        for (uint32_t j = 0; j < c / 2; j++) {
+            const double a = (double)x * (double)by_column[j] + (double)y * (double)by_row[j];
+            store_pair(cosines + at, sines + at, j, (float)cos(a), (float)sin(a));
+        }
+    }
+}
+
 void fv_rope_tokens(float *cosines, float *sines, const fv_rope *r, uint32_t prefix, uint32_t width,
                     uint32_t height, uint32_t d)
 {
     const uint32_t pairs = d / 4;
-    for (size_t i = 0; i < (size_t)prefix * d; i++) {
-        cosines[i] = 1;
-        sines[i] = 0;
-    }
+    leave(cosines, sines, (size_t)prefix * d);
     for (uint32_t j = 0; j < pairs; j++) {
         const uint32_t of_y = r->x_first ? pairs + j : j, of_x = r->x_first ? j : pairs + j;
         for (uint32_t y = 0; y < height; y++) {

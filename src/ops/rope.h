@@ -25,10 +25,20 @@ void fv_rope_positions(float *cosines, float *sines, uint32_t positions, uint32_
  * base^(-4j/d)               (EVA-02, Perception Encoder) reference 0: no such factor. Tokens
  * before the patches are not turned. */
 typedef struct fv_rope {
-    enum fv_rope_rule { FV_ROPE_NONE, FV_ROPE_CENTRES, FV_ROPE_INDEX } rule;
+    enum fv_rope_rule {
+        FV_ROPE_NONE,
+        FV_ROPE_CENTRES,
+        FV_ROPE_INDEX,
+        FV_ROPE_MIXED /* by learned frequencies of each block and head: fv_rope_mixed */
+    } rule;
     double base, offset, reference;
     bool x_first;
 } fv_rope;
+
+/* The same for c channels of all heads, c of each per token: channels 2j and 2j + 1 of the patch in
+ * row y and column x turn by x by_column[j] + y by_row[j]. */
+void fv_rope_mixed(float *cosines, float *sines, const float *by_column, const float *by_row,
+                   uint32_t prefix, uint32_t width, uint32_t height, uint32_t c);
 
 /* Cosines and sines of `prefix` tokens and width * height patches, d of each per token; d a
  * multiple of 4. */

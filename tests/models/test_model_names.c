@@ -431,9 +431,9 @@ static void registers_get_no_position(void **state)
 /* Names of timm that nothing else in a file tells from a ViT's. */
 static void what_no_tensor_tells_is_refused(void **state)
 {
-    static const char *const names[] = {
-        "vit_small_patch16_rope_mixed_224.naver_in1k", "vit_base_patch16_sapiens2",
-        "eva02_enormous_patch14_clip_224.laion2b", "vit_base_patch16_rpn_224.sw_in1k"};
+    static const char *const names[] = {"vit_base_patch16_sapiens2",
+                                        "eva02_enormous_patch14_clip_224.laion2b",
+                                        "vit_base_patch16_rpn_224.sw_in1k"};
     char config[160];
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -443,6 +443,38 @@ static void what_no_tensor_tells_is_refused(void **state)
         assert_non_null(strstr(fovea_error(), "config.json: \"architecture\""));
         assert_non_null(strstr(fovea_error(), "; use "));
     }
+}
+
+/* Linear attention has one set of angles for all heads. */
+static void frequencies_of_heads_are_for_softmax(void **state)
+{
+    static const struct {
+        const char *attention;
+        bool runs;
+    } cases[] = {{"softmax", true},
+                 {"foveated", true},
+                 {"linear:elu1", false},
+                 {"linear:exp", false},
+                 {"softmax+mala@1", false}};
+    fovea_device *cpu;
+    fovea_plan *plan;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    (void)state;
+    o.frame.width = o.frame.height = 40;
+    o.dry = 1;
+    fovea_model *m = load(TEST_DATA "/golden/models/timm-rope-mixed-01");
+    assert_int_equal(fovea_device_open(&cpu, "cpu", NULL), FOVEA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        o.attention = cases[i].attention;
+        plan = NULL;
+        assert_int_equal(fovea_plan_create(&plan, m, cpu, &o),
+                         cases[i].runs ? FOVEA_OK : FOVEA_ENOTSUP);
+        if (!cases[i].runs)
+            assert_non_null(strstr(fovea_error(), "frequencies of each head"));
+        fovea_plan_free(plan);
+    }
+    fovea_device_close(cpu);
+    fovea_model_free(m);
 }
 
 /* Fields that may change the arithmetic, and values of fields that have but one here. */
@@ -531,6 +563,7 @@ int main(void)
         cmocka_unit_test(two_heads_are_averaged),
         cmocka_unit_test(registers_get_no_position),
         cmocka_unit_test(what_no_tensor_tells_is_refused),
+        cmocka_unit_test(frequencies_of_heads_are_for_softmax),
         cmocka_unit_test(unknown_fields_are_refused),
         cmocka_unit_test(unread_tensors_are_refused),
         cmocka_unit_test(a_type_is_a_name),
