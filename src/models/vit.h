@@ -8,7 +8,7 @@
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
     "siglip, siglip_vision_model, siglip2, siglip2_vision_model, owlv2, owlv2_vision_model, "      \
-    "radio, beit, data2vec-vision, vit_*, eva*, beit* and deit* of timm"
+    "radio, beit, data2vec-vision, vit_*, eva*, beit_*, beitv2_* and deit* of timm"
 
 /* ---- roles ---- */
 
