@@ -32,6 +32,7 @@ static const struct rule {
     [FV_PROCESSOR_NAFLEX] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &half},
     [FV_PROCESSOR_SAM] = {FOVEA_RESIZE_PATCHES, FOVEA_FILTER_BILINEAR, 0, 0, &imagenet},
     [FV_PROCESSOR_SIGLIP] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 224, 0, &half},
+    [FV_PROCESSOR_IDEFICS] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_LANCZOS, 224, 0, &half},
     [FV_PROCESSOR_MAVIT] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
     [FV_PROCESSOR_TIMM] = {FOVEA_RESIZE_SHORT, FOVEA_FILTER_BICUBIC, 248, 224, &imagenet},
     [FV_PROCESSOR_SWIN] = {FOVEA_RESIZE_EXACT, FOVEA_FILTER_BICUBIC, 256, 224, &imagenet},
@@ -42,11 +43,12 @@ static const struct {
     const char *begin;
     enum fv_processor rule;
 } classes[] = {
-    {"ViT", FV_PROCESSOR_VIT},        {"DeiT", FV_PROCESSOR_DEIT},
-    {"Bit", FV_PROCESSOR_CLIP},       {"CLIP", FV_PROCESSOR_CLIP},
-    {"Siglip2", FV_PROCESSOR_NAFLEX}, {"Siglip", FV_PROCESSOR_SIGLIP},
-    {"DINOv3", FV_PROCESSOR_DINOV3},  {"Owl", FV_PROCESSOR_OWL},
-    {"Sam", FV_PROCESSOR_SAM},        {"Beit", FV_PROCESSOR_SIGLIP},
+    {"ViT", FV_PROCESSOR_VIT},          {"DeiT", FV_PROCESSOR_DEIT},
+    {"Bit", FV_PROCESSOR_CLIP},         {"CLIP", FV_PROCESSOR_CLIP},
+    {"Siglip2", FV_PROCESSOR_NAFLEX},   {"Siglip", FV_PROCESSOR_SIGLIP},
+    {"DINOv3", FV_PROCESSOR_DINOV3},    {"Owl", FV_PROCESSOR_OWL},
+    {"Idefics3", FV_PROCESSOR_IDEFICS}, {"SmolVLM", FV_PROCESSOR_IDEFICS},
+    {"Sam", FV_PROCESSOR_SAM},          {"Beit", FV_PROCESSOR_SIGLIP},
 };
 
 static uint32_t in_proportion(uint32_t edge, uint32_t native)
@@ -104,12 +106,21 @@ static fovea_status read_class(fovea_preprocess *out, const fv_config *c, uint32
 }
 
 /* "size": an object with "shortest_edge", or with "height" and "width"; a plain number means the
- * short side for the processors that keep the aspect, and both sides for the others. */
+ * short side for the processors that keep the aspect, and both sides for the others. With
+ * "max_image_size" that is the tower's, and "size" that of the picture which tiles are cut from. */
 static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
 {
     const json_t *size = fv_config_get(c, "size");
     uint32_t width = 0, height = 0;
     bool square = false;
+    fv_config most;
+    FV_TRY(fv_config_section(&most, c, "max_image_size"));
+    if (most.object) {
+        out->resize = FOVEA_RESIZE_EXACT;
+        FV_TRY(fv_config_u32(&out->resize_width, &most, "longest_edge", 1, PIXELS));
+        out->resize_height = out->resize_width;
+        return FOVEA_OK;
+    }
     if (!size)
         return FOVEA_OK;
     if (json_object_get(size, "shortest_edge")) {

@@ -20,11 +20,12 @@ enum fv_processor {
     FV_PROCESSOR_SAM,    /* as many patches as native has, with the picture's aspect; bilinear,
                             ImageNet */
     FV_PROCESSOR_SIGLIP, /* SiglipImageProcessor, BeitImageProcessor: to native, bicubic, 0.5 */
-    FV_PROCESSOR_MAVIT,  /* short side native * 256/224, above 224 native; bicubic, centre, ImageNet
-                          */
-    FV_PROCESSOR_TIMM,   /* short side native / 0.9, bicubic, centre, ImageNet */
-    FV_PROCESSOR_SWIN,   /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre, ImageNet;
-                            from 384 pixels on to native */
+    FV_PROCESSOR_IDEFICS, /* Idefics3ImageProcessor's whole picture: to native, Lanczos, 0.5 */
+    FV_PROCESSOR_MAVIT, /* short side native * 256/224, above 224 native; bicubic, centre, ImageNet
+                         */
+    FV_PROCESSOR_TIMM,  /* short side native / 0.9, bicubic, centre, ImageNet */
+    FV_PROCESSOR_SWIN,  /* Swin's and PolaFormer's: to native * 256/224, bicubic, centre, ImageNet;
+                           from 384 pixels on to native */
 };
 
 fovea_preprocess fv_processor_default(enum fv_processor rule, uint32_t native_width,

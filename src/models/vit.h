@@ -7,8 +7,9 @@
 
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
-    "siglip, siglip_vision_model, siglip2, siglip2_vision_model, owlv2, owlv2_vision_model, "      \
-    "radio, beit, data2vec-vision, vit_*, eva*, beit_*, beitv2_* and deit* of timm"
+    "siglip, siglip_vision_model, siglip2, siglip2_vision_model, idefics3, smolvlm, owlv2, "       \
+    "owlv2_vision_model, radio, beit, data2vec-vision, vit_*, eva*, beit_*, beitv2_* and deit* "   \
+    "of timm"
 
 /* ---- roles ---- */
 
@@ -109,10 +110,11 @@ enum fv_vit_kind {
     FV_VIT_CLIP,
     FV_VIT_OWL, /* CLIP's encoder in OWL-ViT and OWLv2 */
     FV_VIT_SIGLIP,
-    FV_VIT_NAFLEX, /* SigLIP 2 for any aspect */
-    FV_VIT_RADIO,  /* C-RADIO */
-    FV_VIT_BEIT,   /* BEiT, Data2Vec's of pictures */
-    FV_VIT_EVA,    /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
+    FV_VIT_NAFLEX,  /* SigLIP 2 for any aspect */
+    FV_VIT_IDEFICS, /* SigLIP's encoder in Idefics3 and SmolVLM */
+    FV_VIT_RADIO,   /* C-RADIO */
+    FV_VIT_BEIT,    /* BEiT, Data2Vec's of pictures */
+    FV_VIT_EVA,     /* EVA, EVA-02 and what timm builds of it: Perception Encoder, ViTs with RoPE */
 };
 
 /* vit_names.c: one way to name the tensors of such a model. Names are stems, completed by "weight"

@@ -102,9 +102,9 @@ const fv_vit_names fv_vit_schemes[] = {
         .fc_norm = "pooler.layernorm.",
     },
     {
-        /* transformers: CLIP, SigLIP */
+        /* transformers: CLIP, SigLIP, SigLIP in Idefics3 */
         .origin = FV_VIT_HF,
-        .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX),
+        .kinds = KIND(CLIP) | KIND(SIGLIP) | KIND(NAFLEX) | KIND(IDEFICS),
         CLIP_NAMES,
         .pre = "pre_layrnorm.",
         .probe = "head.probe",

@@ -67,7 +67,7 @@ static fovea_status read_heads(fv_vit_reader *r)
     if (r->n->origin != FV_VIT_HF)
         v->heads = usual_heads(r);
     else if (r->vision.object != r->config->object)
-        v->heads = 12; /* transformers omits what equals the default of its class */
+        v->heads = r->kind == FV_VIT_IDEFICS ? 16 : 12; /* the default of its class is left out */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));
     FV_TRY(fv_config_u32(&v->heads, &arguments, "num_heads", 1, FV_VIT_WIDTH_MOST));
     FV_TRY(fv_config_u32(&v->heads, &r->vision, "num_attention_heads", 1, FV_VIT_WIDTH_MOST));

@@ -184,6 +184,7 @@ static void heads(struct maker *m)
     case FV_VIT_OWL:
     case FV_VIT_EVA:
     case FV_VIT_NAFLEX:
+    case FV_VIT_IDEFICS:
     case FV_VIT_RADIO:
         break;
     case FV_VIT_CLIP:

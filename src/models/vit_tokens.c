@@ -116,14 +116,15 @@ static fovea_status read_position_rule(fv_vit_reader *r)
                                         [FV_POS_AA] = "aa",
                                         [FV_POS_BILINEAR] = "bilinear",
                                         [FV_POS_BILINEAR_AA] = "bilinear-aa",
-                                        [FV_POS_CROPPED] = "cropped"};
+                                        [FV_POS_CROPPED] = "cropped",
+                                        [FV_POS_BUCKETS] = "buckets"};
     const char *name = NULL;
     FV_TRY(fv_config_text(&name, &r->own, "pos_interp"));
     if (name) {
         const int rule = fv_index_of(name, names, sizeof names / sizeof *names);
         if (rule < 0)
             return fv_config_fail(&r->own, "pos_interp",
-                                  "plain, offset, aa, bilinear, bilinear-aa or cropped");
+                                  "plain, offset, aa, bilinear, bilinear-aa, cropped or buckets");
         r->v->pos_rule = (enum fv_pos_rule)rule;
         return FOVEA_OK;
     }

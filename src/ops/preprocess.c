@@ -465,6 +465,30 @@ static void progression_taps(const struct taps *out, uint32_t in, uint32_t n)
     }
 }
 
+/* Border i between `in` buckets of the range 0 to 1, with the rounding of PyTorch's arange on CPUs,
+ * which decides where places and borders coincide: to single precision at every eighth border, and
+ * from there on at each; alone behind the last sixteen. */
+static float bucket_border(uint32_t i, uint32_t in)
+{
+    const double step = 1.0 / in, size = ceil((1 - step) / step);
+    const uint32_t eighth = i < (uint32_t)size / 16 * 16 ? i % 8 : 0;
+    return (float)((double)(float)(step + step * (i - eighth)) + eighth * step);
+}
+
+/* Place o of `n` lies at o / n, in single precision as well. */
+static void bucket_taps(const struct taps *out, uint32_t in, uint32_t n)
+{
+    const float step = 1.f / (float)n, last = (float)(1 - 1e-6);
+    uint32_t bucket = 0;
+    for (uint32_t o = 0; o < n; o++) {
+        const float at = fminf((float)o * step, last);
+        while (bucket + 1 < in && bucket_border(bucket, in) <= at)
+            bucket++;
+        out->index[o] = bucket;
+        out->weight[o] = 1.f;
+    }
+}
+
 static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weight,
                                   enum fv_pos_rule rule, bool same, uint32_t in, uint32_t out,
                                   uint32_t whole)
@@ -472,11 +496,16 @@ static fovea_status position_taps(uint32_t *taps, uint32_t **index, float **weig
     const struct filter *filter = window_filter(rule);
     const bool linear =
         rule == FV_POS_BILINEAR || rule == FV_POS_CROPPED || rule == FV_POS_PROGRESSION;
-    *taps = same ? 1 : filter ? window_taps(filter, in, out) : linear ? 2 : 4;
+    const bool buckets = rule == FV_POS_BUCKETS;
+    *taps = same || buckets ? 1 : filter ? window_taps(filter, in, out) : linear ? 2 : 4;
     const uint64_t entries = fv_size_mul(out, *taps);
     FV_TRY(FV_MEM_ARRAY(index, entries, FV_MEM_PLAN, "position indices"));
     FV_TRY(FV_MEM_ARRAY(weight, entries, FV_MEM_PLAN, "position weights"));
     const struct taps t = {*taps, *index, *weight};
+    if (buckets) {
+        bucket_taps(&t, in, out);
+        return FOVEA_OK;
+    }
     if (same) {
         for (uint32_t o = 0; o < out; o++) {
             t.index[o] = o;

@@ -43,6 +43,7 @@ enum fv_pos_rule {
     FV_POS_PROGRESSION, /* of offsets, odd sizes: entry k from the middle of the table is offset
                            1 + q + .. + q^(k-1) of the grid, between them linear; q of 1.01 .. 1.5
                            is the ratio whose last entry is the grid's last offset (BEiT) */
+    FV_POS_BUCKETS,     /* the row in whose part of the side the place falls (NaViT) */
 };
 
 /* What a frame goes through, in whole pixels: the horizontal pass over input rows
@@ -68,7 +69,7 @@ fovea_status fv_preprocess_complete(fovea_preprocess *out, const fovea_preproces
 void fv_patch_table_fill(fv_patch_table *out, const fovea_preprocess *p);
 
 /* Taps from an in_w x in_h table to a grid of out_w x out_h by `rule`; equal sizes give one tap of
- * weight 1. Release with fv_posemb_free, also after failure. */
+ * weight 1, as buckets always do. Release with fv_posemb_free, also after failure. */
 fovea_status fv_posemb_plan(fv_posemb_table *out, enum fv_pos_rule rule, uint32_t in_w,
                             uint32_t in_h, uint32_t out_w, uint32_t out_h);
 void fv_posemb_free(fv_posemb_table *t);

@@ -9,7 +9,8 @@ causal ones in both forms, operators also with a few chunk sizes. The longest ca
 level only. With --sample so do those that tests/data has not, with --brief, for sanitizers, all. With --long
 every operator runs at every level with each of the chunk sizes; with --once, for emulators, every case runs
 once at every level, causal ones in both forms. The whole set is read
-from ../shared/golden where that exists, else the part in tests/data/golden. Standard library only.
+from ../shared/golden where that exists, and beside it what tests/data/golden alone has. Standard library
+only.
 """
 import array
 import glob
@@ -27,8 +28,8 @@ TYPES = {"F32": "f", "F64": "d", "I64": "q", "I32": "i"}
 REFUSALS = (2, 7)  # an operator that is not supported; a model type that is not known
 CHUNKS = ("16", "37", "64", "256")  # 37 divides nothing
 FAMILIES = ("vit-", "dinov2-", "dinov3-", "clip-vision-", "siglip-", "siglip2-", "ijepa-", "radio-", "owlv2-",
-            "beit-", "llava-", "paligemma-", "pola-", "timm-beit", "timm-dinov3-", "timm-eva02-", "timm-fcnorm-",
-            "timm-map-", "timm-pe-", "timm-rope-", "timm-samvit-", "timm-tips")
+            "beit-", "idefics3-", "llava-", "paligemma-", "pola-", "smolvlm-", "timm-beit", "timm-dinov3-",
+            "timm-eva02-", "timm-fcnorm-", "timm-map-", "timm-pe-", "timm-rope-", "timm-samvit-", "timm-tips")
 
 
 OWN = os.path.join(ROOT, "tests", "data", "golden")
@@ -79,7 +80,7 @@ class Case:
         want, self.meta = load(expected)
         self.want = {n: t for n, t in want.items() if self.wanted(n)}
         self.long = "inputs_file" in self.meta
-        self.own = os.path.exists(os.path.join(OWN, *command[2].split(os.sep)[-2:]))
+        self.own = os.path.exists(os.path.join(OWN, *os.path.abspath(command[2]).split(os.sep)[-2:]))
         self.causal = self.meta.get("causal") == "1" and self.meta["mechanism"] != "softmax"
 
     def wanted(self, name):
@@ -105,8 +106,9 @@ class Case:
 
 def models(folder, match=""):
     """Folders of golden models; not of detectors, whose outputs no model here has."""
-    return [path for path in sorted(glob.glob(folder + "/models/*" + match + "*"))
-            if "detections.boxes" not in load(path + "/io.safetensors")[0]]
+    found = {os.path.basename(path): path for place in (OWN, folder)
+             for path in glob.glob(place + "/models/*" + match + "*")}
+    return [path for _, path in sorted(found.items()) if "detections.boxes" not in load(path + "/io.safetensors")[0]]
 
 
 def cases(exe, match):

@@ -261,6 +261,19 @@ static void image_processors_are_read(void **state)
         {"{\"size\":{\"height\":30,\"width\":40},\"do_rescale\":false,\"do_center_crop\":false,"
          "\"do_normalize\":false,\"resample\":0}",
          {0, FOVEA_RESIZE_EXACT, FOVEA_FILTER_NEAREST, 0, 40, 30, 0, 0, 1, {0, 0, 0}, {1, 1, 1}}},
+        {"{\"image_processor_type\":\"SmolVLMImageProcessor\",\"do_image_splitting\":true,"
+         "\"max_image_size\":{\"longest_edge\":512},\"size\":{\"longest_edge\":2048}}",
+         {0,
+          FOVEA_RESIZE_EXACT,
+          FOVEA_FILTER_LANCZOS,
+          0,
+          512,
+          512,
+          0,
+          0,
+          1 / 255.0f,
+          {0.5f, 0.5f, 0.5f},
+          {0.5f, 0.5f, 0.5f}}},
     };
     (void)state;
     write_checkpoint(dinov2, DINOV2_CONFIG(""));
@@ -282,11 +295,17 @@ static void image_processors_are_read(void **state)
         fovea_model_free(m);
     }
     static const char *const bad[][2] = {
-        {"{\"image_std\":[1,1]}", "image_std"},   {"{\"image_std\":[1,1,0]}", "image_std"},
-        {"{\"resample\":9}", "resample"},         {"{\"size\":\"big\"}", "size"},
-        {"{\"size\":{\"height\":5}}", "size"},    {"{\"size\":-3}", "size"},
-        {"{\"do_resize\":\"yes\"}", "do_resize"}, {"{\"rescale_factor\":-1}", "rescale_factor"},
+        {"{\"image_std\":[1,1]}", "image_std"},
+        {"{\"image_std\":[1,1,0]}", "image_std"},
+        {"{\"resample\":9}", "resample"},
+        {"{\"size\":\"big\"}", "size"},
+        {"{\"size\":{\"height\":5}}", "size"},
+        {"{\"size\":-3}", "size"},
+        {"{\"do_resize\":\"yes\"}", "do_resize"},
+        {"{\"rescale_factor\":-1}", "rescale_factor"},
         {"{\"crop_size\":[1,2,3]}", "crop_size"},
+        {"{\"size\":{\"longest_edge\":9}}", "size"},
+        {"{\"max_image_size\":{\"longest_edge\":0}}", "max_image_size.longest_edge"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_text("preprocessor_config.json", bad[i][0]);

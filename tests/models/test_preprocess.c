@@ -424,6 +424,39 @@ static void equal_sizes_take_one_tap(void **state)
     assert_int_equal(fv_posemb_plan(&t, FV_POS_PLAIN, 7, 5, 0, 5), FOVEA_EINVAL);
 }
 
+/* Place o of `out` takes row floor(o * in / out), and the row before where single precision puts
+ * the place below a border that it should lie on. Those places are PyTorch's. */
+static void buckets(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t in, out;
+        uint32_t early[8]; /* ends with 0 */
+    } cases[] = {
+        {1, 3, {0}},
+        {4, 7, {0}},
+        {32, 20, {0}},
+        {32, 32, {0}},
+        {32, 82, {41, 0}},
+        {19, 19, {12, 0}},
+        {5, 25, {5, 10, 15, 20, 0}},
+        {27, 135, {45, 50, 65, 75, 90, 115, 130, 0}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const uint32_t in = cases[k].in, out = cases[k].out, *early = cases[k].early;
+        fv_posemb_table t;
+        assert_int_equal(fv_posemb_plan(&t, FV_POS_BUCKETS, in, in, out, in), FOVEA_OK);
+        assert_int_equal(t.taps_x, 1);
+        for (uint32_t o = 0; o < out; o++) {
+            const bool before = *early && *early == o;
+            early += before;
+            assert_int_equal(t.index_x[o], o * in / out - before);
+            assert_true(t.weight_x[o] == 1.f);
+        }
+        fv_posemb_free(&t);
+    }
+}
+
 /* ---- colour ---- */
 
 static void colour(void **state)
@@ -529,6 +562,7 @@ int main(void)
         cmocka_unit_test(position_rules),
         cmocka_unit_test(progression_spreads_from_the_middle),
         cmocka_unit_test(equal_sizes_take_one_tap),
+        cmocka_unit_test(buckets),
         cmocka_unit_test(colour),
         cmocka_unit_test(zeros_mean_the_default),
     };
