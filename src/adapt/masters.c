@@ -22,6 +22,7 @@ static void list(fv_masters *m, const fv_source *s)
 
 fovea_status fv_masters_list(fv_masters *m, const fovea_model *model)
 {
+    FV_TRY(fv_source_open_all(model->source)); /* a trained model is saved whole */
     const uint64_t count =
         (uint64_t)model->source->count + (model->beside ? model->beside->count : 0);
     FV_TRY(FV_MEM_ARRAY(&m->master, count, FV_MEM_MODEL, "the trainer's tensors"));

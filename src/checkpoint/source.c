@@ -31,12 +31,6 @@ static const fv_tensor *const *find(const fv_source *s, const char *name)
                     : NULL;
 }
 
-const fv_tensor *fv_source_find(const fv_source *s, const char *name)
-{
-    const fv_tensor *const *found = find(s, name);
-    return found ? *found : NULL;
-}
-
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor)
 {
     return (uint32_t)(find(s, tensor->name) - s->by_name);
@@ -111,8 +105,8 @@ fovea_status fv_source_open_file(fv_source **out, const char *path)
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
 
-/* The shards' names as the keys of an object, each once. They must be plain names: an index must
- * not reach out of its folder. */
+/* The shards' names as the keys of an object, each once, with their numbers. They must be plain
+ * names: an index must not reach out of its folder. */
 static fovea_status collect_shards(json_t *shards, json_t *map, const char *path)
 {
     const char *tensor;
@@ -122,7 +116,9 @@ static fovea_status collect_shards(json_t *shards, json_t *map, const char *path
         if (!name || !*name || strchr(name, '/') || strchr(name, '\\') || strcmp(name, "..") == 0)
             return fv_fail(FOVEA_EFORMAT, "%s: \"weight_map\" must name files of the same folder",
                            path);
-        if (json_object_set_new(shards, name, json_true()) != 0)
+        const json_int_t number = (json_int_t)json_object_size(shards);
+        if (!json_object_get(shards, name) &&
+            json_object_set_new(shards, name, json_integer(number)) != 0)
             return fv_fail(FOVEA_ENOMEM, "%s: no memory for its list of files", path);
     }
     if (json_object_size(shards) > SHARDS)
@@ -131,22 +127,24 @@ static fovea_status collect_shards(json_t *shards, json_t *map, const char *path
     return FOVEA_OK;
 }
 
-static fovea_status open_shards(fv_source *s, json_t *map, json_t *shards, const char *folder)
+/* The tensors of the index, by name. */
+static fovea_status list(fv_source *s, json_t *shards)
 {
     const char *name;
-    json_t *value;
-    json_object_foreach(shards, name, value) {
-        char *path;
-        FV_TRY(fv_source_path(&path, folder, name));
-        fovea_status status = add_file(s, path);
-        fv_mem_free(path);
-        FV_TRY(status);
+    json_t *file;
+    const size_t count = json_object_size(s->map);
+    FV_TRY(FV_MEM_ARRAY(&s->listed, count, FV_MEM_MODEL, "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->by_name, count, FV_MEM_MODEL, "index of tensors"));
+    FV_TRY(FV_MEM_ARRAY(&s->taken, count, FV_MEM_MODEL, "index of tensors"));
+    json_object_foreach(s->map, name, file) {
+        const json_t *shard = json_object_get(shards, json_string_value(file));
+        s->listed[s->count] =
+            (fv_tensor){.name = name, .shard = 1 + (uint32_t)json_integer_value(shard)};
+        s->by_name[s->count] = &s->listed[s->count];
+        s->count++;
     }
-    FV_TRY(fv_source_index(s));
-    json_object_foreach(map, name, value)
-        if (!fv_source_find(s, name))
-            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name, name,
-                           json_string_value(value));
+    if (count)
+        qsort(s->by_name, count, sizeof *s->by_name, by_name);
     return FOVEA_OK;
 }
 
@@ -156,7 +154,11 @@ static fovea_status open_map(fv_source **out, json_t *map, const char *folder, c
     fv_source *s = NULL;
     fovea_status status = collect_shards(shards, map, path);
     FV_THEN(status, new_source(&s, path, (uint32_t)json_object_size(shards)));
-    FV_THEN(status, open_shards(s, map, shards, folder));
+    if (status == FOVEA_OK) {
+        s->map = json_incref(map);
+        status = fv_mem_text(&s->folder, folder, FV_MEM_MODEL);
+    }
+    FV_THEN(status, list(s, shards));
     json_decref(shards);
     FV_RETURN_MADE(out, s, fv_source_close, status);
 }
@@ -231,6 +233,85 @@ static fovea_status widen(fv_source *s)
                        what);
 }
 
+/* Adds a tensor whose name is new to the index. */
+static fovea_status insert(fv_source *s, const fv_tensor *t)
+{
+    FV_TRY(widen(s));
+    uint32_t at = s->count++;
+    for (; at > 0 && strcmp(s->by_name[at - 1]->name, t->name) > 0; at--) {
+        s->by_name[at] = s->by_name[at - 1];
+        s->taken[at] = s->taken[at - 1];
+    }
+    s->by_name[at] = t;
+    s->taken[at] = false;
+    return FOVEA_OK;
+}
+
+/* ---- shards, when they are needed ---- */
+
+/* Every tensor of a file takes the place of what the index lists; others join them. */
+static fovea_status join_shard(fv_source *s, const fv_safetensors *file, uint32_t shard)
+{
+    for (uint32_t i = 0; i < file->count; i++) {
+        const fv_tensor *t = &file->tensor[i], *const *found = find(s, t->name);
+        if (!found)
+            FV_TRY(insert(s, t));
+        else if ((*found)->shard == shard)
+            s->by_name[found - s->by_name] = t;
+        else
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is listed in %.80s, but lies in %s",
+                           s->name, t->name, json_string_value(json_object_get(s->map, t->name)),
+                           file->path);
+    }
+    return FOVEA_OK;
+}
+
+static fovea_status open_shard(fv_source *s, const fv_tensor *listed)
+{
+    char *path;
+    const uint32_t shard = listed->shard;
+    const char *name = json_string_value(json_object_get(s->map, listed->name));
+    FV_TRY(fv_source_path(&path, s->folder, name));
+    fovea_status status = add_file(s, path);
+    fv_mem_free(path);
+    FV_THEN(status, join_shard(s, s->file[s->files - 1], shard));
+    for (uint32_t i = 0; i < s->count && status == FOVEA_OK; i++)
+        if (s->by_name[i]->shard == shard)
+            status = fv_fail(FOVEA_EFORMAT, "%s: tensor \"%.80s\" is not in %.80s", s->name,
+                             s->by_name[i]->name, name);
+    return status;
+}
+
+const fv_tensor *fv_source_find(const fv_source *s, const char *name)
+{
+    const fv_tensor *const *found = find(s, name);
+    if (!found || !(*found)->shard)
+        return found ? *found : NULL;
+    if (s->failed != FOVEA_OK)
+        return NULL;
+    fv_source *own = (fv_source *)(uintptr_t)s; /* which is not changed, but known further */
+    own->failed = open_shard(own, *found);
+    if (own->failed != FOVEA_OK) {
+        snprintf(own->failure, sizeof own->failure, "%s", fovea_error());
+        return NULL;
+    }
+    return *find(s, name);
+}
+
+fovea_status fv_source_failed(const fv_source *s)
+{
+    return s->failed == FOVEA_OK ? FOVEA_OK : fv_fail(s->failed, "%s", s->failure);
+}
+
+fovea_status fv_source_open_all(fv_source *s)
+{
+    for (uint32_t i = 0; s->map && i < json_object_size(s->map); i++)
+        fv_source_find(s, s->listed[i].name);
+    return fv_source_failed(s);
+}
+
+/* ---- tensors in memory, added to an index ---- */
+
 static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
 {
     struct fv_put *p;
@@ -240,15 +321,8 @@ static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
     s->put = p;
     FV_TRY(fv_mem_text(&text, name, FV_MEM_MODEL));
     p->tensor.name = text;
-    FV_TRY(widen(s));
-    uint32_t at = s->count++;
-    for (; at > 0 && strcmp(s->by_name[at - 1]->name, name) > 0; at--) {
-        s->by_name[at] = s->by_name[at - 1];
-        s->taken[at] = s->taken[at - 1];
-    }
-    s->by_name[at] = *out = &p->tensor;
-    s->taken[at] = false;
-    return FOVEA_OK;
+    *out = &p->tensor;
+    return insert(s, &p->tensor);
 }
 
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
@@ -308,6 +382,9 @@ void fv_source_close(fv_source *s)
         fv_mem_free((char *)(uintptr_t)p->tensor.name);
         fv_mem_free(p);
     }
+    json_decref(s->map);
+    fv_mem_free(s->folder);
+    fv_mem_free(s->listed);
     fv_mem_free(s->tensor);
     fv_mem_free(s->by_name);
     fv_mem_free(s->taken);

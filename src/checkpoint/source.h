@@ -1,4 +1,8 @@
-/* source.h: an opened checkpoint: its tensors by name, whatever files they lie in. */
+/* source.h: an opened checkpoint: its tensors by name, whatever files they lie in.
+ *
+ * The index of a sharded one has their names. A shard is opened when one of its tensors is looked
+ * up: those of the other parts of a larger model may be absent.
+ */
 #ifndef FOVEA_SRC_SOURCE_H
 #define FOVEA_SRC_SOURCE_H
 
@@ -7,7 +11,12 @@
 typedef struct fv_source {
     char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
     uint32_t files;
-    fv_safetensors **file;
+    fv_safetensors **file; /* those that are open */
+    char *folder;          /* of the shards */
+    json_t *map;           /* of an index: tensor to file */
+    fv_tensor *listed;     /* its tensors */
+    fovea_status failed;   /* of a shard that could not be opened */
+    char failure[512];
     uint32_t made, made_limit; /* tensors of a synthetic checkpoint */
     fv_tensor *tensor;
     struct fv_put {
@@ -22,8 +31,12 @@ typedef struct fv_source {
 
 /* Opens one safetensors file. */
 fovea_status fv_source_open_file(fv_source **out, const char *path);
-/* Opens the shards that the index file `path` in `folder` lists. */
+/* Reads the index file `path` of shards in `folder`; opens none of them. */
 fovea_status fv_source_open_index(fv_source **out, const char *folder, const char *path);
+/* Opens the shards that are not open yet. */
+fovea_status fv_source_open_all(fv_source *s);
+/* What kept a shard from being opened while fv_source_find looked for one of its tensors. */
+fovea_status fv_source_failed(const fv_source *s);
 /* EIO when one of its files was written to since it was opened. */
 fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
 void fv_source_close(fv_source *s);                   /* NULL is fine */
@@ -45,7 +58,7 @@ fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const 
 /* A hash over names, types, shapes and a sample of the values of all tensors. */
 uint64_t fv_source_fingerprint(const fv_source *s);
 
-/* The tensor of that name, or NULL. */
+/* The tensor of that name, its shard opened, or NULL. Opening changes indices in by_name. */
 const fv_tensor *fv_source_find(const fv_source *s, const char *name);
 /* Index in by_name of a tensor of this checkpoint. */
 uint32_t fv_source_place(const fv_source *s, const fv_tensor *tensor);

@@ -262,7 +262,9 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
 {
     m->config = json_incref(c->object);
     FV_TRY(choose_family(m, c));
-    FV_TRY(m->family->read(m, m->source, c));
+    const fovea_status status = m->family->read(m, m->source, c);
+    FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
+    FV_TRY(status);
     FV_TRY(read_attention(m, c));
     m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
     return read_labels(m, c);

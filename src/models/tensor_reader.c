@@ -217,6 +217,10 @@ fovea_status fv_reader_all_used(const fv_tensor_reader *t, const char *prefix)
 {
     char whole[FV_READER_NAME];
     compose(whole, t, prefix, "", "");
+    for (uint32_t i = 0; i < t->source->count; i++) /* opens their shards, where types are known */
+        if (fv_begins_with(t->source->by_name[i]->name, whole))
+            fv_source_find(t->source, t->source->by_name[i]->name);
+    FV_TRY(fv_source_failed(t->source));
     for (uint32_t i = 0; i < t->source->count; i++) {
         const fv_tensor *tensor = t->source->by_name[i];
         if (fv_begins_with(tensor->name, whole) && fv_file_types[tensor->dtype].floating &&

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/source.h"
 #include "tests/models/small_checkpoint.h"
 
 /* ---- refusals ---- */
@@ -121,6 +122,20 @@ static void every_missing_or_misshapen_tensor_is_named(void **state)
     free_checkpoint(c);
 }
 
+static fovea_status plan(fovea_model *m, int dry)
+{
+    fovea_device *device;
+    fovea_plan *p = NULL;
+    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
+    o.frame.width = o.frame.height = SIDE * PATCH;
+    o.dry = dry;
+    assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
+    const fovea_status status = fovea_plan_create(&p, m, device, &o);
+    fovea_plan_free(p);
+    fovea_device_close(device);
+    return status;
+}
+
 /* ---- shards ---- */
 
 static void shards_are_joined(void **state)
@@ -159,32 +174,78 @@ static void shards_are_joined(void **state)
         {"{\"weight_map\":{\"a\":\"../one.safetensors\"}}", "same folder"},
         {"{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "same folder"},
         {"{\"weight_map\":{\"a\":\"..\"}}", "same folder"},
-        {"{\"weight_map\":{\"a\":\"one.safetensors\"}}", "\"a\" is not in"},
+        {"{\"weight_map\":{\"a\":\"one.safetensors\"}}", "none of the names"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_text("model.safetensors.index.json", bad[i][0]);
         expect_failure(FOVEA_EFORMAT, bad[i][1]);
     }
-    write_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"other.safetensors\"}}");
-    expect_failure(FOVEA_EIO, "other.safetensors");
+
+    /* A tensor of the second shard that is not where the index has it: in the first one, which is
+     * there, in none of both, and in two. */
+    char *last = strrchr(index, '"');
+    memcpy(strstr(last - 17, "two"), "one", 3);
+    write_text("model.safetensors.index.json", index);
+    expect_failure(FOVEA_EFORMAT, "is not in one.safetensors");
+    memcpy(strstr(last - 17, "one"), "six", 3);
+    write_text("model.safetensors.index.json", index);
+    expect_failure(FOVEA_EFORMAT, "is listed in six.safetensors, but lies in");
+    strcpy(last + 1, ",\"layernorm.scale\":\"two.safetensors\"}}");
+    memcpy(strstr(last - 17, "six"), "two", 3);
+    write_text("model.safetensors.index.json", index);
+    expect_failure(FOVEA_EFORMAT, "\"layernorm.scale\" is not in two.safetensors");
     clear_folder();
 }
 
-/* ---- files that do not stay as they were ---- */
-
-static fovea_status plan(fovea_model *m, int dry)
+/* The shards of a larger model that hold nothing of its tower may be absent or damaged. */
+static void shards_of_others_stay_closed(void **state)
 {
-    fovea_device *device;
-    fovea_plan *p = NULL;
-    fovea_plan_options o = FOVEA_PLAN_OPTIONS_INIT;
-    o.frame.width = o.frame.height = SIDE * PATCH;
-    o.dry = dry;
-    assert_int_equal(fovea_device_open(&device, "cpu", NULL), FOVEA_OK);
-    const fovea_status status = fovea_plan_create(&p, m, device, &o);
-    fovea_plan_free(p);
-    fovea_device_close(device);
-    return status;
+    char index[8192] = "{\"weight_map\":{\"text.norm.weight\":\"absent.safetensors\","
+                       "\"lm_head.weight\":\"damaged.safetensors\"";
+    (void)state;
+    clear_folder();
+    write_checkpoint(dinov2, DINOV2_CONFIG(""));
+    fovea_model *whole = load(folder);
+    unlink(in_folder("model.safetensors"));
+    struct checkpoint *c = checkpoint_of(dinov2);
+    assert_int_equal(fovea_tensors_write(in_folder("tower.safetensors"), c->tensor, c->n, NULL, 0),
+                     FOVEA_OK);
+    for (size_t i = 0; i < c->n; i++)
+        sprintf(index + strlen(index), ",\"%s\":\"tower.safetensors\"", c->name[i]);
+    free_checkpoint(c);
+    write_text("damaged.safetensors", "no tensors at all");
+    strcat(index, "}}");
+    write_text("model.safetensors.index.json", index);
+    fovea_model *tower = load(folder);
+    same_roles(whole, tower);
+    assert_int_equal(tower->source->files, 1);
+    assert_int_equal(tower->info.mapped_bytes, whole->info.mapped_bytes);
+    assert_int_equal(plan(tower, 0), FOVEA_OK);
+    assert_int_equal(fv_source_open_all(tower->source), FOVEA_EIO); /* as training needs it */
+    assert_non_null(strstr(fovea_error(), "absent.safetensors"));
+    fovea_model_free(whole);
+    fovea_model_free(tower);
+
+    /* One tensor of the tower in such a file. */
+    static const char *const shard[] = {"absent.safetensors", "damaged.safetensors"};
+    c = checkpoint_of(dinov2);
+    assert_int_equal(
+        fovea_tensors_write(in_folder("tower.safetensors"), c->tensor, c->n - 1, NULL, 0),
+        FOVEA_OK);
+    free_checkpoint(c);
+    for (size_t i = 0; i < 2; i++) {
+        char moved[8192];
+        char *at = strstr(index, "layernorm.bias");
+        snprintf(moved, sizeof moved, "%.*slayernorm.bias\":\"%s\"}}", (int)(at - index), index,
+                 shard[i]);
+        write_text("model.safetensors.index.json", moved);
+        expect_failure(i ? FOVEA_EFORMAT : FOVEA_EIO, shard[i]);
+    }
+    clear_folder();
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
+
+/* ---- files that do not stay as they were ---- */
 
 /* One that is replaced is still there; one that is cut would end the process where it is read. */
 static void changed_files_are_not_read(void **state)
@@ -434,6 +495,7 @@ int main(void)
         cmocka_unit_test(blocks_that_are_left_out_are_told_of),
         cmocka_unit_test(every_missing_or_misshapen_tensor_is_named),
         cmocka_unit_test(shards_are_joined),
+        cmocka_unit_test(shards_of_others_stay_closed),
         cmocka_unit_test(changed_files_are_not_read),
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),
