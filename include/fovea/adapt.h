@@ -150,7 +150,8 @@ typedef struct fovea_trainer_options {
                               results */
     fovea_sum_fn *sum;     /* sums over several processes; NULL: a single process */
     void *sum_payload;
-    fovea_loss loss; /* of the first two stages */
+    fovea_loss loss;    /* of the first two stages */
+    const char *prefix; /* of both checkpoints, see fovea_model_options; or NULL */
 } fovea_trainer_options;
 #define FOVEA_TRAINER_OPTIONS_INIT                                                                 \
     FOVEA_INIT(fovea_trainer_options, FOVEA_SET(stage, FOVEA_STAGE_FEATURES),                      \

@@ -169,12 +169,14 @@ class device : public handle<fovea_device, fovea_device_close>
 class model : public handle<fovea_model, fovea_model_free>
 {
   public:
-    static result<model> load(const char *path) noexcept
+    static result<model> load(const char *path,
+                              const fovea_model_options *options = nullptr) noexcept
     {
-        return result<model>(fovea_model_load, path);
+        return result<model>(fovea_model_load_with, path, options);
     }
 #if defined(__cpp_exceptions)
-    explicit model(const char *path) : model(load(path).take())
+    explicit model(const char *path, const fovea_model_options *options = nullptr)
+        : model(load(path, options).take())
     {
     }
 #endif

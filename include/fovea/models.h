@@ -21,6 +21,19 @@ typedef struct fovea_model fovea_model;
  * written to is EIO; if a file is truncated while it is being read, the system ends the process
  * (SIGBUS). */
 FOVEA_API fovea_status fovea_model_load(fovea_model **out, const char *path);
+
+typedef struct fovea_model_options {
+    size_t struct_size;
+    const char *prefix; /* the model is what stands behind this in the names of tensors, such as
+                           "model.vision_tower."; "vision_config" describes it where config.json has
+                           that. NULL: "fovea": {"prefix"} of config.json, else the names that the
+                           families are known to have */
+} fovea_model_options;
+#define FOVEA_MODEL_OPTIONS_INIT FOVEA_INIT(fovea_model_options, )
+
+/* fovea_model_load with options; NULL: none. */
+FOVEA_API fovea_status fovea_model_load_with(fovea_model **out, const char *path,
+                                             const fovea_model_options *options);
 /* Plans keep what they need: a model may be freed before them. */
 FOVEA_API void fovea_model_free(fovea_model *model);
 

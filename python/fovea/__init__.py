@@ -105,6 +105,11 @@ class Preprocess(_Sized):
                 *_each(C.c_uint32, "patch most_patches")]
 
 
+class ModelOptions(_Sized):
+    _c_name_ = "fovea_model_options"
+    _fields_ = [*_SIZE, ("prefix", C.c_char_p)]
+
+
 class ModelInfo(_Sized):
     _c_name_ = "fovea_model_info"
     _fields_ = [*_SIZE, ("type", C.c_char * 32), ("attention", C.c_char_p),
@@ -227,6 +232,7 @@ for _name, _result, _arguments in [
         ("fovea_device_close", None, [_HANDLE]),
         ("fovea_device_describe", C.c_int, [_HANDLE, C.POINTER(DeviceInfo)]),
         ("fovea_model_load", C.c_int, [_OUT, C.c_char_p]),
+        ("fovea_model_load_with", C.c_int, [_OUT, C.c_char_p, C.POINTER(ModelOptions)]),
         ("fovea_model_free", None, [_HANDLE]),
         ("fovea_model_describe", C.c_int, [_HANDLE, C.POINTER(ModelInfo)]),
         ("fovea_model_preprocess", C.c_int, [_HANDLE, C.POINTER(Preprocess)]),
@@ -736,15 +742,17 @@ class Plan(_Handle):
 
 
 class Model(_Handle):
-    """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME"."""
+    """A checkpoint: fovea.Model("path/to/dinov2-base"), or "synthetic:NAME". `prefix`: what stands before
+    the names of its tensors, where it is a part of a larger checkpoint."""
 
     PLANS = 4  # of those that run() makes, one for every size and choice, the last ones are kept
 
-    def __init__(self, path, device=None):
+    def __init__(self, path, device=None, prefix=None):
         self._device = _device(device)
+        options = ModelOptions(prefix=os.fspath(prefix).encode() if prefix else None)
         self._plans, self._plans_lock = collections.OrderedDict(), threading.Lock()
-        super().__init__(_lib.fovea_model_free, self._device, _lib.fovea_model_load,
-                         os.fspath(path).encode())
+        super().__init__(_lib.fovea_model_free, self._device, _lib.fovea_model_load_with,
+                         os.fspath(path).encode(), C.byref(options))
 
     @property
     def info(self):

@@ -33,7 +33,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
 {
     const bool task = t->o.stage == FOVEA_STAGE_TASK;
     const bool pixels = t->o.task == FOVEA_TASK_SEGMENTATION;
-    FV_TRY(fovea_model_load(&t->model, model));
+    FV_TRY(fv_model_load(&t->model, model, t->o.prefix, NULL));
     FV_TRY(choose_attention(t, attention));
     const fv_additions more = {.attention = t->attention,
                                .classes = task && !pixels ? t->o.classes : 0,
@@ -41,7 +41,7 @@ static fovea_status load_student(fovea_trainer *t, const char *model, const char
                                .seed = t->o.seed};
     fovea_model_free(t->model);
     t->model = NULL;
-    return fv_model_load(&t->model, model, &more);
+    return fv_model_load(&t->model, model, t->o.prefix, &more);
 }
 
 static fovea_status load(fovea_trainer *t, const char *model, const char *teacher,
@@ -55,7 +55,7 @@ static fovea_status load(fovea_trainer *t, const char *model, const char *teache
                        model, t->model->info.type);
     if (t->o.stage == FOVEA_STAGE_TASK)
         return FOVEA_OK;
-    FV_TRY(fovea_model_load(&t->teacher, teacher ? teacher : model));
+    FV_TRY(fv_model_load(&t->teacher, teacher ? teacher : model, t->o.prefix, NULL));
     if (!t->teacher->family->attend)
         return fv_fail(FOVEA_ENOTSUP,
                        "%.60s: a teacher of type %s; it must be a vision transformer",

@@ -310,6 +310,30 @@ fovea_status fv_source_open_all(fv_source *s)
     return fv_source_failed(s);
 }
 
+/* ---- a part of a checkpoint ---- */
+
+static bool any_begins_with(const fv_source *s, const char *prefix)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (fv_begins_with(s->by_name[i]->name, prefix))
+            return true;
+    return false;
+}
+
+fovea_status fv_source_behind(fv_source *s, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    if (n + 1 >= sizeof s->prefix)
+        return fv_fail(FOVEA_EINVAL, "%s: a prefix of %zu characters; at most %zu are accepted",
+                       s->name, n, sizeof s->prefix - 2);
+    snprintf(s->prefix, sizeof s->prefix, "%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "");
+    if (!any_begins_with(s, s->prefix))
+        return fv_fail(FOVEA_EFORMAT,
+                       "%s: no tensor's name begins with \"%s\"; others are called \"%.80s\"",
+                       s->name, s->prefix, s->count ? s->by_name[s->count / 2]->name : "");
+    return FOVEA_OK;
+}
+
 /* ---- tensors in memory, added to an index ---- */
 
 static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)

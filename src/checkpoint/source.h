@@ -8,7 +8,10 @@
 
 #include "checkpoint/safetensors.h"
 
+#define FV_SOURCE_PREFIX 96 /* bytes */
+
 typedef struct fv_source {
+    char prefix[FV_SOURCE_PREFIX]; /* of the tensors that make the model; or empty */
     char *name; /* what messages call it: the file, the index of the shards, "synthetic:..." */
     uint32_t files;
     fv_safetensors **file; /* those that are open */
@@ -40,6 +43,10 @@ fovea_status fv_source_failed(const fv_source *s);
 /* EIO when one of its files was written to since it was opened. */
 fovea_status fv_source_unchanged(const fv_source *s); /* NULL is fine */
 void fv_source_close(fv_source *s);                   /* NULL is fine */
+
+/* The model is what stands behind `prefix`, whose last point may be left out. EFORMAT when no
+ * tensor's name begins so. */
+fovea_status fv_source_behind(fv_source *s, const char *prefix);
 
 /* A checkpoint without files, of at most `limit` tensors; call fv_source_index after the last one.
  */

@@ -185,6 +185,50 @@ static fovea_status choose_family(fovea_model *m, const fv_config *c)
                    c->file, type, known);
 }
 
+/* "model_type" of what stands behind a prefix: what "fovea" says, else its own section, else the
+ * whole; NULL where none of them is known. */
+static fovea_status tower_type(const char **out, const fv_config *c, const fv_config *vision,
+                               const fv_config *own)
+{
+    const char *type = NULL;
+    FV_TRY(fv_config_text(out, own, "model_type"));
+    if (!*out && vision->object)
+        FV_TRY(fv_config_type(&type, vision));
+    if (!*out && !owner(type))
+        FV_TRY(fv_config_type(&type, c));
+    if (!*out && owner(type))
+        *out = type;
+    return *out ? FOVEA_OK
+                : fv_fail(FOVEA_ENOTSUP,
+                          "%s: a model type \"%.60s\" does not say what stands behind the prefix; "
+                          "add \"fovea\": {\"model_type\": \"vit\"}, or what it is",
+                          c->file, type ? type : "");
+}
+
+/* The configuration of what stands behind a prefix: the section "vision_config"; without one the
+ * whole, where its type is known; else it is of something else, and "fovea" says all. */
+static fovea_status tower_config(json_t **out, const fv_config *c)
+{
+    fv_config vision, own;
+    const char *type = NULL, *whole;
+    FV_TRY(fv_config_section(&vision, c, "vision_config"));
+    FV_TRY(fv_config_section(&own, c, "fovea"));
+    FV_TRY(tower_type(&type, c, &vision, &own));
+    whole = json_string_value(json_object_get(c->object, "model_type"));
+    if (!vision.object && (owner(whole) || json_object_get(c->object, "architecture"))) {
+        *out = json_incref(c->object);
+        return FOVEA_OK;
+    }
+    *out = vision.object ? json_copy(vision.object) : json_object();
+    if (json_object_set_new(*out, "model_type", json_string(type)) != 0 ||
+        (vision.object && json_object_set(*out, "vision_config", vision.object) != 0) ||
+        (own.object && json_object_set(*out, "fovea", own.object) != 0)) {
+        json_decref(*out);
+        return fv_fail(FOVEA_ENOMEM, "%s: no memory for a section of it", c->file);
+    }
+    return FOVEA_OK;
+}
+
 static const char *label_at(const json_t *by_id, const json_t *list, uint32_t i)
 {
     char key[16];
@@ -257,10 +301,8 @@ static fovea_status read_attention(fovea_model *m, const fv_config *c)
     return FOVEA_OK;
 }
 
-/* Everything but the source, from a parsed config.json. */
-static fovea_status read_model(fovea_model *m, const fv_config *c)
+static fovea_status read_config(fovea_model *m, const fv_config *c)
 {
-    m->config = json_incref(c->object);
     FV_TRY(choose_family(m, c));
     const fovea_status status = m->family->read(m, m->source, c);
     FV_TRY(fv_source_failed(m->source)); /* then tensors seem to be missing */
@@ -268,6 +310,25 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
     FV_TRY(read_attention(m, c));
     m->info.mapped_bytes = m->source->bytes + (m->beside ? m->beside->bytes : 0);
     return read_labels(m, c);
+}
+
+/* Everything but the source, from a parsed config.json. */
+static fovea_status read_model(fovea_model *m, const fv_config *c)
+{
+    fv_config own;
+    json_t *tower;
+    const char *prefix = "";
+    m->config = json_incref(c->object);
+    FV_TRY(fv_config_section(&own, c, "fovea"));
+    FV_TRY(fv_config_text(&prefix, &own, "prefix"));
+    if (*prefix && !*m->source->prefix)
+        FV_TRY(fv_source_behind(m->source, prefix));
+    if (!*m->source->prefix)
+        return read_config(m, c);
+    FV_TRY(tower_config(&tower, c));
+    const fovea_status status = read_config(m, &(fv_config){c->file, "", tower});
+    json_decref(tower);
+    return status;
 }
 
 static fovea_status read_processor(fovea_model *m, const fv_config *c)
@@ -324,7 +385,7 @@ static fovea_status open_folder(fovea_model *m, const char *folder)
     return status;
 }
 
-static fovea_status load_files(fovea_model *m, const char *path)
+static fovea_status load_files(fovea_model *m, const char *path, const char *prefix)
 {
     char *folder;
     enum fv_os_kind kind = fv_os_look(path);
@@ -345,6 +406,8 @@ static fovea_status load_files(fovea_model *m, const char *path)
         status = fv_ends_with(path, ".safetensors.index.json")
                      ? fv_source_open_index(&m->source, folder, path)
                      : fv_source_open_file(&m->source, path);
+    if (prefix)
+        FV_THEN(status, fv_source_behind(m->source, prefix));
     FV_THEN(status, open_beside(m, folder, path));
     FV_THEN(status, load_json(m, folder, "config.json", true, read_model));
     FV_THEN(status, load_json(m, folder, "preprocessor_config.json", false, read_processor));
@@ -382,21 +445,34 @@ static fovea_status load_synthetic(fovea_model *m, const char *path)
     return status;
 }
 
-fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions)
+fovea_status fv_model_load(fovea_model **out, const char *path, const char *prefix,
+                           const fv_additions *additions)
 {
     fovea_model *m = NULL;
     FV_TRY(fv_require(path, "the model's path"));
+    const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
+    if (prefix && !*prefix)
+        prefix = NULL;
+    if (synthetic && prefix)
+        return fv_fail(FOVEA_EINVAL, "%.60s: synthetic models have no prefix", path);
     FV_TRY(fv_model_blank(&m));
     m->additions = additions;
-    const bool synthetic = strncmp(path, SYNTHETIC, strlen(SYNTHETIC)) == 0;
-    const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path);
+    const fovea_status status = synthetic ? load_synthetic(m, path) : load_files(m, path, prefix);
     m->additions = NULL;
     FV_RETURN_MADE(out, m, free_model, status);
 }
 
 fovea_status fovea_model_load(fovea_model **out, const char *path)
 {
-    return fv_model_load(out, path, NULL);
+    return fv_model_load(out, path, NULL, NULL);
+}
+
+fovea_status fovea_model_load_with(fovea_model **out, const char *path,
+                                   const fovea_model_options *options)
+{
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    FV_TRY(FV_ABI_READ(o, options, FOVEA_MODEL_OPTIONS_INIT));
+    return fv_model_load(out, path, o.prefix, NULL);
 }
 
 /* ---- questions ---- */

@@ -113,8 +113,9 @@ void fv_model_floats_free(fovea_model *m);
 /* Adds a name to m->outputs, which has room for it, unless it is there. */
 fovea_status fv_model_add_output(fovea_model *m, const char *format, ...) FV_PRINTF(2, 3);
 
-/* fovea_model_load, with what `additions` asks for; NULL: nothing. */
-fovea_status fv_model_load(fovea_model **out, const char *path, const fv_additions *additions);
+/* fovea_model_load_with, with what `additions` asks for; NULL: nothing. */
+fovea_status fv_model_load(fovea_model **out, const char *path, const char *prefix,
+                           const fv_additions *additions);
 /* A model without a checkpoint: it only holds packed weights of a one-operation plan. */
 fovea_status fv_model_blank(fovea_model **out);
 void fv_model_ref(fovea_model *m);

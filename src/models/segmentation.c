@@ -160,6 +160,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                                   const uint32_t *widths, uint32_t n)
 {
     fv_tensor_reader t = {.m = m, .source = m->beside ? m->beside : source, .config = config};
+    fv_reader_begin(&t);
     const struct form *f = find_form(&t);
     if (m->additions && m->additions->segments)
         FV_TRY(put_head(&t, &f, widths[n - 1]));
@@ -171,6 +172,7 @@ fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const
                        "\"decode_head.conv_seg.weight\"",
                        t.source->name);
     fv_tensor_reader rest = {.m = m, .source = source};
+    fv_reader_begin(&rest);
     fv_reader_ignore(&rest, "", "_head"); /* of the training, of other kinds */
     return FOVEA_OK;
 }

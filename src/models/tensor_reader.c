@@ -46,6 +46,11 @@ static bool preferred(const char *root, size_t n, const char *other, size_t n_ot
     return averaged != other_averaged ? averaged : n < n_other;
 }
 
+void fv_reader_begin(fv_tensor_reader *t)
+{
+    snprintf(t->root, sizeof t->root, "%s", t->source->prefix);
+}
+
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part)
 {
     char name[FV_READER_NAME], best[FV_READER_ROOT] = "";
@@ -54,11 +59,12 @@ bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem,
     if (!stem)
         return false;
     compose(name, &bare, prefix, stem, part);
-    const size_t own = strlen(name);
+    const size_t own = strlen(name), before = strlen(t->source->prefix);
     for (uint32_t i = 0; i < t->source->count; i++) {
         const char *whole = t->source->by_name[i]->name;
         const size_t all = strlen(whole), n = all - own;
-        if (all < own || n >= FV_READER_ROOT || strcmp(whole + n, name) != 0 || !wraps(whole, n))
+        if (all < before + own || n >= FV_READER_ROOT || strcmp(whole + n, name) != 0 ||
+            !fv_begins_with(whole, t->source->prefix) || !wraps(whole + before, n - before))
             continue;
         char root[FV_READER_ROOT] = "";
         snprintf(root, sizeof root, "%.*s", (int)n, whole);

@@ -2,7 +2,7 @@
  * checked, and a message that names the file, the tensor and what was expected.
  *
  * A name is root + prefix + stem + part, such as "module." "encoder.layer.0." "norm1." "weight".
- * The root is what a training program wrapped its model in.
+ * The root is the source's prefix, and what a training program wrapped its model in.
  */
 #ifndef FOVEA_SRC_TENSOR_READER_H
 #define FOVEA_SRC_TENSOR_READER_H
@@ -11,7 +11,7 @@
 #include "checkpoint/weight.h"
 #include "models/model.h"
 
-#define FV_READER_ROOT 64
+#define FV_READER_ROOT (64 + FV_SOURCE_PREFIX)
 #define FV_READER_NAME (192 + FV_READER_ROOT) /* bytes of a name, at most */
 
 typedef struct fv_tensor_reader {
@@ -21,9 +21,12 @@ typedef struct fv_tensor_reader {
     char root[FV_READER_ROOT];
 } fv_tensor_reader;
 
-/* Finds the root under which the checkpoint has this tensor: nothing, or wrappers such as "model.",
- * "module.", "state_dict." in any order, or "model_ema.", which is preferred. False if there is no
- * such tensor; the root is then left as it was. */
+/* The root of new tensors, where there are none to find it by: the source's prefix. */
+void fv_reader_begin(fv_tensor_reader *t);
+
+/* Finds the root under which the checkpoint has this tensor: the source's prefix, and wrappers such
+ * as "model.", "module.", "state_dict." in any order, or "model_ema.", which is preferred. False if
+ * there is no such tensor; the root is then left as it was. */
 bool fv_reader_unwrap(fv_tensor_reader *t, const char *prefix, const char *stem, const char *part);
 
 /* EFORMAT: the tensor is missing. `what`: its purpose in words, or its shape. */

@@ -160,6 +160,8 @@ fovea_status fv_vit_read_sizes(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     const fv_tensor *patch = fv_reader_find(&r->t, r->prefix, r->n->patch, "weight");
+    if (!patch)
+        return fv_source_failed(r->t.source); /* it is listed */
     uint32_t high;
     bool square, conv = patch->rank == 4;
     v->width = fv_tensor_dimension(patch, 0);

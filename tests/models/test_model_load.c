@@ -245,6 +245,97 @@ static void shards_of_others_stay_closed(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
+/* ---- a part of a larger checkpoint ---- */
+
+#define TOWER_FIELDS                                                                               \
+    "\"hidden_size\":64,\"num_hidden_layers\":2,\"num_attention_heads\":1,\"image_size\":12,"      \
+    "\"patch_size\":4"
+
+/* DINOv2 behind "my.eyes.", beside another one at the top, blocks and all, of other values. */
+static void write_two(const char *config)
+{
+    struct checkpoint *c = checkpoint_of(dinov2);
+    fovea_tensor both[2 * MAX_TENSORS];
+    char name[MAX_TENSORS][96];
+    float other[C * HIDDEN] = {7};
+    for (size_t i = 0; i < c->n; i++) {
+        both[i] = both[c->n + i] = c->tensor[i];
+        both[i].data = other;
+        assert_true(both[i].size <= sizeof other);
+        snprintf(name[i], sizeof name[i], "my.eyes.%s", c->name[i]);
+        both[c->n + i].name = name[i];
+    }
+    assert_int_equal(fovea_tensors_write(in_folder("model.safetensors"), both, 2 * c->n, NULL, 0),
+                     FOVEA_OK);
+    write_text("config.json", config);
+    free_checkpoint(c);
+}
+
+static fovea_model *load_behind(const char *prefix)
+{
+    fovea_model *m = NULL;
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    o.prefix = prefix;
+    if (fovea_model_load_with(&m, folder, &o) != FOVEA_OK)
+        fail_msg("%s: %s", prefix ? prefix : "no prefix", fovea_error());
+    return m;
+}
+
+static void a_prefix_chooses_the_tower(void **state)
+{
+    static const char *const good[] = {
+        /* described by its own section, whatever stands beside */
+        "{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
+        "\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",
+        "{\"model_type\":\"vit\",\"vision_config\":{\"model_type\":\"dinov2\"," TOWER_FIELDS "}}",
+        "{\"model_type\":\"dinov2\",\"vision_config\":{" TOWER_FIELDS "}}",
+        "{\"model_type\":\"vit\",\"fovea\":{\"model_type\":\"dinov2\"},\"vision_config\":{"
+        "\"model_type\":\"eyes\"," TOWER_FIELDS "}}",
+        /* by the whole */
+        DINOV2_CONFIG(""),
+        /* by "fovea" alone */
+        "{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
+        "\"fovea\":{\"model_type\":\"dinov2\",\"heads\":1}}",
+    };
+    (void)state;
+    clear_folder();
+    fovea_model *alone = load_lines(dinov2, DINOV2_CONFIG(""));
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        write_two(good[i]);
+        fovea_model *tower = load_behind(i % 2 ? "my.eyes" : "my.eyes.");
+        same_roles(alone, tower);
+        assert_string_equal(tower->info.type, "dinov2");
+        assert_true(alone->info.parameters == tower->info.parameters);
+        fovea_model_free(tower);
+    }
+    write_two(DINOV2_CONFIG(",\"fovea\":{\"prefix\":\"my.eyes\"}"));
+    fovea_model *told = load(folder);
+    same_roles(alone, told);
+    fovea_model_free(told);
+    told = load_behind(""); /* none was given */
+    same_roles(alone, told);
+    fovea_model_free(told);
+    fovea_model_free(alone);
+    write_text("config.json", DINOV2_CONFIG(",\"fovea\":{\"prefix\":\"my.ears\"}"));
+    expect_failure(FOVEA_EFORMAT, "no tensor's name begins with \"my.ears.\"");
+    told = load_behind("my.eyes."); /* goes before what config.json says */
+    fovea_model_free(told);
+    write_text("config.json", DINOV2_CONFIG(",\"fovea\":{\"prefix\":3}"));
+    expect_failure(FOVEA_EFORMAT, "fovea.prefix");
+    write_text("config.json", "{\"model_type\":\"chatty\",\"fovea\":{\"prefix\":\"my.eyes.\"}}");
+    expect_failure(FOVEA_ENOTSUP, "\"chatty\" does not say what stands behind the prefix");
+
+    fovea_model_options o = FOVEA_MODEL_OPTIONS_INIT;
+    char longest[200] = "";
+    fovea_model *none = NULL;
+    memset(longest, 'x', sizeof longest - 1);
+    o.prefix = longest;
+    assert_int_equal(fovea_model_load_with(&none, folder, &o), FOVEA_EINVAL);
+    assert_int_equal(fovea_model_load_with(&none, "synthetic:vit-b16", &o), FOVEA_EINVAL);
+    clear_folder();
+    assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
+}
+
 /* ---- files that do not stay as they were ---- */
 
 /* One that is replaced is still there; one that is cut would end the process where it is read. */
@@ -496,6 +587,7 @@ int main(void)
         cmocka_unit_test(every_missing_or_misshapen_tensor_is_named),
         cmocka_unit_test(shards_are_joined),
         cmocka_unit_test(shards_of_others_stay_closed),
+        cmocka_unit_test(a_prefix_chooses_the_tower),
         cmocka_unit_test(changed_files_are_not_read),
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),

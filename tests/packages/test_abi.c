@@ -419,6 +419,14 @@ static fovea_status tune_as(const void *options)
     return fovea_tune_gemm(NULL, device, &gemm, options);
 }
 
+static fovea_status load_model(const void *options)
+{
+    fovea_model *m = NULL;
+    const fovea_status status = fovea_model_load_with(&m, fixture_model, options);
+    fovea_model_free(m);
+    return status;
+}
+
 #ifdef HAVE_ADAPT
 static fovea_status make_trainer(const void *options)
 {
@@ -478,6 +486,8 @@ static void options_begin_as_the_callers_do(void **state)
     const fovea_tune_options tune = tune_options();
     CHECK(open_device, open, cache, FOVEA_DEVICE_OPTIONS_INIT);
     CHECK(open_device, open, thread_name, FOVEA_DEVICE_OPTIONS_INIT);
+    const fovea_model_options as_it_is = FOVEA_MODEL_OPTIONS_INIT;
+    CHECK(load_model, as_it_is, prefix, FOVEA_MODEL_OPTIONS_INIT);
     CHECK(make_plan, o, compute, FOVEA_PLAN_OPTIONS_INIT);
     CHECK(make_plan, o, weights, FOVEA_PLAN_OPTIONS_INIT);
     CHECK(open_best, o, compute, FOVEA_PLAN_OPTIONS_INIT);
@@ -495,6 +505,7 @@ static void options_begin_as_the_callers_do(void **state)
 #ifdef HAVE_ADAPT
     const fovea_trainer_options trained = trainer_options();
     CHECK(make_trainer, trained, labels, FOVEA_TRAINER_OPTIONS_INIT);
+    CHECK(make_trainer, trained, prefix, FOVEA_TRAINER_OPTIONS_INIT);
 #endif
 }
 

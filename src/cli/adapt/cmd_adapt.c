@@ -213,7 +213,7 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
     CLI_TRY(t->data ? adapt_data_open(&r->data, t->data)
                     : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
-    CLI_TRY(cli_load_model(&model, r->model));
+    CLI_TRY(cli_load_model(&model, r->model, r->common.prefix));
     fovea_model_info info = FOVEA_MODEL_INFO_INIT;
     fovea_model_describe(model, &info);
     int code = check_model(r, &info);
@@ -246,7 +246,7 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
     }
     r->validation = cli_alloc(1, sizeof *r->validation);
     return adapt_validation_begin(r->validation, r->device, r->teacher ? r->teacher : r->model,
-                                  &held);
+                                  r->common.prefix, &held);
 }
 
 static int settle_judgements(adapt_run *r, const adapt_texts *t)
@@ -320,6 +320,7 @@ static int settle(adapt_run *r, const adapt_texts *t)
         return cli_fail(CLI_UNSUPPORTED, "adapt --compute %s: training multiplies float32",
                         r->common.compute);
     CLI_TRY(settle_stage(r, t));
+    r->options.prefix = r->common.prefix;
     CLI_TRY(settle_optimizer(&r->options, t));
     r->find_rate = t->lr && strcmp(t->lr, "auto") == 0;
     CLI_TRY(cli_open_device(&r->device, &r->settings));

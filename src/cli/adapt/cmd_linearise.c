@@ -73,7 +73,7 @@ static int open_data(linearise_run *r)
         adapt_data_close(&held);
         return code;
     }
-    return adapt_validation_begin(&r->validation, r->device, r->model, &held);
+    return adapt_validation_begin(&r->validation, r->device, r->model, r->common.prefix, &held);
 }
 
 static int check_model(linearise_run *r)

@@ -36,6 +36,7 @@ static void set_options(fovea_trainer_options *o, const linearise_run *r, const 
     *o = (fovea_trainer_options)FOVEA_TRAINER_OPTIONS_INIT;
     o->stage = p->stage;
     o->attention = r->attention;
+    o->prefix = r->common.prefix;
     o->frame.width = r->validation.set[p->size].width;
     o->frame.height = r->validation.set[p->size].height;
     o->loss = FOVEA_LOSS_RELATIVE;

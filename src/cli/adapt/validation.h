@@ -31,9 +31,10 @@ typedef struct adapt_validation {
     size_t sizes;
 } adapt_validation;
 
-/* Begins with no size, and takes over the data, on failure too. */
+/* Begins with no size, and takes over the data, on failure too. `prefix`: of the teacher's tensors,
+ * or NULL. */
 int adapt_validation_begin(adapt_validation *out, fovea_device *device, const char *teacher,
-                           const adapt_data *data);
+                           const char *prefix, const adapt_data *data);
 void adapt_validation_end(adapt_validation *v);
 /* Adds a size, with as many of the pictures as `pictures` says at most; the teacher runs on them
  * with softmax. Pictures that cannot be read are left out; CLI_INPUT when none can. */

@@ -160,7 +160,7 @@ static int choose_kernels(bench_request *r, const char *kernel)
         return cli_fail(CLI_USAGE, "bench kernel takes a part of a kernel's name, or --op");
     r->kernel = kernel;
     r->name = r->of ? r->of : KERNEL_MODEL;
-    return cli_load_model(&r->model, r->name);
+    return cli_load_model(&r->model, r->name, r->common.prefix);
 }
 
 static int choose_what(bench_request *r, const char *what, const char *name)
@@ -181,7 +181,7 @@ static int choose_what(bench_request *r, const char *what, const char *name)
         return cli_fail(CLI_USAGE, "bench %s takes a MODEL", what);
     if (!model && r->what != BENCH_BLOCK && name)
         return cli_fail(CLI_USAGE, "bench %s takes no argument \"%s\"; see --help", what, name);
-    return name ? cli_load_model(&r->model, name) : CLI_OK;
+    return name ? cli_load_model(&r->model, name, r->common.prefix) : CLI_OK;
 }
 
 /* What only some kinds of cases can be asked for. */

@@ -38,6 +38,7 @@ enum cli_takes {
     CLI_TAKES_PICTURES = 1 << 5,
     CLI_TAKES_STRICT = 1 << 6,
     CLI_TAKES_JSON = 1 << 7,
+    CLI_TAKES_MODEL = 1 << 8,
 };
 
 typedef struct cli_command {
@@ -104,7 +105,7 @@ typedef struct cli_option {
 typedef struct cli_common {
     const char *device, *isa, *threads, *cores;
     const char *attention, *dtype, *compute, *memory_limit, *max_dispatch, *wisdom, *rigor;
-    const char *schedule, *chunk, *size;
+    const char *schedule, *chunk, *size, *prefix;
     bool json, strict, no_exif;
     const char *half; /* help of --dtype, set by a command that takes 16-bit types */
     bool stores_int8; /* --dtype int8 too, of a model's weights */
@@ -176,7 +177,7 @@ typedef struct cli_session {
  * which the model is fastest at --size according to wisdom; cli_close saves what --rigor or
  * FOVEA_RIGOR has measured. */
 int cli_open_device(fovea_device **out, const cli_settings *s);
-int cli_load_model(fovea_model **out, const char *path);
+int cli_load_model(fovea_model **out, const char *path, const char *prefix); /* NULL: none */
 int cli_open(cli_session *out, const cli_common *common, const char *model);
 void cli_close(cli_session *s);
 /* The attention that a model runs with. */

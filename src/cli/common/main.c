@@ -8,7 +8,7 @@
 
 enum {
     MODEL = CLI_TAKES_ISA | CLI_TAKES_DEVICE | CLI_TAKES_PLAN | CLI_TAKES_WISDOM | CLI_TAKES_SIZE |
-            CLI_TAKES_JSON,
+            CLI_TAKES_JSON | CLI_TAKES_MODEL,
 };
 
 static const cli_command commands[] = {
@@ -35,7 +35,7 @@ static const cli_command commands[] = {
      MODEL | CLI_TAKES_STRICT},
     /* From here on, for those who work on Fovea itself. */
     {"op", "CASE.safetensors -o OUT.safetensors", "one operator call in the golden files' format",
-     cli_op, MODEL & ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE)},
+     cli_op, MODEL & ~(unsigned)(CLI_TAKES_JSON | CLI_TAKES_SIZE | CLI_TAKES_MODEL)},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands, FOR_USERS = COMMANDS - 1 };
 

@@ -94,6 +94,10 @@ static size_t shared(cli_option *all, cli_common *c)
          "pixels that the model is to see, N means NxN; pictures are scaled to it, up too, by the "
          "rule of the model's preprocessing",
          &c->size, CLI_TAKES_SIZE},
+        {"prefix", 0, "TEXT",
+         "the model is what stands behind this in the names of MODEL's tensors, such as "
+         "model.vision_tower.",
+         &c->prefix, CLI_TAKES_MODEL},
         {"no-exif", 0, NULL,
          "pictures as they are stored, not turned upright by their EXIF orientation", &c->no_exif,
          CLI_TAKES_PICTURES},
@@ -472,9 +476,11 @@ int cli_open_device(fovea_device **out, const cli_settings *s)
     return check_device(fovea_device_open(out, s->device, &s->device_options));
 }
 
-int cli_load_model(fovea_model **out, const char *path)
+int cli_load_model(fovea_model **out, const char *path, const char *prefix)
 {
-    fovea_status status = fovea_model_load(out, path);
+    fovea_model_options options = FOVEA_MODEL_OPTIONS_INIT;
+    options.prefix = prefix;
+    fovea_status status = fovea_model_load_with(out, path, &options);
     /* A model that is not known here is bad input, not a missing feature of this machine. */
     return status == FOVEA_ENOTSUP ? cli_fail(CLI_INPUT, "%s", fovea_error()) : cli_check(status);
 }
@@ -508,7 +514,7 @@ static int open_session(cli_session *out, const cli_common *common, const char *
         CLI_TRY(cli_open_device(&out->device, &out->settings));
     if (!model)
         return CLI_OK;
-    CLI_TRY(cli_load_model(&out->model, model));
+    CLI_TRY(cli_load_model(&out->model, model, common->prefix));
     CLI_TRY(cli_check(fovea_model_describe(out->model, &out->info)));
     return best ? open_best(out) : CLI_OK;
 }

@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""test_towers.py: vision towers inside checkpoints of larger models.
+
+    test_towers.py path/to/fovea
+
+Golden models are given the names that they have in models of pictures and language, and stand in shards of
+their own; the other shards are absent or damaged. The results are those of the tower alone, bit by bit.
+"""
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import counted
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+MODELS = os.path.join(DATA, "golden", "models")
+EXE = os.path.abspath(sys.argv.pop(1))
+
+
+def load(path):
+    """{name: (type, shape, bytes)}."""
+    with open(path, "rb") as f:
+        blob = f.read()
+    n = struct.unpack("<Q", blob[:8])[0]
+    head = json.loads(blob[8:8 + n])
+    head.pop("__metadata__", None)
+    return {name: (t["dtype"], t["shape"], blob[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+            for name, t in head.items()}
+
+
+def save(path, tensors):
+    head, at = {}, 0
+    for name, (kind, shape, raw) in tensors.items():
+        head[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(head).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(raw for _, _, raw in tensors.values()))
+
+
+def config_of(model):
+    with open(os.path.join(MODELS, model, "config.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def tower(model):
+    tensors = load(os.path.join(MODELS, model, "model.safetensors"))
+    return {name: t for name, t in tensors.items() if name.startswith("vision_model.")}
+
+
+def renamed(tensors, before):
+    return {before + name[len("vision_model."):]: t for name, t in tensors.items()}
+
+
+def openai(tensors):
+    """CLIP's tower in the names of its authors and of OpenCLIP."""
+    plain = {"embeddings.class_embedding": "class_embedding", "embeddings.patch_embedding.weight": "conv1.weight",
+             "embeddings.position_embedding.weight": "positional_embedding"}
+    words = [("encoder.layers.", "transformer.resblocks."), ("layer_norm", "ln_"), ("mlp.fc1", "mlp.c_fc"),
+             ("mlp.fc2", "mlp.c_proj"), ("self_attn.out_proj", "attn.out_proj"), ("pre_layrnorm", "ln_pre"),
+             ("post_layernorm", "ln_post")]
+    out = {}
+    for name, t in renamed(tensors, "").items():
+        cut = re.fullmatch(r"(encoder\.layers\.\d+\.)self_attn\.([qkv])_proj\.(\w+)", name)
+        if cut:
+            joined = [tensors["vision_model." + cut[1] + "self_attn." + c + "_proj." + cut[3]] for c in "qkv"]
+            name = cut[1] + "attn.in_proj_" + cut[3]
+            t = (t[0], [3 * t[1][0]] + t[1][1:], b"".join(raw for _, _, raw in joined))
+        name = plain.get(name, name)
+        for old, new in words:
+            name = name.replace(old, new)
+        out["visual." + name] = t
+    return out
+
+
+class Towers(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def fovea(self, *arguments):
+        return subprocess.run([EXE, *arguments], capture_output=True, text=True, errors="replace")
+
+    def write(self, config, tensors, others):
+        """A folder with the tensors in two shards, and others' names in an absent and a damaged one."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        names = sorted(tensors)
+        shards = {"tower-1.safetensors": names[::2], "tower-2.safetensors": names[1::2]}
+        for file, part in shards.items():
+            save(os.path.join(folder, file), {name: tensors[name] for name in part})
+        with open(os.path.join(folder, "damaged.safetensors"), "wb") as f:
+            f.write(b"\0" * 100)
+        shards["absent.safetensors"], shards["damaged.safetensors"] = others[::2], others[1::2]
+        index = {name: file for file, part in shards.items() for name in part}
+        with open(os.path.join(folder, "model.safetensors.index.json"), "w", encoding="utf-8") as f:
+            json.dump({"metadata": {"total_size": 1}, "weight_map": index}, f)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        return folder
+
+    def outputs(self, path, model, *options):
+        out = os.path.join(self.folder, "out.safetensors")
+        p = self.fovea("run", path, os.path.join(MODELS, model, "io.safetensors"), "--device", "cpu", "-o", out,
+                       *options)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        return load(out)
+
+    def check(self, model, config, tensors, others, *options, alone=None):
+        folder = self.write(config, tensors, others)
+        want = self.outputs(alone or os.path.join(MODELS, model), model)
+        got = self.outputs(folder, model, *options)
+        for name in ("last_hidden_state", "pooler_output"):
+            self.assertEqual(got.get(name), want.get(name), name)
+        for file in ("tower-1.safetensors", "tower-2.safetensors"):
+            os.rename(os.path.join(folder, file), os.path.join(folder, "kept"))
+            p = self.fovea("plan", folder, *options)
+            self.assertEqual(p.returncode, 7, p.stderr)
+            self.assertIn(file, p.stderr)
+            os.rename(os.path.join(folder, "kept"), os.path.join(folder, file))
+        return folder
+
+    def test_known_models(self):
+        """Those whose names are known need no prefix."""
+        words = ["language_model.model.embed_tokens.weight", "language_model.lm_head.weight"]
+        text = ["text_model.embeddings.token_embedding.weight", "text_model.final_layer_norm.weight",
+                "text_projection.weight", "logit_scale"]
+        joiner = ["multi_modal_projector.linear_1.weight", "multi_modal_projector.linear_1.bias"]
+        clip, siglip = tower("clip-vision-02"), tower("siglip-02")
+        vision = {name: config_of(name) for name in ("clip-vision-02", "siglip-02", "smolvlm-01")}
+        for model, kind, tensors, others in (
+                ("clip-vision-02", "clip", clip, text),
+                ("siglip-02", "siglip", siglip, text),
+                ("clip-vision-02", "llava", renamed(clip, "vision_tower.vision_model."), words + joiner),
+                ("clip-vision-02", "llava", renamed(clip, "model.vision_tower.vision_model."),
+                 ["model." + name for name in words + joiner] + ["lm_head.weight"]),
+                ("clip-vision-02", "llava", renamed(clip, "model.vision_tower."), words + joiner),
+                ("siglip-02", "paligemma", renamed(siglip, "vision_tower.vision_model."), words + joiner),
+                ("siglip-02", "paligemma", renamed(siglip, "model.vision_tower.vision_model."), words + joiner)):
+            with self.subTest(kind=kind, first=min(tensors)):
+                self.check(model, {"model_type": kind, "vision_config": vision[model]}, tensors, others)
+        with self.subTest(kind="smolvlm"):
+            whole = load(os.path.join(MODELS, "smolvlm-01", "model.safetensors"))
+            eyes = {name: t for name, t in whole.items() if name.startswith("model.vision_model.")}
+            self.check("smolvlm-01", vision["smolvlm-01"], eyes, [name for name in whole if name not in eyes])
+
+    def test_openclip(self):
+        eyes = openai(tower("clip-vision-02"))
+        config = {"model_type": "clip", "vision_config": config_of("clip-vision-02"), "fovea": {"heads": 3}}
+        alone = os.path.join(self.folder, "alone")
+        os.mkdir(alone)
+        save(os.path.join(alone, "model.safetensors"), eyes)
+        with open(os.path.join(alone, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(config, f)
+        self.check("clip-vision-02", config, eyes,
+                   ["transformer.resblocks.0.ln_1.weight", "token_embedding.weight", "text_projection",
+                    "positional_embedding", "ln_final.weight", "ln_final.bias"], alone=alone)
+
+    def test_prefix(self):
+        """Where no rule fits: by --prefix, and by config.json."""
+        eyes = renamed(tower("siglip-02"), "agent.senses.sight.")
+        others = ["agent.senses.hearing.conv.weight", "agent.mind.weight", "vision_model.post_layernorm.weight"]
+        config = {"model_type": "agent", "vision_config": config_of("siglip-02"), "hidden_size": 7}
+        self.check("siglip-02", config, eyes, others, "--prefix", "agent.senses.sight")
+        config["fovea"] = {"prefix": "agent.senses.sight."}
+        folder = self.check("siglip-02", config, eyes, others)
+        for command in (["plan", folder, "--prefix", "agent.smell"], ["bench", "model", folder, "--prefix", "x"],
+                        ["verify", folder, "--prefix", "x"], ["tune", folder, "--prefix", "x"]):
+            p = self.fovea(*command)
+            self.assertEqual(p.returncode, 7, p.stderr)
+            self.assertIn("no tensor's name begins with", p.stderr)
+        self.assertIn("--prefix", self.fovea("run", "--help").stdout)
+        p = self.fovea("op", "x.safetensors", "--prefix", "x", "-o", "y.safetensors")
+        self.assertEqual(p.returncode, 1, p.stderr)
+
+    def test_training(self):
+        """What is trained behind a prefix is saved whole, and says where its tower stands."""
+        eyes = renamed(tower("clip-vision-02"), "sight.")
+        folder, out = os.path.join(self.folder, "whole"), os.path.join(self.folder, "out")
+        os.mkdir(folder)
+        mind = {"mind.weight": ("F32", [2], b"\1\2\3\4\5\6\7\10")}
+        save(os.path.join(folder, "model.safetensors"), {**eyes, **mind})
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump({"model_type": "agent", "vision_config": config_of("clip-vision-02")}, f)
+        pictures = os.path.join(self.folder, "pictures")
+        os.mkdir(pictures)
+        shutil.copy(os.path.join(DATA, "picture_wide.ppm"), pictures)
+        p = self.fovea("adapt", folder, "--stage", "1", "--data", pictures, "--size", "56", "--steps", "1", "-o",
+                       out, "--prefix", "sight")
+        if "no command" in p.stderr:
+            self.skipTest("built without training")
+        self.assertEqual(p.returncode, 0, p.stderr)
+        saved = load(os.path.join(out, "model.safetensors"))
+        self.assertEqual(set(eyes) | set(mind), set(saved))
+        self.assertEqual(saved["mind.weight"], mind["mind.weight"])
+        with open(os.path.join(out, "config.json"), encoding="utf-8") as f:
+            config = json.load(f)
+        self.assertEqual(config["fovea"]["prefix"], "sight.")
+        self.assertEqual(config["model_type"], "agent")
+        self.outputs(out, "clip-vision-02")
+
+
+if __name__ == "__main__":
+    counted.main()
