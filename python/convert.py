@@ -10,8 +10,9 @@ FOLDER may be where the checkpoint lies.
 
 config.json is that beside the checkpoint (or made of OpenCLIP's), or --architecture says what the checkpoint holds:
     mavit-t, -s, -b, -l; nalaformer-xt, -t, -s, -b, -l; pola-swin-t, -s, -b, -b384; pola-pvt-t, -s, -m, -l;
-    a name of timm or torch.hub: vit_base_patch16_224, dinov2_vitb14; of OpenAI or OpenCLIP: ViT-B/32, ViT-B-32;
+    a name of timm or torch.hub: vit_base_patch16_224, dinov2_vitb14, dinov3_vitb16; of OpenAI or OpenCLIP: ViT-B/32, ViT-B-32;
     a .json file with the constructor's fields and "model_type".
+Of a file of DINOv3's authors neither is needed.
 "convert.py CHECKPOINT NAME FOLDER" is short for it.
 
 Training programs wrap their weights: of "model_ema", "ema", "teacher", "model", "state_dict" and the like the first
@@ -48,6 +49,9 @@ def configuration(folder, name, tensors):
     if name:
         return {"config.json": architectures.text_of(architectures.by_name(name, tensors))}
     files = architectures.beside(folder)
+    told = None if files else architectures.by_tensors(tensors)
+    if told:
+        return {"config.json": architectures.text_of(told)}
     if not files:
         raise Refused("%s: no config.json is there; --architecture NAME says what the checkpoint holds" % folder)
     return files

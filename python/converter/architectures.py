@@ -96,5 +96,11 @@ def beside(folder):
     return files
 
 
+def by_tensors(tensors):
+    """The config that the names of the tensors themselves tell, or None. DINOv3's authors put all into them
+    but the number of heads, which follows from the periods."""
+    return {"model_type": "dinov3_vit"} if {"rope_embed.periods", "storage_tokens"} <= set(tensors) else None
+
+
 def text_of(config):
     return json.dumps(config, indent=1).encode()

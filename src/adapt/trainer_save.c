@@ -141,9 +141,7 @@ static fovea_status write_config(const fovea_trainer *t, const char *path)
         own = json_object();
         json_object_set_new(config, "fovea", own);
     }
-    const char *prefix = t->model->source->prefix;
-    if (!own || json_object_set_new(own, "attention", json_string(t->attention)) != 0 ||
-        (*prefix && json_object_set_new(own, "prefix", json_string(prefix)) != 0)) {
+    if (!own || json_object_set_new(own, "attention", json_string(t->attention)) != 0) {
         json_decref(config);
         return fv_fail(FOVEA_ENOMEM, "%s: no memory to write it", path);
     }

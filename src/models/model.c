@@ -222,7 +222,7 @@ static fovea_status tower_config(json_t **out, const fv_config *c)
     *out = vision.object ? json_copy(vision.object) : json_object();
     if (json_object_set_new(*out, "model_type", json_string(type)) != 0 ||
         (vision.object && json_object_set(*out, "vision_config", vision.object) != 0) ||
-        (own.object && json_object_set(*out, "fovea", own.object) != 0)) {
+        json_object_set(*out, "fovea", own.object) != 0) {
         json_decref(*out);
         return fv_fail(FOVEA_ENOMEM, "%s: no memory for a section of it", c->file);
     }
@@ -325,6 +325,12 @@ static fovea_status read_model(fovea_model *m, const fv_config *c)
         FV_TRY(fv_source_behind(m->source, prefix));
     if (!*m->source->prefix)
         return read_config(m, c);
+    if (!own.object) { /* what readers note there is written with the whole */
+        own.object = json_object();
+        json_object_set_new(c->object, "fovea", own.object);
+    }
+    if (json_object_set_new(own.object, "prefix", json_string(m->source->prefix)) != 0)
+        return fv_fail(FOVEA_ENOMEM, "%s: no memory for the prefix", c->file);
     FV_TRY(tower_config(&tower, c));
     const fovea_status status = read_config(m, &(fv_config){c->file, "", tower});
     json_decref(tower);

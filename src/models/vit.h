@@ -129,6 +129,7 @@ typedef struct fv_vit_names {
     const char *ln1, *ln2, *q, *k, *v, *qkv, *proj, *ls1, *ls2, *fc1, *fc2, *gated1, *gated2;
     const char *gate, *up; /* the rows of gated1 in two tensors */
     const char *inner, *inner_mlp;
+    const char *periods;         /* of the rotation, d/4 of them */
     const char *q_bias, *v_bias; /* beside a qkv without bias */
     const char *rel_bias;        /* of the scores by relative position: of a block */
     const char *rel_bias_shared; /* of all blocks, after the prefix */

@@ -18,24 +18,52 @@ static fv_weight_part rotated(const fv_tensor *t, uint64_t offset, uint32_t c, b
                             .paired_cols = bias ? paired : 0};
 }
 
+/* DINOv3's authors multiply the bias of q, k and v by a mask of ones, and zeros for k. */
+static fovea_status read_mask(bool *masked, fv_vit_reader *r, const char *prefix, const char *stem)
+{
+    const uint32_t c = r->v->width;
+    const fv_tensor *t;
+    *masked = false;
+    if (!fv_reader_find(&r->t, prefix, stem, "bias_mask"))
+        return FOVEA_OK;
+    FV_TRY(fv_reader_buffer(&t, &r->t, prefix, stem, "bias_mask", 3 * c));
+    for (uint32_t i = 0; i < 3 * c; i++) {
+        float value;
+        fv_tensor_read(t, i, 1, &value);
+        *masked = i == c ? value == 0 : *masked;
+        const float expected = i / c == 1 && *masked ? 0 : 1;
+        if (!(value == expected))
+            return fv_fail(
+                FOVEA_EFORMAT,
+                "%s: tensor \"%s\" holds %g at %u, where %g is expected: ones, and zeros "
+                "for k; fetch the file again",
+                r->t.source->name, t->name, (double)value, i, (double)expected);
+    }
+    return FOVEA_OK;
+}
+
 /* Rows of q, k and v, or their biases, of one tensor. */
 static fovea_status cut(fv_vit_reader *r, fv_weight *q, fv_weight *kv, const char *prefix,
                         const char *stem, bool bias, uint32_t paired)
 {
     const uint32_t c = r->v->width, cols = bias ? 1 : c;
     const fv_tensor *t;
+    bool masked = false;
     const uint64_t shape[2] = {3ull * c, cols};
     FV_TRY(fv_reader_tensor(&t, &r->t, prefix, stem, bias ? "bias" : "weight", 2, shape));
+    if (bias)
+        FV_TRY(read_mask(&masked, r, prefix, stem));
     *q = (fv_weight){.rows = bias ? 1 : c, .cols = c};
     *kv = (fv_weight){.rows = bias ? 1 : 2 * c, .cols = bias ? 2 * c : c};
     fv_weight_add(q, rotated(t, 0, c, bias, paired));
-    if (!paired) {
+    if (!paired && !masked) {
         fv_weight_add(
             kv, (fv_weight_part){
                     .tensor = t, .offset = (uint64_t)c * cols, .rows = kv->rows, .cols = kv->cols});
         return FOVEA_OK;
     }
-    fv_weight_add(kv, rotated(t, (uint64_t)c * cols, c, bias, paired));
+    if (!masked)
+        fv_weight_add(kv, rotated(t, (uint64_t)c * cols, c, bias, paired));
     fv_weight_add(kv, (fv_weight_part){.tensor = t,
                                        .offset = 2ull * c * cols,
                                        .row0 = bias ? 0 : c,

@@ -164,6 +164,19 @@ const fv_vit_names fv_vit_schemes[] = {
         .gated2 = "mlp.w3.",
     },
     {
+        /* DINOv3 as its authors publish it */
+        .origin = FV_VIT_DINO,
+        .kinds = KIND(DINOV3),
+        .marks = {"rope_embed.periods", "storage_tokens", "blocks.0.attn.qkv.bias_mask"},
+        ORIGINAL_NAMES,
+        .reg = "storage_tokens",
+        .gate = "mlp.w1.",
+        .up = "mlp.w2.",
+        .gated2 = "mlp.w3.",
+        .periods = "rope_embed.periods",
+        .head = "linear_head.",
+    },
+    {
         /* DINOv2 as its authors publish it */
         .origin = FV_VIT_DINO,
         .kinds = DINO_KINDS,

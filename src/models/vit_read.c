@@ -74,6 +74,7 @@ static const struct {
     {"idefics3_vision", NULL, FV_VIT_IDEFICS},
     {"smolvlm", NULL, FV_VIT_IDEFICS},
     {"smolvlm_vision", NULL, FV_VIT_IDEFICS},
+    {"dinov3_vit", "", FV_VIT_DINOV3},
     {"dinov2_vit", "_reg", FV_VIT_REGISTERS},
     {"dinov2_vit", "", FV_VIT_DINOV2},
     {"vit_", "_dinov3", FV_VIT_DINOV3},
@@ -161,6 +162,7 @@ static fovea_status check_tensors(fv_vit_reader *r)
         fv_reader_ignore(&r->t, r->prefix, "head");
         fv_reader_ignore(&r->t, r->prefix, "mask_token");
         fv_reader_ignore(&r->t, r->prefix, "blocks");
+        fv_reader_ignore(&r->t, r->prefix, "local_cls_norm"); /* DINOv3: of training alone */
         return fv_reader_all_used(&r->t, r->prefix);
     }
     const char *const names[] = {n->patch, n->pre, n->post, n->pooler, n->map_proj};

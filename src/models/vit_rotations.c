@@ -1,5 +1,6 @@
 /* vit_rotations.c: the rotary positions of a ViT, which no tensor shows: config.json or the name of
  * the model tells them. */
+#include <math.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -23,11 +24,40 @@ static const struct {
     {"vit_", "_lingbot", {FV_ROPE_CENTRES, 100, 0, 0, false}},
 };
 
+/* The periods that a checkpoint holds: DINOv3's own are rounded to bfloat16. */
+static fovea_status read_periods(fv_vit_reader *r, uint32_t n)
+{
+    const fv_tensor *t, *kept;
+    float *period;
+    if (!fv_reader_find(&r->t, r->prefix, r->n->periods, ""))
+        return FOVEA_OK;
+    FV_TRY(fv_reader_buffer(&t, &r->t, r->prefix, r->n->periods, "", n));
+    FV_TRY(fv_model_floats(&period, &kept, r->t.m, 1, n));
+    fv_tensor_read(t, 0, n, period);
+    for (uint32_t i = 0; i < n; i++)
+        if (!(period[i] > 0 && isfinite(period[i])))
+            return fv_fail(FOVEA_EFORMAT, "%s: tensor \"%s\" holds %g, which is no period",
+                           r->t.source->name, t->name, (double)period[i]);
+    r->v->rope.periods = period;
+    return FOVEA_OK;
+}
+
+/* Those that each block and head has learned. */
+static fovea_status read_frequencies(fv_vit_reader *r, uint32_t n)
+{
+    fv_vit *v = r->v;
+    const fv_tensor *t;
+    const uint64_t shape[4] = {2, v->depth, v->heads, n};
+    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->frequencies, "", 4, shape));
+    v->frequencies = fv_weight_of(t, 2 * v->depth * v->heads, n);
+    return FOVEA_OK;
+}
+
 fovea_status fv_vit_read_rotation(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     const uint32_t d = v->width / v->heads;
-    if (r->n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3) {
+    if (r->n->origin != FV_VIT_TIMM && r->kind == FV_VIT_DINOV3) {
         float theta = 100;
         FV_TRY(fv_config_float(&theta, &r->vision, "rope_theta", 1, 1e9));
         v->rope = (fv_rope){.rule = FV_ROPE_CENTRES, .base = (double)theta};
@@ -42,11 +72,5 @@ fovea_status fv_vit_read_rotation(fv_vit_reader *r)
         return fv_fail(FOVEA_EFORMAT,
                        "%s: rotary positions of heads of %u channels; a multiple of 4 is needed",
                        r->config->file, d);
-    if (v->rope.rule != FV_ROPE_MIXED)
-        return FOVEA_OK;
-    const fv_tensor *t;
-    const uint64_t shape[4] = {2, v->depth, v->heads, d / 2};
-    FV_TRY(fv_reader_tensor(&t, &r->t, r->prefix, r->n->frequencies, "", 4, shape));
-    v->frequencies = fv_weight_of(t, 2 * v->depth * v->heads, d / 2);
-    return FOVEA_OK;
+    return v->rope.rule == FV_ROPE_MIXED ? read_frequencies(r, d / 2) : read_periods(r, d / 4);
 }

@@ -45,8 +45,8 @@ static uint32_t usual_heads(const fv_vit_reader *r)
         {"_gigantic_patch14_448", 1536, 16},
         {"_giantopt_", 1536, 16},
         {"vit_base_patch16_gap_", 768, 16},
-        {"_dinov3", 4096, 32},
-        {"_dinov3", 1280, 20},
+        {"dinov3", 4096, 32},
+        {"dinov3", 1280, 20},
         {"", 1152, 16},
         {"", 1280, 16},
         {"", 1408, 16},
@@ -63,9 +63,11 @@ static fovea_status read_heads(fv_vit_reader *r)
 {
     fv_vit *v = r->v;
     fv_config arguments;
+    const fv_tensor *periods = fv_reader_find(&r->t, r->prefix, r->n->periods, "");
     v->heads = 0;
     if (r->n->origin != FV_VIT_HF)
-        v->heads = usual_heads(r);
+        v->heads = periods && periods->elements ? (uint32_t)(v->width / 4 / periods->elements)
+                                                : usual_heads(r);
     else if (r->vision.object != r->config->object)
         v->heads = r->kind == FV_VIT_IDEFICS ? 16 : 12; /* the default of its class is left out */
     FV_TRY(fv_config_section(&arguments, r->config, "model_args"));

@@ -50,7 +50,7 @@ void fv_rope_grid(float *cosines, float *sines, uint32_t width, uint32_t height,
 
 static double angle(const fv_rope *r, uint32_t i, uint32_t n, uint32_t j, uint32_t d)
 {
-    const double slower = pow(r->base, -4. * j / d);
+    const double slower = r->periods ? 1 / (double)r->periods[j] : pow(r->base, -4. * j / d);
     if (r->rule == FV_ROPE_CENTRES)
         return TWO_PI * (2 * (i + 0.5) / n - 1) * slower;
     return (i + r->offset) * (r->reference > 0 ? r->reference / n : 1) * slower;

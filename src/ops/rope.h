@@ -33,6 +33,7 @@ typedef struct fv_rope {
     } rule;
     double base, offset, reference;
     bool x_first;
+    const float *periods; /* d/4 of them, in the place of base^(4j/d); or NULL */
 } fv_rope;
 
 /* The same for c channels of all heads, c of each per token: channels 2j and 2j + 1 of the patch in

@@ -316,10 +316,22 @@ def clips(t):
         t.note("config of a timm tower", None if good else got)
 
 
+def dinov3(t):
+    """The authors' file, without a config.json and by its name on torch.hub."""
+    golden = os.path.join(GOLDEN, "dinov3-original-01")
+    weights = {k: np.array(v) for k, v in pola.load(os.path.join(golden, "model.safetensors")).items()}
+    image = os.path.join(golden, "io.safetensors")
+    archives.save(t.path("dinov3.pth"), tensors_of(weights))
+    for name, more in (("DINOv3", []), ("DINOv3 by name", ["--architecture", "dinov3_vits16plus"])):
+        if t.convert(name, "dinov3.pth", "dinov3", *more):
+            t.note("weights of " + name, differs(t.path("dinov3"), weights))
+            t.note("run of " + name, None if t.run("dinov3", image) == t.run(golden, image) else "another")
+
+
 def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         t = Tests(os.path.abspath(argv[0]), folder)
-        for test in (published, wrappers, layouts, folders, clips):
+        for test in (published, wrappers, layouts, folders, clips, dinov3):
             test(t)
     print("%d passed, %d failed, 0 skipped" % tuple(t.counts))
     return 1 if t.counts[1] else 0

@@ -534,6 +534,30 @@ static void unread_tensors_are_refused(void **state)
     }
 }
 
+/* Biases are multiplied by a mask of ones and zeros, and nothing else. */
+static void a_mask_of_other_values_is_refused(void **state)
+{
+    static const char config[] = "{\"model_type\":\"dinov3_vit\",\"fovea\":{\"heads\":4}}";
+    enum { LINES = sizeof original / sizeof *original };
+    struct line lines[LINES + 1];
+    size_t n = 0;
+    (void)state;
+    for (size_t i = 0; original[i].name; i++)
+        if (strcmp(original[i].name, "pos_embed") != 0)
+            lines[n++] = original[i];
+    lines[n++] = (struct line){"storage_tokens", 2, C, {REG}};
+    lines[n] = (struct line){NULL, 0, 0, {0}};
+    fovea_model *plain = load_lines(lines, config);
+    const fv_vit *v = plain->roles;
+    assert_int_equal(v->prefix, 3);
+    assert_int_equal(v->rope.rule, FV_ROPE_CENTRES);
+    fovea_model_free(plain);
+    lines[n++] = (struct line){"blocks.%d.attn.qkv.bias_mask", 1, 3 * C, {99}};
+    lines[n] = (struct line){NULL, 0, 0, {0}};
+    write_checkpoint(lines, config);
+    expect_failure(FOVEA_EFORMAT, "blocks.0.attn.qkv.bias_mask\" holds");
+}
+
 /* A type stands in messages and in wisdom. */
 static void a_type_is_a_name(void **state)
 {
@@ -566,6 +590,7 @@ int main(void)
         cmocka_unit_test(frequencies_of_heads_are_for_softmax),
         cmocka_unit_test(unknown_fields_are_refused),
         cmocka_unit_test(unread_tensors_are_refused),
+        cmocka_unit_test(a_mask_of_other_values_is_refused),
         cmocka_unit_test(a_type_is_a_name),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
