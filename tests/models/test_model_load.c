@@ -506,6 +506,44 @@ static void synthetic_models_load(void **state)
     assert_int_equal(fv_mem_tagged(FV_MEM_MODEL), 0);
 }
 
+/* As many parameters as transformers' classes have of the published sizes, heads and projections
+ * included; DINOv2 and DINOv3 have a mask token besides, for training. */
+static void synthetic_models_have_the_published_sizes(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t parameters;
+    } published[] = {
+        {"vit-ti16", 5717416},        {"vit-s16", 22050664},        {"vit-b16", 86567656},
+        {"vit-b32", 88224232},        {"vit-l16", 304326632},       {"vit-h14", 632045800},
+        {"deit-ti", 5910800},         {"deit-s", 22436432},         {"deit-b", 87338192},
+        {"dinov2-s", 22825576},       {"dinov2-b", 88117480},       {"dinov2-l", 306417640},
+        {"dinov2-g", 1139553768},     {"dinov2-s-reg", 22827112},   {"dinov2-b-reg", 88120552},
+        {"dinov2-l-reg", 306421736},  {"dinov2-g-reg", 1139559912}, {"dinov3-s", 21596544},
+        {"dinov3-s-plus", 28692864},  {"dinov3-b", 85660416},       {"dinov3-l", 303129600},
+        {"dinov3-h-plus", 840592640}, {"ijepa-h14", 630762240},     {"ijepa-h16", 631668480},
+        {"owlv2-b16", 88413696},      {"owlv2-l14", 308226048},     {"clip-b32", 87849216},
+        {"clip-b16", 86192640},       {"clip-l14", 303966208},      {"siglip-b16", 92884224},
+        {"siglip-l16", 315956224},    {"siglip-so400m", 428225600},
+    };
+    size_t vits = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "synthetic:%s", published[i].name);
+        fovea_model *m = load(path);
+        const bool mask = strncmp(published[i].name, "dino", 4) == 0;
+        if (m->info.parameters + (mask ? m->info.width : 0) != published[i].parameters)
+            fail_msg("%s: %llu parameters, published are %llu", path,
+                     (unsigned long long)m->info.parameters,
+                     (unsigned long long)published[i].parameters);
+        fovea_model_free(m);
+    }
+    while (fv_vit_synthetic(vits))
+        vits++;
+    assert_int_equal(vits, sizeof published / sizeof *published); /* none is left out */
+}
+
 /* ---- real checkpoints ---- */
 
 static void golden_checkpoints_load(void **state)
@@ -591,6 +629,7 @@ int main(void)
         cmocka_unit_test(changed_files_are_not_read),
         cmocka_unit_test(image_processors_are_read),
         cmocka_unit_test(synthetic_models_load),
+        cmocka_unit_test(synthetic_models_have_the_published_sizes),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
