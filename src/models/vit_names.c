@@ -27,11 +27,30 @@ const char *const fv_vit_prefixes[] = {
 };
 
 /* What the schemes of transformers' encoders, and of the original repositories, have in common. */
-#define HF_NAMES                                                                                   \
+#define HF_EMBEDDING                                                                               \
     .patch = "embeddings.patch_embeddings.projection.", .cls = "embeddings.cls_token",             \
-    .pos = "embeddings.position_embeddings", .post = "layernorm.", .block = "encoder.layer.%u.",   \
-    .q = "attention.attention.query.", .k = "attention.attention.key.",                            \
-    .v = "attention.attention.value.", .proj = "attention.output.dense.", .head = "classifier."
+    .pos = "embeddings.position_embeddings", .post = "layernorm.", .head = "classifier."
+#define HF_NAMES                                                                                   \
+    HF_EMBEDDING, .block = "encoder.layer.%u.", .q = "attention.attention.query.",                 \
+                  .k = "attention.attention.key.", .v = "attention.attention.value.",              \
+                  .proj = "attention.output.dense."
+#define PROJECTIONS                                                                                \
+    .q = "attention.q_proj.", .k = "attention.k_proj.", .v = "attention.v_proj.",                  \
+    .proj = "attention.o_proj."
+#define DINO_BLOCK                                                                                 \
+    .reg = "embeddings.register_tokens", .ln1 = "norm1.", .ln2 = "norm2.",                         \
+    .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1", .fc1 = "mlp.fc1.",               \
+    .fc2 = "mlp.fc2."
+#define VIT_HEADS                                                                                  \
+    .dist = "embeddings.distillation_token", .ln1 = "layernorm_before.",                           \
+    .ln2 = "layernorm_after.", .pooler = "pooler.dense.", .head_cls = "cls_classifier.",           \
+    .head_dist = "distillation_classifier."
+#define DINOV3_NAMES                                                                               \
+    PROJECTIONS, .patch = "embeddings.patch_embeddings.", .cls = "embeddings.cls_token",           \
+                 .reg = "embeddings.register_tokens", .post = "norm.", .ln1 = "norm1.",            \
+                 .ln2 = "norm2.", .ls1 = "layer_scale1.lambda1", .ls2 = "layer_scale2.lambda1",    \
+                 .fc1 = "mlp.up_proj.", .fc2 = "mlp.down_proj.", .gated2 = "mlp.down_proj.",       \
+                 .gate = "mlp.gate_proj.", .up = "mlp.up_proj.", .head = "classifier."
 #define CLIP_NAMES                                                                                 \
     .patch = "embeddings.patch_embedding.", .cls = "embeddings.class_embedding",                   \
     .pos = "embeddings.position_embedding.weight", .post = "post_layernorm.",                      \
@@ -55,18 +74,26 @@ const char *const fv_vit_prefixes[] = {
 
 const fv_vit_names fv_vit_schemes[] = {
     {
+        /* inside transformers 5, which renames tensors when it saves: DINOv2 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = DINO_KINDS,
+        .marks = {"encoder.layer.0.attention.q_proj.weight"},
+        HF_EMBEDDING,
+        PROJECTIONS,
+        DINO_BLOCK,
+        .block = "encoder.layer.%u.",
+        .gate = "mlp.gate_proj.",
+        .up = "mlp.up_proj.",
+        .gated2 = "mlp.down_proj.",
+    },
+    {
         /* transformers: DINOv2, with registers or without */
         .origin = FV_VIT_HF,
         .kinds = DINO_KINDS,
         .marks = {"encoder.layer.0.norm1.weight"},
         HF_NAMES,
-        .reg = "embeddings.register_tokens",
-        .ln1 = "norm1.",
-        .ln2 = "norm2.",
-        .ls1 = "layer_scale1.lambda1",
-        .ls2 = "layer_scale2.lambda1",
-        .fc1 = "mlp.fc1.",
-        .fc2 = "mlp.fc2.",
+        DINO_BLOCK,
         .gated1 = "mlp.weights_in.",
         .gated2 = "mlp.weights_out.",
     },
@@ -76,14 +103,9 @@ const fv_vit_names fv_vit_schemes[] = {
         .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
         .marks = {"encoder.layer.0.layernorm_before.weight"},
         HF_NAMES,
-        .dist = "embeddings.distillation_token",
-        .ln1 = "layernorm_before.",
-        .ln2 = "layernorm_after.",
+        VIT_HEADS,
         .fc1 = "intermediate.dense.",
         .fc2 = "output.dense.",
-        .pooler = "pooler.dense.",
-        .head_cls = "cls_classifier.",
-        .head_dist = "distillation_classifier.",
     },
     {
         /* transformers: BEiT, Data2Vec's of pictures */
@@ -128,25 +150,30 @@ const fv_vit_names fv_vit_schemes[] = {
         .origin = FV_VIT_HF,
         .kinds = KIND(DINOV3),
         .marks = {"layer.0.attention.q_proj.weight"},
-        .patch = "embeddings.patch_embeddings.",
-        .cls = "embeddings.cls_token",
-        .reg = "embeddings.register_tokens",
-        .post = "norm.",
+        DINOV3_NAMES,
         .block = "layer.%u.",
-        .ln1 = "norm1.",
-        .ln2 = "norm2.",
-        .q = "attention.q_proj.",
-        .k = "attention.k_proj.",
-        .v = "attention.v_proj.",
-        .proj = "attention.o_proj.",
-        .ls1 = "layer_scale1.lambda1",
-        .ls2 = "layer_scale2.lambda1",
-        .fc1 = "mlp.up_proj.",
-        .fc2 = "mlp.down_proj.",
-        .gated2 = "mlp.down_proj.",
-        .gate = "mlp.gate_proj.",
-        .up = "mlp.up_proj.",
-        .head = "classifier.",
+    },
+    {
+        /* the same inside transformers 5 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = KIND(DINOV3),
+        .marks = {"model.layer.0.attention.q_proj.weight"},
+        DINOV3_NAMES,
+        .block = "model.layer.%u.",
+    },
+    {
+        /* ViT, DeiT, I-JEPA inside transformers 5 */
+        .origin = FV_VIT_HF,
+        .in_memory = true,
+        .kinds = KIND(PLAIN) | KIND(DEIT) | KIND(IJEPA),
+        .marks = {"layers.0.layernorm_before.weight"},
+        HF_EMBEDDING,
+        PROJECTIONS,
+        VIT_HEADS,
+        .block = "layers.%u.",
+        .fc1 = "mlp.fc1.",
+        .fc2 = "mlp.fc2.",
     },
     {
         /* C-RADIO */

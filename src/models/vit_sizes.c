@@ -266,7 +266,7 @@ fovea_status fv_vit_read_block_form(fv_vit_reader *r)
     v->hidden = fv_tensor_dimension(fc2, 1);
     FV_TRY(fv_config_u32(&v->hidden, &r->vision, "intermediate_size", 1, FV_VIT_HIDDEN_MOST));
     const bool joined = n->origin == FV_VIT_TIMM && fv_tensor_dimension(fc1, 0) == 2 * v->hidden;
-    if (r->split && n->origin == FV_VIT_HF && v->epi != FV_EPI_SILU)
+    if (r->split && n->origin == FV_VIT_HF && r->kind == FV_VIT_DINOV3 && v->epi != FV_EPI_SILU)
         return fv_fail(FOVEA_ENOTSUP,
                        "%s: a gated MLP whose \"hidden_act\" is not silu is not supported",
                        r->config->file);

@@ -239,7 +239,7 @@ fovea_status fv_vit_make_synthetic(json_t **config, fv_source *source, const cha
         m.s = &alone;
     while (strcmp(m.s->name, name) != 0)
         m.s++;
-    while (!(m.n->kinds >> m.s->kind & 1))
+    while (!(m.n->kinds >> m.s->kind & 1) || m.n->in_memory)
         m.n++;
     const struct spec *s = m.s;
     matrix(&m, "", m.n->patch, "weight", s->width, 3 * (uint64_t)s->patch * s->patch, 1);

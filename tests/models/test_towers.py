@@ -179,6 +179,25 @@ class Towers(unittest.TestCase):
         p = self.fovea("op", "x.safetensors", "--prefix", "x", "-o", "y.safetensors")
         self.assertEqual(p.returncode, 1, p.stderr)
 
+    def test_inside_transformers(self):
+        """The names that transformers 5 has in memory, as a state_dict that was saved has them."""
+        common = [("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
+                  ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
+                  ("intermediate.dense.", "mlp.fc1."), ("output.dense.", "mlp.fc2.")]
+        for model, words in (("vit-01", [("encoder.layer.", "layers.")] + common), ("dinov2-with-registers-03", common),
+                             ("dinov3-03", [("layer.", "model.layer.")])):
+            with self.subTest(model=model):
+                tensors = {}
+                for name, t in load(os.path.join(MODELS, model, "model.safetensors")).items():
+                    for old, new in words:
+                        name = name.replace(old, new, 1)
+                    tensors[name] = t
+                folder = tempfile.mkdtemp(dir=self.folder)
+                save(os.path.join(folder, "model.safetensors"), tensors)
+                shutil.copy(os.path.join(MODELS, model, "config.json"), folder)
+                self.assertNotEqual(set(tensors), set(load(os.path.join(MODELS, model, "model.safetensors"))))
+                self.assertEqual(self.outputs(folder, model), self.outputs(os.path.join(MODELS, model), model))
+
     def test_training(self):
         """What is trained behind a prefix is saved whole, and says where its tower stands."""
         eyes = renamed(tower("clip-vision-02"), "sight.")
