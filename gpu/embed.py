@@ -12,12 +12,49 @@ from mech_text import mechanism_text, mechanisms
 ROOT = Path(__file__).resolve().parent.parent
 
 
+QUOTED_OR_BLANK = re.compile(r"""(?P<quoted>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\s+""")
+NO_BLANK_BESIDE = re.compile(r"[][(){},;?:]")
+OPERATOR_AND_WORD = re.compile(r"[-+*/%&|^<>=!~][\w.]|[\w.][-+*/%&|^<>=!~]")
+NUMBER_BEFORE_SIGN = re.compile(r"(?<![\w.])\.?\d[\w.]*[eEpP]$")  # 0xe + 1, as 0xe+1 is one number
+
+
+def squeeze(code):
+    """Code of one line without the blanks that separate no tokens. Those beside a quote or a
+    backslash and between two operators stay."""
+    def shorter(found):
+        before, after = code[:found.start()], code[found.end():]
+        beside = before[-1:] + after[:1]
+        if found["quoted"]:
+            return found[0]
+        if NO_BLANK_BESIDE.search(beside):
+            return ""
+        if OPERATOR_AND_WORD.fullmatch(beside) and not NUMBER_BEFORE_SIGN.search(before):
+            return ""
+        return " "
+    return QUOTED_OR_BLANK.sub(shorter, code.strip())
+
+
+def squeeze_line(line):
+    """A line of code or of the preprocessor's, where the blank after a name decides whether a macro
+    has parameters."""
+    line = line.strip()
+    if not line.startswith("#"):
+        return squeeze(line)
+    found = re.match(r"#(?:define \w+ ?|(?:el)?if )", line)
+    return found[0] + squeeze(line[found.end():]) if found else line
+
+
+def without_comments(text):
+    """The same lines without their comments."""
+    text = re.sub(r"/\*.*?\*/", lambda found: " " + "\n" * found[0].count("\n"), text, flags=re.S)
+    return re.sub(r"//.*", "", text)
+
+
 def literal(text):
-    """C strings, one a line, without comments and indentation, which are a third of it all. Lines
+    """C strings, one a line, without comments and blanks, which are nearly half of it all. Lines
     stay lines, so that a compiler's messages name the right ones."""
-    text = re.sub(r"/\*.*?\*/", lambda comment: " " + "\n" * comment[0].count("\n"), text, flags=re.S)
-    lines = [line.strip().replace("\\", "\\\\").replace('"', '\\"')
-             for line in re.sub(r"//.*", "", text).splitlines()]
+    lines = [squeeze_line(line).replace("\\", "\\\\").replace('"', '\\"')
+             for line in without_comments(text).splitlines()]
     return "\n".join(f'    "{line}\\n"' for line in lines) or '    ""'
 
 

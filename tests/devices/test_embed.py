@@ -1,0 +1,67 @@
+"""test_embed.py: texts of kernels, which gpu/embed.py makes shorter, keep the tokens of every line.
+
+usage: test_embed.py ROOT
+"""
+import re
+import sys
+from pathlib import Path
+
+TOKEN = re.compile(r"""
+    "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*'
+    | \.?\d(?:[eEpP][+-]|[\w.])* | \w+
+    | \.\.\. | <<= | >>= | -> | \+\+ | -- | << | >> | <= | >= | == | != | && | \|\|
+    | [-+*/%&|^]= | \#\# | ::
+    | \S""", re.X)
+# What is hard to tell apart, and what it becomes.
+CASES = [
+    ("a = b + c;", "a=b+c;"),
+    ("a = - -b + +c - --d;", "a= - -b+ +c- --d;"),
+    ("x = 0xe + 1;", "x=0xe +1;"),
+    ("x = size + 1;", "x=size+1;"),
+    ("a / *b", "a/ *b"),
+    ("return x ? .5f : y;", "return x?.5f:y;"),
+    ("#define F (x)", "#define F (x)"),
+    ("#define F(x, y) ((x) + y)", "#define F(x,y)((x)+y)"),
+    ("#define F \\", "#define F \\"),
+    ("    return    \\", "return \\"),
+    ('asm("ld {%0, %1};" : "=r"(a));', 'asm("ld {%0, %1};":"=r"(a));'),
+    ('"a" SUFFIX "b"', '"a" SUFFIX "b"'),
+    ("#if A  && defined B", "#if A&&defined B"),
+    ("#include <a b.h>", "#include <a b.h>"),
+    ("#error do not do  this", "#error do not do  this"),
+]
+
+
+def tokens(line):
+    """A line's tokens; that of #define with what says whether the macro has parameters."""
+    found = re.match(r"\s*#\s*define\s+\w+\(", line)
+    return [bool(found)] + TOKEN.findall(line)
+
+
+def main():
+    root = Path(sys.argv[1])
+    sys.path.insert(0, str(root / "gpu"))
+    sys.dont_write_bytecode = True
+    import embed
+
+    failed = 0
+    for line, wanted in CASES:
+        if embed.squeeze_line(line) != wanted:
+            failed += 1
+            print(f"FAIL {line!r} became {embed.squeeze_line(line)!r}, not {wanted!r}")
+    lines = 0
+    files = [file for folder in ("gpu/kernels", "cuda", "src/mech", "src/ops")
+             for file in sorted((root / folder).iterdir())
+             if file.suffix in (".cl", ".cu", ".cuh", ".h")]
+    for file in files:
+        for number, line in enumerate(embed.without_comments(file.read_text()).splitlines(), 1):
+            lines += 1
+            if tokens(line) != tokens(embed.squeeze_line(line)):
+                failed += 1
+                print(f"FAIL {file}:{number}: {embed.squeeze_line(line)!r} has other tokens")
+    print(f"{lines + len(CASES) - failed} passed, {failed} failed, 0 skipped")
+    return failed > 0 or lines == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
