@@ -92,13 +92,19 @@ FV_FN void finish_columns(const fv_gemm_out *o, const float *acc, uint32_t j, ui
     }
 }
 
+/* The last columns, fewer than a vector has lanes, with any activation. */
+FV_PART void finish_part(const fv_gemm_out *o, const float *acc, uint32_t j, uint32_t act)
+{
+    finish_columns(o, acc, j, o->cols - j, act);
+}
+
 FV_FN void finish_act(const fv_gemm_out *o, const float *acc, uint32_t act)
 {
     uint32_t j = 0;
     for (; j + FV_W <= o->cols; j += FV_W)
         finish_columns(o, acc, j, FV_W, act);
     if (j < o->cols)
-        finish_columns(o, acc, j, o->cols - j, act);
+        finish_part(o, acc, j, act);
 }
 
 static void finish(const fv_gemm_out *o, const float *acc)
