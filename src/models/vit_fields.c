@@ -16,7 +16,7 @@ enum rule {
 };
 
 typedef struct known {
-    const char *name;
+    char name[36]; /* no pointer, which the loader would have to relocate */
     enum rule rule;
     const char *text; /* the one that is supported */
 } known;
@@ -144,7 +144,7 @@ static const known transformers[] = {
     {"vision_config", ANY, NULL},
     {"vision_config_dict", ANY, NULL},
     {"vision_use_head", ANY, NULL},
-    {NULL, ANY, NULL},
+    {"", ANY, NULL},
 };
 
 /* What those of BEiT hold beside. */
@@ -163,7 +163,7 @@ static const known beit[] = {
     {"use_relative_position_bias", ANY, NULL},
     {"use_shared_relative_position_bias", ANY, NULL},
     {"vocab_size", ANY, NULL},
-    {NULL, ANY, NULL},
+    {"", ANY, NULL},
 };
 
 /* Arguments of timm's constructors that the tensors show, or that matter in training alone. */
@@ -203,7 +203,7 @@ static const known timm[] = {
     {"use_rel_pos_bias", ANY, NULL},
     {"use_shared_rel_pos_bias", ANY, NULL},
     {"weight_init", ANY, NULL},
-    {NULL, ANY, NULL},
+    {"", ANY, NULL},
 };
 
 static bool holds(const known *k, const json_t *value)
@@ -238,9 +238,9 @@ static bool ignored(const json_t *list, const char *name)
 
 static const known *find(const known *list, const char *name)
 {
-    while (list->name && strcmp(list->name, name) != 0)
+    while (*list->name && strcmp(list->name, name) != 0)
         list++;
-    return list->name ? list : NULL;
+    return *list->name ? list : NULL;
 }
 
 /* `more`: a second list, or NULL. */
