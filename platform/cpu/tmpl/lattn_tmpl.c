@@ -27,6 +27,12 @@
 
 #define KERNEL(op) FV_MECH_NAME(op, FV_ISA)
 
+#ifdef FV_SMALLEST
+#define SMALLEST 1
+#else
+#define SMALLEST 0
+#endif
+
 enum {
     BLOCK = 192,               /* rows whose features and values stay in L1 and L2 */
     SUMS = !CENTRED && !SHIFT, /* states are sums, and a block is added to one as it is */
@@ -448,7 +454,7 @@ static void reduce_block(float *state, float *scratch, const layout *l, const ke
         block.gate = &one;
         block.ldg = 0;
     }
-    if (s->turn.cos || s->gate)
+    if (s->turn.cos || s->gate || SMALLEST) /* there one loop less is worth a product */
         map_keys(features, right, state, l, &block, rows, s->turn.cos != NULL, true);
     else
         map_keys(features, right, state, l, &block, rows, false, false);
