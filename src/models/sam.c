@@ -22,6 +22,7 @@
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
 #include "graph/emit.h"
+#include "models/fields.h"
 #include "models/layer.h"
 #include "models/segmentation.h"
 #include "models/tensor_reader.h"
@@ -58,6 +59,15 @@ static const struct {
     const char *begin;
     uint32_t heads, every; /* each so many-th block attends over all tokens */
 } timm[] = {{"samvit_base_", 12, 3}, {"samvit_large_", 16, 6}, {"samvit_huge_", 16, 8}};
+
+/* Fields of its configurations beside those of ViTs. */
+static const fv_field fields[] = {
+    {"global_attn_indexes", FV_FIELD_ANY, NULL}, {"mlp_dim", FV_FIELD_ANY, NULL},
+    {"neck_chans", FV_FIELD_ANY, NULL},          {"num_pos_feats", FV_FIELD_ANY, NULL},
+    {"output_channels", FV_FIELD_ANY, NULL},     {"scale", FV_FIELD_ANY, NULL},
+    {"use_abs_pos", FV_FIELD_ANY, NULL},         {"use_rel_pos", FV_FIELD_ANY, NULL},
+    {"window_size", FV_FIELD_ANY, NULL},         {"", FV_FIELD_ANY, NULL},
+};
 
 typedef struct reader {
     fv_tensor_reader t;
@@ -322,12 +332,15 @@ static fovea_status fill_info(reader *r)
 static fovea_status read_model(fovea_model *m, const fv_source *source, const fv_config *config)
 {
     reader r = {.t = {.m = m, .source = source, .config = config->file}, .config = config};
+    fv_config own;
     FV_TRY(fv_config_type(&r.type, config));
+    FV_TRY(fv_config_section(&own, config, "fovea"));
     FV_TRY(fv_config_section(&r.vision, config, "vision_config"));
     if (!r.vision.object)
-        FV_TRY(fv_config_section(&r.vision, config, "model_args"));
-    if (!r.vision.object)
         r.vision = *config;
+    FV_TRY(fv_fields_check(config, &r.vision, &own, fields));
+    if (fv_config_get(config, "model_args"))
+        FV_TRY(fv_config_section(&r.vision, config, "model_args"));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_sam), FV_MEM_MODEL, "roles"));
     r.s = m->roles;
     FV_TRY(read_tensors(&r));

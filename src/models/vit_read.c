@@ -236,7 +236,8 @@ fovea_status fv_vit_read(fovea_model *m, const fv_source *source, const fv_confi
     FV_TRY(fv_config_section(&r.own, config, "fovea"));
     if (!r.vision.object)
         r.vision = *config;
-    FV_TRY(fv_vit_check_fields(&r));
+    FV_TRY(fv_fields_check(config, &r.vision, &r.own,
+                           r.kind == FV_VIT_BEIT ? fv_vit_bias_fields : NULL));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_vit), FV_MEM_MODEL, "roles"));
     r.v = m->roles;
     FV_TRY(find_scheme(&r));

@@ -6,6 +6,7 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
+#include "models/fields.h"
 #include "models/tensor_reader.h"
 #include "models/vit.h"
 
@@ -58,10 +59,6 @@ typedef struct fv_vit_reader {
     } sla; /* how the logits of SLA's gates are made */
 } fv_vit_reader;
 
-/* vit_fields.c */
-/* ENOTSUP names a field of config.json that may change the arithmetic and that no reader knows. */
-fovea_status fv_vit_check_fields(const fv_vit_reader *r);
-
 /* vit_sizes.c */
 /* EFORMAT names `what` where `value` is 0 or more than `limit`. */
 fovea_status fv_vit_check_size(const fv_vit_reader *r, const char *what, uint32_t value,
@@ -84,6 +81,7 @@ fovea_status fv_vit_read_picture(const fv_vit_reader *r, uint32_t *width, uint32
 /* vit_bias.c: biases of softmax's scores by relative position, those of all blocks and those of the
  * block that is being read. */
 fovea_status fv_vit_read_bias(fv_vit_reader *r);
+extern const fv_field fv_vit_bias_fields[]; /* what configurations of such models hold beside */
 fovea_status fv_vit_read_block_bias(fv_vit_reader *r, fv_weight *bias);
 
 /* vit_rotations.c: whether and how queries and keys are turned. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "checkpoint/source.h"
+#include "models/sam.h"
 #include "tests/models/small_checkpoint.h"
 
 /* ---- refusals ---- */
@@ -524,9 +525,11 @@ static void synthetic_models_have_the_published_sizes(void **state)
         {"dinov3-h-plus", 840592640}, {"ijepa-h14", 630762240},     {"ijepa-h16", 631668480},
         {"owlv2-b16", 88413696},      {"owlv2-l14", 308226048},     {"clip-b32", 87849216},
         {"clip-b16", 86192640},       {"clip-l14", 303966208},      {"siglip-b16", 92884224},
-        {"siglip-l16", 315956224},    {"siglip-so400m", 428225600},
+        {"siglip-l16", 315956224},    {"siglip-so400m", 428225600}, {"beitv2-b16", 86530984},
+        {"beitv2-l16", 304430568},    {"sam-b16", 89670912},        {"sam-l16", 308278272},
+        {"sam-h16", 637026048},
     };
-    size_t vits = 0;
+    size_t vits = 0, sams = 0;
     (void)state;
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         char path[64];
@@ -541,7 +544,9 @@ static void synthetic_models_have_the_published_sizes(void **state)
     }
     while (fv_vit_synthetic(vits))
         vits++;
-    assert_int_equal(vits, sizeof published / sizeof *published); /* none is left out */
+    while (fv_sam_synthetic(sams))
+        sams++;
+    assert_int_equal(vits + sams, sizeof published / sizeof *published); /* none is left out */
 }
 
 /* ---- real checkpoints ---- */

@@ -171,7 +171,8 @@ class Towers(unittest.TestCase):
         config["fovea"] = {"prefix": "agent.senses.sight."}
         folder = self.check("siglip-02", config, eyes, others)
         for command in (["plan", folder, "--prefix", "agent.smell"], ["bench", "model", folder, "--prefix", "x"],
-                        ["verify", folder, "--prefix", "x"], ["tune", folder, "--prefix", "x"]):
+                        ["verify", folder, "--prefix", "x"],
+                        ["tune", folder, "--prefix", "x", "-o", os.path.join(self.folder, "wisdom")]):
             p = self.fovea(*command)
             self.assertEqual(p.returncode, 7, p.stderr)
             self.assertIn("no tensor's name begins with", p.stderr)

@@ -1,5 +1,6 @@
 /* test_steady.c: a planned frame costs no allocation, no page fault and no file access. */
 #define _DEFAULT_SOURCE
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -123,6 +124,27 @@ static void dinov3_streamed(void **state)
     ten_frames("synthetic:dinov3-s", "softmax+mala@3-8", FOVEA_SCHEDULE_STREAMED, 1);
 }
 
+/* One small model of every family and dialect that tests/data has. */
+static void every_family(void **state)
+{
+    (void)state;
+    static const char folder[] = TEST_DATA "/golden/models";
+    int models = 0;
+    DIR *list = opendir(folder);
+    assert_non_null(list);
+    for (struct dirent *entry; (entry = readdir(list));) {
+        char path[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        ten_frames(path, NULL, models % 2 ? FOVEA_SCHEDULE_STREAMED : FOVEA_SCHEDULE_STEPWISE,
+                   models % 2);
+        models++;
+    }
+    closedir(list);
+    assert_true(models > 10);
+}
+
 static void linear_streamed(void **state)
 {
     (void)state;
@@ -184,6 +206,7 @@ int main(void)
         cmocka_unit_test(softmax_stepwise),  cmocka_unit_test(hybrid_streamed),
         cmocka_unit_test(hybrid_stepwise),   cmocka_unit_test(pola_swin_streamed),
         cmocka_unit_test(pola_pvt_stepwise), cmocka_unit_test(dinov3_streamed),
+        cmocka_unit_test(every_family),
     };
     fixture_draw();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,246 @@
+/* fields.c: what the config.json of a ViT, or of SAM's encoder, may say. */
+#include <string.h>
+
+#include "base/num.h"
+#include "models/fields.h"
+
+/* What transformers' configurations of these models hold, those of old versions included. */
+static const fv_field transformers[] = {
+    {"add_cross_attention", FV_FIELD_FALSE, NULL},
+    {"apply_layernorm", FV_FIELD_ANY, NULL},
+    {"architectures", FV_FIELD_ANY, NULL},
+    {"attention_dropout", FV_FIELD_ANY, NULL},
+    {"attention_probs_dropout_prob", FV_FIELD_ANY, NULL},
+    {"bad_words_ids", FV_FIELD_ANY, NULL},
+    {"begin_suppress_tokens", FV_FIELD_ANY, NULL},
+    {"bos_token_id", FV_FIELD_ANY, NULL},
+    {"chunk_size_feed_forward", FV_FIELD_ANY, NULL},
+    {"cross_attention_hidden_size", FV_FIELD_ANY, NULL},
+    {"decoder_start_token_id", FV_FIELD_ANY, NULL},
+    {"diversity_penalty", FV_FIELD_ANY, NULL},
+    {"do_sample", FV_FIELD_ANY, NULL},
+    {"drop_path_rate", FV_FIELD_ANY, NULL},
+    {"dropout", FV_FIELD_ANY, NULL},
+    {"dtype", FV_FIELD_ANY, NULL},
+    {"early_stopping", FV_FIELD_ANY, NULL},
+    {"encoder_no_repeat_ngram_size", FV_FIELD_ANY, NULL},
+    {"encoder_stride", FV_FIELD_ANY, NULL},
+    {"eos_token_id", FV_FIELD_ANY, NULL},
+    {"exponential_decay_length_penalty", FV_FIELD_ANY, NULL},
+    {"finetuning_task", FV_FIELD_ANY, NULL},
+    {"forced_bos_token_id", FV_FIELD_ANY, NULL},
+    {"forced_eos_token_id", FV_FIELD_ANY, NULL},
+    {"fovea", FV_FIELD_ANY, NULL},
+    {"golden", FV_FIELD_ANY, NULL},
+    {"gradient_checkpointing", FV_FIELD_ANY, NULL},
+    {"hidden_act", FV_FIELD_ANY, NULL},
+    {"hidden_dropout_prob", FV_FIELD_ANY, NULL},
+    {"hidden_size", FV_FIELD_ANY, NULL},
+    {"id2label", FV_FIELD_ANY, NULL},
+    {"image_size", FV_FIELD_ANY, NULL},
+    {"initializer_factor", FV_FIELD_ANY, NULL},
+    {"initializer_range", FV_FIELD_ANY, NULL},
+    {"intermediate_size", FV_FIELD_ANY, NULL},
+    {"is_decoder", FV_FIELD_FALSE, NULL},
+    {"is_encoder_decoder", FV_FIELD_FALSE, NULL},
+    {"key_bias", FV_FIELD_ANY, NULL},
+    {"label2id", FV_FIELD_ANY, NULL},
+    {"layer_norm_eps", FV_FIELD_ANY, NULL},
+    {"layerscale_value", FV_FIELD_ANY, NULL},
+    {"length_penalty", FV_FIELD_ANY, NULL},
+    {"license", FV_FIELD_ANY, NULL},
+    {"logit_scale_init_value", FV_FIELD_ANY, NULL},
+    {"max_image_size", FV_FIELD_ANY, NULL},
+    {"max_img_size", FV_FIELD_ANY, NULL},
+    {"max_length", FV_FIELD_ANY, NULL},
+    {"min_length", FV_FIELD_ANY, NULL},
+    {"mlp_bias", FV_FIELD_TRUE, NULL},
+    {"mlp_ratio", FV_FIELD_ANY, NULL},
+    {"model_type", FV_FIELD_ANY, NULL},
+    {"no_repeat_ngram_size", FV_FIELD_ANY, NULL},
+    {"num_attention_heads", FV_FIELD_ANY, NULL},
+    {"norm_mean", FV_FIELD_ANY, NULL},
+    {"norm_std", FV_FIELD_ANY, NULL},
+    {"num_beam_groups", FV_FIELD_ANY, NULL},
+    {"num_beams", FV_FIELD_ANY, NULL},
+    {"num_channels", FV_FIELD_ANY, NULL},
+    {"num_cls_tokens", FV_FIELD_ANY, NULL},
+    {"num_hidden_layers", FV_FIELD_ANY, NULL},
+    {"num_labels", FV_FIELD_ANY, NULL},
+    {"num_patches", FV_FIELD_ANY, NULL},
+    {"num_register_tokens", FV_FIELD_ANY, NULL},
+    {"num_registers", FV_FIELD_ANY, NULL},
+    {"num_return_sequences", FV_FIELD_ANY, NULL},
+    {"out_features", FV_FIELD_ANY, NULL},
+    {"out_indices", FV_FIELD_ANY, NULL},
+    {"output_attentions", FV_FIELD_ANY, NULL},
+    {"output_hidden_states", FV_FIELD_ANY, NULL},
+    {"output_scores", FV_FIELD_ANY, NULL},
+    {"pad_token_id", FV_FIELD_ANY, NULL},
+    {"patch_dim", FV_FIELD_ANY, NULL},
+    {"patch_size", FV_FIELD_ANY, NULL},
+    {"pooler_act", FV_FIELD_TEXT, "tanh"},
+    {"pooler_output_size", FV_FIELD_ANY, NULL},
+    {"pos_embed_jitter", FV_FIELD_ANY, NULL},
+    {"pos_embed_rescale", FV_FIELD_ANY, NULL},
+    {"pos_embed_shift", FV_FIELD_ANY, NULL},
+    {"position_embedding_type", FV_FIELD_TEXT, "absolute"},
+    {"prefix", FV_FIELD_ANY, NULL},
+    {"problem_type", FV_FIELD_ANY, NULL},
+    {"proj_bias", FV_FIELD_TRUE, NULL},
+    {"projection_dim", FV_FIELD_ANY, NULL},
+    {"pruned_heads", FV_FIELD_EMPTY, NULL},
+    {"qkv_bias", FV_FIELD_ANY, NULL},
+    {"query_bias", FV_FIELD_ANY, NULL},
+    {"remove_invalid_values", FV_FIELD_ANY, NULL},
+    {"repetition_penalty", FV_FIELD_ANY, NULL},
+    {"reshape_hidden_states", FV_FIELD_ANY, NULL},
+    {"return_dict", FV_FIELD_ANY, NULL},
+    {"return_dict_in_generate", FV_FIELD_ANY, NULL},
+    {"rope_theta", FV_FIELD_ANY, NULL},
+    {"semantic_loss_ignore_index", FV_FIELD_ANY, NULL},
+    {"sep_token_id", FV_FIELD_ANY, NULL},
+    {"size", FV_FIELD_ANY, NULL},
+    {"stage_names", FV_FIELD_ANY, NULL},
+    {"summary_idxs", FV_FIELD_ANY, NULL},
+    {"suppress_tokens", FV_FIELD_ANY, NULL},
+    {"task_specific_params", FV_FIELD_ANY, NULL},
+    {"temperature", FV_FIELD_ANY, NULL},
+    {"text_config", FV_FIELD_ANY, NULL},
+    {"text_config_dict", FV_FIELD_ANY, NULL},
+    {"tf_legacy_loss", FV_FIELD_ANY, NULL},
+    {"tie_encoder_decoder", FV_FIELD_ANY, NULL},
+    {"tie_word_embeddings", FV_FIELD_ANY, NULL},
+    {"tokenizer_class", FV_FIELD_ANY, NULL},
+    {"top_k", FV_FIELD_ANY, NULL},
+    {"top_p", FV_FIELD_ANY, NULL},
+    {"torch_dtype", FV_FIELD_ANY, NULL},
+    {"torchscript", FV_FIELD_ANY, NULL},
+    {"transformers_version", FV_FIELD_ANY, NULL},
+    {"typical_p", FV_FIELD_ANY, NULL},
+    {"use_base_siglip", FV_FIELD_ANY, NULL},
+    {"use_bfloat16", FV_FIELD_ANY, NULL},
+    {"use_gated_mlp", FV_FIELD_ANY, NULL},
+    {"use_mask_token", FV_FIELD_ANY, NULL},
+    {"use_swiglu_ffn", FV_FIELD_ANY, NULL},
+    {"value_bias", FV_FIELD_ANY, NULL},
+    {"vision_config", FV_FIELD_ANY, NULL},
+    {"vision_config_dict", FV_FIELD_ANY, NULL},
+    {"vision_use_head", FV_FIELD_ANY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
+/* Arguments of timm's constructors that the tensors show, or that matter in training alone. */
+static const fv_field timm[] = {
+    {"attn_drop_rate", FV_FIELD_ANY, NULL},
+    {"class_token", FV_FIELD_ANY, NULL},
+    {"depth", FV_FIELD_ANY, NULL},
+    {"drop_path_rate", FV_FIELD_ANY, NULL},
+    {"drop_rate", FV_FIELD_ANY, NULL},
+    {"dynamic_img_pad", FV_FIELD_FALSE, NULL},
+    {"dynamic_img_size", FV_FIELD_ANY, NULL},
+    {"embed_dim", FV_FIELD_ANY, NULL},
+    {"fc_norm", FV_FIELD_ANY, NULL},
+    {"features_only", FV_FIELD_ANY, NULL},
+    {"global_pool", FV_FIELD_ANY, NULL},
+    {"head_init_scale", FV_FIELD_ANY, NULL},
+    {"img_size", FV_FIELD_ANY, NULL},
+    {"in_chans", FV_FIELD_ANY, NULL},
+    {"init_values", FV_FIELD_ANY, NULL},
+    {"mlp_ratio", FV_FIELD_ANY, NULL},
+    {"no_embed_class", FV_FIELD_ANY, NULL},
+    {"num_classes", FV_FIELD_ANY, NULL},
+    {"num_heads", FV_FIELD_ANY, NULL},
+    {"num_reg_tokens", FV_FIELD_ANY, NULL},
+    {"patch_drop_rate", FV_FIELD_ANY, NULL},
+    {"patch_size", FV_FIELD_ANY, NULL},
+    {"pos_drop_rate", FV_FIELD_ANY, NULL},
+    {"pre_norm", FV_FIELD_ANY, NULL},
+    {"proj_drop_rate", FV_FIELD_ANY, NULL},
+    {"qkv_bias", FV_FIELD_ANY, NULL},
+    {"reg_tokens", FV_FIELD_ANY, NULL},
+    {"scale_mlp", FV_FIELD_ANY, NULL},
+    {"strict_img_size", FV_FIELD_ANY, NULL},
+    {"swiglu_mlp", FV_FIELD_ANY, NULL},
+    {"use_abs_pos_emb", FV_FIELD_ANY, NULL},
+    {"use_fc_norm", FV_FIELD_ANY, NULL},
+    {"use_rel_pos_bias", FV_FIELD_ANY, NULL},
+    {"use_shared_rel_pos_bias", FV_FIELD_ANY, NULL},
+    {"weight_init", FV_FIELD_ANY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
+static bool holds(const fv_field *k, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    switch (k->rule) {
+    case FV_FIELD_ANY:
+        return true;
+    case FV_FIELD_TEXT:
+        return text && strcmp(text, k->text) == 0;
+    case FV_FIELD_TRUE:
+        return json_is_true(value);
+    case FV_FIELD_FALSE:
+        return json_is_false(value);
+    case FV_FIELD_EMPTY:
+        break;
+    }
+    return json_array_size(value) + json_object_size(value) == 0;
+}
+
+static bool ignored(const json_t *list, const char *name)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(list, i, item) {
+        const char *text = json_string_value(item);
+        if (text && strcmp(text, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const fv_field *find(const fv_field *list, const char *name)
+{
+    while (*list->name && strcmp(list->name, name) != 0)
+        list++;
+    return *list->name ? list : NULL;
+}
+
+/* `more`: a second list, or NULL. */
+static fovea_status check(const fv_config *c, const fv_field *list, const fv_field *more,
+                          const json_t *ignore)
+{
+    const char *name;
+    json_t *value;
+    const char *dot = *c->section ? "." : "";
+    json_object_foreach(c->object, name, value) {
+        const fv_field *k = find(list, name);
+        if (!k && more)
+            k = find(more, name);
+        if (json_is_null(value) || *name == '_' || ignored(ignore, name) || (k && holds(k, value)))
+            continue;
+        return fv_fail(
+            FOVEA_ENOTSUP,
+            "%s: \"%s%s%.60s\" %s; if that does not change what the encoder computes, add "
+            "\"fovea\": {\"ignore\": [\"%.60s\"]}",
+            c->file, c->section, dot, name,
+            k ? "has a value that is not supported" : "is not known", name);
+    }
+    return FOVEA_OK;
+}
+
+fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
+                             const fv_field *more)
+{
+    fv_config arguments;
+    const json_t *ignore = own->object ? fv_config_get(own, "ignore") : NULL;
+    if (ignore && !json_is_array(ignore))
+        return fv_config_fail(own, "ignore", "a list of names of fields");
+    FV_TRY(fv_config_section(&arguments, config, "model_args"));
+    if (arguments.object)
+        FV_TRY(check(&arguments, timm, more, ignore));
+    if (fv_config_get(config, "architecture"))
+        return FOVEA_OK;
+    return check(vision, transformers, more, ignore);
+}
