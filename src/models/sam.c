@@ -202,23 +202,35 @@ static fovea_status read_positions(reader *r)
 }
 
 /* Rows [from, from + count) times the width of the tensor with queries, keys and values. */
-static fovea_status cut(reader *r, fv_layer *l, uint32_t from, uint32_t count)
+static void cut(fv_layer *l, const fv_tensor *w, const fv_tensor *b, uint32_t c, uint32_t from,
+                uint32_t count)
 {
-    const uint32_t c = r->s->width;
-    const uint64_t whole[2] = {3ull * c, c};
-    const fv_tensor *w, *b;
-    FV_TRY(fv_reader_tensor(&w, &r->t, r->block, "attn.qkv.", "weight", 2, whole));
     l->w = (fv_weight){.rows = count * c, .cols = c};
     fv_weight_add(&l->w,
                   (fv_weight_part){
                       .tensor = w, .offset = (uint64_t)from * c * c, .rows = count * c, .cols = c});
-    if (!fv_reader_find(&r->t, r->block, "attn.qkv.", "bias"))
-        return FOVEA_OK;
-    FV_TRY(fv_reader_tensor(&b, &r->t, r->block, "attn.qkv.", "bias", 1, whole));
+    if (!b)
+        return;
     l->b = (fv_weight){.rows = 1, .cols = count * c};
     fv_weight_add(
         &l->b,
         (fv_weight_part){.tensor = b, .offset = (uint64_t)from * c, .rows = 1, .cols = count * c});
+}
+
+static fovea_status read_qkv(reader *r, fv_sam_block *block)
+{
+    const uint32_t c = r->s->width;
+    const uint64_t whole[2] = {3ull * c, c};
+    const fv_tensor *w, *b = NULL;
+    FV_TRY(fv_reader_tensor(&w, &r->t, r->block, "attn.qkv.", "weight", 2, whole));
+    if (fv_reader_find(&r->t, r->block, "attn.qkv.", "bias"))
+        FV_TRY(fv_reader_tensor(&b, &r->t, r->block, "attn.qkv.", "bias", 1, whole));
+    if (block->window) {
+        cut(&block->qkv, w, b, c, 0, 3);
+    } else {
+        cut(&block->q, w, b, c, 0, 1);
+        cut(&block->kv, w, b, c, 1, 2);
+    }
     return FOVEA_OK;
 }
 
@@ -244,12 +256,7 @@ static fovea_status read_block(reader *r, uint32_t i)
     for (uint32_t k = 0; k < r->globals; k++)
         b->window = r->global[k] == i ? 0 : b->window;
     FV_TRY(fv_reader_norm(&b->ln1, &r->t, r->block, r->n->ln1, s->width));
-    if (b->window) {
-        FV_TRY(cut(r, &b->qkv, 0, 3));
-    } else {
-        FV_TRY(cut(r, &b->q, 0, 1));
-        FV_TRY(cut(r, &b->kv, 1, 2));
-    }
+    FV_TRY(read_qkv(r, b));
     FV_TRY(read_rel_pos(r, &b->rel_pos_h, b, "attn.rel_pos_h"));
     FV_TRY(read_rel_pos(r, &b->rel_pos_w, b, "attn.rel_pos_w"));
     if (fv_weight_present(&b->rel_pos_h) != fv_weight_present(&b->rel_pos_w))
