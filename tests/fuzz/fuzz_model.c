@@ -154,6 +154,8 @@ static void make_shallow(json_t *config)
         json_array_set_new(depths, i, json_integer(1));
     if (json_object_get(config, "num_hidden_layers"))
         json_object_set_new(config, "num_hidden_layers", json_integer(1));
+    if (json_object_get(config, "global_attn_indexes")) /* SAM */
+        json_object_set_new(config, "global_attn_indexes", json_pack("[i]", 0));
 }
 
 /* A head of mmsegmentation, in a file of its own. */
@@ -184,7 +186,7 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     static const char *const models[] = {
         "vit-ti16",     "deit-ti",       "dinov2-s-reg",  "clip-b32",   "siglip-b16",
         "block-64x4x2", "mavit-t",       "nalaformer-xt", "pola-pvt-t", "pola-swin-t",
-        "dinov3-s",     "dinov3-s-plus", "owlv2-b16",     "beitv2-b16"};
+        "dinov3-s",     "dinov3-s-plus", "owlv2-b16",     "beitv2-b16", "sam-b16"};
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
