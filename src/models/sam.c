@@ -111,6 +111,17 @@ static fovea_status check_size(const reader *r, const char *what, uint32_t n, ui
                    most);
 }
 
+/* EFORMAT where config.json has `key` and the tensors have another number. */
+static fovea_status agree(const reader *r, const char *key, uint32_t n)
+{
+    uint32_t told = n;
+    FV_TRY(fv_config_u32(&told, &r->vision, key, 1, HIDDEN));
+    if (told == n)
+        return FOVEA_OK;
+    return fv_fail(FOVEA_EFORMAT, "%s: \"%s\" is %u, but the tensors of %s have %u",
+                   r->config->file, key, told, r->t.source->name, n);
+}
+
 /* Which blocks attend over all tokens, and the windows of the others. */
 static fovea_status read_windows(reader *r)
 {
@@ -152,6 +163,14 @@ static fovea_status read_sizes(reader *r)
     }
     FV_TRY(check_size(r, "number of blocks", s->depth, DEPTH));
     FV_TRY(check_size(r, "hidden width", s->hidden, HIDDEN));
+    const struct {
+        const char *key;
+        uint32_t n;
+    } told[] = {{"hidden_size", s->width}, {"embed_dim", s->width}, {"num_hidden_layers", s->depth},
+                {"depth", s->depth},       {"mlp_dim", s->hidden},  {"patch_size", s->patch},
+                {"num_channels", 3},       {"in_chans", 3}};
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        FV_TRY(agree(r, told[i].key, told[i].n));
     s->heads = 12;
     s->eps = r->n->eps;
     for (size_t i = 0; i < sizeof timm / sizeof *timm; i++)
