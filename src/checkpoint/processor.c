@@ -123,6 +123,14 @@ static fovea_status read_size(fovea_preprocess *out, const fv_config *c)
     }
     if (!size)
         return FOVEA_OK;
+    if (out->resize == FOVEA_RESIZE_PATCHES && json_object_get(size, "longest_edge")) {
+        /* SAM's, which fills the picture up to a square: as many patches as that has. */
+        fv_config section;
+        FV_TRY(fv_config_section(&section, c, "size"));
+        FV_TRY(fv_config_u32(&width, &section, "longest_edge", out->patch, PIXELS));
+        out->most_patches = width / out->patch * (width / out->patch);
+        return FOVEA_OK;
+    }
     if (json_object_get(size, "shortest_edge")) {
         if (json_object_get(size, "longest_edge"))
             return fv_fail(FOVEA_ENOTSUP, "%s: \"size.longest_edge\" is not supported", c->file);
