@@ -1,4 +1,4 @@
-/* fields.c: what the config.json of a ViT, or of SAM's encoder, may say. */
+/* fields.c: what the config.json of a model may say. */
 #include <string.h>
 
 #include "base/num.h"
@@ -170,6 +170,60 @@ static const fv_field timm[] = {
     {"", FV_FIELD_ANY, NULL},
 };
 
+/* Arguments of the constructors of MAViT, NaLaFormer and PolaFormer, and what stands behind a
+ * backbone in the files of a detector. */
+static const fv_field pyramids[] = {
+    {"alpha", FV_FIELD_ANY, NULL},
+    {"ape", FV_FIELD_ANY, NULL},
+    {"architectures", FV_FIELD_ANY, NULL},
+    {"attn_drop_rate", FV_FIELD_ANY, NULL},
+    {"attn_type", FV_FIELD_ANY, NULL},
+    {"auxiliary_head", FV_FIELD_ANY, NULL},
+    {"bbox_head", FV_FIELD_ANY, NULL},
+    {"decode_head", FV_FIELD_ANY, NULL},
+    {"depths", FV_FIELD_ANY, NULL},
+    {"drop_path_rate", FV_FIELD_ANY, NULL},
+    {"drop_rate", FV_FIELD_ANY, NULL},
+    {"dtype", FV_FIELD_ANY, NULL},
+    {"embed_dim", FV_FIELD_ANY, NULL},
+    {"embed_dims", FV_FIELD_ANY, NULL},
+    {"flagss", FV_FIELD_ANY, NULL},
+    {"fovea", FV_FIELD_ANY, NULL},
+    {"frozen_stages", FV_FIELD_ANY, NULL},
+    {"golden", FV_FIELD_ANY, NULL},
+    {"id2label", FV_FIELD_ANY, NULL},
+    {"image_size", FV_FIELD_ANY, NULL},
+    {"img_size", FV_FIELD_ANY, NULL},
+    {"in_chans", FV_FIELD_ANY, NULL},
+    {"kernel_size", FV_FIELD_ANY, NULL},
+    {"la_sr_ratios", FV_FIELD_ANY, NULL},
+    {"label2id", FV_FIELD_ANY, NULL},
+    {"layer_init_values", FV_FIELD_ANY, NULL},
+    {"layerscales", FV_FIELD_ANY, NULL},
+    {"mlp_ratio", FV_FIELD_ANY, NULL},
+    {"mlp_ratios", FV_FIELD_ANY, NULL},
+    {"model_type", FV_FIELD_ANY, NULL},
+    {"neck", FV_FIELD_ANY, NULL},
+    {"num_classes", FV_FIELD_ANY, NULL},
+    {"num_heads", FV_FIELD_ANY, NULL},
+    {"out_indices", FV_FIELD_ANY, NULL},
+    {"patch_norm", FV_FIELD_ANY, NULL},
+    {"patch_size", FV_FIELD_ANY, NULL},
+    {"pretrained", FV_FIELD_ANY, NULL},
+    {"pretrained_cfg", FV_FIELD_ANY, NULL},
+    {"projection", FV_FIELD_ANY, NULL},
+    {"qk_scale", FV_FIELD_ANY, NULL},
+    {"qkv_bias", FV_FIELD_ANY, NULL},
+    {"sr_ratios", FV_FIELD_ANY, NULL},
+    {"test_cfg", FV_FIELD_ANY, NULL},
+    {"torch_dtype", FV_FIELD_ANY, NULL},
+    {"train_cfg", FV_FIELD_ANY, NULL},
+    {"transformers_version", FV_FIELD_ANY, NULL},
+    {"use_checkpoint", FV_FIELD_ANY, NULL},
+    {"window_size", FV_FIELD_ANY, NULL},
+    {"", FV_FIELD_ANY, NULL},
+};
+
 static bool holds(const fv_field *k, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -230,13 +284,30 @@ static fovea_status check(const fv_config *c, const fv_field *list, const fv_fie
     return FOVEA_OK;
 }
 
+/* Of the section "fovea". */
+static fovea_status get_ignored(const json_t **out, const fv_config *own)
+{
+    *out = own->object ? fv_config_get(own, "ignore") : NULL;
+    return !*out || json_is_array(*out)
+               ? FOVEA_OK
+               : fv_config_fail(own, "ignore", "a list of names of fields");
+}
+
+fovea_status fv_fields_check_pyramid(const fv_config *config)
+{
+    fv_config own;
+    const json_t *ignore;
+    FV_TRY(fv_config_section(&own, config, "fovea"));
+    FV_TRY(get_ignored(&ignore, &own));
+    return check(config, pyramids, NULL, ignore);
+}
+
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const fv_field *more)
 {
     fv_config arguments;
-    const json_t *ignore = own->object ? fv_config_get(own, "ignore") : NULL;
-    if (ignore && !json_is_array(ignore))
-        return fv_config_fail(own, "ignore", "a list of names of fields");
+    const json_t *ignore;
+    FV_TRY(get_ignored(&ignore, own));
     FV_TRY(fv_config_section(&arguments, config, "model_args"));
     if (arguments.object)
         FV_TRY(check(&arguments, timm, more, ignore));

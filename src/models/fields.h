@@ -22,5 +22,7 @@ typedef struct fv_field {
  * `config` is the whole file. */
 fovea_status fv_fields_check(const fv_config *config, const fv_config *vision, const fv_config *own,
                              const fv_field *more);
+/* The same of MAViT, NaLaFormer or PolaFormer, whose configuration is the whole file. */
+fovea_status fv_fields_check_pyramid(const fv_config *config);
 
 #endif

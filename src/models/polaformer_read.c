@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "checkpoint/processor.h"
+#include "models/fields.h"
 #include "models/polaformer.h"
 #include "models/segmentation.h"
 
@@ -265,6 +266,7 @@ fovea_status fv_pola_start(fv_pola_reader *r, fovea_model *m, const fv_source *s
     *r =
         (fv_pola_reader){.t = {.m = m, .source = source, .config = config->file}, .config = config};
     snprintf(m->info.type, sizeof m->info.type, "%s", m->family->name);
+    FV_TRY(fv_fields_check_pyramid(config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pola), FV_MEM_MODEL, "roles"));
     r->p = m->roles;
     fv_reader_unwrap(&r->t, "", first, "weight"); /* if it is not there, its reader says so */

@@ -7,6 +7,7 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/processor.h"
+#include "models/fields.h"
 #include "models/fold.h"
 #include "models/pyramid.h"
 #include "models/segmentation.h"
@@ -328,6 +329,7 @@ fovea_status fv_pyramid_read(fovea_model *m, const fv_source *source, const fv_c
                        .config = config,
                        .form = m->family->form};
     snprintf(m->info.type, sizeof m->info.type, "%s", r.form->type);
+    FV_TRY(fv_fields_check_pyramid(config));
     FV_TRY(fv_mem_alloc(&m->roles, sizeof(fv_pyramid), FV_MEM_MODEL, "roles"));
     r.p = m->roles;
     if (!fv_reader_unwrap(&r.t, "", "patch_embed.proj.0.", "weight"))

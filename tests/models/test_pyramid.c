@@ -453,6 +453,10 @@ static void hostile_configurations_are_refused(void **state)
             expect_failure(strcmp(cases[i].value, "1") ? FOVEA_EFORMAT : FOVEA_ENOTSUP,
                            cases[i].key);
         }
+        json_object_set_new(c->config, "norm_eps", json_real(0.1)); /* it would change the result */
+        write_config(c->config);
+        expect_failure(FOVEA_ENOTSUP, "\"norm_eps\" is not known");
+        json_object_del(c->config, "norm_eps");
         /* Absurd, but for the tensors. */
         json_object_set_new(c->config, "depths", json_pack("[i, i, i, i]", 1, 1024, 1, 1));
         json_t *flags = json_array();
