@@ -513,7 +513,7 @@ static void mutated_configurations_do_no_harm(void **state)
         struct checkpoint *c = checkpoint_of(families[f], "");
         char *whole = json_dumps(c->config, 0);
         write_tensors(c);
-        for (int i = 0; i < 700; i++) {
+        for (int i = 0; i < 2100; i++) {
             char text[2048];
             fovea_model *m = NULL;
             snprintf(text, sizeof text, "%s", whole);
