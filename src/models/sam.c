@@ -346,10 +346,12 @@ static fovea_status fill_info(reader *r)
                                          m->info.native_width, m->info.native_height);
     if (of_timm)
         FV_TRY(fv_processor_read_timm(&m->preprocess, r->config));
-    FV_TRY(FV_MEM_ARRAY(&m->outputs, s->depth + 4ull, FV_MEM_MODEL, "list of outputs"));
+    FV_TRY(FV_MEM_ARRAY(&m->outputs, s->depth + 5ull, FV_MEM_MODEL, "list of outputs"));
     if (s->head.w.rows)
         FV_TRY(fv_model_add_output(m, "logits"));
     FV_TRY(fv_model_add_output(m, "last_hidden_state"));
+    if (of_timm)
+        FV_TRY(fv_model_add_output(m, "pooler_output"));
     for (uint32_t i = 0; i <= s->depth; i++)
         FV_TRY(fv_model_add_output(m, "hidden%u", i));
     return fv_segmentation_read(m, r->t.source, r->config->file, &s->neck_norm.w.cols, 1);
@@ -540,11 +542,11 @@ static fovea_status emit(const fovea_model *m, fv_builder *b)
     const fv_view y = fv_emit_output(b, "last_hidden_state", c.tokens, width, &b->grid, true);
     neck(&c, y);
     const fv_view logits = fv_emit_output(b, "logits", 1, s->head.w.rows, NULL, false);
-    if (logits.id >= 0) {
-        const fv_view mean = fv_emit_rows(b, 1, width);
+    const fv_view mean = fv_emit_output(b, "pooler_output", 1, width, NULL, logits.id >= 0);
+    if (mean.id >= 0)
         fv_emit_mean(b, "mean", y, &b->grid, width, mean);
+    if (logits.id >= 0)
         fv_layer_write(b, "head", &s->head, mean, logits, 1);
-    }
     fv_segmentation_emit(m, b, 0, y, &b->grid);
     return b->status;
 }

@@ -8,8 +8,8 @@
 #define FV_VIT_TYPES                                                                               \
     "vit, deit, dinov2, dinov2_with_registers, dinov3_vit, ijepa, clip, clip_vision_model, "       \
     "siglip, siglip_vision_model, siglip2, siglip2_vision_model, idefics3, smolvlm, owlv2, "       \
-    "owlv2_vision_model, radio, beit, data2vec-vision, vit_*, eva*, beit_*, beitv2_* and deit* "   \
-    "of timm"
+    "owlv2_vision_model, radio, beit, data2vec-vision, vit_*, eva*, beit*_*, deit* and "           \
+    "flexivit_* of timm"
 
 /* ---- roles ---- */
 

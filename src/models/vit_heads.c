@@ -1,6 +1,7 @@
 /* vit_heads.c: reads what follows a ViT's blocks: norm, pooling, heads. */
 #include <string.h>
 
+#include "base/num.h"
 #include "models/vit_reader.h"
 
 #define CLASSES (1u << 24)
@@ -15,9 +16,11 @@ static fovea_status read_map(fv_vit_reader *r)
     const uint32_t hidden = fv_tensor_dimension(fv_reader_find(&r->t, p, n->map_fc1, "weight"), 0);
     FV_TRY(fv_vit_check_size(r, "width of the pooling MLP", hidden, FV_VIT_HIDDEN_MOST));
     FV_TRY(fv_reader_matrix(&v->map.probe, &r->t, p, n->probe, "", 1, c));
-    /* timm pools the patches alone but for EVA's descendants, whose pooling has 8 heads. */
+    /* timm pools the patches alone but for one, and EVA's descendants, whose pooling has 8 heads.
+     */
     v->map.heads = r->kind == FV_VIT_EVA ? 8 : v->heads;
-    v->map.patches = n->origin == FV_VIT_TIMM && r->kind != FV_VIT_EVA;
+    v->map.patches =
+        n->origin == FV_VIT_TIMM && r->kind != FV_VIT_EVA && !fv_begins_with(r->type, "test_vit3");
     if (c % v->map.heads)
         return fv_fail(FOVEA_EFORMAT, "%s: %u heads of the pooling do not divide a width of %u",
                        r->config->file, v->map.heads, c);
@@ -52,6 +55,12 @@ static fovea_status read_beit_pool(fv_vit_reader *r)
     return fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width);
 }
 
+/* Perception Encoders, and what other models feed: no norm follows their last block. */
+static bool ends_in_blocks(const fv_vit_reader *r)
+{
+    return r->kind == FV_VIT_EVA || strstr(r->type, "_radio_v") || strstr(r->type, "_intern300m_");
+}
+
 fovea_status fv_vit_read_pool(fv_vit_reader *r)
 {
     const fv_vit_names *n = r->n;
@@ -63,8 +72,8 @@ fovea_status fv_vit_read_pool(fv_vit_reader *r)
         return read_beit_pool(r);
     if (fv_reader_find(&r->t, r->prefix, n->fc_norm, "weight"))
         FV_TRY(fv_reader_norm(&v->fc_norm, &r->t, r->prefix, n->fc_norm, v->width));
-    /* timm's models have a norm behind the pooling in its place, Perception Encoders none. */
-    const bool without = timm && (fv_weight_present(&v->fc_norm.w) || r->kind == FV_VIT_EVA);
+    /* timm's models have a norm behind the pooling in its place; some have none. */
+    const bool without = timm && (fv_weight_present(&v->fc_norm.w) || ends_in_blocks(r));
     if (!without || fv_reader_find(&r->t, r->prefix, n->post, "weight"))
         FV_TRY(fv_reader_norm(&v->post, &r->t, r->prefix, n->post, v->width));
     v->post_on_pooled = !timm && fv_vit_kinds[r->kind].parts & FV_VIT_HAS_CLIP_NORMS;

@@ -222,6 +222,8 @@ const fv_vit_names fv_vit_schemes[] = {
         .dist = "dist_token",
         .reg = "reg_token",
         .pre = "norm_pre.",
+        .inner = "attn.norm.",
+        .inner_mlp = "mlp.norm.",
         POOL_NAMES,
         .head_cls = "head.",
         .head_dist = "head_dist.",

@@ -91,6 +91,9 @@ static const struct {
     {"vit_", "_siglip_", FV_VIT_SIGLIP},
     {"vit_", "", FV_VIT_PLAIN},
     {"deit", "", FV_VIT_DEIT},
+    {"flexivit_", "", FV_VIT_PLAIN},
+    {"beit3_", "", FV_VIT_PLAIN},
+    {"test_vit", "", FV_VIT_PLAIN},
 };
 
 static bool find_kind(enum fv_vit_kind *out, const char *type)

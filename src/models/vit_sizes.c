@@ -46,6 +46,8 @@ static uint32_t usual_heads(const fv_vit_reader *r)
         {"_giantopt_", 1536, 16},
         {"vit_base_patch16_gap_", 768, 16},
         {"dinov3", 4096, 32},
+        {"test_vit", 64, 2},
+        {"test_vit", 96, 3},
         {"dinov3", 1280, 20},
         {"", 1152, 16},
         {"", 1280, 16},
@@ -130,7 +132,8 @@ static fovea_status read_eps(fv_vit_reader *r)
     const bool of_kind =
         r->n->origin == FV_VIT_HF || r->kind == FV_VIT_CLIP || r->kind == FV_VIT_DINOV3;
     /* As timm's and the authors' definitions have it. */
-    const float usual = fv_begins_with(r->type, "vit_pe_") ? 1e-5f : 1e-6f;
+    const bool large = fv_begins_with(r->type, "vit_pe_") || fv_begins_with(r->type, "beit3_");
+    const float usual = large ? 1e-5f : 1e-6f;
     *eps = of_kind ? fv_vit_kinds[r->kind].eps : usual;
     FV_TRY(fv_config_float(eps, &r->vision, "layer_norm_eps", 0, 1));
     return fv_config_float(eps, &r->own, "eps", 0, 1);
