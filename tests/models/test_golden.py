@@ -104,7 +104,8 @@ class Case:
 
 
 def models(folder, match=""):
-    """Folders of golden models; not of detectors, whose outputs no model here has."""
+    """Folders of golden models, those that only tests/data has too; not of detectors, whose outputs no
+    model here has."""
     found = {os.path.basename(path): path for place in (OWN, folder)
              for path in glob.glob(place + "/models/*" + match + "*")}
     return [path for _, path in sorted(found.items()) if "detections.boxes" not in load(path + "/io.safetensors")[0]]
@@ -120,9 +121,7 @@ def cases(exe, match):
         _, meta = load(path)
         if "mechanism" in meta:
             out.append(Case(name, [exe, "op", path], path, 1e-5, True))
-    own = [path for path in models(OWN)
-           if not os.path.exists(os.path.join(folder, "models", os.path.basename(path)))]
-    for path in models(folder) + own:
+    for path in models(folder):
         name = "models/" + os.path.basename(path)
         if match in name:
             io = path + "/io.safetensors"
