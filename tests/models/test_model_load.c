@@ -295,8 +295,8 @@ static void a_prefix_chooses_the_tower(void **state)
         /* by the whole */
         DINOV2_CONFIG(""),
         /* by "fovea" alone */
-        "{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
-        "\"fovea\":{\"model_type\":\"dinov2\",\"heads\":1}}",
+        ("{\"model_type\":\"chatty\",\"hidden_size\":9,\"x\":1,"
+         "\"fovea\":{\"model_type\":\"dinov2\",\"heads\":1}}"),
     };
     (void)state;
     clear_folder();
