@@ -104,13 +104,15 @@ typedef struct bench_case {
     size_t inputs;
     bool device_time;    /* time the device's own clock, not all of `run` */
     double flops, bytes; /* of the roofline's lower bound */
+    uint64_t results;    /* bytes that are allocated after the plan, for what it writes */
     /* set by bench_plan_begin and bench_plan_end */
     fovea_plan_info info;
     double plan_seconds;
     uint64_t before; /* bytes of process memory */
     /* set by measuring */
     double first_seconds;
-    uint64_t resident; /* peak growth of process memory in bytes, over plan and first run */
+    uint64_t resident; /* peak growth of process memory in bytes over plan and first run, without
+                          `results` */
     uint32_t inner;    /* runs per sample */
     double *sample;    /* seconds per run */
     double *device;    /* device seconds per run */

@@ -110,9 +110,17 @@ void bench_plan_begin(bench_case *c)
     c->plan_seconds = -cli_seconds();
 }
 
+/* Bytes by which the process has been larger than before the plan. */
+static uint64_t grown_by(const bench_case *c)
+{
+    const uint64_t peak = machine_memory_peak();
+    return peak > c->before ? peak - c->before : 0;
+}
+
 void bench_plan_end(bench_case *c)
 {
     c->plan_seconds += cli_seconds();
+    c->resident = grown_by(c);
     c->info.struct_size = sizeof c->info;
     fovea_plan_query(c->plan, &c->info);
 }
@@ -130,8 +138,9 @@ int bench_first(bench_case *c, const bench_options *o)
     c->inner = 1;
     CLI_TRY(time_once(c, &first));
     c->first_seconds = first.counted;
-    const uint64_t peak = machine_memory_peak();
-    c->resident = peak > c->before ? peak - c->before : 0;
+    const uint64_t grown = grown_by(c);
+    if (grown > c->resident + c->results)
+        c->resident = grown - c->results;
     return o->check == BENCH_CHECK_OFF ? CLI_OK : verify(c);
 }
 

@@ -102,6 +102,7 @@ static int make_plan(bench_case *out, struct model_run *r)
     fovea_plan_output(out->plan, 0, &first);
     r->n = (size_t)first.rows * first.columns;
     r->out = cli_alloc(r->n, sizeof *r->out);
+    out->results = r->n * sizeof *r->out;
     return CLI_OK;
 }
 
