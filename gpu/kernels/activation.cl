@@ -45,6 +45,8 @@ FV_ERF(float16)
 #define FV_ACT(w, x) tanh(x)
 #elif FV_EPI & FV_EPI_RELU
 #define FV_ACT(w, x) fmax(x, 0.f)
+#elif FV_EPI & FV_EPI_SIGMOID
+#define FV_ACT(w, x) (1.f / (1.f + exp(-(x))))
 #else
 #define FV_ACT(w, x) (x)
 #endif

@@ -1,5 +1,7 @@
-/* elementwise.cl: ops that work on each element by itself: MUL. A work-item has four columns of a
- * row. */
+/* elementwise.cl: ops that work on each element by itself: MUL, ACT. A work-item has four columns
+ * of a row. */
+
+#include "gpu/kernels/activation.cl"
 
 kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
 {
@@ -12,4 +14,20 @@ kernel void mul(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     const float4 b = FV_GET_RUN(1, FV_AT(1, me.x) + c, left, 0.f);
     const float4 factor = FV_FLAGS & FV_FLAG_SILU ? b / (1.f + exp(-b)) : b;
     FV_PUT_RUN(2, FV_AT(2, me.x) + c, a * factor, left);
+}
+
+kernel void act(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c;
+    const float4 x = FV_GET_RUN(0, FV_AT(0, me.x) + c, left, 0.f);
+#if FV_EPI & FV_EPI_SWIGLU
+    const float4 y = FV_SILU(x) * FV_GET_RUN(0, FV_AT(0, me.x) + dim.s1 + c, left, 0.f);
+#else
+    const float4 y = FV_ACT(4, x);
+#endif
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, y, left);
 }

@@ -6,3 +6,8 @@ const fv_gpu_code fv_gpu_mul = {.program = "elementwise",
                                 .group = 64,
                                 .shape = fv_gpu_shape_columns,
                                 .align = 1};
+const fv_gpu_code fv_gpu_act = {.program = "elementwise",
+                                .entry = "act",
+                                .group = 64,
+                                .shape = fv_gpu_shape_columns,
+                                .align = 1};

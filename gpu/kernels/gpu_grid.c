@@ -1,4 +1,4 @@
-/* gpu_grid.c: launch code of posemb.cl and dwconv.cl. */
+/* gpu_grid.c: launch code of posemb.cl, upsample.cl and dwconv.cl. */
 #include <string.h>
 
 #include "gpu/gpu_code.h"
@@ -42,6 +42,14 @@ const fv_gpu_code fv_gpu_posemb = {.program = "posemb",
                                    .shape = fv_gpu_shape_columns,
                                    .align = 1,
                                    .table = posemb_table};
+
+/* ---- another size ---- */
+
+const fv_gpu_code fv_gpu_upsample = {.program = "upsample",
+                                     .entry = "resample",
+                                     .group = 64,
+                                     .shape = fv_gpu_shape_columns,
+                                     .align = 1};
 
 /* ---- depthwise convolution ---- */
 

@@ -15,6 +15,11 @@ const fv_gpu_code fv_gpu_lerp = {
     .program = "rows", .entry = "lerp", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
 const fv_gpu_code fv_gpu_rope = {
     .program = "rows", .entry = "rope", .group = 64, .shape = fv_gpu_shape_columns, .align = 1};
+const fv_gpu_code fv_gpu_pixel_shuffle = {.program = "rows",
+                                          .entry = "pixel_shuffle",
+                                          .group = 64,
+                                          .shape = fv_gpu_shape_columns,
+                                          .align = 1};
 
 /* ---- rows in another order ---- */
 

@@ -1,5 +1,6 @@
 /* rows.cl: rows moved, resized, rotated or of another type: TAKE, CONVERT (and COPY, which is
- * CONVERT to the same type), GATHER, LERP, ROPE. A work-item has four columns of a row. */
+ * CONVERT to the same type), GATHER, PIXEL_SHUFFLE, LERP, ROPE. A work-item has four columns of a
+ * row. */
 
 #define FV_GATHER_NONE 0xffffffffu /* src/ops/op.h */
 
@@ -53,6 +54,19 @@ kernel void gather(FV_IN(0), FV_IN(1), FV_OUT(2), FV_CALL)
     if (FV_HAS1)
         x += FV_GET_RUN(1, FV_AT(1, me.x) + at, left, 0.f);
     FV_PUT_RUN(2, FV_AT(2, me.x) + at, x, left);
+}
+
+kernel void pixel_shuffle(FV_IN(0), FV_OUT(1), FV_CALL)
+{
+    const uint runs = (dim.s1 + 3) / 4, s = dim.s2;
+    const uint2 me = fv_spread(runs);
+    if (me.x >= rows || me.y >= runs)
+        return;
+    const uint c = 4 * me.y, left = dim.s1 - c, pixel = row0 + me.x;
+    const uint y = pixel / u.s1, x = pixel % u.s1, i = y % s, j = x % s;
+    const size_t from = (size_t)(y / s + i * u.s2) * u.s0 + x / s + j * u.s2;
+    global const FV_CELL(0) *in = FV_AT(0, from) + (i * s + j) * dim.s1 + c;
+    FV_PUT_RUN(1, FV_AT(1, me.x) + c, FV_GET_RUN(0, in, left, 0.f), left);
 }
 
 kernel void lerp(FV_IN(0), FV_OUT(1), FV_CALL)

@@ -351,6 +351,7 @@ fv_weight fv_emit_resized_table(fv_builder *b, const fv_posemb *p, const fv_grid
 typedef struct fv_conv {
     const fv_weight *w, *bias; /* bias may be NULL */
     fv_view in, out;
+    const fv_view *res; /* NULL: none; may be `out` */
     fv_grid from, to;
     uint32_t channels, size, stride, pad;
     uint32_t act; /* FV_EPI_* or 0 */
@@ -434,5 +435,36 @@ typedef struct fv_scan {
     fv_view state;                                /* FV_VALUE_KEPT */
 } fv_scan;
 void fv_emit_scan(fv_builder *b, const char *label, const fv_scan *s, fv_view out);
+
+/* ---- decoders (emit_dense.c) ---- */
+
+/* An activation, FV_EPI_*, as a step of its own; out may be in. */
+void fv_emit_act(fv_builder *b, const char *label, uint32_t act, fv_view in, fv_view out,
+                 uint32_t rows, uint32_t cols);
+
+/* A finished grid (no prefix) in another size, larger or smaller, plus `res` unless its id is
+ * FV_NO_VALUE. flags: FV_FLAG_NEAREST, FV_FLAG_ALIGN_CORNERS, or 0: torch's "bilinear" with
+ * align_corners False. Of the grids width and height count. */
+typedef struct fv_upsample {
+    fv_view in, res, out;
+    fv_grid from, to;
+    uint32_t channels, flags;
+} fv_upsample;
+void fv_emit_upsample(fv_builder *b, const char *label, const fv_upsample *u);
+
+/* A transposed convolution over a finished grid (no prefix), `stride` times as fine behind it. Of
+ * size `stride` without pad, or of size 2 * stride with pad stride / 2, for stride 2: `overlap`.
+ * Rows of w: (row, column, channel) of the block of pixels that each pixel becomes; columns those
+ * of a product, with `overlap` of a CONV of size 2 (fv_weight_part.stride). bias: one for each row.
+ */
+typedef struct fv_deconv {
+    const fv_weight *w, *bias; /* bias may be NULL */
+    fv_view in, out;
+    fv_grid from;
+    uint32_t from_channels, channels, stride;
+    bool overlap;
+    uint32_t act; /* FV_EPI_* or 0 */
+} fv_deconv;
+void fv_emit_deconv(fv_builder *b, const char *label, const fv_deconv *d);
 
 #endif

@@ -160,6 +160,10 @@ void fv_emit_conv(fv_builder *b, const char *label, const fv_conv *c)
     fv_use_value(s, FV_GEMM_A, c->in, FV_KIND_WHOLE);
     fv_use_weight(s, FV_GEMM_W, c->w);
     fv_use_epilogue(s, FV_GEMM_BIAS, c->bias, FV_EPI_BIAS);
+    if (c->res) {
+        fv_use_value(s, FV_GEMM_RES, *c->res, FV_KIND_ROW);
+        s->prob.epi |= FV_EPI_RESIDUAL;
+    }
     fv_use_value(s, FV_GEMM_OUT, c->out, FV_KIND_ROW);
 }
 

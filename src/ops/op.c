@@ -139,7 +139,8 @@ static const struct bit_name epi_names[] = {
     {FV_EPI_GELU_TANH, "gelu_tanh"}, {FV_EPI_GELU_QUICK, "gelu_quick"},
     {FV_EPI_SILU, "silu"},           {FV_EPI_TANH, "tanh"},
     {FV_EPI_SWIGLU, "swiglu"},       {FV_EPI_RELU, "relu"},
-    {FV_EPI_SCALE, "scale"},         {FV_EPI_RESIDUAL, "residual"},
+    {FV_EPI_SIGMOID, "sigmoid"},     {FV_EPI_SCALE, "scale"},
+    {FV_EPI_RESIDUAL, "residual"},
 };
 
 static const struct bit_name flag_names[] = {
@@ -162,6 +163,8 @@ static const struct bit_name flag_names[] = {
     {FV_FLAG_YUYV, "yuyv"},
     {FV_FLAG_ACCUMULATE, "accumulate"},
     {FV_FLAG_RELATIVE, "relative"},
+    {FV_FLAG_NEAREST, "nearest"},
+    {FV_FLAG_ALIGN_CORNERS, "align_corners"},
 };
 
 /* The names of `bits` with a space ahead and '+' between; returns the text's new length. */

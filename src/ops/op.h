@@ -44,31 +44,35 @@ enum fv_epi {
     FV_EPI_TANH = 1u << 7,
     FV_EPI_SWIGLU = 1u << 8,
     FV_EPI_RELU = 1u << 9,
+    FV_EPI_SIGMOID = 1u << 10,
 };
 #define FV_EPI_ACT                                                                                 \
-    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH | FV_EPI_RELU)
+    (FV_EPI_GELU | FV_EPI_GELU_TANH | FV_EPI_GELU_QUICK | FV_EPI_SILU | FV_EPI_TANH |              \
+     FV_EPI_RELU | FV_EPI_SIGMOID)
 
 /* Flags of a problem. */
 enum fv_flag {
-    FV_FLAG_CAUSAL = 1u << 0,        /* query i sees keys j <= i */
-    FV_FLAG_UNNORMALISED = 1u << 1,  /* linear attention and scans without their denominator */
-    FV_FLAG_PLANAR = 1u << 2,        /* PATCH: float planes (C,H,W), already normalised */
-    FV_FLAG_BGR = 1u << 3,           /* PATCH: u8 pixels in B,G,R order */
-    FV_FLAG_GRAY = 1u << 4,          /* PATCH: one u8 channel, used for all three */
-    FV_FLAG_ROPE = 1u << 5,          /* LATTN: features are rotated by COS and SIN, z's are not */
-    FV_FLAG_GATED = 1u << 6,         /* LATTN, SCAN: per-token, per-head gates are given (SLA) */
-    FV_FLAG_DECAY = 1u << 7,         /* SCAN: log decay per token and head */
-    FV_FLAG_DECAY_CHANNEL = 1u << 8, /* SCAN: log decay per token, head and key channel (GLA) */
-    FV_FLAG_DELTA = 1u << 9,         /* SCAN: delta rule with BETA */
-    FV_FLAG_L2 = 1u << 10,           /* SCAN: features of q and k are L2-normalised */
-    FV_FLAG_RECURRENT = 1u << 11,    /* SCAN: only kernels that go token by token */
-    FV_FLAG_CHUNKWISE = 1u << 12,    /* SCAN: only kernels that go chunk by chunk */
-    FV_FLAG_SILU = 1u << 13,         /* MUL: the second factor is silu of what is given */
-    FV_FLAG_SHARED = 1u << 14,       /* DWCONV: the same filters for every head */
-    FV_FLAG_NV12 = 1u << 15,         /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
-    FV_FLAG_YUYV = 1u << 16,         /* PATCH, RESIZE_X: luma and chroma in one plane */
-    FV_FLAG_ACCUMULATE = 1u << 17,   /* gradients of weights: added to what OUT holds */
-    FV_FLAG_RELATIVE = 1u << 18,     /* MSE: each row's distance over what it is a distance from */
+    FV_FLAG_CAUSAL = 1u << 0,         /* query i sees keys j <= i */
+    FV_FLAG_UNNORMALISED = 1u << 1,   /* linear attention and scans without their denominator */
+    FV_FLAG_PLANAR = 1u << 2,         /* PATCH: float planes (C,H,W), already normalised */
+    FV_FLAG_BGR = 1u << 3,            /* PATCH: u8 pixels in B,G,R order */
+    FV_FLAG_GRAY = 1u << 4,           /* PATCH: one u8 channel, used for all three */
+    FV_FLAG_ROPE = 1u << 5,           /* LATTN: features are rotated by COS and SIN, z's are not */
+    FV_FLAG_GATED = 1u << 6,          /* LATTN, SCAN: per-token, per-head gates are given (SLA) */
+    FV_FLAG_DECAY = 1u << 7,          /* SCAN: log decay per token and head */
+    FV_FLAG_DECAY_CHANNEL = 1u << 8,  /* SCAN: log decay per token, head and key channel (GLA) */
+    FV_FLAG_DELTA = 1u << 9,          /* SCAN: delta rule with BETA */
+    FV_FLAG_L2 = 1u << 10,            /* SCAN: features of q and k are L2-normalised */
+    FV_FLAG_RECURRENT = 1u << 11,     /* SCAN: only kernels that go token by token */
+    FV_FLAG_CHUNKWISE = 1u << 12,     /* SCAN: only kernels that go chunk by chunk */
+    FV_FLAG_SILU = 1u << 13,          /* MUL: the second factor is silu of what is given */
+    FV_FLAG_SHARED = 1u << 14,        /* DWCONV: the same filters for every head */
+    FV_FLAG_NV12 = 1u << 15,          /* PATCH, RESIZE_X: luma, and U and V in CHROMA; see yuv.h */
+    FV_FLAG_YUYV = 1u << 16,          /* PATCH, RESIZE_X: luma and chroma in one plane */
+    FV_FLAG_ACCUMULATE = 1u << 17,    /* gradients of weights: added to what OUT holds */
+    FV_FLAG_RELATIVE = 1u << 18,      /* MSE: each row's distance over what it is a distance from */
+    FV_FLAG_NEAREST = 1u << 19,       /* UPSAMPLE: one pixel for each, nothing in between */
+    FV_FLAG_ALIGN_CORNERS = 1u << 20, /* UPSAMPLE: the outermost pixels' centres stay in place */
 };
 
 #define FV_FLAG_YUV (FV_FLAG_NV12 | FV_FLAG_YUYV)
@@ -109,7 +113,12 @@ enum {
     FV_PATCH_WIDTH = 5,
     FV_PATCH_HEIGHT = 6
 };
-enum { FV_GATHER_PARTS = 2, FV_LERP_ROWS = 2, FV_ROPE_D = 2 }; /* beside FV_ROW_C */
+enum {
+    FV_GATHER_PARTS = 2,
+    FV_LERP_ROWS = 2,
+    FV_ROPE_D = 2,
+    FV_SHUFFLE_SCALE = 2
+};                           /* beside FV_ROW_C */
 enum { FV_GRAD_TOKENS = 2 }; /* beside FV_ROW_C; that are summed over */
 enum { FV_SEGMENT_GRID = 2, FV_SEGMENT_WIDTH = 3, FV_SEGMENT_HEIGHT = 4 }; /* beside FV_ROW_C */
 
@@ -171,6 +180,8 @@ enum { FV_DWCONV_IN, FV_DWCONV_W, FV_DWCONV_BIAS, FV_DWCONV_RES, FV_DWCONV_GATE,
 enum { FV_GATHER_IN, FV_GATHER_RES, FV_GATHER_OUT };
 #define FV_GATHER_NONE UINT32_MAX /* in GATHER's table: no row, but zeros */
 enum { FV_LERP_IN, FV_LERP_OUT };
+enum { FV_UPSAMPLE_IN, FV_UPSAMPLE_RES, FV_UPSAMPLE_OUT };
+enum { FV_SHUFFLE_IN, FV_SHUFFLE_OUT };
 enum { FV_ROPE_IN, FV_ROPE_COS, FV_ROPE_SIN, FV_ROPE_OUT };
 enum { FV_WINDOW_Q, FV_WINDOW_K, FV_WINDOW_V, FV_WINDOW_PARAM, FV_WINDOW_OUT }; /* as SOFTMAX's */
 enum { FV_COPY_IN, FV_COPY_OUT };

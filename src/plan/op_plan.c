@@ -15,8 +15,9 @@ static const struct {
     const char *name;
     uint32_t epi;
 } activations[] = {
-    {"gelu", FV_EPI_GELU}, {"gelu_tanh", FV_EPI_GELU_TANH}, {"gelu_quick", FV_EPI_GELU_QUICK},
-    {"silu", FV_EPI_SILU}, {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
+    {"gelu", FV_EPI_GELU},       {"gelu_tanh", FV_EPI_GELU_TANH}, {"gelu_quick", FV_EPI_GELU_QUICK},
+    {"silu", FV_EPI_SILU},       {"relu", FV_EPI_RELU},           {"tanh", FV_EPI_TANH},
+    {"sigmoid", FV_EPI_SIGMOID},
 };
 
 const char *fv_op_activation(uint32_t epi)
@@ -53,10 +54,11 @@ static fovea_status emit_gemm(fovea_plan *p, const fovea_gemm_options *o)
         if (strcmp(o->activation, activations[i].name) == 0)
             act = activations[i].epi;
     if (o->activation && !act)
-        return fv_fail(FOVEA_EINVAL,
-                       "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu "
-                       "or tanh",
-                       o->activation);
+        return fv_fail(
+            FOVEA_EINVAL,
+            "activation '%s' is unknown; choose gelu, gelu_tanh, gelu_quick, silu, relu, "
+            "tanh or sigmoid",
+            o->activation);
     fv_emit_compute(b, o->compute, &p->limits);
     b->in_block = true; /* and may be INT8 */
     const fv_weight weight = fv_op_constant(b, o->out, o->in, o->weight);

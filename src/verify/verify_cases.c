@@ -90,6 +90,7 @@ static void rows(fv_builder *b)
                 all, WIDTH);
     fv_emit_lerp(b, "lerp", fv_emit_rows(b, 49, WIDTH), 49, fv_emit_rows(b, all, WIDTH), all,
                  WIDTH);
+    fv_emit_act(b, "activation", FV_EPI_RELU, x, fv_emit_rows(b, all, WIDTH), all, WIDTH);
     fv_emit_gates(b, "gates", fv_emit_rows(b, all, 12), 12, all);
     for (int from = FV_F32; from <= FV_BF16; from++)
         for (int to = FV_F32; to <= FV_BF16; to++) {
@@ -137,8 +138,8 @@ static void product(fv_builder *b, uint32_t n, uint32_t k, uint32_t act, bool mo
 
 static void products(fv_builder *b)
 {
-    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
-                                    FV_EPI_TANH,      FV_EPI_RELU,       FV_EPI_SWIGLU};
+    static const uint32_t acts[] = {FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,  FV_EPI_TANH,
+                                    FV_EPI_RELU,      FV_EPI_SIGMOID,    FV_EPI_SWIGLU};
     product(b, 160, WIDTH, 0, true, TOKENS);
     product(b, 70, 37, FV_EPI_GELU, false, TOKENS);
     product(b, 128, 256, FV_EPI_GELU, false, 256);
@@ -164,7 +165,7 @@ static void convolutions(fv_builder *b)
         uint32_t size, stride, pad, channels, out, act;
     } kinds[] = {{3, 2, 1, 32, 70, FV_EPI_GELU},
                  {2, 2, 0, 20, 64, 0},
-                 {3, 1, 1, 64, 64, 0},
+                 {3, 1, 1, 64, 64, 0},  /* with a residual */
                  {7, 11, 0, 8, 68, 0}}; /* one pixel */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const uint32_t across = (GRID_WIDTH + 2 * kinds[i].pad - kinds[i].size) / kinds[i].stride;
@@ -173,10 +174,12 @@ static void convolutions(fv_builder *b)
         const uint32_t area = kinds[i].size * kinds[i].size;
         const fv_weight w = weight(kinds[i].out, area * kinds[i].channels);
         const fv_weight bias = weight(1, kinds[i].out);
+        const fv_view out = fv_emit_rows(b, fv_grid_tokens(&to), kinds[i].out);
         const fv_conv c = {.w = &w,
                            .bias = &bias,
                            .in = fv_emit_rows(b, TOKENS, kinds[i].channels),
-                           .out = fv_emit_rows(b, fv_grid_tokens(&to), kinds[i].out),
+                           .out = out,
+                           .res = i == 2 ? &out : NULL,
                            .from = grid,
                            .to = to,
                            .channels = kinds[i].channels,
@@ -235,6 +238,42 @@ static void other_order(fv_builder *b)
         fv_emit_gather(b, "gather", x, table, parts,
                        parts == 1 ? fv_emit_rows(b, count, WIDTH) : FV_NO_VIEW,
                        fv_emit_rows(b, count, parts * WIDTH), count, WIDTH);
+    }
+}
+
+static void decoders(fv_builder *b)
+{
+    static const uint32_t flags[] = {0, FV_FLAG_NEAREST, FV_FLAG_ALIGN_CORNERS};
+    const fv_view x = fv_emit_rows(b, TOKENS, WIDTH);
+    for (uint32_t i = 0; i < 3; i++) {
+        const fv_grid to = {i == 1 ? 9 : 2 * GRID_WIDTH, 2 * GRID_HEIGHT - i, 0, 0};
+        const fv_view out = fv_emit_rows(b, fv_grid_tokens(&to), WIDTH);
+        const fv_upsample u = {.in = x,
+                               .res = i == 2 ? out : FV_NO_VIEW,
+                               .out = out,
+                               .from = grid,
+                               .to = to,
+                               .channels = WIDTH,
+                               .flags = flags[i]};
+        fv_emit_upsample(b, "upsample", &u);
+    }
+    for (uint32_t overlap = 0; overlap < 2; overlap++) {
+        const uint32_t stride = overlap ? 2 : 4, channels = 33;
+        const fv_weight w = weight(stride * stride * channels, WIDTH * (overlap ? 4 : 1));
+        const fv_weight bias = weight(1, w.rows);
+        const fv_deconv d = {
+            .w = &w,
+            .bias = &bias,
+            .in = x,
+            .out = fv_emit_rows(b, stride * stride * TOKENS, channels),
+            .from = grid,
+            .from_channels = WIDTH,
+            .channels = channels,
+            .stride = stride,
+            .overlap = overlap,
+            .act = overlap ? FV_EPI_RELU : 0,
+        };
+        fv_emit_deconv(b, "transposed convolution", &d);
     }
 }
 
@@ -474,6 +513,7 @@ static fovea_status all(fv_cases *c, const fv_limits *limits)
         whole_numbers(b);
     depthwise(b);
     other_order(b);
+    decoders(b);
     rotations(b);
     softmax(b);
     relative(b);

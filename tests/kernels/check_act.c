@@ -1,4 +1,4 @@
-/* check_act.c: ACT, ACT_GRAD and ADD: what is done to rows element by element in training. */
+/* check_act.c: ACT, ACT_GRAD and ADD: what is done to rows element by element. */
 #include <float.h>
 #include <math.h>
 
@@ -7,7 +7,7 @@
 #include "tests/kernels/oracle.h"
 
 static const uint32_t acts[] = {FV_EPI_GELU, FV_EPI_GELU_TANH, FV_EPI_GELU_QUICK, FV_EPI_SILU,
-                                FV_EPI_TANH, FV_EPI_RELU,      FV_EPI_SWIGLU};
+                                FV_EPI_TANH, FV_EPI_RELU,      FV_EPI_SIGMOID,    FV_EPI_SWIGLU};
 enum { ACTS = sizeof acts / sizeof *acts };
 
 static const struct {

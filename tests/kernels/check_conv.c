@@ -31,6 +31,12 @@ static const struct shape {
     {3, 8, 6, 2, 2, 0, 15, 0, FV_EPI_SILU, false, FV_BF16},
     {5, 3, 7, 3, 2, 1, 33, 1, FV_EPI_BIAS, false, FV_BF16, FV_F32, FV_BF16, FV_F32},
     {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_GELU, false, FV_BF16, FV_F32, FV_BF16, FV_BF16},
+    {5, 6, 9, 3, 1, 1, 21, 1, FV_EPI_BIAS | FV_EPI_RELU | FV_EPI_RESIDUAL, false, FV_F32},
+    {7, 4, 16, 2, 1, 1, 48, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_F32},
+    {6, 5, 33, 3, 1, 1, 34, 2, FV_EPI_RESIDUAL, false, FV_F16},
+    {4, 7, 20, 3, 2, 1, 17, 0, FV_EPI_BIAS | FV_EPI_SIGMOID, false, FV_F32},
+    {6, 7, 92, 3, 1, 1, 66, 0, FV_EPI_BIAS | FV_EPI_RESIDUAL, false, FV_BF16, FV_F32, FV_BF16,
+     FV_BF16},
     {56, 56, 64, 3, 2, 1, 128, 0, FV_EPI_BIAS, true, FV_F32},
     {64, 32, 32, 3, 1, 1, 64, 0, FV_EPI_BIAS | FV_EPI_GELU, true, FV_F32},
     {5, 7, 3, 3, 2, 1, 17, 1, FV_EPI_BIAS | FV_EPI_GELU, false, FV_I8},
@@ -63,7 +69,11 @@ static bool make(check_case *c, uint32_t index)
     check_matrix(c, FV_GEMM_W, CHECK_WEIGHT, s->n, k, 0);
     if (s->epi & FV_EPI_BIAS)
         check_vector(c, FV_GEMM_BIAS, s->n);
+    if (s->epi & FV_EPI_RESIDUAL)
+        check_matrix(c, FV_GEMM_RES, CHECK_ROW, rows, s->n, s->gap);
     check_matrix(c, FV_GEMM_OUT, CHECK_ROW, rows, s->n, s->gap);
+    if (s->epi & FV_EPI_RESIDUAL && index % 2 && !s->out)
+        c->in_place = FV_GEMM_RES;
     c->operand[FV_GEMM_A].storage = s->in ? s->in : FV_F32;
     c->operand[FV_GEMM_OUT].storage = s->out ? s->out : FV_F32;
     c->operand[FV_GEMM_W].scale = 1.f / sqrtf((float)k); /* as in a model */
@@ -98,8 +108,10 @@ static void oracle(const check_case *c, uint32_t row, double *want, double *allo
     for (uint32_t i = 0; i < c->args.prob.dim[FV_GEMM_N]; i++) {
         double error;
         const double x = product(c, row, i, &error);
-        want[i] = oracle_activation(epi, x);
-        allowed[i] = check_activation_error(epi, x, error) + check_allowed(1, fabs(want[i]));
+        const double res = epi & FV_EPI_RESIDUAL ? check_at(c, FV_GEMM_RES, row, i) : 0;
+        want[i] = oracle_activation(epi, x) + res;
+        allowed[i] =
+            check_activation_error(epi, x, error) + check_allowed(1, fabs(want[i]) + fabs(res));
     }
 }
 

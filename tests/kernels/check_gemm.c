@@ -20,6 +20,7 @@ static const struct shape {
     {13, 17, 64, 0, BIAS | FV_EPI_GELU_QUICK, false, false, FV_F32},
     {14, 31, 65, 5, BIAS | FV_EPI_SILU, false, false, FV_F32},
     {15, 32, 97, 0, BIAS | FV_EPI_TANH, false, false, FV_F32},
+    {9, 33, 40, 0, BIAS | FV_EPI_SIGMOID | FV_EPI_SCALE, false, false, FV_F32},
     {28, 33, 12, 2, SCALE, false, false, FV_F32},
     {29, 63, 128, 0, BIAS | SCALE | RESIDUAL, false, false, FV_F32},
     {12, 64, 129, 0, BIAS | SCALE | RESIDUAL, true, false, FV_F32},
@@ -136,7 +137,8 @@ static const double steepest = 1.13; /* of all the activations */
 
 double check_activation_error(uint32_t epi, double x, double error)
 {
-    const double bent = 4 * FLT_EPSILON * fmin(fabs(x), epi & FV_EPI_TANH ? 1 : x * x);
+    const double bent =
+        4 * FLT_EPSILON * fmin(fabs(x), epi & (FV_EPI_TANH | FV_EPI_SIGMOID) ? 1 : x * x);
     if (!(epi & FV_EPI_ACT))
         return error;
     return steepest * error + bent + 4 * FLT_EPSILON * fabs(x) + FLT_MIN;

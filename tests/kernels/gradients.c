@@ -35,6 +35,8 @@ double grad_activation(uint32_t epi, double x)
         return l + x * l * (1 - l);
     case FV_EPI_TANH:
         return 1 / (cosh(fmin(fabs(x), 300)) * cosh(fmin(fabs(x), 300)));
+    case FV_EPI_SIGMOID:
+        return l * (1 - l);
     default: /* FV_EPI_RELU */
         return x > 0;
     }

@@ -20,6 +20,8 @@ double oracle_activation(uint32_t epi, double x)
         return tanh(x);
     case FV_EPI_RELU:
         return x > 0 ? x : 0;
+    case FV_EPI_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         return x;
     }

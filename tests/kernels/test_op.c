@@ -71,7 +71,8 @@ static void gemm(void **state)
                        {"gelu_quick", FV_EPI_GELU_QUICK},
                        {"silu", FV_EPI_SILU},
                        {"relu", FV_EPI_RELU},
-                       {"tanh", FV_EPI_TANH}};
+                       {"tanh", FV_EPI_TANH},
+                       {"sigmoid", FV_EPI_SIGMOID}};
     static const uint32_t shapes[][3] = {{1, 1, 1}, {7, 33, 65}, {100, 130, 40}, {1, 200, 300}};
     fovea_device *device = fixture_device(3);
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)

@@ -115,13 +115,7 @@ static void finish(const fv_gemm_out *o, const float *acc)
         finish_act(o, acc, NAME);                                                                  \
         break;
         ACT(0)
-        ACT(FV_EPI_GELU)
-        ACT(FV_EPI_GELU_TANH)
-        ACT(FV_EPI_GELU_QUICK)
-        ACT(FV_EPI_SILU)
-        ACT(FV_EPI_TANH)
-        ACT(FV_EPI_RELU)
-        ACT(FV_EPI_SWIGLU)
+        FV_EACH_ACT(ACT)
 #undef ACT
     }
 }

@@ -6,6 +6,17 @@
 #include "ops/kernel.h"
 #include "platform/cpu/vec/math.h"
 
+/* X(FV_EPI_*) for every activation, so that it is a constant where X has loops. */
+#define FV_EACH_ACT(X)                                                                             \
+    X(FV_EPI_GELU)                                                                                 \
+    X(FV_EPI_GELU_TANH)                                                                            \
+    X(FV_EPI_GELU_QUICK)                                                                           \
+    X(FV_EPI_SILU)                                                                                 \
+    X(FV_EPI_TANH)                                                                                 \
+    X(FV_EPI_RELU)                                                                                 \
+    X(FV_EPI_SIGMOID)                                                                              \
+    X(FV_EPI_SWIGLU)
+
 FV_FN fv_v fv_activate(fv_v x, uint32_t act)
 {
     const fv_v half = fv_set(0.5f), one = fv_set(1.f);
@@ -24,6 +35,8 @@ FV_FN fv_v fv_activate(fv_v x, uint32_t act)
         return fv_tanh(x);
     case FV_EPI_RELU:
         return fv_max(fv_set(0.f), x);
+    case FV_EPI_SIGMOID:
+        return fv_sigmoid(x);
     default:
         return x;
     }
@@ -65,6 +78,10 @@ FV_FN fv_v fv_activate_slope(fv_v x, uint32_t act)
     }
     case FV_EPI_RELU:
         return fv_sel_lt(fv_set(0.f), x, one, fv_set(0.f));
+    case FV_EPI_SIGMOID: {
+        const fv_v gate = fv_sigmoid(x);
+        return fv_mul(gate, fv_sub(one, gate));
+    }
     default:
         return one;
     }

@@ -48,12 +48,17 @@ static double relu(double x)
     return x > 0 ? x : 0;
 }
 
+static double sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 static const struct activation {
     const char *name;
     double (*value)(double x);
 } activations[] = {
     {"none", NULL}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"gelu_quick", gelu_quick},
-    {"silu", silu}, {"relu", relu}, {"tanh", tanh},
+    {"silu", silu}, {"relu", relu}, {"tanh", tanh},           {"sigmoid", sigmoid},
 };
 
 static const struct activation *find_activation(const char *name)

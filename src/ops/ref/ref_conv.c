@@ -4,15 +4,17 @@
  *   A      WHOLE: u[0] x u[1] pixels of C channels, row by row, no prefix
  *   W      packed as GEMM's of the same N and K; here (N, K) as given, columns (ky, kx, channel)
  *   BIAS   N
+ *   RES    ROW, N wide; may be OUT
  *   OUT    ROW, N wide: a grid u[2] wide; not A; not read
  *   u      width and height of the grid that is read, width of the one that is written
  *
  *   x = sum W[n][ky][kx][c] A[y stride - pad + ky][x stride - pad + kx][c];  x += BIAS[n];
- *   x = act(x)
+ *   x = act(x);  x += RES[i][n]
  *
- * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS and the
- * activation as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is bit for
- * bit the same however rows and columns are cut into calls, and col0 is a multiple of FV_COL_ALIGN.
+ * over ky, kx < size and c < C, for output pixel (y, x); outside of the grid A is 0. BIAS, the
+ * activation and RES as prob.epi asks, of GEMM's epilogue nothing else. As with GEMM a result is
+ * bit for bit the same however rows and columns are cut into calls, and col0 is a multiple of
+ * FV_COL_ALIGN.
  */
 #include "base/half.h"
 #include "ops/ref/ref_gemm.h"
@@ -30,6 +32,7 @@ const fv_op fv_op_conv = {
     .operand = {[FV_GEMM_A] = {"A", FV_CONV_C, .narrow = true},
                 [FV_GEMM_W] = {"W", FV_GEMM_K, .stored = FV_STORED_PACKED},
                 [FV_GEMM_BIAS] = {"BIAS", .stored = FV_STORED_FLOATS},
+                [FV_GEMM_RES] = {"RES", FV_GEMM_N},
                 [FV_GEMM_OUT] = {"OUT", FV_GEMM_N, .narrow = true}},
     .flops = fv_flops_product,
     .terms = fv_terms_product,
@@ -58,12 +61,14 @@ static double product(const fv_args *a, const fv_call *c, size_t y, size_t x, ui
 static void conv(const fv_args *a, const fv_call *c)
 {
     const float *bias = a->prob.epi & FV_EPI_BIAS ? c->p[FV_GEMM_BIAS] : NULL;
+    const float *res = a->prob.epi & FV_EPI_RESIDUAL ? c->p[FV_GEMM_RES] : NULL;
     for (size_t r = 0; r < c->rows; r++) {
         const size_t y = (c->row0 + r) / a->u[2], x = (c->row0 + r) % a->u[2];
         for (uint32_t n = c->col0; n < c->col0 + c->cols; n++) {
             const double sum = product(a, c, y, x, n) + (bias ? bias[n] : 0);
+            const double add = res ? res[r * a->ld[FV_GEMM_RES] + n] : 0;
             fv_value_put(c->p[FV_GEMM_OUT], a->prob.out, r * a->ld[FV_GEMM_OUT] + n,
-                         (float)fv_ref_activate(sum, a->prob.epi));
+                         (float)(fv_ref_activate(sum, a->prob.epi) + add));
         }
     }
 }

@@ -47,6 +47,8 @@ static inline double fv_ref_activate(double x, uint32_t epi)
         return tanh(x);
     case FV_EPI_RELU:
         return x < 0 ? 0 : x;
+    case FV_EPI_SIGMOID:
+        return 1 / (1 + exp(-x));
     default:
         return x;
     }

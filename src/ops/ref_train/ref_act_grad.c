@@ -46,6 +46,10 @@ static double slope(double x, uint32_t epi)
         return 1 - tanh(x) * tanh(x);
     case FV_EPI_RELU:
         return x > 0;
+    case FV_EPI_SIGMOID: {
+        const double gate = 1 / (1 + exp(-x));
+        return gate * (1 - gate);
+    }
     default:
         return 1;
     }

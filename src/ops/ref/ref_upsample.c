@@ -1,0 +1,55 @@
+/* ref_upsample.c: UPSAMPLE: a finished grid of tokens in another size, larger or smaller.
+ *
+ *   dim    rows (= H * W), C
+ *   IN     WHOLE: h x w pixels of C channels, row by row, no prefix
+ *   RES    ROW, C wide, or absent        OUT  ROW, C wide: a grid W wide; not IN, may be RES
+ *   u      w, h, W; no side is longer than FV_UPSAMPLE_LONGEST
+ *   flags  FV_FLAG_NEAREST or FV_FLAG_ALIGN_CORNERS, or none
+ *
+ *   out(Y, X) = up(Y, X) + res(Y, X)
+ *   up        = (1 - s) ((1 - t) in(y, x) + t in(y, x')) + s ((1 - t) in(y', x) + t in(y', x'))
+ *
+ * with the coordinates y + s and x + t, 0 <= s, t < 1, y' = min(y + 1, h - 1), likewise x':
+ *
+ *   without flags    max(0, (Y + 1/2) h / H - 1/2)
+ *   ALIGN_CORNERS    Y (h - 1) / (H - 1); 0 where H is 1
+ *   NEAREST          the whole part of Y h / H, s = 0
+ *
+ * These are torch's rules for interpolate, in its modes "bilinear", with align_corners False and
+ * True, and "nearest". Coordinates are exact. Nothing is smoothed where the grid becomes smaller.
+ */
+#include "ops/ref/ref_kernels.h"
+#include "ops/upsample.h"
+
+const fv_op fv_op_upsample = {
+    .dim = {{"rows", FV_DIM_TOKENS}, [FV_ROW_C] = {"C"}},
+    .operand = {[FV_UPSAMPLE_IN] = {"IN", FV_ROW_C},
+                [FV_UPSAMPLE_RES] = {"RES", FV_ROW_C},
+                [FV_UPSAMPLE_OUT] = {"OUT", FV_ROW_C}},
+    .element_flops = 10,
+};
+
+void fv_k_upsample_f32_ref(const fv_args *a, const fv_call *c)
+{
+    const uint32_t width = a->u[0], wide = a->u[2], flags = a->prob.flags;
+    const size_t n = a->prob.dim[FV_ROW_C], ld = a->ld[FV_UPSAMPLE_IN];
+    const float *in = c->p[FV_UPSAMPLE_IN], *res = c->p[FV_UPSAMPLE_RES];
+    float *out = c->p[FV_UPSAMPLE_OUT];
+    for (uint32_t r = 0; r < c->rows; r++, out += a->ld[FV_UPSAMPLE_OUT]) {
+        const uint32_t row = c->row0 + r;
+        const fv_upsample_source x = fv_upsample_at(row % wide, wide, width, flags);
+        const fv_upsample_source y =
+            fv_upsample_at(row / wide, a->prob.dim[FV_DIM_ROWS] / wide, a->u[1], flags);
+        const float *upper = in + (size_t)y.low * width * ld;
+        const float *lower = in + (size_t)y.high * width * ld;
+        for (size_t i = 0; i < n; i++) {
+            const float *first = upper + x.low * ld + i, *last = upper + x.high * ld + i;
+            const float above = *first + x.part * (*last - *first);
+            first = lower + x.low * ld + i;
+            last = lower + x.high * ld + i;
+            const float below = *first + x.part * (*last - *first);
+            const float up = above + y.part * (below - above);
+            out[i] = res ? up + res[r * (size_t)a->ld[FV_UPSAMPLE_RES] + i] : up;
+        }
+    }
+}
