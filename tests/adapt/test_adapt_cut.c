@@ -39,7 +39,7 @@ void *cli_alloc(size_t count, size_t size)
 /* Red tells the mask's class, green the column, blue the row. */
 typedef struct scene {
     uint8_t rgb[3 * WIDTH * HEIGHT], mask[WIDTH * HEIGHT];
-    adapt_picture picture;
+    dataset_picture picture;
 } scene;
 
 static void draw(scene *s)
@@ -50,7 +50,8 @@ static void draw(scene *s)
         s->rgb[3 * i + 1] = (uint8_t)(i % WIDTH);
         s->rgb[3 * i + 2] = (uint8_t)(i / WIDTH);
     }
-    s->picture = (adapt_picture){.width = WIDTH, .height = HEIGHT, .rgb = s->rgb, .mask = s->mask};
+    s->picture =
+        (dataset_picture){.width = WIDTH, .height = HEIGHT, .rgb = s->rgb, .mask = s->mask};
 }
 
 /* ---- tests ---- */

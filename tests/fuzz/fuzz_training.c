@@ -121,21 +121,21 @@ static bool read_pictures(const uint8_t *header, size_t size)
                             .width = SIDE,
                             .height = SIDE,
                             .filter = FOVEA_FILTER_BILINEAR};
-    adapt_data d;
-    adapt_picture picture;
+    dataset d;
+    dataset_picture picture;
     char path[128];
     snprintf(path, sizeof path, "%s", path_of("data.safetensors"));
     fuzz_write_tensors("data.safetensors", header, size);
-    const bool taken = adapt_data_open(&d, path) == CLI_OK;
+    const bool taken = dataset_open(&d, path) == CLI_OK;
     for (uint64_t i = 0; taken && i < 3; i++) {
         const size_t at = adapt_pick(1, d.n, i);
-        fuzz_check(at < d.n && adapt_data_read(&picture, &d, at) == CLI_OK, "a picture");
+        fuzz_check(at < d.n && dataset_read(&picture, &d, at) == CLI_OK, "a picture");
         if ((uint64_t)picture.width * picture.height < 1 << 20 &&
             adapt_cut(rgb, mask, &p, &picture, i, "packed") == CLI_OK && picture.mask)
             train(mask);
-        adapt_picture_free(&picture);
+        dataset_picture_free(&picture);
     }
-    adapt_data_close(&d);
+    dataset_close(&d);
     return taken;
 }
 

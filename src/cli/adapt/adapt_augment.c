@@ -61,7 +61,7 @@ static uint32_t side(double length, uint32_t most)
 
 /* `share` of the largest part that has the aspect of the cut; at, 0 to 1: where in the room there
  * is. */
-static window part(const adapt_policy *p, const adapt_picture *from, double share, double at_x,
+static window part(const adapt_policy *p, const dataset_picture *from, double share, double at_x,
                    double at_y)
 {
     const double across = (double)from->width / p->width, down = (double)from->height / p->height;
@@ -73,7 +73,7 @@ static window part(const adapt_policy *p, const adapt_picture *from, double shar
 }
 
 /* The window's pixels, resized as the model's preprocessing resizes. */
-static int resize(uint8_t *rgb, const adapt_policy *p, const adapt_picture *from, const window *w)
+static int resize(uint8_t *rgb, const adapt_policy *p, const dataset_picture *from, const window *w)
 {
     const size_t row = (size_t)w->width * 3;
     uint8_t *packed = cli_alloc(w->height, row);
@@ -96,7 +96,7 @@ static int resize(uint8_t *rgb, const adapt_policy *p, const adapt_picture *from
 }
 
 /* A mask's classes cannot be mixed: the nearest one counts. */
-static void resize_mask(uint8_t *mask, const adapt_policy *p, const adapt_picture *from,
+static void resize_mask(uint8_t *mask, const adapt_policy *p, const dataset_picture *from,
                         const window *w)
 {
     for (uint32_t y = 0; y < p->height; y++) {
@@ -147,7 +147,7 @@ static void jitter(uint8_t *rgb, size_t pixels, double bright, double contrast, 
     }
 }
 
-int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const adapt_picture *from,
+int adapt_cut(uint8_t *rgb, uint8_t *mask, const adapt_policy *p, const dataset_picture *from,
               uint64_t sample, const char *name)
 {
     uint64_t state = mix(~mix(p->seed)) ^ mix(sample);

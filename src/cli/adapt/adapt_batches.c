@@ -26,7 +26,7 @@ static int check(adapt_batches *b, size_t k)
     fovea_tensor input, other;
     find(&input, b, "input", k);
     if (input.rank != 4 || input.shape[1] != 3 || !input.elements || input.shape[0] > UINT32_MAX ||
-        input.shape[2] > ADAPT_SIDE || input.shape[3] > ADAPT_SIDE)
+        input.shape[2] > DATASET_SIDE || input.shape[3] > DATASET_SIDE)
         return wrong(b, "input", k, "pixels (B, 3, H, W)");
     if (k == 0) {
         b->size = (uint32_t)input.shape[0];
@@ -78,7 +78,7 @@ static int feed_one(const adapt_batches *b, fovea_trainer *trainer, uint64_t k, 
         find(&labels, b, "labels", k);
         CLI_TRY(cli_check(fovea_tensors_read(&labels, i, 1, &label)));
     }
-    if (!(label >= 0 && label < ADAPT_CLASSES))
+    if (!(label >= 0 && label < DATASET_CLASSES))
         return wrong(b, "labels", (size_t)k, "of classes, from 0 on");
     target.label = (uint32_t)label;
     if (b->masked) {

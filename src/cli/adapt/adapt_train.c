@@ -27,15 +27,15 @@ static const char *name_of(const adapt_run *r, size_t i)
 
 /* Picture i, or in place of one that cannot be read the next that can: which one is taken depends
  * on the files only. */
-static int read_some(adapt_picture *out, const adapt_run *r, size_t *i)
+static int read_some(dataset_picture *out, const adapt_run *r, size_t *i)
 {
     const size_t first = *i;
-    int code = adapt_data_read(out, &r->data, *i);
+    int code = dataset_read(out, &r->data, *i);
     while (code == CLI_INPUT && !r->common.strict) {
         *i = (*i + 1) % r->data.n;
         if (*i == first)
             return cli_fail(CLI_INPUT, "%s: no picture of it can be read", r->data.path);
-        code = adapt_data_read(out, &r->data, *i);
+        code = dataset_read(out, &r->data, *i);
         if (!code)
             fprintf(stderr, "fovea: %s is taken instead\n", name_of(r, *i));
     }
@@ -44,7 +44,7 @@ static int read_some(adapt_picture *out, const adapt_run *r, size_t *i)
 
 static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mask)
 {
-    adapt_picture picture;
+    dataset_picture picture;
     size_t i = adapt_pick(r->policy.seed, r->data.n, sample);
     CLI_TRY(read_some(&picture, r, &i));
     int code = adapt_cut(rgb, mask, &r->policy, &picture, sample, name_of(r, i));
@@ -52,7 +52,7 @@ static int feed_sample(adapt_run *r, uint64_t sample, uint8_t *rgb, uint8_t *mas
     const fovea_target target = {.label = picture.label, .mask = picture.mask ? mask : NULL};
     if (!code && fovea_trainer_add(r->trainer, &frame, &target))
         code = cli_fail(CLI_INPUT, "%s: %s", name_of(r, i), fovea_error());
-    adapt_picture_free(&picture);
+    dataset_picture_free(&picture);
     return code;
 }
 

@@ -83,7 +83,7 @@ typedef struct adapt_run {
     cli_settings settings;
     const char *model, *teacher, *output;
     bool resume, save_grad;
-    adapt_data data;       /* either pictures, */
+    dataset data;          /* either pictures, */
     adapt_batches batches; /* or batches */
     adapt_policy policy;
     adapt_hyper hyper;

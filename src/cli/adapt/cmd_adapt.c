@@ -132,7 +132,7 @@ static int settle_policy(adapt_run *r, const adapt_texts *t, const fovea_model *
 /* ---- the task ---- */
 
 /* What the data say of the number of a mask's classes. */
-static uint32_t mask_classes(const adapt_data *d)
+static uint32_t mask_classes(const dataset *d)
 {
     const char *text = d->packed ? fovea_tensors_metadata(d->packed, "classes") : NULL;
     const unsigned long n = text ? strtoul(text, NULL, 10) : 0;
@@ -140,7 +140,7 @@ static uint32_t mask_classes(const adapt_data *d)
 }
 
 /* Classes that the model's head has names for keep their places in it. */
-static bool use_names(adapt_data *d, const fovea_model *model, const fovea_model_info *info)
+static bool use_names(dataset *d, const fovea_model *model, const fovea_model_info *info)
 {
     uint32_t *place = cli_alloc(d->classes + 1, sizeof *place);
     size_t found = 0;
@@ -166,7 +166,7 @@ static int settle_task(adapt_run *r, const adapt_texts *t, const fovea_model *mo
     const bool labelled = r->data.classes || r->batches.labelled;
     int task = masked ? FOVEA_TASK_SEGMENTATION : FOVEA_TASK_CLASSES;
     CLI_TRY(cli_choose(&task, "task", t->task, tasks));
-    CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, ADAPT_CLASSES));
+    CLI_TRY(cli_number(&o->classes, "classes", t->classes, 1, DATASET_CLASSES));
     o->task = (fovea_task)task;
     if (task == FOVEA_TASK_SEGMENTATION) {
         if (!masked)
@@ -210,7 +210,7 @@ static int settle_data(adapt_run *r, const adapt_texts *t)
                                    "and 2; stage 3 has none");
     if (!t->data == !t->tensors)
         return cli_fail(CLI_USAGE, "adapt needs --data or --tensors, one of them");
-    CLI_TRY(t->data ? adapt_data_open(&r->data, t->data)
+    CLI_TRY(t->data ? dataset_open(&r->data, t->data)
                     : adapt_batches_open(&r->batches, t->tensors));
     fovea_model *model;
     CLI_TRY(cli_load_model(&model, r->model, r->common.prefix));
@@ -237,11 +237,11 @@ static int settle_validation(adapt_run *r, const adapt_texts *t)
     if (!t->val)
         return t->val_every ? cli_fail(CLI_USAGE, "--val-every: of --val, which is not given")
                             : CLI_OK;
-    adapt_data held;
-    int code = adapt_data_open(&held, t->val);
+    dataset held;
+    int code = dataset_open(&held, t->val);
     CLI_THEN(code, adapt_leave_out(&r->data, &held));
     if (code) {
-        adapt_data_close(&held);
+        dataset_close(&held);
         return code;
     }
     r->validation = cli_alloc(1, sizeof *r->validation);
@@ -358,7 +358,7 @@ static void release(adapt_run *r)
         adapt_validation_end(r->validation);
     free(r->validation);
     fovea_device_close(r->device);
-    adapt_data_close(&r->data);
+    dataset_close(&r->data);
     adapt_batches_close(&r->batches);
     adapt_hyper_free(&r->hyper);
     free(r);

@@ -58,11 +58,11 @@ static int settle_numbers(linearise_run *r, const linearise_texts *t)
 
 static int open_data(linearise_run *r)
 {
-    adapt_data held = {NULL};
-    CLI_TRY(adapt_data_open(&r->data, r->data_path));
+    dataset held = {NULL};
+    CLI_TRY(dataset_open(&r->data, r->data_path));
     int code;
     if (r->val_path) {
-        code = adapt_data_open(&held, r->val_path);
+        code = dataset_open(&held, r->val_path);
         CLI_THEN(code, adapt_leave_out(&r->data, &held));
     } else {
         const size_t share = (r->data.n + HELD_SHARE - 1) / HELD_SHARE;
@@ -70,7 +70,7 @@ static int open_data(linearise_run *r)
         code = adapt_hold_out(&held, &r->data, r->held ? r->held : usual);
     }
     if (code) {
-        adapt_data_close(&held);
+        dataset_close(&held);
         return code;
     }
     return adapt_validation_begin(&r->validation, r->device, r->model, r->common.prefix, &held);
@@ -163,7 +163,7 @@ static int linearise(linearise_run *r, const linearise_texts *t, const char *mod
 static void release(linearise_run *r)
 {
     adapt_validation_end(&r->validation);
-    adapt_data_close(&r->data);
+    dataset_close(&r->data);
     fovea_device_close(r->device);
     for (size_t f = 0; f < r->forms; f++) {
         free(r->form[f].name);

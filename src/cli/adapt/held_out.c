@@ -22,7 +22,7 @@ static uint64_t hash_file(const char *path)
     return h;
 }
 
-static uint64_t *hash_all(const adapt_data *d)
+static uint64_t *hash_all(const dataset *d)
 {
     uint64_t *hash = cli_alloc(d->n ? d->n : 1, sizeof *hash);
     for (size_t i = 0; i < d->n; i++)
@@ -36,7 +36,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void move_file(adapt_data *to, adapt_file *file)
+static void move_file(dataset *to, dataset_file *file)
 {
     to->file = cli_grow(to->file, to->n, sizeof *to->file);
     to->file[to->n++] = *file;
@@ -44,8 +44,7 @@ static void move_file(adapt_data *to, adapt_file *file)
 
 /* Takes files whose hashes are among `held` out of the data: the first of each into `out`, copies
  * are dropped; with `out` NULL all are dropped. */
-static void take_out(adapt_data *d, const uint64_t *hash, const uint64_t *held, size_t n,
-                     adapt_data *out)
+static void take_out(dataset *d, const uint64_t *hash, const uint64_t *held, size_t n, dataset *out)
 {
     bool *taken = cli_alloc(n ? n : 1, sizeof *taken);
     size_t left = 0;
@@ -78,7 +77,7 @@ static size_t choose(uint64_t *hash, size_t n, size_t wanted)
     return kept;
 }
 
-int adapt_hold_out(adapt_data *held, adapt_data *d, size_t wanted)
+int adapt_hold_out(dataset *held, dataset *d, size_t wanted)
 {
     memset(held, 0, sizeof *held);
     held->path = d->path;
@@ -99,7 +98,7 @@ int adapt_hold_out(adapt_data *held, adapt_data *d, size_t wanted)
                     d->path, before, before == 1 ? "" : "s that are one and the same");
 }
 
-int adapt_leave_out(adapt_data *d, const adapt_data *held)
+int adapt_leave_out(dataset *d, const dataset *held)
 {
     const size_t before = d->n;
     if (!d->file || !held->file)

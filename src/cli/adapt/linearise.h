@@ -50,7 +50,7 @@ typedef struct linearise_run {
     bool resume;
 
     fovea_device *device;
-    adapt_data data;
+    dataset data;
     adapt_validation validation;
     uint32_t blocks;
     linearise_form form[LINEARISE_FORMS];

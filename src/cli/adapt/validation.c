@@ -5,7 +5,7 @@
 #include <string.h>
 
 int adapt_validation_begin(adapt_validation *v, fovea_device *device, const char *teacher,
-                           const char *prefix, const adapt_data *data)
+                           const char *prefix, const dataset *data)
 {
     fovea_preprocess rule = FOVEA_PREPROCESS_INIT;
     *v = (adapt_validation){.device = device, .data = *data};
@@ -26,7 +26,7 @@ void adapt_validation_end(adapt_validation *v)
         free(v->set[s].features);
     }
     fovea_model_free(v->teacher);
-    adapt_data_close(&v->data);
+    dataset_close(&v->data);
     *v = (adapt_validation){NULL};
 }
 
@@ -90,13 +90,13 @@ static int cut_picture(uint8_t **out, const adapt_validation *v, const validatio
                                  .least = 1,
                                  .most = 1,
                                  .filter = v->filter};
-    adapt_picture picture;
-    CLI_TRY(adapt_data_read(&picture, &v->data, i));
+    dataset_picture picture;
+    CLI_TRY(dataset_read(&picture, &v->data, i));
     picture.mask = NULL;
     *out = cli_alloc((size_t)s->width * s->height, 3);
     const int code = adapt_cut(*out, NULL, &policy, &picture, 0,
                                v->data.file ? v->data.file[i].path : v->data.path);
-    adapt_picture_free(&picture);
+    dataset_picture_free(&picture);
     if (code)
         free(*out);
     return code;

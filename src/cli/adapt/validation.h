@@ -25,7 +25,7 @@ typedef struct validation_set {
 typedef struct adapt_validation {
     fovea_device *device;
     fovea_model *teacher;
-    adapt_data data; /* the held-out pictures */
+    dataset data; /* the held-out pictures */
     fovea_filter filter;
     validation_set set[VALIDATION_SIZES];
     size_t sizes;
@@ -34,7 +34,7 @@ typedef struct adapt_validation {
 /* Begins with no size, and takes over the data, on failure too. `prefix`: of the teacher's tensors,
  * or NULL. */
 int adapt_validation_begin(adapt_validation *out, fovea_device *device, const char *teacher,
-                           const char *prefix, const adapt_data *data);
+                           const char *prefix, const dataset *data);
 void adapt_validation_end(adapt_validation *v);
 /* Adds a size, with as many of the pictures as `pictures` says at most; the teacher runs on them
  * with softmax. Pictures that cannot be read are left out; CLI_INPUT when none can. */

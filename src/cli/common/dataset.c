@@ -1,11 +1,12 @@
-/* adapt_data.c: pictures to train on: a folder with classes or masks, or a packed file. */
+/* dataset.c: pictures with what is known of them: a folder with classes or masks, or a packed file.
+ */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/adapt/adapt_data.h"
+#include "cli/common/dataset.h"
 
 static const char mask_end[] = "_mask.png";
 
@@ -47,15 +48,15 @@ static char *mask_of(const char *folder, const char *name, bool parallel)
     return NULL;
 }
 
-static void add_file(adapt_data *d, char *path, char *mask, uint32_t label)
+static void add_file(dataset *d, char *path, char *mask, uint32_t label)
 {
     d->file = cli_grow(d->file, d->n, sizeof *d->file);
-    d->file[d->n++] = (adapt_file){path, mask, label};
+    d->file[d->n++] = (dataset_file){path, mask, label};
     d->masks += mask != NULL;
 }
 
 /* The pictures in `folder`, with `label`. */
-static int add_folder(adapt_data *d, const char *folder, uint32_t label)
+static int add_folder(dataset *d, const char *folder, uint32_t label)
 {
     struct dirent **names;
     const int n = scandir(folder, &names, select_any, alphasort); /* in the order of their bytes */
@@ -72,14 +73,14 @@ static int add_folder(adapt_data *d, const char *folder, uint32_t label)
     return CLI_OK;
 }
 
-static void add_class(adapt_data *d, const char *name)
+static void add_class(dataset *d, const char *name)
 {
     d->class_name = cli_grow(d->class_name, d->classes, sizeof *d->class_name);
     d->class_name[d->classes++] = cli_text("%s", name);
 }
 
 /* Each subfolder that holds pictures is a class, in the order of the names. */
-static int add_classes(adapt_data *d, const char *folder)
+static int add_classes(dataset *d, const char *folder)
 {
     struct dirent **names;
     const int n = scandir(folder, &names, select_any, alphasort);
@@ -96,14 +97,14 @@ static int add_classes(adapt_data *d, const char *folder)
     return code;
 }
 
-static int open_folder(adapt_data *d, const char *path)
+static int open_folder(dataset *d, const char *path)
 {
     char *folder = cli_text("%s", path);
     for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
         folder[n - 1] = 0;
     char *images = cli_text("%s/images", folder), *masks = cli_text("%s/masks", folder);
     const bool parallel = is_folder(images) && is_folder(masks);
-    int code = add_folder(d, parallel ? images : folder, ADAPT_NO_LABEL);
+    int code = add_folder(d, parallel ? images : folder, DATASET_NO_LABEL);
     if (!parallel && d->n == 0)
         CLI_THEN(code, add_classes(d, folder));
     free(images);
@@ -130,14 +131,14 @@ static int wrong_tensor(const char *path, const char *name, const char *wanted)
     return cli_fail(CLI_INPUT, "%s: tensor \"%s\" is not %s", path, name, wanted);
 }
 
-static int open_packed(adapt_data *d, const char *path)
+static int open_packed(dataset *d, const char *path)
 {
     CLI_TRY(cli_check(fovea_tensors_open(&d->packed, path)));
     const fovea_tensor *t = &d->images;
     if (!fovea_tensors_find(d->packed, "images", &d->images))
         return cli_fail(CLI_INPUT, "%s: holds no tensor \"images\"", path);
-    if (!is_packed(t, 4) || t->shape[3] != 3 || t->shape[1] > ADAPT_SIDE ||
-        t->shape[2] > ADAPT_SIDE)
+    if (!is_packed(t, 4) || t->shape[3] != 3 || t->shape[1] > DATASET_SIDE ||
+        t->shape[2] > DATASET_SIDE)
         return wrong_tensor(path, "images", "bytes (n, height, width, 3)");
     d->n = (size_t)t->shape[0];
     if (fovea_tensors_find(d->packed, "masks", &d->packed_masks)) {
@@ -154,7 +155,7 @@ static int open_packed(adapt_data *d, const char *path)
     d->label = cli_alloc(d->n, sizeof *d->label);
     int code = cli_check(fovea_tensors_read(&d->packed_labels, 0, d->n, label));
     for (size_t i = 0; i < d->n && !code; i++) {
-        if (!(label[i] >= 0 && label[i] < ADAPT_CLASSES))
+        if (!(label[i] >= 0 && label[i] < DATASET_CLASSES))
             code = cli_fail(CLI_INPUT, "%s: label %zu is %g, not a class", path, i, label[i]);
         else
             d->label[i] = (uint32_t)label[i];
@@ -167,7 +168,7 @@ static int open_packed(adapt_data *d, const char *path)
 
 /* ---- either ---- */
 
-int adapt_data_open(adapt_data *d, const char *path)
+int dataset_open(dataset *d, const char *path)
 {
     memset(d, 0, sizeof *d);
     d->path = path;
@@ -179,7 +180,7 @@ int adapt_data_open(adapt_data *d, const char *path)
                     path);
 }
 
-void adapt_data_close(adapt_data *d)
+void dataset_close(dataset *d)
 {
     for (size_t i = 0; d->file && i < d->n; i++) {
         free(d->file[i].path);
@@ -194,7 +195,7 @@ void adapt_data_close(adapt_data *d)
     memset(d, 0, sizeof *d);
 }
 
-static int read_file(adapt_picture *out, const adapt_file *f, bool masked)
+static int read_file(dataset_picture *out, const dataset_file *f, bool masked)
 {
     cli_image mask;
     CLI_TRY(cli_image_read(&out->own, f->path));
@@ -213,13 +214,13 @@ static int read_file(adapt_picture *out, const adapt_file *f, bool masked)
     return CLI_OK;
 }
 
-int adapt_data_read(adapt_picture *out, const adapt_data *d, size_t i)
+int dataset_read(dataset_picture *out, const dataset *d, size_t i)
 {
     memset(out, 0, sizeof *out);
     if (d->file) {
         const int code = read_file(out, &d->file[i], d->masks > 0);
         if (code)
-            adapt_picture_free(out);
+            dataset_picture_free(out);
         return code;
     }
     const size_t height = (size_t)d->images.shape[1], width = (size_t)d->images.shape[2];
@@ -227,11 +228,11 @@ int adapt_data_read(adapt_picture *out, const adapt_data *d, size_t i)
     out->width = (uint32_t)width;
     out->rgb = (const uint8_t *)d->images.data + i * height * width * 3;
     out->mask = d->masks ? (const uint8_t *)d->packed_masks.data + i * height * width : NULL;
-    out->label = d->label ? d->label[i] : ADAPT_NO_LABEL;
+    out->label = d->label ? d->label[i] : DATASET_NO_LABEL;
     return CLI_OK;
 }
 
-void adapt_picture_free(adapt_picture *p)
+void dataset_picture_free(dataset_picture *p)
 {
     cli_image_free(&p->own);
     free(p->own_mask);

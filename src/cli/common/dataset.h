@@ -1,0 +1,43 @@
+/* dataset.h: pictures with their classes or masks, to learn from and to be judged by. */
+#ifndef FOVEA_CLI_DATASET_H
+#define FOVEA_CLI_DATASET_H
+
+#include "cli/common/cli.h"
+
+#define DATASET_NO_LABEL UINT32_MAX
+
+enum { DATASET_SIDE = 65536, DATASET_CLASSES = 1 << 20 };
+
+typedef struct dataset_file {
+    char *path, *mask; /* mask NULL: none */
+    uint32_t label;
+} dataset_file;
+
+/* A folder of pictures, of folders of pictures (each a class), of `images` and `masks`; or a packed
+ * file: images U8 (n, h, w, 3) and, where there are such, labels (n), masks U8 (n, h, w). */
+typedef struct dataset {
+    const char *path;
+    size_t n, masks;    /* pictures, those with a mask: all or none */
+    size_t classes;     /* of labels; 0: there are none */
+    char **class_name;  /* NULL: they have none */
+    dataset_file *file; /* of a folder */
+    fovea_tensors *packed;
+    fovea_tensor images, packed_masks, packed_labels;
+    uint32_t *label; /* of a packed file; NULL: none */
+} dataset;
+
+int dataset_open(dataset *out, const char *path);
+void dataset_close(dataset *d);
+
+typedef struct dataset_picture {
+    uint32_t width, height;
+    const uint8_t *rgb, *mask; /* mask NULL: none; one byte a pixel, 255: no class */
+    uint32_t label;            /* or DATASET_NO_LABEL */
+    cli_image own;             /* what was read for it */
+    uint8_t *own_mask;
+} dataset_picture;
+
+int dataset_read(dataset_picture *out, const dataset *d, size_t index);
+void dataset_picture_free(dataset_picture *p);
+
+#endif
