@@ -167,6 +167,10 @@ typedef struct fovea_plan_info {
     fovea_compute compute; /* what is used: of FOVEA_COMPUTE_AUTO what it has come to */
     const char *compute_source; /* "forced" by the options; of FOVEA_COMPUTE_AUTO "wisdom", "prior"
                                    (wisdom about another size of the frame), "unknown" */
+    /* Where the picture that was run lies in the frame: pixel (x, y) of it, from its upper left
+     * corner, is at (left + x * scale_x, top + y * scale_y); outside the frame where it is padded.
+     */
+    double left, top, scale_x, scale_y;
 } fovea_plan_info;
 #define FOVEA_PLAN_INFO_INIT FOVEA_INIT(fovea_plan_info, )
 

@@ -137,7 +137,7 @@ class PlanInfo(_Sized):
                                            "grid_height tokens sweeps steps dispatches threads"),
                 *_each(C.c_uint64, "weights residual states chunks scratch staging largest"),
                 *_each(C.c_double, "flops seconds"), ("fallback", C.c_uint64), ("compute", C.c_int),
-                ("compute_source", C.c_char_p)]
+                ("compute_source", C.c_char_p), *_each(C.c_double, "left top scale_x scale_y")]
 
 
 class StepInfo(_Sized):

@@ -296,6 +296,10 @@ fovea_status fv_picture_plan(fv_picture *out, const fovea_preprocess *p, uint32_
     const struct axis x = cropped(in_w, w, p->crop_width), y = cropped(in_h, h, p->crop_height);
     out->width = x.size;
     out->height = y.size;
+    out->scale_x = (double)in_w / w;
+    out->scale_y = (double)in_h / h;
+    out->left = (double)x.offset * out->scale_x;
+    out->top = (double)y.offset * out->scale_y;
     if (x.size == in_w && y.size == in_h && w == in_w && h == in_h)
         return FOVEA_OK;
     out->resample = 1;

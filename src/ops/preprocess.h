@@ -52,6 +52,7 @@ enum fv_pos_rule {
 typedef struct fv_picture {
     uint32_t width, height; /* result */
     uint32_t in_row0, in_rows;
+    double left, top, scale_x, scale_y; /* its place in the frame: fovea_plan_info */
     int resample; /* 0: the frame is the result already, and the tables are empty */
     fv_resize_table x, y;
 } fv_picture;

@@ -125,6 +125,10 @@ static fovea_status plan_grid(fovea_plan *p)
     fovea_plan_info *i = &p->info;
     i->width = p->picture.width;
     i->height = p->picture.height;
+    i->left = p->picture.left;
+    i->top = p->picture.top;
+    i->scale_x = p->picture.scale_x;
+    i->scale_y = p->picture.scale_y;
     p->b.width = i->width;
     p->b.height = i->height;
     p->b.grid = (fv_grid){i->width / m->patch, i->height / m->patch, m->patch, m->prefix};

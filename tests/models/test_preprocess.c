@@ -550,6 +550,39 @@ static void zeros_mean_the_default(void **state)
     assert_int_equal(fovea_preprocess_apply(&bare, rgb, 1, 1, rgb, 1, 1), FOVEA_EINVAL);
 }
 
+static void lies(const fovea_preprocess *p, uint32_t width, uint32_t height, const fv_picture *want)
+{
+    fv_picture out;
+    assert_int_equal(fv_picture_plan(&out, p, width, height), FOVEA_OK);
+    assert_int_equal(out.width, want->width);
+    assert_int_equal(out.height, want->height);
+    assert_true(fabs(out.left - want->left) < 1e-12 && fabs(out.top - want->top) < 1e-12);
+    assert_true(fabs(out.scale_x - want->scale_x) < 1e-12);
+    assert_true(fabs(out.scale_y - want->scale_y) < 1e-12);
+    fv_picture_free(&out);
+}
+
+static void place_in_the_frame(void **state)
+{
+    (void)state;
+    fovea_preprocess p = rule(FOVEA_RESIZE_SHORT, FOVEA_FILTER_BILINEAR);
+    p.short_edge = 20;
+    p.crop_width = p.crop_height = 16; /* 80x40 becomes 40x20, of which the middle is seen */
+    fv_picture want = {16, 16, .left = 24, .top = 4, .scale_x = 2, .scale_y = 2};
+    lies(&p, 80, 40, &want);
+    p.crop_width = want.width = 43; /* wider than the picture: the odd column is at the left */
+    want.left = -4;
+    lies(&p, 80, 40, &want);
+    p = rule(FOVEA_RESIZE_EXACT, FOVEA_FILTER_BILINEAR);
+    p.resize_width = 10;
+    p.resize_height = 40;
+    want = (fv_picture){10, 40, .scale_x = 2.5, .scale_y = 0.25};
+    lies(&p, 25, 10, &want);
+    p = rule(FOVEA_RESIZE_NONE, FOVEA_FILTER_BILINEAR);
+    want = (fv_picture){7, 9, .scale_x = 1, .scale_y = 1};
+    lies(&p, 7, 9, &want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -565,6 +598,7 @@ int main(void)
         cmocka_unit_test(buckets),
         cmocka_unit_test(colour),
         cmocka_unit_test(zeros_mean_the_default),
+        cmocka_unit_test(place_in_the_frame),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

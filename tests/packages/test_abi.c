@@ -244,7 +244,7 @@ static const struct {
     RESULT(model_preprocess, fovea_preprocess, std, 0, FOVEA_PREPROCESS_INIT),
     RESULT(loaded_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
     RESULT(imported_wisdom, fovea_wisdom_info, skipped, 0, FOVEA_WISDOM_INFO_INIT),
-    RESULT(plan_info, fovea_plan_info, compute_source, 0, FOVEA_PLAN_INFO_INIT),
+    RESULT(plan_info, fovea_plan_info, scale_y, 0, FOVEA_PLAN_INFO_INIT),
     RESULT(step_info, fovea_step_info, products, 0, FOVEA_STEP_INFO_INIT),
     RESULT(output_info, fovea_output_info, stride, 0, FOVEA_OUTPUT_INFO_INIT),
     RESULT(memory, fovea_memory, allocations, 0, FOVEA_MEMORY_INIT),
