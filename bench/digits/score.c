@@ -14,7 +14,7 @@
 #include <fovea/fovea.h>
 
 #include "../stopwatch.h"
-#include "cli/run/segments.h"
+#include "cli/common/segments.h"
 
 enum { CLASSES_MAX = 256 };
 
@@ -94,6 +94,7 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
         fail("scenes are to be a whole number of patches wide and high");
 
     const segments_grid grid = {info.grid_width, info.grid_height, info.columns};
+    const segments_place place = {0, 0, s.width, s.height};
     const size_t pixels = (size_t)s.width * s.height;
     const size_t bytes = (size_t)info.rows * info.columns * sizeof(float);
     float *logits = malloc(bytes), *room = malloc(segments_room(&grid) * sizeof *room);
@@ -110,7 +111,7 @@ static void score(const fovea_model *model, fovea_device *device, const char *at
             fail(fovea_error());
         taken[i] = seconds() - begin;
         segments_classify(found, s.width, s.height, logits + (size_t)info.prefix * info.columns,
-                          &grid, room);
+                          &grid, &place, room);
         count(table, (const uint8_t *)s.masks.data + pixels * i, found, pixels);
     }
     qsort(taken, s.n, sizeof *taken, ascending);

@@ -142,10 +142,7 @@ int adapt_validation_add(adapt_validation *v, uint32_t width, uint32_t height, s
 static double score_picture(const validation_set *s, const float *a, const float *b)
 {
     const size_t patches = (size_t)s->grid_width * s->grid_height, skip = s->prefix * s->columns;
-    double sum = 0;
-    for (size_t i = 0; i < patches; i++)
-        sum += cli_cosine(a + skip + i * s->columns, b + skip + i * s->columns, s->columns);
-    return sum / (double)patches;
+    return cli_compare_rows(a + skip, b + skip, patches, s->columns).mean;
 }
 
 int adapt_validation_score(adapt_score *out, const adapt_validation *v, size_t size,

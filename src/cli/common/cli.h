@@ -258,6 +258,15 @@ void cli_letters(cli_image *on, uint32_t x, uint32_t y, uint32_t scale, const ui
 /* Cosine of two rows. 0 where there is none: values that are not finite, a single one of two rows
  * that is zero. */
 double cli_cosine(const float *a, const float *b, size_t n);
+/* The same of `rows` rows: their mean, and the smallest, which is row `at`. */
+typedef struct cli_likeness {
+    double mean, worst;
+    size_t at;
+} cli_likeness;
+cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_t columns);
+/* The output that holds a model's last token features: the last hidden state, or the last stage;
+ * NULL: it has none. */
+const char *cli_features_output(const fovea_model *model);
 
 /* ---- progress ---- */
 
@@ -289,6 +298,9 @@ json_t *cli_json_text(const char *text);
 json_t *cli_json_number(double x);
 /* One object, one line. */
 void cli_print_json(json_t *object);
+/* json_csv.c: an array of objects as comma-separated values, a line each: the same keys as in JSON,
+ * those of members after their member's name; arrays are left out. */
+void cli_csv_write(FILE *to, const json_t *results);
 /* A short text by value, for one expression. */
 typedef struct cli_word {
     char text[64];

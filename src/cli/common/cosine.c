@@ -1,5 +1,6 @@
-/* cosine.c: how alike two rows of features are. */
+/* cosine.c: how alike features are, and which output has them. */
 #include <math.h>
+#include <stdio.h>
 
 #include "cli/common/cli.h"
 
@@ -14,4 +15,32 @@ double cli_cosine(const float *a, const float *b, size_t n)
     if (aa == 0 && bb == 0)
         return 1;
     return isfinite(ab) && aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 0;
+}
+
+cli_likeness cli_compare_rows(const float *a, const float *b, size_t rows, size_t columns)
+{
+    cli_likeness out = {0, 2, 0};
+    for (size_t i = 0; i < rows; i++) {
+        const double c = cli_cosine(a + i * columns, b + i * columns, columns);
+        out.mean += c;
+        if (c < out.worst) {
+            out.worst = c;
+            out.at = i;
+        }
+    }
+    out.mean /= (double)rows;
+    return out;
+}
+
+const char *cli_features_output(const fovea_model *model)
+{
+    const char *name = cli_output_name(model, "last_hidden_state"), *stage;
+    char text[32];
+    for (uint32_t i = 1; !name || name[0] == 's'; i++) {
+        snprintf(text, sizeof text, "stage%u", i);
+        if (!(stage = cli_output_name(model, text)))
+            break;
+        name = stage;
+    }
+    return name;
 }

@@ -67,16 +67,13 @@ static cli_word stage_name(uint32_t i)
 /* The last hidden state or the last stage; for --features every stage. */
 static int want_dense(run_state *r)
 {
-    uint32_t stages = 0;
-    r->dense = want(r, "last_hidden_state");
-    while (!r->dense && cli_output_name(r->s.model, stage_name(stages + 1).text))
-        stages++;
-    for (uint32_t i = r->features ? 1 : stages; stages && i <= stages; i++) {
-        r->dense = want(r, stage_name(i).text);
-        r->dense->feature = r->features != NULL;
-    }
-    if (!r->dense)
+    const char *last = cli_features_output(r->s.model);
+    if (!last)
         return cli_fail(CLI_UNSUPPORTED, "this model has no token features");
+    if (r->features && strncmp(last, "stage", 5) == 0)
+        for (uint32_t i = 1; strcmp(stage_name(i).text, last) != 0; i++)
+            want(r, stage_name(i).text)->feature = true;
+    r->dense = want(r, last);
     r->dense->feature = r->features != NULL;
     return CLI_OK;
 }

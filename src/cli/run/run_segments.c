@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/segments.h"
 #include "cli/run/runner.h"
-#include "cli/run/segments.h"
 
 /* The colours of PASCAL VOC: the bits of the class, from the lowest on, become the highest bits of
  * red, green and blue in turn. */
@@ -52,7 +52,8 @@ int run_segment(run_state *r, const char *path, const fovea_frame *frame)
     const run_series *s = r->segments;
     const segments_grid grid = {s->info.grid_width, s->info.grid_height, (uint32_t)s->columns};
     float *room = cli_alloc(segments_room(&grid), sizeof *room);
-    segments_classify(class, r->info.width, r->info.height, run_patches(s), &grid, room);
+    const segments_place place = {0, 0, r->info.width, r->info.height};
+    segments_classify(class, r->info.width, r->info.height, run_patches(s), &grid, &place, room);
     free(room);
     memset(r->share, 0, sizeof r->share);
     for (size_t i = 0; i < pixels; i++)

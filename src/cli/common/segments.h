@@ -9,11 +9,16 @@ typedef struct segments_grid {
     uint32_t width, height, classes; /* of logits[y][x][class]; 256 classes at most */
 } segments_grid;
 
+/* Where the grid lies among the pixels that get a class; of all of them: {0, 0, width, height}. */
+typedef struct segments_place {
+    double left, top, width, height;
+} segments_place;
+
 /* Floats that segments_classify works in. */
 size_t segments_room(const segments_grid *grid);
-/* Logits resized to width x height bilinearly (torch's align_corners False); the largest wins, the
- * first of equals. */
+/* Logits resized bilinearly (torch's align_corners False) to where they lie among width x height
+ * pixels, with those at its edges beyond it; the largest wins, the first of equals. */
 void segments_classify(uint8_t *class, uint32_t width, uint32_t height, const float *logits,
-                       const segments_grid *grid, float *room);
+                       const segments_grid *grid, const segments_place *place, float *room);
 
 #endif
