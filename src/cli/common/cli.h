@@ -56,6 +56,7 @@ int cli_cache(const cli_command *self, int argc, char **argv);
 int cli_bench(const cli_command *self, int argc, char **argv);
 int cli_tune(const cli_command *self, int argc, char **argv);
 int cli_adapt(const cli_command *self, int argc, char **argv);
+int cli_eval(const cli_command *self, int argc, char **argv);
 int cli_linearise(const cli_command *self, int argc, char **argv);
 
 /* ---- messages ---- */
@@ -228,6 +229,8 @@ typedef struct cli_image {
 int cli_image_read(cli_image *out, const char *path);
 /* One byte per pixel, into `rgb`: the values of a grey PNG or PGM, or a PNG's palette indices. */
 int cli_indices_read(cli_image *out, const char *path);
+/* A grey PNG of 16 bits, two bytes per pixel as the machine orders them, into `rgb`. */
+int cli_depth_read(cli_image *out, const char *path);
 void cli_images_as_stored(void);
 bool cli_is_picture(const char *name); /* by its ending */
 int cli_image_write_png(const char *path, const cli_image *image);

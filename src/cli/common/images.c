@@ -1,4 +1,5 @@
-/* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes; PNG out; numpy arrays out. */
+/* images.c: JPEG, PNG, PPM and PGM in, also as indices of classes or depths; PNG out; numpy arrays
+ * out. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -22,6 +23,9 @@
  * refused before anything is allocated. */
 #define PNG_PIXELS_PER_BYTE (1032 * 8)
 #define JPEG_PIXELS_PER_BYTE 512
+
+/* What a file is read as, and how many bytes a pixel then has. */
+enum what { DEPTHS = 2, INDICES = 1, COLOURS = 3 };
 
 struct bytes {
     uint8_t *data;
@@ -151,11 +155,14 @@ static void png_take(png_structp png, png_bytep to, size_t n)
 }
 
 /* Colours as Pillow's convert("RGB") gives them: gamma is not applied, alpha is dropped. Of
- * `indices` one byte a pixel: the place in the palette, or the grey value as it is stored. */
-static void png_convert(png_structp png, png_infop info, bool indices)
+ * INDICES one byte a pixel: the place in the palette, or the grey value as it is stored. */
+static void png_convert(png_structp png, png_infop info, enum what what)
 {
     png_byte type = png_get_color_type(png, info);
-    if (indices) {
+    const uint16_t one = 1;
+    if (what == DEPTHS && *(const uint8_t *)&one) /* files have the high byte first */
+        png_set_swap(png);
+    if (what != COLOURS) {
         png_set_packing(png);
         png_set_interlace_handling(png);
         png_read_update_info(png, info);
@@ -175,7 +182,7 @@ static void png_convert(png_structp png, png_infop info, bool indices)
 }
 
 /* Apart from the caller, whose variables a longjmp would leave undefined. */
-static int decode_png(cli_image *out, const char *path, struct bytes *b, bool indices,
+static int decode_png(cli_image *out, const char *path, struct bytes *b, enum what what,
                       struct png_fault *fault, png_structp png, png_infop info, png_bytepp *rows)
 {
     if (setjmp(fault->back))
@@ -185,12 +192,18 @@ static int decode_png(cli_image *out, const char *path, struct bytes *b, bool in
     png_read_info(png, info);
     uint64_t width = png_get_image_width(png, info), height = png_get_image_height(png, info);
     CLI_TRY(begin(out, path, b, width, height, PNG_PIXELS_PER_BYTE));
-    png_convert(png, info, indices);
-    const uint64_t row = width * (indices ? 1 : 3);
-    if (png_get_rowbytes(png, info) != row)
-        return bad(path, indices ? "is a PNG with colours or 16 bits; classes are grey values or "
-                                   "a palette's places"
-                                 : "is a PNG of an unknown kind");
+    png_convert(png, info, what);
+    static const char *const wrong[] = {
+        [COLOURS] = "is a PNG of an unknown kind",
+        [INDICES] = ("is a PNG with colours or 16 bits; classes are grey values or a palette's "
+                     "places"),
+        [DEPTHS] = "is no grey PNG of 16 bits, as depths are",
+    };
+    const uint64_t row = width * what;
+    const bool deep =
+        png_get_bit_depth(png, info) == 16 && png_get_color_type(png, info) == PNG_COLOR_TYPE_GRAY;
+    if (png_get_rowbytes(png, info) != row || (what == DEPTHS && !deep))
+        return bad(path, wrong[what]);
     *rows = cli_alloc((size_t)height, sizeof **rows);
     for (uint64_t y = 0; y < height; y++)
         (*rows)[y] = out->rgb + y * row;
@@ -225,7 +238,7 @@ static int png_orientation(const struct bytes *b)
     return exif ? orientation_of_exif(exif, size) : ORIENTATION_UPRIGHT;
 }
 
-static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
+static int read_png(cli_image *out, const char *path, struct bytes *b, enum what what)
 {
     struct png_fault fault;
     size_t end;
@@ -234,7 +247,7 @@ static int read_png(cli_image *out, const char *path, struct bytes *b, bool indi
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &fault, png_failed, png_warned);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     png_bytepp rows = NULL;
-    int code = info ? decode_png(out, path, b, indices, &fault, png, info, &rows)
+    int code = info ? decode_png(out, path, b, what, &fault, png, info, &rows)
                     : bad(path, "the PNG decoder does not start");
     free(rows);
     png_destroy_read_struct(&png, &info, NULL);
@@ -259,9 +272,9 @@ int cli_indices_write_png(const char *path, const uint8_t *index, uint32_t width
 
 #else
 
-static int read_png(cli_image *out, const char *path, struct bytes *b, bool indices)
+static int read_png(cli_image *out, const char *path, struct bytes *b, enum what what)
 {
-    (void)out, (void)b, (void)indices;
+    (void)out, (void)b, (void)what;
     return cli_fail(CLI_UNSUPPORTED, "%s: is a PNG; this program was built without libpng", path);
 }
 
@@ -303,10 +316,10 @@ static uint64_t pnm_number(struct bytes *b)
     return v;
 }
 
-static int read_pnm(cli_image *out, const char *path, struct bytes *b, bool indices)
+static int read_pnm(cli_image *out, const char *path, struct bytes *b, enum what what)
 {
-    const size_t channels = b->data[1] == '6' ? 3 : 1, wanted = indices ? 1 : 3;
-    if (indices && channels != 1)
+    const size_t channels = b->data[1] == '6' ? 3 : 1, wanted = what;
+    if (what == INDICES && channels != 1)
         return bad(path, "is a PPM; classes are a PGM's grey values");
     b->at = 2;
     uint64_t width = pnm_number(b), height = pnm_number(b), top = pnm_number(b);
@@ -332,27 +345,30 @@ void cli_images_as_stored(void)
     as_stored = true;
 }
 
-static int read_picture(cli_image *out, const char *path, bool indices)
+static int read_picture(cli_image *out, const char *path, enum what what)
 {
+    static const char *const unknown[] = {[COLOURS] = "is no JPEG, PNG, binary PPM or PGM",
+                                          [INDICES] = "is no PNG or binary PGM",
+                                          [DEPTHS] = "is no PNG"};
     struct bytes b;
     int orientation = ORIENTATION_UPRIGHT;
     memset(out, 0, sizeof *out);
     int code = CLI_OK;
     CLI_TRY(read_file(&b, path));
-    if (b.size > 8 && !indices && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
+    if (b.size > 8 && what == COLOURS && memcmp(b.data, "\xff\xd8\xff", 3) == 0) {
         code = read_jpeg(out, path, &b);
         orientation = orientation_of_jpeg(b.data, b.size);
     } else if (b.size > 8 && memcmp(b.data, "\x89PNG\r\n\x1a\n", 8) == 0) {
-        code = read_png(out, path, &b, indices);
+        code = read_png(out, path, &b, what);
         orientation = png_orientation(&b);
-    } else if (b.size > 8 && b.data[0] == 'P' && (b.data[1] == '5' || b.data[1] == '6')) {
-        code = read_pnm(out, path, &b, indices);
+    } else if (b.size > 8 && what != DEPTHS && b.data[0] == 'P' &&
+               (b.data[1] == '5' || b.data[1] == '6')) {
+        code = read_pnm(out, path, &b, what);
     } else {
-        code =
-            bad(path, indices ? "is no PNG or binary PGM" : "is no JPEG, PNG, binary PPM or PGM");
+        code = bad(path, unknown[what]);
     }
     free(b.data);
-    if (!code && !as_stored && !orientation_apply(out, indices ? 1 : 3, orientation))
+    if (!code && !as_stored && !orientation_apply(out, what, orientation))
         code = bad(path, "no memory to turn it upright");
     if (code)
         cli_image_free(out);
@@ -361,12 +377,17 @@ static int read_picture(cli_image *out, const char *path, bool indices)
 
 int cli_image_read(cli_image *out, const char *path)
 {
-    return read_picture(out, path, false);
+    return read_picture(out, path, COLOURS);
 }
 
 int cli_indices_read(cli_image *out, const char *path)
 {
-    return read_picture(out, path, true);
+    return read_picture(out, path, INDICES);
+}
+
+int cli_depth_read(cli_image *out, const char *path)
+{
+    return read_picture(out, path, DEPTHS);
 }
 
 bool cli_is_picture(const char *name)

@@ -1,0 +1,146 @@
+/* cmd_eval.c: `fovea eval`: classes, masks or depths of pictures against what is known of them, or
+ * features against another model's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/interrupt.h"
+#include "cli/eval/eval.h"
+
+/* What the data can be judged by. */
+static int choose_task(eval_run *r)
+{
+    if (r->against)
+        r->task = &eval_agreement;
+    else if (r->pictures)
+        r->task = &eval_depth;
+    else if (r->data.masks)
+        r->task = &eval_segments;
+    else if (r->data.classes)
+        r->task = &eval_classes;
+    return r->task ? CLI_OK
+                   : cli_fail(CLI_INPUT,
+                              "%s: its pictures have no classes, masks or depths; --against MODEL2 "
+                              "compares features, for which none are needed",
+                              r->data_path);
+}
+
+static int check_options(eval_run *r)
+{
+    static const char *const aligns[] = {"none", "median", "affine", NULL};
+    int align = 0;
+    if (!r->data_path)
+        return cli_fail(CLI_USAGE, "eval needs --data DIR; fovea eval --help");
+    r->depth_scale = 1000;
+    CLI_TRY(cli_choose(&align, "align", r->align_text, aligns));
+    CLI_TRY(cli_real(&r->depth_scale, "depth-scale", r->scale_text, 1e-6, 1e9));
+    r->align = (enum depth_align)align;
+    return eval_output_check(r);
+}
+
+/* Options of depth with anything else say that something was misunderstood. */
+static int check_depth(const eval_run *r)
+{
+    const char *option = r->align_text ? "align" : r->scale_text ? "depth-scale" : NULL;
+    if (!option || r->task == &eval_depth)
+        return CLI_OK;
+    return cli_fail(CLI_USAGE, "--%s is for depth, which needs the folders images and depth in %s",
+                    option, r->data_path);
+}
+
+/* The model on the device that is best for the first values of the lists. */
+static int open_model(eval_run *r)
+{
+    const struct {
+        const char *name, **of;
+    } lists[] = {{"attention", &r->common.attention},
+                 {"compute", &r->common.compute},
+                 {"size", &r->common.size}};
+    cli_common first = r->common;
+    const char **firsts[] = {&first.attention, &first.compute, &first.size};
+    char **list[3] = {NULL};
+    size_t n;
+    int code = CLI_OK;
+    for (int i = 0; i < 3; i++) {
+        CLI_THEN(code, cli_list(&list[i], &n, lists[i].name, *lists[i].of));
+        *firsts[i] = list[i] ? list[i][0] : NULL;
+    }
+    CLI_THEN(code, cli_open(&r->s, &first, r->path));
+    for (int i = 0; i < 3; i++)
+        cli_list_free(list[i]);
+    return code;
+}
+
+static int finish(eval_run *r)
+{
+    int code = eval_cases_run(r);
+    if (code && code == interrupt_code())
+        cli_tell("interrupted; %s", r->output ? "the same command with --resume goes on"
+                                              : "what has an -o FILE can go on with --resume");
+    CLI_THEN(code, eval_output_write(r));
+    eval_journal_end(r, !code);
+    return code;
+}
+
+static int evaluate(eval_run *r, const char *model)
+{
+    r->path = model;
+    CLI_TRY(check_options(r));
+    r->pictures = r->against ? NULL : eval_depth_pictures(r->data_path);
+    CLI_TRY(dataset_open(&r->data, r->pictures ? r->pictures : r->data_path));
+    CLI_TRY(choose_task(r));
+    CLI_TRY(check_depth(r));
+    CLI_TRY(open_model(r));
+    CLI_TRY(r->task->begin(r));
+    CLI_TRY(eval_cases_begin(r));
+    CLI_TRY(eval_journal_begin(r));
+    interrupt_catch("picture");
+    return finish(r);
+}
+
+static void release(eval_run *r)
+{
+    eval_cases_end(r);
+    dataset_close(&r->data);
+    fovea_model_free(r->other);
+    cli_close(&r->s);
+    free(r->class_of);
+    free(r->pictures);
+    free(r);
+}
+
+static const char more[] =
+    "\nDIR holds a folder of pictures for each class; or pictures with masks, NAME_mask.png beside "
+    "them or\nDIR/images and DIR/masks; or DIR/images and DIR/depth; with --against, any pictures. "
+    "--attention,\n--compute and --size take lists, every combination of which is a line.\n";
+
+int cli_eval(const cli_command *self, int argc, char **argv)
+{
+    eval_run *r = cli_alloc(1, sizeof *r);
+    const cli_option own[] = {
+        {"data", 0, "DIR", "pictures and what is known of them, or a packed .safetensors",
+         &r->data_path},
+        {"against", 0, "MODEL2", "cosines of patch features with this model's, in float32",
+         &r->against},
+        {"align", 0, "HOW",
+         "depth: none; median: times the ratio of medians; affine: of relative models, inverse "
+         "depth by scale and shift",
+         &r->align_text},
+        {"depth-scale", 0, "N", "units of a depth picture in a metre, 1000", &r->scale_text},
+        {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
+         &r->output},
+        {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
+        {"resume", 0, NULL, "go on with an earlier run, from FILE.journal beside -o FILE",
+         &r->resume},
+        {NULL},
+    };
+    r->common = (cli_common){CLI_STORES};
+    int first, code = cli_parse(&first, self, &r->common, own, argc, argv);
+    if (!code && !first)
+        fputs(more, stdout);
+    else if (!code && first + 1 != argc)
+        code = cli_fail(CLI_USAGE, "eval takes one MODEL; fovea eval --help");
+    else if (!code)
+        code = evaluate(r, argv[first]);
+    release(r);
+    return code;
+}

@@ -1,0 +1,126 @@
+/* eval.h: `fovea eval`: how good a model is on pictures whose answers are known, or how near to
+ * another model. Every combination of the lists of options is a case; every picture of a case
+ * leaves a record, and a result is made of records alone: so that one that was stopped and went on
+ * is the one that was not.
+ */
+#ifndef FOVEA_CLI_EVAL_H
+#define FOVEA_CLI_EVAL_H
+
+#include "cli/common/dataset.h"
+#include "cli/eval/depth_metrics.h"
+
+#define EVAL_SCHEMA "fovea.eval/1"
+
+/* Something is wrong with one picture, and has been told: it is skipped, unless --strict. */
+enum { EVAL_SKIP = -1 };
+
+/* A model with the options of a case. */
+typedef struct eval_runner {
+    const char *path; /* the model's */
+    const fovea_model *model;
+    fovea_device *device;
+    cli_settings settings;
+    const char *output; /* which is run */
+    fovea_preprocess preprocess;
+    fovea_plan *plan; /* for frames of width x height */
+    uint32_t width, height;
+    fovea_plan_info info;
+    fovea_output_info out;
+    float *data; /* of the last picture */
+} eval_runner;
+
+typedef struct eval_case {
+    const char *attention, *compute, *size; /* of the lists; NULL: not given */
+    eval_runner run, reference;             /* the reference runs with --against alone */
+    json_t *records;                        /* of the first pictures, in their order */
+} eval_case;
+
+struct eval_task;
+
+typedef struct eval_run {
+    cli_common common;
+    const char *data_path, *against, *align_text, *scale_text;
+    const char *format_text, *output;
+    bool resume;
+    int format; /* enum eval_format */
+
+    const char *path; /* the model's */
+    char *pictures;   /* the folder of depth's; NULL: data_path itself */
+    cli_session s;
+    fovea_model *other; /* of --against */
+    dataset data;
+    const struct eval_task *task;
+    const char *output_name; /* of the model */
+    uint32_t *class_of;      /* classification: the logit of each of the data's classes */
+    enum depth_align align;
+    double depth_scale; /* units of a depth picture per metre */
+
+    char **attentions, **computes, **sizes;
+    eval_case *list;
+    size_t cases;
+    FILE *journal; /* NULL: none */
+} eval_run;
+
+/* ---- tasks ---- */
+
+typedef struct eval_column {
+    const char *key, *head; /* in the metrics, in a table */
+} eval_column;
+
+typedef struct eval_task {
+    const char *name;
+    const eval_column *columns; /* the one that counts first; a NULL key ends them */
+    /* Checks model and data; sets output_name. */
+    int (*begin)(eval_run *r);
+    /* Adds to the record what the case's run of picture `index` is worth. */
+    int (*measure)(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
+                   size_t index);
+    /* What records of measured pictures, one at least, come to. */
+    json_t *(*metrics)(const eval_run *r, const json_t *records);
+} eval_task;
+
+extern const eval_task eval_classes, eval_segments, eval_depth, eval_agreement;
+/* eval_depth.c: whether `path` has the folders `images` and `depth`; that of pictures, to be freed.
+ */
+char *eval_depth_pictures(const char *path);
+
+/* The mean over records of the number `key`. */
+double eval_mean(const json_t *records, const char *key);
+/* What a picture is called in messages. To be freed. */
+char *eval_picture_name(const eval_run *r, size_t index);
+
+/* ---- eval_runner.c ---- */
+
+/* Fails at once for what no picture could be run with. */
+int eval_runner_begin(eval_runner *out, const char *path, const fovea_model *model,
+                      fovea_device *device, const cli_settings *settings, const char *output);
+void eval_runner_end(eval_runner *r);
+int eval_runner_picture(eval_runner *r, const dataset_picture *p, double *seconds);
+/* The output's rows of patches for the last picture. */
+const float *eval_patches(const eval_runner *r);
+
+/* ---- eval_cases.c ---- */
+
+int eval_cases_begin(eval_run *r);
+void eval_cases_end(eval_run *r);
+/* Runs what has no record yet, until an interrupt. */
+int eval_cases_run(eval_run *r);
+
+/* ---- eval_journal.c: FILE.journal beside the file of -o: a line of options, then a record a line
+ * ---- */
+
+/* Takes the records of an earlier run with --resume; refuses to begin over one without. */
+int eval_journal_begin(eval_run *r);
+int eval_journal_add(eval_run *r, const json_t *record);
+/* With everything in the file of -o the journal goes. */
+void eval_journal_end(eval_run *r, bool done);
+
+/* ---- eval_output.c ---- */
+
+enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_CSV, EVAL_JSON, EVAL_JSONL };
+
+/* The format of --format, of the ending of -o, of --json; checks that files can be written. */
+int eval_output_check(eval_run *r);
+int eval_output_write(const eval_run *r);
+
+#endif

@@ -1,0 +1,107 @@
+/* eval_classes.c: classification: how often the true class has the largest score, or one of the
+ * five largest. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/eval/eval.h"
+
+/* A folder is called as a class, up to the first comma of its name; '_' stands for a space, and
+ * case does not count: "great_white_shark" is "great white shark, white shark". */
+static bool same_name(const char *folder, const char *label)
+{
+    for (; *folder && *label && *label != ','; folder++, label++) {
+        const int a = *folder == '_' ? ' ' : tolower((unsigned char)*folder);
+        const int b = *label == '_' ? ' ' : tolower((unsigned char)*label);
+        if (a != b)
+            return false;
+    }
+    return !*folder && (!*label || *label == ',');
+}
+
+/* The class of the model that has the name of a folder; `classes`: none. */
+static uint32_t find(const eval_run *r, const char *folder)
+{
+    const uint32_t classes = r->s.info.classes;
+    for (uint32_t k = 0; k < classes; k++) {
+        const char *label = fovea_model_label(r->s.model, k);
+        if (label && (strcmp(folder, label) == 0 || same_name(folder, label)))
+            return k;
+    }
+    return classes;
+}
+
+/* By the names of the model's classes where all folders have one of these, else in the order of the
+ * folders' names. */
+static int match(eval_run *r)
+{
+    const uint32_t classes = r->s.info.classes;
+    const size_t folders = r->data.classes;
+    size_t found = 0, missing = folders;
+    for (size_t i = 0; i < folders; i++) {
+        r->class_of[i] = r->data.class_name ? find(r, r->data.class_name[i]) : (uint32_t)i;
+        if (r->class_of[i] < classes)
+            found++;
+        else
+            missing = i;
+    }
+    if (found == folders)
+        return CLI_OK;
+    if (!r->data.class_name)
+        return cli_fail(CLI_INPUT, "%s: has class %zu, the model %u classes", r->data_path, missing,
+                        classes);
+    if (found > 0)
+        return cli_fail(CLI_INPUT,
+                        "%s: %zu of %zu folders are named as classes of the model, %s is not",
+                        r->data_path, found, folders, r->data.class_name[missing]);
+    if (folders != classes)
+        return cli_fail(CLI_INPUT,
+                        "%s: %zu folders, of which none is named as one of the model's %u classes",
+                        r->data_path, folders, classes);
+    for (size_t i = 0; i < folders; i++)
+        r->class_of[i] = (uint32_t)i;
+    return CLI_OK;
+}
+
+static int begin(eval_run *r)
+{
+    r->output_name = cli_output_name(r->s.model, "logits");
+    if (!r->output_name)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: has no head for classes; --against MODEL2 compares features", r->path);
+    r->class_of = cli_alloc(r->data.classes, sizeof *r->class_of);
+    return match(r);
+}
+
+/* How many classes come before the true one; of equal scores the first class does. */
+static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
+                   size_t index)
+{
+    (void)index;
+    const float *score = c->run.data;
+    const uint32_t classes = c->run.out.columns, truth = r->class_of[p->label];
+    uint32_t before = 0;
+    for (uint32_t k = 0; k < classes; k++)
+        before += score[k] > score[truth] || (score[k] == score[truth] && k < truth);
+    if (score[truth] != score[truth])
+        before = classes;
+    json_object_set_new(record, "before", json_integer((json_int_t)before));
+    return CLI_OK;
+}
+
+static json_t *metrics(const eval_run *r, const json_t *records)
+{
+    size_t i, first = 0, fifth = 0;
+    json_t *record;
+    const double n = (double)json_array_size(records);
+    (void)r;
+    json_array_foreach(records, i, record) {
+        const json_int_t before = json_integer_value(json_object_get(record, "before"));
+        first += before < 1;
+        fifth += before < 5;
+    }
+    return json_pack("{s:f, s:f}", "top1", (double)first / n, "top5", (double)fifth / n);
+}
+
+static const eval_column columns[] = {{"top1", "top-1"}, {"top5", "top-5"}, {NULL, NULL}};
+const eval_task eval_classes = {"classification", columns, begin, measure, metrics};

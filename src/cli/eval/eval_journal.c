@@ -1,0 +1,167 @@
+/* eval_journal.c: the records of pictures as they come, so that an evaluation can go on. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/eval/eval.h"
+
+#define JOURNAL_SCHEMA "fovea.eval-journal/1"
+
+static char *path_of(const eval_run *r)
+{
+    return cli_text("%s.journal", r->output);
+}
+
+/* FNV-1a over the names of the pictures. */
+static json_t *names_hash(const dataset *d)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; d->file && i < d->n; i++)
+        for (size_t k = 0; k <= strlen(d->file[i].path); k++) /* the zero at its end too */
+            h = (h ^ (uint8_t)d->file[i].path[k]) * 0x100000001b3u;
+    return json_sprintf("%016llx", (unsigned long long)h);
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text ? cli_json_text(text) : json_null();
+}
+
+/* What the result depends on. */
+static json_t *options_of(const eval_run *r)
+{
+    json_t *cases = json_array();
+    for (size_t i = 0; i < r->cases; i++) {
+        const eval_case *c = &r->list[i];
+        json_array_append_new(cases, json_pack("[o, o, o]", text_or_null(c->attention),
+                                               text_or_null(c->compute), text_or_null(c->size)));
+    }
+    return json_pack("{s:o, s:I, s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o, s:i, s:f, s:b, s:o}",
+                     "model", cli_json_text(r->path), "parameters",
+                     (json_int_t)r->s.info.parameters, "bytes", (json_int_t)r->s.info.mapped_bytes,
+                     "data", cli_json_text(r->data_path), "pictures", (json_int_t)r->data.n,
+                     "names", names_hash(&r->data), "task", r->task->name, "against",
+                     text_or_null(r->against), "dtype", text_or_null(r->common.dtype), "device",
+                     text_or_null(r->common.device), "align", (int)r->align, "depth-scale",
+                     r->depth_scale, "no-exif", r->common.no_exif, "cases", cases);
+}
+
+static int write_line(eval_run *r, const json_t *line)
+{
+    const bool written =
+        json_dumpf(line, r->journal, JSON_COMPACT | JSON_REAL_PRECISION(17)) == 0 &&
+        fputc('\n', r->journal) != EOF && fflush(r->journal) == 0;
+    return written ? CLI_OK
+                   : cli_fail(CLI_INPUT, "%s.journal: cannot be written: %s", r->output,
+                              strerror(errno));
+}
+
+/* A whole line of the file; NULL: none, or it is no JSON. */
+static json_t *read_line(FILE *from)
+{
+    char *line = NULL;
+    size_t room = 0;
+    const ssize_t n = getline(&line, &room, from);
+    json_t *value = n > 0 && line[n - 1] == '\n' ? json_loads(line, 0, NULL) : NULL;
+    free(line);
+    return value;
+}
+
+static int compare(const eval_run *r, const json_t *head)
+{
+    const json_t *before = json_object_get(head, "options");
+    const char *schema = json_string_value(json_object_get(head, "schema")), *key;
+    json_t *now = options_of(r), *value;
+    int code = CLI_OK;
+    if (!schema || strcmp(schema, JOURNAL_SCHEMA) != 0)
+        code = cli_fail(CLI_INPUT, "%s.journal: is no journal; remove it to begin anew", r->output);
+    json_object_foreach(now, key, value)
+        if (!code && !json_equal(value, json_object_get(before, key)))
+            code = cli_fail(CLI_INPUT,
+                            "%s.journal: was made with another %s; --resume goes on with the same "
+                            "options, another -o begins anew",
+                            r->output, key);
+    json_decref(now);
+    return code;
+}
+
+/* Takes all whole records; *end: where they end. */
+static int recall(eval_run *r, FILE *from, long *end)
+{
+    json_t *record = read_line(from);
+    int code = compare(r, record);
+    json_decref(record);
+    *end = ftell(from);
+    for (size_t i = 0; i < r->cases && !code; i++)
+        while (json_array_size(r->list[i].records) < r->data.n) {
+            record = read_line(from);
+            if (!json_is_object(record)) {
+                json_decref(record);
+                return CLI_OK;
+            }
+            json_array_append_new(r->list[i].records, record);
+            *end = ftell(from);
+        }
+    return code;
+}
+
+/* What is behind the last whole record goes. */
+static int go_on(eval_run *r, const char *path, FILE *from)
+{
+    long end = 0;
+    const int code = recall(r, from, &end);
+    fclose(from);
+    if (code)
+        return code;
+    if (truncate(path, end) != 0 || !(r->journal = fopen(path, "a")))
+        return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+    return CLI_OK;
+}
+
+static int begin_anew(eval_run *r, const char *path)
+{
+    r->journal = fopen(path, "w");
+    if (!r->journal)
+        return cli_fail(CLI_INPUT, "%s: cannot be written: %s", path, strerror(errno));
+    json_t *head = json_pack("{s:s, s:o}", "schema", JOURNAL_SCHEMA, "options", options_of(r));
+    const int code = write_line(r, head);
+    json_decref(head);
+    return code;
+}
+
+int eval_journal_begin(eval_run *r)
+{
+    int code;
+    if (!r->output)
+        return r->resume ? cli_fail(CLI_USAGE, "--resume goes on with what is beside the file of "
+                                               "-o, which is not given")
+                         : CLI_OK;
+    char *path = path_of(r);
+    FILE *from = r->resume ? fopen(path, "r") : NULL;
+    if (!r->resume && access(path, F_OK) == 0)
+        code =
+            cli_fail(CLI_USAGE, "%s: an earlier run; --resume goes on with it, or remove it", path);
+    else
+        code = from ? go_on(r, path, from) : begin_anew(r, path);
+    free(path);
+    return code;
+}
+
+int eval_journal_add(eval_run *r, const json_t *record)
+{
+    return r->journal ? write_line(r, record) : CLI_OK;
+}
+
+void eval_journal_end(eval_run *r, bool done)
+{
+    if (!r->journal)
+        return;
+    fclose(r->journal);
+    r->journal = NULL;
+    if (done) {
+        char *path = path_of(r);
+        remove(path);
+        free(path);
+    }
+}

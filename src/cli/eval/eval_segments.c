@@ -1,0 +1,148 @@
+/* eval_segments.c: segmentation: mean intersection over union, and pixels that have their class, at
+ * the masks' own resolution. */
+#include <stdlib.h>
+
+#include "cli/common/segments.h"
+#include "cli/eval/eval.h"
+
+enum { CLASSES = 256, NO_CLASS = 255 };
+
+/* Pixels of a class: that have it, that were found to have it, both. */
+typedef struct counts {
+    uint64_t truth[CLASSES], found[CLASSES], both[CLASSES];
+} counts;
+
+static int begin(eval_run *r)
+{
+    r->output_name = cli_output_name(r->s.model, "segmentation");
+    if (!r->output_name)
+        return cli_fail(CLI_UNSUPPORTED,
+                        "%s: has no linear segmentation head; put one beside it as "
+                        "segmentation.safetensors",
+                        r->path);
+    if (r->s.info.segments > CLASSES)
+        return cli_fail(CLI_UNSUPPORTED, "%s: a head of %u classes; masks have %d at most", r->path,
+                        r->s.info.segments, CLASSES);
+    return CLI_OK;
+}
+
+/* Of the picture's pixels those that the crop has left. */
+static void count(counts *out, uint64_t *seen, const eval_runner *run, const dataset_picture *p,
+                  const uint8_t *class)
+{
+    const fovea_plan_info *v = &run->info;
+    for (uint32_t y = 0; y < p->height; y++)
+        for (uint32_t x = 0; x < p->width; x++) {
+            const size_t i = (size_t)y * p->width + x;
+            const double right = (x + 0.5 - v->left) / v->scale_x;
+            const double below = (y + 0.5 - v->top) / v->scale_y;
+            if (p->mask[i] == NO_CLASS || right < 0 || right >= v->width + v->ignored_right ||
+                below < 0 || below >= v->height + v->ignored_bottom)
+                continue;
+            ++*seen;
+            out->truth[p->mask[i]]++;
+            out->found[class[i]]++;
+            out->both[class[i]] += class[i] == p->mask[i];
+        }
+}
+
+static int check_mask(uint64_t *labelled, const eval_run *r, const eval_case *c,
+                      const dataset_picture *p, size_t index)
+{
+    const size_t pixels = (size_t)p->width * p->height;
+    uint8_t top = 0;
+    for (size_t i = 0; i < pixels; i++)
+        if (p->mask[i] != NO_CLASS) {
+            top = p->mask[i] > top ? p->mask[i] : top;
+            ++*labelled;
+        }
+    if (top < c->run.out.columns)
+        return CLI_OK;
+    char *name = eval_picture_name(r, index);
+    cli_tell("%s: its mask has class %u, the head %u classes", name, top, c->run.out.columns);
+    free(name);
+    return EVAL_SKIP;
+}
+
+static int measure(json_t *record, eval_run *r, eval_case *c, const dataset_picture *p,
+                   size_t index)
+{
+    const eval_runner *run = &c->run;
+    const fovea_plan_info *v = &run->info;
+    const segments_grid grid = {run->out.grid_width, run->out.grid_height, run->out.columns};
+    const segments_place place = {v->left, v->top, v->scale_x * v->width, v->scale_y * v->height};
+    uint64_t labelled = 0, seen = 0;
+    CLI_TRY(check_mask(&labelled, r, c, p, index));
+    counts *n = cli_alloc(1, sizeof *n);
+    float *room = cli_alloc(segments_room(&grid), sizeof *room);
+    uint8_t *class = cli_alloc((size_t)p->width * p->height, sizeof *class);
+    segments_classify(class, p->width, p->height, eval_patches(run), &grid, &place, room);
+    count(n, &seen, run, p, class);
+    json_t *classes = json_array();
+    for (int k = 0; k < CLASSES; k++)
+        if (n->truth[k] + n->found[k] > 0)
+            json_array_append_new(classes,
+                                  json_pack("[i, I, I, I]", k, (json_int_t)n->truth[k],
+                                            (json_int_t)n->found[k], (json_int_t)n->both[k]));
+    json_object_set_new(record, "classes", classes);
+    json_object_set_new(record, "labelled", json_integer((json_int_t)labelled));
+    json_object_set_new(record, "seen", json_integer((json_int_t)seen));
+    free(class);
+    free(room);
+    free(n);
+    return CLI_OK;
+}
+
+static uint64_t number(const json_t *array, size_t i)
+{
+    return (uint64_t)json_integer_value(json_array_get(array, i));
+}
+
+static void add(counts *all, const json_t *classes)
+{
+    size_t i;
+    json_t *c;
+    json_array_foreach(classes, i, c) {
+        const uint64_t k = number(c, 0) % CLASSES;
+        all->truth[k] += number(c, 1);
+        all->found[k] += number(c, 2);
+        all->both[k] += number(c, 3);
+    }
+}
+
+static json_t *class_json(const eval_run *r, const counts *n, int k)
+{
+    const char *label = r->s.info.classes == 0 ? fovea_model_label(r->s.model, (uint32_t)k) : NULL;
+    const uint64_t either = n->truth[k] + n->found[k] - n->both[k];
+    return json_pack("{s:i, s:o, s:f, s:I}", "class", k, "label", cli_json_text(label ? label : ""),
+                     "iou", (double)n->both[k] / (double)either, "pixels", (json_int_t)n->truth[k]);
+}
+
+static json_t *metrics(const eval_run *r, const json_t *records)
+{
+    counts *n = cli_alloc(1, sizeof *n);
+    uint64_t labelled = 0, seen = 0, right = 0;
+    double iou = 0, present = 0;
+    json_t *record, *classes = json_array();
+    size_t i;
+    json_array_foreach(records, i, record) {
+        add(n, json_object_get(record, "classes"));
+        labelled += (uint64_t)json_integer_value(json_object_get(record, "labelled"));
+        seen += (uint64_t)json_integer_value(json_object_get(record, "seen"));
+    }
+    for (int k = 0; k < CLASSES; k++)
+        if (n->truth[k] + n->found[k] > 0) {
+            iou += (double)n->both[k] / (double)(n->truth[k] + n->found[k] - n->both[k]);
+            present++;
+            right += n->both[k];
+            json_array_append_new(classes, class_json(r, n, k));
+        }
+    free(n);
+    return json_pack("{s:o, s:o, s:o, s:o}", "miou", cli_json_number(iou / present),
+                     "pixel_accuracy", cli_json_number((double)right / (double)seen), "seen",
+                     cli_json_number((double)seen / (double)labelled), "classes", classes);
+}
+
+static const eval_column columns[] = {
+    {"miou", "mIoU"}, {"pixel_accuracy", "pixels"}, {"seen", "seen"}, {NULL, NULL}};
+const eval_task eval_segments = {"segmentation", columns, begin, measure, metrics};
