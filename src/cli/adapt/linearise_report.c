@@ -37,7 +37,9 @@ static int draw(const linearise_run *r, const fovea_model *student, size_t pictu
     cli_image maps,
         page = {3 * width + 2 * GAP, height, cli_alloc((size_t)(3 * width + 2 * GAP) * height, 3)};
     memset(page.rgb, 255, (size_t)page.width * page.height * 3);
-    cli_pca(&maps, both, s->grid_width, 2 * s->grid_height, s->columns, width, 2 * height);
+    cli_basis basis = cli_basis_of(both, 2 * patches, s->columns);
+    cli_pca(&maps, &basis, both, s->grid_width, 2 * s->grid_height, width, 2 * height);
+    cli_basis_free(&basis);
     paste(&page, 0, s->rgb[picture], s->width, s->height, shrink);
     paste(&page, width + GAP, maps.rgb, width, height, 1);
     paste(&page, 2 * (width + GAP), maps.rgb + 3 * (size_t)width * height, width, height, 1);

@@ -244,10 +244,24 @@ bool cli_ends_with(const char *text, const char *end);
 fovea_tensor cli_tensor(const char *name, const float *data, uint32_t rank, const uint64_t *shape);
 int cli_npy_write(const char *path, const float *data, const uint64_t *shape, uint32_t rank);
 
-/* Token features as a picture: the first three principal components of `rows` x `columns` values on
- * a grid, in red, green and blue, scaled up to width x height. */
-void cli_pca(cli_image *out, const float *features, uint32_t grid_width, uint32_t grid_height,
-             uint32_t columns, uint32_t width, uint32_t height);
+enum { CLI_COMPONENTS = 3 };
+
+/* What makes colours of features: their first principal components, in red, green and blue, from
+ * the smallest value of each to the largest. Pictures of one basis can be compared. */
+typedef struct cli_basis {
+    uint32_t columns;
+    double *mean, *axis; /* axis: one row a component */
+    double low[CLI_COMPONENTS], high[CLI_COMPONENTS];
+} cli_basis;
+
+cli_basis cli_basis_of(const float *features, size_t rows, uint32_t columns);
+void cli_basis_free(cli_basis *b);
+/* As a .safetensors, in float32. */
+int cli_basis_write(const cli_basis *b, const char *path);
+int cli_basis_read(cli_basis *out, const char *path);
+/* Token features of a grid, scaled up to width x height. */
+void cli_pca(cli_image *out, const cli_basis *b, const float *features, uint32_t grid_width,
+             uint32_t grid_height, uint32_t width, uint32_t height);
 
 /* Bilinear between the centres of a grid's cells; (0, 0) is the centre of the first cell. */
 double cli_sample(const double *grid, uint32_t grid_width, uint32_t grid_height, double x,

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/run/heat_map.h"
+
 enum { KEYS = 32 }; /* at a time */
 
 /* ---- what is asked for ---- */
@@ -276,36 +278,8 @@ json_t *attention_map_describe(const attention_map *m)
 
 /* ---- the picture ---- */
 
-enum { SIDE_LEAST = 320, SIDE_MOST = 512, GAP = 8, STRIP = 24, LETTER = 2 };
-
-/* From nothing to the largest weight, ever lighter: to be told apart in grey and by the colour
- * blind (the stops are matplotlib's inferno). */
-static void heat(double out[3], double v)
-{
-    static const double stop[][3] = {{0, 0, 4},      {40, 11, 84},   {101, 21, 110},
-                                     {159, 42, 99},  {212, 72, 66},  {245, 125, 21},
-                                     {250, 193, 39}, {252, 255, 164}};
-    enum { LAST = sizeof stop / sizeof *stop - 1 };
-    const double at = v * LAST;
-    const size_t i = at >= LAST ? LAST - 1 : (size_t)at;
-    for (int c = 0; c < 3; c++)
-        out[c] = stop[i][c] + (at - (double)i) * (stop[i + 1][c] - stop[i][c]);
-}
-
-struct panel {
-    uint32_t x, y, width, height; /* in the picture of all */
-    double scale;                 /* pixels of the panel per pixel of the model */
-};
-
-static void pixel(const cli_image *on, uint32_t x, uint32_t y, const double rgb[3])
-{
-    if (x < on->width && y < on->height)
-        for (int c = 0; c < 3; c++)
-            on->rgb[((size_t)y * on->width + x) * 3 + c] = (uint8_t)(rgb[c] + 0.5);
-}
-
 /* A frame around the query's patch: white between black, to stand out from anything. */
-static void frame(const cli_image *on, const attention_map *m, const struct panel *p)
+static void frame(const cli_image *on, const attention_map *m, const heat_panel *p)
 {
     static const double white[3] = {255, 255, 255}, black[3] = {0, 0, 0};
     const double side = m->info.stride * p->scale;
@@ -319,14 +293,14 @@ static void frame(const cli_image *on, const attention_map *m, const struct pane
             for (int x = low_x; x <= high_x; x++)
                 if ((x == low_x || x == high_x || y == low_y || y == high_y) && x >= 0 && y >= 0 &&
                     x < (int)p->width && y < (int)p->height)
-                    pixel(on, p->x + (uint32_t)x, p->y + (uint32_t)y, colour);
+                    heat_pixel(on, p->x + (uint32_t)x, p->y + (uint32_t)y, colour);
     }
 }
 
 /* One mechanism, or the picture alone (`row` NULL). The root of the weight is shown, on the panel's
  * own scale: a few large weights would leave nothing else to see. */
 static void draw_panel(const cli_image *on, const attention_map *m, const cli_image *picture,
-                       const attention_row *row, const struct panel *p)
+                       const attention_row *row, const heat_panel *p)
 {
     const fovea_output_info *g = &m->info;
     const size_t patches = (size_t)g->grid_width * g->grid_height;
@@ -335,49 +309,29 @@ static void draw_panel(const cli_image *on, const attention_map *m, const cli_im
         top = fmax(top, row->weight[g->prefix + i]);
     for (size_t i = 0; row && i < patches && top > 0; i++)
         plane[i] = sqrt(fmax(row->weight[g->prefix + i], 0) / top);
-    for (uint32_t y = 0; y < p->height; y++)
-        for (uint32_t x = 0; x < p->width; x++) {
-            const double px = (x + 0.5) / p->scale, py = (y + 0.5) / p->scale;
-            const uint32_t sx = (uint32_t)fmin(px, picture->width - 1);
-            const uint32_t sy = (uint32_t)fmin(py, picture->height - 1);
-            const uint8_t *s = picture->rgb + ((size_t)sy * picture->width + sx) * 3;
-            double rgb[3] = {s[0], s[1], s[2]};
-            if (row) {
-                const double v = cli_sample(plane, g->grid_width, g->grid_height,
-                                            px / g->stride - 0.5, py / g->stride - 0.5);
-                const double grey = 0.299 * s[0] + 0.587 * s[1] + 0.114 * s[2];
-                heat(rgb, v);
-                for (int c = 0; c < 3; c++)
-                    rgb[c] = 0.7 * rgb[c] + 0.3 * grey;
-            }
-            pixel(on, p->x + x, p->y + y, rgb);
-        }
+    heat_draw(on, p, picture, row ? plane : NULL, g);
     free(plane);
     frame(on, m, p);
 }
 
 int attention_map_draw(const attention_map *m, const cli_image *picture, const char *path)
 {
-    static const uint8_t ink[3] = {20, 20, 20};
-    const uint32_t longer = picture->width > picture->height ? picture->width : picture->height;
-    const double scale = fmin(fmax(longer, SIDE_LEAST), SIDE_MOST) / longer;
     const uint32_t panels = (uint32_t)m->rows + 1, columns = (panels + 1) / 2;
-    struct panel p = {.width = (uint32_t)fmax(picture->width * scale, 1),
-                      .height = (uint32_t)fmax(picture->height * scale, 1),
-                      .scale = scale};
+    heat_panel p = heat_panel_for(picture);
     /* A tall picture still leaves room for its label. */
-    const uint32_t cell = p.width > SIDE_LEAST ? p.width : SIDE_LEAST;
-    cli_image all = {columns * (cell + GAP) + GAP, 2 * (p.height + STRIP + GAP) + GAP, NULL};
+    const uint32_t cell = p.width > HEAT_SIDE_LEAST ? p.width : HEAT_SIDE_LEAST;
+    cli_image all = {columns * (cell + HEAT_GAP) + HEAT_GAP,
+                     2 * (p.height + HEAT_STRIP + HEAT_GAP) + HEAT_GAP, NULL};
     all.rgb = cli_alloc((size_t)all.width * all.height, 3);
     memset(all.rgb, 255, (size_t)all.width * all.height * 3);
     for (uint32_t i = 0; i < panels; i++) {
         const attention_row *row = i ? &m->row[i - 1] : NULL;
-        p.x = GAP + i % columns * (cell + GAP);
-        p.y = GAP + STRIP + i / columns * (p.height + STRIP + GAP);
+        p.x = HEAT_GAP + i % columns * (cell + HEAT_GAP);
+        p.y = HEAT_GAP + HEAT_STRIP + i / columns * (p.height + HEAT_STRIP + HEAT_GAP);
         char *label = row ? cli_text("%s%s PSE %.3f", row->name, row->own ? "*" : "", row->entropy)
                           : cli_text("%u,%u of %ux%u", m->query->x, m->query->y, picture->width,
                                      picture->height);
-        cli_letters(&all, p.x, p.y - STRIP + 4, LETTER, ink, label);
+        heat_label(&all, &p, label);
         free(label);
         draw_panel(&all, m, picture, row, &p);
     }

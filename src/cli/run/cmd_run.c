@@ -31,7 +31,7 @@ static int make_room(run_state *r)
 
 /* A plan for such frames. The old one goes after the new one is there, so that packed weights stay.
  */
-static int plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height)
+int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height)
 {
     if (r->plan && r->format == format && r->width == width && r->height == height)
         return CLI_OK;
@@ -79,15 +79,8 @@ static int keep(run_state *r, const char *path, const fovea_frame *frame)
     }
     if (r->segments)
         code = run_segment(r, path, frame);
-    if (code || !r->pca)
-        return code;
-    cli_image picture;
-    cli_pca(&picture, run_patches(r->dense), r->dense->info.grid_width, r->dense->info.grid_height,
-            (uint32_t)r->dense->columns, r->info.width, r->info.height);
-    char *name = run_picture_name(r, r->pca, path);
-    code = cli_image_write_png(name, &picture);
-    run_wrote(r, name);
-    cli_image_free(&picture);
+    if (r->pca)
+        CLI_THEN(code, run_draw_features(r, path));
     return code;
 }
 
@@ -105,19 +98,26 @@ static int map_attention(run_state *r, const char *path, const fovea_frame *fram
     return code;
 }
 
-static int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
+int run_outputs(run_state *r, const fovea_frame *frame, double *seconds)
 {
     fovea_output *outs = cli_alloc(r->n, sizeof *outs);
     for (size_t i = 0; i < r->n; i++)
         outs[i] = (fovea_output){
             r->series[i].frame, (size_t)(r->series[i].rows * r->series[i].columns * sizeof(float))};
-    json_array_clear(r->written);
-    double begin = cli_seconds();
-    int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
-    double seconds = cli_seconds() - begin;
+    const double begin = cli_seconds();
+    const int code = cli_check(fovea_run(r->plan, frame, outs, r->n));
+    *seconds = cli_seconds() - begin;
     free(outs);
-    CLI_TRY(code);
+    return code;
+}
+
+static int run_frame(run_state *r, const char *path, const char *name, const fovea_frame *frame)
+{
+    double seconds;
+    json_array_clear(r->written);
+    CLI_TRY(run_outputs(r, frame, &seconds));
     CLI_TRY(keep(r, path, frame));
+    CLI_TRY(r->other ? run_against(r, path, frame) : CLI_OK);
     CLI_TRY(r->query.path ? map_attention(r, path, frame) : CLI_OK);
     r->frames++;
     run_show(r, name, seconds);
@@ -132,7 +132,7 @@ static int run_picture(run_state *r, const char *path)
     r->batch = 1;
     CLI_TRY(cli_image_read(&image, path));
     const fovea_frame frame = {.pixels = {image.rgb}, .stride = {(size_t)image.width * 3}};
-    int code = plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height);
+    int code = run_plan_for(r, FOVEA_FORMAT_RGB8, image.width, image.height);
     CLI_THEN(code, run_frame(r, path, path, &frame));
     cli_image_free(&image);
     return code;
@@ -152,7 +152,7 @@ static int run_tensor(run_state *r, const char *path, cli_progress *bar)
     const uint32_t height = (uint32_t)t.shape[2], width = (uint32_t)t.shape[3];
     const size_t plane = (size_t)height * width;
     float *pixels = cli_alloc(plane, 3 * sizeof *pixels);
-    int code = plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
+    int code = run_plan_for(r, FOVEA_FORMAT_PLANES_F32, width, height);
     r->batch = t.shape[0];
     for (uint64_t b = 0; b < t.shape[0] && !code; b++) {
         const fovea_frame frame = {
@@ -207,8 +207,11 @@ static int check_names(const run_state *r)
                         r->features);
     const struct {
         const char *option, *path;
-    } pictures[] = {{"pca", r->pca}, {"labels", r->labels}, {"overlay", r->overlay}};
-    for (int i = 0; i < 3; i++)
+    } pictures[] = {{"pca", r->pca},
+                    {"labels", r->labels},
+                    {"overlay", r->overlay},
+                    {"against-picture", r->against_picture}};
+    for (int i = 0; i < 4; i++)
         if (pictures[i].path && !cli_ends_with(pictures[i].path, ".png"))
             return cli_fail(CLI_USAGE, "--%s %s: the file is a .png", pictures[i].option,
                             pictures[i].path);
@@ -227,6 +230,12 @@ static void release(run_state *r)
         free(r->path[i]);
     free(r->path);
     free(r->series);
+    if (r->other)
+        release(r->other);
+    free(r->arguments);
+    free(r->compared);
+    free(r->patch);
+    cli_basis_free(&r->basis);
     attention_map_free(&r->map);
     json_decref(r->written);
     fovea_plan_free(r->plan);
@@ -245,9 +254,11 @@ static int prepare(run_state *r, int argc, char **argv)
     for (int i = 1; i < argc; i++)
         CLI_TRY(run_gather(&r->path, &r->paths, argv[i]));
     CLI_TRY(run_check_outputs(r, argv[0], argv + 1, argc - 1));
+    CLI_TRY(run_open_basis(r));
     CLI_TRY(cli_open(&r->s, &r->common, argv[0]));
     r->preprocess = cli_preprocess(&r->s.settings, r->s.model);
-    return run_choose(r);
+    CLI_TRY(run_choose(r));
+    return run_against_begin(r, argv[0]);
 }
 
 int cli_run(const cli_command *self, int argc, char **argv)
@@ -260,13 +271,23 @@ int cli_run(const cli_command *self, int argc, char **argv)
          "patch features (B, rows, columns, C): .npy, or .safetensors with every stage",
          &r->features},
         {"pca", 0, "FILE", "patch features as a picture, .png", &r->pca},
+        {"pca-basis", 0, "FILE",
+         "what gives features their colours, .safetensors: read if it is there, else made of the "
+         "first picture; pictures of one basis can be compared",
+         &r->basis_path},
         {"labels", 0, "FILE", "classes of a segmentation head as a picture of indices, .png",
          &r->labels},
         {"overlay", 0, "FILE", "the same over the picture, .png", &r->overlay},
         {"attention-map", 0, "X,Y,FILE", "what the patch at pixel X,Y attends to, .png (ViT)",
          &r->map_text},
         {"attention-block", 0, "I", "in block I; -1, the last, if not given", &r->map_block},
-        {"top", 0, "K", "labels to show, 5", &r->top_text},
+        {"against", 0, "MODEL|OPTIONS",
+         "cosines with another model's blocks and features, or with other options of this one: "
+         "attention=foveated,compute=bf16,device=cl:0",
+         &r->against},
+        {"against-picture", 0, "FILE", "1 - cosine of patches over the picture, .png",
+         &r->against_picture},
+        {"top", 0, "K", "labels, or patches that are least alike, to show, 5", &r->top_text},
         {NULL},
     };
     r->common = (cli_common){CLI_STORES};

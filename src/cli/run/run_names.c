@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli/run/runner.h"
 
@@ -128,12 +129,18 @@ static int check_folders(const char *option, const char *path, const char *folde
 
 int run_check_outputs(run_state *r, const char *model, char *const *input, int inputs)
 {
+    const bool basis_is_read = r->basis_path && access(r->basis_path, F_OK) == 0;
     const struct {
         const char *option, *path;
         bool each; /* of the inputs has one */
-    } outputs[] = {{"output", r->output, false},  {"features", r->features, false},
-                   {"pca", r->pca, true},         {"labels", r->labels, true},
-                   {"overlay", r->overlay, true}, {"attention-map", r->query.path, true}};
+    } outputs[] = {{"output", r->output, false},
+                   {"features", r->features, false},
+                   {"pca", r->pca, true},
+                   {"labels", r->labels, true},
+                   {"overlay", r->overlay, true},
+                   {"attention-map", r->query.path, true},
+                   {"against-picture", r->against_picture, true},
+                   {"pca-basis", basis_is_read ? NULL : r->basis_path, false}};
     /* What of a model is in one file or usually called so. */
     char *inside[] = {cli_text("%s/model.safetensors", model),
                       cli_text("%s/segmentation.safetensors", model)};
@@ -142,6 +149,8 @@ int run_check_outputs(run_state *r, const char *model, char *const *input, int i
     for (size_t i = 0; i < r->paths; i++)
         add_read(&f, r->path[i]);
     add_read(&f, model);
+    if (basis_is_read)
+        add_read(&f, r->basis_path);
     for (size_t i = 0; i < 2; i++) {
         add_read(&f, inside[i]);
         free(inside[i]);

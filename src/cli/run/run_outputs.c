@@ -38,8 +38,7 @@ run_series *run_find(const run_state *r, const char *name)
     return NULL;
 }
 
-/* The series of output `name`, made now if it has to be; NULL: the model has no such output. */
-static run_series *want(run_state *r, const char *name)
+run_series *run_want(run_state *r, const char *name)
 {
     const char *own = cli_output_name(r->s.model, name);
     run_series *s = run_find(r, name);
@@ -52,7 +51,7 @@ static run_series *want(run_state *r, const char *name)
 
 static void save(run_state *r, const char *name)
 {
-    run_series *s = want(r, name);
+    run_series *s = run_want(r, name);
     if (s)
         s->saved = r->output != NULL;
 }
@@ -72,15 +71,15 @@ static int want_dense(run_state *r)
         return cli_fail(CLI_UNSUPPORTED, "this model has no token features");
     if (r->features && strncmp(last, "stage", 5) == 0)
         for (uint32_t i = 1; strcmp(stage_name(i).text, last) != 0; i++)
-            want(r, stage_name(i).text)->feature = true;
-    r->dense = want(r, last);
+            run_want(r, stage_name(i).text)->feature = true;
+    r->dense = run_want(r, last);
     r->dense->feature = r->features != NULL;
     return CLI_OK;
 }
 
 static int want_segments(run_state *r)
 {
-    r->segments = want(r, "segmentation");
+    r->segments = run_want(r, "segmentation");
     if (!r->segments)
         return cli_fail(CLI_UNSUPPORTED,
                         "this model has no linear segmentation head; put one beside it as "
@@ -96,8 +95,8 @@ static int want_segments(run_state *r)
 static int want_attention(run_state *r)
 {
     CLI_TRY(attention_query_choose(&r->query, &r->s));
-    want(r, r->query.q);
-    want(r, r->query.k);
+    run_want(r, r->query.q);
+    run_want(r, r->query.k);
     return CLI_OK;
 }
 
@@ -107,23 +106,29 @@ static void want_to_show(run_state *r)
 {
     const char *name = fovea_model_output(r->s.model, 0);
     if (strcmp(name, "logits") != 0)
-        want(r, "image_embeds");
+        run_want(r, "image_embeds");
     if (r->s.info.segments > 0 && r->s.info.segments <= RUN_SEGMENTS)
-        r->segments = want(r, "segmentation");
+        r->segments = run_want(r, "segmentation");
 }
 
 bool run_writes(const run_state *r)
 {
-    return r->output || r->features || r->pca || r->labels || r->overlay || r->query.path;
+    return r->output || r->features || r->pca || r->labels || r->overlay || r->query.path ||
+           r->against_picture;
+}
+
+void run_make_series(run_state *r)
+{
+    size_t all = 0;
+    while (fovea_model_output(r->s.model, all))
+        all++;
+    r->series = cli_alloc(all, sizeof *r->series);
 }
 
 int run_choose(run_state *r)
 {
-    size_t all = 0;
     const char *name;
-    while (fovea_model_output(r->s.model, all))
-        all++;
-    r->series = cli_alloc(all, sizeof *r->series);
+    run_make_series(r);
     save(r, fovea_model_output(r->s.model, 0));
     for (int i = 0; r->output && i < RESULTS; i++)
         save(r, results[i].name);

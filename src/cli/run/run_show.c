@@ -97,6 +97,8 @@ static void describe(const run_state *r, const struct results *f, const char *na
     json_object_set_new(root, "top", scores(r, f->score, top, false));
     if (r->segments)
         json_object_set_new(root, "segmentation", scores(r, f->share, f->segments, true));
+    if (r->other)
+        json_object_set_new(root, "against", run_against_describe(r));
     if (r->map.rows)
         json_object_set_new(root, "attention", attention_map_describe(&r->map));
     json_object_set(root, "written", r->written);
@@ -116,7 +118,7 @@ static void print(const run_state *r, const struct results *f, const char *name)
 {
     const run_series *shown[] = {run_find(r, "image_embeds"), &r->series[0]};
     const bool scored = f->score || f->share;
-    if (!scored && !r->map.rows && run_writes(r))
+    if (!scored && !r->map.rows && !r->other && run_writes(r))
         return;
     char *text = cli_printable(name);
     puts(text);
@@ -132,6 +134,8 @@ static void print(const run_state *r, const struct results *f, const char *name)
                    norm(shown[i]));
     if (r->map.rows)
         attention_map_print(&r->map);
+    if (r->other)
+        run_against_print(r);
     fflush(stdout); /* before what is told on stderr */
 }
 

@@ -18,11 +18,24 @@ typedef struct run_series {
     float *all;   /* of all frames, when they are kept */
 } run_series;
 
+/* How alike an output of two runs is. */
+typedef struct run_likeness {
+    const char *name;
+    cli_likeness like; /* of its rows of patches */
+} run_likeness;
+
+/* A patch, by the pixel in its middle, of the picture as the model sees it. */
+typedef struct run_patch {
+    uint32_t x, y;
+    double cosine;
+} run_patch;
+
 typedef struct run_state {
     cli_session s;
     cli_common common;
     const char *output, *features, *pca, *labels, *overlay, *top_text;
     const char *map_text, *map_block;
+    const char *against, *against_picture, *basis_path;
     attention_query query; /* path NULL: none */
     bool hidden;
     uint32_t top;
@@ -45,7 +58,20 @@ typedef struct run_state {
     double share[RUN_SEGMENTS]; /* of the current picture's pixels, by class */
     attention_map map;          /* of the current frame */
     json_t *written;            /* names of the current frame's files */
+    cli_basis basis;            /* of --pca-basis; no columns: not known yet */
+
+    struct run_state *other; /* of --against, which has a session, a plan and outputs; NULL: none */
+    const char *model;       /* the other's */
+    char *arguments;         /* its options, which it points into */
+    run_likeness *compared;
+    size_t n_compared, features_at; /* which of them are the last features */
+    run_patch *patch;               /* of the current frame, the least alike first */
+    size_t patches;
 } run_state;
+
+/* cmd_run.c: a plan for such frames, unless it is there; one frame. */
+int run_plan_for(run_state *r, fovea_format format, uint32_t width, uint32_t height);
+int run_outputs(run_state *r, const fovea_frame *frame, double *seconds);
 
 /* run_inputs.c: adds the path of a picture or .safetensors, or those of a directory's pictures. */
 int run_gather(char ***path, size_t *count, const char *input);
@@ -54,6 +80,10 @@ int run_seen(cli_image *out, const run_state *r, const fovea_frame *frame);
 
 /* run_outputs.c: which outputs, and their files. */
 int run_choose(run_state *r);
+/* Room for all outputs, none of which is wanted yet. */
+void run_make_series(run_state *r);
+/* The series of output `name`, made now if it has to be; NULL: the model has no such output. */
+run_series *run_want(run_state *r, const char *name);
 /* NULL: the model does not have this output, or it was not requested. */
 run_series *run_find(const run_state *r, const char *name);
 /* Rows of patches of the current frame. */
@@ -79,5 +109,15 @@ void run_tell_written(const run_state *r, const char *path, const fovea_tensor *
 
 /* run_segments.c: pictures and shares of the classes of the current frame. */
 int run_segment(run_state *r, const char *input, const fovea_frame *frame);
+
+/* run_pca.c: features as pictures. Reads the basis if its file is there. */
+int run_open_basis(run_state *r);
+int run_draw_features(run_state *r, const char *input);
+
+/* run_against.c: opens what `--against` names, and wants what can be compared. */
+int run_against_begin(run_state *r, const char *model);
+int run_against(run_state *r, const char *input, const fovea_frame *frame);
+void run_against_print(const run_state *r);
+json_t *run_against_describe(const run_state *r);
 
 #endif
