@@ -129,6 +129,8 @@ int cli_eval(const cli_command *self, int argc, char **argv)
         {"output", 'o', "FILE", "results go there; its ending says how: .md, .csv, .json, .jsonl",
          &r->output},
         {"format", 0, "NAME", "text, md, csv, json, jsonl", &r->format_text},
+        {"plot", 0, "FILE", "the first measure and time over sizes, .svg, drawn by gnuplot",
+         &r->plot},
         {"resume", 0, NULL, "go on with an earlier run, from FILE.journal beside -o FILE",
          &r->resume},
         {NULL},

@@ -40,7 +40,7 @@ struct eval_task;
 typedef struct eval_run {
     cli_common common;
     const char *data_path, *against, *align_text, *scale_text;
-    const char *format_text, *output;
+    const char *format_text, *output, *plot;
     bool resume;
     int format; /* enum eval_format */
 
@@ -64,8 +64,12 @@ typedef struct eval_run {
 /* ---- tasks ---- */
 
 typedef struct eval_column {
-    const char *key, *head; /* in the metrics, in a table */
+    const char *key, *head;             /* in the metrics, in a table */
+    double (*of)(const json_t *result); /* of the first: for a plot */
 } eval_column;
+
+/* A number of a result's metrics. */
+double eval_metric(const json_t *result, const char *key);
 
 typedef struct eval_task {
     const char *name;
@@ -119,7 +123,8 @@ void eval_journal_end(eval_run *r, bool done);
 
 enum eval_format { EVAL_TEXT, EVAL_MD, EVAL_CSV, EVAL_JSON, EVAL_JSONL };
 
-/* The format of --format, of the ending of -o, of --json; checks that files can be written. */
+/* The format of --format, of the ending of -o, of --json; checks that files can be written. With
+ * --plot a picture too. */
 int eval_output_check(eval_run *r);
 int eval_output_write(const eval_run *r);
 

@@ -123,6 +123,13 @@ static json_t *metrics(const eval_run *r, const json_t *records)
                      cli_json_number(eval_mean(records, "delta1")));
 }
 
-static const eval_column columns[] = {
-    {"abs_rel", "AbsRel"}, {"rmse", "RMSE m"}, {"delta1", "delta1"}, {NULL, NULL}};
+static double first_metric(const json_t *result)
+{
+    return eval_metric(result, "abs_rel");
+}
+
+static const eval_column columns[] = {{"abs_rel", "AbsRel", first_metric},
+                                      {"rmse", "RMSE m", NULL},
+                                      {"delta1", "delta1", NULL},
+                                      {NULL}};
 const eval_task eval_depth = {"depth", columns, begin, measure, metrics};

@@ -143,6 +143,13 @@ static json_t *metrics(const eval_run *r, const json_t *records)
                      cli_json_number((double)seen / (double)labelled), "classes", classes);
 }
 
-static const eval_column columns[] = {
-    {"miou", "mIoU"}, {"pixel_accuracy", "pixels"}, {"seen", "seen"}, {NULL, NULL}};
+static double first_metric(const json_t *result)
+{
+    return eval_metric(result, "miou");
+}
+
+static const eval_column columns[] = {{"miou", "mIoU", first_metric},
+                                      {"pixel_accuracy", "pixels", NULL},
+                                      {"seen", "seen", NULL},
+                                      {NULL}};
 const eval_task eval_segments = {"segmentation", columns, begin, measure, metrics};
