@@ -60,11 +60,13 @@ typedef enum fovea_lost {
 } fovea_lost;
 
 /* `attention`: what replaces the model's own attention, one of the bidirectional names of
- * operations.h. ViTs take every one of them, without rotation, table, convolution or gate; pola and
- * focused with the learned vectors of the checkpoint (attn.vectors of a block, else zeros),
- * sla-NAME with its gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads).
- * linear:silu and linear:identity have no divisor and are left out. And, in ViTs alone, as it needs
- * their grid of tokens:
+ * operations.h. ViTs take every one of them, with what the checkpoint has for it and else bare:
+ * pola and focused with learned vectors (attn.vectors of a block, else zeros), sla-NAME with its
+ * gates (attn.sla_q.weight and attn.sla_k.weight, else all 1 / heads), pola, nala, nala-paper and
+ * focused with the depthwise convolution of the values, norm and gate of their authors (attn.dwc,
+ * attn.ln and attn.gate of a block, else none). linear:silu and linear:identity, which have no
+ * divisor, are left out. And there is one more, in ViTs alone, because it needs to know the grid of
+ * their tokens:
  *
  *   foveated[:MARGIN]  out_i = sum_j softmax_j(s q_i.k_j + log n_j) v_j
  *                      over what the 8 x 8 block with token i sees: tokens up to MARGIN (1 to 64;

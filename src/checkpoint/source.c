@@ -350,12 +350,12 @@ static fovea_status new_put(fv_tensor **out, fv_source *s, const char *name)
 }
 
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
-                           float spread, uint64_t seed)
+                           float mean, float spread, uint64_t seed)
 {
     fv_tensor *t = (fv_tensor *)(uintptr_t)fv_source_find(s, name);
     if (!t)
         FV_TRY(new_put(&t, s, name));
-    *t = made_of(t->name, rank, shape, 0, spread);
+    *t = made_of(t->name, rank, shape, mean, spread);
     t->seed ^= seed * 0x9e3779b97f4a7c15u;
     return FOVEA_OK;
 }

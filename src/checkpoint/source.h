@@ -60,7 +60,7 @@ fovea_status fv_source_index(fv_source *s);
 /* Adds a float32 tensor of such values to an indexed checkpoint, in place of one of that name. The
  * other tensors keep their marks. */
 fovea_status fv_source_put(fv_source *s, const char *name, uint32_t rank, const uint64_t *shape,
-                           float spread, uint64_t seed);
+                           float mean, float spread, uint64_t seed);
 
 /* A hash over names, types, shapes and a sample of the values of all tensors. */
 uint64_t fv_source_fingerprint(const fv_source *s);

@@ -2,6 +2,7 @@
  * The largest channel is taken out first: squares of tiny channels underflow, those of huge ones
  * overflow. */
 #define FV_BLOCKS 2
+#define FV_WHOLE (FV_WHOLE_DWC | FV_WHOLE_GATE | FV_WHOLE_GLA)
 #define FV_STATS 2 /* max |x|, then 1/n; sum (x / max |x|)^2, then p */
 #define FV_STAT_MAX 1
 

@@ -34,7 +34,7 @@ typedef struct fv_segmentation {
 
 /* Sets of weights that a trainer asks for. */
 enum fv_purpose {
-    FV_MAKES_ATTENTION, /* queries, keys, values, gates and learned vectors of every block */
+    FV_MAKES_ATTENTION, /* queries, keys, values of every block, and what its attention learns */
     FV_IS_POSITION,     /* rows that are added to tokens or are tokens: without weight decay */
     FV_IS_HEAD,         /* the classification head */
 };
@@ -76,6 +76,7 @@ typedef struct fv_family {
  * know their shapes add them. */
 typedef struct fv_additions {
     const char *attention; /* its gates and learned vectors are added; or NULL */
+    bool whole;            /* and what its authors put around it */
     uint32_t classes;      /* of a classification head, unless there is one; 0: none */
     uint32_t segments;     /* classes of a segmentation head; 0: none */
     uint64_t seed;         /* of the heads' random values */

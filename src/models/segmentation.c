@@ -152,8 +152,8 @@ static fovea_status put_head(fv_tensor_reader *t, const struct form **f, uint32_
         return FOVEA_OK;
     *f = &forms[0];
     t->m->new_head = true;
-    FV_TRY(fv_reader_put(t, "", forms[0].linear, "weight", 2, shape, FV_NEW_HEAD));
-    return fv_reader_put(t, "", forms[0].linear, "bias", 1, shape, 0);
+    FV_TRY(fv_reader_put(t, "", forms[0].linear, "weight", 2, shape, 0, FV_NEW_HEAD));
+    return fv_reader_put(t, "", forms[0].linear, "bias", 1, shape, 0, 0);
 }
 
 fovea_status fv_segmentation_read(fovea_model *m, const fv_source *source, const char *config,

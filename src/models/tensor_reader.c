@@ -96,12 +96,13 @@ const fv_tensor *fv_reader_find(const fv_tensor_reader *t, const char *prefix, c
 }
 
 fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
-                           const char *part, uint32_t rank, const uint64_t *shape, float spread)
+                           const char *part, uint32_t rank, const uint64_t *shape, float mean,
+                           float spread)
 {
     char name[FV_READER_NAME];
     compose(name, t, prefix, stem, part);
     /* The model's own checkpoint, which the reader sees as one that does not change. */
-    return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, spread,
+    return fv_source_put((fv_source *)(uintptr_t)t->source, name, rank, shape, mean, spread,
                          t->m->additions->seed);
 }
 

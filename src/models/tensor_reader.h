@@ -58,10 +58,11 @@ fovea_status fv_reader_linear(fv_layer *l, fv_tensor_reader *t, const char *pref
 fovea_status fv_reader_norm(fv_layer *l, fv_tensor_reader *t, const char *prefix, const char *stem,
                             uint32_t width);
 
-/* Puts a tensor of values spread evenly over -spread ... spread under that name, in place of any.
- */
+/* Puts a tensor of values spread evenly over mean - spread ... mean + spread under that name, in
+ * place of any. */
 fovea_status fv_reader_put(fv_tensor_reader *t, const char *prefix, const char *stem,
-                           const char *part, uint32_t rank, const uint64_t *shape, float spread);
+                           const char *part, uint32_t rank, const uint64_t *shape, float mean,
+                           float spread);
 
 /* Marks tensors that no model needs as read: those whose name has `part` in its first word after
  * `prefix`. */

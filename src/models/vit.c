@@ -201,9 +201,10 @@ static bool biased(const struct context *c, const fv_attention_name *attention, 
     return attention->kind == FV_ATTENTION_SOFTMAX && fv_vit_has_bias(c->v, i);
 }
 
-/* Projects queries from normalised tokens and attends to the keys and values of `a`. */
+/* Projects queries from normalised tokens and attends to the keys and values of `a`. `dwc`: the
+ * convolution of v behind a prefix, where there is one. */
 static fv_view attend(const struct context *c, const fv_attention_name *attention, uint32_t i,
-                      fv_view normed, fv_attention *a)
+                      fv_view normed, fv_view dwc, fv_attention *a)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
@@ -222,6 +223,7 @@ static fv_view attend(const struct context *c, const fv_attention_name *attentio
     } else {
         fv_emit_queries(b, "attention", a, q, out);
     }
+    out = fv_vit_emit_whole(b, &w->whole, a->mech, normed, dwc, out);
     return fv_weight_present(&w->inner.w)
                ? fv_layer_norm(b, "inner norm", &w->inner, out, c->v->eps, n)
                : out;
@@ -232,27 +234,41 @@ static void enter_block(fv_builder *b, uint32_t i)
     fv_emit_enter_block(b, "block %u", i);
 }
 
-static void emit_attention(const struct context *c, uint32_t i)
+/* The convolution of v behind a prefix, in a sweep of its own over the patches alone. */
+static fv_view convolve_patches(const struct context *c, const fv_vit_block *w)
+{
+    const fv_view rows = fv_vit_emit_patch_rows(c->b, c->x, c->v->width);
+    const fv_view normed = fv_layer_norm(c->b, "norm of patches", &w->ln1, rows, c->v->eps,
+                                         c->tokens - c->b->grid.prefix);
+    return fv_vit_emit_dwc(c->b, &w->whole, normed, FV_NO_VIEW);
+}
+
+static void emit_attention(struct context *c, uint32_t i)
 {
     fv_builder *b = c->b;
     const fv_vit_block *w = &c->v->block[i];
     const fv_attention_name *attention = fv_block_attention(b, i);
     uint32_t n = c->tokens, width = c->v->width;
     fv_attention a;
-    fv_view normed = fv_emit_rows(b, n, width), again = normed;
+    fv_view normed = fv_emit_rows(b, n, width), again = normed, dwc = FV_NO_VIEW;
     const bool one_sweep = biased(c, attention, i);
+    const bool convolves = fv_vit_convolves(&w->whole, attention->mech);
     norm(c, one_sweep ? "norm for q, k, v" : "norm for k, v", c->x, &w->ln1, normed, n);
     project_kv(c, attention, i, normed, &a);
+    if (convolves && b->grid.prefix)
+        dwc = convolve_patches(c, w);
     if (!one_sweep) {
         again = fv_emit_rows(b, n, width);
         norm(c, "norm for q", c->x, &w->ln1, again, n);
     }
-    fv_view out = attend(c, attention, i, again, &a);
+    fv_view out = attend(c, attention, i, again, dwc, &a);
     if (b->training && b->training->attended)
         b->training->attended(b->training->ctx, b, i, normed, out);
     fv_gemm g = linear(&w->proj, out, c->x, n);
     g.scale = &w->ls1;
     g.res = c->x;
+    if (convolves && !b->grid.prefix) /* rows that the convolution reads ahead must stay */
+        c->x = g.out = fv_emit_rows(b, n, width);
     fv_emit_gemm(b, "projection", &g);
 }
 
@@ -260,10 +276,14 @@ static fv_view attend_alone(const fovea_model *m, fv_builder *b, uint32_t i,
                             const fv_attention_name *attention, fv_view normed)
 {
     const struct context c = {b, m->roles, fv_grid_tokens(&b->grid), FV_NO_VIEW};
+    const fv_vit_whole *w = &c.v->block[i].whole;
+    fv_view dwc = FV_NO_VIEW;
     fv_attention a;
     enter_block(b, i);
     project_kv(&c, attention, i, normed, &a);
-    return attend(&c, attention, i, normed, &a);
+    if (b->grid.prefix && fv_vit_convolves(w, attention->mech))
+        dwc = fv_vit_emit_dwc(b, w, fv_vit_emit_patch_rows(b, normed, c.v->width), FV_NO_VIEW);
+    return attend(&c, attention, i, normed, dwc, &a);
 }
 
 static fv_view project_alone(const fovea_model *m, fv_builder *b, uint32_t i, fv_view seen)
@@ -293,7 +313,7 @@ static void mlp(const struct context *c, const fv_layer *ln, const fv_layer *fc1
     fv_emit_gemm(b, "fc2", &g);
 }
 
-static void block(const struct context *c, uint32_t i)
+static void block(struct context *c, uint32_t i)
 {
     const fv_vit_block *w = &c->v->block[i];
     enter_block(c->b, i);
@@ -490,8 +510,10 @@ static void visit_weights(const fovea_model *m, enum fv_purpose purpose, fv_weig
     const fv_weight *positions[] = {&v->prefix_rows, &v->prefix_add, &v->table};
     for (uint32_t i = 0; purpose == FV_MAKES_ATTENTION && i < v->depth; i++) {
         const fv_vit_block *b = &v->block[i];
-        const fv_weight *w[] = {&b->q.w,   &b->q.b,   &b->kv.w,   &b->kv.b,
-                                &b->sla_q, &b->sla_k, &b->vectors};
+        const fv_vit_whole *o = &b->whole;
+        const fv_weight *w[] = {&b->q.w,   &b->q.b,     &b->kv.w,  &b->kv.b,  &b->sla_q,
+                                &b->sla_k, &b->vectors, &o->dwc.w, &o->dwc.b, &o->ln.w,
+                                &o->ln.b,  &o->gate.w,  &o->gate.b};
         for (size_t k = 0; k < sizeof w / sizeof *w; k++)
             visit(ctx, w[k]);
     }

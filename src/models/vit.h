@@ -13,6 +13,14 @@
 
 /* ---- roles ---- */
 
+/* What the authors of a mechanism put around it; any part may be absent. */
+typedef struct fv_vit_whole {
+    fv_layer v;   /* the V rows of kv, where there is dwc */
+    fv_layer dwc; /* (head dimension, or C; size^2): convolution of v over the patches */
+    fv_layer ln;  /* of the sum, before the gate */
+    fv_layer gate;
+} fv_vit_whole;
+
 typedef struct fv_vit_block {
     fv_layer ln1, q, kv, proj; /* kv: K rows, then V rows */
     fv_layer inner;            /* norm of the attention's result, before proj; may be absent */
@@ -22,7 +30,8 @@ typedef struct fv_vit_block {
     fv_weight ls2;
     fv_weight sla_q, sla_k; /* (heads, C): logits of SLA's gates; absent: all gates alike */
     fv_weight vectors;      /* (n, C): learned, of the attention's feature map; absent: zeros */
-    fv_weight bias;         /* as fv_vit.bias, which is part of the sum; absent: that alone */
+    fv_vit_whole whole;
+    fv_weight bias; /* as fv_vit.bias, which is part of the sum; absent: that alone */
 } fv_vit_block;
 
 typedef struct fv_vit {
@@ -94,6 +103,20 @@ void fv_vit_release(fovea_model *m);
  * b; absent where the model has none. */
 bool fv_vit_has_bias(const fv_vit *v, uint32_t i);
 fv_weight fv_vit_emit_bias(const fv_vit *v, struct fv_builder *b, uint32_t i);
+
+/* vit_whole.c: what stands around the mechanism of a block. `normed`: what its q, k, v are made of.
+ */
+bool fv_vit_convolves(const fv_vit_whole *w, uint32_t mech);
+/* The patches' rows of `x`, which has those of the prefix before. */
+struct fv_view fv_vit_emit_patch_rows(struct fv_builder *b, struct fv_view x, uint32_t width);
+/* Convolution of v, to be added: of all rows `normed`, which are patches; res: none, or rows that
+ * are added. */
+struct fv_view fv_vit_emit_dwc(struct fv_builder *b, const fv_vit_whole *w, struct fv_view normed,
+                               struct fv_view res);
+/* `seen`, the mechanism's result, with what stands around it. `dwc`: the convolution behind a
+ * prefix; else it is made here. */
+struct fv_view fv_vit_emit_whole(struct fv_builder *b, const fv_vit_whole *w, uint32_t mech,
+                                 struct fv_view normed, struct fv_view dwc, struct fv_view seen);
 
 /* vit_synthetic.c: random checkpoints of the usual sizes. */
 const char *fv_vit_synthetic(size_t index);

@@ -143,7 +143,8 @@ static fovea_status read_sla(fv_vit_reader *r, fv_weight *w, const char *stem)
     return FOVEA_OK;
 }
 
-/* Adds the gates and learned vectors of the student's attention, as zeros, which change nothing. */
+/* Adds the gates and learned vectors of the student's attention, as zeros, which change nothing,
+ * and what its authors put around it. */
 static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
 {
     const uint64_t c = r->v->width, gates[2] = {c, r->v->heads};
@@ -153,8 +154,8 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     const uint64_t vectors[2] = {params, c};
     fovea_status status = FOVEA_OK;
     if (name[i].gated && !fv_reader_find(&r->t, r->block, FV_VIT_SLA_Q, "weight")) {
-        status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0);
-        FV_THEN(status, fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0));
+        status = fv_reader_put(&r->t, r->block, FV_VIT_SLA_Q, "weight", 2, gates, 0, 0);
+        FV_THEN(status, fv_reader_put(&r->t, r->block, FV_VIT_SLA_K, "weight", 2, gates, 0, 0));
         r->sla = FV_VIT_SLA_Q_DENSE;
         json_t *own = json_object_get(r->config->object, "fovea");
         if (!own) {
@@ -165,7 +166,9 @@ static fovea_status put_learned(fv_vit_reader *r, uint32_t i)
     }
     if (params && status == FOVEA_OK &&
         fv_tensor_dimension(fv_reader_find(&r->t, r->block, VECTORS, ""), 0) != params)
-        status = fv_reader_put(&r->t, r->block, VECTORS, "", 2, vectors, 0);
+        status = fv_reader_put(&r->t, r->block, VECTORS, "", 2, vectors, 0, 0);
+    if (r->t.m->additions->whole && status == FOVEA_OK)
+        status = fv_vit_put_whole(r, name[i].mech);
     fv_mem_free(name);
     return status;
 }
@@ -202,6 +205,7 @@ static fovea_status read_attention(fv_vit_reader *r, fv_vit_block *b)
         FV_TRY(read_sla(r, &b->sla_k, FV_VIT_SLA_K));
     }
     FV_TRY(read_vectors(r, b));
+    FV_TRY(fv_vit_read_whole(r, b));
     if (r->rel_bias)
         FV_TRY(fv_vit_read_block_bias(r, &b->bias));
     return r->scaled ? fv_reader_matrix(&b->ls1, &r->t, r->block, n->ls1, "", 1, c) : FOVEA_OK;

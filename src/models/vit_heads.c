@@ -142,8 +142,8 @@ static fovea_status put_head(fv_vit_reader *r, uint32_t classes)
                        "%s: checkpoints named like this one have no classification head",
                        r->t.source->name);
     r->t.m->new_head = true;
-    FV_TRY(fv_reader_put(&r->t, "", r->n->head, "weight", 2, shape, FV_NEW_HEAD));
-    return fv_reader_put(&r->t, "", r->n->head, "bias", 1, shape, 0);
+    FV_TRY(fv_reader_put(&r->t, "", r->n->head, "weight", 2, shape, 0, FV_NEW_HEAD));
+    return fv_reader_put(&r->t, "", r->n->head, "bias", 1, shape, 0, 0);
 }
 
 fovea_status fv_vit_read_head(fv_vit_reader *r)

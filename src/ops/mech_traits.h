@@ -7,7 +7,7 @@
 
 typedef struct fv_mech_traits {
     const char *name, *title; /* "elu1", "linear:elu1" */
-    uint8_t blocks, streams, params, wants;
+    uint8_t blocks, streams, params, wants, whole;
     bool causal; /* causal attention can use its map */
 } fv_mech_traits;
 

@@ -190,13 +190,17 @@ size_t fuzz_seed(size_t index, uint8_t *out, size_t room)
     static const char processor[] =
         "{\"image_processor_type\":\"BitImageProcessor\",\"size\":{\"shortest_edge\":32},"
         "\"crop_size\":{\"height\":32,\"width\":32},\"resample\":3,\"image_mean\":[0.5,0.5,0.5]}";
+    static const fv_additions whole = {.attention = "pola", .whole = true};
     char name[64];
     fovea_model *m;
     if (index >= sizeof models / sizeof *models)
         return 0;
     snprintf(name, sizeof name, "synthetic:%s", models[index]);
-    fuzz_check(fovea_model_load(&m, name) == FOVEA_OK, fovea_error());
+    fuzz_check(fv_model_load(&m, name, NULL, index == 0 ? &whole : NULL) == FOVEA_OK,
+               fovea_error());
     make_shallow(m->config);
+    if (index == 0)
+        json_object_set_new(m->config, "fovea", json_pack("{s:s}", "attention", whole.attention));
     if (index == 5)
         json_object_set_new(m->config, "fovea",
                             json_pack("{s:s}", "attention", "linear:elu1+softmax@0-0+mala@0"));

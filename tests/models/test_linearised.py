@@ -5,7 +5,8 @@
 
 A small DINOv2 with random weights is written to a folder, run by the program, and worked out here in
 numpy from the equations of the papers and official codes: each mechanism in all blocks, hybrids of
-several, SLA's gates from weights and without; the same for a DINOv3, whose rotary positions turn the
+several, SLA's gates from weights and without, what the authors put around pola, nala and focused,
+behind a class token and without one; the same for a DINOv3, whose rotary positions turn the
 features of a linear attention but not those of its normaliser. What cannot be must be refused by name.
 """
 import json
@@ -89,6 +90,22 @@ def sla_weights(rng, rows):
             for i in range(DEPTH) for x in "qk"}
 
 
+def whole_weights(rng, filters, size, *parts):
+    """What stands around the mechanism of every block: attn.dwc, and of attn.gate, attn.ln those
+    named."""
+    t = {}
+    for i in range(DEPTH):
+        t[block_name(i, "attn.dwc.weight")] = 0.3 * rng.standard_normal((filters, 1, size, size))
+        t[block_name(i, "attn.dwc.bias")] = 0.3 * rng.standard_normal(filters)
+        if "gate" in parts:
+            t[block_name(i, "attn.gate.weight")] = rng.standard_normal((WIDTH, WIDTH)) / WIDTH ** 0.5
+            t[block_name(i, "attn.gate.bias")] = 1 + 0.3 * rng.standard_normal(WIDTH)
+        if "ln" in parts:
+            t[block_name(i, "attn.ln.weight")] = 1 + 0.3 * rng.standard_normal(WIDTH)
+            t[block_name(i, "attn.ln.bias")] = 0.3 * rng.standard_normal(WIDTH)
+    return t
+
+
 RENAMED = (("embeddings.patch_embeddings.projection.", "embeddings.patch_embeddings."), ("encoder.layer.", "layer."),
            ("attention.attention.query.", "attention.q_proj."), ("attention.attention.key.", "attention.k_proj."),
            ("attention.attention.value.", "attention.v_proj."), ("attention.output.dense.", "attention.o_proj."),
@@ -104,6 +121,22 @@ def dinov3(tensors):
         out[name] = values
     del out["embeddings.position_embeddings"]
     out["embeddings.register_tokens"] = np.zeros((1, 0, WIDTH))
+    return out
+
+
+# transformers' names of an I-JEPA, which has no class token and no layer scale.
+HEADLESS = ((".norm1.", ".layernorm_before."), (".norm2.", ".layernorm_after."),
+            (".mlp.fc1.", ".intermediate.dense."), (".mlp.fc2.", ".output.dense."))
+PLAIN = {"model_type": "ijepa", "intermediate_size": HIDDEN}
+
+
+def headless(tensors):
+    out = {}
+    for name, values in tensors.items():
+        for old, new in HEADLESS:
+            name = name.replace(old, new)
+        if "layer_scale" not in name and "token" not in name:
+            out[name] = values[:, 1:] if "position" in name else values
     return out
 
 
@@ -272,9 +305,29 @@ def gate(t, i, which, form, x, rows):
     return over_features(logits).T[..., None]
 
 
-def layernorm(x, t, name):
+def around(t, i, name, grid, x, v, out):
+    """What stands around the mechanism of block i; x: its input, v: values; (tokens, WIDTH)."""
+    name = name.partition("sla-")[2] or name
+    taps = t.get(block_name(i, "attn.dwc.weight"))
+    if taps is None or name not in ("pola", "nala", "nala-paper", "focused"):
+        return out
+    repeat = WIDTH // len(taps)
+    taps, bias = np.tile(taps[:, 0], (repeat, 1, 1)), np.tile(t[block_name(i, "attn.dwc.bias")], repeat)
+    size, n = taps.shape[-1], grid[0] * grid[1]
+    wide = np.pad(v[len(v) - n:].reshape(*grid, WIDTH), [(size // 2, size // 2)] * 2 + [(0, 0)])
+    seen = sum(taps[:, a, b] * wide[a:a + grid[0], b:b + grid[1]] for a in range(size) for b in range(size))
+    out = out + np.concatenate([np.zeros((len(v) - n, WIDTH)), seen.reshape(n, WIDTH) + bias])
+    if name.startswith("nala") and block_name(i, "attn.ln.weight") in t:
+        out = layernorm(out, t, block_name(i, "attn.ln"), 1e-5)
+    if name != "focused" and block_name(i, "attn.gate.weight") in t:
+        g = x @ t[block_name(i, "attn.gate.weight")].T + t[block_name(i, "attn.gate.bias")]
+        out = out * (g * sigmoid(g) if name.startswith("nala") else g)
+    return out
+
+
+def layernorm(x, t, name, eps=1e-6):
     mean, var = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-    return (x - mean) / np.sqrt(var + 1e-6) * t[name + ".weight"] + t[name + ".bias"]
+    return (x - mean) / np.sqrt(var + eps) * t[name + ".weight"] + t[name + ".bias"]
 
 
 def gelu(x):
@@ -282,18 +335,19 @@ def gelu(x):
     return 0.5 * x * (1 + erf(x / 2 ** 0.5))
 
 
-def forward(t, pixels, names, form, turned=False):
+def forward(t, pixels, names, form, turned=False, prefix=1):
     """last_hidden_state of one picture (3, H, W)."""
-    t = {name: values.astype(np.float64) for name, values in t.items()}
+    t = {name: values.astype(np.float32).astype(np.float64) for name, values in t.items()}
     rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
     patches = pixels.astype(np.float64).reshape(3, rows, PATCH, columns, PATCH)
     patches = patches.transpose(1, 3, 0, 2, 4).reshape(rows * columns, -1)
     patch = "embeddings.patch_embeddings.projection."
     x = patches @ t[patch + "weight"].reshape(WIDTH, -1).T + t[patch + "bias"]
-    x = np.concatenate([t["embeddings.cls_token"][0], x])
+    if prefix:
+        x = np.concatenate([t["embeddings.cls_token"][0], x])
     more = {"turn": rotation((rows, columns))} if turned else {}
     if not turned:
-        x = x + t["embeddings.position_embeddings"][0]
+        x = x + t["embeddings.position_embeddings"][0, 1 - prefix:]
 
     def linear(y, i, part):
         return y @ t[block_name(i, part + ".weight")].T + t[block_name(i, part + ".bias")]
@@ -309,10 +363,11 @@ def forward(t, pixels, names, form, turned=False):
             name = name[4:]
             gates = gate(t, i, "q", form, y, q), gate(t, i, "k", form, y, k)
         out = attention(name, (rows, columns), heads(q), heads(k), heads(v), *gates, **more)
-        out = linear(out.transpose(1, 0, 2).reshape(len(x), WIDTH), i, "attention.output.dense")
-        x = x + t[block_name(i, "layer_scale1.lambda1")] * out
+        out = around(t, i, name, (rows, columns), y, v, out.transpose(1, 0, 2).reshape(len(x), WIDTH))
+        out = linear(out, i, "attention.output.dense")
+        x = x + (t[block_name(i, "layer_scale1.lambda1")] if prefix else 1) * out
         y = linear(gelu(linear(layernorm(x, t, block_name(i, "norm2")), i, "mlp.fc1")), i, "mlp.fc2")
-        x = x + t[block_name(i, "layer_scale2.lambda1")] * y
+        x = x + (t[block_name(i, "layer_scale2.lambda1")] if prefix else 1) * y
     return layernorm(x, t, "layernorm")
 
 
@@ -337,16 +392,19 @@ HYBRIDS = [("linear:elu1+softmax@0-1", ["softmax", "softmax", "linear"]),
 class Model:
     """A folder with a checkpoint, and its picture."""
 
-    def __init__(self, exe, folder, extra, own, grid=GRID, turned=False):
+    def __init__(self, exe, folder, extra, own, grid=GRID, turned=False, prefix=1):
         rng = np.random.default_rng(7)
         self.exe, self.folder, self.form, self.turned = exe, folder, own.get("sla_gates"), turned
+        self.prefix = prefix
         self.tensors = dict(checkpoint(rng, grid), **extra)
         size = [grid[0] * PATCH, grid[1] * PATCH]
         self.pixels = rng.standard_normal([3] + size).astype(np.float32)
-        save(folder + "/model.safetensors", dinov3(self.tensors) if turned else self.tensors)
+        save(folder + "/model.safetensors", dinov3(self.tensors) if turned
+             else self.tensors if prefix else headless(self.tensors))
         save(folder + "/in.safetensors", {"input": self.pixels[None]})
         config = dict(CONFIG, image_size=size, fovea=own)
-        json.dump(config | TURNED if turned else config, open(folder + "/config.json", "w"))
+        config.update(TURNED if turned else {} if prefix else PLAIN)
+        json.dump(config, open(folder + "/config.json", "w"))
 
     def run(self, *options):
         return subprocess.run([self.exe, "run", self.folder, self.folder + "/in.safetensors", "-o",
@@ -355,7 +413,8 @@ class Model:
 
     def wrong(self, names, *options):
         """What is wrong with the program's result for blocks of `names`; None: nothing."""
-        want = forward(self.tensors, self.pixels, names, self.form, self.turned)
+        want = forward(self.tensors, self.pixels, names, self.form, self.turned, self.prefix)
+        results = []
         for schedule in ("streamed", "stepwise"):
             p = self.run("--schedule", schedule, "--threads", "2", *options)
             if p.returncode:
@@ -364,7 +423,8 @@ class Model:
             error = abs(got - want).max() / abs(want).max()
             if not error <= TOLERANCE:
                 return "%s: error %.2e" % (schedule, error)
-        return None
+            results.append(got.tobytes())
+        return None if results[0] == results[1] else "stepwise has other bits than streamed"
 
 
 def refusals(exe):
@@ -372,6 +432,7 @@ def refusals(exe):
     rng = np.random.default_rng(8)
     dense, diagonal = sla_weights(rng, WIDTH), sla_weights(rng, D)
     lone = dict(list(diagonal.items())[:1])
+    gate_alone = {name: x for name, x in whole_weights(rng, D, 3, "gate").items() if "gate" in name}
     for what, extra, own, words in (
             ("a list that is too short", {}, {"attention": ["linear"]}, ["1 names", "3 blocks"]),
             ("a list with a number", {}, {"attention": ["linear", "mala", 3]}, ["one per block"]),
@@ -381,7 +442,10 @@ def refusals(exe):
              ["attn.sla_q.weight", "sla_gates"]),
             ("unknown gates", dense, {"sla_gates": "dense"}, ["sla_gates", "x_dense"]),
             ("gates of another shape", diagonal, {"sla_gates": "x_dense"}, ["attn.sla_q.weight"]),
-            ("gates of q alone", lone, {}, ["attn.sla_k.weight"])):
+            ("gates of q alone", lone, {}, ["attn.sla_k.weight"]),
+            ("filters of even size", whole_weights(rng, D, 4), {}, ["attn.dwc.weight", "odd"]),
+            ("filters of other channels", whole_weights(rng, 5, 3), {}, ["attn.dwc.weight", "(48, 3, 3)"]),
+            ("a gate of softmax", gate_alone, {}, ["attn.gate.", "has no place"])):
         with tempfile.TemporaryDirectory() as folder:
             p = Model(exe, folder, extra, own).run()
         if p.returncode not in (2, 7) or not all(w in p.stderr for w in words):
@@ -433,6 +497,18 @@ def main(argv):
             model = Model(exe, folder, sla_weights(rng, rows), own)
             for name in ("sla-linear", "sla-mala", "sla-pola", "softmax"):
                 check("%s, %s" % (form, name), model.wrong([name] * DEPTH, "--attention", name))
+    for prefix, grid, filters, size, parts in ((1, GRID, D, 5, ("gate",)), (0, GRID, WIDTH, 3, ("gate", "ln")),
+                                               (0, LARGE, D, 5, ("gate",)), (1, LARGE, WIDTH, 7, ()),
+                                               (0, (1, 6), D, 9, ("gate", "ln"))):
+        with tempfile.TemporaryDirectory() as folder:
+            extra = whole_weights(rng, filters, size, *parts)
+            model = Model(exe, folder, extra, {}, grid, prefix=prefix)
+            others = ("focused", "nala-paper", "sla-pola", "mala", "softmax") if grid == GRID else ()
+            for name in ("pola", "nala", *others):
+                check("whole, prefix of %d, %d x %d, %s" % (prefix, *grid, name),
+                      model.wrong([name] * DEPTH, "--attention", name))
+            check("whole, softmax@1", model.wrong(["pola", "softmax", "nala"], "--attention",
+                                                  "pola+softmax@1+nala@2", "--chunk", "1"))
     for what, wrong in refusals(exe):
         check(what, wrong)
     for line in failed:
