@@ -73,6 +73,28 @@ static void norms(fv_builder *b)
     operands(b, s, "wwr");
 }
 
+/* The gradient of the filters of every step that convolves. */
+static void filters(fv_builder *b)
+{
+    const uint32_t steps = b->steps;
+    for (uint32_t i = 0; i < steps; i++) {
+        const fv_step of = b->step[i];
+        const uint32_t tokens = of.prob.dim[FV_DIM_ROWS], channels = of.prob.dim[FV_ROW_C];
+        const uint32_t size = of.prob.dim[FV_DWCONV_SIZE];
+        if (of.prob.op != FV_OP_DWCONV)
+            continue;
+        fv_step *s = step(b, FV_OP_DWCONV_GRAD_W, of.u[1], channels, size);
+        s->prob.dim[FV_DWCONV_HEIGHT] = of.prob.dim[FV_DWCONV_HEIGHT];
+        s->prob.dim[FV_DWCONV_TOKENS] = tokens;
+        s->u[0] = of.u[0];
+        const fv_view in = fv_emit_rows(b, tokens, channels);
+        fv_use_value(s, FV_DWCONV_GRAD_W_IN, in, FV_KIND_WHOLE);
+        fv_use_value(s, FV_DWCONV_GRAD_W_DOUT, fv_emit_rows(b, tokens, channels), FV_KIND_WHOLE);
+        fv_use_value(s, FV_DWCONV_GRAD_W_OUT, fv_emit_rows(b, of.u[1], size * size + 1),
+                     FV_KIND_ROW);
+    }
+}
+
 /* The gradient of every step that adds a position table to a grid. */
 static void positions(fv_builder *b)
 {
@@ -131,6 +153,7 @@ void fv_cases_training(fv_builder *b)
     activations(b);
     weights(b);
     norms(b);
+    filters(b);
     positions(b);
     rows(b);
     losses(b);

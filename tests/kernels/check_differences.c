@@ -262,6 +262,72 @@ static void picked(pair *p, bool mean)
     operand(&p->grad, FV_ROW_GRAD_OUT, CHECK_ROW, TOKENS, WIDTH);
 }
 
+/* Of the filters, of their biases, or of what they see, whose gradient is a convolution with the
+ * filters turned around. Two filters are shared by four channels. */
+static void convolution(pair *p, int of)
+{
+    enum { GRIDS = 2, CHANNELS = 4, FILTERS = 2, SIZE = 3, TAPS = SIZE * SIZE };
+    const uint32_t tokens = GRID_W * GRID_H * GRIDS;
+    const bool seen = of == FV_DWCONV_IN;
+    begin(p, FV_OP_DWCONV, seen ? FV_OP_DWCONV : FV_OP_DWCONV_GRAD_W, of,
+          seen ? FV_DWCONV_IN : FV_DWCONV_GRAD_W_DOUT);
+    sizes(p, tokens, CHANNELS, SIZE, seen ? tokens : FILTERS, CHANNELS, SIZE);
+    for (int i = 0; i < 2; i++) {
+        check_case *c = i ? &p->grad : &p->forward;
+        c->args.prob.dim[FV_DWCONV_HEIGHT] = GRID_H;
+        c->args.u[0] = GRID_W;
+        c->args.u[1] = FILTERS;
+    }
+    operand(&p->forward, FV_DWCONV_IN, CHECK_BASE, tokens, CHANNELS);
+    operand(&p->forward, FV_DWCONV_W, CHECK_BASE, FILTERS, TAPS);
+    operand(&p->forward, FV_DWCONV_BIAS, CHECK_BASE, FILTERS, 1);
+    operand(&p->forward, FV_DWCONV_RES, CHECK_ROW, tokens, CHANNELS);
+    operand(&p->forward, FV_DWCONV_OUT, CHECK_ROW, tokens, CHANNELS);
+    if (seen) {
+        operand(&p->grad, FV_DWCONV_IN, CHECK_BASE, tokens, CHANNELS);
+        operand(&p->grad, FV_DWCONV_W, CHECK_BASE, FILTERS, TAPS);
+        for (uint32_t f = 0; f < FILTERS; f++)
+            for (uint32_t t = 0; t < TAPS; t++)
+                *check_value(&p->grad, FV_DWCONV_W, f, t) =
+                    *check_value(&p->forward, FV_DWCONV_W, f, TAPS - 1 - t);
+        operand(&p->grad, FV_DWCONV_OUT, CHECK_ROW, tokens, CHANNELS);
+        return;
+    }
+    p->grad.args.prob.dim[FV_DWCONV_TOKENS] = tokens;
+    p->col = of == FV_DWCONV_BIAS ? TAPS : 0;
+    share(p, FV_DWCONV_GRAD_W_IN, FV_DWCONV_IN);
+    operand(&p->grad, FV_DWCONV_GRAD_W_DOUT, CHECK_BASE, tokens, CHANNELS);
+    operand(&p->grad, FV_DWCONV_GRAD_W_OUT, CHECK_ROW, FILTERS, TAPS + 1);
+}
+
+static void factor(pair *p, int of)
+{
+    const int other = of == FV_MUL_A ? FV_MUL_B : FV_MUL_A;
+    begin(p, FV_OP_MUL, FV_OP_MUL, of, of);
+    sizes(p, TOKENS, WIDTH, 0, TOKENS, WIDTH, 0);
+    for (int o = FV_MUL_A; o <= FV_MUL_OUT; o++)
+        operand(&p->forward, o, CHECK_ROW, TOKENS, WIDTH);
+    operand(&p->grad, of, CHECK_ROW, TOKENS, WIDTH);
+    share(p, other, other);
+    operand(&p->grad, FV_MUL_OUT, CHECK_ROW, TOKENS, WIDTH);
+}
+
+/* Rows in another order, some of them zeros: the gradient is gathered the other way round. */
+static void gathered(pair *p)
+{
+    static const uint32_t from[] = {FV_GATHER_NONE, 2, 0, FV_GATHER_NONE, 1}, back[] = {2, 4, 1};
+    enum { ROWS = sizeof from / sizeof *from, SEEN = sizeof back / sizeof *back };
+    begin(p, FV_OP_GATHER, FV_OP_GATHER, FV_GATHER_IN, FV_GATHER_IN);
+    sizes(p, ROWS, WIDTH, 1, SEEN, WIDTH, 1);
+    p->forward.args.table = from;
+    p->grad.args.table = back;
+    operand(&p->forward, FV_GATHER_IN, CHECK_BASE, SEEN, WIDTH);
+    operand(&p->forward, FV_GATHER_RES, CHECK_ROW, ROWS, WIDTH);
+    operand(&p->forward, FV_GATHER_OUT, CHECK_ROW, ROWS, WIDTH);
+    operand(&p->grad, FV_GATHER_IN, CHECK_BASE, ROWS, WIDTH);
+    operand(&p->grad, FV_GATHER_OUT, CHECK_ROW, SEEN, WIDTH);
+}
+
 static void distance(pair *p, uint32_t flags)
 {
     begin(p, FV_OP_MSE_LOSS, FV_OP_MSE_GRAD, FV_MSE_A, -1);
@@ -401,6 +467,16 @@ void check_differences(check_result *out)
         norm(&p, of);
         compare(out, &p);
     }
+    for (int of = FV_DWCONV_IN; of <= FV_DWCONV_BIAS; of++) {
+        convolution(&p, of);
+        compare(out, &p);
+    }
+    for (int of = FV_MUL_A; of <= FV_MUL_B; of++) {
+        factor(&p, of);
+        compare(out, &p);
+    }
+    gathered(&p);
+    compare(out, &p);
     for (int of = FV_FOVEATED_Q; of <= FV_FOVEATED_V; of++) {
         foveated(&p, of);
         compare(out, &p);
